@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_COMPRESSION_H_
+#define SNF_TRACES_COMPRESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace snf {
+
+enum class Compression : uint8_t { kNone, kGzip, kZstd };
+
+// By the first bytes of a file (RFC 1952, RFC 8878 with skippable frames).
+Compression CompressionOfMagic(std::span<const std::byte> head);
+// By the suffix .gz or .zst.
+Compression CompressionOfName(std::string_view name);
+
+// Undoes one compressed file: any number of gzip members or zstd frames in a
+// row. Owner-thread only.
+class Decompressor {
+ public:
+  // Null for kNone.
+  static std::unique_ptr<Decompressor> Create(Compression compression);
+  virtual ~Decompressor() = default;
+
+  // Decodes from the front of `in` into `out` and drops what was read and
+  // written from the front of both. When `out` is left with room, everything
+  // that `in` held has been written. False: bad data, see error().
+  virtual bool Decode(std::span<const std::byte>& in,
+                      std::span<std::byte>& out) = 0;
+
+  // True between members: the file may end here. After a failed Decode(), true
+  // says that what stands here is no member at all.
+  bool between_members() const { return between_members_; }
+  const std::string& error() const { return error_; }
+
+ protected:
+  bool between_members_ = true;
+  std::string error_;
+};
+
+// Compresses one file. Owner-thread only.
+class Compressor {
+ public:
+  // Null for kNone.
+  static std::unique_ptr<Compressor> Create(Compression compression);
+  virtual ~Compressor() = default;
+
+  // Encodes from the front of `in` into `out` and drops what was read and
+  // written from the front of both. With `finish` the file is ended after `in`.
+  // True when nothing is left to be done with this `in` (and, with `finish`,
+  // the file is complete); false when `out` is full: call again.
+  virtual bool Encode(std::span<const std::byte>& in, std::span<std::byte>& out,
+                      bool finish) = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_COMPRESSION_H_

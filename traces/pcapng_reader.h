@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_PCAPNG_READER_H_
+#define SNF_TRACES_PCAPNG_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/link_type.h"
+#include "base/time.h"
+#include "traces/capture_format.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// The clock of one pcapng interface: turns its ticks into an Instant.
+//
+// A tick of 10^-r s with r ≤ 9 is 10^(9-r) ns; with r > 9, 10^(r-9) ticks are a
+// nanosecond; a tick of 2^-r s is 10^9 / 2^r ns. Parts of a nanosecond are
+// dropped. Example: if_tsresol 0x94 (r = 20, binary): 1,572,864 ticks are
+// 1,572,864 × 10^9 >> 20 = 1,500,000,000 ns.
+class InterfaceClock {
+ public:
+  // `resolution` is the byte of if_tsresol, whose default means 10^-6 s.
+  void SetResolution(uint8_t resolution);
+  void SetOffset(int64_t seconds) { offset_seconds_ = seconds; }
+
+  // Empty when the time lies beyond an int64 of nanoseconds.
+  std::optional<Instant> TimeOf(uint64_t ticks) const;
+
+ private:
+  uint64_t multiplier_ = 1'000;
+  uint64_t divisor_ = 1;
+  uint8_t shift_ = 0;
+  int64_t offset_seconds_ = 0;
+};
+
+// The pcapng part of CaptureReader: sections of blocks. Blocks that carry no
+// packet and no interface are passed over, but their framing is checked.
+class PcapngReader final : public CaptureReader {
+ public:
+  // `source` stands at the file's start.
+  explicit PcapngReader(std::unique_ptr<ByteSource> source)
+      : CaptureReader(std::move(source)) {}
+
+ protected:
+  ReadResult ReadFileHeader() override;
+  ReadResult Read(CapturedPacket& packet) override;
+
+ private:
+  struct Interface {
+    uint16_t link_number = 0;
+    std::optional<LinkType> link;  // empty: not supported
+    uint32_t snap_bytes = 0;       // 0: no limit
+    InterfaceClock clock;
+  };
+  // Makes all of the next block ready in body_, without consuming it.
+  ReadResult ReadBlock();
+  ReadResult StartSection();
+  ReadResult AddInterface();
+  ReadResult ReadInterfaceOptions(Interface& interface);
+  // Enhanced and obsolete packet blocks: but for the width of the interface
+  // number their layout is the same.
+  ReadResult ReadTimedPacket(CapturedPacket& packet);
+  ReadResult ReadSimplePacket(CapturedPacket& packet);
+  // Completes `packet`, whose interface is known, from the body's bytes after
+  // the block's own fields.
+  ReadResult Deliver(uint32_t captured_bytes, uint32_t field_bytes,
+                     CapturedPacket& packet);
+  ReadResult FailNoInterface(uint32_t number);
+  ReadResult FailTooShort(uint32_t wanted_bytes);
+
+  FieldLoader fields_;
+  uint32_t block_type_ = 0;
+  uint32_t block_bytes_ = 0;
+  std::span<const std::byte> body_;    // the block without type and lengths
+  std::vector<Interface> interfaces_;  // of the section
+  bool warned_untimed_ = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_PCAPNG_READER_H_
