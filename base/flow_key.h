@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_FLOW_KEY_H_
+#define SNF_BASE_FLOW_KEY_H_
+
+#include <array>
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "base/byte_order.h"
+#include "base/ip_address.h"
+#include "base/packet_parser.h"
+#include "base/protocol_numbers.h"
+
+namespace snf {
+
+// What packets have in common that are one flow.
+enum class FlowKeyKind : uint8_t {
+  // Both directions of a connection: the two ends (address, port) in canonical
+  // order, the smaller first. ICMP queries by their identifier, which stands in
+  // both ports. An ICMP error belongs to the connection whose packet it quotes.
+  // Fragments belong to the connection of their first fragment.
+  kConnection,
+  // One direction: addresses, protocol and ports as the packet has them; ports
+  // are 0 for ICMP and for fragments other than the first.
+  k5Tuple,
+  // Both directions of all that two hosts exchange under one protocol:
+  // kConnection without ports, hence with the smaller address first, and with
+  // no
+  // need to remember fragments.
+  k3Tuple,
+};
+
+// Which version of IP, and whether the key names a flow or, for want of its
+// first fragment, only a fragmented packet. The values keep the four apart.
+enum class FlowKeyForm : uint8_t {
+  kNone = 0,
+  kIpv4 = 4,
+  kIpv6 = 6,
+  kIpv4Fragment = 0x14,
+  kIpv6Fragment = 0x16,
+};
+
+// The name of a flow: 40 bytes, all defined and the same on every machine.
+//
+// Addresses are IpAddress, so IPv4 is mapped; `form` keeps an IPv6 packet
+// between mapped addresses apart from an IPv4 one. A fragment's form holds the
+// fragment id where the ports else are: source_port the upper and
+// destination_port the lower 16 bits; `form` keeps it apart from every flow.
+// Its addresses are as in the packet, for ids count per direction. `vlan` is
+// the outermost tag's id where the classifier is asked to tell VLANs apart,
+// else 0.
+//
+// Example: the packets 10.0.0.1:5000 → 192.0.2.9:53 and back have two 5-tuples
+// and one connection key, {10.0.0.1, 192.0.2.9, 5000, 53, vlan 0, UDP, kIpv4}.
+struct alignas(8) FlowKey {
+  IpAddress source;
+  IpAddress destination;
+  be16 source_port;
+  be16 destination_port;
+  be16 vlan;
+  IpProtocol protocol{};
+  FlowKeyForm form = FlowKeyForm::kNone;
+
+  friend bool operator==(const FlowKey& a, const FlowKey& b) {
+    using Words = std::array<uint64_t, 5>;
+    const auto x = std::bit_cast<Words>(a), y = std::bit_cast<Words>(b);
+    return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) |
+            (x[4] ^ y[4])) == 0;
+  }
+  // By bytes: an order for reports, the same on every machine.
+  friend std::strong_ordering operator<=>(const FlowKey& a, const FlowKey& b) {
+    return std::memcmp(&a, &b, sizeof a) <=> 0;
+  }
+};
+static_assert(sizeof(FlowKey) == 40 && std::is_trivially_copyable_v<FlowKey> &&
+              std::has_unique_object_representations_v<FlowKey>);
+
+// A function of the key's bytes and the seed, the same on every machine and for
+// good: results may depend on it. Every input bit reaches every output bit, so
+// any bits of the result index a table; with a secret seed nobody outside can
+// aim at a bucket. Budget: ≤ 5 ns.
+uint64_t Hash(const FlowKey& key, uint64_t seed);
+
+// The key of the opposite direction.
+FlowKey Reversed(const FlowKey& key);
+
+// Puts the smaller end (address, then port) first. Returns whether it swapped.
+bool Canonicalize(FlowKey& key);
+
+// The k5Tuple key of a packet with an IP header; `with_vlan` fills in the VLAN.
+// Ports are there if their four bytes are, even where the rest of the header
+// was cut off; else they are 0.
+FlowKey FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
+                  bool with_vlan);
+
+// The same, with an ICMP query's identifier in both ports.
+FlowKey FiveTupleOrQuery(std::span<const std::byte> frame,
+                         const ParsedPacket& packet, bool with_vlan);
+
+// What the fragments of one packet share, in the fragment's form: addresses and
+// id, with IPv4 also the protocol (RFC 791 §3.2). In IPv6 the protocol is 0,
+// for only the first fragment is sure to know it (RFC 8200 §4.5).
+FlowKey FragmentKey(std::span<const std::byte> frame,
+                    const ParsedPacket& packet, bool with_vlan);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_FLOW_KEY_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_HEADER_VIEW_H_
+#define SNF_BASE_HEADER_VIEW_H_
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "base/byte_order.h"
+
+namespace snf {
+
+template <typename Byte>
+concept ByteOrConstByte = std::same_as<std::remove_const_t<Byte>, std::byte>;
+
+// What all header views share: the place of the header in a packet. A view
+// borrows the packet's bytes and is two words at most; it is made where it is
+// needed and not stored. `Byte` is `const std::byte` to read, `std::byte` to
+// rewrite as well.
+//
+// Each view V has `V::At(bytes, offset)`: the header that begins at `offset`,
+// or nothing where the bytes end before the header does or where its own length
+// field is impossible. After that, getters and setters need no check.
+template <ByteOrConstByte Byte>
+class HeaderView {
+ protected:
+  explicit HeaderView(Byte* start) : start_(start) {}
+
+  static bool Fits(std::span<Byte> bytes, size_t offset, size_t size) {
+    return offset <= bytes.size() && size <= bytes.size() - offset;
+  }
+
+  uint8_t u8(size_t at) const { return std::to_integer<uint8_t>(start_[at]); }
+  be16 b16(size_t at) const { return LoadBe16(start_ + at); }
+  be32 b32(size_t at) const { return LoadBe32(start_ + at); }
+  uint16_t u16(size_t at) const { return b16(at).host(); }
+  uint32_t u32(size_t at) const { return b32(at).host(); }
+
+  Byte* start_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_BASE_HEADER_VIEW_H_
