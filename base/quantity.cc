@@ -130,11 +130,6 @@ absl::StatusOr<int64_t> Parse(const Kind& kind, const std::string& text) {
   const std::optional<uint64_t> size = SizeOf(kind, rest);
   if (!size) return invalid(rest.empty() ? "has no unit" : "has no known unit");
 
-  const std::optional<uint64_t> whole = ToNumber(whole_digits);
-  const uint128 whole_part = uint128{whole.value_or(0)} * *size;
-  if (!whole || whole_part > kMax) {
-    return absl::OutOfRangeError(Message(kind, text, "is too large"));
-  }
   while (fraction_digits.ends_with('0')) fraction_digits.remove_suffix(1);
   if (fraction_digits.size() > 18) {
     return invalid("has more than 18 digits after its point");
@@ -146,10 +141,12 @@ absl::StatusOr<int64_t> Parse(const Kind& kind, const std::string& text) {
     }
     fraction /= 10;
   }
-  if (whole_part + fraction > kMax) {
+  const std::optional<uint64_t> whole = ToNumber(whole_digits);
+  const uint128 sum = uint128{whole.value_or(0)} * *size + fraction;
+  if (!whole || sum > kMax) {
     return absl::OutOfRangeError(Message(kind, text, "is too large"));
   }
-  return static_cast<int64_t>(whole_part + fraction);
+  return static_cast<int64_t>(sum);
 }
 
 // The units of the printed forms, smallest first.

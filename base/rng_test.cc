@@ -245,6 +245,14 @@ TEST(Rng, DrawsExponentialsOfTheirMeanAndTail) {
   }
 }
 
+TEST(Rng, RoundsExponentialsToTheNearest) {
+  Rng rng(25);
+  int none = 0;
+  for (int i = 0; i < 100'000; ++i) none += rng.Exponential(1) == 0;
+  // 1 − e^−½; rounded down it were 63 %.
+  EXPECT_NEAR(none, 39'347, 5 * 154);
+}
+
 TEST(Rng, DrawsExponentialsOfAnyMean) {
   Rng rng(19);
   bool held = false;
