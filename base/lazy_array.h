@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_LAZY_ARRAY_H_
+#define SNF_BASE_LAZY_ARRAY_H_
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace snf {
+
+// A fixed array of zeroed T whose pages the system gives on first touch, so
+// that a table may be sized for its limit at start and cost only what is used.
+// T is trivially copyable and valid when all its bytes are zero. A value:
+// copying copies every element (and touches them). Owner-thread only.
+template <typename T>
+class LazyArray {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(alignof(T) <= 64);
+
+  LazyArray() = default;
+  // Throws std::bad_alloc where the address space does not suffice.
+  explicit LazyArray(size_t size) : data_(Allocate(size)), size_(size) {}
+  LazyArray(const LazyArray& other) : LazyArray(other.size_) {
+    if (size_ != 0) std::memcpy(data(), other.data(), size_ * sizeof(T));
+  }
+  LazyArray(LazyArray&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  LazyArray& operator=(LazyArray other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~LazyArray() = default;
+
+  size_t size() const { return size_; }
+  T* data() { return Align(data_.get()); }
+  const T* data() const { return Align(data_.get()); }
+  T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  std::span<T> span() { return {data(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  static constexpr size_t kLine = 64;
+
+  static std::unique_ptr<std::byte[], Free> Allocate(size_t size) {
+    // calloc takes large blocks straight from the system, zero and untouched.
+    auto* p = static_cast<std::byte*>(std::calloc(size * sizeof(T) + kLine, 1));
+    if (p == nullptr) throw std::bad_alloc();
+    return std::unique_ptr<std::byte[], Free>(p);
+  }
+  static T* Align(std::byte* p) {
+    const auto address = reinterpret_cast<uintptr_t>(p);
+    return reinterpret_cast<T*>((address + kLine - 1) & ~(kLine - 1));
+  }
+
+  std::unique_ptr<std::byte[], Free> data_;
+  size_t size_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_BASE_LAZY_ARRAY_H_

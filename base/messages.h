@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_MESSAGES_H_
+#define SNF_BASE_MESSAGES_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/ids.h"
+#include "base/link_type.h"
+#include "base/time.h"
+
+// The words that cross between cores (decisions.md 2). Plain structs: trivially
+// copyable, sizes pinned, no pointers, so that they can lie in shared memory or
+// be sent as they stand between processes of one machine.
+
+namespace snf {
+
+// Where the state that a flowlet's first packet needs is to be found.
+enum class StateSource : uint8_t {
+  kNone,  // a new flow: the state is null
+  kUnit,  // the unit `source` processed the packet with the clock before
+};
+
+// What travels with a packet from the controller to a unit (protocol.md §3).
+struct PacketMeta {
+  FlowId flow{};
+  Clock clock{};
+  Instant arrival;                // when the packet reached the controller
+  uint64_t channel_number = 0;    // 1, 2, 3 … per controller and unit (U10)
+  uint32_t flowlet = 0;           // 1, 2, 3 … within the flow
+  uint32_t original_length = 0;   // bytes on the wire, whatever was captured
+  UnitId source = kNoUnit;        // valid for StateSource::kUnit
+  uint16_t chain = 0;             // which NF chain; 0 while there is one
+  StateSource source_kind = StateSource::kNone;
+  uint8_t flags = 0;
+  uint16_t reserved = 0;
+
+  // Bits of `flags`.
+  static constexpr uint8_t kFirstOfFlowlet = 1 << 0;  // the source is valid
+  static constexpr uint8_t kNewFlow = 1 << 1;  // first packet of its flow
+  static constexpr uint8_t kMoved = 1 << 2;  // the flowlet before ran elsewhere
+};
+static_assert(sizeof(PacketMeta) == 48);
+
+// Unit to unit: "send me the flow's state once you have applied `need`" (U5).
+struct Pull {
+  FlowId flow{};
+  Clock need{};
+  UnitId requester = kNoUnit;
+};
+
+// Unit to unit: the state of a flow as `applied` left it. `timer` is the NF's
+// pending timer, Instant::max() where it has none; `link` the framing of the
+// flow's packets.
+struct State {
+  FlowId flow{};
+  Clock applied{};
+  Instant timer = Instant::max();
+  LinkType link = LinkType::kEthernet;
+};
+
+// Controller to the owner: the flow has been idle for its timeout and `last`
+// was its last clock; the unit forgets it once it has applied `last`.
+struct EndFlow {
+  FlowId flow{};
+  Clock last{};
+};
+
+// What left a unit since its last report; returns as many channel slots.
+struct DrainReport {
+  UnitId unit = kNoUnit;
+  uint32_t packets = 0;
+  uint64_t bytes = 0;  // original lengths
+};
+
+static_assert(std::is_trivially_copyable_v<PacketMeta> &&
+              std::is_trivially_copyable_v<Pull> &&
+              std::is_trivially_copyable_v<State> &&
+              std::is_trivially_copyable_v<EndFlow> &&
+              std::is_trivially_copyable_v<DrainReport>);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_MESSAGES_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_PACKET_INFO_H_
+#define SNF_BASE_PACKET_INFO_H_
+
+#include <cstdint>
+
+#include "base/link_type.h"
+#include "base/packet_parser.h"
+#include "base/time.h"
+
+namespace snf {
+
+// What is known of a packet that lies in a buffer; stands in front of its bytes.
+struct PacketInfo {
+  Instant arrival;
+  uint32_t length = 0;           // captured bytes, all of them in the buffer
+  uint32_t original_length = 0;  // bytes on the wire, ≥ length
+  ParsedPacket headers;          // offsets into the bytes
+  LinkType link = LinkType::kEthernet;
+};
+static_assert(sizeof(PacketInfo) <= 64);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_PACKET_INFO_H_

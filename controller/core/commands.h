@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_COMMANDS_H_
+#define SNF_CONTROLLER_CORE_COMMANDS_H_
+
+#include <cstdint>
+
+#include "base/command_buffer.h"
+#include "base/drop_reason.h"
+#include "base/flow_key.h"
+#include "base/ids.h"
+#include "base/messages.h"
+#include "base/time.h"
+
+namespace snf {
+
+// A packet as it reaches the controller. Arrivals of one controller come in
+// time order, but a time that runs backwards is harmless: it opens no gap.
+struct Arrival {
+  FlowKey key;
+  Instant time;
+  uint32_t original_length = 0;
+  PacketHandle packet = kNoPacket;
+};
+
+// What the controller asks of its driver.
+struct ControllerCommand {
+  enum class Kind : uint8_t {
+    kEnqueue,    // put `packet` with `meta` into the channel of `unit`
+    kDrop,       // drop `packet` for `reason`
+    kStartUnit,  // start `unit`, then call on_unit_ready; `warm` says from what
+    kParkUnit,   // `unit` is out of use but keeps its process and state
+    kStopUnit,   // stop `unit` once it keeps no flow, then on_unit_stopped
+    kEndFlow,    // tell `unit` that a flow is over
+  };
+  Kind kind{};
+  DropReason reason{};
+  bool warm = false;
+  UnitId unit = kNoUnit;
+  PacketHandle packet = kNoPacket;
+  union {
+    PacketMeta meta;
+    EndFlow end;
+  };
+
+  static ControllerCommand Enqueue(UnitId unit, PacketHandle packet,
+                                   const PacketMeta& meta) {
+    return {.kind = Kind::kEnqueue, .unit = unit, .packet = packet,
+            .meta = meta};
+  }
+  static ControllerCommand Drop(PacketHandle packet, DropReason reason) {
+    return {.kind = Kind::kDrop, .reason = reason, .packet = packet,
+            .end = {}};
+  }
+  static ControllerCommand OfUnit(Kind kind, UnitId unit, bool warm) {
+    return {.kind = kind, .warm = warm, .unit = unit, .end = {}};
+  }
+  static ControllerCommand End(UnitId unit, EndFlow end) {
+    return {.kind = Kind::kEndFlow, .unit = unit, .end = end};
+  }
+};
+
+// The most commands that one packet, or one timer, can cause.
+inline constexpr size_t kMaxControllerCommandsPerStep = 4;
+using ControllerOut = CommandBuffer<ControllerCommand, 256>;
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_COMMANDS_H_

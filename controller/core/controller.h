@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_CONTROLLER_H_
+#define SNF_CONTROLLER_CORE_CONTROLLER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/timing_wheel.h"
+#include "controller/core/commands.h"
+#include "controller/core/demand_estimator.h"
+#include "controller/core/flow_table.h"
+#include "controller/core/options.h"
+#include "controller/core/placement.h"
+#include "controller/core/unit_pool.h"
+
+namespace snf {
+
+// Why a flowlet began (SNF §4.1).
+enum class FlowletCause : uint8_t {
+  kNewFlow,  // the first packet of its flow
+  kGap,      // the gap exceeded T
+  kBytes,    // the packet would have pushed the flowlet over B bytes
+  kLate,     // a packet of a flowlet whose unit had been parked meanwhile
+};
+
+// One decision of the controller, as it was taken.
+struct Decision {
+  Instant time;  // arrival of the packet that caused it
+  FlowId flow{};
+  uint32_t flowlet = 0;
+  FlowletCause cause{};
+  Nanos gap;                // since the flow's last packet
+  uint32_t bytes = 0;       // of the flowlet that it ended
+  int64_t demand_bps = 0;   // the estimate
+  PlacementRequest request;
+  Placement placement;
+};
+
+// Sees every decision before it takes effect: the pool's loads are those that
+// the policy saw. Off the hot path: a controller without one pays a branch a
+// decision.
+class DecisionObserver {
+ public:
+  virtual ~DecisionObserver() = default;
+  virtual void on_decision(const Decision& decision, const UnitPool& pool) = 0;
+};
+
+struct ControllerCounters {
+  uint64_t flows = 0;            // ever created
+  uint64_t flows_ended = 0;
+  uint64_t flowlets = 0;
+  uint64_t flowlets_by_gap = 0;
+  uint64_t flowlets_by_bytes = 0;
+  uint64_t flowlets_moved = 0;   // enqueued first on another unit than before
+  uint64_t decisions = 0;
+  uint64_t overcommitted = 0;
+  uint64_t enqueued = 0;
+};
+
+// Theory of operation. The controller cuts each flow into flowlets, gives each
+// flowlet a unit, and each packet a logical clock and the metadata of
+// protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come in,
+// commands go out; it has no threads, clocks or sockets.
+//
+// Per packet: find the flow; is this the same flowlet? then send it where the
+// flowlet goes. Per flowlet: close the one before (measure its rate, update the
+// flow's estimate), ask the policy for a unit, count the demand on it. By timer:
+// a flowlet that has been silent for more than T no longer counts; a flow that
+// has been silent for flow_timeout is ended.
+//
+// Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
+// drives timers only. So flowlet counts do not depend on bursts or timers.
+// Each event's `now` must be at least the one before, and `now` of on_packets at
+// least the arrivals in it.
+//
+// A clock is given only to a packet that gets a slot of the unit's channel;
+// otherwise the packet is dropped before, so that no clock is ever a hole.
+//
+// A value, copyable; owner-thread only; nothing is allocated after construction.
+// Memory: ≤ 128 bytes a flow at max_flows.
+class Controller {
+ public:
+  // The policy must outlive the controller.
+  Controller(const ControllerOptions& options, const PlacementPolicy& policy);
+
+  // Handles packets in order until all are done or `out` might not hold the
+  // commands of one more; returns how many are done. Budget: ≤ 3 × parse and
+  // lookup a packet of a running flowlet; no allocation.
+  size_t on_packets(Instant now, std::span<const Arrival> arrivals,
+                    ControllerOut& out);
+
+  // Packets left a unit, which frees their slots.
+  void on_drained(Instant now, const DrainReport& report) {
+    pool_.OnDrained(now, report);
+  }
+  // A unit that kStartUnit named is ready; one that kStopUnit named is gone.
+  void on_unit_ready(Instant now, UnitId unit) { pool_.OnReady(now, unit); }
+  void on_unit_stopped(UnitId unit) { pool_.OnStopped(unit); }
+
+  // When on_timers wants to be called; Instant::max() for never.
+  Instant next_wakeup() const {
+    return std::min(flow_timers_.next_wakeup(), pool_.next_wakeup());
+  }
+  // Handles due timers, as many as `out` has room for.
+  void on_timers(Instant now, ControllerOut& out);
+
+  // Null (the default) for none; it must outlive its use.
+  void set_decision_observer(DecisionObserver* observer) {
+    observer_ = observer;
+  }
+
+  const ControllerCounters& counters() const { return counters_; }
+  const UnitPool& pool() const { return pool_; }
+  const FlowTable& flows() const { return flows_; }
+
+ private:
+  static constexpr size_t kBatch = 32;
+
+  void OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
+                ControllerOut& out);
+  void BeginFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
+                    FlowletCause cause, ControllerOut& out);
+  void ResumeFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
+                     ControllerOut& out);
+  void PlaceFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
+                    FlowletCause cause, ControllerOut& out);
+  void CloseFlowlet(Instant now, uint32_t slot);
+  void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
+               ControllerOut& out);
+  void ScaleAhead(Instant now, ControllerOut& out);
+  void OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out);
+  FlowId IdOf(uint32_t slot) const {
+    return MakeFlowId(controller_id_, slot, flows_.cold(slot).generation);
+  }
+
+  Nanos flowlet_timeout_;
+  uint32_t flowlet_bytes_;
+  Nanos flow_timeout_;
+  uint32_t alpha_;
+  uint8_t controller_id_;
+  const PlacementPolicy* policy_;
+  DecisionObserver* observer_ = nullptr;
+  FlowTable flows_;
+  TimingWheel flow_timers_;
+  DemandEstimator demand_;
+  UnitPool pool_;
+  ControllerCounters counters_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_CONTROLLER_H_

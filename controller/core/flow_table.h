@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_FLOW_TABLE_H_
+#define SNF_CONTROLLER_CORE_FLOW_TABLE_H_
+
+#include <cstdint>
+
+#include "base/flow_key.h"
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/slot_index.h"
+#include "base/time.h"
+
+namespace snf {
+
+// What every packet of a flow reads and writes: one cache line.
+struct alignas(64) FlowHot {
+  FlowKey key;
+  Instant last_packet;
+  Clock clock{};           // of the newest packet enqueued
+  uint32_t flowlet_bytes;  // original lengths, this flowlet
+  UnitId unit{};           // where this flowlet's packets go
+  uint16_t flags;
+
+  static constexpr uint16_t kOpen = 1 << 0;  // its demand counts on `unit`
+  // No packet of this flowlet has been enqueued yet: the next one is its first.
+  static constexpr uint16_t kFirstPending = 1 << 1;
+};
+static_assert(sizeof(FlowHot) == 64);
+
+// What only the begin and the end of a flowlet need.
+struct FlowCold {
+  Instant flowlet_first;  // arrival of the flowlet's first packet
+  int64_t demand_bps;     // its estimate e_n
+  uint32_t flowlet;       // 1, 2, 3 …
+  uint32_t generation;    // of the slot; 24 bits are used
+  UnitId owner{};         // of the newest clock; kNoUnit before the first
+  uint16_t reserved[3];
+};
+static_assert(sizeof(FlowCold) == 32);
+
+// The flows of one controller: a slot each, found by key. Slots do not move and
+// are given out lowest first, then most recently freed first, so flow ids are
+// the same in every run. 64 + 32 bytes a slot and at most 10.7 of index; what
+// was never used costs no memory. A value; owner-thread only.
+class FlowTable {
+ public:
+  static constexpr uint32_t kNone = SlotIndex::kNotFound;
+
+  FlowTable(uint32_t max_flows, uint64_t hash_seed)
+      : seed_(hash_seed), index_(max_flows), hot_(max_flows), cold_(max_flows) {}
+
+  uint32_t size() const { return index_.size(); }
+  FlowHot& hot(uint32_t slot) { return hot_[slot]; }
+  FlowCold& cold(uint32_t slot) { return cold_[slot]; }
+  const FlowHot& hot(uint32_t slot) const { return hot_[slot]; }
+  const FlowCold& cold(uint32_t slot) const { return cold_[slot]; }
+
+  // A batch is looked up in three passes: Hash and prefetch the index, prefetch
+  // the entries, Find.
+  uint64_t HashOf(const FlowKey& key) const { return Hash(key, seed_); }
+  void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
+  void PrefetchEntry(uint64_t hash) const {
+    const uint32_t slot = index_.Guess(hash);
+    if (slot != kNone) __builtin_prefetch(&hot_[slot], 1);
+  }
+
+  uint32_t Find(const FlowKey& key, uint64_t hash) const {
+    return index_.Find(
+        hash, [&](uint32_t slot) { return hot_[slot].key == key; });
+  }
+
+  // Adds a flow that is not there; kNone when the table is full.
+  uint32_t Insert(const FlowKey& key, uint64_t hash) {
+    uint32_t slot = free_;
+    if (slot != kNone) {
+      free_ = cold_[slot].flowlet;
+    } else if (used_ < hot_.size()) {
+      slot = used_++;
+    } else {
+      return kNone;
+    }
+    const uint32_t generation = cold_[slot].generation;
+    hot_[slot] = {};
+    hot_[slot].key = key;
+    cold_[slot] = {};
+    cold_[slot].generation = generation;
+    cold_[slot].owner = kNoUnit;
+    index_.Insert(hash, slot);
+    return slot;
+  }
+
+  // Frees a slot; flow ids of its next user differ.
+  void Erase(uint32_t slot) {
+    index_.Erase(HashOf(hot_[slot].key), slot);
+    cold_[slot].generation = (cold_[slot].generation + 1) & 0xff'ffff;
+    cold_[slot].flowlet = free_;
+    free_ = slot;
+  }
+
+ private:
+  uint64_t seed_;
+  uint32_t used_ = 0;      // slots ever used
+  uint32_t free_ = kNone;  // list of freed slots, through FlowCold::flowlet
+  SlotIndex index_;
+  LazyArray<FlowHot> hot_;
+  LazyArray<FlowCold> cold_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_FLOW_TABLE_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_LOAD_METER_H_
+#define SNF_CONTROLLER_CORE_LOAD_METER_H_
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/time.h"
+#include "controller/core/options.h"
+
+namespace snf {
+
+// Loads and demands are compared in quanta of 1/1024 of a unit's capacity.
+// They are rounded up, so that room is never claimed where there is none.
+inline constexpr uint32_t kFullLoad = 1024;
+inline constexpr uint32_t kMaxLoad = 1 << 20;
+
+// Theory of operation. The load of each unit (protocol.md §2.6): the rate at
+// which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
+// 500 µs), plus the demand of its open flowlets that this window does not yet
+// hold. Held against each other for the whole unit, that is
+//
+//     load = drained + max(0, open demand - drained) = max(drained, open demand)
+//
+// A burst on an idle unit counts at once (drained = 0); under steady traffic
+// both terms measure the same flow of bits and are not added up; when traffic
+// ends, the load fades with the window.
+//
+// Worked example, capacity 1 Gbit/s: ten flowlets of 20 Mbit/s open at once on
+// an idle unit: load 200 Mbit/s = 205 quanta. After 50 ms of it 1.25 MB have
+// drained, which over 100 ms is 100 Mbit/s; still 205 quanta. After 100 ms both
+// are 200 Mbit/s. The flowlets close: 205 quanta, falling to 0 within 100 ms.
+//
+// A unit's window is brought to the present when it is looked at: an idle unit
+// costs nothing, and a gap of years one step. A value; owner-thread only.
+class LoadMeter {
+ public:
+  explicit LoadMeter(const ControllerOptions& options);
+
+  // `bytes` (original lengths) left the unit at `now`.
+  void AddDrained(Instant now, UnitId unit, uint64_t bytes);
+
+  // A flowlet of this demand opened on, or is no longer open on, the unit.
+  void AddOpenDemand(UnitId unit, int64_t demand_bps);
+  void RemoveOpenDemand(UnitId unit, int64_t demand_bps);
+  uint32_t open_flowlets(UnitId unit) const {
+    return meters_[value(unit)].open_flowlets;
+  }
+
+  // The load at `now`, in quanta, at most kMaxLoad. Budget: ≤ 20 ns when the
+  // unit was looked at in this bucket or the one before.
+  uint32_t Load(Instant now, UnitId unit);
+
+  // A demand in quanta.
+  uint32_t Quanta(int64_t rate_bps) const;
+
+  // The number of the bucket that `now` falls into. By time alone, loads change
+  // only when it does.
+  uint64_t Bucket(Instant now);
+
+ private:
+  struct Meter {
+    uint64_t window_bytes;
+    uint64_t bucket;  // the window's newest bucket
+    int64_t open_demand_bps;
+    uint32_t open_flowlets;
+    uint32_t position;  // of `bucket` in the unit's ring
+  };
+
+  void Advance(Meter& meter, UnitId unit, uint64_t bucket);
+
+  LoadSignal signal_;
+  int64_t bucket_ns_;
+  uint32_t buckets_;
+  uint64_t quanta_per_byte_;  // of the window, in 2^-48
+  uint64_t quanta_per_bps_;   // in 2^-48
+  uint64_t current_bucket_ = 0;
+  Instant current_start_;
+  LazyArray<Meter> meters_;
+  LazyArray<uint32_t> rings_;  // unit-major; bytes of each bucket
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_LOAD_METER_H_

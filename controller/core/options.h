@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_OPTIONS_H_
+#define SNF_CONTROLLER_CORE_OPTIONS_H_
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace snf {
+
+// What counts as a unit's load when a flowlet is placed (protocol.md §2.6).
+enum class LoadSignal : uint8_t {
+  kDemand,   // the larger of the drained rate and the open flowlets' demand
+  kDrained,  // the paper's bare rule: the drained rate alone
+};
+
+// How a finished flowlet's rate is measured (decisions.md 10).
+enum class DemandRule : uint8_t {
+  kFloor,  // bytes over max(last - first packet, flowlet timeout)
+  kBurst,  // bytes over last - first packet; a lone packet asks for a whole unit
+};
+
+// A controller's configuration. All limits are fixed at construction; nothing
+// is allocated afterwards. Defaults are those of SNF §9 where it has them.
+struct ControllerOptions {
+  // Flowlets end when the gap exceeds T (SNF §4.1) …
+  Nanos flowlet_timeout = Microseconds(500);
+  // … or when the next packet would push them over B bytes. At most 1 GB.
+  uint32_t flowlet_bytes = 15'000;
+  // A flow without packets for so long is forgotten; Nanos::max() = never.
+  Nanos flow_timeout = Seconds(300);
+  // Flows in the table at one time; a packet of one more is dropped.
+  uint32_t max_flows = 1 << 20;
+
+  // α, the weight of state against utilisation, in 1/1024: 0 … 1024.
+  uint32_t alpha_1024 = 256;
+  // δ, the weight of the last measured rate in the EWMA, in 1/65536.
+  uint32_t ewma_delta_65536 = 32'768;
+  DemandRule demand_rule = DemandRule::kFloor;
+  // Demand of a flow's first flowlet before any was measured; 0 = 1 % of a
+  // unit's capacity.
+  int64_t first_demand_bps = 0;
+
+  LoadSignal load_signal = LoadSignal::kDemand;
+  // The drained rate is the mean over `load_buckets` of `load_bucket` (§8).
+  Nanos load_bucket = Microseconds(500);
+  uint32_t load_buckets = 200;
+
+  uint32_t max_units = 64;                 // 1 … kMaxUnits
+  int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
+  uint32_t unit_queue_packets = 1024;      // slots of a unit's channel
+  uint32_t start_buffer_packets = 256;     // of them usable until it is ready
+  uint32_t warm_units = 1;                 // units warm at the start
+  Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
+  Nanos keep_warm = Seconds(30);                // warm -> stopped
+
+  uint8_t controller_id = 0;  // upper bits of its flow ids
+  uint64_t hash_seed = 0;     // of the flow table; does not change results
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_OPTIONS_H_

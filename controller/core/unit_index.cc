@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/unit_index.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kWordBits = 64;
+
+constexpr uint32_t WordsFor(uint32_t bits) {
+  return (bits + kWordBits - 1) / kWordBits;
+}
+
+constexpr uint64_t Bit(uint32_t i) { return uint64_t{1} << (i % kWordBits); }
+
+constexpr uint32_t LowestBit(uint64_t word) {
+  return static_cast<uint32_t>(std::countr_zero(word));
+}
+constexpr uint32_t HighestBit(uint64_t word) {
+  return kWordBits - 1 - static_cast<uint32_t>(std::countl_zero(word));
+}
+
+}  // namespace
+
+UnitIndex::UnitIndex(uint32_t max_units)
+    : summary_words_(WordsFor(WordsFor(max_units))),
+      stride_(summary_words_ + WordsFor(max_units)),
+      loads_(max_units),
+      rows_(max_units),
+      bits_(size_t{kRows} * stride_) {
+  SNF_CHECK(max_units >= 1 && max_units <= kMaxUnits);
+}
+
+uint32_t UnitIndex::RowOf(uint32_t load) {
+  constexpr uint32_t kQuantaPerRow = 16;
+  if (load <= kFullLoad) return load;
+  const uint32_t beyond = (load - kFullLoad + kQuantaPerRow - 1) / kQuantaPerRow;
+  return std::min(kFullLoad + beyond, kRows - 1);
+}
+
+void UnitIndex::SetBit(uint32_t row, UnitId unit) {
+  uint64_t* bits = &bits_[size_t{row} * stride_];
+  const uint32_t word = value(unit) / kWordBits;
+  bits[summary_words_ + word] |= Bit(value(unit));
+  bits[word / kWordBits] |= Bit(word);
+  rows_used_[row / kWordBits] |= Bit(row);
+  rows_summary_ |= uint32_t{1} << (row / kWordBits);
+}
+
+void UnitIndex::ClearBit(uint32_t row, UnitId unit) {
+  uint64_t* bits = &bits_[size_t{row} * stride_];
+  const uint32_t word = value(unit) / kWordBits;
+  bits[summary_words_ + word] &= ~Bit(value(unit));
+  if (bits[summary_words_ + word] != 0) return;
+  bits[word / kWordBits] &= ~Bit(word);
+  if (!std::all_of(bits, bits + summary_words_,
+                   [](uint64_t w) { return w == 0; })) {
+    return;
+  }
+  rows_used_[row / kWordBits] &= ~Bit(row);
+  if (rows_used_[row / kWordBits] == 0) {
+    rows_summary_ &= ~(uint32_t{1} << (row / kWordBits));
+  }
+}
+
+void UnitIndex::Insert(UnitId unit, uint32_t load) {
+  SNF_CHECK(!contains(unit));
+  const uint32_t row = RowOf(load);
+  SetBit(row, unit);
+  rows_[value(unit)] = static_cast<uint16_t>(row + 1);
+  loads_[value(unit)] = load;
+  total_load_ += load;
+  ++size_;
+}
+
+void UnitIndex::Erase(UnitId unit) {
+  SNF_CHECK(contains(unit));
+  ClearBit(rows_[value(unit)] - uint32_t{1}, unit);
+  rows_[value(unit)] = 0;
+  total_load_ -= loads_[value(unit)];
+  --size_;
+}
+
+void UnitIndex::Update(UnitId unit, uint32_t load) {
+  uint32_t& old_load = loads_[value(unit)];
+  if (load == old_load) return;
+  total_load_ += load;
+  total_load_ -= old_load;
+  old_load = load;
+  const uint32_t row = RowOf(load);
+  const uint32_t old_row = rows_[value(unit)] - uint32_t{1};
+  if (row == old_row) return;
+  ClearBit(old_row, unit);
+  SetBit(row, unit);
+  rows_[value(unit)] = static_cast<uint16_t>(row + 1);
+}
+
+UnitId UnitIndex::FullestAtMost(uint32_t limit) const {
+  // A row beyond a full unit holds several loads: only whole rows are asked.
+  const uint32_t row = std::min(limit, kFullLoad);
+  const uint32_t word = row / kWordBits;
+  const uint64_t up_to = ~uint64_t{0} >> (kWordBits - 1 - row % kWordBits);
+  if (const uint64_t here = rows_used_[word] & up_to; here != 0) {
+    return LowestIn(word * kWordBits + HighestBit(here));
+  }
+  const uint32_t below = rows_summary_ & ((uint32_t{1} << word) - 1);
+  if (below == 0) return kNoUnit;
+  const uint32_t lower = HighestBit(below);
+  return LowestIn(lower * kWordBits + HighestBit(rows_used_[lower]));
+}
+
+UnitId UnitIndex::LeastLoaded() const {
+  if (rows_summary_ == 0) return kNoUnit;
+  const uint32_t word = LowestBit(rows_summary_);
+  return LowestIn(word * kWordBits + LowestBit(rows_used_[word]));
+}
+
+UnitId UnitIndex::LowestIn(uint32_t row) const {
+  const uint64_t* bits = &bits_[size_t{row} * stride_];
+  uint32_t summary = 0;
+  while (bits[summary] == 0) ++summary;
+  const uint32_t word = summary * kWordBits + LowestBit(bits[summary]);
+  const uint32_t id =
+      word * kWordBits + LowestBit(bits[summary_words_ + word]);
+  return UnitId{static_cast<uint16_t>(id)};
+}
+
+}  // namespace snf

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/unit_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snf {
+
+UnitPool::UnitPool(const ControllerOptions& options)
+    : max_units_(options.max_units),
+      queue_packets_(options.unit_queue_packets),
+      start_buffer_packets_(options.start_buffer_packets),
+      idle_timeout_(options.unit_idle_timeout),
+      keep_warm_(options.keep_warm),
+      units_warm_(std::min(options.warm_units, options.max_units)),
+      units_stopped_(options.max_units - units_warm_),
+      units_(options.max_units),
+      meter_(options),
+      index_(options.max_units),
+      timers_(options.max_units) {
+  first_untouched_ = units_warm_;
+  for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
+}
+
+void UnitPool::Refresh(Instant now) {
+  const uint64_t bucket = meter_.Bucket(now);
+  uint32_t budget = kRefreshPerDecision;
+  if (bucket != refresh_bucket_) {
+    refresh_bucket_ = bucket;
+    refresh_left_ = first_untouched_;
+    budget = kRefreshAtOnce;
+  }
+  for (budget = std::min(budget, refresh_left_); budget > 0; --budget) {
+    refresh_next_ = refresh_next_ + 1 < first_untouched_ ? refresh_next_ + 1 : 0;
+    Touch(now, UnitId{static_cast<uint16_t>(refresh_next_)});
+    --refresh_left_;
+  }
+}
+
+UnitId UnitPool::LowestIn(State state) const {
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    if (units_[i].state == state) return UnitId{static_cast<uint16_t>(i)};
+  }
+  return kNoUnit;
+}
+
+void UnitPool::MakePlaceable(Instant now, UnitId unit) {
+  index_.Insert(unit, meter_.Load(now, unit));
+}
+
+UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
+  if (units_warm_ == 0) return kNoUnit;
+  const UnitId unit = LowestIn(State::kWarm);
+  Unit& u = units_[value(unit)];
+  u.state = State::kStarting;
+  u.stop_when_free = false;
+  u.last_packet = now;
+  timers_.Disarm(value(unit));
+  --units_warm_;
+  ++warm_starts_;
+  MakePlaceable(now, unit);
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
+                                     /*warm=*/true));
+  return unit;
+}
+
+UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
+  if (units_stopped_ == 0) return kNoUnit;
+  const UnitId unit = LowestIn(State::kStopped);
+  Unit& u = units_[value(unit)];
+  u.state = State::kStarting;
+  u.last_packet = now;
+  first_untouched_ = std::max(first_untouched_, value(unit) + uint32_t{1});
+  --units_stopped_;
+  ++cold_starts_;
+  if (index_.size() == 0) {
+    MakePlaceable(now, unit);
+  } else {
+    ++starting_not_placeable_;
+  }
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
+                                     /*warm=*/false));
+  return unit;
+}
+
+void UnitPool::OnReady(Instant now, UnitId unit) {
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(u.state == State::kStarting);
+  u.state = State::kActive;
+  if (!placeable(unit)) {
+    --starting_not_placeable_;
+    MakePlaceable(now, unit);
+  }
+  u.last_packet = std::max(u.last_packet, now);
+  timers_.Arm(value(unit), u.last_packet + idle_timeout_);
+}
+
+void UnitPool::OnStopped(UnitId unit) {
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(u.state == State::kStopping);
+  u.state = State::kStopped;
+  ++units_stopped_;
+}
+
+void UnitPool::OnDrained(Instant now, const DrainReport& report) {
+  Unit& u = units_[value(report.unit)];
+  SNF_CHECK(u.slots_used >= report.packets);
+  u.slots_used -= report.packets;
+  meter_.AddDrained(now, report.unit, report.bytes);
+  Touch(now, report.unit);
+}
+
+void UnitPool::OpenFlowlet(Instant now, UnitId unit, int64_t demand_bps) {
+  meter_.AddOpenDemand(unit, demand_bps);
+  Touch(now, unit);
+}
+
+void UnitPool::CloseFlowlet(Instant now, UnitId unit, int64_t demand_bps) {
+  meter_.RemoveOpenDemand(unit, demand_bps);
+  Touch(now, unit);
+}
+
+uint64_t UnitPool::TakeSlot(Instant now, UnitId unit) {
+  Unit& u = units_[value(unit)];
+  // The idle clock restarts at a packet, also at one that finds no slot.
+  u.last_packet = std::max(u.last_packet, now);
+  const uint32_t limit =
+      u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
+  if (u.slots_used >= limit) return 0;
+  ++u.slots_used;
+  return ++u.channel_number;
+}
+
+void UnitPool::RemoveOwned(Instant now, UnitId unit) {
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(u.owned_flows > 0);
+  if (--u.owned_flows == 0 && u.stop_when_free) timers_.Arm(value(unit), now);
+}
+
+bool UnitPool::OnTimer(Instant now, ControllerOut& out) {
+  const uint32_t i = timers_.PopDue(now);
+  if (i == TimingWheel::kNone) return false;
+  const UnitId unit{static_cast<uint16_t>(i)};
+  Unit& u = units_[i];
+  if (u.state == State::kActive) {
+    const Instant idle_at = u.last_packet + idle_timeout_;
+    if (now < idle_at) {
+      timers_.Arm(i, idle_at);
+    } else if (u.slots_used > 0 || meter_.open_flowlets(unit) > 0) {
+      timers_.Arm(i, now + idle_timeout_);
+    } else {
+      u.state = State::kWarm;
+      ++units_warm_;
+      index_.Erase(unit);
+      timers_.Arm(i, now + keep_warm_);
+      out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit,
+                                         unit, /*warm=*/true));
+    }
+    return true;
+  }
+  SNF_CHECK(u.state == State::kWarm);
+  u.stop_when_free = u.owned_flows > 0;
+  if (!u.stop_when_free) {
+    u.state = State::kStopping;
+    --units_warm_;
+    out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit, unit,
+                                       /*warm=*/false));
+  }
+  return true;
+}
+
+}  // namespace snf

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_UNIT_POOL_H_
+#define SNF_CONTROLLER_CORE_UNIT_POOL_H_
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/time.h"
+#include "base/timing_wheel.h"
+#include "controller/core/commands.h"
+#include "controller/core/load_meter.h"
+#include "controller/core/options.h"
+#include "controller/core/unit_index.h"
+
+namespace snf {
+
+// Theory of operation. A controller's units: their life, their loads, and the
+// index by which they are placed on.
+//
+//   stopped ──► starting ──ready──► active ──idle──► warm ──unused──► stopping
+//      ▲            ▲                                 │                  │
+//      │            └─────────── taken again ─────────┘                  │
+//      └──────────────────────────────────────────────────────────stopped┘
+//
+// A unit is placeable (is in the index) when it is active; a warm unit at once
+// when it is taken, since it needs microseconds; a stopped one that was started
+// only when it is ready, unless there is no other, for then its channel is the
+// buffer in which packets wait.
+//
+// A unit is idle when it got no packet for `unit_idle_timeout`, has none left
+// and no flowlet is open on it. A warm unit stops `keep_warm` later; while it
+// owns flows it stays, for their state is there.
+//
+// Loads fade with time. The index is brought up to date for a unit whenever
+// something happens to it, and for all when a new load bucket has begun: the
+// first kRefreshAtOnce units at the first decision, beyond that a few with each
+// decision, so that a decision costs the same whatever the number of units.
+// With up to 64 units every decision sees exact loads; with more, a load may be
+// seen as it was (units / 2) decisions ago, which is never too low.
+//
+// A value; owner-thread only; nothing is allocated after construction.
+class UnitPool {
+ public:
+  enum class State : uint8_t { kStopped, kStarting, kActive, kWarm, kStopping };
+  static constexpr uint32_t kRefreshAtOnce = 64;
+  static constexpr uint32_t kRefreshPerDecision = 2;
+
+  explicit UnitPool(const ControllerOptions& options);
+
+  uint32_t max_units() const { return max_units_; }
+  State state(UnitId unit) const { return units_[value(unit)].state; }
+  bool placeable(UnitId unit) const { return index_.contains(unit); }
+  uint32_t placeable_units() const { return index_.size(); }
+  uint32_t starting_units() const { return starting_not_placeable_; }
+  uint64_t cold_starts() const { return cold_starts_; }
+  uint64_t warm_starts() const { return warm_starts_; }
+
+  // Demand in quanta of a unit's capacity (LoadMeter).
+  uint32_t Quanta(int64_t rate_bps) const { return meter_.Quanta(rate_bps); }
+  // The load of a placeable unit, as the index has it.
+  uint32_t load(UnitId unit) const { return index_.load(unit); }
+  uint64_t total_load() const { return index_.total_load(); }
+  UnitId FullestAtMost(uint32_t limit) const {
+    return index_.FullestAtMost(limit);
+  }
+  UnitId LeastLoaded() const { return index_.LeastLoaded(); }
+
+  // Brings loads up to `now` ahead of a decision, within the bound above.
+  void Refresh(Instant now);
+
+  // Takes a warm unit, or starts a stopped one, lowest id first. Returns
+  // kNoUnit when there is none. Pushes one command.
+  UnitId TakeWarm(Instant now, ControllerOut& out);
+  UnitId StartStopped(Instant now, ControllerOut& out);
+
+  void OnReady(Instant now, UnitId unit);
+  void OnStopped(UnitId unit);
+  void OnDrained(Instant now, const DrainReport& report);
+
+  // A flowlet opens or closes on a unit.
+  void OpenFlowlet(Instant now, UnitId unit, int64_t demand_bps);
+  void CloseFlowlet(Instant now, UnitId unit, int64_t demand_bps);
+
+  // Takes a slot of the unit's channel for a packet: its channel number, or 0
+  // where no slot is free.
+  uint64_t TakeSlot(Instant now, UnitId unit);
+
+  // A flow's state is now, or is no longer, on the unit.
+  void AddOwned(UnitId unit) { ++units_[value(unit)].owned_flows; }
+  void RemoveOwned(Instant now, UnitId unit);
+
+  Instant next_wakeup() const { return timers_.next_wakeup(); }
+  // Handles one timer that is due; false when there is none. Pushes at most one
+  // command.
+  bool OnTimer(Instant now, ControllerOut& out);
+
+ private:
+  struct Unit {
+    State state;
+    bool stop_when_free;  // keep_warm is over, but it still owns flows
+    uint32_t slots_used;
+    uint32_t owned_flows;
+    Instant last_packet;
+    uint64_t channel_number;
+  };
+
+  UnitId LowestIn(State state) const;
+  void MakePlaceable(Instant now, UnitId unit);
+  void Touch(Instant now, UnitId unit) {
+    if (index_.contains(unit)) index_.Update(unit, meter_.Load(now, unit));
+  }
+
+  uint32_t max_units_;
+  uint32_t queue_packets_;
+  uint32_t start_buffer_packets_;
+  Nanos idle_timeout_;
+  Nanos keep_warm_;
+  uint32_t starting_not_placeable_ = 0;
+  uint32_t first_untouched_ = 0;  // units from here on were never started
+  uint32_t units_warm_ = 0;
+  uint32_t units_stopped_ = 0;
+  uint64_t cold_starts_ = 0;
+  uint64_t warm_starts_ = 0;
+
+  uint64_t refresh_bucket_ = 0;   // the bucket that the index is brought to
+  uint32_t refresh_next_ = 0;     // the unit to go on with
+  uint32_t refresh_left_ = 0;
+
+  LazyArray<Unit> units_;
+  LoadMeter meter_;
+  UnitIndex index_;
+  TimingWheel timers_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_UNIT_POOL_H_

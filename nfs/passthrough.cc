@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+namespace {
+
+class Passthrough final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Passthrough, "passthrough", "forwards every packet unchanged");
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_SDK_NF_H_
+#define SNF_RUNTIME_SDK_NF_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/sdk/packet.h"
+#include "runtime/sdk/state.h"
+
+namespace snf {
+
+// What becomes of a packet.
+class Verdict {
+ public:
+  enum class Kind : uint8_t { kForward, kDrop, kConsume };
+
+  static constexpr Verdict forward() { return {Kind::kForward, 0}; }
+  // `reason` is an index into NetworkFunction::drop_reasons().
+  static constexpr Verdict drop(uint8_t reason) { return {Kind::kDrop, reason}; }
+  // The packet was for the NF itself and goes no further.
+  static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr uint8_t reason() const { return reason_; }
+
+ private:
+  constexpr Verdict(Kind kind, uint8_t reason) : kind_(kind), reason_(reason) {}
+  Kind kind_;
+  uint8_t reason_;
+};
+
+// Theory of operation. A network function is one class in one file, with one
+// registration line, and nothing else changes when it is added:
+//
+//     class DropOdd final : public NetworkFunction {
+//       Verdict process_packet(Packet& packet, FlowState&) override {
+//         return packet.bytes().size() % 2 ? Verdict::drop(0)
+//                                          : Verdict::forward();
+//       }
+//       std::span<const std::string_view> drop_reasons() const override {
+//         static constexpr std::string_view kReasons[] = {"odd_length"};
+//         return kReasons;
+//       }
+//     };
+//     SNF_REGISTER_NF(DropOdd, "drop_odd", "drops frames of odd length");
+//
+// The platform runs it on as many units as the traffic needs, and gives every
+// packet of a flow to it in order, one at a time. One object serves one unit;
+// it is called by one thread at a time. A call neither blocks nor reads a clock:
+// packet.arrival() is the time.
+class NetworkFunction {
+ public:
+  virtual ~NetworkFunction() = default;
+
+  virtual Verdict process_packet(Packet& packet, FlowState& flow) = 0;
+
+  // The timer that process_packet set with flow.set_timer has run out.
+  virtual void on_timer(FlowState& /*flow*/) {}
+
+  // Names of the reasons that this NF drops for, at most kMaxDropReasons; they
+  // appear in reports. Static lifetime.
+  virtual std::span<const std::string_view> drop_reasons() const { return {}; }
+  static constexpr size_t kMaxDropReasons = 32;
+};
+
+// One line of the registry. Lives for the whole program.
+struct NfRegistration {
+  NfRegistration(std::string_view name, std::string_view summary,
+                 std::unique_ptr<NetworkFunction> (*create)());
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<NetworkFunction> (*create)();
+  const NfRegistration* next;
+};
+
+// The NF of that name, or null.
+const NfRegistration* FindNf(std::string_view name);
+// All of them, by name.
+std::vector<const NfRegistration*> ListNfs();
+
+#define SNF_REGISTER_NF(Class, name, summary)                       \
+  static const ::snf::NfRegistration registration_of_##Class(       \
+      name, summary, []() -> std::unique_ptr<::snf::NetworkFunction> { \
+        return std::make_unique<Class>();                           \
+      })
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_SDK_NF_H_
