@@ -147,9 +147,10 @@ ReadResult PcapngReader::StartSection() {
     return FailTooShort(kSectionBodyBytes);
   }
   const uint16_t major = fields_.Load16(body_.data() + 4);
-  if (major != 1) {
-    return Fail("pcapng version is not 1.x: " + std::to_string(major) + "." +
-                std::to_string(fields_.Load16(body_.data() + 6)));
+  const uint16_t minor = fields_.Load16(body_.data() + 6);
+  if (major != 1 || (minor != 0 && minor != 2)) {  // 1.2 is read as 1.0
+    return Fail("pcapng version is neither 1.0 nor 1.2: " +
+                std::to_string(major) + "." + std::to_string(minor));
   }
   interfaces_.clear();
   source().Consume(block_bytes_);

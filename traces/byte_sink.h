@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_BYTE_SINK_H_
+#define SNF_TRACES_BYTE_SINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "traces/compression.h"
+
+namespace snf {
+
+// Writes a file that gets its name only when it is complete; .gz and .zst
+// compress. The bytes go to PATH.partial, which Close() renames and the
+// destructor removes. "-" (stdout) and what exists and is no regular file are
+// written directly. Owner-thread only.
+class ByteSink {
+ public:
+  // Errors: kNotFound, kPermissionDenied, kUnavailable (any other errno).
+  static absl::StatusOr<std::unique_ptr<ByteSink>> Open(
+      const std::string& path);
+
+  ~ByteSink();
+  ByteSink(const ByteSink&) = delete;
+  ByteSink& operator=(const ByteSink&) = delete;
+
+  // Appends `bytes`, in most cases to a buffer only. Should the file fail,
+  // status() says so, and nothing more is written.
+  void Append(std::span<const std::byte> bytes);
+
+  // OK, or the first failure with path and cause.
+  const absl::Status& status() const { return status_; }
+
+  // Writes what is buffered, ends the compression and gives the file its name.
+  // Errors as status(). To be called once, with no Append() after it.
+  absl::Status Close();
+
+ private:
+  ByteSink(std::string path, std::string partial_path, int fd);
+
+  // Sends the buffer on to the file, through the compressor if there is one.
+  bool Flush(bool finish);
+  bool WriteToFile(std::span<const std::byte> bytes);
+  bool Fail(const char* what, int error_number);
+
+  std::string path_;
+  std::string partial_path_;  // empty: written directly, or already renamed
+  int fd_;
+  std::unique_ptr<Compressor> compressor_;  // null: not compressed
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t buffered_bytes_ = 0;
+  std::unique_ptr<std::byte[]> compressed_;
+  absl::Status status_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_BYTE_SINK_H_

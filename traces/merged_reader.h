@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_MERGED_READER_H_
+#define SNF_TRACES_MERGED_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Each file is open from start to end.
+inline constexpr size_t kMaxMergedFiles = 512;
+
+// Several captures as one, merged by time.
+//
+// Theory of operation: of the files' next packets the earliest is returned;
+// ties go to the file that was named first. A file is never sorted: its packets
+// keep their order, also where its timestamps go backwards.
+// Example: a = {1, 5, 3}, b = {2, 4, 5} gives a1 b2 b4 a5 a3 b5. 5 of a waits
+// for 4 of b; 3 of a, though late, may only follow 5 of a.
+//
+// Owner-thread only.
+class MergedReader {
+ public:
+  // Opens all of `paths` and reads the first packet of each. Errors are those
+  // of CaptureReader, and kInvalidArgument for no path at all, more than
+  // kMaxMergedFiles, or stdin ("-") twice.
+  static absl::StatusOr<std::unique_ptr<MergedReader>> Open(
+      const std::vector<std::string>& paths);
+
+  // As CaptureReader::Next(), `packet.file` being the place in `paths`. The
+  // first error of a file ends the reading of all of them.
+  // Budget: that of CaptureReader for one file, + 30 ns for up to 16 files; no
+  // allocation.
+  ReadResult Next(CapturedPacket& packet);
+
+  // Why Next() returned kError; OK before that.
+  const absl::Status& status() const { return status_; }
+
+  // The following are sums over the files, as in CaptureReader; packets that
+  // were read but not yet returned count.
+  std::vector<std::string> warnings() const;
+  uint64_t packets_read() const;
+  uint64_t timestamps_backwards() const;
+  uint64_t bytes_read() const;
+  uint64_t total_bytes() const;  // 0 if that of any file is unknown
+
+ private:
+  struct File {
+    std::unique_ptr<CaptureReader> reader;
+    CapturedPacket next;  // its bytes live until the reader goes on
+  };
+
+  explicit MergedReader(std::vector<File> files) : files_(std::move(files)) {}
+
+  // Reads on in `file`; kError sets status().
+  ReadResult Advance(uint32_t file);
+  // Whether the next packet of file `a` comes after that of `b`.
+  bool ComesAfter(uint32_t a, uint32_t b) const;
+  void Push(uint32_t file);
+
+  std::vector<File> files_;
+  // The files that have a next packet, but for current_: a heap by ComesAfter.
+  std::vector<uint32_t> waiting_;
+  std::optional<uint32_t> current_;  // the file whose packet was returned last
+  absl::Status status_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_MERGED_READER_H_
