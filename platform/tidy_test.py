@@ -468,8 +468,9 @@ def check(tree: Tree) -> list[Finding]:
 def read_tree(root: str) -> Tree:
     """Tracked files and new ones; without git, all but build/ and hidden."""
     git = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
-         "--exclude-standard"], capture_output=True, check=False)
+        ["git", "-c", f"safe.directory={os.path.realpath(root)}", "-C", root,
+         "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True, check=False)
     if git.returncode == 0:
         paths = git.stdout.decode().split("\0")[:-1]
     else:

@@ -70,9 +70,9 @@ install_packages() {
   [[ $plan =~ Need\ to\ get\ (([0-9.,]+)\ ([kMG]?)B) ]] ||
     die "$kUnavailable" "apt-get cannot install these packages: $plan"
   size=${BASH_REMATCH[1]} seconds=${BASH_REMATCH[2]//,/}
-  case ${BASH_REMATCH[3]} in   # at 2 MB/s of download and unpacking
-    G) seconds=$((${seconds%.*} * 500 + 500)) ;;
-    M) seconds=$((${seconds%.*} / 2 + 20)) ;;
+  case ${BASH_REMATCH[3]} in   # at 4 MB/s of download and unpacking
+    G) seconds=$((${seconds%.*} * 250 + 250)) ;;
+    M) seconds=$((${seconds%.*} / 4 + 20)) ;;
     *) seconds=20 ;;
   esac
   disk=
