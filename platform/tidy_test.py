@@ -84,7 +84,9 @@ def is_cpp(path: str) -> bool:
 
 
 def is_test(path: str) -> bool:
-    return re.search(r"_(test|bench|fuzz)\.(h|cc|py|sh)$", path) is not None
+    """Tests, and what only tests include: nf_test.h, test_packets.cc."""
+    return re.search(r"(^|/)test_\w+\.(h|cc)$|_(test|bench|fuzz)\.(h|cc)$",
+                     path) is not None
 
 
 def is_script(path: str, text: str) -> bool:
@@ -145,6 +147,9 @@ def check_includes(tree: Tree) -> Iterator[Finding]:
                 if target not in allowed:
                     yield Finding(path, line, "include",
                                   f"{folder} may not include {target}")
+                elif is_test(name) and not is_test(path):
+                    yield Finding(path, line, "include",
+                                  f"{name} is for tests")
                 continue
             if bracket == '"' and "/" not in name:
                 yield Finding(path, line, "include",
