@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -26,15 +27,17 @@ class CommandBuffer {
   void clear() { size_ = 0; }
   void push(const Command& command) {
     SNF_CHECK(size_ < kCapacity);
-    commands_[size_++] = command;
+    std::memcpy(&bytes_[size_++ * sizeof(Command)], &command, sizeof command);
   }
   std::span<const Command> commands() const {
-    return {commands_.data(), size_};
+    // Trivially copyable commands live where their bytes are (C++20
+    // [intro.object]/10), without a constructor for those not yet pushed.
+    return {reinterpret_cast<const Command*>(bytes_.data()), size_};
   }
 
  private:
   size_t size_ = 0;
-  std::array<Command, kCapacity> commands_;
+  alignas(Command) std::array<std::byte, kCapacity * sizeof(Command)> bytes_;
 };
 
 }  // namespace snf

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/provisioning.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+int64_t EpochOf(Instant now) {
+  const int64_t epoch = now.ns / Provisioning::kEpochNs;
+  return now.ns % Provisioning::kEpochNs < 0 ? epoch - 1 : epoch;
+}
+
+}  // namespace
+
+void Provisioning::StartEpoch(Instant now) {
+  const int64_t epoch = EpochOf(now);
+  samples_.push_back({.epoch = epoch});
+  epoch_end_ = Instant{epoch * kEpochNs} + Nanos{kEpochNs};
+}
+
+void Provisioning::AdvanceEpochs(Instant now) {
+  if (samples_.empty()) StartEpoch(now);
+  while (now >= epoch_end_ && units_up_ > 0) {
+    const Instant end = epoch_end_;
+    CloseEpoch(end);
+    StartEpoch(end);
+  }
+  if (now >= epoch_end_) {
+    CloseEpoch(epoch_end_);
+    StartEpoch(now);
+  }
+}
+
+void Provisioning::CloseEpoch(Instant end) {
+  std::vector<uint16_t> still_up;
+  for (const uint16_t i : this_epoch_) {
+    Unit& unit = units_[i];
+    if (unit.up) {
+      unit.up_ns += (end - unit.up_since).ns;
+      unit.up_since = end;
+      still_up.push_back(i);
+    }
+    samples_.back().unit_ns += unit.up_ns;
+    if (unit.up_ns > 0) {
+      const double could = static_cast<double>(capacity_bps_) / 8e9 *
+                           static_cast<double>(unit.up_ns);
+      utilisation_.Record(static_cast<int64_t>(
+          static_cast<double>(unit.drained_bytes) * 1000 / could + 0.5));
+    }
+    unit.drained_bytes = 0;
+    unit.up_ns = 0;
+    unit.listed = unit.up;
+  }
+  unit_us_ += samples_.back().unit_ns / 1000;
+  this_epoch_ = std::move(still_up);
+}
+
+void Provisioning::OnUnitUp(Instant now, UnitId unit) {
+  Advance(now);
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(!u.up);
+  u.up = true;
+  u.up_since = now;
+  if (!u.listed) this_epoch_.push_back(value(unit));
+  u.listed = true;
+  if (++units_up_ == 1) any_up_since_ = now;
+  units_max_ = std::max(units_max_, units_up_);
+}
+
+void Provisioning::OnUnitDown(Instant now, UnitId unit) {
+  Advance(now);
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(u.up);
+  u.up = false;
+  u.up_ns += (now - u.up_since).ns;
+  if (--units_up_ == 0) any_up_ns_ += (now - any_up_since_).ns;
+}
+
+void Provisioning::OnEnd(Instant now) {
+  if (samples_.empty()) return;
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (units_[i].up) OnUnitDown(now, UnitId{static_cast<uint16_t>(i)});
+  }
+  CloseEpoch(epoch_end_);
+}
+
+}  // namespace snf

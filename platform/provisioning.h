@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PROVISIONING_H_
+#define SNF_PLATFORM_PROVISIONING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace snf {
+
+// What one 100-ms epoch saw. Epochs are numbered from the Unix epoch; those in
+// which nothing happened and no unit was up are left out.
+struct EpochSample {
+  int64_t epoch = 0;
+  uint64_t offered_bytes = 0;   // original lengths that reached the controller
+  uint64_t drained_bytes = 0;   // original lengths that units finished
+  uint64_t dropped_packets = 0;
+  int64_t unit_ns = 0;          // time that units were up, summed over units
+};
+
+// Theory of operation. Demanded against provisioned bandwidth over time (SNF
+// Fig. 1 and 2). A unit is provisioned from the order to start it until it is
+// parked. Time is cut into epochs of 100 ms; at the end of each, every unit that
+// was up in it gives one sample of its utilisation: what it drained over what it
+// could have drained while it was up.
+//
+// Example: a 1 Gbit/s unit that was up for 50 ms of an epoch and drained 3 MB
+// had a utilisation of 24 Mbit / 50 Mbit = 48 %.
+//
+// A sparse series: a gap of years costs nothing. Owner-thread only.
+class Provisioning {
+ public:
+  static constexpr int64_t kEpochNs = 100'000'000;
+
+  explicit Provisioning(int64_t unit_capacity_bps, uint32_t max_units)
+      : capacity_bps_(unit_capacity_bps), units_(max_units) {}
+
+  // Times must not run backwards.
+  void OnOffered(Instant now, uint32_t bytes) {
+    Advance(now);
+    samples_.back().offered_bytes += bytes;
+  }
+  void OnDropped(Instant now) {
+    Advance(now);
+    ++samples_.back().dropped_packets;
+  }
+  void OnDrained(Instant now, UnitId unit, uint32_t bytes) {
+    Advance(now);
+    samples_.back().drained_bytes += bytes;
+    units_[value(unit)].drained_bytes += bytes;
+  }
+  void OnUnitUp(Instant now, UnitId unit);
+  void OnUnitDown(Instant now, UnitId unit);
+  // Closes the last epoch; units still up are counted until now.
+  void OnEnd(Instant now);
+
+  const std::vector<EpochSample>& samples() const { return samples_; }
+  uint32_t units_max() const { return units_max_; }
+  // Mean units over the time that at least one was up, in 1/1000.
+  int64_t units_mean_1000() const {
+    return any_up_ns_ == 0 ? 0 : unit_us_ * 1'000'000 / any_up_ns_;
+  }
+  // Per unit and epoch, in 1/1000.
+  const Histogram& utilisation() const { return utilisation_; }
+
+ private:
+  struct Unit {
+    uint64_t drained_bytes = 0;  // in this epoch
+    int64_t up_ns = 0;           // in this epoch, up to up_since
+    Instant up_since;
+    bool up = false;
+    bool listed = false;         // in this_epoch_
+  };
+
+  // Brings the series to `now`, epoch by epoch while units are up.
+  void Advance(Instant now) {
+    if (samples_.empty() || now >= epoch_end_) AdvanceEpochs(now);
+  }
+  void AdvanceEpochs(Instant now);
+  void StartEpoch(Instant now);
+  void CloseEpoch(Instant end);
+
+  int64_t capacity_bps_;
+  std::vector<Unit> units_;
+  std::vector<uint16_t> this_epoch_;  // units that were up in it
+  uint32_t units_up_ = 0;
+  uint32_t units_max_ = 0;
+  Instant epoch_end_;
+  Instant any_up_since_;
+  int64_t any_up_ns_ = 0;
+  int64_t unit_us_ = 0;
+  std::vector<EpochSample> samples_;
+  Histogram utilisation_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PROVISIONING_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_H_
+#define SNF_PLATFORM_RUN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/classifier.h"
+#include "base/drop_reason.h"
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/link_type.h"
+#include "base/messages.h"
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "controller/core/options.h"
+#include "platform/provisioning.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// What a run is made of, whatever its driver.
+struct RunOptions {
+  ControllerOptions controller;
+  FlowClassifier::Options flow;
+  BufferPool::Options buffers;
+  Nanos hop_delay = Microseconds(1);  // controller→unit, unit→egress, unit→unit
+  Nanos unit_start_delay = Milliseconds(10);   // from stopped to ready
+  Nanos warm_start_delay = Microseconds(30);   // from warm to ready
+  bool check = true;                           // run the Checker
+};
+
+// What came out of a run. By the rule of conservation
+//   packets_in + packets_generated = packets_released + packets_passed_through
+//                                  + packets_consumed + all drops.
+struct RunResult {
+  uint64_t packets_in = 0;
+  uint64_t bytes_in = 0;  // original lengths
+  uint64_t packets_generated = 0;
+  uint64_t packets_released = 0;
+  uint64_t packets_passed_through = 0;
+  uint64_t packets_consumed = 0;
+  std::array<uint64_t, kDropReasons> dropped{};
+  std::vector<uint64_t> nf_dropped;  // by NetworkFunction::drop_reasons()
+  std::vector<std::string> nf_drop_names;
+
+  Instant first_packet;
+  Instant last_packet;
+  uint64_t late_packets = 0;  // earlier than their predecessor; taken as equal
+
+  ControllerCounters controller;
+  ClassifierCounters classifier;
+  uint64_t cold_starts = 0;
+  uint64_t warm_starts = 0;
+  uint64_t state_pulls = 0;
+  uint32_t held_packets_max = 0;  // in one unit
+
+  Histogram latency_ns;  // arrival to release, of packets that were released
+  uint32_t units_max = 0;
+  int64_t units_mean_1000 = 0;
+  Histogram utilisation_1000;  // per unit and epoch
+  std::vector<EpochSample> epochs;
+
+  uint64_t digest = 0;
+  uint64_t violations = 0;
+  std::vector<std::string> violation_messages;
+
+  uint64_t packets_dropped() const {
+    uint64_t sum = 0;
+    for (const uint64_t n : dropped) sum += n;
+    for (const uint64_t n : nf_dropped) sum += n;
+    return sum;
+  }
+  bool conserved() const {
+    return packets_in + packets_generated ==
+           packets_released + packets_passed_through + packets_consumed +
+               packets_dropped();
+  }
+};
+
+// A packet that leaves, in the order and at the time of leaving.
+struct ReleasedPacket {
+  Instant time;
+  std::span<const std::byte> bytes;  // valid during the call
+  uint32_t original_length = 0;
+  LinkType link = LinkType::kEthernet;
+};
+
+// Where released packets go. May be absent.
+class ReleaseSink {
+ public:
+  virtual ~ReleaseSink() = default;
+  virtual void OnRelease(const ReleasedPacket& packet) = 0;
+};
+
+// Sees a run happen, for telling a flow's story. Absent in ordinary runs.
+class RunObserver : public DecisionObserver {
+ public:
+  // A packet reached the controller. What it causes there (a decision, an
+  // enqueue, a drop) is reported before the next call of OnArrival.
+  virtual void OnArrival(Instant now, const FlowKey& key,
+                         uint32_t original_length) = 0;
+  virtual void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) = 0;
+  virtual void OnServiceBegin(Instant now, UnitId unit,
+                              const PacketMeta& meta) = 0;
+  // A pull, or the state it asked for, reached a unit.
+  virtual void OnPull(Instant now, UnitId asked, const Pull& pull) = 0;
+  virtual void OnState(Instant now, UnitId receiver, const State& state) = 0;
+  virtual void OnReleased(Instant now, const PacketMeta& meta) = 0;
+  // `flow` is kNoFlow where the controller, or the driver before it, dropped
+  // the packet that OnArrival told of.
+  virtual void OnDropped(Instant now, FlowId flow,
+                         std::string_view reason) = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_H_

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_DRIVER_H_
+#define SNF_PLATFORM_VIRTUAL_DRIVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/classifier.h"
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "platform/checker.h"
+#include "platform/digest.h"
+#include "platform/event_queue.h"
+#include "platform/run.h"
+#include "platform/service_model.h"
+#include "runtime/core/unit.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Theory of operation. Runs a controller and its units in virtual time: one
+// thread, a queue of events, and the capture's own clock. NF code runs on the
+// real bytes; how long a unit takes for a packet (ServiceModel), a hop or a start
+// are stated delays. The same input and options give the same result on every
+// machine, bit for bit.
+//
+// The driver only carries: what a core commands becomes an event at a later
+// time, and an event becomes a call of a core. At equal times, events come
+// first in the order in which they were caused, then timers, then the next
+// packet of the capture.
+//
+//   Offer ─► classify ─► Controller ──kEnqueue, hop──► Unit::on_packet
+//                            ▲                              │ begin, service time
+//                            └──────── on_drained ──────────┤ finish
+//            sink ◄── release ◄──── hop ◄───────────────────┘
+//
+// Owner-thread only.
+class VirtualDriver {
+ public:
+  // `policy` and `nf` must outlive the driver; `sink` and `observer` may be null.
+  VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
+                const NfRegistration& nf, ReleaseSink* sink,
+                RunObserver* observer);
+  ~VirtualDriver();
+
+  // The next packet of the capture. One that is earlier than the packet before
+  // counts as arriving with it.
+  void Offer(const CapturedPacket& captured);
+
+  // Lets everything that is under way come to its end, and returns what came
+  // out of the run. Call once.
+  RunResult Finish();
+
+  uint64_t packets_in() const { return result_.packets_in; }
+
+ private:
+  struct Event;
+  struct UnitShell;
+
+  void RunUntil(Instant time);
+  void Handle(const Event& event);
+  void HandleAtUnit(const Event& event, UnitShell& shell);
+  void RunTimers();
+  void Execute(const ControllerCommand& command);
+  void ExecuteAll(UnitShell& shell);
+  void Execute(UnitShell& shell, const UnitCommand& command);
+  void Serve(UnitShell& shell);
+  void EndService(UnitShell& shell);
+  void Release(const Event& event);
+  void CountDrop(FlowId flow, DropReason reason);
+  void NotifyDrop(FlowId flow, std::string_view reason);
+  void Drained(UnitId unit, uint32_t original_length);
+  void ScheduleNfTimer(UnitShell& shell);
+  UnitShell& Shell(UnitId unit);
+
+  RunOptions options_;
+  const NfRegistration& nf_;
+  ReleaseSink* sink_;
+  RunObserver* observer_;
+
+  Instant now_ = Instant::min();
+  FlowClassifier classifier_;
+  BufferPool pool_;
+  Controller controller_;
+  ServiceModel service_;
+  std::unique_ptr<EventQueue<Event>> events_;
+  std::vector<std::unique_ptr<UnitShell>> units_;
+  ControllerOut controller_out_;
+  UnitOut unit_out_;
+
+  Checker checker_;
+  ReleaseDigest digest_;
+  Provisioning provisioning_;
+  RunResult result_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_DRIVER_H_
