@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "base/link_type.h"
 
@@ -109,6 +111,18 @@ class FieldLoader {
  private:
   bool swapped_ = false;
 };
+
+// The bytes as messages show them: two hexadecimal digits each.
+inline std::string Hex(std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const std::byte each : bytes) {
+    const auto octet = std::to_integer<unsigned>(each);
+    hex += kDigits[octet >> 4];
+    hex += kDigits[octet & 15];
+  }
+  return hex;
+}
 
 }  // namespace snf
 

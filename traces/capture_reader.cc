@@ -10,17 +10,6 @@ namespace {
 
 constexpr size_t kMagicBytes = 4;
 
-std::string Hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const std::byte each : bytes) {
-    const auto octet = std::to_integer<unsigned>(each);
-    hex += kDigits[octet >> 4];
-    hex += kDigits[octet & 15];
-  }
-  return hex;
-}
-
 // "FILE: offset N: what", the shape of every message about contents.
 std::string AtOffset(const ByteSource& source, const std::string& what) {
   return source.name() + ": offset " + std::to_string(source.offset()) + ": " +

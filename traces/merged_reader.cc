@@ -39,31 +39,24 @@ absl::StatusOr<std::unique_ptr<MergedReader>> MergedReader::Open(
 ReadResult MergedReader::Next(CapturedPacket& packet) {
   if (current_.has_value()) {
     const ReadResult result = Advance(*current_);
-    if (result == ReadResult::kError) {
+    if (result == ReadResult::kError) [[unlikely]] {
       return result;
     }
-    const bool stays =
-        result == ReadResult::kPacket &&
-        (waiting_.empty() || ComesAfter(waiting_.front(), *current_));
-    if (stays) {
-      packet = files_[*current_].next;
-      return ReadResult::kPacket;
-    }
-    if (result == ReadResult::kPacket) {
+    if (result == ReadResult::kEnd) {
+      current_.reset();
+    } else if (!waiting_.empty() && ComesAfter(*current_, waiting_.front())) {
       Push(*current_);
+      current_.reset();
     }
-    current_.reset();
   }
-  if (waiting_.empty()) {
-    return ReadResult::kEnd;
+  if (!current_.has_value()) {
+    if (waiting_.empty()) {
+      return ReadResult::kEnd;
+    }
+    current_ = Pop();
   }
-  const auto after = [this](uint32_t a, uint32_t b) {
-    return ComesAfter(a, b);
-  };
-  std::pop_heap(waiting_.begin(), waiting_.end(), after);
-  current_ = waiting_.back();
-  waiting_.pop_back();
   packet = files_[*current_].next;
+  ++packets_read_;
   return ReadResult::kPacket;
 }
 
@@ -89,6 +82,14 @@ void MergedReader::Push(uint32_t file) {
                  [this](uint32_t a, uint32_t b) { return ComesAfter(a, b); });
 }
 
+uint32_t MergedReader::Pop() {
+  std::pop_heap(waiting_.begin(), waiting_.end(),
+                [this](uint32_t a, uint32_t b) { return ComesAfter(a, b); });
+  const uint32_t file = waiting_.back();
+  waiting_.pop_back();
+  return file;
+}
+
 std::vector<std::string> MergedReader::warnings() const {
   std::vector<std::string> warnings;
   for (const File& file : files_) {
@@ -96,14 +97,6 @@ std::vector<std::string> MergedReader::warnings() const {
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
   return warnings;
-}
-
-uint64_t MergedReader::packets_read() const {
-  uint64_t packets = 0;
-  for (const File& file : files_) {
-    packets += file.reader->packets_read();
-  }
-  return packets;
 }
 
 uint64_t MergedReader::timestamps_backwards() const {

@@ -45,10 +45,12 @@ class MergedReader {
   // Why Next() returned kError; OK before that.
   const absl::Status& status() const { return status_; }
 
-  // The following are sums over the files, as in CaptureReader; packets that
-  // were read but not yet returned count.
+  // Packets returned so far.
+  uint64_t packets_read() const { return packets_read_; }
+
+  // The following are sums over the files, as in CaptureReader; each file has
+  // been read one packet further than was returned.
   std::vector<std::string> warnings() const;
-  uint64_t packets_read() const;
   uint64_t timestamps_backwards() const;
   uint64_t bytes_read() const;
   uint64_t total_bytes() const;  // 0 if that of any file is unknown
@@ -66,11 +68,13 @@ class MergedReader {
   // Whether the next packet of file `a` comes after that of `b`.
   bool ComesAfter(uint32_t a, uint32_t b) const;
   void Push(uint32_t file);
+  uint32_t Pop();
 
   std::vector<File> files_;
   // The files that have a next packet, but for current_: a heap by ComesAfter.
   std::vector<uint32_t> waiting_;
   std::optional<uint32_t> current_;  // the file whose packet was returned last
+  uint64_t packets_read_ = 0;
   absl::Status status_;
 };
 

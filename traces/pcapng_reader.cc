@@ -113,9 +113,9 @@ ReadResult PcapngReader::ReadBlock() {
     if (magic != kByteOrderMagic &&
         magic != __builtin_bswap32(kByteOrderMagic)) {
       return Fail(
-          "byte-order magic of the section is neither 1a2b3c4d nor "
-          "4d3c2b1a: " +
-          std::to_string(magic));
+          "byte-order magic of the section is not 1a2b3c4d in either "
+          "order: " +
+          Hex({block + kBlockHeaderBytes, sizeof(magic)}));
     }
     fields_ = FieldLoader(magic != kByteOrderMagic);
   }
