@@ -27,6 +27,8 @@ import sys
 ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
 RAW = (12, 14, 101, 228, 229)
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
+PPPOE_SESSION = 0x8864
+PPP_TO_ETHERTYPE = {b"\x00\x21": 0x0800, b"\x00\x57": 0x86DD}
 WITH_PORTS = (6, 17)  # TCP, UDP
 
 
@@ -65,7 +67,8 @@ def pcapng_records(data):
     at, order, interfaces = 0, "<", []
     while at + 12 <= len(data):
         if data[at : at + 4] == b"\n\r\r\n":
-            order = "<" if data[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
+            little = data[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a"
+            order = "<" if little else ">"
             interfaces = []
         kind, size = struct.unpack_from(order + "II", data, at)
         if size < 12:
@@ -113,6 +116,9 @@ def ip_of(link, frame):
     while kind in VLAN_TAGS and len(frame) >= header + 4:
         kind = int.from_bytes(frame[header + 2 : header + 4], "big")
         header += 4
+    if kind == PPPOE_SESSION:
+        kind = PPP_TO_ETHERTYPE.get(frame[header + 6 : header + 8])
+        header += 8
     return frame[header:] if kind in (0x0800, 0x86DD) else None
 
 
