@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPORT_H_
+#define SNF_PLATFORM_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "platform/chart.h"
+#include "platform/run.h"
+
+namespace snf {
+
+// What surrounds a result: how the run was asked for, and what was noticed.
+struct RunInfo {
+  struct Flag {
+    std::string name;   // without dashes
+    std::string value;  // as the command line takes it: "500us", "1Gbps"
+    // It was given and shapes the result, so that a proposed command repeats
+    // it. False for defaults and for where the output goes.
+    bool repeat = false;
+  };
+
+  std::string command = "./snf replay";  // what proposed commands begin with
+  std::string version;
+  uint64_t seed = 0;
+  std::string nf;
+  std::string policy;
+  std::vector<std::string> files;     // as named on the command line
+  std::vector<Flag> flags;            // all of them, in the order of --help
+  std::vector<std::string> warnings;  // of the captures
+  double elapsed_s = 0;               // wall clock
+};
+
+// True if nothing is wrong with the run itself: packets add up and the checker
+// found no violation. Otherwise the exit code is 1.
+bool RunIsSound(const RunResult& result);
+
+// The report for people: problems first, then traffic, packets by the rule of
+// conservation as a sum, flows, units, latency, a chart, the digest, one
+// sentence on what it means and three commands to try next. Lines end with
+// '\n'.
+std::string TextReport(const RunOptions& options, const RunResult& result,
+                       const RunInfo& info, const TextStyle& style);
+
+// The report for programs: one JSON object, indented, in UTF-8 (bytes of file
+// names that are none are replaced), and '\n'. Its keys, in this order:
+//
+//   packets_in, packets_generated, packets_released, packets_consumed,
+//   packets_passed_through     integers
+//   packets_dropped            object: reason → integer, every reason of the
+//                              platform, and "nf:NAME" for those of the NF
+//   flows, flowlets, decisions integers
+//   units_used_max             integer
+//   units_used_mean            number, over the time that one was up
+//   overcommitted              integer: decisions that found no room
+//   latency_ns                 object: p50 p90 p99 p999 max, arrival to release
+//   digest                     16 hexadecimal digits
+//   seed                       integer
+//   flags                      object: name → text, as the command line takes
+//   version                    text
+//   elapsed_s                  number, wall clock; the only key that differs
+//                              between two runs of the same input
+//
+// and behind them: sound, conserved (true, false), violations,
+// violation_messages; nf, policy, files, warnings; duration_s, bytes_in,
+// bit_rate_mean_bps (0 for a single packet), late_packets;
+// flowlets_by (object: new_flow gap bytes), flowlets_moved, state_pulls,
+// starts_cold, starts_warm, held_packets_max; capacity_used (0 … 1, drained
+// over provisioned), utilisation (object p50 p99, 0 … 1, per unit and 100 ms);
+// parse_results (object: how far the parser came → packets),
+// fragments_unmatched.
+std::string JsonReport(const RunOptions& options, const RunResult& result,
+                       const RunInfo& info);
+
+// Writes into `directory`, which is made if need be, replacing files of these
+// names:
+//
+//   bandwidth.csv  a line per 100 ms: start_s (since the first packet; the
+//                  first epoch began before it), offered_bps, drained_bps,
+//                  provisioned_bps, units (mean in the epoch),
+//                  dropped_packets. Epochs in which nothing happened are left
+//                  out.
+//   latency.csv    quantile (0 … 1), latency_ns
+//
+// Errors name the path and the reason.
+absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
+                      const RunResult& result);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPORT_H_
