@@ -21,8 +21,9 @@ void BM_HistogramRecord(benchmark::State& state) {
   const std::vector<int64_t> values = Latencies();
   Histogram histogram;
   size_t i = 0;
-  for ([[maybe_unused]] auto _ : state)
+  for ([[maybe_unused]] auto _ : state) {
     histogram.Record(values[i++ % values.size()]);
+  }
   benchmark::DoNotOptimize(histogram);
 }
 BENCHMARK(BM_HistogramRecord);
@@ -30,36 +31,43 @@ BENCHMARK(BM_HistogramRecord);
 void BM_HistogramQuantile(benchmark::State& state) {
   Histogram histogram;
   for (int64_t value : Latencies()) histogram.Record(value);
-  for ([[maybe_unused]] auto _ : state)
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(histogram.Quantile(99'900));
+  }
 }
 BENCHMARK(BM_HistogramQuantile);
 
 void BM_HistogramMerge(benchmark::State& state) {
   Histogram histogram;
   const Histogram other;
-  for ([[maybe_unused]] auto _ : state) histogram.Merge(other);
+  for ([[maybe_unused]] auto _ : state) {
+    histogram.Merge(other);
+  }
   benchmark::DoNotOptimize(histogram);
 }
 BENCHMARK(BM_HistogramMerge);
 
 void BM_RngNext(benchmark::State& state) {
   Rng rng(1);
-  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(rng.Next());
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(rng.Next());
+  }
 }
 BENCHMARK(BM_RngNext);
 
 void BM_RngBelow(benchmark::State& state) {
   Rng rng(1);
-  for ([[maybe_unused]] auto _ : state)
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(rng.Below(1'000));
+  }
 }
 BENCHMARK(BM_RngBelow);
 
 void BM_RngExponential(benchmark::State& state) {
   Rng rng(1);
-  for ([[maybe_unused]] auto _ : state)
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(rng.Exponential(500'000));
+  }
 }
 BENCHMARK(BM_RngExponential);
 
