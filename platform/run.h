@@ -112,10 +112,12 @@ class RunObserver : public DecisionObserver {
   // A pull, or the state it asked for, reached a unit.
   virtual void OnPull(Instant now, UnitId asked, const Pull& pull) = 0;
   virtual void OnState(Instant now, UnitId receiver, const State& state) = 0;
+  // What a unit did with a packet: released a hop later, taken by the NF, …
   virtual void OnReleased(Instant now, const PacketMeta& meta) = 0;
-  // `flow` is kNoFlow where the controller, or the driver before it, dropped
-  // the packet that OnArrival told of.
-  virtual void OnDropped(Instant now, FlowId flow,
+  virtual void OnConsumed(Instant now, const PacketMeta& meta) = 0;
+  // … or dropped. `flow` is kNoFlow, and `clock` 0, where the controller, or
+  // the driver before it, dropped the packet that OnArrival told of.
+  virtual void OnDropped(Instant now, FlowId flow, Clock clock,
                          std::string_view reason) = 0;
 };
 

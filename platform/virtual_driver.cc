@@ -109,7 +109,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
     const DropReason reason = length > BufferPool::kMaxPacketBytes
                                   ? DropReason::kPacketTooLarge
                                   : DropReason::kBufferPoolEmpty;
-    CountDrop(kNoFlow, reason);
+    CountDrop(kNoFlow, Clock{}, reason);
     return;
   }
   std::memcpy(pool_.room(packet).data(), captured.bytes.data(), length);
@@ -181,7 +181,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                                 .meta = command.meta});
       break;
     case Kind::kDrop:
-      CountDrop(kNoFlow, command.reason);
+      CountDrop(kNoFlow, Clock{}, command.reason);
       pool_.Free(command.packet);
       break;
     case Kind::kStartUnit:
@@ -319,17 +319,19 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
     }
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];
-      NotifyDrop(command.meta.flow, result_.nf_drop_names[command.nf_reason]);
+      NotifyDrop(command.meta.flow, command.meta.clock,
+                 result_.nf_drop_names[command.nf_reason]);
       pool_.Free(command.packet);
       Drained(self, command.meta.original_length);
       break;
     case Kind::kDrop:
-      CountDrop(command.meta.flow, command.reason);
+      CountDrop(command.meta.flow, command.meta.clock, command.reason);
       pool_.Free(command.packet);
       Drained(self, command.meta.original_length);
       break;
     case Kind::kConsume:
       ++result_.packets_consumed;
+      if (observer_ != nullptr) observer_->OnConsumed(now_, command.meta);
       pool_.Free(command.packet);
       Drained(self, command.meta.original_length);
       break;
@@ -375,14 +377,15 @@ void VirtualDriver::Release(const Event& event) {
   pool_.Free(event.packet);
 }
 
-void VirtualDriver::CountDrop(FlowId flow, DropReason reason) {
+void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {
   ++result_.dropped[static_cast<size_t>(reason)];
-  NotifyDrop(flow, ToString(reason));
+  NotifyDrop(flow, clock, ToString(reason));
 }
 
-void VirtualDriver::NotifyDrop(FlowId flow, std::string_view reason) {
+void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
+                               std::string_view reason) {
   provisioning_.OnDropped(now_);
-  if (observer_ != nullptr) observer_->OnDropped(now_, flow, reason);
+  if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
 }
 
 void VirtualDriver::ScheduleNfTimer(UnitShell& shell) {

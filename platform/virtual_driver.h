@@ -68,8 +68,8 @@ class VirtualDriver {
   void Serve(UnitShell& shell);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
-  void CountDrop(FlowId flow, DropReason reason);
-  void NotifyDrop(FlowId flow, std::string_view reason);
+  void CountDrop(FlowId flow, Clock clock, DropReason reason);
+  void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void Drained(UnitId unit, uint32_t original_length);
   void ScheduleNfTimer(UnitShell& shell);
   UnitShell& Shell(UnitId unit);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_EXPLAIN_STORY_H_
+#define SNF_PLATFORM_EXPLAIN_STORY_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/flow_key.h"
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "controller/core/unit_pool.h"
+#include "platform/run.h"
+
+namespace snf {
+
+// What happened to some packets of the flow. Of those that arrived,
+//   enqueued + dropped by the controller; and of those enqueued
+//   released + consumed + dropped at a unit + still on their way.
+struct PacketFates {
+  uint64_t arrived = 0;
+  uint64_t bytes = 0;  // of those that arrived; original lengths
+  uint64_t enqueued = 0;
+  uint64_t released = 0;
+  uint64_t consumed = 0;
+  uint64_t dropped_at_unit = 0;
+  // By reason, in the order of their first drops; at most as many as reasons.
+  std::vector<std::pair<std::string, uint64_t>> dropped;
+
+  // From being able to start (arrival and a hop) to being started: behind
+  // others, for a unit to be ready, for the flow's state.
+  Nanos longest_wait;
+  uint32_t longest_wait_flowlet = 0;  // 0: nothing was started yet
+  Clock longest_wait_clock{};
+  Nanos longest_latency;  // arrival to release
+
+  void Drop(std::string_view reason, uint64_t packets);
+  void Wait(Nanos wait, uint32_t flowlet, Clock clock);
+  void Add(const PacketFates& other);
+};
+
+// A unit as the policy saw it; loads and scores in quanta (LoadMeter).
+struct CandidateUnit {
+  UnitId unit = kNoUnit;
+  uint32_t load = 0;
+  int64_t score = -1;  // -1 without room
+};
+
+// A flowlet's state on its way to the flowlet's unit.
+struct StateTransfer {
+  Instant asked;  // when the pull was sent
+  UnitId from = kNoUnit;
+  Clock need{};
+  Instant came = Instant::max();
+};
+
+// One flowlet, or, with FlowletCause::kLate, the rest of one.
+struct FlowletStory {
+  // No more candidates than this are kept; of a larger pool the unit chosen,
+  // the state's, the fullest with room and the least loaded.
+  static constexpr uint32_t kMaxCandidates = 8;
+  // The median is that of the first so many packets.
+  static constexpr uint32_t kMaxLatencies = 256;
+
+  Decision decision;
+  uint32_t cause_bytes = 0;               // length of the packet that began it
+  std::vector<CandidateUnit> candidates;  // by id
+  uint32_t placeable_units = 0;
+  uint32_t units_with_room = 0;
+  uint32_t starting_units = 0;    // not yet placeable
+  bool unit_starting = false;     // the unit chosen was not ready yet
+  UnitPool::State owner_state{};  // where there is an owner
+
+  PacketFates packets;
+  Clock first{};  // 0 while none was enqueued
+  Clock last{};
+  bool moved = false;
+  std::optional<StateTransfer> state;
+  std::vector<int64_t> latencies_ns;
+};
+
+// All that is told of one flow. Plain data: Explainer collects it, FormatStory
+// writes it.
+struct FlowStory {
+  FlowKey key;
+  Instant capture_start;
+  Instant first_packet;
+  Instant last_packet;
+  PacketFates packets;
+  Histogram latency_ns;
+  uint32_t lives = 0;  // FlowIds: 1 + how often it was forgotten and came back
+  uint64_t flowlets = 0;
+  uint64_t moved = 0;
+  uint64_t overcommitted = 0;
+  uint64_t late = 0;  // placed again, since their unit had been parked
+  std::vector<uint64_t> flowlets_on_unit;  // by UnitId
+
+  std::vector<FlowletStory> first_flowlets;
+  // What lay between, of which only sums are kept.
+  uint64_t between = 0;
+  PacketFates between_packets;
+  uint64_t between_moved = 0;
+  uint64_t between_overcommitted = 0;
+  std::deque<FlowletStory> last_flowlets;
+};
+
+// The story as text of at most 80 columns, but for what a name alone exceeds.
+std::string FormatStory(const FlowStory& story, const RunOptions& options);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_EXPLAIN_STORY_H_
