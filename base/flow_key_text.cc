@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/flow_key_text.h"
+
+#include <arpa/inet.h>
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace snf {
+namespace {
+
+struct ProtocolName {
+  IpProtocol protocol;
+  std::string_view name;
+};
+constexpr ProtocolName kProtocolNames[] = {
+    {IpProtocol::kTcp, "tcp"},         {IpProtocol::kUdp, "udp"},
+    {IpProtocol::kIcmp, "icmp"},       {IpProtocol::kIcmpv6, "icmp6"},
+    {IpProtocol::kSctp, "sctp"},       {IpProtocol::kDccp, "dccp"},
+    {IpProtocol::kUdpLite, "udplite"}, {IpProtocol::kGre, "gre"},
+    {IpProtocol::kEsp, "esp"},         {IpProtocol::kAuthentication, "ah"},
+};
+
+std::string ProtocolText(IpProtocol protocol) {
+  for (const ProtocolName& known : kProtocolNames) {
+    if (known.protocol == protocol) return std::string(known.name);
+  }
+  return std::to_string(static_cast<int>(protocol));
+}
+
+std::string Ipv4Text(const IpAddress& address) {
+  std::string text;
+  for (size_t i = 12; i < 16; ++i) {
+    if (i > 12) text += '.';
+    text += std::to_string(std::to_integer<int>(address.bytes[i]));
+  }
+  return text;
+}
+
+struct Run {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+// The longest run of at least two zero groups, the first among equals: what
+// RFC 5952 §4.2 replaces with "::".
+Run LongestZeroRun(const std::array<uint16_t, 8>& groups) {
+  Run best, run;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] != 0) {
+      run = {};
+      continue;
+    }
+    if (run.count++ == 0) run.first = i;
+    if (run.count >= 2 && run.count > best.count) best = run;
+  }
+  return best;
+}
+
+bool IsMapped(const IpAddress& address) {
+  return IpAddress::FromIpv4(address.ipv4()) == address;
+}
+
+std::string Ipv6Text(const IpAddress& address) {
+  if (IsMapped(address)) return "::ffff:" + Ipv4Text(address);  // RFC 5952 §5
+  std::array<uint16_t, 8> groups;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i] = LoadBe16(&address.bytes[2 * i]).host();
+  }
+  const Run zeros = LongestZeroRun(groups);
+  std::string text;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (zeros.count > 0 && i == zeros.first) {
+      text += "::";
+      i += zeros.count - 1;
+      continue;
+    }
+    if (!text.empty() && text.back() != ':') text += ':';
+    char digits[5];
+    std::snprintf(digits, sizeof digits, "%x", unsigned{groups[i]});
+    text += digits;
+  }
+  return text;
+}
+
+bool IsIpv4(FlowKeyForm form) {
+  return form == FlowKeyForm::kIpv4 || form == FlowKeyForm::kIpv4Fragment;
+}
+
+bool IsFragment(FlowKeyForm form) {
+  return form == FlowKeyForm::kIpv4Fragment ||
+         form == FlowKeyForm::kIpv6Fragment;
+}
+
+uint32_t FragmentId(const FlowKey& key) {
+  return uint32_t{key.source_port.host()} << 16 | key.destination_port.host();
+}
+
+std::string AddressText(const IpAddress& address, FlowKeyForm form) {
+  return IsIpv4(form) ? Ipv4Text(address) : "[" + Ipv6Text(address) + "]";
+}
+
+template <typename Number>
+std::optional<Number> NumberIn(std::string_view text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
+std::optional<IpProtocol> ProtocolIn(std::string_view text) {
+  for (const ProtocolName& known : kProtocolNames) {
+    if (known.name == text) return known.protocol;
+  }
+  const auto number = NumberIn<uint8_t>(text);
+  if (!number) return std::nullopt;
+  return IpProtocol{*number};
+}
+
+struct End {
+  IpAddress address;
+  be16 port;
+  FlowKeyForm form = FlowKeyForm::kNone;
+};
+
+// "10.0.0.1", "10.0.0.1:80", "[2001:db8::1]" or "[2001:db8::1]:80".
+std::optional<End> EndIn(std::string_view text) {
+  End end;
+  std::string_view rest;
+  std::string address;
+  if (text.starts_with('[')) {
+    const size_t close = text.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    address = text.substr(1, close - 1);
+    rest = text.substr(close + 1);
+    end.form = FlowKeyForm::kIpv6;
+    if (inet_pton(AF_INET6, address.c_str(), end.address.bytes.data()) != 1) {
+      return std::nullopt;
+    }
+  } else {
+    const size_t colon = std::min(text.find(':'), text.size());
+    address = text.substr(0, colon);
+    rest = text.substr(colon);
+    end.form = FlowKeyForm::kIpv4;
+    std::array<std::byte, 4> bytes;
+    if (inet_pton(AF_INET, address.c_str(), bytes.data()) != 1) {
+      return std::nullopt;
+    }
+    end.address = IpAddress::FromIpv4(LoadBe32(bytes.data()));
+  }
+  if (rest.empty()) return end;
+  const auto port = NumberIn<uint16_t>(rest.substr(1));
+  if (rest.front() != ':' || !port) return std::nullopt;
+  end.port = be16(*port);
+  return end;
+}
+
+absl::Status Unreadable(const std::string& text, std::string_view what) {
+  return absl::InvalidArgumentError(
+      "flow \"" + text + "\": " + std::string(what) +
+      "; want for example \"tcp 10.0.0.1:5000 > 192.0.2.9:53\"");
+}
+
+// A word of the text after another; empty at its end.
+class Words {
+ public:
+  explicit Words(const std::string& text) : stream_(text) {}
+
+  std::string Next() {
+    std::string word;
+    stream_ >> word;
+    return word;
+  }
+
+ private:
+  std::istringstream stream_;
+};
+
+}  // namespace
+
+std::string ToString(const FlowKey& key) {
+  std::string text;
+  if (key.vlan != be16(0)) {
+    text += "vlan " + std::to_string(key.vlan.host()) + " ";
+  }
+  const bool is_fragment = IsFragment(key.form);
+  if (is_fragment) text += "fragment " + std::to_string(FragmentId(key)) + " ";
+  std::string source = AddressText(key.source, key.form);
+  std::string destination = AddressText(key.destination, key.form);
+  const bool has_ports =
+      key.source_port != be16(0) || key.destination_port != be16(0);
+  if (has_ports && !is_fragment) {
+    source += ":" + std::to_string(key.source_port.host());
+    destination += ":" + std::to_string(key.destination_port.host());
+  }
+  return text + ProtocolText(key.protocol) + " " + source + " > " + destination;
+}
+
+absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
+  Words words(text);
+  std::string word = words.Next();
+  FlowKey key;
+  if (word == "vlan") {
+    const auto vlan = NumberIn<uint16_t>(words.Next());
+    if (!vlan || *vlan > 4095) return Unreadable(text, "no VLAN id 0 … 4095");
+    key.vlan = be16(*vlan);
+    word = words.Next();
+  }
+  std::optional<uint32_t> fragment_id;
+  if (word == "fragment") {
+    fragment_id = NumberIn<uint32_t>(words.Next());
+    if (!fragment_id) return Unreadable(text, "no fragment id");
+    word = words.Next();
+  }
+  const auto protocol = ProtocolIn(word);
+  if (!protocol) return Unreadable(text, "unknown protocol \"" + word + "\"");
+  key.protocol = *protocol;
+
+  const std::string from = words.Next(), arrow = words.Next(),
+                    to = words.Next(), more = words.Next();
+  const auto source = EndIn(from), destination = EndIn(to);
+  if (!source) return Unreadable(text, "no address \"" + from + "\"");
+  if (arrow != ">" && arrow != "<>") {
+    return Unreadable(text, "no \">\" or \"<>\" but \"" + arrow + "\"");
+  }
+  if (!destination) return Unreadable(text, "no address \"" + to + "\"");
+  if (!more.empty()) return Unreadable(text, "\"" + more + "\" is too much");
+  if (source->form != destination->form) {
+    return Unreadable(text, "IPv4 and IPv6 at once");
+  }
+  key.source = source->address;
+  key.destination = destination->address;
+  key.source_port = source->port;
+  key.destination_port = destination->port;
+  key.form = source->form;
+  if (fragment_id) {
+    if (arrow != ">" || key.source_port != be16(0) ||
+        key.destination_port != be16(0)) {
+      return Unreadable(text, "a fragment has one direction and no ports");
+    }
+    key.form = key.form == FlowKeyForm::kIpv4 ? FlowKeyForm::kIpv4Fragment
+                                              : FlowKeyForm::kIpv6Fragment;
+    key.source_port = be16(static_cast<uint16_t>(*fragment_id >> 16));
+    key.destination_port = be16(static_cast<uint16_t>(*fragment_id));
+  }
+  if (arrow == "<>") Canonicalize(key);
+  return key;
+}
+
+}  // namespace snf
