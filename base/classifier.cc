@@ -6,11 +6,6 @@
 namespace snf {
 namespace {
 
-FragmentTable::Flow Canonical(FlowKey key) {
-  const bool is_reverse = Canonicalize(key);
-  return {key, is_reverse};
-}
-
 // The packet that an ICMP error quotes; without IP where there is none.
 ParsedPacket Quoted(std::span<const std::byte> frame,
                     const ParsedPacket& packet) {
@@ -33,75 +28,77 @@ uint64_t ClassifierCounters::not_ip() const {
 FlowClassifier::FlowClassifier(const Options& options)
     : options_(options), fragments_(options.fragments) {}
 
-FlowClassifier::Flow FlowClassifier::ConnectionOfLater(
-    Instant now, std::span<const std::byte> frame, const ParsedPacket& packet) {
-  const FlowKey fragment = FragmentKey(frame, packet, options_.vlan);
-  if (const Flow* flow = fragments_.Find(now, fragment)) {
-    ++counters_.fragments_matched;
-    return *flow;
+bool FlowClassifier::ConnectionOfLaterFragment(Instant now,
+                                               std::span<const std::byte> frame,
+                                               const ParsedPacket& packet,
+                                               FlowKey& key) {
+  key = FragmentKey(frame, packet, options_.vlan);
+  const FragmentTable::Flow* flow = fragments_.Find(now, key);
+  if (flow == nullptr) {
+    ++counters_.fragments_unmatched;
+    return false;
   }
-  ++counters_.fragments_unmatched;
-  return {fragment, false};
+  ++counters_.fragments_matched;
+  key = flow->key;
+  return flow->is_reverse;
 }
 
-FlowClassifier::Flow FlowClassifier::ConnectionOfWhole(
-    Instant now, std::span<const std::byte> frame, const ParsedPacket& packet) {
-  const ParsedPacket quoted = Quoted(frame, packet);
-  if (!quoted.has_ip()) {
-    return Canonical(FiveTupleOrQuery(frame, packet, options_.vlan));
-  }
+// An error travels against the packet that it quotes.
+bool FlowClassifier::ConnectionOfError(Instant now,
+                                       std::span<const std::byte> frame,
+                                       const ParsedPacket& quoted,
+                                       FlowKey& key) {
   ++counters_.icmp_errors_matched;
-  Flow flow = quoted.fragment == Fragment::kLater
-                  ? ConnectionOfLater(now, frame, quoted)
-                  : Canonical(FiveTupleOrQuery(frame, quoted, options_.vlan));
-  flow.is_reverse = !flow.is_reverse;
-  return flow;
+  if (quoted.fragment == Fragment::kLater) {
+    return !ConnectionOfLaterFragment(now, frame, quoted, key);
+  }
+  return !ConnectionKey(frame, quoted, options_.vlan, key);
 }
 
-FlowClassifier::Flow FlowClassifier::ConnectionOf(
-    Instant now, std::span<const std::byte> frame, const ParsedPacket& packet) {
+bool FlowClassifier::Connection(Instant now, std::span<const std::byte> frame,
+                                const ParsedPacket& packet, FlowKey& key) {
   if (packet.fragment == Fragment::kLater) {
-    return ConnectionOfLater(now, frame, packet);
+    return ConnectionOfLaterFragment(now, frame, packet, key);
   }
-  const Flow flow = ConnectionOfWhole(now, frame, packet);
+  const ParsedPacket quoted = Quoted(frame, packet);
+  const bool is_reverse =
+      quoted.has_ip() ? ConnectionOfError(now, frame, quoted, key)
+                      : ConnectionKey(frame, packet, options_.vlan, key);
   if (packet.fragment == Fragment::kFirst) {
-    fragments_.Insert(now, FragmentKey(frame, packet, options_.vlan), flow);
+    fragments_.Insert(now, FragmentKey(frame, packet, options_.vlan),
+                      {key, is_reverse});
     ++counters_.fragments_first;
   }
-  return flow;
+  return is_reverse;
 }
 
-FlowClassifier::Flow FlowClassifier::HostPair(
-    std::span<const std::byte> frame, const ParsedPacket& packet) const {
+bool FlowClassifier::HostPair(std::span<const std::byte> frame,
+                              const ParsedPacket& packet, FlowKey& key) {
   const ParsedPacket quoted = Quoted(frame, packet);
-  const bool is_error = quoted.has_ip();
-  FlowKey key = FiveTuple(frame, is_error ? quoted : packet, options_.vlan);
-  key.source_port = key.destination_port = be16(0);
-  Flow flow = Canonical(key);
-  flow.is_reverse ^= is_error;
-  return flow;
+  if (!quoted.has_ip()) return HostPairKey(frame, packet, options_.vlan, key);
+  ++counters_.icmp_errors_matched;
+  return !HostPairKey(frame, quoted, options_.vlan, key);
 }
 
 Direction FlowClassifier::Classify(Instant now, LinkType link,
                                    std::span<const std::byte> frame,
                                    ParsedPacket& packet, FlowKey& key) {
-  packet = Parse(link, frame);
+  Parse(link, frame, packet);
   ++counters_.results[static_cast<size_t>(packet.result)];
   if (!packet.has_ip()) return Direction::kNone;
-  Flow flow;
+  bool is_reverse = false;
   switch (options_.kind) {
     case FlowKeyKind::kConnection:
-      flow = ConnectionOf(now, frame, packet);
+      is_reverse = Connection(now, frame, packet, key);
       break;
     case FlowKeyKind::k5Tuple:
-      flow.key = FiveTuple(frame, packet, options_.vlan);
+      FiveTuple(frame, packet, options_.vlan, key);
       break;
     case FlowKeyKind::k3Tuple:
-      flow = HostPair(frame, packet);
+      is_reverse = HostPair(frame, packet, key);
       break;
   }
-  key = flow.key;
-  return flow.is_reverse ? Direction::kReverse : Direction::kForward;
+  return is_reverse ? Direction::kReverse : Direction::kForward;
 }
 
 }  // namespace snf

@@ -25,7 +25,7 @@ enum class Direction : uint8_t {
 // What the classifier has seen. `results` adds up to all packets.
 struct ClassifierCounters {
   std::array<uint64_t, kParseResults> results{};  // by ParseResult
-  // Only kConnection looks at these:
+  // Fragments are counted for kConnection only.
   uint64_t fragments_first = 0;      // whose flow was remembered
   uint64_t fragments_matched = 0;    // later ones of a remembered packet
   uint64_t fragments_unmatched = 0;  // later ones with a key of their own
@@ -67,7 +67,7 @@ class FlowClassifier {
     FlowKeyKind kind = FlowKeyKind::kConnection;
     // Whether the same addresses and ports on two VLANs are two flows.
     bool vlan = false;
-    FragmentTable::Options fragments;
+    FragmentTable::Options fragments = {};
   };
 
   explicit FlowClassifier(const Options& options);
@@ -82,16 +82,15 @@ class FlowClassifier {
   const FragmentTable& fragments() const { return fragments_; }
 
  private:
-  using Flow = FragmentTable::Flow;
-
-  Flow ConnectionOf(Instant now, std::span<const std::byte> frame,
-                    const ParsedPacket& packet);
-  Flow ConnectionOfWhole(Instant now, std::span<const std::byte> frame,
-                         const ParsedPacket& packet);
-  Flow ConnectionOfLater(Instant now, std::span<const std::byte> frame,
-                         const ParsedPacket& packet);
-  Flow HostPair(std::span<const std::byte> frame,
-                const ParsedPacket& packet) const;
+  // Each fills in `key` and returns whether the packet goes the other way.
+  bool Connection(Instant now, std::span<const std::byte> frame,
+                  const ParsedPacket& packet, FlowKey& key);
+  bool ConnectionOfLaterFragment(Instant now, std::span<const std::byte> frame,
+                                 const ParsedPacket& packet, FlowKey& key);
+  bool ConnectionOfError(Instant now, std::span<const std::byte> frame,
+                         const ParsedPacket& quoted, FlowKey& key);
+  bool HostPair(std::span<const std::byte> frame, const ParsedPacket& packet,
+                FlowKey& key);
 
   Options options_;
   FragmentTable fragments_;

@@ -92,15 +92,25 @@ FlowKey Reversed(const FlowKey& key);
 // Puts the smaller end (address, then port) first. Returns whether it swapped.
 bool Canonicalize(FlowKey& key);
 
-// The k5Tuple key of a packet with an IP header; `with_vlan` fills in the VLAN.
-// Ports are there if their four bytes are, even where the rest of the header
-// was cut off; else they are 0.
-FlowKey FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
-                  bool with_vlan);
+// The keys of a packet that has an IP header, as FlowKeyKind defines them but
+// without regard to other packets: fragments and ICMP errors are the
+// classifier's (classifier.h). `with_vlan` fills in the VLAN. Ports are read if
+// their four bytes are there, even where the rest of the header was cut off;
+// else they are 0. The two that put the smaller end first return whether they
+// swapped.
+void FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
+               bool with_vlan, FlowKey& key);
+bool ConnectionKey(std::span<const std::byte> frame, const ParsedPacket& packet,
+                   bool with_vlan, FlowKey& key);
+bool HostPairKey(std::span<const std::byte> frame, const ParsedPacket& packet,
+                 bool with_vlan, FlowKey& key);
 
-// The same, with an ICMP query's identifier in both ports.
-FlowKey FiveTupleOrQuery(std::span<const std::byte> frame,
-                         const ParsedPacket& packet, bool with_vlan);
+inline FlowKey FiveTuple(std::span<const std::byte> frame,
+                         const ParsedPacket& packet, bool with_vlan) {
+  FlowKey key;
+  FiveTuple(frame, packet, with_vlan, key);
+  return key;
+}
 
 // What the fragments of one packet share, in the fragment's form: addresses and
 // id, with IPv4 also the protocol (RFC 791 §3.2). In IPv6 the protocol is 0,

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -17,16 +16,21 @@ template <typename Byte>
 concept ByteOrConstByte = std::same_as<std::remove_const_t<Byte>, std::byte>;
 
 // What all header views share: the place of the header in a packet. A view
-// borrows the packet's bytes and is two words at most; it is made where it is
-// needed and not stored. `Byte` is `const std::byte` to read, `std::byte` to
-// rewrite as well.
+// borrows the packet's bytes, fits in two registers, is made where it is needed
+// and not stored. `Byte` is `const std::byte` to read, `std::byte` to rewrite
+// as well.
 //
 // Each view V has `V::At(bytes, offset)`: the header that begins at `offset`,
-// or nothing where the bytes end before the header does or where its own length
-// field is impossible. After that, getters and setters need no check.
+// or an empty view (false) where the bytes end before the header does or where
+// its own length field is impossible. On a view that is not empty, getters and
+// setters need no check; on an empty one they must not be called.
 template <ByteOrConstByte Byte>
 class HeaderView {
+ public:
+  explicit operator bool() const { return start_ != nullptr; }
+
  protected:
+  HeaderView() = default;
   explicit HeaderView(Byte* start) : start_(start) {}
 
   static bool Fits(std::span<Byte> bytes, size_t offset, size_t size) {
@@ -39,7 +43,7 @@ class HeaderView {
   uint16_t u16(size_t at) const { return b16(at).host(); }
   uint32_t u32(size_t at) const { return b32(at).host(); }
 
-  Byte* start_;
+  Byte* start_ = nullptr;
 };
 
 }  // namespace snf

@@ -20,15 +20,11 @@ namespace snf {
 struct IpAddress {
   std::array<std::byte, 16> bytes{};
 
-  static constexpr IpAddress FromIpv4(be32 address) {
-    const uint32_t host = address.host();
+  static IpAddress FromIpv4(be32 address) {
+    const uint64_t low =
+        SwapToBigEndian(uint64_t{0xffff} << 32 | address.host());
     IpAddress mapped;
-    mapped.bytes[10] = std::byte{0xff};
-    mapped.bytes[11] = std::byte{0xff};
-    mapped.bytes[12] = static_cast<std::byte>(host >> 24);
-    mapped.bytes[13] = static_cast<std::byte>(host >> 16);
-    mapped.bytes[14] = static_cast<std::byte>(host >> 8);
-    mapped.bytes[15] = static_cast<std::byte>(host);
+    std::memcpy(mapped.bytes.data() + 8, &low, sizeof low);
     return mapped;
   }
 

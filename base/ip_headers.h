@@ -3,7 +3,6 @@
 #define SNF_BASE_IP_HEADERS_H_
 
 #include <cstring>
-#include <optional>
 #include <span>
 
 #include "base/header_view.h"
@@ -19,17 +18,17 @@ namespace snf {
 // The setters change their field alone: the checksums that cover it are the
 // caller's (checksum.h).
 template <ByteOrConstByte Byte>
-class Ipv4Header : HeaderView<Byte> {
+class Ipv4Header : public HeaderView<Byte> {
  public:
   static constexpr size_t kMinBytes = 20;
   static constexpr size_t kChecksumOffset = 10;
 
-  static std::optional<Ipv4Header> At(std::span<Byte> bytes, size_t offset) {
-    if (!Ipv4Header::Fits(bytes, offset, kMinBytes)) return std::nullopt;
+  static Ipv4Header At(std::span<Byte> bytes, size_t offset) {
+    if (!Ipv4Header::Fits(bytes, offset, kMinBytes)) return {};
     const Ipv4Header header(bytes.data() + offset);
     if (header.version() != 4 || header.header_bytes() < kMinBytes ||
         !Ipv4Header::Fits(bytes, offset, header.header_bytes())) {
-      return std::nullopt;
+      return {};
     }
     return header;
   }
@@ -70,14 +69,14 @@ class Ipv4Header : HeaderView<Byte> {
 
 // IPv6 (RFC 8200), the fixed header of 40 bytes.
 template <ByteOrConstByte Byte>
-class Ipv6Header : HeaderView<Byte> {
+class Ipv6Header : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 40;
 
-  static std::optional<Ipv6Header> At(std::span<Byte> bytes, size_t offset) {
-    if (!Ipv6Header::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static Ipv6Header At(std::span<Byte> bytes, size_t offset) {
+    if (!Ipv6Header::Fits(bytes, offset, kBytes)) return {};
     const Ipv6Header header(bytes.data() + offset);
-    if (header.version() != 6) return std::nullopt;
+    if (header.version() != 6) return {};
     return header;
   }
 
@@ -122,20 +121,20 @@ constexpr bool IsIpv6Extension(IpProtocol protocol) {
 }
 
 // An IPv6 extension header of kind `kind` (RFC 8200 §4, RFC 4302 for the
-// authentication header); kind is not kFragment.
+// authentication header).
 template <ByteOrConstByte Byte>
-class Ipv6ExtensionHeader : HeaderView<Byte> {
+class Ipv6ExtensionHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kMinBytes = 8;
 
-  static std::optional<Ipv6ExtensionHeader> At(std::span<Byte> bytes,
-                                               size_t offset, IpProtocol kind) {
+  static Ipv6ExtensionHeader At(std::span<Byte> bytes, size_t offset,
+                                IpProtocol kind) {
     if (!Ipv6ExtensionHeader::Fits(bytes, offset, kMinBytes)) {
-      return std::nullopt;
+      return {};
     }
     const Ipv6ExtensionHeader header(bytes.data() + offset, kind);
     if (!Ipv6ExtensionHeader::Fits(bytes, offset, header.header_bytes())) {
-      return std::nullopt;
+      return {};
     }
     return header;
   }
@@ -143,26 +142,27 @@ class Ipv6ExtensionHeader : HeaderView<Byte> {
   IpProtocol next_header() const { return IpProtocol{this->u8(0)}; }
   size_t header_bytes() const {
     const size_t length = this->u8(1);
+    if (kind_ == IpProtocol::kFragment) return kMinBytes;
     return kind_ == IpProtocol::kAuthentication ? (length + 2) * 4
                                                 : (length + 1) * 8;
   }
 
  private:
+  Ipv6ExtensionHeader() = default;
   Ipv6ExtensionHeader(Byte* start, IpProtocol kind)
       : HeaderView<Byte>(start), kind_(kind) {}
 
-  IpProtocol kind_;
+  IpProtocol kind_{};
 };
 
 // The IPv6 fragment header (RFC 8200 §4.5).
 template <ByteOrConstByte Byte>
-class Ipv6FragmentHeader : HeaderView<Byte> {
+class Ipv6FragmentHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 8;
 
-  static std::optional<Ipv6FragmentHeader> At(std::span<Byte> bytes,
-                                              size_t offset) {
-    if (!Ipv6FragmentHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static Ipv6FragmentHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!Ipv6FragmentHeader::Fits(bytes, offset, kBytes)) return {};
     return Ipv6FragmentHeader(bytes.data() + offset);
   }
 

@@ -2,7 +2,6 @@
 #ifndef SNF_BASE_L4_HEADERS_H_
 #define SNF_BASE_L4_HEADERS_H_
 
-#include <optional>
 #include <span>
 
 #include "base/header_view.h"
@@ -13,12 +12,12 @@ namespace snf {
 // The two ports with which TCP, UDP, UDP-Lite, SCTP and DCCP begin: all that a
 // frame cut short, or the packet quoted in an ICMP error, may hold of them.
 template <ByteOrConstByte Byte>
-class PortsView : HeaderView<Byte> {
+class PortsView : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 4;
 
-  static std::optional<PortsView> At(std::span<Byte> bytes, size_t offset) {
-    if (!PortsView::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static PortsView At(std::span<Byte> bytes, size_t offset) {
+    if (!PortsView::Fits(bytes, offset, kBytes)) return {};
     return PortsView(bytes.data() + offset);
   }
 
@@ -35,19 +34,19 @@ class PortsView : HeaderView<Byte> {
 // TCP with its options (RFC 9293). `At` wants the whole header. Setters change
 // their field alone; the checksum is the caller's (checksum.h).
 template <ByteOrConstByte Byte>
-class TcpHeader : HeaderView<Byte> {
+class TcpHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kMinBytes = 20;
   static constexpr size_t kChecksumOffset = 16;
   static constexpr uint8_t kFin = 0x01, kSyn = 0x02, kRst = 0x04, kPsh = 0x08,
                            kAck = 0x10, kUrg = 0x20;
 
-  static std::optional<TcpHeader> At(std::span<Byte> bytes, size_t offset) {
-    if (!TcpHeader::Fits(bytes, offset, kMinBytes)) return std::nullopt;
+  static TcpHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!TcpHeader::Fits(bytes, offset, kMinBytes)) return {};
     const TcpHeader header(bytes.data() + offset);
     if (header.header_bytes() < kMinBytes ||
         !TcpHeader::Fits(bytes, offset, header.header_bytes())) {
-      return std::nullopt;
+      return {};
     }
     return header;
   }
@@ -76,13 +75,13 @@ class TcpHeader : HeaderView<Byte> {
 
 // UDP (RFC 768). A checksum of 0 means that there is none.
 template <ByteOrConstByte Byte>
-class UdpHeader : HeaderView<Byte> {
+class UdpHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 8;
   static constexpr size_t kChecksumOffset = 6;
 
-  static std::optional<UdpHeader> At(std::span<Byte> bytes, size_t offset) {
-    if (!UdpHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static UdpHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!UdpHeader::Fits(bytes, offset, kBytes)) return {};
     return UdpHeader(bytes.data() + offset);
   }
 
@@ -108,14 +107,14 @@ class UdpHeader : HeaderView<Byte> {
 // ICMP (RFC 792) or ICMPv6 (RFC 4443), the eight bytes that their queries and
 // errors share. Types mean different things in the two, hence the parameter.
 template <ByteOrConstByte Byte>
-class IcmpHeader : HeaderView<Byte> {
+class IcmpHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 8;
   static constexpr size_t kChecksumOffset = 2;
 
-  static std::optional<IcmpHeader> At(std::span<Byte> bytes, size_t offset,
-                                      IpProtocol protocol) {
-    if (!IcmpHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static IcmpHeader At(std::span<Byte> bytes, size_t offset,
+                       IpProtocol protocol) {
+    if (!IcmpHeader::Fits(bytes, offset, kBytes)) return {};
     return IcmpHeader(bytes.data() + offset, protocol);
   }
 
@@ -153,10 +152,11 @@ class IcmpHeader : HeaderView<Byte> {
   }
 
  private:
+  IcmpHeader() = default;
   IcmpHeader(Byte* start, IpProtocol protocol)
       : HeaderView<Byte>(start), protocol_(protocol) {}
 
-  IpProtocol protocol_;
+  IpProtocol protocol_{};
 };
 
 }  // namespace snf

@@ -2,7 +2,6 @@
 #ifndef SNF_BASE_LINK_HEADERS_H_
 #define SNF_BASE_LINK_HEADERS_H_
 
-#include <optional>
 #include <span>
 
 #include "base/header_view.h"
@@ -12,13 +11,12 @@ namespace snf {
 
 // Ethernet II or IEEE 802.3: destination, source, type or length.
 template <ByteOrConstByte Byte>
-class EthernetHeader : HeaderView<Byte> {
+class EthernetHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 14;
 
-  static std::optional<EthernetHeader> At(std::span<Byte> bytes,
-                                          size_t offset) {
-    if (!EthernetHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static EthernetHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!EthernetHeader::Fits(bytes, offset, kBytes)) return {};
     return EthernetHeader(bytes.data() + offset);
   }
 
@@ -37,12 +35,12 @@ class EthernetHeader : HeaderView<Byte> {
 // The four bytes behind an IEEE 802.1Q or 802.1ad Ethernet type: tag and type
 // of what follows.
 template <ByteOrConstByte Byte>
-class VlanTag : HeaderView<Byte> {
+class VlanTag : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 4;
 
-  static std::optional<VlanTag> At(std::span<Byte> bytes, size_t offset) {
-    if (!VlanTag::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static VlanTag At(std::span<Byte> bytes, size_t offset) {
+    if (!VlanTag::Fits(bytes, offset, kBytes)) return {};
     return VlanTag(bytes.data() + offset);
   }
 
@@ -57,12 +55,12 @@ class VlanTag : HeaderView<Byte> {
 
 // LLC and SNAP (IEEE 802.2, RFC 1042) behind an IEEE 802.3 length.
 template <ByteOrConstByte Byte>
-class SnapHeader : HeaderView<Byte> {
+class SnapHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 8;
 
-  static std::optional<SnapHeader> At(std::span<Byte> bytes, size_t offset) {
-    if (!SnapHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static SnapHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!SnapHeader::Fits(bytes, offset, kBytes)) return {};
     return SnapHeader(bytes.data() + offset);
   }
 
@@ -81,12 +79,12 @@ class SnapHeader : HeaderView<Byte> {
 
 // A PPPoE session packet (RFC 2516) with the PPP protocol number behind it.
 template <ByteOrConstByte Byte>
-class PppoeHeader : HeaderView<Byte> {
+class PppoeHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 8;
 
-  static std::optional<PppoeHeader> At(std::span<Byte> bytes, size_t offset) {
-    if (!PppoeHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static PppoeHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!PppoeHeader::Fits(bytes, offset, kBytes)) return {};
     return PppoeHeader(bytes.data() + offset);
   }
 
@@ -101,12 +99,12 @@ class PppoeHeader : HeaderView<Byte> {
 
 // One entry of an MPLS label stack (RFC 3032).
 template <ByteOrConstByte Byte>
-class MplsEntry : HeaderView<Byte> {
+class MplsEntry : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 4;
 
-  static std::optional<MplsEntry> At(std::span<Byte> bytes, size_t offset) {
-    if (!MplsEntry::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static MplsEntry At(std::span<Byte> bytes, size_t offset) {
+    if (!MplsEntry::Fits(bytes, offset, kBytes)) return {};
     return MplsEntry(bytes.data() + offset);
   }
 
@@ -120,13 +118,12 @@ class MplsEntry : HeaderView<Byte> {
 
 // Linux "cooked" capture (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL.html).
 template <ByteOrConstByte Byte>
-class LinuxSllHeader : HeaderView<Byte> {
+class LinuxSllHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 16;
 
-  static std::optional<LinuxSllHeader> At(std::span<Byte> bytes,
-                                          size_t offset) {
-    if (!LinuxSllHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static LinuxSllHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!LinuxSllHeader::Fits(bytes, offset, kBytes)) return {};
     return LinuxSllHeader(bytes.data() + offset);
   }
 
@@ -139,13 +136,12 @@ class LinuxSllHeader : HeaderView<Byte> {
 
 // Its second version (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html).
 template <ByteOrConstByte Byte>
-class LinuxSll2Header : HeaderView<Byte> {
+class LinuxSll2Header : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 20;
 
-  static std::optional<LinuxSll2Header> At(std::span<Byte> bytes,
-                                           size_t offset) {
-    if (!LinuxSll2Header::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static LinuxSll2Header At(std::span<Byte> bytes, size_t offset) {
+    if (!LinuxSll2Header::Fits(bytes, offset, kBytes)) return {};
     return LinuxSll2Header(bytes.data() + offset);
   }
 
@@ -161,13 +157,12 @@ class LinuxSll2Header : HeaderView<Byte> {
 // LINKTYPE_LOOP, the recording host's with LINKTYPE_NULL. Families are small
 // numbers, so the order shows by itself and one reading serves both.
 template <ByteOrConstByte Byte>
-class LoopbackHeader : HeaderView<Byte> {
+class LoopbackHeader : public HeaderView<Byte> {
  public:
   static constexpr size_t kBytes = 4;
 
-  static std::optional<LoopbackHeader> At(std::span<Byte> bytes,
-                                          size_t offset) {
-    if (!LoopbackHeader::Fits(bytes, offset, kBytes)) return std::nullopt;
+  static LoopbackHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!LoopbackHeader::Fits(bytes, offset, kBytes)) return {};
     return LoopbackHeader(bytes.data() + offset);
   }
 

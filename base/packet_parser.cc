@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <memory>
 
 #include "base/headers.h"
 
@@ -25,7 +25,7 @@ void ParseIcmp(Frame bytes, ParsedPacket& packet) {
       IcmpHeader<Byte>::At(bytes, packet.l4_offset, packet.l4_protocol);
   if (!icmp) return Stop(ParseResult::kL4Truncated, packet);
   packet.payload_offset = Offset(packet.l4_offset + IcmpHeader<Byte>::kBytes);
-  if (icmp->is_error() && packet.payload_offset < bytes.size()) {
+  if (icmp.is_error() && packet.payload_offset < bytes.size()) {
     packet.icmp_inner_offset = packet.payload_offset;
   }
 }
@@ -33,7 +33,7 @@ void ParseIcmp(Frame bytes, ParsedPacket& packet) {
 void ParseTcp(Frame bytes, ParsedPacket& packet) {
   const size_t offset = packet.l4_offset;
   if (const auto tcp = TcpHeader<Byte>::At(bytes, offset)) {
-    packet.payload_offset = Offset(offset + tcp->header_bytes());
+    packet.payload_offset = Offset(offset + tcp.header_bytes());
     return;
   }
   const bool short_header = packet.l4_bytes() >= TcpHeader<Byte>::kMinBytes &&
@@ -83,213 +83,226 @@ void SetFragment(uint32_t id, uint16_t offset_bytes, bool more,
   }
 }
 
-// Sets where the IP packet ends: where its length says, or the capture.
-void SetEnd(Frame frame, size_t ip_offset, size_t ip_bytes, bool has_length,
-            ParsedPacket& packet) {
-  const size_t captured = frame.size() - ip_offset;
-  packet.end_offset = static_cast<uint32_t>(
-      ip_offset + (has_length ? std::min(captured, ip_bytes) : captured));
+// Where the IP packet at `offset` ends: where its length says, or the capture.
+uint32_t End(Frame frame, size_t offset, bool has_length, size_t ip_bytes) {
+  const size_t captured = frame.size() - offset;
+  return static_cast<uint32_t>(
+      offset + (has_length ? std::min(captured, ip_bytes) : captured));
 }
 
 void ParseIpv4(Frame frame, size_t offset, ParsedPacket& packet) {
-  if (offset >= frame.size()) return Stop(ParseResult::kIpTruncated, packet);
-  const int first = std::to_integer<int>(frame[offset]);
-  if (first >> 4 != 4) return Stop(ParseResult::kIpBadVersion, packet);
-  if ((first & 15) < 5) return Stop(ParseResult::kIpBadHeaderLength, packet);
   const auto ip = Ipv4Header<Byte>::At(frame, offset);
-  if (!ip) return Stop(ParseResult::kIpTruncated, packet);
-  const bool has_length = ip->total_bytes() != 0;
-  if (has_length && ip->total_bytes() < ip->header_bytes()) {
+  if (!ip) {
+    const bool is_short = std::to_integer<int>(frame[offset]) % 16 < 5;
+    return Stop(
+        is_short ? ParseResult::kIpBadHeaderLength : ParseResult::kIpTruncated,
+        packet);
+  }
+  const size_t header_bytes = ip.header_bytes();
+  const size_t total_bytes = ip.total_bytes();
+  if (total_bytes != 0 && total_bytes < header_bytes) {
     return Stop(ParseResult::kIpBadHeaderLength, packet);
   }
   packet.l3 = L3::kIpv4;
   packet.l3_offset = Offset(offset);
-  SetEnd(frame, offset, ip->total_bytes(), has_length, packet);
-  SetFragment(ip->id(), ip->fragment_offset_bytes(), ip->more_fragments(),
-              packet);
-  ParseL4(frame, offset + ip->header_bytes(), ip->protocol(), packet);
+  packet.end_offset = End(frame, offset, total_bytes != 0, total_bytes);
+  SetFragment(ip.id(), ip.fragment_offset_bytes(), ip.more_fragments(), packet);
+  ParseL4(frame, offset + header_bytes, ip.protocol(), packet);
 }
 
 // Walks the chain from a header of kind `protocol` at `offset` to the first
-// that is no extension, or to the fragment header of a later fragment.
+// that is no extension, or to what is behind the fragment header of a later
+// fragment.
 void ParseIpv6Chain(Frame frame, size_t offset, IpProtocol protocol,
                     ParsedPacket& packet) {
   const Frame bytes = frame.first(packet.end_offset);
-  ParseResult stop = ParseResult::kTooManyExtensions;
-  for (int headers = 0; headers <= kMaxIpv6Extensions; ++headers) {
-    if (!IsIpv6Extension(protocol) || packet.fragment == Fragment::kLater) {
-      return ParseL4(frame, offset, protocol, packet);
+  int headers = 0;
+  while (IsIpv6Extension(protocol) && packet.fragment != Fragment::kLater) {
+    const auto header = Ipv6ExtensionHeader<Byte>::At(bytes, offset, protocol);
+    if (!header || headers++ == kMaxIpv6Extensions) {
+      packet.l4_offset = packet.payload_offset = Offset(offset);
+      packet.l4_protocol = protocol;
+      return Stop(
+          header ? ParseResult::kTooManyExtensions : ParseResult::kL4Truncated,
+          packet);
     }
-    if (headers == kMaxIpv6Extensions) break;
     if (protocol == IpProtocol::kFragment) {
-      const auto header = Ipv6FragmentHeader<Byte>::At(bytes, offset);
-      if (!header) {
-        stop = ParseResult::kL4Truncated;
-        break;
-      }
-      SetFragment(header->id(), header->fragment_offset_bytes(),
-                  header->more_fragments(), packet);
-      protocol = header->next_header();
-      offset += Ipv6FragmentHeader<Byte>::kBytes;
-    } else {
-      const auto header =
-          Ipv6ExtensionHeader<Byte>::At(bytes, offset, protocol);
-      if (!header) {
-        stop = ParseResult::kL4Truncated;
-        break;
-      }
-      protocol = header->next_header();
-      offset += header->header_bytes();
+      const auto fragment = Ipv6FragmentHeader<Byte>::At(bytes, offset);
+      SetFragment(fragment.id(), fragment.fragment_offset_bytes(),
+                  fragment.more_fragments(), packet);
     }
+    protocol = header.next_header();
+    offset += header.header_bytes();
   }
-  packet.l4_offset = Offset(offset);
-  packet.payload_offset = packet.l4_offset;
-  packet.l4_protocol = protocol;
-  Stop(stop, packet);
+  ParseL4(frame, offset, protocol, packet);
 }
 
 void ParseIpv6(Frame frame, size_t offset, ParsedPacket& packet) {
-  if (offset >= frame.size()) return Stop(ParseResult::kIpTruncated, packet);
-  if (std::to_integer<int>(frame[offset]) >> 4 != 6) {
-    return Stop(ParseResult::kIpBadVersion, packet);
-  }
   const auto ip = Ipv6Header<Byte>::At(frame, offset);
   if (!ip) return Stop(ParseResult::kIpTruncated, packet);
   constexpr size_t kHeader = Ipv6Header<Byte>::kBytes;
+  const size_t payload_bytes = ip.payload_bytes();
   packet.l3 = L3::kIpv6;
   packet.l3_offset = Offset(offset);
-  SetEnd(frame, offset, kHeader + ip->payload_bytes(), ip->payload_bytes() != 0,
-         packet);
-  ParseIpv6Chain(frame, offset + kHeader, ip->next_header(), packet);
+  packet.end_offset =
+      End(frame, offset, payload_bytes != 0, kHeader + payload_bytes);
+  ParseIpv6Chain(frame, offset + kHeader, ip.next_header(), packet);
 }
 
-// Raw IP, MPLS, quoted packets: the version nibble alone tells which it is.
-void ParseIpByVersion(Frame frame, size_t offset, ParseResult otherwise,
-                      ParsedPacket& packet) {
-  if (offset >= frame.size()) return Stop(ParseResult::kIpTruncated, packet);
-  switch (std::to_integer<int>(frame[offset]) >> 4) {
-    case 4:
-      return ParseIpv4(frame, offset, packet);
-    case 6:
-      return ParseIpv6(frame, offset, packet);
-    default:
-      return Stop(otherwise, packet);
+// Where the link header says that IP stands, and which version it names; kNone
+// leaves that to the version nibble.
+struct IpPlace {
+  size_t offset = 0;
+  L3 version = L3::kNone;
+};
+
+void ParseIp(Frame frame, IpPlace place, ParsedPacket& packet) {
+  if (place.offset >= frame.size()) {
+    return Stop(ParseResult::kIpTruncated, packet);
   }
+  const int nibble = std::to_integer<int>(frame[place.offset]) >> 4;
+  if (nibble == 4 && place.version != L3::kIpv6) {
+    return ParseIpv4(frame, place.offset, packet);
+  }
+  if (nibble == 6 && place.version != L3::kIpv4) {
+    return ParseIpv6(frame, place.offset, packet);
+  }
+  Stop(ParseResult::kIpBadVersion, packet);
 }
+
+// The Find… functions walk from `place.offset` through the link layer. They
+// return kComplete if they have set `place` to where IP stands.
 
 // Behind the last label stands IP, or a pseudowire, whose first nibble is
 // neither 4 nor 6 (RFC 4928).
-void ParseMpls(Frame frame, size_t offset, ParsedPacket& packet) {
+ParseResult FindBehindMpls(Frame frame, IpPlace& place) {
   for (int labels = 0; labels < kMaxMplsLabels; ++labels) {
-    const auto entry = MplsEntry<Byte>::At(frame, offset);
-    if (!entry) return Stop(ParseResult::kLinkTruncated, packet);
-    offset += MplsEntry<Byte>::kBytes;
-    if (entry->is_bottom()) {
-      return ParseIpByVersion(frame, offset, ParseResult::kNotIp, packet);
-    }
+    const auto entry = MplsEntry<Byte>::At(frame, place.offset);
+    if (!entry) return ParseResult::kLinkTruncated;
+    place.offset += MplsEntry<Byte>::kBytes;
+    if (!entry.is_bottom()) continue;
+    if (place.offset == frame.size()) return ParseResult::kComplete;
+    const int nibble = std::to_integer<int>(frame[place.offset]) >> 4;
+    return nibble == 4 || nibble == 6 ? ParseResult::kComplete
+                                      : ParseResult::kNotIp;
   }
-  Stop(ParseResult::kTooManyTags, packet);
+  return ParseResult::kTooManyTags;
 }
 
-void ParsePppoe(Frame frame, size_t offset, ParsedPacket& packet) {
-  const auto pppoe = PppoeHeader<Byte>::At(frame, offset);
-  if (!pppoe) return Stop(ParseResult::kLinkTruncated, packet);
-  if (!pppoe->is_session_data()) return Stop(ParseResult::kNotIp, packet);
-  offset += PppoeHeader<Byte>::kBytes;
-  switch (pppoe->protocol()) {
+ParseResult FindBehindPppoe(Frame frame, IpPlace& place) {
+  const auto pppoe = PppoeHeader<Byte>::At(frame, place.offset);
+  if (!pppoe) return ParseResult::kLinkTruncated;
+  if (!pppoe.is_session_data()) return ParseResult::kNotIp;
+  place.offset += PppoeHeader<Byte>::kBytes;
+  switch (pppoe.protocol()) {
     case PppProtocol::kIpv4:
-      return ParseIpv4(frame, offset, packet);
+      place.version = L3::kIpv4;
+      return ParseResult::kComplete;
     case PppProtocol::kIpv6:
-      return ParseIpv6(frame, offset, packet);
+      place.version = L3::kIpv6;
+      return ParseResult::kComplete;
     case PppProtocol::kMpls:
-      return ParseMpls(frame, offset, packet);
+      return FindBehindMpls(frame, place);
     default:
-      return Stop(ParseResult::kNotIp, packet);
+      return ParseResult::kNotIp;
   }
 }
 
-// What stands at `offset`, behind an Ethernet type (or an 802.3 length) that is
-// no VLAN tag's.
-void ParseEtherType(Frame frame, size_t offset, EtherType type,
-                    ParsedPacket& packet) {
-  switch (type) {
-    case EtherType::kIpv4:
-      return ParseIpv4(frame, offset, packet);
-    case EtherType::kIpv6:
-      return ParseIpv6(frame, offset, packet);
-    case EtherType::kMpls:
-    case EtherType::kMplsMulticast:
-      return ParseMpls(frame, offset, packet);
-    case EtherType::kPppoeSession:
-      return ParsePppoe(frame, offset, packet);
-    default:
-      return Stop(ParseResult::kNotIp, packet);
-  }
-}
-
-void ParseTagged(Frame frame, size_t offset, EtherType type,
-                 ParsedPacket& packet) {
+// Steps over VLAN tags and SNAP; `type` is then of what follows them.
+ParseResult SkipTags(Frame frame, EtherType& type, IpPlace& place,
+                     ParsedPacket& packet) {
   while (IsVlan(type)) {
-    if (packet.vlan_tags == kMaxVlanTags) {
-      return Stop(ParseResult::kTooManyTags, packet);
-    }
-    const auto tag = VlanTag<Byte>::At(frame, offset);
-    if (!tag) return Stop(ParseResult::kLinkTruncated, packet);
-    if (packet.vlan_tags == 0) packet.outer_vlan = tag->id();
-    if (packet.vlan_tags == 1) packet.inner_vlan = tag->id();
+    if (packet.vlan_tags == kMaxVlanTags) return ParseResult::kTooManyTags;
+    const auto tag = VlanTag<Byte>::At(frame, place.offset);
+    if (!tag) return ParseResult::kLinkTruncated;
+    if (packet.vlan_tags == 0) packet.outer_vlan = tag.id();
+    if (packet.vlan_tags == 1) packet.inner_vlan = tag.id();
     ++packet.vlan_tags;
-    type = tag->type();
-    offset += VlanTag<Byte>::kBytes;
+    type = tag.type();
+    place.offset += VlanTag<Byte>::kBytes;
   }
   if (type < EtherType::kSmallest) {
-    const auto snap = SnapHeader<Byte>::At(frame, offset);
-    if (!snap || !snap->has_type()) return Stop(ParseResult::kNotIp, packet);
-    type = snap->type();
-    offset += SnapHeader<Byte>::kBytes;
+    const auto snap = SnapHeader<Byte>::At(frame, place.offset);
+    if (!snap || !snap.has_type()) return ParseResult::kNotIp;
+    type = snap.type();
+    place.offset += SnapHeader<Byte>::kBytes;
   }
-  ParseEtherType(frame, offset, type, packet);
+  return ParseResult::kComplete;
 }
 
-// The four link types that carry an Ethernet type differ in where it stands.
+ParseResult FindBehindType(Frame frame, EtherType type, IpPlace& place,
+                           ParsedPacket& packet) {
+  if (IsVlan(type) || type < EtherType::kSmallest) {
+    const ParseResult result = SkipTags(frame, type, place, packet);
+    if (result != ParseResult::kComplete) return result;
+  }
+  switch (type) {
+    case EtherType::kIpv4:
+      place.version = L3::kIpv4;
+      return ParseResult::kComplete;
+    case EtherType::kIpv6:
+      place.version = L3::kIpv6;
+      return ParseResult::kComplete;
+    case EtherType::kMpls:
+    case EtherType::kMplsMulticast:
+      return FindBehindMpls(frame, place);
+    case EtherType::kPppoeSession:
+      return FindBehindPppoe(frame, place);
+    default:
+      return ParseResult::kNotIp;
+  }
+}
+
+// Link headers that carry an Ethernet type and differ in where it stands.
 template <typename Header>
-void ParseTyped(Frame frame, ParsedPacket& packet) {
+ParseResult FindBehind(Frame frame, IpPlace& place, ParsedPacket& packet) {
   const auto header = Header::At(frame, 0);
-  if (!header) return Stop(ParseResult::kLinkTruncated, packet);
-  ParseTagged(frame, Header::kBytes, header->type(), packet);
+  if (!header) return ParseResult::kLinkTruncated;
+  place.offset = Header::kBytes;
+  return FindBehindType(frame, header.type(), place, packet);
 }
 
-void ParseLoopback(Frame frame, ParsedPacket& packet) {
+ParseResult FindBehindLoopback(Frame frame, IpPlace& place) {
   const auto header = LoopbackHeader<Byte>::At(frame, 0);
-  if (!header) return Stop(ParseResult::kLinkTruncated, packet);
-  constexpr size_t kHeader = LoopbackHeader<Byte>::kBytes;
-  if (header->is_ipv4()) return ParseIpv4(frame, kHeader, packet);
-  if (header->is_ipv6()) return ParseIpv6(frame, kHeader, packet);
-  Stop(ParseResult::kNotIp, packet);
+  if (!header) return ParseResult::kLinkTruncated;
+  place.offset = LoopbackHeader<Byte>::kBytes;
+  if (header.is_ipv4()) {
+    place.version = L3::kIpv4;
+  } else if (header.is_ipv6()) {
+    place.version = L3::kIpv6;
+  } else {
+    return ParseResult::kNotIp;
+  }
+  return ParseResult::kComplete;
+}
+
+ParseResult FindIp(LinkType link, Frame frame, IpPlace& place,
+                   ParsedPacket& packet) {
+  switch (link) {
+    case LinkType::kEthernet:
+      return FindBehind<EthernetHeader<Byte>>(frame, place, packet);
+    case LinkType::kRawIp:
+      return ParseResult::kComplete;
+    case LinkType::kLinuxSll:
+      return FindBehind<LinuxSllHeader<Byte>>(frame, place, packet);
+    case LinkType::kLinuxSll2:
+      return FindBehind<LinuxSll2Header<Byte>>(frame, place, packet);
+    case LinkType::kNull:
+    case LinkType::kLoop:
+      return FindBehindLoopback(frame, place);
+  }
+  return ParseResult::kNotIp;
 }
 
 }  // namespace
 
-ParsedPacket Parse(LinkType link, std::span<const std::byte> frame) {
-  ParsedPacket packet;
-  switch (link) {
-    case LinkType::kEthernet:
-      ParseTyped<EthernetHeader<Byte>>(frame, packet);
-      break;
-    case LinkType::kRawIp:
-      ParseIpByVersion(frame, 0, ParseResult::kIpBadVersion, packet);
-      break;
-    case LinkType::kLinuxSll:
-      ParseTyped<LinuxSllHeader<Byte>>(frame, packet);
-      break;
-    case LinkType::kLinuxSll2:
-      ParseTyped<LinuxSll2Header<Byte>>(frame, packet);
-      break;
-    case LinkType::kNull:
-    case LinkType::kLoop:
-      ParseLoopback(frame, packet);
-      break;
-  }
-  return packet;
+void Parse(LinkType link, std::span<const std::byte> frame,
+           ParsedPacket& packet) {
+  std::construct_at(&packet);
+  IpPlace place;
+  const ParseResult result = FindIp(link, frame, place, packet);
+  if (result != ParseResult::kComplete) return Stop(result, packet);
+  ParseIp(frame, place, packet);
 }
 
 ParsedPacket ParseInner(std::span<const std::byte> frame,
@@ -298,8 +311,8 @@ ParsedPacket ParseInner(std::span<const std::byte> frame,
   inner.outer_vlan = outer.outer_vlan;
   inner.inner_vlan = outer.inner_vlan;
   inner.vlan_tags = outer.vlan_tags;
-  ParseIpByVersion(frame.first(outer.end_offset), outer.icmp_inner_offset,
-                   ParseResult::kIpBadVersion, inner);
+  ParseIp(frame.first(outer.end_offset), {.offset = outer.icmp_inner_offset},
+          inner);
   return inner;
 }
 

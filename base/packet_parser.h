@@ -86,7 +86,14 @@ static_assert(sizeof(ParsedPacket) == 28);
 // IPv4 with a total length of 0 and IPv6 with a payload length of 0 (segments
 // captured before the card cut them, jumbograms) reach to the frame's end.
 // Budget: ≤ 10 ns for Ethernet, IPv4, TCP; no allocation.
-ParsedPacket Parse(LinkType link, std::span<const std::byte> frame);
+void Parse(LinkType link, std::span<const std::byte> frame,
+           ParsedPacket& packet);
+
+inline ParsedPacket Parse(LinkType link, std::span<const std::byte> frame) {
+  ParsedPacket packet;
+  Parse(link, frame, packet);
+  return packet;
+}
 
 // The packet quoted in an ICMP error, `outer.icmp_inner_offset` being not 0.
 // Its layer 4 is as a rule cut to eight bytes: kL4Truncated, with ports.
