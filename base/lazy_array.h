@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <span>
@@ -52,6 +53,9 @@ class LazyArray {
   static constexpr size_t kLine = 64;
 
   static std::unique_ptr<std::byte[], Free> Allocate(size_t size) {
+    if (size > (std::numeric_limits<size_t>::max() - kLine) / sizeof(T)) {
+      throw std::bad_alloc();
+    }
     // calloc takes large blocks straight from the system, zero and untouched.
     auto* p = static_cast<std::byte*>(std::calloc(size * sizeof(T) + kLine, 1));
     if (p == nullptr) throw std::bad_alloc();

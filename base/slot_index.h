@@ -16,10 +16,10 @@ namespace snf {
 // the hash's upper half and the slot plus one (0 = empty). The home of a bucket
 // is upper_half * buckets / 2^32, so it can be recomputed from the bucket
 // alone: erasing shifts later buckets back (no tombstones, no rehash) without
-// touching the table. There are 4/3 as many buckets as slots at the most, so
-// the index costs at most 10.7 bytes a slot and probes stay short.
+// touching the table. There are 4/3 as many buckets as slots, and one more,
+// so the index costs 10.7 bytes a slot, probes stay short and always end.
 //
-// Worked example: capacity 6 gives 8 buckets. Hashes with upper halves
+// Worked example: capacity 6 gives 9 buckets. Hashes with upper halves
 // 0x20000000 and 0x21000000 both have home 1: the first lies in bucket 1, the
 // second in 2. Erasing the first moves the second back to bucket 1.
 //

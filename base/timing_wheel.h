@@ -16,16 +16,17 @@ namespace snf {
 // tick that is not before t. Level l has 64 slots of 64^l ticks, and a bitmap
 // of its non-empty slots, so the next wake-up is found without walking and a
 // gap of years costs as much as one of a tick. Nine levels span every int64
-// nanosecond. The lists are doubly linked by node number: arming, re-arming
-// and disarming are O(1), and nothing is allocated after construction.
+// nanosecond (what is armed behind the last tick is due with it). The lists are
+// doubly linked by node number: arming, re-arming and disarming are O(1), and
+// nothing is allocated after construction.
 //
 // Worked example: at tick 100, arming tick 130 puts the node on level 0 only if
 // 130 and 100 share all bits above the lowest six: 100 = 1·64 + 36 and
 // 130 = 2·64 + 2 do not, so it goes to level 1, slot 2. When time reaches tick
 // 128, slot 2 of level 1 is opened and the node falls to level 0, slot 2.
 //
-// Deterministic: nodes of one tick come out in the order of arming, except that
-// those which fell from a higher level come after those armed on a lower one.
+// Deterministic: nodes of one tick come out in the order of arming. (A slot is
+// opened the moment time enters it, so none can be armed below it before.)
 // A value; owner-thread only.
 class TimingWheel {
  public:
