@@ -30,8 +30,8 @@ be16 Naive(std::span<const std::byte> bytes) {
   return be16(static_cast<uint16_t>(~sum));
 }
 
-Packet Random(Rng& rng, size_t size) {
-  Packet bytes(size);
+Frame Random(Rng& rng, size_t size) {
+  Frame bytes(size);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.Next());
   return bytes;
 }
@@ -41,7 +41,7 @@ TEST(InternetChecksum, AgreesWithTheExampleOfRfc1071) {
 }
 
 TEST(InternetChecksum, OfARightHeaderIsZero) {
-  const Packet header =
+  const Frame header =
       Hex("45 00 00 73 00 00 40 00 40 11 b8 61 c0 a8 00 01 c0 a8 00 c7");
   EXPECT_EQ(InternetChecksum(header), be16(0));
 }
@@ -53,7 +53,7 @@ TEST(InternetChecksum, OfNothingIsAllOnes) {
 TEST(InternetChecksum, AgreesWithSummingWordByWord) {
   Rng rng(TestSeed());
   for (int round = 0; round < 20'000; ++round) {
-    Packet bytes = Random(rng, rng.Below(200));
+    Frame bytes = Random(rng, rng.Below(200));
     if (round % 8 == 0) std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
     const size_t odd_start = rng.Below(bytes.size() + 1);
     const auto part = std::span<const std::byte>(bytes).subspan(odd_start);
@@ -70,7 +70,7 @@ TEST(UpdateChecksum, AgreesWithTheExampleOfRfc1624) {
 TEST(UpdateChecksum, AgreesWithSummingAgain) {
   Rng rng(TestSeed());
   for (int round = 0; round < 50'000; ++round) {
-    Packet bytes = Random(rng, 2 * (16 + rng.Below(30)));
+    Frame bytes = Random(rng, 2 * (16 + rng.Below(30)));
     const be16 before = InternetChecksum(bytes);
     const auto place = [&](size_t size) {
       return bytes.data() + 2 * rng.Below((bytes.size() - size) / 2 + 1);
@@ -113,19 +113,19 @@ TEST(UpdateChecksum, MapsIpv4AddressesLikeTheirWords) {
 
 // A pseudo header built by hand.
 TEST(L4Checksum, CoversThePseudoHeaderOfIpv4) {
-  const Packet udp = Udp(5000, 53, 7);
-  const Packet pseudo = Hex("0a 00 00 01  c0 00 02 09  00 11 00 0f") + udp;
+  const Frame udp = Udp(5000, 53, 7);
+  const Frame pseudo = Hex("0a 00 00 01  c0 00 02 09  00 11 00 0f") + udp;
   EXPECT_EQ(
       L4Checksum(V4(10, 0, 0, 1), V4(192, 0, 2, 9), IpProtocol::kUdp, udp),
       Naive(pseudo));
 }
 
 TEST(L4Checksum, CoversThePseudoHeaderOfIpv6) {
-  const Packet icmp = Icmp(128, 0, 77, Packet(3, std::byte{9}));
-  const Packet pseudo = Hex("20010db8 00000000 00000000 00000001"
-                            "20010db8 00000000 00000000 00000009"
-                            "0000000b 0000003a") +
-                        icmp;
+  const Frame icmp = Icmp(128, 0, 77, Frame(3, std::byte{9}));
+  const Frame pseudo = Hex("20010db8 00000000 00000000 00000001"
+                           "20010db8 00000000 00000000 00000009"
+                           "0000000b 0000003a") +
+                       icmp;
   EXPECT_EQ(
       L4Checksum(Ipv6Fields::Address("2001:db8::1"),
                  Ipv6Fields::Address("2001:db8::9"), IpProtocol::kIcmpv6, icmp),
@@ -133,7 +133,7 @@ TEST(L4Checksum, CoversThePseudoHeaderOfIpv6) {
 }
 
 TEST(L4Checksum, OfASegmentWithItsChecksumIsZero) {
-  Packet tcp = Tcp(5000, 80, 3, 11);
+  Frame tcp = Tcp(5000, 80, 3, 11);
   const auto sum = [&] {
     return L4Checksum(V4(10, 0, 0, 1), V4(192, 0, 2, 9), IpProtocol::kTcp, tcp);
   };
@@ -159,7 +159,7 @@ TEST(UdpChecksum, NeverBecomesAbsentByAnUpdate) {
 }
 
 TEST(FillIpv4Checksum, MakesTheHeaderRight) {
-  Packet packet = Ipv4({.option_words = 3}, {});
+  Frame packet = Ipv4({.option_words = 3}, {});
   const auto ip = Ipv4Header<std::byte>::At(packet, 0);
   ip.set_checksum(be16(0xbeef));
   FillIpv4Checksum(ip);

@@ -25,7 +25,7 @@ class Shown {
   explicit Shown(const FlowClassifier::Options& options)
       : classifier_(options) {}
 
-  std::string operator()(const Packet& frame, LinkType link = LinkType::kRawIp,
+  std::string operator()(const Frame& frame, LinkType link = LinkType::kRawIp,
                          Instant now = {}) {
     ParsedPacket packet;
     FlowKey key;
@@ -47,8 +47,8 @@ class Shown {
   FlowClassifier classifier_;
 };
 
-Packet Request() { return Ipv4({}, Udp(5000, 53)); }
-Packet Answer() {
+Frame Request() { return Ipv4({}, Udp(5000, 53)); }
+Frame Answer() {
   return Ipv4({.source = kServer, .destination = kClient}, Udp(53, 5000));
 }
 
@@ -70,7 +70,7 @@ TEST(FlowClassifier, GivesTwoHostsOneThreeTuple) {
   Shown shown({.kind = FlowKeyKind::k3Tuple});
   EXPECT_EQ(shown(Request()), "udp 10.0.0.1 > 192.0.2.9");
   EXPECT_EQ(shown(Answer()), "reverse udp 10.0.0.1 > 192.0.2.9");
-  EXPECT_EQ(shown(Ipv4({.fragment_offset_bytes = 8}, Packet(8))),
+  EXPECT_EQ(shown(Ipv4({.fragment_offset_bytes = 8}, Frame(8))),
             "udp 10.0.0.1 > 192.0.2.9");
   EXPECT_EQ(
       shown(Ipv4({.source = kRouter, .destination = kClient, .protocol = 1},
@@ -106,11 +106,11 @@ TEST(FlowClassifier, TellsVlansApartOnlyIfAsked) {
 
 TEST(FlowClassifier, GivesAnErrorToTheConnectionItQuotes) {
   Shown shown({});
-  const auto error = [](const Packet& quoted) {
+  const auto error = [](const Frame& quoted) {
     return Ipv4({.source = kRouter, .destination = kClient, .protocol = 1},
                 Icmp(11, 0, 0, quoted));
   };
-  Packet cut = Request();
+  Frame cut = Request();
   cut.resize(28);
   EXPECT_EQ(shown(error(cut)), "reverse udp 10.0.0.1:5000 > 192.0.2.9:53");
   // An error about the answer goes to the server.
@@ -131,7 +131,7 @@ TEST(FlowClassifier, GivesAnIpv6ErrorToTheConnectionItQuotes) {
 
 TEST(FlowClassifier, LooksNoDeeperThanTheQuotedPacket) {
   Shown shown({});
-  const Packet inner_error = Ipv4({.protocol = 1}, Icmp(3, 0, 0, Request()));
+  const Frame inner_error = Ipv4({.protocol = 1}, Icmp(3, 0, 0, Request()));
   EXPECT_EQ(shown(Ipv4({.source = kRouter, .protocol = 1},
                        Icmp(3, 0, 0, inner_error))),
             "reverse icmp 10.0.0.1 > 192.0.2.9");
@@ -139,7 +139,7 @@ TEST(FlowClassifier, LooksNoDeeperThanTheQuotedPacket) {
 
 TEST(FlowClassifier, GivesAnErrorWithoutReadableQuoteItsOwnKey) {
   Shown shown({});
-  for (const Packet& quote : {Packet{}, Packet(8), Hex("45 00 00 1c")}) {
+  for (const Frame& quote : {Frame{}, Frame(8), Hex("45 00 00 1c")}) {
     EXPECT_EQ(shown(Ipv4({.protocol = 1}, Icmp(3, 3, 0, quote))),
               "icmp 10.0.0.1 > 192.0.2.9");
   }
@@ -147,8 +147,8 @@ TEST(FlowClassifier, GivesAnErrorWithoutReadableQuoteItsOwnKey) {
 }
 
 // The three fragments of one datagram, in IPv4 and in IPv6.
-std::vector<Packet> Fragments(bool is_ipv6, uint16_t id) {
-  const Packet first = Udp(5000, 53, 16), rest(24);
+std::vector<Frame> Fragments(bool is_ipv6, uint16_t id) {
+  const Frame first = Udp(5000, 53, 16), rest(24);
   if (!is_ipv6) {
     return {
         Ipv4({.id = id, .more_fragments = true}, first),
@@ -156,7 +156,7 @@ std::vector<Packet> Fragments(bool is_ipv6, uint16_t id) {
              rest),
         Ipv4({.id = id, .fragment_offset_bytes = 48}, rest)};
   }
-  const auto fragment = [&](uint16_t offset, bool more, const Packet& data) {
+  const auto fragment = [&](uint16_t offset, bool more, const Frame& data) {
     return Ipv6({.next_header = 44}, Ipv6Fragment(17, offset, more, id, data));
   };
   return {fragment(0, true, first), fragment(24, true, rest),
@@ -165,10 +165,10 @@ std::vector<Packet> Fragments(bool is_ipv6, uint16_t id) {
 
 TEST(FlowClassifier, GivesFragmentsBehindTheirFirstItsConnection) {
   Shown shown({});
-  for (const Packet& fragment : Fragments(false, 7)) {
+  for (const Frame& fragment : Fragments(false, 7)) {
     EXPECT_EQ(shown(fragment), "udp 10.0.0.1:5000 > 192.0.2.9:53");
   }
-  for (const Packet& fragment : Fragments(true, 7)) {
+  for (const Frame& fragment : Fragments(true, 7)) {
     EXPECT_EQ(shown(fragment), "udp [2001:db8::1]:5000 > [2001:db8::9]:53");
   }
   EXPECT_EQ(shown.counters().fragments_first, 2u);
@@ -184,13 +184,13 @@ TEST(FlowClassifier, KeepsTheDirectionOfFragments) {
   later.fragment_offset_bytes = 16;
   EXPECT_EQ(shown(Ipv4(first, Udp(53, 5000))),
             "reverse udp 10.0.0.1:5000 > 192.0.2.9:53");
-  EXPECT_EQ(shown(Ipv4(later, Packet(8))),
+  EXPECT_EQ(shown(Ipv4(later, Frame(8))),
             "reverse udp 10.0.0.1:5000 > 192.0.2.9:53");
 }
 
 TEST(FlowClassifier, HandlesFragmentsInEveryOrder) {
   for (const bool is_ipv6 : {false, true}) {
-    const std::vector<Packet> fragments = Fragments(is_ipv6, 9);
+    const std::vector<Frame> fragments = Fragments(is_ipv6, 9);
     const std::string own = is_ipv6
                                 ? "fragment 9 0 [2001:db8::1] > [2001:db8::9]"
                                 : "fragment 9 udp 10.0.0.1 > 192.0.2.9";
@@ -215,7 +215,7 @@ TEST(FlowClassifier, HandlesFragmentsInEveryOrder) {
 
 TEST(FlowClassifier, ForgetsFirstFragmentsAfterTheTimeout) {
   Shown shown({});
-  const std::vector<Packet> fragments = Fragments(false, 7);
+  const std::vector<Frame> fragments = Fragments(false, 7);
   shown(fragments[0]);
   EXPECT_EQ(shown(fragments[1], LinkType::kRawIp, Instant{} + Seconds(30)),
             "udp 10.0.0.1:5000 > 192.0.2.9:53");
@@ -225,7 +225,7 @@ TEST(FlowClassifier, ForgetsFirstFragmentsAfterTheTimeout) {
 
 TEST(FlowClassifier, FollowsAnErrorAboutALaterFragment) {
   Shown shown({});
-  const std::vector<Packet> fragments = Fragments(false, 7);
+  const std::vector<Frame> fragments = Fragments(false, 7);
   shown(fragments[0]);
   EXPECT_EQ(
       shown(Ipv4({.source = kRouter, .destination = kClient, .protocol = 1},
@@ -242,13 +242,13 @@ TEST(FlowClassifier, FollowsTheFragmentsOfAnError) {
   later.fragment_offset_bytes = 40;
   EXPECT_EQ(shown(Ipv4(first, Icmp(3, 3, 0, Request()))),
             "reverse udp 10.0.0.1:5000 > 192.0.2.9:53");
-  EXPECT_EQ(shown(Ipv4(later, Packet(8))),
+  EXPECT_EQ(shown(Ipv4(later, Frame(8))),
             "reverse udp 10.0.0.1:5000 > 192.0.2.9:53");
 }
 
 TEST(FlowClassifier, GivesPortsOfZeroWhereTheyWereCutOff) {
   Shown shown({});
-  Packet cut = Request();
+  Frame cut = Request();
   cut.resize(23);
   EXPECT_EQ(shown(cut), "udp 10.0.0.1 > 192.0.2.9");
   EXPECT_EQ(shown.counters().count(ParseResult::kL4Truncated), 1u);
@@ -256,7 +256,7 @@ TEST(FlowClassifier, GivesPortsOfZeroWhereTheyWereCutOff) {
 
 TEST(FlowClassifier, LetsWhatIsNotIpPassAndCountsIt) {
   Shown shown({});
-  EXPECT_EQ(shown(Ethernet(0x0806, Packet(28)), LinkType::kEthernet), "none");
+  EXPECT_EQ(shown(Ethernet(0x0806, Frame(28)), LinkType::kEthernet), "none");
   EXPECT_EQ(shown(Hex("45 00")), "none");
   EXPECT_EQ(shown(Request()), "udp 10.0.0.1:5000 > 192.0.2.9:53");
   EXPECT_EQ(shown.counters().packets(), 3u);
@@ -282,8 +282,8 @@ TEST(FlowClassifier, SurvivesMutatedSamplesAndCountsThemAll) {
     const size_t size =
         sample.frame.size() -
         (rng.Chance(16'384) ? rng.Below(sample.frame.size()) : 0);
-    const Packet frame(sample.frame.begin(),
-                       sample.frame.begin() + static_cast<ptrdiff_t>(size));
+    const Frame frame(sample.frame.begin(),
+                      sample.frame.begin() + static_cast<ptrdiff_t>(size));
     const Instant now{static_cast<int64_t>(round) * 100'000'000};
     ParsedPacket packet, again;
     FlowKey key, same;

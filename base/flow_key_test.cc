@@ -12,7 +12,7 @@
 namespace snf {
 namespace {
 
-FlowKey FiveTupleOf(const Packet& ip, bool with_vlan = false) {
+FlowKey FiveTupleOf(const Frame& ip, bool with_vlan = false) {
   return FiveTuple(ip, Parse(LinkType::kRawIp, ip), with_vlan);
 }
 
@@ -30,19 +30,19 @@ TEST(FiveTuple, IsWhatThePacketSays) {
 }
 
 TEST(FiveTuple, HasNoPortsForIcmpAndLaterFragments) {
-  for (const Packet& packet :
+  for (const Frame& packet :
        {Ipv4({.protocol = 1}, Icmp(8, 0, 77, {})),
         Ipv4({.fragment_offset_bytes = 8}, Udp(5000, 53)),
-        Ipv4({.protocol = 47}, Packet(20, std::byte{1}))}) {
+        Ipv4({.protocol = 47}, Frame(20, std::byte{1}))}) {
     EXPECT_EQ(FiveTupleOf(packet).source_port, be16(0));
     EXPECT_EQ(FiveTupleOf(packet).destination_port, be16(0));
   }
 }
 
 TEST(FiveTuple, HasThePortsOfAFirstFragmentAndOfACutHeader) {
-  const Packet first = Ipv4({.more_fragments = true}, Udp(5000, 53));
+  const Frame first = Ipv4({.more_fragments = true}, Udp(5000, 53));
   EXPECT_EQ(FiveTupleOf(first), ExampleKey());
-  Packet cut = Ipv4({.protocol = 6}, Tcp(5000, 80));
+  Frame cut = Ipv4({.protocol = 6}, Tcp(5000, 80));
   cut.resize(24);
   EXPECT_EQ(FiveTupleOf(cut).source_port, be16(5000));
   cut.resize(23);
@@ -58,7 +58,7 @@ TEST(FiveTuple, KeepsIpv6BetweenMappedAddressesApartFromIpv4) {
 }
 
 TEST(FiveTuple, TakesTheOuterVlanIfAsked) {
-  const Packet frame = Ethernet(
+  const Frame frame = Ethernet(
       0x88a8, Vlan(100, 0x8100, Vlan(7, 0x0800, Ipv4({}, Udp(5000, 53)))));
   const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
   EXPECT_EQ(FiveTuple(frame, packet, true).vlan, be16(100));
@@ -66,7 +66,7 @@ TEST(FiveTuple, TakesTheOuterVlanIfAsked) {
 }
 
 TEST(ConnectionKey, TakesTheIdentifierForPorts) {
-  const auto key = [](const Packet& ip) {
+  const auto key = [](const Frame& ip) {
     FlowKey connection;
     ConnectionKey(ip, Parse(LinkType::kRawIp, ip), false, connection);
     return connection;
@@ -81,13 +81,13 @@ TEST(ConnectionKey, TakesTheIdentifierForPorts) {
 }
 
 TEST(FragmentKey, IsMadeOfAddressesProtocolAndId) {
-  const auto key = [](const Packet& ip) {
+  const auto key = [](const Frame& ip) {
     return FragmentKey(ip, Parse(LinkType::kRawIp, ip), false);
   };
   const FlowKey first =
       key(Ipv4({.id = 7, .more_fragments = true}, Udp(5000, 53)));
   const FlowKey later =
-      key(Ipv4({.id = 7, .fragment_offset_bytes = 8}, Packet(8)));
+      key(Ipv4({.id = 7, .fragment_offset_bytes = 8}, Frame(8)));
   EXPECT_EQ(first, later);
   EXPECT_EQ(first.form, FlowKeyForm::kIpv4Fragment);
   EXPECT_NE(first, key(Ipv4({.id = 8, .more_fragments = true}, Udp(1, 2))));

@@ -35,7 +35,7 @@ TEST(FlowKeyText, ComesBackAsItWentIn) {
 }
 
 TEST(FlowKeyText, IsThatOfThePacket) {
-  const Packet packet = Ipv4({}, Udp(5000, 53));
+  const Frame packet = Ipv4({}, Udp(5000, 53));
   const ParsedPacket parsed = Parse(LinkType::kRawIp, packet);
   EXPECT_EQ(FiveTuple(packet, parsed, false),
             Key("udp 10.0.0.1:5000 > 192.0.2.9:53"));

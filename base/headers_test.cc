@@ -9,10 +9,10 @@ namespace {
 
 using Byte = const std::byte;
 
-std::span<Byte> Read(const Packet& packet) { return packet; }
+std::span<Byte> Read(const Frame& packet) { return packet; }
 
 TEST(EthernetHeader, ReadsAddressesAndType) {
-  const Packet frame = Ethernet(0x86dd, {});
+  const Frame frame = Ethernet(0x86dd, {});
   const auto header = EthernetHeader<Byte>::At(frame, 0);
   ASSERT_TRUE(header);
   EXPECT_EQ(header.type(), EtherType::kIpv6);
@@ -21,7 +21,7 @@ TEST(EthernetHeader, ReadsAddressesAndType) {
 }
 
 TEST(VlanTag, ReadsIdPriorityAndType) {
-  const Packet tag = Hex("a0 64 08 00");
+  const Frame tag = Hex("a0 64 08 00");
   const auto header = VlanTag<Byte>::At(tag, 0);
   EXPECT_EQ(header.id(), 100);
   EXPECT_EQ(header.priority(), 5);
@@ -29,7 +29,7 @@ TEST(VlanTag, ReadsIdPriorityAndType) {
 }
 
 TEST(PppoeHeader, ReadsSessionAndProtocol) {
-  const Packet packet = Pppoe(0x57, Packet(4));
+  const Frame packet = Pppoe(0x57, Frame(4));
   const auto header = PppoeHeader<Byte>::At(packet, 0);
   EXPECT_TRUE(header.is_session_data());
   EXPECT_EQ(header.session(), 42);
@@ -37,7 +37,7 @@ TEST(PppoeHeader, ReadsSessionAndProtocol) {
 }
 
 TEST(MplsEntry, ReadsLabelBottomAndTtl) {
-  const Packet packet = Mpls(0xabcde, true, {});
+  const Frame packet = Mpls(0xabcde, true, {});
   const auto entry = MplsEntry<Byte>::At(packet, 0);
   EXPECT_EQ(entry.label(), 0xabcdeu);
   EXPECT_TRUE(entry.is_bottom());
@@ -45,7 +45,7 @@ TEST(MplsEntry, ReadsLabelBottomAndTtl) {
 }
 
 TEST(LinuxSllHeader, ReadsBothVersions) {
-  const Packet first = LinuxSll(0x0800, {}), second = LinuxSll2(0x86dd, {});
+  const Frame first = LinuxSll(0x0800, {}), second = LinuxSll2(0x86dd, {});
   EXPECT_EQ(LinuxSllHeader<Byte>::At(first, 0).type(), EtherType::kIpv4);
   EXPECT_EQ(LinuxSll2Header<Byte>::At(second, 0).type(), EtherType::kIpv6);
   EXPECT_EQ(LinuxSll2Header<Byte>::At(second, 0).interface_index(), 3u);
@@ -53,7 +53,7 @@ TEST(LinuxSllHeader, ReadsBothVersions) {
 }
 
 TEST(Ipv4Header, ReadsEveryField) {
-  const Packet packet =
+  const Frame packet =
       Hex("46 b8 00 1c 12 34 60 b9  40 11 ab cd 0a 00 00 01 c0 00 02 09"
           "94 04 00 00  11 22 33 44");
   const auto ip = Ipv4Header<Byte>::At(packet, 0);
@@ -75,15 +75,15 @@ TEST(Ipv4Header, ReadsEveryField) {
 }
 
 TEST(Ipv4Header, WritesNoByteButItsFields) {
-  Packet packet = Packet(3) + Ipv4({}, {});
-  Packet expected = packet;
+  Frame packet = Frame(3) + Ipv4({}, {});
+  Frame expected = packet;
   const auto ip = Ipv4Header<std::byte>::At(packet, 3);
   ip.set_source(be32(0x0102'0304));
   ip.set_destination(be32(0x0506'0708));
   ip.set_ttl(9);
   ip.set_checksum(be16(0x0a0b));
   ip.set_total_bytes(0x0c0d);
-  const Packet changed = Hex("01 02 03 04 05 06 07 08");
+  const Frame changed = Hex("01 02 03 04 05 06 07 08");
   std::copy(changed.begin(), changed.end(), expected.begin() + 15);
   expected[11] = std::byte{9};
   expected[13] = std::byte{0x0a};
@@ -94,7 +94,7 @@ TEST(Ipv4Header, WritesNoByteButItsFields) {
 }
 
 TEST(Ipv6Header, ReadsAndWritesItsFields) {
-  Packet packet = Ipv6({.next_header = 6}, Packet(5));
+  Frame packet = Ipv6({.next_header = 6}, Frame(5));
   packet[0] = std::byte{0x6a};
   packet[1] = std::byte{0xbc};
   packet[2] = std::byte{0xde};
@@ -118,7 +118,7 @@ TEST(Ipv6Header, ReadsAndWritesItsFields) {
 }
 
 TEST(Ipv6ExtensionHeader, CountsTheAuthenticationHeaderInFourBytes) {
-  const Packet packet = Hex("06 04") + Packet(50);
+  const Frame packet = Hex("06 04") + Frame(50);
   EXPECT_EQ(Ipv6ExtensionHeader<Byte>::At(packet, 0, IpProtocol::kHopByHop)
                 .header_bytes(),
             40u);
@@ -129,7 +129,7 @@ TEST(Ipv6ExtensionHeader, CountsTheAuthenticationHeaderInFourBytes) {
 }
 
 TEST(TcpHeader, ReadsAndWritesItsFields) {
-  Packet packet = Tcp(5000, 80, 2, 3);
+  Frame packet = Tcp(5000, 80, 2, 3);
   const auto tcp = TcpHeader<std::byte>::At(packet, 0);
   ASSERT_TRUE(tcp);
   EXPECT_EQ(tcp.source_port(), be16(5000));
@@ -149,19 +149,18 @@ TEST(TcpHeader, ReadsAndWritesItsFields) {
 }
 
 TEST(UdpHeader, ReadsAndWritesItsFields) {
-  Packet packet = Udp(5000, 53, 4);
+  Frame packet = Udp(5000, 53, 4);
   const auto udp = UdpHeader<std::byte>::At(packet, 0);
   EXPECT_EQ(udp.length_bytes(), 12);
   udp.set_source_port(be16(1));
   udp.set_destination_port(be16(2));
   udp.set_length_bytes(8);
   udp.set_checksum(be16(0xffff));
-  EXPECT_EQ(packet,
-            Hex("00 01 00 02 00 08 ff ff") + Packet(4, std::byte{0x5a}));
+  EXPECT_EQ(packet, Hex("00 01 00 02 00 08 ff ff") + Frame(4, std::byte{0x5a}));
 }
 
 TEST(PortsView, NeedsOnlyFourBytes) {
-  Packet packet = Hex("13 88 00 35");
+  Frame packet = Hex("13 88 00 35");
   const auto ports = PortsView<std::byte>::At(packet, 0);
   ASSERT_TRUE(ports);
   EXPECT_EQ(ports.source_port(), be16(5000));
@@ -172,7 +171,7 @@ TEST(PortsView, NeedsOnlyFourBytes) {
 
 TEST(IcmpHeader, TellsQueriesAndErrorsOfBothVersionsApart) {
   const auto icmp = [](uint8_t type, IpProtocol protocol) {
-    static Packet packet;
+    static Frame packet;
     packet = Icmp(type, 0, 77, {});
     return IcmpHeader<std::byte>::At(packet, 0, protocol);
   };
@@ -192,7 +191,7 @@ TEST(IcmpHeader, TellsQueriesAndErrorsOfBothVersionsApart) {
 }
 
 TEST(HeaderViews, AreRefusedWhereTheBytesEndTooEarly) {
-  const Packet bytes(64, std::byte{0x45});
+  const Frame bytes(64, std::byte{0x45});
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto cut = Read(bytes).first(size);
     EXPECT_EQ(bool{EthernetHeader<Byte>::At(cut, 0)}, size >= 14);

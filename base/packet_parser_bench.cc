@@ -27,7 +27,7 @@ constexpr size_t kPacketBytes = 60;
 constexpr size_t kStride = 64;  // a record's header is 16 bytes in a capture
 constexpr size_t kBatch = ParseLookupFloor::kBatch;
 
-using Frame = std::span<const std::byte>;
+using Bytes = std::span<const std::byte>;
 
 // Packets of `flows` flows, back to back in memory, at least 256 K of them.
 class Traffic {
@@ -35,7 +35,7 @@ class Traffic {
   explicit Traffic(size_t flows)
       : count_(std::max<size_t>(1 << 18, std::bit_ceil(flows))),
         bytes_(count_ * kStride) {
-    Packet packet = Ethernet(0x0800, Ipv4({.protocol = 6}, Tcp(5000, 80)));
+    Frame packet = Ethernet(0x0800, Ipv4({.protocol = 6}, Tcp(5000, 80)));
     packet.resize(kPacketBytes);
     Rng rng(1);
     for (size_t i = 0; i < count_; ++i) {
@@ -51,8 +51,8 @@ class Traffic {
   }
 
   size_t count() const { return count_; }
-  Frame frame(size_t i) const {
-    return Frame(bytes_).subspan(i * kStride, kPacketBytes);
+  Bytes frame(size_t i) const {
+    return Bytes(bytes_).subspan(i * kStride, kPacketBytes);
   }
 
  private:
@@ -77,10 +77,10 @@ const Traffic& TrafficOf(size_t flows) {
 // Calls `batch` with the next kBatch frames for as long as the benchmark runs.
 template <typename Batch>
 void Walk(benchmark::State& state, const Traffic& traffic, Batch batch) {
-  std::array<Frame, kBatch> frames;
+  std::array<Bytes, kBatch> frames;
   size_t next = 0;
   for (auto _ : state) {
-    for (Frame& frame : frames) frame = traffic.frame(next++);
+    for (Bytes& frame : frames) frame = traffic.frame(next++);
     if (next == traffic.count()) next = 0;
     batch(frames);
   }
@@ -91,7 +91,7 @@ void Walk(benchmark::State& state, const Traffic& traffic, Batch batch) {
 
 void BM_Walk(benchmark::State& state) {
   Walk(state, TrafficOf(10'000), [](const auto& frames) {
-    for (const Frame frame : frames) {
+    for (const Bytes frame : frames) {
       auto first = LoadAs<uint64_t>(frame.data());
       benchmark::DoNotOptimize(first);
     }
@@ -101,7 +101,7 @@ BENCHMARK(BM_Walk);
 
 void BM_Parse(benchmark::State& state) {
   Walk(state, TrafficOf(10'000), [](const auto& frames) {
-    for (const Frame frame : frames) {
+    for (const Bytes frame : frames) {
       ParsedPacket packet = Parse(LinkType::kEthernet, frame);
       benchmark::DoNotOptimize(packet);
     }
@@ -111,7 +111,7 @@ BENCHMARK(BM_Parse);
 
 void BM_ParseKeyHash(benchmark::State& state) {
   Walk(state, TrafficOf(10'000), [](const auto& frames) {
-    for (const Frame frame : frames) {
+    for (const Bytes frame : frames) {
       const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
       uint64_t hash = Hash(FiveTuple(frame, packet, false), 0);
       benchmark::DoNotOptimize(hash);
@@ -123,7 +123,7 @@ BENCHMARK(BM_ParseKeyHash);
 void BM_Hash(benchmark::State& state) {
   std::array<FlowKey, kBatch> keys;
   for (size_t i = 0; i < kBatch; ++i) {
-    const Frame frame = TrafficOf(10'000).frame(i);
+    const Bytes frame = TrafficOf(10'000).frame(i);
     keys[i] = FiveTuple(frame, Parse(LinkType::kEthernet, frame), false);
   }
   Walk(state, TrafficOf(10'000), [&](const auto&) {
@@ -138,7 +138,7 @@ BENCHMARK(BM_Hash);
 void BM_Classify(benchmark::State& state) {
   FlowClassifier classifier({.kind = static_cast<FlowKeyKind>(state.range(0))});
   Walk(state, TrafficOf(10'000), [&](const auto& frames) {
-    for (const Frame frame : frames) {
+    for (const Bytes frame : frames) {
       ParsedPacket packet;
       FlowKey key;
       classifier.Classify({}, LinkType::kEthernet, frame, packet, key);
@@ -166,7 +166,7 @@ void BM_FloorOneByOne(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
   ParseLookupFloor floor = WarmFloor(TrafficOf(flows), flows);
   Walk(state, TrafficOf(flows), [&](const auto& frames) {
-    for (const Frame frame : frames) floor.One(LinkType::kEthernet, frame, 1);
+    for (const Bytes frame : frames) floor.One(LinkType::kEthernet, frame, 1);
   });
 }
 BENCHMARK(BM_FloorOneByOne)

@@ -12,8 +12,8 @@
 namespace snf {
 namespace {
 
-const Packet kUdp = Ipv4({}, Udp(5000, 53));
-const Packet kUdp6 = Ipv6({}, Udp(5000, 53));
+const Frame kUdp = Ipv4({}, Udp(5000, 53));
+const Frame kUdp6 = Ipv6({}, Udp(5000, 53));
 
 // Expects IP at `l3_offset` with UDP right behind it, and all of it there.
 void ExpectUdp(const ParsedPacket& packet, L3 l3, size_t l3_offset) {
@@ -44,8 +44,8 @@ TEST(Parse, ReadsTheLoopbackFamilyInEitherByteOrder) {
     ExpectUdp(Parse(link, Hex("02 00 00 00") + kUdp), L3::kIpv4, 4);
     ExpectUdp(Parse(link, Hex("00 00 00 02") + kUdp), L3::kIpv4, 4);
     for (const char* family : {"0a", "18", "1c", "1e"}) {
-      const Packet little = Hex(family) + Hex("00 00 00");
-      const Packet big = Hex("00 00 00") + Hex(family);
+      const Frame little = Hex(family) + Hex("00 00 00");
+      const Frame big = Hex("00 00 00") + Hex(family);
       ExpectUdp(Parse(link, little + kUdp6), L3::kIpv6, 4);
       ExpectUdp(Parse(link, big + kUdp6), L3::kIpv6, 4);
     }
@@ -55,9 +55,9 @@ TEST(Parse, ReadsTheLoopbackFamilyInEitherByteOrder) {
 }
 
 TEST(Parse, KeepsTheOuterAndTheInnerOfTheVlanTags) {
-  const Packet one = Ethernet(0x8100, Vlan(7, 0x0800, kUdp));
-  const Packet two = Ethernet(0x88a8, Vlan(100, 0x8100, Vlan(7, 0x0800, kUdp)));
-  const Packet three = Ethernet(
+  const Frame one = Ethernet(0x8100, Vlan(7, 0x0800, kUdp));
+  const Frame two = Ethernet(0x88a8, Vlan(100, 0x8100, Vlan(7, 0x0800, kUdp)));
+  const Frame three = Ethernet(
       0x9100, Vlan(100, 0x8100, Vlan(7, 0x8100, Vlan(8, 0x86dd, kUdp6))));
 
   const ParsedPacket p1 = Parse(LinkType::kEthernet, one);
@@ -79,12 +79,12 @@ TEST(Parse, KeepsTheOuterAndTheInnerOfTheVlanTags) {
 }
 
 TEST(Parse, TakesOnlyTheIdOfAVlanTag) {
-  const Packet frame = Ethernet(0x8100, Vlan(0xe000 | 7, 0x0800, kUdp));
+  const Frame frame = Ethernet(0x8100, Vlan(0xe000 | 7, 0x0800, kUdp));
   EXPECT_EQ(Parse(LinkType::kEthernet, frame).outer_vlan, 7);
 }
 
 TEST(Parse, RefusesMoreTagsThanTheLimit) {
-  Packet inside = Vlan(1, 0x0800, kUdp);
+  Frame inside = Vlan(1, 0x0800, kUdp);
   for (int tags = 1; tags < kMaxVlanTags; ++tags) {
     inside = Vlan(1, 0x8100, inside);
   }
@@ -106,13 +106,13 @@ TEST(Parse, UnwrapsPppoeSessions) {
             ParseResult::kNotIp);
   EXPECT_EQ(Parse(link, Ethernet(0x8863, Pppoe(0x21, kUdp))).result,
             ParseResult::kNotIp);
-  Packet padt = Ethernet(0x8864, Pppoe(0x21, kUdp));
+  Frame padt = Ethernet(0x8864, Pppoe(0x21, kUdp));
   padt[15] = std::byte{0xa7};
   EXPECT_EQ(Parse(link, padt).result, ParseResult::kNotIp);
 }
 
 TEST(Parse, UnwrapsMplsUpToTheLimit) {
-  Packet stack = Mpls(16, true, kUdp6);
+  Frame stack = Mpls(16, true, kUdp6);
   for (int labels = 1; labels < kMaxMplsLabels; ++labels) {
     stack = Mpls(17, false, stack);
   }
@@ -124,25 +124,25 @@ TEST(Parse, UnwrapsMplsUpToTheLimit) {
 }
 
 TEST(Parse, TakesAPseudowireForWhatItIs) {
-  const Packet wire = Hex("00 00 00 00") + Ethernet(0x0800, kUdp);
+  const Frame wire = Hex("00 00 00 00") + Ethernet(0x0800, kUdp);
   EXPECT_EQ(
       Parse(LinkType::kEthernet, Ethernet(0x8847, Mpls(16, true, wire))).result,
       ParseResult::kNotIp);
 }
 
 TEST(Parse, SaysNotIpToLlcWithoutSnapAndToArp) {
-  const Packet stp = Ethernet(38, Hex("42 42 03") + Packet(35));
+  const Frame stp = Ethernet(38, Hex("42 42 03") + Frame(35));
   EXPECT_EQ(Parse(LinkType::kEthernet, stp).result, ParseResult::kNotIp);
   // Cisco's organisation code: CDP, not an Ethernet type.
-  Packet cdp = Snap(0x0800, kUdp);
+  Frame cdp = Snap(0x0800, kUdp);
   cdp[19] = std::byte{0x0c};
   EXPECT_EQ(Parse(LinkType::kEthernet, cdp).result, ParseResult::kNotIp);
-  EXPECT_EQ(Parse(LinkType::kEthernet, Ethernet(0x0806, Packet(28))).result,
+  EXPECT_EQ(Parse(LinkType::kEthernet, Ethernet(0x0806, Frame(28))).result,
             ParseResult::kNotIp);
 }
 
 TEST(Parse, StepsOverIpv4AndTcpOptions) {
-  const Packet frame = Ethernet(
+  const Frame frame = Ethernet(
       0x0800, Ipv4({.protocol = 6, .option_words = 10}, Tcp(1, 2, 10, 5)));
   const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
   EXPECT_EQ(packet.result, ParseResult::kComplete);
@@ -152,27 +152,27 @@ TEST(Parse, StepsOverIpv4AndTcpOptions) {
 }
 
 TEST(Parse, LeavesLinkPaddingOutOfThePacket) {
-  const Packet frame = Ethernet(0x0800, Ipv4({}, Udp(1, 2, 0))) + Packet(18);
+  const Frame frame = Ethernet(0x0800, Ipv4({}, Udp(1, 2, 0))) + Frame(18);
   const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
   EXPECT_EQ(packet.end_offset, 14 + 28);
   EXPECT_EQ(packet.payload_bytes(), 0);
 }
 
 TEST(Parse, DoesNotReadPortsFromPadding) {
-  const Packet frame = Ethernet(0x0800, Ipv4({}, Hex("13 88"))) + Packet(24);
+  const Frame frame = Ethernet(0x0800, Ipv4({}, Hex("13 88"))) + Frame(24);
   EXPECT_EQ(Parse(LinkType::kEthernet, frame).result,
             ParseResult::kL4Truncated);
 }
 
 TEST(Parse, TakesALengthOfZeroForTheFrames) {
-  Packet v4 = kUdp, v6 = kUdp6;
+  Frame v4 = kUdp, v6 = kUdp6;
   v4[2] = v4[3] = v6[4] = v6[5] = std::byte{0};
   EXPECT_EQ(Parse(LinkType::kRawIp, v4).end_offset, v4.size());
   EXPECT_EQ(Parse(LinkType::kRawIp, v6).end_offset, v6.size());
 }
 
 TEST(Parse, WalksIpv6ExtensionsInAnyOrder) {
-  const Packet packet = Ipv6(
+  const Frame packet = Ipv6(
       {.next_header = 0},
       Ipv6Extension(
           43, 2,
@@ -185,7 +185,7 @@ TEST(Parse, WalksIpv6ExtensionsInAnyOrder) {
 }
 
 TEST(Parse, StopsAtEncryption) {
-  const Packet packet = Ipv6({.next_header = 50}, Packet(32));
+  const Frame packet = Ipv6({.next_header = 50}, Frame(32));
   const ParsedPacket parsed = Parse(LinkType::kRawIp, packet);
   EXPECT_EQ(parsed.result, ParseResult::kComplete);
   EXPECT_EQ(parsed.l4_protocol, IpProtocol::kEsp);
@@ -193,7 +193,7 @@ TEST(Parse, StopsAtEncryption) {
 }
 
 TEST(Parse, RefusesMoreExtensionsThanTheLimit) {
-  Packet chain = Ipv6Extension(17, 1, Udp(1, 2));
+  Frame chain = Ipv6Extension(17, 1, Udp(1, 2));
   for (int i = 1; i < kMaxIpv6Extensions; ++i) {
     chain = Ipv6Extension(60, 1, chain);
   }
@@ -242,8 +242,8 @@ TEST(Parse, TellsIpv6FragmentsApart) {
 }
 
 TEST(Parse, DoesNotLookForHeadersInALaterFragment) {
-  const Packet packet =
-      Ipv6({.next_header = 44}, Ipv6Fragment(60, 8, false, 1, Packet(8)));
+  const Frame packet =
+      Ipv6({.next_header = 44}, Ipv6Fragment(60, 8, false, 1, Frame(8)));
   const ParsedPacket parsed = Parse(LinkType::kRawIp, packet);
   EXPECT_EQ(parsed.result, ParseResult::kLaterFragment);
   EXPECT_EQ(parsed.l4_protocol, IpProtocol::kDestinationOptions);
@@ -251,8 +251,8 @@ TEST(Parse, DoesNotLookForHeadersInALaterFragment) {
 }
 
 TEST(Parse, FindsThePacketThatAnIcmpErrorQuotes) {
-  const Packet cut(kUdp.begin(), kUdp.begin() + 28);
-  const Packet frame =
+  const Frame cut(kUdp.begin(), kUdp.begin() + 28);
+  const Frame frame =
       Ethernet(0x0800, Ipv4({.protocol = 1}, Icmp(3, 3, 0, cut)));
   const ParsedPacket outer = Parse(LinkType::kEthernet, frame);
   ASSERT_EQ(outer.icmp_inner_offset, 14 + 20 + 8);
@@ -262,7 +262,7 @@ TEST(Parse, FindsThePacketThatAnIcmpErrorQuotes) {
   EXPECT_EQ(inner.l4_offset, 62);
   EXPECT_EQ(inner.l4_protocol, IpProtocol::kUdp);
 
-  const Packet v6 = Ipv6({.next_header = 58}, Icmp(2, 0, 0, kUdp6));
+  const Frame v6 = Ipv6({.next_header = 58}, Icmp(2, 0, 0, kUdp6));
   const ParsedPacket outer6 = Parse(LinkType::kRawIp, v6);
   ASSERT_EQ(outer6.icmp_inner_offset, 48);
   ExpectUdp(ParseInner(v6, outer6), L3::kIpv6, 48);
@@ -270,19 +270,19 @@ TEST(Parse, FindsThePacketThatAnIcmpErrorQuotes) {
 
 TEST(Parse, FindsNoQuotedPacketInAQuery) {
   for (const int type : {0, 8, 9, 10, 13, 30}) {
-    const Packet packet =
+    const Frame packet =
         Ipv4({.protocol = 1}, Icmp(static_cast<uint8_t>(type), 0, 1, kUdp));
     EXPECT_EQ(Parse(LinkType::kRawIp, packet).icmp_inner_offset, 0) << type;
   }
   for (const int type : {128, 129, 134, 135}) {
-    const Packet packet = Ipv6({.next_header = 58},
-                               Icmp(static_cast<uint8_t>(type), 0, 1, kUdp6));
+    const Frame packet = Ipv6({.next_header = 58},
+                              Icmp(static_cast<uint8_t>(type), 0, 1, kUdp6));
     EXPECT_EQ(Parse(LinkType::kRawIp, packet).icmp_inner_offset, 0) << type;
   }
 }
 
 TEST(Parse, NamesWhatIsWrongWithAnIpHeader) {
-  const auto result = [](Packet ip, size_t at, uint8_t byte) {
+  const auto result = [](Frame ip, size_t at, uint8_t byte) {
     ip[at] = std::byte{byte};
     return Parse(LinkType::kEthernet, Ethernet(0x0800, ip)).result;
   };
@@ -298,7 +298,7 @@ TEST(Parse, NamesWhatIsWrongWithAnIpHeader) {
 }
 
 TEST(Parse, NamesATcpHeaderThatIsTooShort) {
-  Packet tcp = Tcp(1, 2);
+  Frame tcp = Tcp(1, 2);
   tcp[12] = std::byte{0x40};
   EXPECT_EQ(Parse(LinkType::kRawIp, Ipv4({.protocol = 6}, tcp)).result,
             ParseResult::kL4Malformed);

@@ -12,22 +12,22 @@
 namespace snf {
 namespace {
 
-void Append(Packet& packet, uint64_t value, size_t bytes) {
+void Append(Frame& packet, uint64_t value, size_t bytes) {
   for (size_t i = bytes; i-- > 0;) {
     packet.push_back(static_cast<std::byte>(value >> (8 * i)));
   }
 }
 
-void Append(Packet& packet, const IpAddress& address) {
+void Append(Frame& packet, const IpAddress& address) {
   packet.insert(packet.end(), address.bytes.begin(), address.bytes.end());
 }
 
-Packet Filled(size_t bytes) { return Packet(bytes, std::byte{0x5a}); }
+Frame Filled(size_t bytes) { return Frame(bytes, std::byte{0x5a}); }
 
 }  // namespace
 
-Packet Hex(const std::string& digits) {
-  Packet packet;
+Frame Hex(const std::string& digits) {
+  Frame packet;
   std::string pair;
   for (const char digit : digits) {
     if (std::isspace(static_cast<unsigned char>(digit)) != 0) continue;
@@ -40,60 +40,60 @@ Packet Hex(const std::string& digits) {
   return packet;
 }
 
-Packet operator+(Packet front, const Packet& back) {
+Frame operator+(Frame front, const Frame& back) {
   front.insert(front.end(), back.begin(), back.end());
   return front;
 }
 
-Packet Ethernet(uint16_t type, const Packet& payload) {
-  Packet packet = Hex("02 00 00 00 00 02  02 00 00 00 00 01");
+Frame Ethernet(uint16_t type, const Frame& payload) {
+  Frame packet = Hex("02 00 00 00 00 02  02 00 00 00 00 01");
   Append(packet, type, 2);
   return packet + payload;
 }
 
-Packet Vlan(uint16_t id, uint16_t type, const Packet& payload) {
-  Packet packet;
+Frame Vlan(uint16_t id, uint16_t type, const Frame& payload) {
+  Frame packet;
   Append(packet, id, 2);
   Append(packet, type, 2);
   return packet + payload;
 }
 
-Packet Snap(uint16_t type, const Packet& payload) {
-  Packet packet = Hex("aa aa 03 00 00 00");
+Frame Snap(uint16_t type, const Frame& payload) {
+  Frame packet = Hex("aa aa 03 00 00 00");
   Append(packet, type, 2);
   packet = packet + payload;
   return Ethernet(static_cast<uint16_t>(packet.size()), packet);
 }
 
-Packet Pppoe(uint16_t ppp_protocol, const Packet& payload) {
-  Packet packet = Hex("11 00 00 2a");
+Frame Pppoe(uint16_t ppp_protocol, const Frame& payload) {
+  Frame packet = Hex("11 00 00 2a");
   Append(packet, payload.size() + 2, 2);
   Append(packet, ppp_protocol, 2);
   return packet + payload;
 }
 
-Packet Mpls(uint32_t label, bool is_bottom, const Packet& payload) {
-  Packet packet;
+Frame Mpls(uint32_t label, bool is_bottom, const Frame& payload) {
+  Frame packet;
   Append(packet, label << 12 | (is_bottom ? 0x100u : 0u) | 64, 4);
   return packet + payload;
 }
 
-Packet LinuxSll(uint16_t type, const Packet& payload) {
-  Packet packet = Hex("00 00 00 01 00 06 02 00 00 00 00 01 00 00");
+Frame LinuxSll(uint16_t type, const Frame& payload) {
+  Frame packet = Hex("00 00 00 01 00 06 02 00 00 00 00 01 00 00");
   Append(packet, type, 2);
   return packet + payload;
 }
 
-Packet LinuxSll2(uint16_t type, const Packet& payload) {
-  Packet packet;
+Frame LinuxSll2(uint16_t type, const Frame& payload) {
+  Frame packet;
   Append(packet, type, 2);
   return packet + Hex("00 00 00 00 00 03 00 01 04 06 02 00 00 00 00 01 00 00") +
          payload;
 }
 
-Packet Ipv4(const Ipv4Fields& fields, const Packet& payload) {
+Frame Ipv4(const Ipv4Fields& fields, const Frame& payload) {
   const size_t header_bytes = 20 + 4 * fields.option_words;
-  Packet packet;
+  Frame packet;
   Append(packet, 0x40 | header_bytes / 4, 1);
   Append(packet, 0, 1);
   Append(packet, header_bytes + payload.size(), 2);
@@ -118,8 +118,8 @@ IpAddress Ipv6Fields::Address(const char* text) {
   return address;
 }
 
-Packet Ipv6(const Ipv6Fields& fields, const Packet& payload) {
-  Packet packet = Hex("60 00 00 00");
+Frame Ipv6(const Ipv6Fields& fields, const Frame& payload) {
+  Frame packet = Hex("60 00 00 00");
   Append(packet, payload.size(), 2);
   Append(packet, fields.next_header, 1);
   Append(packet, 64, 1);
@@ -128,25 +128,25 @@ Packet Ipv6(const Ipv6Fields& fields, const Packet& payload) {
   return packet + payload;
 }
 
-Packet Ipv6Extension(uint8_t next_header, size_t words, const Packet& payload) {
-  Packet packet;
+Frame Ipv6Extension(uint8_t next_header, size_t words, const Frame& payload) {
+  Frame packet;
   Append(packet, next_header, 1);
   Append(packet, words - 1, 1);
   packet.resize(8 * words);
   return packet + payload;
 }
 
-Packet Ipv6Authentication(uint8_t next_header, const Packet& payload) {
-  Packet packet;
+Frame Ipv6Authentication(uint8_t next_header, const Frame& payload) {
+  Frame packet;
   Append(packet, next_header, 1);
   Append(packet, 4, 1);  // 24 bytes: (4 + 2) × 4
   packet.resize(24);
   return packet + payload;
 }
 
-Packet Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
-                    uint32_t id, const Packet& payload) {
-  Packet packet;
+Frame Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
+                   uint32_t id, const Frame& payload) {
+  Frame packet;
   Append(packet, next_header, 1);
   Append(packet, 0, 1);
   Append(packet, offset_bytes | (more ? 1u : 0u), 2);
@@ -154,9 +154,9 @@ Packet Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
   return packet + payload;
 }
 
-Packet Tcp(uint16_t source_port, uint16_t destination_port, size_t option_words,
-           size_t payload_bytes) {
-  Packet packet;
+Frame Tcp(uint16_t source_port, uint16_t destination_port, size_t option_words,
+          size_t payload_bytes) {
+  Frame packet;
   Append(packet, source_port, 2);
   Append(packet, destination_port, 2);
   Append(packet, 1000, 4);
@@ -169,9 +169,9 @@ Packet Tcp(uint16_t source_port, uint16_t destination_port, size_t option_words,
   return packet + Filled(payload_bytes);
 }
 
-Packet Udp(uint16_t source_port, uint16_t destination_port,
-           size_t payload_bytes) {
-  Packet packet;
+Frame Udp(uint16_t source_port, uint16_t destination_port,
+          size_t payload_bytes) {
+  Frame packet;
   Append(packet, source_port, 2);
   Append(packet, destination_port, 2);
   Append(packet, 8 + payload_bytes, 2);
@@ -179,9 +179,9 @@ Packet Udp(uint16_t source_port, uint16_t destination_port,
   return packet + Filled(payload_bytes);
 }
 
-Packet Icmp(uint8_t type, uint8_t code, uint16_t identifier,
-            const Packet& payload) {
-  Packet packet;
+Frame Icmp(uint8_t type, uint8_t code, uint16_t identifier,
+           const Frame& payload) {
+  Frame packet;
   Append(packet, type, 1);
   Append(packet, code, 1);
   Append(packet, 0, 2);
@@ -196,16 +196,16 @@ IpAddress V4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
 }
 
 std::vector<Sample> AllSamples() {
-  const Packet udp = Ipv4({}, Udp(5000, 53));
-  const Packet tcp = Ipv4({.protocol = 6, .option_words = 2}, Tcp(5000, 80, 3));
-  const Packet udp6 = Ipv6({}, Udp(5000, 53));
-  const Packet chain = Ipv6(
+  const Frame udp = Ipv4({}, Udp(5000, 53));
+  const Frame tcp = Ipv4({.protocol = 6, .option_words = 2}, Tcp(5000, 80, 3));
+  const Frame udp6 = Ipv6({}, Udp(5000, 53));
+  const Frame chain = Ipv6(
       {.next_header = 0},
       Ipv6Extension(
           43, 1,
           Ipv6Extension(51, 2, Ipv6Authentication(6, Tcp(5000, 80, 1, 4)))));
-  const Packet error = Ipv4({.protocol = 1}, Icmp(3, 3, 0, udp));
-  const Packet error6 = Ipv6({.next_header = 58}, Icmp(1, 4, 0, udp6));
+  const Frame error = Ipv4({.protocol = 1}, Icmp(3, 3, 0, udp));
+  const Frame error6 = Ipv6({.next_header = 58}, Icmp(1, 4, 0, udp6));
   return {
       {"ipv4 tcp with options", LinkType::kEthernet, Ethernet(0x0800, tcp)},
       {"ipv6 udp", LinkType::kEthernet, Ethernet(0x86dd, udp6)},
@@ -230,14 +230,14 @@ std::vector<Sample> AllSamples() {
       {"first fragment", LinkType::kRawIp,
        Ipv4({.id = 9, .more_fragments = true}, Udp(5000, 53, 16))},
       {"later fragment", LinkType::kRawIp,
-       Ipv4({.id = 9, .fragment_offset_bytes = 24}, Packet(16))},
+       Ipv4({.id = 9, .fragment_offset_bytes = 24}, Frame(16))},
       {"first fragment ipv6", LinkType::kRawIp,
        Ipv6({.next_header = 44},
             Ipv6Fragment(17, 0, true, 0xdead'beef, Udp(5000, 53, 16)))},
       {"later fragment ipv6", LinkType::kRawIp,
        Ipv6({.next_header = 44},
-            Ipv6Fragment(17, 24, false, 0xdead'beef, Packet(16)))},
-      {"arp", LinkType::kEthernet, Ethernet(0x0806, Packet(28))},
+            Ipv6Fragment(17, 24, false, 0xdead'beef, Frame(16)))},
+      {"arp", LinkType::kEthernet, Ethernet(0x0806, Frame(28))},
   };
 }
 

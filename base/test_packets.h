@@ -18,19 +18,19 @@ namespace snf {
 //
 // Each function puts one header in front of what it is given. Lengths and the
 // checksum of IPv4 are right; those of layer 4 are 0. For tests only.
-using Packet = std::vector<std::byte>;
+using Frame = std::vector<std::byte>;
 
 // "aa bb 0c": bytes in hexadecimal, blanks ignored.
-Packet Hex(const std::string& digits);
-Packet operator+(Packet front, const Packet& back);
+Frame Hex(const std::string& digits);
+Frame operator+(Frame front, const Frame& back);
 
-Packet Ethernet(uint16_t type, const Packet& payload);
-Packet Vlan(uint16_t id, uint16_t type, const Packet& payload);
-Packet Snap(uint16_t type, const Packet& payload);  // with the 802.3 header
-Packet Pppoe(uint16_t ppp_protocol, const Packet& payload);
-Packet Mpls(uint32_t label, bool is_bottom, const Packet& payload);
-Packet LinuxSll(uint16_t type, const Packet& payload);
-Packet LinuxSll2(uint16_t type, const Packet& payload);
+Frame Ethernet(uint16_t type, const Frame& payload);
+Frame Vlan(uint16_t id, uint16_t type, const Frame& payload);
+Frame Snap(uint16_t type, const Frame& payload);  // with the 802.3 header
+Frame Pppoe(uint16_t ppp_protocol, const Frame& payload);
+Frame Mpls(uint32_t label, bool is_bottom, const Frame& payload);
+Frame LinuxSll(uint16_t type, const Frame& payload);
+Frame LinuxSll2(uint16_t type, const Frame& payload);
 
 struct Ipv4Fields {
   IpAddress source = IpAddress::FromIpv4(be32(0x0a00'0001));       // 10.0.0.1
@@ -41,7 +41,7 @@ struct Ipv4Fields {
   bool more_fragments = false;
   size_t option_words = 0;
 };
-Packet Ipv4(const Ipv4Fields& fields, const Packet& payload);
+Frame Ipv4(const Ipv4Fields& fields, const Frame& payload);
 
 struct Ipv6Fields {
   IpAddress source = Address("2001:db8::1");
@@ -50,19 +50,19 @@ struct Ipv6Fields {
 
   static IpAddress Address(const char* text);
 };
-Packet Ipv6(const Ipv6Fields& fields, const Packet& payload);
+Frame Ipv6(const Ipv6Fields& fields, const Frame& payload);
 // Hop-by-hop, routing, destination options: `words` × 8 bytes, at least one.
-Packet Ipv6Extension(uint8_t next_header, size_t words, const Packet& payload);
-Packet Ipv6Authentication(uint8_t next_header, const Packet& payload);
-Packet Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
-                    uint32_t id, const Packet& payload);
+Frame Ipv6Extension(uint8_t next_header, size_t words, const Frame& payload);
+Frame Ipv6Authentication(uint8_t next_header, const Frame& payload);
+Frame Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
+                   uint32_t id, const Frame& payload);
 
-Packet Tcp(uint16_t source_port, uint16_t destination_port,
-           size_t option_words = 0, size_t payload_bytes = 0);
-Packet Udp(uint16_t source_port, uint16_t destination_port,
-           size_t payload_bytes = 8);
-Packet Icmp(uint8_t type, uint8_t code, uint16_t identifier,
-            const Packet& payload);
+Frame Tcp(uint16_t source_port, uint16_t destination_port,
+          size_t option_words = 0, size_t payload_bytes = 0);
+Frame Udp(uint16_t source_port, uint16_t destination_port,
+          size_t payload_bytes = 8);
+Frame Icmp(uint8_t type, uint8_t code, uint16_t identifier,
+           const Frame& payload);
 
 IpAddress V4(uint8_t a, uint8_t b, uint8_t c, uint8_t d);
 
@@ -70,7 +70,7 @@ IpAddress V4(uint8_t a, uint8_t b, uint8_t c, uint8_t d);
 struct Sample {
   std::string name;
   LinkType link;
-  Packet frame;
+  Frame frame;
 };
 std::vector<Sample> AllSamples();
 
