@@ -2,6 +2,7 @@
 #include "platform/provisioning.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
@@ -18,17 +19,20 @@ int64_t EpochOf(Instant now) {
 void Provisioning::StartEpoch(Instant now) {
   const int64_t epoch = EpochOf(now);
   samples_.push_back({.epoch = epoch});
-  epoch_end_ = Instant{epoch * kEpochNs} + Nanos{kEpochNs};
+  // The first epoch of all time begins before the first Instant.
+  int64_t end = 0;
+  const bool overflow = __builtin_mul_overflow(epoch + 1, kEpochNs, &end);
+  epoch_end_ = overflow ? Instant::max() : Instant{end};
 }
 
 void Provisioning::AdvanceEpochs(Instant now) {
   if (samples_.empty()) StartEpoch(now);
-  while (now >= epoch_end_ && units_up_ > 0) {
+  while (IsOver(now) && units_up_ > 0) {
     const Instant end = epoch_end_;
     CloseEpoch(end);
     StartEpoch(end);
   }
-  if (now >= epoch_end_) {
+  if (IsOver(now)) {
     CloseEpoch(epoch_end_);
     StartEpoch(now);
   }
@@ -54,7 +58,9 @@ void Provisioning::CloseEpoch(Instant end) {
     unit.up_ns = 0;
     unit.listed = unit.up;
   }
-  unit_us_ += samples_.back().unit_ns / 1000;
+  if (__builtin_add_overflow(unit_ns_, samples_.back().unit_ns, &unit_ns_)) {
+    unit_ns_ = std::numeric_limits<int64_t>::max();
+  }
   this_epoch_ = std::move(still_up);
 }
 
@@ -85,6 +91,12 @@ void Provisioning::OnEnd(Instant now) {
     if (units_[i].up) OnUnitDown(now, UnitId{static_cast<uint16_t>(i)});
   }
   CloseEpoch(epoch_end_);
+}
+
+int64_t Provisioning::units_mean_1000() const {
+  __extension__ using Wide = __int128;
+  if (any_up_ns_ == 0) return 0;
+  return static_cast<int64_t>(Wide{unit_ns_} * 1000 / any_up_ns_);
 }
 
 }  // namespace snf

@@ -15,17 +15,17 @@ namespace snf {
 // which nothing happened and no unit was up are left out.
 struct EpochSample {
   int64_t epoch = 0;
-  uint64_t offered_bytes = 0;   // original lengths that reached the controller
-  uint64_t drained_bytes = 0;   // original lengths that units finished
+  uint64_t offered_bytes = 0;  // original lengths that reached the controller
+  uint64_t drained_bytes = 0;  // original lengths that units finished
   uint64_t dropped_packets = 0;
-  int64_t unit_ns = 0;          // time that units were up, summed over units
+  int64_t unit_ns = 0;  // time that units were up, summed over units
 };
 
 // Theory of operation. Demanded against provisioned bandwidth over time (SNF
 // Fig. 1 and 2). A unit is provisioned from the order to start it until it is
-// parked. Time is cut into epochs of 100 ms; at the end of each, every unit that
-// was up in it gives one sample of its utilisation: what it drained over what it
-// could have drained while it was up.
+// parked. Time is cut into epochs of 100 ms; at the end of each, every unit
+// that was up in it gives one sample of its utilisation: what it drained over
+// what it could have drained while it was up.
 //
 // Example: a 1 Gbit/s unit that was up for 50 ms of an epoch and drained 3 MB
 // had a utilisation of 24 Mbit / 50 Mbit = 48 %.
@@ -60,9 +60,7 @@ class Provisioning {
   const std::vector<EpochSample>& samples() const { return samples_; }
   uint32_t units_max() const { return units_max_; }
   // Mean units over the time that at least one was up, in 1/1000.
-  int64_t units_mean_1000() const {
-    return any_up_ns_ == 0 ? 0 : unit_us_ * 1'000'000 / any_up_ns_;
-  }
+  int64_t units_mean_1000() const;
   // Per unit and epoch, in 1/1000.
   const Histogram& utilisation() const { return utilisation_; }
 
@@ -72,12 +70,16 @@ class Provisioning {
     int64_t up_ns = 0;           // in this epoch, up to up_since
     Instant up_since;
     bool up = false;
-    bool listed = false;         // in this_epoch_
+    bool listed = false;  // in this_epoch_
   };
 
   // Brings the series to `now`, epoch by epoch while units are up.
   void Advance(Instant now) {
-    if (samples_.empty() || now >= epoch_end_) AdvanceEpochs(now);
+    if (samples_.empty() || IsOver(now)) AdvanceEpochs(now);
+  }
+  // Whether the epoch is. The last one of all time never is.
+  bool IsOver(Instant now) const {
+    return now >= epoch_end_ && epoch_end_ != Instant::max();
   }
   void AdvanceEpochs(Instant now);
   void StartEpoch(Instant now);
@@ -91,7 +93,7 @@ class Provisioning {
   Instant epoch_end_;
   Instant any_up_since_;
   int64_t any_up_ns_ = 0;
-  int64_t unit_us_ = 0;
+  int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach
   std::vector<EpochSample> samples_;
   Histogram utilisation_;
 };
