@@ -5,16 +5,25 @@
 
 namespace snf {
 
-Checker::Flow& Checker::Of(FlowId id) {
+Checker::Flow& Checker::InSlot(FlowId id) {
   const size_t slot = slot_of(id);
   if (slot >= flows_.size()) flows_.resize(slot + slot / 2 + 64);
   return flows_[slot];
 }
 
+Checker::Flow* Checker::Find(Instant now, const PacketMeta& meta) {
+  if (Flow& flow = InSlot(meta.flow); flow.id == meta.flow) return &flow;
+  const auto ending = ending_.find(meta.flow);
+  if (ending != ending_.end()) return &ending->second;
+  Violation(now, meta.flow,
+            fmt::format("clock {} came from nowhere", value(meta.clock)));
+  return nullptr;
+}
+
 void Checker::OnEnqueue(Instant now, const PacketMeta& meta) {
-  Flow& flow = Of(meta.flow);
+  Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
-    CheckAllProcessed(now, flow);
+    if (flow.left < flow.given) ending_.emplace(flow.id, flow);
     flow = {.id = meta.flow};
   }
   if (value(meta.clock) != flow.given + 1) {
@@ -25,54 +34,71 @@ void Checker::OnEnqueue(Instant now, const PacketMeta& meta) {
   flow.given = value(meta.clock);
 }
 
-void Checker::OnServiceBegin(Instant now, UnitId unit,
-                             const PacketMeta& meta) {
-  Flow& flow = Of(meta.flow);
-  if (flow.in_service != kNoUnit) {
-    Violation(now, meta.flow,
-              fmt::format("unit {} began clock {} while unit {} was at work",
-                          value(unit), value(meta.clock),
-                          value(flow.in_service)));
+void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, meta);
+  if (flow == nullptr) return;
+  if (flow->in_service != kNoUnit) {
+    Violation(
+        now, meta.flow,
+        fmt::format("unit {} began clock {} while unit {} was at work",
+                    value(unit), value(meta.clock), value(flow->in_service)));
   }
-  if (value(meta.clock) != flow.processed + 1) {
+  if (value(meta.clock) != flow->processed + 1) {
     Violation(now, meta.flow,
               fmt::format("unit {} processed clock {} after clock {}",
-                          value(unit), value(meta.clock), flow.processed));
+                          value(unit), value(meta.clock), flow->processed));
   }
-  flow.in_service = unit;
+  flow->in_service = unit;
 }
 
 void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
-  Flow& flow = Of(meta.flow);
-  if (flow.in_service != unit) {
+  Flow* const flow = Find(now, meta);
+  if (flow == nullptr) return;
+  if (flow->in_service != unit) {
     Violation(now, meta.flow,
               fmt::format("unit {} ended clock {}, which it had not begun",
                           value(unit), value(meta.clock)));
   }
-  flow.in_service = kNoUnit;
-  flow.processed = value(meta.clock);
+  flow->in_service = kNoUnit;
+  flow->processed = value(meta.clock);
 }
 
 void Checker::OnRelease(Instant now, const PacketMeta& meta) {
-  Flow& flow = Of(meta.flow);
-  if (flow.id != meta.flow) return;  // its slot has a new user already
-  if (value(meta.clock) <= flow.released) {
+  Flow* const flow = Find(now, meta);
+  if (flow == nullptr) return;
+  if (value(meta.clock) <= flow->released) {
     Violation(now, meta.flow,
               fmt::format("clock {} was released after clock {}",
-                          value(meta.clock), flow.released));
+                          value(meta.clock), flow->released));
+  } else if (value(meta.clock) > flow->processed) {
+    Violation(now, meta.flow,
+              fmt::format("clock {} was released when clock {} was processed",
+                          value(meta.clock), flow->processed));
   }
-  flow.released = value(meta.clock);
+  flow->released = value(meta.clock);
+  Left(*flow);
+}
+
+void Checker::OnTaken(Instant now, const PacketMeta& meta) {
+  if (Flow* const flow = Find(now, meta); flow != nullptr) Left(*flow);
+}
+
+void Checker::Left(Flow& flow) {
+  ++flow.left;
+  if (flow.left == flow.given) ending_.erase(flow.id);
 }
 
 void Checker::OnEnd(Instant now) {
-  for (const Flow& flow : flows_) CheckAllProcessed(now, flow);
+  for (const auto& [id, flow] : ending_) CheckAllLeft(now, flow);
+  for (const Flow& flow : flows_) CheckAllLeft(now, flow);
 }
 
-void Checker::CheckAllProcessed(Instant now, const Flow& flow) {
-  if (flow.id == kNoFlow || flow.processed == flow.given) return;
+void Checker::CheckAllLeft(Instant now, const Flow& flow) {
+  if (flow.left == flow.given) return;
   Violation(now, flow.id,
-            fmt::format("clock {} was given but only {} processed", flow.given,
-                        flow.processed));
+            fmt::format("{} packets were given a clock, {} left; the last "
+                        "clock processed is {}",
+                        flow.given, flow.left, flow.processed));
 }
 
 void Checker::Violation(Instant now, FlowId flow, const std::string& what) {

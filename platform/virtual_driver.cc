@@ -152,8 +152,10 @@ void VirtualDriver::RunUntil(Instant time) {
     const Instant event = events_->next_time();
     const Instant timer = controller_.next_wakeup();
     const Instant next = std::min(event, timer);
-    if (next > time || next == Instant::max()) return;
+    // Times saturate: an event may be due at the last instant, a timer never.
+    if (next > time || (events_->empty() && timer == Instant::max())) return;
     now_ = std::max(now_, next);
+    ++events_handled_;
     if (event <= timer) {
       Handle(events_->Pop());
     } else {
@@ -253,6 +255,8 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       shell.unit.on_stop(unit_out_);
       break;
     case Event::Kind::kNfTimer:
+      // Outdated by an earlier one, which has scheduled what comes next.
+      if (now_ < shell.nf_timer) return;
       shell.nf_timer = Instant::max();
       shell.unit.on_timers(now_, {*shell.nf, pool_}, unit_out_);
       ScheduleNfTimer(shell);
@@ -321,19 +325,16 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
       ++result_.nf_dropped[command.nf_reason];
       NotifyDrop(command.meta.flow, command.meta.clock,
                  result_.nf_drop_names[command.nf_reason]);
-      pool_.Free(command.packet);
-      Drained(self, command.meta.original_length);
+      Take(self, command);
       break;
     case Kind::kDrop:
       CountDrop(command.meta.flow, command.meta.clock, command.reason);
-      pool_.Free(command.packet);
-      Drained(self, command.meta.original_length);
+      Take(self, command);
       break;
     case Kind::kConsume:
       ++result_.packets_consumed;
       if (observer_ != nullptr) observer_->OnConsumed(now_, command.meta);
-      pool_.Free(command.packet);
-      Drained(self, command.meta.original_length);
+      Take(self, command);
       break;
     case Kind::kSendPull:
       ++result_.state_pulls;
@@ -350,6 +351,12 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
       controller_.on_unit_stopped(self);
       break;
   }
+}
+
+void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
+  if (options_.check) checker_.OnTaken(now_, command.meta);
+  pool_.Free(command.packet);
+  Drained(unit, command.meta.original_length);
 }
 
 void VirtualDriver::Drained(UnitId unit, uint32_t original_length) {
@@ -394,6 +401,14 @@ void VirtualDriver::ScheduleNfTimer(UnitShell& shell) {
   shell.nf_timer = wakeup;
   events_->Push(std::max(wakeup, now_),
                 Event::OfUnit(Event::Kind::kNfTimer, shell.unit.id()));
+}
+
+uint64_t VirtualDriver::flows_at_units() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) sum += shell->unit.flows();
+  }
+  return sum;
 }
 
 VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {

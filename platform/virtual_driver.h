@@ -21,24 +21,25 @@ namespace snf {
 
 // Theory of operation. Runs a controller and its units in virtual time: one
 // thread, a queue of events, and the capture's own clock. NF code runs on the
-// real bytes; how long a unit takes for a packet (ServiceModel), a hop or a start
-// are stated delays. The same input and options give the same result on every
-// machine, bit for bit.
+// real bytes; how long a unit takes for a packet (ServiceModel), a hop or a
+// start are stated delays. The same input and options give the same result on
+// every machine, bit for bit.
 //
 // The driver only carries: what a core commands becomes an event at a later
 // time, and an event becomes a call of a core. At equal times, events come
 // first in the order in which they were caused, then timers, then the next
 // packet of the capture.
 //
-//   Offer ─► classify ─► Controller ──kEnqueue, hop──► Unit::on_packet
-//                            ▲                              │ begin, service time
-//                            └──────── on_drained ──────────┤ finish
-//            sink ◄── release ◄──── hop ◄───────────────────┘
+//   Offer ─► classify ─► Controller ─kEnqueue, hop─► Unit::on_packet
+//                            ▲                          │ begin, service time
+//                            └─────── on_drained ───────┤ finish
+//            sink ◄── release ◄──── hop ◄───────────────┘
 //
 // Owner-thread only.
 class VirtualDriver {
  public:
-  // `policy` and `nf` must outlive the driver; `sink` and `observer` may be null.
+  // `policy` and `nf` must outlive the driver; `sink` and `observer` may be
+  // null.
   VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
                 const NfRegistration& nf, ReleaseSink* sink,
                 RunObserver* observer);
@@ -54,6 +55,13 @@ class VirtualDriver {
 
   uint64_t packets_in() const { return result_.packets_in; }
 
+  // What the run cost and what it left behind, for tests. After Finish() no
+  // buffer is in use, and units keep flows only if flow_timeout is infinite.
+  uint64_t events() const { return events_handled_; }
+  uint32_t buffers_in_use() const { return pool_.in_use(); }
+  uint64_t flows_at_units() const;
+  const Controller& controller() const { return controller_; }
+
  private:
   struct Event;
   struct UnitShell;
@@ -61,7 +69,6 @@ class VirtualDriver {
   void RunUntil(Instant time);
   void Handle(const Event& event);
   void HandleAtUnit(const Event& event, UnitShell& shell);
-  void RunTimers();
   void Execute(const ControllerCommand& command);
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
@@ -71,6 +78,7 @@ class VirtualDriver {
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void Drained(UnitId unit, uint32_t original_length);
+  void Take(UnitId unit, const UnitCommand& command);
   void ScheduleNfTimer(UnitShell& shell);
   UnitShell& Shell(UnitId unit);
 
@@ -86,6 +94,7 @@ class VirtualDriver {
   ServiceModel service_;
   std::unique_ptr<EventQueue<Event>> events_;
   std::vector<std::unique_ptr<UnitShell>> units_;
+  uint64_t events_handled_ = 0;
   ControllerOut controller_out_;
   UnitOut unit_out_;
 
