@@ -63,22 +63,30 @@ class Explainer final : public RunObserver {
  private:
   struct Life {
     FlowId id = kNoFlow;
+    uint32_t number = 0;
     uint64_t under_way = 0;  // packets enqueued and not yet seen to leave
   };
 
   Life* FindLife(FlowId flow);
-  void Left(FlowId flow);
+  void Left(Life* life);
+  // The flowlets kept, oldest first.
+  size_t kept() const {
+    return story_.first_flowlets.size() + story_.last_flowlets.size();
+  }
+  FlowletStory& Kept(size_t i);
+  // Null where it lies between those kept.
   FlowletStory* FindFlowlet(FlowId flow, Clock clock);
-  PacketFates& FatesOf(FlowId flow, Clock clock);
-  FlowletStory* newest();
+  PacketFates& FatesOf(FlowletStory* flowlet);
   FlowletStory& Append();
 
   RunOptions options_;
   FlowStory story_;
   std::vector<Life> lives_;  // the last one is the present one
   bool capture_started_ = false;
-  bool is_ours_ = false;         // the packet of the last OnArrival
-  uint32_t arrived_length_ = 0;  // of that packet
+  // Of the last OnArrival:
+  bool is_ours_ = false;
+  uint32_t length_ = 0;
+  Nanos silence_;  // since the flow's packet before
 };
 
 }  // namespace snf

@@ -19,6 +19,14 @@
 
 namespace snf {
 
+// A packet of the flow. A flow that was forgotten and comes back has a new
+// FlowId and begins with flowlet 1 and clock 1 again: another life.
+struct PacketName {
+  uint32_t life = 0;  // 1, 2, 3 …; 0 names no packet
+  uint32_t flowlet = 0;
+  Clock clock{};
+};
+
 // What happened to some packets of the flow. Of those that arrived,
 //   enqueued + dropped by the controller; and of those enqueued
 //   released + consumed + dropped at a unit + still on their way.
@@ -35,12 +43,11 @@ struct PacketFates {
   // From being able to start (arrival and a hop) to being started: behind
   // others, for a unit to be ready, for the flow's state.
   Nanos longest_wait;
-  uint32_t longest_wait_flowlet = 0;  // 0: nothing was started yet
-  Clock longest_wait_clock{};
-  Nanos longest_latency;  // arrival to release
+  PacketName longest_wait_of;  // nobody: nothing was started yet
+  Nanos longest_latency;       // arrival to release
 
   void Drop(std::string_view reason, uint64_t packets);
-  void Wait(Nanos wait, uint32_t flowlet, Clock clock);
+  void Wait(Nanos wait, const PacketName& packet);
   void Add(const PacketFates& other);
 };
 
@@ -67,8 +74,9 @@ struct FlowletStory {
   // The median is that of the first so many packets.
   static constexpr uint32_t kMaxLatencies = 256;
 
-  Decision decision;
-  uint32_t cause_bytes = 0;               // length of the packet that began it
+  uint32_t life = 0;
+  Decision decision;         // of a new life, `gap` is the silence before
+  uint32_t cause_bytes = 0;  // length of the packet that began it
   std::vector<CandidateUnit> candidates;  // by id
   uint32_t placeable_units = 0;
   uint32_t units_with_room = 0;
@@ -93,7 +101,7 @@ struct FlowStory {
   Instant last_packet;
   PacketFates packets;
   Histogram latency_ns;
-  uint32_t lives = 0;  // FlowIds: 1 + how often it was forgotten and came back
+  uint32_t lives = 0;
   uint64_t flowlets = 0;
   uint64_t moved = 0;
   uint64_t overcommitted = 0;
