@@ -38,6 +38,7 @@ PacketHandle BufferPool::Allocate(uint32_t bytes) {
 }
 
 void BufferPool::Free(PacketHandle handle) {
+  SNF_CHECK(value(handle) >> kClassShift < classes_.size());
   SizeClass& size = Class(handle);
   const uint32_t index = IndexOf(handle);
   SNF_CHECK(index < size.used && in_use_ > 0);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace snf {
 namespace {
 
@@ -17,6 +19,7 @@ NfRegistration::NfRegistration(std::string_view nf_name,
                                std::string_view nf_summary,
                                std::unique_ptr<NetworkFunction> (*nf_create)())
     : name(nf_name), summary(nf_summary), create(nf_create), next(Head()) {
+  SNF_CHECK(FindNf(name) == nullptr);
   Head() = this;
 }
 

@@ -67,7 +67,7 @@ class NetworkFunction {
   static constexpr size_t kMaxDropReasons = 32;
 };
 
-// One line of the registry. Lives for the whole program.
+// One line of the registry. Lives for the whole program; its name is its own.
 struct NfRegistration {
   NfRegistration(std::string_view name, std::string_view summary,
                  std::unique_ptr<NetworkFunction> (*create)());
