@@ -16,6 +16,13 @@ std::string AtOffset(const ByteSource& source, const std::string& what) {
          what;
 }
 
+// What made `source` fail, with its code.
+absl::Status FailureOf(const ByteSource& source) {
+  const absl::string_view text = source.status().message();
+  return {source.status().code(),
+          AtOffset(source, std::string{text.data(), text.size()})};
+}
+
 // Takes `source` when its first word is the magic of a format; else null.
 std::unique_ptr<CaptureReader> CreateReader(
     std::unique_ptr<ByteSource>& source) {
@@ -47,9 +54,7 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(
   }
   if (reader == nullptr) {
     if (!source->status().ok()) {
-      return absl::Status(
-          source->status().code(),
-          AtOffset(*source, std::string(source->status().message())));
+      return FailureOf(*source);
     }
     const std::span<const std::byte> head(
         source->data(), std::min(source->size(), kMagicBytes));
@@ -85,9 +90,8 @@ ReadResult CaptureReader::Fail(const std::string& what) {
 
 ReadResult CaptureReader::EndOfSource(const char* record,
                                       uint64_t wanted_bytes) {
-  if (const absl::Status& failure = source_->status(); !failure.ok()) {
-    status_ = absl::Status(failure.code(),
-                           AtOffset(*source_, std::string(failure.message())));
+  if (!source_->status().ok()) {
+    status_ = FailureOf(*source_);
     return ReadResult::kError;
   }
   std::string what;

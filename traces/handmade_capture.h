@@ -213,7 +213,7 @@ struct KeptPacket {
   bool operator==(const KeptPacket&) const = default;
   friend void PrintTo(const KeptPacket& packet, std::ostream* out) {
     *out << "{" << packet.ns << " ns, \"" << packet.bytes << "\" of "
-         << packet.original_bytes << ", link " << int(packet.link)
+         << packet.original_bytes << ", link " << static_cast<int>(packet.link)
          << ", interface " << packet.interface << ", file " << packet.file
          << "}";
   }
@@ -228,7 +228,9 @@ struct Reading {
   uint64_t bytes_read = 0;
   uint64_t total_bytes = 0;
 
-  std::string message() const { return std::string(status.message()); }
+  std::string message() const {
+    return {status.message().data(), status.message().size()};
+  }
 };
 
 template <typename Reader>

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string CaptureOf(const std::vector<uint32_t>& seconds) {
   HandmadeCapture file;

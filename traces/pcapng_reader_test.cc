@@ -41,7 +41,7 @@ TEST(InterfaceClock, KnowsPowersOfTenAndOfTwo) {
     InterfaceClock clock;
     clock.SetResolution(each.resolution);
     EXPECT_EQ(clock.TimeOf(each.ticks), Instant{each.ns})
-        << int(each.resolution);
+        << static_cast<int>(each.resolution);
   }
 }
 
