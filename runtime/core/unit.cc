@@ -56,7 +56,8 @@ Unit::Unit(UnitId id, const UnitOptions& options)
     : id_(id),
       nodes_(options.queue_packets),
       // A pull waits here for a packet that is here: at most one for each slot.
-      pulls_(options.queue_packets),
+      // One more may come that is answered at once.
+      pulls_(size_t{options.queue_packets} + 1),
       // Flows that are over stay until their last packets are done.
       index_(options.max_flows + options.queue_packets),
       records_(size_t{options.max_flows} + options.queue_packets),
@@ -85,6 +86,11 @@ Unit::Next Unit::begin(UnitOut& out) {
     const PacketMeta& meta = nodes_[node].meta;
     const uint32_t slot = FindOrAdd(meta.flow);
     const Record& record = records_[slot];
+    if (meta.clock <= record.applied) {
+      DropDuplicate(node, out);
+      ForgetIfEmpty(slot);
+      continue;
+    }
     const bool is_next =
         record.has_state ? meta.clock == record.applied + 1
                          : meta.clock == Clock{1} &&
@@ -93,36 +99,33 @@ Unit::Next Unit::begin(UnitOut& out) {
       in_service_ = node;
       return Next::kService;
     }
-    if (meta.clock <= record.applied) {
-      UnitCommand drop = UnitCommand::OfPacket(UnitCommand::Kind::kDrop,
-                                               nodes_[node].packet, meta);
-      drop.reason = DropReason::kDuplicateClock;
-      out.push(drop);
-      FreeNode(node);
-      ForgetIfEmpty(slot);
-      continue;
-    }
     Hold(slot, node, out);
   }
 }
 
+void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
+  UnitCommand drop = UnitCommand::OfPacket(
+      UnitCommand::Kind::kDrop, nodes_[node].packet, nodes_[node].meta);
+  drop.reason = DropReason::kDuplicateClock;
+  out.push(drop);
+  FreeNode(node);
+}
+
 void Unit::Hold(uint32_t slot, uint32_t node, UnitOut& out) {
-  Record& record = records_[slot];
-  // Clocks of one flow come through the channel in order, so the place is at
-  // the end unless something was resumed out of it.
-  uint32_t before = kNone;
-  for (uint32_t n = record.held.head;
-       n != kNone && nodes_[n].meta.clock < nodes_[node].meta.clock;
-       n = nodes_[n].next) {
-    before = n;
-  }
-  if (before == record.held.tail) {
-    Append(record.held, node);
+  List& held = records_[slot].held;
+  const Clock clock = nodes_[node].meta.clock;
+  if (held.tail == kNone || nodes_[held.tail].meta.clock < clock) {
+    // The rule, since clocks of one flow come through the channel in order.
+    Append(held, node);
   } else {
-    uint32_t& link =
-        before == kNone ? record.held.head : nodes_[before].next;
-    nodes_[node].next = link;
-    link = node;
+    uint32_t* link = &held.head;
+    while (nodes_[*link].meta.clock < clock) link = &nodes_[*link].next;
+    if (nodes_[*link].meta.clock == clock) {
+      DropDuplicate(node, out);
+      return;
+    }
+    nodes_[node].next = *link;
+    *link = node;
   }
   ++held_;
   AfterChange(slot, out);
@@ -221,9 +224,16 @@ void Unit::on_pull(const Pull& pull, UnitOut& out) {
 }
 
 void Unit::on_state(const State& state, UnitOut& out) {
-  const uint32_t slot = FindOrAdd(state.flow);
+  // Only what a held packet waits for: a late or repeated State must not bring
+  // back, with its timer, a copy of a flow that has gone on elsewhere.
+  const uint32_t slot = Find(state.flow);
+  if (slot == SlotIndex::kNotFound) return;
   Record& record = records_[slot];
-  if (record.has_state && state.applied <= record.applied) return;
+  const uint32_t first = record.held.head;
+  if (first == kNone || state.applied <= record.applied ||
+      state.applied + 1 < nodes_[first].meta.clock) {
+    return;
+  }
   record.applied = state.applied;
   record.has_state = true;
   record.timer = state.timer;

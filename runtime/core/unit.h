@@ -76,6 +76,7 @@ class Unit {
   void finish(Instant now, Environment env, UnitOut& out);
 
   void on_pull(const Pull& pull, UnitOut& out);
+  // A state that no held packet waits for is ignored (U4).
   void on_state(const State& state, UnitOut& out);
   void on_end_flow(const EndFlow& end, UnitOut& out);
 
@@ -112,7 +113,7 @@ class Unit {
   };
   struct Record {
     FlowId flow;
-    Clock applied;      // of the copy; meaningful if has_state
+    Clock applied;      // of the copy, or of the last one that was here
     Clock last;         // forget the flow once applied; 0 = it is not over
     Clock pulled_need;  // of the last Pull sent
     Instant timer;      // the NF's, Instant::max() for none
@@ -126,6 +127,7 @@ class Unit {
   uint32_t FindOrAdd(FlowId flow);
   void ForgetIfEmpty(uint32_t slot);
   void Hold(uint32_t slot, uint32_t node, UnitOut& out);
+  void DropDuplicate(uint32_t node, UnitOut& out);
   // What may follow from a new state: the next held packet, a pull of it, an
   // answer to somebody else's, the flow's end.
   void AfterChange(uint32_t slot, UnitOut& out);

@@ -34,8 +34,9 @@ class FlowState {
   static constexpr int kMaxEmits = 16;
 
   // Sends a packet of the NF's own making, framed as the capture's link type.
-  // It leaves before the packet being processed. False when there is no buffer
-  // or the call has emitted kMaxEmits: nothing was sent.
+  // It leaves before the packet being processed. False when the frame is
+  // empty or too large, when there is no buffer, or when the call has emitted
+  // kMaxEmits: nothing was sent.
   bool emit(std::span<const std::byte> frame) { return services_.Emit(frame); }
 
   // Asks for NetworkFunction::on_timer once, `after` from now, in place of the

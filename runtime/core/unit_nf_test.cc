@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an NF may do with packets inside a unit.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/core/test_unit.h"
+#include "runtime/core/unit.h"
+
+namespace snf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+constexpr uint16_t kA = 0;
+
+std::span<const std::byte> Bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(UnitNf, ForwardsDropsAndConsumes) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet& packet, FlowState&) {
+    switch (static_cast<char>(packet.bytes()[0])) {
+      case 'b':
+        return Verdict::drop(0);
+      case 'm':
+        return Verdict::drop(1);
+      case 'c':
+        return Verdict::consume();
+      default:
+        return Verdict::forward();
+    }
+  };
+  unit.Send(New(1), "bad");
+  unit.Send(Within(1, 2), "malformed");
+  unit.Send(Within(1, 3), "consumed");
+  unit.Send(Within(1, 4), "forwarded");
+  EXPECT_THAT(unit.Serve(), ElementsAre("nf_drop 1/1 for blocked",
+                                        "nf_drop 1/2 for malformed",
+                                        "consume 1/3", "release 1/4"));
+  EXPECT_THAT(unit.released, ElementsAre("forwarded"));
+  EXPECT_EQ(unit.pool.in_use(), 0u);
+}
+
+TEST(UnitNf, AbortsOnADropReasonWithoutName) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet&, FlowState&) { return Verdict::drop(2); };
+  unit.Send(New(1));
+  unit.Begin();
+  EXPECT_DEATH(unit.Finish(), "check failed");
+}
+
+TEST(UnitNf, SeesThePacketAndItsFlowAndMayRewriteIt) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet& packet, FlowState& flow) {
+    EXPECT_EQ(flow.id(), FlowId{7});
+    EXPECT_EQ(flow.timer(), Instant::max());
+    EXPECT_THAT(packet.bytes(), SizeIs(4));
+    packet.bytes()[0] = std::byte{'R'};
+    return Verdict::forward();
+  };
+  unit.Send(New(7), "read");
+  unit.Serve();
+  EXPECT_THAT(unit.released, ElementsAre("Read"));
+}
+
+TEST(UnitNf, EmitsBeforeThePacketWhateverTheVerdict) {
+  for (const Verdict verdict :
+       {Verdict::forward(), Verdict::drop(1), Verdict::consume()}) {
+    TestUnit unit(kA);
+    unit.nf.packet = [&](Packet&, FlowState& flow) {
+      EXPECT_TRUE(flow.emit(Bytes("one")));
+      EXPECT_TRUE(flow.emit(Bytes("two")));
+      return verdict;
+    };
+    unit.Send(New(1), "packet");
+    const std::vector<std::string> lines = unit.Serve();
+    ASSERT_THAT(lines, SizeIs(3));
+    EXPECT_EQ(lines[0], "emit at 1/1");
+    EXPECT_EQ(lines[1], "emit at 1/1");
+    unit.released.resize(2);
+    EXPECT_THAT(unit.released, ElementsAre("one", "two"));
+    EXPECT_EQ(unit.pool.in_use(), 0u);
+  }
+}
+
+TEST(UnitNf, EmitsACopyOfThePacketAsItIsAtThatTime) {
+  TestUnit unit(kA);
+  unit.nf.packet = [&](Packet& packet, FlowState& flow) {
+    EXPECT_TRUE(flow.emit(packet.bytes()));
+    packet.bytes()[0] = std::byte{'P'};
+    return Verdict::forward();
+  };
+  unit.Send(New(1), "packet");
+  unit.Serve();
+  EXPECT_THAT(unit.released, ElementsAre("packet", "Packet"));
+}
+
+TEST(UnitNf, EmitsAtMostKMaxEmitsACall) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet&, FlowState& flow) {
+    for (int i = 0; i < FlowState::kMaxEmits; ++i) {
+      EXPECT_TRUE(flow.emit(Bytes("x")));
+    }
+    EXPECT_FALSE(flow.emit(Bytes("x")));
+    return Verdict::forward();
+  };
+  unit.Send(New(1));
+  unit.Send(Within(1, 2));
+  EXPECT_THAT(unit.Serve(), SizeIs(2 * (FlowState::kMaxEmits + 1)));
+}
+
+TEST(UnitNf, CannotEmitEmptyOrTooLargeFrames) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet&, FlowState& flow) {
+    const std::vector<std::byte> frame(BufferPool::kMaxPacketBytes + 1);
+    EXPECT_FALSE(flow.emit({}));
+    EXPECT_FALSE(flow.emit(frame));
+    EXPECT_TRUE(flow.emit(std::span(frame).first(frame.size() - 1)));
+    return Verdict::forward();
+  };
+  unit.Send(New(1), "packet");
+  EXPECT_THAT(unit.Serve(), ElementsAre("emit at 1/1", "release 1/1"));
+  EXPECT_THAT(unit.released[0], SizeIs(BufferPool::kMaxPacketBytes));
+}
+
+TEST(UnitNf, CannotEmitWhenNoBufferIsFree) {
+  TestUnit unit(kA);
+  unit.pool = BufferPool({.small = 2, .medium = 0, .large = 0});
+  unit.nf.packet = [](Packet&, FlowState& flow) {
+    EXPECT_TRUE(flow.emit(Bytes("fits")));
+    EXPECT_FALSE(flow.emit(Bytes("does not")));
+    return Verdict::forward();
+  };
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(), ElementsAre("emit at 1/1", "release 1/1"));
+  unit.Send(Within(1, 2));
+  EXPECT_THAT(unit.Serve(), ElementsAre("emit at 1/2", "release 1/2"));
+}
+
+TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
+  // IPv4, UDP 10.0.0.1:7 > 10.0.0.2:9, no link header.
+  const std::vector<unsigned char> ip = {0x45, 0, 0,  28, 0, 0, 0,  0, 64, 17,
+                                         0,    0, 10, 0,  0, 1, 10, 0, 0,  2,
+                                         0,    7, 0,  9,  0, 8, 0,  0};
+  BufferPool pool({.small = 4, .medium = 0, .large = 0});
+  Unit unit(UnitId{kA}, {.max_flows = 2, .queue_packets = 2});
+  ScriptedNf nf;
+  nf.packet = [&](Packet&, FlowState& flow) {
+    EXPECT_TRUE(flow.emit(std::as_bytes(std::span(ip))));
+    flow.set_timer(Milliseconds(1));
+    return Verdict::forward();
+  };
+  nf.timer = [&](FlowState& flow) {
+    EXPECT_TRUE(flow.emit(std::as_bytes(std::span(ip))));
+  };
+  const PacketHandle packet = pool.Allocate(8);
+  pool.info(packet).length = 8;
+  pool.info(packet).link = LinkType::kRawIp;
+  PacketMeta meta = New(1);
+  meta.arrival = Instant{77};
+  unit.on_packet(packet, meta);
+  UnitOut out;
+  ASSERT_EQ(unit.begin(out), Unit::Next::kService);
+  unit.finish(Instant{}, {nf, pool}, out);
+  unit.on_timers(Instant{} + Seconds(1), {nf, pool}, out);
+  ASSERT_THAT(out.commands(), SizeIs(3));
+  for (const size_t i : {size_t{0}, size_t{2}}) {
+    const UnitCommand& emit = out.commands()[i];
+    ASSERT_EQ(emit.kind, UnitCommand::Kind::kEmit);
+    const PacketInfo& info = pool.info(emit.packet);
+    EXPECT_EQ(info.link, LinkType::kRawIp);
+    EXPECT_EQ(info.length, ip.size());
+    EXPECT_EQ(info.original_length, ip.size());
+    EXPECT_EQ(info.headers.l3, L3::kIpv4);
+    EXPECT_EQ(info.headers.l4_offset, 20);
+  }
+  EXPECT_EQ(pool.info(out.commands()[0].packet).arrival, Instant{77});
+  EXPECT_EQ(pool.info(out.commands()[2].packet).arrival,
+            Instant{} + Milliseconds(1));
+}
+
+TEST(UnitNf, KeepsTheFramingOfAFlowThatMoved) {
+  TestUnit unit(kA);
+  unit.Send(First(1, 5, 1));
+  unit.Serve();
+  unit.OnState(1, 4, Instant::max(), LinkType::kLinuxSll);
+  EXPECT_THAT(unit.OnPull(1, 4, 2), ElementsAre("state 1 applied 4 to 2"));
+  EXPECT_EQ(unit.states.at(0).link, LinkType::kLinuxSll);
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/unit.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/core/test_unit.h"
+
+namespace snf {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+constexpr uint16_t kA = 0;
+constexpr uint16_t kB = 1;
+constexpr uint16_t kC = 2;
+
+TEST(Unit, FollowsTheWorkedExample) {
+  TestUnit a(kA);
+  TestUnit b(kB);
+  a.Send(New(1));
+  a.Send(Within(1, 2));
+  b.Send(First(1, 3, kA));
+  a.Send(First(1, 4, kB));
+  EXPECT_THAT(b.Serve(), ElementsAre("pull 1 need 2 from 0"));
+  EXPECT_THAT(a.OnPull(1, 2, kB), IsEmpty());
+  EXPECT_THAT(a.Serve(),
+              ElementsAre("release 1/1", "release 1/2",
+                          "state 1 applied 2 to 1", "pull 1 need 3 from 1"));
+  EXPECT_THAT(b.OnState(1, 2), IsEmpty());
+  EXPECT_THAT(b.Serve(), ElementsAre("release 1/3"));
+  EXPECT_THAT(b.OnPull(1, 3, kA), ElementsAre("state 1 applied 3 to 0"));
+  EXPECT_EQ(b.unit.flows(), 0u);
+  a.OnState(1, 3);
+  EXPECT_THAT(a.Serve(), ElementsAre("release 1/4"));
+  EXPECT_EQ(a.unit.held_packets(), 0u);
+  EXPECT_EQ(a.unit.flows(), 1u);
+}
+
+TEST(Unit, RunsClockOneOnlyWithSourceNone) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 1, kA));
+  EXPECT_THAT(unit.Serve(), IsEmpty());
+  EXPECT_EQ(unit.unit.held_packets(), 1u);
+  unit.Send(New(2));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 2/1"));
+}
+
+TEST(Unit, HoldsAPacketWhoseClockIsNotTheNext) {
+  TestUnit unit(kB);
+  unit.Send(Within(1, 2));
+  unit.Send(New(1));
+  unit.Send(Within(1, 4));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "release 1/2"));
+  EXPECT_EQ(unit.unit.held_packets(), 1u);
+  unit.Send(Within(1, 3));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "release 1/4"));
+  EXPECT_EQ(unit.unit.held_packets(), 0u);
+}
+
+TEST(Unit, RunsHeldPacketsInClockOrderWhateverOrderTheyCameIn) {
+  std::vector<uint64_t> clocks = {2, 3, 4, 5};
+  do {
+    TestUnit unit(kB);
+    for (uint64_t clock : clocks) unit.Send(Within(1, clock));
+    EXPECT_THAT(unit.Serve(), IsEmpty());
+    EXPECT_EQ(unit.unit.held_packets(), 4u);
+    unit.Send(New(1));
+    EXPECT_THAT(unit.Serve(),
+                ElementsAre("release 1/1", "release 1/2", "release 1/3",
+                            "release 1/4", "release 1/5"));
+  } while (std::ranges::next_permutation(clocks).found);
+}
+
+TEST(Unit, ServesResumedPacketsBeforeQueuedOnes) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 5, kA));
+  unit.Send(New(2));
+  unit.Send(New(3));
+  EXPECT_THAT(unit.Begin(), ElementsAre("pull 1 need 4 from 0", "service 2/1"));
+  unit.OnState(1, 4);
+  EXPECT_THAT(unit.Finish(), ElementsAre("release 2/1"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5", "release 3/1"));
+}
+
+TEST(Unit, AnswersAPullAtOnceWhenItHasAppliedTheClock) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(Unit, AnswersAPullAfterThePacketsBeforeIt) {
+  TestUnit unit(kA);
+  EXPECT_THAT(unit.OnPull(1, 2, kB), IsEmpty());  // sooner than its packets
+  unit.Send(New(1));
+  unit.Send(Within(1, 2));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "release 1/2",
+                                        "state 1 applied 2 to 1"));
+}
+
+TEST(Unit, AnswersAPullForThePacketInService) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Begin(), ElementsAre("service 1/1"));
+  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.Finish(),
+              ElementsAre("release 1/1", "state 1 applied 1 to 1"));
+}
+
+TEST(Unit, PassesStateAlongAChainThatComesBack) {
+  TestUnit a(kA);
+  TestUnit b(kB);
+  TestUnit c(kC);
+  a.Send(New(1));
+  b.Send(First(1, 2, kA));
+  c.Send(First(1, 3, kB));
+  a.Send(First(1, 4, kC));
+  // The pulls come before anything has run.
+  EXPECT_THAT(c.Serve(), ElementsAre("pull 1 need 2 from 1"));
+  EXPECT_THAT(b.OnPull(1, 2, kC), IsEmpty());
+  EXPECT_THAT(b.Serve(), ElementsAre("pull 1 need 1 from 0"));
+  EXPECT_THAT(c.OnPull(1, 3, kA), IsEmpty());
+  EXPECT_THAT(a.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(a.Serve(), ElementsAre("release 1/1", "state 1 applied 1 to 1",
+                                     "pull 1 need 3 from 2"));
+  b.OnState(1, 1);
+  EXPECT_THAT(b.Serve(), ElementsAre("release 1/2", "state 1 applied 2 to 2"));
+  c.OnState(1, 2);
+  EXPECT_THAT(c.Serve(), ElementsAre("release 1/3", "state 1 applied 3 to 0"));
+  a.OnState(1, 3);
+  EXPECT_THAT(a.Serve(), ElementsAre("release 1/4"));
+  EXPECT_EQ(a.unit.flows() + b.unit.flows() + c.unit.flows(), 1u);
+}
+
+TEST(Unit, KeepsPullsOfLaterClocksWhenItAnswersAnEarlierOne) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Send(First(1, 3, kB));
+  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "state 1 applied 1 to 1",
+                                        "pull 1 need 2 from 1"));
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/3", "state 1 applied 3 to 2"));
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(Unit, AnswersAPullWhileAllItsSlotsAreTakenByPacketsOthersWaitFor) {
+  TestUnit unit(kA, {.max_flows = 4, .queue_packets = 1});
+  unit.Send(New(1));
+  unit.Serve();
+  unit.Send(New(2));
+  EXPECT_THAT(unit.OnPull(2, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 2/1", "state 2 applied 1 to 1"));
+}
+
+TEST(Unit, PullsOnceForEachFlowAndNeed) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Send(Within(1, 4));
+  unit.Send(First(2, 3, kA));
+  unit.Send(First(1, 6, kC));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("pull 1 need 2 from 0", "pull 2 need 2 from 0"));
+  unit.OnPull(1, 4, kC);
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/3", "release 1/4", "pull 1 need 5 from 2",
+                          "state 1 applied 4 to 2"));
+}
+
+TEST(Unit, NeverPullsFromItself) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kB));
+  EXPECT_THAT(unit.Serve(), IsEmpty());
+  EXPECT_EQ(unit.unit.held_packets(), 1u);
+}
+
+TEST(Unit, DropsADuplicateClock) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Send(Within(1, 2));
+  unit.Send(New(1));
+  unit.Send(Within(1, 2));
+  unit.Send(Within(1, 3));
+  EXPECT_THAT(
+      unit.Serve(),
+      ElementsAre("release 1/1", "release 1/2", "drop 1/1 for duplicate_clock",
+                  "drop 1/2 for duplicate_clock", "release 1/3"));
+  EXPECT_EQ(unit.pool.in_use(), 0u);
+}
+
+TEST(Unit, DropsADuplicateOfAHeldPacketAndGoesOnBehindIt) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Send(First(1, 3, kA));
+  unit.Send(Within(1, 4));
+  EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0",
+                                        "drop 1/3 for duplicate_clock"));
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "release 1/4"));
+  EXPECT_EQ(unit.unit.held_packets(), 0u);
+}
+
+TEST(Unit, DropsADuplicateOfClockOneWhenTheStateHasGoneOn) {
+  TestUnit unit(kA);
+  unit.Send(First(1, 3, kB));
+  unit.Send(New(1));
+  unit.OnPull(1, 1, kB);
+  EXPECT_THAT(unit.Serve(), Contains("state 1 applied 1 to 1"));
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(), ElementsAre("drop 1/1 for duplicate_clock"));
+}
+
+TEST(Unit, IgnoresARepeatedState) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
+  unit.OnState(1, 2);
+  unit.Send(Within(1, 4));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/4"));
+}
+
+TEST(Unit, IgnoresAStateOfAFlowThatHasGoneOn) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnState(1, 2, Instant{100});
+  unit.nf.packet = [](Packet&, FlowState& flow) {
+    flow.cancel_timer();
+    return Verdict::forward();
+  };
+  unit.Serve();
+  EXPECT_THAT(unit.OnPull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
+  unit.OnState(1, 2, Instant{100});
+  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  // Nor while the next packet of the flow waits for a newer one.
+  unit.Send(First(1, 5, kC));
+  EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 4 from 2"));
+  unit.OnState(1, 2, Instant{100});
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  unit.OnState(1, 4);
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5"));
+}
+
+TEST(Unit, AsksToBeCalledAgainBeforeOutOverflows) {
+  TestUnit unit(kB, {.max_flows = 200, .queue_packets = 200});
+  for (uint64_t flow = 1; flow <= 100; ++flow) unit.Send(First(flow, 2, kA));
+  int again = 0;
+  std::vector<std::string> pulls;
+  std::vector<std::string> lines = unit.Begin();
+  for (; !lines.empty(); lines = unit.Begin()) {
+    if (lines.back() == "again") {
+      ++again;
+      lines.pop_back();
+    }
+    pulls.insert(pulls.end(), lines.begin(), lines.end());
+  }
+  EXPECT_GE(again, 2);
+  EXPECT_THAT(pulls, SizeIs(100));
+  EXPECT_THAT(pulls, Each(StartsWith("pull ")));
+  EXPECT_EQ(unit.unit.held_packets(), 100u);
+}
+
+TEST(Unit, AbortsOnAPacketWithoutSlot) {
+  TestUnit unit(kA, {.max_flows = 4, .queue_packets = 2});
+  unit.Send(New(1));
+  unit.Send(New(2));
+  EXPECT_DEATH(unit.Send(New(3)), "check failed");
+  unit.Serve();
+  unit.Send(New(3));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 3/1"));
+}
+
+TEST(Unit, IsAValueThatGoesOnAlike) {
+  TestUnit unit(kB);
+  unit.Send(New(1));
+  unit.Send(First(2, 7, kA));
+  unit.Send(Within(1, 2));
+  unit.Begin();
+  TestUnit copy = unit;
+  const auto go_on = [](TestUnit& u) {
+    std::vector<std::string> all = u.Finish();
+    for (const auto& lines :
+         {u.Serve(), u.OnState(2, 6, Instant{9}), u.OnPull(2, 7, kC), u.Serve(),
+          u.OnEndFlow(1, 2), u.OnStop()}) {
+      all.insert(all.end(), lines.begin(), lines.end());
+    }
+    return all;
+  };
+  const std::vector<std::string> expected = {
+      "release 1/1", "pull 2 need 6 from 0",   "release 1/2",
+      "release 2/7", "state 2 applied 7 to 2", "stopped"};
+  EXPECT_EQ(go_on(copy), expected);
+  EXPECT_TRUE(unit.unit.busy());
+  EXPECT_EQ(go_on(unit), expected);
+}
+
+}  // namespace
+}  // namespace snf
