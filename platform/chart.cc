@@ -13,9 +13,8 @@
 namespace snf {
 namespace {
 
-constexpr int kMaxColumns = 72;
-constexpr int kMinColumns = 40;
 constexpr int kLabelColumns = 11;  // "1.25 Gbit/s"
+constexpr int kPlotColumns = 72 - kLabelColumns - 2;
 constexpr int kRows = 8;
 constexpr int kMaxEpochColumns = 8;
 constexpr int64_t kLongestDrawnGap = 10;  // epochs
@@ -39,7 +38,7 @@ constexpr Glyphs kUtf8 = {{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇",
                           "┤",
                           "└",
                           "─"};
-constexpr Glyphs kAscii = {{" ", " ", " ", " ", "#", "#", "#", "#", "#"},
+constexpr Glyphs kAscii = {{" ", "_", "_", "_", "#", "#", "#", "#", "#"},
                            "!",
                            ".",
                            ":",
@@ -157,13 +156,13 @@ void SkipTo(int64_t end, std::span<const EpochSample> epochs, size_t& next) {
 // A chart in which every cut is marked, or there is none.
 Layout ArrangeSegments(std::span<const EpochSample> epochs,
                        std::span<const Segment> segments, Instant first_packet,
-                       int64_t capacity_bps, int width) {
+                       int64_t capacity_bps) {
   Layout layout;
   int64_t& per_column = layout.epochs_per_column;
-  while (ColumnsOf(segments, per_column, 1) > width) ++per_column;
+  while (ColumnsOf(segments, per_column, 1) > kPlotColumns) ++per_column;
   int64_t wide = 1;
   while (per_column == 1 && wide < kMaxEpochColumns &&
-         ColumnsOf(segments, 1, wide + 1) <= width) {
+         ColumnsOf(segments, 1, wide + 1) <= kPlotColumns) {
     ++wide;
   }
   size_t next = 0;
@@ -192,8 +191,8 @@ Layout ArrangeSegments(std::span<const EpochSample> epochs,
 // A chart with more cuts than can be marked: the epochs as if they followed
 // each other.
 Layout ArrangeJoined(std::span<const EpochSample> epochs, Instant first_packet,
-                     int64_t capacity_bps, int width) {
-  const auto columns = static_cast<size_t>(width);
+                     int64_t capacity_bps) {
+  const auto columns = size_t{kPlotColumns};
   const size_t per_column = (epochs.size() + columns - 1) / columns;
   Layout layout;
   layout.epochs_per_column = static_cast<int64_t>(per_column);
@@ -240,6 +239,7 @@ std::string XAxis(const Layout& layout, const Glyphs& glyphs) {
   for (const Label& label : layout.labels) {
     const auto column = static_cast<size_t>(label.column);
     if (!line.empty() && line.size() + 1 > column) continue;
+    if (column + label.text.size() > kPlotColumns) continue;
     line.append(column - line.size(), ' ').append(label.text);
   }
   return fmt::format("{}\n{:{}}{}\n", axis, "", kLabelColumns + 2, line);
@@ -295,14 +295,12 @@ std::string BandwidthChart(std::span<const EpochSample> epochs,
                            const TextStyle& style) {
   if (epochs.empty()) return "";
   const Glyphs& glyphs = style.utf8 ? kUtf8 : kAscii;
-  const int width =
-      std::clamp(style.columns, kMinColumns, kMaxColumns) - kLabelColumns - 2;
   const std::vector<Segment> segments = Segments(epochs);
-  const bool mark_cuts = static_cast<int>(segments.size()) <= width / 4;
+  const bool mark_cuts = static_cast<int>(segments.size()) <= kPlotColumns / 4;
   const Layout layout =
-      mark_cuts ? ArrangeSegments(epochs, segments, first_packet,
-                                  unit_capacity_bps, width)
-                : ArrangeJoined(epochs, first_packet, unit_capacity_bps, width);
+      mark_cuts
+          ? ArrangeSegments(epochs, segments, first_packet, unit_capacity_bps)
+          : ArrangeJoined(epochs, first_packet, unit_capacity_bps);
 
   double most_bps = 0;
   for (const Column& column : layout.columns) {

@@ -13,7 +13,7 @@ namespace snf {
 
 // What the place that text goes to can show.
 struct TextStyle {
-  int columns = 80;     // no line of prose or chart is longer; at least 40
+  int columns = 80;     // no line of prose is longer; taken as at least 72
   bool utf8 = true;     // false: ASCII only
   bool colour = false;  // bold headings, red problems (ANSI escapes)
 };

@@ -17,7 +17,7 @@
 namespace snf {
 namespace {
 
-constexpr int kLeastColumns = 40;
+constexpr int kLeastColumns = 72;
 constexpr size_t kLabelColumns = 12;
 constexpr size_t kMessagesShown = 5;
 
@@ -41,7 +41,7 @@ size_t EndOfWord(std::string_view prose) {
     const size_t begin = end == 0 ? 0 : end + 1;
     end = std::min(prose.find(' ', begin), prose.size());
     const std::string_view word = prose.substr(begin, end - begin);
-    if (word.find_first_not_of("0123456789.,") != std::string_view::npos ||
+    if (word.find_first_not_of("(0123456789.,") != std::string_view::npos ||
         word.empty() || word.back() == '.' || word.back() == ',') {
       break;
     }

@@ -27,10 +27,10 @@ struct RunInfo {
   uint64_t seed = 0;
   std::string nf;
   std::string policy;
-  std::vector<std::string> files;     // as named on the command line
-  std::vector<Flag> flags;            // all of them, in the order of --help
-  std::vector<std::string> warnings;  // of the captures
-  double elapsed_s = 0;               // wall clock
+  std::vector<std::string> files = {};     // as named on the command line
+  std::vector<Flag> flags = {};            // all, in the order of --help
+  std::vector<std::string> warnings = {};  // of the captures
+  double elapsed_s = 0;                    // wall clock
 };
 
 // True if nothing is wrong with the run itself: packets add up and the checker

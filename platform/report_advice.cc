@@ -17,6 +17,7 @@ constexpr size_t kProposals = 3;
 constexpr int64_t kUnitsWorthSeeing = 4;
 // What the flags take.
 constexpr int64_t kLeastCapacityBps = 1'000;
+constexpr int64_t kMostCapacityBps = 1'000'000'000'000;
 constexpr uint32_t kMostQueued = 1 << 20;
 constexpr uint32_t kMostFlows = 1 << 28;
 // Below this share of one unit, traffic is too slow to show packing.
@@ -138,6 +139,12 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
       limits.unit_queue_packets < kMostQueued) {
     list.Add("let packets wait instead of dropping them", "unit_queue",
              Larger(limits.unit_queue_packets, kMostQueued));
+  }
+  if (dropped(DropReason::kUnitQueueFull) &&
+      result.units_max < limits.max_units &&
+      limits.unit_capacity_bps <= kMostCapacityBps / 4) {
+    list.Add("units that the burst of a single flow does not swamp",
+             "unit_capacity", RateFlag(limits.unit_capacity_bps * 4));
   }
   // The start buffer is a part of the queue.
   const uint64_t start_buffer =

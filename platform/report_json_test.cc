@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "platform/report.h"
+#include "platform/test_report.h"
+
+namespace snf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+
+TEST(JsonReport, HasTheKeysThatProgramsRelyOn) {
+  RunResult result = Result();
+  result.packets_released -= 4;
+  Dropped(result, DropReason::kUnitQueueFull) = 3;
+  result.nf_drop_names = {"odd_length"};
+  result.nf_dropped = {1};
+  const std::string text = JsonReport(Options(), result, Info());
+  EXPECT_THAT(text, EndsWith("}\n"));
+  const auto json = nlohmann::ordered_json::parse(text);
+  std::vector<std::string> keys;
+  for (const auto& item : json.items()) keys.push_back(item.key());
+  ASSERT_GE(keys.size(), 18u);
+  keys.resize(18);
+  EXPECT_THAT(keys,
+              ElementsAre("packets_in", "packets_generated", "packets_released",
+                          "packets_consumed", "packets_passed_through",
+                          "packets_dropped", "flows", "flowlets", "decisions",
+                          "units_used_max", "units_used_mean", "overcommitted",
+                          "latency_ns", "digest", "seed", "flags", "version",
+                          "elapsed_s"));
+  for (const char* key :
+       {"packets_in", "packets_generated", "packets_released",
+        "packets_consumed", "packets_passed_through", "flows", "flowlets",
+        "decisions", "units_used_max", "overcommitted", "seed"}) {
+    EXPECT_TRUE(json[key].is_number_integer()) << key;
+  }
+  EXPECT_EQ(json["packets_in"], 10'000);
+  EXPECT_EQ(json["packets_dropped"]["unit_queue_full"], 3);
+  EXPECT_EQ(json["packets_dropped"]["flow_table_full"], 0);
+  EXPECT_EQ(json["packets_dropped"]["nf:odd_length"], 1);
+  EXPECT_EQ(json["packets_dropped"].size(), kDropReasons + 1);
+  EXPECT_EQ(json["units_used_mean"], 1.75);
+  EXPECT_EQ(json["latency_ns"]["p50"], result.latency_ns.Quantile(50'000));
+  EXPECT_EQ(json["latency_ns"]["p999"], result.latency_ns.Quantile(99'900));
+  EXPECT_EQ(json["latency_ns"]["max"], 1'000'000);
+  EXPECT_EQ(json["latency_ns"].size(), 5u);
+  EXPECT_EQ(json["digest"], "0123456789abcdef");
+  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["flags"]["unit_capacity"], "100Mbps");
+  EXPECT_EQ(json["flags"].size(), 2u);
+  EXPECT_EQ(json["version"], "1.2.3");
+  EXPECT_EQ(json["elapsed_s"], 0.5);
+}
+
+TEST(JsonReport, HasFurtherFigures) {
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), Result(), Info()));
+  EXPECT_EQ(json["sound"], true);
+  EXPECT_EQ(json["flowlets_by"]["new_flow"], 400);
+  EXPECT_EQ(json["flowlets_by"]["gap"], 1'000);
+  EXPECT_EQ(json["flowlets_by"]["bytes"], 100);
+  EXPECT_EQ(json["starts_cold"], 2);
+  EXPECT_EQ(json["starts_warm"], 1);
+  EXPECT_EQ(json["bit_rate_mean_bps"], 150'000'000);
+  EXPECT_DOUBLE_EQ(json["duration_s"], 0.3);
+  EXPECT_NEAR(json["capacity_used"], 0.857, 0.001);
+  EXPECT_EQ(json["parse_results"]["not_ip"], 8);
+  EXPECT_EQ(json["files"][0], "cap.pcap");
+}
+
+TEST(JsonReport, SaysWhenTheRunIsNotSound) {
+  RunResult result = Result();
+  result.packets_released -= 1;
+  result.violations = 1;
+  result.violation_messages = {"order"};
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
+  EXPECT_EQ(json["sound"], false);
+  EXPECT_EQ(json["conserved"], false);
+  EXPECT_EQ(json["violations"], 1);
+  EXPECT_EQ(json["violation_messages"][0], "order");
+}
+
+TEST(JsonReport, StandsFileNamesThatAreNotUtf8) {
+  RunInfo info = Info();
+  info.files = {"a\xff.pcap", "\"quoted\""};
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), Result(), info));
+  EXPECT_EQ(json["files"][0], "a\uFFFD.pcap");
+  EXPECT_EQ(json["files"][1], "\"quoted\"");
+}
+
+}  // namespace
+}  // namespace snf
