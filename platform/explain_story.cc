@@ -190,11 +190,12 @@ How to read the flowlets
             was decided
   demand    the rate that the flow's earlier flowlets let expect, for a first
             one those of all flows; and in % of a unit of {capacity}
-  units     N: load in %, and +{alpha} for the unit with the flow's state; no room
-            where load + demand > 100. The highest sum with room is chosen,
-            ">", of equals the lowest N. Without room anywhere a unit is
-            started; till then the least loaded is OVERCOMMITTED. Of more than
-            {units}: the state's, the fullest with room, the least loaded, ">"
+  units     N: load in %, plus {alpha} for the unit with the flow's state;
+            "no room" where load + demand > 100. The highest sum with room is
+            chosen, ">", of equals the lowest N. Without room anywhere a unit
+            is started; till it is ready the least loaded is OVERCOMMITTED.
+            Of more than {units}: ">", the state's, the fullest with room, the
+            least loaded
   state     asked of its old unit when the flowlet's first packet had its turn
   latency   from arrival to release: {hop} to the unit, the wait, the service,
             {hop} to the exit
