@@ -200,7 +200,7 @@ stream() {
     --repeating-payload "$@"
 }
 
-# Quiet, busy (1.0 s to 3.2 s), burst (3.2 s to 3.6 s), quiet (to 5.0 s).
+# Quiet, busy (1.0 s to 3.2 s), burst (3.2 s to 3.9 s), quiet (to 5.0 s).
 run_clients() {
   begin_ms=$(($(now_ms) + 1000))
   start "$clients" python3 "$here/clients.py" "$begin_ms" "$seed"
@@ -218,9 +218,9 @@ run_clients() {
     at 1600 iperf3 -c 2001:db8:2::10 -B 2001:db8:1::11 -p 5205 \
       --repeating-payload -t 1 -b 18M -l 4K
     at 2100 $(stream 5206 15 -t 1 -b 25M -l 8K -R)
-    at 3200 $(stream 5207 16 -n 7M)
-    at 3250 $(stream 5208 17 -n 6M -R)
-    at 3350 $(stream 5209 18 -n 7M)
+    at 3200 $(stream 5207 16 -n 7M --fq-rate 120M)
+    at 3250 $(stream 5208 17 -n 6M --fq-rate 120M)
+    at 3350 $(stream 5209 18 -n 7M --fq-rate 120M)
   }
   wait "$hosts" || die 70 "clients.py failed: $(tail -n 1 "$work/log")"
   if grep '^iperf3: error' "$work/log" >&2; then die 70 "iperf3 failed"; fi
