@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The `snf` command as a user meets it: results, messages and exit codes.
+
+Usage: cli_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+SOURCE = pathlib.Path()
+OK, CHECK_FAILED, USAGE, BAD_DATA, IO, PERMISSION = 0, 1, 2, 65, 74, 77
+
+
+def run(*arguments, stdin=b""):
+    return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin,
+                          capture_output=True, timeout=300, check=False)
+
+
+def udp_frame(source_port=5000, payload=b"x" * 18):
+    udp = struct.pack(">HHHH", source_port, 53, 8 + len(payload), 0) + payload
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0,
+                     bytes([192, 0, 2, 1]), bytes([198, 51, 100, 9]))
+    return bytes(12) + b"\x08\x00" + ip + udp
+
+
+def pcap(packets, link=1, cut=0):
+    """A classic pcap of (seconds, frame); the last `cut` bytes left out."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
+    for seconds, frame in packets:
+        data += struct.pack("<IIII", int(seconds),
+                            round(seconds % 1 * 1e6), len(frame), len(frame))
+        data += frame
+    return data[:len(data) - cut]
+
+
+def pcapng(ticks, resolution):
+    """One packet at `ticks` of an interface with this if_tsresol."""
+    def block(kind, body):
+        size = 12 + len(body)
+        return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
+    frame = udp_frame()
+    padded = frame + bytes(-len(frame) % 4)
+    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+    interface = struct.pack("<HHI", 1, 0, 0) + struct.pack(
+        "<HHB3xHH", 9, 1, resolution, 0, 0)
+    packet = struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF,
+                         len(frame), len(frame)) + padded
+    return block(0x0A0D0D0A, section) + block(1, interface) + block(6, packet)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.good = self.file("good.pcap", pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 3)) for i in range(30)]))
+
+    def file(self, name, data):
+        path = os.path.join(self.folder.name, name)
+        pathlib.Path(path).write_bytes(data)
+        return path
+
+    def refused(self, code, words, *arguments, stdin=b""):
+        """The command fails with `code` and one line that has all words."""
+        done = run(*arguments, stdin=stdin)
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, code, text)
+        self.assertEqual(text.count("\n"), 1, text)
+        for word in words:
+            self.assertIn(word, text)
+        self.assertEqual(done.stdout, b"")
+
+    def report(self, *arguments, stdin=b""):
+        done = run("replay", *arguments, "--json", "-", "--quiet", stdin=stdin)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    # Bad flags.
+
+    def test_refuses_flags_naming_flag_and_value(self):
+        for flag, words in {
+                "--flowlet_timeout=0": ["'0'"],
+                "--flowlet_timeout=5": ["'5'"],
+                "--flowlet_timeout=-1us": ["'-1us'"],
+                "--flowlet_timeout=fast": ["'fast'"],
+                "--flowlet_bytes=0": ["'0'", "1B"],
+                "--flowlet_bytes=2GB": ["'2GB'", "1GB"],
+                "--alpha=1.5": ["'1.5'"],
+                "--alpha=nan": ["'nan'"],
+                "--ewma_delta=-0.1": ["'-0.1'"],
+                "--replicas=17": ["'17'", "16"],
+                "--replicas=-1": ["'-1'"],
+                "--unit_capacity=0bps": ["'0bps'", "1kbit/s"],
+                "--unit_capacity=2Tbps": ["'2Tbps'", "1Tbit/s"],
+                "--unit_capacity=fast": ["'fast'"],
+                "--max_units=0": ["'0'", "65535"],
+                "--max_units=65536": ["'65536'", "65535"],
+                "--max_flows=0": ["'0'"],
+                "--unit_queue=0": ["'0'"],
+                "--policy=best": ["'best'", "snf"],
+                "--flow_key=7tuple": ["'7tuple'", "connection"],
+                "--load_signal=guess": ["'guess'", "drained"],
+                "--demand=none": ["'none'", "burst"],
+                "--seed=x": ["'x'"],
+                "--nf=nonesuch": ["'nonesuch'", "passthrough"],
+                "--explain=nonsense": ["nonsense"],
+                "--nonesuch=1": ["--nonesuch"],
+        }.items():
+            with self.subTest(flag):
+                self.refused(USAGE, [flag.split("=")[0], *words], "replay",
+                             self.good, flag)
+
+    def test_refuses_flags_that_contradict_each_other(self):
+        for flags in (["--flow_timeout=500us"],
+                      ["--flowlet_timeout=200ms"],
+                      ["--max_units=2", "--warm_units=3"],
+                      ["--unit_queue=10", "--start_buffer=11"],
+                      ["--max_units=3", "--replicas=3"],
+                      ["--json=-", "--out=-"],
+                      ["--out=" + self.good],
+                      ["--seed=1", "--seed=2"]):
+            with self.subTest(flags):
+                name = flags[0].split("=")[0]
+                self.refused(USAGE, [name], "replay", self.good, *flags)
+        self.refused(USAGE, ["top", "stdin"], "replay", "-", "--explain=top")
+        self.refused(USAGE, ["-"], "replay", "-", "-")
+
+    def test_refuses_no_command_and_an_unknown_one(self):
+        self.refused(USAGE, ["snf --help"])
+        self.refused(USAGE, ["repaly"], "repaly")
+
+    # Bad captures.
+
+    def test_refuses_captures_naming_file_offset_and_reason(self):
+        years_3000 = (3000 - 1970) * 31_556_952
+        for name, data, words in (
+                ("empty.pcap", b"", ["empty"]),
+                ("text.pcap", b"this is no capture at all", ["offset 0"]),
+                ("header.pcap", pcap([])[:20], ["offset 0"]),
+                ("none.pcap", pcap([]), ["offset 24"]),
+                ("link.pcap", pcap([(1, udp_frame())], link=147),
+                 ["offset", "147"]),
+                ("late.pcapng", pcapng(years_3000, 0), ["offset 60", "time"]),
+        ):
+            with self.subTest(name):
+                self.refused(BAD_DATA, [name, *words], "replay",
+                             self.file(name, data))
+
+    def test_refuses_files_that_it_cannot_open(self):
+        self.refused(IO, ["nonesuch.pcap", "No such file"], "replay",
+                     os.path.join(self.folder.name, "nonesuch.pcap"))
+        self.refused(IO, [self.folder.name], "replay", self.folder.name)
+        self.refused(IO, ["nonesuch"], "replay", self.good, "--quiet",
+                     "--json", "/nonesuch/result.json")
+        self.refused(IO, ["nonesuch"], "replay", self.good, "--quiet",
+                     "--out", "/nonesuch/out.pcap")
+
+    def test_leaves_no_output_behind_a_failure(self):
+        broken = self.file("broken.pcap", pcap(
+            [(1, udp_frame())]) + struct.pack("<IIII", 2, 0, 1 << 30, 1 << 30))
+        out = os.path.join(self.folder.name, "out.pcapng")
+        self.refused(BAD_DATA, ["broken.pcap", "offset"], "replay", broken,
+                     "--out", out)
+        self.assertEqual(
+            [n for n in os.listdir(self.folder.name) if "out" in n], [])
+
+    def test_replays_the_rest_of_a_truncated_capture_with_a_warning(self):
+        cut = self.file("cut.pcap", pcap(
+            [(1, udp_frame()), (2, udp_frame()), (3, udp_frame())], cut=7))
+        report = self.report(cut)
+        self.assertEqual(report["packets_in"], 2)
+        self.assertIn("offset", " ".join(report["warnings"]))
+
+    # Results.
+
+    def test_passes_through_and_counts_packets_that_are_no_ip(self):
+        arp = bytes(12) + b"\x08\x06" + bytes(28)
+        report = self.report(self.file("arp.pcap", pcap([(1, arp), (2, arp)])))
+        self.assertEqual(report["packets_passed_through"], 2)
+        self.assertEqual(report["packets_released"], 0)
+        self.assertEqual(report["flows"], 0)
+
+    def test_reads_stdin_and_writes_stdout(self):
+        data = pathlib.Path(self.good).read_bytes()
+        done = run("replay", "-", "--out", "-", "--quiet", stdin=data)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        again = self.report("-", stdin=done.stdout)
+        self.assertEqual(again["packets_in"], 30)
+        self.assertEqual(again["digest"], self.report(self.good)["digest"])
+
+    def test_writes_what_it_released(self):
+        out = os.path.join(self.folder.name, "out.pcap.gz")
+        report = self.report(self.good, "--out", out)
+        again = self.report(out)
+        self.assertEqual(report["packets_released"], again["packets_in"])
+        self.assertEqual(report["digest"], again["digest"])
+
+    def test_merges_files_by_time(self):
+        early = self.file("a.pcap", pcap([(1, udp_frame()), (5, udp_frame())]))
+        late = self.file("b.pcap", pcap([(3, udp_frame(6000))]))
+        report = self.report(late, early)
+        self.assertEqual(report["packets_in"], 3)
+        self.assertEqual(report["late_packets"], 0)
+        self.assertEqual(report["duration_s"], 4)
+
+    def test_a_gap_of_years_is_like_one_of_a_second(self):
+        def packets(gap):
+            return pcap([(100 + gap * i, udp_frame()) for i in range(100)])
+        years = self.report(self.file("years.pcap", packets(20_000_000)))
+        seconds = self.report(self.file("seconds.pcap", packets(400)))
+        for key in ("flows", "flowlets", "decisions", "packets_released"):
+            self.assertEqual(years[key], seconds[key], key)
+        self.assertLess(years["elapsed_s"], seconds["elapsed_s"] + 1)
+
+    def test_explains_a_flow_by_name_and_the_top_one(self):
+        for flow in ("udp 192.0.2.1:5001 > 198.51.100.9:53", "top"):
+            done = run("replay", self.good, "--quiet", "--explain", flow)
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+            self.assertIn("flowlet 1 ", done.stdout.decode())
+
+    def test_says_in_help_every_flag_with_its_default(self):
+        text = run("replay", "--help").stdout.decode()
+        for flag in ("flowlet_timeout", "flowlet_bytes", "alpha", "replicas",
+                     "ewma_delta", "unit_capacity", "max_units", "seed",
+                     "unit_idle_timeout", "unit_start_delay", "load_signal",
+                     "demand", "policy", "flow_key", "flow_timeout",
+                     "max_flows", "hop_delay", "unit_queue"):
+            # Its line, and the one below where the name leaves no room.
+            self.assertRegex(text, rf"--{flag} [^\n]*=\S+", flag)
+
+    # The bundled capture.
+
+    def test_replays_the_bundled_capture_without_arguments(self):
+        done = run("replay", "--quiet")
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        text = done.stdout.decode()
+        self.assertRegex(text, r"digest +[0-9a-f]{16}")
+        loud = run("replay", "--json=-").stderr.decode()
+        self.assertIn("small.pcap.zst --unit_capacity=", loud)
+
+    def test_counts_flowlets_as_an_independent_count_does(self):
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        plain = subprocess.run(["zstd", "-dcq", capture], check=True,
+                               capture_output=True).stdout
+        counter = SOURCE / "traces" / "record" / "count_flowlets.py"
+        for timeout_us in (500, 100):
+            counted = subprocess.run(
+                [counter, "--key", "5tuple", "--gap-ns",
+                 str(timeout_us * 1000)],
+                input=plain, check=True, capture_output=True).stdout.decode()
+            numbers = dict(line.split("\t") for line in counted.splitlines())
+            report = self.report(capture, "--flow_key=5tuple",
+                                 f"--flowlet_timeout={timeout_us}us",
+                                 "--flow_timeout=inf")
+            self.assertEqual(report["packets_in"], int(numbers["packets"]))
+            self.assertEqual(report["flows"], int(numbers["flows"]))
+            self.assertEqual(report["flowlets"], int(numbers["flowlets"]))
+
+
+if __name__ == "__main__":
+    PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

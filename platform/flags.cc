@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "absl/status/statusor.h"
+#include "base/quantity.h"
+
+namespace snf {
+namespace {
+
+absl::Status Bad(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+// Without spaces, so that it can be pasted into a command line.
+std::string Compact(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}
+
+std::string Print(Nanos duration) {
+  std::string text = Compact(FormatDuration(duration, Precision::kExact));
+  if (const size_t micro = text.find("µ"); micro != std::string::npos) {
+    text.replace(micro, std::string_view("µ").size(), "u");
+  }
+  return text;
+}
+
+std::string PrintBytes(int64_t bytes) {
+  return Compact(FormatBytes(bytes, Precision::kExact));
+}
+
+std::string PrintRate(int64_t rate_bps) {
+  return Compact(FormatBitRate(rate_bps, Precision::kExact));
+}
+
+template <typename T>
+absl::Status CheckRange(const std::string& text, T value, T lowest, T highest,
+                        std::string (*print)(T)) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
+  return Bad(fmt::format("'{}' is out of range: {} to {}", text, print(lowest),
+                         print(highest)));
+}
+
+template <typename T>
+absl::Status ParseWhole(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end) return absl::OkStatus();
+  return Bad(fmt::format("'{}' is not a whole number from 0", text));
+}
+
+}  // namespace
+
+void FlagSet::Add(const std::string& name, const std::string& type,
+                  const std::string& help, Parse parse, Print print) {
+  app_.add_option_function<std::string>(
+          "--" + name,
+          [name, parse](const std::string& text) {
+            const absl::Status status = parse(text);
+            if (!status.ok()) {
+              throw CLI::ValidationError("--" + name,
+                                         std::string(status.message()));
+            }
+          },
+          help)
+      ->type_name(type)
+      ->default_str(print())
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw)
+      ->group(heading_);
+  flags_.push_back({name, std::move(print)});
+}
+
+void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
+                       Nanos highest, const std::string& help) {
+  Add(
+      name, "TIME", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<Nanos> parsed = ParseDuration(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<Nanos>(text, value, lowest, highest, snf::Print);
+      },
+      [&value] { return snf::Print(value); });
+}
+
+void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
+                                 Nanos lowest, const std::string& help) {
+  Add(
+      name, "TIME|inf", help,
+      [&value, lowest](const std::string& text) {
+        const absl::StatusOr<Nanos> parsed = ParseDurationOrInfinity(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<Nanos>(text, value, lowest, Nanos::max(), snf::Print);
+      },
+      [&value] { return snf::Print(value); });
+}
+
+void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
+                    uint32_t highest, const std::string& help) {
+  Add(
+      name, "BYTES", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<int64_t> parsed = ParseBytes(text);
+        if (!parsed.ok()) return parsed.status();
+        const absl::Status status = CheckRange<int64_t>(
+            text, *parsed, lowest, highest, PrintBytes);
+        if (status.ok()) value = static_cast<uint32_t>(*parsed);
+        return status;
+      },
+      [&value] { return PrintBytes(value); });
+}
+
+void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
+                      int64_t highest, const std::string& help,
+                      const std::string& zero) {
+  Add(
+      name, "RATE", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<int64_t>(text, value, lowest, highest, PrintRate);
+      },
+      [&value, zero] {
+        return value == 0 && !zero.empty() ? zero : PrintRate(value);
+      });
+}
+
+void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
+                    uint32_t highest, const std::string& help) {
+  Add(
+      name, "N", help,
+      [&value, lowest, highest](const std::string& text) {
+        uint32_t parsed = 0;
+        if (absl::Status status = ParseWhole(text, parsed); !status.ok()) {
+          return status;
+        }
+        value = parsed;
+        return CheckRange<uint32_t>(
+            text, value, lowest, highest,
+            [](uint32_t n) { return std::to_string(n); });
+      },
+      [&value] { return std::to_string(value); });
+}
+
+void FlagSet::Number(const std::string& name, uint64_t& value,
+                     const std::string& help) {
+  Add(
+      name, "N", help,
+      [&value](const std::string& text) { return ParseWhole(text, value); },
+      [&value] { return std::to_string(value); });
+}
+
+void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
+                       const std::string& help) {
+  Add(
+      name, "0…1", help,
+      [&value, one](const std::string& text) {
+        double parsed = -1;
+        const char* end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), end, parsed);
+        if (error != std::errc() || rest != end || !(parsed >= 0) ||
+            parsed > 1) {
+          return Bad(fmt::format("'{}' is not a number from 0 to 1", text));
+        }
+        value = static_cast<uint32_t>(std::lround(parsed * one));
+        return absl::OkStatus();
+      },
+      [&value, one] {
+        return fmt::format("{:.4g}", static_cast<double>(value) / one);
+      });
+}
+
+void FlagSet::Choice(const std::string& name, size_t& value,
+                     const std::vector<std::string>& choices,
+                     const std::string& help) {
+  Add(
+      name, fmt::format("{}", fmt::join(choices, "|")), help,
+      [&value, choices](const std::string& text) {
+        const auto found = std::find(choices.begin(), choices.end(), text);
+        if (found == choices.end()) {
+          return Bad(fmt::format("'{}' is none of {}", text,
+                                 fmt::join(choices, ", ")));
+        }
+        value = static_cast<size_t>(found - choices.begin());
+        return absl::OkStatus();
+      },
+      [&value, choices] { return choices[value]; });
+}
+
+void FlagSet::Text(const std::string& name, std::string& value,
+                   const std::string& type, const std::string& help) {
+  Add(
+      name, type, help,
+      [&value](const std::string& text) {
+        if (text.empty()) return Bad("'' is empty");
+        value = text;
+        return absl::OkStatus();
+      },
+      [&value] { return value; });
+}
+
+void FlagSet::Switch(const std::string& name, bool& value,
+                     const std::string& help) {
+  app_.add_flag("--" + name + ",!--no_" + name, value, help)
+      ->group(heading_);
+  flags_.push_back({name, [&value] { return value ? "true" : "false"; }});
+}
+
+bool FlagSet::given(const std::string& name) const {
+  return app_.count("--" + name) > 0;
+}
+
+std::string FlagSet::Printed(const std::string& name) const {
+  for (const Flag& flag : flags_) {
+    if (flag.name == name) return fmt::format("--{}={}", name, flag.print());
+  }
+  return "--" + name;
+}
+
+std::vector<std::pair<std::string, std::string>> FlagSet::values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  values.reserve(flags_.size());
+  for (const Flag& flag : flags_) values.emplace_back(flag.name, flag.print());
+  return values;
+}
+
+}  // namespace snf
