@@ -61,7 +61,8 @@ class TestUnit {
 
   explicit TestUnit(uint16_t id,
                     const UnitOptions& options = {.max_flows = 16,
-                                                  .queue_packets = 16})
+                                                  .queue_packets = 16,
+                                                  .packets_elsewhere = 0})
       : unit(UnitId{id}, options) {}
 
   void Send(const PacketMeta& meta, std::string_view bytes = "packet") {

@@ -58,10 +58,14 @@ Unit::Unit(UnitId id, const UnitOptions& options)
       // A pull waits here for a packet that is here: at most one for each slot.
       // One more may come that is answered at once.
       pulls_(size_t{options.queue_packets} + 1),
-      // Flows that are over stay until their last packets are done.
-      index_(options.max_flows + options.queue_packets),
-      records_(size_t{options.max_flows} + options.queue_packets),
-      timers_(options.max_flows + options.queue_packets) {}
+      // Flows that are over stay until their last packets are done, be they
+      // here or in a unit that has not pulled the state yet.
+      index_(options.max_flows + options.queue_packets +
+             options.packets_elsewhere),
+      records_(size_t{options.max_flows} + options.queue_packets +
+               options.packets_elsewhere),
+      timers_(options.max_flows + options.queue_packets +
+              options.packets_elsewhere) {}
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
   uint32_t node = free_node_;

@@ -19,6 +19,10 @@ namespace snf {
 struct UnitOptions {
   uint32_t max_flows = 1 << 20;   // flows it may keep at one time
   uint32_t queue_packets = 1024;  // slots of its channel: packets not finished
+  // Slots of all other units' channels. Each may hold the last packet of a flow
+  // that is over for the controller and whose state is still here, so that this
+  // unit keeps as many flows above max_flows. Costs nothing until it happens.
+  uint32_t packets_elsewhere = 65'536;
 };
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the

@@ -85,13 +85,29 @@ TEST(UnitEndFlow, TakesTheTimerAlong) {
 }
 
 TEST(UnitEndFlow, LeavesRoomForAsManyNewFlows) {
-  TestUnit unit(kA, {.max_flows = 2, .queue_packets = 2});
+  TestUnit unit(kA,
+                {.max_flows = 2, .queue_packets = 2, .packets_elsewhere = 0});
   for (uint64_t flow = 1; flow <= 100; ++flow) {
     unit.Send(New(flow));
     EXPECT_THAT(unit.Serve(), SizeIs(1));
     unit.OnEndFlow(flow, 1);
   }
   EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitEndFlow, LeavesRoomForNewFlowsWhileOldOnesWaitToBePulled) {
+  // B is slow: flow after flow goes there with its last packet, is over, and
+  // leaves its place in the controller's table to a new one at A.
+  TestUnit a(kA, {.max_flows = 1, .queue_packets = 1, .packets_elsewhere = 8});
+  for (uint64_t flow = 1; flow <= 9; ++flow) {
+    a.Send(New(flow));
+    EXPECT_THAT(a.Serve(), SizeIs(1));
+  }
+  EXPECT_EQ(a.unit.flows(), 9u);
+  for (uint64_t flow = 1; flow <= 8; ++flow) {
+    EXPECT_THAT(a.OnPull(flow, 1, kB), SizeIs(1));
+  }
+  EXPECT_EQ(a.unit.flows(), 1u);
 }
 
 TEST(UnitStop, IsAtOnceWhenNothingIsKept) {

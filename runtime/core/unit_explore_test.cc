@@ -36,7 +36,9 @@ struct Wire {
 
 struct Site {
   explicit Site(uint16_t id, uint32_t packets)
-      : unit(UnitId{id}, {.max_flows = 1, .queue_packets = packets}) {}
+      : unit(UnitId{id}, {.max_flows = 1,
+                          .queue_packets = packets,
+                          .packets_elsewhere = 0}) {}
   Unit unit;
   std::deque<Item> channel;
   bool may_begin = false;  // something came in since begin() found nothing

@@ -148,7 +148,8 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
                                          0,    0, 10, 0,  0, 1, 10, 0, 0,  2,
                                          0,    7, 0,  9,  0, 8, 0,  0};
   BufferPool pool({.small = 4, .medium = 0, .large = 0});
-  Unit unit(UnitId{kA}, {.max_flows = 2, .queue_packets = 2});
+  Unit unit(UnitId{kA},
+            {.max_flows = 2, .queue_packets = 2, .packets_elsewhere = 0});
   ScriptedNf nf;
   nf.packet = [&](Packet&, FlowState& flow) {
     EXPECT_TRUE(flow.emit(std::as_bytes(std::span(ip))));

@@ -156,7 +156,8 @@ TEST(Unit, KeepsPullsOfLaterClocksWhenItAnswersAnEarlierOne) {
 }
 
 TEST(Unit, AnswersAPullWhileAllItsSlotsAreTakenByPacketsOthersWaitFor) {
-  TestUnit unit(kA, {.max_flows = 4, .queue_packets = 1});
+  TestUnit unit(kA,
+                {.max_flows = 4, .queue_packets = 1, .packets_elsewhere = 0});
   unit.Send(New(1));
   unit.Serve();
   unit.Send(New(2));
@@ -260,7 +261,8 @@ TEST(Unit, IgnoresAStateOfAFlowThatHasGoneOn) {
 }
 
 TEST(Unit, AsksToBeCalledAgainBeforeOutOverflows) {
-  TestUnit unit(kB, {.max_flows = 200, .queue_packets = 200});
+  TestUnit unit(
+      kB, {.max_flows = 200, .queue_packets = 200, .packets_elsewhere = 0});
   for (uint64_t flow = 1; flow <= 100; ++flow) unit.Send(First(flow, 2, kA));
   int again = 0;
   std::vector<std::string> pulls;
@@ -279,7 +281,8 @@ TEST(Unit, AsksToBeCalledAgainBeforeOutOverflows) {
 }
 
 TEST(Unit, AbortsOnAPacketWithoutSlot) {
-  TestUnit unit(kA, {.max_flows = 4, .queue_packets = 2});
+  TestUnit unit(kA,
+                {.max_flows = 4, .queue_packets = 2, .packets_elsewhere = 0});
   unit.Send(New(1));
   unit.Send(New(2));
   EXPECT_DEATH(unit.Send(New(3)), "check failed");
