@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/flow_key.h"
 
+#include <bit>
+
 #include "base/headers.h"
 
 namespace snf {

@@ -2,6 +2,8 @@
 #include "base/flow_key.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdio>
 #include <vector>
 
@@ -178,8 +180,9 @@ int WorstAvalanche(int keys, MakeKey make_key) {
       auto changed = words;
       changed[in / 64] ^= uint64_t{1} << in % 64;
       const uint64_t diff = hash ^ Hash(std::bit_cast<FlowKey>(changed), 99);
-      for (size_t out = 0; out < 64; ++out)
+      for (size_t out = 0; out < 64; ++out) {
         flips[in][out] += static_cast<int>(diff >> out & 1);
+      }
     }
   }
   int worst = 0;

@@ -3,14 +3,13 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 

@@ -37,12 +37,20 @@ class HeaderView {
     return offset <= bytes.size() && size <= bytes.size() - offset;
   }
 
-  uint8_t u8(size_t at) const { return std::to_integer<uint8_t>(start_[at]); }
-  be16 b16(size_t at) const { return LoadBe16(start_ + at); }
-  be32 b32(size_t at) const { return LoadBe32(start_ + at); }
-  uint16_t u16(size_t at) const { return b16(at).host(); }
-  uint32_t u32(size_t at) const { return b32(at).host(); }
+  // Sanitizer builds stop here when the view is empty.
+  Byte* at(size_t offset) const {
+    if (start_ == nullptr) __builtin_unreachable();
+    return start_ + offset;
+  }
+  uint8_t u8(size_t offset) const {
+    return std::to_integer<uint8_t>(*at(offset));
+  }
+  be16 b16(size_t offset) const { return LoadBe16(at(offset)); }
+  be32 b32(size_t offset) const { return LoadBe32(at(offset)); }
+  uint16_t u16(size_t offset) const { return b16(offset).host(); }
+  uint32_t u32(size_t offset) const { return b32(offset).host(); }
 
+ private:
   Byte* start_ = nullptr;
 };
 

@@ -48,20 +48,18 @@ class Ipv4Header : public HeaderView<Byte> {
   be16 checksum() const { return this->b16(kChecksumOffset); }
   be32 source() const { return this->b32(12); }
   be32 destination() const { return this->b32(16); }
-  std::span<Byte> header() const { return {this->start_, header_bytes()}; }
+  std::span<Byte> header() const { return {this->at(0), header_bytes()}; }
   std::span<Byte> options() const { return header().subspan(kMinBytes); }
 
   void set_total_bytes(uint16_t bytes) const {
-    Store(this->start_ + 2, be16(bytes));
+    Store(this->at(2), be16(bytes));
   }
-  void set_ttl(uint8_t ttl) const { this->start_[8] = std::byte{ttl}; }
+  void set_ttl(uint8_t ttl) const { *this->at(8) = std::byte{ttl}; }
   void set_checksum(be16 checksum) const {
-    Store(this->start_ + kChecksumOffset, checksum);
+    Store(this->at(kChecksumOffset), checksum);
   }
-  void set_source(be32 address) const { Store(this->start_ + 12, address); }
-  void set_destination(be32 address) const {
-    Store(this->start_ + 16, address);
-  }
+  void set_source(be32 address) const { Store(this->at(12), address); }
+  void set_destination(be32 address) const { Store(this->at(16), address); }
 
  private:
   using HeaderView<Byte>::HeaderView;
@@ -89,20 +87,18 @@ class Ipv6Header : public HeaderView<Byte> {
   uint16_t payload_bytes() const { return this->u16(4); }
   IpProtocol next_header() const { return IpProtocol{this->u8(6)}; }
   uint8_t hop_limit() const { return this->u8(7); }
-  IpAddress source() const { return LoadAs<IpAddress>(this->start_ + 8); }
-  IpAddress destination() const { return LoadAs<IpAddress>(this->start_ + 24); }
+  IpAddress source() const { return LoadAs<IpAddress>(this->at(8)); }
+  IpAddress destination() const { return LoadAs<IpAddress>(this->at(24)); }
 
   void set_payload_bytes(uint16_t bytes) const {
-    Store(this->start_ + 4, be16(bytes));
+    Store(this->at(4), be16(bytes));
   }
-  void set_hop_limit(uint8_t limit) const {
-    this->start_[7] = std::byte{limit};
-  }
+  void set_hop_limit(uint8_t limit) const { *this->at(7) = std::byte{limit}; }
   void set_source(const IpAddress& address) const {
-    std::memcpy(this->start_ + 8, address.bytes.data(), sizeof address);
+    std::memcpy(this->at(8), address.bytes.data(), sizeof address);
   }
   void set_destination(const IpAddress& address) const {
-    std::memcpy(this->start_ + 24, address.bytes.data(), sizeof address);
+    std::memcpy(this->at(24), address.bytes.data(), sizeof address);
   }
 
  private:

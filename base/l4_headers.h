@@ -24,8 +24,8 @@ class PortsView : public HeaderView<Byte> {
   be16 source_port() const { return this->b16(0); }
   be16 destination_port() const { return this->b16(2); }
 
-  void set_source_port(be16 port) const { Store(this->start_, port); }
-  void set_destination_port(be16 port) const { Store(this->start_ + 2, port); }
+  void set_source_port(be16 port) const { Store(this->at(0), port); }
+  void set_destination_port(be16 port) const { Store(this->at(2), port); }
 
  private:
   using HeaderView<Byte>::HeaderView;
@@ -60,13 +60,13 @@ class TcpHeader : public HeaderView<Byte> {
   uint16_t window() const { return this->u16(14); }
   be16 checksum() const { return this->b16(kChecksumOffset); }
   std::span<Byte> options() const {
-    return {this->start_ + kMinBytes, header_bytes() - kMinBytes};
+    return {this->at(kMinBytes), header_bytes() - kMinBytes};
   }
 
-  void set_source_port(be16 port) const { Store(this->start_, port); }
-  void set_destination_port(be16 port) const { Store(this->start_ + 2, port); }
+  void set_source_port(be16 port) const { Store(this->at(0), port); }
+  void set_destination_port(be16 port) const { Store(this->at(2), port); }
   void set_checksum(be16 checksum) const {
-    Store(this->start_ + kChecksumOffset, checksum);
+    Store(this->at(kChecksumOffset), checksum);
   }
 
  private:
@@ -91,13 +91,13 @@ class UdpHeader : public HeaderView<Byte> {
   uint16_t length_bytes() const { return this->u16(4); }
   be16 checksum() const { return this->b16(kChecksumOffset); }
 
-  void set_source_port(be16 port) const { Store(this->start_, port); }
-  void set_destination_port(be16 port) const { Store(this->start_ + 2, port); }
+  void set_source_port(be16 port) const { Store(this->at(0), port); }
+  void set_destination_port(be16 port) const { Store(this->at(2), port); }
   void set_length_bytes(uint16_t bytes) const {
-    Store(this->start_ + 4, be16(bytes));
+    Store(this->at(4), be16(bytes));
   }
   void set_checksum(be16 checksum) const {
-    Store(this->start_ + kChecksumOffset, checksum);
+    Store(this->at(kChecksumOffset), checksum);
   }
 
  private:
@@ -144,11 +144,9 @@ class IcmpHeader : public HeaderView<Byte> {
     return t == 0 || t == 8 || (t >= 13 && t <= 18) || t == 42 || t == 43;
   }
 
-  void set_identifier(be16 identifier) const {
-    Store(this->start_ + 4, identifier);
-  }
+  void set_identifier(be16 identifier) const { Store(this->at(4), identifier); }
   void set_checksum(be16 checksum) const {
-    Store(this->start_ + kChecksumOffset, checksum);
+    Store(this->at(kChecksumOffset), checksum);
   }
 
  private:

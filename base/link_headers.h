@@ -21,10 +21,10 @@ class EthernetHeader : public HeaderView<Byte> {
   }
 
   std::span<Byte, 6> destination() const {
-    return std::span<Byte, 6>(this->start_, 6);
+    return std::span<Byte, 6>(this->at(0), 6);
   }
   std::span<Byte, 6> source() const {
-    return std::span<Byte, 6>(this->start_ + 6, 6);
+    return std::span<Byte, 6>(this->at(6), 6);
   }
   EtherType type() const { return EtherType{this->u16(12)}; }
 

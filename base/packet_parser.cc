@@ -127,9 +127,10 @@ void ParseIpv6Chain(Frame frame, size_t offset, IpProtocol protocol,
           packet);
     }
     if (protocol == IpProtocol::kFragment) {
-      const auto fragment = Ipv6FragmentHeader<Byte>::At(bytes, offset);
-      SetFragment(fragment.id(), fragment.fragment_offset_bytes(),
-                  fragment.more_fragments(), packet);
+      if (const auto part = Ipv6FragmentHeader<Byte>::At(bytes, offset)) {
+        SetFragment(part.id(), part.fragment_offset_bytes(),
+                    part.more_fragments(), packet);
+      }
     }
     protocol = header.next_header();
     offset += header.header_bytes();

@@ -2,7 +2,6 @@
 #ifndef SNF_BASE_PARSE_LOOKUP_FLOOR_H_
 #define SNF_BASE_PARSE_LOOKUP_FLOOR_H_
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -50,25 +49,29 @@ class ParseLookupFloor {
   // the first is looked up.
   void Batch(LinkType link, std::span<const std::span<const std::byte>> frames,
              int64_t now_ns) {
-    std::array<FlowKey, kBatch> keys;
-    std::array<uint64_t, kBatch> hashes;
-    std::array<size_t, kBatch> bytes;
     size_t count = 0;
     for (const std::span<const std::byte> frame : frames) {
       const ParsedPacket packet = Parse(link, frame);
       if (!packet.has_ip()) continue;
-      keys[count] = FiveTuple(frame, packet, false);
-      hashes[count] = Hash(keys[count], 0);
-      bytes[count] = frame.size();
-      __builtin_prefetch(&entries_[Home(hashes[count])], 1);
-      ++count;
+      Pending& pending = pending_[count++];
+      FiveTuple(frame, packet, false, pending.key);
+      pending.hash = Hash(pending.key, 0);
+      pending.bytes = frame.size();
+      __builtin_prefetch(&entries_[Home(pending.hash)], 1);
     }
     for (size_t i = 0; i < count; ++i) {
-      Update(keys[i], hashes[i], bytes[i], now_ns);
+      Update(pending_[i].key, pending_[i].hash, pending_[i].bytes, now_ns);
     }
   }
 
  private:
+  // A packet of the batch between its two passes.
+  struct Pending {
+    FlowKey key;
+    uint64_t hash;
+    size_t bytes;
+  };
+
   size_t Home(uint64_t hash) const { return hash & (entries_.size() - 1); }
 
   void Update(const FlowKey& key, uint64_t hash, size_t bytes, int64_t now_ns) {
@@ -87,6 +90,7 @@ class ParseLookupFloor {
   }
 
   LazyArray<Entry> entries_;
+  std::array<Pending, kBatch> pending_{};
   size_t max_flows_;
   size_t flows_ = 0;
 };
