@@ -46,6 +46,8 @@ class Explainer final : public RunObserver {
   // The story so far; complete once the run is finished.
   std::string Story() const { return FormatStory(story_, options_); }
   const FlowStory& story() const { return story_; }
+  // FlowIds that events are looked up for at present.
+  size_t lives_followed() const { return lives_.size(); }
 
   void on_decision(const Decision& decision, const UnitPool& pool) override;
   void OnArrival(Instant now, const FlowKey& key,

@@ -179,6 +179,16 @@ TEST(Explain, SaysThatAFlowDidNotComeUp) {
             "--explain top follows the flow with the most bytes.\n");
 }
 
+TEST(Explain, KeepsSoManyLatenciesOfAFlowlet) {
+  RunOptions options = SlowUnits();
+  options.controller.flowlet_bytes = 1'000'000;
+  Replay run(options);
+  for (int64_t i = 0; i < 300; ++i) run.At(i * 400, 1, 400);
+  EXPECT_THAT(run.Story(), HasSubstr("p50 322 µs (of the first 256), max 322"));
+  EXPECT_EQ(run.explainer.story().first_flowlets.at(0).latencies_ns.size(),
+            FlowletStory::kMaxLatencies);
+}
+
 TEST(Explain, CountsDropsOfTheController) {
   RunOptions options = SlowUnits();
   options.controller.unit_queue_packets = 2;
@@ -263,7 +273,14 @@ TEST(Explain, ShowsTheTellingOnesOfManyUnits) {
   ASSERT_EQ(flowlets.size(), 2u);
   EXPECT_EQ(flowlets[0].candidates.size(), 1u);
   EXPECT_EQ(flowlets[1].placeable_units, 12u);
-  EXPECT_LE(flowlets[1].candidates.size(), 4u);
+  ASSERT_LE(flowlets[1].candidates.size(), 4u);
+  const Decision& decision = flowlets[1].decision;
+  for (const UnitId shown : {decision.placement.unit, decision.request.owner}) {
+    EXPECT_TRUE(std::ranges::any_of(
+        flowlets[1].candidates,
+        [&](const CandidateUnit& c) { return c.unit == shown; }));
+  }
+  EXPECT_THAT(run.explainer.Story(), HasSubstr(" others\n"));
 }
 
 // Traffic of four flows in bursts, so that all happens that can happen.
@@ -307,6 +324,7 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
         story.flowlets + story.late,
         story.between + Explainer::kFirstFlowlets + Explainer::kLastFlowlets);
     EXPECT_THAT(text, HasSubstr("flowlets between are not shown one by one"));
+    EXPECT_LE(run.explainer.lives_followed(), 2u);
 
     PacketFates sum = story.between_packets;
     for (const FlowletStory& f : story.first_flowlets) sum.Add(f.packets);
