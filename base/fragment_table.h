@@ -28,7 +28,7 @@ inline constexpr uint32_t kMaxFragmentTableCapacity = 1 << 20;
 class FragmentTable {
  public:
   struct Options {
-    // Packets in fragments at a time, 1 … kMaxFragmentTableCapacity; 112 bytes
+    // Packets in fragments at a time, 1 … kMaxFragmentTableCapacity; 107 bytes
     // each, once used.
     uint32_t capacity = 4096;
     // How long after its first fragment a packet's others may come. RFC 791
