@@ -21,7 +21,7 @@ struct alignas(64) Line {
 };
 
 // Resident bytes of this process; 0 where the system does not say.
-size_t ResidentBytes() {
+[[maybe_unused]] size_t ResidentBytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;
   size_t total = 0;

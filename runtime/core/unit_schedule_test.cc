@@ -448,8 +448,7 @@ TEST(UnitSchedules, ProcessEachClockOnceInOrderAtOneUnitAtATime) {
             << totals.moves << " moves, " << totals.pulls << " pulls, "
             << totals.chains << " chains, " << totals.repeated_states
             << " repeated states, held at most " << totals.held_max << ", "
-            << totals.again << " times again, " << totals.emitted
-            << " emitted, " << totals.timers << " timers ("
+            << totals.emitted << " emitted, " << totals.timers << " timers ("
             << totals.timers_moved << " moved), " << totals.flows_ended
             << " flows ended, " << totals.stopped_early
             << " units stopped early\n";
