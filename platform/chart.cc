@@ -270,12 +270,13 @@ std::string Notes(const Layout& layout, std::span<const Segment> segments) {
       epochs += segments[i].first_epoch - segments[i - 1].first_epoch -
                 segments[i - 1].epochs;
     }
-    const Instant cut = Instant{} + Nanos{epochs * Provisioning::kEpochNs};
+    constexpr int64_t kMostEpochs = Nanos::max().ns / Provisioning::kEpochNs;
+    const Nanos cut{std::min(epochs, kMostEpochs) * Provisioning::kEpochNs};
     notes += fmt::format(
         "{:{}}Cut out: {} idle time{} of more than 1 s, {} in "
         "all.\n",
         "", indent, FormatCount(segments.size() - 1),
-        segments.size() > 2 ? "s" : "", FormatDuration(cut - Instant{}));
+        segments.size() > 2 ? "s" : "", FormatDuration(cut));
   }
   return notes;
 }

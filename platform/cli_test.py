@@ -87,30 +87,30 @@ class Command(unittest.TestCase):
 
     def test_refuses_flags_naming_flag_and_value(self):
         for flag, words in {
-                "--flowlet_timeout=0": ["'0'"],
-                "--flowlet_timeout=5": ["'5'"],
-                "--flowlet_timeout=-1us": ["'-1us'"],
-                "--flowlet_timeout=fast": ["'fast'"],
-                "--flowlet_bytes=0": ["'0'", "1B"],
-                "--flowlet_bytes=2GB": ["'2GB'", "1GB"],
-                "--alpha=1.5": ["'1.5'"],
-                "--alpha=nan": ["'nan'"],
-                "--ewma_delta=-0.1": ["'-0.1'"],
-                "--replicas=17": ["'17'", "16"],
-                "--replicas=-1": ["'-1'"],
-                "--unit_capacity=0bps": ["'0bps'", "1kbit/s"],
-                "--unit_capacity=2Tbps": ["'2Tbps'", "1Tbit/s"],
-                "--unit_capacity=fast": ["'fast'"],
-                "--max_units=0": ["'0'", "65535"],
-                "--max_units=65536": ["'65536'", "65535"],
-                "--max_flows=0": ["'0'"],
-                "--unit_queue=0": ["'0'"],
-                "--policy=best": ["'best'", "snf"],
-                "--flow_key=7tuple": ["'7tuple'", "connection"],
-                "--load_signal=guess": ["'guess'", "drained"],
-                "--demand=none": ["'none'", "burst"],
-                "--seed=x": ["'x'"],
-                "--nf=nonesuch": ["'nonesuch'", "passthrough"],
+                "--flowlet_timeout=0": ['"0"'],
+                "--flowlet_timeout=5": ['"5"'],
+                "--flowlet_timeout=-1us": ['"-1us"'],
+                "--flowlet_timeout=fast": ['"fast"'],
+                "--flowlet_bytes=0": ['"0"', "1B"],
+                "--flowlet_bytes=2GB": ['"2GB"', "1GB"],
+                "--alpha=1.5": ['"1.5"'],
+                "--alpha=nan": ['"nan"'],
+                "--ewma_delta=-0.1": ['"-0.1"'],
+                "--replicas=17": ['"17"', "16"],
+                "--replicas=-1": ['"-1"'],
+                "--unit_capacity=0bps": ['"0bps"', "1kbit/s"],
+                "--unit_capacity=2Tbps": ['"2Tbps"', "1Tbit/s"],
+                "--unit_capacity=fast": ['"fast"'],
+                "--max_units=0": ['"0"', "65535"],
+                "--max_units=65536": ['"65536"', "65535"],
+                "--max_flows=0": ['"0"'],
+                "--unit_queue=0": ['"0"'],
+                "--policy=best": ['"best"', "snf"],
+                "--flow_key=7tuple": ['"7tuple"', "connection"],
+                "--load_signal=guess": ['"guess"', "drained"],
+                "--demand=none": ['"none"', "burst"],
+                "--seed=x": ['"x"'],
+                "--nf=nonesuch": ['"nonesuch"', "passthrough"],
                 "--explain=nonsense": ["nonsense"],
                 "--nonesuch=1": ["--nonesuch"],
         }.items():
@@ -233,8 +233,8 @@ class Command(unittest.TestCase):
                      "unit_idle_timeout", "unit_start_delay", "load_signal",
                      "demand", "policy", "flow_key", "flow_timeout",
                      "max_flows", "hop_delay", "unit_queue"):
-            # Its line, and the one below where the name leaves no room.
-            self.assertRegex(text, rf"--{flag} [^\n]*=\S+", flag)
+            self.assertRegex(text, rf"--{flag}=\S+  \[\S.*\]\n      \S")
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
     # The bundled capture.
 
@@ -242,7 +242,7 @@ class Command(unittest.TestCase):
         done = run("replay", "--quiet")
         self.assertEqual(done.returncode, OK, done.stderr.decode())
         text = done.stdout.decode()
-        self.assertRegex(text, r"digest +[0-9a-f]{16}")
+        self.assertRegex(text, r"Digest +[0-9a-f]{16}")
         loud = run("replay", "--json=-").stderr.decode()
         self.assertIn("small.pcap.zst --unit_capacity=", loud)
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "absl/status/statusor.h"
 #include "base/quantity.h"
@@ -41,11 +42,27 @@ std::string PrintRate(int64_t rate_bps) {
   return Compact(FormatBitRate(rate_bps, Precision::kExact));
 }
 
+// Lines of at most 80 columns, each indented, with '\n' at its end.
+std::string Wrap(const std::string& text, size_t indent) {
+  constexpr size_t kColumns = 80;
+  std::string wrapped;
+  std::string line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kColumns) {
+      wrapped += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return wrapped + std::string(indent, ' ') + line + "\n";
+}
+
 template <typename T>
 absl::Status CheckRange(const std::string& text, T value, T lowest, T highest,
                         std::string (*print)(T)) {
   if (value >= lowest && value <= highest) return absl::OkStatus();
-  return Bad(fmt::format("'{}' is out of range: {} to {}", text, print(lowest),
+  return Bad(fmt::format("\"{}\" is out of range: {} to {}", text, print(lowest),
                          print(highest)));
 }
 
@@ -54,7 +71,7 @@ absl::Status ParseWhole(const std::string& text, T& value) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && rest == end) return absl::OkStatus();
-  return Bad(fmt::format("'{}' is not a whole number from 0", text));
+  return Bad(fmt::format("\"{}\" is not a whole number from 0", text));
 }
 
 }  // namespace
@@ -71,11 +88,13 @@ void FlagSet::Add(const std::string& name, const std::string& type,
             }
           },
           help)
-      ->type_name(type)
-      ->default_str(print())
-      ->multi_option_policy(CLI::MultiOptionPolicy::Throw)
-      ->group(heading_);
-  flags_.push_back({name, std::move(print)});
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  flags_.push_back({.name = name,
+                    .type = type,
+                    .heading = heading_,
+                    .help = help,
+                    .default_text = print(),
+                    .print = print});
 }
 
 void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
@@ -163,14 +182,14 @@ void FlagSet::Number(const std::string& name, uint64_t& value,
 void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
                        const std::string& help) {
   Add(
-      name, "0…1", help,
+      name, "0..1", help,
       [&value, one](const std::string& text) {
         double parsed = -1;
         const char* end = text.data() + text.size();
         const auto [rest, error] = std::from_chars(text.data(), end, parsed);
         if (error != std::errc() || rest != end || !(parsed >= 0) ||
             parsed > 1) {
-          return Bad(fmt::format("'{}' is not a number from 0 to 1", text));
+          return Bad(fmt::format("\"{}\" is not a number from 0 to 1", text));
         }
         value = static_cast<uint32_t>(std::lround(parsed * one));
         return absl::OkStatus();
@@ -184,11 +203,11 @@ void FlagSet::Choice(const std::string& name, size_t& value,
                      const std::vector<std::string>& choices,
                      const std::string& help) {
   Add(
-      name, fmt::format("{}", fmt::join(choices, "|")), help,
+      name, "CHOICE", fmt::format("{}: {}", fmt::join(choices, ", "), help),
       [&value, choices](const std::string& text) {
         const auto found = std::find(choices.begin(), choices.end(), text);
         if (found == choices.end()) {
-          return Bad(fmt::format("'{}' is none of {}", text,
+          return Bad(fmt::format("\"{}\" is none of {}", text,
                                  fmt::join(choices, ", ")));
         }
         value = static_cast<size_t>(found - choices.begin());
@@ -202,7 +221,7 @@ void FlagSet::Text(const std::string& name, std::string& value,
   Add(
       name, type, help,
       [&value](const std::string& text) {
-        if (text.empty()) return Bad("'' is empty");
+        if (text.empty()) return Bad("\"\" is empty");
         value = text;
         return absl::OkStatus();
       },
@@ -211,13 +230,37 @@ void FlagSet::Text(const std::string& name, std::string& value,
 
 void FlagSet::Switch(const std::string& name, bool& value,
                      const std::string& help) {
-  app_.add_flag("--" + name + ",!--no_" + name, value, help)
-      ->group(heading_);
-  flags_.push_back({name, [&value] { return value ? "true" : "false"; }});
+  app_.add_flag("--" + name + ",!--no_" + name, value, help);
+  flags_.push_back({.name = name,
+                    .type = "",
+                    .heading = heading_,
+                    .help = help,
+                    .default_text = value ? "on" : "off",
+                    .print = [&value] { return value ? "true" : "false"; }});
 }
 
 bool FlagSet::given(const std::string& name) const {
   return app_.count("--" + name) > 0;
+}
+
+std::string FlagSet::Help(const std::string& usage,
+                          const std::string& about) const {
+  std::string text = fmt::format("Usage: {}\n\n{}", usage, Wrap(about, 0));
+  const std::string* heading = nullptr;
+  for (const Flag& flag : flags_) {
+    if (heading == nullptr || flag.heading != *heading) {
+      heading = &flag.heading;
+      text += fmt::format("\n{}:\n", *heading);
+    }
+    const std::string name =
+        flag.type.empty() ? fmt::format("--{0}, --no_{0}", flag.name)
+                          : fmt::format("--{}={}", flag.name, flag.type);
+    const std::string by_default =
+        flag.default_text.empty() ? ""
+                                  : fmt::format("  [{}]", flag.default_text);
+    text += fmt::format("  {}{}\n{}", name, by_default, Wrap(flag.help, 6));
+  }
+  return text;
 }
 
 std::string FlagSet::Printed(const std::string& name) const {

@@ -60,6 +60,10 @@ class FlagSet {
   // "--name=value", with the present value.
   std::string Printed(const std::string& name) const;
 
+  // The text of --help: usage, `about`, then every flag under its heading with
+  // type, default and meaning, within 80 columns.
+  std::string Help(const std::string& usage, const std::string& about) const;
+
   // Name and present value of every flag, in the order of adding.
   std::vector<std::pair<std::string, std::string>> values() const;
 
@@ -71,6 +75,10 @@ class FlagSet {
 
   struct Flag {
     std::string name;
+    std::string type;  // "" for a switch
+    std::string heading;
+    std::string help;
+    std::string default_text;
     Print print;
   };
   CLI::App& app_;

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <new>
+#include <string>
 
 #include "platform/exit_code.h"
 #include "platform/replay.h"
@@ -11,14 +13,33 @@
 namespace snf {
 namespace {
 
+constexpr char kHelp[] =
+    R"(SNF runs network functions as a service, scheduled by flowlets.
+
+Usage: snf COMMAND [ARGUMENT…]
+
+  replay     run captures through flowlets and compute units
+  --version  print the version
+
+snf COMMAND --help explains a command and every flag of it.
+)";
+
 int Main(int argc, char** argv) {
-  CLI::App app("SNF runs network functions as a service, scheduled by flowlets.",
-               "snf");
+  CLI::App app;
   app.set_version_flag("--version", fmt::format("snf {}", kVersion));
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-  app.footer("snf COMMAND --help explains every flag of a command.");
+  app.formatter_fn([](const CLI::App*, std::string, CLI::AppFormatMode) {
+    return std::string(kHelp);
+  });
   ReplayCommand replay(app);
+  if (argc < 2) {
+    fmt::print(stderr, "snf: which command? (see snf --help)\n");
+    return kExitUsage;
+  }
+  if (argv[1][0] != '-' && std::string(argv[1]) != "replay") {
+    fmt::print(stderr, "snf: there is no command \"{}\" (see snf --help)\n",
+               argv[1]);
+    return kExitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

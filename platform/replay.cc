@@ -98,19 +98,22 @@ ReplayCommand::ReplayCommand(CLI::App& app)
     : command_(*app.add_subcommand(
           "replay", "run captures through flowlets and compute units")),
       flags_(command_) {
-  command_.description(
-      "Runs the packets of captures through a controller, which cuts their "
-      "flows into\nflowlets and packs these onto compute units, and through an "
-      "NF on the units, in\nvirtual time: on the captures' own clock, as fast "
-      "as this machine can, with the\nsame result on every machine. Several "
-      "files are merged by time. Without FILE, the\nsmall capture that comes "
-      "with SNF is replayed on small units.");
-  command_.add_option("FILE", files_,
-                      "pcap or pcapng, also in gzip or zstd; - is stdin")
-      ->type_name("");
+  command_.add_option("FILE", files_);
   AddFlags();
   AddTuningFlags();
   AddUnitFlags();
+  command_.formatter_fn([this](const CLI::App*, std::string,
+                               CLI::AppFormatMode) {
+    return flags_.Help(
+        "snf replay [FILE…] [--FLAG=VALUE…]",
+        "Runs the packets of captures through a controller, which cuts their "
+        "flows into flowlets and packs these onto compute units, and through "
+        "an NF on the units, in virtual time: on the captures' own clock, as "
+        "fast as this machine can, with the same result on every machine. FILE "
+        "is pcap or pcapng, also in gzip or zstd; - is stdin; several files "
+        "are merged by time. Without FILE, the small capture that comes with "
+        "SNF is replayed on small units.");
+  });
 }
 
 void ReplayCommand::AddFlags() {
@@ -130,7 +133,8 @@ void ReplayCommand::AddFlags() {
                 "hold the run to the protocol's invariants (about 8 % slower "
                 "than --no_check; the result is the same)");
   flags_.Switch("quiet", quiet_, "no progress on stderr");
-  flags_.Number("seed", seed_, "seed of everything random");
+  flags_.Number("seed", seed_, "seed of random choices; so far only the flow table's hash, which "
+                "changes no result");
 }
 
 void ReplayCommand::AddTuningFlags() {
@@ -141,7 +145,7 @@ void ReplayCommand::AddTuningFlags() {
                  "5tuple,vlan", "3tuple,vlan"},
                 "what packets are one flow: both directions of a connection; "
                 "addresses, ports and protocol, one direction; addresses and "
-                "protocol; with ,vlan only within one VLAN");
+                "protocol; with \",vlan\" only within one VLAN");
   flags_.Duration("flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
                   "T: a longer gap begins a new flowlet");
   flags_.Bytes("flowlet_bytes", c.flowlet_bytes, 1, 1'000'000'000,
@@ -151,14 +155,14 @@ void ReplayCommand::AddTuningFlags() {
   flags_.Count("max_flows", c.max_flows, 1, 1u << 28,
                "flows at one time; packets of more are dropped");
   flags_.Choice("policy", policy_, {"snf"},
-                "how flowlets are placed: snf packs them by weighted greedy "
-                "bin-packing");
+                "how flowlets are placed, by weighted greedy bin-packing");
   flags_.Fraction("alpha", c.alpha_1024, 1024,
                   "weight of a unit's having the flow's state against its "
                   "utilisation");
   flags_.Count("replicas", replicas_, 0, kMaxReplicas,
                "K: units that a flow's state is pushed to ahead of its next "
-               "flowlet; no effect on NFs without state, like passthrough");
+               "flowlet; takes effect with NFs that keep state, of which there "
+               "is none yet");
   flags_.Fraction("ewma_delta", c.ewma_delta_65536, 65'536,
                   "weight of the last flowlet's measured rate in the estimate "
                   "of the next");
@@ -326,7 +330,7 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
     for (const NfRegistration* known : ListNfs()) {
       names += fmt::format("{}{}", names.empty() ? "" : ", ", known->name);
     }
-    return Usage(fmt::format("--nf: '{}' is no NF; there is: {}", nf_, names));
+    return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", nf_, names));
   }
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {

@@ -327,9 +327,8 @@ void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
   }
   if (result.late_packets > 0) {
     notes.push_back(
-        fmt::format("{} earlier than the packet before; taken as simultaneous.",
-                    Plural(result.late_packets,
-                           result.late_packets == 1 ? "packet is" : "packet")));
+        Plural(result.late_packets, "packet") +
+        " earlier in time than the one before: taken as simultaneous.");
   }
   const ClassifierCounters& classifier = result.classifier;
   if (classifier.fragments_unmatched > 0) {

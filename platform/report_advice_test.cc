@@ -45,7 +45,7 @@ TEST(Meaning, TellsDropsOfTheNetworkFunction) {
   result.nf_dropped = {1};
   EXPECT_THAT(Meaning(Options(), result),
               EndsWith("990 µs. 1 packet was dropped (less than 0.1 %), "
-                       "because the network function refused them."));
+                       "because the network function decided so."));
 }
 
 TEST(Meaning, TellsOvercommitment) {

@@ -71,7 +71,7 @@ std::vector<DropCount> DropCounts(const RunResult& result) {
 }
 
 std::string Explain(const DropCount& drop, const RunOptions& options) {
-  if (drop.by_nf) return "the network function refused them";
+  if (drop.by_nf) return "the network function decided so";
   const ControllerOptions& limits = options.controller;
   switch (static_cast<DropReason>(drop.index)) {
     case DropReason::kUnitQueueFull:
@@ -87,10 +87,10 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
     case DropReason::kBufferPoolEmpty:
       return "all packet buffers were in use";
     case DropReason::kPacketTooLarge:
-      return fmt::format("they exceed the largest buffer, {} bytes",
+      return fmt::format("no buffer is larger than {} bytes",
                          FormatCount(BufferPool::kMaxPacketBytes));
     case DropReason::kDuplicateClock:
-      return "a unit had applied their clock before";
+      return "a unit had seen the same logical clock before";
     case DropReason::kCount:
       break;
   }

@@ -113,9 +113,9 @@ TEST(TextReport, MakesRoomForLargeCounts) {
   result.packets_in = 12'345'678'901;
   result.packets_released = 12'345'678'891;
   EXPECT_THAT(Text(result), HasSubstr(R"(
-Packets      12,345,678,901  in
-             12,345,678,891  released
-            +            10  passed through)"));
+Packets       12,345,678,901  in
+              12,345,678,891  released
+            +             10  passed through)"));
 }
 
 TEST(TextReport, SaysFirstWhenPacketsDoNotAddUp) {
@@ -165,13 +165,13 @@ TEST(TextReport, NotesWhatAReaderShouldKnow) {
   EXPECT_THAT(TextReport(Options(), result, info, {}), HasSubstr(R"(
 Notes
   - cap.pcap: the last packet is cut off
-  - 1 packet is earlier than the packet before; taken as simultaneous.
+  - 1 packet earlier in time than the one before: taken as simultaneous.
   - 12 later IP fragments without the first one of the packet; each such packet
     counts as a flow of its own.
 
 )"));
   result.late_packets = 2;
-  EXPECT_THAT(Text(result), HasSubstr("- 2 packets are earlier than the"));
+  EXPECT_THAT(Text(result), HasSubstr("- 2 packets earlier in time than"));
   EXPECT_THAT(Text(Result()), Not(HasSubstr("fragment")));
 }
 

@@ -195,7 +195,7 @@ TEST(VirtualDriverUnits, HasADigestThatUnitsDoNotChange) {
       moved += outcome.run.controller.flowlets_moved;
     }
   }
-  EXPECT_GT(moved, 500u);
+  EXPECT_GT(moved, 100u);
 }
 
 TEST(VirtualDriverUnits, HasADigestThatAnyByteChanges) {

@@ -297,18 +297,21 @@ TEST(VirtualDriver, RunsTimersOfTheNf) {
   }
 }
 
+// Flow 0 asks for 60 % of unit 0, flow 1 therefore runs on unit 1. When flow 0
+// comes back, its estimate has fallen, and unit 1 is the fullest with room.
 TEST(VirtualDriver, RunsATimerOnTheUnitThatTheFlowWasMovedTo) {
-  // Flow 0 is moved off unit 0, which flow 1 keeps busy, by its second packet.
   RunOptions options = SmallTables();
   options.controller.unit_capacity_bps = 10'000'000;
+  options.controller.first_demand_bps = 6'000'000;
   options.controller.warm_units = 2;
   options.controller.alpha_1024 = 0;
-  options.controller.demand_rule = DemandRule::kBurst;
-  const Outcome outcome = RunScript(
-      options,
-      {At(0, {.ask = Ask::kTimer, .first_payload_byte = std::byte{40}}),
-       At(kMs, {.flow = 1, .bytes = 12'500}),
-       At(2 * kMs, {.flow = 0, .sequence = 1})});
+  std::vector<OfferedFrame> packets = {
+      At(0, {.ask = Ask::kTimer, .first_payload_byte = std::byte{40}})};
+  for (uint32_t i = 0; i < 5; ++i) {
+    packets.push_back(At((100 + 400 * i) * kUs, {.flow = 1}));
+  }
+  packets.push_back(At(2 * kMs, {.sequence = 1}));
+  const Outcome outcome = RunScript(options, packets);
   EXPECT_EQ(outcome.run.controller.flowlets_moved, 1u);
   EXPECT_EQ(outcome.run.state_pulls, 1u);
   EXPECT_EQ(outcome.run.packets_generated, 1u);
