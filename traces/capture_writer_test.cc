@@ -144,6 +144,18 @@ TEST(CaptureWriter, AppearsUnderItsNameOnlyWhenComplete) {
   EXPECT_EQ(ReadCapture(path).packets.size(), 1u);
 }
 
+TEST(CaptureWriter, LeavesTheNextWriterOfItsNameAloneOnceClosed) {
+  const TestFolder folder;
+  const std::string path = folder.Path("out.pcap");
+  auto first = OpenWriter(path, kNanoseconds);
+  ASSERT_TRUE(first->Close().ok());
+  const auto second = OpenWriter(path, kNanoseconds);
+  first.reset();
+  ASSERT_TRUE(Put(*second, {1, "p", 1}));
+  ASSERT_TRUE(second->Close().ok());
+  EXPECT_EQ(ReadCapture(path).packets.size(), 1u);
+}
+
 TEST(CaptureWriter, WritesAValidFileWhenThereAreNoPackets) {
   const TestFolder folder;
   for (const char* name : {"none.pcap", "none.pcapng", "none.pcap.gz"}) {
