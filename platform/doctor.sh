@@ -142,11 +142,11 @@ features() {
 }
 
 captures() {
-  local directory=${SNF_TEST_DATA:-} count
+  local directory=${SNF_TRACES:-} count
   if [[ -z $directory ]]; then directory=$root/../shared/traces; fi
   count=$(find "$directory" -maxdepth 1 -type f -name '*.pcap*' 2>/dev/null |
           wc -l)
-  optional "extra test captures" "longer runs of ./snf test (SNF_TEST_DATA)" \
+  optional "extra test captures" "longer runs of ./snf test (SNF_TRACES)" \
     "$( ((count)) && echo "present, $count files")"
 }
 

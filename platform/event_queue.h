@@ -4,22 +4,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
+#include "base/check.h"
 #include "base/time.h"
 
 namespace snf {
 
 // Events by time, and at the same time in the order of pushing, so that a run
-// is the same on every machine. Payloads lie in a slab; the binary heap moves
-// 24-byte keys only. Grows to the largest number of events pending at one time.
+// is the same on every machine. Events that come in the order of their times
+// (after a delay that is always the same) need no sorting and wait in a queue
+// of their own; the others in a binary heap of 24-byte keys, their payloads in
+// a slab. Grows to the largest number of events pending at one time.
 template <typename Event>
 class EventQueue {
  public:
-  bool empty() const { return heap_.empty(); }
+  bool empty() const { return heap_.empty() && line_.empty(); }
   // Instant::max() when empty.
   Instant next_time() const {
-    return heap_.empty() ? Instant::max() : heap_.front().time;
+    const Instant line =
+        line_.empty() ? Instant::max() : line_.front().key.time;
+    return heap_.empty() ? line : std::min(line, heap_.front().time);
   }
 
   void Push(Instant time, const Event& event) {
@@ -36,8 +42,20 @@ class EventQueue {
     std::push_heap(heap_.begin(), heap_.end(), Later);
   }
 
+  // The same for a time that is not before that of the last PushInOrder.
+  void PushInOrder(Instant time, const Event& event) {
+    SNF_CHECK(line_.empty() || time >= line_.back().key.time);
+    line_.push_back({{time, ++pushed_, 0}, event});
+  }
+
   // Requires !empty().
   Event Pop() {
+    if (heap_.empty() ||
+        (!line_.empty() && Later(heap_.front(), line_.front().key))) {
+      const Event event = line_.front().event;
+      line_.pop_front();
+      return event;
+    }
     std::pop_heap(heap_.begin(), heap_.end(), Later);
     const uint32_t slot = heap_.back().slot;
     heap_.pop_back();
@@ -51,11 +69,16 @@ class EventQueue {
     uint64_t order;
     uint32_t slot;
   };
+  struct InOrder {
+    Key key;
+    Event event;
+  };
   static bool Later(const Key& a, const Key& b) {
     return a.time != b.time ? a.time > b.time : a.order > b.order;
   }
 
   uint64_t pushed_ = 0;
+  std::deque<InOrder> line_;
   std::vector<Key> heap_;
   std::vector<Event> slab_;
   std::vector<uint32_t> free_;

@@ -14,7 +14,7 @@ enum ExitCode : int {
   kExitBadData = 65,      // the contents of an input
   kExitUnavailable = 69,  // something that this machine does not have
   kExitInternal = 70,
-  kExitIo = 74,           // a file could not be opened, read or written
+  kExitIo = 74,  // a file could not be opened, read or written
   kExitPermission = 77,
 };
 

@@ -62,8 +62,8 @@ template <typename T>
 absl::Status CheckRange(const std::string& text, T value, T lowest, T highest,
                         std::string (*print)(T)) {
   if (value >= lowest && value <= highest) return absl::OkStatus();
-  return Bad(fmt::format("\"{}\" is out of range: {} to {}", text, print(lowest),
-                         print(highest)));
+  return Bad(fmt::format("\"{}\" is out of range: {} to {}", text,
+                         print(lowest), print(highest)));
 }
 
 template <typename T>
@@ -130,8 +130,8 @@ void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParseBytes(text);
         if (!parsed.ok()) return parsed.status();
-        const absl::Status status = CheckRange<int64_t>(
-            text, *parsed, lowest, highest, PrintBytes);
+        const absl::Status status =
+            CheckRange<int64_t>(text, *parsed, lowest, highest, PrintBytes);
         if (status.ok()) value = static_cast<uint32_t>(*parsed);
         return status;
       },
@@ -252,9 +252,9 @@ std::string FlagSet::Help(const std::string& usage,
       heading = &flag.heading;
       text += fmt::format("\n{}:\n", *heading);
     }
-    const std::string name =
-        flag.type.empty() ? fmt::format("--{0}, --no_{0}", flag.name)
-                          : fmt::format("--{}={}", flag.name, flag.type);
+    const std::string name = flag.type.empty()
+                                 ? fmt::format("--{0}, --no_{0}", flag.name)
+                                 : fmt::format("--{}={}", flag.name, flag.type);
     const std::string by_default =
         flag.default_text.empty() ? ""
                                   : fmt::format("  [{}]", flag.default_text);

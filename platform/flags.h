@@ -18,9 +18,9 @@ class App;
 namespace snf {
 
 // The flags of one command, on top of CLI11: each has a type with a unit, a
-// range and a default that its help shows, and each can be printed back, so that
-// a report can say with what it was made. A bad value is refused with the flag,
-// the value and what is right.
+// range and a default that its help shows, and each can be printed back, so
+// that a report can say with what it was made. A bad value is refused with the
+// flag, the value and what is right.
 class FlagSet {
  public:
   // `app` must outlive the set, and each bound variable the parsing.

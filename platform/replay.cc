@@ -122,8 +122,9 @@ void ReplayCommand::AddFlags() {
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
-  flags_.Text("json", json_, "FILE",
-              "write the report as JSON to FILE (- is stdout, instead of text)");
+  flags_.Text(
+      "json", json_, "FILE",
+      "write the report as JSON to FILE (- is stdout, instead of text)");
   flags_.Text("csv", csv_, "DIR",
               "write time series per 100 ms and latency quantiles to DIR");
   flags_.Text("explain", explain_, "FLOW",
@@ -133,8 +134,10 @@ void ReplayCommand::AddFlags() {
                 "hold the run to the protocol's invariants (about 8 % slower "
                 "than --no_check; the result is the same)");
   flags_.Switch("quiet", quiet_, "no progress on stderr");
-  flags_.Number("seed", seed_, "seed of random choices; so far only the flow table's hash, which "
-                "changes no result");
+  flags_.Number(
+      "seed", seed_,
+      "seed of random choices; so far only the flow table's hash, which "
+      "changes no result");
 }
 
 void ReplayCommand::AddTuningFlags() {
@@ -169,8 +172,7 @@ void ReplayCommand::AddTuningFlags() {
   flags_.Choice("demand", demand_, {"floor", "burst"},
                 "a flowlet's rate: bytes over its duration but at least T, or "
                 "over its bare duration");
-  flags_.BitRate("first_demand", c.first_demand_bps, 1'000,
-                 1'000'000'000'000,
+  flags_.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
                  "demand of a flow's first flowlet before any was measured",
                  "1% of unit_capacity");
   flags_.Choice("load_signal", load_signal_, {"demand", "drained"},
@@ -185,8 +187,8 @@ void ReplayCommand::AddTuningFlags() {
 void ReplayCommand::AddUnitFlags() {
   ControllerOptions& c = options_.controller;
   flags_.Heading("Compute units (a stated model in virtual time)");
-  flags_.BitRate("unit_capacity", c.unit_capacity_bps, 1'000,
-                 1'000'000'000'000, "what one unit can process");
+  flags_.BitRate("unit_capacity", c.unit_capacity_bps, 1'000, 1'000'000'000'000,
+                 "what one unit can process");
   flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
   flags_.Count("warm_units", c.warm_units, 0, kMaxUnits,
                "units warm at the start");
@@ -243,8 +245,9 @@ absl::Status ReplayCommand::CheckTogether() const {
   const bool from_stdin =
       std::find(files_.begin(), files_.end(), "-") != files_.end();
   if (explain_ == "top" && from_stdin) {
-    return Usage("--explain=top with -: it reads the capture twice, which "
-                 "stdin cannot; name the flow, or a file");
+    return Usage(
+        "--explain=top with -: it reads the capture twice, which "
+        "stdin cannot; name the flow, or a file");
   }
   for (const std::string& file : files_) {
     if (!out_.empty() && out_ != "-" && SameFile(file, out_)) {
@@ -264,7 +267,8 @@ void ReplayCommand::UseBundledCapture() {
     options_.controller.unit_capacity_bps = kBundledCaptureUnitBps;
     command += " " + flags_.Printed("unit_capacity");
   }
-  if (!quiet_) fmt::print(stderr, "No FILE given, so this is:\n  {}\n", command);
+  if (!quiet_)
+    fmt::print(stderr, "No FILE given, so this is:\n  {}\n", command);
 }
 
 int ReplayCommand::Run() {
@@ -281,8 +285,8 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
   if (text != "top") {
     absl::StatusOr<FlowKey> parsed = ParseFlowKey(text);
     if (!parsed.ok()) {
-      return Usage(fmt::format("--explain: {}",
-                               std::string(parsed.status().message())));
+      return Usage(
+          fmt::format("--explain: {}", std::string(parsed.status().message())));
     }
     key = *parsed;
     if (options_.flow.kind != FlowKeyKind::k5Tuple) Canonicalize(key);
@@ -303,8 +307,8 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
   if (!(*reader)->status().ok()) return (*reader)->status();
   const std::optional<FlowKey> top = finder.top();
   if (!top.has_value()) {
-    return absl::DataLossError(
-        fmt::format("{}: no IP packets, so no flow to explain", files_.front()));
+    return absl::DataLossError(fmt::format(
+        "{}: no IP packets, so no flow to explain", files_.front()));
   }
   key = *top;
   return absl::OkStatus();
@@ -312,11 +316,12 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
 
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
-  options_.flow.kind = std::array{FlowKeyKind::kConnection,
-                                  FlowKeyKind::k5Tuple,
-                                  FlowKeyKind::k3Tuple}[flow_key_ % 3];
+  options_.flow.kind =
+      std::array{FlowKeyKind::kConnection, FlowKeyKind::k5Tuple,
+                 FlowKeyKind::k3Tuple}[flow_key_ % 3];
   options_.flow.vlan = flow_key_ >= 3;
-  options_.controller.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
+  options_.controller.load_signal =
+      LoadSignal{static_cast<uint8_t>(load_signal_)};
   options_.controller.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.controller.hash_seed = seed_;
   ControllerOptions& c = options_.controller;
@@ -330,7 +335,8 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
     for (const NfRegistration* known : ListNfs()) {
       names += fmt::format("{}{}", names.empty() ? "" : ", ", known->name);
     }
-    return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", nf_, names));
+    return Usage(
+        fmt::format("--nf: \"{}\" is no NF; there is: {}", nf_, names));
   }
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {

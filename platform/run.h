@@ -31,9 +31,9 @@ struct RunOptions {
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
   Nanos hop_delay = Microseconds(1);  // controller→unit, unit→egress, unit→unit
-  Nanos unit_start_delay = Milliseconds(10);   // from stopped to ready
-  Nanos warm_start_delay = Microseconds(30);   // from warm to ready
-  bool check = true;                           // run the Checker
+  Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
+  Nanos warm_start_delay = Microseconds(30);  // from warm to ready
+  bool check = true;                          // run the Checker
 };
 
 // What came out of a run. By the rule of conservation

@@ -110,9 +110,9 @@ TEST_F(SharedCaptures, HaveThePacketsFlowsAndFlowletsOfTheirTable) {
         const RunResult run = Replay(row["file"], options);
         ExpectSound(run);
         EXPECT_EQ(std::to_string(run.packets_in), row["packets"]);
-        EXPECT_EQ(std::to_string(run.controller.flows),
-                  row[kind == FlowKeyKind::k5Tuple ? "flows_5tuple"
-                                                   : "connections"]);
+        EXPECT_EQ(
+            std::to_string(run.controller.flows),
+            row[kind == FlowKeyKind::k5Tuple ? "flows_5tuple" : "connections"]);
         // A few rows of one or two packets have no flowlet counts.
         if (row[column] == "-") continue;
         EXPECT_EQ(std::to_string(run.controller.flowlets), row[column]);

@@ -177,10 +177,10 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       if (observer_ != nullptr) {
         observer_->OnEnqueue(now_, command.unit, command.meta);
       }
-      events_->Push(after_hop, {.kind = Event::Kind::kPacketAtUnit,
-                                .unit = command.unit,
-                                .packet = command.packet,
-                                .meta = command.meta});
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
+                                       .unit = command.unit,
+                                       .packet = command.packet,
+                                       .meta = command.meta});
       break;
     case Kind::kDrop:
       CountDrop(kNoFlow, Clock{}, command.reason);
@@ -197,13 +197,13 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       Shell(command.unit).ready = false;
       break;
     case Kind::kStopUnit:
-      events_->Push(after_hop,
-                    Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
+      events_->PushInOrder(
+          after_hop, Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
       break;
     case Kind::kEndFlow:
-      events_->Push(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
-                                .unit = command.unit,
-                                .end = command.end});
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
+                                       .unit = command.unit,
+                                       .end = command.end});
       break;
   }
 }
@@ -313,11 +313,11 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
       // The release stage is null: what a unit lets go is released a hop later.
       const bool generated = command.kind == Kind::kEmit;
       result_.packets_generated += generated ? 1 : 0;
-      events_->Push(after_hop, {.kind = Event::Kind::kRelease,
-                                .generated = generated,
-                                .unit = self,
-                                .packet = command.packet,
-                                .meta = command.meta});
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kRelease,
+                                       .generated = generated,
+                                       .unit = self,
+                                       .packet = command.packet,
+                                       .meta = command.meta});
       if (!generated) Drained(self, command.meta.original_length);
       break;
     }
@@ -338,14 +338,14 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
       break;
     case Kind::kSendPull:
       ++result_.state_pulls;
-      events_->Push(after_hop, {.kind = Event::Kind::kPullAtUnit,
-                                .unit = command.unit,
-                                .pull = command.pull});
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPullAtUnit,
+                                       .unit = command.unit,
+                                       .pull = command.pull});
       break;
     case Kind::kSendState:
-      events_->Push(after_hop, {.kind = Event::Kind::kStateAtUnit,
-                                .unit = command.unit,
-                                .state = command.state});
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kStateAtUnit,
+                                       .unit = command.unit,
+                                       .state = command.state});
       break;
     case Kind::kStopped:
       controller_.on_unit_stopped(self);
