@@ -78,6 +78,7 @@ void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
   nodes_[node] = {.meta = meta, .packet = packet, .next = kNone};
   ++packets_;
   Append(inbox_, node);
+  index_.Prefetch(HashOf(meta.flow));
 }
 
 Unit::Next Unit::begin(UnitOut& out) {
@@ -96,11 +97,12 @@ Unit::Next Unit::begin(UnitOut& out) {
       continue;
     }
     const bool is_next =
-        record.has_state ? meta.clock == record.applied + 1
-                         : meta.clock == Clock{1} &&
-                               meta.source_kind == StateSource::kNone;
+        record.has_state
+            ? meta.clock == record.applied + 1
+            : meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
     if (is_next) {
       in_service_ = node;
+      in_service_slot_ = slot;
       return Next::kService;
     }
     Hold(slot, node, out);
@@ -140,7 +142,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   const uint32_t node = in_service_;
   const PacketMeta meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
-  const uint32_t slot = Find(meta.flow);
+  const uint32_t slot = in_service_slot_;
   Record& record = records_[slot];
   const PacketInfo& info = env.pool.info(packet);
 
@@ -194,11 +196,10 @@ void Unit::AfterChange(uint32_t slot, UnitOut& out) {
       link = &pulls_[p].next;
       continue;
     }
-    out.push(UnitCommand::Send(
-        pull.requester, State{.flow = record.flow,
-                              .applied = record.applied,
-                              .timer = record.timer,
-                              .link = record.link}));
+    out.push(UnitCommand::Send(pull.requester, State{.flow = record.flow,
+                                                     .applied = record.applied,
+                                                     .timer = record.timer,
+                                                     .link = record.link}));
     record.has_state = false;
     *link = pulls_[p].next;
     pulls_[p].next = free_pull_;
@@ -269,9 +270,8 @@ void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
     const uint32_t slot = timers_.PopDue(now);
     if (slot == TimingWheel::kNone) return;
     Record& record = records_[slot];
-    const PacketMeta meta = {.flow = record.flow,
-                             .clock = record.applied,
-                             .arrival = record.timer};
+    const PacketMeta meta = {
+        .flow = record.flow, .clock = record.applied, .arrival = record.timer};
     Services services(env.pool, record.link, meta, out);
     FlowState flow(record.flow, record.timer, Instant::max(), services);
     env.nf.on_timer(flow);
@@ -281,9 +281,8 @@ void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
 }
 
 uint32_t Unit::Find(FlowId flow) const {
-  return index_.Find(HashOf(flow), [&](uint32_t slot) {
-    return records_[slot].flow == flow;
-  });
+  return index_.Find(
+      HashOf(flow), [&](uint32_t slot) { return records_[slot].flow == flow; });
 }
 
 uint32_t Unit::FindOrAdd(FlowId flow) {
@@ -312,8 +311,8 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
 void Unit::ForgetIfEmpty(uint32_t slot) {
   Record& record = records_[slot];
   const bool ending = record.last > record.applied;
-  if (record.has_state || record.held.head != kNone ||
-      record.pulls != kNone || ending) {
+  if (record.has_state || record.held.head != kNone || record.pulls != kNone ||
+      ending) {
     return;
   }
   index_.Erase(HashOf(record.flow), slot);

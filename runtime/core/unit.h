@@ -143,6 +143,7 @@ class Unit {
 
   UnitId id_;
   uint32_t in_service_ = kNone;
+  uint32_t in_service_slot_ = kNone;  // of its record
   uint32_t held_ = 0;
   uint32_t packets_ = 0;  // in nodes
   bool stopping_ = false;
