@@ -31,32 +31,32 @@ class DemandEstimator {
         floor_ns_(options.flowlet_timeout.ns),
         delta_65536_(options.ewma_delta_65536),
         capacity_bps_(options.unit_capacity_bps),
-        first_bps_(options.first_demand_bps != 0
-                       ? options.first_demand_bps
-                       : options.unit_capacity_bps / 100) {}
+        first_bps_(
+            options.first_demand_bps != 0
+                ? std::min(options.first_demand_bps, options.unit_capacity_bps)
+                : options.unit_capacity_bps / 100) {}
 
-  // The rate of a finished flowlet; `bytes` ≤ 2^30, `duration` first to last
-  // packet.
+  // The rate of a finished flowlet, `duration` from first to last packet. More
+  // than 2^31 bytes count as 2^31.
   int64_t Measure(uint64_t bytes, Nanos duration) const {
     const int64_t floor = rule_ == DemandRule::kFloor ? floor_ns_ : 0;
     const int64_t over_ns = std::max(duration.ns, floor);
     if (over_ns <= 0) return capacity_bps_;
-    const uint64_t rate =
-        bytes * 8'000'000'000 / static_cast<uint64_t>(over_ns);
+    const uint64_t rate = std::min(bytes, kMaxBytes) * 8'000'000'000 /
+                          static_cast<uint64_t>(over_ns);
     return static_cast<int64_t>(
         std::min(rate, static_cast<uint64_t>(capacity_bps_)));
   }
 
   // Takes a finished flowlet's rate into the mean, and returns the flow's next
-  // estimate.
+  // estimate, rounded down. Both rates ≤ 2^40.
   int64_t Update(int64_t estimate_bps, int64_t measured_bps) {
     sum_ += static_cast<uint64_t>(measured_bps) >> kMeanShift;
     ++measured_;
     constexpr int64_t kOne = 65'536;
-    return (measured_bps / kOne * delta_65536_ +
-            measured_bps % kOne * delta_65536_ / kOne) +
-           (estimate_bps / kOne * (kOne - delta_65536_) +
-            estimate_bps % kOne * (kOne - delta_65536_) / kOne);
+    return (measured_bps * delta_65536_ +
+            estimate_bps * (kOne - delta_65536_)) /
+           kOne;
   }
 
   // The estimate for a flow's first flowlet.
@@ -69,6 +69,7 @@ class DemandEstimator {
   // The sum counts units of 64 bit/s: 10^9 flowlets of 1 Tbit/s, or 10^12 of
   // 1 Gbit/s, fit into it.
   static constexpr int kMeanShift = 6;
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 31;
 
   DemandRule rule_;
   int64_t floor_ns_;
