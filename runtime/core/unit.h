@@ -27,10 +27,10 @@ struct UnitOptions {
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the
 // state of its flows (SNF §5). A flow is at one unit at a time: a packet is run
-// if and only if its clock is the one after the last clock that this unit's copy
-// of the flow has seen, or it is the first of a new flow (protocol.md U1). Else
-// it is held, and the lowest held packet of the flow, being the first of its
-// flowlet, pulls the state from the unit that its metadata names (U2). The
+// if and only if its clock is the one after the last clock that this unit's
+// copy of the flow has seen, or it is the first of a new flow (protocol.md U1).
+// Else it is held, and the lowest held packet of the flow, being the first of
+// its flowlet, pulls the state from the unit that its metadata names (U2). The
 // unit that is asked answers when it has applied the clock before (U5), and
 // with the answer gives the flow away.
 //

@@ -14,14 +14,14 @@ namespace snf {
 // What a unit asks of its driver.
 struct UnitCommand {
   enum class Kind : uint8_t {
-    kRelease,   // the NF forwards `packet`: to the release stage
-    kNfDrop,    // the NF drops it; `nf_reason` indexes its drop_reasons()
-    kDrop,      // the unit drops it for `reason`
-    kConsume,   // the NF keeps it
-    kEmit,      // `packet` is new, made by the NF while it handled `meta.flow`
-    kSendPull,  // to `unit`
-    kSendState, // to `unit`
-    kStopped,   // the unit keeps nothing any more and may go
+    kRelease,    // the NF forwards `packet`: to the release stage
+    kNfDrop,     // the NF drops it; `nf_reason` indexes its drop_reasons()
+    kDrop,       // the unit drops it for `reason`
+    kConsume,    // the NF keeps it
+    kEmit,       // `packet` is new, made by the NF while it handled `meta.flow`
+    kSendPull,   // to `unit`
+    kSendState,  // to `unit`
+    kStopped,    // the unit keeps nothing any more and may go
   };
   Kind kind{};
   DropReason reason{};
@@ -44,9 +44,7 @@ struct UnitCommand {
   static UnitCommand Send(UnitId to, const State& state) {
     return {.kind = Kind::kSendState, .unit = to, .state = state};
   }
-  static UnitCommand Stopped() {
-    return {.kind = Kind::kStopped, .meta = {}};
-  }
+  static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }
 };
 
 using UnitOut = CommandBuffer<UnitCommand, 64>;

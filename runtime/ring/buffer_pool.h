@@ -60,8 +60,8 @@ class BufferPool {
   static constexpr int kClassShift = 30;
   struct SizeClass {
     uint32_t bytes = 0;
-    uint32_t used = 0;                 // buffers ever handed out
-    uint32_t free = ~uint32_t{0};      // list of freed ones through `next`
+    uint32_t used = 0;             // buffers ever handed out
+    uint32_t free = ~uint32_t{0};  // list of freed ones through `next`
     LazyArray<PacketInfo> infos;
     LazyArray<uint32_t> next;
     LazyArray<std::byte> storage;

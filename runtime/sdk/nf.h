@@ -20,7 +20,9 @@ class Verdict {
 
   static constexpr Verdict forward() { return {Kind::kForward, 0}; }
   // `reason` is an index into NetworkFunction::drop_reasons().
-  static constexpr Verdict drop(uint8_t reason) { return {Kind::kDrop, reason}; }
+  static constexpr Verdict drop(uint8_t reason) {
+    return {Kind::kDrop, reason};
+  }
   // The packet was for the NF itself and goes no further.
   static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
 
@@ -50,8 +52,8 @@ class Verdict {
 //
 // The platform runs it on as many units as the traffic needs, and gives every
 // packet of a flow to it in order, one at a time. One object serves one unit;
-// it is called by one thread at a time. A call neither blocks nor reads a clock:
-// packet.arrival() is the time.
+// it is called by one thread at a time. A call neither blocks nor reads a
+// clock: packet.arrival() is the time.
 class NetworkFunction {
  public:
   virtual ~NetworkFunction() = default;
@@ -82,10 +84,10 @@ const NfRegistration* FindNf(std::string_view name);
 // All of them, by name.
 std::vector<const NfRegistration*> ListNfs();
 
-#define SNF_REGISTER_NF(Class, name, summary)                       \
-  static const ::snf::NfRegistration registration_of_##Class(       \
+#define SNF_REGISTER_NF(Class, name, summary)                          \
+  static const ::snf::NfRegistration registration_of_##Class(          \
       name, summary, []() -> std::unique_ptr<::snf::NetworkFunction> { \
-        return std::make_unique<Class>();                           \
+        return std::make_unique<Class>();                              \
       })
 
 }  // namespace snf
