@@ -44,12 +44,11 @@ struct ControllerCommand {
 
   static ControllerCommand Enqueue(UnitId unit, PacketHandle packet,
                                    const PacketMeta& meta) {
-    return {.kind = Kind::kEnqueue, .unit = unit, .packet = packet,
-            .meta = meta};
+    return {
+        .kind = Kind::kEnqueue, .unit = unit, .packet = packet, .meta = meta};
   }
   static ControllerCommand Drop(PacketHandle packet, DropReason reason) {
-    return {.kind = Kind::kDrop, .reason = reason, .packet = packet,
-            .end = {}};
+    return {.kind = Kind::kDrop, .reason = reason, .packet = packet, .end = {}};
   }
   static ControllerCommand OfUnit(Kind kind, UnitId unit, bool warm) {
     return {.kind = kind, .warm = warm, .unit = unit, .end = {}};

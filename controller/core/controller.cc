@@ -55,8 +55,8 @@ void Controller::OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
   if (slot == FlowTable::kNone) {
     slot = flows_.Insert(arrival.key, hash);
     if (slot == FlowTable::kNone) {
-      out.push(ControllerCommand::Drop(arrival.packet,
-                                       DropReason::kFlowTableFull));
+      out.push(
+          ControllerCommand::Drop(arrival.packet, DropReason::kFlowTableFull));
       return;
     }
     ++counters_.flows;
@@ -89,7 +89,7 @@ void Controller::BeginFlowlet(Instant now, const Arrival& arrival,
     cold.demand_bps = demand_.FirstDemand();
     flow.last_packet = arrival.time;
   } else if ((flow.flags & FlowHot::kOpen) != 0) {
-    CloseFlowlet(now, slot);
+    CloseFlowlet(slot);
   }
   ++cold.flowlet;
   ++counters_.flowlets;
@@ -100,14 +100,15 @@ void Controller::BeginFlowlet(Instant now, const Arrival& arrival,
 
 void Controller::ResumeFlowlet(Instant now, const Arrival& arrival,
                                uint32_t slot, ControllerOut& out) {
-  // The timer closed it, and then came a packet that had arrived in time.
+  // The timer closed it, and then came a packet that had arrived in time; or
+  // there was no unit for it so far.
   FlowHot& flow = flows_.hot(slot);
-  if (!pool_.placeable(flow.unit)) {
+  if (flow.unit == kNoUnit || !pool_.placeable(flow.unit)) {
     PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
     return;
   }
   flow.flags |= FlowHot::kOpen;
-  pool_.OpenFlowlet(now, flow.unit, flows_.cold(slot).demand_bps);
+  pool_.OpenFlowlet(flow.unit, flows_.cold(slot).demand_bps);
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
 }
 
@@ -136,17 +137,19 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                            pool_);
   }
   flow.unit = placement.unit;
-  flow.flags = FlowHot::kOpen | FlowHot::kFirstPending;
-  pool_.OpenFlowlet(now, placement.unit, cold.demand_bps);
+  flow.flags = FlowHot::kFirstPending;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
+  if (placement.unit == kNoUnit) return;
+  flow.flags |= FlowHot::kOpen;
+  pool_.OpenFlowlet(placement.unit, cold.demand_bps);
   ScaleAhead(now, out);
 }
 
-void Controller::CloseFlowlet(Instant now, uint32_t slot) {
+void Controller::CloseFlowlet(uint32_t slot) {
   FlowHot& flow = flows_.hot(slot);
   FlowCold& cold = flows_.cold(slot);
   flow.flags &= static_cast<uint16_t>(~FlowHot::kOpen);
-  pool_.CloseFlowlet(now, flow.unit, cold.demand_bps);
+  pool_.CloseFlowlet(flow.unit, cold.demand_bps);
   const int64_t measured = demand_.Measure(
       flow.flowlet_bytes, flow.last_packet - cold.flowlet_first);
   cold.demand_bps = demand_.Update(cold.demand_bps, measured);
@@ -155,13 +158,15 @@ void Controller::CloseFlowlet(Instant now, uint32_t slot) {
 void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                          ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
-  const uint64_t number = pool_.TakeSlot(now, flow.unit);
+  const uint64_t number =
+      flow.unit == kNoUnit ? 0 : pool_.TakeSlot(now, flow.unit);
   if (number == 0) {
-    const bool starting =
-        pool_.state(flow.unit) == UnitPool::State::kStarting;
-    out.push(ControllerCommand::Drop(arrival.packet,
-                                     starting ? DropReason::kStartBufferFull
-                                              : DropReason::kUnitQueueFull));
+    // Without any unit there is no buffer to wait in either.
+    const bool starting = flow.unit == kNoUnit ||
+                          pool_.state(flow.unit) == UnitPool::State::kStarting;
+    out.push(ControllerCommand::Drop(
+        arrival.packet,
+        starting ? DropReason::kStartBufferFull : DropReason::kUnitQueueFull));
     return;
   }
   flow.clock = flow.clock + 1;
@@ -216,7 +221,7 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
 void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
   const FlowHot& flow = flows_.hot(slot);
   if ((flow.flags & FlowHot::kOpen) != 0) {
-    if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(now, slot);
+    if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
   } else if (now - flow.last_packet >= flow_timeout_) {
     const UnitId owner = flows_.cold(slot).owner;
     if (owner != kNoUnit) {

@@ -22,7 +22,7 @@ enum class FlowletCause : uint8_t {
   kNewFlow,  // the first packet of its flow
   kGap,      // the gap exceeded T
   kBytes,    // the packet would have pushed the flowlet over B bytes
-  kLate,     // a packet of a flowlet whose unit had been parked meanwhile
+  kLate,     // a later packet of a flowlet that has no unit (any more)
 };
 
 // One decision of the controller, as it was taken.
@@ -31,9 +31,9 @@ struct Decision {
   FlowId flow{};
   uint32_t flowlet = 0;
   FlowletCause cause{};
-  Nanos gap;                // since the flow's last packet
-  uint32_t bytes = 0;       // of the flowlet that it ended
-  int64_t demand_bps = 0;   // the estimate
+  Nanos gap;               // since the flow's last packet
+  uint32_t bytes = 0;      // of the flowlet that it ended
+  int64_t demand_bps = 0;  // the estimate
   PlacementRequest request;
   Placement placement;
 };
@@ -48,12 +48,12 @@ class DecisionObserver {
 };
 
 struct ControllerCounters {
-  uint64_t flows = 0;            // ever created
+  uint64_t flows = 0;  // ever created
   uint64_t flows_ended = 0;
   uint64_t flowlets = 0;
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
-  uint64_t flowlets_moved = 0;   // enqueued first on another unit than before
+  uint64_t flowlets_moved = 0;  // enqueued first on another unit than before
   uint64_t decisions = 0;
   uint64_t overcommitted = 0;
   uint64_t enqueued = 0;
@@ -61,25 +61,25 @@ struct ControllerCounters {
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
 // flowlet a unit, and each packet a logical clock and the metadata of
-// protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come in,
-// commands go out; it has no threads, clocks or sockets.
+// protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come
+// in, commands go out; it has no threads, clocks or sockets.
 //
 // Per packet: find the flow; is this the same flowlet? then send it where the
 // flowlet goes. Per flowlet: close the one before (measure its rate, update the
-// flow's estimate), ask the policy for a unit, count the demand on it. By timer:
-// a flowlet that has been silent for more than T no longer counts; a flow that
-// has been silent for flow_timeout is ended.
+// flow's estimate), ask the policy for a unit, count the demand on it. By
+// timer: a flowlet that has been silent for more than T no longer counts; a
+// flow that has been silent for flow_timeout is ended.
 //
 // Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
 // drives timers only. So flowlet counts do not depend on bursts or timers.
-// Each event's `now` must be at least the one before, and `now` of on_packets at
-// least the arrivals in it.
+// Each event's `now` must be at least the one before, and `now` of on_packets
+// at least the arrivals in it.
 //
 // A clock is given only to a packet that gets a slot of the unit's channel;
 // otherwise the packet is dropped before, so that no clock is ever a hole.
 //
-// A value, copyable; owner-thread only; nothing is allocated after construction.
-// Memory: ≤ 128 bytes a flow at max_flows.
+// A value, copyable; owner-thread only; nothing is allocated after
+// construction. Memory: ≤ 128 bytes a flow at max_flows.
 class Controller {
  public:
   // The policy must outlive the controller.
@@ -126,7 +126,7 @@ class Controller {
                      ControllerOut& out);
   void PlaceFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
                     FlowletCause cause, ControllerOut& out);
-  void CloseFlowlet(Instant now, uint32_t slot);
+  void CloseFlowlet(uint32_t slot);
   void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                ControllerOut& out);
   void ScaleAhead(Instant now, ControllerOut& out);

@@ -47,7 +47,10 @@ class FlowTable {
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
 
   FlowTable(uint32_t max_flows, uint64_t hash_seed)
-      : seed_(hash_seed), index_(max_flows), hot_(max_flows), cold_(max_flows) {}
+      : seed_(hash_seed),
+        index_(max_flows),
+        hot_(max_flows),
+        cold_(max_flows) {}
 
   uint32_t size() const { return index_.size(); }
   FlowHot& hot(uint32_t slot) { return hot_[slot]; }
@@ -65,8 +68,8 @@ class FlowTable {
   }
 
   uint32_t Find(const FlowKey& key, uint64_t hash) const {
-    return index_.Find(
-        hash, [&](uint32_t slot) { return hot_[slot].key == key; });
+    return index_.Find(hash,
+                       [&](uint32_t slot) { return hot_[slot].key == key; });
   }
 
   // Adds a flow that is not there; kNone when the table is full.

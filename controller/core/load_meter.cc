@@ -2,7 +2,9 @@
 #include "controller/core/load_meter.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -12,12 +14,27 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 constexpr int kFractionBits = 48;
 
-// ceil(amount * factor / 2^48), limited to kMaxLoad. Where the product is exact
-// it may be one quantum more.
+// ceil(amount * factor / 2^48), limited to kMaxLoad. A whole unit's capacity
+// is never more than kFullLoad, for the factor was rounded down.
 uint32_t ScaleUp(uint64_t amount, uint64_t factor) {
-  if (amount == 0) return 0;
-  const Wide quanta = (Wide{amount} * factor >> kFractionBits) + 1;
+  constexpr Wide kRoundUp = (Wide{1} << kFractionBits) - 1;
+  const Wide quanta = (Wide{amount} * factor + kRoundUp) >> kFractionBits;
   return quanta < kMaxLoad ? static_cast<uint32_t>(quanta) : kMaxLoad;
+}
+
+// Sets n buckets to 0 and returns what they held.
+uint64_t TakeAll(uint32_t* ring, uint64_t n) {
+  // As many sums as a vector register may hold: one alone would wait for
+  // itself.
+  constexpr uint64_t kLanes = 8;
+  std::array<uint64_t, kLanes> sums{};
+  uint64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (uint64_t lane = 0; lane < kLanes; ++lane) sums[lane] += ring[i + lane];
+  }
+  for (; i < n; ++i) sums[0] += ring[i];
+  std::fill_n(ring, n, 0);
+  return std::accumulate(sums.begin(), sums.end(), uint64_t{0});
 }
 
 }  // namespace
@@ -44,38 +61,41 @@ uint64_t LoadMeter::Bucket(Instant now) {
     // Counted from the smallest Instant, so that no bucket is negative and 0 is
     // before all.
     const auto width = static_cast<uint64_t>(bucket_ns_);
-    const uint64_t since = static_cast<uint64_t>(now.ns) ^ uint64_t{1} << 63;
+    const uint64_t since = static_cast<uint64_t>(now.ns) ^ uint64_t { 1 } << 63;
     current_bucket_ = since / width + 1;
+    current_position_ = static_cast<uint32_t>(current_bucket_ % buckets_);
     current_start_ = now + Nanos{-static_cast<int64_t>(since % width)};
   }
   return current_bucket_;
 }
 
+uint32_t LoadMeter::PositionOf(uint64_t bucket) const {
+  return bucket == current_bucket_ ? current_position_
+                                   : static_cast<uint32_t>(bucket % buckets_);
+}
+
 void LoadMeter::Advance(Meter& meter, UnitId unit, uint64_t bucket) {
   if (bucket <= meter.bucket) return;
-  uint32_t* ring = &rings_[size_t{value(unit)} * buckets_];
   const uint64_t steps = bucket - meter.bucket;
   meter.bucket = bucket;
-  if (meter.window_bytes == 0) {
-    return;  // an empty ring may turn to any position
-  }
+  if (meter.window_bytes == 0) return;
+  uint32_t* ring = RingOf(unit);
   if (steps >= buckets_) {
     std::fill_n(ring, buckets_, 0);
     meter.window_bytes = 0;
     return;
   }
-  for (uint64_t i = 0; i < steps; ++i) {
-    meter.position = meter.position + 1 == buckets_ ? 0 : meter.position + 1;
-    meter.window_bytes -= ring[meter.position];
-    ring[meter.position] = 0;
-  }
+  // The last `steps` positions up to that of `bucket`, around the ring's end.
+  const uint64_t end = PositionOf(bucket) + uint64_t{1};
+  const uint64_t here = std::min(steps, end);
+  meter.window_bytes -= TakeAll(ring + end - here, here);
+  meter.window_bytes -= TakeAll(ring + buckets_ - (steps - here), steps - here);
 }
 
 void LoadMeter::AddDrained(Instant now, UnitId unit, uint64_t bytes) {
   Meter& meter = meters_[value(unit)];
   Advance(meter, unit, Bucket(now));
-  uint32_t& slot =
-      rings_[size_t{value(unit)} * buckets_ + meter.position];
+  uint32_t& slot = RingOf(unit)[PositionOf(meter.bucket)];
   const uint64_t fits = std::numeric_limits<uint32_t>::max() - slot;
   const uint64_t added = std::min(bytes, fits);
   slot += static_cast<uint32_t>(added);
@@ -98,6 +118,11 @@ void LoadMeter::RemoveOpenDemand(UnitId unit, int64_t demand_bps) {
 uint32_t LoadMeter::Load(Instant now, UnitId unit) {
   Meter& meter = meters_[value(unit)];
   Advance(meter, unit, Bucket(now));
+  return LastLoad(unit);
+}
+
+uint32_t LoadMeter::LastLoad(UnitId unit) const {
+  const Meter& meter = meters_[value(unit)];
   const uint32_t drained = ScaleUp(meter.window_bytes, quanta_per_byte_);
   if (signal_ == LoadSignal::kDrained) return drained;
   return std::max(drained, Quanta(meter.open_demand_bps));

@@ -12,7 +12,9 @@
 namespace snf {
 
 // Loads and demands are compared in quanta of 1/1024 of a unit's capacity.
-// They are rounded up, so that room is never claimed where there is none.
+// They are rounded up, so that room is never claimed where there is none: a
+// load is less than one quantum above the true value, and (for its factor is
+// rounded down) up to a full unit at most 2^-8 of a quantum below it.
 inline constexpr uint32_t kFullLoad = 1024;
 inline constexpr uint32_t kMaxLoad = 1 << 20;
 
@@ -21,7 +23,8 @@ inline constexpr uint32_t kMaxLoad = 1 << 20;
 // 500 µs), plus the demand of its open flowlets that this window does not yet
 // hold. Held against each other for the whole unit, that is
 //
-//     load = drained + max(0, open demand - drained) = max(drained, open demand)
+//     load = drained + max(0, open demand - drained) = max(drained, open
+//     demand)
 //
 // A burst on an idle unit counts at once (drained = 0); under steady traffic
 // both terms measure the same flow of bits and are not added up; when traffic
@@ -41,6 +44,15 @@ class LoadMeter {
   // `bytes` (original lengths) left the unit at `now`.
   void AddDrained(Instant now, UnitId unit, uint64_t bytes);
 
+  // Has what AddDrained will need brought near, where there are many units.
+  void Prefetch(UnitId unit) const {
+    const uint32_t* ring = &rings_[size_t{value(unit)} * buckets_];
+    __builtin_prefetch(&meters_[value(unit)], 1);
+    __builtin_prefetch(&ring[current_position_], 1);
+    __builtin_prefetch(
+        &ring[current_position_ < 16 ? 0 : current_position_ - 16], 1);
+  }
+
   // A flowlet of this demand opened on, or is no longer open on, the unit.
   void AddOpenDemand(UnitId unit, int64_t demand_bps);
   void RemoveOpenDemand(UnitId unit, int64_t demand_bps);
@@ -51,6 +63,10 @@ class LoadMeter {
   // The load at `now`, in quanta, at most kMaxLoad. Budget: ≤ 20 ns when the
   // unit was looked at in this bucket or the one before.
   uint32_t Load(Instant now, UnitId unit);
+
+  // The load with the window of the last Load or AddDrained: never below that
+  // of Load. Budget: ≤ 5 ns.
+  uint32_t LastLoad(UnitId unit) const;
 
   // A demand in quanta.
   uint32_t Quanta(int64_t rate_bps) const;
@@ -65,9 +81,13 @@ class LoadMeter {
     uint64_t bucket;  // the window's newest bucket
     int64_t open_demand_bps;
     uint32_t open_flowlets;
-    uint32_t position;  // of `bucket` in the unit's ring
   };
 
+  // A bucket's bytes lie at its number modulo buckets_.
+  uint32_t PositionOf(uint64_t bucket) const;
+  uint32_t* RingOf(UnitId unit) {
+    return &rings_[size_t{value(unit)} * buckets_];
+  }
   void Advance(Meter& meter, UnitId unit, uint64_t bucket);
 
   LoadSignal signal_;
@@ -76,6 +96,7 @@ class LoadMeter {
   uint64_t quanta_per_byte_;  // of the window, in 2^-48
   uint64_t quanta_per_bps_;   // in 2^-48
   uint64_t current_bucket_ = 0;
+  uint32_t current_position_ = 0;
   Instant current_start_;
   LazyArray<Meter> meters_;
   LazyArray<uint32_t> rings_;  // unit-major; bytes of each bucket

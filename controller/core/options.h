@@ -17,7 +17,8 @@ enum class LoadSignal : uint8_t {
 // How a finished flowlet's rate is measured (decisions.md 10).
 enum class DemandRule : uint8_t {
   kFloor,  // bytes over max(last - first packet, flowlet timeout)
-  kBurst,  // bytes over last - first packet; a lone packet asks for a whole unit
+  kBurst,  // bytes over last - first packet; a lone packet asks for a whole
+           // unit
 };
 
 // A controller's configuration. All limits are fixed at construction; nothing
@@ -46,11 +47,11 @@ struct ControllerOptions {
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
 
-  uint32_t max_units = 64;                 // 1 … kMaxUnits
+  uint32_t max_units = 64;                    // 1 … kMaxUnits
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
-  uint32_t unit_queue_packets = 1024;      // slots of a unit's channel
-  uint32_t start_buffer_packets = 256;     // of them usable until it is ready
-  uint32_t warm_units = 1;                 // units warm at the start
+  uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
+  uint32_t start_buffer_packets = 256;  // of them usable until it is ready
+  uint32_t warm_units = 1;              // units warm at the start
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 

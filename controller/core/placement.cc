@@ -30,15 +30,19 @@ class SnfPolicy final : public PlacementPolicy {
     if (const UnitId warm = pool.TakeWarm(now, out); warm != kNoUnit) {
       return {.unit = warm};
     }
+    if (pool.placeable_units() == 0) {
+      // The flowlet waits in the channel of a unit that is not ready yet.
+      const UnitId starting = pool.UseStarting(now);
+      return {.unit =
+                  starting != kNoUnit ? starting : pool.StartStopped(now, out)};
+    }
     // Start as many as the load asks for, not one for every flowlet that comes
     // while the first is starting.
     const uint64_t there =
         uint64_t{pool.placeable_units() + pool.starting_units()} * kFullLoad;
     if (pool.starting_units() == 0 ||
         pool.total_load() + request.demand > there) {
-      const bool none_yet = pool.placeable_units() == 0;
-      const UnitId started = pool.StartStopped(now, out);
-      if (none_yet && started != kNoUnit) return {.unit = started};
+      pool.StartStopped(now, out);
     }
     return {.unit = pool.LeastLoaded(), .overcommitted = true};
   }

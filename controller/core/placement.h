@@ -21,13 +21,14 @@ struct PlacementRequest {
 };
 
 struct Placement {
-  UnitId unit = kNoUnit;
+  UnitId unit = kNoUnit;       // kNoUnit while all units are stopping
   bool overcommitted = false;  // there was no room anywhere
 };
 
 // Where a flowlet goes. A policy is a stateless function of the request and of
 // the pool, whose loads are up to date; it may start units (one command at the
-// most) and always answers with a placeable unit.
+// most) and answers with a placeable unit; with kNoUnit only if there is none,
+// not even one to start: all are stopping.
 class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;

@@ -28,36 +28,36 @@ constexpr uint32_t HighestBit(uint64_t word) {
 
 UnitIndex::UnitIndex(uint32_t max_units)
     : summary_words_(WordsFor(WordsFor(max_units))),
-      stride_(summary_words_ + WordsFor(max_units)),
       loads_(max_units),
-      rows_(max_units),
-      bits_(size_t{kRows} * stride_) {
+      summary_(size_t{kRows} * summary_words_),
+      bits_(size_t{kRows} * WordsFor(max_units)) {
   SNF_CHECK(max_units >= 1 && max_units <= kMaxUnits);
 }
 
 uint32_t UnitIndex::RowOf(uint32_t load) {
   constexpr uint32_t kQuantaPerRow = 16;
   if (load <= kFullLoad) return load;
-  const uint32_t beyond = (load - kFullLoad + kQuantaPerRow - 1) / kQuantaPerRow;
+  const uint32_t beyond =
+      (load - kFullLoad + kQuantaPerRow - 1) / kQuantaPerRow;
   return std::min(kFullLoad + beyond, kRows - 1);
 }
 
 void UnitIndex::SetBit(uint32_t row, UnitId unit) {
-  uint64_t* bits = &bits_[size_t{row} * stride_];
   const uint32_t word = value(unit) / kWordBits;
-  bits[summary_words_ + word] |= Bit(value(unit));
-  bits[word / kWordBits] |= Bit(word);
+  bits_[size_t{word} * kRows + row] |= Bit(value(unit));
+  summary_[size_t{row} * summary_words_ + word / kWordBits] |= Bit(word);
   rows_used_[row / kWordBits] |= Bit(row);
   rows_summary_ |= uint32_t{1} << (row / kWordBits);
 }
 
 void UnitIndex::ClearBit(uint32_t row, UnitId unit) {
-  uint64_t* bits = &bits_[size_t{row} * stride_];
   const uint32_t word = value(unit) / kWordBits;
-  bits[summary_words_ + word] &= ~Bit(value(unit));
-  if (bits[summary_words_ + word] != 0) return;
-  bits[word / kWordBits] &= ~Bit(word);
-  if (!std::all_of(bits, bits + summary_words_,
+  uint64_t& bits = bits_[size_t{word} * kRows + row];
+  bits &= ~Bit(value(unit));
+  if (bits != 0) return;
+  uint64_t* summary = &summary_[size_t{row} * summary_words_];
+  summary[word / kWordBits] &= ~Bit(word);
+  if (!std::all_of(summary, summary + summary_words_,
                    [](uint64_t w) { return w == 0; })) {
     return;
   }
@@ -69,34 +69,31 @@ void UnitIndex::ClearBit(uint32_t row, UnitId unit) {
 
 void UnitIndex::Insert(UnitId unit, uint32_t load) {
   SNF_CHECK(!contains(unit));
-  const uint32_t row = RowOf(load);
-  SetBit(row, unit);
-  rows_[value(unit)] = static_cast<uint16_t>(row + 1);
-  loads_[value(unit)] = load;
+  SetBit(RowOf(load), unit);
+  loads_[value(unit)] = load + 1;
   total_load_ += load;
   ++size_;
 }
 
 void UnitIndex::Erase(UnitId unit) {
   SNF_CHECK(contains(unit));
-  ClearBit(rows_[value(unit)] - uint32_t{1}, unit);
-  rows_[value(unit)] = 0;
-  total_load_ -= loads_[value(unit)];
+  ClearBit(RowOf(load(unit)), unit);
+  total_load_ -= load(unit);
+  loads_[value(unit)] = 0;
   --size_;
 }
 
 void UnitIndex::Update(UnitId unit, uint32_t load) {
-  uint32_t& old_load = loads_[value(unit)];
+  const uint32_t old_load = this->load(unit);
   if (load == old_load) return;
+  loads_[value(unit)] = load + 1;
   total_load_ += load;
   total_load_ -= old_load;
-  old_load = load;
   const uint32_t row = RowOf(load);
-  const uint32_t old_row = rows_[value(unit)] - uint32_t{1};
+  const uint32_t old_row = RowOf(old_load);
   if (row == old_row) return;
   ClearBit(old_row, unit);
   SetBit(row, unit);
-  rows_[value(unit)] = static_cast<uint16_t>(row + 1);
 }
 
 UnitId UnitIndex::FullestAtMost(uint32_t limit) const {
@@ -120,12 +117,12 @@ UnitId UnitIndex::LeastLoaded() const {
 }
 
 UnitId UnitIndex::LowestIn(uint32_t row) const {
-  const uint64_t* bits = &bits_[size_t{row} * stride_];
-  uint32_t summary = 0;
-  while (bits[summary] == 0) ++summary;
-  const uint32_t word = summary * kWordBits + LowestBit(bits[summary]);
+  const uint64_t* summary = &summary_[size_t{row} * summary_words_];
+  uint32_t i = 0;
+  while (summary[i] == 0) ++i;
+  const uint32_t word = i * kWordBits + LowestBit(summary[i]);
   const uint32_t id =
-      word * kWordBits + LowestBit(bits[summary_words_ + word]);
+      word * kWordBits + LowestBit(bits_[size_t{word} * kRows + row]);
   return UnitId{static_cast<uint16_t>(id)};
 }
 

@@ -10,7 +10,8 @@ namespace snf {
 UnitPool::UnitPool(const ControllerOptions& options)
     : max_units_(options.max_units),
       queue_packets_(options.unit_queue_packets),
-      start_buffer_packets_(options.start_buffer_packets),
+      start_buffer_packets_(
+          std::min(options.start_buffer_packets, options.unit_queue_packets)),
       idle_timeout_(options.unit_idle_timeout),
       keep_warm_(options.keep_warm),
       units_warm_(std::min(options.warm_units, options.max_units)),
@@ -19,22 +20,26 @@ UnitPool::UnitPool(const ControllerOptions& options)
       meter_(options),
       index_(options.max_units),
       timers_(options.max_units) {
+  SNF_CHECK(idle_timeout_.ns > 0 && keep_warm_.ns >= 0);
   first_untouched_ = units_warm_;
   for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
 }
 
 void UnitPool::Refresh(Instant now) {
   const uint64_t bucket = meter_.Bucket(now);
-  uint32_t budget = kRefreshPerDecision;
   if (bucket != refresh_bucket_) {
     refresh_bucket_ = bucket;
-    refresh_left_ = first_untouched_;
-    budget = kRefreshAtOnce;
+    refresh_left_ = std::min(first_untouched_, kRefreshPerBucket);
   }
-  for (budget = std::min(budget, refresh_left_); budget > 0; --budget) {
-    refresh_next_ = refresh_next_ + 1 < first_untouched_ ? refresh_next_ + 1 : 0;
+  if (refresh_left_ == 0) return;
+  const bool all = first_untouched_ <= kRefreshPerBucket;
+  const uint32_t now_due =
+      all ? refresh_left_ : std::min(refresh_left_, kRefreshPerDecision);
+  refresh_left_ -= now_due;
+  for (uint32_t i = 0; i < now_due; ++i) {
+    refresh_next_ =
+        refresh_next_ + 1 < first_untouched_ ? refresh_next_ + 1 : 0;
     Touch(now, UnitId{static_cast<uint16_t>(refresh_next_)});
-    --refresh_left_;
   }
 }
 
@@ -84,6 +89,14 @@ UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
   return unit;
 }
 
+UnitId UnitPool::UseStarting(Instant now) {
+  if (starting_not_placeable_ == 0) return kNoUnit;
+  const UnitId unit = LowestIn(State::kStarting);
+  --starting_not_placeable_;
+  MakePlaceable(now, unit);
+  return unit;
+}
+
 void UnitPool::OnReady(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.state == State::kStarting);
@@ -104,6 +117,8 @@ void UnitPool::OnStopped(UnitId unit) {
 }
 
 void UnitPool::OnDrained(Instant now, const DrainReport& report) {
+  meter_.Prefetch(report.unit);
+  index_.Prefetch(report.unit);
   Unit& u = units_[value(report.unit)];
   SNF_CHECK(u.slots_used >= report.packets);
   u.slots_used -= report.packets;
@@ -111,14 +126,14 @@ void UnitPool::OnDrained(Instant now, const DrainReport& report) {
   Touch(now, report.unit);
 }
 
-void UnitPool::OpenFlowlet(Instant now, UnitId unit, int64_t demand_bps) {
+void UnitPool::OpenFlowlet(UnitId unit, int64_t demand_bps) {
   meter_.AddOpenDemand(unit, demand_bps);
-  Touch(now, unit);
+  if (index_.contains(unit)) index_.Update(unit, meter_.LastLoad(unit));
 }
 
-void UnitPool::CloseFlowlet(Instant now, UnitId unit, int64_t demand_bps) {
+void UnitPool::CloseFlowlet(UnitId unit, int64_t demand_bps) {
   meter_.RemoveOpenDemand(unit, demand_bps);
-  Touch(now, unit);
+  if (index_.contains(unit)) index_.Update(unit, meter_.LastLoad(unit));
 }
 
 uint64_t UnitPool::TakeSlot(Instant now, UnitId unit) {

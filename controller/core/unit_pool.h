@@ -33,18 +33,20 @@ namespace snf {
 // owns flows it stays, for their state is there.
 //
 // Loads fade with time. The index is brought up to date for a unit whenever
-// something happens to it, and for all when a new load bucket has begun: the
-// first kRefreshAtOnce units at the first decision, beyond that a few with each
-// decision, so that a decision costs the same whatever the number of units.
-// With up to 64 units every decision sees exact loads; with more, a load may be
-// seen as it was (units / 2) decisions ago, which is never too low.
+// something drains from it; and in turn, without cause, kRefreshPerBucket units
+// in each load bucket in which there are decisions. So a decision costs the
+// same whatever the number of units. With up to 64 units every decision sees
+// exact loads. With more, that of a unit from which nothing drains may be seen
+// as it was units / 64 buckets ago (10,000 units: 78 ms), or units / 8
+// decisions ago where decisions are rarer than eight a bucket: never too low.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
  public:
   enum class State : uint8_t { kStopped, kStarting, kActive, kWarm, kStopping };
-  static constexpr uint32_t kRefreshAtOnce = 64;
-  static constexpr uint32_t kRefreshPerDecision = 2;
+  static constexpr uint32_t kRefreshPerBucket = 64;
+  // Where there are more units than that.
+  static constexpr uint32_t kRefreshPerDecision = 8;
 
   explicit UnitPool(const ControllerOptions& options);
 
@@ -73,14 +75,17 @@ class UnitPool {
   // kNoUnit when there is none. Pushes one command.
   UnitId TakeWarm(Instant now, ControllerOut& out);
   UnitId StartStopped(Instant now, ControllerOut& out);
+  // Where no unit is placeable: makes a starting one so, lowest id first;
+  // kNoUnit if none is starting.
+  UnitId UseStarting(Instant now);
 
   void OnReady(Instant now, UnitId unit);
   void OnStopped(UnitId unit);
   void OnDrained(Instant now, const DrainReport& report);
 
   // A flowlet opens or closes on a unit.
-  void OpenFlowlet(Instant now, UnitId unit, int64_t demand_bps);
-  void CloseFlowlet(Instant now, UnitId unit, int64_t demand_bps);
+  void OpenFlowlet(UnitId unit, int64_t demand_bps);
+  void CloseFlowlet(UnitId unit, int64_t demand_bps);
 
   // Takes a slot of the unit's channel for a packet: its channel number, or 0
   // where no slot is free.
@@ -123,9 +128,9 @@ class UnitPool {
   uint64_t cold_starts_ = 0;
   uint64_t warm_starts_ = 0;
 
-  uint64_t refresh_bucket_ = 0;   // the bucket that the index is brought to
-  uint32_t refresh_next_ = 0;     // the unit to go on with
-  uint32_t refresh_left_ = 0;
+  uint64_t refresh_bucket_ = 0;  // the bucket that the index is brought to
+  uint32_t refresh_next_ = 0;    // the unit to go on with
+  uint32_t refresh_left_ = 0;    // units that this bucket still allows
 
   LazyArray<Unit> units_;
   LoadMeter meter_;
