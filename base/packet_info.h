@@ -10,7 +10,7 @@
 
 namespace snf {
 
-// What is known of a packet that lies in a buffer; stands in front of its bytes.
+// What is known of a packet that lies in a buffer.
 struct PacketInfo {
   Instant arrival;
   uint32_t length = 0;           // captured bytes, all of them in the buffer

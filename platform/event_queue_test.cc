@@ -35,6 +35,27 @@ TEST(EventQueue, GivesEventsByTimeAndThenInOrderOfPushing) {
   EXPECT_EQ(order, (std::vector<int>{2, 4, 1, 3, 5}));
 }
 
+TEST(EventQueue, MixesThoseThatComeInOrderWithTheOthers) {
+  EventQueue<int> queue;
+  queue.PushInOrder(Instant{5}, 1);
+  queue.Push(Instant{5}, 2);
+  queue.PushInOrder(Instant{5}, 3);
+  queue.Push(Instant{7}, 4);
+  queue.PushInOrder(Instant{8}, 5);
+  queue.Push(Instant{6}, 6);
+  EXPECT_EQ(queue.next_time(), Instant{5});
+  std::vector<int> order;
+  while (!queue.empty()) order.push_back(queue.Pop());
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 6, 4, 5}));
+  EXPECT_EQ(queue.next_time(), Instant::max());
+}
+
+TEST(EventQueueDeathTest, RefusesOneOutOfOrder) {
+  EventQueue<int> queue;
+  queue.PushInOrder(Instant{5}, 1);
+  EXPECT_DEATH(queue.PushInOrder(Instant{4}, 2), "");
+}
+
 // Pushes and pops at random; at every pop the event must be the one that a
 // stable sort of what is pending puts first.
 TEST(EventQueue, AgreesWithAStableSort) {
@@ -47,12 +68,18 @@ TEST(EventQueue, AgreesWithAStableSort) {
   };
   EventQueue<int> queue;
   std::vector<Pending> pending;  // in the order of pushing
+  Instant in_order;              // the time of the last PushInOrder
   int pushed = 0;
   int ties = 0;
   for (int step = 0; step < 50'000; ++step) {
     if (rng.Chance(34'000)) {
-      const Instant time{rng.Uniform(0, 40)};
-      queue.Push(time, ++pushed);
+      Instant time{rng.Uniform(0, 40) + step / 100};
+      if (rng.Chance(32'768)) {
+        time = in_order = std::max(time, in_order);
+        queue.PushInOrder(time, ++pushed);
+      } else {
+        queue.Push(time, ++pushed);
+      }
       pending.emplace_back(time, pushed);
       continue;
     }

@@ -56,6 +56,14 @@ TextStyle StyleOf(int descriptor) {
           .colour = terminal && std::getenv("NO_COLOR") == nullptr};
 }
 
+absl::Status UnknownNf(const std::string& name) {
+  std::string known;
+  for (const NfRegistration* nf : ListNfs()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", nf->name);
+  }
+  return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", name, known));
+}
+
 // Writes released packets to a capture.
 class CaptureSink final : public ReleaseSink {
  public:
@@ -314,30 +322,26 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
   return absl::OkStatus();
 }
 
-absl::Status ReplayCommand::Replay(int& exit_code) {
-  if (files_.empty()) UseBundledCapture();
+void ReplayCommand::SettleOptions() {
   options_.flow.kind =
       std::array{FlowKeyKind::kConnection, FlowKeyKind::k5Tuple,
                  FlowKeyKind::k3Tuple}[flow_key_ % 3];
   options_.flow.vlan = flow_key_ >= 3;
-  options_.controller.load_signal =
-      LoadSignal{static_cast<uint8_t>(load_signal_)};
-  options_.controller.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
-  options_.controller.hash_seed = seed_;
   ControllerOptions& c = options_.controller;
+  c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
+  c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
+  c.hash_seed = seed_;
+  // Defaults give way to what was given.
   c.warm_units = std::min(c.warm_units, c.max_units);
   c.start_buffer_packets =
       std::min(c.start_buffer_packets, c.unit_queue_packets);
+}
 
+absl::Status ReplayCommand::Replay(int& exit_code) {
+  if (files_.empty()) UseBundledCapture();
+  SettleOptions();
   const NfRegistration* nf = FindNf(nf_);
-  if (nf == nullptr) {
-    std::string names;
-    for (const NfRegistration* known : ListNfs()) {
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", known->name);
-    }
-    return Usage(
-        fmt::format("--nf: \"{}\" is no NF; there is: {}", nf_, names));
-  }
+  if (nf == nullptr) return UnknownNf(nf_);
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {
     FlowKey key;
@@ -359,24 +363,9 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
   VirtualDriver driver(options_, *FindPlacementPolicy("snf"), *nf,
                        sink ? &*sink : nullptr,
                        explainer ? &*explainer : nullptr);
-  Progress progress({.label = "replaying",
-                     .quiet = quiet_,
-                     .terminal = isatty(STDERR_FILENO) != 0,
-                     .columns = TerminalColumns(STDERR_FILENO),
-                     .total_bytes = (*reader)->total_bytes(),
-                     .clock = MonotonicNow,
-                     .write = [](std::string_view text) {
-                       std::fwrite(text.data(), 1, text.size(), stderr);
-                     }});
-  CapturedPacket packet;
-  while ((*reader)->Next(packet) == ReadResult::kPacket) {
-    driver.Offer(packet);
-    if (driver.packets_in() % kPacketsPerProgress == 0) {
-      progress.Update(driver.packets_in(), (*reader)->bytes_read());
-    }
+  if (absl::Status s = OfferAll(**reader, driver, writer.get()); !s.ok()) {
+    return s;
   }
-  progress.Finish();
-  if (!(*reader)->status().ok()) return (*reader)->status();
   const RunResult result = driver.Finish();
   const Nanos elapsed = MonotonicNow() - start;
   if (writer != nullptr) {
@@ -393,6 +382,30 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
     fmt::print(to, "\n{}", explainer->Story());
   }
   return absl::OkStatus();
+}
+
+absl::Status ReplayCommand::OfferAll(MergedReader& reader,
+                                     VirtualDriver& driver,
+                                     const CaptureWriter* writer) const {
+  Progress progress({.label = "replaying",
+                     .quiet = quiet_,
+                     .terminal = isatty(STDERR_FILENO) != 0,
+                     .columns = TerminalColumns(STDERR_FILENO),
+                     .total_bytes = reader.total_bytes(),
+                     .clock = MonotonicNow,
+                     .write = [](std::string_view text) {
+                       std::fwrite(text.data(), 1, text.size(), stderr);
+                     }});
+  CapturedPacket packet;
+  while (reader.Next(packet) == ReadResult::kPacket) {
+    driver.Offer(packet);
+    if (driver.packets_in() % kPacketsPerProgress == 0) {
+      progress.Update(driver.packets_in(), reader.bytes_read());
+      // A full disk ends the run, rather than being told at its end.
+      if (writer != nullptr && !writer->status().ok()) return writer->status();
+    }
+  }
+  return reader.status();
 }
 
 absl::Status ReplayCommand::Report(

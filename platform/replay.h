@@ -17,6 +17,10 @@ class App;
 
 namespace snf {
 
+class CaptureWriter;
+class MergedReader;
+class VirtualDriver;
+
 // `snf replay`: captures in, through flowlets and units in virtual time, a
 // report out. Built once at start; parsing fills it, Run does the work.
 class ReplayCommand {
@@ -39,7 +43,11 @@ class ReplayCommand {
   // Flags that are right alone but not together.
   absl::Status CheckTogether() const;
   void UseBundledCapture();
+  // Carries what was parsed over into options_.
+  void SettleOptions();
   absl::Status Replay(int& exit_code);
+  absl::Status OfferAll(MergedReader& reader, VirtualDriver& driver,
+                        const CaptureWriter* writer) const;
   absl::Status Report(const RunResult& result, double elapsed_s,
                       const std::vector<std::string>& warnings) const;
   absl::Status FindFlow(const std::string& text, FlowKey& key) const;
