@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kWindowBytes = 256u << 10;  // stays within the L2 cache
 constexpr size_t kInputBytes = 64u << 10;
+constexpr size_t kMappedStepBytes = 4u << 20;
 constexpr size_t kMagicBytes = 4;
 
 // An open file that is read from front to back.
@@ -58,24 +59,38 @@ class InputFile {
   uint64_t bytes_read_ = 0;
 };
 
+// The window is a part of the mapping, so that Fill() is called now and then
+// and can give back the pages behind it: they would count as this process's.
 class MappedSource final : public ByteSource {
  public:
-  MappedSource(std::string name, void* address, size_t bytes)
-      : ByteSource(std::move(name)), address_(address), bytes_(bytes) {
-    begin_ = static_cast<const std::byte*>(address);
-    end_ = begin_ + bytes;
+  MappedSource(std::string name, std::byte* mapping, size_t bytes)
+      : ByteSource(std::move(name)), mapping_(mapping), bytes_(bytes) {
+    begin_ = mapping;
+    end_ = mapping;
   }
-  ~MappedSource() override { munmap(address_, bytes_); }
+  ~MappedSource() override { munmap(mapping_, bytes_); }
 
   uint64_t input_bytes_read() const override { return offset(); }
   uint64_t input_bytes_total() const override { return bytes_; }
 
  protected:
-  bool Fill(size_t) override { return false; }
+  bool Fill(size_t bytes) override {
+    const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const auto consumed = static_cast<size_t>(begin_ - mapping_);
+    const size_t done = consumed - consumed % page_bytes;
+    if (done > released_) {
+      madvise(mapping_ + released_, done - released_, MADV_DONTNEED);
+      released_ = done;
+    }
+    end_ =
+        begin_ + std::min(bytes_ - consumed, std::max(bytes, kMappedStepBytes));
+    return bytes <= size();
+  }
 
  private:
-  void* address_;
+  std::byte* mapping_;
   size_t bytes_;
+  size_t released_ = 0;  // from the front of the mapping, whole pages
 };
 
 class StreamSource final : public ByteSource {
@@ -242,7 +257,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(
     void* address = mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address != MAP_FAILED) {
       madvise(address, file_bytes, MADV_SEQUENTIAL);
-      return std::make_unique<MappedSource>(name, address, file_bytes);
+      return std::make_unique<MappedSource>(
+          name, static_cast<std::byte*>(address), file_bytes);
     }
     // A file system without mmap: read it as a stream.
   }

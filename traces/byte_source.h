@@ -16,10 +16,10 @@ namespace snf {
 // The uncompressed bytes of a file as a window that moves forward: Require()
 // widens it at its end, Consume() narrows it at its front.
 //
-// A plain regular file is mapped and the window is the whole file; pages read
-// are the page cache's and are given back under pressure. Anything else (pipes,
-// gzip, zstd) goes through one buffer that grows to the largest Require() and
-// is never cleared. Owner-thread only.
+// A plain regular file is mapped; the window is a few MiB of it, and the pages
+// behind are given back. Anything else (pipes, gzip, zstd) goes through one
+// buffer that grows to the largest Require() and is never cleared. So memory
+// does not grow with the file. Owner-thread only.
 class ByteSource {
  public:
   // Opens `path`, "-" being stdin, and recognises compression by its magic.

@@ -66,6 +66,39 @@ TEST(ByteSource, PassesOverSkippableZstdFrames) {
       ReadBytes(skippable + Compressed(BigCapture(), Compression::kZstd)));
 }
 
+// Memory of this process that files are mapped into, in KiB.
+uint64_t MappedResidentKib() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  uint64_t kib = 0;
+  while (status >> word && word != "RssFile:") {
+  }
+  status >> kib;
+  return kib;
+}
+
+TEST(ByteSource, GivesBackTheMappedPagesThatItHasRead) {
+  constexpr uint32_t kPacketBytes = 100'000;
+  constexpr uint32_t kPackets = 640;  // 64 MB
+  HandmadeCapture file;
+  file.PcapHeader();
+  for (uint32_t i = 0; i < kPackets; ++i) {
+    file.PcapRecord(i, 0, std::string(kPacketBytes, static_cast<char>(i)), 0);
+  }
+  const TestFolder folder;
+  auto reader = CaptureReader::Open(folder.Write("capture", file.bytes()));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const uint64_t before_kib = MappedResidentKib();
+  CapturedPacket packet;
+  uint32_t packets = 0;
+  while ((*reader)->Next(packet) == ReadResult::kPacket) {
+    const std::string expected(kPacketBytes, static_cast<char>(packets++));
+    ASSERT_EQ(TextOf(packet.bytes), expected);
+  }
+  EXPECT_EQ(packets, kPackets);
+  EXPECT_LT(MappedResidentKib(), before_kib + 16'384);
+}
+
 TEST(ByteSource, ReadsAPipeWhoseSizeNobodyKnows) {
   HandmadeCapture file;
   file.PcapHeader().PcapRecord(1, 2, "packet", 6);
