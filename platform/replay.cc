@@ -331,6 +331,12 @@ void ReplayCommand::SettleOptions() {
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.hash_seed = seed_;
+  // A buffer for every place in the queues, up to 2 GiB of them; pages that no
+  // packet touches cost nothing.
+  constexpr uint64_t kMaxBuffers = 1 << 20;
+  options_.buffers.small = static_cast<uint32_t>(std::clamp<uint64_t>(
+      uint64_t{c.max_units} * c.unit_queue_packets, options_.buffers.small,
+      kMaxBuffers));
   // Defaults give way to what was given.
   c.warm_units = std::min(c.warm_units, c.max_units);
   c.start_buffer_packets =

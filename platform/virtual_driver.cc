@@ -63,7 +63,10 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
-  for (const std::string_view name : nf.create()->drop_reasons()) {
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  SNF_CHECK(example->drop_reasons().size() <=
+            NetworkFunction::kMaxDropReasons);
+  for (const std::string_view name : example->drop_reasons()) {
     result_.nf_drop_names.emplace_back(name);
   }
   result_.nf_dropped.resize(result_.nf_drop_names.size());
@@ -416,7 +419,10 @@ VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
   if (shell == nullptr) {
     const UnitOptions options = {
         .max_flows = options_.controller.max_flows,
-        .queue_packets = options_.controller.unit_queue_packets};
+        .queue_packets = options_.controller.unit_queue_packets,
+        // Every packet under way lies in a buffer.
+        .packets_elsewhere = options_.buffers.small + options_.buffers.medium +
+                             options_.buffers.large};
     shell = std::make_unique<UnitShell>(
         UnitShell{.unit = Unit(unit, options), .nf = nf_.create()});
   }

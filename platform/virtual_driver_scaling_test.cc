@@ -122,6 +122,11 @@ TEST(VirtualDriverUnits, ScalesToZeroAndBack) {
   EXPECT_EQ(outcome.run.units_max, 1u);
   EXPECT_EQ(outcome.run.units_mean_1000, 1000);
   EXPECT_EQ(outcome.units_stopped, 64u);
+  // 480 ns of service and a hop after the unit is ready.
+  ASSERT_EQ(outcome.released.size(), 15u);
+  EXPECT_EQ(outcome.released[0].time.ns, 30 * kUs + 1'480);
+  EXPECT_EQ(outcome.released[5].time.ns, 300 * kMs + 30 * kUs + 1'480);
+  EXPECT_EQ(outcome.released[10].time.ns, 10'000 * kMs + 10 * kMs + 1'480);
   // 4 ms of packets, 100 ms until it is idle, three times; the last time it
   // was provisioned when it was ordered, and idle from when it was ready.
   int64_t unit_ns = 0;

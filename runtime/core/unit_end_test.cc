@@ -262,6 +262,22 @@ TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
+TEST(UnitTimers, LetTimePassWhenOneSetsItselfWithoutDelay) {
+  TestUnit unit(kA);
+  unit.nf.packet = SetTimerByFirstByte;
+  int ran = 0;
+  unit.nf.timer = [&](FlowState& flow) {
+    flow.set_timer(Nanos{-5});
+    ++ran;
+  };
+  unit.Send(New(1), "\x01");
+  unit.Serve(Ms(0));
+  unit.OnTimers(Ms(2));
+  EXPECT_GT(ran, 0);
+  EXPECT_LE(ran, 1'001);  // once a microsecond at the most
+  EXPECT_GT(unit.unit.next_wakeup(), Ms(2));
+}
+
 TEST(UnitTimers, RunBesideThePacketInService) {
   TestUnit unit(kA);
   Alarms alarms(unit);
