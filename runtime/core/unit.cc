@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/unit.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -275,7 +276,7 @@ void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
     Services services(env.pool, record.link, meta, out);
     FlowState flow(record.flow, record.timer, Instant::max(), services);
     env.nf.on_timer(flow);
-    record.timer = flow.timer();
+    record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
     timers_.Arm(slot, record.timer);
   }
 }

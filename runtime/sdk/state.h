@@ -40,12 +40,10 @@ class FlowState {
   bool emit(std::span<const std::byte> frame) { return services_.Emit(frame); }
 
   // Asks for NetworkFunction::on_timer once, `after` from now, in place of the
-  // flow's timer so far. At least kMinTimer, so that a timer which sets itself
-  // again lets time pass. The timer moves with the flow.
-  static constexpr Nanos kMinTimer = Microseconds(1);
-  void set_timer(Nanos after) {
-    timer_ = now_ + (after < kMinTimer ? kMinTimer : after);
-  }
+  // flow's timer so far; from on_timer itself at least kMinPeriod, so that time
+  // passes. The timer moves with the flow.
+  static constexpr Nanos kMinPeriod = Microseconds(1);
+  void set_timer(Nanos after) { timer_ = now_ + after; }
   void cancel_timer() { timer_ = Instant::max(); }
   Instant timer() const { return timer_; }  // Instant::max() for none
 
