@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -86,7 +91,8 @@ class SharedCaptures : public testing::Test {
 
 void ExpectSound(const RunResult& run) {
   EXPECT_TRUE(run.conserved());
-  EXPECT_EQ(run.violations, 0u) << run.violation_messages.front();
+  EXPECT_EQ(run.violations, 0u)
+      << fmt::format("{}", fmt::join(run.violation_messages, "\n"));
 }
 
 TEST_F(SharedCaptures, HaveThePacketsFlowsAndFlowletsOfTheirTable) {
@@ -147,6 +153,67 @@ TEST_F(SharedCaptures, GiveTheSameDigestTwiceAndWithoutTheChecks) {
             << "\n";
   EXPECT_GT(moved, 10'000u);
   EXPECT_GT(dropped, 1'000u);
+}
+
+// How many of the files below `folder` Wireshark reads packets from; -1 where
+// it is not installed.
+int CapinfosCount(const std::string& folder) {
+  const std::string command =
+      "command -v capinfos >/dev/null || exit 0; find '" + folder +
+      "' -type f -print0 | xargs -0 capinfos -c -M 2>/dev/null | "
+      "grep 'Number of packets' | grep -vc ' 0$'";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  int count = -1;
+  if (pipe == nullptr || std::fscanf(pipe, "%d", &count) != 1) count = -1;
+  if (pipe != nullptr) pclose(pipe);
+  return count;
+}
+
+// Files that broke other programs: what can be read of each is replayed.
+TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
+  const std::string seeds = CapturesDir() + "/fuzz-seeds.tar.zst";
+  if (!std::filesystem::exists(seeds)) {
+    GTEST_SKIP() << "no " << seeds << "; SNF_TRACES names its folder";
+  }
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) /
+      fmt::format("snf-fuzz-seeds-{}", getpid());
+  std::filesystem::create_directory(folder);
+  const std::string unpack =
+      fmt::format("zstd -dc '{}' | tar -xf - -C '{}'", seeds, folder.string());
+  ASSERT_EQ(std::system(unpack.c_str()), 0) << unpack;
+
+  RunOptions options;
+  options.controller.max_flows = 4'096;
+  options.controller.max_units = 4;
+  options.controller.unit_capacity_bps = 5'000'000;
+  uint64_t files = 0, with_packets = 0, packets = 0, not_ip = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    SCOPED_TRACE(entry.path().string());
+    ++files;
+    auto reader = MergedReader::Open({entry.path().string()});
+    if (!reader.ok()) continue;
+    VirtualDriver driver(options, *FindPlacementPolicy("snf"),
+                         *FindNf("passthrough"), nullptr, nullptr);
+    CapturedPacket packet;
+    while ((*reader)->Next(packet) == ReadResult::kPacket) {
+      driver.Offer(packet);
+    }
+    const RunResult run = driver.Finish();
+    ExpectSound(run);
+    with_packets += run.packets_in > 0 ? 1 : 0;
+    packets += run.packets_in;
+    not_ip += run.packets_passed_through;
+  }
+  std::cout << files << " files, " << with_packets
+            << " with packets (capinfos: " << CapinfosCount(folder.string())
+            << "), " << packets << " packets, " << not_ip
+            << " of them passed through\n";
+  std::filesystem::remove_all(folder);
+  EXPECT_GE(files, 3'000u);
+  EXPECT_GE(with_packets, 2'800u);
 }
 
 }  // namespace
