@@ -64,7 +64,9 @@ class FlowTable {
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
   void PrefetchEntry(uint64_t hash) const {
     const uint32_t slot = index_.Guess(hash);
-    if (slot != kNone) __builtin_prefetch(&hot_[slot], 1);
+    if (slot == kNone) return;
+    __builtin_prefetch(&hot_[slot], 1);
+    __builtin_prefetch(&cold_[slot]);
   }
 
   uint32_t Find(const FlowKey& key, uint64_t hash) const {

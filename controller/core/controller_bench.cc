@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the controller costs a packet of a running flowlet, against the floor of
+// parse + lookup (performance.md rows 5 and 7), and what it holds a flow (row
+// 17). 60-byte packets of flows in random order, in bursts of 32, a packet each
+// 100 ns. The controller's side holds all that its driver calls: packets,
+// timers, and a drain report for each unit of a burst. The figure is
+// ns_per_packet; compare within one run:
+//   controller_bench --benchmark_enable_random_interleaving=true
+//       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
+//       --benchmark_filter='Floor|Running'
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/headers.h"
+#include "base/parse_lookup_floor.h"
+#include "base/rng.h"
+#include "base/test_packets.h"
+#include "benchmark/benchmark.h"
+#include "controller/core/controller.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kPacketBytes = 60;
+constexpr size_t kStride = 64;
+constexpr size_t kBatch = ParseLookupFloor::kBatch;
+constexpr Nanos kPacketGap{100};
+
+using Bytes = std::span<const std::byte>;
+
+// Packets of `flows` flows in random order, back to back in memory: each flow
+// once, then any.
+class Traffic {
+ public:
+  explicit Traffic(size_t flows)
+      : count_(std::max<size_t>(1 << 18, std::bit_ceil(flows))),
+        bytes_(count_ * kStride) {
+    Frame packet = Ethernet(0x0800, Ipv4({.protocol = 6}, Tcp(5000, 80)));
+    packet.resize(kPacketBytes);
+    Rng rng(1);
+    std::vector<uint32_t> order(count_);
+    for (size_t i = 0; i < count_; ++i) {
+      order[i] = static_cast<uint32_t>(i < flows ? i : rng.Below(flows));
+    }
+    rng.Shuffle(std::span(order));
+    for (size_t i = 0; i < count_; ++i) {
+      Ipv4Header<std::byte>::At(packet, 14)
+          .set_source(be32(0x0a00'0000 + order[i] / 16));
+      TcpHeader<std::byte>::At(packet, 34)
+          .set_source_port(be16(static_cast<uint16_t>(40'000 + order[i] % 16)));
+      std::memcpy(&bytes_[i * kStride], packet.data(), kPacketBytes);
+    }
+  }
+
+  size_t count() const { return count_; }
+  Bytes frame(size_t i) const {
+    return Bytes(bytes_).subspan(i * kStride, kPacketBytes);
+  }
+
+ private:
+  size_t count_;
+  std::vector<std::byte> bytes_;
+};
+
+// One for each number of flows, made at first use: repetitions share it.
+const Traffic& TrafficOf(size_t flows) {
+  static std::vector<std::pair<size_t, std::unique_ptr<Traffic>>> all;
+  for (const auto& [n, traffic] : all) {
+    if (n == flows) return *traffic;
+  }
+  return *all.emplace_back(flows, std::make_unique<Traffic>(flows)).second;
+}
+
+// Calls `batch` with the next kBatch frames for as long as the benchmark runs.
+template <typename Batch>
+void Walk(benchmark::State& state, const Traffic& traffic, Batch batch) {
+  std::array<Bytes, kBatch> frames;
+  size_t next = 0;
+  for (auto _ : state) {
+    for (Bytes& frame : frames) frame = traffic.frame(next++);
+    if (next == traffic.count()) next = 0;
+    batch(frames);
+  }
+  state.counters["ns_per_packet"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kBatch * 1e-9,
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void BM_Floor(benchmark::State& state) {
+  const auto flows = static_cast<size_t>(state.range(0));
+  const Traffic& traffic = TrafficOf(flows);
+  ParseLookupFloor floor(flows);
+  for (size_t i = 0; i < traffic.count(); ++i) {
+    floor.One(LinkType::kEthernet, traffic.frame(i), 0);
+  }
+  Walk(state, traffic, [&](const auto& frames) {
+    floor.Batch(LinkType::kEthernet, frames, 1);
+  });
+}
+
+// A controller whose flowlets all go on, and its driver.
+class Running {
+ public:
+  explicit Running(size_t flows)
+      : controller_(OptionsFor(flows), *FindPlacementPolicy("snf")),
+        slots_(64) {}
+
+  void Burst(std::span<const Bytes> frames) {
+    size_t count = 0;
+    for (const Bytes frame : frames) {
+      now_ = now_ + kPacketGap;
+      const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
+      if (!packet.has_ip()) continue;
+      arrivals_[count++] = {.key = FiveTuple(frame, packet, false),
+                            .time = now_,
+                            .original_length = kPacketBytes,
+                            .packet = PacketHandle{0}};
+    }
+    out_.clear();
+    controller_.on_packets(now_, std::span(arrivals_).first(count), out_);
+    Execute();
+    if (controller_.next_wakeup() <= now_) {
+      out_.clear();
+      controller_.on_timers(now_, out_);
+      Execute();
+    }
+  }
+
+  const ControllerCounters& counters() const { return controller_.counters(); }
+
+ private:
+  // A flow's packets are `flows` gaps apart on average: 20 of them is a gap
+  // that hardly ever comes, and the flow's timer fires once in 20 packets.
+  static ControllerOptions OptionsFor(size_t flows) {
+    ControllerOptions options;
+    options.flowlet_timeout =
+        Nanos{20 * kPacketGap.ns * static_cast<int64_t>(flows)};
+    options.flowlet_bytes = 1'000'000'000;
+    options.max_flows = static_cast<uint32_t>(flows);
+    options.warm_units = options.max_units;
+    // 4.8 Gbit/s come, and so much is asked for.
+    options.first_demand_bps = 4'800'000'000 / static_cast<int64_t>(flows);
+    return options;
+  }
+
+  // Every packet leaves its unit at once.
+  void Execute() {
+    for (const ControllerCommand& command : out_.commands()) {
+      if (command.kind == ControllerCommand::Kind::kStartUnit) {
+        controller_.on_unit_ready(now_, command.unit);
+      } else if (command.kind == ControllerCommand::Kind::kEnqueue) {
+        const uint32_t unit = value(command.unit);
+        if (slots_[unit]++ == 0) used_[used_count_++] = command.unit;
+      }
+    }
+    for (; used_count_ > 0; --used_count_) {
+      const UnitId unit = used_[used_count_ - 1];
+      uint32_t& packets = slots_[value(unit)];
+      controller_.on_drained(now_, {.unit = unit,
+                                    .packets = packets,
+                                    .bytes = packets * uint64_t{kPacketBytes}});
+      packets = 0;
+    }
+  }
+
+  Controller controller_;
+  Instant now_{1'000'000'000};
+  std::array<Arrival, kBatch> arrivals_;
+  ControllerOut out_;
+  std::vector<uint32_t> slots_;
+  std::array<UnitId, kBatch> used_{};
+  size_t used_count_ = 0;
+};
+
+void BM_RunningFlowlets(benchmark::State& state) {
+  const auto flows = static_cast<size_t>(state.range(0));
+  const Traffic& traffic = TrafficOf(flows);
+  Running running(flows);
+  std::array<Bytes, kBatch> frames;
+  for (size_t i = 0; i < traffic.count();) {
+    for (Bytes& frame : frames) frame = traffic.frame(i++);
+    running.Burst(frames);
+  }
+  const uint64_t decisions = running.counters().decisions;
+  Walk(state, traffic, [&](const auto& batch) { running.Burst(batch); });
+  SNF_CHECK(running.counters().flows == flows);
+  state.counters["decisions_per_packet"] =
+      static_cast<double>(running.counters().decisions - decisions) /
+      static_cast<double>(state.iterations() * kBatch);
+}
+
+void Flows(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("flows")->Arg(1'000)->Arg(10'000)->Arg(200'000);
+}
+BENCHMARK(BM_Floor)->Apply(Flows);
+BENCHMARK(BM_RunningFlowlets)->Apply(Flows);
+
+// --- Memory
+// -------------------------------------------------------------------
+
+int64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  SNF_CHECK(resident > 0);
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// A million IPv6 flows at one time, all with an open flowlet, in a controller
+// that has room for just as many: what the process has grown by since before
+// the controller was made. A second round of packets touches all once more.
+void BM_MemoryOfAMillionFlows(benchmark::State& state) {
+  constexpr uint32_t kFlows = 1'000'000;
+  double bytes_per_flow = 0;
+  // So that free memory goes back to the system, and is not used again unseen.
+  mallopt(M_MMAP_THRESHOLD, 1 << 17);
+  for (auto _ : state) {
+    const int64_t before = ResidentBytes();
+    ControllerOptions options;
+    options.max_flows = kFlows;
+    options.warm_units = options.max_units;
+    options.unit_queue_packets = 2 * kFlows;
+    options.start_buffer_packets = 2 * kFlows;
+    Controller controller(options, *FindPlacementPolicy("snf"));
+    auto out = std::make_unique<ControllerOut>();
+    Arrival arrival;
+    arrival.key.form = FlowKeyForm::kIpv6;
+    arrival.original_length = kPacketBytes;
+    for (uint32_t i = 0; i < 2 * kFlows; ++i) {
+      const uint32_t flow = i < kFlows ? i : i - kFlows;
+      std::memcpy(&arrival.key.source.bytes[12], &flow, sizeof flow);
+      arrival.time = {1'000'000'000 + int64_t{i} / 100};
+      out->clear();
+      controller.on_packets(arrival.time, {&arrival, 1}, *out);
+    }
+    SNF_CHECK(controller.flows().size() == kFlows);
+    SNF_CHECK(controller.counters().enqueued == 2 * kFlows);
+    bytes_per_flow =
+        static_cast<double>(ResidentBytes() - before) / double{kFlows};
+  }
+  state.counters["bytes_per_flow"] = bytes_per_flow;
+}
+BENCHMARK(BM_MemoryOfAMillionFlows)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace snf
