@@ -64,8 +64,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
   const std::unique_ptr<NetworkFunction> example = nf.create();
-  SNF_CHECK(example->drop_reasons().size() <=
-            NetworkFunction::kMaxDropReasons);
+  SNF_CHECK(example->drop_reasons().size() <= NetworkFunction::kMaxDropReasons);
   for (const std::string_view name : example->drop_reasons()) {
     result_.nf_drop_names.emplace_back(name);
   }
@@ -157,6 +156,11 @@ void VirtualDriver::RunUntil(Instant time) {
     const Instant next = std::min(event, timer);
     // Times saturate: an event may be due at the last instant, a timer never.
     if (next > time || (events_->empty() && timer == Instant::max())) return;
+    // At the end packets that nothing is under way to move would wait for ever,
+    // and their units with them. The checker says which.
+    if (time == Instant::max() && events_->empty() && pool_.in_use() > 0) {
+      return;
+    }
     now_ = std::max(now_, next);
     ++events_handled_;
     if (event <= timer) {
