@@ -69,6 +69,7 @@ class TestDriver {
         EXPECT_GT(done, 0u);
         if (done == 0) return all;
         some = some.subspan(done);
+        full_outs += some.empty() ? 0 : 1;
         Execute(all);
       }
     }
@@ -153,7 +154,8 @@ class TestDriver {
 
   // Totals over the run.
   uint64_t enqueued = 0, dropped = 0, ended = 0, cold = 0, warm = 0, parked = 0,
-           stopped = 0, moved = 0, resent_first = 0, timer_calls = 0;
+           stopped = 0, moved = 0, resent_first = 0, timer_calls = 0,
+           full_outs = 0;
   size_t most_queued = 0;
 
  private:

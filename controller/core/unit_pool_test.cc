@@ -297,7 +297,8 @@ TEST(UnitPool, ForgetsAFlowThatNeverFoundAUnit) {
 // --- One unit ahead of need
 // ---------------------------------------------------
 
-// Demands of 100 Mbit/s each: 103 quanta, the tenth does not fit.
+// Demands of 100 Mbit/s each: 103 quanta, the tenth does not fit. Packets of no
+// bytes, which do not count themselves.
 ControllerOptions Tenths(uint32_t units, uint32_t warm) {
   ControllerOptions options = Options(units, warm);
   options.first_demand_bps = 100'000'000;
@@ -306,12 +307,12 @@ ControllerOptions Tenths(uint32_t units, uint32_t warm) {
 
 TEST(UnitPool, StartsOneAheadWhenAllAreAbove90Percent) {
   TestDriver driver(Tenths(4, 1));
-  driver.Packet(kStart, 0);
+  driver.Packet(kStart, 0, 0);
   driver.Ready(kStart, kU0);
-  for (uint32_t flow = 1; flow < 8; ++flow) driver.Packet(kStart, flow);
+  for (uint32_t flow = 1; flow < 8; ++flow) driver.Packet(kStart, flow, 0);
   EXPECT_EQ(driver.pool().load(kU0), 820u);
   EXPECT_EQ(driver.cold, 0u);
-  driver.Packet(kStart, 8);  // 922 > 921
+  driver.Packet(kStart, 8, 0);  // 922 > 921
   EXPECT_EQ(driver.pool().load(kU0), 922u);
   EXPECT_EQ(driver.cold, 1u);
   EXPECT_EQ(driver.pool().starting_units(), 1u);
@@ -321,30 +322,30 @@ TEST(UnitPool, StartsOneAheadWhenAllAreAbove90Percent) {
 
 TEST(UnitPool, StartsOnlyOneAheadAtATime) {
   TestDriver driver(Tenths(4, 1));
-  driver.Packet(kStart, 0);
+  driver.Packet(kStart, 0, 0);
   driver.Ready(kStart, kU0);
-  for (uint32_t flow = 1; flow < 9; ++flow) driver.Packet(kStart, flow);
+  for (uint32_t flow = 1; flow < 9; ++flow) driver.Packet(kStart, flow, 0);
   ASSERT_EQ(driver.cold, 1u);
   // Still above 90 %, and the tenth overcommits: no second one.
-  driver.Packet(kStart, 9);
+  driver.Packet(kStart, 9, 0);
   EXPECT_EQ(driver.counters().overcommitted, 1u);
   EXPECT_EQ(driver.cold, 1u);
   driver.Ready(kStart, kU1);
   EXPECT_TRUE(driver.pool().placeable(kU1));
-  driver.Packet(kStart, 10);
+  driver.Packet(kStart, 10, 0);
   EXPECT_EQ(driver.cold, 1u);
   EXPECT_EQ(driver.pool().load(kU1), 103u);
 }
 
 TEST(UnitPool, TakesAWarmUnitAheadBeforeACold) {
   TestDriver driver(Tenths(4, 2));
-  driver.Packet(kStart, 0);
+  driver.Packet(kStart, 0, 0);
   driver.Ready(kStart, kU0);
-  for (uint32_t flow = 1; flow < 9; ++flow) driver.Packet(kStart, flow);
+  for (uint32_t flow = 1; flow < 9; ++flow) driver.Packet(kStart, flow, 0);
   EXPECT_EQ(driver.warm, 2u);
   EXPECT_EQ(driver.cold, 0u);
   EXPECT_TRUE(driver.pool().placeable(kU1));
-  driver.Packet(kStart, 9);
+  driver.Packet(kStart, 9, 0);
   EXPECT_EQ(driver.queued(kU1), 1u);
 }
 

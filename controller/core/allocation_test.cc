@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// This program's operator new counts; what it counts while a controller works
+// must be nothing. (Tables are calloc'ed by LazyArray, in constructors only.)
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "base/rng.h"
+#include "controller/core/test_driver.h"
+
+namespace {
+std::atomic<uint64_t> allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  void* const p = std::malloc(size == 0 ? 1 : size);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace snf {
+namespace {
+
+// Every packet leaves at once, every unit is ready and gone at once.
+void Obey(Instant now, Controller& controller, ControllerOut& out) {
+  for (const ControllerCommand& command : out.commands()) {
+    switch (command.kind) {
+      case Kind::kStartUnit:
+        controller.on_unit_ready(now, command.unit);
+        break;
+      case Kind::kStopUnit:
+        controller.on_unit_stopped(command.unit);
+        break;
+      case Kind::kEnqueue:
+        controller.on_drained(now, {.unit = command.unit,
+                                    .packets = 1,
+                                    .bytes = command.meta.original_length});
+        break;
+      default:
+        break;
+    }
+  }
+  out.clear();
+}
+
+TEST(Controller, AllocatesNothingAfterItsConstruction) {
+  ControllerOptions options;
+  options.max_flows = 300;
+  options.max_units = 80;
+  options.unit_capacity_bps = 10'000'000;
+  options.flow_timeout = Milliseconds(20);
+  options.unit_idle_timeout = Milliseconds(5);
+  options.keep_warm = Milliseconds(20);
+  Controller controller(options, *FindPlacementPolicy("snf"));
+  const auto out = std::make_unique<ControllerOut>();
+  Rng rng(1);
+  Instant now{1'000'000'000};
+  const uint64_t before = allocations;
+  EXPECT_GT(before, 0u);
+  for (int i = 0; i < 50'000; ++i) {
+    now = now + Nanos{rng.Exponential(rng.Chance(20) ? 80'000'000 : 20'000)};
+    const Arrival arrival = {.key = Flow(static_cast<uint32_t>(rng.Below(400))),
+                             .time = now,
+                             .original_length = 1'000,
+                             .packet = {}};
+    controller.on_packets(now, {&arrival, 1}, *out);
+    Obey(now, controller, *out);
+    while (controller.next_wakeup() <= now) {
+      controller.on_timers(now, *out);
+      Obey(now, controller, *out);
+    }
+  }
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_GT(controller.pool().cold_starts(), 20u);
+  EXPECT_GT(controller.counters().flows_ended, 1'000u);
+}
+
+}  // namespace
+}  // namespace snf
