@@ -185,7 +185,8 @@ void ReplayCommand::AddTuningFlags() {
                  "1% of unit_capacity");
   flags_.Choice("load_signal", load_signal_, {"demand", "drained"},
                 "a unit's load: the larger of what it drained over the window "
-                "and what its open flowlets ask for, or the former alone");
+                "and what its open flowlets ask for, plus what still waits "
+                "there; or only what it drained");
   flags_.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
                   "width of a bucket of the load window");
   flags_.Count("load_buckets", c.load_buckets, 1, 10'000,
@@ -334,9 +335,9 @@ void ReplayCommand::SettleOptions() {
   // A buffer for every place in the queues, up to 2 GiB of them; pages that no
   // packet touches cost nothing.
   constexpr uint64_t kMaxBuffers = 1 << 20;
-  options_.buffers.small = static_cast<uint32_t>(std::clamp<uint64_t>(
-      uint64_t{c.max_units} * c.unit_queue_packets, options_.buffers.small,
-      kMaxBuffers));
+  options_.buffers.small = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
+                           options_.buffers.small, kMaxBuffers));
   // Defaults give way to what was given.
   c.warm_units = std::min(c.warm_units, c.max_units);
   c.start_buffer_packets =

@@ -14,14 +14,17 @@ namespace {
 std::atomic<uint64_t> allocations = 0;
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined, or GCC sees free() of what came from operator new, and warns.
+[[gnu::noinline]] void* operator new(size_t size) {
   ++allocations;
   void* const p = std::malloc(size == 0 ? 1 : size);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
 
 namespace snf {
 namespace {

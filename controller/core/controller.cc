@@ -159,7 +159,9 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                          ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
   const uint64_t number =
-      flow.unit == kNoUnit ? 0 : pool_.TakeSlot(now, flow.unit);
+      flow.unit == kNoUnit
+          ? 0
+          : pool_.TakeSlot(now, flow.unit, arrival.original_length);
   if (number == 0) {
     // Without any unit there is no buffer to wait in either.
     const bool starting = flow.unit == kNoUnit ||

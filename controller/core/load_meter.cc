@@ -115,17 +115,18 @@ void LoadMeter::RemoveOpenDemand(UnitId unit, int64_t demand_bps) {
   --meter.open_flowlets;
 }
 
-uint32_t LoadMeter::Load(Instant now, UnitId unit) {
+uint32_t LoadMeter::Load(Instant now, UnitId unit, uint64_t queued_bytes) {
   Meter& meter = meters_[value(unit)];
   Advance(meter, unit, Bucket(now));
-  return LastLoad(unit);
+  return LastLoad(unit, queued_bytes);
 }
 
-uint32_t LoadMeter::LastLoad(UnitId unit) const {
+uint32_t LoadMeter::LastLoad(UnitId unit, uint64_t queued_bytes) const {
   const Meter& meter = meters_[value(unit)];
   const uint32_t drained = ScaleUp(meter.window_bytes, quanta_per_byte_);
   if (signal_ == LoadSignal::kDrained) return drained;
-  return std::max(drained, Quanta(meter.open_demand_bps));
+  const uint32_t present = std::max(drained, Quanta(meter.open_demand_bps));
+  return std::min(present + ScaleUp(queued_bytes, quanta_per_byte_), kMaxLoad);
 }
 
 uint32_t LoadMeter::Quanta(int64_t rate_bps) const {

@@ -23,8 +23,13 @@ inline constexpr uint32_t kMaxLoad = 1 << 20;
 // 500 µs), plus the demand of its open flowlets that this window does not yet
 // hold. Held against each other for the whole unit, that is
 //
-//     load = drained + max(0, open demand - drained) = max(drained, open
-//     demand)
+//     drained + max(0, open demand - drained) = max(drained, open demand)
+//
+// To this comes what still waits at the unit, spread over the window: flowlets
+// that have ended, or were cut by B, ask for nothing any more, but their
+// packets are in the way of those that follow.
+//
+//     load = max(drained, open demand) + queued
 //
 // A burst on an idle unit counts at once (drained = 0); under steady traffic
 // both terms measure the same flow of bits and are not added up; when traffic
@@ -62,11 +67,12 @@ class LoadMeter {
 
   // The load at `now`, in quanta, at most kMaxLoad. Budget: ≤ 20 ns when the
   // unit was looked at in this bucket or the one before.
-  uint32_t Load(Instant now, UnitId unit);
+  // `queued_bytes` are those that the unit has got and not yet drained.
+  uint32_t Load(Instant now, UnitId unit, uint64_t queued_bytes = 0);
 
   // The load with the window of the last Load or AddDrained: never below that
   // of Load. Budget: ≤ 5 ns.
-  uint32_t LastLoad(UnitId unit) const;
+  uint32_t LastLoad(UnitId unit, uint64_t queued_bytes = 0) const;
 
   // A demand in quanta.
   uint32_t Quanta(int64_t rate_bps) const;

@@ -10,7 +10,8 @@ namespace snf {
 
 // What counts as a unit's load when a flowlet is placed (protocol.md §2.6).
 enum class LoadSignal : uint8_t {
-  kDemand,   // the larger of the drained rate and the open flowlets' demand
+  kDemand,   // the larger of the drained rate and the open flowlets' demand,
+             // plus what still waits
   kDrained,  // the paper's bare rule: the drained rate alone
 };
 

@@ -51,7 +51,7 @@ UnitId UnitPool::LowestIn(State state) const {
 }
 
 void UnitPool::MakePlaceable(Instant now, UnitId unit) {
-  index_.Insert(unit, meter_.Load(now, unit));
+  index_.Insert(unit, meter_.Load(now, unit, units_[value(unit)].queued_bytes));
 }
 
 UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
@@ -120,23 +120,24 @@ void UnitPool::OnDrained(Instant now, const DrainReport& report) {
   meter_.Prefetch(report.unit);
   index_.Prefetch(report.unit);
   Unit& u = units_[value(report.unit)];
-  SNF_CHECK(u.slots_used >= report.packets);
+  SNF_CHECK(u.slots_used >= report.packets && u.queued_bytes >= report.bytes);
   u.slots_used -= report.packets;
+  u.queued_bytes -= report.bytes;
   meter_.AddDrained(now, report.unit, report.bytes);
   Touch(now, report.unit);
 }
 
 void UnitPool::OpenFlowlet(UnitId unit, int64_t demand_bps) {
   meter_.AddOpenDemand(unit, demand_bps);
-  if (index_.contains(unit)) index_.Update(unit, meter_.LastLoad(unit));
+  TouchSameTime(unit);
 }
 
 void UnitPool::CloseFlowlet(UnitId unit, int64_t demand_bps) {
   meter_.RemoveOpenDemand(unit, demand_bps);
-  if (index_.contains(unit)) index_.Update(unit, meter_.LastLoad(unit));
+  TouchSameTime(unit);
 }
 
-uint64_t UnitPool::TakeSlot(Instant now, UnitId unit) {
+uint64_t UnitPool::TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
   Unit& u = units_[value(unit)];
   // The idle clock restarts at a packet, also at one that finds no slot.
   u.last_packet = std::max(u.last_packet, now);
@@ -144,6 +145,8 @@ uint64_t UnitPool::TakeSlot(Instant now, UnitId unit) {
       u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
   if (u.slots_used >= limit) return 0;
   ++u.slots_used;
+  // The index learns of it with the next drain or flowlet: not for each packet.
+  u.queued_bytes += bytes;
   return ++u.channel_number;
 }
 

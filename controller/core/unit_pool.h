@@ -87,9 +87,9 @@ class UnitPool {
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
   void CloseFlowlet(UnitId unit, int64_t demand_bps);
 
-  // Takes a slot of the unit's channel for a packet: its channel number, or 0
-  // where no slot is free.
-  uint64_t TakeSlot(Instant now, UnitId unit);
+  // Takes a slot of the unit's channel for a packet of `bytes` (original
+  // length): its channel number, or 0 where no slot is free.
+  uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes);
 
   // A flow's state is now, or is no longer, on the unit.
   void AddOwned(UnitId unit) { ++units_[value(unit)].owned_flows; }
@@ -108,12 +108,21 @@ class UnitPool {
     uint32_t owned_flows;
     Instant last_packet;
     uint64_t channel_number;
+    uint64_t queued_bytes;  // in the slots that are used
   };
 
   UnitId LowestIn(State state) const;
   void MakePlaceable(Instant now, UnitId unit);
   void Touch(Instant now, UnitId unit) {
-    if (index_.contains(unit)) index_.Update(unit, meter_.Load(now, unit));
+    if (!index_.contains(unit)) return;
+    index_.Update(unit,
+                  meter_.Load(now, unit, units_[value(unit)].queued_bytes));
+  }
+  // The same without bringing the window to the present.
+  void TouchSameTime(UnitId unit) {
+    if (!index_.contains(unit)) return;
+    index_.Update(unit,
+                  meter_.LastLoad(unit, units_[value(unit)].queued_bytes));
   }
 
   uint32_t max_units_;
