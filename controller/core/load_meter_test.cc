@@ -56,12 +56,23 @@ TEST(LoadMeter, KeepsUnitsApart) {
   EXPECT_EQ(meter.Load(kStart, UnitId{2}), 512u);
 }
 
+TEST(LoadMeter, AddsWhatStillWaitsSpreadOverTheWindow) {
+  LoadMeter meter(Options());
+  EXPECT_EQ(meter.Load(kStart, kUnit, 1'250'000), 103u);
+  meter.AddOpenDemand(kUnit, 500 * kMbps);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 1'250'000), 512u + 103u);
+  meter.AddDrained(kStart, kUnit, 1'250'000);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 1), 513u);
+  EXPECT_EQ(meter.LastLoad(kUnit, 12'500'000), 512u + kFullLoad);
+  EXPECT_EQ(meter.Load(kStart, kUnit, UINT64_MAX), kMaxLoad);
+}
+
 TEST(LoadMeter, LeavesOutOpenDemandWhereOnlyDrainedRatesCount) {
   ControllerOptions options = Options();
   options.load_signal = LoadSignal::kDrained;
   LoadMeter meter(options);
   meter.AddOpenDemand(kUnit, 900 * kMbps);
-  EXPECT_EQ(meter.Load(kStart, kUnit), 0u);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 1'000'000), 0u);
   EXPECT_EQ(meter.open_flowlets(kUnit), 1u);
   meter.AddDrained(kStart, kUnit, 6'250'000);
   EXPECT_EQ(meter.Load(kStart, kUnit), 512u);

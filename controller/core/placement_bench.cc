@@ -4,7 +4,9 @@
 // placeable and loaded to 30–95 %, time advances, loads fade. One iteration is
 // one decision with all its upkeep: what came from a unit is reported, the
 // index is refreshed, the policy asked, the flowlet opened and one that was
-// opened earlier closed. Compare `units` within one run:
+// opened earlier closed. A report costs more the more units there are, for
+// their windows lie farther from the cache; BM_DecisionBesideDrains leaves it
+// out. Compare `units` within one run:
 //   controller_bench --benchmark_filter=Decision
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
@@ -58,10 +60,11 @@ class LoadedUnits {
   void Drain(Nanos step, Nanos share) {
     now_ = now_ + step;
     const UnitId unit{order_[next_drained_]};
-    const auto bytes = static_cast<uint64_t>(rate_bps_[next_drained_] *
+    const auto bytes = static_cast<uint32_t>(rate_bps_[next_drained_] *
                                              share.ns / 8'000'000'000);
     next_drained_ = next_drained_ + 1 == order_.size() ? 0 : next_drained_ + 1;
-    pool_.OnDrained(now_, {.unit = unit, .packets = 0, .bytes = bytes});
+    SNF_CHECK(pool_.TakeSlot(now_, unit, bytes) != 0);
+    pool_.OnDrained(now_, {.unit = unit, .packets = 1, .bytes = bytes});
   }
   void Advance(Nanos step) { now_ = now_ + step; }
 
@@ -139,6 +142,26 @@ void BM_DecisionEveryMicrosecond(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_DecisionEveryMicrosecond)->Apply(Units);
+
+// The same, but for the reports: those of each 500 µs come at once, and not in
+// the measured time. What is left is a decision and what it does against decay.
+void BM_DecisionBesideDrains(benchmark::State& state) {
+  constexpr int kDecisions = 500;
+  const auto count = static_cast<uint32_t>(state.range(0));
+  LoadedUnits units(count);
+  while (state.KeepRunningBatch(kDecisions)) {
+    state.PauseTiming();
+    for (int i = 0; i < kDecisions; ++i) {
+      units.Drain({}, Microseconds(count));
+    }
+    state.ResumeTiming();
+    for (int i = 0; i < kDecisions; ++i) {
+      units.Advance(Microseconds(1));
+      benchmark::DoNotOptimize(units.Decide());
+    }
+  }
+}
+BENCHMARK(BM_DecisionBesideDrains)->Apply(Units);
 
 // A decision every microsecond while nothing drains: all loads fade to nothing
 // within the window, and then it begins again.

@@ -294,6 +294,22 @@ TEST(UnitPool, ForgetsAFlowThatNeverFoundAUnit) {
   EXPECT_EQ(driver.counters().flows_ended, 2u);
 }
 
+TEST(UnitPool, CountsWhatStillWaitsAtAUnitAsItsLoad) {
+  ControllerOptions options = Options(1, 1);
+  options.first_demand_bps = 1'000'000;
+  TestDriver driver(options);
+  for (uint32_t flow = 0; flow < 100; ++flow) {
+    driver.Packet(kStart, flow, 12'500);
+  }
+  driver.Ready(kStart, kU0);
+  driver.RunTimers(kStart + Milliseconds(1));  // all are closed
+  EXPECT_EQ(driver.pool().load(kU0), 103u);    // 1.25 MB in 100 ms
+  driver.Drain(kStart + Milliseconds(1), kU0, 50);
+  EXPECT_EQ(driver.pool().load(kU0), 52u + 52u);
+  driver.DrainAll(kStart + Milliseconds(1));
+  EXPECT_EQ(driver.pool().load(kU0), 103u);
+}
+
 // --- One unit ahead of need
 // ---------------------------------------------------
 
