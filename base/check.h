@@ -15,11 +15,11 @@ namespace snf::internal {
 
 // Programmer errors only, in every build. Bytes that come from outside are
 // parsed and never checked.
-#define SNF_CHECK(condition)                                             \
-  do {                                                                   \
-    if (!(condition)) [[unlikely]] {                                     \
-      ::snf::internal::CheckFailed(__FILE__, __LINE__, #condition);      \
-    }                                                                    \
+#define SNF_CHECK(condition)                                        \
+  do {                                                              \
+    if (!(condition)) [[unlikely]] {                                \
+      ::snf::internal::CheckFailed(__FILE__, __LINE__, #condition); \
+    }                                                               \
   } while (false)
 
 #endif  // SNF_BASE_CHECK_H_

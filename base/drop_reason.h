@@ -12,12 +12,12 @@ namespace snf {
 // Why the platform itself dropped a packet. An NF's own reasons are named by
 // the NF (runtime/sdk/nf.h) and counted beside these.
 enum class DropReason : uint8_t {
-  kUnitQueueFull,     // the unit's channel had no free slot
-  kStartBufferFull,   // the unit was still starting and its buffer was full
-  kFlowTableFull,     // a new flow, and max_flows are already there
-  kBufferPoolEmpty,   // no buffer to hold the packet
-  kPacketTooLarge,    // larger than the largest buffer
-  kDuplicateClock,    // a unit saw a clock that it had applied (U1)
+  kUnitQueueFull,    // the unit's channel had no free slot
+  kStartBufferFull,  // the unit was still starting and its buffer was full
+  kFlowTableFull,    // a new flow, and max_flows are already there
+  kBufferPoolEmpty,  // no buffer to hold the packet
+  kPacketTooLarge,   // larger than the largest buffer
+  kDuplicateClock,   // a unit saw a clock that it had applied (U1)
   kCount,
 };
 

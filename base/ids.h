@@ -10,7 +10,7 @@ namespace snf {
 // Strong integer ids: distinct types that compare and hash but do not add.
 // `value(id)` gives the number back, for tables and for printing.
 template <typename Id>
-  requires std::is_enum_v<Id>
+requires std::is_enum_v<Id>
 constexpr auto value(Id id) {
   return static_cast<std::underlying_type_t<Id>>(id);
 }

@@ -10,12 +10,12 @@ namespace snf {
 // reader maps the LINKTYPE_ numbers of pcap and pcapng onto them
 // (www.tcpdump.org/linktypes.html).
 enum class LinkType : uint8_t {
-  kEthernet,  // LINKTYPE 1
-  kRawIp,     // 101, 12, 14, 228 (IPv4), 229 (IPv6): by the version nibble
-  kLinuxSll,  // 113: 16-byte cooked header, protocol at offset 14
-  kLinuxSll2, // 276: 20-byte cooked header, protocol at offset 0
-  kNull,      // 0: 4-byte address family in the recording host's byte order
-  kLoop,      // 108: the same in network order
+  kEthernet,   // LINKTYPE 1
+  kRawIp,      // 101, 12, 14, 228 (IPv4), 229 (IPv6): by the version nibble
+  kLinuxSll,   // 113: 16-byte cooked header, protocol at offset 14
+  kLinuxSll2,  // 276: 20-byte cooked header, protocol at offset 0
+  kNull,       // 0: 4-byte address family in the recording host's byte order
+  kLoop,       // 108: the same in network order
 };
 
 }  // namespace snf

@@ -25,12 +25,12 @@ enum class StateSource : uint8_t {
 struct PacketMeta {
   FlowId flow{};
   Clock clock{};
-  Instant arrival;                // when the packet reached the controller
-  uint64_t channel_number = 0;    // 1, 2, 3 … per controller and unit (U10)
-  uint32_t flowlet = 0;           // 1, 2, 3 … within the flow
-  uint32_t original_length = 0;   // bytes on the wire, whatever was captured
-  UnitId source = kNoUnit;        // valid for StateSource::kUnit
-  uint16_t chain = 0;             // which NF chain; 0 while there is one
+  Instant arrival;               // when the packet reached the controller
+  uint64_t channel_number = 0;   // 1, 2, 3 … per controller and unit (U10)
+  uint32_t flowlet = 0;          // 1, 2, 3 … within the flow
+  uint32_t original_length = 0;  // bytes on the wire, whatever was captured
+  UnitId source = kNoUnit;       // valid for StateSource::kUnit
+  uint16_t chain = 0;            // which NF chain; 0 while there is one
   StateSource source_kind = StateSource::kNone;
   uint8_t flags = 0;
   uint16_t reserved = 0;

@@ -12,9 +12,7 @@ namespace snf {
 struct Nanos {
   int64_t ns = 0;
   friend constexpr auto operator<=>(Nanos, Nanos) = default;
-  static constexpr Nanos max() {
-    return {std::numeric_limits<int64_t>::max()};
-  }
+  static constexpr Nanos max() { return {std::numeric_limits<int64_t>::max()}; }
 };
 
 constexpr Nanos Microseconds(int64_t us) { return {us * 1'000}; }
