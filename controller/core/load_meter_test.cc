@@ -89,11 +89,19 @@ TEST(LoadMeter, FadesBucketByBucketNotBefore) {
 
 TEST(LoadMeter, CountsLateReportsInTheNewestBucket) {
   LoadMeter meter(Options());
+  const Instant early{kStart.ns - Milliseconds(10).ns};
   meter.AddDrained(kStart, kUnit, 1'000);
-  meter.AddDrained({kStart.ns - Seconds(1).ns}, kUnit, 1'249'000);
-  EXPECT_EQ(meter.Load({kStart.ns - Seconds(1).ns}, kUnit), 103u);
-  EXPECT_EQ(meter.Load(kStart, kUnit), 103u);
+  meter.AddDrained(early, kUnit, 1'249'000);
+  EXPECT_EQ(meter.Load(early, kUnit), 103u);
+  EXPECT_EQ(meter.Load(kStart + Milliseconds(99), kUnit), 103u);
   EXPECT_EQ(meter.Load(kStart + Milliseconds(100), kUnit), 0u);
+}
+
+TEST(LoadMeter, SeesEachUnitAtItsOwnTime) {
+  LoadMeter meter(Options());
+  meter.AddDrained(kStart, UnitId{1}, 1'250'000);
+  EXPECT_EQ(meter.Load(kStart + Milliseconds(100), UnitId{0}), 0u);
+  EXPECT_EQ(meter.Load(kStart + Milliseconds(1), UnitId{1}), 103u);
 }
 
 TEST(LoadMeter, NeverSaysThatAWholeUnitIsMoreThanFull) {

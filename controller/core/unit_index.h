@@ -50,6 +50,7 @@ class UnitIndex {
   UnitId FullestAtMost(uint32_t limit) const;
 
   // The unit with the lowest load, of equals the lowest id; kNoUnit when empty.
+  // Loads beyond a full unit are equal within steps of 16 quanta.
   UnitId LeastLoaded() const;
 
  private:

@@ -310,6 +310,42 @@ TEST(UnitPool, CountsWhatStillWaitsAtAUnitAsItsLoad) {
   EXPECT_EQ(driver.pool().load(kU0), 103u);
 }
 
+// As many units, all active, from which 1.25 MB drained at kStart.
+UnitPool DrainedUnits(uint32_t units) {
+  UnitPool pool(Options(units, units));
+  ControllerOut out;
+  for (uint32_t i = 0; i < units; ++i) {
+    out.clear();
+    const UnitId unit = pool.TakeWarm(kStart, out);
+    pool.OnReady(kStart, unit);
+    pool.TakeSlot(kStart, unit, 1'250'000);
+    pool.OnDrained(kStart, {.unit = unit, .packets = 1, .bytes = 1'250'000});
+  }
+  EXPECT_EQ(pool.total_load(), units * 103u);
+  return pool;
+}
+
+TEST(UnitPool, SeesAllLoadsAsTheyAreWithUpTo64Units) {
+  UnitPool pool = DrainedUnits(64);
+  pool.Refresh(kStart + Milliseconds(99));
+  EXPECT_EQ(pool.total_load(), 64 * 103u);
+  pool.Refresh(kStart + Milliseconds(100));
+  EXPECT_EQ(pool.total_load(), 0u);
+}
+
+TEST(UnitPool, Sees64LoadsABucketAnd8ADecisionWithMoreUnits) {
+  UnitPool pool = DrainedUnits(65);
+  const Instant faded = kStart + Milliseconds(100);
+  for (uint32_t i = 1; i <= 8; ++i) {
+    pool.Refresh(faded);
+    EXPECT_EQ(pool.total_load(), (65 - 8 * i) * 103);
+  }
+  pool.Refresh(faded);
+  EXPECT_EQ(pool.total_load(), 103u);
+  for (int i = 0; i < 8; ++i) pool.Refresh(faded + Microseconds(500));
+  EXPECT_EQ(pool.total_load(), 0u);
+}
+
 // --- One unit ahead of need
 // ---------------------------------------------------
 
