@@ -246,6 +246,20 @@ class Command(unittest.TestCase):
         loud = run("replay", "--json=-").stderr.decode()
         self.assertIn("small.pcap.zst --unit_capacity=", loud)
 
+    def test_gives_the_same_result_in_every_build_and_on_every_machine(self):
+        # Change these only with a change of behaviour that is meant.
+        report = self.report(SOURCE / "traces" / "small.pcap.zst",
+                             "--unit_capacity=300Mbps")
+        self.assertEqual(report["digest"], "1b3ccd4a599f68fc")
+        self.assertEqual(
+            report["latency_ns"],
+            {"p50": 118847, "p90": 1187839, "p99": 1758207,
+             "p999": 2310143, "max": 2885027})
+        self.assertEqual(
+            [report[key] for key in ("decisions", "flowlets_moved",
+                                     "overcommitted", "units_used_max")],
+            [9271, 1016, 14, 6])
+
     def test_counts_flowlets_as_an_independent_count_does(self):
         capture = SOURCE / "traces" / "small.pcap.zst"
         plain = subprocess.run(["zstd", "-dcq", capture], check=True,
