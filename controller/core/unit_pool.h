@@ -38,8 +38,8 @@ namespace snf {
 // same whatever the number of units. With up to 64 units every decision sees
 // exact loads. With more, that of a unit from which nothing drains may be seen
 // as it was units / 64 buckets ago (10,000 units: 78 ms), or units / 8
-// decisions ago where decisions are rarer than eight a bucket: that is too high,
-// for loads fade. What waits at a unit is seen as of its last drain or flowlet.
+// decisions ago where decisions are rarer than eight a bucket: too high, for
+// loads fade. What waits at a unit is seen as of its last drain or flowlet.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
