@@ -185,6 +185,7 @@ TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
 
   RunOptions options;
   options.controller.max_flows = 4'096;
+  options.buffers = {.small = 4'096, .medium = 256, .large = 16};
   options.controller.max_units = 4;
   options.controller.unit_capacity_bps = 5'000'000;
   uint64_t files = 0, with_packets = 0, packets = 0, not_ip = 0;
