@@ -304,7 +304,7 @@ RunOptions StormOptions() {
   options.controller.max_units = 6;
   options.controller.warm_units = 2;
   options.controller.flowlet_bytes = 3'000;
-  options.controller.unit_queue_packets = 12;
+  options.controller.unit_queue_packets = 8;
   options.controller.start_buffer_packets = 4;
   options.controller.flow_timeout = Milliseconds(20);
   options.unit_start_delay = Milliseconds(5);
@@ -348,7 +348,7 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
   }
   EXPECT_GT(moved, 100u);
   EXPECT_GT(overcommitted, 100u);
-  EXPECT_GE(dropped, 10u);
+  EXPECT_GT(dropped, 50u);
   EXPECT_GT(lives, 20u);
 }
 
