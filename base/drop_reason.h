@@ -18,6 +18,7 @@ enum class DropReason : uint8_t {
   kBufferPoolEmpty,  // no buffer to hold the packet
   kPacketTooLarge,   // larger than the largest buffer
   kDuplicateClock,   // a unit saw a clock that it had applied (U1)
+  kHoldOverflow,     // a unit holds too many packets that wait for state (U2)
   kCount,
 };
 
@@ -27,7 +28,8 @@ inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::kCount);
 constexpr std::string_view ToString(DropReason reason) {
   constexpr std::array<std::string_view, kDropReasons> kNames = {
       "unit_queue_full",   "start_buffer_full", "flow_table_full",
-      "buffer_pool_empty", "packet_too_large",  "duplicate_clock"};
+      "buffer_pool_empty", "packet_too_large",  "duplicate_clock",
+      "hold_overflow"};
   return kNames[static_cast<size_t>(reason)];
 }
 

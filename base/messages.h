@@ -2,7 +2,9 @@
 #ifndef SNF_BASE_MESSAGES_H_
 #define SNF_BASE_MESSAGES_H_
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "base/ids.h"
@@ -39,8 +41,24 @@ struct PacketMeta {
   static constexpr uint8_t kFirstOfFlowlet = 1 << 0;  // the source is valid
   static constexpr uint8_t kNewFlow = 1 << 1;  // first packet of its flow
   static constexpr uint8_t kMoved = 1 << 2;  // the flowlet before ran elsewhere
+  // Carries a clock and nothing else: takes a slot of the channel but no
+  // buffer, is not shown to the NF, changes and releases nothing.
+  static constexpr uint8_t kTombstone = 1 << 3;  // the clock's packet is lost
+  static constexpr uint8_t kNull = 1 << 4;       // moves the state (U8)
+  bool has_payload() const { return (flags & (kTombstone | kNull)) == 0; }
 };
 static_assert(sizeof(PacketMeta) == 48);
+
+// Controller to a flow's unit, in the channel ahead of the first packet of a
+// flowlet: where to push the flow's state when it idles (U3).
+struct ReplicaSet {
+  FlowId flow{};
+  std::array<UnitId, kMaxReplicas> units{};  // `count` of them are valid
+  uint8_t count = 0;
+
+  std::span<const UnitId> span() const { return {units.data(), count}; }
+};
+static_assert(sizeof(ReplicaSet) == 48);
 
 // Unit to unit: "send me the flow's state once you have applied `need`" (U5).
 struct Pull {
@@ -49,14 +67,34 @@ struct Pull {
   UnitId requester = kNoUnit;
 };
 
-// Unit to unit: the state of a flow as `applied` left it. `timer` is the NF's
-// pending timer, Instant::max() where it has none; `link` the framing of the
-// flow's packets.
+// Unit to unit: the state of a flow as `applied` left it, either pushed ahead
+// of the next flowlet (U3) or in answer to a Pull (U5). The record's `bytes`
+// bytes travel beside it. `timer` is the NF's pending timer, Instant::max()
+// where it has none, as always in a push; `link` the framing of the flow's
+// packets.
 struct State {
   FlowId flow{};
   Clock applied{};
   Instant timer = Instant::max();
+  uint64_t schema = 0;  // StateSchema::hash() of the record
+  uint32_t bytes = 0;   // of the record
   LinkType link = LinkType::kEthernet;
+  bool pushed = false;
+};
+static_assert(sizeof(State) == 40);
+
+// A unit to the one that it took a flow's state over from, and to the
+// controller: `clock` has been processed at `taker`; what has applied less is
+// no longer needed (U7). The unit acknowledges.
+struct Took {
+  FlowId flow{};
+  Clock clock{};
+  UnitId taker = kNoUnit;
+};
+struct TookAck {
+  FlowId flow{};
+  Clock clock{};
+  UnitId sender = kNoUnit;
 };
 
 // Controller to the owner: the flow has been idle for its timeout and `last`
@@ -74,8 +112,11 @@ struct DrainReport {
 };
 
 static_assert(std::is_trivially_copyable_v<PacketMeta> &&
+              std::is_trivially_copyable_v<ReplicaSet> &&
               std::is_trivially_copyable_v<Pull> &&
               std::is_trivially_copyable_v<State> &&
+              std::is_trivially_copyable_v<Took> &&
+              std::is_trivially_copyable_v<TookAck> &&
               std::is_trivially_copyable_v<EndFlow> &&
               std::is_trivially_copyable_v<DrainReport>);
 

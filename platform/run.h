@@ -12,6 +12,7 @@
 
 #include "base/classifier.h"
 #include "base/drop_reason.h"
+#include "base/flow_key.h"
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/link_type.h"
@@ -20,20 +21,70 @@
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
 #include "platform/provisioning.h"
+#include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
+
+// What the network does to the messages about state between units (Push, State,
+// Pull, Took, TookAck), drawn from the seed. Different delays also reorder.
+struct ChaosOptions {
+  Nanos state_delay_min;  // on top of the delays of RunOptions
+  Nanos state_delay_max;
+  uint32_t state_loss_65536 = 0;       // messages lost, of 65,536
+  uint32_t state_duplicate_65536 = 0;  // messages that arrive twice
+  bool any() const {
+    return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
+           state_duplicate_65536 > 0;
+  }
+};
 
 // What a run is made of, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
-  Nanos hop_delay = Microseconds(1);  // controller→unit, unit→egress, unit→unit
+  // Controller→unit, unit→controller, unit→egress; a Pull, Took or TookAck from
+  // unit to unit.
+  Nanos hop_delay = Microseconds(1);
+  // A record from unit to unit: base + bytes / bandwidth.
+  Nanos state_delay = Microseconds(20);
+  int64_t state_bandwidth_bps = 10'000'000'000;
+  Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
+  uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
+  uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
   Nanos warm_start_delay = Microseconds(30);  // from warm to ready
   bool check = true;                          // run the Checker
+};
+
+// How state moved in a run.
+struct StateFigures {
+  // Of the flowlets that moved (controller.flowlets_moved), by their first
+  // packet: it found its state at the new unit, or had to wait for it.
+  uint64_t seamless = 0;
+  uint64_t pulled = 0;
+  Histogram wait_ns;  // of all that moved; 0 where seamless
+  struct {
+    FlowKey key;
+    FlowId flow = kNoFlow;
+    Clock clock{};
+    Nanos wait;
+    UnitId unit = kNoUnit;
+  } worst;
+
+  uint64_t pushes = 0;       // sent, one for each receiver
+  uint64_t pulls = 0;        // sent, without repetitions
+  uint64_t answers = 0;      // states sent in answer to pulls
+  uint64_t bytes = 0;        // of records in pushes and answers
+  uint64_t pushed_bytes = 0;
+  uint64_t tombstones = 0;   // clocks that a tombstone took
+  uint64_t null_packets = 0;  // flows that left a unit before it stopped (U8)
+  uint64_t messages_lost = 0;  // by chaos
+  uint64_t messages_duplicated = 0;
+  UnitCounters units;  // summed over units
 };
 
 // What came out of a run. By the rule of conservation
@@ -58,7 +109,7 @@ struct RunResult {
   ClassifierCounters classifier;
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
-  uint64_t state_pulls = 0;
+  StateFigures state;
   uint32_t held_packets_max = 0;  // in one unit
 
   Histogram latency_ns;  // arrival to release, of packets that were released
@@ -107,11 +158,17 @@ class RunObserver : public DecisionObserver {
   virtual void OnArrival(Instant now, const FlowKey& key,
                          uint32_t original_length) = 0;
   virtual void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) = 0;
-  virtual void OnServiceBegin(Instant now, UnitId unit,
-                              const PacketMeta& meta) = 0;
-  // A pull, or the state it asked for, reached a unit.
+  // `wait`: how long the packet was held for state (Unit::in_service_wait).
+  virtual void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
+                              Nanos wait) = 0;
+  // A state set out, pushed or in answer to a pull.
+  virtual void OnStateSent(Instant now, UnitId sender, UnitId receiver,
+                           const State& state) = 0;
+  // A pull, or a state, reached a unit.
   virtual void OnPull(Instant now, UnitId asked, const Pull& pull) = 0;
   virtual void OnState(Instant now, UnitId receiver, const State& state) = 0;
+  // A unit learnt that its copy of a flow's state is no longer needed.
+  virtual void OnTook(Instant now, UnitId told, const Took& took) = 0;
   // What a unit did with a packet: released a hop later, taken by the NF, …
   virtual void OnReleased(Instant now, const PacketMeta& meta) = 0;
   virtual void OnConsumed(Instant now, const PacketMeta& meta) = 0;

@@ -25,11 +25,14 @@ struct Arrival {
 // What the controller asks of its driver.
 struct ControllerCommand {
   enum class Kind : uint8_t {
-    kEnqueue,    // put `packet` with `meta` into the channel of `unit`
+    kReplicas,   // put `replicas` into the channel of `unit`: stands before the
+                 // kEnqueue of a flowlet's first packet; takes no slot
+    kEnqueue,    // put `packet` with `meta` into the channel of `unit`; a null
+                 // packet (PacketMeta::kNull) comes with kNoPacket
     kDrop,       // drop `packet` for `reason`
     kStartUnit,  // start `unit`, then call on_unit_ready; `warm` says from what
     kParkUnit,   // `unit` is out of use but keeps its process and state
-    kStopUnit,   // stop `unit` once it keeps no flow, then on_unit_stopped
+    kStopUnit,   // stop `unit` once all its flows are taken, then on_unit_stopped
     kEndFlow,    // tell `unit` that a flow is over
   };
   Kind kind{};
@@ -39,9 +42,13 @@ struct ControllerCommand {
   PacketHandle packet = kNoPacket;
   union {
     PacketMeta meta;
+    ReplicaSet replicas;
     EndFlow end;
   };
 
+  static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
+    return {.kind = Kind::kReplicas, .unit = unit, .replicas = replicas};
+  }
   static ControllerCommand Enqueue(UnitId unit, PacketHandle packet,
                                    const PacketMeta& meta) {
     return {
@@ -59,7 +66,7 @@ struct ControllerCommand {
 };
 
 // The most commands that one packet, or one timer, can cause.
-inline constexpr size_t kMaxControllerCommandsPerStep = 4;
+inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 
 }  // namespace snf

@@ -22,6 +22,13 @@ enum class DemandRule : uint8_t {
            // unit
 };
 
+// Which units a flow's state is replicated to (SNF §5.2.2, Pseudocode 2).
+enum class ReplicaChoice : uint8_t {
+  kWeighted,       // random, weight inverse to the unit's rank by id
+  kDeterministic,  // those of the lowest ids
+  kNone,           // none: state is pulled when it is missed ("reactive")
+};
+
 // A controller's configuration. All limits are fixed at construction; nothing
 // is allocated afterwards. Defaults are those of SNF §9 where it has them.
 struct ControllerOptions {
@@ -56,6 +63,20 @@ struct ControllerOptions {
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 
+  // K, the units that a flow's state is pushed to ahead of its next flowlet, and
+  // how they are chosen (SNF §5.2.2).
+  uint32_t replicas = 3;  // 0 … kMaxReplicas
+  ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
+  // How long after a push its replica counts as landed (decisions.md 13).
+  Nanos push_delay = Microseconds(200);
+
+  // Period of the policy smart_flow, on a grid from time 0 on.
+  Nanos reassign_period = Milliseconds(100);
+
+  // Flow slots looked at in one step while a unit is being emptied (U8).
+  uint32_t evacuate_slots = 4'096;
+
+  uint64_t seed = 1;              // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids
   uint64_t hash_seed = 0;     // of the flow table; does not change results
 };

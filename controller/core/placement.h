@@ -3,9 +3,11 @@
 #define SNF_CONTROLLER_CORE_PLACEMENT_H_
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/ids.h"
+#include "base/messages.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
 #include "controller/core/options.h"
@@ -16,8 +18,13 @@ namespace snf {
 // A flowlet that needs a unit.
 struct PlacementRequest {
   uint32_t demand = 0;     // in quanta of a unit's capacity
-  UnitId owner = kNoUnit;  // holds the flow's state; kNoUnit for a new flow
+  UnitId owner = kNoUnit;  // ran the flow's last packet; kNoUnit: a new flow
   uint32_t alpha = 0;      // α in quanta
+  // Units to which a replica of the state has had time to come; none after a
+  // cut by bytes (decisions.md 13). Besides the owner, for which β is 1 anyway.
+  ReplicaSet replicas;
+  uint64_t key_hash = 0;   // of the flow's key; the same in every run
+  bool new_period = true;  // no packet of the flow yet in this reassign_period
 };
 
 struct Placement {
@@ -33,11 +40,21 @@ class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
   virtual std::string_view name() const = 0;
+  // Whether every packet is to be a flowlet of its own.
+  virtual bool per_packet() const { return false; }
   virtual Placement Place(Instant now, const PlacementRequest& request,
                           UnitPool& pool, ControllerOut& out) const = 0;
 };
 
-// The policy of that name, with static lifetime, or null.
+// The policies, each with static lifetime:
+//   snf           weighted greedy bin-packing of flowlets (SNF §4.2)
+//   vanilla_flow  bin-packing of flows: one decision for a flow's life
+//   smart_flow    the same, decided anew at a flow's first flowlet in each
+//                 reassign_period (SNF §9.1)
+//   per_packet    bin-packing of single packets, wherever the state is (NFOS)
+//   hash          by the hash of the flow over all max_units units, as RSS does
+std::span<const PlacementPolicy* const> PlacementPolicies();
+// The policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 
 // The score of a unit for a request: its load plus α where it holds the flow's

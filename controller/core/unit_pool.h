@@ -69,6 +69,10 @@ class UnitPool {
   }
   UnitId LeastLoaded() const { return index_.LeastLoaded(); }
 
+  // The placeable unit with that many placeable ones of lower id, for
+  // rank < placeable_units(). O(log max_units).
+  UnitId Ranked(uint32_t rank) const;
+
   // Brings loads up to `now` ahead of a decision, within the bound above.
   void Refresh(Instant now);
 
@@ -79,6 +83,10 @@ class UnitPool {
   // Where no unit is placeable: makes a starting one so, lowest id first;
   // kNoUnit if none is starting.
   UnitId UseStarting(Instant now);
+
+  // Makes that unit placeable, whatever its load, by one command at the most;
+  // false where it cannot be: it is stopping.
+  bool Use(Instant now, UnitId unit, ControllerOut& out);
 
   void OnReady(Instant now, UnitId unit);
   void OnStopped(UnitId unit);

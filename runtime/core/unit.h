@@ -2,7 +2,10 @@
 #ifndef SNF_RUNTIME_CORE_UNIT_H_
 #define SNF_RUNTIME_CORE_UNIT_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
@@ -13,6 +16,7 @@
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/state_schema.h"
 
 namespace snf {
 
@@ -23,22 +27,89 @@ struct UnitOptions {
   // that is over for the controller and whose state is still here, so that this
   // unit keeps as many flows above max_flows. Costs nothing until it happens.
   uint32_t packets_elsewhere = 65'536;
+  // Packets that may wait here for state, with their payload: the next becomes
+  // a tombstone. No more than queue_packets take effect.
+  uint32_t hold_packets = 1024;
+
+  // K: the most units that a flow's state is pushed to; at most kMaxReplicas.
+  uint32_t replicas = 3;
+  // Idle time of a flow after which its state is pushed: T/2 (SNF §5.2.1).
+  Nanos push_after = Microseconds(250);
+  // Replicas kept for others; the one that came first goes first. They take
+  // none of the room of the unit's own flows.
+  uint32_t max_replicas = 65'536;
+  // A replica that nobody used for so long is forgotten; Nanos::max() = never.
+  Nanos replica_lifetime = Seconds(300);
+
+  // A Pull or Took without an answer is repeated after this time, then after
+  // twice as long, and so on up to kMaxRetryDelay, kMaxRetries times at most.
+  Nanos retry_after = Milliseconds(10);
+  static constexpr Nanos kMaxRetryDelay = Seconds(10);
+  static constexpr uint8_t kMaxRetries = 40;
+};
+
+// Why a unit did not take a message about state. The run goes on.
+enum class StateRefusal : uint8_t {
+  kStale,       // its clock is not newer than the copy's: late or repeated
+  kMalformed,   // its fields or its record cannot be
+  kSchema,      // made by another NF, or another version of it
+  kFutureClock,  // of a clock that is still waiting here
+  kUnsolicited,  // an answer that no packet waits for (any more)
+  kStopping,     // a push to a unit that is leaving
+  kPullStale,    // a Pull of a clock that its sender has gone past
+  kPullsFull,    // more Pulls than can wait
+  kCount,
+};
+inline constexpr size_t kStateRefusals =
+    static_cast<size_t>(StateRefusal::kCount);
+std::string_view ToString(StateRefusal refusal);
+
+struct UnitCounters {
+  uint64_t replicas_taken = 0;
+  uint64_t replicas_evicted = 0;  // to make room for others
+  uint64_t replicas_expired = 0;
+  uint64_t pulls_repeated = 0;
+  uint64_t tooks_repeated = 0;
+  uint64_t retries_given_up = 0;
+  std::array<uint64_t, kStateRefusals> refused{};
 };
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the
-// state of its flows (SNF §5). A flow is at one unit at a time: a packet is run
-// if and only if its clock is the one after the last clock that this unit's
-// copy of the flow has seen, or it is the first of a new flow (protocol.md U1).
-// Else it is held, and the lowest held packet of the flow, being the first of
-// its flowlet, pulls the state from the unit that its metadata names (U2). The
-// unit that is asked answers when it has applied the clock before (U5), and
-// with the answer gives the flow away.
+// state of its flows (SNF §5); the rules U1 … U8 are those of protocol.md §4.
 //
-// Worked example: clocks 1, 2 of a flow are queued at unit A when the
-// controller sends clock 3 to unit B with source A. B holds 3 and sends
-// Pull(need 2) to A. A runs 1 and 2, answers State(applied 2) and forgets the
-// flow; B runs 3. Had the controller already sent clock 4 back to A, A would
-// hold it and pull from B with need 3.
+// U1  A packet is run if and only if its clock is the one after the clock that
+//     the unit's copy of the flow's state has applied, or it is the first of a
+//     new flow. A clock at or below the copy's is a duplicate.
+// U2  Any other packet is held. The lowest held packet of a flow, being the
+//     first of its flowlet, pulls the state from the unit its metadata names.
+// U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
+//     to the units that the controller named for the flowlet.
+// U4  State is taken if and only if it is newer than the copy.
+// U5  A Pull is answered as soon as exactly its clock is applied. (Once more is
+//     applied, the unit that pulled has itself run the clock that followed: the
+//     Pull is late, and gets no answer.)
+// U6  State leaves a unit only when what it contains was released. The release
+//     stage is null so far: what is applied counts as released.
+// U7  The first packet run on state from another unit tells that unit, and the
+//     controller: Took, repeated until acknowledged. Only then is that copy
+//     forgotten, and only if it has not gone on.
+// U8  A unit that is to stop answers Pulls until all its flows are taken.
+//
+// Copies are of three kinds. *Current*: the flow was processed here last, or is
+// about to be. *Given*: it answered a Pull, and is kept until it is taken. A
+// *replica* was pushed here: a cache, which others evict and which never
+// answers a Pull.
+//
+// Timers of the NF belong to the current copy. A timer changes state without a
+// clock, so two copies of one clock could differ: hence state with a timer
+// pending is not pushed. It moves by Pull alone, which ends the timer here.
+//
+// Worked example: clocks 1, 2 of a flow ran at unit A, and the flow has been
+// idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3 to
+// B, with source A: it runs at once, and B tells A Took(3), which forgets the
+// flow. Had the push been lost, B would hold 3 and send Pull(need 2) to A, which
+// answers State(applied 2). Had clock 3 gone to A after all and clock 4 to B,
+// B's copy would be too old: B holds 4 and pulls (need 3).
 //
 // Packets in the unit, queued or held, keep their channel slots, so the
 // controller's credits bound all queues in here: a packet handed over always
@@ -48,9 +119,11 @@ struct UnitOptions {
 //     on_packet …                       as packets come in
 //     while begin() == kService:        a packet can run; it takes its time
 //       finish()                        at the end of which its effects happen
+// and executes the commands of each call before the next one. `now` does not
+// run backwards.
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
-// ≤ 128 bytes a flow it keeps.
+// ≤ 128 bytes a flow it keeps, and the flow's record.
 class Unit {
  public:
   // What a unit works on but does not own; the same for all calls.
@@ -63,39 +136,64 @@ class Unit {
     kService,  // a packet is in service: call finish() at the end of it
     kAgain,    // `out` might overflow: empty it and call again
   };
+  static constexpr Nanos kNeverHeld{-1};
 
-  Unit(UnitId id, const UnitOptions& options);
+  // The schema is that of the NF; it must outlive the unit and its copies.
+  Unit(UnitId id, const UnitOptions& options, const StateSchema& schema);
 
   UnitId id() const { return id_; }
 
-  // A packet came through the channel. It must hold a slot.
+  // Where the flow's state is to be pushed from now on; ahead of the first
+  // packet of a flowlet.
+  void on_replicas(const ReplicaSet& replicas);
+  // A packet came through the channel. It must hold a slot. One without payload
+  // comes with kNoPacket.
   void on_packet(PacketHandle packet, const PacketMeta& meta);
 
   // Picks the next packet that can run; those that cannot are held.
-  Next begin(UnitOut& out);
-  // Of the packet in service.
+  Next begin(Instant now, UnitOut& out);
+  // Of the packet in service, which may be one without payload.
   const PacketMeta& in_service() const { return nodes_[in_service_].meta; }
+  PacketHandle packet_in_service() const { return nodes_[in_service_].packet; }
+  // How long it was held for state; kNeverHeld if it was not.
+  Nanos in_service_wait() const { return in_service_wait_; }
   // Runs the NF on the packet in service; `out` must be empty. Pushes what
   // becomes of the packet, and what follows from the flow's new clock.
   void finish(Instant now, Environment env, UnitOut& out);
 
-  void on_pull(const Pull& pull, UnitOut& out);
-  // A state that no held packet waits for is ignored (U4).
-  void on_state(const State& state, UnitOut& out);
-  void on_end_flow(const EndFlow& end, UnitOut& out);
+  void on_pull(Instant now, const Pull& pull, UnitOut& out);
+  // `record` came beside it, from another unit: it is parsed, not trusted.
+  void on_state(Instant now, const State& state,
+                std::span<const std::byte> record, UnitOut& out);
+  void on_took(Instant now, const Took& took, UnitOut& out);
+  void on_took_ack(Instant now, const TookAck& ack, UnitOut& out);
+  void on_end_flow(Instant now, const EndFlow& end, UnitOut& out);
 
   // The controller wants the unit gone: kStopped follows as soon as it keeps
-  // nothing. It serves its packets and answers pulls until then.
+  // nothing but replicas, which go with it. It serves its packets and answers
+  // pulls until then. No new replicas are taken until on_start.
   void on_stop(UnitOut& out);
+  void on_start() { stopping_ = stopped_ = false; }
 
   // When on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
-  // Runs timers of the NF that are due, as many as `out` has room for.
+  // Does what is due (timers of the NF, pushes, repetitions, expiry), as much
+  // as `out` has room for.
   void on_timers(Instant now, Environment env, UnitOut& out);
 
-  uint32_t flows() const { return index_.size(); }
+  // The record that goes with a kSendState for this flow. Valid until the next
+  // call that is not const.
+  std::span<const std::byte> state_bytes(FlowId flow) const;
+
+  uint32_t flows() const { return index_.size(); }  // of any kind of copy
+  uint32_t replicas() const { return replicas_; }
   uint32_t held_packets() const { return held_; }
   bool busy() const { return in_service_ != kNone; }
+  const UnitCounters& counters() const { return counters_; }
+
+  // Equal for units that behave alike from now on, but for when their timers
+  // are due: for exploring. Costs a walk over all that the unit keeps.
+  uint64_t Fingerprint() const;
 
  private:
   static constexpr uint32_t kNone = 0xffff'ffff;
@@ -105,48 +203,106 @@ class Unit {
     PacketMeta meta;
     PacketHandle packet;
     uint32_t next;
+    Instant held_since;  // Instant::max(): never held
   };
-  static_assert(sizeof(Node) == 56);
+  static_assert(sizeof(Node) == 64);
   struct List {
     uint32_t head = kNone;
     uint32_t tail = kNone;
   };
-  struct PendingPull {
-    Pull pull;
+
+  // Something that a flow waits for; in the list of its record.
+  struct Pending {
+    enum class Kind : uint8_t {
+      kPull,      // `peer` wants the state of `clock`
+      kMyPull,    // this unit asked `peer` for the state of `clock`
+      kMyTook,    // this unit told `peer` that it has run `clock`
+      kEnd,       // the flow is over with `clock`
+    };
+    Clock clock;
+    Instant due;  // of the next repetition
+    UnitId peer;
+    Kind kind;
+    uint8_t tries;
     uint32_t next;
   };
+  static_assert(sizeof(Pending) == 24);
+
+  enum class Copy : uint8_t { kNone, kCurrent, kGiven, kReplica };
   struct Record {
     FlowId flow;
-    Clock applied;      // of the copy, or of the last one that was here
-    Clock last;         // forget the flow once applied; 0 = it is not over
-    Clock pulled_need;  // of the last Pull sent
-    Instant timer;      // the NF's, Instant::max() for none
-    List held;          // in clock order
-    uint32_t pulls;     // unanswered, a list through PendingPull::next
-    bool has_state;
-    LinkType link;  // of its last packet: how emitted packets are framed
+    Clock applied;        // of the copy; 0 without one
+    Instant timer;        // the NF's, Instant::max() for none
+    Instant due;          // of a push (kCurrent) or of expiry (kReplica)
+    List held;            // in clock order
+    uint32_t pending;     // a list through Pending::next
+    uint32_t older;       // in the list of replicas; of a free record the next
+    uint32_t newer;       // "
+    Copy copy;
+    LinkType link;        // of its last packet: how emitted packets are framed
+    uint8_t replicas;     // units to push to
   };
+  static_assert(sizeof(Record) == 56);
 
   uint32_t Find(FlowId flow) const;
   uint32_t FindOrAdd(FlowId flow);
   void ForgetIfEmpty(uint32_t slot);
-  void Hold(uint32_t slot, uint32_t node, UnitOut& out);
+  void DropCopy(uint32_t slot);
+  void BecomeReplica(uint32_t slot);
+  void LeaveReplicas(uint32_t slot);
+  std::span<std::byte> StateOf(uint32_t slot);
+  std::span<const std::byte> StateOf(uint32_t slot) const;
+  UnitId* ReplicasOf(uint32_t slot) { return &sets_[size_t{slot} * max_set_]; }
+
+  void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
+  Instant RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
+                UnitOut& out);
   // What may follow from a new state: the next held packet, a pull of it, an
   // answer to somebody else's, the flow's end.
-  void AfterChange(uint32_t slot, UnitOut& out);
+  void AfterChange(Instant now, uint32_t slot, UnitOut& out);
+  bool IsRunnable(const Record& record, const PacketMeta& meta) const;
+  void PullFor(Instant now, uint32_t slot, const PacketMeta& meta,
+               UnitOut& out);
+  void Answer(uint32_t slot, UnitId to, bool pushed, UnitOut& out);
+  void TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
+                UnitOut& out);
+  void PushState(Instant now, uint32_t slot, UnitOut& out);
+  void Repeat(Instant now, uint32_t slot, UnitOut& out);
+  void ArmTimer(uint32_t slot);
+  StateRefusal Judge(const State& state,
+                     std::span<const std::byte> record) const;
+  void Refuse(StateRefusal refusal) {
+    ++counters_.refused[static_cast<size_t>(refusal)];
+  }
   void PushStoppedIfDone(UnitOut& out);
+
+  uint32_t* FindPending(uint32_t slot, Pending::Kind kind, UnitId peer);
+  uint32_t AddPending(uint32_t slot, const Pending& pending);
+  void ErasePending(uint32_t* link);
 
   void Append(List& list, uint32_t node);
   uint32_t PopFront(List& list);
   void FreeNode(uint32_t node);
 
   UnitId id_;
+  const StateSchema* schema_;
+  uint32_t max_set_;  // K
+  uint32_t hold_packets_;
+  uint32_t max_replicas_;
+  Nanos push_after_;
+  Nanos replica_lifetime_;
+  Nanos retry_after_;
+
   uint32_t in_service_ = kNone;
   uint32_t in_service_slot_ = kNone;  // of its record
+  Nanos in_service_wait_ = kNeverHeld;
   uint32_t held_ = 0;
-  uint32_t packets_ = 0;  // in nodes
+  uint32_t held_payloads_ = 0;
+  uint32_t packets_ = 0;   // in nodes
+  uint32_t replicas_ = 0;  // copies of that kind
   bool stopping_ = false;
+  bool stopped_ = false;
 
   List inbox_;    // as they came
   List resumed_;  // held before, can run now; go first
@@ -154,15 +310,21 @@ class Unit {
   uint32_t nodes_used_ = 0;
   uint32_t free_node_ = kNone;
 
-  LazyArray<PendingPull> pulls_;
-  uint32_t pulls_used_ = 0;
-  uint32_t free_pull_ = kNone;
+  LazyArray<Pending> pending_;
+  uint32_t pending_used_ = 0;
+  uint32_t free_pending_ = kNone;
 
   SlotIndex index_;
   LazyArray<Record> records_;
+  LazyArray<UnitId> sets_;       // K for each record
+  LazyArray<uint64_t> states_;   // record_bytes() for each record
   uint32_t records_used_ = 0;
-  uint32_t free_record_ = kNone;  // through Record::pulls
-  TimingWheel timers_;            // by record
+  uint32_t free_record_ = kNone;
+  uint32_t oldest_replica_ = kNone;
+  uint32_t newest_replica_ = kNone;
+  TimingWheel timers_;  // by record
+
+  UnitCounters counters_;
 };
 
 }  // namespace snf

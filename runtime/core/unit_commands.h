@@ -14,14 +14,24 @@ namespace snf {
 // What a unit asks of its driver.
 struct UnitCommand {
   enum class Kind : uint8_t {
-    kRelease,    // the NF forwards `packet`: to the release stage
-    kNfDrop,     // the NF drops it; `nf_reason` indexes its drop_reasons()
-    kDrop,       // the unit drops it for `reason`
-    kConsume,    // the NF keeps it
-    kEmit,       // `packet` is new, made by the NF while it handled `meta.flow`
-    kSendPull,   // to `unit`
-    kSendState,  // to `unit`
-    kStopped,    // the unit keeps nothing any more and may go
+    // What becomes of a packet; each frees its slot of the channel.
+    kRelease,  // the NF forwards `packet`: to the release stage
+    kNfDrop,   // the NF drops it; `nf_reason` indexes its drop_reasons()
+    kDrop,     // the unit drops it for `reason`
+    kConsume,  // the NF keeps it
+    kAdvance,  // a tombstone or null packet was applied; there is no `packet`
+    // Others about packets; no slot is freed.
+    kEmit,  // `packet` is new, made by the NF while it handled `meta.flow`
+    kDropPayload,  // `packet` is dropped for `reason`; its clock stays here, as
+                   // a tombstone
+    // Messages, to `unit`.
+    kSendPull,
+    kSendState,  // with Unit::state_bytes(state.flow)
+    kSendTook,
+    kSendTookAck,
+    // To the controller.
+    kReportTook,
+    kStopped,  // the unit keeps nothing any more and may go
   };
   Kind kind{};
   DropReason reason{};
@@ -32,6 +42,8 @@ struct UnitCommand {
     PacketMeta meta;
     Pull pull;
     State state;
+    Took took;
+    TookAck took_ack;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -44,10 +56,19 @@ struct UnitCommand {
   static UnitCommand Send(UnitId to, const State& state) {
     return {.kind = Kind::kSendState, .unit = to, .state = state};
   }
+  static UnitCommand Send(UnitId to, const Took& took) {
+    return {.kind = Kind::kSendTook, .unit = to, .took = took};
+  }
+  static UnitCommand Send(UnitId to, const TookAck& ack) {
+    return {.kind = Kind::kSendTookAck, .unit = to, .took_ack = ack};
+  }
+  static UnitCommand Report(const Took& took) {
+    return {.kind = Kind::kReportTook, .took = took};
+  }
   static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }
 };
 
-using UnitOut = CommandBuffer<UnitCommand, 64>;
+using UnitOut = CommandBuffer<UnitCommand, 128>;
 
 }  // namespace snf
 

@@ -23,6 +23,14 @@ NfRegistration::NfRegistration(std::string_view nf_name,
   Head() = this;
 }
 
+uint64_t NetworkFunction::HashOfName(std::string_view name) {
+  uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
+  }
+  return hash;
+}
+
 const NfRegistration* FindNf(std::string_view name) {
   for (const NfRegistration* nf = Head(); nf != nullptr; nf = nf->next) {
     if (nf->name == name) return nf;

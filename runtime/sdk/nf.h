@@ -50,6 +50,17 @@ class Verdict {
 //     };
 //     SNF_REGISTER_NF(DropOdd, "drop_odd", "drops frames of odd length");
 //
+// What it keeps for each flow it declares as slots, and reads and writes by
+// get and put (state.h):
+//
+//     class Count final : public NetworkFunction {
+//       Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+//       Verdict process_packet(Packet&, FlowState& flow) override {
+//         flow.put(packets_, flow.get(packets_) + 1);
+//         return Verdict::forward();
+//       }
+//     };
+//
 // The platform runs it on as many units as the traffic needs, and gives every
 // packet of a flow to it in order, one at a time. One object serves one unit;
 // it is called by one thread at a time. A call neither blocks nor reads a
@@ -67,6 +78,35 @@ class NetworkFunction {
   // appear in reports. Static lifetime.
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }
   static constexpr size_t kMaxDropReasons = 32;
+
+  // The slots declared.
+  const StateSchema& schema() const { return schema_; }
+
+ protected:
+  // Declares what is kept for each flow: in member initialisers. `name` tells
+  // it apart from the NF's other slots. At most StateSchema::kMaxSlots, of
+  // together kMaxRecordBytes.
+  template <typename T>
+  Slot<T> declare(std::string_view name) {
+    const uint32_t index = schema_.AddSlot(name, sizeof(T), TypeHash<T>());
+    return {.index = index, .offset = schema_.offset(index)};
+  }
+  Blob declare_blob(std::string_view name, uint32_t max_bytes) {
+    const uint32_t index = schema_.AddBlob(name, max_bytes);
+    return {.index = index,
+            .offset = schema_.offset(index),
+            .max_bytes = max_bytes};
+  }
+
+ private:
+  // Of the type's name as the compiler prints it.
+  template <typename T>
+  static uint64_t TypeHash() {
+    return HashOfName(__PRETTY_FUNCTION__);
+  }
+  static uint64_t HashOfName(std::string_view name);
+
+  StateSchema schema_;
 };
 
 // One line of the registry. Lives for the whole program; its name is its own.

@@ -2,13 +2,96 @@
 #ifndef SNF_RUNTIME_SDK_STATE_H_
 #define SNF_RUNTIME_SDK_STATE_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "runtime/sdk/state_schema.h"
 
 namespace snf {
+
+// A record (state_schema.h) while an NF works on it: every change goes through
+// here and is noted, which is what makes the delta (runtime/core/delta.h). The
+// record must be well-formed and outlive the view.
+class StateView {
+ public:
+  // A part of a blob, in bytes from its beginning.
+  struct Range {
+    uint32_t begin;
+    uint32_t end;
+  };
+
+  explicit StateView(std::span<std::byte> record) : record_(record) {}
+  StateView(const StateView&) = delete;
+  StateView& operator=(const StateView&) = delete;
+
+  std::span<std::byte> record() const { return record_; }
+  // A bit for each slot that was put, patched or erased.
+  uint64_t dirty() const { return dirty_; }
+  // What changed of a blob whose bit is set.
+  Range dirty_range(uint32_t slot) const { return ranges_[slot]; }
+
+  bool Has(uint32_t index) const { return (Present() >> index & 1) != 0; }
+  void Get(uint32_t offset, void* to, size_t bytes) const {
+    std::memcpy(to, &record_[offset], bytes);
+  }
+  void Put(uint32_t index, uint32_t offset, const void* from, size_t bytes) {
+    std::memcpy(&record_[offset], from, bytes);
+    Mark(index, true);
+  }
+  void Erase(uint32_t index, uint32_t offset, size_t bytes) {
+    std::memset(&record_[offset], 0, bytes);
+    Mark(index, false);
+  }
+
+  std::span<const std::byte> GetBlob(uint32_t offset) const {
+    return record_.subspan(offset + 8, BlobLength(offset));
+  }
+  void SetBlobLength(uint32_t index, uint32_t offset, uint32_t bytes) {
+    std::memcpy(&record_[offset], &bytes, sizeof bytes);
+    Mark(index, true);
+  }
+  // Writes into a blob at `begin`; its length stays.
+  void Patch(uint32_t index, uint32_t offset, uint32_t begin,
+             std::span<const std::byte> bytes) {
+    if (!bytes.empty()) {
+      std::memcpy(&record_[offset + 8 + begin], bytes.data(), bytes.size());
+    }
+    const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
+    Range& range = ranges_[index];
+    range = (dirty_ >> index & 1) == 0
+                ? Range{begin, end}
+                : Range{std::min(range.begin, begin), std::max(range.end, end)};
+    Mark(index, true);
+  }
+  uint32_t BlobLength(uint32_t offset) const {
+    uint32_t bytes = 0;
+    std::memcpy(&bytes, &record_[offset], sizeof bytes);
+    return bytes;
+  }
+
+ private:
+  uint64_t Present() const {
+    uint64_t present = 0;
+    std::memcpy(&present, record_.data(), sizeof present);
+    return present;
+  }
+  void Mark(uint32_t index, bool has_value) {
+    const uint64_t bit = uint64_t{1} << index;
+    const uint64_t present = has_value ? Present() | bit : Present() & ~bit;
+    std::memcpy(record_.data(), &present, sizeof present);
+    dirty_ |= bit;
+  }
+
+  std::span<std::byte> record_;
+  uint64_t dirty_ = 0;
+  std::array<Range, StateSchema::kMaxSlots> ranges_;  // of dirty blobs only
+};
 
 // What a unit does for an NF while it handles a packet or a timer.
 class FlowServices {
@@ -20,15 +103,67 @@ class FlowServices {
 };
 
 // The flow that a packet belongs to, for the length of one call. It is the same
-// flow on whichever unit the packet is processed.
+// flow, with the same state, on whichever unit the packet is processed.
 class FlowState {
  public:
-  FlowState(FlowId id, Instant now, Instant timer, FlowServices& services)
-      : id_(id), now_(now), timer_(timer), services_(services) {}
+  FlowState(FlowId id, Instant now, Instant timer, StateView& state,
+            FlowServices& services)
+      : id_(id), now_(now), timer_(timer), state_(state), services_(services) {}
   FlowState(const FlowState&) = delete;
   FlowState& operator=(const FlowState&) = delete;
 
   FlowId id() const { return id_; }
+
+  // The value of a slot: what was put last, at whichever unit; T{} where there
+  // is none. Budget: ≤ 2 ns.
+  template <typename T>
+  T get(Slot<T> slot) const {
+    T value;
+    state_.Get(slot.offset, &value, sizeof value);
+    return has(slot) ? value : T{};
+  }
+  template <typename T>
+  void put(Slot<T> slot, const T& value) {
+    state_.Put(slot.index, slot.offset, &value, sizeof value);
+  }
+  template <typename T>
+  void erase(Slot<T> slot) {
+    state_.Erase(slot.index, slot.offset, sizeof(T));
+  }
+  template <typename T>
+  bool has(Slot<T> slot) const {
+    return state_.Has(slot.index);
+  }
+
+  // The bytes of a blob; none where there is no value. Valid until the blob
+  // changes or the call ends.
+  std::span<const std::byte> get(Blob blob) const {
+    return state_.GetBlob(blob.offset);
+  }
+  // Replaces a blob; false, and nothing changes, if it would exceed its
+  // maximum.
+  bool put(Blob blob, std::span<const std::byte> bytes) {
+    if (bytes.size() > blob.max_bytes) return false;
+    state_.Patch(blob.index, blob.offset, 0, bytes);
+    state_.SetBlobLength(blob.index, blob.offset,
+                         static_cast<uint32_t>(bytes.size()));
+    return true;
+  }
+  // Overwrites or appends a part of a blob, from `begin` on, which is at most
+  // its length; false, and nothing changes, if it would exceed its maximum.
+  // Costs, here and on the way to other units, only what changes.
+  bool patch(Blob blob, uint32_t begin, std::span<const std::byte> bytes) {
+    const uint32_t length = state_.BlobLength(blob.offset);
+    if (begin > length || bytes.size() > blob.max_bytes - begin) return false;
+    state_.Patch(blob.index, blob.offset, begin, bytes);
+    const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
+    state_.SetBlobLength(blob.index, blob.offset, std::max(length, end));
+    return true;
+  }
+  void erase(Blob blob) {
+    state_.Erase(blob.index, blob.offset, 8 + blob.max_bytes);
+  }
+  bool has(Blob blob) const { return state_.Has(blob.index); }
 
   // The most packets that one call may emit.
   static constexpr int kMaxEmits = 16;
@@ -41,7 +176,8 @@ class FlowState {
 
   // Asks for NetworkFunction::on_timer once, `after` from now, in place of the
   // flow's timer so far; from on_timer itself at least kMinPeriod, so that time
-  // passes. The timer moves with the flow.
+  // passes. The timer moves with the flow. While one is pending, the flow's
+  // state is not replicated ahead: a flowlet that moves has to wait for it.
   static constexpr Nanos kMinPeriod = Microseconds(1);
   void set_timer(Nanos after) { timer_ = now_ + after; }
   void cancel_timer() { timer_ = Instant::max(); }
@@ -51,6 +187,7 @@ class FlowState {
   FlowId id_;
   Instant now_;
   Instant timer_;
+  StateView& state_;
   FlowServices& services_;
 };
 
