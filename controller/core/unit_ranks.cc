@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/unit_ranks.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace snf {
+
+UnitRanks::UnitRanks(uint32_t max_units)
+    : nodes_(std::bit_ceil(max_units + 1)), counts_(nodes_) {
+  SNF_CHECK(max_units >= 1 && max_units <= kMaxUnits);
+}
+
+void UnitRanks::Insert(UnitId unit) {
+  for (uint32_t i = value(unit) + 1u; i < nodes_; i += i & -i) ++counts_[i];
+  ++size_;
+}
+
+void UnitRanks::Erase(UnitId unit) {
+  for (uint32_t i = value(unit) + 1u; i < nodes_; i += i & -i) --counts_[i];
+  --size_;
+}
+
+UnitId UnitRanks::At(uint32_t rank) const {
+  SNF_CHECK(rank < size_);
+  uint32_t below = 0;  // ids that are known to be below the member
+  for (uint32_t step = nodes_ / 2; step > 0; step /= 2) {
+    // Written without a branch: which way it goes cannot be predicted.
+    const uint32_t count = counts_[below + step];
+    const bool above = count <= rank;
+    rank -= above ? count : 0;
+    below += above ? step : 0;
+  }
+  return UnitId{static_cast<uint16_t>(below)};
+}
+
+}  // namespace snf
