@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "runtime/core/rules.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
@@ -12,6 +14,19 @@ namespace {
 uint64_t HashOf(FlowId flow) {
   // The index looks at the upper half only, which this multiplication fills.
   return value(flow) * 0x9e37'79b9'7f4a'7c15;
+}
+
+// All packets under way anywhere: each may have its flow looked for, taken or
+// ended here.
+uint32_t PacketsAnywhere(const UnitOptions& options) {
+  return options.queue_packets + options.packets_elsewhere;
+}
+
+// Flows kept: the controller's, those that are over and wait for their last
+// packets, those with nothing but Pulls or Tooks of others, and replicas.
+uint32_t MaxRecords(const UnitOptions& options) {
+  return options.max_flows + 3 * (PacketsAnywhere(options) + 1) +
+         options.max_replicas;
 }
 
 // Lets an NF emit packets while it handles one flow.
@@ -48,25 +63,37 @@ class Services final : public FlowServices {
   int emitted_ = 0;
 };
 
-// What one call of the NF, and what follows from it, may push.
-constexpr size_t kMaxCommandsPerCall = FlowState::kMaxEmits + 8;
-
 }  // namespace
 
-Unit::Unit(UnitId id, const UnitOptions& options)
+Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema)
     : id_(id),
+      schema_(&schema),
+      max_set_(options.replicas),
+      hold_packets_(options.hold_packets),
+      max_replicas_(options.max_replicas),
+      push_after_(options.push_after),
+      replica_lifetime_(options.replica_lifetime),
+      retry_after_(options.retry_after),
+      max_waiting_(PacketsAnywhere(options) + 1),
       nodes_(options.queue_packets),
-      // A pull waits here for a packet that is here: at most one for each slot.
-      // One more may come that is answered at once.
-      pulls_(size_t{options.queue_packets} + 1),
-      // Flows that are over stay until their last packets are done, be they
-      // here or in a unit that has not pulled the state yet.
-      index_(options.max_flows + options.queue_packets +
-             options.packets_elsewhere),
-      records_(size_t{options.max_flows} + options.queue_packets +
-               options.packets_elsewhere),
-      timers_(options.max_flows + options.queue_packets +
-              options.packets_elsewhere) {}
+      // Pulls and Tooks of others, and one Pull and one end for each record.
+      pending_(2 * size_t{max_waiting_} + 2 * size_t{MaxRecords(options)}),
+      index_(MaxRecords(options)),
+      records_(MaxRecords(options)),
+      sets_(size_t{MaxRecords(options)} * options.replicas),
+      states_(MaxRecords(options) * size_t{schema.record_bytes() / 8}),
+      timers_(MaxRecords(options)) {
+  SNF_CHECK(max_set_ <= kMaxReplicas && max_replicas_ > 0);
+  SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
+}
+
+void Unit::on_replicas(const ReplicaSet& replicas) {
+  if (max_set_ == 0) return;
+  const uint32_t slot = FindOrAdd(replicas.flow);
+  const size_t count = std::min<size_t>(replicas.count, max_set_);
+  std::copy_n(replicas.units.begin(), count, ReplicasOf(slot));
+  records_[slot].replicas = static_cast<uint8_t>(count);
+}
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
   uint32_t node = free_node_;
@@ -76,51 +103,73 @@ void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
     SNF_CHECK(nodes_used_ < nodes_.size());
     node = nodes_used_++;
   }
-  nodes_[node] = {.meta = meta, .packet = packet, .next = kNone};
+  nodes_[node] = {.meta = meta,
+                  .packet = packet,
+                  .next = kNone,
+                  .held_since = Instant::max()};
   ++packets_;
   Append(inbox_, node);
   index_.Prefetch(HashOf(meta.flow));
 }
 
-Unit::Next Unit::begin(UnitOut& out) {
+Unit::Next Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
   while (true) {
-    if (out.room() < kMaxCommandsPerCall) return Next::kAgain;
+    if (out.room() < kMaxUnitCommandsPerCall) return Next::kAgain;
     uint32_t node = PopFront(resumed_);
-    if (node == kNone) node = PopFront(inbox_);
-    if (node == kNone) return Next::kIdle;
+    const bool is_resumed = node != kNone;
+    if (!is_resumed) node = PopFront(inbox_);
+    if (node == kNone) {
+      PushStoppedIfDone(out);
+      return Next::kIdle;
+    }
     const PacketMeta& meta = nodes_[node].meta;
     const uint32_t slot = FindOrAdd(meta.flow);
-    const Record& record = records_[slot];
+    Record& record = records_[slot];
+    if (is_resumed) record.resumed = false;
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
       ForgetIfEmpty(slot);
-      continue;
-    }
-    const bool is_next =
-        record.has_state
-            ? meta.clock == record.applied + 1
-            : meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
-    if (is_next) {
-      in_service_ = node;
-      in_service_slot_ = slot;
+    } else if (IsRunnable(record, meta)) {
+      TakeIntoService(now, slot, node);
       return Next::kService;
+    } else {
+      Hold(now, slot, node, out);
     }
-    Hold(slot, node, out);
   }
+}
+
+bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
+  if (record.copy == Copy::kNone) {
+    return meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
+  }
+  return SNF_RULE(kU1, meta.clock == record.applied + 1, true);
+}
+
+void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
+  if (records_[slot].copy == Copy::kNone)
+    std::ranges::fill(StateOf(slot), std::byte{0});
+  SetCopy(slot, Copy::kCurrent);
+  in_service_ = node;
+  in_service_slot_ = slot;
+  const Instant since = nodes_[node].held_since;
+  in_service_wait_ = since == Instant::max() ? kNeverHeld : now - since;
 }
 
 void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
   UnitCommand drop = UnitCommand::OfPacket(
       UnitCommand::Kind::kDrop, nodes_[node].packet, nodes_[node].meta);
+  // What has no payload cannot be dropped.
+  if (!drop.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
   drop.reason = DropReason::kDuplicateClock;
   out.push(drop);
   FreeNode(node);
 }
 
-void Unit::Hold(uint32_t slot, uint32_t node, UnitOut& out) {
+void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   List& held = records_[slot].held;
-  const Clock clock = nodes_[node].meta.clock;
+  Node& n = nodes_[node];
+  const Clock clock = n.meta.clock;
   if (held.tail == kNone || nodes_[held.tail].meta.clock < clock) {
     // The rule, since clocks of one flow come through the channel in order.
     Append(held, node);
@@ -131,34 +180,37 @@ void Unit::Hold(uint32_t slot, uint32_t node, UnitOut& out) {
       DropDuplicate(node, out);
       return;
     }
-    nodes_[node].next = *link;
+    n.next = *link;
     *link = node;
   }
   ++held_;
-  AfterChange(slot, out);
+  if (n.held_since == Instant::max()) n.held_since = now;
+  if (n.meta.has_payload() && held_payloads_ >= hold_packets_) {
+    UnitCommand drop = UnitCommand::OfPacket(UnitCommand::Kind::kDropPayload,
+                                             n.packet, n.meta);
+    drop.reason = DropReason::kHoldOverflow;
+    out.push(drop);
+    n.packet = kNoPacket;
+    n.meta.flags |= PacketMeta::kTombstone;
+  }
+  held_payloads_ += n.meta.has_payload() ? 1 : 0;
+  AfterChange(now, slot, out);
 }
 
-void Unit::finish(Instant now, Environment env, UnitOut& out) {
-  SNF_CHECK(busy() && out.empty());
-  const uint32_t node = in_service_;
-  const PacketMeta meta = nodes_[node].meta;
-  const PacketHandle packet = nodes_[node].packet;
-  const uint32_t slot = in_service_slot_;
+UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
+                        uint32_t node, UnitOut& out) {
   Record& record = records_[slot];
+  const PacketMeta& meta = nodes_[node].meta;
+  const PacketHandle packet = nodes_[node].packet;
   const PacketInfo& info = env.pool.info(packet);
 
+  StateView state(StateOf(slot));
   Services services(env.pool, info.link, meta, out);
-  FlowState flow(meta.flow, now, record.timer, services);
+  FlowState flow(record.flow, now, record.timer, state, services);
   Packet view(info, env.pool.bytes(packet));
   const Verdict verdict = env.nf.process_packet(view, flow);
-
-  in_service_ = kNone;
-  FreeNode(node);
-  record.applied = meta.clock;
-  record.has_state = true;
   record.timer = flow.timer();
   record.link = info.link;
-  timers_.Arm(slot, record.timer);
 
   using Kind = UnitCommand::Kind;
   UnitCommand done = UnitCommand::OfPacket(Kind::kRelease, packet, meta);
@@ -169,89 +221,43 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   } else if (verdict.kind() == Verdict::Kind::kConsume) {
     done.kind = Kind::kConsume;
   }
+  return done;
+}
+
+void Unit::finish(Instant now, Environment env, UnitOut& out) {
+  SNF_CHECK(busy() && out.empty());
+  const uint32_t node = in_service_;
+  const uint32_t slot = in_service_slot_;
+  const PacketMeta meta = nodes_[node].meta;
+  UnitCommand done =
+      UnitCommand::OfPacket(UnitCommand::Kind::kAdvance, kNoPacket, meta);
+  if (meta.has_payload()) done = RunNf(now, env, slot, node, out);
+
+  in_service_ = kNone;
+  FreeNode(node);
+  Record& record = records_[slot];
+  record.applied = meta.clock;
+  if (max_set_ > 0) record.due = now + push_after_;
   out.push(done);
-  AfterChange(slot, out);
+  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+      meta.source_kind == StateSource::kUnit && meta.source != id_) {
+    TellTook(now, slot, meta, out);
+  }
+  AfterChange(now, slot, out);
   PushStoppedIfDone(out);
 }
 
-void Unit::AfterChange(uint32_t slot, UnitOut& out) {
-  Record& record = records_[slot];
-  if (const uint32_t first = record.held.head; first != kNone) {
-    const PacketMeta& meta = nodes_[first].meta;
-    if (record.has_state && meta.clock == record.applied + 1) {
-      PopFront(record.held);
-      --held_;
-      Append(resumed_, first);
-    } else if (meta.source_kind == StateSource::kUnit && meta.source != id_ &&
-               record.pulled_need != meta.clock - 1) {
-      record.pulled_need = meta.clock - 1;
-      out.push(UnitCommand::Send(
-          meta.source,
-          Pull{.flow = meta.flow, .need = meta.clock - 1, .requester = id_}));
-    }
-  }
-  for (uint32_t* link = &record.pulls; record.has_state && *link != kNone;) {
-    const uint32_t p = *link;
-    const Pull& pull = pulls_[p].pull;
-    if (pull.need > record.applied) {
-      link = &pulls_[p].next;
-      continue;
-    }
-    out.push(UnitCommand::Send(pull.requester, State{.flow = record.flow,
-                                                     .applied = record.applied,
-                                                     .timer = record.timer,
-                                                     .link = record.link}));
-    record.has_state = false;
-    *link = pulls_[p].next;
-    pulls_[p].next = free_pull_;
-    free_pull_ = p;
-  }
-  if (record.last != Clock{} && record.has_state &&
-      record.applied >= record.last) {
-    record.has_state = false;
-  }
-  if (!record.has_state) timers_.Disarm(slot);
-  ForgetIfEmpty(slot);
-}
-
-void Unit::on_pull(const Pull& pull, UnitOut& out) {
-  const uint32_t slot = FindOrAdd(pull.flow);
-  uint32_t p = free_pull_;
-  if (p != kNone) {
-    free_pull_ = pulls_[p].next;
-  } else {
-    SNF_CHECK(pulls_used_ < pulls_.size());
-    p = pulls_used_++;
-  }
-  pulls_[p] = {.pull = pull, .next = records_[slot].pulls};
-  records_[slot].pulls = p;
-  AfterChange(slot, out);
-  PushStoppedIfDone(out);
-}
-
-void Unit::on_state(const State& state, UnitOut& out) {
-  // Only what a held packet waits for: a late or repeated State must not bring
-  // back, with its timer, a copy of a flow that has gone on elsewhere.
-  const uint32_t slot = Find(state.flow);
-  if (slot == SlotIndex::kNotFound) return;
-  Record& record = records_[slot];
-  const uint32_t first = record.held.head;
-  if (first == kNone || state.applied <= record.applied ||
-      state.applied + 1 < nodes_[first].meta.clock) {
-    return;
-  }
-  record.applied = state.applied;
-  record.has_state = true;
-  record.timer = state.timer;
-  record.link = state.link;
-  timers_.Arm(slot, record.timer);
-  AfterChange(slot, out);
-}
-
-void Unit::on_end_flow(const EndFlow& end, UnitOut& out) {
+void Unit::on_end_flow(Instant now, const EndFlow& end, UnitOut& out) {
   const uint32_t slot = FindOrAdd(end.flow);
-  records_[slot].last = end.last;
-  AfterChange(slot, out);
+  if (*LinkOf(slot, Pending::Kind::kEnd, kNoUnit) == kNone) {
+    AddPending(slot, {.clock = end.last,
+                      .due = Instant::max(),
+                      .next = kNone,
+                      .peer = kNoUnit,
+                      .kind = Pending::Kind::kEnd,
+                      .tries = 0});
+  }
+  AfterChange(now, slot, out);
   PushStoppedIfDone(out);
 }
 
@@ -261,24 +267,28 @@ void Unit::on_stop(UnitOut& out) {
 }
 
 void Unit::PushStoppedIfDone(UnitOut& out) {
-  if (!stopping_ || packets_ > 0 || flows() > 0) return;
-  stopping_ = false;
+  if (!stopping_ || stopped_ || packets_ > 0) return;
+  if (SNF_RULE(kU8, own_copies_ + tooks_waiting_ > 0, false)) return;
+  stopped_ = true;
+  ForgetAll();
   out.push(UnitCommand::Stopped());
 }
 
-void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
-  while (out.room() >= kMaxCommandsPerCall) {
-    const uint32_t slot = timers_.PopDue(now);
-    if (slot == TimingWheel::kNone) return;
-    Record& record = records_[slot];
-    const PacketMeta meta = {
-        .flow = record.flow, .clock = record.applied, .arrival = record.timer};
-    Services services(env.pool, record.link, meta, out);
-    FlowState flow(record.flow, record.timer, Instant::max(), services);
-    env.nf.on_timer(flow);
-    record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
-    timers_.Arm(slot, record.timer);
-  }
+std::span<const std::byte> Unit::state_bytes(FlowId flow) const {
+  const uint32_t slot = Find(flow);
+  SNF_CHECK(slot != SlotIndex::kNotFound);
+  return StateOf(slot);
+}
+
+std::span<const std::byte> Unit::StateOf(uint32_t slot) const {
+  const size_t words = schema_->record_bytes() / 8;
+  return std::as_bytes(std::span(states_.data() + words * slot, words));
+}
+
+std::span<std::byte> Unit::StateOf(uint32_t slot) {
+  const size_t words = schema_->record_bytes() / 8;
+  return std::as_writable_bytes(
+      std::span(states_.data() + words * slot, words));
 }
 
 uint32_t Unit::Find(FlowId flow) const {
@@ -291,34 +301,81 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
   if (slot != SlotIndex::kNotFound) return slot;
   slot = free_record_;
   if (slot != kNone) {
-    free_record_ = records_[slot].pulls;
+    free_record_ = records_[slot].older;
   } else {
     SNF_CHECK(records_used_ < records_.size());
     slot = records_used_++;
   }
   records_[slot] = {.flow = flow,
                     .applied = {},
-                    .last = {},
-                    .pulled_need = {},
                     .timer = Instant::max(),
+                    .due = Instant::max(),
                     .held = {},
-                    .pulls = kNone,
-                    .has_state = false,
-                    .link = LinkType::kEthernet};
+                    .pending = kNone,
+                    .older = kNone,
+                    .newer = kNone,
+                    .copy = Copy::kNone,
+                    .link = LinkType::kEthernet,
+                    .replicas = 0,
+                    .resumed = false,
+                    .idle_armed = false};
   index_.Insert(HashOf(flow), slot);
   return slot;
 }
 
 void Unit::ForgetIfEmpty(uint32_t slot) {
   Record& record = records_[slot];
-  const bool ending = record.last > record.applied;
-  if (record.has_state || record.held.head != kNone || record.pulls != kNone ||
-      ending) {
+  if (record.copy != Copy::kNone || record.held.head != kNone ||
+      record.pending != kNone) {
     return;
   }
+  timers_.Disarm(slot);
   index_.Erase(HashOf(record.flow), slot);
-  record.pulls = free_record_;
+  record.flow = kNoFlow;
+  record.older = free_record_;
   free_record_ = slot;
+}
+
+void Unit::ForgetAll() {
+  for (uint32_t slot = 0; slot < records_used_; ++slot) {
+    Record& record = records_[slot];
+    if (record.flow == kNoFlow) continue;
+    if (record.copy != Copy::kNone) DropCopy(slot);
+    while (record.pending != kNone) ErasePending(&record.pending);
+    ForgetIfEmpty(slot);
+  }
+}
+
+void Unit::SetCopy(uint32_t slot, Copy copy) {
+  Record& record = records_[slot];
+  if (record.copy == Copy::kReplica) {
+    (record.older == kNone ? oldest_replica_ : records_[record.older].newer) =
+        record.newer;
+    (record.newer == kNone ? newest_replica_ : records_[record.newer].older) =
+        record.older;
+    record.older = record.newer = kNone;
+    record.due = Instant::max();
+    --replicas_;
+  } else if (record.copy != Copy::kNone) {
+    --own_copies_;
+  }
+  record.copy = copy;
+  if (copy == Copy::kReplica) {
+    record.older = newest_replica_;
+    (newest_replica_ == kNone ? oldest_replica_
+                              : records_[newest_replica_].newer) = slot;
+    newest_replica_ = slot;
+    ++replicas_;
+  } else if (copy != Copy::kNone) {
+    ++own_copies_;
+  }
+}
+
+void Unit::DropCopy(uint32_t slot) {
+  SetCopy(slot, Copy::kNone);
+  Record& record = records_[slot];
+  record.applied = Clock{};
+  record.timer = record.due = Instant::max();
 }
 
 void Unit::Append(List& list, uint32_t node) {
@@ -339,6 +396,19 @@ void Unit::FreeNode(uint32_t node) {
   nodes_[node].next = free_node_;
   free_node_ = node;
   --packets_;
+}
+
+void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
+                      UnitOut& out) {
+  Record& record = records_[slot];
+  const PacketMeta meta = {
+      .flow = record.flow, .clock = record.applied, .arrival = record.timer};
+  StateView state(StateOf(slot));
+  Services services(env.pool, record.link, meta, out);
+  FlowState flow(record.flow, record.timer, Instant::max(), state, services);
+  env.nf.on_timer(flow);
+  record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
+  if (max_set_ > 0) record.due = now + push_after_;
 }
 
 }  // namespace snf

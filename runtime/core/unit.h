@@ -2,7 +2,6 @@
 #ifndef SNF_RUNTIME_CORE_UNIT_H_
 #define SNF_RUNTIME_CORE_UNIT_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,65 +13,12 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "runtime/core/unit_commands.h"
+#include "runtime/core/unit_options.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
-
-struct UnitOptions {
-  uint32_t max_flows = 1 << 20;   // flows it may keep at one time
-  uint32_t queue_packets = 1024;  // slots of its channel: packets not finished
-  // Slots of all other units' channels. Each may hold the last packet of a flow
-  // that is over for the controller and whose state is still here, so that this
-  // unit keeps as many flows above max_flows. Costs nothing until it happens.
-  uint32_t packets_elsewhere = 65'536;
-  // Packets that may wait here for state, with their payload: the next becomes
-  // a tombstone. No more than queue_packets take effect.
-  uint32_t hold_packets = 1024;
-
-  // K: the most units that a flow's state is pushed to; at most kMaxReplicas.
-  uint32_t replicas = 3;
-  // Idle time of a flow after which its state is pushed: T/2 (SNF §5.2.1).
-  Nanos push_after = Microseconds(250);
-  // Replicas kept for others; the one that came first goes first. They take
-  // none of the room of the unit's own flows.
-  uint32_t max_replicas = 65'536;
-  // A replica that nobody used for so long is forgotten; Nanos::max() = never.
-  Nanos replica_lifetime = Seconds(300);
-
-  // A Pull or Took without an answer is repeated after this time, then after
-  // twice as long, and so on up to kMaxRetryDelay, kMaxRetries times at most.
-  Nanos retry_after = Milliseconds(10);
-  static constexpr Nanos kMaxRetryDelay = Seconds(10);
-  static constexpr uint8_t kMaxRetries = 40;
-};
-
-// Why a unit did not take a message about state. The run goes on.
-enum class StateRefusal : uint8_t {
-  kStale,       // its clock is not newer than the copy's: late or repeated
-  kMalformed,   // its fields or its record cannot be
-  kSchema,      // made by another NF, or another version of it
-  kFutureClock,  // of a clock that is still waiting here
-  kUnsolicited,  // an answer that no packet waits for (any more)
-  kStopping,     // a push to a unit that is leaving
-  kPullStale,    // a Pull of a clock that its sender has gone past
-  kPullsFull,    // more Pulls than can wait
-  kCount,
-};
-inline constexpr size_t kStateRefusals =
-    static_cast<size_t>(StateRefusal::kCount);
-std::string_view ToString(StateRefusal refusal);
-
-struct UnitCounters {
-  uint64_t replicas_taken = 0;
-  uint64_t replicas_evicted = 0;  // to make room for others
-  uint64_t replicas_expired = 0;
-  uint64_t pulls_repeated = 0;
-  uint64_t tooks_repeated = 0;
-  uint64_t retries_given_up = 0;
-  std::array<uint64_t, kStateRefusals> refused{};
-};
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the
 // state of its flows (SNF §5); the rules U1 … U8 are those of protocol.md §4.
@@ -105,11 +51,11 @@ struct UnitCounters {
 // pending is not pushed. It moves by Pull alone, which ends the timer here.
 //
 // Worked example: clocks 1, 2 of a flow ran at unit A, and the flow has been
-// idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3 to
-// B, with source A: it runs at once, and B tells A Took(3), which forgets the
-// flow. Had the push been lost, B would hold 3 and send Pull(need 2) to A, which
-// answers State(applied 2). Had clock 3 gone to A after all and clock 4 to B,
-// B's copy would be too old: B holds 4 and pulls (need 3).
+// idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3
+// to B, with source A: it runs at once, and B tells A Took(3), which forgets
+// the flow. Had the push been lost, B would hold 3 and send Pull(need 2) to A,
+// which answers State(applied 2). Had clock 3 gone to A after all and clock 4
+// to B, B's copy would be too old: B holds 4 and pulls (need 3).
 //
 // Packets in the unit, queued or held, keep their channel slots, so the
 // controller's credits bound all queues in here: a packet handed over always
@@ -214,76 +160,92 @@ class Unit {
   // Something that a flow waits for; in the list of its record.
   struct Pending {
     enum class Kind : uint8_t {
-      kPull,      // `peer` wants the state of `clock`
-      kMyPull,    // this unit asked `peer` for the state of `clock`
-      kMyTook,    // this unit told `peer` that it has run `clock`
-      kEnd,       // the flow is over with `clock`
+      kPull,    // `peer` wants the state of `clock`
+      kMyPull,  // this unit asked `peer` for the state of `clock`
+      kMyTook,  // this unit told `peer` that it has run `clock`
+      kEnd,     // the flow is over with `clock`
     };
     Clock clock;
-    Instant due;  // of the next repetition
+    Instant due;  // of the next repetition; of a kPull when it is forgotten
+    uint32_t next;
     UnitId peer;
     Kind kind;
     uint8_t tries;
-    uint32_t next;
   };
   static_assert(sizeof(Pending) == 24);
 
   enum class Copy : uint8_t { kNone, kCurrent, kGiven, kReplica };
   struct Record {
-    FlowId flow;
-    Clock applied;        // of the copy; 0 without one
-    Instant timer;        // the NF's, Instant::max() for none
-    Instant due;          // of a push (kCurrent) or of expiry (kReplica)
-    List held;            // in clock order
-    uint32_t pending;     // a list through Pending::next
-    uint32_t older;       // in the list of replicas; of a free record the next
-    uint32_t newer;       // "
+    FlowId flow;       // kNoFlow: free
+    Clock applied;     // of the copy; 0 without one
+    Instant timer;     // the NF's, Instant::max() for none
+    Instant due;       // of a push (kCurrent) or of expiry (kReplica)
+    List held;         // in clock order
+    uint32_t pending;  // a list through Pending::next
+    uint32_t older;    // in the list of replicas; of a free record the next
+    uint32_t newer;    // "
     Copy copy;
-    LinkType link;        // of its last packet: how emitted packets are framed
-    uint8_t replicas;     // units to push to
+    LinkType link;     // of its last packet: how emitted packets are framed
+    uint8_t replicas;  // units to push to
+    bool resumed;      // a packet of it is in resumed_
+    bool idle_armed;   // its timer is armed for no later than `due`
   };
-  static_assert(sizeof(Record) == 56);
+  static_assert(sizeof(Record) == 64);
 
+  // Records.
   uint32_t Find(FlowId flow) const;
   uint32_t FindOrAdd(FlowId flow);
   void ForgetIfEmpty(uint32_t slot);
+  void ForgetAll();
+  void SetCopy(uint32_t slot, Copy copy);
   void DropCopy(uint32_t slot);
-  void BecomeReplica(uint32_t slot);
-  void LeaveReplicas(uint32_t slot);
+  void MakeReplica(Instant now, uint32_t slot);
+  bool InService(uint32_t slot) const {
+    return busy() && slot == in_service_slot_;
+  }
   std::span<std::byte> StateOf(uint32_t slot);
   std::span<const std::byte> StateOf(uint32_t slot) const;
   UnitId* ReplicasOf(uint32_t slot) { return &sets_[size_t{slot} * max_set_]; }
 
+  // Packets.
+  static bool IsRunnable(const Record& record, const PacketMeta& meta);
+  void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
-  Instant RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
-                UnitOut& out);
-  // What may follow from a new state: the next held packet, a pull of it, an
-  // answer to somebody else's, the flow's end.
+  UnitCommand RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
+                    UnitOut& out);
+  void Append(List& list, uint32_t node);
+  uint32_t PopFront(List& list);
+  void FreeNode(uint32_t node);
+
+  // State. AfterChange does what may follow from a new state: the next held
+  // packet, a pull of it, an answer to somebody else's, the flow's end.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
-  bool IsRunnable(const Record& record, const PacketMeta& meta) const;
-  void PullFor(Instant now, uint32_t slot, const PacketMeta& meta,
-               UnitOut& out);
-  void Answer(uint32_t slot, UnitId to, bool pushed, UnitOut& out);
+  void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
+  void AnswerPulls(uint32_t slot, UnitOut& out);
+  void EndIfOver(uint32_t slot);
+  State StateMessage(uint32_t slot) const;
   void TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
                 UnitOut& out);
-  void PushState(Instant now, uint32_t slot, UnitOut& out);
-  void Repeat(Instant now, uint32_t slot, UnitOut& out);
-  void ArmTimer(uint32_t slot);
+  bool IsSound(const State& state, std::span<const std::byte> record) const;
+  // kCount: it is to be taken.
   StateRefusal Judge(const State& state,
                      std::span<const std::byte> record) const;
   void Refuse(StateRefusal refusal) {
     ++counters_.refused[static_cast<size_t>(refusal)];
   }
+
+  // Timers.
+  void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
+  void PushState(uint32_t slot, UnitOut& out);
+  void RepeatPending(Instant now, uint32_t slot, UnitOut& out);
+  void ArmTimer(uint32_t slot);
   void PushStoppedIfDone(UnitOut& out);
 
-  uint32_t* FindPending(uint32_t slot, Pending::Kind kind, UnitId peer);
-  uint32_t AddPending(uint32_t slot, const Pending& pending);
+  // The link to the pending thing, or to the end of the list.
+  uint32_t* LinkOf(uint32_t slot, Pending::Kind kind, UnitId peer);
+  void AddPending(uint32_t slot, const Pending& pending);
   void ErasePending(uint32_t* link);
-
-  void Append(List& list, uint32_t node);
-  uint32_t PopFront(List& list);
-  void FreeNode(uint32_t node);
 
   UnitId id_;
   const StateSchema* schema_;
@@ -299,8 +261,12 @@ class Unit {
   Nanos in_service_wait_ = kNeverHeld;
   uint32_t held_ = 0;
   uint32_t held_payloads_ = 0;
-  uint32_t packets_ = 0;   // in nodes
-  uint32_t replicas_ = 0;  // copies of that kind
+  uint32_t packets_ = 0;     // in nodes
+  uint32_t replicas_ = 0;    // copies of that kind
+  uint32_t own_copies_ = 0;  // of the others
+  uint32_t pulls_waiting_ = 0;
+  uint32_t tooks_waiting_ = 0;
+  uint32_t max_waiting_;  // of each
   bool stopping_ = false;
   bool stopped_ = false;
 
@@ -316,8 +282,8 @@ class Unit {
 
   SlotIndex index_;
   LazyArray<Record> records_;
-  LazyArray<UnitId> sets_;       // K for each record
-  LazyArray<uint64_t> states_;   // record_bytes() for each record
+  LazyArray<UnitId> sets_;      // K for each record
+  LazyArray<uint64_t> states_;  // record_bytes() for each record
   uint32_t records_used_ = 0;
   uint32_t free_record_ = kNone;
   uint32_t oldest_replica_ = kNone;

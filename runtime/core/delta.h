@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_DELTA_H_
+#define SNF_RUNTIME_CORE_DELTA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/sdk/state.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+// Theory of operation. What one packet changed of its flow's record, for the
+// logger that keeps a copy (protocol.md §5, decisions.md 17). Flow, clocks and
+// the schema's hash travel beside it. This is the partial delta; a whole one is
+// the record itself, which StateSchema::IsWellFormed judges.
+//
+//   8 bytes   a bit for each slot that changed
+//   8 bytes   a bit for each slot of the record that has a value now
+//   then for each slot that changed and has a value, in order, without gaps:
+//     a typed slot   its bytes
+//     a blob         its length, begin and end of what was written, 4 bytes
+//                    each; then the bytes from begin to end
+//
+// Integers are in the machine's byte order. No change is no bytes.
+//
+// Worked example, with the schema of state_schema.h (packets, ports, name): a
+// packet counts itself and appends 3 bytes to a name of 5. Bits 0 and 2
+// changed, and the delta takes 8 + 8, 8 for the count, and 12 + 3 (length 8,
+// from 5 to 8): 39 bytes, where the record has 64.
+
+// What a delta of this schema takes at most.
+uint32_t MaxDeltaBytes(const StateSchema& schema);
+
+// Writes the delta of what was changed through `state` to `to`, which has room
+// for MaxDeltaBytes. Returns the bytes written. No allocation; costs what it
+// writes.
+uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
+                     std::span<std::byte> to);
+
+// Does to `record`, which is well-formed, what was done to the record that the
+// delta was taken from. The delta comes from elsewhere: false, and nothing
+// changes, if it is malformed, or if its base cannot have been this record
+// (other slots had values, a blob was too short). Whatever the bytes, a record
+// stays well-formed; whether the values are the right ones the clocks tell.
+bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,
+                std::span<std::byte> record);
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_DELTA_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_RULES_H_
+#define SNF_RUNTIME_CORE_RULES_H_
+
+// SNF_RULE(rule, condition, otherwise) marks where the code keeps to a rule of
+// protocol.md §4: it is `condition`. In a build for tests, which defines
+// SNF_RULES_CAN_BE_LEFT_OUT, it is `otherwise` while that rule is left out: so
+// a test can show that the rule is needed, and that it would notice.
+
+#ifdef SNF_RULES_CAN_BE_LEFT_OUT
+
+namespace snf {
+
+enum class Rule { kNone, kU1, kU2, kU4, kU5, kU7, kU8, kGiven };
+inline Rule left_out_rule = Rule::kNone;
+
+}  // namespace snf
+
+#define SNF_RULE(rule, condition, otherwise) \
+  (::snf::left_out_rule == ::snf::Rule::rule ? (otherwise) : (condition))
+
+#else
+
+#define SNF_RULE(rule, condition, otherwise) (condition)
+
+#endif
+
+#endif  // SNF_RUNTIME_CORE_RULES_H_

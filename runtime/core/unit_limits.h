@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_UNIT_LIMITS_H_
+#define SNF_RUNTIME_CORE_UNIT_LIMITS_H_
+
+#include <cstddef>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/sdk/state.h"
+
+namespace snf {
+
+// Answers to Pulls in one call; others wait for the next change of the flow, or
+// for their repetition. More than one is a fault of the units that ask.
+inline constexpr size_t kMaxAnswersPerCall = 4;
+
+// What one call of a unit may push: packets emitted, pushes to the replicas or
+// repetitions, and a few single ones.
+inline constexpr size_t kMaxUnitCommandsPerCall =
+    FlowState::kMaxEmits + kMaxReplicas + kMaxAnswersPerCall + 8;
+
+// A Pull that its sender does not repeat for so long, which it does as long as
+// it waits, is forgotten.
+inline constexpr Nanos kPullLifetime = Seconds(20);
+static_assert(kPullLifetime > UnitOptions::kMaxRetryDelay);
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_UNIT_LIMITS_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_UNIT_OPTIONS_H_
+#define SNF_RUNTIME_CORE_UNIT_OPTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace snf {
+
+struct UnitOptions {
+  uint32_t max_flows = 1 << 20;   // flows it may keep at one time
+  uint32_t queue_packets = 1024;  // slots of its channel: packets not finished
+  // Slots of all other units' channels. Each may hold the last packet of a flow
+  // that is over for the controller and whose state is still here, so that this
+  // unit keeps as many flows above max_flows. Costs nothing until it happens.
+  uint32_t packets_elsewhere = 65'536;
+  // Packets that may wait here for state, with their payload: the next becomes
+  // a tombstone. No more than queue_packets take effect.
+  uint32_t hold_packets = 1024;
+
+  // K: the most units that a flow's state is pushed to; at most kMaxReplicas.
+  uint32_t replicas = 3;
+  // Idle time of a flow after which its state is pushed: T/2 (SNF §5.2.1).
+  Nanos push_after = Microseconds(250);
+  // Replicas kept for others; the one that came first goes first. They take
+  // none of the room of the unit's own flows.
+  uint32_t max_replicas = 65'536;
+  // A replica that nobody used for so long is forgotten; Nanos::max() = never.
+  Nanos replica_lifetime = Seconds(300);
+
+  // A Pull or Took without an answer is repeated after this time, then after
+  // twice as long, and so on up to kMaxRetryDelay, kMaxRetries times at most.
+  Nanos retry_after = Milliseconds(10);
+  static constexpr Nanos kMaxRetryDelay = Seconds(10);
+  static constexpr uint8_t kMaxRetries = 40;
+};
+
+// Why a unit did not take a message about state. The run goes on.
+enum class StateRefusal : uint8_t {
+  kStale,        // its clock is not newer than the copy's: late or repeated
+  kMalformed,    // its fields or its record cannot be
+  kSchema,       // made by another NF, or another version of it
+  kFutureClock,  // of a clock that is still waiting here
+  kUnsolicited,  // an answer that no packet waits for (any more)
+  kStopping,     // a push to a unit that is leaving
+  kPullStale,    // a Pull of a clock that its sender has gone past
+  kPullsFull,    // more Pulls than can wait
+  kCount,
+};
+inline constexpr size_t kStateRefusals =
+    static_cast<size_t>(StateRefusal::kCount);
+std::string_view ToString(StateRefusal refusal);
+
+struct UnitCounters {
+  uint64_t replicas_taken = 0;
+  uint64_t replicas_evicted = 0;  // to make room for others
+  uint64_t replicas_expired = 0;
+  uint64_t pulls_repeated = 0;
+  uint64_t tooks_repeated = 0;
+  uint64_t retries_given_up = 0;
+  uint64_t pulls_forgotten = 0;  // asked by units that do not ask again
+  std::array<uint64_t, kStateRefusals> refused{};
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_UNIT_OPTIONS_H_
