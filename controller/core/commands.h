@@ -32,7 +32,8 @@ struct ControllerCommand {
     kDrop,       // drop `packet` for `reason`
     kStartUnit,  // start `unit`, then call on_unit_ready; `warm` says from what
     kParkUnit,   // `unit` is out of use but keeps its process and state
-    kStopUnit,   // stop `unit` once all its flows are taken, then on_unit_stopped
+    kStopUnit,   // stop `unit` once all its flows are taken, then
+                 // on_unit_stopped
     kEndFlow,    // tell `unit` that a flow is over
   };
   Kind kind{};
@@ -65,7 +66,9 @@ struct ControllerCommand {
   }
 };
 
-// The most commands that one packet, or one timer, can cause.
+// The most commands that one packet, or one timer, can cause. A packet causes
+// four at the most: a unit that the policy starts, one started ahead of need,
+// the flowlet's replicas, and what becomes of the packet.
 inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 

@@ -7,21 +7,42 @@
 #include "base/check.h"
 
 namespace snf {
+namespace {
+
+uint32_t Replicas(const ControllerOptions& options) {
+  SNF_CHECK(options.replicas <= kMaxReplicas);
+  return options.replica_choice == ReplicaChoice::kNone ? 0 : options.replicas;
+}
+
+}  // namespace
 
 Controller::Controller(const ControllerOptions& options,
                        const PlacementPolicy& policy)
     : flowlet_timeout_(options.flowlet_timeout),
-      flowlet_bytes_(options.flowlet_bytes),
+      flowlet_bytes_(policy.per_packet() ? -1 : options.flowlet_bytes),
       flow_timeout_(options.flow_timeout),
+      replicas_after_{
+          (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns},
+      reassign_period_(options.reassign_period),
       alpha_(options.alpha_1024),
+      replicas_(Replicas(options)),
+      evacuate_slots_(options.evacuate_slots),
       controller_id_(options.controller_id),
       policy_(&policy),
-      flows_(options.max_flows, options.hash_seed),
+      flows_(options.max_flows, options.hash_seed, replicas_),
       flow_timers_(options.max_flows),
       demand_(options),
-      pool_(options) {
+      pool_(options),
+      chooser_(options),
+      rng_(options.seed),
+      trail_(options.max_flows, options.max_trail_runs != 0
+                                    ? options.max_trail_runs
+                                    : options.max_flows) {
   SNF_CHECK(flowlet_timeout_.ns > 0 && flow_timeout_ > flowlet_timeout_);
-  SNF_CHECK(flowlet_bytes_ > 0 && flowlet_bytes_ <= 1'000'000'000);
+  SNF_CHECK(options.flowlet_bytes > 0 &&
+            options.flowlet_bytes <= 1'000'000'000);
+  SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
+  SNF_CHECK(evacuate_slots_ > 0);
 }
 
 size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
@@ -66,7 +87,7 @@ void Controller::OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
     if (arrival.time - flow.last_packet > flowlet_timeout_) {
       ++counters_.flowlets_by_gap;
       BeginFlowlet(now, arrival, slot, FlowletCause::kGap, out);
-    } else if (uint64_t{flow.flowlet_bytes} + arrival.original_length >
+    } else if (int64_t{flow.flowlet_bytes} + arrival.original_length >
                flowlet_bytes_) {
       ++counters_.flowlets_by_bytes;
       BeginFlowlet(now, arrival, slot, FlowletCause::kBytes, out);
@@ -117,10 +138,20 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                               ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
+  const Nanos gap = arrival.time - flow.last_packet;
   pool_.Refresh(now);
-  const PlacementRequest request = {.demand = pool_.Quanta(cold.demand_bps),
-                                    .owner = cold.owner,
-                                    .alpha = alpha_};
+  ReplicaSet landed;
+  if (cause == FlowletCause::kGap && gap >= replicas_after_) {
+    flows_.GetReplicas(slot, landed);
+  }
+  const PlacementRequest request = {
+      .demand = pool_.Quanta(cold.demand_bps),
+      .owner = cold.owner,
+      .alpha = alpha_,
+      .replicas = landed,
+      .key_hash = Hash(flow.key, 0),
+      .new_period = cause == FlowletCause::kNewFlow ||
+                    BeginsPeriod(arrival.time, flow.last_packet)};
   const Placement placement = policy_->Place(now, request, pool_, out);
   ++counters_.decisions;
   counters_.overcommitted += placement.overcommitted ? 1 : 0;
@@ -129,7 +160,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                             .flow = IdOf(slot),
                             .flowlet = cold.flowlet,
                             .cause = cause,
-                            .gap = arrival.time - flow.last_packet,
+                            .gap = gap,
                             .bytes = flow.flowlet_bytes,
                             .demand_bps = cold.demand_bps,
                             .request = request,
@@ -153,6 +184,16 @@ void Controller::CloseFlowlet(uint32_t slot) {
   const int64_t measured = demand_.Measure(
       flow.flowlet_bytes, flow.last_packet - cold.flowlet_first);
   cold.demand_bps = demand_.Update(cold.demand_bps, measured);
+}
+
+bool Controller::BeginsPeriod(Instant arrival, Instant last_packet) {
+  // A division only where the period is not that of the decision before.
+  if (arrival < period_start_ || arrival - period_start_ >= reassign_period_) {
+    const int64_t into = arrival.ns % reassign_period_.ns;
+    period_start_ =
+        arrival + Nanos{into < 0 ? -reassign_period_.ns - into : -into};
+  }
+  return last_packet < period_start_;
 }
 
 void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
@@ -179,7 +220,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                      .flowlet = flows_.cold(slot).flowlet,
                      .original_length = arrival.original_length};
   if ((flow.flags & FlowHot::kFirstPending) != 0) {
-    FlowCold& cold = flows_.cold(slot);
+    const FlowCold& cold = flows_.cold(slot);
     flow.flags &= static_cast<uint16_t>(~FlowHot::kFirstPending);
     meta.flags = PacketMeta::kFirstOfFlowlet;
     if (cold.owner == kNoUnit) {
@@ -189,17 +230,55 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
       meta.source = cold.owner;
     }
     if (cold.owner != flow.unit) {
-      pool_.AddOwned(flow.unit);
       if (cold.owner != kNoUnit) {
-        pool_.RemoveOwned(now, cold.owner);
         meta.flags |= PacketMeta::kMoved;
         ++counters_.flowlets_moved;
       }
-      cold.owner = flow.unit;
+      ChangeOwner(now, slot, flow.unit);
     }
+    if (replicas_ > 0) SendReplicas(slot, out);
   }
   ++counters_.enqueued;
   out.push(ControllerCommand::Enqueue(flow.unit, arrival.packet, meta));
+}
+
+void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
+  ReplicaSet before;
+  flows_.GetReplicas(slot, before);
+  ReplicaSet set{.flow = IdOf(slot)};
+  const UnitId unit = flows_.hot(slot).unit;
+  chooser_.Choose(rng_, unit, pool_, set);
+  if (set.count == 0 && before.count == 0) return;
+  flows_.SetReplicas(slot, set.span());
+  out.push(ControllerCommand::Replicas(unit, set));
+}
+
+// From the flow's newest clock on.
+void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to) {
+  FlowCold& cold = flows_.cold(slot);
+  pool_.AddOwned(to);
+  if (cold.owner != kNoUnit) {
+    trail_.Add(slot, flows_.hot(slot).clock - 1, cold.owner);
+    Disown(now, cold.owner);
+  }
+  cold.owner = to;
+}
+
+void Controller::Disown(Instant now, UnitId unit) {
+  counters_.evacuations += pool_.RemoveOwned(now, unit) ? 1 : 0;
+}
+
+void Controller::on_took(const Took& took) {
+  const uint32_t slot = slot_of(took.flow);
+  // Of a flow without an owner no clock was given, so that none can be taken.
+  if (slot >= flows_.used() || IdOf(slot) != took.flow ||
+      flows_.cold(slot).owner == kNoUnit) {
+    ++counters_.tooks_refused_unknown;
+  } else if (took.clock > flows_.hot(slot).clock) {
+    ++counters_.tooks_refused_future;
+  } else {
+    trail_.Took(slot, took.clock);
+  }
 }
 
 void Controller::ScaleAhead(Instant now, ControllerOut& out) {
@@ -210,6 +289,7 @@ void Controller::ScaleAhead(Instant now, ControllerOut& out) {
 }
 
 void Controller::on_timers(Instant now, ControllerOut& out) {
+  const bool was_leaving = pool_.leaving_flows() > 0;
   while (out.room() >= kMaxControllerCommandsPerStep) {
     const uint32_t slot = flow_timers_.PopDue(now);
     if (slot == TimingWheel::kNone) break;
@@ -218,6 +298,8 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
   while (out.room() >= kMaxControllerCommandsPerStep) {
     if (!pool_.OnTimer(now, out)) break;
   }
+  if (!was_leaving) evacuate_at_ = now;
+  if (IsEvacuating() && evacuate_at_ <= now) Evacuate(now, out);
 }
 
 void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
@@ -228,7 +310,8 @@ void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
     const UnitId owner = flows_.cold(slot).owner;
     if (owner != kNoUnit) {
       out.push(ControllerCommand::End(owner, {IdOf(slot), flow.clock}));
-      pool_.RemoveOwned(now, owner);
+      Disown(now, owner);
+      trail_.Erase(slot);
     }
     flows_.Erase(slot);
     ++counters_.flows_ended;
@@ -239,6 +322,55 @@ void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
   } else if (flow_timeout_ != Nanos::max()) {
     flow_timers_.Arm(slot, flow.last_packet + flow_timeout_);
   }
+}
+
+void Controller::Evacuate(Instant now, ControllerOut& out) {
+  evacuate_at_ = now;
+  pool_.Refresh(now);
+  // A unit that is leaving gets no more flows, so going round once from where
+  // it began to leave finds all that it has.
+  for (uint32_t i = 0; i < evacuate_slots_ && IsEvacuating(); ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    if (evacuate_next_ >= flows_.used()) evacuate_next_ = 0;
+    const UnitId owner = flows_.cold(evacuate_next_).owner;
+    if (owner != kNoUnit && pool_.state(owner) == UnitPool::State::kStopping &&
+        !SendNullPacket(now, evacuate_next_, out)) {
+      evacuate_at_ = now + kEvacuateRetry;
+      return;
+    }
+    ++evacuate_next_;
+  }
+}
+
+bool Controller::SendNullPacket(Instant now, uint32_t slot,
+                                ControllerOut& out) {
+  FlowHot& flow = flows_.hot(slot);
+  const FlowCold& cold = flows_.cold(slot);
+  // Where the flow's next flowlet would fit as well.
+  const uint32_t demand = pool_.Quanta(cold.demand_bps);
+  UnitId receiver =
+      demand <= kFullLoad ? pool_.FullestAtMost(kFullLoad - demand) : kNoUnit;
+  if (receiver == kNoUnit) receiver = pool_.LeastLoaded();
+  const uint64_t number = pool_.TakeSlot(now, receiver, 0);
+  if (number == 0) return false;
+  flow.clock = flow.clock + 1;
+  const PacketMeta meta = {
+      .flow = IdOf(slot),
+      .clock = flow.clock,
+      .arrival = now,
+      .channel_number = number,
+      .flowlet = cold.flowlet,
+      .source = cold.owner,
+      .source_kind = StateSource::kUnit,
+      .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
+  // Even if the unit is back by then, a late packet must be placed anew.
+  if (flow.unit == cold.owner) flow.unit = kNoUnit;
+  // Copies that were pushed are of an older clock now.
+  flows_.SetReplicas(slot, {});
+  ChangeOwner(now, slot, receiver);
+  ++counters_.null_packets;
+  out.push(ControllerCommand::Enqueue(receiver, kNoPacket, meta));
+  return true;
 }
 
 }  // namespace snf

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/messages.h"
+#include "base/rng.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"
@@ -13,6 +15,8 @@
 #include "controller/core/flow_table.h"
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
+#include "controller/core/replica_chooser.h"
+#include "controller/core/trail.h"
 #include "controller/core/unit_pool.h"
 
 namespace snf {
@@ -21,7 +25,8 @@ namespace snf {
 enum class FlowletCause : uint8_t {
   kNewFlow,  // the first packet of its flow
   kGap,      // the gap exceeded T
-  kBytes,    // the packet would have pushed the flowlet over B bytes
+  kBytes,    // the packet would have pushed the flowlet over B bytes, or the
+             // policy wants a flowlet for each packet
   kLate,     // a later packet of a flowlet that has no unit (any more)
 };
 
@@ -56,7 +61,11 @@ struct ControllerCounters {
   uint64_t flowlets_moved = 0;  // enqueued first on another unit than before
   uint64_t decisions = 0;
   uint64_t overcommitted = 0;
-  uint64_t enqueued = 0;
+  uint64_t enqueued = 0;  // packets; null packets are not among them
+  uint64_t null_packets = 0;
+  uint64_t evacuations = 0;  // units relieved of all their flows, to stop
+  uint64_t tooks_refused_unknown = 0;  // of a flow that is not in the table
+  uint64_t tooks_refused_future = 0;   // of a clock that was not given yet
 };
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
@@ -66,9 +75,15 @@ struct ControllerCounters {
 //
 // Per packet: find the flow; is this the same flowlet? then send it where the
 // flowlet goes. Per flowlet: close the one before (measure its rate, update the
-// flow's estimate), ask the policy for a unit, count the demand on it. By
-// timer: a flowlet that has been silent for more than T no longer counts; a
-// flow that has been silent for flow_timeout is ended.
+// flow's estimate), ask the policy for a unit, count the demand on it, choose
+// the units that get a replica of the state when the flowlet idles. By timer: a
+// flowlet that has been silent for more than T no longer counts; a flow that
+// has been silent for flow_timeout is ended.
+//
+// Scale-in (U8). A unit that is to stop and still owns flows is relieved of
+// them: each gets a null packet to another unit, which pulls the state. They
+// are found by going through the flow table, evacuate_slots at a time, for all
+// such units at once. Where a flow's packet comes first, that moves it as well.
 //
 // Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
 // drives timers only. So flowlet counts do not depend on bursts or timers.
@@ -98,10 +113,16 @@ class Controller {
   // A unit that kStartUnit named is ready; one that kStopUnit named is gone.
   void on_unit_ready(Instant now, UnitId unit) { pool_.OnReady(now, unit); }
   void on_unit_stopped(UnitId unit) { pool_.OnStopped(unit); }
+  // A unit processed a packet on state from another unit (U7). Late and
+  // repeated ones are harmless; what cannot be true is refused and counted.
+  void on_took(const Took& took);
 
-  // When on_timers wants to be called; Instant::max() for never.
+  // When on_timers wants to be called, at once if that has passed;
+  // Instant::max() for never.
   Instant next_wakeup() const {
-    return std::min(flow_timers_.next_wakeup(), pool_.next_wakeup());
+    const Instant timers =
+        std::min(flow_timers_.next_wakeup(), pool_.next_wakeup());
+    return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
   // Handles due timers, as many as `out` has room for.
   void on_timers(Instant now, ControllerOut& out);
@@ -114,9 +135,12 @@ class Controller {
   const ControllerCounters& counters() const { return counters_; }
   const UnitPool& pool() const { return pool_; }
   const FlowTable& flows() const { return flows_; }
+  const Trail& trail() const { return trail_; }
 
  private:
   static constexpr size_t kBatch = 32;
+  // Until a full channel is tried again with a null packet.
+  static constexpr Nanos kEvacuateRetry = Milliseconds(1);
 
   void OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
                 ControllerOut& out);
@@ -127,8 +151,17 @@ class Controller {
   void PlaceFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
                     FlowletCause cause, ControllerOut& out);
   void CloseFlowlet(uint32_t slot);
+  bool BeginsPeriod(Instant arrival, Instant last_packet);
   void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                ControllerOut& out);
+  void SendReplicas(uint32_t slot, ControllerOut& out);
+  void ChangeOwner(Instant now, uint32_t slot, UnitId to);
+  void Disown(Instant now, UnitId unit);
+  bool IsEvacuating() const {
+    return pool_.leaving_flows() > 0 && pool_.placeable_units() > 0;
+  }
+  void Evacuate(Instant now, ControllerOut& out);
+  bool SendNullPacket(Instant now, uint32_t slot, ControllerOut& out);
   void ScaleAhead(Instant now, ControllerOut& out);
   void OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out);
   FlowId IdOf(uint32_t slot) const {
@@ -136,9 +169,13 @@ class Controller {
   }
 
   Nanos flowlet_timeout_;
-  uint32_t flowlet_bytes_;
+  int64_t flowlet_bytes_;  // -1: every packet is too many
   Nanos flow_timeout_;
+  Nanos replicas_after_;  // the gap in which replicas have landed
+  Nanos reassign_period_;
   uint32_t alpha_;
+  uint32_t replicas_;  // 0 where the choice is none
+  uint32_t evacuate_slots_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
   DecisionObserver* observer_ = nullptr;
@@ -146,6 +183,12 @@ class Controller {
   TimingWheel flow_timers_;
   DemandEstimator demand_;
   UnitPool pool_;
+  ReplicaChooser chooser_;
+  Rng rng_;
+  Trail trail_;
+  Instant period_start_;        // of some reassign_period: the last one asked
+  uint32_t evacuate_next_ = 0;  // the slot to go on with
+  Instant evacuate_at_;         // and when
   ControllerCounters counters_;
 };
 

@@ -2,11 +2,14 @@
 #ifndef SNF_CONTROLLER_CORE_FLOW_TABLE_H_
 #define SNF_CONTROLLER_CORE_FLOW_TABLE_H_
 
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/flow_key.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages.h"
 #include "base/slot_index.h"
 #include "base/time.h"
 
@@ -34,25 +37,33 @@ struct FlowCold {
   uint32_t flowlet;       // 1, 2, 3 …
   uint32_t generation;    // of the slot; 24 bits are used
   UnitId owner{};         // of the newest clock; kNoUnit before the first
-  uint16_t reserved[3];
+  std::array<UnitId, 3> replicas;  // the first of them, see FlowTable
 };
 static_assert(sizeof(FlowCold) == 32);
 
 // The flows of one controller: a slot each, found by key. Slots do not move and
 // are given out lowest first, then most recently freed first, so flow ids are
-// the same in every run. 64 + 32 bytes a slot and at most 10.7 of index; what
-// was never used costs no memory. A value; owner-thread only.
+// the same in every run. 64 + 32 bytes a slot, 2 for each replica above three,
+// and at most 10.7 of index; what was never used costs no memory. A value;
+// owner-thread only.
 class FlowTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
 
-  FlowTable(uint32_t max_flows, uint64_t hash_seed)
+  // A flow has up to `replicas` replicas, at most kMaxReplicas.
+  FlowTable(uint32_t max_flows, uint64_t hash_seed, uint32_t replicas)
       : seed_(hash_seed),
+        replicas_(replicas),
         index_(max_flows),
         hot_(max_flows),
-        cold_(max_flows) {}
+        cold_(max_flows),
+        more_replicas_(
+            replicas > kInCold ? size_t{max_flows} * (replicas - kInCold) : 0) {
+  }
 
   uint32_t size() const { return index_.size(); }
+  // Slots from here on were never used. One below may be free: it has no owner.
+  uint32_t used() const { return used_; }
   FlowHot& hot(uint32_t slot) { return hot_[slot]; }
   FlowCold& cold(uint32_t slot) { return cold_[slot]; }
   const FlowHot& hot(uint32_t slot) const { return hot_[slot]; }
@@ -90,6 +101,7 @@ class FlowTable {
     cold_[slot] = {};
     cold_[slot].generation = generation;
     cold_[slot].owner = kNoUnit;
+    cold_[slot].replicas.fill(kNoUnit);
     index_.Insert(hash, slot);
     return slot;
   }
@@ -99,16 +111,47 @@ class FlowTable {
     index_.Erase(HashOf(hot_[slot].key), slot);
     cold_[slot].generation = (cold_[slot].generation + 1) & 0xff'ffff;
     cold_[slot].flowlet = free_;
+    cold_[slot].owner = kNoUnit;
     free_ = slot;
   }
 
+  // The units to which the flow's state is pushed: none for a new flow.
+  void SetReplicas(uint32_t slot, std::span<const UnitId> units) {
+    for (uint32_t i = 0; i < replicas_; ++i) {
+      Replica(slot, i) = i < units.size() ? units[i] : kNoUnit;
+    }
+  }
+  void GetReplicas(uint32_t slot, ReplicaSet& set) const {
+    for (set.count = 0; set.count < replicas_; ++set.count) {
+      const UnitId unit = Replica(slot, set.count);
+      if (unit == kNoUnit) return;
+      set.units[set.count] = unit;
+    }
+  }
+
  private:
+  static constexpr uint32_t kInCold = 3;
+
+  UnitId& Replica(uint32_t slot, uint32_t i) {
+    return i < kInCold ? cold_[slot].replicas[i]
+                       : more_replicas_[MoreReplicas(slot) + i - kInCold];
+  }
+  UnitId Replica(uint32_t slot, uint32_t i) const {
+    return i < kInCold ? cold_[slot].replicas[i]
+                       : more_replicas_[MoreReplicas(slot) + i - kInCold];
+  }
+  size_t MoreReplicas(uint32_t slot) const {
+    return size_t{slot} * (replicas_ - kInCold);
+  }
+
   uint64_t seed_;
+  uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
   uint32_t free_ = kNone;  // list of freed slots, through FlowCold::flowlet
   SlotIndex index_;
   LazyArray<FlowHot> hot_;
   LazyArray<FlowCold> cold_;
+  LazyArray<UnitId> more_replicas_;  // beyond those in FlowCold
 };
 
 }  // namespace snf

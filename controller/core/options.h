@@ -63,8 +63,8 @@ struct ControllerOptions {
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 
-  // K, the units that a flow's state is pushed to ahead of its next flowlet, and
-  // how they are chosen (SNF §5.2.2).
+  // K, the units that a flow's state is pushed to ahead of its next flowlet,
+  // and how they are chosen (SNF §5.2.2).
   uint32_t replicas = 3;  // 0 … kMaxReplicas
   ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
   // How long after a push its replica counts as landed (decisions.md 13).
@@ -75,8 +75,11 @@ struct ControllerOptions {
 
   // Flow slots looked at in one step while a unit is being emptied (U8).
   uint32_t evacuate_slots = 4'096;
+  // Runs of clocks kept of flows that moved and were not yet taken (F5), over
+  // all flows; 0 = max_flows.
+  uint32_t max_trail_runs = 0;
 
-  uint64_t seed = 1;              // of random choices
+  uint64_t seed = 1;          // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids
   uint64_t hash_seed = 0;     // of the flow table; does not change results
 };

@@ -19,6 +19,7 @@ UnitPool::UnitPool(const ControllerOptions& options)
       units_(options.max_units),
       meter_(options),
       index_(options.max_units),
+      ranks_(options.max_units),
       timers_(options.max_units) {
   SNF_CHECK(idle_timeout_.ns > 0 && keep_warm_.ns >= 0);
   first_untouched_ = units_warm_;
@@ -52,14 +53,17 @@ UnitId UnitPool::LowestIn(State state) const {
 
 void UnitPool::MakePlaceable(Instant now, UnitId unit) {
   index_.Insert(unit, meter_.Load(now, unit, units_[value(unit)].queued_bytes));
+  ranks_.Insert(unit);
+  if (units_waiting_ == 0) return;
+  for (uint32_t i = 0; i < first_untouched_; ++i) {
+    if (units_[i].waits) timers_.Arm(i, now);
+  }
 }
 
-UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
-  if (units_warm_ == 0) return kNoUnit;
-  const UnitId unit = LowestIn(State::kWarm);
+void UnitPool::Take(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];
   u.state = State::kStarting;
-  u.stop_when_free = false;
+  SetWaits(u, false);
   u.last_packet = now;
   timers_.Disarm(value(unit));
   --units_warm_;
@@ -67,12 +71,9 @@ UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
   MakePlaceable(now, unit);
   out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
                                      /*warm=*/true));
-  return unit;
 }
 
-UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
-  if (units_stopped_ == 0) return kNoUnit;
-  const UnitId unit = LowestIn(State::kStopped);
+void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];
   u.state = State::kStarting;
   u.last_packet = now;
@@ -86,7 +87,41 @@ UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
   }
   out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
                                      /*warm=*/false));
+}
+
+UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
+  if (units_warm_ == 0) return kNoUnit;
+  const UnitId unit = LowestIn(State::kWarm);
+  Take(now, unit, out);
   return unit;
+}
+
+UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
+  if (units_stopped_ == 0) return kNoUnit;
+  const UnitId unit = LowestIn(State::kStopped);
+  Start(now, unit, out);
+  return unit;
+}
+
+bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
+  switch (state(unit)) {
+    case State::kStopping:
+      return false;
+    case State::kWarm:
+      Take(now, unit, out);
+      return true;
+    case State::kStopped:
+      Start(now, unit, out);
+      break;
+    case State::kStarting:
+    case State::kActive:
+      break;
+  }
+  if (!placeable(unit)) {
+    --starting_not_placeable_;
+    MakePlaceable(now, unit);
+  }
+  return true;
 }
 
 UnitId UnitPool::UseStarting(Instant now) {
@@ -111,7 +146,7 @@ void UnitPool::OnReady(Instant now, UnitId unit) {
 
 void UnitPool::OnStopped(UnitId unit) {
   Unit& u = units_[value(unit)];
-  SNF_CHECK(u.state == State::kStopping);
+  SNF_CHECK(u.state == State::kStopping && u.owned_flows == 0);
   u.state = State::kStopped;
   ++units_stopped_;
 }
@@ -150,10 +185,14 @@ uint64_t UnitPool::TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
   return ++u.channel_number;
 }
 
-void UnitPool::RemoveOwned(Instant now, UnitId unit) {
+bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.owned_flows > 0);
-  if (--u.owned_flows == 0 && u.stop_when_free) timers_.Arm(value(unit), now);
+  --u.owned_flows;
+  if (u.owned_flows == 0 && u.waits) timers_.Arm(value(unit), now);
+  if (u.state != State::kStopping) return false;
+  --leaving_flows_;
+  return u.owned_flows == 0;
 }
 
 bool UnitPool::OnTimer(Instant now, ControllerOut& out) {
@@ -171,6 +210,7 @@ bool UnitPool::OnTimer(Instant now, ControllerOut& out) {
       u.state = State::kWarm;
       ++units_warm_;
       index_.Erase(unit);
+      ranks_.Erase(unit);
       timers_.Arm(i, now + keep_warm_);
       out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit,
                                          unit, /*warm=*/true));
@@ -178,10 +218,11 @@ bool UnitPool::OnTimer(Instant now, ControllerOut& out) {
     return true;
   }
   SNF_CHECK(u.state == State::kWarm);
-  u.stop_when_free = u.owned_flows > 0;
-  if (!u.stop_when_free) {
+  SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
+  if (!u.waits) {
     u.state = State::kStopping;
     --units_warm_;
+    leaving_flows_ += u.owned_flows;
     out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit, unit,
                                        /*warm=*/false));
   }

@@ -12,6 +12,7 @@
 #include "controller/core/load_meter.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_index.h"
+#include "controller/core/unit_ranks.h"
 
 namespace snf {
 
@@ -29,8 +30,10 @@ namespace snf {
 // buffer in which packets wait.
 //
 // A unit is idle when it got no packet for `unit_idle_timeout`, has none left
-// and no flowlet is open on it. A warm unit stops `keep_warm` later; while it
-// owns flows it stays, for their state is there.
+// and no flowlet is open on it. A warm unit stops `keep_warm` later. If it owns
+// flows then, it is leaving: it must be relieved of them one by one (U8), and
+// is no longer taken. But where no unit is placeable, there is nowhere for them
+// to go, and it stays warm until one is, or until it owns no flow.
 //
 // Loads fade with time. The index is brought up to date for a unit whenever
 // something drains from it; and in turn, without cause, kRefreshPerBucket units
@@ -71,7 +74,7 @@ class UnitPool {
 
   // The placeable unit with that many placeable ones of lower id, for
   // rank < placeable_units(). O(log max_units).
-  UnitId Ranked(uint32_t rank) const;
+  UnitId Ranked(uint32_t rank) const { return ranks_.At(rank); }
 
   // Brings loads up to `now` ahead of a decision, within the bound above.
   void Refresh(Instant now);
@@ -100,9 +103,15 @@ class UnitPool {
   // length): its channel number, or 0 where no slot is free.
   uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes);
 
-  // A flow's state is now, or is no longer, on the unit.
+  // A flow's state is now, or is no longer, on the unit. RemoveOwned says
+  // whether this was the last flow of a unit that is leaving.
   void AddOwned(UnitId unit) { ++units_[value(unit)].owned_flows; }
-  void RemoveOwned(Instant now, UnitId unit);
+  bool RemoveOwned(Instant now, UnitId unit);
+  uint32_t owned_flows(UnitId unit) const {
+    return units_[value(unit)].owned_flows;
+  }
+  // Flows that must be moved away from units that are stopping.
+  uint64_t leaving_flows() const { return leaving_flows_; }
 
   Instant next_wakeup() const { return timers_.next_wakeup(); }
   // Handles one timer that is due; false when there is none. Pushes at most one
@@ -112,7 +121,7 @@ class UnitPool {
  private:
   struct Unit {
     State state;
-    bool stop_when_free;  // keep_warm is over, but it still owns flows
+    bool waits;  // keep_warm is over, but there is nowhere for its flows
     uint32_t slots_used;
     uint32_t owned_flows;
     Instant last_packet;
@@ -121,7 +130,13 @@ class UnitPool {
   };
 
   UnitId LowestIn(State state) const;
+  void Take(Instant now, UnitId unit, ControllerOut& out);
+  void Start(Instant now, UnitId unit, ControllerOut& out);
   void MakePlaceable(Instant now, UnitId unit);
+  void SetWaits(Unit& unit, bool waits) {
+    units_waiting_ += uint32_t{waits} - uint32_t{unit.waits};
+    unit.waits = waits;
+  }
   void Touch(Instant now, UnitId unit) {
     if (!index_.contains(unit)) return;
     index_.Update(unit,
@@ -143,6 +158,8 @@ class UnitPool {
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;
   uint32_t units_stopped_ = 0;
+  uint32_t units_waiting_ = 0;
+  uint64_t leaving_flows_ = 0;
   uint64_t cold_starts_ = 0;
   uint64_t warm_starts_ = 0;
 
@@ -153,6 +170,7 @@ class UnitPool {
   LazyArray<Unit> units_;
   LoadMeter meter_;
   UnitIndex index_;
+  UnitRanks ranks_;  // of the units in the index
   TimingWheel timers_;
 };
 
