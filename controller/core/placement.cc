@@ -1,50 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/core/placement.h"
 
+#include <algorithm>
+#include <array>
+
 namespace snf {
 namespace {
 
+__extension__ using Wide = unsigned __int128;
+
+// A unit for a flowlet that no unit has room for.
+Placement PlaceBeyond(Instant now, const PlacementRequest& request,
+                      UnitPool& pool, ControllerOut& out) {
+  if (const UnitId warm = pool.TakeWarm(now, out); warm != kNoUnit) {
+    return {.unit = warm};
+  }
+  if (pool.placeable_units() == 0) {
+    // The flowlet waits in the channel of a unit that is not ready yet.
+    const UnitId starting = pool.UseStarting(now);
+    return {.unit =
+                starting != kNoUnit ? starting : pool.StartStopped(now, out)};
+  }
+  // Start as many as the load asks for, not one for every flowlet that comes
+  // while the first is starting.
+  const uint64_t there =
+      uint64_t{pool.placeable_units() + pool.starting_units()} * kFullLoad;
+  if (pool.starting_units() == 0 ||
+      pool.total_load() + request.demand > there) {
+    pool.StartStopped(now, out);
+  }
+  return {.unit = pool.LeastLoaded(), .overcommitted = true};
+}
+
+// The unit of the highest score, of equals the lowest id; kNoUnit where none
+// has room. Of the units without the flow's state only the fullest with room
+// can win, so at most K + 2 scores are compared, however many units there are.
+UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& pool) {
+  if (request.demand > kFullLoad) return kNoUnit;
+  UnitId best = pool.FullestAtMost(kFullLoad - request.demand);
+  if (best == kNoUnit) return kNoUnit;
+  int64_t best_score = PlacementScore(request, best, pool);
+  const auto compare = [&](UnitId unit) {
+    if (!pool.placeable(unit)) return;
+    const int64_t score = PlacementScore(request, unit, pool);
+    if (score > best_score ||
+        (score == best_score && value(unit) < value(best))) {
+      best = unit;
+      best_score = score;
+    }
+  };
+  if (request.owner != kNoUnit) compare(request.owner);
+  for (const UnitId unit : request.replicas.span()) compare(unit);
+  return best;
+}
+
 // The paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1; protocol.md
-// §2.2-2.4). Of the units without the flow's state only the fullest with room
-// can win, so two scores are compared, however many units there are.
+// §2.2-2.4).
+Placement Pack(Instant now, const PlacementRequest& request, UnitPool& pool,
+               ControllerOut& out) {
+  const UnitId best = BestWithRoom(request, pool);
+  if (best != kNoUnit) return {.unit = best};
+  return PlaceBeyond(now, request, pool, out);
+}
+
+// `unit`, whatever its load; kNoUnit where it is stopping.
+Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
+                  UnitPool& pool, ControllerOut& out) {
+  if (!pool.Use(now, unit, out)) return {};
+  return {.unit = unit,
+          .overcommitted = PlacementScore(request, unit, pool) < 0};
+}
+
+// Where the flow's last packet ran; a flow that is new, or whose unit is
+// stopping, is packed.
+Placement Stay(Instant now, const PlacementRequest& request, UnitPool& pool,
+               ControllerOut& out) {
+  if (request.owner != kNoUnit) {
+    const Placement placement = PlaceAt(now, request, request.owner, pool, out);
+    if (placement.unit != kNoUnit) return placement;
+  }
+  return Pack(now, {.demand = request.demand}, pool, out);
+}
+
 class SnfPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "snf"; }
-
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
                   ControllerOut& out) const override {
-    UnitId best = kNoUnit;
-    if (request.demand <= kFullLoad) {
-      best = pool.FullestAtMost(kFullLoad - request.demand);
+    return Pack(now, request, pool, out);
+  }
+};
+
+class VanillaFlowPolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "vanilla_flow"; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+                  ControllerOut& out) const override {
+    return Stay(now, request, pool, out);
+  }
+};
+
+class SmartFlowPolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "smart_flow"; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+                  ControllerOut& out) const override {
+    if (!request.new_period) return Stay(now, request, pool, out);
+    PlacementRequest owner_only = request;
+    owner_only.replicas.count = 0;
+    return Pack(now, owner_only, pool, out);
+  }
+};
+
+class PerPacketPolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "per_packet"; }
+  bool per_packet() const override { return true; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+                  ControllerOut& out) const override {
+    return Pack(now, request, pool, out);
+  }
+};
+
+class HashPolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "hash"; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+                  ControllerOut& out) const override {
+    const uint32_t units = pool.max_units();
+    auto unit = static_cast<uint32_t>(Wide{request.key_hash} * units >> 64);
+    for (uint32_t tried = 0; tried < units; ++tried) {
+      const Placement placement =
+          PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, pool, out);
+      if (placement.unit != kNoUnit) return placement;
+      unit = unit + 1 < units ? unit + 1 : 0;
     }
-    if (request.owner != kNoUnit && pool.placeable(request.owner)) {
-      const int64_t owner = PlacementScore(request, request.owner, pool);
-      const int64_t other =
-          best == kNoUnit ? -1 : PlacementScore(request, best, pool);
-      if (owner > other || (owner == other && owner >= 0 &&
-                            value(request.owner) < value(best))) {
-        best = request.owner;
-      }
-    }
-    if (best != kNoUnit) return {.unit = best};
-    if (const UnitId warm = pool.TakeWarm(now, out); warm != kNoUnit) {
-      return {.unit = warm};
-    }
-    if (pool.placeable_units() == 0) {
-      // The flowlet waits in the channel of a unit that is not ready yet.
-      const UnitId starting = pool.UseStarting(now);
-      return {.unit =
-                  starting != kNoUnit ? starting : pool.StartStopped(now, out)};
-    }
-    // Start as many as the load asks for, not one for every flowlet that comes
-    // while the first is starting.
-    const uint64_t there =
-        uint64_t{pool.placeable_units() + pool.starting_units()} * kFullLoad;
-    if (pool.starting_units() == 0 ||
-        pool.total_load() + request.demand > there) {
-      pool.StartStopped(now, out);
-    }
-    return {.unit = pool.LeastLoaded(), .overcommitted = true};
+    return {};
   }
 };
 
@@ -54,12 +145,25 @@ int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& pool) {
   const uint32_t load = pool.load(unit);
   if (load + request.demand > kFullLoad) return -1;
-  return int64_t{load} + (unit == request.owner ? request.alpha : 0);
+  const auto replicas = request.replicas.span();
+  const bool has_state = unit == request.owner ||
+                         std::ranges::find(replicas, unit) != replicas.end();
+  return int64_t{load} + (has_state ? request.alpha : 0);
+}
+
+std::span<const PlacementPolicy* const> PlacementPolicies() {
+  static const SnfPolicy kSnf;
+  static const VanillaFlowPolicy kVanillaFlow;
+  static const SmartFlowPolicy kSmartFlow;
+  static const PerPacketPolicy kPerPacket;
+  static const HashPolicy kHash;
+  static constexpr std::array<const PlacementPolicy*, 5> kPolicies = {
+      &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash};
+  return kPolicies;
 }
 
 const PlacementPolicy* FindPlacementPolicy(std::string_view name) {
-  static const SnfPolicy kSnf;
-  for (const PlacementPolicy* policy : {&kSnf}) {
+  for (const PlacementPolicy* policy : PlacementPolicies()) {
     if (policy->name() == name) return policy;
   }
   return nullptr;

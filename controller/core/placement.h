@@ -22,14 +22,14 @@ struct PlacementRequest {
   uint32_t alpha = 0;      // α in quanta
   // Units to which a replica of the state has had time to come; none after a
   // cut by bytes (decisions.md 13). Besides the owner, for which β is 1 anyway.
-  ReplicaSet replicas;
+  ReplicaSet replicas{};
   uint64_t key_hash = 0;   // of the flow's key; the same in every run
   bool new_period = true;  // no packet of the flow yet in this reassign_period
 };
 
 struct Placement {
   UnitId unit = kNoUnit;       // kNoUnit while all units are stopping
-  bool overcommitted = false;  // there was no room anywhere
+  bool overcommitted = false;  // the unit has no room for the demand
 };
 
 // Where a flowlet goes. A policy is a stateless function of the request and of
@@ -51,7 +51,8 @@ class PlacementPolicy {
 //   vanilla_flow  bin-packing of flows: one decision for a flow's life
 //   smart_flow    the same, decided anew at a flow's first flowlet in each
 //                 reassign_period (SNF §9.1)
-//   per_packet    bin-packing of single packets, wherever the state is (NFOS)
+//   per_packet    bin-packing of single packets: as snf, with flowlets of one
+//                 packet (NFOS)
 //   hash          by the hash of the flow over all max_units units, as RSS does
 std::span<const PlacementPolicy* const> PlacementPolicies();
 // The policy of that name, or null.

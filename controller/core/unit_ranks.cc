@@ -26,11 +26,12 @@ UnitId UnitRanks::At(uint32_t rank) const {
   SNF_CHECK(rank < size_);
   uint32_t below = 0;  // ids that are known to be below the member
   for (uint32_t step = nodes_ / 2; step > 0; step /= 2) {
-    // Written without a branch: which way it goes cannot be predicted.
+    // Without a branch, for which way it goes cannot be predicted: all ones
+    // where the member is above the ids that this node counts.
     const uint32_t count = counts_[below + step];
-    const bool above = count <= rank;
-    rank -= above ? count : 0;
-    below += above ? step : 0;
+    const uint32_t above = -uint32_t{count <= rank};
+    rank -= count & above;
+    below += step & above;
   }
   return UnitId{static_cast<uint16_t>(below)};
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/trail.h"
+
+#include <limits>
+
+#include "base/check.h"
+
+namespace snf {
+
+Trail::Trail(uint32_t max_flows, uint32_t max_runs)
+    : newest_(max_flows), nodes_(max_runs) {}
+
+uint32_t Trail::TakeNode() {
+  if (free_ == 0) return used_ < nodes_.size() ? ++used_ : 0;
+  const uint32_t taken = free_;
+  free_ = node(taken).next;
+  return taken;
+}
+
+void Trail::Add(uint32_t slot, Clock last, UnitId unit) {
+  const uint32_t newest = newest_[slot];
+  const Clock before = newest == 0 ? Clock{} : node(newest).last;
+  SNF_CHECK(last > before);
+  uint32_t added = TakeNode();
+  if (added == 0) {
+    ++forgotten_;
+    if (newest == 0) return;
+    // The oldest run's node follows the newest's as the new run's would.
+    added = node(newest).next;
+  } else {
+    ++size_;
+    node(added).next = added;
+    if (newest != 0) {
+      node(added).next = node(newest).next;
+      node(newest).next = added;
+    }
+  }
+  node(added).first = before + 1;
+  node(added).last = last;
+  node(added).unit = unit;
+  newest_[slot] = added;
+}
+
+void Trail::Took(uint32_t slot, Clock clock) {
+  const uint32_t newest = newest_[slot];
+  if (newest == 0) return;
+  for (;;) {
+    const uint32_t oldest = node(newest).next;
+    if (node(oldest).last >= clock) return;
+    node(newest).next = node(oldest).next;
+    node(oldest).next = free_;
+    free_ = oldest;
+    --size_;
+    if (oldest == newest) break;
+  }
+  newest_[slot] = 0;
+}
+
+void Trail::Erase(uint32_t slot) {
+  Took(slot, Clock{std::numeric_limits<uint64_t>::max()});
+}
+
+uint32_t Trail::runs(uint32_t slot) const {
+  const uint32_t newest = newest_[slot];
+  if (newest == 0) return 0;
+  uint32_t count = 1;
+  for (uint32_t i = node(newest).next; i != newest; i = node(i).next) ++count;
+  return count;
+}
+
+Trail::Run Trail::run(uint32_t slot, uint32_t i) const {
+  uint32_t found = newest_[slot];
+  SNF_CHECK(found != 0);
+  for (found = node(found).next; i > 0; --i) found = node(found).next;
+  return {node(found).first, node(found).last, node(found).unit};
+}
+
+}  // namespace snf
