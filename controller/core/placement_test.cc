@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/core/placement.h"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <iostream>
+#include <string_view>
 #include <vector>
 
 #include "base/rng.h"
@@ -40,11 +43,17 @@ class Units {
     out_.clear();
   }
 
+  Placement Place(const PlacementRequest& request,
+                  std::string_view policy = "snf") {
+    out_.clear();
+    const Placement placement =
+        FindPlacementPolicy(policy)->Place(kNow, request, pool_, out_);
+    EXPECT_LE(out_.commands().size(), 1u);
+    return placement;
+  }
   Placement Place(uint32_t demand, UnitId owner = kNoUnit,
                   uint32_t alpha = 256) {
-    out_.clear();
-    return FindPlacementPolicy("snf")->Place(
-        kNow, {.demand = demand, .owner = owner, .alpha = alpha}, pool_, out_);
+    return Place({.demand = demand, .owner = owner, .alpha = alpha});
   }
   // Place, and count the demand.
   UnitId Open(uint32_t demand) {
@@ -54,10 +63,18 @@ class Units {
   }
   // The commands that the last Place pushed: -1 for none, else the unit.
   int started() const {
-    EXPECT_LE(out_.commands().size(), 1u);
     return out_.empty() ? -1 : value(out_.commands()[0].unit);
   }
   bool started_warm() const { return out_.commands()[0].warm; }
+  // Lets time pass until a unit on which nothing is open is in that state.
+  void LeaveIdle(UnitId unit, uint32_t load, UnitPool::State state) {
+    ControllerOut out;
+    pool_.CloseFlowlet(unit, load * kQuantumBps);
+    while (pool_.state(unit) != state) {
+      ASSERT_TRUE(pool_.OnTimer(pool_.next_wakeup(), out) ||
+                  pool_.next_wakeup() < Instant::max());
+    }
+  }
   UnitPool& pool() { return pool_; }
 
  private:
@@ -65,9 +82,22 @@ class Units {
   ControllerOut out_;
 };
 
-TEST(SnfPolicy, IsFoundByName) {
-  ASSERT_NE(FindPlacementPolicy("snf"), nullptr);
-  EXPECT_EQ(FindPlacementPolicy("snf")->name(), "snf");
+ReplicaSet Replicas(std::initializer_list<UnitId> units) {
+  ReplicaSet set;
+  for (const UnitId unit : units) set.units[set.count++] = unit;
+  return set;
+}
+
+TEST(PlacementPolicies, AreFoundByName) {
+  std::vector<std::string_view> names;
+  for (const PlacementPolicy* policy : PlacementPolicies()) {
+    names.push_back(policy->name());
+    EXPECT_EQ(FindPlacementPolicy(policy->name()), policy);
+    EXPECT_EQ(policy->per_packet(), policy->name() == "per_packet");
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string_view>{"snf", "vanilla_flow", "smart_flow",
+                                           "per_packet", "hash"}));
   EXPECT_EQ(FindPlacementPolicy("best"), nullptr);
 }
 
@@ -99,6 +129,47 @@ TEST(SnfPolicy, WeighsStateByAlpha) {
   Units idle_owner({0, 1'000});
   EXPECT_EQ(idle_owner.Place(24, kU0, 1'024).unit, kU0);
   EXPECT_EQ(idle_owner.Place(24, kU0, 999).unit, kU1);
+}
+
+TEST(SnfPolicy, WeighsAReplicaAsItDoesTheOwner) {
+  Units units({800, 600, 700, 500});
+  PlacementRequest request = {.demand = 10, .owner = kU3, .alpha = 256};
+  EXPECT_EQ(units.Place(request).unit, kU0);  // 800 against 500 + 256
+  request.replicas = Replicas({kU1});
+  EXPECT_EQ(units.Place(request).unit, kU1);
+  request.replicas = Replicas({kU1, kU2});
+  EXPECT_EQ(units.Place(request).unit, kU2);
+  request.replicas = Replicas({kU2, kU0});
+  EXPECT_EQ(units.Place(request).unit, kU0);
+  request.demand = 300;  // no room at 0; 700 + 256 at 2 is the most
+  EXPECT_EQ(units.Place(request).unit, kU2);
+  EXPECT_EQ(PlacementScore(request, kU0, units.pool()), -1);
+  EXPECT_EQ(PlacementScore(request, kU1, units.pool()), 600);
+  EXPECT_EQ(PlacementScore(request, kU2, units.pool()), 956);
+  EXPECT_EQ(PlacementScore(request, kU3, units.pool()), 756);
+}
+
+TEST(SnfPolicy, BreaksTiesOfReplicasByTheLowestId) {
+  Units units({500, 300, 300, 300});
+  PlacementRequest request = {.demand = 10, .owner = kU3, .alpha = 250};
+  request.replicas = Replicas({kU2, kU1});
+  EXPECT_EQ(units.Place(request).unit, kU1);
+  request.alpha = 200;  // 300 + 200 = 500
+  EXPECT_EQ(units.Place(request).unit, kU0);
+  Units fullest_last({300, 300, 500});
+  request = {.demand = 10, .owner = kU2, .alpha = 200};
+  request.replicas = Replicas({kU1, kU0});
+  EXPECT_EQ(fullest_last.Place(request).unit, kU2);  // it has state as well
+  request.owner = kNoUnit;
+  EXPECT_EQ(fullest_last.Place(request).unit, kU0);
+}
+
+TEST(SnfPolicy, IgnoresReplicasThatAreNotPlaceable) {
+  Units units({100}, /*warm=*/1, /*stopped=*/1);
+  PlacementRequest request = {.demand = 10, .alpha = 1'024};
+  request.replicas = Replicas({kU2, kU1});
+  EXPECT_EQ(units.Place(request).unit, kU0);
+  EXPECT_EQ(units.started(), -1);
 }
 
 TEST(SnfPolicy, LeavesAnOwnerWithoutRoom) {
@@ -173,12 +244,7 @@ TEST(SnfPolicy, PlacesADemandLargerThanAnyUnit) {
 TEST(SnfPolicy, UsesAStartingUnitWhenAllOthersAreGone) {
   Units units({1'000}, /*warm=*/0, /*stopped=*/1);
   EXPECT_TRUE(units.Place(25).overcommitted);  // starts unit 1
-  ControllerOut out;
-  units.pool().CloseFlowlet(kU0, 1'000 * kQuantumBps);
-  while (units.pool().state(kU0) != UnitPool::State::kStopping) {
-    ASSERT_TRUE(units.pool().OnTimer(units.pool().next_wakeup(), out) ||
-                units.pool().next_wakeup() < Instant::max());
-  }
+  units.LeaveIdle(kU0, 1'000, UnitPool::State::kStopping);
   EXPECT_EQ(units.pool().placeable_units(), 0u);
   const Placement placement = units.Place(25);
   EXPECT_EQ(placement.unit, kU1);
@@ -189,19 +255,130 @@ TEST(SnfPolicy, UsesAStartingUnitWhenAllOthersAreGone) {
 
 TEST(SnfPolicy, HasNoAnswerWhileAllUnitsAreStopping) {
   Units units({0});
-  ControllerOut out;
-  units.pool().CloseFlowlet(kU0, 0);
-  while (units.pool().state(kU0) != UnitPool::State::kStopping) {
-    ASSERT_TRUE(units.pool().OnTimer(units.pool().next_wakeup(), out) ||
-                units.pool().next_wakeup() < Instant::max());
-  }
+  units.LeaveIdle(kU0, 0, UnitPool::State::kStopping);
   EXPECT_EQ(units.Place(25).unit, kNoUnit);
   units.pool().OnStopped(kU0);
   EXPECT_EQ(units.Place(25).unit, kU0);
 }
 
+// --- The policies to compare with
+
+TEST(VanillaFlowPolicy, KeepsAFlowWhereItIs) {
+  Units units({800, 600, 1'010});
+  PlacementRequest request = {.demand = 100, .alpha = 256};
+  EXPECT_EQ(units.Place(request, "vanilla_flow").unit, kU0);  // a new flow
+  request.owner = kU1;
+  Placement placement = units.Place(request, "vanilla_flow");
+  EXPECT_EQ(placement.unit, kU1);
+  EXPECT_FALSE(placement.overcommitted);
+  request.owner = kU2;  // though it has no room
+  placement = units.Place(request, "vanilla_flow");
+  EXPECT_EQ(placement.unit, kU2);
+  EXPECT_TRUE(placement.overcommitted);
+  EXPECT_EQ(units.started(), -1);
+}
+
+TEST(VanillaFlowPolicy, TakesItsUnitIntoUseAgain) {
+  Units units({800}, /*warm=*/2, /*stopped=*/1);
+  const Placement warm =
+      units.Place({.demand = 100, .owner = kU2}, "vanilla_flow");
+  EXPECT_EQ(warm.unit, kU2);
+  EXPECT_FALSE(warm.overcommitted);
+  EXPECT_EQ(units.started(), 2);
+  EXPECT_TRUE(units.started_warm());
+  const Placement cold =
+      units.Place({.demand = 100, .owner = kU3}, "vanilla_flow");
+  EXPECT_EQ(cold.unit, kU3);
+  EXPECT_EQ(units.started(), 3);
+  EXPECT_FALSE(units.started_warm());
+  EXPECT_TRUE(units.pool().placeable(kU3));
+}
+
+TEST(VanillaFlowPolicy, PlacesAFlowAnewWhoseUnitIsStopping) {
+  Units units({500, 0, 700});
+  units.LeaveIdle(kU1, 0, UnitPool::State::kStopping);
+  PlacementRequest request = {.demand = 100, .owner = kU1, .alpha = 1'024};
+  request.replicas = Replicas({kU0});  // a new flow has no state anywhere
+  EXPECT_EQ(units.Place(request, "vanilla_flow").unit, kU2);
+  EXPECT_EQ(units.started(), -1);
+}
+
+TEST(SmartFlowPolicy, PlacesAFlowAnewOnceAPeriod) {
+  Units units({900, 600, 800, 100});
+  PlacementRequest request = {
+      .demand = 10, .owner = kU1, .alpha = 256, .new_period = false};
+  request.replicas = Replicas({kU2});
+  EXPECT_EQ(units.Place(request, "smart_flow").unit, kU1);
+  request.new_period = true;
+  // State counts at the owner, 600 + 256, and not at a replica, 800 + 256.
+  EXPECT_EQ(units.Place(request, "smart_flow").unit, kU0);
+  request.alpha = 301;
+  EXPECT_EQ(units.Place(request, "smart_flow").unit, kU1);
+  request = {.demand = 10, .new_period = false};  // a new flow
+  EXPECT_EQ(units.Place(request, "smart_flow").unit, kU0);
+}
+
+TEST(SmartFlowPolicy, OvercommitsWithinAPeriod) {
+  Units units({1'000, 200});
+  PlacementRequest request = {
+      .demand = 25, .owner = kU0, .alpha = 1'024, .new_period = false};
+  const Placement placement = units.Place(request, "smart_flow");
+  EXPECT_EQ(placement.unit, kU0);
+  EXPECT_TRUE(placement.overcommitted);
+  request.new_period = true;
+  EXPECT_EQ(units.Place(request, "smart_flow").unit, kU1);
+}
+
+TEST(PerPacketPolicy, PacksAsSnfDoes) {
+  Units units({800, 600, 700});
+  PlacementRequest request = {.demand = 10, .owner = kU1, .alpha = 100};
+  EXPECT_EQ(units.Place(request, "per_packet").unit, kU0);
+  request.replicas = Replicas({kU2});
+  request.alpha = 101;
+  EXPECT_EQ(units.Place(request, "per_packet").unit, kU2);
+}
+
+TEST(HashPolicy, SpreadsFlowsOverAllUnits) {
+  Units units({1'024, 0}, /*warm=*/1, /*stopped=*/1);
+  constexpr uint64_t kQuarter = uint64_t{1} << 62;
+  struct Case {
+    uint64_t key_hash;
+    UnitId unit;
+    bool overcommitted;
+    int started;
+  };
+  for (const Case& c :
+       {Case{0, kU0, true, -1}, Case{kQuarter - 1, kU0, true, -1},
+        Case{kQuarter, kU1, false, -1}, Case{2 * kQuarter, kU2, false, 2},
+        Case{2 * kQuarter, kU2, false, -1}, Case{3 * kQuarter, kU3, false, 3},
+        Case{4 * kQuarter - 1, kU3, false, -1}}) {
+    // Neither the owner nor a replica counts.
+    PlacementRequest request = {
+        .demand = 1, .owner = kU1, .alpha = 1'024, .key_hash = c.key_hash};
+    request.replicas = Replicas({kU1});
+    const Placement placement = units.Place(request, "hash");
+    EXPECT_EQ(placement.unit, c.unit) << c.key_hash;
+    EXPECT_EQ(placement.overcommitted, c.overcommitted) << c.key_hash;
+    EXPECT_EQ(units.started(), c.started) << c.key_hash;
+  }
+}
+
+TEST(HashPolicy, GoesOnToTheNextUnitWhereOneIsStopping) {
+  Units units({0, 0, 0});
+  const PlacementRequest last = {.demand = 1, .key_hash = ~uint64_t{0}};
+  EXPECT_EQ(units.Place(last, "hash").unit, kU2);
+  units.LeaveIdle(kU2, 0, UnitPool::State::kStopping);
+  EXPECT_EQ(units.Place(last, "hash").unit, kU0);
+  units.LeaveIdle(kU0, 0, UnitPool::State::kStopping);
+  EXPECT_EQ(units.Place(last, "hash").unit, kU1);
+  units.LeaveIdle(kU1, 0, UnitPool::State::kStopping);
+  for (const PlacementPolicy* policy : PlacementPolicies()) {
+    EXPECT_EQ(units.Place(last, policy->name()).unit, kNoUnit);
+    EXPECT_EQ(units.started(), -1);
+  }
+}
+
 // --- Against an O(n) reading of protocol.md §2
-// --------------------------------
 
 struct NaivePlacement {
   Placement placement;
@@ -219,7 +396,10 @@ NaivePlacement NaivePlace(const UnitPool& pool, const PlacementRequest& request,
     const int64_t load = pool.load(unit);
     if (least == kNoUnit || load < pool.load(least)) least = unit;
     if (load + request.demand > kFullLoad) continue;
-    const int64_t score = load + (unit == request.owner ? request.alpha : 0);
+    const auto replicas = request.replicas.span();
+    const bool has_state = unit == request.owner ||
+                           std::ranges::find(replicas, unit) != replicas.end();
+    const int64_t score = load + (has_state ? request.alpha : 0);
     if (score > best_score) {
       best = unit;
       best_score = score;
@@ -233,10 +413,15 @@ NaivePlacement NaivePlace(const UnitPool& pool, const PlacementRequest& request,
   return {{.unit = least, .overcommitted = true}, false, stopped > 0};
 }
 
+UnitId RandomUnit(Rng& rng, size_t units) {
+  return UnitId{static_cast<uint16_t>(rng.Below(units))};
+}
+
 TEST(SnfPolicy, EqualsANaiveScanOfAllUnits) {
   constexpr uint64_t kSeed = 11;
   Rng rng(kSeed);
-  std::array<uint64_t, 5> totals{};  // owner, other, warm, cold, overcommitted
+  // Owner, replica, other; warm, cold, overcommitted.
+  std::array<uint64_t, 6> totals{};
   for (int round = 0; round < 20'000; ++round) {
     std::vector<uint32_t> loads(1 + rng.Below(rng.Chance(3'000) ? 200 : 6));
     const uint64_t low = rng.Below(kFullLoad + 1);
@@ -247,29 +432,39 @@ TEST(SnfPolicy, EqualsANaiveScanOfAllUnits) {
     const auto warm = static_cast<uint32_t>(rng.Below(2));
     const auto stopped = static_cast<uint32_t>(rng.Below(2));
     Units units(loads, warm, stopped);
-    const PlacementRequest request = {
+    const size_t all = loads.size() + warm + stopped;
+    PlacementRequest request = {
         .demand =
             static_cast<uint32_t>(rng.Below(rng.Chance(20'000) ? 1'100 : 99)),
-        .owner = rng.Chance(20'000) ? kNoUnit
-                                    : UnitId{static_cast<uint16_t>(rng.Below(
-                                          loads.size() + warm + stopped))},
+        .owner = rng.Chance(20'000) ? kNoUnit : RandomUnit(rng, all),
         .alpha = static_cast<uint32_t>(rng.Below(4) * 256)};
+    request.replicas.count =
+        rng.Chance(30'000) ? 0 : static_cast<uint8_t>(rng.Below(17));
+    for (uint8_t i = 0; i < request.replicas.count; ++i) {
+      request.replicas.units[i] = RandomUnit(rng, all);
+    }
     const NaivePlacement naive =
         NaivePlace(units.pool(), request, warm, stopped);
-    const Placement got =
-        units.Place(request.demand, request.owner, request.alpha);
+    const Placement got = units.Place(request);
     ASSERT_EQ(got.unit, naive.placement.unit) << "round " << round;
     ASSERT_EQ(got.overcommitted, naive.placement.overcommitted);
     ASSERT_EQ(units.started() >= 0, naive.warm || naive.cold);
-    totals[0] += got.unit == request.owner ? 1 : 0;
-    totals[1] += got.unit != request.owner ? 1 : 0;
-    totals[2] += naive.warm ? 1 : 0;
-    totals[3] += naive.cold ? 1 : 0;
-    totals[4] += got.overcommitted ? 1 : 0;
+    const auto replicas = request.replicas.span();
+    if (got.unit == request.owner) {
+      ++totals[0];
+    } else if (std::ranges::find(replicas, got.unit) != replicas.end()) {
+      ++totals[1];
+    } else {
+      ++totals[2];
+    }
+    totals[3] += naive.warm ? 1 : 0;
+    totals[4] += naive.cold ? 1 : 0;
+    totals[5] += got.overcommitted ? 1 : 0;
   }
   std::cout << "seed " << kSeed << ": " << totals[0] << " to the owner, "
-            << totals[1] << " elsewhere, " << totals[2] << " warm, "
-            << totals[3] << " cold, " << totals[4] << " overcommitted\n";
+            << totals[1] << " to a replica, " << totals[2] << " elsewhere, "
+            << totals[3] << " warm, " << totals[4] << " cold, " << totals[5]
+            << " overcommitted\n";
   for (const uint64_t total : totals) EXPECT_GT(total, 500u);
 }
 
