@@ -34,8 +34,8 @@ namespace snf {
 uint32_t MaxDeltaBytes(const StateSchema& schema);
 
 // Writes the delta of what was changed through `state` to `to`, which has room
-// for MaxDeltaBytes. Returns the bytes written. No allocation; costs what it
-// writes.
+// for MaxDeltaBytes. Returns the bytes written. Budget: ≤ 20 ns beside the copy
+// for two slots; no allocation.
 uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
                      std::span<std::byte> to);
 
@@ -44,6 +44,7 @@ uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
 // changes, if it is malformed, or if its base cannot have been this record
 // (other slots had values, a blob was too short). Whatever the bytes, a record
 // stays well-formed; whether the values are the right ones the clocks tell.
+// Budget: ≤ 40 ns beside the copy for two slots; no allocation.
 bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,
                 std::span<std::byte> record);
 

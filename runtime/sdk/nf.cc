@@ -16,19 +16,16 @@ const NfRegistration*& Head() {
 }  // namespace
 
 NfRegistration::NfRegistration(std::string_view nf_name,
-                               std::string_view nf_summary,
-                               std::unique_ptr<NetworkFunction> (*nf_create)())
-    : name(nf_name), summary(nf_summary), create(nf_create), next(Head()) {
+                               std::string_view nf_summary, Factory nf_factory)
+    : name(nf_name), summary(nf_summary), factory(nf_factory), next(Head()) {
   SNF_CHECK(FindNf(name) == nullptr);
   Head() = this;
 }
 
-uint64_t NetworkFunction::HashOfName(std::string_view name) {
-  uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
-  }
-  return hash;
+std::unique_ptr<NetworkFunction> NfRegistration::create() const {
+  std::unique_ptr<NetworkFunction> nf = factory();
+  nf->schema_.set_nf(name);
+  return nf;
 }
 
 const NfRegistration* FindNf(std::string_view name) {

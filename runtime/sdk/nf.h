@@ -79,7 +79,8 @@ class NetworkFunction {
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }
   static constexpr size_t kMaxDropReasons = 32;
 
-  // The slots declared.
+  // The slots declared. Its hash has the registered name in it if the object
+  // comes from NfRegistration::create.
   const StateSchema& schema() const { return schema_; }
 
  protected:
@@ -88,34 +89,36 @@ class NetworkFunction {
   // together kMaxRecordBytes.
   template <typename T>
   Slot<T> declare(std::string_view name) {
-    const uint32_t index = schema_.AddSlot(name, sizeof(T), TypeHash<T>());
-    return {.index = index, .offset = schema_.offset(index)};
+    static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
+    // The function's name as the compiler prints it has the type's in it.
+    const uint32_t index =
+        schema_.AddSlot(name, sizeof(T), __PRETTY_FUNCTION__);
+    return {index, schema_.offset(index)};
   }
   Blob declare_blob(std::string_view name, uint32_t max_bytes) {
     const uint32_t index = schema_.AddBlob(name, max_bytes);
-    return {.index = index,
-            .offset = schema_.offset(index),
-            .max_bytes = max_bytes};
+    return {index, schema_.offset(index), max_bytes};
   }
 
  private:
-  // Of the type's name as the compiler prints it.
-  template <typename T>
-  static uint64_t TypeHash() {
-    return HashOfName(__PRETTY_FUNCTION__);
-  }
-  static uint64_t HashOfName(std::string_view name);
+  friend struct NfRegistration;
 
   StateSchema schema_;
 };
 
 // One line of the registry. Lives for the whole program; its name is its own.
 struct NfRegistration {
+  using Factory = std::unique_ptr<NetworkFunction> (*)();
   NfRegistration(std::string_view name, std::string_view summary,
-                 std::unique_ptr<NetworkFunction> (*create)());
+                 Factory factory);
+
+  // A new object, whose schema bears the name: the schemas of two NFs differ
+  // though their slots be the same.
+  std::unique_ptr<NetworkFunction> create() const;
+
   std::string_view name;
   std::string_view summary;
-  std::unique_ptr<NetworkFunction> (*create)();
+  Factory factory;
   const NfRegistration* next;
 };
 

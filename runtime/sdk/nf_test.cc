@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/sdk/test_state.h"
 
 namespace snf {
 namespace {
@@ -40,23 +41,46 @@ class Alarm final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Alarm, "alarm", "sets a timer");
 
-class NoServices final : public FlowServices {
- public:
-  bool Emit(std::span<const std::byte>) override { return false; }
+// The other example of nf.h.
+class Count final : public NetworkFunction {
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    flow.put(packets_, flow.get(packets_) + 1);
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Count, "count", "counts the packets of a flow");
+
+class SameSlots final : public NetworkFunction {
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    flow.put(packets_, 1);
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(SameSlots, "same_slots", "has the slots of count");
+
+class TwoOfOneName final : public NetworkFunction {
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Blob again_ = declare_blob("packets", 4);
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
 };
 
 Verdict Process(NetworkFunction& nf, const PacketInfo& info,
-                std::vector<std::byte> bytes) {
-  NoServices services;
-  FlowState flow(FlowId{1}, Instant{}, Instant::max(), services);
+                std::vector<std::byte> bytes,
+                std::span<std::byte> record = {}) {
+  TestFlow test(record);
   Packet packet(info, bytes);
-  return nf.process_packet(packet, flow);
+  return nf.process_packet(packet, test.flow);
 }
 
 TEST(Registry, ListsNetworkFunctionsByName) {
   std::vector<std::string_view> names;
   for (const NfRegistration* nf : ListNfs()) names.push_back(nf->name);
-  EXPECT_THAT(names, ElementsAre("alarm", "drop_odd", "sink"));
+  EXPECT_THAT(names,
+              ElementsAre("alarm", "count", "drop_odd", "same_slots", "sink"));
 }
 
 TEST(Registry, FindsByTheWholeNameOnly) {
@@ -87,10 +111,33 @@ TEST(Registry, AbortsOnASecondFunctionOfOneName) {
 TEST(NetworkFunction, HasNoDropReasonsAndIgnoresTimersByDefault) {
   const std::unique_ptr<NetworkFunction> sink = FindNf("sink")->create();
   EXPECT_TRUE(sink->drop_reasons().empty());
-  NoServices services;
-  FlowState flow(FlowId{1}, Instant{}, Instant::max(), services);
-  sink->on_timer(flow);
-  EXPECT_EQ(flow.timer(), Instant::max());
+  TestFlow test({});
+  sink->on_timer(test.flow);
+  EXPECT_EQ(test.flow.timer(), Instant::max());
+}
+
+TEST(NetworkFunction, KeepsWhatItDeclared) {
+  const std::unique_ptr<NetworkFunction> count = FindNf("count")->create();
+  ASSERT_EQ(count->schema().record_bytes(), 16u);
+  std::vector<std::byte> record(16);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Process(*count, {}, {}, record).kind(), Verdict::Kind::kForward);
+  }
+  EXPECT_EQ(record[0], std::byte{1});
+  EXPECT_EQ(record[8], std::byte{3});
+  EXPECT_EQ(FindNf("sink")->create()->schema().record_bytes(), 0u);
+}
+
+TEST(NetworkFunction, HasASchemaOfItsOwnThoughAnotherHasTheSameSlots) {
+  const uint64_t count = FindNf("count")->create()->schema().hash();
+  EXPECT_EQ(FindNf("count")->create()->schema().hash(), count);
+  EXPECT_NE(FindNf("same_slots")->create()->schema().hash(), count);
+  EXPECT_NE(FindNf("sink")->create()->schema().hash(),
+            FindNf("alarm")->create()->schema().hash());
+}
+
+TEST(NetworkFunction, AbortsOnTwoSlotsOfOneName) {
+  EXPECT_DEATH(TwoOfOneName(), "check failed");
 }
 
 TEST(Verdict, CarriesItsReason) {
@@ -119,7 +166,8 @@ TEST(Packet, ShowsWhatWasCapturedAndRewritesInPlace) {
 
 TEST(FlowState, CountsATimerFromNow) {
   NoServices services;
-  FlowState flow(FlowId{3}, Instant{100}, Instant{150}, services);
+  StateView no_state({});
+  FlowState flow(FlowId{3}, Instant{100}, Instant{150}, no_state, services);
   EXPECT_EQ(flow.id(), FlowId{3});
   EXPECT_EQ(flow.timer(), Instant{150});
   flow.set_timer(Nanos{20});

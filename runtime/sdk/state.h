@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
+#include "base/byte_order.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "runtime/sdk/state_schema.h"
@@ -17,7 +19,10 @@ namespace snf {
 
 // A record (state_schema.h) while an NF works on it: every change goes through
 // here and is noted, which is what makes the delta (runtime/core/delta.h). The
-// record must be well-formed and outlive the view.
+// record must be well-formed, which it then stays, and outlive the view.
+//
+// The view knows no schema: index, offset and sizes are those of a slot of it,
+// and no blob is made longer than its maximum. FlowState sees to that.
 class StateView {
  public:
   // A part of a blob, in bytes from its beginning.
@@ -30,13 +35,15 @@ class StateView {
   StateView(const StateView&) = delete;
   StateView& operator=(const StateView&) = delete;
 
-  std::span<std::byte> record() const { return record_; }
+  std::span<const std::byte> record() const { return record_; }
   // A bit for each slot that was put, patched or erased.
   uint64_t dirty() const { return dirty_; }
-  // What changed of a blob whose bit is set.
-  Range dirty_range(uint32_t slot) const { return ranges_[slot]; }
+  // Of a blob whose bit is set, what was written. Outside of it, and below the
+  // lengths before and now, the blob is as it was; what was appended is inside.
+  Range dirty_range(uint32_t index) const { return ranges_[index]; }
 
   bool Has(uint32_t index) const { return (Present() >> index & 1) != 0; }
+
   void Get(uint32_t offset, void* to, size_t bytes) const {
     std::memcpy(to, &record_[offset], bytes);
   }
@@ -50,47 +57,70 @@ class StateView {
   }
 
   std::span<const std::byte> GetBlob(uint32_t offset) const {
-    return record_.subspan(offset + 8, BlobLength(offset));
-  }
-  void SetBlobLength(uint32_t index, uint32_t offset, uint32_t bytes) {
-    std::memcpy(&record_[offset], &bytes, sizeof bytes);
-    Mark(index, true);
-  }
-  // Writes into a blob at `begin`; its length stays.
-  void Patch(uint32_t index, uint32_t offset, uint32_t begin,
-             std::span<const std::byte> bytes) {
-    if (!bytes.empty()) {
-      std::memcpy(&record_[offset + 8 + begin], bytes.data(), bytes.size());
-    }
-    const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
-    Range& range = ranges_[index];
-    range = (dirty_ >> index & 1) == 0
-                ? Range{begin, end}
-                : Range{std::min(range.begin, begin), std::max(range.end, end)};
-    Mark(index, true);
+    return record_.subspan(offset + StateSchema::kBlobHeaderBytes,
+                           BlobLength(offset));
   }
   uint32_t BlobLength(uint32_t offset) const {
-    uint32_t bytes = 0;
-    std::memcpy(&bytes, &record_[offset], sizeof bytes);
-    return bytes;
+    return static_cast<uint32_t>(LoadAs<uint64_t>(&record_[offset]));
+  }
+  // `bytes` may be a part of the blob itself.
+  void PutBlob(uint32_t index, uint32_t offset,
+               std::span<const std::byte> bytes) {
+    const uint32_t before = BlobLength(offset);
+    const auto length = static_cast<uint32_t>(bytes.size());
+    WriteBlob(offset, 0, bytes);
+    if (length < before) {
+      std::memset(BlobBytes(offset) + length, 0, before - length);
+    }
+    SetBlobLength(offset, length);
+    ranges_[index] = {0, length};
+    Mark(index, true);
+  }
+  // `begin` is at most the blob's length; `bytes` may be a part of it.
+  void PatchBlob(uint32_t index, uint32_t offset, uint32_t begin,
+                 std::span<const std::byte> bytes) {
+    const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
+    WriteBlob(offset, begin, bytes);
+    SetBlobLength(offset, std::max(BlobLength(offset), end));
+    Range& range = ranges_[index];
+    if ((dirty_ >> index & 1) == 0 || range.begin == range.end) {
+      range = {begin, end};
+    } else {
+      range = {std::min(range.begin, begin), std::max(range.end, end)};
+    }
+    Mark(index, true);
+  }
+  void EraseBlob(uint32_t index, uint32_t offset) {
+    std::memset(&record_[offset], 0,
+                StateSchema::kBlobHeaderBytes + BlobLength(offset));
+    ranges_[index] = {0, 0};
+    Mark(index, false);
   }
 
  private:
-  uint64_t Present() const {
-    uint64_t present = 0;
-    std::memcpy(&present, record_.data(), sizeof present);
-    return present;
-  }
+  uint64_t Present() const { return LoadAs<uint64_t>(record_.data()); }
   void Mark(uint32_t index, bool has_value) {
     const uint64_t bit = uint64_t{1} << index;
     const uint64_t present = has_value ? Present() | bit : Present() & ~bit;
     std::memcpy(record_.data(), &present, sizeof present);
     dirty_ |= bit;
   }
+  std::byte* BlobBytes(uint32_t offset) {
+    return record_.data() + offset + StateSchema::kBlobHeaderBytes;
+  }
+  void WriteBlob(uint32_t offset, uint32_t begin,
+                 std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;  // its data() may be null
+    std::memmove(BlobBytes(offset) + begin, bytes.data(), bytes.size());
+  }
+  void SetBlobLength(uint32_t offset, uint64_t bytes) {
+    std::memcpy(&record_[offset], &bytes, sizeof bytes);
+  }
 
   std::span<std::byte> record_;
   uint64_t dirty_ = 0;
-  std::array<Range, StateSchema::kMaxSlots> ranges_;  // of dirty blobs only
+  // Of dirty blobs only: not even zeroed, since a view is made for each packet.
+  std::array<Range, StateSchema::kMaxSlots> ranges_;
 };
 
 // What a unit does for an NF while it handles a packet or a timer.
@@ -118,52 +148,49 @@ class FlowState {
   // is none. Budget: ≤ 2 ns.
   template <typename T>
   T get(Slot<T> slot) const {
-    T value;
-    state_.Get(slot.offset, &value, sizeof value);
-    return has(slot) ? value : T{};
+    T value{};
+    if (has(slot)) state_.Get(slot.offset(), &value, sizeof value);
+    return value;
   }
   template <typename T>
-  void put(Slot<T> slot, const T& value) {
-    state_.Put(slot.index, slot.offset, &value, sizeof value);
+  void put(Slot<T> slot, const std::type_identity_t<T>& value) {
+    state_.Put(slot.index(), slot.offset(), &value, sizeof value);
   }
   template <typename T>
   void erase(Slot<T> slot) {
-    state_.Erase(slot.index, slot.offset, sizeof(T));
+    state_.Erase(slot.index(), slot.offset(), sizeof(T));
   }
   template <typename T>
   bool has(Slot<T> slot) const {
-    return state_.Has(slot.index);
+    return state_.Has(slot.index());
   }
 
   // The bytes of a blob; none where there is no value. Valid until the blob
   // changes or the call ends.
   std::span<const std::byte> get(Blob blob) const {
-    return state_.GetBlob(blob.offset);
+    return state_.GetBlob(blob.offset());
   }
-  // Replaces a blob; false, and nothing changes, if it would exceed its
-  // maximum.
+  // Replaces a blob, if need be by no bytes, which is a value too; false, and
+  // nothing changes, if it would exceed its maximum. Here and in patch, `bytes`
+  // may be a part of the blob itself.
   bool put(Blob blob, std::span<const std::byte> bytes) {
-    if (bytes.size() > blob.max_bytes) return false;
-    state_.Patch(blob.index, blob.offset, 0, bytes);
-    state_.SetBlobLength(blob.index, blob.offset,
-                         static_cast<uint32_t>(bytes.size()));
+    if (bytes.size() > blob.max_bytes()) return false;
+    state_.PutBlob(blob.index(), blob.offset(), bytes);
     return true;
   }
   // Overwrites or appends a part of a blob, from `begin` on, which is at most
   // its length; false, and nothing changes, if it would exceed its maximum.
-  // Costs, here and on the way to other units, only what changes.
+  // Costs, here and on the way to the logger, only what changes.
   bool patch(Blob blob, uint32_t begin, std::span<const std::byte> bytes) {
-    const uint32_t length = state_.BlobLength(blob.offset);
-    if (begin > length || bytes.size() > blob.max_bytes - begin) return false;
-    state_.Patch(blob.index, blob.offset, begin, bytes);
-    const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
-    state_.SetBlobLength(blob.index, blob.offset, std::max(length, end));
+    if (begin > state_.BlobLength(blob.offset()) ||
+        bytes.size() > blob.max_bytes() - begin) {
+      return false;
+    }
+    state_.PatchBlob(blob.index(), blob.offset(), begin, bytes);
     return true;
   }
-  void erase(Blob blob) {
-    state_.Erase(blob.index, blob.offset, 8 + blob.max_bytes);
-  }
-  bool has(Blob blob) const { return state_.Has(blob.index); }
+  void erase(Blob blob) { state_.EraseBlob(blob.index(), blob.offset()); }
+  bool has(Blob blob) const { return state_.Has(blob.index()); }
 
   // The most packets that one call may emit.
   static constexpr int kMaxEmits = 16;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/state_schema.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "gtest/gtest.h"
+#include "runtime/sdk/test_random_state.h"
+#include "runtime/sdk/test_state.h"
+
+namespace snf {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// The worked example of state_schema.h.
+StateSchema Example() {
+  StateSchema schema;
+  schema.AddSlot("packets", 8, "uint64_t");
+  schema.AddSlot("ports", 12, "Ports");
+  schema.AddBlob("name", 20);
+  return schema;
+}
+
+// Of the example, with all three values; "name" of five bytes.
+Bytes ExampleRecord() {
+  Bytes record(64);
+  record[0] = std::byte{7};
+  for (const size_t byte : {8, 16, 27, 40, 44}) record[byte] = std::byte{9};
+  record[32] = std::byte{5};
+  return record;
+}
+
+TEST(StateSchema, LaysSlotsOutAsInTheExample) {
+  const StateSchema schema = Example();
+  ASSERT_EQ(schema.slots(), 3u);
+  EXPECT_EQ(schema.offset(0), 8u);
+  EXPECT_EQ(schema.offset(1), 16u);
+  EXPECT_EQ(schema.offset(2), 32u);
+  EXPECT_EQ(schema.bytes(1), 12u);
+  EXPECT_EQ(schema.bytes(2), 20u);
+  EXPECT_FALSE(schema.is_blob(1));
+  EXPECT_TRUE(schema.is_blob(2));
+  EXPECT_EQ(schema.record_bytes(), 64u);
+  EXPECT_TRUE(schema.IsWellFormed(ExampleRecord()));
+  EXPECT_TRUE(schema.IsWellFormed(Bytes(64)));
+}
+
+TEST(StateSchema, WithoutSlotsHasAnEmptyRecord) {
+  const StateSchema schema;
+  EXPECT_EQ(schema.slots(), 0u);
+  EXPECT_EQ(schema.record_bytes(), 0u);
+  EXPECT_TRUE(schema.IsWellFormed({}));
+  EXPECT_FALSE(schema.IsWellFormed(Bytes(8)));
+}
+
+TEST(StateSchema, HashTellsApartWhateverChangesTheMeaning) {
+  std::vector<StateSchema> all(9);
+  all[0].AddSlot("a", 8, "T");
+  all[1].AddSlot("b", 8, "T");
+  all[2].AddSlot("a", 7, "T");
+  all[3].AddSlot("a", 8, "U");
+  all[4].AddBlob("a", 8);
+  all[5].AddSlot("a", 8, "T");
+  all[5].set_nf("nf");
+  all[6].AddSlot("a", 8, "T");
+  all[6].set_nf("another");
+  all[7].AddSlot("a", 8, "T");
+  all[7].AddSlot("b", 8, "T");
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(all[i].hash(), all[j].hash());
+  }
+  EXPECT_EQ(Example().hash(), Example().hash());
+  EXPECT_NE(Example().hash(), 0u);
+}
+
+TEST(StateSchema, HoldsSixtyFourSlotsAndNoMore) {
+  StateSchema schema;
+  for (int i = 0; i < 64; ++i) schema.AddSlot(std::to_string(i), 1, "T");
+  Bytes record(schema.record_bytes());
+  EXPECT_EQ(record.size(), 8u + 64u * 8u);
+  for (size_t byte = 0; byte < 8; ++byte) record[byte] = std::byte{0xff};
+  EXPECT_TRUE(schema.IsWellFormed(record));
+  EXPECT_DEATH(schema.AddSlot("64", 1, "T"), "check failed");
+}
+
+TEST(StateSchema, HoldsARecordOf64KAndNoMore) {
+  constexpr uint32_t kMax = StateSchema::kMaxRecordBytes;
+  StateSchema schema;
+  schema.AddBlob("blob", kMax - 8 - 8 - 8);
+  EXPECT_EQ(schema.record_bytes(), kMax - 8);
+  EXPECT_DEATH(schema.AddSlot("a", 9, "T"), "check failed");
+  EXPECT_DEATH(schema.AddBlob("b", 1), "check failed");
+  schema.AddSlot("a", 8, "T");
+  EXPECT_EQ(schema.record_bytes(), kMax);
+  EXPECT_DEATH(schema.AddSlot("b", 1, "T"), "check failed");
+}
+
+TEST(StateSchema, AbortsOnSlotsThatCannotBe) {
+  StateSchema schema;
+  schema.AddSlot("a", 8, "T");
+  EXPECT_DEATH(schema.AddSlot("a", 8, "T"), "check failed");
+  EXPECT_DEATH(schema.AddBlob("a", 8), "check failed");
+  EXPECT_DEATH(schema.AddSlot("b", 0, "T"), "check failed");
+  EXPECT_DEATH(schema.AddBlob("b", 0), "check failed");
+  EXPECT_DEATH(schema.AddSlot("b", 0xffff'ffff, "T"), "check failed");
+  EXPECT_DEATH(schema.AddBlob("b", 0xffff'fff8), "check failed");
+}
+
+TEST(StateSchema, RefusesARecordOfAnotherSize) {
+  const StateSchema schema = Example();
+  EXPECT_FALSE(schema.IsWellFormed(Bytes()));
+  EXPECT_FALSE(schema.IsWellFormed(Bytes(63)));
+  EXPECT_FALSE(schema.IsWellFormed(Bytes(65)));
+}
+
+TEST(StateSchema, RefusesEveryBitWhereNoValueIs) {
+  const StateSchema schema = Example();
+  // Bytes of the full record that a value may use.
+  const auto is_value = [](size_t byte) {
+    return (8 <= byte && byte < 28) || (40 <= byte && byte < 45);
+  };
+  for (size_t byte = 0; byte < 64; ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      SCOPED_TRACE("byte " + std::to_string(byte) + " bit " +
+                   std::to_string(bit));
+      Bytes record = ExampleRecord();
+      record[byte] ^= std::byte{1} << bit;
+      // A length of 7 (5 ^ 2) or 13 (5 ^ 8) is one more that can be.
+      const bool longer = byte == 32 && (bit == 1 || bit == 3);
+      EXPECT_EQ(schema.IsWellFormed(record), is_value(byte) || longer);
+      Bytes empty(64);
+      empty[byte] ^= std::byte{1} << bit;
+      EXPECT_EQ(schema.IsWellFormed(empty), byte == 0 && bit < 3);
+    }
+  }
+}
+
+TEST(StateSchema, RefusesABlobLongerThanItsMaximum) {
+  const StateSchema schema = Example();
+  Bytes record = ExampleRecord();
+  record[32] = std::byte{20};
+  EXPECT_TRUE(schema.IsWellFormed(record));
+  record[32] = std::byte{21};
+  EXPECT_FALSE(schema.IsWellFormed(record));
+}
+
+TEST(StateSchema, AnyRecordWrittenThroughAFlowIsWellFormed) {
+  const uint64_t seed = 20;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  for (const uint32_t slots : {1, 2, 5, 64}) {
+    RandomStateNf nf(rng, slots, 100);
+    Bytes record(nf.schema().record_bytes());
+    for (int i = 0; i < 2'000; ++i) {
+      TestFlow test(record);
+      nf.Change(rng, test.flow);
+      ASSERT_TRUE(nf.schema().IsWellFormed(record));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snf
