@@ -5,87 +5,161 @@
 
 namespace snf {
 
+Checker::Checker(const NfRegistration* nf) {
+  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
+}
+
 Checker::Flow& Checker::InSlot(FlowId id) {
   const size_t slot = slot_of(id);
   if (slot >= flows_.size()) flows_.resize(slot + slot / 2 + 64);
   return flows_[slot];
 }
 
-Checker::Flow* Checker::Find(Instant now, const PacketMeta& meta) {
+Checker::Flow* Checker::Find(Instant now, UnitId unit, const PacketMeta& meta) {
   if (Flow& flow = InSlot(meta.flow); flow.id == meta.flow) return &flow;
   const auto ending = ending_.find(meta.flow);
   if (ending != ending_.end()) return &ending->second;
-  Violation(now, meta.flow,
-            fmt::format("clock {} came from nowhere", value(meta.clock)));
+  Violation(now, unit, meta, "came from nowhere");
   return nullptr;
 }
 
-void Checker::OnEnqueue(Instant now, const PacketMeta& meta) {
+void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
-    if (flow.left < flow.given) ending_.emplace(flow.id, flow);
+    flow.ended = true;
+    if (flow.left < flow.given) {
+      ending_.emplace(flow.id, flow);
+    } else if (reference_ != nullptr) {
+      reference_->Forget(flow.id);
+    }
     flow = {.id = meta.flow};
   }
   if (value(meta.clock) != flow.given + 1) {
-    Violation(now, meta.flow,
-              fmt::format("clock {} was given after clock {}",
-                          value(meta.clock), flow.given));
+    Violation(now, unit, meta,
+              fmt::format("was given after clock {}", flow.given));
   }
   flow.given = value(meta.clock);
+  flow.last_unit = unit;
+  if (!meta.has_payload()) without_payload_.emplace(meta.flow, meta.clock);
+}
+
+void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
+  const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
+  Flow* const flow = Find(now, unit, last);
+  if (flow == nullptr) return;
+  if (value(end.last) != flow->given || unit != flow->last_unit) {
+    Violation(now, unit, last,
+              fmt::format("was named as the flow's last; that is clock {} at "
+                          "unit {}",
+                          flow->given, value(flow->last_unit)));
+  }
+  flow->ended = true;
+  if (flow->left == flow->given && reference_ != nullptr) {
+    reference_->Forget(flow->id);
+  }
+}
+
+void Checker::OnPayloadDropped(Instant now, UnitId unit,
+                               const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  if (value(meta.clock) <= flow->processed) {
+    Violation(now, unit, meta, "was dropped when it was processed already");
+  } else if (!without_payload_.emplace(meta.flow, meta.clock).second) {
+    Violation(now, unit, meta, "was dropped a second time");
+  }
 }
 
 void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
-  Flow* const flow = Find(now, meta);
+  Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   if (flow->in_service != kNoUnit) {
-    Violation(
-        now, meta.flow,
-        fmt::format("unit {} began clock {} while unit {} was at work",
-                    value(unit), value(meta.clock), value(flow->in_service)));
+    Violation(now, unit, meta,
+              fmt::format("began while unit {} was at work",
+                          value(flow->in_service)));
   }
   if (value(meta.clock) != flow->processed + 1) {
-    Violation(now, meta.flow,
-              fmt::format("unit {} processed clock {} after clock {}",
-                          value(unit), value(meta.clock), flow->processed));
+    Violation(now, unit, meta,
+              fmt::format("was processed after clock {}", flow->processed));
+  }
+  if (meta.has_payload() != HasPayload(meta)) {
+    Violation(now, unit, meta,
+              meta.has_payload() ? "was processed with a payload that is gone"
+                                 : "was taken for one without payload");
   }
   flow->in_service = unit;
 }
 
 void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
-  Flow* const flow = Find(now, meta);
+  Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   if (flow->in_service != unit) {
-    Violation(now, meta.flow,
-              fmt::format("unit {} ended clock {}, which it had not begun",
-                          value(unit), value(meta.clock)));
+    Violation(now, unit, meta, "ended without having begun");
   }
   flow->in_service = kNoUnit;
   flow->processed = value(meta.clock);
 }
 
-void Checker::OnRelease(Instant now, const PacketMeta& meta) {
-  Flow* const flow = Find(now, meta);
+void Checker::BeforeNf(const PacketInfo& info,
+                       std::span<const std::byte> bytes) {
+  if (reference_ != nullptr) reference_->Before(info, bytes);
+}
+
+void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
+                      BufferPool& pool, std::span<const UnitCommand> commands) {
+  if (reference_ == nullptr) return;
+  const std::string difference = reference_->After(now, meta, pool, commands);
+  if (difference.empty()) return;
+  Violation(now, unit, meta,
+            "was not processed on its own state: " + difference);
+}
+
+void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   if (value(meta.clock) <= flow->released) {
-    Violation(now, meta.flow,
-              fmt::format("clock {} was released after clock {}",
-                          value(meta.clock), flow->released));
+    Violation(now, unit, meta,
+              fmt::format("was released after clock {}", flow->released));
   } else if (value(meta.clock) > flow->processed) {
-    Violation(now, meta.flow,
-              fmt::format("clock {} was released when clock {} was processed",
-                          value(meta.clock), flow->processed));
+    Violation(now, unit, meta,
+              fmt::format("was released when clock {} was processed",
+                          flow->processed));
+  }
+  if (!HasPayload(meta)) {
+    Violation(now, unit, meta, "was released without payload");
   }
   flow->released = value(meta.clock);
   Left(*flow);
 }
 
-void Checker::OnTaken(Instant now, const PacketMeta& meta) {
-  if (Flow* const flow = Find(now, meta); flow != nullptr) Left(*flow);
+void Checker::OnTaken(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  if (!HasPayload(meta)) {
+    Violation(now, unit, meta, "was taken without payload");
+  }
+  Left(*flow);
+}
+
+void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  if (value(meta.clock) > flow->processed) {
+    Violation(now, unit, meta,
+              fmt::format("was advanced when clock {} was processed",
+                          flow->processed));
+  }
+  if (without_payload_.erase({meta.flow, meta.clock}) == 0) {
+    Violation(now, unit, meta, "was advanced, but had a payload");
+  }
+  Left(*flow);
 }
 
 void Checker::Left(Flow& flow) {
   ++flow.left;
-  if (flow.left == flow.given) ending_.erase(flow.id);
+  if (flow.left != flow.given || !flow.ended) return;
+  if (reference_ != nullptr) reference_->Forget(flow.id);
+  ending_.erase(flow.id);
 }
 
 void Checker::OnEnd(Instant now) {
@@ -95,18 +169,22 @@ void Checker::OnEnd(Instant now) {
 
 void Checker::CheckAllLeft(Instant now, const Flow& flow) {
   if (flow.left == flow.given) return;
-  Violation(now, flow.id,
-            fmt::format("{} packets were given a clock, {} left; the last "
-                        "clock processed is {}",
-                        flow.given, flow.left, flow.processed));
+  const PacketMeta last = {
+      .flow = flow.id, .clock = Clock{flow.given}, .arrival = now};
+  Violation(now, flow.last_unit, last,
+            fmt::format("is the last that was given: {} packets have left, the "
+                        "last clock processed is {}",
+                        flow.left, flow.processed));
 }
 
-void Checker::Violation(Instant now, FlowId flow, const std::string& what) {
+void Checker::Violation(Instant now, UnitId unit, const PacketMeta& meta,
+                        const std::string& what) {
   ++violations_;
   if (messages_.size() == kMaxMessages) return;
-  messages_.push_back(fmt::format("at {} ns, flow slot {} generation {}: {}",
-                                  now.ns, slot_of(flow), generation_of(flow),
-                                  what));
+  messages_.push_back(
+      fmt::format("at {} ns, flow slot {} generation {}, unit {}: clock {} {}",
+                  now.ns, slot_of(meta.flow), generation_of(meta.flow),
+                  value(unit), value(meta.clock), what));
 }
 
 }  // namespace snf

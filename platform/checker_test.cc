@@ -21,7 +21,17 @@ constexpr UnitId kB{2};
 class CheckerTest : public testing::Test {
  protected:
   void Give(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnEnqueue(Now(), Meta(flow, clock));
+    checker_.OnEnqueue(Now(), kA, Meta(flow, clock));
+  }
+  // A clock without payload, from the controller.
+  void GiveNull(uint64_t clock) {
+    checker_.OnEnqueue(Now(), kB, Meta(kFlow, clock, PacketMeta::kNull));
+  }
+  void EndFlowAt(uint64_t clock, FlowId flow = kFlow) {
+    checker_.OnEndFlow(Now(), kA, {flow, Clock{clock}});
+  }
+  void DropPayload(uint64_t clock) {
+    checker_.OnPayloadDropped(Now(), kB, Meta(kFlow, clock));
   }
   void Begin(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
     checker_.OnServiceBegin(Now(), unit, Meta(flow, clock));
@@ -33,16 +43,26 @@ class CheckerTest : public testing::Test {
     Begin(unit, clock, flow);
     End(unit, clock, flow);
   }
+  // The same of a clock without payload.
+  void Skip(UnitId unit, uint64_t clock,
+            uint8_t flags = PacketMeta::kTombstone) {
+    checker_.OnServiceBegin(Now(), unit, Meta(kFlow, clock, flags));
+    checker_.OnServiceEnd(Now(), unit, Meta(kFlow, clock, flags));
+  }
+  void Advance(uint64_t clock) {
+    checker_.OnAdvanced(Now(), kB, Meta(kFlow, clock));
+  }
   void Release(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnRelease(Now(), Meta(flow, clock));
+    checker_.OnRelease(Now(), kB, Meta(flow, clock));
   }
   void Take(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnTaken(Now(), Meta(flow, clock));
+    checker_.OnTaken(Now(), kB, Meta(flow, clock));
   }
   void Finish() { checker_.OnEnd(Now()); }
 
-  static PacketMeta Meta(FlowId flow, uint64_t clock) {
+  static PacketMeta Meta(FlowId flow, uint64_t clock, uint8_t flags = 0) {
     PacketMeta meta;
+    meta.flags = flags;
     meta.flow = flow;
     meta.clock = Clock{clock};
     return meta;
@@ -89,7 +109,7 @@ TEST_F(CheckerTest, ReportsTwoUnitsAtOneFlow) {
   End(kA, 1);
   Begin(kA, 2);
   Begin(kB, 2);
-  ExpectOne("unit 2 began clock 2 while unit 1 was at work");
+  ExpectOne("unit 2: clock 2 began while unit 1 was at work");
 }
 
 TEST_F(CheckerTest, ReportsAClockProcessedTwice) {
@@ -98,7 +118,7 @@ TEST_F(CheckerTest, ReportsAClockProcessedTwice) {
   Process(kA, 1);
   Release(1);
   Finish();
-  ExpectOne("unit 1 processed clock 1 after clock 1");
+  ExpectOne("unit 1: clock 1 was processed after clock 1");
 }
 
 TEST_F(CheckerTest, ReportsAClockProcessedOnStaleState) {
@@ -107,14 +127,14 @@ TEST_F(CheckerTest, ReportsAClockProcessedOnStaleState) {
   Give(3);
   Process(kA, 1);
   Begin(kB, 3);
-  ExpectOne("unit 2 processed clock 3 after clock 1");
+  ExpectOne("unit 2: clock 3 was processed after clock 1");
 }
 
 TEST_F(CheckerTest, ReportsAnEndWithoutABegin) {
   Give(1);
   Begin(kA, 1);
   End(kB, 1);
-  ExpectOne("unit 2 ended clock 1, which it had not begun");
+  ExpectOne("unit 2: clock 1 ended without having begun");
 }
 
 TEST_F(CheckerTest, ReportsAReleaseOutOfOrder) {
@@ -125,7 +145,7 @@ TEST_F(CheckerTest, ReportsAReleaseOutOfOrder) {
   Release(2);
   Release(1);
   Finish();
-  ExpectOne("clock 1 was released after clock 2");
+  ExpectOne("unit 2: clock 1 was released after clock 2");
 }
 
 TEST_F(CheckerTest, ReportsASecondRelease) {
@@ -164,8 +184,8 @@ TEST_F(CheckerTest, ReportsPacketsThatNeverLeave) {
   Process(kA, 2);
   Finish();
   ExpectOne(
-      "3 packets were given a clock, 1 left; the last clock processed "
-      "is 2");
+      "unit 1: clock 3 is the last that was given: 1 packets have left, the "
+      "last clock processed is 2");
 }
 
 TEST_F(CheckerTest, ReportsAFlowThatTheControllerDoesNotKnow) {
@@ -197,10 +217,11 @@ TEST_F(CheckerTest, WatchesAFlowThatLostItsSlot) {
   Process(kA, 1, kNextInSlot);
   Release(1, kNextInSlot);
   Begin(kA, 2);
-  ExpectOne("unit 1 processed clock 2 after clock 0");
+  ExpectOne("unit 1: clock 2 was processed after clock 0");
   Finish();
   EXPECT_EQ(checker_.violations(), 2u);
-  EXPECT_THAT(checker_.messages().back(), HasSubstr("generation 3: 2 packets"));
+  EXPECT_THAT(checker_.messages().back(),
+              HasSubstr("generation 3, unit 1: clock 2 is the last"));
 }
 
 TEST_F(CheckerTest, ReportsAPacketOfAFlowThatWasOver) {
@@ -217,6 +238,208 @@ TEST_F(CheckerTest, SaysWhenItHappened) {
   now_ = 41;
   Begin(kA, 2);
   ExpectOne("at 42 ns, ");
+}
+
+TEST_F(CheckerTest, FollowsAClockThatATombstoneTook) {
+  Give(1);
+  Give(2);
+  Give(3);
+  Process(kA, 1);
+  Release(1);
+  DropPayload(2);
+  Skip(kB, 2);
+  Advance(2);
+  Process(kB, 3);
+  Release(3);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
+}
+
+TEST_F(CheckerTest, FollowsANullPacket) {
+  Give(1);
+  GiveNull(2);
+  Give(3);
+  Process(kA, 1);
+  Skip(kB, 2, PacketMeta::kNull);
+  Advance(2);
+  Release(1);  // which has no order with a clock that releases nothing
+  Process(kB, 3);
+  Release(3);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
+}
+
+TEST_F(CheckerTest, HoldsClocksWithoutPayloadToTheirOrder) {
+  GiveNull(1);
+  GiveNull(2);
+  Skip(kB, 2, PacketMeta::kNull);
+  ExpectOne("unit 2: clock 2 was processed after clock 0");
+}
+
+TEST_F(CheckerTest, ReportsAClockWithoutPayloadThatNeverEnds) {
+  GiveNull(1);
+  Skip(kB, 1, PacketMeta::kNull);
+  Finish();
+  ExpectOne("unit 2: clock 1 is the last that was given: 0 packets have left");
+}
+
+TEST_F(CheckerTest, ReportsAReleaseOfADroppedPacket) {
+  Give(1);
+  DropPayload(1);
+  Skip(kB, 1);
+  Release(1);
+  ExpectOne("clock 1 was released without payload");
+}
+
+TEST_F(CheckerTest, ReportsASecondDropOfADroppedPacket) {
+  Give(1);
+  DropPayload(1);
+  Skip(kB, 1);
+  Take(1);
+  ExpectOne("clock 1 was taken without payload");
+}
+
+TEST_F(CheckerTest, ReportsThatADroppedPacketIsShownToTheNf) {
+  Give(1);
+  DropPayload(1);
+  Begin(kB, 1);
+  ExpectOne("unit 2: clock 1 was processed with a payload that is gone");
+}
+
+TEST_F(CheckerTest, ReportsAPacketTakenForATombstone) {
+  Give(1);
+  Skip(kB, 1);
+  ExpectOne("unit 2: clock 1 was taken for one without payload");
+}
+
+TEST_F(CheckerTest, ReportsAnAdvanceThatLosesAPacket) {
+  Give(1);
+  Process(kB, 1);
+  Advance(1);
+  ExpectOne("unit 2: clock 1 was advanced, but had a payload");
+}
+
+TEST_F(CheckerTest, ReportsAnAdvanceBeforeItsTurn) {
+  GiveNull(1);
+  Advance(1);
+  ExpectOne("clock 1 was advanced when clock 0 was processed");
+}
+
+TEST_F(CheckerTest, ReportsAPacketDroppedTwiceOrTooLate) {
+  Give(1);
+  DropPayload(1);
+  DropPayload(1);
+  ExpectOne("unit 2: clock 1 was dropped a second time");
+  Skip(kB, 1);
+  DropPayload(1);
+  EXPECT_THAT(checker_.messages().back(),
+              HasSubstr("clock 1 was dropped when it was processed already"));
+}
+
+TEST_F(CheckerTest, AcceptsTheEndOfAFlow) {
+  Give(1);
+  Give(2);
+  EndFlowAt(2);
+  Process(kA, 1);
+  Release(1);
+  Process(kA, 2);
+  Release(2);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
+}
+
+TEST_F(CheckerTest, ReportsAnEndThatIsNotTheFlows) {
+  Give(1);
+  Give(2);
+  EndFlowAt(1);
+  ExpectOne(
+      "unit 1: clock 1 was named as the flow's last; that is clock 2 at "
+      "unit 1");
+  GiveNull(3);  // at unit 2
+  EndFlowAt(3);
+  EXPECT_EQ(checker_.violations(), 2u);
+}
+
+// Notes in its slot how many packets a flow had, and in each packet's byte.
+class Counting final : public NetworkFunction {
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    flow.put(packets_, flow.get(packets_) + 1);
+    packet.bytes()[0] = static_cast<std::byte>(flow.get(packets_));
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Counting, "test_counting", "counts a flow's packets");
+
+class ReferenceCheckerTest : public CheckerTest {
+ protected:
+  ReferenceCheckerTest() { checker_ = Checker(&registration_of_Counting); }
+
+  // A unit makes of the packet with that clock one that begins with `byte`.
+  void Make(uint64_t clock, uint8_t byte, FlowId flow = kFlow) {
+    Begin(kB, clock, flow);
+    End(kB, clock, flow);
+    checker_.BeforeNf(pool_.info(packet_), pool_.bytes(packet_));
+    pool_.bytes(packet_)[0] = std::byte{byte};
+    const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                                   packet_, Meta(flow, clock));
+    checker_.AfterNf(Now(), kB, Meta(flow, clock), pool_, {&done, 1});
+    Release(clock, flow);
+  }
+
+  void SetUp() override {
+    packet_ = pool_.Allocate(1);
+    pool_.info(packet_).length = 1;
+  }
+
+  BufferPool pool_{{.small = 1, .medium = 0, .large = 0}};
+  PacketHandle packet_ = kNoPacket;
+};
+
+TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
+  for (uint64_t clock = 1; clock <= 4; ++clock) Give(clock);
+  Make(1, 1);
+  Make(2, 2);
+  EXPECT_EQ(checker_.violations(), 0u);
+  Make(3, 2);
+  Make(4, 2);
+  Finish();
+  ExpectOne(
+      "unit 2: clock 3 was not processed on its own state: of the packet byte "
+      "0 is 02, should be 03");
+}
+
+TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
+  Give(1);
+  GiveNull(2);
+  Give(3);
+  Give(4);
+  Make(1, 1);
+  Skip(kB, 2, PacketMeta::kNull);
+  Advance(2);
+  DropPayload(3);
+  Skip(kB, 3);
+  Advance(3);
+  Make(4, 2);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
+}
+
+TEST_F(ReferenceCheckerTest, KeepsTheStateOfAFlowUntilItsLastPacketLeft) {
+  Give(1);
+  Give(2);
+  Make(1, 1);
+  EndFlowAt(2);
+  EXPECT_EQ(checker_.reference_flows(), 1u);
+  Give(1, kNextInSlot);
+  Make(1, 1, kNextInSlot);
+  EXPECT_EQ(checker_.reference_flows(), 2u);
+  Make(2, 2);
+  EXPECT_EQ(checker_.reference_flows(), 1u);
+  EndFlowAt(1, kNextInSlot);
+  EXPECT_EQ(checker_.reference_flows(), 0u);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
 }
 
 TEST_F(CheckerTest, CountsAllViolationsAndKeepsTheFirstMessages) {

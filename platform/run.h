@@ -75,14 +75,14 @@ struct StateFigures {
     UnitId unit = kNoUnit;
   } worst;
 
-  uint64_t pushes = 0;       // sent, one for each receiver
-  uint64_t pulls = 0;        // sent, without repetitions
-  uint64_t answers = 0;      // states sent in answer to pulls
-  uint64_t bytes = 0;        // of records in pushes and answers
+  uint64_t pushes = 0;   // sent, one for each receiver
+  uint64_t pulls = 0;    // sent, without repetitions
+  uint64_t answers = 0;  // states sent in answer to pulls
+  uint64_t bytes = 0;    // of records in pushes and answers
   uint64_t pushed_bytes = 0;
-  uint64_t tombstones = 0;   // clocks that a tombstone took
-  uint64_t null_packets = 0;  // flows that left a unit before it stopped (U8)
-  uint64_t messages_lost = 0;  // by chaos
+  uint64_t tombstones = 0;     // clocks that a tombstone took
+  uint64_t null_packets = 0;   // flows that left a unit before it stopped (U8)
+  uint64_t messages_lost = 0;  // by chaos, or for want of room on the way
   uint64_t messages_duplicated = 0;
   UnitCounters units;  // summed over units
 };

@@ -73,9 +73,65 @@ class Forwarding final : public NetworkFunction {
   }
 };
 
+class Chronicle : public Scripted {
+ public:
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const std::span<std::byte> bytes = packet.bytes();
+    const uint64_t digest =
+        Mix(Mix(Mix(flow.get(digest_), flow.get(recent_)), bytes),
+            std::as_bytes(std::span(&kSeed, 1)));
+    const uint64_t packets = flow.get(packets_) + 1;
+    flow.put(packets_, packets);
+    flow.put(digest_, digest + packets);
+    const auto used = static_cast<uint32_t>(flow.get(recent_).size());
+    flow.patch(recent_, std::min(used, static_cast<uint32_t>(packets % 24)),
+               bytes.last(1));
+    if (static_cast<Ask>(bytes.back()) == Ask::kDropSecond) flow.erase(recent_);
+    if (bytes.size() >= kDigestFromEnd) {
+      std::memcpy(&bytes[bytes.size() - kDigestFromEnd], &digest, 6);
+    }
+    return Scripted::process_packet(packet, flow);
+  }
+
+  void on_timer(FlowState& flow) override {
+    flow.put(digest_, flow.get(digest_) * 3 + 1);
+    Scripted::on_timer(flow);
+  }
+
+ private:
+  static constexpr uint64_t kSeed = 0x736e66;
+  static uint64_t Mix(uint64_t digest, std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes) {
+      digest = (digest ^ std::to_integer<uint64_t>(byte)) * 0x100'0000'01b3;
+    }
+    return digest;
+  }
+
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Blob recent_ = declare_blob("recent", 20);
+  Slot<uint64_t> digest_ = declare<uint64_t>("digest");
+};
+
+constexpr std::byte ByteOf(Ask ask) { return static_cast<std::byte>(ask); }
+
+class TimelessChronicle final : public Chronicle {
+ public:
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    std::byte& last = packet.bytes().back();
+    const std::byte asked = last;
+    if (asked == ByteOf(Ask::kTimer)) last = ByteOf(Ask::kForward);
+    if (asked == ByteOf(Ask::kFlood)) last = ByteOf(Ask::kReply);
+    const Verdict verdict = Chronicle::process_packet(packet, flow);
+    last = asked;
+    return verdict;
+  }
+};
+
 SNF_REGISTER_NF(Scripted, "test_scripted", "does what a frame asks for");
 SNF_REGISTER_NF(Keepalive, "test_keepalive", "emits every 10 ms");
 SNF_REGISTER_NF(Forwarding, "test_forwarding", "forwards every packet");
+SNF_REGISTER_NF(Chronicle, "test_chronicle", "writes each flow's digest");
+SNF_REGISTER_NF(TimelessChronicle, "test_timeless", "the same without timers");
 
 uint32_t Read32(std::span<const std::byte> bytes, size_t offset) {
   uint32_t value = 0;
@@ -107,6 +163,10 @@ class RecordingSink final : public ReleaseSink {
 const NfRegistration& ScriptedNf() { return registration_of_Scripted; }
 const NfRegistration& KeepaliveNf() { return registration_of_Keepalive; }
 const NfRegistration& ForwardingNf() { return registration_of_Forwarding; }
+const NfRegistration& ChronicleNf() { return registration_of_Chronicle; }
+const NfRegistration& TimelessChronicleNf() {
+  return registration_of_TimelessChronicle;
+}
 
 Frame TimerFrame() {
   return Ethernet(0x0800, Ipv4({.id = 0xbeef}, Udp(9, 9, 30)));
@@ -152,10 +212,11 @@ RunOptions SmallTables() {
 }
 
 Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
-                  std::span<const OfferedFrame> packets) {
+                  std::span<const OfferedFrame> packets,
+                  std::string_view policy, RunObserver* observer) {
   RecordingSink sink;
-  VirtualDriver driver(options, *FindPlacementPolicy("snf"), nf, &sink,
-                       nullptr);
+  VirtualDriver driver(options, *FindPlacementPolicy(policy), nf, &sink,
+                       observer);
   for (const OfferedFrame& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
     driver.Offer({.time = packet.time,
@@ -169,9 +230,13 @@ Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
   outcome.buffers_in_use = driver.buffers_in_use();
   outcome.flows_at_controller = driver.controller().flows().size();
   outcome.flows_at_units = driver.flows_at_units();
+  outcome.replicas_at_units = driver.replicas_at_units();
+  outcome.records_on_the_way = driver.records_on_the_way();
   for (uint32_t i = 0; i < options.controller.max_units; ++i) {
-    const auto state =
-        driver.controller().pool().state(UnitId{static_cast<uint16_t>(i)});
+    const UnitId unit{static_cast<uint16_t>(i)};
+    const UnitPool& pool = driver.controller().pool();
+    const auto state = pool.state(unit);
+    outcome.flows_with_a_unit += pool.owned_flows(unit);
     outcome.units_up += state == UnitPool::State::kStarting ||
                         state == UnitPool::State::kActive ||
                         state == UnitPool::State::kStopping;
@@ -198,6 +263,16 @@ void ExpectSound(const Outcome& outcome) {
       outcome.released.begin(), outcome.released.end(),
       [](const auto& a, const auto& b) { return a.time < b.time; }));
 
+  // Each flowlet that moved did so once, and each clock went somewhere.
+  const StateFigures& state = run.state;
+  EXPECT_EQ(state.seamless + state.pulled, run.controller.flowlets_moved);
+  EXPECT_EQ(state.wait_ns.count(), run.controller.flowlets_moved);
+  EXPECT_EQ(state.null_packets, run.controller.null_packets);
+  EXPECT_EQ(state.tombstones,
+            run.dropped[static_cast<size_t>(DropReason::kHoldOverflow)]);
+  EXPECT_EQ(state.units.retries_given_up, 0u);
+  EXPECT_EQ(outcome.records_on_the_way, 0u);
+
   // The epochs hold what the totals hold.
   uint64_t dropped = 0;
   for (const EpochSample& sample : run.epochs) {
@@ -206,6 +281,32 @@ void ExpectSound(const Outcome& outcome) {
   }
   EXPECT_EQ(dropped, run.packets_dropped());
 }
+
+namespace {
+
+void ExpectSame(const StateFigures& a, const StateFigures& b) {
+  EXPECT_EQ(a.seamless, b.seamless);
+  EXPECT_EQ(a.pulled, b.pulled);
+  EXPECT_EQ(a.wait_ns, b.wait_ns);
+  EXPECT_EQ(a.worst.key, b.worst.key);
+  EXPECT_EQ(a.worst.flow, b.worst.flow);
+  EXPECT_EQ(a.worst.clock, b.worst.clock);
+  EXPECT_EQ(a.worst.wait, b.worst.wait);
+  EXPECT_EQ(a.worst.unit, b.worst.unit);
+  EXPECT_EQ(a.pushes, b.pushes);
+  EXPECT_EQ(a.pulls, b.pulls);
+  EXPECT_EQ(a.answers, b.answers);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.pushed_bytes, b.pushed_bytes);
+  EXPECT_EQ(a.tombstones, b.tombstones);
+  EXPECT_EQ(a.null_packets, b.null_packets);
+  EXPECT_EQ(a.messages_lost, b.messages_lost);
+  EXPECT_EQ(a.messages_duplicated, b.messages_duplicated);
+  static_assert(std::has_unique_object_representations_v<UnitCounters>);
+  EXPECT_EQ(std::memcmp(&a.units, &b.units, sizeof a.units), 0);
+}
+
+}  // namespace
 
 void ExpectSame(const RunResult& a, const RunResult& b) {
   EXPECT_EQ(a.packets_in, b.packets_in);
@@ -227,7 +328,7 @@ void ExpectSame(const RunResult& a, const RunResult& b) {
   EXPECT_EQ(std::memcmp(&a.classifier, &b.classifier, sizeof a.classifier), 0);
   EXPECT_EQ(a.cold_starts, b.cold_starts);
   EXPECT_EQ(a.warm_starts, b.warm_starts);
-  EXPECT_EQ(a.state_pulls, b.state_pulls);
+  ExpectSame(a.state, b.state);
   EXPECT_EQ(a.held_packets_max, b.held_packets_max);
   EXPECT_EQ(a.latency_ns, b.latency_ns);
   EXPECT_EQ(a.units_max, b.units_max);

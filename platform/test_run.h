@@ -42,6 +42,15 @@ const NfRegistration& ScriptedNf();
 const NfRegistration& KeepaliveNf();
 // Forwards everything.
 const NfRegistration& ForwardingNf();
+// "chronicle": does what a frame asks for, and writes into each a digest of all
+// earlier packets of its flow, into 6 bytes from kDigestFromEnd before the end.
+// State that is stale, lost or doubled shows in the next frame. Its timers
+// change the state as well.
+const NfRegistration& ChronicleNf();
+// The same without timers, and for kFlood just a reply: what it makes of a flow
+// does not depend on time.
+const NfRegistration& TimelessChronicleNf();
+inline constexpr size_t kDigestFromEnd = 8;
 
 // A UDP packet of the flow number `flow`; `sequence` stands in its payload.
 // At least 60 bytes in all; the direction changes nothing but the addresses.
@@ -81,7 +90,10 @@ struct Outcome {
   uint64_t events = 0;
   uint32_t buffers_in_use = 0;
   uint32_t flows_at_controller = 0;
-  uint64_t flows_at_units = 0;
+  uint64_t flows_with_a_unit = 0;  // of them: not all packets were dropped
+  uint64_t flows_at_units = 0;  // replicas apart
+  uint64_t replicas_at_units = 0;
+  uint32_t records_on_the_way = 0;
   uint32_t units_up = 0;  // starting, active or stopping
   uint32_t units_stopped = 0;
 };
@@ -91,7 +103,9 @@ struct Outcome {
 RunOptions SmallTables();
 
 Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
-                  std::span<const OfferedFrame> packets);
+                  std::span<const OfferedFrame> packets,
+                  std::string_view policy = "snf",
+                  RunObserver* observer = nullptr);
 
 // What holds for every run, whatever was in it.
 void ExpectSound(const Outcome& outcome);

@@ -6,45 +6,23 @@
 #include <string>
 
 #include "base/check.h"
+#include "platform/virtual_driver_event.h"
 
 namespace snf {
 
-// Something that happens at a later time.
-struct VirtualDriver::Event {
-  enum class Kind : uint8_t {
-    kPacketAtUnit,
-    kServiceEnd,
-    kRelease,
-    kPullAtUnit,
-    kStateAtUnit,
-    kEndFlowAtUnit,
-    kStopAtUnit,
-    kUnitReady,
-    kNfTimer,
-  };
-  Kind kind{};
-  bool generated = false;  // of kRelease: the NF made the packet
-  UnitId unit = kNoUnit;
-  PacketHandle packet = kNoPacket;
-  union {
-    PacketMeta meta{};
-    Pull pull;
-    State state;
-    EndFlow end;
-  };
+namespace {
 
-  static Event OfUnit(Kind kind, UnitId unit) {
-    return {.kind = kind, .unit = unit, .meta = {}};
-  }
-};
+void AddTo(UnitCounters& sum, const UnitCounters& one) {
+  sum.replicas_taken += one.replicas_taken;
+  sum.replicas_evicted += one.replicas_evicted;
+  sum.replicas_expired += one.replicas_expired;
+  sum.pulls_repeated += one.pulls_repeated;
+  sum.tooks_repeated += one.tooks_repeated;
+  sum.retries_given_up += one.retries_given_up;
+  for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
+}
 
-// A unit and what surrounds it in this driver.
-struct VirtualDriver::UnitShell {
-  Unit unit;
-  std::unique_ptr<NetworkFunction> nf;
-  bool ready = false;
-  Instant nf_timer = Instant::max();  // the earliest kNfTimer under way
-};
+}  // namespace
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy,
@@ -52,14 +30,17 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                              RunObserver* observer)
     : options_(options),
       nf_(nf),
+      schema_(nf.create()->schema()),
       sink_(sink),
       observer_(observer),
       classifier_(options.flow),
       pool_(options.buffers),
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
+      network_(options, schema_.record_bytes()),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
+      checker_(options.check ? &nf : nullptr),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
@@ -141,6 +122,12 @@ RunResult VirtualDriver::Finish() {
   result_.classifier = classifier_.counters();
   result_.cold_starts = controller_.pool().cold_starts();
   result_.warm_starts = controller_.pool().warm_starts();
+  result_.state.messages_lost = network_.lost();
+  result_.state.messages_duplicated = network_.duplicated();
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) AddTo(result_.state.units, shell->unit.counters());
+  }
+  result_.state.pulls -= result_.state.units.pulls_repeated;
   result_.units_max = provisioning_.units_max();
   result_.units_mean_1000 = provisioning_.units_mean_1000();
   result_.utilisation_1000 = provisioning_.utilisation();
@@ -158,7 +145,7 @@ void VirtualDriver::RunUntil(Instant time) {
     if (next > time || (events_->empty() && timer == Instant::max())) return;
     // At the end packets that nothing is under way to move would wait for ever,
     // and their units with them. The checker says which.
-    if (time == Instant::max() && events_->empty() && pool_.in_use() > 0) {
+    if (time == Instant::max() && events_->empty() && in_channels_ > 0) {
       return;
     }
     now_ = std::max(now_, next);
@@ -179,8 +166,16 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   const Instant after_hop = now_ + options_.hop_delay;
   switch (command.kind) {
+    case Kind::kReplicas:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReplicasAtUnit,
+                                       .unit = command.unit,
+                                       .replicas = command.replicas});
+      break;
     case Kind::kEnqueue:
-      if (options_.check) checker_.OnEnqueue(now_, command.meta);
+      ++in_channels_;
+      if (options_.check) {
+        checker_.OnEnqueue(now_, command.unit, command.meta);
+      }
       if (observer_ != nullptr) {
         observer_->OnEnqueue(now_, command.unit, command.meta);
       }
@@ -197,7 +192,10 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       provisioning_.OnUnitUp(now_, command.unit);
       events_->Push(now_ + (command.warm ? options_.warm_start_delay
                                          : options_.unit_start_delay),
-                    Event::OfUnit(Event::Kind::kUnitReady, command.unit));
+                    {.kind = Event::Kind::kUnitReady,
+                     .cold = !command.warm,
+                     .unit = command.unit,
+                     .meta = {}});
       break;
     case Kind::kParkUnit:
       provisioning_.OnUnitDown(now_, command.unit);
@@ -208,168 +206,14 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
           after_hop, Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
       break;
     case Kind::kEndFlow:
+      if (options_.check) {
+        checker_.OnEndFlow(now_, command.unit, command.end);
+      }
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
                                        .unit = command.unit,
                                        .end = command.end});
       break;
   }
-}
-
-void VirtualDriver::Handle(const Event& event) {
-  if (event.kind == Event::Kind::kRelease) {
-    Release(event);
-    return;
-  }
-  UnitShell& shell = Shell(event.unit);
-  switch (event.kind) {
-    case Event::Kind::kServiceEnd:
-      EndService(shell);
-      break;
-    case Event::Kind::kUnitReady:
-      controller_.on_unit_ready(now_, event.unit);
-      shell.ready = true;
-      break;
-    default:
-      HandleAtUnit(event, shell);
-      break;
-  }
-  Serve(shell);
-}
-
-void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
-  unit_out_.clear();
-  switch (event.kind) {
-    case Event::Kind::kPacketAtUnit:
-      shell.unit.on_packet(event.packet, event.meta);
-      return;
-    case Event::Kind::kPullAtUnit:
-      if (observer_ != nullptr) {
-        observer_->OnPull(now_, event.unit, event.pull);
-      }
-      shell.unit.on_pull(event.pull, unit_out_);
-      break;
-    case Event::Kind::kStateAtUnit:
-      if (observer_ != nullptr) {
-        observer_->OnState(now_, event.unit, event.state);
-      }
-      shell.unit.on_state(event.state, unit_out_);
-      ScheduleNfTimer(shell);
-      break;
-    case Event::Kind::kEndFlowAtUnit:
-      shell.unit.on_end_flow(event.end, unit_out_);
-      break;
-    case Event::Kind::kStopAtUnit:
-      shell.unit.on_stop(unit_out_);
-      break;
-    case Event::Kind::kNfTimer:
-      // Outdated by an earlier one, which has scheduled what comes next.
-      if (now_ < shell.nf_timer) return;
-      shell.nf_timer = Instant::max();
-      shell.unit.on_timers(now_, {*shell.nf, pool_}, unit_out_);
-      ScheduleNfTimer(shell);
-      break;
-    default:
-      SNF_CHECK(false);
-  }
-  ExecuteAll(shell);
-}
-
-void VirtualDriver::Serve(UnitShell& shell) {
-  if (!shell.ready || shell.unit.busy()) return;
-  Unit::Next next = Unit::Next::kAgain;
-  while (next == Unit::Next::kAgain) {
-    unit_out_.clear();
-    next = shell.unit.begin(unit_out_);
-    ExecuteAll(shell);
-  }
-  result_.held_packets_max =
-      std::max(result_.held_packets_max, shell.unit.held_packets());
-  if (next == Unit::Next::kIdle) return;
-  const PacketMeta& meta = shell.unit.in_service();
-  if (options_.check) checker_.OnServiceBegin(now_, shell.unit.id(), meta);
-  if (observer_ != nullptr) {
-    observer_->OnServiceBegin(now_, shell.unit.id(), meta);
-  }
-  events_->Push(now_ + service_.ServiceTime(meta.original_length),
-                Event::OfUnit(Event::Kind::kServiceEnd, shell.unit.id()));
-}
-
-void VirtualDriver::EndService(UnitShell& shell) {
-  if (options_.check) {
-    checker_.OnServiceEnd(now_, shell.unit.id(), shell.unit.in_service());
-  }
-  unit_out_.clear();
-  shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
-  ExecuteAll(shell);
-  ScheduleNfTimer(shell);
-}
-
-void VirtualDriver::ExecuteAll(UnitShell& shell) {
-  for (const UnitCommand& command : unit_out_.commands()) {
-    Execute(shell, command);
-  }
-}
-
-void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
-  using Kind = UnitCommand::Kind;
-  const Instant after_hop = now_ + options_.hop_delay;
-  const UnitId self = shell.unit.id();
-  switch (command.kind) {
-    case Kind::kRelease:
-    case Kind::kEmit: {
-      // The release stage is null: what a unit lets go is released a hop later.
-      const bool generated = command.kind == Kind::kEmit;
-      result_.packets_generated += generated ? 1 : 0;
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kRelease,
-                                       .generated = generated,
-                                       .unit = self,
-                                       .packet = command.packet,
-                                       .meta = command.meta});
-      if (!generated) Drained(self, command.meta.original_length);
-      break;
-    }
-    case Kind::kNfDrop:
-      ++result_.nf_dropped[command.nf_reason];
-      NotifyDrop(command.meta.flow, command.meta.clock,
-                 result_.nf_drop_names[command.nf_reason]);
-      Take(self, command);
-      break;
-    case Kind::kDrop:
-      CountDrop(command.meta.flow, command.meta.clock, command.reason);
-      Take(self, command);
-      break;
-    case Kind::kConsume:
-      ++result_.packets_consumed;
-      if (observer_ != nullptr) observer_->OnConsumed(now_, command.meta);
-      Take(self, command);
-      break;
-    case Kind::kSendPull:
-      ++result_.state_pulls;
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPullAtUnit,
-                                       .unit = command.unit,
-                                       .pull = command.pull});
-      break;
-    case Kind::kSendState:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kStateAtUnit,
-                                       .unit = command.unit,
-                                       .state = command.state});
-      break;
-    case Kind::kStopped:
-      controller_.on_unit_stopped(self);
-      break;
-  }
-}
-
-void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
-  if (options_.check) checker_.OnTaken(now_, command.meta);
-  pool_.Free(command.packet);
-  Drained(unit, command.meta.original_length);
-}
-
-void VirtualDriver::Drained(UnitId unit, uint32_t original_length) {
-  provisioning_.OnDrained(now_, unit, original_length);
-  controller_.on_drained(
-      now_, {.unit = unit, .packets = 1, .bytes = original_length});
 }
 
 void VirtualDriver::Release(const Event& event) {
@@ -379,7 +223,7 @@ void VirtualDriver::Release(const Event& event) {
   digest_.Add(event.meta.flow, bytes);
   if (!event.generated) {
     result_.latency_ns.Record((now_ - event.meta.arrival).ns);
-    if (options_.check) checker_.OnRelease(now_, event.meta);
+    if (options_.check) checker_.OnRelease(now_, event.unit, event.meta);
     if (observer_ != nullptr) observer_->OnReleased(now_, event.meta);
   }
   if (sink_ != nullptr) {
@@ -402,35 +246,20 @@ void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
   if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
 }
 
-void VirtualDriver::ScheduleNfTimer(UnitShell& shell) {
-  const Instant wakeup = shell.unit.next_wakeup();
-  if (wakeup >= shell.nf_timer) return;
-  shell.nf_timer = wakeup;
-  events_->Push(std::max(wakeup, now_),
-                Event::OfUnit(Event::Kind::kNfTimer, shell.unit.id()));
-}
-
 uint64_t VirtualDriver::flows_at_units() const {
   uint64_t sum = 0;
   for (const std::unique_ptr<UnitShell>& shell : units_) {
-    if (shell != nullptr) sum += shell->unit.flows();
+    if (shell != nullptr) sum += shell->unit.flows() - shell->unit.replicas();
   }
   return sum;
 }
 
-VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
-  std::unique_ptr<UnitShell>& shell = units_[value(unit)];
-  if (shell == nullptr) {
-    const UnitOptions options = {
-        .max_flows = options_.controller.max_flows,
-        .queue_packets = options_.controller.unit_queue_packets,
-        // Every packet under way lies in a buffer.
-        .packets_elsewhere = options_.buffers.small + options_.buffers.medium +
-                             options_.buffers.large};
-    shell = std::make_unique<UnitShell>(
-        UnitShell{.unit = Unit(unit, options), .nf = nf_.create()});
+uint64_t VirtualDriver::replicas_at_units() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) sum += shell->unit.replicas();
   }
-  return *shell;
+  return sum;
 }
 
 }  // namespace snf

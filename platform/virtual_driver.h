@@ -14,7 +14,9 @@
 #include "platform/event_queue.h"
 #include "platform/run.h"
 #include "platform/service_model.h"
+#include "platform/state_network.h"
 #include "runtime/core/unit.h"
+#include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -33,7 +35,8 @@ namespace snf {
 //   Offer ─► classify ─► Controller ─kEnqueue, hop─► Unit::on_packet
 //                            ▲                          │ begin, service time
 //                            └─────── on_drained ───────┤ finish
-//            sink ◄── release ◄──── hop ◄───────────────┘
+//            sink ◄── release ◄──── hop ◄───────────────┤
+//                                 other units ◄── StateNetwork ◄── messages
 //
 // Owner-thread only.
 class VirtualDriver {
@@ -56,10 +59,13 @@ class VirtualDriver {
   uint64_t packets_in() const { return result_.packets_in; }
 
   // What the run cost and what it left behind, for tests. After Finish() no
-  // buffer is in use, and units keep flows only if flow_timeout is infinite.
+  // buffer is in use, and units keep flows only if flow_timeout is infinite;
+  // flows_at_units() is without replicas.
   uint64_t events() const { return events_handled_; }
   uint32_t buffers_in_use() const { return pool_.in_use(); }
   uint64_t flows_at_units() const;
+  uint64_t replicas_at_units() const;
+  uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
   const Controller& controller() const { return controller_; }
 
  private:
@@ -72,18 +78,23 @@ class VirtualDriver {
   void Execute(const ControllerCommand& command);
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
+  void ExecutePacket(UnitId unit, const UnitCommand& command);
+  void Send(const Event& message);
+  void SendState(const UnitShell& shell, const UnitCommand& command);
   void Serve(UnitShell& shell);
+  void CountMove(UnitId unit, const PacketMeta& meta, Nanos wait);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
-  void Drained(UnitId unit, uint32_t original_length);
+  void Drained(UnitId unit, const PacketMeta& meta);
   void Take(UnitId unit, const UnitCommand& command);
-  void ScheduleNfTimer(UnitShell& shell);
+  void ScheduleTimer(UnitShell& shell);
   UnitShell& Shell(UnitId unit);
 
   RunOptions options_;
   const NfRegistration& nf_;
+  StateSchema schema_;
   ReleaseSink* sink_;
   RunObserver* observer_;
 
@@ -92,9 +103,11 @@ class VirtualDriver {
   BufferPool pool_;
   Controller controller_;
   ServiceModel service_;
+  StateNetwork network_;
   std::unique_ptr<EventQueue<Event>> events_;
   std::vector<std::unique_ptr<UnitShell>> units_;
   uint64_t events_handled_ = 0;
+  uint64_t in_channels_ = 0;  // slots of all units' channels in use
   ControllerOut controller_out_;
   UnitOut unit_out_;
 

@@ -313,11 +313,12 @@ TEST(VirtualDriver, RunsATimerOnTheUnitThatTheFlowWasMovedTo) {
   packets.push_back(At(2 * kMs, {.sequence = 1}));
   const Outcome outcome = RunScript(options, packets);
   EXPECT_EQ(outcome.run.controller.flowlets_moved, 1u);
-  EXPECT_EQ(outcome.run.state_pulls, 1u);
+  // Its state was not pushed: a timer is pending.
+  EXPECT_EQ(outcome.run.state.pulled, 1u);
   // Hops of the packet, the pull, the state and the release; 60 bytes.
   ASSERT_EQ(outcome.released.size(), 8u);
   EXPECT_EQ(SequenceOf(outcome.released[6].bytes), 1u);
-  EXPECT_EQ(outcome.released[6].time.ns, 2 * kMs + (1 + 1 + 1 + 48 + 1) * kUs);
+  EXPECT_EQ(outcome.released[6].time.ns, 2 * kMs + (1 + 1 + 20 + 48 + 1) * kUs);
   EXPECT_EQ(outcome.run.packets_generated, 1u);
   EXPECT_EQ(outcome.released.back().bytes, TimerFrame());
   EXPECT_NEAR(static_cast<double>(outcome.released.back().time.ns), 40e6, 2e5);

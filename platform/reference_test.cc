@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/reference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr FlowId kFlow = MakeFlowId(0, 7, 3);
+constexpr FlowId kOther = MakeFlowId(0, 8, 0);
+
+// What the first byte of a packet asks for.
+enum : uint8_t {
+  kNumber,
+  kDropEvery3rd,
+  kConsumeEvery3rd,
+  kEmitNumber,
+  kFlood,
+  kSetTimer
+};
+
+// Writes into the second byte of each packet how many its flow had.
+class Numbering final : public NetworkFunction {
+  Slot<uint32_t> packets_ = declare<uint32_t>("packets");
+
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const uint32_t number = flow.get(packets_) + 1;
+    flow.put(packets_, number);
+    const std::span<std::byte> bytes = packet.bytes();
+    bytes[1] = static_cast<std::byte>(number);
+    switch (std::to_integer<uint8_t>(bytes[0])) {
+      case kDropEvery3rd:
+        return number % 3 == 0 ? Verdict::drop(1) : Verdict::forward();
+      case kConsumeEvery3rd:
+        return number % 3 == 0 ? Verdict::consume() : Verdict::forward();
+      case kEmitNumber:
+        for (uint32_t i = 0; i < number; ++i) flow.emit(bytes.subspan(1));
+        break;
+      case kFlood:
+        // No longer the flow's packets: how many were emitted.
+        for (flow.put(packets_, 0u); flow.emit(bytes);) {
+          flow.put(packets_, flow.get(packets_) + 1);
+        }
+        break;
+      case kSetTimer:
+        flow.set_timer(Milliseconds(1));
+        break;
+      default:
+        break;
+    }
+    return Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"never", "third"};
+    return kReasons;
+  }
+};
+SNF_REGISTER_NF(Numbering, "test_numbering", "numbers a flow's packets");
+
+// The same without a slot: over all flows of its unit.
+class Forgetful final : public NetworkFunction {
+  Verdict process_packet(Packet& packet, FlowState&) override {
+    packet.bytes()[1] = static_cast<std::byte>(++packets_);
+    return Verdict::forward();
+  }
+  uint8_t packets_ = 0;
+};
+SNF_REGISTER_NF(Forgetful, "test_forgetful", "keeps nothing a flow");
+
+// A unit in small: runs the NF on records that a test may spoil.
+class ReferenceTest : public testing::Test, protected FlowServices {
+ protected:
+  // Runs a packet of `bytes` at the unit and here.
+  std::string Run(FlowId flow, std::vector<uint8_t> bytes) {
+    packet_ = pool_.Allocate(static_cast<uint32_t>(bytes.size()));
+    pool_.info(packet_).length = static_cast<uint32_t>(bytes.size());
+    std::memcpy(pool_.room(packet_).data(), bytes.data(), bytes.size());
+    reference_.Before(pool_.info(packet_), pool_.bytes(packet_));
+    meta_.flow = flow;
+    meta_.clock = meta_.clock + 1;
+    out_.clear();
+    RunAtUnit();
+    const uint32_t in_use = pool_.in_use();
+    const std::string difference =
+        reference_.After(Instant{1}, meta_, pool_, out_.commands());
+    EXPECT_EQ(pool_.in_use(), in_use);
+    for (const UnitCommand& command : out_.commands()) {
+      if (command.packet != kNoPacket) pool_.Free(command.packet);
+    }
+    return difference;
+  }
+
+  uint32_t& PacketsOf(FlowId flow) {
+    // The slot lies behind the bits of presence, which are set at once.
+    std::vector<uint64_t>& record = records_[flow];
+    record.resize(2);
+    record[0] = 1;
+    return reinterpret_cast<uint32_t&>(record[1]);
+  }
+
+  BufferPool pool_{{.small = 64, .medium = 0, .large = 0}};
+  Reference reference_{registration_of_Numbering};
+
+ private:
+  void RunAtUnit() {
+    PacketsOf(meta_.flow);
+    StateView state(std::as_writable_bytes(std::span(records_[meta_.flow])));
+    FlowState flow(meta_.flow, Instant{1}, Instant::max(), state, *this);
+    Packet packet(pool_.info(packet_), pool_.bytes(packet_));
+    const Verdict verdict = nf_->process_packet(packet, flow);
+    using Kind = UnitCommand::Kind;
+    UnitCommand done = UnitCommand::OfPacket(Kind::kRelease, packet_, meta_);
+    if (verdict.kind() == Verdict::Kind::kDrop) {
+      done.kind = Kind::kNfDrop;
+      done.nf_reason = verdict.reason();
+    } else if (verdict.kind() == Verdict::Kind::kConsume) {
+      done.kind = Kind::kConsume;
+    }
+    out_.push(done);
+    out_.push(UnitCommand::Report(Took{}));  // says nothing of the packet
+  }
+  bool Emit(std::span<const std::byte> frame) override {
+    const auto length = static_cast<uint32_t>(frame.size());
+    size_t emitted = 0;
+    for (const UnitCommand& command : out_.commands()) {
+      emitted += command.kind == UnitCommand::Kind::kEmit ? 1 : 0;
+    }
+    if (emitted == FlowState::kMaxEmits) return false;
+    const PacketHandle packet = pool_.Allocate(length);
+    if (packet == kNoPacket) return false;
+    pool_.info(packet).length = length;
+    std::memcpy(pool_.room(packet).data(), frame.data(), length);
+    out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
+    return true;
+  }
+
+  std::unique_ptr<NetworkFunction> nf_ = registration_of_Numbering.create();
+  std::map<FlowId, std::vector<uint64_t>> records_;
+  PacketMeta meta_;
+  PacketHandle packet_ = kNoPacket;
+  UnitOut out_;
+};
+
+TEST_F(ReferenceTest, FindsNoDifferenceWhereStateIsRight) {
+  for (int i = 0; i < 7; ++i) {
+    for (const uint8_t ask :
+         {kNumber, kDropEvery3rd, kConsumeEvery3rd, kEmitNumber}) {
+      EXPECT_EQ(Run(kFlow, {ask, 0, 5}), "");
+      EXPECT_EQ(Run(kOther, {ask, 0, 5, 6}), "");
+    }
+    PacketsOf(kFlow) = 0;  // and for the reference it is another flow:
+    reference_.Forget(kFlow);
+  }
+}
+
+TEST_F(ReferenceTest, NamesTheFirstByteThatStaleStateChanges) {
+  EXPECT_EQ(Run(kFlow, {kNumber, 0, 5}), "");
+  EXPECT_EQ(Run(kFlow, {kNumber, 0, 5}), "");
+  PacketsOf(kFlow) = 1;
+  EXPECT_EQ(Run(kFlow, {kNumber, 0, 5}),
+            "of the packet byte 1 is 02, should be 03");
+}
+
+TEST_F(ReferenceTest, NamesTheVerdictThatStateChanges) {
+  PacketsOf(kFlow) = 2;
+  EXPECT_EQ(Run(kFlow, {kDropEvery3rd, 0}),
+            "the packet was dropped for reason 1, should be forwarded");
+  EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
+  EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
+  PacketsOf(kOther) = 7;
+  EXPECT_EQ(Run(kOther, {kConsumeEvery3rd, 0}),
+            "the packet was forwarded, should be consumed");
+}
+
+TEST_F(ReferenceTest, NamesTheFrameThatStateChanges) {
+  PacketsOf(kFlow) = 1;
+  EXPECT_EQ(Run(kFlow, {kEmitNumber, 0, 9}),
+            "of frame 1 that it emitted byte 0 is 02, should be 01");
+}
+
+TEST_F(ReferenceTest, CountsTheFramesOfAFlood) {
+  EXPECT_EQ(Run(kFlow, {kFlood, 0}), "");
+  PacketsOf(kFlow) = 3;
+  EXPECT_THAT(Run(kFlow, {kFlood, 0}), HasSubstr("byte 1 is 04"));
+}
+
+// What the unit emitted, held against an NF that emits more, or less.
+TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
+  const auto frames = [&](uint32_t count) {
+    UnitOut out;
+    const auto bytes = [&](PacketHandle packet, uint8_t first) {
+      pool_.info(packet).length = 2;
+      pool_.room(packet)[0] = std::byte{first};
+      pool_.room(packet)[1] = std::byte{1};
+      return packet;
+    };
+    const PacketHandle packet = pool_.Allocate(2);
+    bytes(packet, kEmitNumber);
+    pool_.bytes(packet)[1] = std::byte{0};
+    reference_.Before(pool_.info(packet), pool_.bytes(packet));
+    for (uint32_t i = 0; i < count; ++i) {
+      const PacketHandle frame = pool_.Allocate(2);
+      bytes(frame, 1);
+      pool_.info(frame).length = 1;
+      out.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, frame, {}));
+    }
+    bytes(packet, kEmitNumber);
+    out.push(UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {}));
+    PacketMeta meta;
+    meta.flow = MakeFlowId(0, count, 1);
+    return reference_.After(Instant{}, meta, pool_, out.commands());
+  };
+  EXPECT_EQ(frames(1), "");
+  EXPECT_EQ(frames(0), "it emitted 0 frames and no more");
+  EXPECT_EQ(frames(2), "it emitted 2 frames, should be 1");
+}
+
+TEST_F(ReferenceTest, KnowsThatAnNfCannotEmitWithoutBuffers) {
+  std::vector<PacketHandle> taken;
+  for (int i = 0; i < 56; ++i) taken.push_back(pool_.Allocate(1));
+  // 8 are free, one is for the packet.
+  EXPECT_EQ(Run(kFlow, {kFlood, 0}), "");
+  EXPECT_EQ(PacketsOf(kFlow), 7u);
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");  // the same here
+  for (const PacketHandle packet : taken) pool_.Free(packet);
+}
+
+TEST_F(ReferenceTest, ReportsAFlowOnce) {
+  PacketsOf(kFlow) = 1;
+  EXPECT_NE(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  PacketsOf(kOther) = 1;
+  EXPECT_NE(Run(kOther, {kNumber, 0}), "");
+}
+
+TEST_F(ReferenceTest, LeavesFlowsWithTimersAlone) {
+  EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
+  PacketsOf(kFlow) = 9;
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  // But not the packet that sets the first one.
+  PacketsOf(kOther) = 9;
+  EXPECT_NE(Run(kOther, {kSetTimer, 0}), "");
+}
+
+TEST_F(ReferenceTest, KeepsARecordUntilTheFlowIsForgotten) {
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
+  EXPECT_EQ(reference_.flows(), 2u);
+  reference_.Forget(kFlow);
+  EXPECT_EQ(reference_.flows(), 1u);
+  PacketsOf(kFlow) = 0;
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
+}
+
+TEST_F(ReferenceTest, ComparesNothingOfAnNfWithoutSlots) {
+  Reference reference(registration_of_Forgetful);
+  const PacketHandle packet = pool_.Allocate(2);
+  pool_.info(packet).length = 2;
+  reference.Before(pool_.info(packet), pool_.bytes(packet));
+  const UnitCommand done =
+      UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {});
+  EXPECT_THAT(reference.After(Instant{}, {}, pool_, {&done, 1}), IsEmpty());
+  EXPECT_EQ(reference.flows(), 0u);
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens at units, and what they ask for.
+#include <algorithm>
+#include <memory>
+
+#include "base/check.h"
+#include "platform/virtual_driver.h"
+#include "platform/virtual_driver_event.h"
+
+namespace snf {
+namespace {
+
+// At most kMaxUnderWay, which no run comes near.
+uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
+  constexpr uint64_t kMaxUnderWay = 1 << 22;
+  return static_cast<uint32_t>(std::min(
+      uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
+}
+
+}  // namespace
+
+void VirtualDriver::Handle(const Event& event) {
+  if (event.kind == Event::Kind::kRelease) {
+    Release(event);
+    return;
+  }
+  if (event.kind == Event::Kind::kTookAtController) {
+    controller_.on_took(event.took);
+    return;
+  }
+  UnitShell& shell = Shell(event.unit);
+  switch (event.kind) {
+    case Event::Kind::kServiceEnd:
+      EndService(shell);
+      break;
+    case Event::Kind::kUnitReady:
+      if (event.cold) shell.unit.on_start();
+      controller_.on_unit_ready(now_, event.unit);
+      shell.ready = true;
+      break;
+    case Event::Kind::kReplicasAtUnit:
+      shell.unit.on_replicas(event.replicas);
+      return;
+    case Event::Kind::kPacketAtUnit:
+      shell.unit.on_packet(event.packet, event.meta);
+      break;
+    default:
+      unit_out_.clear();
+      HandleAtUnit(event, shell);
+      ExecuteAll(shell);
+      break;
+  }
+  Serve(shell);
+  ScheduleTimer(shell);
+}
+
+void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
+  switch (event.kind) {
+    case Event::Kind::kPullAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnPull(now_, event.unit, event.pull);
+      }
+      shell.unit.on_pull(now_, event.pull, unit_out_);
+      break;
+    case Event::Kind::kStateAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnState(now_, event.unit, event.state);
+      }
+      shell.unit.on_state(now_, event.state, network_.record(event.record),
+                          unit_out_);
+      network_.Free(event.record);
+      break;
+    case Event::Kind::kTookAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnTook(now_, event.unit, event.took);
+      }
+      shell.unit.on_took(now_, event.took, unit_out_);
+      break;
+    case Event::Kind::kTookAckAtUnit:
+      shell.unit.on_took_ack(now_, event.took_ack, unit_out_);
+      break;
+    case Event::Kind::kEndFlowAtUnit:
+      shell.unit.on_end_flow(now_, event.end, unit_out_);
+      break;
+    case Event::Kind::kStopAtUnit:
+      shell.unit.on_stop(unit_out_);
+      break;
+    case Event::Kind::kUnitTimer:
+      // Outdated by an earlier one, which has scheduled what comes next.
+      if (now_ < shell.timer) return;
+      shell.timer = Instant::max();
+      shell.unit.on_timers(now_, {*shell.nf, pool_}, unit_out_);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+void VirtualDriver::Serve(UnitShell& shell) {
+  if (!shell.ready || shell.unit.busy()) return;
+  Unit::Next next = Unit::Next::kAgain;
+  while (next == Unit::Next::kAgain) {
+    unit_out_.clear();
+    next = shell.unit.begin(now_, unit_out_);
+    ExecuteAll(shell);
+  }
+  result_.held_packets_max =
+      std::max(result_.held_packets_max, shell.unit.held_packets());
+  if (next == Unit::Next::kIdle) return;
+  const PacketMeta& meta = shell.unit.in_service();
+  const UnitId self = shell.unit.id();
+  const Nanos wait = shell.unit.in_service_wait();
+  if (options_.check) checker_.OnServiceBegin(now_, self, meta);
+  if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
+  CountMove(self, meta, wait);
+  events_->Push(
+      now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
+                                 : Nanos{}),
+      Event::OfUnit(Event::Kind::kServiceEnd, self));
+}
+
+void VirtualDriver::CountMove(UnitId unit, const PacketMeta& meta, Nanos wait) {
+  if ((meta.flags & PacketMeta::kMoved) == 0 ||
+      (meta.flags & PacketMeta::kNull) != 0) {
+    return;
+  }
+  StateFigures& figures = result_.state;
+  const bool seamless = wait == Unit::kNeverHeld;
+  ++(seamless ? figures.seamless : figures.pulled);
+  if (seamless) wait = {};
+  figures.wait_ns.Record(wait.ns);
+  if (wait <= figures.worst.wait) return;
+  const uint32_t slot = slot_of(meta.flow);
+  const FlowTable& flows = controller_.flows();
+  const bool is_there = flows.cold(slot).generation == generation_of(meta.flow);
+  figures.worst = {.key = is_there ? flows.hot(slot).key : FlowKey{},
+                   .flow = meta.flow,
+                   .clock = meta.clock,
+                   .wait = wait,
+                   .unit = unit};
+}
+
+void VirtualDriver::EndService(UnitShell& shell) {
+  const UnitId self = shell.unit.id();
+  const PacketMeta meta = shell.unit.in_service();
+  const PacketHandle packet = shell.unit.packet_in_service();
+  const bool compare = options_.check && packet != kNoPacket;
+  if (options_.check) checker_.OnServiceEnd(now_, self, meta);
+  if (compare) checker_.BeforeNf(pool_.info(packet), pool_.bytes(packet));
+  unit_out_.clear();
+  shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
+  if (compare) {
+    checker_.AfterNf(now_, self, meta, pool_, unit_out_.commands());
+  }
+  ExecuteAll(shell);
+}
+
+void VirtualDriver::ExecuteAll(UnitShell& shell) {
+  for (const UnitCommand& command : unit_out_.commands()) {
+    Execute(shell, command);
+  }
+}
+
+void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  const UnitId self = shell.unit.id();
+  switch (command.kind) {
+    case Kind::kRelease:
+    case Kind::kEmit:
+    case Kind::kNfDrop:
+    case Kind::kDrop:
+    case Kind::kConsume:
+    case Kind::kAdvance:
+    case Kind::kDropPayload:
+      ExecutePacket(self, command);
+      break;
+    case Kind::kSendPull:
+      ++result_.state.pulls;
+      Send({.kind = Event::Kind::kPullAtUnit,
+            .unit = command.unit,
+            .pull = command.pull});
+      break;
+    case Kind::kSendState:
+      SendState(shell, command);
+      break;
+    case Kind::kSendTook:
+      Send({.kind = Event::Kind::kTookAtUnit,
+            .unit = command.unit,
+            .took = command.took});
+      break;
+    case Kind::kSendTookAck:
+      Send({.kind = Event::Kind::kTookAckAtUnit,
+            .unit = command.unit,
+            .took_ack = command.took_ack});
+      break;
+    case Kind::kReportTook:
+      events_->PushInOrder(
+          now_ + options_.hop_delay,
+          {.kind = Event::Kind::kTookAtController, .took = command.took});
+      break;
+    case Kind::kStopped:
+      controller_.on_unit_stopped(self);
+      break;
+  }
+}
+
+void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  const PacketMeta& meta = command.meta;
+  switch (command.kind) {
+    case Kind::kRelease:
+    case Kind::kEmit: {
+      // The release stage is null: what a unit lets go is released a hop later.
+      const bool generated = command.kind == Kind::kEmit;
+      result_.packets_generated += generated ? 1 : 0;
+      events_->PushInOrder(now_ + options_.hop_delay,
+                           {.kind = Event::Kind::kRelease,
+                            .generated = generated,
+                            .unit = unit,
+                            .packet = command.packet,
+                            .meta = meta});
+      if (!generated) Drained(unit, meta);
+      break;
+    }
+    case Kind::kNfDrop:
+      ++result_.nf_dropped[command.nf_reason];
+      NotifyDrop(meta.flow, meta.clock,
+                 result_.nf_drop_names[command.nf_reason]);
+      Take(unit, command);
+      break;
+    case Kind::kDrop:
+      CountDrop(meta.flow, meta.clock, command.reason);
+      Take(unit, command);
+      break;
+    case Kind::kConsume:
+      ++result_.packets_consumed;
+      if (observer_ != nullptr) observer_->OnConsumed(now_, meta);
+      Take(unit, command);
+      break;
+    case Kind::kAdvance:
+      ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
+                                               : result_.state.tombstones);
+      if (options_.check) checker_.OnAdvanced(now_, unit, meta);
+      Drained(unit, meta);
+      break;
+    case Kind::kDropPayload:
+      CountDrop(meta.flow, meta.clock, command.reason);
+      if (options_.check) checker_.OnPayloadDropped(now_, unit, meta);
+      pool_.Free(command.packet);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+void VirtualDriver::Send(const Event& message) {
+  for (const Nanos delay : network_.Send()) {
+    if (network_.in_order()) {
+      events_->PushInOrder(now_ + delay, message);
+    } else {
+      events_->Push(now_ + delay, message);
+    }
+  }
+}
+
+void VirtualDriver::SendState(const UnitShell& shell,
+                              const UnitCommand& command) {
+  const State& state = command.state;
+  StateFigures& figures = result_.state;
+  ++(state.pushed ? figures.pushes : figures.answers);
+  figures.bytes += state.bytes;
+  if (state.pushed) figures.pushed_bytes += state.bytes;
+  if (observer_ != nullptr) {
+    observer_->OnStateSent(now_, shell.unit.id(), command.unit, state);
+  }
+  for (const Nanos delay : network_.SendState()) {
+    const uint32_t record = network_.Keep(shell.unit.state_bytes(state.flow));
+    if (record == StateNetwork::kNoRecord) continue;
+    events_->Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
+                                 .unit = command.unit,
+                                 .record = record,
+                                 .state = state});
+  }
+}
+
+void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
+  if (options_.check) checker_.OnTaken(now_, unit, command.meta);
+  pool_.Free(command.packet);
+  Drained(unit, command.meta);
+}
+
+void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
+  --in_channels_;
+  if (meta.has_payload()) {
+    provisioning_.OnDrained(now_, unit, meta.original_length);
+  }
+  controller_.on_drained(
+      now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});
+}
+
+void VirtualDriver::ScheduleTimer(UnitShell& shell) {
+  const Instant wakeup = shell.unit.next_wakeup();
+  if (wakeup >= shell.timer) return;
+  shell.timer = wakeup;
+  events_->Push(std::max(wakeup, now_),
+                Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+}
+
+VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
+  std::unique_ptr<UnitShell>& shell = units_[value(unit)];
+  if (shell == nullptr) {
+    const ControllerOptions& c = options_.controller;
+    const UnitOptions options = {
+        .max_flows = c.max_flows,
+        .queue_packets = c.unit_queue_packets,
+        .packets_elsewhere = SlotsOfAllChannels(c),
+        .hold_packets = options_.hold_packets,
+        .replicas = c.replica_choice == ReplicaChoice::kNone ? 0 : c.replicas,
+        .push_after = {c.flowlet_timeout.ns / 2},
+        .max_replicas = options_.max_replicas,
+        .replica_lifetime = c.flow_timeout,
+        .retry_after = options_.state_retry};
+    shell = std::make_unique<UnitShell>(
+        UnitShell{.unit = Unit(unit, options, schema_), .nf = nf_.create()});
+  }
+  return *shell;
+}
+
+}  // namespace snf
