@@ -53,6 +53,7 @@ class Flow {
   }
   std::vector<Frame> Send(const std::vector<Frame>& frames) {
     std::vector<Frame> sent;
+    sent.reserve(frames.size());
     for (const Frame& frame : frames) sent.push_back(Send(frame));
     return sent;
   }

@@ -20,7 +20,8 @@ TEST(Passthrough, IsRegisteredThoughNothingNamesIt) {
 TEST(Passthrough, ReleasesEveryPacketUnchanged) {
   const std::unique_ptr<NetworkFunction> nf = FindNf("passthrough")->create();
   BufferPool pool({.small = 4, .medium = 1, .large = 1});
-  Unit unit(UnitId{0}, {.max_flows = 4, .queue_packets = 4});
+  Unit unit(UnitId{0}, {.max_flows = 4, .queue_packets = 4, .replicas = 0},
+            nf->schema());
   UnitOut out;
   for (uint64_t clock = 1; clock <= 20; ++clock) {
     constexpr std::string_view kBytes = "the bytes of a packet";
@@ -31,7 +32,7 @@ TEST(Passthrough, ReleasesEveryPacketUnchanged) {
     meta.flow = FlowId{7};
     meta.clock = Clock{clock};
     unit.on_packet(packet, meta);
-    ASSERT_EQ(unit.begin(out), Unit::Next::kService);
+    ASSERT_EQ(unit.begin(Instant{}, out), Unit::Next::kService);
     unit.finish(Instant{}, {*nf, pool}, out);
     ASSERT_EQ(out.commands().size(), 1u);
     const UnitCommand& command = out.commands()[0];
