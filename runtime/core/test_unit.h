@@ -3,80 +3,47 @@
 #define SNF_RUNTIME_CORE_TEST_UNIT_H_
 
 #include <cstring>
-#include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "runtime/core/test_inputs.h"
 #include "runtime/core/unit.h"
 
 namespace snf {
 
-// Metadata of a packet within a flowlet, of clock 1 of a new flow, and of the
-// first packet of a flowlet after one that ran at unit `source`.
-inline PacketMeta Within(uint64_t flow, uint64_t clock) {
-  PacketMeta meta;
-  meta.flow = FlowId{flow};
-  meta.clock = Clock{clock};
-  return meta;
-}
-inline PacketMeta New(uint64_t flow) {
-  PacketMeta meta = Within(flow, 1);
-  meta.flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNewFlow;
-  return meta;
-}
-inline PacketMeta First(uint64_t flow, uint64_t clock, uint16_t source) {
-  PacketMeta meta = Within(flow, clock);
-  meta.source_kind = StateSource::kUnit;
-  meta.source = UnitId{source};
-  meta.flags = PacketMeta::kFirstOfFlowlet;
-  return meta;
-}
-
-// An NF that does what the test says.
-class ScriptedNf final : public NetworkFunction {
- public:
-  std::function<Verdict(Packet&, FlowState&)> packet = [](Packet&, FlowState&) {
-    return Verdict::forward();
-  };
-  std::function<void(FlowState&)> timer = [](FlowState&) {};
-
-  Verdict process_packet(Packet& p, FlowState& flow) override {
-    return packet(p, flow);
-  }
-  void on_timer(FlowState& flow) override { timer(flow); }
-  std::span<const std::string_view> drop_reasons() const override {
-    static constexpr std::string_view kReasons[] = {"blocked", "malformed"};
-    return kReasons;
-  }
-};
-
-// A unit with its NF and its buffers: packets in, commands out, as text. Flow
-// and clock of a packet are "3/7"; buffers of packets that leave are freed.
+// A unit with its NF and its buffers: packets and messages in, commands out, as
+// text. Flow and clock of a packet are "3/7"; buffers of packets that leave are
+// freed. Calls without a time happen at the time of the call before.
 class TestUnit {
  public:
   using Lines = std::vector<std::string>;
 
-  explicit TestUnit(uint16_t id,
-                    const UnitOptions& options = {.max_flows = 16,
-                                                  .queue_packets = 16,
-                                                  .packets_elsewhere = 0})
-      : unit(UnitId{id}, options) {}
+  explicit TestUnit(uint16_t id, const UnitOptions& options = kSmallUnit)
+      : unit(UnitId{id}, options, ScriptedNf::Schema()) {}
 
   void Send(const PacketMeta& meta, std::string_view bytes = "packet") {
-    const PacketHandle packet =
-        pool.Allocate(static_cast<uint32_t>(bytes.size()));
-    std::memcpy(pool.room(packet).data(), bytes.data(), bytes.size());
-    pool.info(packet).length = static_cast<uint32_t>(bytes.size());
-    pool.info(packet).link = link;
+    PacketHandle packet = kNoPacket;
+    if (meta.has_payload()) {
+      packet = pool.Allocate(static_cast<uint32_t>(bytes.size()));
+      std::memcpy(pool.room(packet).data(), bytes.data(), bytes.size());
+      pool.info(packet).length = static_cast<uint32_t>(bytes.size());
+      pool.info(packet).link = link;
+    }
     unit.on_packet(packet, meta);
+  }
+  void Replicate(uint64_t flow, std::initializer_list<uint16_t> units) {
+    ReplicaSet set = {.flow = FlowId{flow}};
+    for (const uint16_t id : units) set.units.at(set.count++) = UnitId{id};
+    unit.on_replicas(set);
   }
 
   // One call of begin; "service 3/7", "again" or nothing ends the lines.
   Lines Begin() {
-    const Unit::Next next = unit.begin(out_);
+    const Unit::Next next = unit.begin(now, out_);
     Lines lines = Drain();
     if (next == Unit::Next::kService) {
       lines.push_back("service " + Name(unit.in_service()));
@@ -85,61 +52,109 @@ class TestUnit {
     }
     return lines;
   }
-  Lines Finish(Instant now = {}) {
+  Lines Finish() {
     unit.finish(now, {nf, pool}, out_);
     return Drain();
   }
+  Lines Finish(Instant at) {
+    now = at;
+    return Finish();
+  }
   // Serves packets until none can run.
-  Lines Serve(Instant now = {}) {
+  Lines Serve() {
     Lines lines;
     const auto add = [&](const Lines& more) {
       lines.insert(lines.end(), more.begin(), more.end());
     };
     for (Unit::Next next = Unit::Next::kAgain; next != Unit::Next::kIdle;) {
-      next = unit.begin(out_);
+      next = unit.begin(now, out_);
       add(Drain());
-      if (next == Unit::Next::kService) add(Finish(now));
+      if (next == Unit::Next::kService) add(Finish());
     }
     return lines;
   }
+  Lines Serve(Instant at) {
+    now = at;
+    return Serve();
+  }
 
   Lines OnPull(uint64_t flow, uint64_t need, uint16_t requester) {
-    unit.on_pull({FlowId{flow}, Clock{need}, UnitId{requester}}, out_);
+    unit.on_pull(now, {FlowId{flow}, Clock{need}, UnitId{requester}}, out_);
     return Drain();
   }
-  Lines OnState(uint64_t flow, uint64_t applied, Instant timer = Instant::max(),
-                LinkType framing = LinkType::kEthernet) {
-    unit.on_state({.flow = FlowId{flow},
-                   .applied = Clock{applied},
-                   .timer = timer,
-                   .link = framing},
-                  out_);
+  Lines OnState(const SentState& sent) {
+    unit.on_state(now, sent.state, sent.record, out_);
+    return Drain();
+  }
+  Lines OnState(uint64_t flow, uint64_t applied,
+                Instant timer = Instant::max()) {
+    SentState sent = StateOf(flow, applied);
+    sent.state.timer = timer;
+    return OnState(sent);
+  }
+  Lines OnPush(uint64_t flow, uint64_t applied) {
+    return OnState(PushOf(flow, applied));
+  }
+  Lines OnTook(uint64_t flow, uint64_t clock, uint16_t taker) {
+    unit.on_took(now, {FlowId{flow}, Clock{clock}, UnitId{taker}}, out_);
+    return Drain();
+  }
+  Lines OnTookAck(uint64_t flow, uint64_t clock, uint16_t sender) {
+    unit.on_took_ack(now, {FlowId{flow}, Clock{clock}, UnitId{sender}}, out_);
     return Drain();
   }
   Lines OnEndFlow(uint64_t flow, uint64_t last) {
-    unit.on_end_flow({FlowId{flow}, Clock{last}}, out_);
+    unit.on_end_flow(now, {FlowId{flow}, Clock{last}}, out_);
     return Drain();
   }
   Lines OnStop() {
     unit.on_stop(out_);
     return Drain();
   }
-  Lines OnTimers(Instant now) {
+  Lines OnTimersOnce(Instant at) {
+    now = at;
     unit.on_timers(now, {nf, pool}, out_);
     return Drain();
+  }
+  // All that is due.
+  Lines OnTimers(Instant at) {
+    Lines lines;
+    do {
+      const Lines more = OnTimersOnce(at);
+      lines.insert(lines.end(), more.begin(), more.end());
+    } while (unit.next_wakeup() <= now);
+    return lines;
+  }
+
+  // What the state of a flow that is kept here counts.
+  uint64_t CountOf(uint64_t flow) const {
+    uint64_t count = 0;
+    std::memcpy(&count, &unit.state_bytes(FlowId{flow})[nf.count.offset()],
+                sizeof count);
+    return count;
+  }
+  uint64_t refused(StateRefusal refusal) const {
+    return unit.counters().refused[static_cast<size_t>(refusal)];
+  }
+  uint64_t refused() const {
+    uint64_t sum = 0;
+    for (const uint64_t count : unit.counters().refused) sum += count;
+    return sum;
   }
 
   Unit unit;
   ScriptedNf nf;
-  BufferPool pool{{.small = 128, .medium = 1, .large = 1}};
+  BufferPool pool{{.small = 256, .medium = 1, .large = 1}};
+  Instant now;
   LinkType link = LinkType::kEthernet;  // of packets sent
   std::vector<std::string> released;    // bytes of released and emitted packets
-  std::vector<State> states;            // sent
+  std::vector<SentState> states;        // sent, pushes too
 
  private:
-  static std::string Name(const PacketMeta& meta) {
-    return std::to_string(value(meta.flow)) + "/" +
-           std::to_string(value(meta.clock));
+  // Of a packet, or a word about one.
+  static std::string Name(const auto& of) {
+    return std::to_string(value(of.flow)) + "/" +
+           std::to_string(value(of.clock));
   }
 
   void Leave(PacketHandle packet, bool is_kept) {
@@ -166,6 +181,12 @@ class TestUnit {
         Leave(command.packet, false);
         return "drop " + Name(command.meta) + " for " +
                std::string(ToString(command.reason));
+      case Kind::kDropPayload:
+        Leave(command.packet, false);
+        return "drop payload " + Name(command.meta) + " for " +
+               std::string(ToString(command.reason));
+      case Kind::kAdvance:
+        return "advance " + Name(command.meta);
       case Kind::kConsume:
         Leave(command.packet, false);
         return "consume " + Name(command.meta);
@@ -175,11 +196,21 @@ class TestUnit {
       case Kind::kSendPull:
         return "pull " + std::to_string(value(command.pull.flow)) + " need " +
                std::to_string(value(command.pull.need)) + " from " + unit_name;
-      case Kind::kSendState:
-        states.push_back(command.state);
-        return "state " + std::to_string(value(command.state.flow)) +
-               " applied " + std::to_string(value(command.state.applied)) +
-               " to " + unit_name;
+      case Kind::kSendState: {
+        const std::span<const std::byte> record =
+            unit.state_bytes(command.state.flow);
+        states.push_back({command.state, {record.begin(), record.end()}});
+        return (command.state.pushed ? "push " : "state ") +
+               std::to_string(value(command.state.flow)) + " applied " +
+               std::to_string(value(command.state.applied)) + " to " +
+               unit_name;
+      }
+      case Kind::kSendTook:
+        return "took " + Name(command.took) + " to " + unit_name;
+      case Kind::kSendTookAck:
+        return "ack " + Name(command.took_ack) + " to " + unit_name;
+      case Kind::kReportTook:
+        return "report took " + Name(command.took);
       case Kind::kStopped:
         return "stopped";
     }

@@ -93,6 +93,7 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
   const size_t count = std::min<size_t>(replicas.count, max_set_);
   std::copy_n(replicas.units.begin(), count, ReplicasOf(slot));
   records_[slot].replicas = static_cast<uint8_t>(count);
+  records_[slot].announced = true;
 }
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
@@ -127,6 +128,9 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
     const uint32_t slot = FindOrAdd(meta.flow);
     Record& record = records_[slot];
     if (is_resumed) record.resumed = false;
+    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0) {
+      record.announced = false;
+    }
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
       ForgetIfEmpty(slot);
@@ -318,6 +322,7 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .link = LinkType::kEthernet,
                     .replicas = 0,
                     .resumed = false,
+                    .announced = false,
                     .idle_armed = false};
   index_.Insert(HashOf(flow), slot);
   return slot;
@@ -326,7 +331,7 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
 void Unit::ForgetIfEmpty(uint32_t slot) {
   Record& record = records_[slot];
   if (record.copy != Copy::kNone || record.held.head != kNone ||
-      record.pending != kNone) {
+      record.pending != kNone || record.announced) {
     return;
   }
   timers_.Disarm(slot);
@@ -342,6 +347,7 @@ void Unit::ForgetAll() {
     if (record.flow == kNoFlow) continue;
     if (record.copy != Copy::kNone) DropCopy(slot);
     while (record.pending != kNone) ErasePending(&record.pending);
+    record.announced = false;
     ForgetIfEmpty(slot);
   }
 }

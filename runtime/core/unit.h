@@ -30,7 +30,9 @@ namespace snf {
 //     first of its flowlet, pulls the state from the unit its metadata names.
 // U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
 //     to the units that the controller named for the flowlet.
-// U4  State is taken if and only if it is newer than the copy.
+// U4  State is taken only if it is newer than the copy. A push that no packet
+//     waits for does not take the place of a current or given copy: that one
+//     goes by the Took that comes before the push, or is repeated.
 // U5  A Pull is answered as soon as exactly its clock is applied. (Once more is
 //     applied, the unit that pulled has itself run the clock that followed: the
 //     Pull is late, and gets no answer.)
@@ -43,8 +45,8 @@ namespace snf {
 //
 // Copies are of three kinds. *Current*: the flow was processed here last, or is
 // about to be. *Given*: it answered a Pull, and is kept until it is taken. A
-// *replica* was pushed here: a cache, which others evict and which never
-// answers a Pull.
+// *replica* was pushed here: a cache, which others evict and which no packet
+// names as a source.
 //
 // Timers of the NF belong to the current copy. A timer changes state without a
 // clock, so two copies of one clock could differ: hence state with a timer
@@ -188,7 +190,12 @@ class Unit {
     LinkType link;     // of its last packet: how emitted packets are framed
     uint8_t replicas;  // units to push to
     bool resumed;      // a packet of it is in resumed_
+    bool announced;    // the first packet of its next flowlet is to come
     bool idle_armed;   // its timer is armed for no later than `due`
+
+    bool is_own() const {
+      return copy == Copy::kCurrent || copy == Copy::kGiven;
+    }
   };
   static_assert(sizeof(Record) == 64);
 
@@ -219,7 +226,7 @@ class Unit {
   void FreeNode(uint32_t node);
 
   // State. AfterChange does what may follow from a new state: the next held
-  // packet, a pull of it, an answer to somebody else's, the flow's end.
+  // packet, a pull of it, the flow's end, an answer to somebody else's pull.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
   void AnswerPulls(uint32_t slot, UnitOut& out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a unit forgets flows and stops, and the timers of its NF.
+// How a unit forgets flows that are over, stops and starts again.
 #include <string>
 #include <vector>
 
@@ -11,14 +11,14 @@
 namespace snf {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr uint16_t kA = 0;
 constexpr uint16_t kB = 1;
-
-Instant Ms(int64_t ms) { return Instant{} + Milliseconds(ms); }
+constexpr uint16_t kC = 2;
 
 TEST(UnitEndFlow, ForgetsAtOnceAFlowWhoseLastPacketHasRun) {
   TestUnit unit(kA);
@@ -59,8 +59,59 @@ TEST(UnitEndFlow, WaitsForAHeldPacketAndItsState) {
   unit.OnEndFlow(1, 3);
   EXPECT_EQ(unit.unit.flows(), 1u);
   unit.OnState(1, 2);
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+  EXPECT_EQ(unit.unit.flows(), 1u);  // until the take is acknowledged
+  unit.OnTookAck(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitEndFlow, TellsTheTakeUntilItIsAcknowledged) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.Serve();
+  EXPECT_THAT(unit.OnEndFlow(1, 3), IsEmpty());
+  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+}
+
+TEST(UnitEndFlow, LeavesReplicasElsewhereToExpire) {
+  TestUnit a(kA);
+  TestUnit b(kB);
+  a.Replicate(1, {kB});
+  a.Send(New(1));
+  a.Serve();
+  a.OnTimers(Ms(1));
+  b.OnState(a.states.at(0));
+  a.OnEndFlow(1, 1);
+  EXPECT_EQ(a.unit.flows(), 0u);
+  EXPECT_EQ(b.unit.replicas(), 1u);
+  EXPECT_THAT(b.OnTimers(Ms(1) + kSmallUnit.replica_lifetime), IsEmpty());
+  EXPECT_EQ(b.unit.flows(), 0u);
+  EXPECT_EQ(b.unit.counters().replicas_expired, 1u);
+}
+
+TEST(UnitEndFlow, ForgetsACopyThatWasGiven) {
+  // The pull came from nobody who had the next packet.
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitEndFlow, GivesNoStateOfAFlowThatIsOver) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Begin();
+  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.Finish(), ElementsAre("release 1/1"));
 }
 
 TEST(UnitEndFlow, MayComeBeforeAnyPacketOfItsFlow) {
@@ -85,8 +136,10 @@ TEST(UnitEndFlow, TakesTheTimerAlong) {
 }
 
 TEST(UnitEndFlow, LeavesRoomForAsManyNewFlows) {
-  TestUnit unit(kA,
-                {.max_flows = 2, .queue_packets = 2, .packets_elsewhere = 0});
+  TestUnit unit(kA, {.max_flows = 2,
+                     .queue_packets = 2,
+                     .packets_elsewhere = 0,
+                     .max_replicas = 1});
   for (uint64_t flow = 1; flow <= 100; ++flow) {
     unit.Send(New(flow));
     EXPECT_THAT(unit.Serve(), SizeIs(1));
@@ -98,7 +151,10 @@ TEST(UnitEndFlow, LeavesRoomForAsManyNewFlows) {
 TEST(UnitEndFlow, LeavesRoomForNewFlowsWhileOldOnesWaitToBePulled) {
   // B is slow: flow after flow goes there with its last packet, is over, and
   // leaves its place in the controller's table to a new one at A.
-  TestUnit a(kA, {.max_flows = 1, .queue_packets = 1, .packets_elsewhere = 8});
+  TestUnit a(kA, {.max_flows = 1,
+                  .queue_packets = 1,
+                  .packets_elsewhere = 8,
+                  .max_replicas = 1});
   for (uint64_t flow = 1; flow <= 9; ++flow) {
     a.Send(New(flow));
     EXPECT_THAT(a.Serve(), SizeIs(1));
@@ -106,6 +162,7 @@ TEST(UnitEndFlow, LeavesRoomForNewFlowsWhileOldOnesWaitToBePulled) {
   EXPECT_EQ(a.unit.flows(), 9u);
   for (uint64_t flow = 1; flow <= 8; ++flow) {
     EXPECT_THAT(a.OnPull(flow, 1, kB), SizeIs(1));
+    EXPECT_THAT(a.OnTook(flow, 2, kB), SizeIs(1));
   }
   EXPECT_EQ(a.unit.flows(), 1u);
 }
@@ -134,182 +191,119 @@ TEST(UnitStop, WaitsForTheLastPacketOfAFlowThatIsOver) {
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "stopped"));
 }
 
-TEST(UnitStop, WaitsForFlowsToBePulled) {
+TEST(UnitStop, WaitsForFlowsToBeTaken) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Send(New(2));
+  unit.Serve();
+  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.OnPull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
+  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.OnTook(2, 2, kB), ElementsAre("ack 2/2 to 1"));
+  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1", "stopped"));
+  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+}
+
+TEST(UnitStop, WaitsForItsTakesToBeAcknowledged) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.Serve();
+  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  unit.OnPull(1, 3, kC);
+  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  EXPECT_THAT(unit.OnTookAck(1, 3, kA), ElementsAre("stopped"));
+}
+
+TEST(UnitStop, DoesNotWaitForPullsThatNobodyWillAnswer) {
+  TestUnit unit(kA);
+  unit.OnPull(1, 1, kB);
+  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitStop, HandsEachFlowOverWithANullPacket) {
+  TestUnit a(kA);
+  TestUnit b(kB);
+  for (uint64_t flow = 1; flow <= 3; ++flow) a.Send(New(flow));
+  a.Serve();
+  EXPECT_THAT(a.OnStop(), IsEmpty());
+  for (uint64_t flow = 1; flow <= 3; ++flow) {
+    const std::string name = std::to_string(flow);
+    b.Send(Null(First(flow, 2, kA)));
+    EXPECT_THAT(b.Serve(), ElementsAre("pull " + name + " need 1 from 0"));
+    a.OnPull(flow, 1, kB);
+    b.OnState(a.states.back());
+    EXPECT_THAT(b.Serve(), ElementsAre("advance " + name + "/2",
+                                       "took " + name + "/2 to 0",
+                                       "report took " + name + "/2"));
+    EXPECT_EQ(b.CountOf(flow), 1u);
+    EXPECT_EQ(a.OnTook(flow, 2, kB).back(),
+              flow < 3 ? "ack " + name + "/2 to 1" : "stopped");
+  }
+}
+
+TEST(UnitStop, RefusesPushesAndForgetsReplicas) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
+  unit.OnPush(2, 5);
+  EXPECT_EQ(unit.unit.replicas(), 1u);
   EXPECT_THAT(unit.OnStop(), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 1, kB),
-              ElementsAre("state 1 applied 1 to 1", "stopped"));
+  unit.OnPush(3, 5);
+  unit.OnPush(2, 6);
+  EXPECT_EQ(unit.refused(StateRefusal::kStopping), 2u);
+  EXPECT_EQ(unit.unit.replicas(), 1u);
+  EXPECT_THAT(unit.OnEndFlow(1, 1), ElementsAre("stopped"));
+  EXPECT_EQ(unit.unit.replicas(), 0u);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  unit.OnPush(3, 5);  // stopped, but still warm
+  EXPECT_EQ(unit.refused(StateRefusal::kStopping), 3u);
 }
 
-TEST(UnitStop, WaitsForPullsToBeAnswered) {
+TEST(UnitStop, TakesTheStateThatItsPacketsStillNeed) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnStop();
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(), Contains("release 1/3"));
+}
+
+TEST(UnitStop, DoesNotPushWhatItKeeps) {
   TestUnit unit(kA);
-  unit.OnPull(1, 1, kB);
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  unit.Replicate(1, {kB});
   unit.Send(New(1));
-  EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/1", "state 1 applied 1 to 1", "stopped"));
+  unit.Serve();
+  unit.OnStop();
+  EXPECT_THAT(unit.OnTimers(Ms(1)), IsEmpty());
 }
 
-// Times at which the timer of each flow ran, as "flow@nanoseconds".
-struct Alarms {
-  explicit Alarms(TestUnit& unit) {
-    unit.nf.timer = [this](FlowState& flow) {
-      EXPECT_EQ(flow.timer(), Instant::max());
-      flow.set_timer(Nanos{0});
-      ran.push_back(std::to_string(value(flow.id())) + "@" +
-                    std::to_string(flow.timer().ns / 1'000'000));
-      flow.cancel_timer();
-    };
-  }
-  std::vector<std::string> ran;
-};
-
-// An NF that sets a timer of as many milliseconds as the first byte says, and
-// cancels it for 0.
-Verdict SetTimerByFirstByte(Packet& packet, FlowState& flow) {
-  const auto ms = static_cast<int64_t>(packet.bytes()[0]);
-  if (ms == 0) {
-    flow.cancel_timer();
-  } else {
-    flow.set_timer(Milliseconds(ms));
-  }
-  return Verdict::forward();
-}
-
-TEST(UnitTimers, RunOnceAndNotBeforeTheyAreDue) {
+TEST(UnitStop, IsFollowedByStart) {
   TestUnit unit(kA);
-  Alarms alarms(unit);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.Send(New(1), "\x05");
-  unit.Serve(Ms(10));
-  EXPECT_THAT(unit.OnTimers(Ms(15) + Nanos{-1}), IsEmpty());
-  EXPECT_THAT(alarms.ran, IsEmpty());
-  EXPECT_LE(unit.unit.next_wakeup(), Ms(16));
-  unit.OnTimers(Ms(16));
-  unit.OnTimers(Ms(100));
-  EXPECT_THAT(alarms.ran, ElementsAre("1@15"));
-  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  unit.unit.on_start();
+  unit.OnPush(2, 5);
+  EXPECT_EQ(unit.unit.replicas(), 1u);
+  unit.Replicate(1, {kB});
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
+  EXPECT_THAT(unit.OnTimers(Ms(1)), ElementsAre("push 1 applied 1 to 1"));
+  unit.OnEndFlow(1, 1);
+  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
 }
 
-TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
+TEST(UnitStop, MayBeTakenBackBeforeItIsDone) {
   TestUnit unit(kA);
-  Alarms alarms(unit);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.Send(New(1), "\x05");
-  unit.Send(Within(1, 2), "\x09");
-  unit.Send(New(2), "\x05");
-  unit.Send(Within(2, 2), std::string_view("\0", 1));
-  unit.Serve(Ms(0));
-  unit.OnTimers(Ms(8));
-  EXPECT_THAT(alarms.ran, IsEmpty());
-  unit.OnTimers(Ms(10));
-  EXPECT_THAT(alarms.ran, ElementsAre("1@9"));
-}
-
-TEST(UnitTimers, RunInTheOrderOfTheirTimes) {
-  TestUnit unit(kA);
-  Alarms alarms(unit);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.Send(New(1), "\x1e");
-  unit.Send(New(2), "\x0a");
-  unit.Send(New(3), "\x14");
-  unit.Send(New(4), "\x0a");
-  unit.Serve(Ms(0));
-  unit.OnTimers(Ms(50));
-  EXPECT_THAT(alarms.ran, ElementsAre("2@10", "4@10", "3@20", "1@30"));
-}
-
-TEST(UnitTimers, MoveWithTheFlow) {
-  TestUnit a(kA);
-  TestUnit b(kB);
-  Alarms at_a(a);
-  Alarms at_b(b);
-  a.nf.packet = SetTimerByFirstByte;
-  a.link = LinkType::kRawIp;
-  a.Send(New(1), "\x05");
-  a.Serve(Ms(10));
-  a.OnPull(1, 1, kB);
-  EXPECT_EQ(a.unit.next_wakeup(), Instant::max());
-  b.Send(First(1, 2, kA));
-  b.Serve(Ms(11));
-  ASSERT_THAT(a.states, SizeIs(1));
-  EXPECT_EQ(a.states[0].timer, Ms(15));
-  EXPECT_EQ(a.states[0].link, LinkType::kRawIp);
-  b.OnState(1, 1, a.states[0].timer);
-  a.OnTimers(Ms(20));
-  b.OnTimers(Ms(20));
-  EXPECT_THAT(at_a.ran, IsEmpty());
-  EXPECT_THAT(at_b.ran, ElementsAre("1@15"));
-}
-
-TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
-  TestUnit unit(kA);
-  unit.nf.packet = SetTimerByFirstByte;
-  std::vector<Instant> ran;
-  unit.nf.timer = [&](FlowState& flow) {
-    flow.set_timer(Milliseconds(10));
-    ran.push_back(flow.timer());
-    if (ran.size() == 3) flow.cancel_timer();
-  };
-  unit.Send(New(1), "\x0a");
-  unit.Serve(Ms(0));
-  unit.OnTimers(Ms(25));
-  EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30)));
-  unit.OnTimers(Ms(31));
-  EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30), Ms(40)));
-  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
-}
-
-TEST(UnitTimers, LetTimePassWhenOneSetsItselfWithoutDelay) {
-  TestUnit unit(kA);
-  unit.nf.packet = SetTimerByFirstByte;
-  int ran = 0;
-  unit.nf.timer = [&](FlowState& flow) {
-    flow.set_timer(Nanos{-5});
-    ++ran;
-  };
-  unit.Send(New(1), "\x01");
-  unit.Serve(Ms(0));
-  unit.OnTimers(Ms(2));
-  EXPECT_GT(ran, 0);
-  EXPECT_LE(ran, 1'001);  // once a microsecond at the most
-  EXPECT_GT(unit.unit.next_wakeup(), Ms(2));
-}
-
-TEST(UnitTimers, RunBesideThePacketInService) {
-  TestUnit unit(kA);
-  Alarms alarms(unit);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.Send(New(1), "\x05");
-  unit.Serve(Ms(0));
-  unit.Send(Within(1, 2), "\x05");
-  unit.Begin();
-  unit.OnTimers(Ms(6));
-  unit.Finish(Ms(7));
-  unit.OnTimers(Ms(20));
-  EXPECT_THAT(alarms.ran, ElementsAre("1@5", "1@12"));
-}
-
-TEST(UnitTimers, StopWhereOutMightOverflowAndGoOn) {
-  TestUnit unit(kA);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.nf.timer = [](FlowState& flow) {
-    const std::vector<std::byte> frame(20);
-    while (flow.emit(frame)) {
-    }
-  };
-  for (uint64_t flow = 1; flow <= 5; ++flow) unit.Send(New(flow), "\x05");
-  unit.Serve(Ms(0));
-  size_t emitted = 0;
-  int calls = 0;
-  for (; unit.unit.next_wakeup() <= Ms(10); ++calls) {
-    emitted += unit.OnTimers(Ms(10)).size();
-  }
-  EXPECT_EQ(emitted, 5u * FlowState::kMaxEmits);
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(unit.pool.in_use(), 0u);
+  unit.Send(New(1));
+  unit.Serve();
+  unit.OnStop();
+  unit.unit.on_start();
+  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
 }
 
 }  // namespace

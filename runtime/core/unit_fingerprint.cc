@@ -63,6 +63,7 @@ uint64_t Unit::Fingerprint() const {
     one.Add(static_cast<uint64_t>(record.copy) | uint64_t{record.resumed} << 8 |
             uint64_t{record.timer != Instant::max()} << 9 |
             uint64_t{record.due != Instant::max()} << 10 |
+            uint64_t{record.announced} << 11 |
             static_cast<uint64_t>(record.link) << 16);
     if (record.copy != Copy::kNone) {
       for (const std::byte byte : StateOf(slot)) {

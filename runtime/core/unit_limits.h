@@ -25,6 +25,10 @@ inline constexpr size_t kMaxUnitCommandsPerCall =
 inline constexpr Nanos kPullLifetime = Seconds(20);
 static_assert(kPullLifetime > UnitOptions::kMaxRetryDelay);
 
+// How late a timer of an NF may be that comes with a State: one that is due for
+// longer counts as due for so long.
+inline constexpr Nanos kMaxTimerLag = Seconds(20);
+
 }  // namespace snf
 
 #endif  // SNF_RUNTIME_CORE_UNIT_LIMITS_H_

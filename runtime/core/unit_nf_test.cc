@@ -148,8 +148,7 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
                                          0,    0, 10, 0,  0, 1, 10, 0, 0,  2,
                                          0,    7, 0,  9,  0, 8, 0,  0};
   BufferPool pool({.small = 4, .medium = 0, .large = 0});
-  Unit unit(UnitId{kA},
-            {.max_flows = 2, .queue_packets = 2, .packets_elsewhere = 0});
+  Unit unit(UnitId{kA}, kSmallUnit, ScriptedNf::Schema());
   ScriptedNf nf;
   nf.packet = [&](Packet&, FlowState& flow) {
     EXPECT_TRUE(flow.emit(std::as_bytes(std::span(ip))));
@@ -166,7 +165,7 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
   meta.arrival = Instant{77};
   unit.on_packet(packet, meta);
   UnitOut out;
-  ASSERT_EQ(unit.begin(out), Unit::Next::kService);
+  ASSERT_EQ(unit.begin(Instant{}, out), Unit::Next::kService);
   unit.finish(Instant{}, {nf, pool}, out);
   unit.on_timers(Instant{} + Seconds(1), {nf, pool}, out);
   ASSERT_THAT(out.commands(), SizeIs(3));
@@ -187,11 +186,36 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
 
 TEST(UnitNf, KeepsTheFramingOfAFlowThatMoved) {
   TestUnit unit(kA);
-  unit.Send(First(1, 5, 1));
+  unit.Send(Null(First(1, 5, 1)));  // has none of its own
   unit.Serve();
-  unit.OnState(1, 4, Instant::max(), LinkType::kLinuxSll);
-  EXPECT_THAT(unit.OnPull(1, 4, 2), ElementsAre("state 1 applied 4 to 2"));
-  EXPECT_EQ(unit.states.at(0).link, LinkType::kLinuxSll);
+  SentState sent = StateOf(1, 4);
+  sent.state.link = LinkType::kLinuxSll;
+  unit.OnState(sent);
+  unit.Serve();
+  unit.OnPull(1, 5, 2);
+  ASSERT_THAT(unit.states, SizeIs(1));
+  EXPECT_EQ(unit.states[0].state.link, LinkType::kLinuxSll);
+}
+
+TEST(UnitNf, IsNotShownPacketsWithoutPayload) {
+  TestUnit unit(kA);
+  int shown = 0;
+  unit.nf.packet = [&](Packet&, FlowState&) {
+    ++shown;
+    return Verdict::forward();
+  };
+  unit.Send(New(1));
+  unit.Send(Tombstone(Within(1, 2)));
+  unit.Send(Null(Within(1, 3)));
+  unit.Send(Within(1, 4));
+  unit.Send(Tombstone(New(2)));
+  unit.Send(Within(2, 2));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/1", "advance 1/2", "advance 1/3",
+                          "release 1/4", "advance 2/1", "release 2/2"));
+  EXPECT_EQ(shown, 3);
+  EXPECT_EQ(unit.CountOf(1), 2u);
+  EXPECT_EQ(unit.CountOf(2), 1u);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ enum class StateRefusal : uint8_t {
   kStale,        // its clock is not newer than the copy's: late or repeated
   kMalformed,    // its fields or its record cannot be
   kSchema,       // made by another NF, or another version of it
-  kFutureClock,  // of a clock that is still waiting here
+  kFutureClock,  // newer than what is known to have run elsewhere
   kUnsolicited,  // an answer that no packet waits for (any more)
   kStopping,     // a push to a unit that is leaving
   kPullStale,    // a Pull of a clock that its sender has gone past

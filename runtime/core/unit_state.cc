@@ -26,8 +26,9 @@ std::string_view ToString(StateRefusal refusal) {
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
   ResumeOrPull(now, slot, out);
-  AnswerPulls(slot, out);
+  // What is over gives no answer, whose record would be gone with it.
   EndIfOver(slot);
+  AnswerPulls(slot, out);
   ArmTimer(slot);
   ForgetIfEmpty(slot);
 }
@@ -48,8 +49,11 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
     if (*my_pull != kNone) ErasePending(my_pull);
     return;
   }
-  if (meta.source_kind != StateSource::kUnit || meta.source == id_) return;
   const Clock need = meta.clock - 1;
+  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
+      need == Clock{}) {
+    return;
+  }
   if (*my_pull != kNone) {
     if (pending_[*my_pull].clock == need) return;
     ErasePending(my_pull);
@@ -125,10 +129,6 @@ void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
       p != kNone) {
     pending_[p].clock = std::max(pending_[p].clock, pull.need);
     pending_[p].due = due;
-  } else if (pulls_waiting_ == max_waiting_) {
-    Refuse(StateRefusal::kPullsFull);
-    ForgetIfEmpty(slot);
-    return;
   } else {
     AddPending(slot, {.clock = pull.need,
                       .due = due,
@@ -138,6 +138,12 @@ void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
                       .tries = 0});
   }
   AfterChange(now, slot, out);
+  // Only what has to wait needs room: others are answered all the same.
+  if (pulls_waiting_ > max_waiting_) {
+    Refuse(StateRefusal::kPullsFull);
+    ErasePending(LinkOf(slot, Kind::kPull, pull.requester));
+    ForgetIfEmpty(slot);
+  }
   PushStoppedIfDone(out);
 }
 
@@ -171,8 +177,10 @@ StateRefusal Unit::Judge(const State& state,
   if (first != kNone && state.applied >= nodes_[first].meta.clock) {
     return StateRefusal::kFutureClock;
   }
-  return state.pushed || is_awaited ? StateRefusal::kCount
-                                    : StateRefusal::kUnsolicited;
+  if (is_awaited) return StateRefusal::kCount;
+  if (!state.pushed) return StateRefusal::kUnsolicited;
+  return SNF_RULE(kU4, copy.is_own(), false) ? StateRefusal::kFutureClock
+                                             : StateRefusal::kCount;
 }
 
 void Unit::on_state(Instant now, const State& state,
@@ -191,7 +199,9 @@ void Unit::on_state(Instant now, const State& state,
   // older copy was more than that.
   MakeReplica(now, slot);
   copy.applied = state.applied;
-  copy.timer = state.timer;
+  // A timer that is long past could be one that sets itself again and again
+  // until now.
+  copy.timer = std::max(state.timer, now + Nanos{-kMaxTimerLag.ns});
   copy.link = state.link;
   AfterChange(now, slot, out);
   while (replicas_ > max_replicas_) {
@@ -241,6 +251,11 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
   const uint32_t slot = Find(took.flow);
   if (slot == SlotIndex::kNotFound) return;
   Record& record = records_[slot];
+  // Its source ran the clock before: an own copy cannot be older than that.
+  if (record.is_own() && took.clock > record.applied + 1) {
+    Refuse(StateRefusal::kFutureClock);
+    return;
+  }
   // Pulls of what the taker has gone past.
   for (uint32_t* link = &record.pending; *link != kNone;) {
     const Pending& pending = pending_[*link];
@@ -358,15 +373,15 @@ void Unit::RepeatPending(Instant now, uint32_t slot, UnitOut& out) {
 void Unit::ArmTimer(uint32_t slot) {
   Record& record = records_[slot];
   const bool is_current = record.copy == Copy::kCurrent;
-  const bool only_idle = is_current && record.pending == kNone &&
-                         record.timer == Instant::max() &&
+  // While a timer is pending, there is no push.
+  const bool has_timer = is_current && record.timer != Instant::max();
+  const bool only_idle = is_current && record.pending == kNone && !has_timer &&
                          record.due != Instant::max();
   // A due time that moved on is looked at when the timer runs out: not once a
   // packet.
   if (only_idle && record.idle_armed) return;
   record.idle_armed = only_idle;
-  Instant due = record.due;
-  if (is_current) due = std::min(due, record.timer);
+  Instant due = has_timer ? record.timer : record.due;
   for (uint32_t p = record.pending; p != kNone; p = pending_[p].next) {
     due = std::min(due, pending_[p].due);
   }

@@ -25,23 +25,37 @@ constexpr uint16_t kC = 2;
 TEST(Unit, FollowsTheWorkedExample) {
   TestUnit a(kA);
   TestUnit b(kB);
+  a.Replicate(1, {kB, kC});
   a.Send(New(1));
   a.Send(Within(1, 2));
+  EXPECT_THAT(a.Serve(), ElementsAre("release 1/1", "release 1/2"));
+  EXPECT_THAT(a.OnTimers(Ms(1)),
+              ElementsAre("push 1 applied 2 to 1", "push 1 applied 2 to 2"));
+  TestUnit lost = b;
+  TestUnit early = a;
+  EXPECT_THAT(b.OnState(a.states.at(0)), IsEmpty());
   b.Send(First(1, 3, kA));
-  a.Send(First(1, 4, kB));
-  EXPECT_THAT(b.Serve(), ElementsAre("pull 1 need 2 from 0"));
-  EXPECT_THAT(a.OnPull(1, 2, kB), IsEmpty());
-  EXPECT_THAT(a.Serve(),
-              ElementsAre("release 1/1", "release 1/2",
-                          "state 1 applied 2 to 1", "pull 1 need 3 from 1"));
-  EXPECT_THAT(b.OnState(1, 2), IsEmpty());
-  EXPECT_THAT(b.Serve(), ElementsAre("release 1/3"));
-  EXPECT_THAT(b.OnPull(1, 3, kA), ElementsAre("state 1 applied 3 to 0"));
-  EXPECT_EQ(b.unit.flows(), 0u);
-  a.OnState(1, 3);
-  EXPECT_THAT(a.Serve(), ElementsAre("release 1/4"));
-  EXPECT_EQ(a.unit.held_packets(), 0u);
-  EXPECT_EQ(a.unit.flows(), 1u);
+  EXPECT_THAT(b.Serve(),
+              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+  EXPECT_THAT(a.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_EQ(a.unit.flows(), 0u);
+
+  // Had the push been lost.
+  lost.Send(First(1, 3, kA));
+  EXPECT_THAT(lost.Serve(), ElementsAre("pull 1 need 2 from 0"));
+  EXPECT_THAT(early.OnPull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
+  EXPECT_THAT(lost.OnState(early.states.back()), IsEmpty());
+  EXPECT_THAT(lost.Serve(),
+              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+
+  // Had clock 3 gone to A, and 4 to B.
+  TestUnit late(kB);
+  late.OnState(a.states.at(0));
+  late.Send(First(1, 4, kA));
+  EXPECT_THAT(late.Serve(), ElementsAre("pull 1 need 3 from 0"));
+  late.OnState(1, 3);
+  EXPECT_THAT(late.Serve(),
+              ElementsAre("release 1/4", "took 1/4 to 0", "report took 1/4"));
 }
 
 TEST(Unit, RunsClockOneOnlyWithSourceNone) {
@@ -87,7 +101,8 @@ TEST(Unit, ServesResumedPacketsBeforeQueuedOnes) {
   EXPECT_THAT(unit.Begin(), ElementsAre("pull 1 need 4 from 0", "service 2/1"));
   unit.OnState(1, 4);
   EXPECT_THAT(unit.Finish(), ElementsAre("release 2/1"));
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5", "release 3/1"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5", "took 1/5 to 0",
+                                        "report took 1/5", "release 3/1"));
 }
 
 TEST(Unit, AnswersAPullAtOnceWhenItHasAppliedTheClock) {
@@ -95,7 +110,7 @@ TEST(Unit, AnswersAPullAtOnceWhenItHasAppliedTheClock) {
   unit.Send(New(1));
   unit.Serve();
   EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
-  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.states.at(0).record, StateOf(1, 1).record);
 }
 
 TEST(Unit, AnswersAPullAfterThePacketsBeforeIt) {
@@ -132,13 +147,27 @@ TEST(Unit, PassesStateAlongAChainThatComesBack) {
   EXPECT_THAT(a.OnPull(1, 1, kB), IsEmpty());
   EXPECT_THAT(a.Serve(), ElementsAre("release 1/1", "state 1 applied 1 to 1",
                                      "pull 1 need 3 from 2"));
-  b.OnState(1, 1);
-  EXPECT_THAT(b.Serve(), ElementsAre("release 1/2", "state 1 applied 2 to 2"));
-  c.OnState(1, 2);
-  EXPECT_THAT(c.Serve(), ElementsAre("release 1/3", "state 1 applied 3 to 0"));
-  a.OnState(1, 3);
-  EXPECT_THAT(a.Serve(), ElementsAre("release 1/4"));
-  EXPECT_EQ(a.unit.flows() + b.unit.flows() + c.unit.flows(), 1u);
+  b.OnState(a.states.back());
+  EXPECT_THAT(b.Serve(),
+              ElementsAre("release 1/2", "took 1/2 to 0", "report took 1/2",
+                          "state 1 applied 2 to 2"));
+  c.OnState(b.states.back());
+  EXPECT_THAT(c.Serve(),
+              ElementsAre("release 1/3", "took 1/3 to 1", "report took 1/3",
+                          "state 1 applied 3 to 0"));
+  a.OnState(c.states.back());
+  EXPECT_THAT(a.Serve(),
+              ElementsAre("release 1/4", "took 1/4 to 2", "report took 1/4"));
+  EXPECT_EQ(a.CountOf(1), 4u);
+  // The takes go back along it, late.
+  EXPECT_THAT(a.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  b.OnTookAck(1, 2, kA);
+  EXPECT_THAT(b.OnTook(1, 3, kC), ElementsAre("ack 1/3 to 2"));
+  c.OnTookAck(1, 3, kB);
+  EXPECT_THAT(c.OnTook(1, 4, kA), ElementsAre("ack 1/4 to 0"));
+  a.OnTookAck(1, 4, kC);
+  EXPECT_EQ(a.unit.flows(), 1u);
+  EXPECT_EQ(b.unit.flows() + c.unit.flows(), 0u);
 }
 
 TEST(Unit, KeepsPullsOfLaterClocksWhenItAnswersAnEarlierOne) {
@@ -151,13 +180,15 @@ TEST(Unit, KeepsPullsOfLaterClocksWhenItAnswersAnEarlierOne) {
                                         "pull 1 need 2 from 1"));
   unit.OnState(1, 2);
   EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/3", "state 1 applied 3 to 2"));
-  EXPECT_EQ(unit.unit.flows(), 0u);
+              ElementsAre("release 1/3", "took 1/3 to 1", "report took 1/3",
+                          "state 1 applied 3 to 2"));
 }
 
 TEST(Unit, AnswersAPullWhileAllItsSlotsAreTakenByPacketsOthersWaitFor) {
-  TestUnit unit(kA,
-                {.max_flows = 4, .queue_packets = 1, .packets_elsewhere = 0});
+  TestUnit unit(kA, {.max_flows = 4,
+                     .queue_packets = 1,
+                     .packets_elsewhere = 0,
+                     .max_replicas = 1});
   unit.Send(New(1));
   unit.Serve();
   unit.Send(New(2));
@@ -178,7 +209,8 @@ TEST(Unit, PullsOnceForEachFlowAndNeed) {
   unit.OnPull(1, 4, kC);
   unit.OnState(1, 2);
   EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/3", "release 1/4", "pull 1 need 5 from 2",
+              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3",
+                          "release 1/4", "pull 1 need 5 from 2",
                           "state 1 applied 4 to 2"));
 }
 
@@ -187,6 +219,7 @@ TEST(Unit, NeverPullsFromItself) {
   unit.Send(First(1, 3, kB));
   EXPECT_THAT(unit.Serve(), IsEmpty());
   EXPECT_EQ(unit.unit.held_packets(), 1u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
 TEST(Unit, DropsADuplicateClock) {
@@ -211,11 +244,12 @@ TEST(Unit, DropsADuplicateOfAHeldPacketAndGoesOnBehindIt) {
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0",
                                         "drop 1/3 for duplicate_clock"));
   unit.OnState(1, 2);
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "release 1/4"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "took 1/3 to 0",
+                                        "report took 1/3", "release 1/4"));
   EXPECT_EQ(unit.unit.held_packets(), 0u);
 }
 
-TEST(Unit, DropsADuplicateOfClockOneWhenTheStateHasGoneOn) {
+TEST(Unit, DropsADuplicateOfClockOneWhenTheStateWasGiven) {
   TestUnit unit(kA);
   unit.Send(First(1, 3, kB));
   unit.Send(New(1));
@@ -225,45 +259,12 @@ TEST(Unit, DropsADuplicateOfClockOneWhenTheStateHasGoneOn) {
   EXPECT_THAT(unit.Serve(), ElementsAre("drop 1/1 for duplicate_clock"));
 }
 
-TEST(Unit, IgnoresARepeatedState) {
-  TestUnit unit(kB);
-  unit.Send(First(1, 3, kA));
-  unit.Serve();
-  unit.OnState(1, 2);
-  unit.OnState(1, 2);
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
-  unit.OnState(1, 2);
-  unit.Send(Within(1, 4));
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/4"));
-}
-
-TEST(Unit, IgnoresAStateOfAFlowThatHasGoneOn) {
-  TestUnit unit(kB);
-  unit.Send(First(1, 3, kA));
-  unit.Serve();
-  unit.OnState(1, 2, Instant{100});
-  unit.nf.packet = [](Packet&, FlowState& flow) {
-    flow.cancel_timer();
-    return Verdict::forward();
-  };
-  unit.Serve();
-  EXPECT_THAT(unit.OnPull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
-  unit.OnState(1, 2, Instant{100});
-  EXPECT_EQ(unit.unit.flows(), 0u);
-  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
-  // Nor while the next packet of the flow waits for a newer one.
-  unit.Send(First(1, 5, kC));
-  EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 4 from 2"));
-  unit.OnState(1, 2, Instant{100});
-  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
-  unit.OnState(1, 4);
-  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5"));
-}
-
 TEST(Unit, AsksToBeCalledAgainBeforeOutOverflows) {
-  TestUnit unit(
-      kB, {.max_flows = 200, .queue_packets = 200, .packets_elsewhere = 0});
-  for (uint64_t flow = 1; flow <= 100; ++flow) unit.Send(First(flow, 2, kA));
+  TestUnit unit(kB, {.max_flows = 200,
+                     .queue_packets = 200,
+                     .packets_elsewhere = 0,
+                     .max_replicas = 1});
+  for (uint64_t flow = 1; flow <= 200; ++flow) unit.Send(First(flow, 2, kA));
   int again = 0;
   std::vector<std::string> pulls;
   std::vector<std::string> lines = unit.Begin();
@@ -275,14 +276,16 @@ TEST(Unit, AsksToBeCalledAgainBeforeOutOverflows) {
     pulls.insert(pulls.end(), lines.begin(), lines.end());
   }
   EXPECT_GE(again, 2);
-  EXPECT_THAT(pulls, SizeIs(100));
+  EXPECT_THAT(pulls, SizeIs(200));
   EXPECT_THAT(pulls, Each(StartsWith("pull ")));
-  EXPECT_EQ(unit.unit.held_packets(), 100u);
+  EXPECT_EQ(unit.unit.held_packets(), 200u);
 }
 
 TEST(Unit, AbortsOnAPacketWithoutSlot) {
-  TestUnit unit(kA,
-                {.max_flows = 4, .queue_packets = 2, .packets_elsewhere = 0});
+  TestUnit unit(kA, {.max_flows = 4,
+                     .queue_packets = 2,
+                     .packets_elsewhere = 0,
+                     .max_replicas = 1});
   unit.Send(New(1));
   unit.Send(New(2));
   EXPECT_DEATH(unit.Send(New(3)), "check failed");
@@ -301,15 +304,22 @@ TEST(Unit, IsAValueThatGoesOnAlike) {
   const auto go_on = [](TestUnit& u) {
     std::vector<std::string> all = u.Finish();
     for (const auto& lines :
-         {u.Serve(), u.OnState(2, 6, Instant{9}), u.OnPull(2, 7, kC), u.Serve(),
-          u.OnEndFlow(1, 2), u.OnStop()}) {
+         {u.Serve(), u.OnState(2, 6, Ms(9)), u.OnPull(2, 7, kC), u.Serve(),
+          u.OnTookAck(2, 7, kA), u.OnEndFlow(1, 2), u.OnStop(),
+          u.OnTook(2, 8, kC)}) {
       all.insert(all.end(), lines.begin(), lines.end());
     }
     return all;
   };
-  const std::vector<std::string> expected = {
-      "release 1/1", "pull 2 need 6 from 0",   "release 1/2",
-      "release 2/7", "state 2 applied 7 to 2", "stopped"};
+  const std::vector<std::string> expected = {"release 1/1",
+                                             "pull 2 need 6 from 0",
+                                             "release 1/2",
+                                             "release 2/7",
+                                             "took 2/7 to 0",
+                                             "report took 2/7",
+                                             "state 2 applied 7 to 2",
+                                             "ack 2/8 to 2",
+                                             "stopped"};
   EXPECT_EQ(go_on(copy), expected);
   EXPECT_TRUE(unit.unit.busy());
   EXPECT_EQ(go_on(unit), expected);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests give to a unit: metadata, an NF, messages about state.
+#ifndef SNF_RUNTIME_CORE_TEST_INPUTS_H_
+#define SNF_RUNTIME_CORE_TEST_INPUTS_H_
+
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/messages.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Metadata of a packet within a flowlet, of clock 1 of a new flow, and of the
+// first packet of a flowlet after one that ran at unit `source`.
+inline PacketMeta Within(uint64_t flow, uint64_t clock) {
+  PacketMeta meta;
+  meta.flow = FlowId{flow};
+  meta.clock = Clock{clock};
+  return meta;
+}
+inline PacketMeta New(uint64_t flow) {
+  PacketMeta meta = Within(flow, 1);
+  meta.flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNewFlow;
+  return meta;
+}
+inline PacketMeta First(uint64_t flow, uint64_t clock, uint16_t source) {
+  PacketMeta meta = Within(flow, clock);
+  meta.source_kind = StateSource::kUnit;
+  meta.source = UnitId{source};
+  meta.flags = PacketMeta::kFirstOfFlowlet;
+  return meta;
+}
+
+// The same packet without payload.
+inline PacketMeta Null(PacketMeta meta) {
+  meta.flags |= PacketMeta::kNull;
+  return meta;
+}
+inline PacketMeta Tombstone(PacketMeta meta) {
+  meta.flags |= PacketMeta::kTombstone;
+  return meta;
+}
+
+// An NF that does what the test says, and counts the packets of each flow.
+class ScriptedNf final : public NetworkFunction {
+ public:
+  std::function<Verdict(Packet&, FlowState&)> packet = [](Packet&, FlowState&) {
+    return Verdict::forward();
+  };
+  std::function<void(FlowState&)> timer = [](FlowState&) {};
+
+  Verdict process_packet(Packet& p, FlowState& flow) override {
+    flow.put(count, flow.get(count) + 1);
+    return packet(p, flow);
+  }
+  void on_timer(FlowState& flow) override { timer(flow); }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"blocked", "malformed"};
+    return kReasons;
+  }
+
+  const Slot<uint64_t> count = declare<uint64_t>("count");
+  const Blob note = declare_blob("note", 12);
+
+  static const StateSchema& Schema() {
+    static const ScriptedNf nf;
+    return nf.schema();
+  }
+};
+
+inline constexpr UnitOptions kSmallUnit = {.max_flows = 16,
+                                           .queue_packets = 16,
+                                           .packets_elsewhere = 0,
+                                           .max_replicas = 8};
+
+// A State message with its record, on its way.
+struct SentState {
+  State state;
+  std::vector<std::byte> record;
+};
+
+// What a unit sends after `applied` packets of a flow: their number.
+inline SentState StateOf(uint64_t flow, uint64_t applied) {
+  SentState sent;
+  sent.record.resize(ScriptedNf::Schema().record_bytes());
+  sent.record[0] = std::byte{1};  // there is a count
+  std::memcpy(&sent.record[8], &applied, sizeof applied);
+  sent.state = {.flow = FlowId{flow},
+                .applied = Clock{applied},
+                .schema = ScriptedNf::Schema().hash(),
+                .bytes = static_cast<uint32_t>(sent.record.size())};
+  return sent;
+}
+inline SentState PushOf(uint64_t flow, uint64_t applied) {
+  SentState sent = StateOf(flow, applied);
+  sent.state.pushed = true;
+  return sent;
+}
+
+inline Instant Ms(int64_t ms) { return Instant{} + Milliseconds(ms); }
+inline Instant Us(int64_t us) { return Instant{} + Microseconds(us); }
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_INPUTS_H_
