@@ -29,15 +29,13 @@ std::atomic<uint64_t> allocations = 0;
 namespace snf {
 namespace {
 
-// Every packet leaves at once, every unit is ready and gone at once.
+// Every packet leaves at once, every unit is ready at once, and gone once it
+// owns no flow.
 void Obey(Instant now, Controller& controller, ControllerOut& out) {
   for (const ControllerCommand& command : out.commands()) {
     switch (command.kind) {
       case Kind::kStartUnit:
         controller.on_unit_ready(now, command.unit);
-        break;
-      case Kind::kStopUnit:
-        controller.on_unit_stopped(command.unit);
         break;
       case Kind::kEnqueue:
         controller.on_drained(now, {.unit = command.unit,
@@ -49,6 +47,12 @@ void Obey(Instant now, Controller& controller, ControllerOut& out) {
     }
   }
   out.clear();
+  for (uint16_t i = 0; i < controller.pool().max_units(); ++i) {
+    if (controller.pool().state(UnitId{i}) == UnitState::kStopping &&
+        controller.pool().owned_flows(UnitId{i}) == 0) {
+      controller.on_unit_stopped(UnitId{i});
+    }
+  }
 }
 
 TEST(Controller, AllocatesNothingAfterItsConstruction) {
@@ -58,7 +62,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   options.unit_capacity_bps = 10'000'000;
   options.flow_timeout = Milliseconds(20);
   options.unit_idle_timeout = Milliseconds(5);
-  options.keep_warm = Milliseconds(20);
+  options.keep_warm = Milliseconds(5);
   Controller controller(options, *FindPlacementPolicy("snf"));
   const auto out = std::make_unique<ControllerOut>();
   Rng rng(1);
@@ -66,7 +70,9 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   const uint64_t before = allocations;
   EXPECT_GT(before, 0u);
   for (int i = 0; i < 50'000; ++i) {
-    now = now + Nanos{rng.Exponential(rng.Chance(20) ? 80'000'000 : 20'000)};
+    // Many units are in use, and then few.
+    const int64_t gap = i / 1'000 % 2 == 0 ? 20'000 : 1'000'000;
+    now = now + Nanos{rng.Exponential(rng.Chance(20) ? 80'000'000 : gap)};
     const Arrival arrival = {.key = Flow(static_cast<uint32_t>(rng.Below(400))),
                              .time = now,
                              .original_length = 1'000,
@@ -81,6 +87,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_GT(controller.pool().cold_starts(), 20u);
   EXPECT_GT(controller.counters().flows_ended, 1'000u);
+  EXPECT_GT(controller.counters().null_packets, 100u);
 }
 
 }  // namespace

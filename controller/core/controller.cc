@@ -19,7 +19,7 @@ uint32_t Replicas(const ControllerOptions& options) {
 Controller::Controller(const ControllerOptions& options,
                        const PlacementPolicy& policy)
     : flowlet_timeout_(options.flowlet_timeout),
-      flowlet_bytes_(policy.per_packet() ? -1 : options.flowlet_bytes),
+      flowlet_bytes_(policy.per_packet() ? int64_t{-1} : options.flowlet_bytes),
       flow_timeout_(options.flow_timeout),
       replicas_after_{
           (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random schedules: packets, drains, delays of start and stop, late timers. The
+// Random schedules: packets, drains, delays of start and stop, late timers,
+// takes late, repeated and out of order, under all policies. The
 // driver of the test holds every command to what must always be true.
 #include <array>
 #include <iostream>
@@ -20,7 +21,9 @@ struct Totals {
   uint64_t packets = 0, enqueued = 0, queue_full = 0, start_full = 0,
            table_full = 0, flowlets = 0, placed_again = 0, moved = 0,
            overcommitted = 0, cold = 0, warm = 0, parked = 0, stopped = 0,
-           ended = 0, full_outs = 0;
+           ended = 0, full_outs = 0, replica_sets = 0, null_packets = 0,
+           evacuations = 0, moved_off_leaving = 0, tooks = 0, tooks_refused = 0,
+           runs = 0;
 };
 
 ControllerOptions RandomOptions(Rng& rng) {
@@ -43,13 +46,26 @@ ControllerOptions RandomOptions(Rng& rng) {
   options.unit_idle_timeout = Milliseconds(rng.Uniform(1, 8));
   options.keep_warm = Milliseconds(rng.Uniform(0, 12));
   options.load_buckets = static_cast<uint32_t>(rng.Uniform(1, 40));
+  options.replicas =
+      static_cast<uint32_t>(rng.Chance(6'000) ? kMaxReplicas : rng.Below(6));
+  options.replica_choice = ReplicaChoice{static_cast<uint8_t>(rng.Below(3))};
+  options.push_delay = Microseconds(rng.Uniform(0, 500));
+  options.reassign_period = Milliseconds(rng.Uniform(1, 30));
+  options.evacuate_slots = static_cast<uint32_t>(rng.Uniform(1, 300));
   return options;
+}
+
+// Mostly the platform's own.
+const PlacementPolicy& RandomPolicy(Rng& rng) {
+  const auto policies = PlacementPolicies();
+  return *policies[rng.Chance(40'000) ? 0 : rng.Below(policies.size())];
 }
 
 class Schedule {
  public:
-  Schedule(uint64_t seed, const ControllerOptions& options)
-      : rng_(seed), options_(options), driver_(options) {
+  Schedule(uint64_t seed, const ControllerOptions& options,
+           const PlacementPolicy& policy)
+      : rng_(seed), options_(options), driver_(options, policy) {
     hot_flows_ = 1 + rng_.Below(options.max_flows + options.max_flows / 8);
     drain_chance_ = 1'000 + static_cast<uint32_t>(rng_.Below(30'000));
   }
@@ -62,6 +78,7 @@ class Schedule {
       PlayUnits();
       if (rng_.Chance(50'000)) driver_.RunTimers(now_);
       if (rng_.Chance(3'000)) driver_.Timers(now_);
+      DeliverTooks();
       SendBurst();
       if (step % 16 == 0) CheckPool();
       if (testing::Test::HasFailure()) return;
@@ -85,6 +102,13 @@ class Schedule {
     totals.stopped += driver_.stopped;
     totals.ended += driver_.ended;
     totals.full_outs += driver_.full_outs;
+    totals.replica_sets += driver_.replica_sets;
+    totals.null_packets += driver_.null_packets;
+    totals.evacuations += driver_.evacuated;
+    totals.moved_off_leaving += driver_.moved_off_leaving;
+    totals.tooks += tooks_;
+    totals.tooks_refused += driver_.counters().tooks_refused_unknown;
+    totals.runs += runs_;
   }
 
  private:
@@ -97,7 +121,9 @@ class Schedule {
           if (rng_.Chance(6'000)) driver_.Ready(now_, unit);
           break;
         case UnitState::kStopping:
-          if (rng_.Chance(6'000)) driver_.Stopped(unit);
+          if (driver_.owned(unit) == 0 && rng_.Chance(6'000)) {
+            driver_.Stopped(unit);
+          }
           break;
         case UnitState::kActive:
           if (rng_.Chance(drain_chance_)) {
@@ -107,6 +133,16 @@ class Schedule {
         default:
           break;
       }
+    }
+  }
+
+  // Each some time, in some order, some never and some again.
+  void DeliverTooks() {
+    for (uint64_t left = rng_.Below(4); left > 0; --left) {
+      const size_t there = driver_.tooks().size();
+      if (there == 0) return;
+      driver_.DeliverTook(there - 1 - rng_.Below(std::min<size_t>(there, 40)));
+      ++tooks_;
     }
   }
 
@@ -146,7 +182,12 @@ class Schedule {
     EXPECT_LE(driver_.controller().flows().size(), options_.max_flows);
     EXPECT_EQ(driver_.counters().flows - driver_.counters().flows_ended,
               driver_.controller().flows().size());
+    driver_.ExpectTrailsAgree();
+    runs_ += driver_.controller().trail().size();
     EXPECT_EQ(driver_.counters().enqueued, driver_.enqueued);
+    EXPECT_EQ(driver_.counters().null_packets, driver_.null_packets);
+    EXPECT_EQ(driver_.counters().evacuations, driver_.evacuated);
+    EXPECT_EQ(driver_.counters().tooks_refused_future, 0u);
     EXPECT_EQ(driver_.counters().flowlets_moved, driver_.moved);
   }
 
@@ -159,7 +200,10 @@ class Schedule {
       driver_.RunTimers(now_);
       for (uint32_t i = 0; i < options_.max_units; ++i) {
         const UnitId unit = TestDriver::Id(i);
-        if (driver_.state(unit) == UnitState::kStopping) driver_.Stopped(unit);
+        if (driver_.state(unit) == UnitState::kStopping &&
+            driver_.owned(unit) == 0) {
+          driver_.Stopped(unit);
+        }
       }
       now_ = now_ + Milliseconds(5);
     }
@@ -169,6 +213,8 @@ class Schedule {
     EXPECT_EQ(driver_.pool().placeable_units(), 0u);
     EXPECT_EQ(driver_.pool().starting_units(), 0u);
     EXPECT_EQ(driver_.pool().total_load(), 0u);
+    EXPECT_EQ(driver_.pool().leaving_flows(), 0u);
+    EXPECT_EQ(driver_.controller().trail().size(), 0u);
     EXPECT_EQ(driver_.enqueued + driver_.dropped, packets_);
     for (uint32_t i = 0; i < options_.max_units; ++i) {
       // A unit that was warm at the start and never used stays so.
@@ -185,6 +231,8 @@ class Schedule {
   uint64_t hot_flows_ = 0;
   uint32_t drain_chance_ = 0;
   uint64_t packets_ = 0;
+  uint64_t tooks_ = 0;
+  uint64_t runs_ = 0;  // seen in trails
   std::array<uint64_t, kDropReasons> drops_{};
 };
 
@@ -194,7 +242,10 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
-    Schedule schedule(seed, RandomOptions(rng));
+    ControllerOptions options = RandomOptions(rng);
+    // Enough for every run, so that the trail can be compared.
+    options.max_trail_runs = 1 << 20;
+    Schedule schedule(seed, options, RandomPolicy(rng));
     schedule.Run(1'000);
     if (HasFailure()) return;
     schedule.AddTo(t);
@@ -207,7 +258,12 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
             << t.overcommitted << " overcommitted; units " << t.cold
             << " cold, " << t.warm << " warm starts, " << t.parked
             << " parked, " << t.stopped << " stopped; " << t.ended
-            << " flows ended, " << t.full_outs << " times out of room\n";
+            << " flows ended, " << t.full_outs << " times out of room; "
+            << t.replica_sets << " replica sets, " << t.null_packets
+            << " null packets, " << t.evacuations << " evacuations, "
+            << t.moved_off_leaving << " flows that went by themselves, "
+            << t.tooks << " takes, " << t.tooks_refused << " of ended flows, "
+            << t.runs << " runs of trails seen\n";
   EXPECT_GT(t.enqueued, 300'000u);
   EXPECT_GT(t.queue_full, 10'000u);
   EXPECT_GT(t.start_full, 1'000u);
@@ -221,6 +277,13 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
   EXPECT_GT(t.stopped, 300u);
   EXPECT_GT(t.ended, 10'000u);
   EXPECT_GT(t.full_outs, 100u);
+  EXPECT_GT(t.replica_sets, 100'000u);
+  EXPECT_GT(t.null_packets, 2'000u);
+  EXPECT_GT(t.evacuations, 1'000u);
+  EXPECT_GT(t.moved_off_leaving, 100u);
+  EXPECT_GT(t.tooks, 100'000u);
+  EXPECT_GT(t.tooks_refused, 10'000u);
+  EXPECT_GT(t.runs, 100'000u);
 }
 
 }  // namespace

@@ -202,32 +202,81 @@ TEST(UnitPool, TakesBackAUnitThatWaitsForItsFlowsToEnd) {
   EXPECT_EQ(driver.stopped, 1u);
 }
 
-TEST(UnitPool, StopsSoonAfterItsLastFlowMovedAway) {
+TEST(UnitPool, RelievesAUnitOfItsFlowsAfterKeepWarmWhereAnotherIsActive) {
   ControllerOptions options = Options(2, 2);
   options.flow_timeout = Seconds(500);
   options.first_demand_bps = 600'000'000;
+  options.replicas = 0;
   TestDriver driver(options);
   driver.Packet(kStart, 1);
   driver.Packet(kStart, 2);
   driver.ReadyAll(kStart);
   EXPECT_EQ(driver.queued(kU1), 1u);
-  // Flow 2 goes on at unit 1; unit 0 is parked, and kept for flow 1.
+  // Flow 2 goes on at unit 1; unit 0 is parked, with flow 1.
   Instant now = kStart;
-  for (int i = 0; i < 31 * 20; ++i, now = now + Milliseconds(50)) {
-    driver.RunTimers(now);
-    driver.Packet(now, 2);
-    driver.DrainAll(now);
-  }
+  const auto go_on_until = [&](Instant end) {
+    for (; now < end; now = now + Milliseconds(50)) {
+      driver.RunTimers(now);
+      driver.Packet(now, 2);
+      driver.DrainAll(now);
+    }
+  };
+  go_on_until(kStart + Seconds(30) + Milliseconds(100));
   EXPECT_EQ(driver.state(kU0), UnitState::kWarm);
-  EXPECT_EQ(driver.stopped, 0u);
-  const Commands commands = driver.Packet(now, 1);
-  ASSERT_EQ(commands.size(), 1u);
-  EXPECT_EQ(commands[0].unit, kU1);
-  EXPECT_EQ(commands[0].meta.source, kU0);
-  const Commands stop = driver.RunTimers(now + Microseconds(33));
-  ASSERT_EQ(stop.size(), 1u);
-  EXPECT_EQ(stop[0].kind, Kind::kStopUnit);
-  EXPECT_EQ(stop[0].unit, kU0);
+  EXPECT_EQ(driver.owned(kU0), 1u);
+  go_on_until(kStart + Seconds(30) + Milliseconds(200));
+  EXPECT_EQ(driver.state(kU0), UnitState::kStopping);
+  EXPECT_EQ(driver.owned(kU0), 0u);
+  EXPECT_EQ(driver.owned(kU1), 2u);
+  EXPECT_FALSE(driver.pool().placeable(kU0));
+}
+
+TEST(UnitPool, UsesAUnitInWhateverStateItIs) {
+  ControllerOptions options = Options(4, 1);
+  UnitPool pool(options);
+  ControllerOut out;
+  const UnitId u2{2}, u3{3};
+  EXPECT_TRUE(pool.Use(kStart, kU0, out));  // warm
+  ASSERT_EQ(out.commands().size(), 1u);
+  EXPECT_TRUE(out.commands()[0].warm);
+  EXPECT_TRUE(pool.Use(kStart, u2, out));  // stopped
+  ASSERT_EQ(out.commands().size(), 2u);
+  EXPECT_EQ(out.commands()[1].unit, u2);
+  EXPECT_FALSE(out.commands()[1].warm);
+  EXPECT_EQ(pool.StartStopped(kStart, out), kU1);
+  ASSERT_EQ(out.commands().size(), 3u);
+  EXPECT_FALSE(pool.placeable(kU1));
+  EXPECT_EQ(pool.starting_units(), 1u);
+  EXPECT_TRUE(pool.Use(kStart, kU1, out));  // starting
+  EXPECT_EQ(pool.starting_units(), 0u);
+  EXPECT_EQ(pool.placeable_units(), 3u);
+  for (const UnitId unit : {kU0, kU1, u2}) pool.OnReady(kStart, unit);
+  for (const UnitId unit : {kU0, kU1, u2}) {
+    EXPECT_TRUE(pool.Use(kStart, unit, out));  // active
+    EXPECT_EQ(pool.Ranked(value(unit)), unit);
+  }
+  EXPECT_EQ(out.commands().size(), 3u);
+  EXPECT_EQ(pool.placeable_units(), 3u);
+  EXPECT_EQ(pool.state(u3), UnitState::kStopped);
+  EXPECT_EQ(pool.warm_starts(), 1u);
+  EXPECT_EQ(pool.cold_starts(), 2u);
+}
+
+TEST(UnitPool, DoesNotUseAUnitThatIsStopping) {
+  UnitPool pool(Options(2, 1));
+  ControllerOut out;
+  pool.Use(kStart, kU0, out);
+  pool.OnReady(kStart, kU0);
+  const Instant later = kStart + Seconds(31);
+  while (pool.next_wakeup() <= later) pool.OnTimer(pool.next_wakeup(), out);
+  ASSERT_EQ(pool.state(kU0), UnitState::kStopping);
+  out.clear();
+  EXPECT_FALSE(pool.Use(later, kU0, out));
+  EXPECT_EQ(pool.TakeWarm(later, out), kNoUnit);
+  EXPECT_TRUE(out.empty());
+  pool.OnStopped(kU0);
+  EXPECT_TRUE(pool.Use(later, kU0, out));
+  EXPECT_TRUE(pool.placeable(kU0));
 }
 
 TEST(UnitPool, ScalesToZeroAndBack) {

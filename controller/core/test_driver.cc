@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/test_driver.h"
+
+#include <set>
+
+namespace snf {
+
+TestDriver::TestDriver(const ControllerOptions& options,
+                       const PlacementPolicy& policy)
+    : options_(options), controller_(options, policy) {
+  units_.resize(options.max_units);
+  for (uint32_t i = 0; i < options.max_units; ++i) {
+    if (i < options.warm_units) units_[i].state = UnitState::kWarm;
+  }
+}
+
+Commands TestDriver::Send(Instant now, std::span<const Arrival> arrivals,
+                          size_t burst) {
+  now_ = std::max(now_, now);
+  Commands all;
+  while (!arrivals.empty()) {
+    auto some = arrivals.first(std::min(burst, arrivals.size()));
+    arrivals = arrivals.subspan(some.size());
+    while (!some.empty()) {
+      const size_t done = controller_.on_packets(now, some, out_);
+      EXPECT_GT(done, 0u);
+      if (done == 0) return all;
+      some = some.subspan(done);
+      full_outs += some.empty() ? 0 : 1;
+      Execute(all);
+    }
+  }
+  return all;
+}
+
+Commands TestDriver::Packet(Instant at, uint32_t flow, uint32_t length) {
+  const Arrival arrival = {.key = Flow(flow),
+                           .time = at,
+                           .original_length = length,
+                           .packet = PacketHandle{next_packet_++}};
+  const Commands commands = Send(at, {&arrival, 1});
+  EXPECT_LE(commands.size(), kMaxControllerCommandsPerStep);
+  return commands;
+}
+
+Commands TestDriver::Timers(Instant now) {
+  now_ = std::max(now_, now);
+  Commands all;
+  do {
+    ++timer_calls;
+    controller_.on_timers(now, out_);
+  } while (Execute(all) > 0 && controller_.next_wakeup() <= now);
+  return all;
+}
+
+Commands TestDriver::RunTimers(Instant until) {
+  Commands all;
+  while (controller_.next_wakeup() <= until) {
+    const Commands some = Timers(std::max(now_, controller_.next_wakeup()));
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+void TestDriver::Ready(Instant now, UnitId unit) {
+  EXPECT_EQ(Model(unit).state, UnitState::kStarting);
+  Model(unit).state = UnitState::kActive;
+  controller_.on_unit_ready(now, unit);
+}
+
+void TestDriver::Stopped(UnitId unit) {
+  EXPECT_EQ(Model(unit).state, UnitState::kStopping);
+  EXPECT_EQ(Model(unit).owned, 0u);
+  Model(unit).state = UnitState::kStopped;
+  controller_.on_unit_stopped(unit);
+}
+
+uint32_t TestDriver::Drain(Instant now, UnitId unit, size_t packets) {
+  auto& queue = Model(unit).queue;
+  DrainReport report = {.unit = unit};
+  for (; report.packets < packets && !queue.empty(); queue.pop_front()) {
+    const PacketMeta& meta = queue.front();
+    ++report.packets;
+    report.bytes += meta.original_length;
+    if (meta.source_kind == StateSource::kUnit && meta.source != unit) {
+      tooks_.push_back({meta.flow, meta.clock, unit});
+    }
+  }
+  if (report.packets > 0) controller_.on_drained(now, report);
+  return report.packets;
+}
+
+void TestDriver::DeliverTook(size_t i) {
+  const Took& took = tooks_.at(i);
+  controller_.on_took(took);
+  const auto flow = flows_.find(value(took.flow));
+  if (flow == flows_.end()) return;
+  std::erase_if(flow->second.trail,
+                [&](const Trail::Run& run) { return run.last < took.clock; });
+}
+
+void TestDriver::ExpectStatesAgree() const {
+  uint32_t placeable = 0;
+  for (uint32_t i = 0; i < units_.size(); ++i) {
+    const UnitState state = pool().state(Id(i));
+    EXPECT_EQ(state, units_[i].state) << i;
+    EXPECT_EQ(pool().owned_flows(Id(i)), units_[i].owned) << i;
+    const bool is_placeable = pool().placeable(Id(i));
+    if (is_placeable) {
+      EXPECT_EQ(pool().Ranked(placeable), Id(i));
+      ++placeable;
+    }
+    if (state != UnitState::kStarting) {
+      EXPECT_EQ(is_placeable, state == UnitState::kActive) << i;
+    }
+  }
+  EXPECT_EQ(placeable, pool().placeable_units());
+}
+
+void TestDriver::ExpectTrailsAgree() const {
+  const Trail& trail = controller_.trail();
+  ASSERT_EQ(trail.forgotten(), 0u);
+  size_t runs = 0;
+  for (const auto& [id, flow] : flows_) {
+    const uint32_t slot = slot_of(FlowId{id});
+    runs += flow.trail.size();
+    ASSERT_EQ(trail.runs(slot), flow.trail.size()) << slot;
+    for (uint32_t i = 0; i < flow.trail.size(); ++i) {
+      EXPECT_EQ(trail.run(slot, i).last, flow.trail[i].last) << slot;
+      EXPECT_EQ(trail.run(slot, i).unit, flow.trail[i].unit) << slot;
+    }
+  }
+  EXPECT_EQ(trail.size(), runs);
+}
+
+size_t TestDriver::Execute(Commands& all) {
+  const auto commands = out_.commands();
+  const size_t count = commands.size();
+  for (const ControllerCommand& command : commands) {
+    Execute(command);
+    all.push_back(command);
+  }
+  EXPECT_FALSE(replicas_.has_value()) << "replicas without their packet";
+  out_.clear();
+  return count;
+}
+
+void TestDriver::Execute(const ControllerCommand& command) {
+  EXPECT_TRUE(!replicas_.has_value() || command.kind == Kind::kEnqueue);
+  switch (command.kind) {
+    case Kind::kReplicas:
+      return OnReplicas(command);
+    case Kind::kEnqueue:
+      return OnEnqueue(command);
+    case Kind::kDrop:
+      EXPECT_NE(command.packet, kNoPacket);
+      ++dropped;
+      return;
+    case Kind::kStartUnit:
+      EXPECT_EQ(Model(command.unit).state,
+                command.warm ? UnitState::kWarm : UnitState::kStopped);
+      Model(command.unit).state = UnitState::kStarting;
+      ++(command.warm ? warm : cold);
+      return;
+    case Kind::kParkUnit:
+      EXPECT_EQ(Model(command.unit).state, UnitState::kActive);
+      EXPECT_TRUE(Model(command.unit).queue.empty());
+      Model(command.unit).state = UnitState::kWarm;
+      ++parked;
+      return;
+    case Kind::kStopUnit:
+      return OnStopUnit(command.unit);
+    case Kind::kEndFlow:
+      return OnEndFlow(command);
+  }
+}
+
+// Different units, in use, as many as asked for if there are so many, and not
+// the unit itself.
+void TestDriver::OnReplicas(const ControllerCommand& command) {
+  const auto units = command.replicas.span();
+  size_t others = 0;
+  for (uint32_t i = 0; i < units_.size(); ++i) {
+    const bool active = units_[i].state == UnitState::kActive;
+    others += active && Id(i) != command.unit ? 1 : 0;
+  }
+  EXPECT_GE(units.size(), std::min<size_t>(options_.replicas, others));
+  EXPECT_LE(units.size(), options_.replicas);
+  EXPECT_EQ(std::set(units.begin(), units.end()).size(), units.size());
+  for (const UnitId unit : units) {
+    EXPECT_NE(unit, command.unit);
+    EXPECT_TRUE(Model(unit).state == UnitState::kActive ||
+                Model(unit).state == UnitState::kStarting);
+  }
+  replicas_ = command;
+  ++replica_sets;
+}
+
+void TestDriver::OnStopUnit(UnitId unit) {
+  EXPECT_EQ(Model(unit).state, UnitState::kWarm);
+  Model(unit).state = UnitState::kStopping;
+  ++stopped;
+  if (Model(unit).owned == 0) return;
+  EXPECT_TRUE(std::ranges::any_of(units_, [](const UnitModel& model) {
+    return model.state == UnitState::kActive ||
+           model.state == UnitState::kStarting;
+  })) << "nowhere to go for the flows of a unit that is to stop";
+}
+
+void TestDriver::OnEndFlow(const ControllerCommand& command) {
+  FlowModel& flow = flows_.at(value(command.end.flow));
+  EXPECT_EQ(value(command.end.last), flow.clock);
+  EXPECT_EQ(command.unit, flow.owner);
+  SetOwner(flow, kNoUnit);
+  flows_.erase(value(command.end.flow));
+  ++ended;
+}
+
+void TestDriver::OnEnqueue(const ControllerCommand& command) {
+  UnitModel& unit = Model(command.unit);
+  const PacketMeta& meta = command.meta;
+  const bool starting = unit.state == UnitState::kStarting;
+  EXPECT_TRUE(starting || unit.state == UnitState::kActive);
+  unit.queue.push_back(meta);
+  EXPECT_LE(unit.queue.size(), starting ? options_.start_buffer_packets
+                                        : options_.unit_queue_packets);
+  most_queued = std::max(most_queued, unit.queue.size());
+  EXPECT_EQ(meta.channel_number, ++unit.channel_number);
+
+  FlowModel& flow = flows_[value(meta.flow)];
+  EXPECT_EQ(value(meta.clock), ++flow.clock);
+  EXPECT_EQ(meta.has_payload(), command.packet != kNoPacket);
+  if (meta.has_payload()) {
+    ++enqueued;
+    CheckPacket(command.unit, meta, flow);
+  } else {
+    ++null_packets;
+    CheckNullPacket(command.unit, meta, flow);
+  }
+  flow.flowlet = meta.flowlet;
+  if (flow.owner != command.unit) {
+    if (flow.owner != kNoUnit) {
+      flow.trail.push_back(
+          {.first = {}, .last = Clock{flow.clock - 1}, .unit = flow.owner});
+    }
+    SetOwner(flow, command.unit);
+  }
+  replicas_.reset();
+}
+
+void TestDriver::CheckPacket(UnitId unit, const PacketMeta& meta,
+                             FlowModel& flow) {
+  EXPECT_EQ((meta.flags & PacketMeta::kNewFlow) != 0, flow.clock == 1);
+  if ((meta.flags & PacketMeta::kFirstOfFlowlet) == 0) {
+    EXPECT_EQ(meta.flowlet, flow.flowlet);
+    EXPECT_EQ(unit, flow.owner);
+    EXPECT_EQ(meta.flags, 0);
+    EXPECT_EQ(meta.source_kind, StateSource::kNone);
+    EXPECT_FALSE(flow.moved_by_null);
+    EXPECT_FALSE(replicas_.has_value());
+    return;
+  }
+  resent_first += meta.flowlet == flow.flowlet ? 1 : 0;
+  EXPECT_GE(meta.flowlet, flow.flowlet);
+  EXPECT_EQ(meta.source_kind,
+            flow.owner == kNoUnit ? StateSource::kNone : StateSource::kUnit);
+  EXPECT_EQ(meta.source, flow.owner);
+  const bool has_moved = flow.owner != kNoUnit && flow.owner != unit;
+  EXPECT_EQ((meta.flags & PacketMeta::kMoved) != 0, has_moved);
+  moved += has_moved ? 1 : 0;
+  moved_off_leaving +=
+      has_moved && Model(flow.owner).state == UnitState::kStopping ? 1 : 0;
+  flow.moved_by_null = false;
+  if (replicas_.has_value()) {
+    EXPECT_EQ(replicas_->unit, unit);
+    EXPECT_EQ(replicas_->replicas.flow, meta.flow);
+    EXPECT_TRUE(flow.has_replicas || replicas_->replicas.count > 0);
+    flow.has_replicas = replicas_->replicas.count > 0;
+  } else {
+    EXPECT_FALSE(flow.has_replicas);
+  }
+}
+
+void TestDriver::CheckNullPacket(UnitId unit, const PacketMeta& meta,
+                                 FlowModel& flow) {
+  EXPECT_EQ(meta.flags, PacketMeta::kNull | PacketMeta::kFirstOfFlowlet);
+  EXPECT_EQ(meta.original_length, 0u);
+  EXPECT_EQ(meta.source_kind, StateSource::kUnit);
+  EXPECT_EQ(meta.source, flow.owner);
+  EXPECT_NE(unit, flow.owner);
+  EXPECT_GE(meta.flowlet, flow.flowlet);
+  EXPECT_EQ(Model(flow.owner).state, UnitState::kStopping);
+  EXPECT_FALSE(replicas_.has_value());
+  flow.moved_by_null = true;
+  flow.has_replicas = false;
+}
+
+void TestDriver::SetOwner(FlowModel& flow, UnitId owner) {
+  if (flow.owner != kNoUnit) {
+    UnitModel& unit = Model(flow.owner);
+    --unit.owned;
+    evacuated += unit.owned == 0 && unit.state == UnitState::kStopping ? 1 : 0;
+  }
+  if (owner != kNoUnit) ++Model(owner).owned;
+  flow.owner = owner;
+}
+
+}  // namespace snf
