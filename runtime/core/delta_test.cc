@@ -181,6 +181,9 @@ TEST_F(Delta, RefusesFieldsThatCannotBe) {
   Change([&](FlowState& flow) { flow.put(nf_.name, Text("apple")); });
   const Bytes record = record_;
   EXPECT_TRUE(ApplyDelta(schema_, delta({{4, 4}, {8, 5, 8}, 3}), record_));
+  Bytes no_change(16);
+  no_change[8] = std::byte{4};  // "name" has a value, as before
+  ExpectRefused(no_change, record);
   constexpr uint32_t kBig = 0xffff'ffff;
   for (const Fields& fields : std::vector<Fields>{
            {{4, 4}, {8, 5, 8}, 2},        // too few bytes

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/state_schema.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -136,6 +138,15 @@ TEST(StateSchema, RefusesEveryBitWhereNoValueIs) {
       empty[byte] ^= std::byte{1} << bit;
       EXPECT_EQ(schema.IsWellFormed(empty), byte == 0 && bit < 3);
     }
+  }
+}
+
+TEST(StateSchema, RefusesEqualBytesWhereNoValueIs) {
+  const StateSchema schema = Example();
+  for (const auto& [begin, end] : {std::pair(28, 32), std::pair(45, 64)}) {
+    Bytes record = ExampleRecord();
+    std::fill(record.begin() + begin, record.begin() + end, std::byte{0xff});
+    EXPECT_FALSE(schema.IsWellFormed(record));
   }
 }
 
