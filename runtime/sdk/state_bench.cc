@@ -27,8 +27,8 @@ class BenchNf final : public NetworkFunction {
         record(schema().record_bytes()) {
     TestFlow test(record);
     test.flow.put(count, 1);
-    test.flow.put(
-        blob, std::vector<std::byte>(blob.max_bytes() / 8 * 7, std::byte{1}));
+    test.flow.put(blob, std::vector<std::byte>(size_t{blob.max_bytes()} / 8 * 7,
+                                               std::byte{1}));
   }
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
