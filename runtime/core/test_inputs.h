@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/messages.h"
+#include "base/timing_wheel.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"
 
@@ -103,6 +104,8 @@ inline SentState PushOf(uint64_t flow, uint64_t applied) {
 }
 
 inline Instant Ms(int64_t ms) { return Instant{} + Milliseconds(ms); }
+// How late a timer may run.
+inline Nanos TimerTick() { return {int64_t{1} << TimingWheel::kTickShift}; }
 inline Instant Us(int64_t us) { return Instant{} + Microseconds(us); }
 
 }  // namespace snf

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a unit asks for state, answers, and says that it took it.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/core/test_unit.h"
+#include "runtime/core/unit.h"
+
+namespace snf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr uint16_t kA = 0;
+constexpr uint16_t kB = 1;
+constexpr uint16_t kC = 2;
+
+// A unit that has just run clock 3 of flow 1 on the state of `kA`.
+TestUnit Taker(const UnitOptions& options = kSmallUnit) {
+  TestUnit unit(kB, options);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  unit.OnState(1, 2);
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+  return unit;
+}
+
+// Milliseconds at which `unit` says `line`, and nothing else, in `seconds`.
+std::vector<int64_t> TimesOf(TestUnit& unit, const std::string& line,
+                             int64_t seconds) {
+  std::vector<int64_t> times;
+  while (unit.unit.next_wakeup() <= Ms(1'000 * seconds)) {
+    const Instant wakeup = unit.unit.next_wakeup();
+    for (const std::string& said : unit.OnTimers(wakeup)) {
+      EXPECT_EQ(said, line);
+      times.push_back((wakeup - Instant{}).ns / 1'000'000);
+    }
+  }
+  return times;
+}
+
+// What a word that is said at 0 is repeated at: after 10 ms, then after twice
+// as long, and so on; from 10 s on no longer.
+std::vector<int64_t> TimesOfRepetition() {
+  std::vector<int64_t> times;
+  int64_t at = 0;
+  int64_t delay = 10;
+  for (int i = 0; i < UnitOptions::kMaxRetries; ++i) {
+    times.push_back(at += delay);
+    delay = std::min<int64_t>(2 * delay, 10'000);
+  }
+  return times;
+}
+
+// Milliseconds of `times` less those of `expected`, at most: ticks add up.
+int64_t LatestBy(const std::vector<int64_t>& times,
+                 const std::vector<int64_t>& expected) {
+  int64_t most = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    EXPECT_GE(times[i], expected.at(i));
+    most = std::max(most, times[i] - expected[i]);
+  }
+  return most;
+}
+
+TEST(UnitTook, IsToldForTheFirstPacketOfAFlowletFromElsewhereOnly) {
+  TestUnit unit = Taker();
+  unit.Send(Within(1, 4));
+  unit.Send(First(1, 5, kB));
+  unit.Send(New(2));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/4", "release 1/5", "release 2/1"));
+}
+
+TEST(UnitTook, IsRepeatedMoreAndMoreSeldom) {
+  TestUnit unit = Taker({.max_flows = 16,
+                         .queue_packets = 16,
+                         .packets_elsewhere = 0,
+                         .replicas = 0,
+                         .max_replicas = 8});
+  const std::vector<int64_t> expected = TimesOfRepetition();
+  const std::vector<int64_t> times = TimesOf(unit, "took 1/3 to 0", 1'000);
+  ASSERT_THAT(times, SizeIs(expected.size()));
+  EXPECT_LE(LatestBy(times, expected), 3);
+  EXPECT_EQ(unit.unit.counters().tooks_repeated, expected.size());
+  EXPECT_EQ(unit.unit.counters().retries_given_up, 1u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  unit.OnEndFlow(1, 3);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitTook, IsRepeatedUntilItIsAcknowledged) {
+  TestUnit unit = Taker();
+  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  unit.OnTookAck(1, 2, kA);  // of another
+  unit.OnTookAck(1, 3, kC);  // by another
+  unit.OnTookAck(2, 3, kA);
+  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/3 to 0"));
+  unit.OnTookAck(1, 3, kA);
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+  EXPECT_EQ(unit.unit.counters().tooks_repeated, 2u);
+}
+
+TEST(UnitTook, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
+  TestUnit unit = Taker();
+  unit.OnPull(1, 3, kA);
+  unit.Send(First(1, 5, kA));
+  unit.Serve();
+  unit.OnState(1, 4);
+  unit.Serve();
+  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/5 to 0"));
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/5 to 0"));
+  unit.OnTookAck(1, 5, kA);
+  EXPECT_THAT(unit.OnTimers(Ms(500)), IsEmpty());
+}
+
+TEST(UnitTook, IsRepeatedToEachUnitThatHasNotAcknowledged) {
+  TestUnit unit = Taker();
+  unit.OnPull(1, 3, kC);
+  unit.Send(First(1, 5, kC));
+  unit.Serve();
+  unit.OnState(1, 4);
+  unit.Serve();
+  EXPECT_THAT(unit.OnTimers(Ms(11)),
+              UnorderedElementsAre("took 1/3 to 0", "took 1/5 to 2"));
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/5 to 2"));
+}
+
+TEST(UnitTook, OutlivesTheCopyThatItIsAbout) {
+  TestUnit unit = Taker();
+  unit.OnPull(1, 3, kC);
+  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  EXPECT_EQ(unit.unit.flows(), 1u);
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitTook, MakesTheOtherUnitForgetWhatIsOlderOnly) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  unit.OnPull(1, 1, kB);
+  unit.Send(First(1, 3, kB));
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.Serve();
+  // Late, and repeated.
+  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_EQ(unit.CountOf(1), 3u);
+  EXPECT_THAT(unit.OnPull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
+  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  unit.OnTookAck(1, 3, kB);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.refused(), 0u);
+}
+
+TEST(UnitTook, MakesTheOtherUnitForgetAnOlderReplica) {
+  TestUnit unit(kA);
+  unit.OnPush(1, 2);
+  unit.OnTook(1, 2, kC);
+  EXPECT_EQ(unit.unit.replicas(), 1u);
+  unit.OnTook(1, 9, kC);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitTook, MakesTheOtherUnitForgetWhatItPushedAndNobodyPulled) {
+  TestUnit unit(kA);
+  unit.Replicate(1, {kB});
+  unit.Send(New(1));
+  unit.Serve();
+  unit.OnTimers(Ms(1));
+  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitTook, IsAcknowledgedByAUnitThatKnowsNothingOfTheFlow) {
+  TestUnit unit(kA);
+  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_EQ(unit.unit.flows(), 0u);
+}
+
+TEST(UnitTook, LeavesPacketsThatWaitForNewerState) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Send(First(1, 4, kC));
+  unit.OnPull(1, 1, kB);
+  unit.Serve();
+  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_EQ(unit.unit.held_packets(), 1u);
+  unit.OnState(1, 3);
+  EXPECT_EQ(unit.Serve().at(0), "release 1/4");
+}
+
+TEST(UnitPull, IsRepeatedMoreAndMoreSeldom) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  const std::vector<int64_t> expected = TimesOfRepetition();
+  const std::vector<int64_t> times =
+      TimesOf(unit, "pull 1 need 2 from 0", 1'000);
+  ASSERT_THAT(times, SizeIs(expected.size()));
+  EXPECT_LE(LatestBy(times, expected), 3);
+  EXPECT_EQ(unit.unit.counters().pulls_repeated, expected.size());
+  EXPECT_EQ(unit.unit.counters().retries_given_up, 1u);
+  // An answer is welcome all the same.
+  unit.OnState(1, 2);
+  EXPECT_EQ(unit.Serve().at(0), "release 1/3");
+}
+
+TEST(UnitPull, IsRepeatedUntilTheStateHasCome) {
+  TestUnit unit(kB);
+  unit.Send(First(1, 3, kA));
+  unit.Serve();
+  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("pull 1 need 2 from 0"));
+  unit.OnState(1, 2);
+  unit.Serve();
+  unit.OnTookAck(1, 3, kA);
+  EXPECT_THAT(unit.OnTimers(Ms(500)), IsEmpty());
+  EXPECT_EQ(unit.unit.counters().pulls_repeated, 1u);
+}
+
+TEST(UnitPull, IsNotRepeatedWhenTheDriverLosesNothing) {
+  UnitOptions options = kSmallUnit;
+  options.retry_after = Nanos::max();
+  TestUnit unit = Taker(options);
+  unit.Send(First(2, 3, kA));
+  unit.Serve();
+  EXPECT_THAT(unit.OnTimers(Ms(1'000'000)), IsEmpty());
+}
+
+TEST(UnitPull, IsAnsweredAgainUntilTheStateIsTaken) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+    EXPECT_EQ(unit.states.back().record, StateOf(1, 1).record);
+  }
+  unit.OnTook(1, 2, kB);
+  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+}
+
+TEST(UnitPull, OfAClockGonePastIsRefused) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Send(Within(1, 2));
+  unit.Serve();
+  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 1u);
+  // One that waits when the unit that asked tells that it has gone past.
+  EXPECT_THAT(unit.OnPull(1, 4, kB), IsEmpty());
+  unit.OnTook(1, 2, kB);
+  EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 1u);
+  unit.OnTook(2, 5, kB);
+  EXPECT_THAT(unit.OnPull(2, 4, kB), IsEmpty());
+  unit.OnTook(2, 5, kB);
+  EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 2u);
+  EXPECT_EQ(unit.unit.flows(), 1u);
+}
+
+TEST(UnitPull, WaitsForAUnitThatItselfWaits) {
+  TestUnit unit(kB);
+  unit.Send(Null(First(1, 3, kA)));
+  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0"));
+  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.OnState(1, 2), IsEmpty());
+  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("advance 1/3", "took 1/3 to 0", "report took 1/3",
+                          "state 1 applied 3 to 2"));
+}
+
+TEST(UnitPull, IsForgottenWhenItIsNotRepeated) {
+  TestUnit unit(kA);
+  unit.OnPull(1, 1, kB);
+  unit.OnPull(2, 1, kB);
+  unit.OnTimers(Ms(15'000));
+  unit.OnPull(2, 1, kB);
+  unit.OnTimers(Ms(20'001));
+  EXPECT_EQ(unit.unit.flows(), 1u);
+  unit.Send(New(2));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 2/1", "state 2 applied 1 to 1"));
+  EXPECT_EQ(unit.unit.counters().pulls_forgotten, 1u);
+}
+
+TEST(UnitPull, ByOneUnitIsForTheLatestClockItNeeds) {
+  TestUnit unit(kA);
+  unit.OnPull(1, 2, kB);
+  unit.OnPull(1, 1, kB);  // late
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
+  unit.Send(Within(1, 2));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/2", "state 1 applied 2 to 1"));
+}
+
+}  // namespace
+}  // namespace snf
