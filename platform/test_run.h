@@ -98,6 +98,22 @@ struct Outcome {
   uint32_t units_stopped = 0;
 };
 
+// Sees a run and does nothing, for those that want one of its calls.
+class SilentObserver : public RunObserver {
+ public:
+  void on_decision(const Decision&, const UnitPool&) override {}
+  void OnArrival(Instant, const FlowKey&, uint32_t) override {}
+  void OnEnqueue(Instant, UnitId, const PacketMeta&) override {}
+  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos) override {}
+  void OnStateSent(Instant, UnitId, UnitId, const State&) override {}
+  void OnPull(Instant, UnitId, const Pull&) override {}
+  void OnState(Instant, UnitId, const State&) override {}
+  void OnTook(Instant, UnitId, const Took&) override {}
+  void OnReleased(Instant, const PacketMeta&) override {}
+  void OnConsumed(Instant, const PacketMeta&) override {}
+  void OnDropped(Instant, FlowId, Clock, std::string_view) override {}
+};
+
 // Buffers for some hundreds of packets, and tables for some thousands of flows:
 // cheap to set up. Otherwise the defaults.
 RunOptions SmallTables();

@@ -127,23 +127,13 @@ struct Totals {
 };
 
 // Counts the Tooks that reached a unit.
-class TookObserver final : public RunObserver {
+class TookObserver final : public SilentObserver {
  public:
   explicit TookObserver(uint64_t& tooks) : tooks_(tooks) {}
-  void on_decision(const Decision&, const UnitPool&) override {}
-  void OnArrival(Instant, const FlowKey&, uint32_t) override {}
-  void OnEnqueue(Instant, UnitId, const PacketMeta&) override {}
-  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos) override {}
-  void OnStateSent(Instant, UnitId, UnitId, const State&) override {}
-  void OnPull(Instant, UnitId, const Pull&) override {}
-  void OnState(Instant, UnitId, const State&) override {}
   void OnTook(Instant, UnitId told, const Took& took) override {
     EXPECT_NE(told, took.taker);
     ++tooks_;
   }
-  void OnReleased(Instant, const PacketMeta&) override {}
-  void OnConsumed(Instant, const PacketMeta&) override {}
-  void OnDropped(Instant, FlowId, Clock, std::string_view) override {}
 
  private:
   uint64_t& tooks_;
