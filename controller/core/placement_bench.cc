@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
 #include "controller/core/placement.h"
+#include "controller/core/replica_chooser.h"
 #include "controller/core/unit_pool.h"
 
 namespace snf {
@@ -55,6 +56,7 @@ class LoadedUnits {
   }
 
   Instant now() const { return now_; }
+  const UnitPool& pool() const { return pool_; }
 
   // Time goes on, and the next unit reports what left it in `share`.
   void Drain(Nanos step, Nanos share) {
@@ -180,6 +182,32 @@ void BM_DecisionPureDecay(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_DecisionPureDecay)->Apply(Units);
+
+void UnitsAndReplicas(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"units", "K"});
+  for (const int64_t replicas : {3, 16}) {
+    for (const int64_t units : {10, 10'000}) bench->Args({units, replicas});
+  }
+}
+
+// The replicas of a flowlet, for flowlets at one unit after another.
+void BM_ChooseReplicas(benchmark::State& state) {
+  const auto count = static_cast<uint32_t>(state.range(0));
+  const LoadedUnits units(count);
+  ControllerOptions options;
+  options.max_units = count;
+  options.replicas = static_cast<uint32_t>(state.range(1));
+  const ReplicaChooser chooser(options);
+  Rng rng(count);
+  uint32_t unit = 0;
+  ReplicaSet set;
+  for (auto _ : state) {
+    chooser.Choose(rng, UnitId{static_cast<uint16_t>(unit)}, units.pool(), set);
+    benchmark::DoNotOptimize(set);
+    unit = unit + 1 < count ? unit + 1 : 0;
+  }
+}
+BENCHMARK(BM_ChooseReplicas)->Apply(UnitsAndReplicas);
 
 }  // namespace
 }  // namespace snf

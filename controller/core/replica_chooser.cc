@@ -15,10 +15,13 @@ class DrawnRanks {
  public:
   uint32_t size() const { return size_; }
   std::span<const uint32_t> span() const { return {ranks_.data(), size_}; }
-  void Add(uint32_t rank) {
+  // False where it is there already.
+  bool Add(uint32_t rank) {
+    if (std::ranges::find(span(), rank) != span().end()) return false;
     uint32_t i = size_++;
     for (; i > 0 && ranks_[i - 1] > rank; --i) ranks_[i] = ranks_[i - 1];
     ranks_[i] = rank;
+    return true;
   }
 
  private:
@@ -27,17 +30,20 @@ class DrawnRanks {
   std::array<uint32_t, kMaxReplicas + 1> ranks_;
 };
 
-// The rank whose part of the line `sums` holds `point` < sums[ranks].
-uint32_t RankAt(const LazyArray<uint64_t>& sums, uint32_t ranks,
-                uint64_t point) {
-  uint32_t rank = 1;
+// For each of `points` < sums[ranks] the rank whose part of the line `sums` it
+// lies in. Step by step for all of them, so that they wait for memory together,
+// and without a branch, for which way it goes cannot be predicted.
+void FindRanks(const LazyArray<uint64_t>& sums, uint32_t ranks,
+               std::span<const uint64_t> points, uint32_t* found) {
+  std::fill_n(found, points.size(), 1);
   uint32_t half = 0;
   for (uint32_t left = ranks; left > 1; left -= half) {
     half = left / 2;
-    // Without a branch, for which way it goes cannot be predicted.
-    rank += half & -uint32_t{sums[rank + half - 1] <= point};
+    for (size_t i = 0; i < points.size(); ++i) {
+      const bool beyond = sums[found[i] + half - 1] <= points[i];
+      found[i] += half & -uint32_t{beyond};
+    }
   }
-  return rank;
 }
 
 }  // namespace
@@ -74,23 +80,40 @@ void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& pool,
 void ReplicaChooser::ChooseWeighted(Rng& rng, UnitId unit, const UnitPool& pool,
                                     ReplicaSet& set) const {
   const uint32_t ranks = pool.placeable_units();
+  const uint32_t wanted = std::min(replicas_, ranks);
   DrawnRanks drawn;
-  while (set.count < replicas_ && drawn.size() < ranks) {
-    const auto weight = [this](uint32_t rank) {
-      return weight_sums_[rank] - weight_sums_[rank - 1];
-    };
-    uint64_t left = weight_sums_[ranks];
-    for (const uint32_t rank : drawn.span()) left -= weight(rank);
-    uint64_t point = rng.Below(left);
-    for (const uint32_t rank : drawn.span()) {
-      if (point < weight_sums_[rank - 1]) break;
-      point += weight(rank);
-    }
-    const uint32_t rank = RankAt(weight_sums_, ranks, point);
-    drawn.Add(rank);
+  const auto draw = [&](uint32_t rank) {
+    if (!drawn.Add(rank)) return;
     const UnitId next = pool.Ranked(rank - 1);
     if (next != unit) set.units[set.count++] = next;
+  };
+  std::array<uint64_t, kMaxReplicas> points;
+  std::array<uint32_t, kMaxReplicas> found;
+  for (uint32_t i = 0; i < wanted; ++i) {
+    points[i] = rng.Below(weight_sums_[ranks]);
   }
+  FindRanks(weight_sums_, ranks, {points.data(), wanted}, found.data());
+  for (uint32_t i = 0; i < wanted; ++i) draw(found[i]);
+  while (set.count < wanted && drawn.size() < ranks) {
+    points[0] = PointBeside(rng, ranks, drawn.span());
+    FindRanks(weight_sums_, ranks, {points.data(), 1}, found.data());
+    draw(found[0]);
+  }
+}
+
+uint64_t ReplicaChooser::PointBeside(Rng& rng, uint32_t ranks,
+                                     std::span<const uint32_t> drawn) const {
+  const auto weight = [this](uint32_t rank) {
+    return weight_sums_[rank] - weight_sums_[rank - 1];
+  };
+  uint64_t left = weight_sums_[ranks];
+  for (const uint32_t rank : drawn) left -= weight(rank);
+  uint64_t point = rng.Below(left);
+  for (const uint32_t rank : drawn) {
+    if (point < weight_sums_[rank - 1]) break;
+    point += weight(rank);
+  }
+  return point;
 }
 
 }  // namespace snf

@@ -8,7 +8,7 @@
 namespace snf {
 
 UnitRanks::UnitRanks(uint32_t max_units)
-    : nodes_(std::bit_ceil(max_units + 1)), counts_(nodes_) {
+    : nodes_(std::bit_ceil(max_units)), counts_(nodes_) {
   SNF_CHECK(max_units >= 1 && max_units <= kMaxUnits);
 }
 

@@ -16,8 +16,8 @@ namespace snf {
 //
 // Worked example: of {2, 5, 6} rank 0 is unit 2 and rank 2 is unit 6.
 //
-// All of it O(log max_units); 2 to 4 bytes a unit. A value; owner-thread only;
-// nothing is allocated after construction.
+// All of it O(log max_units); less than 4 bytes a unit. A value; owner-thread
+// only; nothing is allocated after construction.
 class UnitRanks {
  public:
   explicit UnitRanks(uint32_t max_units);
@@ -30,7 +30,7 @@ class UnitRanks {
   UnitId At(uint32_t rank) const;
 
  private:
-  uint32_t nodes_;  // a power of two above max_units
+  uint32_t nodes_;  // a power of two ≥ max_units; the last id needs no node
   uint32_t size_ = 0;
   LazyArray<uint16_t> counts_;  // [i]: of ids i - lowbit(i) … i - 1
 };
