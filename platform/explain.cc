@@ -21,8 +21,9 @@ void DescribeCandidates(const Decision& decision, const UnitPool& pool,
   if (request.demand <= kFullLoad) {
     fullest = pool.FullestAtMost(kFullLoad - request.demand);
   }
-  const std::array<UnitId, 4> telling = {decision.placement.unit, request.owner,
-                                         fullest, pool.LeastLoaded()};
+  const std::array<UnitId, 3> telling = {decision.placement.unit, fullest,
+                                         pool.LeastLoaded()};
+  const auto replicas = request.replicas.span();
   flowlet.placeable_units = pool.placeable_units();
   flowlet.starting_units = pool.starting_units();
   for (uint32_t i = 0; i < pool.max_units(); ++i) {
@@ -30,9 +31,13 @@ void DescribeCandidates(const Decision& decision, const UnitPool& pool,
     if (!pool.placeable(unit)) continue;
     const int64_t score = PlacementScore(request, unit, pool);
     flowlet.units_with_room += score >= 0 ? 1 : 0;
-    if (all || std::ranges::find(telling, unit) != telling.end()) {
-      flowlet.candidates.push_back(
-          {.unit = unit, .load = pool.load(unit), .score = score});
+    const bool has_state = unit == request.owner ||
+                           std::ranges::find(replicas, unit) != replicas.end();
+    if (all || has_state || std::ranges::find(telling, unit) != telling.end()) {
+      flowlet.candidates.push_back({.unit = unit,
+                                    .load = pool.load(unit),
+                                    .score = score,
+                                    .has_state = has_state});
     }
   }
 }
@@ -45,9 +50,13 @@ bool HasFlowlet(std::string_view reason) {
 
 }  // namespace
 
-Explainer::Explainer(const FlowKey& key, const RunOptions& options)
-    : options_(options) {
+Explainer::Explainer(const FlowKey& key, const RunOptions& options,
+                     const PlacementPolicy& policy)
+    : options_(options), replicas_(options.controller.max_units) {
   story_.key = key;
+  story_.policy = policy.name();
+  story_.per_packet = policy.per_packet();
+  story_.by_score = policy.name() == "snf" || policy.per_packet();
   story_.flowlets_on_unit.resize(options.controller.max_units);
 }
 
@@ -98,8 +107,11 @@ void Explainer::on_decision(const Decision& decision, const UnitPool& pool) {
   DescribeCandidates(decision, pool, flowlet);
 }
 
-void Explainer::OnEnqueue(Instant /*now*/, UnitId /*unit*/,
-                          const PacketMeta& meta) {
+void Explainer::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
+  if (!meta.has_payload()) {
+    OnHandOver(now, unit, meta);
+    return;
+  }
   if (!is_ours_ || kept() == 0) return;
   if (Life* life = FindLife(meta.flow)) ++life->under_way;
   FlowletStory& flowlet = Kept(kept() - 1);
@@ -115,22 +127,62 @@ void Explainer::OnEnqueue(Instant /*now*/, UnitId /*unit*/,
   }
 }
 
-void Explainer::OnServiceBegin(Instant now, UnitId /*unit*/,
-                               const PacketMeta& meta) {
+void Explainer::OnHandOver(Instant now, UnitId unit, const PacketMeta& meta) {
+  if (FindLife(meta.flow) == nullptr || kept() == 0) return;
+  ++story_.hand_overs;
+  Kept(kept() - 1).hand_over = {
+      .time = now, .clock = meta.clock, .from = meta.source, .to = unit};
+}
+
+void Explainer::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
+                               Nanos wait) {
   const Life* life = FindLife(meta.flow);
-  if (life == nullptr) return;
-  const Nanos wait = now - (meta.arrival + options_.hop_delay);
+  if (life == nullptr || !meta.has_payload()) return;
+  const Nanos in_all = now - (meta.arrival + options_.hop_delay);
   const PacketName packet = {
       .life = life->number, .flowlet = meta.flowlet, .clock = meta.clock};
-  story_.packets.Wait(wait, packet);
-  FatesOf(FindFlowlet(meta.flow, meta.clock)).Wait(wait, packet);
+  FlowletStory* flowlet = FindFlowlet(meta.flow, meta.clock);
+  const bool was_held = wait != Unit::kNeverHeld;
+  for (PacketFates* fates : {&story_.packets, &FatesOf(flowlet)}) {
+    fates->Wait(in_all, packet);
+    if (was_held) fates->Hold(wait, packet);
+  }
+  if ((meta.flags & PacketMeta::kMoved) == 0 || was_held) return;
+  ++story_.seamless;
+  if (flowlet == nullptr) return;
+  flowlet->seamless = true;
+  const Replica& replica = replicas_[value(unit)];
+  if (replica.flow == meta.flow && replica.applied == meta.clock - 1) {
+    flowlet->there_since = replica.came;
+  }
+}
+
+void Explainer::OnStateSent(Instant now, UnitId /*sender*/, UnitId receiver,
+                            const State& state) {
+  if (!state.pushed || FindLife(state.flow) == nullptr) return;
+  ++story_.pushes;
+  FlowletStory* flowlet = FindFlowlet(state.flow, state.applied);
+  if (flowlet == nullptr) return;
+  StatePushes& pushes = flowlet->pushes;
+  if (pushes.times == 0 || pushes.clock != state.applied ||
+      pushes.last != now) {
+    ++pushes.times;
+    pushes.last = now;
+    pushes.clock = state.applied;
+    pushes.units.clear();
+  }
+  pushes.units.push_back(receiver);
 }
 
 void Explainer::OnPull(Instant now, UnitId asked, const Pull& pull) {
   if (FindLife(pull.flow) == nullptr) return;
   FlowletStory* flowlet = FindFlowlet(pull.flow, pull.need + 1);
-  if (flowlet == nullptr || flowlet->first != pull.need + 1) return;
+  if (flowlet == nullptr || flowlet->first != pull.need + 1 ||
+      flowlet->state.has_value()) {
+    return;
+  }
   // It was sent a hop ago.
+  ++story_.pulls;
   flowlet->state = {.asked = {now.ns - options_.hop_delay.ns},
                     .from = asked,
                     .need = pull.need};
@@ -138,6 +190,11 @@ void Explainer::OnPull(Instant now, UnitId asked, const Pull& pull) {
 
 void Explainer::OnState(Instant now, UnitId receiver, const State& state) {
   if (FindLife(state.flow) == nullptr) return;
+  Replica& replica = replicas_[value(receiver)];
+  if (state.pushed &&
+      (replica.flow != state.flow || replica.applied < state.applied)) {
+    replica = {.flow = state.flow, .applied = state.applied, .came = now};
+  }
   FlowletStory* flowlet = FindFlowlet(state.flow, state.applied + 1);
   if (flowlet == nullptr || !flowlet->state.has_value() ||
       flowlet->decision.placement.unit != receiver) {

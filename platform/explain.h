@@ -27,8 +27,8 @@ namespace snf {
 //
 //   flowlet 3  +1.520 ms  on unit 1, from unit 0  gap of 1.2 ms > 500 µs
 //     demand   20.0 Mbit/s = 20.0 %; room on 1 of 2 units
-//     scores    0  95.0 no room      >1  40.0
-//     state    asked of unit 0 for clock 10 at +1.522 ms, came 2.00 µs later
+//     units     0: 95.0+25.0 no room   >1: 40.0
+//     state    asked of unit 0 as of clock 10 at +1.522 ms; came 42.0 µs later
 //     packets  10 with 12.3 KB, clocks 11-20
 //     latency  p50 120 µs, max 1.20 ms; longest wait 1.10 ms (clock 15)
 //
@@ -40,8 +40,10 @@ class Explainer final : public RunObserver {
   static constexpr size_t kFirstFlowlets = 20;
   static constexpr size_t kLastFlowlets = 10;
 
-  // `key` as the classifier makes it for options.flow.kind.
-  Explainer(const FlowKey& key, const RunOptions& options);
+  // `key` as the classifier makes it for options.flow.kind. The policy has
+  // static lifetime.
+  Explainer(const FlowKey& key, const RunOptions& options,
+            const PlacementPolicy& policy);
 
   // The story so far; complete once the run is finished.
   std::string Story() const { return FormatStory(story_, options_); }
@@ -53,10 +55,14 @@ class Explainer final : public RunObserver {
   void OnArrival(Instant now, const FlowKey& key,
                  uint32_t original_length) override;
   void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
-  void OnServiceBegin(Instant now, UnitId unit,
-                      const PacketMeta& meta) override;
+  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
+                      Nanos wait) override;
+  void OnStateSent(Instant now, UnitId sender, UnitId receiver,
+                   const State& state) override;
   void OnPull(Instant now, UnitId asked, const Pull& pull) override;
   void OnState(Instant now, UnitId receiver, const State& state) override;
+  void OnTook(Instant /*now*/, UnitId /*told*/, const Took& /*took*/) override {
+  }
   void OnReleased(Instant now, const PacketMeta& meta) override;
   void OnConsumed(Instant now, const PacketMeta& meta) override;
   void OnDropped(Instant now, FlowId flow, Clock clock,
@@ -69,8 +75,16 @@ class Explainer final : public RunObserver {
     uint64_t under_way = 0;  // packets enqueued and not yet seen to leave
   };
 
+  // The last state of the flow that was pushed to a unit.
+  struct Replica {
+    FlowId flow = kNoFlow;
+    Clock applied{};
+    Instant came;
+  };
+
   Life* FindLife(FlowId flow);
   void Left(Life* life);
+  void OnHandOver(Instant now, UnitId unit, const PacketMeta& meta);
   // The flowlets kept, oldest first.
   size_t kept() const {
     return story_.first_flowlets.size() + story_.last_flowlets.size();
@@ -83,7 +97,8 @@ class Explainer final : public RunObserver {
 
   RunOptions options_;
   FlowStory story_;
-  std::vector<Life> lives_;  // the last one is the present one
+  std::vector<Life> lives_;        // the last one is the present one
+  std::vector<Replica> replicas_;  // by unit
   bool capture_started_ = false;
   // Of the last OnArrival:
   bool is_ours_ = false;

@@ -49,7 +49,10 @@ constexpr size_t kFlowletIndent = 11;
 using Clauses = std::vector<std::string>;
 
 std::string Count(uint64_t n, std::string_view noun) {
-  return fmt::format("{} {}{}", FormatCount(n), noun, n == 1 ? "" : "s");
+  const std::string_view plural = n == 1                 ? ""
+                                  : noun.ends_with("sh") ? "es"
+                                                         : "s";
+  return fmt::format("{} {}{}", FormatCount(n), noun, plural);
 }
 
 // Quanta in percent of a unit.
@@ -134,6 +137,15 @@ std::string LongestWait(const PacketFates& packets, const std::string& whose) {
                      FormatDuration(packets.longest_wait), whose);
 }
 
+// How packets waited for state; `whose` names the one that did longest.
+void AddHolds(const PacketFates& packets, const std::string& whose,
+              Clauses& clauses) {
+  if (packets.held == 0) return;
+  clauses.push_back(fmt::format("held {}, {} at most ({})",
+                                Count(packets.held, "packet"),
+                                FormatDuration(packets.longest_hold), whose));
+}
+
 void AddHeader(const FlowStory& story, const RunOptions& options,
                std::string& out) {
   const PacketFates& packets = story.packets;
@@ -150,8 +162,11 @@ void AddHeader(const FlowStory& story, const RunOptions& options,
                  " after the run's first packet");
   add("traffic", line);
   line = {Count(story.flowlets, "flowlet"),
-          FormatCount(story.moved) + " moved to another unit",
-          FormatCount(story.overcommitted) + " overcommitted"};
+          FormatCount(story.moved) + " moved to another unit"};
+  if (story.seamless > 0) {
+    line.back() += ", " + FormatCount(story.seamless) + " of them seamless";
+  }
+  line.push_back(FormatCount(story.overcommitted) + " overcommitted");
   if (story.late > 0) {
     line.push_back(FormatCount(story.late) + " placed twice");
   }
@@ -163,6 +178,15 @@ void AddHeader(const FlowStory& story, const RunOptions& options,
                   "flowlets and clocks then begin at 1 again"});
   }
   if (story.flowlets > 0) add("units", UnitsUsed(story));
+  line.clear();
+  if (story.pushes > 0) line.push_back(Count(story.pushes, "push"));
+  if (story.pulls > 0) line.push_back(Count(story.pulls, "pull"));
+  AddHolds(packets, NameOf(packets.longest_hold_of, story.lives), line);
+  if (story.hand_overs > 0) {
+    line.push_back(FormatCount(story.hand_overs) +
+                   " handed over by a unit that was to stop");
+  }
+  if (!line.empty()) add("state", line);
   line = {FormatCount(packets.released) + " released"};
   AddFates(packets, line);
   add("packets", line);
@@ -181,33 +205,8 @@ void AddHeader(const FlowStory& story, const RunOptions& options,
   if (!line.empty()) add("latency", line);
 }
 
-void AddLegend(const RunOptions& options, std::string& out) {
-  const ControllerOptions& controller = options.controller;
-  out += fmt::format(
-      R"(
-How to read the flowlets
-  +0.0 ms   since the flow's first packet; then why the flowlet began, and what
-            was decided
-  demand    the rate that the flow's earlier flowlets let expect, for a first
-            one those of all flows; and in % of a unit of {capacity}
-  units     N: load in %, plus {alpha} for the unit with the flow's state;
-            "no room" where load + demand > 100. The highest sum with room is
-            chosen, ">", of equals the lowest N. Without room anywhere a unit
-            is started; till it is ready the least loaded is OVERCOMMITTED.
-            Of more than {units}: ">", the state's, the fullest with room, the
-            least loaded
-  state     asked of its old unit when the flowlet's first packet had its turn
-  latency   from arrival to release: {hop} to the unit, the wait, the service,
-            {hop} to the exit
-
-)",
-      fmt::arg("capacity", FormatBitRate(controller.unit_capacity_bps)),
-      fmt::arg("alpha", Percent(controller.alpha_1024)),
-      fmt::arg("units", FlowletStory::kMaxCandidates),
-      fmt::arg("hop", Exact(options.hop_delay)));
-}
-
-std::string CauseOf(const FlowletStory& flowlet, const RunOptions& options) {
+std::string CauseOf(const FlowletStory& flowlet, const FlowStory& story,
+                    const RunOptions& options) {
   const Decision& decision = flowlet.decision;
   switch (decision.cause) {
     case FlowletCause::kNewFlow:
@@ -217,6 +216,7 @@ std::string CauseOf(const FlowletStory& flowlet, const RunOptions& options) {
       return "gap of " + Exact(decision.gap) + " > " +
              Exact(options.controller.flowlet_timeout);
     case FlowletCause::kBytes:
+      if (story.per_packet) return "the next packet";
       return fmt::format("{} + {} bytes > {}", FormatCount(decision.bytes),
                          FormatCount(flowlet.cause_bytes),
                          FormatCount(options.controller.flowlet_bytes));
@@ -260,7 +260,7 @@ void AddDemand(const FlowletStory& flowlet, std::string& out) {
   AddLines("demand", kFlowletIndent, line, "; ", out);
 }
 
-void AddCandidates(const FlowletStory& flowlet, uint32_t alpha,
+void AddCandidates(const FlowletStory& flowlet, bool by_score, uint32_t alpha,
                    std::string& out) {
   const Decision& decision = flowlet.decision;
   std::vector<std::string> cells;
@@ -269,7 +269,7 @@ void AddCandidates(const FlowletStory& flowlet, uint32_t alpha,
     const bool is_chosen = unit.unit == decision.placement.unit;
     std::string cell = fmt::format("{}{}: {}", is_chosen ? ">" : " ",
                                    value(unit.unit), Percent(unit.load));
-    if (unit.unit == decision.request.owner) {
+    if (by_score && unit.has_state) {
       cell += "+" + Percent(alpha);
       if (unit.score >= 0) cell += "=" + Percent(unit.score);
     }
@@ -286,17 +286,56 @@ void AddCandidates(const FlowletStory& flowlet, uint32_t alpha,
   AddLines("units", kFlowletIndent - 1, cells, "  ", out);
 }
 
+// What the flowlet met of its state, and what it left behind of it.
 void AddState(const FlowletStory& flowlet, Instant start, std::string& out) {
-  if (!flowlet.state.has_value()) return;
-  const StateTransfer& state = *flowlet.state;
-  AddLines(
-      "state", kFlowletIndent,
-      {fmt::format("asked of unit {} as of clock {} at {}", value(state.from),
-                   FormatCount(value(state.need)), Offset(state.asked, start)),
-       state.came == Instant::max()
-           ? "it did not come"
-           : "came " + FormatDuration(state.came - state.asked) + " later"},
-      "; ", out);
+  Clauses line;
+  if (flowlet.seamless) {
+    line.push_back(flowlet.there_since == Instant::max()
+                       ? "there already"
+                       : "there since " + Offset(flowlet.there_since, start));
+  }
+  if (flowlet.state.has_value()) {
+    const StateTransfer& state = *flowlet.state;
+    line.push_back(fmt::format(
+        "asked of unit {} as of clock {} at {}", value(state.from),
+        FormatCount(value(state.need)), Offset(state.asked, start)));
+    line.push_back(state.came == Instant::max()
+                       ? "it did not come"
+                       : "came " + FormatDuration(state.came - state.asked) +
+                             " later");
+  }
+  const Clock longest = flowlet.packets.longest_hold_of.clock;
+  AddHolds(flowlet.packets, "clock " + FormatCount(value(longest)), line);
+  if (!line.empty()) AddLines("state", kFlowletIndent, line, "; ", out);
+}
+
+void AddDeparture(const FlowletStory& flowlet, Instant start,
+                  std::string& out) {
+  if (const StatePushes& pushes = flowlet.pushes; pushes.times > 0) {
+    std::string units;
+    for (const UnitId unit : pushes.units) {
+      units += fmt::format("{}{}", units.empty() ? "" : ", ", value(unit));
+    }
+    Clauses line;
+    if (pushes.times > 1) {
+      line.push_back(FormatCount(pushes.times) + " times; the last time");
+    }
+    line.push_back(fmt::format("as of clock {} at {}",
+                               FormatCount(value(pushes.clock)),
+                               Offset(pushes.last, start)));
+    line.push_back(fmt::format("to unit{} {}",
+                               pushes.units.size() == 1 ? "" : "s", units));
+    AddLines("pushed", kFlowletIndent, line, " ", out);
+  }
+  if (flowlet.hand_over.has_value()) {
+    const HandOver& hand_over = *flowlet.hand_over;
+    AddLines("handed", kFlowletIndent,
+             {fmt::format("over from unit {}, which is to stop, to {}",
+                          value(hand_over.from), value(hand_over.to)),
+              fmt::format("at {} (clock {})", Offset(hand_over.time, start),
+                          FormatCount(value(hand_over.clock)))},
+             " ", out);
+  }
 }
 
 void AddPackets(const FlowletStory& flowlet, std::string& out) {
@@ -343,11 +382,12 @@ void AddFlowlet(const FlowletStory& flowlet, const FlowStory& story,
       "{} {}  {}  {}; {}\n",
       decision.cause == FlowletCause::kLate ? "rest of flowlet" : "flowlet",
       FormatCount(decision.flowlet), Offset(decision.time, story.first_packet),
-      CauseOf(flowlet, options), PlaceOf(decision));
+      CauseOf(flowlet, story, options), PlaceOf(decision));
   AddDemand(flowlet, out);
-  AddCandidates(flowlet, options.controller.alpha_1024, out);
+  AddCandidates(flowlet, story.by_score, options.controller.alpha_1024, out);
   AddState(flowlet, story.first_packet, out);
   AddPackets(flowlet, out);
+  AddDeparture(flowlet, story.first_packet, out);
 }
 
 void AddBetween(const FlowStory& story, std::string& out) {
@@ -388,6 +428,13 @@ void PacketFates::Wait(Nanos wait, const PacketName& packet) {
   longest_wait_of = packet;
 }
 
+void PacketFates::Hold(Nanos hold, const PacketName& packet) {
+  ++held;
+  if (longest_hold_of.life > 0 && hold <= longest_hold) return;
+  longest_hold = hold;
+  longest_hold_of = packet;
+}
+
 void PacketFates::Add(const PacketFates& other) {
   arrived += other.arrived;
   bytes += other.bytes;
@@ -398,6 +445,10 @@ void PacketFates::Add(const PacketFates& other) {
   for (const auto& [reason, packets] : other.dropped) Drop(reason, packets);
   if (other.longest_wait_of.life > 0) {
     Wait(other.longest_wait, other.longest_wait_of);
+  }
+  if (other.held > 0) {
+    Hold(other.longest_hold, other.longest_hold_of);
+    held += other.held - 1;
   }
   longest_latency = std::max(longest_latency, other.longest_latency);
 }
@@ -412,7 +463,7 @@ std::string FormatStory(const FlowStory& story, const RunOptions& options) {
   std::string out;
   AddHeader(story, options, out);
   if (story.flowlets == 0) return out;
-  AddLegend(options, out);
+  out += FormatLegend(story, options);
   for (const FlowletStory& flowlet : story.first_flowlets) {
     AddFlowlet(flowlet, story, options, out);
   }

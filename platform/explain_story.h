@@ -44,10 +44,15 @@ struct PacketFates {
   // others, for a unit to be ready, for the flow's state.
   Nanos longest_wait;
   PacketName longest_wait_of;  // nobody: nothing was started yet
+  // Of that, held in a unit for the flow's state (U2).
+  uint64_t held = 0;
+  Nanos longest_hold;
+  PacketName longest_hold_of;  // nobody: none was held
   Nanos longest_latency;       // arrival to release
 
   void Drop(std::string_view reason, uint64_t packets);
   void Wait(Nanos wait, const PacketName& packet);
+  void Hold(Nanos hold, const PacketName& packet);
   void Add(const PacketFates& other);
 };
 
@@ -55,7 +60,8 @@ struct PacketFates {
 struct CandidateUnit {
   UnitId unit = kNoUnit;
   uint32_t load = 0;
-  int64_t score = -1;  // -1 without room
+  int64_t score = -1;      // -1 without room
+  bool has_state = false;  // the flow's last unit, or a landed replica
 };
 
 // A flowlet's state on its way to the flowlet's unit.
@@ -66,10 +72,27 @@ struct StateTransfer {
   Instant came = Instant::max();
 };
 
+// State pushed while the flow idled in a flowlet or behind it. Each time it
+// goes to several units at once.
+struct StatePushes {
+  uint64_t times = 0;
+  Instant last;               // of the last time: when,
+  Clock clock{};              // the state as of which clock,
+  std::vector<UnitId> units;  // and where to
+};
+
+// The state's leaving a unit that is to stop, by a null packet (U8).
+struct HandOver {
+  Instant time;
+  Clock clock{};
+  UnitId from = kNoUnit;
+  UnitId to = kNoUnit;
+};
+
 // One flowlet, or, with FlowletCause::kLate, the rest of one.
 struct FlowletStory {
   // No more candidates than this are kept; of a larger pool the unit chosen,
-  // the state's, the fullest with room and the least loaded.
+  // those with the state, the fullest with room and the least loaded.
   static constexpr uint32_t kMaxCandidates = 8;
   // The median is that of the first so many packets.
   static constexpr uint32_t kMaxLatencies = 256;
@@ -88,7 +111,11 @@ struct FlowletStory {
   Clock first{};  // 0 while none was enqueued
   Clock last{};
   bool moved = false;
+  bool seamless = false;                 // moved, and the state was there
+  Instant there_since = Instant::max();  // if seamless, and it was seen to come
   std::optional<StateTransfer> state;
+  StatePushes pushes;
+  std::optional<HandOver> hand_over;  // behind the flowlet
   std::vector<int64_t> latencies_ns;
 };
 
@@ -96,6 +123,9 @@ struct FlowletStory {
 // writes it.
 struct FlowStory {
   FlowKey key;
+  std::string_view policy;  // with static lifetime
+  bool per_packet = false;  // every packet is a flowlet
+  bool by_score = false;    // the candidates' scores decide
   Instant capture_start;
   Instant first_packet;
   Instant last_packet;
@@ -104,6 +134,10 @@ struct FlowStory {
   uint32_t lives = 0;
   uint64_t flowlets = 0;
   uint64_t moved = 0;
+  uint64_t seamless = 0;
+  uint64_t pulls = 0;   // moves for which state was asked
+  uint64_t pushes = 0;  // a unit each
+  uint64_t hand_overs = 0;
   uint64_t overcommitted = 0;
   uint64_t late = 0;  // placed again, since their unit had been parked
   std::vector<uint64_t> flowlets_on_unit;  // by UnitId
@@ -119,6 +153,8 @@ struct FlowStory {
 
 // The story as text of at most 80 columns, but for what a name alone exceeds.
 std::string FormatStory(const FlowStory& story, const RunOptions& options);
+// Its part that explains the words.
+std::string FormatLegend(const FlowStory& story, const RunOptions& options);
 
 }  // namespace snf
 

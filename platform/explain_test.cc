@@ -59,9 +59,10 @@ SNF_REGISTER_NF(Sorter, "explain_test_sorter", "drops and consumes");
 // Packets of 60 captured bytes, however long they were on the wire.
 struct Replay {
   explicit Replay(const RunOptions& options, uint16_t followed = 1,
-                  std::string_view nf = "passthrough")
-      : explainer(KeyOf(followed), options),
-        driver(options, *FindPlacementPolicy("snf"), *FindNf(nf), nullptr,
+                  std::string_view nf = "passthrough",
+                  std::string_view policy = "snf")
+      : explainer(KeyOf(followed), options, *FindPlacementPolicy(policy)),
+        driver(options, *FindPlacementPolicy(policy), *FindNf(nf), nullptr,
                &explainer) {}
 
   void At(int64_t us, uint16_t flow, uint32_t bytes, size_t captured = 60) {
@@ -390,7 +391,7 @@ TEST(Explain, ChangesNothing) {
 // What a driver cannot be brought to in a few packets.
 TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
   RunOptions options = SlowUnits();
-  Explainer explainer(KeyOf(1), options);
+  Explainer explainer(KeyOf(1), options, *FindPlacementPolicy("snf"));
   UnitPool pool(options.controller);
   const FlowId flow = MakeFlowId(0, 5, 1);
   explainer.OnArrival({0}, KeyOf(1), 100);

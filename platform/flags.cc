@@ -42,6 +42,9 @@ std::string PrintRate(int64_t rate_bps) {
   return Compact(FormatBitRate(rate_bps, Precision::kExact));
 }
 
+// Where the meanings of choices stand in the help.
+constexpr size_t kMeaningColumn = 22;
+
 // Lines of at most 80 columns, each indented, with '\n' at its end.
 std::string Wrap(const std::string& text, size_t indent) {
   constexpr size_t kColumns = 80;
@@ -76,8 +79,8 @@ absl::Status ParseWhole(const std::string& text, T& value) {
 
 }  // namespace
 
-void FlagSet::Add(const std::string& name, const std::string& type,
-                  const std::string& help, Parse parse, Print print) {
+void FlagSet::Custom(const std::string& name, const std::string& type,
+                     const std::string& help, Parse parse, Print print) {
   app_.add_option_function<std::string>(
           "--" + name,
           [name, parse](const std::string& text) {
@@ -99,7 +102,7 @@ void FlagSet::Add(const std::string& name, const std::string& type,
 
 void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
                        Nanos highest, const std::string& help) {
-  Add(
+  Custom(
       name, "TIME", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<Nanos> parsed = ParseDuration(text);
@@ -112,7 +115,7 @@ void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
 
 void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
                                  Nanos lowest, const std::string& help) {
-  Add(
+  Custom(
       name, "TIME|inf", help,
       [&value, lowest](const std::string& text) {
         const absl::StatusOr<Nanos> parsed = ParseDurationOrInfinity(text);
@@ -125,7 +128,7 @@ void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
 
 void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
                     uint32_t highest, const std::string& help) {
-  Add(
+  Custom(
       name, "BYTES", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParseBytes(text);
@@ -141,7 +144,7 @@ void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
 void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
                       int64_t highest, const std::string& help,
                       const std::string& zero) {
-  Add(
+  Custom(
       name, "RATE", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
@@ -156,7 +159,7 @@ void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
 
 void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
                     uint32_t highest, const std::string& help) {
-  Add(
+  Custom(
       name, "N", help,
       [&value, lowest, highest](const std::string& text) {
         uint32_t parsed = 0;
@@ -173,7 +176,7 @@ void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
 
 void FlagSet::Number(const std::string& name, uint64_t& value,
                      const std::string& help) {
-  Add(
+  Custom(
       name, "N", help,
       [&value](const std::string& text) { return ParseWhole(text, value); },
       [&value] { return std::to_string(value); });
@@ -181,7 +184,7 @@ void FlagSet::Number(const std::string& name, uint64_t& value,
 
 void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
                        const std::string& help) {
-  Add(
+  Custom(
       name, "0..1", help,
       [&value, one](const std::string& text) {
         double parsed = -1;
@@ -202,8 +205,24 @@ void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
 void FlagSet::Choice(const std::string& name, size_t& value,
                      const std::vector<std::string>& choices,
                      const std::string& help) {
-  Add(
-      name, "CHOICE", fmt::format("{}: {}", fmt::join(choices, ", "), help),
+  AddChoice(name, value, choices,
+            fmt::format("{}: {}", fmt::join(choices, ", "), help));
+}
+
+void FlagSet::ExplainedChoice(const std::string& name, size_t& value,
+                              const std::vector<Meaning>& meanings,
+                              const std::string& help) {
+  std::vector<std::string> choices;
+  for (const Meaning& meaning : meanings) choices.push_back(meaning.choice);
+  AddChoice(name, value, choices, help);
+  flags_.back().meanings = meanings;
+}
+
+void FlagSet::AddChoice(const std::string& name, size_t& value,
+                        const std::vector<std::string>& choices,
+                        const std::string& help) {
+  Custom(
+      name, "CHOICE", help,
       [&value, choices](const std::string& text) {
         const auto found = std::find(choices.begin(), choices.end(), text);
         if (found == choices.end()) {
@@ -218,7 +237,7 @@ void FlagSet::Choice(const std::string& name, size_t& value,
 
 void FlagSet::Text(const std::string& name, std::string& value,
                    const std::string& type, const std::string& help) {
-  Add(
+  Custom(
       name, type, help,
       [&value](const std::string& text) {
         if (text.empty()) return Bad("\"\" is empty");
@@ -236,7 +255,8 @@ void FlagSet::Switch(const std::string& name, bool& value,
                     .heading = heading_,
                     .help = help,
                     .default_text = value ? "on" : "off",
-                    .print = [&value] { return value ? "true" : "false"; }});
+                    .print = [&value] { return value ? "true" : "false"; },
+                    .meanings = {}});
 }
 
 bool FlagSet::given(const std::string& name) const {
@@ -259,6 +279,11 @@ std::string FlagSet::Help(const std::string& usage,
         flag.default_text.empty() ? ""
                                   : fmt::format("  [{}]", flag.default_text);
     text += fmt::format("  {}{}\n{}", name, by_default, Wrap(flag.help, 6));
+    for (const Meaning& meaning : flag.meanings) {
+      const std::string lines = Wrap(meaning.what, kMeaningColumn);
+      text += fmt::format("{:8}{:<{}}{}", "", meaning.choice,
+                          kMeaningColumn - 8, lines.substr(kMeaningColumn));
+    }
   }
   return text;
 }

@@ -50,8 +50,22 @@ class FlagSet {
   // One of the choices; `value` is the place of the chosen one.
   void Choice(const std::string& name, size_t& value,
               const std::vector<std::string>& choices, const std::string& help);
+  // The same; the help gives each choice a line of its own.
+  struct Meaning {
+    std::string choice;
+    std::string what;
+  };
+  void ExplainedChoice(const std::string& name, size_t& value,
+                       const std::vector<Meaning>& meanings,
+                       const std::string& help);
   void Text(const std::string& name, std::string& value,
             const std::string& type, const std::string& help);
+  // One that the caller reads and prints: the error of `parse` says what is
+  // wrong with which part of the text.
+  using Parse = std::function<absl::Status(const std::string&)>;
+  using Print = std::function<std::string()>;
+  void Custom(const std::string& name, const std::string& type,
+              const std::string& help, Parse parse, Print print);
   void Switch(const std::string& name, bool& value, const std::string& help);
 
   // Whether the command line named the flag.
@@ -68,10 +82,9 @@ class FlagSet {
   std::vector<std::pair<std::string, std::string>> values() const;
 
  private:
-  using Parse = std::function<absl::Status(const std::string&)>;
-  using Print = std::function<std::string()>;
-  void Add(const std::string& name, const std::string& type,
-           const std::string& help, Parse parse, Print print);
+  void AddChoice(const std::string& name, size_t& value,
+                 const std::vector<std::string>& choices,
+                 const std::string& help);
 
   struct Flag {
     std::string name;
@@ -80,6 +93,7 @@ class FlagSet {
     std::string help;
     std::string default_text;
     Print print;
+    std::vector<Meaning> meanings = {};  // of a choice, if they are explained
   };
   CLI::App& app_;
   std::string heading_ = "Options";

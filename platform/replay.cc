@@ -95,11 +95,6 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
       fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
 }
 
-bool SameFile(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return a == b || std::filesystem::equivalent(a, b, ignored);
-}
-
 }  // namespace
 
 ReplayCommand::ReplayCommand(CLI::App& app)
@@ -109,6 +104,7 @@ ReplayCommand::ReplayCommand(CLI::App& app)
   command_.add_option("FILE", files_);
   AddFlags();
   AddTuningFlags();
+  AddStateFlags();
   AddUnitFlags();
   command_.formatter_fn([this](const CLI::App*, std::string,
                                CLI::AppFormatMode) {
@@ -124,148 +120,7 @@ ReplayCommand::ReplayCommand(CLI::App& app)
   });
 }
 
-void ReplayCommand::AddFlags() {
-  flags_.Heading("What to run, what to write");
-  flags_.Text("nf", nf_, "NAME", "network function to run on the units");
-  flags_.Text("out", out_, "FILE",
-              "write released packets, at the time of their release, to FILE "
-              "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
-  flags_.Text(
-      "json", json_, "FILE",
-      "write the report as JSON to FILE (- is stdout, instead of text)");
-  flags_.Text("csv", csv_, "DIR",
-              "write time series per 100 ms and latency quantiles to DIR");
-  flags_.Text("explain", explain_, "FLOW",
-              "tell the story of one flow: top (the most bytes), or as in "
-              "'tcp 10.0.0.1:5000 > 192.0.2.9:80'");
-  flags_.Switch(
-      "check", options_.check,
-      "hold the run to the protocol's invariants (a few per cent slower "
-      "than --no_check; the result is the same)");
-  flags_.Switch("quiet", quiet_, "no progress on stderr");
-  flags_.Number(
-      "seed", seed_,
-      "seed of random choices; so far only the flow table's hash, which "
-      "changes no result");
-}
-
-void ReplayCommand::AddTuningFlags() {
-  ControllerOptions& c = options_.controller;
-  flags_.Heading("Flows, flowlets and where they go");
-  flags_.Choice("flow_key", flow_key_,
-                {"connection", "5tuple", "3tuple", "connection,vlan",
-                 "5tuple,vlan", "3tuple,vlan"},
-                "what packets are one flow: both directions of a connection; "
-                "addresses, ports and protocol, one direction; addresses and "
-                "protocol; with \",vlan\" only within one VLAN");
-  flags_.Duration("flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
-                  "T: a longer gap begins a new flowlet");
-  flags_.Bytes("flowlet_bytes", c.flowlet_bytes, 1, 1'000'000'000,
-               "B: a flowlet that would exceed it is cut");
-  flags_.DurationOrInfinity("flow_timeout", c.flow_timeout, Microseconds(1),
-                            "a flow without packets for so long is forgotten");
-  flags_.Count("max_flows", c.max_flows, 1, 1u << 28,
-               "flows at one time; packets of more are dropped");
-  flags_.Choice("policy", policy_, {"snf"},
-                "how flowlets are placed, by weighted greedy bin-packing");
-  flags_.Fraction("alpha", c.alpha_1024, 1024,
-                  "weight of a unit's having the flow's state against its "
-                  "utilisation");
-  flags_.Count("replicas", replicas_, 0, kMaxReplicas,
-               "K: units that a flow's state is pushed to ahead of its next "
-               "flowlet; takes effect with NFs that keep state, of which there "
-               "is none yet");
-  flags_.Fraction("ewma_delta", c.ewma_delta_65536, 65'536,
-                  "weight of the last flowlet's measured rate in the estimate "
-                  "of the next");
-  flags_.Choice("demand", demand_, {"floor", "burst"},
-                "a flowlet's rate: bytes over its duration but at least T, or "
-                "over its bare duration");
-  flags_.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
-                 "demand of a flow's first flowlet before any was measured",
-                 "1% of unit_capacity");
-  flags_.Choice("load_signal", load_signal_, {"demand", "drained"},
-                "a unit's load: the larger of what it drained over the window "
-                "and what its open flowlets ask for, plus what still waits "
-                "there; or only what it drained");
-  flags_.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
-                  "width of a bucket of the load window");
-  flags_.Count("load_buckets", c.load_buckets, 1, 10'000,
-               "buckets in the load window");
-}
-
-void ReplayCommand::AddUnitFlags() {
-  ControllerOptions& c = options_.controller;
-  flags_.Heading("Compute units (a stated model in virtual time)");
-  flags_.BitRate("unit_capacity", c.unit_capacity_bps, 1'000, 1'000'000'000'000,
-                 "what one unit can process");
-  flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
-  flags_.Count("warm_units", c.warm_units, 0, kMaxUnits,
-               "units warm at the start");
-  flags_.Count("unit_queue", c.unit_queue_packets, 1, 1u << 20,
-               "packets that may wait at a unit; more are dropped");
-  flags_.Count("start_buffer", c.start_buffer_packets, 1, 1u << 20,
-               "of them while the unit is still starting");
-  flags_.Duration("unit_idle_timeout", c.unit_idle_timeout, Microseconds(1),
-                  Seconds(86'400),
-                  "a unit without packets for so long is parked, warm");
-  flags_.Duration("keep_warm", c.keep_warm, Nanos{0}, Seconds(86'400),
-                  "a warm unit stops after so long");
-  flags_.Duration("unit_start_delay", options_.unit_start_delay, Nanos{0},
-                  Seconds(600), "from a cold start to the first packet");
-  flags_.Duration("warm_start_delay", options_.warm_start_delay, Nanos{0},
-                  Seconds(600), "from a warm start to the first packet");
-  flags_.Duration("hop_delay", options_.hop_delay, Nanos{0}, Seconds(10),
-                  "controller to unit, unit to unit, unit to the way out");
-}
-
 bool ReplayCommand::chosen() const { return command_.parsed(); }
-
-absl::Status ReplayCommand::CheckTogether() const {
-  const ControllerOptions& c = options_.controller;
-  const auto at_odds = [this](const char* a, const char* b,
-                              const char* because) {
-    return Usage(fmt::format("{} with {}: {}", flags_.Printed(a),
-                             flags_.Printed(b), because));
-  };
-  if (c.flow_timeout <= c.flowlet_timeout) {
-    return at_odds("flow_timeout", "flowlet_timeout",
-                   "a flow must outlive its flowlets");
-  }
-  if (c.unit_idle_timeout <= c.flowlet_timeout) {
-    return at_odds("unit_idle_timeout", "flowlet_timeout",
-                   "a unit would be parked within a flowlet");
-  }
-  if (flags_.given("warm_units") && c.warm_units > c.max_units) {
-    return at_odds("warm_units", "max_units", "more than there may be");
-  }
-  if (flags_.given("start_buffer") &&
-      c.start_buffer_packets > c.unit_queue_packets) {
-    return at_odds("start_buffer", "unit_queue",
-                   "the start buffer is a part of the queue");
-  }
-  if (flags_.given("replicas") && replicas_ >= c.max_units) {
-    return at_odds("replicas", "max_units",
-                   "a flow's state cannot go to more other units than there "
-                   "are");
-  }
-  if (json_ == "-" && out_ == "-") {
-    return at_odds("json", "out", "both cannot be stdout");
-  }
-  const bool from_stdin =
-      std::find(files_.begin(), files_.end(), "-") != files_.end();
-  if (explain_ == "top" && from_stdin) {
-    return Usage(
-        "--explain=top with -: it reads the capture twice, which "
-        "stdin cannot; name the flow, or a file");
-  }
-  for (const std::string& file : files_) {
-    if (!out_.empty() && out_ != "-" && SameFile(file, out_)) {
-      return Usage(fmt::format("--out={}: is also an input", out_));
-    }
-  }
-  return absl::OkStatus();
-}
 
 void ReplayCommand::UseBundledCapture() {
   std::error_code error;
@@ -275,7 +130,8 @@ void ReplayCommand::UseBundledCapture() {
   std::string command = fmt::format("./snf replay {}", files_.front());
   if (!flags_.given("unit_capacity")) {
     options_.controller.unit_capacity_bps = kBundledCaptureUnitBps;
-    command += " " + flags_.Printed("unit_capacity");
+    bundled_flag_ = "unit_capacity";
+    command += " " + flags_.Printed(bundled_flag_);
   }
   if (!quiet_)
     fmt::print(stderr, "No FILE given, so this is:\n  {}\n", command);
@@ -324,37 +180,23 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
   return absl::OkStatus();
 }
 
-void ReplayCommand::SettleOptions() {
-  options_.flow.kind =
-      std::array{FlowKeyKind::kConnection, FlowKeyKind::k5Tuple,
-                 FlowKeyKind::k3Tuple}[flow_key_ % 3];
-  options_.flow.vlan = flow_key_ >= 3;
-  ControllerOptions& c = options_.controller;
-  c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
-  c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
-  c.hash_seed = seed_;
-  // A buffer for every place in the queues, up to 2 GiB of them; pages that no
-  // packet touches cost nothing.
-  constexpr uint64_t kMaxBuffers = 1 << 20;
-  options_.buffers.small = static_cast<uint32_t>(
-      std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
-                           options_.buffers.small, kMaxBuffers));
-  // Defaults give way to what was given.
-  c.warm_units = std::min(c.warm_units, c.max_units);
-  c.start_buffer_packets =
-      std::min(c.start_buffer_packets, c.unit_queue_packets);
-}
-
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
   const NfRegistration* nf = FindNf(nf_);
   if (nf == nullptr) return UnknownNf(nf_);
+  return compare_.empty() ? ReplayOnce(*nf, exit_code)
+                          : Compare(*nf, exit_code);
+}
+
+absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
+                                       int& exit_code) {
+  ComparedRun run = {.policy = Policies().front(), .result = {}};
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {
     FlowKey key;
     if (absl::Status s = FindFlow(explain_, key); !s.ok()) return s;
-    explainer.emplace(key, options_);
+    explainer.emplace(key, options_, *FindPlacementPolicy(run.policy));
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
@@ -366,25 +208,17 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
     writer = std::move(*opened);
     sink.emplace(*writer);
   }
-
-  const Instant start = MonotonicNow();
-  VirtualDriver driver(options_, *FindPlacementPolicy("snf"), *nf,
-                       sink ? &*sink : nullptr,
-                       explainer ? &*explainer : nullptr);
-  if (absl::Status s = OfferAll(**reader, driver, writer.get()); !s.ok()) {
-    return s;
-  }
-  const RunResult result = driver.Finish();
-  const Nanos elapsed = MonotonicNow() - start;
+  const Watchers watchers = {.sink = sink ? &*sink : nullptr,
+                             .writer = writer.get(),
+                             .observer = explainer ? &*explainer : nullptr};
+  absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
+  if (!status.ok()) return status;
   if (writer != nullptr) {
     if (absl::Status s = writer->Close(); !s.ok()) return s;
   }
-  exit_code = RunIsSound(result) ? kExitOk : kExitCheckFailed;
-  if (absl::Status s = Report(result, static_cast<double>(elapsed.ns) / 1e9,
-                              (*reader)->warnings());
-      !s.ok()) {
-    return s;
-  }
+  exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
+  status = Report(run.result, InfoOf(run, (*reader)->warnings()));
+  if (!status.ok()) return status;
   if (explainer.has_value()) {
     std::FILE* to = json_ == "-" || out_ == "-" ? stderr : stdout;
     fmt::print(to, "\n{}", explainer->Story());
@@ -392,10 +226,35 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
   return absl::OkStatus();
 }
 
-absl::Status ReplayCommand::OfferAll(MergedReader& reader,
-                                     VirtualDriver& driver,
-                                     const CaptureWriter* writer) const {
-  Progress progress({.label = "replaying",
+absl::Status ReplayCommand::Compare(const NfRegistration& nf, int& exit_code) {
+  std::vector<ComparedRun> runs;
+  std::vector<std::string> warnings;
+  const std::vector<std::string> policies = Policies();
+  for (const std::string& policy : policies) {
+    auto reader = MergedReader::Open(files_);
+    if (!reader.ok()) return reader.status();
+    ComparedRun& run =
+        runs.emplace_back(ComparedRun{.policy = policy, .result = {}});
+    const std::string label = fmt::format("replaying under {} ({} of {})",
+                                          policy, runs.size(), policies.size());
+    absl::Status status = RunCapture(**reader, nf, {}, label, run);
+    if (!status.ok()) return status;
+    if (!RunIsSound(run.result)) exit_code = kExitCheckFailed;
+    warnings = (*reader)->warnings();
+  }
+  const RunInfo info = InfoOf(runs.front(), warnings);
+  return Write([&] { return JsonComparison(options_, runs, info); },
+               [&](const TextStyle& style) {
+                 return TextComparison(options_, runs, info, style);
+               });
+}
+
+absl::Status ReplayCommand::RunCapture(MergedReader& reader,
+                                       const NfRegistration& nf,
+                                       const Watchers& watchers,
+                                       const std::string& label,
+                                       ComparedRun& run) const {
+  Progress progress({.label = label,
                      .quiet = quiet_,
                      .terminal = isatty(STDERR_FILENO) != 0,
                      .columns = TerminalColumns(STDERR_FILENO),
@@ -404,50 +263,70 @@ absl::Status ReplayCommand::OfferAll(MergedReader& reader,
                      .write = [](std::string_view text) {
                        std::fwrite(text.data(), 1, text.size(), stderr);
                      }});
+  const Instant start = MonotonicNow();
+  VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
+                       watchers.sink, watchers.observer);
   CapturedPacket packet;
   while (reader.Next(packet) == ReadResult::kPacket) {
     driver.Offer(packet);
-    if (driver.packets_in() % kPacketsPerProgress == 0) {
-      progress.Update(driver.packets_in(), reader.bytes_read());
-      // A full disk ends the run, rather than being told at its end.
-      if (writer != nullptr && !writer->status().ok()) return writer->status();
+    if (driver.packets_in() % kPacketsPerProgress != 0) continue;
+    progress.Update(driver.packets_in(), reader.bytes_read());
+    // A full disk ends the run, rather than being told at its end.
+    if (watchers.writer != nullptr && !watchers.writer->status().ok()) {
+      return watchers.writer->status();
     }
   }
-  return reader.status();
+  if (!reader.status().ok()) return reader.status();
+  run.result = driver.Finish();
+  run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;
+  return absl::OkStatus();
 }
 
-absl::Status ReplayCommand::Report(
-    const RunResult& result, double elapsed_s,
-    const std::vector<std::string>& warnings) const {
+RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
+                              const std::vector<std::string>& warnings) const {
   // Flags that say where output goes, and so are not repeated in proposals.
-  constexpr std::array kOutput = {"out", "json", "csv", "explain", "quiet"};
+  constexpr std::array kOutput = {"out",     "json",    "csv",
+                                  "explain", "compare", "quiet"};
   RunInfo info = {.version = kVersion,
-                  .seed = seed_,
+                  .seed = options_.controller.seed,
                   .nf = nf_,
-                  .policy = "snf",
+                  .policy = run.policy,
                   .files = files_,
                   .flags = {},
                   .warnings = warnings,
-                  .elapsed_s = elapsed_s};
+                  .elapsed_s = run.elapsed_s};
   for (const auto& [name, value] : flags_.values()) {
     const bool output =
         std::find(kOutput.begin(), kOutput.end(), name) != kOutput.end();
-    info.flags.push_back({.name = name,
-                          .value = value,
-                          .repeat = !output && flags_.given(name)});
+    info.flags.push_back(
+        {.name = name,
+         .value = value,
+         .repeat = !output && (flags_.given(name) || name == bundled_flag_)});
   }
+  return info;
+}
+
+absl::Status ReplayCommand::Report(const RunResult& result,
+                                   const RunInfo& info) const {
   if (!csv_.empty()) {
     if (absl::Status s = WriteCsv(csv_, options_, result); !s.ok()) return s;
   }
+  return Write([&] { return JsonReport(options_, result, info); },
+               [&](const TextStyle& style) {
+                 return TextReport(options_, result, info, style);
+               });
+}
+
+absl::Status ReplayCommand::Write(
+    const std::function<std::string()>& json,
+    const std::function<std::string(TextStyle)>& text) const {
   if (!json_.empty()) {
-    absl::Status s = WriteText(json_, JsonReport(options_, result, info));
-    if (!s.ok()) return s;
+    if (absl::Status s = WriteText(json_, json()); !s.ok()) return s;
   }
   if (json_ == "-") return absl::OkStatus();
   const bool to_stderr = out_ == "-";
   const TextStyle style = StyleOf(to_stderr ? STDERR_FILENO : STDOUT_FILENO);
-  fmt::print(to_stderr ? stderr : stdout, "{}",
-             TextReport(options_, result, info, style));
+  fmt::print(to_stderr ? stderr : stdout, "{}", text(style));
   return absl::OkStatus();
 }
 

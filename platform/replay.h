@@ -3,12 +3,15 @@
 #define SNF_PLATFORM_REPLAY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "platform/compare.h"
 #include "platform/flags.h"
+#include "platform/report.h"
 #include "platform/run.h"
 
 namespace CLI {
@@ -19,7 +22,9 @@ namespace snf {
 
 class CaptureWriter;
 class MergedReader;
-class VirtualDriver;
+class ReleaseSink;
+class RunObserver;
+struct NfRegistration;
 
 // `snf replay`: captures in, through flowlets and units in virtual time, a
 // report out. Built once at start; parsing fills it, Run does the work.
@@ -37,19 +42,43 @@ class ReplayCommand {
   int Run();
 
  private:
+  // Of a run; each may be null.
+  struct Watchers {
+    ReleaseSink* sink = nullptr;
+    const CaptureWriter* writer = nullptr;  // behind the sink
+    RunObserver* observer = nullptr;
+  };
+  static constexpr size_t kNoReplicas = 2;  // as replica_choice_
+
   void AddFlags();
   void AddTuningFlags();
+  void AddStateFlags();
   void AddUnitFlags();
+  void AddComparison();
+  absl::Status ParseCompare(const std::string& text);
   // Flags that are right alone but not together.
   absl::Status CheckTogether() const;
+  absl::Status CheckState() const;
+  absl::Status CheckPolicies() const;
+  absl::Status AtOdds(const char* a, const char* b, const char* because) const;
+  // Of --policy, then those of --compare.
+  std::vector<std::string> Policies() const;
   void UseBundledCapture();
   // Carries what was parsed over into options_.
   void SettleOptions();
   absl::Status Replay(int& exit_code);
-  absl::Status OfferAll(MergedReader& reader, VirtualDriver& driver,
-                        const CaptureWriter* writer) const;
-  absl::Status Report(const RunResult& result, double elapsed_s,
-                      const std::vector<std::string>& warnings) const;
+  absl::Status ReplayOnce(const NfRegistration& nf, int& exit_code);
+  absl::Status Compare(const NfRegistration& nf, int& exit_code);
+  // Runs the capture under a policy; `run.policy` names it.
+  absl::Status RunCapture(MergedReader& reader, const NfRegistration& nf,
+                          const Watchers& watchers, const std::string& label,
+                          ComparedRun& run) const;
+  RunInfo InfoOf(const ComparedRun& run,
+                 const std::vector<std::string>& warnings) const;
+  absl::Status Report(const RunResult& result, const RunInfo& info) const;
+  // Writes the two forms of a report where the flags want them.
+  absl::Status Write(const std::function<std::string()>& json,
+                     const std::function<std::string(TextStyle)>& text) const;
   absl::Status FindFlow(const std::string& text, FlowKey& key) const;
 
   CLI::App& command_;
@@ -61,13 +90,14 @@ class ReplayCommand {
   std::string json_;
   std::string csv_;
   std::string explain_;
-  size_t policy_ = 0;
+  size_t policy_ = 0;  // in PlacementPolicies()
   size_t flow_key_ = 0;
   size_t load_signal_ = 0;
   size_t demand_ = 0;
-  uint32_t replicas_ = 3;
-  uint64_t seed_ = 1;
+  size_t replica_choice_ = 0;
+  std::vector<std::string> compare_;
   bool quiet_ = false;
+  std::string bundled_flag_;  // that the bundled capture gave a value
 };
 
 }  // namespace snf

@@ -10,148 +10,16 @@
 
 #include "base/packet_parser.h"
 #include "base/quantity.h"
+#include "controller/core/placement.h"
 #include "fmt/format.h"
 #include "platform/report_advice.h"
 #include "platform/report_figures.h"
+#include "platform/report_page.h"
 
 namespace snf {
 namespace {
 
-constexpr int kLeastColumns = 72;
-constexpr size_t kLabelColumns = 12;
 constexpr size_t kMessagesShown = 5;
-
-// What the terminal does not take as text is shown as '?'.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
-size_t ColumnsOf(std::string_view text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-// Where the first word of `prose` ends; a number and its unit are one word.
-size_t EndOfWord(std::string_view prose) {
-  size_t end = 0;
-  do {
-    const size_t begin = end == 0 ? 0 : end + 1;
-    end = std::min(prose.find(' ', begin), prose.size());
-    const std::string_view word = prose.substr(begin, end - begin);
-    if (word.find_first_not_of("(0123456789.,") != std::string_view::npos ||
-        word.empty() || word.back() == '.' || word.back() == ',') {
-      break;
-    }
-  } while (end < prose.size());
-  return end;
-}
-
-// Writes a report line by line in a given style.
-class Page {
- public:
-  explicit Page(const TextStyle& style)
-      : style_(style),
-        columns_(static_cast<size_t>(std::max(style.columns, kLeastColumns))) {}
-
-  // As wide as the widest number.
-  void set_number_columns(size_t columns) { number_columns_ = columns; }
-  const TextStyle& style() const { return style_; }
-
-  void Blank() { text_ += '\n'; }
-  void Raw(std::string_view text) { text_ += text; }
-  void Heading(std::string_view text) { Emphasise("\033[1m", text); }
-  void Alarm(std::string_view text) { Emphasise("\033[1;31m", text); }
-
-  // "Label   + 1,234  what it counts"
-  void Row(std::string_view label, std::string_view sign,
-           std::string_view number, const std::string& what) {
-    const std::string front =
-        fmt::format("{:<{}}{:>1} {:>{}}", label, kLabelColumns, sign, number,
-                    number_columns_);
-    if (what.empty()) {
-      text_ += front + '\n';
-      return;
-    }
-    Wrap(front + "  ", ColumnsOf(front) + 2, what);
-  }
-
-  void Count(std::string_view label, uint64_t count, const std::string& what) {
-    Row(label, "", FormatCount(count), what);
-  }
-
-  // Prose between `indent` and the last column, `front` before its first line.
-  void Wrap(std::string_view front, size_t indent, std::string_view prose) {
-    text_ += front;
-    size_t column = indent;
-    bool first = true;
-    while (!prose.empty()) {
-      const size_t end = EndOfWord(prose);
-      const std::string_view word = prose.substr(0, end);
-      prose.remove_prefix(std::min(end + 1, prose.size()));
-      if (!first && column + 1 + ColumnsOf(word) > columns_) {
-        text_.append(1, '\n').append(indent, ' ');
-        column = indent;
-        first = true;
-      }
-      if (!first) text_ += ' ';
-      text_ += word;
-      column += ColumnsOf(word) + (first ? 0 : 1);
-      first = false;
-    }
-    text_ += '\n';
-  }
-  void Prose(std::string_view prose) { Wrap("  ", 2, prose); }
-  void Item(std::string_view prose) { Wrap("  - ", 4, prose); }
-
-  // A command on as many lines as it needs, to be pasted as it is.
-  void Command(const std::vector<std::string>& words) {
-    text_ += "    ";
-    size_t column = 4;
-    for (size_t i = 0; i < words.size(); ++i) {
-      // Room for this word and " \".
-      if (i > 0 && column + 1 + ColumnsOf(words[i]) + 2 > columns_) {
-        text_ += " \\\n      ";
-        column = 6;
-      } else if (i > 0) {
-        text_ += ' ';
-        ++column;
-      }
-      text_ += words[i];
-      column += ColumnsOf(words[i]);
-    }
-    text_ += '\n';
-  }
-
-  std::string Take() {
-    if (style_.utf8) return std::move(text_);
-    std::string ascii;
-    for (size_t i = 0; i < text_.size(); ++i) {
-      const bool micro = text_.compare(i, 2, "µ") == 0;
-      ascii += micro ? 'u' : text_[i];
-      i += micro ? 1 : 0;
-    }
-    return ascii;
-  }
-
- private:
-  void Emphasise(std::string_view escape, std::string_view text) {
-    if (style_.colour) text_ += escape;
-    text_ += text;
-    text_ += style_.colour ? "\033[0m\n" : "\n";
-  }
-
-  TextStyle style_;
-  size_t columns_;
-  size_t number_columns_ = 7;
-  std::string text_;
-};
-
-std::string Plural(uint64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", FormatCount(count), one, count == 1 ? "" : "s");
-}
 
 void AddProblems(const RunResult& result, Page& page) {
   if (RunIsSound(result)) return;
@@ -191,16 +59,8 @@ void AddProblems(const RunResult& result, Page& page) {
 }
 
 void AddTitle(const RunInfo& info, Page& page) {
-  std::string files;
-  constexpr size_t kFilesShown = 3;
-  for (size_t i = 0; i < std::min(info.files.size(), kFilesShown); ++i) {
-    files += (i == 0 ? "" : ", ") + Printable(info.files[i]);
-  }
-  if (info.files.size() > kFilesShown) {
-    files += fmt::format(" and {} more", info.files.size() - kFilesShown);
-  }
-  page.Heading(fmt::format("{}: {} under policy {}", files, Printable(info.nf),
-                           info.policy));
+  page.Heading(fmt::format("{}: {} under policy {}", FileList(info.files),
+                           Printable(info.nf), info.policy));
   page.Blank();
 }
 
@@ -215,8 +75,7 @@ void AddTraffic(const ReportFigures& figures, Page& page) {
     text += fmt::format(" at {}", FormatBitRate(figures.mean_rate_bps));
   }
   text += fmt::format("; {:.0f} bytes a packet", figures.mean_packet_bytes);
-  page.Wrap(fmt::format("{:<{}}  ", "Traffic", kLabelColumns),
-            kLabelColumns + 2, text);
+  page.Say("Traffic", text);
 }
 
 void AddPackets(const RunResult& result, Page& page) {
@@ -252,14 +111,11 @@ void AddPackets(const RunResult& result, Page& page) {
                                             FormatCount(begun)));
 }
 
-void AddFlows(const RunOptions& options, const RunResult& result,
-              const ReportFigures& figures, Page& page) {
-  const ControllerCounters& counters = result.controller;
+// Why flowlets began.
+void AddCauses(const RunOptions& options, const ControllerCounters& counters,
+               Page& page) {
   const uint64_t by_new =
       counters.flowlets - counters.flowlets_by_gap - counters.flowlets_by_bytes;
-  page.Count("Flows", counters.flows, "");
-  page.Count("Flowlets", counters.flowlets,
-             fmt::format("{:.2f} a flow", figures.flowlets_per_flow));
   page.Count("", by_new, "began with a new flow");
   page.Count("", counters.flowlets_by_gap,
              fmt::format("after a gap of more than {}",
@@ -269,14 +125,103 @@ void AddFlows(const RunOptions& options, const RunResult& result,
              fmt::format("because the one before was full ({})",
                          FormatBytes(options.controller.flowlet_bytes,
                                      Precision::kExact)));
+}
+
+void AddFlows(const RunOptions& options, const RunResult& result,
+              const RunInfo& info, const ReportFigures& figures, Page& page) {
+  const ControllerCounters& counters = result.controller;
+  page.Count("Flows", counters.flows, "");
+  page.Count("Flowlets", counters.flowlets,
+             fmt::format("{:.2f} a flow", figures.flowlets_per_flow));
+  const PlacementPolicy* policy = FindPlacementPolicy(info.policy);
+  if (policy != nullptr && policy->per_packet()) {
+    page.Row("", "", "", "each of a single packet");
+  } else {
+    AddCauses(options, counters, page);
+  }
   page.Blank();
   page.Count("Decisions", counters.decisions,
              "each choosing a unit for a flowlet");
-  page.Count("", counters.flowlets_moved,
-             "flowlets moved to another unit than the one before");
-  page.Count("", result.state_pulls, "pulls of state from unit to unit");
   page.Count("", counters.overcommitted,
              "overcommitted: no unit had room for the demand");
+}
+
+// What units did about state besides moving it with flowlets, as far as it
+// happened.
+void AddStateTroubles(const StateFigures& state, Page& page) {
+  const auto count = [&page](uint64_t n, std::string_view one,
+                             const std::string& what) {
+    if (n == 0) return;
+    page.Count("", n, fmt::format("{}{}{}", one, n == 1 ? "" : "s", what));
+  };
+  const UnitCounters& units = state.units;
+  count(state.null_packets, "flow", " handed over by units that stopped");
+  count(state.tombstones, "packet",
+        " dropped while waiting for state, leaving a tombstone");
+  count(units.replicas_evicted, "replica", " evicted to make room for others");
+  count(state.messages_lost, "message", " about state lost by --chaos");
+  count(state.messages_duplicated, "message",
+        " about state duplicated by --chaos");
+  count(units.pulls_repeated, "pull", " repeated for want of an answer");
+  count(units.tooks_repeated, "took",
+        " (the word that state was taken over) repeated");
+  count(units.retries_given_up, "repetition", " given up");
+  uint64_t refused = 0;
+  std::string reasons;
+  for (size_t i = 0; i < kStateRefusals; ++i) {
+    if (units.refused[i] == 0) continue;
+    refused += units.refused[i];
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ",
+                           FormatCount(units.refused[i]),
+                           ToString(static_cast<StateRefusal>(i)));
+  }
+  count(refused, "message", " about state refused: " + reasons);
+}
+
+void AddState(const RunResult& result, const ReportFigures& figures,
+              Page& page) {
+  const StateFigures& state = result.state;
+  const uint64_t moved = result.controller.flowlets_moved;
+  const auto share = [moved](uint64_t n) {
+    return Percent(static_cast<double>(n) / static_cast<double>(moved));
+  };
+  page.Count("State", moved,
+             "flowlets moved to another unit than the one before");
+  if (moved > 0) {
+    page.Count("", state.seamless,
+               fmt::format("seamless, {}: it was there before them",
+                           share(state.seamless)));
+    page.Count(
+        "", state.pulled,
+        fmt::format("pulled, {}: they waited for it", share(state.pulled)));
+  }
+  if (state.wait_ns.max() > 0) {
+    const auto quantile = [&state](uint32_t per_100000) {
+      return FormatDuration(Nanos{state.wait_ns.Quantile(per_100000)});
+    };
+    page.Row("", "", quantile(100'000),
+             fmt::format("the longest wait; p50 {}, p99 {} of all that moved",
+                         quantile(50'000), quantile(99'000)));
+  }
+  if (state.pushes > 0) {
+    page.Count("", state.pushes, "pushes to units that might be next");
+  }
+  if (state.pulls > 0) {
+    page.Count("", state.pulls, "pulls from the unit before");
+  }
+  if (state.bytes > 0) {
+    std::string what = "of state sent";
+    if (state.pushed_bytes > 0) {
+      what += fmt::format("; replication took {}",
+                          FormatBitRate(figures.replication_bps));
+    }
+    page.Row("", "", FormatBytes(static_cast<int64_t>(state.bytes)), what);
+  }
+  if (result.held_packets_max > 0) {
+    page.Count("", result.held_packets_max,
+               "packets at most waited for state in one unit");
+  }
+  AddStateTroubles(state, page);
 }
 
 void AddUnits(const RunOptions& options, const RunResult& result,
@@ -316,8 +261,9 @@ void AddLatency(const RunResult& result, Page& page) {
                          FormatDuration(Nanos{latency.Quantile(per_100000)}));
   }
   page.Blank();
-  page.Raw(fmt::format("{:<{}}{}\n{:{}}{}\n", "Latency", kLabelColumns - 2,
-                       names, "", kLabelColumns - 2, times));
+  page.Raw(fmt::format("{:<{}}{}\n{:{}}{}\n", "Latency",
+                       Page::kLabelColumns - 2, names, "",
+                       Page::kLabelColumns - 2, times));
 }
 
 void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
@@ -357,16 +303,15 @@ void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
 void AddEnd(const RunOptions& options, const RunResult& result,
             const RunInfo& info, Page& page) {
   page.Blank();
-  page.Wrap(fmt::format("{:<{}}  ", "Digest", kLabelColumns), kLabelColumns + 2,
-            fmt::format("{:016x} of all that was released, seed {}",
-                        result.digest, info.seed));
+  page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
+                                 result.digest, info.seed));
   if (info.elapsed_s > 0) {
-    page.Wrap(fmt::format("{:<{}}  ", "Took", kLabelColumns), kLabelColumns + 2,
-              fmt::format(
-                  "{:.2f} s, {} packets a second, snf {}", info.elapsed_s,
-                  FormatCount(static_cast<uint64_t>(
-                      static_cast<double>(result.packets_in) / info.elapsed_s)),
-                  info.version));
+    page.Say("Took",
+             fmt::format(
+                 "{:.2f} s, {} packets a second, snf {}", info.elapsed_s,
+                 FormatCount(static_cast<uint64_t>(
+                     static_cast<double>(result.packets_in) / info.elapsed_s)),
+                 info.version));
   }
   page.Blank();
   page.Heading("What it means");
@@ -384,9 +329,9 @@ void AddEnd(const RunOptions& options, const RunResult& result,
 // Of the widest number that stands in the table.
 size_t NumberColumns(const RunResult& result) {
   constexpr size_t kLeast = 7;
-  const uint64_t greatest =
-      std::max({result.packets_in + result.packets_generated,
-                result.controller.flowlets, result.controller.decisions});
+  const uint64_t greatest = std::max(
+      {result.packets_in + result.packets_generated, result.controller.flowlets,
+       result.controller.decisions, result.state.pushes});
   return std::max(kLeast, FormatCount(greatest).size());
 }
 
@@ -407,7 +352,9 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   page.Blank();
   AddPackets(result, page);
   page.Blank();
-  AddFlows(options, result, figures, page);
+  AddFlows(options, result, info, figures, page);
+  page.Blank();
+  AddState(result, figures, page);
   page.Blank();
   AddUnits(options, result, figures, page);
   AddLatency(result, page);

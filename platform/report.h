@@ -38,7 +38,7 @@ struct RunInfo {
 bool RunIsSound(const RunResult& result);
 
 // The report for people: problems first, then traffic, packets by the rule of
-// conservation as a sum, flows, units, latency, a chart, the digest, one
+// conservation as a sum, flows, state, units, latency, a chart, the digest, one
 // sentence on what it means and three commands to try next. Lines end with
 // '\n'.
 std::string TextReport(const RunOptions& options, const RunResult& result,
@@ -66,11 +66,19 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // and behind them: sound, conserved (true, false), violations,
 // violation_messages; nf, policy, files, warnings; duration_s, bytes_in,
 // bit_rate_mean_bps (0 for a single packet), late_packets;
-// flowlets_by (object: new_flow gap bytes), flowlets_moved, state_pulls,
-// starts_cold, starts_warm, held_packets_max; capacity_used (0 … 1, drained
-// over provisioned), utilisation (object p50 p99, 0 … 1, per unit and 100 ms);
-// parse_results (object: how far the parser came → packets),
-// fragments_unmatched.
+// flowlets_by (object: new_flow gap bytes); about state: flowlets_movable (not
+// the first of their flow), flowlets_moved, flowlets_seamless,
+// flowlets_pulled, wait_ns (object as latency_ns, of those that moved),
+// wait_worst (null, or object flow clock unit wait_ns; flow is "" if it was
+// forgotten by then), state_pushes,
+// state_pulls, state_answers, state_bytes, state_pushed_bytes,
+// replication_bps, held_packets_max, tombstones, flows_handed_over,
+// state_messages_lost, state_messages_duplicated, replicas_taken,
+// replicas_evicted, replicas_expired, pulls_repeated, tooks_repeated,
+// retries_given_up, state_refused (object: reason → messages); starts_cold,
+// starts_warm; capacity_used (0 … 1, drained over provisioned), utilisation
+// (object p50 p99, 0 … 1, per unit and 100 ms); parse_results (object: how far
+// the parser came → packets), fragments_unmatched.
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info);
 
@@ -83,6 +91,7 @@ std::string JsonReport(const RunOptions& options, const RunResult& result,
 //                  dropped_packets. Epochs in which nothing happened are left
 //                  out.
 //   latency.csv    quantile (0 … 1), latency_ns
+//   wait.csv       quantile (0 … 1), wait_ns: for state, of flowlets that moved
 //
 // Errors name the path and the reason.
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,

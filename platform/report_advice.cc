@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/flow_key_text.h"
 #include "base/quantity.h"
 #include "fmt/format.h"
 #include "platform/report_figures.h"
@@ -22,6 +23,8 @@ constexpr uint32_t kMostQueued = 1 << 20;
 constexpr uint32_t kMostFlows = 1 << 28;
 // Below this share of one unit, traffic is too slow to show packing.
 constexpr double kSlow = 0.5;
+// From one in so many flowlets that moved on, pulls are worth mending.
+constexpr uint64_t kManyPulls = 10;
 
 // "25Mbps", with two significant digits.
 std::string RateFlag(int64_t rate_bps) {
@@ -58,6 +61,31 @@ std::string Traffic(const RunResult& result, const ReportFigures& figures) {
   }
   return fmt::format("{} of traffic at {}", FormatDuration(figures.duration),
                      FormatBitRate(figures.mean_rate_bps));
+}
+
+// How freely flowlets moved, and what it cost them.
+std::string Moves(const RunResult& result, const ReportFigures& figures) {
+  const uint64_t moved = result.controller.flowlets_moved;
+  if (figures.flowlets_movable == 0 || result.units_max <= 1) return "";
+  const auto share = [](uint64_t part, uint64_t whole) {
+    return Percent(static_cast<double>(part) / static_cast<double>(whole));
+  };
+  const uint64_t flowlets = result.controller.flowlets;
+  std::string text =
+      fmt::format(" {} of flowlets could move to another unit, {} did",
+                  share(figures.flowlets_movable, flowlets),
+                  moved == 0 ? "none" : share(moved, flowlets));
+  if (moved == 0) return text + ".";
+  const StateFigures& state = result.state;
+  text += fmt::format(", and {} of these found their state waiting",
+                      share(state.seamless, moved));
+  if (state.worst.wait.ns <= 0) return text + ".";
+  const std::string whose =
+      state.worst.key == FlowKey{}
+          ? ""
+          : fmt::format("that of flow {}: ", ToString(state.worst.key));
+  return text + fmt::format("; the worst wait was {}{}.", whose,
+                            FormatDuration(state.worst.wait));
 }
 
 std::string Troubles(const RunOptions& options, const RunResult& result) {
@@ -155,9 +183,61 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
     list.Add("hold more packets while a unit starts", "start_buffer",
              std::to_string(start_buffer));
   }
+  if (dropped(DropReason::kHoldOverflow) &&
+      options.hold_packets < limits.unit_queue_packets) {
+    list.Add("let more packets wait for state", "hold_queue",
+             Larger(options.hold_packets, limits.unit_queue_packets));
+  }
   if (dropped(DropReason::kFlowTableFull) && limits.max_flows < kMostFlows) {
     list.Add("make room for more flows", "max_flows",
              Larger(limits.max_flows, kMostFlows));
+  }
+}
+
+// What would have brought more flowlets together with their state.
+void AddForPulls(const RunOptions& options, const RunResult& result,
+                 ProposalList& list) {
+  const ControllerOptions& controller = options.controller;
+  const uint64_t moved = result.controller.flowlets_moved;
+  if (result.state.pulled == 0 || result.state.pulled * kManyPulls < moved) {
+    return;
+  }
+  const uint32_t replicas = std::min(
+      {controller.replicas * 3, kMaxReplicas, controller.max_units - 1});
+  if (controller.replica_choice != ReplicaChoice::kNone &&
+      replicas > controller.replicas) {
+    list.Add("more replicas: fewer flowlets wait for state, more of it is sent",
+             "replicas", std::to_string(replicas));
+  }
+  if (controller.alpha_1024 < 1024) {
+    list.Add("keep flows where their state is, at the cost of packing", "alpha",
+             controller.alpha_1024 < 768 ? "0.75" : "1");
+  }
+}
+
+// The same input seen or run in another way.
+void AddVariants(const RunOptions& options, const RunResult& result,
+                 const RunInfo& info, ProposalList& list) {
+  const bool from_stdin =
+      std::ranges::find(info.files, "-") != info.files.end();
+  const bool is_snf = info.policy == "snf";
+  if (is_snf) AddForPulls(options, result, list);
+  if (!from_stdin) {
+    list.Add("the story of the busiest flow, decision by decision", "explain",
+             "top", false);
+  }
+  if (!from_stdin && result.units_max > 1) {
+    list.Add(is_snf ? "the same with whole flows placed, side by side"
+                    : "the same under policy snf, side by side",
+             "compare", is_snf ? "vanilla_flow" : "snf", false);
+  }
+  if (!is_snf) return;
+  if (options.controller.flowlet_timeout > Microseconds(100)) {
+    list.Add("shorter flowlets: more chances to move, more decisions",
+             "flowlet_timeout", "100us");
+  } else {
+    list.Add("longer flowlets: fewer decisions, less freedom to pack",
+             "flowlet_timeout", "500us");
   }
 }
 
@@ -232,7 +312,7 @@ std::string Meaning(const RunOptions& options, const RunResult& result) {
         fmt::format(", and 99 of 100 packets left within {}",
                     FormatDuration(Nanos{result.latency_ns.Quantile(99'000)}));
   }
-  return text + "." + Troubles(options, result);
+  return text + "." + Moves(result, figures) + Troubles(options, result);
 }
 
 std::string SlownessHint(const RunOptions& options, const RunResult& result) {
@@ -260,21 +340,7 @@ std::vector<Proposal> Proposals(const RunOptions& options,
     list.Add("units small enough that several are needed", "unit_capacity",
              RateFlag(smaller_bps));
   }
-  if (result.controller.flows > 0) {
-    list.Add("the story of the busiest flow, decision by decision", "explain",
-             "top", false);
-    if (controller.flowlet_timeout > Microseconds(100)) {
-      list.Add("shorter flowlets: more chances to move, more decisions",
-               "flowlet_timeout", "100us");
-    } else {
-      list.Add("longer flowlets: fewer decisions, less freedom to pack",
-               "flowlet_timeout", "500us");
-    }
-    if (result.state_pulls > 0 && controller.alpha_1024 < 1024) {
-      list.Add("keep flows where their state is, at the cost of packing",
-               "alpha", "1");
-    }
-  }
+  if (result.controller.flows > 0) AddVariants(options, result, info, list);
   list.Add("all figures as CSV, for plots", "csv", "figures", false);
   list.Add("all figures as JSON, for scripts", "json", "result.json", false);
   list.Add("the released packets as a capture", "out", "out.pcapng", false);

@@ -11,6 +11,7 @@
 namespace snf {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -34,7 +35,7 @@ TEST(Meaning, TellsDropsAndTheirMainReason) {
   Dropped(result, DropReason::kUnitQueueFull) = 90;
   Dropped(result, DropReason::kFlowTableFull) = 10;
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("990 µs. 100 packets were dropped (1.0 %), mostly "
+              EndsWith("40.0 µs. 100 packets were dropped (1.0 %), mostly "
                        "because the unit's queue of 1,024 packets was full."));
 }
 
@@ -44,7 +45,7 @@ TEST(Meaning, TellsDropsOfTheNetworkFunction) {
   result.nf_drop_names = {"odd_length"};
   result.nf_dropped = {1};
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("990 µs. 1 packet was dropped (less than 0.1 %), "
+              EndsWith("40.0 µs. 1 packet was dropped (less than 0.1 %), "
                        "because the network function decided so."));
 }
 
@@ -56,13 +57,35 @@ TEST(Meaning, TellsOvercommitment) {
                        "flowlet, and it was placed all the same."));
 }
 
+TEST(Meaning, TellsHowFreelyFlowletsMoved) {
+  RunResult result = Result();
+  EXPECT_THAT(
+      Meaning(Options(), result),
+      EndsWith("990 µs. 73 % of flowlets could move to another unit, 20 % did, "
+               "and 93 % of these found their state waiting; the worst wait "
+               "was that of flow udp 10.0.0.1:5000 > 192.0.2.9:53: 40.0 µs."));
+  result.state.worst.key = {};  // forgotten by then
+  EXPECT_THAT(Meaning(Options(), result),
+              EndsWith("waiting; the worst wait was 40.0 µs."));
+  result.state.worst = {};
+  EXPECT_THAT(Meaning(Options(), result),
+              EndsWith("93 % of these found their state waiting."));
+  result.controller.flowlets_moved = 0;
+  EXPECT_THAT(Meaning(Options(), result),
+              EndsWith("73 % of flowlets could move to another unit, none "
+                       "did."));
+  result.controller.flowlets = result.controller.flows;
+  EXPECT_THAT(Meaning(Options(), result), EndsWith("left within 990 µs."));
+}
+
 TEST(Meaning, TellsThatOneUnitSufficed) {
   RunResult result = Result();
   result.units_max = 1;
   result.units_mean_1000 = 1'000;
   EXPECT_THAT(Meaning(Options(), result),
-              StartsWith("300 ms of traffic at 150 Mbit/s ran on a single unit "
-                         "of 100 Mbit/s: "));
+              AllOf(StartsWith("300 ms of traffic at 150 Mbit/s ran on a "
+                               "single unit of 100 Mbit/s: "),
+                    EndsWith("left within 990 µs.")));
 }
 
 TEST(Meaning, HasNoRateAtOneInstant) {
@@ -144,6 +167,62 @@ TEST(Proposals, AreLargerUnitsWhereQueuesOverflowAndUnitsAreLeft) {
   Dropped(result, DropReason::kUnitQueueFull) = 1;
   EXPECT_THAT(Commands(Options(), result, Info())[1],
               EndsWith("cap.pcap --unit_capacity=400Mbps"));
+}
+
+TEST(Proposals, AreToKeepStateNearWhereManyWaitedForIt) {
+  RunOptions options = Options();
+  RunResult result = Result();
+  result.state.pulled = 30;  // of 300
+  EXPECT_THAT(Commands(options, result, Info()),
+              ElementsAre(EndsWith(" --replicas=9"), EndsWith(" --alpha=0.75"),
+                          EndsWith(" --explain top")));
+  options.controller.replicas = 9;
+  options.controller.alpha_1024 = 768;
+  EXPECT_THAT(Commands(options, result, Info()),
+              ElementsAre(EndsWith(" --replicas=16"), EndsWith(" --alpha=1"),
+                          EndsWith(" --explain top")));
+  // No more than there are other units, and none if none were wanted.
+  options.controller.max_units = 10;
+  options.controller.alpha_1024 = 1'024;
+  EXPECT_THAT(Commands(options, result, Info())[0], EndsWith("explain top"));
+  options.controller.max_units = 64;
+  options.controller.replica_choice = ReplicaChoice::kNone;
+  EXPECT_THAT(Commands(options, result, Info())[0], EndsWith("explain top"));
+  result.state.pulled = 29;
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  EXPECT_THAT(Commands(options, result, Info())[0], EndsWith("explain top"));
+}
+
+TEST(Proposals, AreAComparisonWhereSeveralUnitsRan) {
+  RunInfo info = Info();
+  EXPECT_THAT(Commands(Options(), Result(), info)[1],
+              EndsWith(" --compare vanilla_flow"));
+  info.policy = "hash";
+  EXPECT_THAT(
+      Commands(Options(), Result(), info),
+      ElementsAre(EndsWith(" --explain top"), EndsWith(" --compare snf"),
+                  EndsWith(" --csv figures")));
+}
+
+TEST(Proposals, DoNotReadStdinTwice) {
+  RunInfo info = Info();
+  info.files = {"-"};
+  EXPECT_THAT(
+      Commands(Options(), Result(), info),
+      ElementsAre(EndsWith(" --flowlet_timeout=100us"),
+                  EndsWith(" --csv figures"), EndsWith(" --json result.json")));
+}
+
+TEST(Proposals, AreMoreRoomForPacketsThatWaitForState) {
+  RunOptions options = Options();
+  RunResult result = Result();
+  Dropped(result, DropReason::kHoldOverflow) = 1;
+  options.hold_packets = 100;
+  EXPECT_THAT(Commands(options, result, Info())[0],
+              EndsWith(" --hold_queue=400"));
+  options.hold_packets = 1'000;
+  EXPECT_THAT(Commands(options, result, Info())[0],
+              EndsWith(" --hold_queue=1024"));
 }
 
 TEST(Proposals, AreMoreFlowsWhereTheTableIsFull) {

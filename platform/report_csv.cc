@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
@@ -60,16 +61,16 @@ std::string BandwidthCsv(const RunOptions& options, const RunResult& result) {
   return text;
 }
 
-std::string LatencyCsv(const RunResult& result) {
+// "quantile,NAME_ns" and a line for each of some quantiles.
+std::string QuantilesCsv(const std::string& name, const Histogram& times) {
   constexpr uint32_t kQuantiles[] = {0,      1'000,  10'000, 25'000,
                                      50'000, 75'000, 90'000, 95'000,
                                      99'000, 99'900, 99'990, 100'000};
-  std::string text = "quantile,latency_ns\n";
-  if (result.latency_ns.count() == 0) return text;
+  std::string text = "quantile," + name + "_ns\n";
+  if (times.count() == 0) return text;
   for (const uint32_t per_100000 : kQuantiles) {
-    text +=
-        fmt::format("{}.{:05},{}\n", per_100000 / 100'000, per_100000 % 100'000,
-                    result.latency_ns.Quantile(per_100000));
+    text += fmt::format("{}.{:05},{}\n", per_100000 / 100'000,
+                        per_100000 % 100'000, times.Quantile(per_100000));
   }
   return text;
 }
@@ -82,10 +83,14 @@ absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
   std::filesystem::create_directories(directory, error);
   if (error) return Failed("cannot make directory", directory, error.value());
   const std::filesystem::path path(directory);
-  const absl::Status status =
-      WriteFile(path / "bandwidth.csv", BandwidthCsv(options, result));
-  if (!status.ok()) return status;
-  return WriteFile(path / "latency.csv", LatencyCsv(result));
+  for (const auto& [name, text] :
+       {std::pair{"bandwidth.csv", BandwidthCsv(options, result)},
+        std::pair{"latency.csv", QuantilesCsv("latency", result.latency_ns)},
+        std::pair{"wait.csv", QuantilesCsv("wait", result.state.wait_ns)}}) {
+    const absl::Status status = WriteFile(path / name, text);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace snf

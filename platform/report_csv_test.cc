@@ -59,6 +59,14 @@ TEST_F(CsvTest, HasTheQuantilesOfLatency) {
             "0.99000,99\n0.99900,100\n0.99990,100\n1.00000,100\n");
 }
 
+TEST_F(CsvTest, HasTheQuantilesOfWaiting) {
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result()).ok());
+  EXPECT_EQ(Contents(directory_ / "wait.csv"),
+            "quantile,wait_ns\n0.00000,0\n0.01000,0\n0.10000,0\n0.25000,0\n"
+            "0.50000,0\n0.75000,0\n0.90000,0\n0.95000,10007\n0.99000,34015\n"
+            "0.99900,40000\n0.99990,40000\n1.00000,40000\n");
+}
+
 TEST_F(CsvTest, ReplacesItsOwnFilesOnly) {
   std::filesystem::create_directories(directory_);
   std::ofstream(directory_ / "bandwidth.csv") << std::string(10'000, 'x');

@@ -47,6 +47,10 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   figures.capacity_used = Ratio(
       drained_bits,
       unit_seconds * static_cast<double>(options.controller.unit_capacity_bps));
+  figures.replication_bps = RateOf(result.state.pushed_bytes, figures.busy);
+  const ControllerCounters& controller = result.controller;
+  figures.flowlets_movable =
+      controller.flowlets - std::min(controller.flowlets, controller.flows);
   return figures;
 }
 
@@ -91,6 +95,9 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
                          FormatCount(BufferPool::kMaxPacketBytes));
     case DropReason::kDuplicateClock:
       return "a unit had seen the same logical clock before";
+    case DropReason::kHoldOverflow:
+      return fmt::format("{} packets were already waiting for state at a unit",
+                         FormatCount(options.hold_packets));
     case DropReason::kCount:
       break;
   }

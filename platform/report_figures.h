@@ -22,6 +22,10 @@ struct ReportFigures {
   double mean_packet_bytes = 0;
   double flowlets_per_flow = 0;
   double capacity_used = 0;  // drained over provisioned, 0 … 1
+  // State pushed ahead of flowlets, over `busy`.
+  int64_t replication_bps = 0;
+  // Flowlets that are not the first of their flow.
+  uint64_t flowlets_movable = 0;
 
   // Most of the time there was no traffic.
   bool sparse() const { return busy.ns > 0 && duration.ns / 2 > busy.ns; }

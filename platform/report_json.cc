@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
+#include <span>
 #include <string>
-#include <utility>
 
+#include "base/flow_key_text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "platform/compare.h"
 #include "platform/report.h"
 #include "platform/report_figures.h"
 
@@ -21,12 +22,12 @@ Json Drops(const RunResult& result) {
   return json;
 }
 
-Json Latency(const Histogram& latency) {
-  return {{"p50", latency.Quantile(50'000)},
-          {"p90", latency.Quantile(90'000)},
-          {"p99", latency.Quantile(99'000)},
-          {"p999", latency.Quantile(99'900)},
-          {"max", latency.max()}};
+Json Quantiles(const Histogram& times) {
+  return {{"p50", times.Quantile(50'000)},
+          {"p90", times.Quantile(90'000)},
+          {"p99", times.Quantile(99'000)},
+          {"p999", times.Quantile(99'900)},
+          {"max", times.max()}};
 }
 
 Json ParseResults(const ClassifierCounters& classifier) {
@@ -51,13 +52,54 @@ void AddRequired(const RunResult& result, const RunInfo& info, Json& json) {
   json["units_used_max"] = result.units_max;
   json["units_used_mean"] = static_cast<double>(result.units_mean_1000) / 1000;
   json["overcommitted"] = result.controller.overcommitted;
-  json["latency_ns"] = Latency(result.latency_ns);
+  json["latency_ns"] = Quantiles(result.latency_ns);
   json["digest"] = fmt::format("{:016x}", result.digest);
   json["seed"] = info.seed;
   Json& flags = json["flags"] = Json::object();
   for (const RunInfo::Flag& flag : info.flags) flags[flag.name] = flag.value;
   json["version"] = info.version;
   json["elapsed_s"] = info.elapsed_s;
+}
+
+void AddState(const RunResult& result, const ReportFigures& figures,
+              Json& json) {
+  const StateFigures& state = result.state;
+  json["flowlets_movable"] = figures.flowlets_movable;
+  json["flowlets_moved"] = result.controller.flowlets_moved;
+  json["flowlets_seamless"] = state.seamless;
+  json["flowlets_pulled"] = state.pulled;
+  json["wait_ns"] = Quantiles(state.wait_ns);
+  json["wait_worst"] = nullptr;
+  if (state.worst.wait.ns > 0) {
+    const bool is_known = state.worst.key != FlowKey{};
+    json["wait_worst"] = {{"flow", is_known ? ToString(state.worst.key) : ""},
+                          {"clock", value(state.worst.clock)},
+                          {"unit", value(state.worst.unit)},
+                          {"wait_ns", state.worst.wait.ns}};
+  }
+  json["state_pushes"] = state.pushes;
+  json["state_pulls"] = state.pulls;
+  json["state_answers"] = state.answers;
+  json["state_bytes"] = state.bytes;
+  json["state_pushed_bytes"] = state.pushed_bytes;
+  json["replication_bps"] = figures.replication_bps;
+  json["held_packets_max"] = result.held_packets_max;
+  json["tombstones"] = state.tombstones;
+  json["flows_handed_over"] = state.null_packets;
+  json["state_messages_lost"] = state.messages_lost;
+  json["state_messages_duplicated"] = state.messages_duplicated;
+  const UnitCounters& units = state.units;
+  json["replicas_taken"] = units.replicas_taken;
+  json["replicas_evicted"] = units.replicas_evicted;
+  json["replicas_expired"] = units.replicas_expired;
+  json["pulls_repeated"] = units.pulls_repeated;
+  json["tooks_repeated"] = units.tooks_repeated;
+  json["retries_given_up"] = units.retries_given_up;
+  Json& refused = json["state_refused"] = Json::object();
+  for (size_t i = 0; i < kStateRefusals; ++i) {
+    refused[std::string(ToString(static_cast<StateRefusal>(i)))] =
+        units.refused[i];
+  }
 }
 
 void AddFurther(const RunOptions& options, const RunResult& result,
@@ -81,11 +123,9 @@ void AddFurther(const RunOptions& options, const RunResult& result,
                        controller.flowlets_by_bytes},
       {"gap", controller.flowlets_by_gap},
       {"bytes", controller.flowlets_by_bytes}};
-  json["flowlets_moved"] = controller.flowlets_moved;
-  json["state_pulls"] = result.state_pulls;
+  AddState(result, figures, json);
   json["starts_cold"] = result.cold_starts;
   json["starts_warm"] = result.warm_starts;
-  json["held_packets_max"] = result.held_packets_max;
   json["capacity_used"] = figures.capacity_used;
   const Histogram& utilisation = result.utilisation_1000;
   json["utilisation"] = {
@@ -95,14 +135,43 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   json["fragments_unmatched"] = result.classifier.fragments_unmatched;
 }
 
+Json Document(const RunOptions& options, const RunResult& result,
+              const RunInfo& info) {
+  Json json = Json::object();
+  AddRequired(result, info, json);
+  AddFurther(options, result, info, json);
+  return json;
+}
+
+std::string Print(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info) {
-  Json json = Json::object();
-  AddRequired(result, info, json);
-  AddFurther(options, result, info, json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Print(Document(options, result, info));
+}
+
+std::string JsonComparison(const RunOptions& options,
+                           std::span<const ComparedRun> runs,
+                           const RunInfo& info) {
+  const auto document = [&](const ComparedRun& run) {
+    RunInfo of_run = info;
+    of_run.policy = run.policy;
+    of_run.elapsed_s = run.elapsed_s;
+    return Document(options, run.result, of_run);
+  };
+  Json json = document(runs.front());
+  Json& compare = json["compare"] = Json::array();
+  for (const ComparedRun& run : runs) {
+    Json& one = compare.emplace_back(document(run));
+    for (const char* shared : {"flags", "files", "warnings", "version"}) {
+      one.erase(shared);
+    }
+  }
+  return Print(json);
 }
 
 }  // namespace snf

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -72,6 +74,62 @@ TEST(JsonReport, HasFurtherFigures) {
   EXPECT_NEAR(json["capacity_used"], 0.857, 0.001);
   EXPECT_EQ(json["parse_results"]["not_ip"], 8);
   EXPECT_EQ(json["files"][0], "cap.pcap");
+}
+
+TEST(JsonReport, TellsHowStateMoved) {
+  RunResult result = Result();
+  StateFigures& state = result.state;
+  state.tombstones = 3;
+  state.null_packets = 4;
+  state.messages_lost = 5;
+  state.messages_duplicated = 6;
+  state.units = {.replicas_taken = 7,
+                 .replicas_evicted = 8,
+                 .replicas_expired = 9,
+                 .pulls_repeated = 10,
+                 .tooks_repeated = 11,
+                 .retries_given_up = 12};
+  state.units.refused[0] = 13;
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
+  for (const auto& [key, number] : std::vector<std::pair<std::string, int64_t>>{
+           {"flowlets_movable", 1'100},
+           {"flowlets_moved", 300},
+           {"flowlets_seamless", 280},
+           {"flowlets_pulled", 20},
+           {"state_pushes", 1'200},
+           {"state_pulls", 20},
+           {"state_answers", 20},
+           {"state_bytes", 122'000},
+           {"state_pushed_bytes", 120'000},
+           {"replication_bps", 3'200'000},
+           {"held_packets_max", 7},
+           {"tombstones", 3},
+           {"flows_handed_over", 4},
+           {"state_messages_lost", 5},
+           {"state_messages_duplicated", 6},
+           {"replicas_taken", 7},
+           {"replicas_evicted", 8},
+           {"replicas_expired", 9},
+           {"pulls_repeated", 10},
+           {"tooks_repeated", 11},
+           {"retries_given_up", 12}}) {
+    EXPECT_EQ(json.value(key, -1), number) << key;
+  }
+  EXPECT_EQ(json["wait_ns"]["p50"], 0);
+  EXPECT_EQ(json["wait_ns"]["max"], 40'000);
+  EXPECT_EQ(json["wait_ns"].size(), 5u);
+  EXPECT_EQ(json["wait_worst"]["flow"], "udp 10.0.0.1:5000 > 192.0.2.9:53");
+  EXPECT_EQ(json["wait_worst"]["clock"], 17);
+  EXPECT_EQ(json["wait_worst"]["unit"], 1);
+  EXPECT_EQ(json["wait_worst"]["wait_ns"], 40'000);
+  EXPECT_EQ(json["state_refused"]["stale"], 13);
+  EXPECT_EQ(json["state_refused"].size(), kStateRefusals);
+  result.state = {};
+  EXPECT_TRUE(
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()))
+          .at("wait_worst")
+          .is_null());
 }
 
 TEST(JsonReport, SaysWhenTheRunIsNotSound) {

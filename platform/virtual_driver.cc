@@ -13,12 +13,14 @@ namespace snf {
 namespace {
 
 void AddTo(UnitCounters& sum, const UnitCounters& one) {
+  static_assert(sizeof(UnitCounters) == 8 * (7 + kStateRefusals));
   sum.replicas_taken += one.replicas_taken;
   sum.replicas_evicted += one.replicas_evicted;
   sum.replicas_expired += one.replicas_expired;
   sum.pulls_repeated += one.pulls_repeated;
   sum.tooks_repeated += one.tooks_repeated;
   sum.retries_given_up += one.retries_given_up;
+  sum.pulls_forgotten += one.pulls_forgotten;
   for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
 }
 
