@@ -82,7 +82,8 @@ class PingPong {
       }
     }
     for (uint64_t flow = 1; flow <= flows; ++flow) {
-      units_[1].on_end_flow({FlowId{flow}, Clock{6}}, out_);
+      units_[1].on_end_flow(now_, {FlowId{flow}, Clock{6}}, out_);
+      Execute();
     }
   }
 
@@ -92,7 +93,7 @@ class PingPong {
  private:
   void Serve(size_t u) {
     for (Unit::Next next = Unit::Next::kAgain; next != Unit::Next::kIdle;) {
-      next = units_[u].begin(out_);
+      next = units_[u].begin(now_, out_);
       Execute();
       if (next != Unit::Next::kService) continue;
       units_[u].finish(now_, {nf_, pool_}, out_);
@@ -104,24 +105,39 @@ class PingPong {
   void Execute() {
     const UnitOut out = out_;
     out_.clear();
-    for (const UnitCommand& command : out.commands()) {
-      if (command.kind == UnitCommand::Kind::kSendPull) {
-        units_[value(command.unit)].on_pull(command.pull, out_);
-        Execute();
-      } else if (command.kind == UnitCommand::Kind::kSendState) {
-        units_[value(command.unit)].on_state(command.state, out_);
-        Execute();
-      } else {
+    for (const UnitCommand& command : out.commands()) Execute(command);
+  }
+
+  void Execute(const UnitCommand& command) {
+    using Kind = UnitCommand::Kind;
+    switch (command.kind) {
+      case Kind::kSendPull:
+        units_[value(command.unit)].on_pull(now_, command.pull, out_);
+        break;
+      case Kind::kSendState:
+        units_[value(command.unit)].on_state(now_, command.state, {}, out_);
+        break;
+      case Kind::kSendTook:
+        units_[value(command.unit)].on_took(now_, command.took, out_);
+        break;
+      case Kind::kSendTookAck:
+        units_[value(command.unit)].on_took_ack(now_, command.took_ack, out_);
+        break;
+      case Kind::kReportTook:
+        return;
+      default:
         pool_.Free(command.packet);
-      }
+        return;
     }
+    Execute();
   }
 
   static constexpr UnitOptions kOptions = {
       .max_flows = 64, .queue_packets = 64, .packets_elsewhere = 0};
-  Unit units_[2] = {Unit(UnitId{0}, kOptions), Unit(UnitId{1}, kOptions)};
-  BufferPool pool_{{.small = 256, .medium = 1, .large = 1}};
   EmittingNf nf_;
+  Unit units_[2] = {Unit(UnitId{0}, kOptions, nf_.schema()),
+                    Unit(UnitId{1}, kOptions, nf_.schema())};
+  BufferPool pool_{{.small = 256, .medium = 1, .large = 1}};
   UnitOut out_;
   Instant now_;
   size_t processed_ = 0;
