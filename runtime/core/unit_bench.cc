@@ -32,7 +32,8 @@ PacketMeta Meta(uint64_t flow, uint64_t clock) {
 struct WarmUnit {
   explicit WarmUnit(uint32_t n)
       : unit(UnitId{0},
-             {.max_flows = n, .queue_packets = 64, .packets_elsewhere = 0}),
+             {.max_flows = n, .queue_packets = 64, .packets_elsewhere = 0},
+             nf.schema()),
         packet(pool.Allocate(60)) {
     pool.info(packet).length = 60;
     for (uint32_t flow = 0; flow < n; ++flow) Run(Meta(flow, 1));
@@ -40,14 +41,14 @@ struct WarmUnit {
   void Run(const PacketMeta& meta) {
     unit.on_packet(packet, meta);
     out.clear();
-    if (unit.begin(out) == Unit::Next::kService) {
+    if (unit.begin(Instant{}, out) == Unit::Next::kService) {
       unit.finish(Instant{}, {nf, pool}, out);
     }
   }
 
   BufferPool pool{{.small = 64, .medium = 0, .large = 0}};
-  Unit unit;
   Forward nf;
+  Unit unit;
   UnitOut out;
   PacketHandle packet;
 };
@@ -68,7 +69,7 @@ void BM_UnitPacket(benchmark::State& state) {
     }
     while (true) {
       warm.out.clear();
-      if (warm.unit.begin(warm.out) != Unit::Next::kService) break;
+      if (warm.unit.begin(Instant{}, warm.out) != Unit::Next::kService) break;
       warm.unit.finish(Instant{}, {warm.nf, warm.pool}, warm.out);
       benchmark::DoNotOptimize(warm.out);
     }
@@ -77,14 +78,17 @@ void BM_UnitPacket(benchmark::State& state) {
 }
 BENCHMARK(BM_UnitPacket)->Arg(1'000)->Arg(10'000)->Arg(200'000);
 
-// A flow goes to the other unit: held packet, Pull, State, service.
+// A flow goes to the other unit: held packet, Pull, State, service, Took.
 void BM_UnitHandOver(benchmark::State& state) {
   const auto flows = static_cast<uint32_t>(state.range(0));
   WarmUnit warm(flows);
-  Unit units[2] = {warm.unit, Unit(UnitId{1}, {.max_flows = flows,
-                                               .queue_packets = 64,
-                                               .packets_elsewhere = 0})};
+  Unit units[2] = {
+      warm.unit,
+      Unit(UnitId{1},
+           {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
+           warm.nf.schema())};
   UnitOut& out = warm.out;
+  constexpr Instant now;
   Rng rng(1);
   std::vector<uint64_t> clocks(flows, 1);
   for ([[maybe_unused]] auto _ : state) {
@@ -95,15 +99,21 @@ void BM_UnitHandOver(benchmark::State& state) {
     meta.source = UnitId{static_cast<uint16_t>(1 - to)};
     units[to].on_packet(warm.packet, meta);
     out.clear();
-    units[to].begin(out);
+    units[to].begin(now, out);
     const Pull pull = out.commands()[0].pull;
     out.clear();
-    units[1 - to].on_pull(pull, out);
+    units[1 - to].on_pull(now, pull, out);
     const State handed = out.commands()[0].state;
     out.clear();
-    units[to].on_state(handed, out);
-    units[to].begin(out);
-    units[to].finish(Instant{}, {warm.nf, warm.pool}, out);
+    units[to].on_state(now, handed, {}, out);
+    units[to].begin(now, out);
+    units[to].finish(now, {warm.nf, warm.pool}, out);
+    const Took took = out.commands()[1].took;
+    out.clear();
+    units[1 - to].on_took(now, took, out);
+    const TookAck ack = out.commands()[0].took_ack;
+    units[to].on_took_ack(now, ack, out);
+    out.clear();
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -143,13 +153,13 @@ void BM_UnitMemoryOfAFlow(benchmark::State& state) {
     const size_t before = ResidentBytes();
     Alarm nf;
     WarmUnit warm(0);
-    Unit unit(
-        UnitId{1},
-        {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0});
+    Unit unit(UnitId{1},
+              {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
+              nf.schema());
     for (uint32_t flow = 0; flow < flows; ++flow) {
       unit.on_packet(warm.packet, Meta(flow, 1));
       warm.out.clear();
-      unit.begin(warm.out);
+      unit.begin(Instant{}, warm.out);
       unit.finish(Instant{}, {nf, warm.pool}, warm.out);
     }
     state.counters["bytes_per_flow"] =
