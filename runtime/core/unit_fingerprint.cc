@@ -64,6 +64,7 @@ uint64_t Unit::Fingerprint() const {
             uint64_t{record.timer != Instant::max()} << 9 |
             uint64_t{record.due != Instant::max()} << 10 |
             uint64_t{record.announced} << 11 |
+            uint64_t{timers_.armed(slot)} << 12 |
             static_cast<uint64_t>(record.link) << 16);
     if (record.copy != Copy::kNone) {
       for (const std::byte byte : StateOf(slot)) {

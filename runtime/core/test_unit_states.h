@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_TEST_UNIT_STATES_H_
+#define SNF_RUNTIME_CORE_TEST_UNIT_STATES_H_
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/core/unit.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// What goes down a channel.
+struct Item {
+  enum class Kind : uint8_t { kPacket, kEnd, kStop, kStart };
+  Kind kind = Kind::kPacket;
+  uint8_t flow = 0;
+  uint8_t clock = 0;  // of the end the last
+  uint8_t source = kNowhere;
+  bool is_first = false;
+  bool is_null = false;
+  uint8_t set = 0;  // units to push to, a bit each; 0: no set comes before it
+
+  static constexpr uint8_t kNowhere = 7;
+  uint16_t Code() const;
+  static Item Of(uint16_t code);
+};
+
+// What goes from unit to unit.
+struct Message {
+  enum class Kind : uint8_t { kPush, kState, kPull, kTook, kTookAck };
+  Kind kind = Kind::kPush;
+  uint8_t to = 0;
+  uint8_t flow = 0;
+  uint8_t clock = 0;
+  uint8_t peer = 0;                  // who pulls, took or acknowledges
+  bool has_timer = false;            // of a State
+  std::array<uint64_t, 2> record{};  // of a Push or State
+  auto operator<=>(const Message&) const = default;
+};
+
+// What the NF below makes of its digest when it is shown a clock of a flow, or,
+// as clock kTimerClock, when its timer runs out.
+uint64_t Chain(uint64_t digest, uint8_t flow, uint8_t clock);
+inline constexpr uint8_t kTimerClock = 15;
+
+// What one input made a unit do.
+struct Effect {
+  enum class Kind : uint8_t {
+    kSend,         // `message`
+    kServe,        // `flow` and `clock` are in service
+    kRan,          // the NF saw the packet, on state `value`
+    kRanTimer,     // so with its timer
+    kDone,         // the clock is applied; the packet left
+    kDuplicate,    // dropped, as one
+    kDropPayload,  // became a tombstone
+    kStopped,
+    kEvicted,
+    kExpired,
+    kForgotten,  // a Pull of somebody
+    kRepeated,   // a Pull or Took
+    kGaveUp,     // repeating one
+  };
+  Kind kind;
+  uint8_t flow = 0;
+  uint8_t clock = 0;
+  bool waited = false;      // kServe: it was held
+  bool sets_timer = false;  // kRan
+  bool is_moved = false;    // kServe: first of a flowlet that ran elsewhere
+  uint16_t message = 0;
+  uint64_t value = 0;
+};
+
+// Theory of operation. Of all worlds that an explorer sees, each unit has few
+// states, for a unit depends on its own inputs alone. So each state of a unit
+// is kept once, by a number, and each input to it is tried once. The states
+// themselves are not kept, but how they were first reached: a unit is made anew
+// by repeating its inputs, which takes microseconds.
+//
+// Two units are one state if their fingerprints are equal. The time at a unit
+// stands still but for the input kTimer, which lets it pass until something
+// happens.
+//
+// The NF is a chronicle: its one slot is a digest of the clocks it has seen. If
+// it has timers, the first clock of a flow sets one.
+class UnitStates {
+ public:
+  using StateId = uint32_t;
+  enum class Input : uint8_t { kItem, kMessage, kBegin, kFinish, kTimer };
+  struct Step {
+    StateId next;
+    uint32_t first_effect;
+    uint32_t effects;
+  };
+  struct Facts {
+    uint64_t fingerprint;
+    uint32_t parent;  // and the input by which it was reached
+    uint32_t input;
+    uint8_t unit;
+    uint8_t flows;
+    uint8_t replicas;
+    uint8_t held;
+    bool busy;
+  };
+
+  // `begins_late`: begin() is an input of its own; else it follows on all
+  // others, as drivers do it. Without `merges` each history is a state.
+  UnitStates(const UnitOptions& options, uint8_t units, bool begins_late,
+             bool has_timers, bool merges);
+  UnitStates(const UnitStates&) = delete;
+  UnitStates& operator=(const UnitStates&) = delete;
+
+  StateId start(uint8_t unit) const { return unit; }
+  const Facts& facts(StateId state) const { return states_[state]; }
+  size_t size() const { return states_.size(); }
+
+  // `what` is an Item's code or a message's number.
+  Step Take(StateId state, Input input, uint16_t what = 0);
+  std::span<const Effect> effects(const Step& step) const {
+    return std::span(effects_).subspan(step.first_effect, step.effects);
+  }
+
+  uint16_t NumberOf(const Message& message);
+  const Message& message(uint16_t number) const { return messages_[number]; }
+
+ private:
+  class Chronicle final : public NetworkFunction {
+   public:
+    Verdict process_packet(Packet& packet, FlowState& flow) override;
+    void on_timer(FlowState& flow) override;
+
+    bool has_timers = false;
+    uint64_t seen = 0;           // by the last call
+    bool set_timer = false;      // "
+    uint8_t timer_of = kNoFlow;  // the flow, if it was a timer
+    static constexpr uint8_t kNoFlow = 0xff;
+
+   private:
+    Slot<uint64_t> digest_ = declare<uint64_t>("digest");
+  };
+  struct Live {
+    Unit unit;
+    Instant now;
+  };
+
+  Live Make(StateId state) const;
+  void Run(Live& live, Input input, uint16_t what);
+  void RunItem(Live& live, const Item& item);
+  void RunMessage(Live& live, const Message& message);
+  void Begin(Live& live);
+  void LetTimePass(Live& live);
+  void Count(const UnitCounters& before, const UnitCounters& after);
+  void Drain(const Live& live);
+  Message MessageOf(const Live& live, const UnitCommand& command) const;
+  void Add(const Effect& effect) { made_.push_back(effect); }
+  Facts FactsOf(const Unit& unit) const;
+
+  Chronicle nf_;
+  BufferPool pool_;
+  std::vector<PacketHandle> packets_;  // by flow and clock
+  bool begins_late_;
+  bool merges_;
+  std::vector<Live> roots_;
+  std::vector<Facts> states_;
+  absl::flat_hash_map<uint64_t, StateId> by_fingerprint_;
+  absl::flat_hash_map<uint64_t, Step> steps_;  // by state and input
+  std::vector<Effect> effects_;
+  std::vector<Message> messages_;
+  std::map<Message, uint16_t> numbers_;
+  UnitOut out_;
+  std::vector<Effect> made_;  // by the present input
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_UNIT_STATES_H_
