@@ -141,7 +141,9 @@ std::string LongestWait(const PacketFates& packets, const std::string& whose) {
 void AddHolds(const PacketFates& packets, const std::string& whose,
               Clauses& clauses) {
   if (packets.held == 0) return;
-  clauses.push_back(fmt::format("held {}, {} at most ({})",
+  const std::string_view form =
+      packets.held == 1 ? "held {} for {} ({})" : "held {}, {} at most ({})";
+  clauses.push_back(fmt::format(fmt::runtime(form),
                                 Count(packets.held, "packet"),
                                 FormatDuration(packets.longest_hold), whose));
 }

@@ -9,38 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "base/ip_address.h"
-#include "base/protocol_numbers.h"
 #include "base/rng.h"
-#include "base/test_packets.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "platform/explain_top.h"
-#include "platform/virtual_driver.h"
+#include "platform/test_explain.h"
 
 namespace snf {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Flow n is 10.0.0.1:n > 192.0.2.9:53.
-FlowKey KeyOf(uint16_t n) {
-  FlowKey key;
-  key.source = IpAddress::FromIpv4(be32(0x0a00'0001));
-  key.destination = IpAddress::FromIpv4(be32(0xc000'0209));
-  key.source_port = be16(n);
-  key.destination_port = be16(53);
-  key.protocol = IpProtocol::kUdp;
-  key.form = FlowKeyForm::kIpv4;
-  Canonicalize(key);
-  return key;
-}
-
-// A frame of flow n, of so many bytes.
-Frame FrameOf(uint16_t n, size_t length) {
-  return Ethernet(0x0800, Ipv4({}, Udp(n, 53, length - 42)));
-}
 
 // Drops frames of 61 bytes and takes those of 62.
 class Sorter final : public NetworkFunction {
@@ -55,45 +33,6 @@ class Sorter final : public NetworkFunction {
   }
 };
 SNF_REGISTER_NF(Sorter, "explain_test_sorter", "drops and consumes");
-
-// Packets of 60 captured bytes, however long they were on the wire.
-struct Replay {
-  explicit Replay(const RunOptions& options, uint16_t followed = 1,
-                  std::string_view nf = "passthrough",
-                  std::string_view policy = "snf")
-      : explainer(KeyOf(followed), options, *FindPlacementPolicy(policy)),
-        driver(options, *FindPlacementPolicy(policy), *FindNf(nf), nullptr,
-               &explainer) {}
-
-  void At(int64_t us, uint16_t flow, uint32_t bytes, size_t captured = 60) {
-    const Frame frame = FrameOf(flow, captured);
-    CapturedPacket packet;
-    packet.time = {Microseconds(us).ns};
-    packet.bytes = frame;
-    packet.original_bytes = bytes;
-    driver.Offer(packet);
-  }
-  std::string Story() {
-    result = driver.Finish();
-    EXPECT_TRUE(result.conserved());
-    EXPECT_THAT(result.violation_messages, ::testing::IsEmpty());
-    return explainer.Story();
-  }
-
-  Explainer explainer;
-  VirtualDriver driver;
-  RunResult result;
-};
-
-// Units of 10 Mbit/s: 1000 bytes take 800 µs. No need to wait for a start.
-RunOptions SlowUnits() {
-  RunOptions options;
-  options.controller.unit_capacity_bps = 10'000'000;
-  options.controller.max_units = 2;
-  options.controller.warm_units = 2;
-  options.warm_start_delay = {};
-  return options;
-}
 
 std::vector<std::string> LinesOf(const std::string& text) {
   std::vector<std::string> lines;
@@ -132,6 +71,7 @@ TEST(Explain, TellsTheStoryOfASmallRun) {
             first seen 2.00 ms after the run's first packet
   decisions 4 flowlets; 1 moved to another unit; 1 overcommitted
   units     2 used; unit 1 for 3 flowlets; unit 0 for 1 flowlet
+  state     2 pushes; 1 pull; held 1 packet for 13.1 ms (flowlet 4, clock 5)
   packets   5 released
   latency   p50 7.20 ms, p99 14.4 ms, max 14.4 ms;
             longest wait 13.7 ms (flowlet 4, clock 5)
@@ -141,9 +81,10 @@ flowlet 1  +0.000 ms  new flow; starts on unit 1
   units    0: 1.5 no room  >1: 0.0
   packets  2 with 200 bytes; clocks 1 to 2
   latency  p50 82.0 µs, max 152 µs; longest wait 70.0 µs (clock 2)
+  pushed   as of clock 2 at +0.424 ms to unit 0
 flowlet 2  +2.000 ms  gap of 1.99 ms > 500 µs; stays on unit 1
   demand   6.60 Mbit/s = 66.0 %; room on 1 of 2 units
-  units    0: 87.7 no room   >1: 0.2+25.0=25.2
+  units    0: 87.7+25.0 no room  >1: 0.2+25.0=25.2
   packets  1 with 9,000 bytes; clock 3
   latency  7.20 ms; no wait
 flowlet 3  +2.001 ms  9,000 + 9,000 bytes > 15,000; stays on unit 1
@@ -153,10 +94,12 @@ flowlet 3  +2.001 ms  9,000 + 9,000 bytes > 15,000; stays on unit 1
   latency  14.4 ms; longest wait 7.20 ms (clock 4)
 flowlet 4  +2.700 ms  gap of 699 µs > 500 µs; moves from unit 1 to 0
   demand   9.15 Mbit/s = 91.5 %; OVERCOMMITTED: no room on 2 units
-  units   >0: 88.5 no room         1: 103.1+25.0 no room
-  state    asked of unit 1 as of clock 4 at +3.341 ms; came 13.1 ms later
+  units   >0: 88.5+25.0 no room    1: 103.1+25.0 no room
+  state    asked of unit 1 as of clock 4 at +3.341 ms; came 13.1 ms later;
+           held 1 packet for 13.1 ms (clock 5)
   packets  1 with 100 bytes; clock 5
   latency  13.8 ms; longest wait 13.7 ms (clock 5)
+  pushed   as of clock 5 at +16.776 ms to unit 1
 )");
 }
 
@@ -168,7 +111,7 @@ TEST(Explain, ExplainsItsWordsInItsOwnUnits) {
   run.At(0, 1, 100);
   const std::string story = run.Story();
   EXPECT_THAT(story, HasSubstr("in % of a unit of 10.0 Mbit/s\n"));
-  EXPECT_THAT(story, HasSubstr("plus 50.0 for the unit with the flow's state"));
+  EXPECT_THAT(story, HasSubstr("plus 50.0 for a unit with the flow's state"));
   EXPECT_THAT(story, HasSubstr("3 µs to the unit"));
 }
 
@@ -313,7 +256,7 @@ RunOptions StormOptions() {
 }
 
 TEST(Explain, AddsUpAndKeepsItsBounds) {
-  uint64_t moved = 0, overcommitted = 0, dropped = 0, lives = 0;
+  uint64_t moved = 0, overcommitted = 0, dropped = 0, lives = 0, held = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     Replay run(StormOptions(), 1, "explain_test_sorter");
@@ -338,11 +281,15 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
     EXPECT_EQ(sum.released, all.released);
     EXPECT_EQ(sum.consumed, all.consumed);
     EXPECT_EQ(sum.longest_wait, all.longest_wait);
+    EXPECT_EQ(sum.held, all.held);
+    EXPECT_EQ(sum.longest_hold, all.longest_hold);
     EXPECT_EQ(sum.longest_latency, all.longest_latency);
     EXPECT_EQ(all.enqueued, all.released + all.consumed + all.dropped_at_unit);
     for (const std::string& line : LinesOf(text)) EXPECT_LE(Columns(line), 80u);
 
+    EXPECT_LE(story.seamless, story.moved);
     moved += story.moved;
+    held += all.held;
     overcommitted += story.overcommitted;
     dropped += all.arrived - all.enqueued;
     lives += story.lives;
@@ -351,6 +298,7 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
   EXPECT_GT(overcommitted, 100u);
   EXPECT_GT(dropped, 50u);
   EXPECT_GT(lives, 20u);
+  EXPECT_GT(held, 50u);
 }
 
 TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {
@@ -358,6 +306,8 @@ TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {
   for (int i = 0; i < 500; ++i) {
     run.At(i * 400 + i % 7 * 100, 1, 700, static_cast<size_t>(60 + i % 3));
   }
+  // With pauses, in which the state goes to where it will be wanted.
+  for (int i = 0; i < 400; ++i) run.At(210'000 + i / 4 * 10'000, 1, 1'400);
   run.Story();
   const FlowStory& story = run.explainer.story();
   EXPECT_EQ(story.packets.arrived, run.result.packets_in);
@@ -369,6 +319,13 @@ TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {
   EXPECT_EQ(story.overcommitted, run.result.controller.overcommitted);
   EXPECT_EQ(story.lives, run.result.controller.flows);
   EXPECT_EQ(story.latency_ns, run.result.latency_ns);
+  const StateFigures& state = run.result.state;
+  EXPECT_EQ(story.seamless, state.seamless);
+  EXPECT_EQ(story.moved - story.seamless, state.pulled);
+  EXPECT_EQ(story.pushes, state.pushes);
+  EXPECT_GE(story.packets.longest_hold, state.worst.wait);
+  EXPECT_GT(story.seamless, 20u);
+  EXPECT_GT(state.pulled, 20u);
 }
 
 TEST(Explain, ChangesNothing) {
@@ -421,39 +378,6 @@ TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
   EXPECT_THAT(story, HasSubstr("the state's unit 0 is parked"));
   EXPECT_THAT(story, HasSubstr("at +0.103 ms; it did not come"));
   EXPECT_THAT(story, HasSubstr("clock 1; 1 under way"));
-}
-
-TEST(TopFlowFinder, FindsTheFlowWithTheMostBytesInAnyOrder) {
-  std::vector<std::pair<uint16_t, uint32_t>> packets;
-  for (uint16_t flow = 1; flow <= 200; ++flow) {
-    packets.emplace_back(flow, 100);
-    packets.emplace_back(flow, flow == 77 ? 51 : 50);
-  }
-  Rng rng(3);
-  for (int round = 0; round < 20; ++round) {
-    for (size_t i = packets.size(); i > 1; --i) {
-      std::swap(packets[i - 1], packets[rng.Below(static_cast<uint32_t>(i))]);
-    }
-    TopFlowFinder finder;
-    for (const auto& [flow, bytes] : packets) finder.Add(KeyOf(flow), bytes);
-    EXPECT_EQ(finder.top(), KeyOf(77));
-    EXPECT_EQ(finder.top_bytes(), 151u);
-    EXPECT_EQ(finder.flows(), 200u);
-  }
-}
-
-TEST(TopFlowFinder, TakesTheLowestKeyOfEquals) {
-  for (const bool is_upwards : {true, false}) {
-    TopFlowFinder finder;
-    for (uint16_t i = 1; i <= 9; ++i) {
-      finder.Add(KeyOf(is_upwards ? i : static_cast<uint16_t>(10 - i)), 100);
-    }
-    EXPECT_EQ(finder.top(), KeyOf(1));
-  }
-}
-
-TEST(TopFlowFinder, FindsNothingInNothing) {
-  EXPECT_FALSE(TopFlowFinder().top().has_value());
 }
 
 }  // namespace
