@@ -32,6 +32,7 @@ struct Totals {
   uint64_t generated = 0, consumed = 0, passed = 0, late = 0, nf_dropped = 0;
   uint64_t compared = 0, compared_moved = 0, compared_state = 0;
   uint64_t compared_lost = 0, compared_null = 0, run_again = 0;
+  uint64_t incomparable = 0;
   UnitCounters units;
   std::array<uint64_t, kDropReasons> dropped{};
 
@@ -114,6 +115,7 @@ struct Totals {
         {"  with an nf that keeps state", compared_state, 50},
         {"  messages lost in those", compared_lost, 500},
         {"  null packets in those", compared_null, 50},
+        {"  flows that ended elsewhen", incomparable, 0},
         {"run again", run_again, 50}};
     for (size_t i = 0; i < kDropReasons; ++i) {
       const auto reason = static_cast<DropReason>(i);
@@ -204,6 +206,13 @@ void RunOne(uint64_t seed, Totals& totals) {
   if (lost == 0 && (&nf == &ForwardingNf() || &nf == &TimelessChronicleNf())) {
     const RunResult reference = RunOnOneUnit(options, nf, packets);
     ASSERT_EQ(reference.controller.flowlets_moved, 0u);
+    // A flow ends at the first timer of the controller after its timeout, and
+    // these follow the units. A packet that comes between the two belongs to
+    // either flow.
+    if (reference.controller.flows != run.controller.flows) {
+      ++totals.incomparable;
+      return;
+    }
     EXPECT_EQ(reference.packets_in + reference.packets_generated,
               run.packets_in + run.packets_generated);
     EXPECT_EQ(reference.nf_dropped, run.nf_dropped);
@@ -229,6 +238,7 @@ TEST(VirtualDriverRandom, HoldsItsPromisesOnAnySchedule) {
     RunOne(seed, totals);
     if (HasFailure()) return;
   }
+  EXPECT_LE(totals.incomparable, totals.compared / 100);
   std::cout << "seeds " << first << " to " << first + runs - 1 << "\n";
   for (const auto& [name, count, floor] : totals.Floors()) {
     std::cout << fmt::format("  {:28}{:>12}\n", name, count);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the controller costs a packet of a running flowlet, against the floor of
-// parse + lookup (performance.md rows 5 and 7), and what it holds a flow (row
-// 17). 60-byte packets of flows in random order, in bursts of 32, a packet each
-// 100 ns. The controller's side holds all that its driver calls: packets,
-// timers, and a drain report for each unit of a burst. The figure is
-// ns_per_packet; compare within one run:
+// parse + lookup (performance.md rows 5 and 7), what one costs that begins a
+// flowlet and names K replicas for it, and what it holds a flow (row 17).
+// 60-byte packets of flows in random order, in bursts of 32, a packet each 100
+// ns. The controller's side holds all that its driver calls: packets, timers,
+// and a drain report for each unit of a burst. The figure is ns_per_packet;
+// compare within one run:
 //   controller_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
 //       --benchmark_filter='Floor|Running'
@@ -110,11 +111,13 @@ void BM_Floor(benchmark::State& state) {
   });
 }
 
-// A controller whose flowlets all go on, and its driver.
+// A controller whose flowlets all go on, unless they are full, and its driver.
 class Running {
  public:
-  explicit Running(size_t flows)
-      : controller_(OptionsFor(flows), *FindPlacementPolicy("snf")),
+  explicit Running(size_t flows, uint32_t flowlet_bytes = 1'000'000'000,
+                   uint32_t replicas = 3)
+      : controller_(OptionsFor(flows, flowlet_bytes, replicas),
+                    *FindPlacementPolicy("snf")),
         slots_(64) {}
 
   void Burst(std::span<const Bytes> frames) {
@@ -139,15 +142,20 @@ class Running {
   }
 
   const ControllerCounters& counters() const { return controller_.counters(); }
+  uint32_t placeable_units() const {
+    return controller_.pool().placeable_units();
+  }
 
  private:
   // A flow's packets are `flows` gaps apart on average: 20 of them is a gap
   // that hardly ever comes, and the flow's timer fires once in 20 packets.
-  static ControllerOptions OptionsFor(size_t flows) {
+  static ControllerOptions OptionsFor(size_t flows, uint32_t flowlet_bytes,
+                                      uint32_t replicas) {
     ControllerOptions options;
+    options.replicas = replicas;
     options.flowlet_timeout =
         Nanos{20 * kPacketGap.ns * static_cast<int64_t>(flows)};
-    options.flowlet_bytes = 1'000'000'000;
+    options.flowlet_bytes = flowlet_bytes;
     options.max_flows = static_cast<uint32_t>(flows);
     options.warm_units = options.max_units;
     // 4.8 Gbit/s come, and so much is asked for.
@@ -207,6 +215,28 @@ void Flows(benchmark::internal::Benchmark* bench) {
 BENCHMARK(BM_Floor)->Apply(Flows);
 BENCHMARK(BM_RunningFlowlets)->Apply(Flows);
 
+// Every packet begins a flowlet, for the one before is full: measured, closed,
+// placed, opened, its replicas drawn from the units in use, remembered and
+// sent.
+void BM_NewFlowlets(benchmark::State& state) {
+  const auto flows = static_cast<size_t>(state.range(0));
+  const Traffic& traffic = TrafficOf(flows);
+  Running running(flows, kPacketBytes, static_cast<uint32_t>(state.range(1)));
+  std::array<Bytes, kBatch> frames;
+  for (size_t i = 0; i < traffic.count();) {
+    for (Bytes& frame : frames) frame = traffic.frame(i++);
+    running.Burst(frames);
+  }
+  const uint64_t decisions = running.counters().decisions;
+  Walk(state, traffic, [&](const auto& batch) { running.Burst(batch); });
+  SNF_CHECK(running.counters().decisions - decisions >=
+            static_cast<uint64_t>(state.iterations()) * kBatch);
+  state.counters["units"] = running.placeable_units();
+}
+BENCHMARK(BM_NewFlowlets)
+    ->ArgNames({"flows", "replicas"})
+    ->ArgsProduct({{1'000, 200'000}, {0, 1, 3, 16}});
+
 // --- Memory
 // -------------------------------------------------------------------
 
@@ -220,7 +250,8 @@ int64_t ResidentBytes() {
 
 // A million IPv6 flows at one time, all with an open flowlet, in a controller
 // that has room for just as many: what the process has grown by since before
-// the controller was made. A second round of packets touches all once more.
+// the controller was made. A second round of packets, a second later, begins
+// new flowlets, of which many move and are taken at once.
 void BM_MemoryOfAMillionFlows(benchmark::State& state) {
   constexpr uint32_t kFlows = 1'000'000;
   double bytes_per_flow = 0;
@@ -241,10 +272,16 @@ void BM_MemoryOfAMillionFlows(benchmark::State& state) {
     for (uint32_t i = 0; i < 2 * kFlows; ++i) {
       const uint32_t flow = i < kFlows ? i : i - kFlows;
       std::memcpy(&arrival.key.source.bytes[12], &flow, sizeof flow);
-      arrival.time = {1'000'000'000 + int64_t{i} / 100};
+      arrival.time = {(i < kFlows ? 1 : 2) * int64_t{1'000'000'000} +
+                      int64_t{i} / 100};
       out->clear();
       controller.on_packets(arrival.time, {&arrival, 1}, *out);
+      const ControllerCommand& last = out->commands().back();
+      if ((last.meta.flags & PacketMeta::kMoved) != 0) {
+        controller.on_took({last.meta.flow, last.meta.clock, last.unit});
+      }
     }
+    SNF_CHECK(controller.counters().flowlets_moved > kFlows / 2);
     SNF_CHECK(controller.flows().size() == kFlows);
     SNF_CHECK(controller.counters().enqueued == 2 * kFlows);
     bytes_per_flow =
