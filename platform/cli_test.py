@@ -8,6 +8,7 @@ Usage: cli_test.py PROGRAM SOURCE_DIR [TEST…]
 import json
 import os
 import pathlib
+import shlex
 import struct
 import subprocess
 import sys
@@ -105,7 +106,27 @@ class Command(unittest.TestCase):
                 "--max_units=65536": ['"65536"', "65535"],
                 "--max_flows=0": ['"0"'],
                 "--unit_queue=0": ['"0"'],
-                "--policy=best": ['"best"', "snf"],
+                "--policy=best": ['"best"', "snf", "hash"],
+                "--reassign_period=0": ['"0"', "1us"],
+                "--replica_choice=some": ['"some"', "weighted"],
+                "--push_delay=11s": ['"11s"', "10s"],
+                "--state_delay=-1us": ['"-1us"'],
+                "--state_bandwidth=0bps": ['"0bps"', "1kbit/s"],
+                "--state_retry=0": ['"0"', "1us"],
+                "--hold_queue=0": ['"0"', "1048576"],
+                "--max_replicas=0": ['"0"'],
+                "--chaos=state_los=0.1": ['"state_los"', "state_loss"],
+                "--chaos=state_loss": ["state_loss", "no value"],
+                "--chaos=state_loss=1.5": ['state_loss="1.5"', "0 to 0.9"],
+                "--chaos=state_duplicate=x": ['state_duplicate="x"'],
+                "--chaos=state_delay=2ms..1ms": ['state_delay="2ms..1ms"'],
+                "--chaos=state_delay=0..2": ['state_delay="0..2"', "no unit"],
+                "--chaos=state_loss=0 state_loss=0": ["state_loss", "second"],
+                "--compare=best": ['"best"', "vanilla_flow"],
+                "--compare=hash,": ['""', "vanilla_flow"],
+                "--compare=hash,hash": ['"hash"', "twice"],
+                "--compare=hash,snf,per_packet,smart_flow,vanilla_flow":
+                    ["more than 4"],
                 "--flow_key=7tuple": ['"7tuple"', "connection"],
                 "--load_signal=guess": ['"guess"', "drained"],
                 "--demand=none": ['"none"', "burst"],
@@ -124,6 +145,17 @@ class Command(unittest.TestCase):
                       ["--max_units=2", "--warm_units=3"],
                       ["--unit_queue=10", "--start_buffer=11"],
                       ["--max_units=3", "--replicas=3"],
+                      ["--replicas=0", "--replica_choice=weighted"],
+                      ["--replicas=3", "--replica_choice=none"],
+                      ["--push_delay=1ms", "--replicas=0"],
+                      ["--max_replicas=9", "--replica_choice=none"],
+                      ["--reassign_period=1s"],
+                      ["--flowlet_bytes=1KB", "--policy=per_packet"],
+                      ["--hold_queue=11", "--unit_queue=10"],
+                      ["--compare=snf"],
+                      ["--compare=hash", "--out=/nonesuch/out.pcap"],
+                      ["--compare=hash", "--csv=/nonesuch"],
+                      ["--compare=hash", "--explain=top"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
                       ["--seed=1", "--seed=2"]):
@@ -131,6 +163,19 @@ class Command(unittest.TestCase):
                 name = flags[0].split("=")[0]
                 self.refused(USAGE, [name], "replay", self.good, *flags)
         self.refused(USAGE, ["top", "stdin"], "replay", "-", "--explain=top")
+        self.refused(USAGE, ["--compare=hash", "stdin"], "replay", "-",
+                     "--compare=hash")
+        pipe = os.path.join(self.folder.name, "pipe")
+        os.mkfifo(pipe)
+        self.refused(USAGE, [pipe, "more than once"], "replay", pipe,
+                     "--compare=hash")
+        # What contradicts nothing.
+        for flags in (["--replicas=0", "--replica_choice=none"],
+                      ["--reassign_period=1s", "--compare=smart_flow"],
+                      ["--flowlet_bytes=1KB", "--compare=per_packet"],
+                      ["--compare=snf,hash"]):
+            with self.subTest(flags):
+                self.report(self.good, *flags)
         self.refused(USAGE, ["-"], "replay", "-", "-")
 
     def test_refuses_no_command_and_an_unknown_one(self):
@@ -232,9 +277,95 @@ class Command(unittest.TestCase):
                      "ewma_delta", "unit_capacity", "max_units", "seed",
                      "unit_idle_timeout", "unit_start_delay", "load_signal",
                      "demand", "policy", "flow_key", "flow_timeout",
-                     "max_flows", "hop_delay", "unit_queue"):
+                     "max_flows", "hop_delay", "unit_queue", "replica_choice",
+                     "push_delay", "reassign_period", "state_delay",
+                     "state_bandwidth", "state_retry", "hold_queue",
+                     "max_replicas"):
             self.assertRegex(text, rf"--{flag}=\S+  \[\S.*\]\n      \S")
+        for flag in ("chaos", "compare"):
+            self.assertRegex(text, rf"--{flag}=.+\n      \S")
+        for policy in ("snf", "vanilla_flow", "smart_flow", "per_packet",
+                       "hash"):
+            self.assertRegex(text, rf"\n {{8}}{policy} +[a-z]")
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_compares_policies_side_by_side(self):
+        small = SOURCE / "traces" / "small.pcap.zst"
+        flags = ["--unit_capacity=300Mbps", "--policy=hash"]
+        alone = self.report(small, *flags)
+        compared = self.report(small, *flags, "--compare=vanilla_flow,snf")
+        self.assertEqual([run["policy"] for run in compared["compare"]],
+                         ["hash", "vanilla_flow", "snf"])
+        for run in (compared, compared["compare"][0]):
+            for key in set(alone) - {"flags", "elapsed_s"} & set(run):
+                self.assertEqual(run[key], alone[key], key)
+        snf = self.report(small, "--unit_capacity=300Mbps")
+        self.assertEqual(compared["compare"][2]["latency_ns"],
+                         snf["latency_ns"])
+        # The same packets came out of each.
+        self.assertEqual({run["digest"] for run in compared["compare"]},
+                         {snf["digest"]})
+
+        file = os.path.join(self.folder.name, "compare.json")
+        done = run("replay", small, *flags, "--compare=vanilla_flow,snf",
+                   "--quiet", "--json", file)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        text = done.stdout.decode()
+        self.assertRegex(text, r"\n +hash +vanilla_flow +snf\n")
+        self.assertRegex(text, r"\nFlows +573 += +=\n")
+        self.assertRegex(text, r"\nLatency p50 +\S+ \S+ ")
+        self.assertIn("the same under each", text)
+        self.assertIn("ran on the fewest units", text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        written = json.loads(pathlib.Path(file).read_text())
+        self.assertEqual(len(written["compare"]), 3)
+
+    def test_runs_the_same_chaos_for_the_same_seed(self):
+        def chaotic(seed):
+            return self.report(
+                SOURCE / "traces" / "small.pcap.zst", f"--seed={seed}",
+                "--unit_capacity=300Mbps", "--state_retry=1ms",
+                "--chaos=state_delay=0..2ms state_loss=0.1 "
+                "state_duplicate=0.1")
+        one, again, other = chaotic(1), chaotic(1), chaotic(2)
+        for key in set(one) - {"elapsed_s"}:
+            self.assertEqual(one[key], again[key], key)
+        self.assertNotEqual(one["state_messages_lost"],
+                            other["state_messages_lost"])
+        self.assertGreater(one["state_messages_duplicated"], 100)
+        self.assertGreater(one["pulls_repeated"], 10)
+        self.assertEqual(one["digest"], other["digest"])
+        self.assertEqual(one["flags"]["chaos"], "state_delay=0..2ms "
+                         "state_loss=0.1 state_duplicate=0.1")
+
+    def test_waits_more_for_state_without_replicas(self):
+        small = SOURCE / "traces" / "small.pcap.zst"
+        with_replicas = self.report(small, "--unit_capacity=300Mbps")
+        without = self.report(small, "--unit_capacity=300Mbps",
+                              "--replica_choice=none")
+        self.assertEqual(without["state_pushes"], 0)
+        self.assertEqual(without["flowlets_seamless"], 0)
+        self.assertEqual(without["flags"]["replicas"], "0")
+        self.assertGreater(with_replicas["flowlets_seamless"], 100)
+
+    def test_proposes_commands_that_work(self):
+        for arguments in ([], [self.good], [self.good, "--unit_queue=1"]):
+            text = run("replay", "--quiet", *arguments).stdout.decode()
+            proposals = text.split("Three things to try next\n")[1]
+            commands = proposals.replace(" \\\n", " ").splitlines()[1::2]
+            self.assertEqual(len(commands), 3, proposals)
+            for command in commands:
+                words = shlex.split(command)
+                self.assertEqual(words[0], "./snf")
+                self.assertTrue(os.path.exists(words[2]), command)
+                words = [os.path.abspath(word) if i == 1 else word
+                         for i, word in enumerate(words[1:])]
+                with self.subTest(command):
+                    done = subprocess.run(
+                        [PROGRAM, *words], cwd=self.folder.name,
+                        capture_output=True, timeout=300, check=False)
+                    self.assertEqual(done.returncode, OK,
+                                     done.stderr.decode())
 
     # The bundled capture.
 

@@ -62,12 +62,12 @@ void ReplayCommand::AddFlags() {
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of one flow: top (the most bytes), or as in "
               "'tcp 10.0.0.1:5000 > 192.0.2.9:80'");
+  AddComparison();
   flags_.Switch(
       "check", options_.check,
       "hold the run to the protocol's invariants (a few per cent slower "
       "than --no_check; the result is the same)");
   flags_.Switch("quiet", quiet_, "no progress on stderr");
-  AddComparison();
   flags_.Number("seed", options_.controller.seed,
                 "seed of random choices: of replicas, and of chaos");
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random schedules: a controller that places flows at random, channels in
-// order, messages between units in any order, service whenever it comes.
+// Random schedules: a controller that places flows at random and empties units,
+// channels in order, messages between units that come in any order, twice or
+// not at all, service whenever it comes.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -14,114 +14,13 @@
 
 #include "base/rng.h"
 #include "gtest/gtest.h"
-#include "runtime/core/test_unit.h"
+#include "runtime/core/test_flows.h"
+#include "runtime/core/test_inputs.h"
 #include "runtime/core/unit.h"
+#include "runtime/ring/buffer_pool.h"
 
 namespace snf {
 namespace {
-
-struct Totals {
-  uint64_t packets = 0;
-  uint64_t moves = 0;
-  uint64_t pulls = 0;
-  uint64_t chains = 0;  // pulls that met a unit which itself waited for a State
-  uint64_t repeated_states = 0;
-  uint32_t held_max = 0;
-  uint64_t emitted = 0;
-  uint64_t timers = 0;
-  uint64_t timers_moved = 0;  // ran elsewhere than they were set
-  uint64_t flows_ended = 0;
-  uint64_t stopped_early = 0;
-};
-
-// What a packet asks of the NF; the first byte of the packet.
-enum class Action : uint8_t {
-  kForward,
-  kDrop,
-  kConsume,
-  kEmit,
-  kSetTimer,
-  kCancelTimer,
-  kCount
-};
-
-struct Wish {
-  Action action;
-  uint64_t clock;
-  int64_t timer_ns;
-};
-
-// A flow as the test knows it.
-struct Flow {
-  FlowId id{};
-  uint64_t clock = 0;  // of its newest packet
-  uint64_t processed = 0;
-  UnitId owner = kNoUnit;
-  UnitId serving = kNoUnit;
-  Instant timer = Instant::max();
-  UnitId timer_set_at = kNoUnit;
-  bool is_over = false;   // the controller said so
-  bool end_seen = false;  // its owner has heard
-};
-using Flows = std::map<FlowId, Flow>;
-
-// Checks that each flow's packets and timers come to it as the test expects.
-class CheckingNf final : public NetworkFunction {
- public:
-  CheckingNf(UnitId unit, Flows& flows, Totals& totals)
-      : unit_(unit), flows_(flows), totals_(totals) {}
-
-  Verdict process_packet(Packet& packet, FlowState& state) override {
-    Flow& flow = flows_.at(state.id());
-    Wish wish;
-    std::memcpy(&wish, packet.bytes().data(), sizeof wish);
-    EXPECT_EQ(wish.clock, flow.processed + 1) << "out of order or again";
-    EXPECT_EQ(flow.serving, unit_);
-    EXPECT_EQ(state.timer(), flow.timer) << "the timer was lost on the way";
-    flow.processed = wish.clock;
-    switch (wish.action) {
-      case Action::kDrop:
-        return Verdict::drop(0);
-      case Action::kConsume:
-        return Verdict::consume();
-      case Action::kEmit:
-        EXPECT_TRUE(state.emit(packet.bytes()));
-        break;
-      case Action::kSetTimer:
-        state.set_timer(Nanos{wish.timer_ns});
-        flow.timer_set_at = unit_;
-        break;
-      case Action::kCancelTimer:
-        state.cancel_timer();
-        break;
-      default:
-        break;
-    }
-    flow.timer = state.timer();
-    return Verdict::forward();
-  }
-
-  void on_timer(FlowState& state) override {
-    Flow& flow = flows_.at(state.id());
-    EXPECT_NE(flow.timer, Instant::max()) << "ran, but was not set";
-    state.set_timer(Nanos{0});
-    EXPECT_EQ(state.timer(), flow.timer) << "ran for another time";
-    state.cancel_timer();
-    flow.timer = Instant::max();
-    ++totals_.timers;
-    totals_.timers_moved += flow.timer_set_at != unit_ ? 1 : 0;
-  }
-
-  std::span<const std::string_view> drop_reasons() const override {
-    static constexpr std::string_view kReasons[] = {"asked_to"};
-    return kReasons;
-  }
-
- private:
-  UnitId unit_;
-  Flows& flows_;
-  Totals& totals_;
-};
 
 class Schedule {
  public:
@@ -132,19 +31,23 @@ class Schedule {
         packets_left_(static_cast<int>(rng_.Uniform(20, 300))),
         slots_(static_cast<uint32_t>(rng_.Uniform(1, 64))),
         stickiness_(static_cast<uint32_t>(rng_.Below(60'000))),
+        loss_(rng_.Below(2) == 0 ? 0
+                                 : static_cast<uint32_t>(rng_.Below(20'000))),
         is_slow_(rng_.Below(4) == 0) {
     const auto units = static_cast<uint16_t>(rng_.Uniform(1, 4));
     const auto flows = static_cast<uint32_t>(rng_.Uniform(1, 50));
+    const UnitOptions options = {
+        .max_flows = flows,
+        .queue_packets = slots_,
+        .packets_elsewhere = (units - 1u) * slots_,
+        .hold_packets = rng_.Below(4) == 0 ? 2u : slots_,
+        .replicas = static_cast<uint32_t>(rng_.Below(4)),
+        .max_replicas = static_cast<uint32_t>(rng_.Uniform(1, 30))};
     for (uint16_t u = 0; u < units; ++u) {
-      const UnitId id{u};
-      sites_.push_back({Unit(id, {.max_flows = flows,
-                                  .queue_packets = slots_,
-                                  .packets_elsewhere = (units - 1u) * slots_}),
-                        std::make_unique<CheckingNf>(id, flows_, totals),
-                        {},
-                        0,
-                        false,
-                        false});
+      auto nf = std::make_unique<CheckingNf>(UnitId{u}, flows_, totals);
+      const StateSchema& schema = nf->schema();
+      sites_.push_back(
+          {.unit = Unit(UnitId{u}, options, schema), .nf = std::move(nf)});
     }
     for (uint32_t slot = 0; slot < flows; ++slot) {
       present_.push_back(NewFlow(MakeFlowId(0, slot, 0)));
@@ -152,43 +55,40 @@ class Schedule {
   }
 
   void Run() {
-    const bool one_stops = sites_.size() > 1 && rng_.Below(4) == 0;
     while (packets_left_ > 0 && !Failed()) {
       if (rng_.Below(3) == 0) RoutePacket();
       if (rng_.Below(80) == 0) EndFlowOf(present_[rng_.Below(present_.size())]);
-      if (one_stops && packets_left_ < 50 && !sites_[0].stops) Stop(0);
+      if (rng_.Below(200) == 0) StopOrStart(rng_.Below(sites_.size()));
       Step();
     }
-    Settle();
-    totals_.stopped_early += sites_[0].stops && sites_[0].stopped ? 1 : 0;
-    RunOutTimers();
+    RunOut();
+    CheckCopies();
     for (FlowId& flow : present_) EndFlowOf(flow);
-    Settle();
-    for (size_t u = 0; u < sites_.size(); ++u) {
-      if (!sites_[u].stops) Stop(u);
+    for (Site& site : sites_) {
+      if (!site.stops) Stop(site);
     }
+    RunOut();
     CheckEnd();
   }
 
  private:
   struct Item {
-    PacketHandle packet;
-    PacketMeta meta;
-    EndFlow end;
+    PacketHandle packet = kNoPacket;
+    PacketMeta meta{};
+    EndFlow end{};
+    ReplicaSet replicas{};  // come before the packet
   };
   struct Wire {
-    UnitId to;
-    bool is_pull;
-    Pull pull;
-    State state;
+    UnitCommand command;
+    std::vector<std::byte> record;
   };
   struct Site {
     Unit unit;
     std::unique_ptr<CheckingNf> nf;
-    std::deque<Item> channel;
-    uint32_t slots_used;
-    bool stops;
-    bool stopped;
+    std::deque<Item> channel{};
+    uint32_t slots_used = 0;
+    bool stops = false;
+    bool stopped = false;
   };
 
   static bool Failed() { return ::testing::Test::HasFailure(); }
@@ -200,25 +100,43 @@ class Schedule {
 
   // The controller: gives the next packet of a flow its clock and its unit.
   void RoutePacket() {
-    Flow& flow = flows_.at(present_[rng_.Below(present_.size())]);
+    TestFlow& flow = flows_.at(present_[rng_.Below(present_.size())]);
     UnitId to = flow.owner;
     const bool is_first =
         to == kNoUnit || !rng_.Chance(stickiness_) || sites_[value(to)].stops;
     if (is_first) to = UnitId{static_cast<uint16_t>(rng_.Below(sites_.size()))};
-    Site& site = sites_[value(to)];
-    if (site.stops || site.slots_used == slots_) return;
+    if (!Route(flow, to, is_first,
+               rng_.Below(16) == 0 ? PacketMeta::kTombstone : uint8_t{0})) {
+      return;
+    }
     --packets_left_;
     ++totals_.packets;
+  }
+
+  bool Route(TestFlow& flow, UnitId to, bool is_first, uint8_t flags) {
+    Site& site = sites_[value(to)];
+    if (site.stops || site.slots_used == slots_) return false;
     ++site.slots_used;
-    PacketMeta meta = Within(value(flow.id), ++flow.clock);
+    Item item = {.meta = Within(value(flow.id), ++flow.clock)};
     if (flow.clock == 1) {
-      meta = New(value(flow.id));
+      item.meta = New(value(flow.id));
     } else if (is_first) {
-      meta = First(value(flow.id), flow.clock, value(flow.owner));
-      totals_.moves += flow.owner != to ? 1 : 0;
+      item.meta = First(value(flow.id), flow.clock, value(flow.owner));
+      moves_ += flow.owner != to ? 1 : 0;
     }
+    if (is_first) {
+      item.replicas = {.flow = flow.id, .count = 3};
+      for (size_t i = 0; i < 3; ++i) {
+        item.replicas.units.at(i) =
+            UnitId{static_cast<uint16_t>(rng_.Below(sites_.size()))};
+      }
+    }
+    item.meta.flags |= flags;
+    if (flags == 0) item.packet = MakePacket(flow.clock);
+    totals_.nulls += flags != 0 ? 1 : 0;
     flow.owner = to;
-    site.channel.push_back({MakePacket(flow.clock), meta, {}});
+    site.channel.push_back(item);
+    return true;
   }
 
   PacketHandle MakePacket(uint64_t clock) {
@@ -236,26 +154,46 @@ class Schedule {
 
   // The flow is over; its place goes to a new one.
   void EndFlowOf(FlowId& id) {
-    Flow& flow = flows_.at(id);
+    TestFlow& flow = flows_.at(id);
     if (flow.owner == kNoUnit) return;
     flow.is_over = true;
     ++totals_.flows_ended;
     sites_[value(flow.owner)].channel.push_back(
-        {kNoPacket, {}, {flow.id, Clock{flow.clock}}});
+        {.end = {flow.id, Clock{flow.clock}}});
     id = NewFlow(MakeFlowId(0, slot_of(id), generation_of(id) + 1));
   }
 
-  void Stop(size_t u) {
-    sites_[u].stops = true;
-    sites_[u].unit.on_stop(out_);
-    Execute(sites_[u]);
+  void StopOrStart(size_t u) {
+    Site& site = sites_[u];
+    if (site.stopped) {
+      site.stops = site.stopped = false;
+      site.unit.on_start();
+      ++totals_.starts;
+    } else if (std::ranges::count(sites_, false, &Site::stops) > 1) {
+      Stop(site);
+    }
+  }
+  void Stop(Site& site) {
+    site.stops = true;
+    site.unit.on_stop(out_);
+    Execute(site);
+  }
+  // Moves one flow from a unit that is to stop (U8).
+  void Empty(const Site& site) {
+    for (const FlowId id : present_) {
+      TestFlow& flow = flows_.at(id);
+      if (flow.owner != site.unit.id()) continue;
+      const UnitId to{static_cast<uint16_t>(rng_.Below(sites_.size()))};
+      Route(flow, to, true, PacketMeta::kNull);
+      return;
+    }
   }
 
   // One thing that may happen, happens.
   void Step() {
     now_ = now_ + Nanos{rng_.Uniform(0, 100'000)};
     Site& site = sites_[rng_.Below(sites_.size())];
-    switch (rng_.Below(5)) {
+    switch (rng_.Below(6)) {
       case 0:
         if (!site.channel.empty()) Deliver(site);
         break;
@@ -264,6 +202,9 @@ class Schedule {
         break;
       case 2:
         if (site.unit.next_wakeup() <= now_) RunTimers(site);
+        break;
+      case 3:
+        if (site.stops) Empty(site);
         break;
       default:
         if (is_slow_ && rng_.Below(64) != 0) break;
@@ -274,18 +215,19 @@ class Schedule {
   void Deliver(Site& site) {
     const Item item = site.channel.front();
     site.channel.pop_front();
-    if (item.packet != kNoPacket) {
+    if (item.end.last == Clock{}) {
+      if (item.replicas.count > 0) site.unit.on_replicas(item.replicas);
       site.unit.on_packet(item.packet, item.meta);
       return;
     }
     flows_.at(item.end.flow).end_seen = true;
-    site.unit.on_end_flow(item.end, out_);
+    site.unit.on_end_flow(now_, item.end, out_);
     ForgetTimerIfOver(item.end.flow);
     Execute(site);
   }
 
   void ForgetTimerIfOver(FlowId id) {
-    Flow& flow = flows_.at(id);
+    TestFlow& flow = flows_.at(id);
     if (flow.end_seen && flow.processed == flow.clock) {
       flow.timer = Instant::max();
     }
@@ -295,34 +237,53 @@ class Schedule {
     std::swap(wires_[i], wires_.back());
     const Wire wire = wires_.back();
     wires_.pop_back();
-    Site& site = sites_[value(wire.to)];
-    if (wire.is_pull) {
-      totals_.chains += waiting_.count({wire.to, wire.pull.flow});
-      site.unit.on_pull(wire.pull, out_);
-    } else {
-      waiting_.erase({wire.to, wire.state.flow});
-      site.unit.on_state(wire.state, out_);
+    if (rng_.Chance(loss_)) {
+      ++totals_.lost;
+      return;
+    }
+    const UnitCommand& command = wire.command;
+    Site& site = sites_[value(command.unit)];
+    switch (command.kind) {
+      case UnitCommand::Kind::kSendPull:
+        totals_.chains += waiting_.count({command.unit, command.pull.flow});
+        site.unit.on_pull(now_, command.pull, out_);
+        break;
+      case UnitCommand::Kind::kSendState:
+        waiting_.erase({command.unit, command.state.flow});
+        site.unit.on_state(now_, command.state, wire.record, out_);
+        break;
+      case UnitCommand::Kind::kSendTook:
+        site.unit.on_took(now_, command.took, out_);
+        break;
+      default:
+        site.unit.on_took_ack(now_, command.took_ack, out_);
     }
     Execute(site);
   }
 
   void Begin(Site& site) {
-    const Unit::Next next = site.unit.begin(out_);
+    const Unit::Next next = site.unit.begin(now_, out_);
     totals_.held_max = std::max(totals_.held_max, site.unit.held_packets());
     Execute(site);
     if (next != Unit::Next::kService) return;
     const PacketMeta& meta = site.unit.in_service();
-    Flow& flow = flows_.at(meta.flow);
+    TestFlow& flow = flows_.at(meta.flow);
     ASSERT_EQ(flow.serving, kNoUnit) << "two units at one flow";
     ASSERT_EQ(value(meta.clock), flow.processed + 1);
     flow.serving = site.unit.id();
+    totals_.seamless += meta.source_kind == StateSource::kUnit &&
+                                meta.source != site.unit.id() &&
+                                site.unit.in_service_wait() == Unit::kNeverHeld
+                            ? 1
+                            : 0;
   }
 
   void Finish(Site& site) {
-    const FlowId flow = site.unit.in_service().flow;
+    TestFlow& flow = flows_.at(site.unit.in_service().flow);
     site.unit.finish(now_, {*site.nf, pool_}, out_);
-    flows_.at(flow).serving = kNoUnit;
-    ForgetTimerIfOver(flow);
+    ++flow.processed;
+    flow.serving = kNoUnit;
+    ForgetTimerIfOver(flow.id);
     Execute(site);
   }
 
@@ -340,69 +301,104 @@ class Schedule {
         case Kind::kRelease:
         case Kind::kNfDrop:
         case Kind::kConsume:
-          --site.slots_used;
           pool_.Free(command.packet);
+          [[fallthrough]];
+        case Kind::kAdvance:
+          --site.slots_used;
           break;
         case Kind::kEmit:
           ++totals_.emitted;
           pool_.Free(command.packet);
           break;
-        case Kind::kSendPull:
-          SendPull(command);
+        case Kind::kDropPayload:
+          ++totals_.overflows;
+          pool_.Free(command.packet);
           break;
-        case Kind::kSendState:
-          wires_.push_back({command.unit, false, {}, command.state});
-          // A repeated State is harmless, whenever it comes.
-          if (rng_.Below(8) == 0) {
-            ++totals_.repeated_states;
-            wires_.push_back(wires_.back());
-          }
+        case Kind::kReportTook:
+          ++reports_;
           break;
         case Kind::kStopped:
           ASSERT_TRUE(site.stops && !site.stopped);
+          ASSERT_EQ(site.unit.flows(), 0u);
           site.stopped = true;
+          ++totals_.stops;
           break;
+        default:
+          Send(site, command);
       }
     }
     out_.clear();
   }
 
-  void SendPull(const UnitCommand& command) {
-    const Pull& pull = command.pull;
-    ASSERT_NE(command.unit, pull.requester) << "pulls from itself";
-    ASSERT_TRUE(pulled_.insert({pull.flow, pull.need}).second) << "pulls twice";
-    waiting_.insert({pull.requester, pull.flow});
-    wires_.push_back({command.unit, true, pull, {}});
-    ++totals_.pulls;
+  void Send(const Site& site, const UnitCommand& command) {
+    ASSERT_NE(command.unit, site.unit.id()) << "to itself";
+    Wire wire = {command, {}};
+    if (command.kind == UnitCommand::Kind::kSendPull) {
+      const Pull& pull = command.pull;
+      totals_.pulls += pulled_.insert({pull.flow, pull.need}).second ? 1 : 0;
+      waiting_.insert({pull.requester, pull.flow});
+    } else if (command.kind == UnitCommand::Kind::kSendState) {
+      const auto record = site.unit.state_bytes(command.state.flow);
+      wire.record.assign(record.begin(), record.end());
+      totals_.pushes += command.state.pushed ? 1 : 0;
+    }
+    wires_.push_back(wire);
+    if (rng_.Below(8) == 0) {
+      ++totals_.doubled;
+      wires_.push_back(wire);
+    }
   }
 
-  // Until nothing is on its way or waits, as it must come to (I7).
-  void Settle() {
-    const auto is_quiet = [this] {
-      return wires_.empty() && std::ranges::all_of(sites_, [](const Site& s) {
-               return s.channel.empty() && s.slots_used == 0;
-             });
-    };
-    for (int step = 0; !is_quiet() && !Failed(); ++step) {
-      ASSERT_LT(step, 200'000) << "stuck";
+  // Until nothing is on its way or waits, as it must come to (I7), whatever
+  // time that takes.
+  void RunOut() {
+    for (int step = 0; !Failed(); ++step) {
+      ASSERT_LT(step, 500'000) << "stuck";
+      const bool is_quiet =
+          wires_.empty() && std::ranges::all_of(sites_, [&](const Site& site) {
+            return site.channel.empty() && !site.unit.busy() &&
+                   !MustEmpty(site);
+          });
+      if (is_quiet && !LetTimePass()) break;
       Step();
     }
     for (const Site& site : sites_) {
+      ASSERT_EQ(site.slots_used, 0u);
       ASSERT_EQ(site.unit.held_packets(), 0u);
-      ASSERT_FALSE(site.unit.busy());
+      ASSERT_EQ(site.stopped, site.stops);
     }
   }
-
-  void RunOutTimers() {
+  bool MustEmpty(const Site& site) const {
+    return site.stops && std::ranges::any_of(present_, [&](FlowId id) {
+             return flows_.at(id).owner == site.unit.id();
+           });
+  }
+  // Serves what can be, and lets the next timer run; false if there is neither.
+  bool LetTimePass() {
+    Instant next = Instant::max();
     for (Site& site : sites_) {
-      while (site.unit.next_wakeup() != Instant::max()) {
-        now_ = std::max(now_, site.unit.next_wakeup());
-        RunTimers(site);
-      }
+      Begin(site);
+      if (site.unit.busy()) return true;
+      next = std::min(next, site.unit.next_wakeup());
     }
-    for (const auto& [id, flow] : flows_) {
+    if (next == Instant::max()) return !wires_.empty();
+    now_ = std::max(now_, next);
+    for (Site& site : sites_) RunTimers(site);
+    return true;
+  }
+
+  // All replicas have expired, and of each flow there is one copy.
+  void CheckCopies() {
+    uint32_t copies = 0;
+    for (const Site& site : sites_) copies += site.unit.flows();
+    uint32_t expected = 0;
+    for (const FlowId id : present_) {
+      const TestFlow& flow = flows_.at(id);
       ASSERT_EQ(flow.timer, Instant::max()) << "a timer never ran";
+      expected += flow.clock > 0 ? 1 : 0;
     }
+    ASSERT_EQ(copies, expected);
+    ASSERT_EQ(reports_, moves_) << "a take that was not reported, or twice";
   }
 
   void CheckEnd() {
@@ -412,8 +408,15 @@ class Schedule {
     for (const Site& site : sites_) {
       ASSERT_EQ(site.unit.flows(), 0u);
       ASSERT_TRUE(site.stopped);
+      const UnitCounters& counters = site.unit.counters();
+      ASSERT_EQ(counters.retries_given_up, 0u);
+      totals_.repeated += counters.pulls_repeated + counters.tooks_repeated;
+      totals_.evicted += counters.replicas_evicted;
+      totals_.stale +=
+          counters.refused[static_cast<size_t>(StateRefusal::kStale)];
     }
     ASSERT_EQ(pool_.in_use(), 0u);
+    totals_.moves += moves_;
   }
 
   Rng rng_;
@@ -422,18 +425,35 @@ class Schedule {
   int packets_left_;
   uint32_t slots_;       // of each channel
   uint32_t stickiness_;  // of 65,536, that a packet stays in its flowlet
+  uint32_t loss_;        // of 65,536 messages between units
   bool is_slow_;         // service is rare, so that queues are long
   Instant now_;
-  Flows flows_;
+  TestFlows flows_;
   std::vector<FlowId> present_;  // flows that are not over
   std::vector<Site> sites_;
   std::vector<Wire> wires_;
   std::set<std::pair<FlowId, Clock>> pulled_;
   std::set<std::pair<UnitId, FlowId>> waiting_;  // for a State
+  uint64_t moves_ = 0;
+  uint64_t reports_ = 0;
   UnitOut out_;
 };
 
-TEST(UnitSchedules, ProcessEachClockOnceInOrderAtOneUnitAtATime) {
+void Print(const Totals& t, uint64_t schedules) {
+  std::cout << "seeds 1-" << schedules << ": " << t.packets << " packets, "
+            << t.nulls << " null or tombstones, " << t.overflows
+            << " overflows, " << t.moves << " moves (" << t.seamless
+            << " seamless), " << t.pulls << " pulls, " << t.chains
+            << " chains, " << t.pushes << " pushes, " << t.lost << " lost, "
+            << t.doubled << " doubled, " << t.repeated << " repeated, "
+            << t.evicted << " evicted, " << t.stale << " stale, held at most "
+            << t.held_max << ", " << t.emitted << " emitted, " << t.timers
+            << " timers (" << t.timers_moved << " moved), " << t.flows_ended
+            << " flows ended, " << t.stops << " stops, " << t.starts
+            << " starts\n";
+}
+
+TEST(UnitSchedules, ProcessEachClockOnceInOrderOnTheStateBefore) {
   const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
   const uint64_t schedules = is_long ? 100'000 : 3'000;
   Totals totals;
@@ -444,25 +464,9 @@ TEST(UnitSchedules, ProcessEachClockOnceInOrderAtOneUnitAtATime) {
       return;
     }
   }
-  std::cout << "seeds 1-" << schedules << ": " << totals.packets << " packets, "
-            << totals.moves << " moves, " << totals.pulls << " pulls, "
-            << totals.chains << " chains, " << totals.repeated_states
-            << " repeated states, held at most " << totals.held_max << ", "
-            << totals.emitted << " emitted, " << totals.timers << " timers ("
-            << totals.timers_moved << " moved), " << totals.flows_ended
-            << " flows ended, " << totals.stopped_early
-            << " units stopped early\n";
+  Print(totals, schedules);
   EXPECT_GT(totals.packets, 300'000u);
-  EXPECT_GT(totals.moves, 80'000u);
-  EXPECT_GT(totals.pulls, 80'000u);
-  EXPECT_GT(totals.chains, 10'000u);
-  EXPECT_GT(totals.repeated_states, 10'000u);
-  EXPECT_GT(totals.held_max, 40u);
-  EXPECT_GT(totals.emitted, 30'000u);
-  EXPECT_GT(totals.timers, 20'000u);
-  EXPECT_GT(totals.timers_moved, 3'000u);
-  EXPECT_GT(totals.flows_ended, 10'000u);
-  EXPECT_GT(totals.stopped_early, 20u);
+  EXPECT_GT(totals.nulls, 20'000u);
 }
 
 }  // namespace
