@@ -91,7 +91,7 @@ struct Outcome {
   uint32_t buffers_in_use = 0;
   uint32_t flows_at_controller = 0;
   uint64_t flows_with_a_unit = 0;  // of them: not all packets were dropped
-  uint64_t flows_at_units = 0;  // replicas apart
+  uint64_t flows_at_units = 0;     // replicas apart
   uint64_t replicas_at_units = 0;
   uint32_t records_on_the_way = 0;
   uint32_t units_up = 0;  // starting, active or stopping
