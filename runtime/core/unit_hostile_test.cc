@@ -139,8 +139,8 @@ TEST(HostileState, IsRefusedWhenNobodyAskedForIt) {
 
 TEST(HostileState, IsRefusedWhenItsClockIsFromTheFuture) {
   for (const uint64_t applied : {uint64_t{3}, uint64_t{99}, kFar}) {
-    ExpectStateRefused(StateRefusal::kFutureClock, PushOf(1, applied));
-    ExpectStateRefused(StateRefusal::kFutureClock, PushOf(2, applied));
+    ExpectStateRefused(StateRefusal::kNotTaken, PushOf(1, applied));
+    ExpectStateRefused(StateRefusal::kNotTaken, PushOf(2, applied));
   }
   for (const uint64_t applied : {uint64_t{7}, uint64_t{8}, kFar}) {
     ExpectStateRefused(StateRefusal::kFutureClock, PushOf(4, applied));

@@ -44,7 +44,8 @@ enum class StateRefusal : uint8_t {
   kStale,        // its clock is not newer than the copy's: late or repeated
   kMalformed,    // its fields or its record cannot be
   kSchema,       // made by another NF, or another version of it
-  kFutureClock,  // newer than what is known to have run elsewhere
+  kFutureClock,  // of a clock that cannot have run anywhere yet
+  kNotTaken,     // a push that comes before the Took of the copy here
   kUnsolicited,  // an answer that no packet waits for (any more)
   kStopping,     // a push to a unit that is leaving
   kPullStale,    // a Pull of a clock that its sender has gone past

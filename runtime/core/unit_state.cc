@@ -19,7 +19,7 @@ bool IsLinkType(LinkType link) { return link <= LinkType::kLoop; }
 
 std::string_view ToString(StateRefusal refusal) {
   constexpr std::array<std::string_view, kStateRefusals> kNames = {
-      "stale",       "malformed", "schema",     "future_clock",
+      "stale",       "malformed", "schema",     "future_clock", "not_taken",
       "unsolicited", "stopping",  "pull_stale", "pulls_full"};
   return kNames[static_cast<size_t>(refusal)];
 }
@@ -179,7 +179,7 @@ StateRefusal Unit::Judge(const State& state,
   }
   if (is_awaited) return StateRefusal::kCount;
   if (!state.pushed) return StateRefusal::kUnsolicited;
-  return SNF_RULE(kU4, copy.is_own(), false) ? StateRefusal::kFutureClock
+  return SNF_RULE(kU4, copy.is_own(), false) ? StateRefusal::kNotTaken
                                              : StateRefusal::kCount;
 }
 

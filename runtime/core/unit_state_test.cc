@@ -247,7 +247,7 @@ TEST(UnitReplica, DoesNotReplaceACurrentOrGivenCopy) {
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/2"));
   EXPECT_THAT(unit.OnPull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
   unit.OnPush(1, 9);
-  EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 2u);
+  EXPECT_EQ(unit.refused(StateRefusal::kNotTaken), 2u);
   // The answer was lost.
   EXPECT_THAT(unit.OnPull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
   unit.OnTook(1, 3, kB);

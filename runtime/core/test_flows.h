@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flows of a random schedule as its test knows them, and the NF that
+// compares what a unit shows it with that.
+#ifndef SNF_RUNTIME_CORE_TEST_FLOWS_H_
+#define SNF_RUNTIME_CORE_TEST_FLOWS_H_
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "runtime/core/unit_limits.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// What happened in all schedules.
+struct Totals {
+  uint64_t packets = 0;
+  uint64_t nulls = 0;      // and tombstones
+  uint64_t overflows = 0;  // packets that became tombstones
+  uint64_t moves = 0;      // flowlets
+  uint64_t seamless = 0;   // of them, found their state there
+  uint64_t pulls = 0;      // without repetitions
+  uint64_t chains = 0;     // met a unit which itself waited for a State
+  uint64_t pushes = 0;
+  uint64_t lost = 0;  // messages between units
+  uint64_t doubled = 0;
+  uint64_t repeated = 0;  // Pulls and Tooks
+  uint64_t evicted = 0;
+  uint64_t stale = 0;  // states refused because they were old
+  uint32_t held_max = 0;
+  uint64_t emitted = 0;
+  uint64_t timers = 0;
+  uint64_t timers_moved = 0;  // ran elsewhere than they were set
+  uint64_t flows_ended = 0;
+  uint64_t stops = 0;
+  uint64_t starts = 0;
+};
+
+// What a packet asks of the NF; its bytes.
+enum class Action : uint8_t {
+  kForward,
+  kDrop,
+  kConsume,
+  kEmit,
+  kSetTimer,
+  kCancelTimer,
+  kCount
+};
+struct Wish {
+  Action action;
+  uint64_t clock;
+  int64_t timer_ns;
+};
+
+struct TestFlow {
+  FlowId id{};
+  uint64_t clock = 0;  // of its newest packet
+  uint64_t processed = 0;
+  uint64_t digest = 0;  // of the packets and timers so far
+  UnitId owner = kNoUnit;
+  UnitId serving = kNoUnit;
+  Instant timer = Instant::max();
+  UnitId timer_set_at = kNoUnit;
+  bool is_over = false;   // the controller said so
+  bool end_seen = false;  // its owner has heard
+
+  // A step that packet or timer takes.
+  uint64_t After(uint64_t step) const {
+    return (digest ^ step) * 0x9e37'79b9'7f4a'7c15 + 1;
+  }
+};
+using TestFlows = std::map<FlowId, TestFlow>;
+
+// Keeps a digest of all that it was shown of a flow, and expects that packets
+// and timers come in order, each once, to the state that the one before left.
+class CheckingNf final : public NetworkFunction {
+ public:
+  // `now` is that of the schedule, and changes with it.
+  CheckingNf(UnitId unit, const Instant& now, TestFlows& flows, Totals& totals)
+      : unit_(unit), now_(now), flows_(flows), totals_(totals) {}
+
+  Verdict process_packet(Packet& packet, FlowState& state) override {
+    TestFlow& flow = flows_.at(state.id());
+    Wish wish;
+    std::memcpy(&wish, packet.bytes().data(), sizeof wish);
+    EXPECT_EQ(wish.clock, flow.processed + 1) << "out of order or again";
+    EXPECT_EQ(flow.serving, unit_);
+    ExpectTimer(flow, state.timer());
+    Advance(flow, state, wish.clock);
+    switch (wish.action) {
+      case Action::kDrop:
+        return Verdict::drop(0);
+      case Action::kConsume:
+        return Verdict::consume();
+      case Action::kEmit:
+        EXPECT_TRUE(state.emit(packet.bytes()));
+        break;
+      case Action::kSetTimer:
+        state.set_timer(Nanos{wish.timer_ns});
+        flow.timer_set_at = unit_;
+        break;
+      case Action::kCancelTimer:
+        state.cancel_timer();
+        break;
+      default:
+        break;
+    }
+    flow.timer = state.timer();
+    return Verdict::forward();
+  }
+
+  void on_timer(FlowState& state) override {
+    TestFlow& flow = flows_.at(state.id());
+    EXPECT_NE(flow.timer, Instant::max()) << "ran, but was not set";
+    state.set_timer(Nanos{0});
+    ExpectTimer(flow, state.timer());
+    state.cancel_timer();
+    flow.timer = Instant::max();
+    Advance(flow, state, 0);
+    ++totals_.timers;
+    totals_.timers_moved += flow.timer_set_at != unit_ ? 1 : 0;
+  }
+
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"asked_to"};
+    return kReasons;
+  }
+
+ private:
+  // A timer that came late by a State may be past for less long than it was.
+  void ExpectTimer(const TestFlow& flow, Instant timer) {
+    if (timer == flow.timer) return;
+    const Instant earliest = now_ + Nanos{-kMaxTimerLag.ns};
+    EXPECT_TRUE(flow.timer < timer && timer <= earliest)
+        << "the timer was lost on the way";
+  }
+
+  void Advance(TestFlow& flow, FlowState& state, uint64_t step) {
+    EXPECT_EQ(state.get(digest_), flow.digest) << "stale state";
+    flow.digest = flow.After(step);
+    state.put(digest_, flow.digest);
+  }
+
+  UnitId unit_;
+  const Instant& now_;
+  TestFlows& flows_;
+  Totals& totals_;
+  Slot<uint64_t> digest_ = declare<uint64_t>("digest");
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_FLOWS_H_
