@@ -19,6 +19,12 @@ enum class DropReason : uint8_t {
   kPacketTooLarge,   // larger than the largest buffer
   kDuplicateClock,   // a unit saw a clock that it had applied (U1)
   kHoldOverflow,     // a unit holds too many packets that wait for state (U2)
+  kNoAlias,          // came to an address at which no flow is known
+  kAliasConflict,    // its flow's alias is another flow's
+  kAliasLimit,       // its flow's group has all the aliases that it may
+  kNoPieces,         // the NF waited for a pool that is empty
+  kFragmentEarly,    // a fragment before its first; its flow is not known
+  kNotTranslated,    // of the far side: what it answers never went out
   kCount,
 };
 
@@ -29,7 +35,9 @@ constexpr std::string_view ToString(DropReason reason) {
   constexpr std::array<std::string_view, kDropReasons> kNames = {
       "unit_queue_full",   "start_buffer_full", "flow_table_full",
       "buffer_pool_empty", "packet_too_large",  "duplicate_clock",
-      "hold_overflow"};
+      "hold_overflow",     "no_alias",          "alias_conflict",
+      "alias_limit",       "no_pieces",         "fragment_early",
+      "not_translated"};
   return kNames[static_cast<size_t>(reason)];
 }
 

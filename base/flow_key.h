@@ -33,14 +33,17 @@ enum class FlowKeyKind : uint8_t {
   k3Tuple,
 };
 
-// Which version of IP, and whether the key names a flow or, for want of its
-// first fragment, only a fragmented packet. The values keep the four apart.
+// Which version of IP, and whether the key names a connection, one end of some,
+// or, for want of its first fragment, only a fragmented packet. The values keep
+// them apart.
 enum class FlowKeyForm : uint8_t {
   kNone = 0,
   kIpv4 = 4,
   kIpv6 = 6,
   kIpv4Fragment = 0x14,
   kIpv6Fragment = 0x16,
+  kIpv4Endpoint = 0x24,  // endpoint.h
+  kIpv6Endpoint = 0x26,
 };
 
 // The name of a flow: 40 bytes, all defined and the same on every machine.

@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/flow_key.h"
 #include "base/ids.h"
 #include "base/link_type.h"
 #include "base/time.h"
@@ -111,6 +112,71 @@ struct DrainReport {
   uint64_t bytes = 0;  // original lengths
 };
 
+// Unit to controller, while it handles the packet of `clock`: packets that come
+// to `key` are the flow's as well, in place of its alias before (decisions.md
+// 20). At most `group_limit` flows of one group have an alias, 0 for any
+// number. The packet is not released, nor another of the flow run, before the
+// answer.
+struct Alias {
+  FlowKey key;
+  FlowId flow{};
+  Clock clock{};
+  uint64_t group = 0;  // what the NF counts by: an inside host
+  uint32_t group_limit = 0;
+  UnitId unit = kNoUnit;  // that asks
+  uint16_t reserved = 0;
+};
+static_assert(sizeof(Alias) == 72);
+
+enum class AliasResult : uint8_t {
+  kGranted,
+  kConflict,   // another flow has it
+  kGroupFull,  // the group has its limit of them
+  kUnknown,    // the controller knows no such flow
+};
+
+// Controller to the unit that asked.
+struct AliasAck {
+  FlowId flow{};
+  Clock clock{};
+  AliasResult result = AliasResult::kGranted;
+};
+
+// Unit to controller: what the NF says of a flow, at `clock`, that it keeps.
+// It comes after the Aliases that the unit sent before.
+struct FlowNote {
+  FlowId flow{};
+  Clock clock{};
+  // The flow is over after so long without packets, in place of the
+  // controller's flow_timeout; below 0: as it was.
+  Nanos idle_timeout{-1};
+  // The flow has no alias any more, and is over unless packets of it came since
+  // (decisions.md 16).
+  bool over = false;
+};
+
+// Pieces of a split resource (decisions.md 18), of which there are pools: the
+// ports of an address, say. A piece lies at one place only, be it the
+// controller, a unit's set, or the state of a flow, and moves with it: what is
+// freed at a unit is that unit's. `mask` are pieces 64 · word … + 63.
+struct PieceWord {
+  uint32_t word = 0;
+  uint16_t pool = 0;
+  UnitId unit = kNoUnit;  // from or to which they go
+  uint64_t mask = 0;
+};
+static_assert(sizeof(PieceWord) == 16);
+
+// Unit to controller: some pieces, please; one is outstanding per pool and
+// unit. The answer is a PieceWord, with mask 0 where there are none.
+struct PieceRequest {
+  uint16_t pool = 0;
+  UnitId unit = kNoUnit;
+};
+
+static_assert(std::is_trivially_copyable_v<Alias> &&
+              std::is_trivially_copyable_v<FlowNote> &&
+              std::is_trivially_copyable_v<PieceWord>);
 static_assert(std::is_trivially_copyable_v<PacketMeta> &&
               std::is_trivially_copyable_v<ReplicaSet> &&
               std::is_trivially_copyable_v<Pull> &&

@@ -10,6 +10,9 @@
 
 namespace snf {
 
+// Which side of an NF that has two a packet comes from (decisions.md 15).
+enum class Side : uint8_t { kUnknown, kInside, kOutside };
+
 // What is known of a packet that lies in a buffer.
 struct PacketInfo {
   Instant arrival;
@@ -17,6 +20,7 @@ struct PacketInfo {
   uint32_t original_length = 0;  // bytes on the wire, ≥ length
   ParsedPacket headers;          // offsets into the bytes
   LinkType link = LinkType::kEthernet;
+  Side side = Side::kUnknown;
 };
 static_assert(sizeof(PacketInfo) <= 64);
 

@@ -20,6 +20,8 @@ struct Arrival {
   Instant time;
   uint32_t original_length = 0;
   PacketHandle packet = kNoPacket;
+  // `key` is an alias: the packet is its flow's, and dropped without one.
+  bool by_alias = false;
 };
 
 // What the controller asks of its driver.
@@ -35,6 +37,9 @@ struct ControllerCommand {
     kStopUnit,   // stop `unit` once all its flows are taken, then
                  // on_unit_stopped
     kEndFlow,    // tell `unit` that a flow is over
+    kAliasAck,   // answer `unit`
+    kPieces,     // give `pieces` to `unit`
+    kReclaim,    // ask `unit` for the pieces of pieces.pool that it can spare
   };
   Kind kind{};
   DropReason reason{};
@@ -45,6 +50,8 @@ struct ControllerCommand {
     PacketMeta meta;
     ReplicaSet replicas;
     EndFlow end;
+    AliasAck alias_ack;
+    PieceWord pieces;
   };
 
   static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
@@ -63,6 +70,12 @@ struct ControllerCommand {
   }
   static ControllerCommand End(UnitId unit, EndFlow end) {
     return {.kind = Kind::kEndFlow, .unit = unit, .end = end};
+  }
+  static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
+    return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};
+  }
+  static ControllerCommand Pieces(Kind kind, const PieceWord& pieces) {
+    return {.kind = kind, .unit = pieces.unit, .pieces = pieces};
   }
 };
 

@@ -117,6 +117,18 @@ class Controller {
   // repeated ones are harmless; what cannot be true is refused and counted.
   void on_took(const Took& took);
 
+  // A unit asks for an alias of a flow: kAliasAck follows. It stands until the
+  // flow has another, or none, or is over.
+  void on_alias(const Alias& alias, ControllerOut& out);
+  void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
+  // A pool of the NF: pieces first … last are the controller's. Call for each,
+  // in order, before the first packet.
+  void AddPool(uint32_t first, uint32_t last);
+  void on_piece_request(Instant now, const PieceRequest& request,
+                        ControllerOut& out);
+  void on_pieces_returned(Instant now, const PieceWord& pieces,
+                          ControllerOut& out);
+
   // When on_timers wants to be called, at once if that has passed;
   // Instant::max() for never.
   Instant next_wakeup() const {

@@ -63,6 +63,13 @@ namespace snf {
 // controller's credits bound all queues in here: a packet handed over always
 // fits.
 //
+// A packet whose NF sets an alias waits, run but not released, for the
+// controller's answer; meanwhile no other packet of the flow is run, and its
+// state does not leave (U6, U9). A packet whose NF waits for a piece of a pool
+// is run again when pieces come, or when the controller has none: then the NF
+// sees the pool exhausted. Pieces that the unit has too many of go back, and
+// all when it stops or the controller asks.
+//
 // The driver serves a unit like this, whatever its clock is (decisions.md 5):
 //     on_packet …                       as packets come in
 //     while begin() == kService:        a packet can run; it takes its time
@@ -87,7 +94,8 @@ class Unit {
   static constexpr Nanos kNeverHeld{-1};
 
   // The schema is that of the NF; it must outlive the unit and its copies.
-  Unit(UnitId id, const UnitOptions& options, const StateSchema& schema);
+  Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
+       std::span<const NetworkFunction::Pool> pools = {});
 
   UnitId id() const { return id_; }
 
@@ -115,7 +123,17 @@ class Unit {
                 std::span<const std::byte> record, UnitOut& out);
   void on_took(Instant now, const Took& took, UnitOut& out);
   void on_took_ack(Instant now, const TookAck& ack, UnitOut& out);
-  void on_end_flow(Instant now, const EndFlow& end, UnitOut& out);
+  // Answers to kSendAlias; late and repeated ones are harmless.
+  void on_alias_ack(Instant now, const AliasAck& ack, Environment env,
+                    UnitOut& out);
+  // Answers to kRequestPieces. Pieces that are here already, or that the pool
+  // does not have, are counted and not taken.
+  void on_pieces(Instant now, const PieceWord& pieces, UnitOut& out);
+  // The controller wants the pool's pieces back that are not in use: one
+  // kReturnPieces a word, the last, with mask 0, when that was all.
+  void on_reclaim(uint16_t pool, UnitOut& out);
+  void on_end_flow(Instant now, const EndFlow& end, Environment env,
+                   UnitOut& out);
 
   // The controller wants the unit gone: kStopped follows as soon as it keeps
   // nothing but replicas, which go with it. It serves its packets and answers
@@ -132,6 +150,11 @@ class Unit {
   // The record that goes with a kSendState for this flow. Valid until the next
   // call that is not const.
   std::span<const std::byte> state_bytes(FlowId flow) const;
+  // What a kSendAlias for this flow asks for; valid as state_bytes.
+  const Alias& alias(FlowId flow) const;
+  // What the NF took in the last finish(), in order, for a checker.
+  std::span<const std::optional<uint32_t>> pieces_taken() const;
+  uint32_t pieces(uint16_t pool) const;  // that are here
 
   uint32_t flows() const { return index_.size(); }  // of any kind of copy
   uint32_t replicas() const { return replicas_; }

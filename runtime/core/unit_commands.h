@@ -22,6 +22,7 @@ struct UnitCommand {
     kAdvance,  // a tombstone or null packet was applied; there is no `packet`
     // Others about packets; no slot is freed.
     kEmit,  // `packet` is new, made by the NF while it handled `meta.flow`
+    kWait,  // `packet` is to be run again: what is to come must come first
     kDropPayload,  // `packet` is dropped for `reason`; its clock stays here, as
                    // a tombstone
     // Messages, to `unit`.
@@ -31,6 +32,10 @@ struct UnitCommand {
     kSendTookAck,
     // To the controller.
     kReportTook,
+    kSendAlias,  // Unit::alias(meta.flow), of `meta`'s packet
+    kSendNote,
+    kRequestPieces,
+    kReturnPieces,
     kStopped,  // the unit keeps nothing any more and may go
   };
   Kind kind{};
@@ -44,6 +49,9 @@ struct UnitCommand {
     State state;
     Took took;
     TookAck took_ack;
+    FlowNote note;
+    PieceRequest request;
+    PieceWord pieces;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -64,6 +72,15 @@ struct UnitCommand {
   }
   static UnitCommand Report(const Took& took) {
     return {.kind = Kind::kReportTook, .took = took};
+  }
+  static UnitCommand Send(const FlowNote& note) {
+    return {.kind = Kind::kSendNote, .note = note};
+  }
+  static UnitCommand Send(const PieceRequest& request) {
+    return {.kind = Kind::kRequestPieces, .request = request};
+  }
+  static UnitCommand Return(const PieceWord& pieces) {
+    return {.kind = Kind::kReturnPieces, .pieces = pieces};
   }
   static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }
 };

@@ -22,10 +22,19 @@ NfRegistration::NfRegistration(std::string_view nf_name,
   Head() = this;
 }
 
-std::unique_ptr<NetworkFunction> NfRegistration::create() const {
-  std::unique_ptr<NetworkFunction> nf = factory();
+std::unique_ptr<NetworkFunction> NfRegistration::create(
+    const NfOptions& options) const {
+  NfOptions used = options;
+  std::unique_ptr<NetworkFunction> nf = factory(used);
+  SNF_CHECK(used.status().ok());
   nf->schema_.set_nf(name);
   return nf;
+}
+
+absl::Status NfRegistration::check(const NfOptions& options) const {
+  NfOptions used = options;
+  factory(used);
+  return used.status();
 }
 
 const NfRegistration* FindNf(std::string_view name) {

@@ -29,6 +29,10 @@ class Packet {
   // Where its headers are (base/packet_parser.h); has_ip() is true.
   const ParsedPacket& headers() const { return info_.headers; }
 
+  // Which side it comes from, where the NF's flows are inside endpoints; a
+  // packet made by an NF comes from the inside.
+  Side side() const { return info_.side; }
+
   // When it reached SNF. The only time an NF should decide by: it is the same
   // wherever and whenever the packet is processed.
   Instant arrival() const { return info_.arrival; }

@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 #include "base/byte_order.h"
+#include "base/flow_key.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "runtime/sdk/piece_set.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
@@ -127,6 +130,14 @@ class StateView {
 class FlowServices {
  public:
   virtual bool Emit(std::span<const std::byte> frame) = 0;
+  virtual std::optional<uint32_t> TakePiece(PoolId pool,
+                                            const PieceWish& wish) = 0;
+  virtual void GivePiece(PoolId pool, uint32_t piece) = 0;
+  virtual bool IsExhausted(PoolId pool) const = 0;
+  virtual void SetAlias(const FlowKey& key, uint64_t group,
+                        uint32_t group_limit) = 0;
+  // Of FlowNote.
+  virtual void Note(Nanos idle_timeout, bool over) = 0;
 
  protected:
   ~FlowServices() = default;
@@ -209,6 +220,36 @@ class FlowState {
   void set_timer(Nanos after) { timer_ = now_ + after; }
   void cancel_timer() { timer_ = Instant::max(); }
   Instant timer() const { return timer_; }  // Instant::max() for none
+
+  // Takes a piece out of a pool that the NF declared: it is nobody else's until
+  // given back, by whichever unit then has the flow. Without a value none is
+  // here: return Verdict::wait(pool) before anything is changed, to be called
+  // again with the same packet when more may have come; or, if the pool
+  // is_exhausted(), as the platform found before this call, do without.
+  std::optional<uint32_t> take(PoolId pool, const PieceWish& wish) {
+    return services_.TakePiece(pool, wish);
+  }
+  void give_back(PoolId pool, uint32_t piece) {
+    services_.GivePiece(pool, piece);
+  }
+  bool is_exhausted(PoolId pool) const { return services_.IsExhausted(pool); }
+
+  // From process_packet: packets that come to `key` belong to this flow from
+  // now on, instead of its alias before; of a flow there is one alias at most.
+  // It stands once the packet is released. Where another flow has it, or where
+  // `group` has group_limit flows with an alias already (0: no limit), the
+  // packet is dropped and on_alias_refused called.
+  void set_alias(const FlowKey& key, uint64_t group = 0,
+                 uint32_t group_limit = 0) {
+    services_.SetAlias(key, group, group_limit);
+  }
+
+  // The flow is over, and on_end called, after so long without any packet; in
+  // place of --flow_timeout.
+  void set_idle_timeout(Nanos timeout) { services_.Note(timeout, false); }
+  // The flow is over, unless packets of it are on their way, and its alias is
+  // gone in any case. From process_packet or on_timer.
+  void end() { services_.Note(Nanos{-1}, true); }
 
  private:
   FlowId id_;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_REWRITE_H_
+#define SNF_BASE_REWRITE_H_
+
+#include <cstddef>
+#include <span>
+
+#include "base/byte_order.h"
+#include "base/packet_parser.h"
+
+namespace snf {
+
+// Rewrite one end of an IPv4 packet, in place, as a translator of addresses
+// does: the address, and of TCP and UDP the port, of an ICMP query the
+// identifier. Of an ICMP error the packet that it quotes goes the other way, so
+// its other end is rewritten too: with the source the quoted destination, and
+// so on (RFC 5508 §4.2, RFC 3022 §4.3).
+//
+// Checksums are updated incrementally (RFC 1624): they are as right or as wrong
+// as before, and a UDP checksum of 0 stays 0. Of a later fragment there is only
+// the address; the first's checksum covers all. What was cut off by a snap
+// length, or does not belong to the IP packet, is not touched: a checksum that
+// was not captured is not there to be updated. Budget: ≤ 25 ns.
+void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
+                   be32 address, be16 port);
+void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
+                        be32 address, be16 port);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_REWRITE_H_

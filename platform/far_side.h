@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_FAR_SIDE_H_
+#define SNF_PLATFORM_FAR_SIDE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/classifier.h"
+#include "base/flow_key.h"
+#include "base/ip_address.h"
+#include "base/packet_info.h"
+
+namespace snf {
+
+// An address prefix: `length` bits of 128 (an IPv4 /n is /(96 + n)).
+struct IpPrefix {
+  IpAddress address;
+  uint8_t length = 0;
+  bool Contains(const IpAddress& other) const;
+};
+
+// Theory of operation. A capture holds both directions of a connection as one
+// side saw them: the answers go to the inside address, though with a NAT in
+// between the far side would have sent them to the external one. So replay
+// plays the far side (decisions.md 21): a packet to an inside endpoint is
+// rewritten (base/rewrite.h) to the external endpoint that the NF announced for
+// it, checksums and quoted packets of ICMP errors included, before the
+// controller sees it.
+//
+// Which side is inside: what --inside says; without it, the end that sent the
+// first packet between two ends neither of which was known as inside.
+//
+// Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
+// announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →
+// 10.0.0.1:5000 becomes 192.0.2.9:53 → 198.51.100.1:1024.
+//
+// Owner-thread only. Memory: some 100 bytes for each inside endpoint ever seen.
+class FarSide {
+ public:
+  explicit FarSide(std::vector<IpPrefix> inside);
+
+  struct Placed {
+    Side side = Side::kUnknown;
+    FlowKey key;  // endpoint: of the inside end, or the alias that it comes to
+    // From the outside, and nothing was announced yet for its inside end.
+    bool untranslated = false;
+  };
+  // Where a packet with this connection key and direction comes from, and its
+  // key for the controller.
+  Placed Place(const FlowKey& connection, Direction direction);
+
+  // The NF's word on a flow: packets to `inside` go to `external` from now on.
+  void OnAlias(const FlowKey& inside, const FlowKey& external);
+  void OnFlowOver(const FlowKey& inside);
+  // Whether a packet that leaves goes to an address announced, so that the
+  // network would bring it back (hairpinning, RFC 4787 §6).
+  bool IsAnnounced(const FlowKey& endpoint) const;
+
+ private:
+  std::vector<IpPrefix> inside_;
+  absl::flat_hash_map<FlowKey, std::optional<FlowKey>> known_;  // inside ends
+  absl::flat_hash_map<FlowKey, FlowKey> announced_;  // external → inside
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_FAR_SIDE_H_

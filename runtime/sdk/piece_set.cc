@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/piece_set.h"
+
+#include <algorithm>
+
+namespace snf {
+namespace {
+
+uint64_t MaskOf(PieceWish::Parity parity) {
+  switch (parity) {
+    case PieceWish::Parity::kEven:
+      return 0x5555'5555'5555'5555;
+    case PieceWish::Parity::kOdd:
+      return 0xaaaa'aaaa'aaaa'aaaa;
+    default:
+      return ~uint64_t{0};
+  }
+}
+
+}  // namespace
+
+std::optional<uint32_t> PieceSet::Take(const PieceWish& wish) {
+  const uint64_t pieces = uint64_t{words()} * 64;
+  if (size_ == 0 || wish.first >= pieces) return std::nullopt;
+  const auto last =
+      static_cast<uint32_t>(std::min(uint64_t{wish.last}, pieces - 1));
+  const uint64_t parity = MaskOf(wish.parity);
+  if (wish.preferred > wish.first && wish.preferred <= last) {
+    const std::optional<uint32_t> found =
+        TakeFrom(wish.preferred, last, parity);
+    if (found.has_value()) return found;
+  }
+  return TakeFrom(wish.first, last, parity);
+}
+
+std::optional<uint32_t> PieceSet::TakeFrom(uint32_t first, uint32_t last,
+                                           uint64_t parity) {
+  if (first > last) return std::nullopt;
+  uint64_t good = parity & ~uint64_t{0} << first % 64;
+  for (uint32_t w = first / 64; w <= last / 64; ++w, good = parity) {
+    if (w == last / 64) good &= ~uint64_t{0} >> (63 - last % 64);
+    const uint64_t there = words_[w] & good;
+    if (there == 0) continue;
+    const auto piece = w * 64 + static_cast<uint32_t>(std::countr_zero(there));
+    Remove(w, uint64_t{1} << piece % 64);
+    return piece;
+  }
+  return std::nullopt;
+}
+
+}  // namespace snf

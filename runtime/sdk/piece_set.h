@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_SDK_PIECE_SET_H_
+#define SNF_RUNTIME_SDK_PIECE_SET_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/lazy_array.h"
+#include "base/messages.h"
+
+namespace snf {
+
+// A pool of an NF, by the order of NetworkFunction::declare_pool.
+enum class PoolId : uint16_t {};
+
+// Which piece of a pool is wanted.
+struct PieceWish {
+  enum class Parity : uint8_t { kAny, kEven, kOdd };
+
+  // Pieces first … last are good, of that parity.
+  uint32_t first = 0;
+  uint32_t last = 0;
+  Parity parity = Parity::kAny;
+  // This one if it is there and good, else the one found first from it on, and
+  // then from `first` on.
+  uint32_t preferred = 0;
+};
+
+// The pieces of a pool (ports of an address, say) that lie at one place: bits
+// of 64-bit words. The platform moves them by the word (PieceWord). A value;
+// what was never there costs no memory; nothing is allocated after
+// construction.
+class PieceSet {
+ public:
+  explicit PieceSet(uint32_t words) : words_(words) {}
+
+  uint32_t words() const { return static_cast<uint32_t>(words_.size()); }
+  uint32_t size() const { return size_; }
+  bool Has(uint32_t piece) const {
+    return (words_[piece / 64] >> piece % 64 & 1) != 0;
+  }
+  uint64_t word(uint32_t index) const { return words_[index]; }
+
+  // Adds the pieces of a word; returns those that were there already, which
+  // is a fault of somebody: a piece lies at one place only.
+  uint64_t Add(uint32_t index, uint64_t mask) {
+    const uint64_t twice = words_[index] & mask;
+    size_ += static_cast<uint32_t>(std::popcount(mask & ~twice));
+    words_[index] |= mask;
+    return twice;
+  }
+  // Removes the pieces of a word that are there, and returns them.
+  uint64_t Remove(uint32_t index, uint64_t mask) {
+    const uint64_t removed = words_[index] & mask;
+    size_ -= static_cast<uint32_t>(std::popcount(removed));
+    words_[index] &= ~removed;
+    return removed;
+  }
+
+  // Takes a piece out. Walks words, so a nearly empty set of many words costs
+  // up to a µs.
+  std::optional<uint32_t> Take(const PieceWish& wish);
+
+ private:
+  std::optional<uint32_t> TakeFrom(uint32_t first, uint32_t last,
+                                   uint64_t parity);
+
+  LazyArray<uint64_t> words_;
+  uint32_t size_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_SDK_PIECE_SET_H_
