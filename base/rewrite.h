@@ -17,10 +17,11 @@ namespace snf {
 // so on (RFC 5508 §4.2, RFC 3022 §4.3).
 //
 // Checksums are updated incrementally (RFC 1624): they are as right or as wrong
-// as before, and a UDP checksum of 0 stays 0. Of a later fragment there is only
-// the address; the first's checksum covers all. What was cut off by a snap
-// length, or does not belong to the IP packet, is not touched: a checksum that
-// was not captured is not there to be updated. Budget: ≤ 25 ns.
+// as before, and a UDP checksum of 0 stays 0. Of a later fragment, and of other
+// protocols, only the address is rewritten. What was cut off by a snap length,
+// or does not belong to the IP packet, is not touched: a checksum that was not
+// captured is not there to be updated. No IPv4: nothing happens. Budget:
+// ≤ 25 ns, of an ICMP error ≤ 100 ns.
 void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
                    be32 address, be16 port);
 void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
