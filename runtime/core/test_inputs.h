@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,12 +55,25 @@ class ScriptedNf final : public NetworkFunction {
     return Verdict::forward();
   };
   std::function<void(FlowState&)> timer = [](FlowState&) {};
+  std::function<void(FlowState&)> end = [](FlowState&) {};
+  std::function<void(FlowState&, AliasResult)> refused = [](FlowState&,
+                                                            AliasResult) {};
+  // Before all else: the pool that a packet has to wait for.
+  std::function<std::optional<PoolId>(FlowState&)> missing = [](FlowState&) {
+    return std::nullopt;
+  };
 
   Verdict process_packet(Packet& p, FlowState& flow) override {
+    const std::optional<PoolId> pool = missing(flow);
+    if (pool.has_value()) return Verdict::wait(*pool);
     flow.put(count, flow.get(count) + 1);
     return packet(p, flow);
   }
   void on_timer(FlowState& flow) override { timer(flow); }
+  void on_end(FlowState& flow) override { end(flow); }
+  void on_alias_refused(FlowState& flow, AliasResult why) override {
+    refused(flow, why);
+  }
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"blocked", "malformed"};
     return kReasons;

@@ -22,8 +22,9 @@ class TestUnit {
  public:
   using Lines = std::vector<std::string>;
 
-  explicit TestUnit(uint16_t id, const UnitOptions& options = kSmallUnit)
-      : unit(UnitId{id}, options, ScriptedNf::Schema()) {}
+  explicit TestUnit(uint16_t id, const UnitOptions& options = kSmallUnit,
+                    std::span<const NetworkFunction::Pool> pools = {})
+      : unit(UnitId{id}, options, ScriptedNf::Schema(), pools) {}
 
   void Send(const PacketMeta& meta, std::string_view bytes = "packet") {
     PacketHandle packet = kNoPacket;
@@ -104,7 +105,21 @@ class TestUnit {
     return Drain();
   }
   Lines OnEndFlow(uint64_t flow, uint64_t last) {
-    unit.on_end_flow(now, {FlowId{flow}, Clock{last}}, out_);
+    unit.on_end_flow(now, {FlowId{flow}, Clock{last}}, {nf, pool}, out_);
+    return Drain();
+  }
+  Lines OnAliasAck(uint64_t flow, uint64_t clock,
+                   AliasResult result = AliasResult::kGranted) {
+    unit.on_alias_ack(now, {FlowId{flow}, Clock{clock}, result}, {nf, pool},
+                      out_);
+    return Drain();
+  }
+  Lines OnPieces(uint16_t piece_pool, uint32_t word, uint64_t mask) {
+    unit.on_pieces(now, {.word = word, .pool = piece_pool, .mask = mask}, out_);
+    return Drain();
+  }
+  Lines OnReclaim(uint16_t piece_pool) {
+    unit.on_reclaim(piece_pool, out_);
     return Drain();
   }
   Lines OnStop() {
@@ -149,6 +164,9 @@ class TestUnit {
   LinkType link = LinkType::kEthernet;  // of packets sent
   std::vector<std::string> released;    // bytes of released and emitted packets
   std::vector<SentState> states;        // sent, pushes too
+  std::vector<Alias> aliases;           // asked for
+  std::vector<FlowNote> notes;
+  std::vector<PieceWord> returned;
 
  private:
   // Of a packet, or a word about one.
@@ -211,6 +229,19 @@ class TestUnit {
         return "ack " + Name(command.took_ack) + " to " + unit_name;
       case Kind::kReportTook:
         return "report took " + Name(command.took);
+      case Kind::kWait:
+        return "wait " + Name(command.meta);
+      case Kind::kSendAlias:
+        aliases.push_back(unit.alias(command.meta.flow));
+        return "alias " + Name(command.meta);
+      case Kind::kSendNote:
+        notes.push_back(command.note);
+        return "note " + Name(command.note);
+      case Kind::kRequestPieces:
+        return "request " + std::to_string(command.request.pool);
+      case Kind::kReturnPieces:
+        returned.push_back(command.pieces);
+        return "return " + std::to_string(command.pieces.pool);
       case Kind::kStopped:
         return "stopped";
     }

@@ -181,7 +181,8 @@ void UnitStates::Run(Live& live, Input input, uint16_t what) {
 void UnitStates::RunItem(Live& live, const Item& item) {
   const FlowId flow = IdOf(item.flow);
   if (item.kind == Item::Kind::kEnd) {
-    live.unit.on_end_flow(live.now, {flow, Clock{item.clock}}, out_);
+    live.unit.on_end_flow(live.now, {flow, Clock{item.clock}}, {nf_, pool_},
+                          out_);
   } else if (item.kind == Item::Kind::kStop) {
     live.unit.on_stop(out_);
   } else if (item.kind == Item::Kind::kStart) {

@@ -29,43 +29,10 @@ uint32_t MaxRecords(const UnitOptions& options) {
          options.max_replicas;
 }
 
-// Lets an NF emit packets while it handles one flow.
-class Services final : public FlowServices {
- public:
-  Services(BufferPool& pool, LinkType link, const PacketMeta& meta,
-           UnitOut& out)
-      : pool_(pool), link_(link), meta_(meta), out_(out) {}
-
-  bool Emit(std::span<const std::byte> frame) override {
-    if (emitted_ == FlowState::kMaxEmits) return false;
-    if (frame.empty() || frame.size() > BufferPool::kMaxPacketBytes) {
-      return false;
-    }
-    const auto length = static_cast<uint32_t>(frame.size());
-    const PacketHandle packet = pool_.Allocate(length);
-    if (packet == kNoPacket) return false;
-    std::memcpy(pool_.room(packet).data(), frame.data(), frame.size());
-    PacketInfo& info = pool_.info(packet);
-    info.arrival = meta_.arrival;
-    info.length = info.original_length = length;
-    info.link = link_;
-    info.headers = Parse(link_, frame);
-    ++emitted_;
-    out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
-    return true;
-  }
-
- private:
-  BufferPool& pool_;
-  LinkType link_;
-  PacketMeta meta_;
-  UnitOut& out_;
-  int emitted_ = 0;
-};
-
 }  // namespace
 
-Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema)
+Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
+           std::span<const NetworkFunction::Pool> pools)
     : id_(id),
       schema_(&schema),
       max_set_(options.replicas),
@@ -76,13 +43,15 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema)
       retry_after_(options.retry_after),
       max_waiting_(PacketsAnywhere(options) + 1),
       nodes_(options.queue_packets),
+      parked_(options.queue_packets),
       // Pulls and Tooks of others, and one Pull and one end for each record.
       pending_(2 * size_t{max_waiting_} + 2 * size_t{MaxRecords(options)}),
       index_(MaxRecords(options)),
       records_(MaxRecords(options)),
       sets_(size_t{MaxRecords(options)} * options.replicas),
       states_(MaxRecords(options) * size_t{schema.record_bytes() / 8}),
-      timers_(MaxRecords(options)) {
+      timers_(MaxRecords(options)),
+      pieces_(id, pools) {
   SNF_CHECK(max_set_ <= kMaxReplicas && max_replicas_ > 0);
   SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
 }
@@ -117,12 +86,16 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
   while (true) {
     if (out.room() < kMaxUnitCommandsPerCall) return Next::kAgain;
+    if (pieces_.reclaims() > 0) [[unlikely]] {
+      pieces_.ReturnReclaimed(out);
+      continue;
+    }
     uint32_t node = PopFront(resumed_);
     const bool is_resumed = node != kNone;
     if (!is_resumed) node = PopFront(inbox_);
     if (node == kNone) {
       PushStoppedIfDone(out);
-      return Next::kIdle;
+      return stopping_ && pieces_.spare() > 0 ? Next::kAgain : Next::kIdle;
     }
     const PacketMeta& meta = nodes_[node].meta;
     const uint32_t slot = FindOrAdd(meta.flow);
@@ -147,7 +120,8 @@ bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
   if (record.copy == Copy::kNone) {
     return meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
   }
-  return SNF_RULE(kU1, meta.clock == record.applied + 1, true);
+  return SNF_RULE(kU1, meta.clock == record.applied + 1, true) &&
+         record.parked == kNone;
 }
 
 void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
@@ -201,57 +175,48 @@ void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   AfterChange(now, slot, out);
 }
 
-UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
-                        uint32_t node, UnitOut& out) {
-  Record& record = records_[slot];
-  const PacketMeta& meta = nodes_[node].meta;
-  const PacketHandle packet = nodes_[node].packet;
-  const PacketInfo& info = env.pool.info(packet);
-
-  StateView state(StateOf(slot));
-  Services services(env.pool, info.link, meta, out);
-  FlowState flow(record.flow, now, record.timer, state, services);
-  Packet view(info, env.pool.bytes(packet));
-  const Verdict verdict = env.nf.process_packet(view, flow);
-  record.timer = flow.timer();
-  record.link = info.link;
-
-  using Kind = UnitCommand::Kind;
-  UnitCommand done = UnitCommand::OfPacket(Kind::kRelease, packet, meta);
-  if (verdict.kind() == Verdict::Kind::kDrop) {
-    SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
-    done.kind = Kind::kNfDrop;
-    done.nf_reason = verdict.reason();
-  } else if (verdict.kind() == Verdict::Kind::kConsume) {
-    done.kind = Kind::kConsume;
-  }
-  return done;
-}
-
 void Unit::finish(Instant now, Environment env, UnitOut& out) {
   SNF_CHECK(busy() && out.empty());
   const uint32_t node = in_service_;
   const uint32_t slot = in_service_slot_;
-  const PacketMeta meta = nodes_[node].meta;
+  const PacketMeta& meta = nodes_[node].meta;
+  pieces_.ClearTaken();
   UnitCommand done =
       UnitCommand::OfPacket(UnitCommand::Kind::kAdvance, kNoPacket, meta);
   if (meta.has_payload()) done = RunNf(now, env, slot, node, out);
 
   in_service_ = kNone;
-  FreeNode(node);
+  if (done.kind == UnitCommand::Kind::kWait) [[unlikely]] {
+    out.push(done);
+    return;
+  }
   Record& record = records_[slot];
   record.applied = meta.clock;
-  if (max_set_ > 0) record.due = now + push_after_;
+  record.refused = kNoPool;
+  if (record.parked == kNone) {
+    Complete(now, slot, done, node, env, out);
+  } else {
+    ArmTimer(slot);
+  }
+}
+
+// The packet leaves the unit, and the flow goes on.
+void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
+                    uint32_t node, Environment env, UnitOut& out) {
+  const PacketMeta meta = nodes_[node].meta;
+  FreeNode(node);
+  if (max_set_ > 0) records_[slot].due = now + push_after_;
   out.push(done);
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
       meta.source_kind == StateSource::kUnit && meta.source != id_) {
     TellTook(now, slot, meta, out);
   }
-  AfterChange(now, slot, out);
+  AfterChange(now, slot, out, &env);
   PushStoppedIfDone(out);
 }
 
-void Unit::on_end_flow(Instant now, const EndFlow& end, UnitOut& out) {
+void Unit::on_end_flow(Instant now, const EndFlow& end, Environment env,
+                       UnitOut& out) {
   const uint32_t slot = FindOrAdd(end.flow);
   if (*LinkOf(slot, Pending::Kind::kEnd, kNoUnit) == kNone) {
     AddPending(slot, {.clock = end.last,
@@ -261,7 +226,7 @@ void Unit::on_end_flow(Instant now, const EndFlow& end, UnitOut& out) {
                       .kind = Pending::Kind::kEnd,
                       .tries = 0});
   }
-  AfterChange(now, slot, out);
+  AfterChange(now, slot, out, &env);
   PushStoppedIfDone(out);
 }
 
@@ -271,8 +236,14 @@ void Unit::on_stop(UnitOut& out) {
 }
 
 void Unit::PushStoppedIfDone(UnitOut& out) {
-  if (!stopping_ || stopped_ || packets_ > 0) return;
+  if (!stopping_) return;
+  // Not what packets that can run may take.
+  const bool is_idle =
+      !busy() && inbox_.head == kNone && resumed_.head == kNone;
+  if (is_idle) pieces_.ReturnSpare(out);
+  if (stopped_ || packets_ > 0) return;
   if (SNF_RULE(kU8, own_copies_ + tooks_waiting_ > 0, false)) return;
+  if (pieces_.spare() + pieces_.requests() + pieces_.reclaims() > 0) return;
   stopped_ = true;
   ForgetAll();
   out.push(UnitCommand::Stopped());
@@ -318,6 +289,8 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .pending = kNone,
                     .older = kNone,
                     .newer = kNone,
+                    .parked = kNone,
+                    .refused = kNoPool,
                     .copy = Copy::kNone,
                     .link = LinkType::kEthernet,
                     .replicas = 0,
@@ -402,19 +375,6 @@ void Unit::FreeNode(uint32_t node) {
   nodes_[node].next = free_node_;
   free_node_ = node;
   --packets_;
-}
-
-void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
-                      UnitOut& out) {
-  Record& record = records_[slot];
-  const PacketMeta meta = {
-      .flow = record.flow, .clock = record.applied, .arrival = record.timer};
-  StateView state(StateOf(slot));
-  Services services(env.pool, record.link, meta, out);
-  FlowState flow(record.flow, record.timer, Instant::max(), state, services);
-  env.nf.on_timer(flow);
-  record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
-  if (max_set_ > 0) record.due = now + push_after_;
 }
 
 }  // namespace snf

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/ids.h"
@@ -14,6 +15,7 @@
 #include "base/timing_wheel.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/core/unit_pieces.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
@@ -68,7 +70,8 @@ namespace snf {
 // state does not leave (U6, U9). A packet whose NF waits for a piece of a pool
 // is run again when pieces come, or when the controller has none: then the NF
 // sees the pool exhausted. Pieces that the unit has too many of go back, and
-// all when it stops or the controller asks.
+// all when it stops or the controller asks. What does not fit into the call
+// that is to return them follows from begin(): kAgain until it is done.
 //
 // The driver serves a unit like this, whatever its clock is (decisions.md 5):
 //     on_packet …                       as packets come in
@@ -130,14 +133,16 @@ class Unit {
   // does not have, are counted and not taken.
   void on_pieces(Instant now, const PieceWord& pieces, UnitOut& out);
   // The controller wants the pool's pieces back that are not in use: one
-  // kReturnPieces a word, the last, with mask 0, when that was all.
+  // kReturnPieces a word, the last, with mask 0, when that was all. A few come
+  // at once, the others from begin().
   void on_reclaim(uint16_t pool, UnitOut& out);
   void on_end_flow(Instant now, const EndFlow& end, Environment env,
                    UnitOut& out);
 
   // The controller wants the unit gone: kStopped follows as soon as it keeps
-  // nothing but replicas, which go with it. It serves its packets and answers
-  // pulls until then. No new replicas are taken until on_start.
+  // nothing but replicas, which go with it, its pieces are back and no request
+  // for more is open. It serves its packets and answers pulls until then. No
+  // new replicas are taken until on_start.
   void on_stop(UnitOut& out);
   void on_start() { stopping_ = stopped_ = false; }
 
@@ -152,9 +157,13 @@ class Unit {
   std::span<const std::byte> state_bytes(FlowId flow) const;
   // What a kSendAlias for this flow asks for; valid as state_bytes.
   const Alias& alias(FlowId flow) const;
-  // What the NF took in the last finish(), in order, for a checker.
-  std::span<const std::optional<uint32_t>> pieces_taken() const;
-  uint32_t pieces(uint16_t pool) const;  // that are here
+  // What the NF got for each take in the last finish(), in order, for a
+  // checker: no more than kMaxTakesPerCall, after which it got nothing.
+  std::span<const std::optional<uint32_t>> pieces_taken() const {
+    return pieces_.taken();
+  }
+  // That are here and free.
+  uint32_t pieces(uint16_t pool) const { return pieces_.size(pool); }
 
   uint32_t flows() const { return index_.size(); }  // of any kind of copy
   uint32_t replicas() const { return replicas_; }
@@ -167,7 +176,8 @@ class Unit {
   uint64_t Fingerprint() const;
 
  private:
-  static constexpr uint32_t kNone = 0xffff'ffff;
+  static constexpr uint32_t kNone = NodeList::kNone;
+  static constexpr uint16_t kNoPool = kMaxPools;
 
   // A packet inside the unit; in one list at a time.
   struct Node {
@@ -177,10 +187,7 @@ class Unit {
     Instant held_since;  // Instant::max(): never held
   };
   static_assert(sizeof(Node) == 64);
-  struct List {
-    uint32_t head = kNone;
-    uint32_t tail = kNone;
-  };
+  using List = NodeList;
 
   // Something that a flow waits for; in the list of its record.
   struct Pending {
@@ -209,10 +216,12 @@ class Unit {
     uint32_t pending;  // a list through Pending::next
     uint32_t older;    // in the list of replicas; of a free record the next
     uint32_t newer;    // "
+    uint32_t parked;   // the packet of `applied`, until its alias stands
+    uint16_t refused;  // the pool of which its next packet gets nothing
     Copy copy;
     LinkType link;     // of its last packet: how emitted packets are framed
     uint8_t replicas;  // units to push to
-    bool resumed;      // a packet of it is in resumed_
+    bool resumed;      // a packet of it is in resumed_, or waits for pieces
     bool announced;    // the first packet of its next flowlet is to come
     bool idle_armed;   // its timer is armed for no later than `due`
 
@@ -221,6 +230,13 @@ class Unit {
     }
   };
   static_assert(sizeof(Record) == 64);
+
+  // What becomes of a packet that waits for its alias; by node.
+  struct Parked {
+    Alias alias;
+    UnitCommand::Kind kind;
+    uint8_t nf_reason;
+  };
 
   // Records.
   uint32_t Find(FlowId flow) const;
@@ -233,6 +249,12 @@ class Unit {
   bool InService(uint32_t slot) const {
     return busy() && slot == in_service_slot_;
   }
+  // The clock after `applied` is run here, or about to be, or `applied` is not
+  // released: nothing may happen to the flow's state from outside.
+  bool IsEngaged(uint32_t slot) const {
+    const Record& record = records_[slot];
+    return record.resumed || record.parked != kNone || InService(slot);
+  }
   std::span<std::byte> StateOf(uint32_t slot);
   std::span<const std::byte> StateOf(uint32_t slot) const;
   UnitId* ReplicasOf(uint32_t slot) { return &sets_[size_t{slot} * max_set_]; }
@@ -242,18 +264,32 @@ class Unit {
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
-  UnitCommand RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
-                    UnitOut& out);
+  void Complete(Instant now, uint32_t slot, const UnitCommand& done,
+                uint32_t node, Environment env, UnitOut& out);
+  void AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
+  void Wake(uint16_t pool);
   void Append(List& list, uint32_t node);
   uint32_t PopFront(List& list);
   void FreeNode(uint32_t node);
 
+  // The NF (unit_nf.cc).
+  class Services;
+  UnitCommand RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
+                    UnitOut& out);
+  void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
+  void RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out);
+  void RunNfRefused(Instant now, Environment env, uint32_t slot, uint32_t node,
+                    AliasResult why, UnitOut& out);
+
   // State. AfterChange does what may follow from a new state: the next held
   // packet, a pull of it, the flow's end, an answer to somebody else's pull.
-  void AfterChange(Instant now, uint32_t slot, UnitOut& out);
+  // A change that can end a flow comes with `env`.
+  void AfterChange(Instant now, uint32_t slot, UnitOut& out,
+                   const Environment* env = nullptr);
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
   void AnswerPulls(uint32_t slot, UnitOut& out);
-  void EndIfOver(uint32_t slot);
+  void EndIfOver(Instant now, uint32_t slot, const Environment* env,
+                 UnitOut& out);
   State StateMessage(uint32_t slot) const;
   void TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
                 UnitOut& out);
@@ -266,7 +302,6 @@ class Unit {
   }
 
   // Timers.
-  void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
   void PushState(uint32_t slot, UnitOut& out);
   void RepeatPending(Instant now, uint32_t slot, UnitOut& out);
   void ArmTimer(uint32_t slot);
@@ -303,6 +338,7 @@ class Unit {
   List inbox_;    // as they came
   List resumed_;  // held before, can run now; go first
   LazyArray<Node> nodes_;
+  LazyArray<Parked> parked_;
   uint32_t nodes_used_ = 0;
   uint32_t free_node_ = kNone;
 
@@ -320,6 +356,7 @@ class Unit {
   uint32_t newest_replica_ = kNone;
   TimingWheel timers_;  // by record
 
+  UnitPieces pieces_;
   UnitCounters counters_;
 };
 

@@ -82,7 +82,7 @@ class PingPong {
       }
     }
     for (uint64_t flow = 1; flow <= flows; ++flow) {
-      units_[1].on_end_flow(now_, {FlowId{flow}, Clock{6}}, out_);
+      units_[1].on_end_flow(now_, {FlowId{flow}, Clock{6}}, {nf_, pool_}, out_);
       Execute();
     }
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <vector>
 
 #include "runtime/core/unit.h"
@@ -49,6 +51,8 @@ uint64_t Unit::Fingerprint() const {
   if (busy()) all.Add(nodes_[in_service_].meta);
   add_list(all, inbox_);
   add_list(all, resumed_);
+  pieces_.Describe([&](uint64_t number) { all.Add(number); },
+                   [&](const List& list) { add_list(all, list); });
   for (uint32_t r = oldest_replica_; r != kNone; r = records_[r].newer) {
     all.Add(value(records_[r].flow));
   }
@@ -65,7 +69,19 @@ uint64_t Unit::Fingerprint() const {
             uint64_t{record.due != Instant::max()} << 10 |
             uint64_t{record.announced} << 11 |
             uint64_t{timers_.armed(slot)} << 12 |
-            static_cast<uint64_t>(record.link) << 16);
+            static_cast<uint64_t>(record.link) << 16 |
+            uint64_t{record.refused} << 24);
+    if (record.parked != kNone) {
+      one.Add(nodes_[record.parked].meta);
+      const Parked& parked = parked_[record.parked];
+      for (const uint64_t part :
+           std::bit_cast<std::array<uint64_t, sizeof(Alias) / 8>>(
+               parked.alias)) {
+        one.Add(part);
+      }
+      one.Add(static_cast<uint64_t>(parked.kind) | uint64_t{parked.nf_reason}
+                                                       << 8);
+    }
     if (record.copy != Copy::kNone) {
       for (const std::byte byte : StateOf(slot)) {
         one.Add(static_cast<uint64_t>(byte));

@@ -15,10 +15,24 @@ namespace snf {
 // for their repetition. More than one is a fault of the units that ask.
 inline constexpr size_t kMaxAnswersPerCall = 4;
 
-// What one call of a unit may push: packets emitted, pushes to the replicas or
-// repetitions, and a few single ones.
+// Words of pieces that one call gives back to the controller; the rest go with
+// the calls of begin() that follow.
+inline constexpr size_t kMaxReturnsPerCall = 8;
+
+// Pieces that an NF may take while it handles one packet: there are no more for
+// it, it is told then.
+inline constexpr size_t kMaxTakesPerCall = 8;
+
+// Pools of an NF.
+inline constexpr size_t kMaxPools = 65'535;
+
+// What one call of a unit may push: packets emitted, at a packet and at the end
+// of its flow, pushes to the replicas or repetitions, answers, words of pieces,
+// requests after a take, and a few single ones. begin() and on_timers() push so
+// much a step, and stop where the next might not fit.
 inline constexpr size_t kMaxUnitCommandsPerCall =
-    FlowState::kMaxEmits + kMaxReplicas + kMaxAnswersPerCall + 8;
+    2 * FlowState::kMaxEmits + kMaxReplicas + kMaxAnswersPerCall +
+    kMaxReturnsPerCall + kMaxTakesPerCall + 12;
 
 // A Pull that its sender does not repeat for so long, which it does as long as
 // it waits, is forgotten.

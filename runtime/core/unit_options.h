@@ -64,6 +64,9 @@ struct UnitCounters {
   uint64_t tooks_repeated = 0;
   uint64_t retries_given_up = 0;
   uint64_t pulls_forgotten = 0;  // asked by units that do not ask again
+  // That came from the controller or the NF but cannot be: of no pool, here
+  // already, or not asked for.
+  uint64_t pieces_refused = 0;
   std::array<uint64_t, kStateRefusals> refused{};
 };
 

@@ -226,7 +226,7 @@ class Schedule {
       return;
     }
     flows_.at(item.end.flow).end_seen = true;
-    site.unit.on_end_flow(now_, item.end, out_);
+    site.unit.on_end_flow(now_, item.end, {*site.nf, pool_}, out_);
     ForgetTimerIfOver(item.end.flow);
     Execute(site);
   }

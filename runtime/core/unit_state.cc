@@ -24,11 +24,14 @@ std::string_view ToString(StateRefusal refusal) {
   return kNames[static_cast<size_t>(refusal)];
 }
 
-void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
-  ResumeOrPull(now, slot, out);
-  // What is over gives no answer, whose record would be gone with it.
-  EndIfOver(slot);
-  AnswerPulls(slot, out);
+void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out,
+                       const Environment* env) {
+  if (records_[slot].parked == kNone) {
+    ResumeOrPull(now, slot, out);
+    // What is over gives no answer, whose record would be gone with it.
+    EndIfOver(now, slot, env, out);
+    AnswerPulls(slot, out);
+  }
   ArmTimer(slot);
   ForgetIfEmpty(slot);
 }
@@ -77,8 +80,7 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
     const bool is_answerable =
         pull.kind == Pending::Kind::kPull && record.copy != Copy::kNone &&
         SNF_RULE(kU5, pull.clock <= record.applied, true);
-    if (!is_answerable || InService(slot) || record.resumed ||
-        answers == kMaxAnswersPerCall) {
+    if (!is_answerable || IsEngaged(slot) || answers == kMaxAnswersPerCall) {
       link = &pending_[*link].next;
       continue;
     }
@@ -96,10 +98,16 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
   }
 }
 
-void Unit::EndIfOver(uint32_t slot) {
+void Unit::EndIfOver(Instant now, uint32_t slot, const Environment* env,
+                     UnitOut& out) {
   const Record& record = records_[slot];
   uint32_t* const end = LinkOf(slot, Pending::Kind::kEnd, kNoUnit);
   if (*end == kNone || pending_[*end].clock > record.applied) return;
+  // The last packet ran here: what else is here is a copy of that.
+  if (record.is_own()) {
+    if (env == nullptr) return;
+    RunNfEnd(now, *env, slot, out);
+  }
   ErasePending(end);
   DropCopy(slot);
 }
@@ -169,8 +177,7 @@ StateRefusal Unit::Judge(const State& state,
       SNF_RULE(kU4, state.applied <= copy.applied, false)) {
     return StateRefusal::kStale;
   }
-  // The clock after `applied` is being run here, or is about to be.
-  if (InService(slot) || copy.resumed) return StateRefusal::kFutureClock;
+  if (IsEngaged(slot)) return StateRefusal::kFutureClock;
   const uint32_t first = copy.held.head;
   const bool is_awaited =
       first != kNone && state.applied + 1 == nodes_[first].meta.clock;
@@ -266,7 +273,7 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
       link = &pending_[*link].next;
     }
   }
-  if (record.copy != Copy::kNone && !InService(slot) && !record.resumed &&
+  if (record.copy != Copy::kNone && !IsEngaged(slot) &&
       SNF_RULE(kU7, record.applied < took.clock, true)) {
     DropCopy(slot);
   }
@@ -294,7 +301,8 @@ void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
       ++counters_.replicas_expired;
       DropCopy(slot);
     } else if (record.copy == Copy::kCurrent) {
-      if (record.timer <= now) {
+      // What a timer emits must not overtake a packet that waits.
+      if (record.timer <= now && record.parked == kNone) {
         RunNfTimer(now, env, slot, out);
       } else if (record.due <= now) {
         PushState(slot, out);
@@ -311,8 +319,7 @@ void Unit::PushState(uint32_t slot, UnitOut& out) {
   Record& record = records_[slot];
   record.due = Instant::max();
   // Not idle, or soon to change without a clock, or of no use any more.
-  if (InService(slot) || record.resumed || record.timer != Instant::max() ||
-      stopping_) {
+  if (IsEngaged(slot) || record.timer != Instant::max() || stopping_) {
     return;
   }
   State state = StateMessage(slot);
@@ -374,7 +381,8 @@ void Unit::ArmTimer(uint32_t slot) {
   Record& record = records_[slot];
   const bool is_current = record.copy == Copy::kCurrent;
   // While a timer is pending, there is no push.
-  const bool has_timer = is_current && record.timer != Instant::max();
+  const bool has_timer =
+      is_current && record.timer != Instant::max() && record.parked == kNone;
   const bool only_idle = is_current && record.pending == kNone && !has_timer &&
                          record.due != Instant::max();
   // A due time that moved on is looked at when the timer runs out: not once a

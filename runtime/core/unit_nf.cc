@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a unit calls its NF for, and what the NF asks of it meanwhile.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "runtime/core/unit.h"
+#include "runtime/core/unit_limits.h"
+
+namespace snf {
+namespace {
+
+DropReason ReasonOf(AliasResult why) {
+  switch (why) {
+    case AliasResult::kConflict:
+      return DropReason::kAliasConflict;
+    case AliasResult::kGroupFull:
+      return DropReason::kAliasLimit;
+    default:
+      return DropReason::kNoAlias;
+  }
+}
+
+}  // namespace
+
+// For the length of one call of the NF.
+class Unit::Services final : public FlowServices {
+ public:
+  // `node` is that of the packet which the NF is to process, or kNone; only
+  // then may it take pieces or set an alias.
+  Services(Unit& unit, BufferPool& pool, uint32_t slot, uint32_t node,
+           const PacketMeta& meta, LinkType link, UnitOut& out)
+      : unit_(unit),
+        pool_(pool),
+        out_(out),
+        meta_(meta),
+        slot_(slot),
+        node_(node),
+        link_(link) {}
+
+  bool Emit(std::span<const std::byte> frame) override {
+    if (emitted_ == FlowState::kMaxEmits) return false;
+    if (frame.empty() || frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    const auto length = static_cast<uint32_t>(frame.size());
+    const PacketHandle packet = pool_.Allocate(length);
+    if (packet == kNoPacket) return false;
+    std::memcpy(pool_.room(packet).data(), frame.data(), frame.size());
+    PacketInfo& info = pool_.info(packet);
+    info.arrival = meta_.arrival;
+    info.length = info.original_length = length;
+    info.link = link_;
+    info.headers = Parse(link_, frame);
+    ++emitted_;
+    out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
+    return true;
+  }
+
+  std::optional<uint32_t> TakePiece(PoolId pool,
+                                    const PieceWish& wish) override {
+    const uint16_t index = IndexOf(pool);
+    if (node_ == kNone) return std::nullopt;
+    UnitPieces& pieces = unit_.pieces_;
+    const std::optional<uint32_t> piece = pieces.Take(index, wish);
+    if (!piece.has_value()) return piece;
+    ++kept_;
+    if (pieces.size(index) < UnitPieces::kAskBelow && !unit_.stopping_) {
+      pieces.Request(index, out_);
+    }
+    return piece;
+  }
+
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    const uint16_t index = IndexOf(pool);
+    UnitPieces& pieces = unit_.pieces_;
+    if (!pieces.Give(index, piece)) {
+      ++unit_.counters_.pieces_refused;
+      return;
+    }
+    --kept_;
+    if (pieces.size(index) > UnitPieces::kKeep && !has_returned_) {
+      pieces.ReturnWord(index, out_);
+      has_returned_ = true;
+    }
+    unit_.Wake(index);
+  }
+
+  bool IsExhausted(PoolId pool) const override {
+    return node_ == kNone || unit_.records_[slot_].refused == IndexOf(pool);
+  }
+
+  void SetAlias(const FlowKey& key, uint64_t group,
+                uint32_t group_limit) override {
+    SNF_CHECK(node_ != kNone);
+    unit_.parked_[node_].alias = {.key = key,
+                                  .flow = meta_.flow,
+                                  .clock = meta_.clock,
+                                  .group = group,
+                                  .group_limit = group_limit,
+                                  .unit = unit_.id_};
+    has_alias_ = true;
+  }
+
+  void Note(Nanos idle_timeout, bool over) override {
+    if (idle_timeout.ns >= 0) idle_timeout_ = idle_timeout;
+    is_over_ |= over;
+    has_note_ = true;
+  }
+
+  bool has_alias() const { return has_alias_; }
+  bool has_note() const { return has_note_; }
+  FlowNote note() const {
+    return {.flow = meta_.flow,
+            .clock = meta_.clock,
+            .idle_timeout = idle_timeout_,
+            .over = is_over_};
+  }
+  // That a packet which waits must not.
+  bool has_changed() const {
+    return emitted_ > 0 || has_alias_ || has_note_ || kept_ != 0;
+  }
+
+ private:
+  uint16_t IndexOf(PoolId pool) const {
+    const auto index = static_cast<uint16_t>(pool);
+    SNF_CHECK(index < unit_.pieces_.pools());
+    return index;
+  }
+
+  Unit& unit_;
+  BufferPool& pool_;
+  UnitOut& out_;
+  const PacketMeta& meta_;
+  uint32_t slot_;
+  uint32_t node_;
+  LinkType link_;
+  bool has_alias_ = false;
+  bool has_note_ = false;
+  bool is_over_ = false;
+  bool has_returned_ = false;
+  int emitted_ = 0;
+  int kept_ = 0;  // pieces: taken less given
+  Nanos idle_timeout_{-1};
+};
+
+UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
+                        uint32_t node, UnitOut& out) {
+  Record& record = records_[slot];
+  const PacketMeta& meta = nodes_[node].meta;
+  const PacketHandle packet = nodes_[node].packet;
+  const PacketInfo& info = env.pool.info(packet);
+
+  StateView state(StateOf(slot));
+  Services services(*this, env.pool, slot, node, meta, info.link, out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  Packet view(info, env.pool.bytes(packet));
+  const Verdict verdict = env.nf.process_packet(view, flow);
+
+  using Kind = UnitCommand::Kind;
+  UnitCommand done = UnitCommand::OfPacket(Kind::kRelease, packet, meta);
+  if (verdict.kind() == Verdict::Kind::kDrop) {
+    SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
+    done.kind = Kind::kNfDrop;
+    done.nf_reason = verdict.reason();
+  } else if (verdict.kind() == Verdict::Kind::kConsume) {
+    done.kind = Kind::kConsume;
+  } else if (verdict.kind() == Verdict::Kind::kWait) {
+    SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
+              flow.timer() == record.timer);
+    if (record.refused == kNoPool) {
+      AwaitPieces(slot, node, static_cast<uint16_t>(verdict.pool()), out);
+      done.kind = Kind::kWait;
+      return done;
+    }
+    // One answer is enough, or it could wait for ever for one pool or another.
+    done.kind = Kind::kDrop;
+    done.reason = DropReason::kNoPieces;
+  }
+  record.timer = flow.timer();
+  record.link = info.link;
+  if (services.has_alias()) {
+    parked_[node].kind = done.kind;
+    parked_[node].nf_reason = done.nf_reason;
+    record.parked = node;
+    out.push(UnitCommand::OfPacket(Kind::kSendAlias, kNoPacket, meta));
+  }
+  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
+  return done;
+}
+
+void Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
+                       UnitOut& out) {
+  SNF_CHECK(pool < pieces_.pools());
+  records_[slot].resumed = true;
+  // It has been shown how long it waited for state.
+  nodes_[node].held_since = Instant::max();
+  Append(pieces_.waiting(pool), node);
+  pieces_.Request(pool, out);
+}
+
+// The packets that wait for the pool go first, in order.
+void Unit::Wake(uint16_t pool) {
+  List& waiting = pieces_.waiting(pool);
+  if (waiting.head == kNone) return;
+  (resumed_.tail == kNone ? resumed_.head : nodes_[resumed_.tail].next) =
+      waiting.head;
+  resumed_.tail = waiting.tail;
+  waiting = {};
+}
+
+void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
+  const uint16_t pool = pieces.pool;
+  if (pool >= pieces_.pools() || !pieces_.is_requested(pool)) {
+    counters_.pieces_refused +=
+        static_cast<uint64_t>(std::popcount(pieces.mask));
+    return;
+  }
+  counters_.pieces_refused += pieces_.Receive(pieces);
+  if (pieces.mask == 0) {
+    for (uint32_t node = pieces_.waiting(pool).head; node != kNone;
+         node = nodes_[node].next) {
+      records_[Find(nodes_[node].meta.flow)].refused = pool;
+    }
+  }
+  Wake(pool);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
+  if (pool >= pieces_.pools()) return;
+  pieces_.Reclaim(pool);
+  pieces_.ReturnReclaimed(out);
+  PushStoppedIfDone(out);
+}
+
+const Alias& Unit::alias(FlowId flow) const {
+  const uint32_t slot = Find(flow);
+  SNF_CHECK(slot != SlotIndex::kNotFound && records_[slot].parked != kNone);
+  return parked_[records_[slot].parked].alias;
+}
+
+void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
+                        UnitOut& out) {
+  const uint32_t slot = Find(ack.flow);
+  if (slot == SlotIndex::kNotFound) return;
+  Record& record = records_[slot];
+  const uint32_t node = record.parked;
+  if (node == kNone || nodes_[node].meta.clock != ack.clock) return;
+  record.parked = kNone;
+  UnitCommand done = UnitCommand::OfPacket(
+      parked_[node].kind, nodes_[node].packet, nodes_[node].meta);
+  done.nf_reason = parked_[node].nf_reason;
+  if (ack.result != AliasResult::kGranted) {
+    const AliasResult why = std::min(ack.result, AliasResult::kUnknown);
+    RunNfRefused(now, env, slot, node, why, out);
+    if (done.kind == UnitCommand::Kind::kRelease) {
+      done.kind = UnitCommand::Kind::kDrop;
+      done.reason = ReasonOf(why);
+    }
+  }
+  Complete(now, slot, done, node, env, out);
+}
+
+void Unit::RunNfRefused(Instant now, Environment env, uint32_t slot,
+                        uint32_t node, AliasResult why, UnitOut& out) {
+  Record& record = records_[slot];
+  StateView state(StateOf(slot));
+  Services services(*this, env.pool, slot, kNone, nodes_[node].meta,
+                    record.link, out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  env.nf.on_alias_refused(flow, why);
+  record.timer = flow.timer();
+  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
+}
+
+void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
+                      UnitOut& out) {
+  Record& record = records_[slot];
+  const PacketMeta meta = {
+      .flow = record.flow, .clock = record.applied, .arrival = record.timer};
+  StateView state(StateOf(slot));
+  Services services(*this, env.pool, slot, kNone, meta, record.link, out);
+  FlowState flow(record.flow, record.timer, Instant::max(), state, services);
+  env.nf.on_timer(flow);
+  record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
+  if (max_set_ > 0) record.due = now + push_after_;
+  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
+}
+
+void Unit::RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out) {
+  const Record& record = records_[slot];
+  const PacketMeta meta = {
+      .flow = record.flow, .clock = record.applied, .arrival = now};
+  StateView state(StateOf(slot));
+  Services services(*this, env.pool, slot, kNone, meta, record.link, out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  env.nf.on_end(flow);
+}
+
+}  // namespace snf

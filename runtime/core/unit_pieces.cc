@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/unit_pieces.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace snf {
+
+UnitPieces::UnitPieces(UnitId unit,
+                       std::span<const NetworkFunction::Pool> pools)
+    : unit_(unit) {
+  SNF_CHECK(pools.size() <= kMaxPools);
+  for (const NetworkFunction::Pool& pool : pools) {
+    SNF_CHECK(pool.first <= pool.last);
+    pools_.push_back({.set = PieceSet(pool.words()),
+                      .first = pool.first,
+                      .last = pool.last});
+  }
+}
+
+uint64_t UnitPieces::Pool::PiecesOf(uint32_t word) const {
+  if (word < first / 64 || word > last / 64) return 0;
+  uint64_t pieces = ~uint64_t{0};
+  if (word == first / 64) pieces &= ~uint64_t{0} << first % 64;
+  if (word == last / 64) pieces &= ~uint64_t{0} >> (63 - last % 64);
+  return pieces;
+}
+
+std::optional<uint32_t> UnitPieces::Take(uint16_t pool, const PieceWish& wish) {
+  if (taken_count_ == kMaxTakesPerCall) return std::nullopt;
+  const std::optional<uint32_t> piece = pools_[pool].set.Take(wish);
+  spare_ -= piece.has_value() ? 1 : 0;
+  return taken_[taken_count_++] = piece;
+}
+
+bool UnitPieces::Give(uint16_t pool, uint32_t piece) {
+  Pool& p = pools_[pool];
+  if (piece < p.first || piece > p.last) return false;
+  if (p.set.Add(piece / 64, uint64_t{1} << piece % 64) != 0) return false;
+  ++spare_;
+  return true;
+}
+
+void UnitPieces::Request(uint16_t pool, UnitOut& out) {
+  if (pools_[pool].requested) return;
+  pools_[pool].requested = true;
+  ++requests_;
+  out.push(UnitCommand::Send(PieceRequest{.pool = pool, .unit = unit_}));
+}
+
+uint32_t UnitPieces::Receive(const PieceWord& pieces) {
+  Pool& pool = pools_[pieces.pool];
+  pool.requested = false;
+  --requests_;
+  const uint64_t good = pieces.mask & pool.PiecesOf(pieces.word);
+  const uint64_t fresh =
+      good == 0 ? 0 : good & ~pool.set.Add(pieces.word, good);
+  spare_ += static_cast<uint32_t>(std::popcount(fresh));
+  return static_cast<uint32_t>(std::popcount(pieces.mask & ~fresh));
+}
+
+void UnitPieces::ReturnWord(uint16_t pool, UnitOut& out) {
+  Pool& p = pools_[pool];
+  SNF_CHECK(p.set.size() > 0);
+  uint32_t word = p.next_word;
+  while (p.set.word(word) == 0) word = (word + 1) % p.set.words();
+  p.next_word = word;
+  const uint64_t mask = p.set.Remove(word, ~uint64_t{0});
+  spare_ -= static_cast<uint32_t>(std::popcount(mask));
+  out.push(UnitCommand::Return(
+      {.word = word, .pool = pool, .unit = unit_, .mask = mask}));
+}
+
+void UnitPieces::Reclaim(uint16_t pool) {
+  reclaims_ += pools_[pool].reclaimed ? 0 : 1;
+  pools_[pool].reclaimed = true;
+}
+
+void UnitPieces::ReturnReclaimed(UnitOut& out) {
+  size_t room = kMaxReturnsPerCall;
+  for (uint16_t i = 0; i < pools_.size() && reclaims_ > 0; ++i) {
+    Pool& pool = pools_[i];
+    if (!pool.reclaimed) continue;
+    for (; pool.set.size() > 0 && room > 0; --room) ReturnWord(i, out);
+    if (room == 0) return;
+    --room;
+    pool.reclaimed = false;
+    --reclaims_;
+    out.push(UnitCommand::Return({.pool = i, .unit = unit_}));
+  }
+}
+
+void UnitPieces::ReturnSpare(UnitOut& out) {
+  size_t room = kMaxReturnsPerCall;
+  for (uint16_t i = 0; i < pools_.size() && spare_ > 0; ++i) {
+    for (; pools_[i].set.size() > 0 && room > 0; --room) ReturnWord(i, out);
+  }
+}
+
+}  // namespace snf
