@@ -91,7 +91,13 @@ std::string Ipv6Text(const IpAddress& address) {
 }
 
 bool IsIpv4(FlowKeyForm form) {
-  return form == FlowKeyForm::kIpv4 || form == FlowKeyForm::kIpv4Fragment;
+  return form == FlowKeyForm::kIpv4 || form == FlowKeyForm::kIpv4Fragment ||
+         form == FlowKeyForm::kIpv4Endpoint;
+}
+
+bool IsEndpoint(FlowKeyForm form) {
+  return form == FlowKeyForm::kIpv4Endpoint ||
+         form == FlowKeyForm::kIpv6Endpoint;
 }
 
 bool IsFragment(FlowKeyForm form) {
@@ -193,7 +199,12 @@ std::string ToString(const FlowKey& key) {
   }
   const bool is_fragment = IsFragment(key.form);
   if (is_fragment) text += "fragment " + std::to_string(FragmentId(key)) + " ";
+  text += ProtocolText(key.protocol) + " ";
   std::string source = AddressText(key.source, key.form);
+  if (IsEndpoint(key.form)) {
+    if (key.source_port == be16(0)) return text + source;
+    return text + source + ":" + std::to_string(key.source_port.host());
+  }
   std::string destination = AddressText(key.destination, key.form);
   const bool has_ports =
       key.source_port != be16(0) || key.destination_port != be16(0);
@@ -201,7 +212,7 @@ std::string ToString(const FlowKey& key) {
     source += ":" + std::to_string(key.source_port.host());
     destination += ":" + std::to_string(key.destination_port.host());
   }
-  return text + ProtocolText(key.protocol) + " " + source + " > " + destination;
+  return text + source + " > " + destination;
 }
 
 absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
@@ -228,6 +239,13 @@ absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
                     to = words.Next(), more = words.Next();
   const auto source = EndIn(from), destination = EndIn(to);
   if (!source) return Unreadable(text, "no address \"" + from + "\"");
+  if (arrow.empty() && !fragment_id) {
+    key.source = source->address;
+    key.source_port = source->port;
+    key.form = source->form == FlowKeyForm::kIpv4 ? FlowKeyForm::kIpv4Endpoint
+                                                  : FlowKeyForm::kIpv6Endpoint;
+    return key;
+  }
   if (arrow != ">" && arrow != "<>") {
     return Unreadable(text, "no \">\" or \"<>\" but \"" + arrow + "\"");
   }

@@ -16,14 +16,16 @@ namespace snf {
 //   icmp 10.0.0.1:77 > 192.0.2.9:77           77 is the identifier
 //   gre 10.0.0.1 > 192.0.2.9                  both ports are 0
 //   fragment 4711 udp 10.0.0.1 > 192.0.2.9    FlowKeyForm::kIpv4Fragment
+//   udp 10.0.0.1:5000                         FlowKeyForm::kIpv4Endpoint
 //
 // IPv6 is compressed as RFC 5952 wants it. A protocol without a name here is
 // its number: "89 10.0.0.1 > 10.0.0.2".
 std::string ToString(const FlowKey& key);
 
 // Reads that form. Protocols may be numbers, a missing port is 0, and "<>" for
-// ">" asks for the connection, so the ends may come in any order. What cannot
-// be read is an InvalidArgument that quotes it.
+// ">" asks for the connection, so the ends may come in any order; without
+// either and a second end it is an endpoint. What cannot be read is an
+// InvalidArgument that quotes it.
 absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text);
 
 }  // namespace snf

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/flow_key_text.h"
 
+#include <iterator>
 #include <string>
 
+#include "base/endpoint.h"
 #include "base/rng.h"
 #include "base/test_packets.h"
 #include "gtest/gtest.h"
@@ -29,6 +31,9 @@ TEST(FlowKeyText, ComesBackAsItWentIn) {
            "fragment 4711 udp 10.0.0.1 > 192.0.2.9",
            "vlan 7 fragment 3735928559 0 [2001:db8::1] > [::1]",
            "tcp [::ffff:10.0.0.1]:1 > [::]:2",
+           "udp 10.0.0.1:5000",
+           "vlan 7 tcp [2001:db8::1]:5000",
+           "gre 10.0.0.1",
        }) {
     EXPECT_EQ(ToString(Key(text)), text);
   }
@@ -71,6 +76,13 @@ TEST(FlowKeyText, OfAConnectionMayNameItsEndsInAnyOrder) {
             Key("tcp 10.0.0.1:5000 > 192.0.2.9:53"));
 }
 
+TEST(FlowKeyText, OfOneEndIsAnEndpoint) {
+  EXPECT_EQ(Key("udp 10.0.0.1:5000"),
+            EndpointKey(V4(10, 0, 0, 1), be16(5000), IpProtocol::kUdp,
+                        FlowKeyForm::kIpv4Endpoint));
+  EXPECT_NE(Key("udp 10.0.0.1:5000"), Key("udp 10.0.0.1:5000 > 0.0.0.0"));
+}
+
 TEST(FlowKeyText, ReadsNumbersForNamesAndAnyBlanks) {
   EXPECT_EQ(Key("  6\t10.0.0.1:5000  >  192.0.2.9:53 "),
             Key("tcp 10.0.0.1:5000 > 192.0.2.9:53"));
@@ -81,6 +93,8 @@ TEST(FlowKeyText, QuotesWhatItCannotRead) {
            "",
            "tcp",
            "tcp 10.0.0.1:1 >",
+           "tcp 10.0.0.1:1 10.0.0.2:2",
+           "fragment 1 udp 10.0.0.1",
            "foo 10.0.0.1:1 > 10.0.0.2:2",
            "256 10.0.0.1:1 > 10.0.0.2:2",
            "tcp 10.0.0:1 > 10.0.0.2:2",
@@ -110,14 +124,14 @@ TEST(FlowKeyText, QuotesWhatItCannotRead) {
 
 TEST(FlowKeyText, OfRandomKeysComesBack) {
   Rng rng(3);
-  constexpr FlowKeyForm kForms[] = {FlowKeyForm::kIpv4, FlowKeyForm::kIpv6,
-                                    FlowKeyForm::kIpv4Fragment,
-                                    FlowKeyForm::kIpv6Fragment};
+  constexpr FlowKeyForm kForms[] = {
+      FlowKeyForm::kIpv4,         FlowKeyForm::kIpv6,
+      FlowKeyForm::kIpv4Fragment, FlowKeyForm::kIpv6Fragment,
+      FlowKeyForm::kIpv4Endpoint, FlowKeyForm::kIpv6Endpoint};
   for (int round = 0; round < 10'000; ++round) {
     FlowKey key;
-    key.form = kForms[rng.Below(4)];
-    const bool is_ipv4 = key.form == FlowKeyForm::kIpv4 ||
-                         key.form == FlowKeyForm::kIpv4Fragment;
+    key.form = kForms[rng.Below(std::size(kForms))];
+    const bool is_ipv4 = (static_cast<unsigned>(key.form) & 0xf) == 4;
     for (IpAddress* address : {&key.source, &key.destination}) {
       if (is_ipv4) {
         *address = IpAddress::FromIpv4(be32(static_cast<uint32_t>(rng.Next())));
@@ -132,6 +146,10 @@ TEST(FlowKeyText, OfRandomKeysComesBack) {
     key.destination_port = be16(static_cast<uint16_t>(rng.Next()));
     key.vlan = be16(static_cast<uint16_t>(rng.Below(4096)));
     key.protocol = IpProtocol{static_cast<uint8_t>(rng.Next())};
+    if (static_cast<unsigned>(key.form) >> 4 == 2) {
+      key.destination = {};
+      key.destination_port = {};
+    }
     ASSERT_EQ(Key(ToString(key)), key) << ToString(key);
   }
 }
