@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,38 +31,54 @@ struct IpPrefix {
 // controller sees it.
 //
 // Which side is inside: what --inside says; without it, the end that sent the
-// first packet between two ends neither of which was known as inside.
+// first packet between two ends neither of which was known as inside. Between
+// two inside ends a packet comes from the inside.
 //
 // Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
 // announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →
 // 10.0.0.1:5000 becomes 192.0.2.9:53 → 198.51.100.1:1024.
 //
-// Owner-thread only. Memory: some 100 bytes for each inside endpoint ever seen.
+// Owner-thread only. Memory: some 200 bytes for each inside endpoint ever seen.
 class FarSide {
  public:
   explicit FarSide(std::vector<IpPrefix> inside);
 
   struct Placed {
     Side side = Side::kUnknown;
-    FlowKey key;  // endpoint: of the inside end, or the alias that it comes to
-    // From the outside, and nothing was announced yet for its inside end.
+    FlowKey key;     // endpoint: of the inside end, or the alias it comes to
+    FlowKey inside;  // the inside end, whichever way the packet goes
+    // From the outside, and nothing is announced for its inside end.
     bool untranslated = false;
+    // From the outside, and its destination is to become `key`. If not, it goes
+    // there already.
+    bool rewrite = false;
   };
-  // Where a packet with this connection key and direction comes from, and its
-  // key for the controller.
+  // Where a packet with this connection key (not that of a fragment) and
+  // direction comes from, and its key for the controller.
   Placed Place(const FlowKey& connection, Direction direction);
 
-  // The NF's word on a flow: packets to `inside` go to `external` from now on.
+  // The NF's word on a flow: packets to `inside` go to `external` from now on,
+  // and nowhere else. One that was another's is so no more.
   void OnAlias(const FlowKey& inside, const FlowKey& external);
+  // What was announced for `inside` is so no more.
   void OnFlowOver(const FlowKey& inside);
   // Whether a packet that leaves goes to an address announced, so that the
   // network would bring it back (hairpinning, RFC 4787 §6).
-  bool IsAnnounced(const FlowKey& endpoint) const;
+  bool IsAnnounced(const FlowKey& endpoint) const {
+    return announced_.contains(endpoint);
+  }
 
  private:
+  struct KeyHash {
+    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
+  };
+  bool IsInside(const FlowKey& endpoint) const;
+
   std::vector<IpPrefix> inside_;
-  absl::flat_hash_map<FlowKey, std::optional<FlowKey>> known_;  // inside ends
-  absl::flat_hash_map<FlowKey, FlowKey> announced_;  // external → inside
+  // Looked up, never iterated. Inside ends, and what is announced for them;
+  // external ends, and for which inside one they are.
+  absl::flat_hash_map<FlowKey, std::optional<FlowKey>, KeyHash> known_;
+  absl::flat_hash_map<FlowKey, FlowKey, KeyHash> announced_;
 };
 
 }  // namespace snf

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/far_side.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/endpoint.h"
+
+namespace snf {
+
+bool IpPrefix::Contains(const IpAddress& other) const {
+  const size_t whole = length / 8;
+  if (std::memcmp(address.bytes.data(), other.bytes.data(), whole) != 0) {
+    return false;
+  }
+  const int rest = length % 8;
+  if (rest == 0) return true;
+  const std::byte difference = address.bytes[whole] ^ other.bytes[whole];
+  return difference >> (8 - rest) == std::byte{0};
+}
+
+FarSide::FarSide(std::vector<IpPrefix> inside) : inside_(std::move(inside)) {}
+
+bool FarSide::IsInside(const FlowKey& endpoint) const {
+  if (inside_.empty()) return known_.contains(endpoint);
+  return std::ranges::any_of(inside_, [&endpoint](const IpPrefix& prefix) {
+    return prefix.Contains(endpoint.source);
+  });
+}
+
+FarSide::Placed FarSide::Place(const FlowKey& connection, Direction direction) {
+  const auto [from, to] = EndpointsOf(connection, direction);
+  if (IsInside(from)) {
+    return {.side = Side::kInside, .key = from, .inside = from};
+  }
+  if (IsInside(to)) {
+    const auto known = known_.find(to);
+    if (known == known_.end() || !known->second.has_value()) {
+      return {.side = Side::kOutside,
+              .key = to,
+              .inside = to,
+              .untranslated = true};
+    }
+    return {.side = Side::kOutside,
+            .key = *known->second,
+            .inside = to,
+            .rewrite = true};
+  }
+  // To an external address, or to nobody of the inside: the controller knows.
+  const auto announced = announced_.find(to);
+  const bool is_announced = announced != announced_.end();
+  if (is_announced || !inside_.empty()) {
+    return {.side = Side::kOutside,
+            .key = to,
+            .inside = is_announced ? announced->second : to};
+  }
+  known_.try_emplace(from);
+  return {.side = Side::kInside, .key = from, .inside = from};
+}
+
+void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
+  OnFlowOver(inside);
+  const auto [entry, is_new] = announced_.try_emplace(external, inside);
+  if (!is_new) {
+    known_[entry->second].reset();
+    entry->second = inside;
+  }
+  known_[inside] = external;
+}
+
+void FarSide::OnFlowOver(const FlowKey& inside) {
+  const auto known = known_.find(inside);
+  if (known == known_.end() || !known->second.has_value()) return;
+  announced_.erase(*known->second);
+  known->second.reset();
+}
+
+}  // namespace snf
