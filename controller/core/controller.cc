@@ -20,7 +20,6 @@ Controller::Controller(const ControllerOptions& options,
                        const PlacementPolicy& policy)
     : flowlet_timeout_(options.flowlet_timeout),
       flowlet_bytes_(policy.per_packet() ? int64_t{-1} : options.flowlet_bytes),
-      flow_timeout_(options.flow_timeout),
       replicas_after_{
           (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns},
       reassign_period_(options.reassign_period),
@@ -30,15 +29,18 @@ Controller::Controller(const ControllerOptions& options,
       controller_id_(options.controller_id),
       policy_(&policy),
       flows_(options.max_flows, options.hash_seed, replicas_),
+      aliases_(options.max_flows, options.hash_seed),
+      idle_timeouts_(options.max_flows, options.flow_timeout),
       flow_timers_(options.max_flows),
       demand_(options),
       pool_(options),
+      pieces_(options.max_units),
       chooser_(options),
       rng_(options.seed),
       trail_(options.max_flows, options.max_trail_runs != 0
                                     ? options.max_trail_runs
                                     : options.max_flows) {
-  SNF_CHECK(flowlet_timeout_.ns > 0 && flow_timeout_ > flowlet_timeout_);
+  SNF_CHECK(flowlet_timeout_.ns > 0 && options.flow_timeout > flowlet_timeout_);
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);
   SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
@@ -54,11 +56,19 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
     std::array<uint64_t, kBatch> hashes;
     for (size_t i = 0; i < batch.size(); ++i) {
       hashes[i] = flows_.HashOf(batch[i].key);
-      flows_.PrefetchIndex(hashes[i]);
+      if (batch[i].by_alias) {
+        aliases_.PrefetchIndex(hashes[i]);
+      } else {
+        flows_.PrefetchIndex(hashes[i]);
+      }
     }
     if (batch.size() > 1) {
       for (size_t i = 0; i < batch.size(); ++i) {
-        flows_.PrefetchEntry(hashes[i]);
+        if (batch[i].by_alias) {
+          flows_.PrefetchSlot(aliases_.PrefetchEntry(hashes[i]));
+        } else {
+          flows_.PrefetchEntry(hashes[i]);
+        }
       }
     }
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -72,8 +82,13 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
 
 void Controller::OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
                           ControllerOut& out) {
-  uint32_t slot = flows_.Find(arrival.key, hash);
+  uint32_t slot = arrival.by_alias ? aliases_.Find(arrival.key, hash)
+                                   : flows_.Find(arrival.key, hash);
   if (slot == FlowTable::kNone) {
+    if (arrival.by_alias) {
+      out.push(ControllerCommand::Drop(arrival.packet, DropReason::kNoAlias));
+      return;
+    }
     slot = flows_.Insert(arrival.key, hash);
     if (slot == FlowTable::kNone) {
       out.push(
@@ -257,6 +272,7 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
 void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to) {
   FlowCold& cold = flows_.cold(slot);
   pool_.AddOwned(to);
+  pieces_.OnFlowMoved(to);
   if (cold.owner != kNoUnit) {
     trail_.Add(slot, flows_.hot(slot).clock - 1, cold.owner);
     Disown(now, cold.owner);
@@ -270,9 +286,7 @@ void Controller::Disown(Instant now, UnitId unit) {
 
 void Controller::on_took(const Took& took) {
   const uint32_t slot = slot_of(took.flow);
-  // Of a flow without an owner no clock was given, so that none can be taken.
-  if (slot >= flows_.used() || IdOf(slot) != took.flow ||
-      flows_.cold(slot).owner == kNoUnit) {
+  if (!Knows(took.flow)) {
     ++counters_.tooks_refused_unknown;
   } else if (took.clock > flows_.hot(slot).clock) {
     ++counters_.tooks_refused_future;
@@ -298,6 +312,8 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
   while (out.room() >= kMaxControllerCommandsPerStep) {
     if (!pool_.OnTimer(now, out)) break;
   }
+  while (pieces_.OnTimer(now, counters_.pieces, out)) {
+  }
   if (!was_leaving) evacuate_at_ = now;
   if (IsEvacuating() && evacuate_at_ <= now) Evacuate(now, out);
 }
@@ -306,22 +322,37 @@ void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
   const FlowHot& flow = flows_.hot(slot);
   if ((flow.flags & FlowHot::kOpen) != 0) {
     if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
-  } else if (now - flow.last_packet >= flow_timeout_) {
-    const UnitId owner = flows_.cold(slot).owner;
-    if (owner != kNoUnit) {
-      out.push(ControllerCommand::End(owner, {IdOf(slot), flow.clock}));
-      Disown(now, owner);
-      trail_.Erase(slot);
-    }
-    flows_.Erase(slot);
-    ++counters_.flows_ended;
+  } else if (now - flow.last_packet >= idle_timeouts_.Of(slot)) {
+    EndFlow(now, slot, out);
     return;
   }
   if ((flow.flags & FlowHot::kOpen) != 0) {
     flow_timers_.Arm(slot, flow.last_packet + flowlet_timeout_ + Nanos{1});
-  } else if (flow_timeout_ != Nanos::max()) {
-    flow_timers_.Arm(slot, flow.last_packet + flow_timeout_);
+  } else {
+    ArmIdle(slot);
   }
+}
+
+void Controller::ArmIdle(uint32_t slot) {
+  const Nanos timeout = idle_timeouts_.Of(slot);
+  flow_timers_.Arm(slot, timeout == Nanos::max()
+                             ? Instant::max()
+                             : flows_.hot(slot).last_packet + timeout);
+}
+
+// Its flowlet is closed, its timer not armed.
+void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
+  const UnitId owner = flows_.cold(slot).owner;
+  if (owner != kNoUnit) {
+    const Clock last = flows_.hot(slot).clock;
+    out.push(ControllerCommand::End(owner, {IdOf(slot), last}));
+    Disown(now, owner);
+    trail_.Erase(slot);
+    aliases_.Erase(slot, last);
+    idle_timeouts_.Erase(slot);
+  }
+  flows_.Erase(slot);
+  ++counters_.flows_ended;
 }
 
 void Controller::Evacuate(Instant now, ControllerOut& out) {

@@ -10,10 +10,14 @@
 #include "base/rng.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
+#include "controller/core/alias_table.h"
 #include "controller/core/commands.h"
+#include "controller/core/controller_counters.h"
 #include "controller/core/demand_estimator.h"
 #include "controller/core/flow_table.h"
+#include "controller/core/idle_timeouts.h"
 #include "controller/core/options.h"
+#include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
 #include "controller/core/trail.h"
@@ -52,22 +56,6 @@ class DecisionObserver {
   virtual void on_decision(const Decision& decision, const UnitPool& pool) = 0;
 };
 
-struct ControllerCounters {
-  uint64_t flows = 0;  // ever created
-  uint64_t flows_ended = 0;
-  uint64_t flowlets = 0;
-  uint64_t flowlets_by_gap = 0;
-  uint64_t flowlets_by_bytes = 0;
-  uint64_t flowlets_moved = 0;  // enqueued first on another unit than before
-  uint64_t decisions = 0;
-  uint64_t overcommitted = 0;
-  uint64_t enqueued = 0;  // packets; null packets are not among them
-  uint64_t null_packets = 0;
-  uint64_t evacuations = 0;  // units relieved of all their flows, to stop
-  uint64_t tooks_refused_unknown = 0;  // of a flow that is not in the table
-  uint64_t tooks_refused_future = 0;   // of a clock that was not given yet
-};
-
 // Theory of operation. The controller cuts each flow into flowlets, gives each
 // flowlet a unit, and each packet a logical clock and the metadata of
 // protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come
@@ -90,11 +78,19 @@ struct ControllerCounters {
 // Each event's `now` must be at least the one before, and `now` of on_packets
 // at least the arrivals in it.
 //
+// Aliases (U9). A packet that comes by alias is one of the flow that has it,
+// and from there on like any other. What an NF says of a flow, with a clock,
+// may overtake what it said at another unit before: the newer clock wins.
+// Pieces are granted by the word and asked back when there are none
+// (piece_pool.h).
+//
 // A clock is given only to a packet that gets a slot of the unit's channel;
 // otherwise the packet is dropped before, so that no clock is ever a hole.
 //
 // A value, copyable; owner-thread only; nothing is allocated after
-// construction. Memory: ≤ 128 bytes a flow at max_flows.
+// construction and AddPool. Memory: ≤ 128 bytes a flow at max_flows; one with
+// an alias and an idle timeout of its own at most 91 more, and 27 for each
+// group.
 class Controller {
  public:
   // The policy must outlive the controller.
@@ -112,28 +108,43 @@ class Controller {
   }
   // A unit that kStartUnit named is ready; one that kStopUnit named is gone.
   void on_unit_ready(Instant now, UnitId unit) { pool_.OnReady(now, unit); }
-  void on_unit_stopped(UnitId unit) { pool_.OnStopped(unit); }
+  // All pieces of the latter were returned before.
+  void on_unit_stopped(UnitId unit) {
+    pool_.OnStopped(unit);
+    pieces_.OnUnitStopped(unit);
+  }
   // A unit processed a packet on state from another unit (U7). Late and
   // repeated ones are harmless; what cannot be true is refused and counted.
   void on_took(const Took& took);
 
   // A unit asks for an alias of a flow: kAliasAck follows. It stands until the
-  // flow has another, or none, or is over.
+  // flow has another, or none, or is over. Of a flow that is not in the table,
+  // or of a clock that was not given yet, it is refused as kUnknown; where
+  // there is no such unit, it is only counted.
   void on_alias(const Alias& alias, ControllerOut& out);
+  // What an NF keeps of a flow. What cannot be true is refused and counted.
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
   // A pool of the NF: pieces first … last are the controller's. Call for each,
   // in order, before the first packet.
-  void AddPool(uint32_t first, uint32_t last);
+  void AddPool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
+  // The unit is running. kPieces follows, at once or when units that were asked
+  // with kReclaim have returned some, or none; then from on_timers as well.
   void on_piece_request(Instant now, const PieceRequest& request,
-                        ControllerOut& out);
+                        ControllerOut& out) {
+    pieces_.OnRequest(now, request, counters_.pieces, out);
+  }
+  // Mask 0: that was all that kReclaim asked for.
   void on_pieces_returned(Instant now, const PieceWord& pieces,
-                          ControllerOut& out);
+                          ControllerOut& out) {
+    pieces_.OnReturned(now, pieces, counters_.pieces, out);
+  }
 
   // When on_timers wants to be called, at once if that has passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
     const Instant timers =
-        std::min(flow_timers_.next_wakeup(), pool_.next_wakeup());
+        std::min({flow_timers_.next_wakeup(), pool_.next_wakeup(),
+                  pieces_.next_wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
   // Handles due timers, as many as `out` has room for.
@@ -148,6 +159,7 @@ class Controller {
   const UnitPool& pool() const { return pool_; }
   const FlowTable& flows() const { return flows_; }
   const Trail& trail() const { return trail_; }
+  const AliasTable& aliases() const { return aliases_; }
 
  private:
   static constexpr size_t kBatch = 32;
@@ -176,14 +188,21 @@ class Controller {
   bool SendNullPacket(Instant now, uint32_t slot, ControllerOut& out);
   void ScaleAhead(Instant now, ControllerOut& out);
   void OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out);
+  void ArmIdle(uint32_t slot);
+  void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  // A flow to which a clock was given, which is the least that is said of.
+  bool Knows(FlowId flow) const {
+    const uint32_t slot = slot_of(flow);
+    return slot < flows_.used() && IdOf(slot) == flow &&
+           flows_.cold(slot).owner != kNoUnit;
+  }
   FlowId IdOf(uint32_t slot) const {
     return MakeFlowId(controller_id_, slot, flows_.cold(slot).generation);
   }
 
   Nanos flowlet_timeout_;
   int64_t flowlet_bytes_;  // -1: every packet is too many
-  Nanos flow_timeout_;
-  Nanos replicas_after_;  // the gap in which replicas have landed
+  Nanos replicas_after_;   // the gap in which replicas have landed
   Nanos reassign_period_;
   uint32_t alpha_;
   uint32_t replicas_;  // 0 where the choice is none
@@ -192,9 +211,12 @@ class Controller {
   const PlacementPolicy* policy_;
   DecisionObserver* observer_ = nullptr;
   FlowTable flows_;
+  AliasTable aliases_;
+  IdleTimeouts idle_timeouts_;
   TimingWheel flow_timers_;
   DemandEstimator demand_;
   UnitPool pool_;
+  PiecePools pieces_;
   ReplicaChooser chooser_;
   Rng rng_;
   Trail trail_;

@@ -73,8 +73,8 @@ class FlowTable {
   // the entries, Find.
   uint64_t HashOf(const FlowKey& key) const { return Hash(key, seed_); }
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
-  void PrefetchEntry(uint64_t hash) const {
-    const uint32_t slot = index_.Guess(hash);
+  void PrefetchEntry(uint64_t hash) const { PrefetchSlot(index_.Guess(hash)); }
+  void PrefetchSlot(uint32_t slot) const {
     if (slot == kNone) return;
     __builtin_prefetch(&hot_[slot], 1);
     __builtin_prefetch(&cold_[slot]);

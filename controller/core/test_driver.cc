@@ -172,6 +172,11 @@ void TestDriver::Execute(const ControllerCommand& command) {
       return OnStopUnit(command.unit);
     case Kind::kEndFlow:
       return OnEndFlow(command);
+    case Kind::kAliasAck:
+    case Kind::kPieces:
+    case Kind::kReclaim:
+      EXPECT_NE(Model(command.unit).state, UnitState::kStopped);
+      return;
   }
 }
 

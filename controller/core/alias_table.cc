@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/alias_table.h"
+
+namespace snf {
+
+AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
+    : seed_(hash_seed),
+      index_(max_flows),
+      entries_(max_flows),
+      group_index_(max_flows),
+      groups_(max_flows) {}
+
+// The finalizer of splitmix64.
+uint64_t AliasTable::HashOfGroup(uint64_t id) const {
+  uint64_t h = id + seed_ + 0x9e37'79b9'7f4a'7c15;
+  h = (h ^ h >> 30) * 0xbf58'476d'1ce4'e5b9;
+  h = (h ^ h >> 27) * 0x94d0'49bb'1331'11eb;
+  return h ^ h >> 31;
+}
+
+uint32_t AliasTable::FindGroup(uint64_t id) const {
+  return group_index_.Find(
+      HashOfGroup(id), [&](uint32_t group) { return groups_[group].id == id; });
+}
+
+uint32_t AliasTable::InsertGroup(uint64_t id) {
+  uint32_t group = free_group_;
+  if (group != kNone) {
+    free_group_ = groups_[group].next_free;
+  } else {
+    // A group has a flow at least, so there are never too many.
+    group = groups_used_++;
+  }
+  groups_[group] = {.id = id, .flows = 0, .next_free = kNone};
+  group_index_.Insert(HashOfGroup(id), group);
+  return group;
+}
+
+AliasResult AliasTable::Set(uint32_t slot, const Alias& alias) {
+  const uint64_t hash = Hash(alias.key, seed_);
+  const uint32_t holder = Find(alias.key, hash);
+  if (holder != kNone && holder != slot) return AliasResult::kConflict;
+  uint32_t group = FindGroup(alias.group);
+  if (alias.group_limit != 0 && group != kNone) {
+    // The alias that it replaces does not count.
+    const uint32_t own = entries_[slot].group == group + 1 ? 1 : 0;
+    if (groups_[group].flows - own >= alias.group_limit) {
+      return AliasResult::kGroupFull;
+    }
+  }
+  if (entries_[slot].group != 0) Remove(slot);
+  group = FindGroup(alias.group);  // it may have gone
+  if (group == kNone) group = InsertGroup(alias.group);
+  ++groups_[group].flows;
+  entries_[slot] = {.key = alias.key, .clock = alias.clock, .group = group + 1};
+  index_.Insert(hash, slot);
+  return AliasResult::kGranted;
+}
+
+bool AliasTable::Erase(uint32_t slot, Clock clock) {
+  if (size() == 0 || entries_[slot].group == 0 || entries_[slot].clock > clock)
+    return false;
+  Remove(slot);
+  return true;
+}
+
+void AliasTable::Remove(uint32_t slot) {
+  Entry& entry = entries_[slot];
+  const uint32_t place = entry.group - 1;
+  Group& group = groups_[place];
+  if (--group.flows == 0) {
+    group_index_.Erase(HashOfGroup(group.id), place);
+    group.next_free = free_group_;
+    free_group_ = place;
+  }
+  index_.Erase(Hash(entry.key, seed_), slot);
+  entry.group = 0;
+}
+
+}  // namespace snf

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_ALIAS_TABLE_H_
+#define SNF_CONTROLLER_CORE_ALIAS_TABLE_H_
+
+#include <cstdint>
+
+#include "base/flow_key.h"
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/messages.h"
+#include "base/slot_index.h"
+
+namespace snf {
+
+// Theory of operation. The second key of a flow: return traffic of a flow that
+// an NF translates comes to an address that the NF chose, its alias
+// (protocol.md U9, decisions.md 15, 20). A flow, which is a slot of the flow
+// table, has at most one alias, and an alias belongs to one flow. Aliases are
+// counted by group (an inside host), so that a limit of a group holds over all
+// units.
+//
+// Worked example: flow slot 7 of host 10.0.0.1, limit 1, sets 198.51.100.1:1024
+// and gets it; Find gives 7. Slot 8 of the same host sets 198.51.100.1:1026:
+// kGroupFull. Slot 9 of another host sets …:1024: kConflict. Slot 7 sets
+// …:1028: granted, in place of …:1024, which is free again.
+//
+// A value; owner-thread only; nothing is allocated after construction. For each
+// flow with an alias 64 bytes and at most 10.7 of index, and for each group
+// that has one as well 16 and at most 10.7; nothing for others, nor for slots
+// beyond all that ever had one.
+class AliasTable {
+ public:
+  static constexpr uint32_t kNone = SlotIndex::kNotFound;
+
+  // The hash of a key is that of the flow table with the same seed.
+  AliasTable(uint32_t max_flows, uint64_t hash_seed);
+
+  uint32_t size() const { return index_.size(); }
+  uint32_t groups() const { return group_index_.size(); }
+
+  // As those of FlowTable. PrefetchEntry returns the slot that it guesses.
+  void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
+  uint32_t PrefetchEntry(uint64_t hash) const {
+    const uint32_t slot = index_.Guess(hash);
+    if (slot != kNone) __builtin_prefetch(&entries_[slot]);
+    return slot;
+  }
+  // The slot of the flow whose alias the key is, or kNone.
+  uint32_t Find(const FlowKey& key, uint64_t hash) const {
+    return index_.Find(
+        hash, [&](uint32_t slot) { return entries_[slot].key == key; });
+  }
+
+  // Gives the flow this alias in place of the one it has; unless granted,
+  // nothing changes. kGranted, kConflict or kGroupFull.
+  AliasResult Set(uint32_t slot, const Alias& alias);
+  // Takes the flow's alias, if it has one that was set at or before `clock`.
+  bool Erase(uint32_t slot, Clock clock);
+
+ private:
+  struct alignas(64) Entry {
+    FlowKey key;
+    Clock clock;     // when it was set
+    uint32_t group;  // 1 + its place in groups_; 0 for no alias
+  };
+  static_assert(sizeof(Entry) == 64);
+  struct Group {
+    uint64_t id;
+    uint32_t flows;  // with an alias
+    uint32_t next_free;
+  };
+  static_assert(sizeof(Group) == 16);
+
+  uint64_t HashOfGroup(uint64_t id) const;
+  uint32_t FindGroup(uint64_t id) const;
+  uint32_t InsertGroup(uint64_t id);
+  void Remove(uint32_t slot);
+
+  uint64_t seed_;
+  SlotIndex index_;
+  LazyArray<Entry> entries_;  // by flow slot
+  SlotIndex group_index_;
+  LazyArray<Group> groups_;
+  uint32_t groups_used_ = 0;     // ever
+  uint32_t free_group_ = kNone;  // list of freed groups
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_ALIAS_TABLE_H_

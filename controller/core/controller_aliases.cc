@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What units say of flows: aliases and notes.
+#include "controller/core/controller.h"
+
+namespace snf {
+
+void Controller::on_alias(const Alias& alias, ControllerOut& out) {
+  AliasResult result = AliasResult::kUnknown;
+  const bool can_answer = value(alias.unit) < pool_.max_units();
+  if (!can_answer || !Knows(alias.flow)) {
+    ++counters_.aliases_refused_unknown;
+  } else if (alias.clock > flows_.hot(slot_of(alias.flow)).clock) {
+    ++counters_.aliases_refused_future;
+  } else {
+    result = aliases_.Set(slot_of(alias.flow), alias);
+    ++(result == AliasResult::kGranted    ? counters_.aliases_granted
+       : result == AliasResult::kConflict ? counters_.aliases_conflict
+                                          : counters_.aliases_group_full);
+  }
+  if (!can_answer) return;
+  out.push(ControllerCommand::Ack(
+      alias.unit,
+      {.flow = alias.flow, .clock = alias.clock, .result = result}));
+}
+
+void Controller::on_flow_note(Instant now, const FlowNote& note,
+                              ControllerOut& out) {
+  if (!Knows(note.flow)) {
+    ++counters_.notes_refused_unknown;
+    return;
+  }
+  const uint32_t slot = slot_of(note.flow);
+  const FlowHot& flow = flows_.hot(slot);
+  if (note.clock > flow.clock) {
+    ++counters_.notes_refused_future;
+    return;
+  }
+  if (note.over) aliases_.Erase(slot, note.clock);
+  if (note.over && note.clock == flow.clock) {
+    if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
+    flow_timers_.Disarm(slot);
+    EndFlow(now, slot, out);
+    ++counters_.flows_over;
+    return;
+  }
+  if (note.idle_timeout.ns < 0 ||
+      !idle_timeouts_.Set(slot, note.clock, note.idle_timeout)) {
+    return;
+  }
+  // An open flowlet's timer is that of the flowlet.
+  if ((flow.flags & FlowHot::kOpen) == 0) ArmIdle(slot);
+}
+
+}  // namespace snf

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_IDLE_TIMEOUTS_H_
+#define SNF_CONTROLLER_CORE_IDLE_TIMEOUTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/time.h"
+
+namespace snf {
+
+// How long each flow may be without packets: what its NF said last, else the
+// same for all. A value; owner-thread only; nothing is allocated after
+// construction. 16 bytes a flow slot, which cost nothing until one is set.
+class IdleTimeouts {
+ public:
+  IdleTimeouts(uint32_t max_flows, Nanos otherwise)
+      : otherwise_(otherwise), said_(max_flows) {}
+
+  Nanos Of(uint32_t slot) const {
+    if (size_ == 0 || said_[slot].timeout.ns == 0) return otherwise_;
+    return said_[slot].timeout;
+  }
+  // What was said at `clock`; false where something newer was said before. A
+  // timeout is at least 1 ns.
+  bool Set(uint32_t slot, Clock clock, Nanos timeout) {
+    Said& said = said_[slot];
+    if (clock < said.clock) return false;
+    size_ += said.timeout.ns == 0 ? 1 : 0;
+    said = {.timeout = std::max(timeout, Nanos{1}), .clock = clock};
+    return true;
+  }
+  void Erase(uint32_t slot) {
+    if (size_ == 0 || said_[slot].timeout.ns == 0) return;
+    said_[slot] = {};
+    --size_;
+  }
+
+ private:
+  struct Said {
+    Nanos timeout;  // 0: nothing
+    Clock clock;
+  };
+  static_assert(sizeof(Said) == 16);
+
+  Nanos otherwise_;
+  uint32_t size_ = 0;  // flows of which something was said
+  LazyArray<Said> said_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_IDLE_TIMEOUTS_H_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/piece_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+
+PiecePool::PiecePool(uint16_t pool, uint32_t first, uint32_t last,
+                     uint32_t max_units)
+    : first_(first),
+      last_(last),
+      pool_(pool),
+      grant_next_(first / 64),
+      words_(size_t{last / 64} + 1),
+      waiting_(max_units),
+      asked_(max_units) {
+  SNF_CHECK(first <= last);
+  for (uint32_t word = first / 64; word <= last / 64; ++word) {
+    OnReturned(word, ValidMask(word));
+  }
+}
+
+uint64_t PiecePool::ValidMask(uint32_t word) const {
+  uint64_t mask = ~uint64_t{0};
+  if (word < first_ / 64 || word > last_ / 64) return 0;
+  if (word == first_ / 64) mask &= ~uint64_t{0} << first_ % 64;
+  if (word == last_ / 64) mask &= ~uint64_t{0} >> (63 - last_ % 64);
+  return mask;
+}
+
+uint64_t PiecePool::OnReturned(uint32_t word, uint64_t mask) {
+  const uint64_t valid = mask & ValidMask(word);
+  if (valid == 0) return mask;
+  const uint64_t taken = valid & ~words_[word];
+  words_[word] |= taken;
+  free_ += static_cast<uint32_t>(std::popcount(taken));
+  return mask & ~taken;
+}
+
+Instant PiecePool::Advance(Instant now, UnitSet& holders,
+                           PieceCounters& counters, ControllerOut& out) {
+  while (out.room() >= kMaxControllerCommandsPerStep) {
+    if (waiting_.size() > 0 && free_ > 0) {
+      Grant(holders, counters, out);
+    } else if (phase_ == Phase::kAsking) {
+      if (!AskNext(holders, out)) phase_ = Phase::kAsked;
+    } else if (phase_ == Phase::kAsked) {
+      if (asked_.size() > 0 && now < round_until_) return round_until_;
+      // Whoever has not answered by now is not waited for.
+      asked_.Clear();
+      phase_ = Phase::kRefusing;
+    } else if (waiting_.size() == 0) {
+      phase_ = Phase::kIdle;
+      return Instant::max();
+    } else if (phase_ == Phase::kIdle && now >= round_until_ &&
+               holders.NextFrom(0, &waiting_) != kNoUnit) {
+      phase_ = Phase::kAsking;
+      ask_next_ = 0;
+      round_until_ = now + kRound;
+      ++counters.reclaim_rounds;
+    } else {
+      phase_ = Phase::kRefusing;
+      Refuse(counters, out);
+    }
+  }
+  return Instant::min();
+}
+
+// In turn, so that no unit starves.
+UnitId PiecePool::NextWaiting() {
+  UnitId unit = waiting_.NextFrom(serve_next_);
+  if (unit == kNoUnit) unit = waiting_.NextFrom(0);
+  serve_next_ = value(unit) + uint32_t{1};
+  waiting_.Erase(unit);
+  return unit;
+}
+
+void PiecePool::Grant(UnitSet& holders, PieceCounters& counters,
+                      ControllerOut& out) {
+  const UnitId unit = NextWaiting();
+  const uint32_t word = FullestWord();
+  const uint64_t mask = std::exchange(words_[word], 0);
+  free_ -= static_cast<uint32_t>(std::popcount(mask));
+  grant_next_ = word + 1;
+  holders.Insert(unit);
+  ++counters.blocks_granted;
+  counters.pieces_out += static_cast<uint64_t>(std::popcount(mask));
+  counters.pieces_out_max =
+      std::max(counters.pieces_out_max, counters.pieces_out);
+  out.push(ControllerCommand::Pieces(ControllerCommand::Kind::kPieces,
+                                     To(unit, word, mask)));
+}
+
+void PiecePool::Refuse(PieceCounters& counters, ControllerOut& out) {
+  ++counters.requests_refused;
+  out.push(ControllerCommand::Pieces(ControllerCommand::Kind::kPieces,
+                                     To(NextWaiting(), 0, 0)));
+}
+
+// From the word after the one granted last on, so that pieces that came back
+// rest longest.
+uint32_t PiecePool::FullestWord() const {
+  const uint32_t begin = first_ / 64;
+  const uint32_t end = last_ / 64 + 1;
+  const auto enough = static_cast<int>(std::min(free_, uint32_t{64}));
+  uint32_t fullest = 0;
+  int most = 0;
+  uint32_t word = grant_next_;
+  for (uint32_t i = begin; i < end && most < enough; ++i, ++word) {
+    if (word == end) word = begin;
+    const int pieces = std::popcount(words_[word]);
+    if (pieces > most) {
+      most = pieces;
+      fullest = word;
+    }
+  }
+  return fullest;
+}
+
+// A unit that waits has none to spare.
+bool PiecePool::AskNext(const UnitSet& holders, ControllerOut& out) {
+  const UnitId unit = holders.NextFrom(ask_next_, &waiting_);
+  if (unit == kNoUnit) return false;
+  ask_next_ = value(unit) + uint32_t{1};
+  asked_.Insert(unit);
+  out.push(ControllerCommand::Pieces(ControllerCommand::Kind::kReclaim,
+                                     To(unit, 0, 0)));
+  return true;
+}
+
+}  // namespace snf

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_PIECE_POOL_H_
+#define SNF_CONTROLLER_CORE_PIECE_POOL_H_
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/messages.h"
+#include "base/time.h"
+#include "controller/core/commands.h"
+#include "controller/core/controller_counters.h"
+#include "controller/core/unit_set.h"
+
+namespace snf {
+
+// Theory of operation. The pieces of one pool that are not at a unit, and who
+// waits for some (decisions.md 18). A request is answered with the word that
+// has the most free pieces. When none is free, the request waits while the
+// units that may have spare ones are asked for theirs: a reclaim round. The
+// requests that wait are answered by what comes back, and refused when the
+// round is over: when every unit has answered or stopped, or kRound after its
+// begin. The next one begins no sooner than kRound after that; what is asked
+// for in between, with nothing free, is refused at once.
+//
+// Worked example: pieces 0 … 127. Unit 0 asks and gets word 0, unit 1 word 1.
+// Unit 2 asks: units 0 and 1 are asked; 0 returns pieces 40-63, which go to
+// unit 2, and says that this was all; so does 1. The round is over.
+//
+// A value; owner-thread only; nothing is allocated after construction.
+class PiecePool {
+ public:
+  static constexpr Nanos kRound = Milliseconds(10);
+
+  PiecePool(uint16_t pool, uint32_t first, uint32_t last, uint32_t max_units);
+
+  uint32_t free() const { return free_; }
+
+  // The unit asks; false where it waits already.
+  bool OnRequest(UnitId unit) { return waiting_.Insert(unit); }
+  // The unit has returned all that it could when asked.
+  void OnAnswer(UnitId unit) { asked_.Erase(unit); }
+  // The unit is gone: true where it had been asked.
+  bool OnUnitStopped(UnitId unit) {
+    waiting_.Erase(unit);
+    return asked_.Erase(unit);
+  }
+  // Takes pieces back, but for those that cannot be taken, which it returns.
+  uint64_t OnReturned(uint32_t word, uint64_t mask);
+
+  // To be called after each of the above: does all that can be done, as far as
+  // `out` has room. `holders` are the units that may have pieces. Returns when
+  // to call again; Instant::min() for at once, Instant::max() for never.
+  Instant Advance(Instant now, UnitSet& holders, PieceCounters& counters,
+                  ControllerOut& out);
+
+ private:
+  enum class Phase : uint8_t {
+    kIdle,
+    kAsking,    // a round: units from ask_next_ on are still to be asked
+    kAsked,     // a round: some have not answered yet
+    kRefusing,  // a round is over, or too near, for those that still wait
+  };
+
+  uint64_t ValidMask(uint32_t word) const;
+  uint32_t FullestWord() const;
+  UnitId NextWaiting();
+  void Grant(UnitSet& holders, PieceCounters& counters, ControllerOut& out);
+  void Refuse(PieceCounters& counters, ControllerOut& out);
+  bool AskNext(const UnitSet& holders, ControllerOut& out);
+  PieceWord To(UnitId unit, uint32_t word, uint64_t mask) const {
+    return {.word = word, .pool = pool_, .unit = unit, .mask = mask};
+  }
+
+  uint32_t first_;
+  uint32_t last_;
+  uint16_t pool_;
+  Phase phase_ = Phase::kIdle;
+  uint32_t grant_next_ = 0;  // the word to look at first
+  uint32_t serve_next_ = 0;  // the unit to answer first
+  uint32_t ask_next_ = 0;
+  // The latest end of the last round, and the earliest begin of the next.
+  Instant round_until_ = Instant::min();
+  LazyArray<uint64_t> words_;  // the pieces that are here
+  uint32_t free_ = 0;          // how many
+  UnitSet waiting_;
+  UnitSet asked_;  // in this round, and have not answered
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_PIECE_POOL_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/piece_pools.h"
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace snf {
+
+void PiecePools::Add(uint32_t first, uint32_t last) {
+  SNF_CHECK(pools_.size() < kMaxPools);
+  pools_.emplace_back(static_cast<uint16_t>(pools_.size()), first, last,
+                      max_units_);
+  timers_ = TimingWheel(static_cast<uint32_t>(pools_.size()));
+}
+
+void PiecePools::OnRequest(Instant now, const PieceRequest& request,
+                           PieceCounters& counters, ControllerOut& out) {
+  if (value(request.unit) >= max_units_) {
+    ++counters.messages_faulty;
+    return;
+  }
+  if (request.pool >= pools_.size()) {
+    // Whoever asks wants an answer.
+    ++counters.messages_faulty;
+    out.push(ControllerCommand::Pieces(
+        ControllerCommand::Kind::kPieces,
+        {.word = 0, .pool = request.pool, .unit = request.unit, .mask = 0}));
+    return;
+  }
+  if (!pools_[request.pool].OnRequest(request.unit)) {
+    ++counters.messages_faulty;
+    return;
+  }
+  Advance(now, request.pool, counters, out);
+}
+
+void PiecePools::OnReturned(Instant now, const PieceWord& pieces,
+                            PieceCounters& counters, ControllerOut& out) {
+  if (value(pieces.unit) >= max_units_ || pieces.pool >= pools_.size()) {
+    ++counters.messages_faulty;
+    return;
+  }
+  PiecePool& pool = pools_[pieces.pool];
+  if (pieces.mask == 0) {
+    pool.OnAnswer(pieces.unit);
+  } else {
+    const uint64_t faulty = pool.OnReturned(pieces.word, pieces.mask);
+    counters.pieces_faulty += static_cast<uint64_t>(std::popcount(faulty));
+    counters.pieces_out -=
+        static_cast<uint64_t>(std::popcount(pieces.mask & ~faulty));
+  }
+  Advance(now, pieces.pool, counters, out);
+}
+
+void PiecePools::OnUnitStopped(UnitId unit) {
+  holders_.Erase(unit);
+  for (uint32_t i = 0; i < pools_.size(); ++i) {
+    // It may have been the last one that a round waits for.
+    if (pools_[i].OnUnitStopped(unit)) timers_.Arm(i, Instant::min());
+  }
+}
+
+bool PiecePools::OnTimer(Instant now, PieceCounters& counters,
+                         ControllerOut& out) {
+  if (out.room() < kMaxControllerCommandsPerStep) return false;
+  const uint32_t pool = timers_.PopDue(now);
+  if (pool == TimingWheel::kNone) return false;
+  Advance(now, pool, counters, out);
+  return true;
+}
+
+}  // namespace snf

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_PIECE_POOLS_H_
+#define SNF_CONTROLLER_CORE_PIECE_POOLS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages.h"
+#include "base/time.h"
+#include "base/timing_wheel.h"
+#include "controller/core/commands.h"
+#include "controller/core/piece_pool.h"
+#include "controller/core/unit_set.h"
+
+namespace snf {
+
+// The pools of a controller, and which units may have pieces: those that were
+// granted some, or that a flow moved to, since they last stopped. What a unit
+// says of a pool or of pieces that cannot be is refused and counted.
+//
+// A value; owner-thread only; allocates in Add only. A pool of 65,536 pieces
+// costs 8 KiB, and 2 bits a unit.
+class PiecePools {
+ public:
+  static constexpr size_t kMaxPools = 65'536;
+
+  explicit PiecePools(uint32_t max_units)
+      : max_units_(max_units), holders_(max_units), timers_(0) {}
+
+  // Before anything else is called.
+  void Add(uint32_t first, uint32_t last);
+  size_t size() const { return pools_.size(); }
+  const PiecePool& pool(uint16_t i) const { return pools_[i]; }
+
+  // The unit is running. Both push what `out` has room for; the rest follows
+  // from OnTimer.
+  void OnRequest(Instant now, const PieceRequest& request,
+                 PieceCounters& counters, ControllerOut& out);
+  void OnReturned(Instant now, const PieceWord& pieces, PieceCounters& counters,
+                  ControllerOut& out);
+  // All its pieces were returned before.
+  void OnUnitStopped(UnitId unit);
+  // A flow came, and perhaps pieces in its state.
+  void OnFlowMoved(UnitId to) {
+    if (!pools_.empty()) holders_.Insert(to);
+  }
+
+  Instant next_wakeup() const {
+    return pools_.empty() ? Instant::max() : timers_.next_wakeup();
+  }
+  // Handles one pool that is due; false when there is none, as where `out` has
+  // no room for a step.
+  bool OnTimer(Instant now, PieceCounters& counters, ControllerOut& out);
+
+ private:
+  void Advance(Instant now, uint32_t pool, PieceCounters& counters,
+               ControllerOut& out) {
+    timers_.Arm(pool, pools_[pool].Advance(now, holders_, counters, out));
+  }
+
+  uint32_t max_units_;
+  UnitSet holders_;
+  std::vector<PiecePool> pools_;
+  TimingWheel timers_;  // of the pools
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_PIECE_POOLS_H_
