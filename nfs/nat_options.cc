@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nfs/nat_options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace snf {
+namespace {
+
+// Takes a number off the front of `text`; without a value where there is none
+// or it is above `max`.
+std::optional<uint32_t> TakeNumber(std::string_view& text, uint32_t max) {
+  uint32_t number = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number > max) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(rest - text.data()));
+  return number;
+}
+
+// "192.0.2.1", of one host.
+std::optional<uint32_t> ParseAddress(std::string_view text) {
+  uint32_t address = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0) {
+      if (!text.starts_with('.')) return std::nullopt;
+      text.remove_prefix(1);
+    }
+    const std::optional<uint32_t> byte = TakeNumber(text, 255);
+    if (!byte.has_value()) return std::nullopt;
+    address = address << 8 | *byte;
+  }
+  const uint32_t net = address >> 24;
+  if (!text.empty() || net == 0 || net == 127 || net >= 224) {
+    return std::nullopt;
+  }
+  return address;
+}
+
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+
+// "a-b", or "a" alone.
+template <typename ParseOne>
+std::optional<Range> ParseRange(std::string_view text, ParseOne parse_one) {
+  const size_t dash = text.find('-');
+  const std::optional<uint32_t> first = parse_one(text.substr(0, dash));
+  if (dash == std::string_view::npos) {
+    if (!first.has_value()) return std::nullopt;
+    return Range{*first, *first};
+  }
+  const std::optional<uint32_t> last = parse_one(text.substr(dash + 1));
+  if (!first.has_value() || !last.has_value() || *last < *first) {
+    return std::nullopt;
+  }
+  return Range{*first, *last};
+}
+
+std::vector<be32> ParseAddresses(NfOptions& options) {
+  const std::string text = options.Text("ip", "192.0.2.1");
+  std::vector<be32> addresses;
+  std::string_view rest = text;
+  for (bool is_last = false; !is_last;) {
+    const size_t end = std::min(rest.find('+'), rest.size());
+    is_last = end == rest.size();
+    const std::optional<Range> range =
+        ParseRange(rest.substr(0, end), ParseAddress);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!range.has_value()) {
+      options.Fail("ip",
+                   "addresses of hosts and ranges of them, the smaller first, "
+                   "joined by +, such as 192.0.2.1-192.0.2.4+192.0.2.9");
+      return {be32(0xc000'0201)};
+    }
+    if (range->last - range->first >=
+        NatOptions::kMaxAddresses - addresses.size()) {
+      options.Fail("ip", "at most 256 addresses");
+      return {be32(0xc000'0201)};
+    }
+    for (uint32_t a = range->first; a <= range->last; ++a) {
+      addresses.emplace_back(a);
+    }
+  }
+  std::ranges::sort(addresses);
+  if (std::ranges::adjacent_find(addresses) != addresses.end()) {
+    options.Fail("ip", "without overlap: each address once");
+  }
+  return addresses;
+}
+
+}  // namespace
+
+NatOptions::NatOptions(NfOptions& options)
+    : addresses(ParseAddresses(options)) {
+  const std::optional<Range> ports = ParseRange(
+      options.Text("ports", "1024-65535"), [](std::string_view text) {
+        std::optional<uint32_t> port = TakeNumber(text, 65'535);
+        if (!text.empty() || port == 0u) port.reset();
+        return port;
+      });
+  if (ports.has_value()) {
+    first_port = static_cast<uint16_t>(ports->first);
+    last_port = static_cast<uint16_t>(ports->last);
+  } else {
+    options.Fail("ports",
+                 "two port numbers from 1 to 65535, the smaller first, such as "
+                 "1024-65535");
+  }
+  static constexpr std::array<std::string_view, 3> kFiltering = {
+      "endpoint_independent", "address_dependent",
+      "address_and_port_dependent"};
+  filtering = NatFiltering{
+      static_cast<uint8_t>(options.Choice("filtering", 0, kFiltering))};
+  host_ports =
+      static_cast<uint32_t>(options.Integer("host_ports", 0, 0, 1'000'000));
+  peers = static_cast<uint32_t>(options.Integer("peers", 16, 1, kMaxPeers));
+
+  const auto timeout = [&options](const char* key, Nanos& value) {
+    value = options.Duration(key, value, Milliseconds(1), Seconds(31'536'000));
+  };
+  timeout("udp_timeout", udp_timeout);
+  timeout("tcp_timeout", tcp_timeout);
+  timeout("tcp_transitory_timeout", tcp_transitory_timeout);
+  timeout("icmp_timeout", icmp_timeout);
+
+  static constexpr std::array<std::string_view, 2> kRefresh = {"outbound",
+                                                               "both"};
+  inbound_refreshes = options.Choice("refresh", 0, kRefresh) == 1;
+  static constexpr std::array<std::string_view, 2> kPooling = {"paired",
+                                                               "arbitrary"};
+  is_paired = options.Choice("pooling", 0, kPooling) == 0;
+}
+
+}  // namespace snf

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_NFS_TEST_NAT_H_
+#define SNF_NFS_TEST_NAT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/flow_key.h"
+#include "base/test_packets.h"
+#include "runtime/sdk/nf.h"
+
+// For tests and benchmarks: the NF "nat", with a platform of one unit around
+// it that notes what it is asked for.
+
+namespace snf {
+
+class TestNat final : public FlowServices {
+ public:
+  // `options` as in --nf nat:… . All pieces of all pools are here.
+  explicit TestNat(std::string_view options = "");
+
+  struct Flow {
+    std::vector<std::byte> record;
+  };
+  Flow NewFlow() const;
+
+  struct Sent {
+    Verdict verdict = Verdict::forward();
+    Frame frame;       // as it left
+    std::string drop;  // the NF's reason, or ""
+  };
+  // Hands a packet of that flow to the NF; `original_length` 0: all of it was
+  // captured.
+  Sent Send(Flow& flow, Side side, const Frame& frame, Nanos at = {},
+            LinkType link = LinkType::kRawIp, uint32_t original_length = 0);
+  Sent FromInside(Flow& flow, const Frame& frame, Nanos at = {}) {
+    return Send(flow, Side::kInside, frame, at);
+  }
+  Sent FromOutside(Flow& flow, const Frame& frame, Nanos at = {}) {
+    return Send(flow, Side::kOutside, frame, at);
+  }
+  // The platform's word on the alias that the last packet set, if not granted.
+  void RefuseAlias(Flow& flow, AliasResult why);
+  void End(Flow& flow);
+
+  // The pieces of all pools that are here.
+  size_t pieces() const;
+  std::vector<PieceSet>& pools() { return pools_; }
+  NetworkFunction& nf() { return *nf_; }
+
+  // What the NF asked for, of all flows together.
+  struct NamedAlias {
+    FlowKey key;
+    uint64_t group = 0;
+    uint32_t limit = 0;
+  };
+  std::vector<NamedAlias> aliases;
+  struct Noted {
+    Nanos idle_timeout;
+    bool over = false;
+  };
+  std::vector<Noted> notes;
+  std::vector<Frame> emitted;
+  std::set<uint16_t> exhausted;  // pools that the platform found empty
+
+  bool Emit(std::span<const std::byte> frame) override;
+  std::optional<uint32_t> TakePiece(PoolId pool,
+                                    const PieceWish& wish) override;
+  void GivePiece(PoolId pool, uint32_t piece) override;
+  bool IsExhausted(PoolId pool) const override;
+  void SetAlias(const FlowKey& key, uint64_t group,
+                uint32_t group_limit) override;
+  void Note(Nanos idle_timeout, bool over) override;
+
+ private:
+  std::unique_ptr<NetworkFunction> nf_;
+  std::vector<PieceSet> pools_;
+};
+
+// The packets of one connection, with right checksums: 10.0.0.1:5000 and
+// 192.0.2.9:53 unless said otherwise. Of ICMP the inside port is the
+// identifier.
+struct TestEnd {
+  IpAddress address;
+  uint16_t port = 0;
+};
+Frame Between(uint8_t protocol, TestEnd from, TestEnd to,
+              uint8_t tcp_flags = 0x10, uint8_t icmp_type = 8);
+// Fills in the checksum of layer 4.
+Frame WithChecksum(Frame ip_packet);
+// An ICMP error that quotes 28 bytes of a packet.
+Frame ErrorAbout(const Frame& ip_packet, const IpAddress& from,
+                 const IpAddress& to);
+// Whether all checksums of an IPv4 packet are right, of what it quotes too.
+// Computed over all bytes.
+bool HasGoodChecksums(const Frame& ip_packet);
+// Whence and whither it goes.
+TestEnd SourceOf(const Frame& ip_packet);
+TestEnd DestinationOf(const Frame& ip_packet);
+
+}  // namespace snf
+
+#endif  // SNF_NFS_TEST_NAT_H_
