@@ -31,6 +31,15 @@ inline FlowKey Flow(uint32_t number) {
   return key;
 }
 
+// An external address's port, as an alias.
+inline FlowKey External(uint16_t port) {
+  FlowKey key;
+  key.source = IpAddress::FromIpv4(be32(0xc633'6401));
+  key.source_port = be16(port);
+  key.form = FlowKeyForm::kIpv4Endpoint;
+  return key;
+}
+
 inline Commands Only(Kind kind, const Commands& commands) {
   Commands found;
   for (const ControllerCommand& command : commands) {
@@ -78,6 +87,15 @@ class TestDriver {
                 size_t burst = 32);
   // One packet, at its own time.
   Commands Packet(Instant at, uint32_t flow, uint32_t length = 1000);
+
+  // Any other event, as `event(controller, out)`.
+  template <typename Event>
+  Commands On(Event event) {
+    event(controller_, out_);
+    Commands all;
+    Execute(all);
+    return all;
+  }
 
   // One call at `now`, however late that is.
   Commands Timers(Instant now);

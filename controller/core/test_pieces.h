@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_TEST_PIECES_H_
+#define SNF_CONTROLLER_CORE_TEST_PIECES_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "controller/core/test_driver.h"
+
+namespace snf {
+
+// Plays units that take pieces of pools, keep some in flows, and give them back
+// late or never when they are asked; and expects of every answer what must hold
+// of it always: that somebody asked, that what is granted was at the controller
+// and no word was fuller, that nothing is refused which is there, that only
+// units are asked that may have some, at most once in a round, and that all
+// requests are answered in time. It knows where each piece is. For tests only.
+class TestPieces {
+ public:
+  static constexpr uint16_t kPools = 2;
+
+  TestPieces(Rng rng, uint32_t units, TestDriver& driver);
+
+  // Some of what may happen at `now`; commands are handled.
+  void Play(Instant now);
+  // Some pieces that are at the unit go into a flow that it owns.
+  void TakeIntoFlow(FlowId flow, UnitId unit);
+
+  // The controller's commands, at `now`; others are not looked at.
+  void Observe(Instant now, const Commands& commands);
+  void OnFlowMoved(UnitId to) { holders_.insert(to); }
+  // What the flow had is the unit's.
+  void OnFlowEnd(FlowId flow, UnitId unit);
+  // The unit may go: it returns all, and is gone.
+  void Stop(Instant now, UnitId unit);
+  // All that units have goes back.
+  void ReturnAll(Instant now);
+
+  void Check() const;
+  // Of a controller whose timers were called up to `now`.
+  void ExpectAnswers(Instant now) const;
+  bool IsWaited() const;
+
+  // Totals over the run.
+  uint64_t blocks = 0, waited = 0, refused = 0, unanswered = 0,
+           stopped_in_round = 0, faulty = 0, faulty_messages = 0,
+           from_flows = 0;
+
+ private:
+  struct Pool {
+    uint32_t first = 0, last = 0;
+    std::set<uint32_t> controller;
+    std::vector<std::set<uint32_t>> units;
+    std::vector<std::optional<Instant>> requested;
+    std::vector<std::optional<Instant>> answer_at;  // to a kReclaim
+    std::vector<std::optional<Instant>> asked_at;
+  };
+
+  void PlayUnit(Instant now, uint16_t pool, UnitId unit);
+  void Return(Instant now, const PieceWord& word);
+  bool ReturnWord(Instant now, uint16_t pool, UnitId unit);
+  void SayNonsense(Instant now, uint16_t pool);
+  void OnPieces(const PieceWord& word);
+  void OnReclaim(Instant now, const PieceWord& word);
+
+  Rng rng_;
+  uint32_t units_;
+  TestDriver& driver_;
+  std::array<Pool, kPools> pools_;
+  std::map<FlowId, std::set<std::pair<uint16_t, uint32_t>>> flows_;
+  std::set<UnitId> holders_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_TEST_PIECES_H_
