@@ -118,8 +118,8 @@ class Nat final : public NetworkFunction {
 
   // One for each address, protocol, and half of the ports (RFC 4787 REQ-3a).
   void DeclarePools() {
-    static constexpr std::array<const char*, kProtocols> kNames = {
-        "tcp", "udp", "icmp"};
+    static constexpr std::array<const char*, kProtocols> kNames = {"tcp", "udp",
+                                                                   "icmp"};
     const uint32_t first = options_.first_port, last = options_.last_port;
     for (const be32 address : options_.addresses) {
       const uint32_t a = address.host();
@@ -193,7 +193,8 @@ class Nat final : public NetworkFunction {
     } else if (refused_.has_value() && flow.has(*refused_)) {
       flow.erase(*refused_);  // it was granted
     }
-    flow.put(refreshed_, packet.arrival().ns);
+    // Resets answer what came from outside, as a rule (RFC 7857 §7.1).
+    if (!view.is_reset()) flow.put(refreshed_, packet.arrival().ns);
     if (KeepsPeers(view)) {
       NatPeers peers(flow, peers_, packet.arrival());
       Follow(peers.Sent(view), peers, mapping, flow);
@@ -207,8 +208,9 @@ class Nat final : public NetworkFunction {
     if (IsExternal(view.source.address)) return NatDrop::kFromExternal;
     const bool is_answer =
         view.protocol == IpProtocol::kIcmp && !view.is_icmp_request;
-    return view.is_later_fragment || is_answer ? NatDrop::kNoMapping
-                                               : NatDrop::kNone;
+    return view.is_later_fragment || view.is_reset() || is_answer
+               ? NatDrop::kNoMapping
+               : NatDrop::kNone;
   }
 
   // Makes the mapping, or says what becomes of the packet without.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/byte_order.h"
+#include "base/l4_headers.h"
 #include "base/link_type.h"
 #include "base/packet_parser.h"
 #include "base/protocol_numbers.h"
@@ -69,6 +70,10 @@ struct NatView {
   bool is_icmp_request = false;
   // Of an ICMP error only addresses are in the view.
   bool is_icmp_error = false;
+
+  bool is_reset() const {
+    return (tcp_flags & TcpHeader<const std::byte>::kRst) != 0;
+  }
 };
 
 // What was cut off by the capture's snap length is taken as right, so long as

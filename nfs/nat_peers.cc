@@ -90,8 +90,10 @@ NatPeers::Change NatPeers::Sent(const NatView& packet) {
   const uint32_t index = Find(peer);
   if (index < size()) {
     const NatPeer known = At(index);
-    return Update(index, known, TcpAfter(known.tcp, packet, true), true);
+    return Update(index, known, TcpAfter(known.tcp, packet, true),
+                  !packet.is_reset());
   }
+  if (packet.is_reset()) return {};
   const uint32_t place = ToReplace();
   const bool forgot = place < size() && NatTcp::IsEstablished(At(place).tcp);
   Put(place, {.address = peer.address,

@@ -73,7 +73,7 @@ class NatPeers {
   };
   // The inside sends to the packet's destination, which is remembered now;
   // where there is no room, the oldest that is not established leaves, or else
-  // the oldest.
+  // the oldest. A reset only follows: somebody from outside may have wanted it.
   Change Sent(const NatView& packet);
   // The packet's source sends; one that is not remembered stays so. `refresh`:
   // as if the inside had sent.

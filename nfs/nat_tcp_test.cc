@@ -130,6 +130,17 @@ TEST(NatTcp, BeginsAnewWithASynAfterTheEnd) {
   EXPECT_EQ(c.timeout(), kEstablished);
 }
 
+TEST(NatTcp, AResetFromInsideMakesNoMappingAndKeepsNone) {
+  Connections c("filtering=address_dependent");
+  EXPECT_EQ(c.Send(kIn, kRst), "no_mapping");
+  EXPECT_TRUE(c.nat.aliases.empty());
+  c.Send(kIn, kSyn);
+  EXPECT_EQ(c.Send(kIn, kRst | kAck, kOther, Seconds(100)), "");
+  EXPECT_EQ(c.Send(kOut, kSyn, kOther, Seconds(101)), "filtered");
+  EXPECT_EQ(c.Send(kIn, kRst | kAck, kPeer, Seconds(200)), "");
+  EXPECT_EQ(c.Send(kOut, kSyn | kAck, kPeer, Seconds(241)), "mapping_expired");
+}
+
 TEST(NatTcp, AStrangerChangesNothing) {
   Connections c;
   c.Open();
