@@ -175,46 +175,6 @@ void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   AfterChange(now, slot, out);
 }
 
-void Unit::finish(Instant now, Environment env, UnitOut& out) {
-  SNF_CHECK(busy() && out.empty());
-  const uint32_t node = in_service_;
-  const uint32_t slot = in_service_slot_;
-  const PacketMeta& meta = nodes_[node].meta;
-  pieces_.ClearTaken();
-  UnitCommand done =
-      UnitCommand::OfPacket(UnitCommand::Kind::kAdvance, kNoPacket, meta);
-  if (meta.has_payload()) done = RunNf(now, env, slot, node, out);
-
-  in_service_ = kNone;
-  if (done.kind == UnitCommand::Kind::kWait) [[unlikely]] {
-    out.push(done);
-    return;
-  }
-  Record& record = records_[slot];
-  record.applied = meta.clock;
-  record.refused = kNoPool;
-  if (record.parked == kNone) {
-    Complete(now, slot, done, node, env, out);
-  } else {
-    ArmTimer(slot);
-  }
-}
-
-// The packet leaves the unit, and the flow goes on.
-void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
-                    uint32_t node, Environment env, UnitOut& out) {
-  const PacketMeta meta = nodes_[node].meta;
-  FreeNode(node);
-  if (max_set_ > 0) records_[slot].due = now + push_after_;
-  out.push(done);
-  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
-      meta.source_kind == StateSource::kUnit && meta.source != id_) {
-    TellTook(now, slot, meta, out);
-  }
-  AfterChange(now, slot, out, &env);
-  PushStoppedIfDone(out);
-}
-
 void Unit::on_end_flow(Instant now, const EndFlow& end, Environment env,
                        UnitOut& out) {
   const uint32_t slot = FindOrAdd(end.flow);
@@ -226,7 +186,8 @@ void Unit::on_end_flow(Instant now, const EndFlow& end, Environment env,
                       .kind = Pending::Kind::kEnd,
                       .tries = 0});
   }
-  AfterChange(now, slot, out, &env);
+  EndIfOver(now, slot, &env, out);
+  AfterChange(now, slot, out);
   PushStoppedIfDone(out);
 }
 

@@ -282,10 +282,9 @@ class Unit {
                     AliasResult why, UnitOut& out);
 
   // State. AfterChange does what may follow from a new state: the next held
-  // packet, a pull of it, the flow's end, an answer to somebody else's pull.
-  // A change that can end a flow comes with `env`.
-  void AfterChange(Instant now, uint32_t slot, UnitOut& out,
-                   const Environment* env = nullptr);
+  // packet, a pull of it, an answer to somebody else's pull. What ends the flow
+  // comes before: what is over gives no answer.
+  void AfterChange(Instant now, uint32_t slot, UnitOut& out);
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
   void AnswerPulls(uint32_t slot, UnitOut& out);
   void EndIfOver(Instant now, uint32_t slot, const Environment* env,

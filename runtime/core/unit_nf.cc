@@ -100,29 +100,38 @@ class Unit::Services final : public FlowServices {
                                   .group = group,
                                   .group_limit = group_limit,
                                   .unit = unit_.id_};
-    has_alias_ = true;
+    said_ |= kAlias;
   }
 
   void Note(Nanos idle_timeout, bool over) override {
-    if (idle_timeout.ns >= 0) idle_timeout_ = idle_timeout;
-    is_over_ |= over;
-    has_note_ = true;
+    if ((said_ & kNote) == 0) {
+      note_ = {.flow = meta_.flow, .clock = meta_.clock};
+    }
+    if (idle_timeout.ns >= 0) note_.idle_timeout = idle_timeout;
+    note_.over |= over;
+    said_ |= kNote;
   }
 
-  bool has_alias() const { return has_alias_; }
-  bool has_note() const { return has_note_; }
-  FlowNote note() const {
-    return {.flow = meta_.flow,
-            .clock = meta_.clock,
-            .idle_timeout = idle_timeout_,
-            .over = is_over_};
+  bool has_alias() const { return (said_ & kAlias) != 0; }
+  // At the end of the call: sends what the NF said.
+  void Tell() {
+    if (said_ != 0) [[unlikely]]
+      TellMore();
   }
   // That a packet which waits must not.
-  bool has_changed() const {
-    return emitted_ > 0 || has_alias_ || has_note_ || kept_ != 0;
-  }
+  bool has_changed() const { return emitted_ > 0 || said_ != 0 || kept_ != 0; }
 
  private:
+  static constexpr uint8_t kAlias = 1;
+  static constexpr uint8_t kNote = 2;
+
+  void TellMore() {
+    if (has_alias()) {
+      out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias, kNoPacket,
+                                      meta_));
+    }
+    if ((said_ & kNote) != 0) out_.push(UnitCommand::Send(note_));
+  }
   uint16_t IndexOf(PoolId pool) const {
     const auto index = static_cast<uint16_t>(pool);
     SNF_CHECK(index < unit_.pieces_.pools());
@@ -136,13 +145,13 @@ class Unit::Services final : public FlowServices {
   uint32_t slot_;
   uint32_t node_;
   LinkType link_;
-  bool has_alias_ = false;
-  bool has_note_ = false;
-  bool is_over_ = false;
+  uint8_t said_ = 0;
   bool has_returned_ = false;
   int emitted_ = 0;
   int kept_ = 0;  // pieces: taken less given
-  Nanos idle_timeout_{-1};
+  union {
+    FlowNote note_;  // if kNote was said
+  };
 };
 
 UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
@@ -170,8 +179,9 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
     SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
               flow.timer() == record.timer);
     if (record.refused == kNoPool) {
-      AwaitPieces(slot, node, static_cast<uint16_t>(verdict.pool()), out);
       done.kind = Kind::kWait;
+      out.push(done);
+      AwaitPieces(slot, node, static_cast<uint16_t>(verdict.pool()), out);
       return done;
     }
     // One answer is enough, or it could wait for ever for one pool or another.
@@ -180,14 +190,53 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   }
   record.timer = flow.timer();
   record.link = info.link;
-  if (services.has_alias()) {
+  services.Tell();
+  if (services.has_alias()) [[unlikely]] {
     parked_[node].kind = done.kind;
     parked_[node].nf_reason = done.nf_reason;
     record.parked = node;
-    out.push(UnitCommand::OfPacket(Kind::kSendAlias, kNoPacket, meta));
   }
-  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
   return done;
+}
+
+// The packet leaves the unit, and the flow goes on.
+inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
+                           uint32_t node, Environment env, UnitOut& out) {
+  const PacketMeta& meta = done.meta;
+  FreeNode(node);
+  if (max_set_ > 0) records_[slot].due = now + push_after_;
+  out.push(done);
+  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+      meta.source_kind == StateSource::kUnit && meta.source != id_) {
+    TellTook(now, slot, meta, out);
+  }
+  if (records_[slot].pending != kNone) EndIfOver(now, slot, &env, out);
+  AfterChange(now, slot, out);
+  PushStoppedIfDone(out);
+}
+
+void Unit::finish(Instant now, Environment env, UnitOut& out) {
+  SNF_CHECK(busy() && out.empty());
+  const uint32_t node = in_service_;
+  const uint32_t slot = in_service_slot_;
+  const PacketMeta& meta = nodes_[node].meta;
+  pieces_.ClearTaken();
+  const UnitCommand done =
+      meta.has_payload()
+          ? RunNf(now, env, slot, node, out)
+          : UnitCommand::OfPacket(UnitCommand::Kind::kAdvance, kNoPacket, meta);
+
+  in_service_ = kNone;
+  if (done.kind == UnitCommand::Kind::kWait) [[unlikely]]
+    return;
+  Record& record = records_[slot];
+  record.applied = meta.clock;
+  record.refused = kNoPool;
+  if (record.parked != kNone) [[unlikely]] {
+    ArmTimer(slot);
+    return;
+  }
+  Complete(now, slot, done, node, env, out);
 }
 
 void Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
@@ -272,7 +321,7 @@ void Unit::RunNfRefused(Instant now, Environment env, uint32_t slot,
   FlowState flow(record.flow, now, record.timer, state, services);
   env.nf.on_alias_refused(flow, why);
   record.timer = flow.timer();
-  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
+  services.Tell();
 }
 
 void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
@@ -286,7 +335,7 @@ void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
   env.nf.on_timer(flow);
   record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
   if (max_set_ > 0) record.due = now + push_after_;
-  if (services.has_note()) out.push(UnitCommand::Send(services.note()));
+  services.Tell();
 }
 
 void Unit::RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out) {

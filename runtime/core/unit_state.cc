@@ -24,14 +24,9 @@ std::string_view ToString(StateRefusal refusal) {
   return kNames[static_cast<size_t>(refusal)];
 }
 
-void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out,
-                       const Environment* env) {
-  if (records_[slot].parked == kNone) {
-    ResumeOrPull(now, slot, out);
-    // What is over gives no answer, whose record would be gone with it.
-    EndIfOver(now, slot, env, out);
-    AnswerPulls(slot, out);
-  }
+void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
+  ResumeOrPull(now, slot, out);
+  AnswerPulls(slot, out);
   ArmTimer(slot);
   ForgetIfEmpty(slot);
 }
@@ -39,7 +34,7 @@ void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out,
 void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
   Record& record = records_[slot];
   const uint32_t first = record.held.head;
-  if (first == kNone) return;
+  if (first == kNone || record.parked != kNone) return;
   const PacketMeta& meta = nodes_[first].meta;
   uint32_t* const my_pull = LinkOf(slot, Pending::Kind::kMyPull, kNoUnit);
   if (record.copy != Copy::kNone && IsRunnable(record, meta)) {
@@ -102,7 +97,10 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const Environment* env,
                      UnitOut& out) {
   const Record& record = records_[slot];
   uint32_t* const end = LinkOf(slot, Pending::Kind::kEnd, kNoUnit);
-  if (*end == kNone || pending_[*end].clock > record.applied) return;
+  if (*end == kNone || pending_[*end].clock > record.applied ||
+      record.parked != kNone) {
+    return;
+  }
   // The last packet ran here: what else is here is a copy of that.
   if (record.is_own()) {
     if (env == nullptr) return;
@@ -210,6 +208,7 @@ void Unit::on_state(Instant now, const State& state,
   // until now.
   copy.timer = std::max(state.timer, now + Nanos{-kMaxTimerLag.ns});
   copy.link = state.link;
+  EndIfOver(now, slot, nullptr, out);
   AfterChange(now, slot, out);
   while (replicas_ > max_replicas_) {
     const uint32_t oldest = oldest_replica_;
