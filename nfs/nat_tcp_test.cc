@@ -164,6 +164,17 @@ TEST(NatTcp, LivesAsLongAsItsLongestLivedConnection) {
   EXPECT_EQ(c.timeout(), kTransitory);
 }
 
+TEST(NatTcp, DoesNotLiveForAConnectionThatIsLongSilent) {
+  Connections c;
+  c.Open(kPeer);
+  for (int64_t at = 7000; at <= 7500; at += 500) {
+    c.Send(kIn, kAck, kOther, Seconds(at));
+    c.Send(kOut, kAck, kOther, Seconds(at));
+    c.Send(kIn, kRst, kOther, Seconds(at));
+    EXPECT_EQ(c.timeout(), at < 7440 ? kEstablished : kTransitory);
+  }
+}
+
 TEST(NatTcp, KeepsAnEstablishedConnectionThatItNoLongerRemembers) {
   Connections c("peers=2");
   c.Open({V4(192, 0, 9, 1), 1});
@@ -171,6 +182,7 @@ TEST(NatTcp, KeepsAnEstablishedConnectionThatItNoLongerRemembers) {
   c.Open({V4(192, 0, 9, 3), 3});
   for (uint8_t i = 1; i <= 3; ++i) c.Send(kIn, kRst, {V4(192, 0, 9, i), i});
   EXPECT_EQ(c.timeout(), kEstablished);
+  EXPECT_EQ(c.nat.notes.size(), 2u);
 }
 
 TEST(NatTcp, ForgetsConnectionsThatAreNotEstablishedFirst) {

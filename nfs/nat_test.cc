@@ -182,95 +182,6 @@ TEST(Nat, WaitsForPortsAndChangesNothingMeanwhile) {
   EXPECT_EQ(nat.FromInside(two, packet).drop, "");
 }
 
-TEST(Nat, TellsTheInsideWhenPortsAreExhaustedOnceASecond) {
-  TestNat nat("ports=2000-2000");
-  TestNat::Flow one = nat.NewFlow(), two = nat.NewFlow();
-  nat.FromInside(one, Udp(kInside, kPeer));
-  for (size_t pool = 0; pool < nat.pools().size(); ++pool) {
-    nat.exhausted.insert(static_cast<uint16_t>(pool));
-  }
-  const Frame packet = Udp({V4(10, 0, 0, 2), 5000}, kPeer);
-  EXPECT_EQ(nat.FromInside(two, packet).drop, "ports_exhausted");
-  ASSERT_EQ(nat.emitted.size(), 1u);
-  const Frame& refusal = nat.emitted[0];
-  EXPECT_TRUE(HasGoodChecksums(refusal));
-  EXPECT_EQ(DestinationOf(refusal).address, V4(10, 0, 0, 2));
-  EXPECT_EQ(SourceOf(refusal).address, kExternal);
-  EXPECT_EQ(refusal[20], std::byte{3});
-  EXPECT_EQ(refusal[21], std::byte{13});
-  EXPECT_EQ(Frame(refusal.begin() + 28, refusal.end()), packet);
-
-  nat.FromInside(two, packet, Milliseconds(999));
-  EXPECT_EQ(nat.emitted.size(), 1u);
-  nat.FromInside(two, packet, Milliseconds(1000));
-  EXPECT_EQ(nat.emitted.size(), 2u);
-}
-
-TEST(Nat, FramesARefusalAsThePacketWas) {
-  TestNat nat("ports=2000-2000");
-  nat.exhausted = {0, 1, 2, 3, 4, 5};
-  TestNat::Flow first = nat.NewFlow();
-  nat.FromInside(first, Udp(kInside, kPeer));
-  const Frame packet = Udp(kInside, kPeer);
-  const auto refusal = [&](const Frame& frame) {
-    nat.emitted.clear();
-    TestNat::Flow flow = nat.NewFlow();
-    EXPECT_EQ(
-        nat.Send(flow, Side::kInside, frame, {}, LinkType::kEthernet).drop,
-        "ports_exhausted");
-    return nat.emitted.empty() ? Frame() : nat.emitted[0];
-  };
-  const Frame vlan = refusal(Ethernet(0x8100, Vlan(7, 0x0800, packet)));
-  ASSERT_GT(vlan.size(), 18u);
-  EXPECT_EQ(Frame(vlan.begin(), vlan.begin() + 18),
-            Hex("02 00 00 00 00 01  02 00 00 00 00 02  81 00 00 07 08 00"));
-  EXPECT_TRUE(HasGoodChecksums(Frame(vlan.begin() + 18, vlan.end())));
-  // Link headers with a length of their own are not answered.
-  EXPECT_TRUE(refusal(Ethernet(0x8864, Pppoe(0x21, packet))).empty());
-  EXPECT_TRUE(refusal(Snap(0x0800, packet)).empty());
-  // Nor what went to many.
-  Frame broadcast = Ethernet(0x0800, packet);
-  std::fill_n(broadcast.begin(), 6, std::byte{0xff});
-  EXPECT_TRUE(refusal(broadcast).empty());
-  EXPECT_TRUE(refusal(Ethernet(0x0800, Udp(kInside, {V4(224, 0, 0, 251), 53})))
-                  .empty());
-  EXPECT_TRUE(
-      refusal(Ethernet(0x0800, Udp({V4(0, 0, 0, 0), 68}, kPeer))).empty());
-}
-
-TEST(Nat, QuotesNoMoreInARefusalThan576BytesHold) {
-  TestNat nat("ports=2000-2000");
-  nat.exhausted = {0, 1, 2, 3, 4, 5};
-  TestNat::Flow first = nat.NewFlow(), flow = nat.NewFlow();
-  nat.FromInside(first, Udp(kInside, kPeer));
-  nat.FromInside(flow, Ipv4({}, snf::Udp(5000, 53, 1400)));
-  ASSERT_EQ(nat.emitted.size(), 1u);
-  EXPECT_EQ(nat.emitted[0].size(), 576u);
-}
-
-TEST(Nat, GivesThePortBackAndTellsTheInsideWhenTheHostHasTooMany) {
-  TestNat nat("host_ports=2");
-  const size_t before = nat.pieces();
-  TestNat::Flow flow = nat.NewFlow();
-  const Frame packet = Udp(kInside, kPeer);
-  nat.FromInside(flow, packet);
-  EXPECT_EQ(nat.pieces(), before - 1);
-  nat.RefuseAlias(flow, AliasResult::kGroupFull);
-  EXPECT_EQ(nat.pieces(), before);
-  ASSERT_EQ(nat.emitted.size(), 1u);
-  EXPECT_TRUE(HasGoodChecksums(nat.emitted[0]));
-  EXPECT_EQ(DestinationOf(nat.emitted[0]).address, kInside.address);
-  // It is the packet as it came that is quoted.
-  EXPECT_EQ(Frame(nat.emitted[0].begin() + 28, nat.emitted[0].end()), packet);
-
-  // Once a second; and the flow can have its mapping when there is room again.
-  nat.FromInside(flow, packet, Milliseconds(500));
-  nat.RefuseAlias(flow, AliasResult::kGroupFull);
-  EXPECT_EQ(nat.emitted.size(), 1u);
-  EXPECT_EQ(nat.FromInside(flow, packet, Seconds(2)).drop, "");
-  EXPECT_EQ(nat.FromOutside(flow, Udp(kPeer, {kExternal, 5000})).drop, "");
-}
-
 TEST(Nat, GivesThePortBackWhenTheAliasIsAnotherFlows) {
   for (const char* options : {"", "host_ports=3"}) {
     TestNat nat(options);
@@ -283,6 +194,16 @@ TEST(Nat, GivesThePortBackWhenTheAliasIsAnotherFlows) {
     EXPECT_EQ(nat.FromOutside(flow, Udp(kPeer, {kExternal, 5000})).drop,
               "no_mapping");
   }
+}
+
+TEST(Nat, ForgetsWhoMightAnswerAMappingThatDidNotCome) {
+  TestNat nat("filtering=address_dependent");
+  TestNat::Flow flow = nat.NewFlow();
+  nat.FromInside(flow, Udp(kInside, kOther));
+  nat.RefuseAlias(flow, AliasResult::kConflict);
+  nat.FromInside(flow, Udp(kInside, kPeer));
+  EXPECT_EQ(nat.FromOutside(flow, Udp(kOther, {kExternal, 5000})).drop,
+            "filtered");
 }
 
 TEST(Nat, GivesThePortBackWhenTheFlowEnds) {
@@ -338,24 +259,27 @@ TEST(Nat, AdmitsOnlyEndpointsSentToWhereFilteringIsAddressAndPortDependent) {
 }
 
 TEST(Nat, FiltersPeersLongSilentAndTheOldestOfTooMany) {
-  TestNat nat("filtering=address_dependent,peers=2");
-  TestNat::Flow flow = nat.NewFlow();
-  const TestEnd peers[] = {
-      {V4(192, 0, 9, 1), 1}, {V4(192, 0, 9, 2), 2}, {V4(192, 0, 9, 3), 3}};
-  const auto drop = [&](const TestEnd& from, Nanos at) {
-    return nat.FromOutside(flow, Udp(from, {kExternal, 5000}), at).drop;
-  };
-  nat.FromInside(flow, Udp(kInside, peers[0]), Seconds(0));
-  nat.FromInside(flow, Udp(kInside, peers[1]), Seconds(10));
-  nat.FromInside(flow, Udp(kInside, peers[0]), Seconds(20));
-  EXPECT_EQ(drop(peers[1], Seconds(21)), "");
-  nat.FromInside(flow, Udp(kInside, peers[2]), Seconds(30));
-  EXPECT_EQ(drop(peers[1], Seconds(31)), "filtered");
-  EXPECT_EQ(drop(peers[0], Seconds(31)), "");
-  nat.FromInside(flow, Udp(kInside, peers[2]), Seconds(310));
-  EXPECT_EQ(drop(peers[0], Seconds(319)), "");
-  EXPECT_EQ(drop(peers[0], Seconds(324)), "filtered");
-  EXPECT_EQ(drop(peers[2], Seconds(324)), "");
+  for (const char* options : {"filtering=address_dependent,peers=2",
+                              "filtering=address_and_port_dependent,peers=2"}) {
+    TestNat nat(options);
+    TestNat::Flow flow = nat.NewFlow();
+    const TestEnd peers[] = {
+        {V4(192, 0, 9, 1), 1}, {V4(192, 0, 9, 2), 2}, {V4(192, 0, 9, 3), 3}};
+    const auto drop = [&](const TestEnd& from, Nanos at) {
+      return nat.FromOutside(flow, Udp(from, {kExternal, 5000}), at).drop;
+    };
+    nat.FromInside(flow, Udp(kInside, peers[0]), Seconds(0));
+    nat.FromInside(flow, Udp(kInside, peers[1]), Seconds(10));
+    nat.FromInside(flow, Udp(kInside, peers[0]), Seconds(20));
+    EXPECT_EQ(drop(peers[1], Seconds(21)), "");
+    nat.FromInside(flow, Udp(kInside, peers[2]), Seconds(30));
+    EXPECT_EQ(drop(peers[1], Seconds(31)), "filtered");
+    EXPECT_EQ(drop(peers[0], Seconds(31)), "");
+    nat.FromInside(flow, Udp(kInside, peers[2]), Seconds(310));
+    EXPECT_EQ(drop(peers[0], Seconds(319)), "");
+    EXPECT_EQ(drop(peers[0], Seconds(324)), "filtered");
+    EXPECT_EQ(drop(peers[2], Seconds(324)), "");
+  }
 }
 
 TEST(Nat, DropsInboundPacketsWhenTheTimeSinceTheLastOutboundOneIsOver) {
