@@ -59,6 +59,13 @@ PacketMeta Meta(uint32_t flow, uint64_t clock) {
   return meta;
 }
 
+constexpr uint8_t kReplicas = 3;
+ReplicaSet ReplicasOf(FlowId flow) {
+  return {.flow = flow,
+          .units = {UnitId{1}, UnitId{2}, UnitId{3}},
+          .count = kReplicas};
+}
+
 // Each flow once, at random.
 std::vector<uint32_t> Shuffled(uint32_t flows) {
   std::vector<uint32_t> order(flows);
@@ -152,16 +159,13 @@ int64_t SendWhatIsDue(WarmUnit& warm) {
 // The time is that of a State. All flows at once is the worst case: those that
 // idle a few at a time are nearer.
 void BM_UnitPush(benchmark::State& state) {
-  constexpr int kReplicas = 3;
   const auto flows = static_cast<uint32_t>(state.range(0));
   WarmUnit warm(flows, static_cast<uint32_t>(state.range(1)));
   const std::vector<uint32_t> order = Shuffled(flows);
   warm.now = warm.now + Milliseconds(1);
   SNF_CHECK(SendWhatIsDue(warm) == 0);
   for (const uint32_t flow : order) {
-    warm.unit.on_replicas({.flow = Meta(flow, 1).flow,
-                           .units = {UnitId{1}, UnitId{2}, UnitId{3}},
-                           .count = kReplicas});
+    warm.unit.on_replicas(ReplicasOf(Meta(flow, 1).flow));
   }
   uint64_t clock = 1;
   while (state.KeepRunningBatch(int64_t{flows} * kReplicas)) {
@@ -308,8 +312,8 @@ size_t ResidentBytes() {
   return fields == 2 ? resident * static_cast<size_t>(getpagesize()) : 0;
 }
 
-// Resident bytes a flow, timers armed, with as many flows as it may keep.
-// Once only: freed memory that is used again is resident already.
+// Resident bytes a flow, replicas named and timers armed, with as many flows as
+// it may keep. Once only: freed memory that is used again is resident already.
 void BM_UnitMemoryOfAFlow(benchmark::State& state) {
   class Alarm final : public NetworkFunction {
     Verdict process_packet(Packet&, FlowState& flow) override {
@@ -326,7 +330,9 @@ void BM_UnitMemoryOfAFlow(benchmark::State& state) {
               {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
               nf.schema());
     for (uint32_t flow = 0; flow < flows; ++flow) {
-      unit.on_packet(warm.packet, Meta(flow, 1));
+      const PacketMeta meta = Meta(flow, 1);
+      unit.on_replicas(ReplicasOf(meta.flow));
+      unit.on_packet(warm.packet, meta);
       warm.out.clear();
       unit.begin(Instant{}, warm.out);
       unit.finish(Instant{}, {nf, warm.pool}, warm.out);
