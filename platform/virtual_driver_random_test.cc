@@ -120,6 +120,8 @@ RunResult RunOnOneUnit(const Schedule& schedule) {
   big.controller.unit_capacity_bps = 1'000'000'000'000;
   big.controller.unit_queue_packets = 1024;
   big.controller.start_buffer_packets = 1024;
+  big.controller.max_flows = 1024;
+  big.buffers = {.small = 2048, .medium = 1024, .large = 512};
   // While the only unit is being stopped there is none.
   big.controller.keep_warm = Nanos::max();
   return RunFrames(big, *schedule.nf, schedule.packets).run;
@@ -138,6 +140,7 @@ void CompareWithOneUnit(const Schedule& schedule, const RunResult& run,
   }
   EXPECT_EQ(reference.packets_in + reference.packets_generated,
             run.packets_in + run.packets_generated);
+  EXPECT_EQ(reference.dropped, run.dropped);
   EXPECT_EQ(reference.nf_dropped, run.nf_dropped);
   EXPECT_EQ(reference.digest, run.digest);
   ++totals["compared with one big unit"];

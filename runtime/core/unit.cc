@@ -25,8 +25,11 @@ uint32_t PacketsAnywhere(const UnitOptions& options) {
 // Flows kept: the controller's, those that are over and wait for their last
 // packets, those with nothing but Pulls or Tooks of others, and replicas.
 uint32_t MaxRecords(const UnitOptions& options) {
-  return options.max_flows + 3 * (PacketsAnywhere(options) + 1) +
-         options.max_replicas;
+  const uint64_t most =
+      uint64_t{options.max_flows} + options.max_replicas +
+      3 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1);
+  SNF_CHECK(most < SlotIndex::kNotFound);
+  return static_cast<uint32_t>(most);
 }
 
 // Lets an NF emit packets while it handles one flow.
@@ -93,7 +96,7 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
   const size_t count = std::min<size_t>(replicas.count, max_set_);
   std::copy_n(replicas.units.begin(), count, ReplicasOf(slot));
   records_[slot].replicas = static_cast<uint8_t>(count);
-  records_[slot].announced = true;
+  records_[slot].announced = replicas.flowlet + 1;
 }
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
@@ -128,8 +131,13 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
     const uint32_t slot = FindOrAdd(meta.flow);
     Record& record = records_[slot];
     if (is_resumed) record.resumed = false;
-    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0) {
-      record.announced = false;
+    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+        record.announced <= meta.flowlet + 1) {
+      record.announced = 0;
+    }
+    // A replica from the future is a lie, and no reason to drop a packet.
+    if (record.copy == Copy::kReplica && meta.clock <= record.applied) {
+      DropCopy(slot);
     }
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
@@ -241,6 +249,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   FreeNode(node);
   Record& record = records_[slot];
   record.applied = meta.clock;
+  record.has_left = false;
   if (max_set_ > 0) record.due = now + push_after_;
   out.push(done);
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
@@ -322,8 +331,9 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .link = LinkType::kEthernet,
                     .replicas = 0,
                     .resumed = false,
-                    .announced = false,
-                    .idle_armed = false};
+                    .idle_armed = false,
+                    .has_left = false,
+                    .announced = 0};
   index_.Insert(HashOf(flow), slot);
   return slot;
 }
@@ -331,7 +341,7 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
 void Unit::ForgetIfEmpty(uint32_t slot) {
   Record& record = records_[slot];
   if (record.copy != Copy::kNone || record.held.head != kNone ||
-      record.pending != kNone || record.announced) {
+      record.pending != kNone || record.announced != 0) {
     return;
   }
   timers_.Disarm(slot);
@@ -347,7 +357,7 @@ void Unit::ForgetAll() {
     if (record.flow == kNoFlow) continue;
     if (record.copy != Copy::kNone) DropCopy(slot);
     while (record.pending != kNone) ErasePending(&record.pending);
-    record.announced = false;
+    record.announced = 0;
     ForgetIfEmpty(slot);
   }
 }
@@ -381,6 +391,7 @@ void Unit::DropCopy(uint32_t slot) {
   SetCopy(slot, Copy::kNone);
   Record& record = records_[slot];
   record.applied = Clock{};
+  record.has_left = false;
   record.timer = record.due = Instant::max();
 }
 

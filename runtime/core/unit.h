@@ -39,8 +39,9 @@ namespace snf {
 // U6  State leaves a unit only when what it contains was released. The release
 //     stage is null so far: what is applied counts as released.
 // U7  The first packet run on state from another unit tells that unit, and the
-//     controller: Took, repeated until acknowledged. Only then is that copy
-//     forgotten, and only if it has not gone on.
+//     controller: Took, repeated to the unit until acknowledged (what goes to
+//     the controller is not lost). Only then is that copy forgotten, and only
+//     if it has not gone on.
 // U8  A unit that is to stop answers Pulls until all its flows are taken.
 //
 // Copies are of three kinds. *Current*: the flow was processed here last, or is
@@ -126,14 +127,16 @@ class Unit {
   // When on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
   // Does what is due (timers of the NF, pushes, repetitions, expiry), as much
-  // as `out` has room for.
+  // as `out` has room for, and kMaxTimersPerCall at most: what is left is due
+  // at once.
   void on_timers(Instant now, Environment env, UnitOut& out);
 
   // The record that goes with a kSendState for this flow. Valid until the next
   // call that is not const.
   std::span<const std::byte> state_bytes(FlowId flow) const;
 
-  uint32_t flows() const { return index_.size(); }  // of any kind of copy
+  // Flows of which anything is kept: a copy, packets, Pulls, Tooks.
+  uint32_t flows() const { return index_.size(); }
   uint32_t replicas() const { return replicas_; }
   uint32_t held_packets() const { return held_; }
   bool busy() const { return in_service_ != kNone; }
@@ -190,8 +193,10 @@ class Unit {
     LinkType link;     // of its last packet: how emitted packets are framed
     uint8_t replicas;  // units to push to
     bool resumed;      // a packet of it is in resumed_
-    bool announced;    // the first packet of its next flowlet is to come
     bool idle_armed;   // its timer is armed for no later than `due`
+    bool has_left;     // a copy of `applied` was sent to another unit
+    // 1 + the newest flowlet whose first packet is to come; 0: none is.
+    uint32_t announced;
 
     bool is_own() const {
       return copy == Copy::kCurrent || copy == Copy::kGiven;
@@ -206,7 +211,6 @@ class Unit {
   void ForgetAll();
   void SetCopy(uint32_t slot, Copy copy);
   void DropCopy(uint32_t slot);
-  void MakeReplica(Instant now, uint32_t slot);
   bool InService(uint32_t slot) const {
     return busy() && slot == in_service_slot_;
   }
@@ -246,11 +250,15 @@ class Unit {
   void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
   void PushState(uint32_t slot, UnitOut& out);
   void RepeatPending(Instant now, uint32_t slot, UnitOut& out);
+  // Until the next repetition but one; counts this one.
+  Nanos NextDelay(uint8_t& tries) const;
   void ArmTimer(uint32_t slot);
   void PushStoppedIfDone(UnitOut& out);
 
   // The link to the pending thing, or to the end of the list.
   uint32_t* LinkOf(uint32_t slot, Pending::Kind kind, UnitId peer);
+  uint32_t* LinkOfPull(uint32_t slot, const Pull& pull);
+  size_t PullsOf(uint32_t slot) const;  // that wait
   void AddPending(uint32_t slot, const Pending& pending);
   void ErasePending(uint32_t* link);
 

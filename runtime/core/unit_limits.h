@@ -11,9 +11,16 @@
 
 namespace snf {
 
+// Pulls of one flow that may wait: the units ahead of which it runs here again
+// and again. Others are refused, and repeated by their senders.
+inline constexpr size_t kMaxPullsPerFlow = 64;
+
 // Answers to Pulls in one call; others wait for the next change of the flow, or
 // for their repetition. More than one is a fault of the units that ask.
 inline constexpr size_t kMaxAnswersPerCall = 4;
+
+// Flows looked after in one call of on_timers.
+inline constexpr int kMaxTimersPerCall = 256;
 
 // What one call of a unit may push: packets emitted, pushes to the replicas or
 // repetitions, and a few single ones.
