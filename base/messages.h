@@ -21,7 +21,7 @@ namespace snf {
 // Where the state that a flowlet's first packet needs is to be found.
 enum class StateSource : uint8_t {
   kNone,  // a new flow: the state is null
-  kUnit,  // the unit `source` processed the packet with the clock before
+  kUnit,  // the unit `source` was given the packet with the clock before
 };
 
 // What travels with a packet from the controller to a unit (protocol.md §3).
@@ -56,6 +56,7 @@ struct ReplicaSet {
   FlowId flow{};
   std::array<UnitId, kMaxReplicas> units{};  // `count` of them are valid
   uint8_t count = 0;
+  uint32_t flowlet = 0;  // as in PacketMeta
 
   std::span<const UnitId> span() const { return {units.data(), count}; }
 };

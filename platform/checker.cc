@@ -5,7 +5,19 @@
 
 namespace snf {
 
-Checker::Checker(const NfRegistration* nf) {
+namespace {
+
+// Of a packet that is not where it should be.
+std::string Elsewhere(UnitId unit) {
+  return unit == kNoUnit
+             ? ", but had left before"
+             : fmt::format(", but was given to unit {}", value(unit));
+}
+
+}  // namespace
+
+Checker::Checker(const NfRegistration* nf, FlowName flow_name)
+    : flow_name_(std::move(flow_name)) {
   if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
 }
 
@@ -23,24 +35,34 @@ Checker::Flow* Checker::Find(Instant now, UnitId unit, const PacketMeta& meta) {
   return nullptr;
 }
 
+Checker::UnderWay Checker::PacketOf(const PacketMeta& meta) const {
+  const auto packet = under_way_.find({meta.flow, meta.clock});
+  return packet == under_way_.end() ? UnderWay{} : packet->second;
+}
+
 void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
     flow.ended = true;
-    if (flow.left < flow.given) {
+    if (flow.under_way > 0) {
       ending_.emplace(flow.id, flow);
     } else if (reference_ != nullptr) {
       reference_->Forget(flow.id);
     }
     flow = {.id = meta.flow};
   }
-  if (value(meta.clock) != flow.given + 1) {
+  if (flow.ended) {
+    Violation(now, unit, meta, "was given after the flow's end");
+  } else if (value(meta.clock) != flow.given + 1) {
     Violation(now, unit, meta,
               fmt::format("was given after clock {}", flow.given));
   }
   flow.given = value(meta.clock);
   flow.last_unit = unit;
-  if (!meta.has_payload()) without_payload_.emplace(meta.flow, meta.clock);
+  const UnderWay packet = {.unit = unit, .has_payload = meta.has_payload()};
+  if (under_way_.insert_or_assign({meta.flow, meta.clock}, packet).second) {
+    ++flow.under_way;
+  }
 }
 
 void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
@@ -54,7 +76,7 @@ void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
                           flow->given, value(flow->last_unit)));
   }
   flow->ended = true;
-  if (flow->left == flow->given && reference_ != nullptr) {
+  if (flow->under_way == 0 && reference_ != nullptr) {
     reference_->Forget(flow->id);
   }
 }
@@ -63,37 +85,44 @@ void Checker::OnPayloadDropped(Instant now, UnitId unit,
                                const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
   if (value(meta.clock) <= flow->processed) {
     Violation(now, unit, meta, "was dropped when it was processed already");
-  } else if (!without_payload_.emplace(meta.flow, meta.clock).second) {
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was dropped" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
     Violation(now, unit, meta, "was dropped a second time");
+  } else {
+    under_way_[{meta.flow, meta.clock}].has_payload = false;
   }
 }
 
 void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
   if (flow->in_service != kNoUnit) {
     Violation(now, unit, meta,
               fmt::format("began while unit {} was at work",
                           value(flow->in_service)));
-  }
-  if (value(meta.clock) != flow->processed + 1) {
+  } else if (value(meta.clock) != flow->processed + 1) {
     Violation(now, unit, meta,
               fmt::format("was processed after clock {}", flow->processed));
-  }
-  if (meta.has_payload() != HasPayload(meta)) {
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was processed" + Elsewhere(packet.unit));
+  } else if (meta.has_payload() != packet.has_payload) {
     Violation(now, unit, meta,
               meta.has_payload() ? "was processed with a payload that is gone"
                                  : "was taken for one without payload");
   }
   flow->in_service = unit;
+  flow->serving = value(meta.clock);
 }
 
 void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
-  if (flow->in_service != unit) {
+  if (flow->in_service != unit || flow->serving != value(meta.clock)) {
     Violation(now, unit, meta, "ended without having begun");
   }
   flow->in_service = kNoUnit;
@@ -106,17 +135,31 @@ void Checker::BeforeNf(const PacketInfo& info,
 }
 
 void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-                      BufferPool& pool, std::span<const UnitCommand> commands) {
+                      BufferPool& pool, std::span<const UnitCommand> commands,
+                      std::span<const std::byte> record) {
   if (reference_ == nullptr) return;
-  const std::string difference = reference_->After(now, meta, pool, commands);
+  const std::string difference =
+      reference_->After(now, meta, pool, commands, record);
   if (difference.empty()) return;
   Violation(now, unit, meta,
             "was not processed on its own state: " + difference);
 }
 
+bool Checker::IsLast(const PacketMeta& meta) const {
+  const auto is_last = [&meta](const Flow& flow) {
+    return flow.id == meta.flow && flow.ended &&
+           flow.given == value(meta.clock);
+  };
+  const size_t slot = slot_of(meta.flow);
+  if (slot < flows_.size() && is_last(flows_[slot])) return true;
+  const auto ending = ending_.find(meta.flow);
+  return ending != ending_.end() && is_last(ending->second);
+}
+
 void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
   if (value(meta.clock) <= flow->released) {
     Violation(now, unit, meta,
               fmt::format("was released after clock {}", flow->released));
@@ -124,40 +167,51 @@ void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
     Violation(now, unit, meta,
               fmt::format("was released when clock {} was processed",
                           flow->processed));
-  }
-  if (!HasPayload(meta)) {
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was released" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
     Violation(now, unit, meta, "was released without payload");
   }
   flow->released = value(meta.clock);
-  Left(*flow);
+  Left(*flow, meta.clock);
 }
 
 void Checker::OnTaken(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
-  if (!HasPayload(meta)) {
+  const UnderWay packet = PacketOf(meta);
+  if (value(meta.clock) > flow->processed) {
+    Violation(
+        now, unit, meta,
+        fmt::format("was taken when clock {} was processed", flow->processed));
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was taken" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
     Violation(now, unit, meta, "was taken without payload");
   }
-  Left(*flow);
+  Left(*flow, meta.clock);
 }
 
 void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
   if (value(meta.clock) > flow->processed) {
     Violation(now, unit, meta,
               fmt::format("was advanced when clock {} was processed",
                           flow->processed));
-  }
-  if (without_payload_.erase({meta.flow, meta.clock}) == 0) {
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was advanced" + Elsewhere(packet.unit));
+  } else if (packet.has_payload) {
     Violation(now, unit, meta, "was advanced, but had a payload");
   }
-  Left(*flow);
+  Left(*flow, meta.clock);
 }
 
-void Checker::Left(Flow& flow) {
-  ++flow.left;
-  if (flow.left != flow.given || !flow.ended) return;
+void Checker::Left(Flow& flow, Clock clock) {
+  if (under_way_.erase({flow.id, clock}) == 0) return;
+  --flow.under_way;
+  if (flow.under_way > 0 || !flow.ended) return;
   if (reference_ != nullptr) reference_->Forget(flow.id);
   ending_.erase(flow.id);
 }
@@ -168,23 +222,28 @@ void Checker::OnEnd(Instant now) {
 }
 
 void Checker::CheckAllLeft(Instant now, const Flow& flow) {
-  if (flow.left == flow.given) return;
-  const PacketMeta last = {
-      .flow = flow.id, .clock = Clock{flow.given}, .arrival = now};
-  Violation(now, flow.last_unit, last,
-            fmt::format("is the last that was given: {} packets have left, the "
-                        "last clock processed is {}",
-                        flow.left, flow.processed));
+  if (flow.under_way == 0) return;
+  PacketMeta first = {.flow = flow.id, .clock = Clock{1}, .arrival = now};
+  while (PacketOf(first).unit == kNoUnit) first.clock = first.clock + 1;
+  Violation(now, PacketOf(first).unit, first,
+            fmt::format("never left, the first of {} such packets; the last "
+                        "clock given is {}, the last processed {}",
+                        flow.under_way, flow.given, flow.processed));
 }
 
 void Checker::Violation(Instant now, UnitId unit, const PacketMeta& meta,
                         const std::string& what) {
   ++violations_;
   if (messages_.size() == kMaxMessages) return;
-  messages_.push_back(
-      fmt::format("at {} ns, flow slot {} generation {}, unit {}: clock {} {}",
-                  now.ns, slot_of(meta.flow), generation_of(meta.flow),
-                  value(unit), value(meta.clock), what));
+  std::string name = flow_name_ ? flow_name_(meta.flow) : "";
+  if (name.empty()) {
+    name = fmt::format("flow slot {} generation {}", slot_of(meta.flow),
+                       generation_of(meta.flow));
+  }
+  const int64_t ns = (now - start_).ns;
+  messages_.push_back(fmt::format("+{}.{:06} ms, {}, unit {}: clock {} {}",
+                                  ns / 1'000'000, ns % 1'000'000, name,
+                                  value(unit), value(meta.clock), what));
 }
 
 }  // namespace snf

@@ -3,14 +3,15 @@
 #define SNF_PLATFORM_CHECKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/messages.h"
 #include "base/time.h"
@@ -22,15 +23,17 @@ namespace snf {
 // It sees only what the cores exchange and shares no code with them; it changes
 // nothing, so a run's digest is the same with and without it. Checked so far:
 //
-//   I1  single writer: a flow is in service at one unit at a time, and no clock
-//       is processed twice
+//   I1  single writer: a flow is in service at one unit at a time, at the one
+//       that the packet was given to, and no clock is processed twice
 //   I2  clock n is processed after n - 1
 //   I3  the packets of a flow are released in clock order, and none before it
-//       was processed
+//       was processed, by the unit that did
 //   I6  what a unit makes of a packet is what a unit would that runs all
 //       packets of the flow (reference.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
-//       consumed
+//       consumed, once
+//
+// Of what breaks several rules at once, the first is told.
 //
 // Tombstones and null packets are clocks like others, for I1, I2 and I7; but
 // they are advanced, never released. A tombstone's packet was dropped before,
@@ -39,13 +42,21 @@ namespace snf {
 // A flow may end, and its slot have a next user, while packets of it are still
 // under way: both are followed.
 //
-// Owner-thread only. Memory: 48 bytes a flow slot, some 100 for each flow that
-// lost its slot and has packets under way, and the records of reference.h.
+// Owner-thread only. Memory: 56 bytes a flow slot, some 100 for each flow that
+// lost its slot and has packets under way, 50 a packet under way, and the
+// records of reference.h.
 class Checker {
  public:
-  // I6 is checked with the NF of the units; null: it is not.
-  explicit Checker(const NfRegistration* nf = nullptr);
+  // What a user calls a flow; empty if it is forgotten.
+  using FlowName = std::function<std::string(FlowId)>;
 
+  // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
+  // empty, and is called for messages only.
+  explicit Checker(const NfRegistration* nf = nullptr,
+                   FlowName flow_name = nullptr);
+
+  // From when messages count time.
+  void OnStart(Instant first_packet) { start_ = first_packet; }
   void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta);
   void OnEndFlow(Instant now, UnitId unit, const EndFlow& end);
   // The packet is lost, and its clock a tombstone from now on.
@@ -53,10 +64,14 @@ class Checker {
   void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta);
   void OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta);
   // Of a packet with payload, after OnServiceEnd: as it is before the unit's NF
-  // sees it, and what comes of it, before any of it is executed.
+  // sees it, and what comes of it, before any of it is executed, with the
+  // flow's record; none if the packet IsLast().
   void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
   void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-               BufferPool& pool, std::span<const UnitCommand> commands);
+               BufferPool& pool, std::span<const UnitCommand> commands,
+               std::span<const std::byte> record);
+  // Whether the packet's flow is over with it: a unit keeps no record then.
+  bool IsLast(const PacketMeta& meta) const;
   void OnRelease(Instant now, UnitId unit, const PacketMeta& meta);
   // The packet was dropped or consumed where it was to be processed.
   void OnTaken(Instant now, UnitId unit, const PacketMeta& meta);
@@ -70,10 +85,8 @@ class Checker {
   const std::vector<std::string>& messages() const { return messages_; }
   static constexpr size_t kMaxMessages = 10;
 
-  // Flows of which a record is kept for I6.
-  size_t reference_flows() const {
-    return reference_ == nullptr ? 0 : reference_->flows();
-  }
+  // Null without an NF.
+  const Reference* reference() const { return reference_.get(); }
 
  private:
   struct Flow {
@@ -81,28 +94,34 @@ class Checker {
     uint64_t given = 0;      // last clock enqueued
     uint64_t processed = 0;  // last clock processed
     uint64_t released = 0;   // last clock released
-    uint64_t left = 0;       // packets that were released, taken or advanced
+    uint64_t serving = 0;    // clock in service
+    uint32_t under_way = 0;  // packets
     UnitId in_service = kNoUnit;
     UnitId last_unit = kNoUnit;  // to which the last clock was given
     bool ended = false;
   };
-  static_assert(sizeof(Flow) == 48);
+  static_assert(sizeof(Flow) == 56);
+  // A packet that was given a clock and has not left.
+  struct UnderWay {
+    UnitId unit = kNoUnit;  // to which it was given; kNoUnit: it has left
+    bool has_payload = false;
+  };
+
   Flow& InSlot(FlowId id);
   // Null, and a violation, if no packet of the flow was given a clock.
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
-  bool HasPayload(const PacketMeta& meta) const {
-    return without_payload_.empty() ||
-           !without_payload_.contains({meta.flow, meta.clock});
-  }
-  void Left(Flow& flow);
+  UnderWay PacketOf(const PacketMeta& meta) const;
+  void Left(Flow& flow, Clock clock);
   void CheckAllLeft(Instant now, const Flow& flow);
   void Violation(Instant now, UnitId unit, const PacketMeta& meta,
                  const std::string& what);
 
   std::vector<Flow> flows_;        // by slot
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
-  std::set<std::pair<FlowId, Clock>> without_payload_;  // and under way
+  absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
   std::unique_ptr<Reference> reference_;
+  FlowName flow_name_;
+  Instant start_;
   uint64_t violations_ = 0;
   std::vector<std::string> messages_;
 };

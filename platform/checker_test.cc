@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+
 namespace snf {
 namespace {
 
@@ -17,21 +20,25 @@ constexpr FlowId kNextInSlot = MakeFlowId(0, 7, 4);
 constexpr UnitId kA{1};
 constexpr UnitId kB{2};
 
-// Tells a checker a story, a nanosecond a line.
+// Tells a checker a story, a nanosecond a line. What becomes of a packet does
+// at the unit that it was given to, unless another is named.
 class CheckerTest : public testing::Test {
  protected:
-  void Give(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnEnqueue(Now(), kA, Meta(flow, clock));
+  void Give(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
+    given_[{flow, clock}] = unit;
+    checker_.OnEnqueue(Now(), unit, Meta(flow, clock));
   }
   // A clock without payload, from the controller.
   void GiveNull(uint64_t clock) {
+    given_[{kFlow, clock}] = kB;
     checker_.OnEnqueue(Now(), kB, Meta(kFlow, clock, PacketMeta::kNull));
   }
   void EndFlowAt(uint64_t clock, FlowId flow = kFlow) {
     checker_.OnEndFlow(Now(), kA, {flow, Clock{clock}});
   }
   void DropPayload(uint64_t clock) {
-    checker_.OnPayloadDropped(Now(), kB, Meta(kFlow, clock));
+    checker_.OnPayloadDropped(Now(), given_[{kFlow, clock}],
+                              Meta(kFlow, clock));
   }
   void Begin(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
     checker_.OnServiceBegin(Now(), unit, Meta(flow, clock));
@@ -50,13 +57,19 @@ class CheckerTest : public testing::Test {
     checker_.OnServiceEnd(Now(), unit, Meta(kFlow, clock, flags));
   }
   void Advance(uint64_t clock) {
-    checker_.OnAdvanced(Now(), kB, Meta(kFlow, clock));
+    checker_.OnAdvanced(Now(), given_[{kFlow, clock}], Meta(kFlow, clock));
   }
   void Release(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnRelease(Now(), kB, Meta(flow, clock));
+    ReleaseAt(given_[{flow, clock}], clock, flow);
+  }
+  void ReleaseAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
+    checker_.OnRelease(Now(), unit, Meta(flow, clock));
   }
   void Take(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnTaken(Now(), kB, Meta(flow, clock));
+    TakeAt(given_[{flow, clock}], clock, flow);
+  }
+  void TakeAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
+    checker_.OnTaken(Now(), unit, Meta(flow, clock));
   }
   void Finish() { checker_.OnEnd(Now()); }
 
@@ -79,16 +92,19 @@ class CheckerTest : public testing::Test {
 
   Checker checker_;
   int64_t now_ = 0;
+
+ private:
+  std::map<std::pair<FlowId, uint64_t>, UnitId> given_;
 };
 
 TEST_F(CheckerTest, AcceptsASoundStory) {
-  Give(1);
-  Give(2);
-  Give(1, kOther);
+  Give(kA, 1);
+  Give(kA, 2);
+  Give(kB, 1, kOther);
   Begin(kA, 1);
   Begin(kB, 1, kOther);
   End(kA, 1);
-  Give(3);
+  Give(kB, 3);
   End(kB, 1, kOther);
   Release(1);
   Begin(kA, 2);
@@ -103,8 +119,8 @@ TEST_F(CheckerTest, AcceptsASoundStory) {
 }
 
 TEST_F(CheckerTest, ReportsTwoUnitsAtOneFlow) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   Begin(kA, 1);
   End(kA, 1);
   Begin(kA, 2);
@@ -113,7 +129,7 @@ TEST_F(CheckerTest, ReportsTwoUnitsAtOneFlow) {
 }
 
 TEST_F(CheckerTest, ReportsAClockProcessedTwice) {
-  Give(1);
+  Give(kA, 1);
   Process(kA, 1);
   Process(kA, 1);
   Release(1);
@@ -122,34 +138,34 @@ TEST_F(CheckerTest, ReportsAClockProcessedTwice) {
 }
 
 TEST_F(CheckerTest, ReportsAClockProcessedOnStaleState) {
-  Give(1);
-  Give(2);
-  Give(3);
+  Give(kA, 1);
+  Give(kA, 2);
+  Give(kB, 3);
   Process(kA, 1);
   Begin(kB, 3);
   ExpectOne("unit 2: clock 3 was processed after clock 1");
 }
 
 TEST_F(CheckerTest, ReportsAnEndWithoutABegin) {
-  Give(1);
+  Give(kA, 1);
   Begin(kA, 1);
   End(kB, 1);
   ExpectOne("unit 2: clock 1 ended without having begun");
 }
 
 TEST_F(CheckerTest, ReportsAReleaseOutOfOrder) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   Process(kA, 1);
   Process(kA, 2);
   Release(2);
   Release(1);
   Finish();
-  ExpectOne("unit 2: clock 1 was released after clock 2");
+  ExpectOne("unit 1: clock 1 was released after clock 2");
 }
 
 TEST_F(CheckerTest, ReportsASecondRelease) {
-  Give(1);
+  Give(kA, 1);
   Process(kA, 1);
   Release(1);
   Release(1);
@@ -157,8 +173,8 @@ TEST_F(CheckerTest, ReportsASecondRelease) {
 }
 
 TEST_F(CheckerTest, ReportsAReleaseBeforeProcessing) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   Process(kA, 1);
   Begin(kA, 2);
   Release(2);
@@ -166,41 +182,41 @@ TEST_F(CheckerTest, ReportsAReleaseBeforeProcessing) {
 }
 
 TEST_F(CheckerTest, ReportsAClockThatWasSkippedOrGivenTwice) {
-  Give(1);
-  Give(3);
+  Give(kA, 1);
+  Give(kA, 3);
   ExpectOne("clock 3 was given after clock 1");
-  Give(3);
+  Give(kA, 3);
   EXPECT_EQ(checker_.violations(), 2u);
   EXPECT_THAT(checker_.messages().back(),
               HasSubstr("clock 3 was given after clock 3"));
 }
 
 TEST_F(CheckerTest, ReportsPacketsThatNeverLeave) {
-  Give(1);
-  Give(2);
-  Give(3);
+  Give(kA, 1);
+  Give(kA, 2);
+  Give(kA, 3);
   Process(kA, 1);
   Release(1);
   Process(kA, 2);
   Finish();
   ExpectOne(
-      "unit 1: clock 3 is the last that was given: 1 packets have left, the "
-      "last clock processed is 2");
+      "unit 1: clock 2 never left, the first of 2 such packets; the last clock "
+      "given is 3, the last processed 2");
 }
 
 TEST_F(CheckerTest, ReportsAFlowThatTheControllerDoesNotKnow) {
-  Give(1);
+  Give(kA, 1);
   Begin(kA, 1, kOther);
   ExpectOne("clock 1 came from nowhere", "flow slot 8 generation 0");
 }
 
 TEST_F(CheckerTest, TellsFlowsThatSharedASlotApart) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   Process(kA, 1);
   Release(1);
   // The flow ends, and its slot is used again, while clock 2 is queued.
-  Give(1, kNextInSlot);
+  Give(kB, 1, kNextInSlot);
   Begin(kB, 1, kNextInSlot);
   Process(kA, 2);
   End(kB, 1, kNextInSlot);
@@ -211,9 +227,9 @@ TEST_F(CheckerTest, TellsFlowsThatSharedASlotApart) {
 }
 
 TEST_F(CheckerTest, WatchesAFlowThatLostItsSlot) {
-  Give(1);
-  Give(2);
-  Give(1, kNextInSlot);
+  Give(kA, 1);
+  Give(kA, 2);
+  Give(kA, 1, kNextInSlot);
   Process(kA, 1, kNextInSlot);
   Release(1, kNextInSlot);
   Begin(kA, 2);
@@ -221,29 +237,113 @@ TEST_F(CheckerTest, WatchesAFlowThatLostItsSlot) {
   Finish();
   EXPECT_EQ(checker_.violations(), 2u);
   EXPECT_THAT(checker_.messages().back(),
-              HasSubstr("generation 3, unit 1: clock 2 is the last"));
+              HasSubstr("generation 3, unit 1: clock 1 never left"));
 }
 
 TEST_F(CheckerTest, ReportsAPacketOfAFlowThatWasOver) {
-  Give(1);
+  Give(kA, 1);
   Process(kA, 1);
   Release(1);
-  Give(1, kNextInSlot);
+  Give(kA, 1, kNextInSlot);
   Release(1);
   ExpectOne("clock 1 came from nowhere");
 }
 
-TEST_F(CheckerTest, SaysWhenItHappened) {
-  Give(1);
-  now_ = 41;
-  Begin(kA, 2);
-  ExpectOne("at 42 ns, ");
+TEST_F(CheckerTest, SaysWhenItHappenedAndToWhichFlow) {
+  checker_ = Checker(nullptr, [](FlowId flow) {
+    return flow == kFlow ? std::string("tcp a > b") : std::string();
+  });
+  checker_.OnStart(Instant{1'000'000'000});
+  now_ = 2'234'567'890;
+  Begin(kA, 1);
+  ExpectOne("+1234.567891 ms, tcp a > b, unit 1: clock 1 came from nowhere",
+            "tcp");
+  Begin(kA, 1, kOther);
+  EXPECT_THAT(checker_.messages().back(),
+              HasSubstr(" ms, flow slot 8 generation 0, unit 1"));
+}
+
+// The count of packets is right in the end, the packets are not.
+TEST_F(CheckerTest, ReportsAPacketThatIsTakenTwiceAndAnotherThatIsLost) {
+  Give(kA, 1);
+  Give(kA, 2);
+  Process(kA, 1);
+  Process(kA, 2);
+  Take(1);
+  Take(1);
+  ExpectOne("clock 1 was taken, but had left before");
+  Finish();
+  EXPECT_EQ(checker_.violations(), 2u);
+  EXPECT_THAT(checker_.messages().back(), HasSubstr("clock 2 never left"));
+}
+
+TEST_F(CheckerTest, ReportsAPacketThatIsTakenAndReleased) {
+  Give(kA, 1);
+  Give(kA, 2);
+  Process(kA, 1);
+  Process(kA, 2);
+  Take(1);
+  Release(1);
+  ExpectOne("clock 1 was released, but had left before");
+  Finish();
+  EXPECT_THAT(checker_.messages().back(), HasSubstr("clock 2 never left"));
+}
+
+TEST_F(CheckerTest, ReportsAPacketThatIsTakenUnprocessed) {
+  Give(kA, 1);
+  Take(1);
+  ExpectOne("unit 1: clock 1 was taken when clock 0 was processed");
+}
+
+TEST_F(CheckerTest, ReportsAPacketThatLeavesAnotherUnit) {
+  for (uint64_t clock = 1; clock <= 2; ++clock) {
+    Give(kA, clock);
+    Process(kA, clock);
+  }
+  ReleaseAt(kB, 1);
+  ExpectOne("unit 2: clock 1 was released, but was given to unit 1");
+  TakeAt(kB, 2);
+  EXPECT_THAT(checker_.messages().back(),
+              HasSubstr("unit 2: clock 2 was taken, but was given to unit 1"));
+  GiveNull(3);
+  Skip(kB, 3, PacketMeta::kNull);
+  checker_.OnAdvanced(Now(), kA, Meta(kFlow, 3));
+  EXPECT_THAT(
+      checker_.messages().back(),
+      HasSubstr("unit 1: clock 3 was advanced, but was given to unit 2"));
+  EXPECT_EQ(checker_.violations(), 3u);
+}
+
+TEST_F(CheckerTest, ReportsAPacketProcessedOrDroppedAtAnotherUnit) {
+  Give(kA, 1);
+  Begin(kB, 1);
+  ExpectOne("unit 2: clock 1 was processed, but was given to unit 1");
+  Give(kA, 2);
+  checker_.OnPayloadDropped(Now(), kB, Meta(kFlow, 2));
+  EXPECT_EQ(checker_.violations(), 2u);
+  EXPECT_THAT(checker_.messages().back(),
+              HasSubstr("clock 2 was dropped, but was given to unit 1"));
+}
+
+TEST_F(CheckerTest, ReportsAClockGivenAfterTheEnd) {
+  Give(kA, 1);
+  EndFlowAt(1);
+  Give(kA, 2);
+  ExpectOne("clock 2 was given after the flow's end");
+}
+
+TEST_F(CheckerTest, ReportsAServiceThatEndsWithAnotherClock) {
+  Give(kA, 1);
+  Give(kA, 2);
+  Begin(kA, 1);
+  End(kA, 2);
+  ExpectOne("unit 1: clock 2 ended without having begun");
 }
 
 TEST_F(CheckerTest, FollowsAClockThatATombstoneTook) {
-  Give(1);
-  Give(2);
-  Give(3);
+  Give(kA, 1);
+  Give(kB, 2);
+  Give(kB, 3);
   Process(kA, 1);
   Release(1);
   DropPayload(2);
@@ -256,9 +356,9 @@ TEST_F(CheckerTest, FollowsAClockThatATombstoneTook) {
 }
 
 TEST_F(CheckerTest, FollowsANullPacket) {
-  Give(1);
+  Give(kA, 1);
   GiveNull(2);
-  Give(3);
+  Give(kB, 3);
   Process(kA, 1);
   Skip(kB, 2, PacketMeta::kNull);
   Advance(2);
@@ -280,11 +380,11 @@ TEST_F(CheckerTest, ReportsAClockWithoutPayloadThatNeverEnds) {
   GiveNull(1);
   Skip(kB, 1, PacketMeta::kNull);
   Finish();
-  ExpectOne("unit 2: clock 1 is the last that was given: 0 packets have left");
+  ExpectOne("unit 2: clock 1 never left");
 }
 
 TEST_F(CheckerTest, ReportsAReleaseOfADroppedPacket) {
-  Give(1);
+  Give(kB, 1);
   DropPayload(1);
   Skip(kB, 1);
   Release(1);
@@ -292,7 +392,7 @@ TEST_F(CheckerTest, ReportsAReleaseOfADroppedPacket) {
 }
 
 TEST_F(CheckerTest, ReportsASecondDropOfADroppedPacket) {
-  Give(1);
+  Give(kB, 1);
   DropPayload(1);
   Skip(kB, 1);
   Take(1);
@@ -300,20 +400,20 @@ TEST_F(CheckerTest, ReportsASecondDropOfADroppedPacket) {
 }
 
 TEST_F(CheckerTest, ReportsThatADroppedPacketIsShownToTheNf) {
-  Give(1);
+  Give(kB, 1);
   DropPayload(1);
   Begin(kB, 1);
   ExpectOne("unit 2: clock 1 was processed with a payload that is gone");
 }
 
 TEST_F(CheckerTest, ReportsAPacketTakenForATombstone) {
-  Give(1);
+  Give(kB, 1);
   Skip(kB, 1);
   ExpectOne("unit 2: clock 1 was taken for one without payload");
 }
 
 TEST_F(CheckerTest, ReportsAnAdvanceThatLosesAPacket) {
-  Give(1);
+  Give(kB, 1);
   Process(kB, 1);
   Advance(1);
   ExpectOne("unit 2: clock 1 was advanced, but had a payload");
@@ -326,7 +426,7 @@ TEST_F(CheckerTest, ReportsAnAdvanceBeforeItsTurn) {
 }
 
 TEST_F(CheckerTest, ReportsAPacketDroppedTwiceOrTooLate) {
-  Give(1);
+  Give(kB, 1);
   DropPayload(1);
   DropPayload(1);
   ExpectOne("unit 2: clock 1 was dropped a second time");
@@ -337,8 +437,8 @@ TEST_F(CheckerTest, ReportsAPacketDroppedTwiceOrTooLate) {
 }
 
 TEST_F(CheckerTest, AcceptsTheEndOfAFlow) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   EndFlowAt(2);
   Process(kA, 1);
   Release(1);
@@ -349,14 +449,14 @@ TEST_F(CheckerTest, AcceptsTheEndOfAFlow) {
 }
 
 TEST_F(CheckerTest, ReportsAnEndThatIsNotTheFlows) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   EndFlowAt(1);
   ExpectOne(
       "unit 1: clock 1 was named as the flow's last; that is clock 2 at "
       "unit 1");
-  GiveNull(3);  // at unit 2
-  EndFlowAt(3);
+  Give(kB, 1, kOther);
+  EndFlowAt(1, kOther);  // at unit 1
   EXPECT_EQ(checker_.violations(), 2u);
 }
 
@@ -377,13 +477,12 @@ class ReferenceCheckerTest : public CheckerTest {
 
   // A unit makes of the packet with that clock one that begins with `byte`.
   void Make(uint64_t clock, uint8_t byte, FlowId flow = kFlow) {
-    Begin(kB, clock, flow);
-    End(kB, clock, flow);
+    Process(kA, clock, flow);
     checker_.BeforeNf(pool_.info(packet_), pool_.bytes(packet_));
     pool_.bytes(packet_)[0] = std::byte{byte};
     const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
                                                    packet_, Meta(flow, clock));
-    checker_.AfterNf(Now(), kB, Meta(flow, clock), pool_, {&done, 1});
+    checker_.AfterNf(Now(), kA, Meta(flow, clock), pool_, {&done, 1}, {});
     Release(clock, flow);
   }
 
@@ -397,7 +496,7 @@ class ReferenceCheckerTest : public CheckerTest {
 };
 
 TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
-  for (uint64_t clock = 1; clock <= 4; ++clock) Give(clock);
+  for (uint64_t clock = 1; clock <= 4; ++clock) Give(kA, clock);
   Make(1, 1);
   Make(2, 2);
   EXPECT_EQ(checker_.violations(), 0u);
@@ -405,15 +504,15 @@ TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
   Make(4, 2);
   Finish();
   ExpectOne(
-      "unit 2: clock 3 was not processed on its own state: of the packet byte "
+      "unit 1: clock 3 was not processed on its own state: of the packet byte "
       "0 is 02, should be 03");
 }
 
 TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
-  Give(1);
+  Give(kA, 1);
   GiveNull(2);
-  Give(3);
-  Give(4);
+  Give(kB, 3);
+  Give(kA, 4);
   Make(1, 1);
   Skip(kB, 2, PacketMeta::kNull);
   Advance(2);
@@ -426,24 +525,42 @@ TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
 }
 
 TEST_F(ReferenceCheckerTest, KeepsTheStateOfAFlowUntilItsLastPacketLeft) {
-  Give(1);
-  Give(2);
+  Give(kA, 1);
+  Give(kA, 2);
   Make(1, 1);
   EndFlowAt(2);
-  EXPECT_EQ(checker_.reference_flows(), 1u);
-  Give(1, kNextInSlot);
+  EXPECT_EQ(checker_.reference()->flows(), 1u);
+  Give(kA, 1, kNextInSlot);
   Make(1, 1, kNextInSlot);
-  EXPECT_EQ(checker_.reference_flows(), 2u);
+  EXPECT_EQ(checker_.reference()->flows(), 2u);
   Make(2, 2);
-  EXPECT_EQ(checker_.reference_flows(), 1u);
+  EXPECT_EQ(checker_.reference()->flows(), 1u);
   EndFlowAt(1, kNextInSlot);
-  EXPECT_EQ(checker_.reference_flows(), 0u);
+  EXPECT_EQ(checker_.reference()->flows(), 0u);
   Finish();
   EXPECT_THAT(checker_.messages(), ElementsAre());
 }
 
+// With which its unit may have forgotten the state.
+TEST_F(CheckerTest, KnowsTheLastPacketOfAFlow) {
+  const auto is_last = [&](uint64_t clock) {
+    return checker_.IsLast(Meta(kFlow, clock));
+  };
+  EXPECT_FALSE(is_last(1));
+  Give(kA, 1);
+  Give(kA, 2);
+  EXPECT_FALSE(is_last(2));
+  EndFlowAt(2);
+  EXPECT_FALSE(is_last(1));
+  EXPECT_TRUE(is_last(2));
+  Give(kA, 1, kNextInSlot);
+  EXPECT_FALSE(is_last(1));
+  EXPECT_TRUE(is_last(2));
+  EXPECT_FALSE(checker_.IsLast(Meta(kNextInSlot, 1)));
+}
+
 TEST_F(CheckerTest, CountsAllViolationsAndKeepsTheFirstMessages) {
-  for (uint64_t i = 1; i <= 25; ++i) Give(2 * i);
+  for (uint64_t i = 1; i <= 25; ++i) Give(kA, 2 * i);
   EXPECT_EQ(checker_.violations(), 25u);
   EXPECT_EQ(checker_.messages().size(), Checker::kMaxMessages);
   EXPECT_THAT(checker_.messages().back(),

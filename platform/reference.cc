@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace snf {
 namespace {
@@ -13,10 +14,13 @@ using Bytes = std::span<const std::byte>;
 
 // Empty for equal ones.
 std::string Difference(Bytes got, Bytes expected) {
+  if (got.size() == expected.size() &&
+      (got.empty() || std::memcmp(&got[0], &expected[0], got.size()) == 0)) {
+    return {};
+  }
   const auto at =
       std::mismatch(got.begin(), got.end(), expected.begin(), expected.end());
   const auto index = at.first - got.begin();
-  if (at.first == got.end() && at.second == expected.end()) return {};
   if (at.first == got.end() || at.second == expected.end()) {
     return fmt::format(
         "{} bytes, should be {}; byte {} is the first that "
@@ -121,26 +125,32 @@ Reference::Reference(const NfRegistration& nf)
     : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {}
 
 void Reference::Before(const PacketInfo& info, Bytes bytes) {
-  if (record_bytes_ == 0) return;
   info_ = info;
   copy_.assign(bytes.begin(), bytes.end());
 }
 
 std::string Reference::After(Instant now, const PacketMeta& meta,
                              BufferPool& pool,
-                             std::span<const UnitCommand> commands) {
-  if (record_bytes_ == 0) return {};
+                             std::span<const UnitCommand> commands,
+                             Bytes record) {
   const auto [entry, is_new] = flows_.try_emplace(meta.flow);
-  Record& record = entry->second;
-  if (is_new) record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
-  if (record == nullptr) return {};
+  Flow& own = entry->second;
+  if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
+  if (own.timer <= now) own.record.reset();
+  if (own.record == nullptr) {
+    ++not_compared_;
+    return {};
+  }
+  ++compared_;
 
   const Made made(pool, commands);
   ComparedServices services(pool, made);
-  StateView state({reinterpret_cast<std::byte*>(record.get()), record_bytes_});
-  FlowState flow(meta.flow, now, Instant::max(), state, services);
+  StateView state(
+      {reinterpret_cast<std::byte*>(own.record.get()), record_bytes_});
+  FlowState flow(meta.flow, now, own.timer, state, services);
   Packet packet(info_, copy_);
   const Verdict verdict = nf_->process_packet(packet, flow);
+  own.timer = flow.timer();
 
   std::string difference = services.TakeDifference();
   if (difference.empty() && (verdict.kind() != made.verdict.kind() ||
@@ -152,7 +162,11 @@ std::string Reference::After(Instant now, const PacketMeta& meta,
     difference = Difference(made.packet, copy_);
     if (!difference.empty()) difference = "of the packet " + difference;
   }
-  if (!difference.empty() || flow.timer() != Instant::max()) record.reset();
+  if (difference.empty() && !record.empty()) {
+    difference = Difference(record, state.record());
+    if (!difference.empty()) difference = "of the state " + difference;
+  }
+  if (!difference.empty()) own.record.reset();
   return difference;
 }
 

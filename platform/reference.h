@@ -24,17 +24,18 @@ namespace snf {
 // never moved (I6): a second instance of the NF runs, on a record of the flow
 // that stays here, on a copy of each packet as it was before the unit's NF saw
 // it, in the order in which units run the flow's clocks. The verdict, the
-// frames emitted and the bytes that result must be the unit's. State that is
-// stale, lost or doubled shows in the first packet that depends on it.
+// frames emitted, the bytes that result and the record must be the unit's.
+// State that is stale, lost or doubled shows at once; so does what an NF keeps
+// elsewhere than in its slots, in the first packet that depends on it.
 //
 // Worked example: an NF numbers a flow's packets in a byte of each. Clock 3 ran
 // on a copy of the state that clock 1 left: the unit's packet says 2, the one
 // here 3.
 //
-// Not compared: NFs without slots, for which no state can be wrong; a flow from
-// its first timer on, since what a timer does falls between other packets
-// according to how long they queued; and a flow in which a difference was found
-// already. An NF that cannot emit because no buffer is free cannot here either.
+// Not compared, but counted: a flow's packets once a timer of it was due, since
+// what a timer does falls between other packets according to how long they
+// queued; and those after a difference was found. An NF that cannot emit
+// because no buffer is free cannot here either.
 //
 // Owner-thread only. Memory: a record for each flow that was not forgotten.
 class Reference {
@@ -44,23 +45,32 @@ class Reference {
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
   // Runs the copy and compares with what the unit made of the packet: the
-  // commands of Unit::finish, none of which was executed yet. The first
-  // difference, in words; empty for none. `pool` is as it was.
+  // commands of Unit::finish, none of which was executed yet, and the flow's
+  // record after it; none where the unit keeps none. The first difference, in
+  // words; empty for none. `pool` is as it was.
   std::string After(Instant now, const PacketMeta& meta, BufferPool& pool,
-                    std::span<const UnitCommand> commands);
+                    std::span<const UnitCommand> commands,
+                    std::span<const std::byte> record);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
   size_t flows() const { return flows_.size(); }
+  uint64_t compared() const { return compared_; }  // packets
+  uint64_t not_compared() const { return not_compared_; }
 
  private:
-  using Record = std::unique_ptr<uint64_t[]>;  // null: not compared any more
+  struct Flow {
+    std::unique_ptr<uint64_t[]> record;  // null: not compared any more
+    Instant timer = Instant::max();
+  };
 
   std::unique_ptr<NetworkFunction> nf_;
   uint32_t record_bytes_;
   PacketInfo info_;
   std::vector<std::byte> copy_;
-  absl::flat_hash_map<FlowId, Record> flows_;
+  absl::flat_hash_map<FlowId, Flow> flows_;
+  uint64_t compared_ = 0;
+  uint64_t not_compared_ = 0;
 };
 
 }  // namespace snf

@@ -12,7 +12,6 @@ namespace snf {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr FlowId kFlow = MakeFlowId(0, 7, 3);
 constexpr FlowId kOther = MakeFlowId(0, 8, 0);
@@ -65,10 +64,10 @@ class Numbering final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Numbering, "test_numbering", "numbers a flow's packets");
 
-// The same without a slot: over all flows of its unit.
+// The same without a slot: what it keeps does not move with the flow.
 class Forgetful final : public NetworkFunction {
   Verdict process_packet(Packet& packet, FlowState&) override {
-    packet.bytes()[1] = static_cast<std::byte>(++packets_);
+    packet.bytes()[0] = static_cast<std::byte>(++packets_);
     return Verdict::forward();
   }
   uint8_t packets_ = 0;
@@ -90,7 +89,8 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     RunAtUnit();
     const uint32_t in_use = pool_.in_use();
     const std::string difference =
-        reference_.After(Instant{1}, meta_, pool_, out_.commands());
+        reference_.After(now_, meta_, pool_, out_.commands(),
+                         std::as_bytes(std::span(records_[flow])));
     EXPECT_EQ(pool_.in_use(), in_use);
     for (const UnitCommand& command : out_.commands()) {
       if (command.packet != kNoPacket) pool_.Free(command.packet);
@@ -106,6 +106,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     return reinterpret_cast<uint32_t&>(record[1]);
   }
 
+  Instant now_{1};
   BufferPool pool_{{.small = 64, .medium = 0, .large = 0}};
   Reference reference_{registration_of_Numbering};
 
@@ -113,7 +114,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
   void RunAtUnit() {
     PacketsOf(meta_.flow);
     StateView state(std::as_writable_bytes(std::span(records_[meta_.flow])));
-    FlowState flow(meta_.flow, Instant{1}, Instant::max(), state, *this);
+    FlowState flow(meta_.flow, now_, Instant::max(), state, *this);
     Packet packet(pool_.info(packet_), pool_.bytes(packet_));
     const Verdict verdict = nf_->process_packet(packet, flow);
     using Kind = UnitCommand::Kind;
@@ -216,7 +217,7 @@ TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
     out.push(UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {}));
     PacketMeta meta;
     meta.flow = MakeFlowId(0, count, 1);
-    return reference_.After(Instant{}, meta, pool_, out.commands());
+    return reference_.After(Instant{}, meta, pool_, out.commands(), {});
   };
   EXPECT_EQ(frames(1), "");
   EXPECT_EQ(frames(0), "it emitted 0 frames and no more");
@@ -241,13 +242,37 @@ TEST_F(ReferenceTest, ReportsAFlowOnce) {
   EXPECT_NE(Run(kOther, {kNumber, 0}), "");
 }
 
-TEST_F(ReferenceTest, LeavesFlowsWithTimersAlone) {
+// Where nothing of the packet shows it.
+TEST_F(ReferenceTest, NamesTheByteOfStateThatDiffers) {
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  PacketsOf(kFlow) = 0x301;  // of which packets show the lowest byte
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}),
+            "of the state byte 9 is 03, should be 00");
+}
+
+TEST_F(ReferenceTest, ComparesUntilATimerIsDue) {
   EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
+  now_ = now_ + Milliseconds(1) + Nanos{-1};
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(reference_.compared(), 2u);
+  EXPECT_EQ(reference_.not_compared(), 0u);
+  now_ = now_ + Nanos{1};  // it may have run
   PacketsOf(kFlow) = 9;
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
-  // But not the packet that sets the first one.
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(reference_.not_compared(), 2u);
+  // Another flow's is its own.
   PacketsOf(kOther) = 9;
   EXPECT_NE(Run(kOther, {kSetTimer, 0}), "");
+  EXPECT_EQ(reference_.compared(), 3u);
+}
+
+TEST_F(ReferenceTest, ComparesOnWhenATimerIsSetAnew) {
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
+    now_ = now_ + Milliseconds(1) + Nanos{-1};
+  }
+  EXPECT_EQ(reference_.compared(), 5u);
 }
 
 TEST_F(ReferenceTest, KeepsARecordUntilTheFlowIsForgotten) {
@@ -261,15 +286,21 @@ TEST_F(ReferenceTest, KeepsARecordUntilTheFlowIsForgotten) {
   EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
 }
 
-TEST_F(ReferenceTest, ComparesNothingOfAnNfWithoutSlots) {
+// A unit that ran another flow's packet before.
+TEST_F(ReferenceTest, FindsWhatAnNfWithoutSlotsKeeps) {
   Reference reference(registration_of_Forgetful);
-  const PacketHandle packet = pool_.Allocate(2);
-  pool_.info(packet).length = 2;
-  reference.Before(pool_.info(packet), pool_.bytes(packet));
+  const PacketHandle packet = pool_.Allocate(1);
+  pool_.info(packet).length = 1;
   const UnitCommand done =
       UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {});
-  EXPECT_THAT(reference.After(Instant{}, {}, pool_, {&done, 1}), IsEmpty());
-  EXPECT_EQ(reference.flows(), 0u);
+  const auto make = [&](uint8_t byte) {
+    reference.Before(pool_.info(packet), pool_.bytes(packet));
+    pool_.bytes(packet)[0] = std::byte{byte};
+    return reference.After(Instant{}, {}, pool_, {&done, 1}, {});
+  };
+  EXPECT_EQ(make(1), "");
+  EXPECT_EQ(make(3), "of the packet byte 0 is 03, should be 02");
+  EXPECT_EQ(reference.compared(), 2u);
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
   count(units.pulls_repeated, "pull", " repeated for want of an answer");
   count(units.tooks_repeated, "took",
         " (the word that state was taken over) repeated");
-  count(units.retries_given_up, "repetition", " given up");
+  count(units.tooks_said_once, "took", " said once only, for want of room");
   uint64_t refused = 0;
   std::string reasons;
   for (size_t i = 0; i < kStateRefusals; ++i) {

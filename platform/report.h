@@ -75,7 +75,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // replication_bps, held_packets_max, tombstones, flows_handed_over,
 // state_messages_lost, state_messages_duplicated, replicas_taken,
 // replicas_evicted, replicas_expired, pulls_repeated, tooks_repeated,
-// retries_given_up, state_refused (object: reason → messages); starts_cold,
+// tooks_said_once, state_refused (object: reason → messages); starts_cold,
 // starts_warm; capacity_used (0 … 1, drained over provisioned), utilisation
 // (object p50 p99, 0 … 1, per unit and 100 ms); parse_results (object: how far
 // the parser came → packets), fragments_unmatched.

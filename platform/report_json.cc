@@ -94,7 +94,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   json["replicas_expired"] = units.replicas_expired;
   json["pulls_repeated"] = units.pulls_repeated;
   json["tooks_repeated"] = units.tooks_repeated;
-  json["retries_given_up"] = units.retries_given_up;
+  json["tooks_said_once"] = units.tooks_said_once;
   Json& refused = json["state_refused"] = Json::object();
   for (size_t i = 0; i < kStateRefusals; ++i) {
     refused[std::string(ToString(static_cast<StateRefusal>(i)))] =

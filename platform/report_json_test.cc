@@ -88,7 +88,7 @@ TEST(JsonReport, TellsHowStateMoved) {
                  .replicas_expired = 9,
                  .pulls_repeated = 10,
                  .tooks_repeated = 11,
-                 .retries_given_up = 12};
+                 .tooks_said_once = 12};
   state.units.refused[0] = 13;
   const auto json =
       nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
@@ -113,7 +113,7 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"replicas_expired", 9},
            {"pulls_repeated", 10},
            {"tooks_repeated", 11},
-           {"retries_given_up", 12}}) {
+           {"tooks_said_once", 12}}) {
     EXPECT_EQ(json.value(key, -1), number) << key;
   }
   EXPECT_EQ(json["wait_ns"]["p50"], 0);

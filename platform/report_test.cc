@@ -127,7 +127,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   state.units.replicas_evicted = 6;
   state.units.pulls_repeated = 7;
   state.units.tooks_repeated = 1;
-  state.units.retries_given_up = 2;
+  state.units.tooks_said_once = 2;
   state.units.refused[0] = 3;
   state.units.refused[kStateRefusals - 1] = 9;
   EXPECT_THAT(
@@ -143,7 +143,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
                     5  messages about state duplicated by --chaos
                     7  pulls repeated for want of an answer
                     1  took (the word that state was taken over) repeated
-                    2  repetitions given up
+                    2  tooks said once only, for want of room
                    12  messages about state refused: 3 stale, 9 pulls_full
 
 Units )"));

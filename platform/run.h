@@ -121,6 +121,10 @@ struct RunResult {
   uint64_t digest = 0;
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
+  // Packets that units ran and that I6 was checked of, and others
+  // (reference.h).
+  uint64_t i6_compared = 0;
+  uint64_t i6_not_compared = 0;
 
   uint64_t packets_dropped() const {
     uint64_t sum = 0;

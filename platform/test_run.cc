@@ -270,7 +270,7 @@ void ExpectSound(const Outcome& outcome) {
   EXPECT_EQ(state.null_packets, run.controller.null_packets);
   EXPECT_EQ(state.tombstones,
             run.dropped[static_cast<size_t>(DropReason::kHoldOverflow)]);
-  EXPECT_EQ(state.units.retries_given_up, 0u);
+  EXPECT_EQ(state.units.tooks_said_once, 0u);
   EXPECT_EQ(outcome.records_on_the_way, 0u);
 
   // The epochs hold what the totals hold.

@@ -2,23 +2,46 @@
 #ifndef SNF_PLATFORM_TEST_SCHEDULE_H_
 #define SNF_PLATFORM_TEST_SCHEDULE_H_
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/rng.h"
 #include "platform/run.h"
 #include "platform/test_run.h"
 
 namespace snf {
 
-// Random runs: what a configuration may be, from the least to the most of each
-// option, and traffic with bursts, gaps of years, and frames that ask the NF of
-// test_run.h for something.
-RunOptions AnyOptions(Rng& rng);
-// How state moves, and what the network does to it.
-void SetAnyStateOptions(Rng& rng, RunOptions& options);
-std::string_view AnyPolicy(Rng& rng);
-std::vector<OfferedFrame> AnyTraffic(Rng& rng);
+// All that a run is made of.
+struct Schedule {
+  RunOptions options;
+  std::string_view policy;
+  const NfRegistration* nf = nullptr;
+  std::vector<OfferedFrame> packets;
+  bool is_synthetic = false;  // of UdpFrames; else of a capture
+};
+
+// Random schedules that are one line of `snf replay`: each option from the
+// least to the most that its flag takes, state that moves over a network with
+// chaos, the NFs "chronicle" and "passthrough", and for traffic bursts with
+// gaps of up to years; or else packets that follow each other in `capture`.
+Schedule AnySchedule(Rng& rng);
+Schedule AnySchedule(Rng& rng, std::span<const OfferedFrame> capture);
+
+// Random schedules that are not: on the NFs of test_run.h, whose frames ask for
+// timers, replies and drops, and with limits that are no flags.
+Schedule AnyScheduleOfAsks(Rng& rng);
+
+// The command that runs the same, its capture being at `file`; for schedules of
+// AnySchedule().
+std::string ReplayLine(const Schedule& schedule, const std::string& file);
+
+absl::Status WriteFrames(const std::string& file,
+                         std::span<const OfferedFrame> packets);
+absl::StatusOr<std::vector<OfferedFrame>> ReadFrames(const std::string& file);
 
 }  // namespace snf
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/flow_key_text.h"
 #include "platform/virtual_driver_event.h"
 
 namespace snf {
@@ -19,7 +20,7 @@ void AddTo(UnitCounters& sum, const UnitCounters& one) {
   sum.replicas_expired += one.replicas_expired;
   sum.pulls_repeated += one.pulls_repeated;
   sum.tooks_repeated += one.tooks_repeated;
-  sum.retries_given_up += one.retries_given_up;
+  sum.tooks_said_once += one.tooks_said_once;
   sum.pulls_forgotten += one.pulls_forgotten;
   for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
 }
@@ -42,7 +43,11 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       network_(options, schema_.record_bytes()),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
-      checker_(options.check ? &nf : nullptr),
+      checker_(options.check ? &nf : nullptr,
+               [this](FlowId flow) {
+                 const FlowKey key = KeyOf(flow);
+                 return key == FlowKey{} ? "" : ToString(key);
+               }),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
@@ -59,6 +64,7 @@ VirtualDriver::~VirtualDriver() = default;
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
+    checker_.OnStart(captured.time);
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
   }
@@ -120,6 +126,10 @@ RunResult VirtualDriver::Finish() {
   if (options_.check) checker_.OnEnd(now_);
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
+  if (const Reference* reference = checker_.reference(); reference != nullptr) {
+    result_.i6_compared = reference->compared();
+    result_.i6_not_compared = reference->not_compared();
+  }
   result_.controller = controller_.counters();
   result_.classifier = classifier_.counters();
   result_.cold_starts = controller_.pool().cold_starts();
@@ -145,9 +155,12 @@ void VirtualDriver::RunUntil(Instant time) {
     const Instant next = std::min(event, timer);
     // Times saturate: an event may be due at the last instant, a timer never.
     if (next > time || (events_->empty() && timer == Instant::max())) return;
-    // At the end packets that nothing is under way to move would wait for ever,
-    // and their units with them. The checker says which.
-    if (time == Instant::max() && events_->empty() && in_channels_ > 0) {
+    // At the end packets that nothing is under way to move, or nothing but
+    // repetitions that change nothing, would wait for ever, and their units
+    // with them. The checker says which.
+    if (time == Instant::max() && in_channels_ > 0 &&
+        (events_->empty() ||
+         next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }
     now_ = std::max(now_, next);
@@ -246,6 +259,14 @@ void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
                                std::string_view reason) {
   provisioning_.OnDropped(now_);
   if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
+}
+
+FlowKey VirtualDriver::KeyOf(FlowId flow) const {
+  const FlowTable& flows = controller_.flows();
+  const uint32_t slot = slot_of(flow);
+  const bool is_there =
+      slot < flows.used() && flows.cold(slot).generation == generation_of(flow);
+  return is_there ? flows.hot(slot).key : FlowKey{};
 }
 
 uint64_t VirtualDriver::flows_at_units() const {

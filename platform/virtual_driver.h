@@ -69,6 +69,9 @@ class VirtualDriver {
   const Controller& controller() const { return controller_; }
 
  private:
+  // In virtual time, without any packet leaving a unit.
+  static constexpr Nanos kPatience = Seconds(3'600);
+
   struct Event;
   struct UnitShell;
 
@@ -91,6 +94,8 @@ class VirtualDriver {
   void Take(UnitId unit, const UnitCommand& command);
   void ScheduleTimer(UnitShell& shell);
   UnitShell& Shell(UnitId unit);
+  // FlowKey{} if the controller has forgotten the flow.
+  FlowKey KeyOf(FlowId flow) const;
 
   RunOptions options_;
   const NfRegistration& nf_;
@@ -108,6 +113,7 @@ class VirtualDriver {
   std::vector<std::unique_ptr<UnitShell>> units_;
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;  // slots of all units' channels in use
+  Instant last_drain_ = Instant::min();  // when a packet left a unit
   ControllerOut controller_out_;
   UnitOut unit_out_;
 

@@ -1,144 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "base/rng.h"
+#include "nlohmann/json.hpp"
+#include "platform/report.h"
 #include "platform/test_run.h"
 #include "platform/test_schedule.h"
 #include "platform/virtual_driver.h"
 
-// Random traffic on random configurations. SNF_LONG_TESTS=1 runs 50 times as
-// many; SNF_TEST_SEED=n runs the one with that seed.
+// Random schedules. A failure names its seed, which SNF_TEST_SEED=n runs alone,
+// and if it can be said in flags, one line of `snf replay` that runs the same.
+// SNF_LONG_TESTS=1 runs 50 times as many.
 namespace snf {
 namespace {
 
-struct Totals {
-  uint64_t packets = 0, released = 0, flows = 0, flowlets = 0, moved = 0;
-  uint64_t seamless = 0, pulled = 0, held_max = 0, overcommitted = 0;
-  uint64_t cold = 0, warm = 0, evacuations = 0, null_packets = 0;
-  uint64_t pushes = 0, answers = 0, taken = 0, tooks = 0, tombstones = 0;
-  uint64_t lost = 0, twice = 0, repeated = 0;
-  uint64_t generated = 0, consumed = 0, passed = 0, late = 0, nf_dropped = 0;
-  uint64_t compared = 0, compared_moved = 0, compared_state = 0;
-  uint64_t compared_lost = 0, compared_null = 0, run_again = 0;
-  uint64_t incomparable = 0;
-  UnitCounters units;
-  std::array<uint64_t, kDropReasons> dropped{};
+// Sums over schedules, by name.
+using Totals = std::map<std::string_view, uint64_t>;
 
-  void Add(const RunResult& run) {
-    packets += run.packets_in;
-    released += run.packets_released;
-    flows += run.controller.flows;
-    flowlets += run.controller.flowlets;
-    moved += run.controller.flowlets_moved;
-    held_max = std::max(held_max, uint64_t{run.held_packets_max});
-    overcommitted += run.controller.overcommitted;
-    evacuations += run.controller.evacuations;
-    cold += run.cold_starts;
-    warm += run.warm_starts;
-    generated += run.packets_generated;
-    consumed += run.packets_consumed;
-    passed += run.packets_passed_through;
-    late += run.late_packets;
-    for (const uint64_t n : run.nf_dropped) nf_dropped += n;
-    for (size_t i = 0; i < kDropReasons; ++i) dropped[i] += run.dropped[i];
-    AddState(run.state);
+void AddState(const StateFigures& state, Totals& totals) {
+  totals["seamless"] += state.seamless;
+  totals["pulled"] += state.pulled;
+  totals["pushes"] += state.pushes;
+  totals["pulls answered"] += state.answers;
+  totals["tombstones"] += state.tombstones;
+  totals["null packets"] += state.null_packets;
+  totals["messages lost"] += state.messages_lost;
+  totals["messages that came twice"] += state.messages_duplicated;
+  totals["messages repeated"] +=
+      state.units.pulls_repeated + state.units.tooks_repeated;
+  totals["replicas taken"] += state.units.replicas_taken;
+  totals["replicas evicted"] += state.units.replicas_evicted;
+  totals["replicas expired"] += state.units.replicas_expired;
+  totals["stale pushes"] +=
+      state.units.refused[static_cast<size_t>(StateRefusal::kStale)];
+}
+
+void Add(const Schedule& schedule, const Outcome& outcome, Totals& totals) {
+  const RunResult& run = outcome.run;
+  const ControllerOptions& c = schedule.options.controller;
+  ++totals["schedules"];
+  totals["of captures"] += schedule.is_synthetic ? 0 : 1;
+  totals["of replicas"] += c.replicas > 0 ? 1 : 0;
+  totals["of chaos"] += schedule.options.chaos.any() ? 1 : 0;
+  totals["packets"] += run.packets_in;
+  totals["released"] += run.packets_released;
+  totals["flows"] += run.controller.flows;
+  totals["flowlets"] += run.controller.flowlets;
+  totals["moves"] += run.controller.flowlets_moved;
+  totals["overcommitted"] += run.controller.overcommitted;
+  totals["cold starts"] += run.cold_starts;
+  totals["warm starts"] += run.warm_starts;
+  // Of a pool that has come to rest.
+  totals["scale-ins"] +=
+      run.cold_starts + outcome.units_stopped - (c.max_units - c.warm_units);
+  totals["scale-ins with flows left"] += run.controller.evacuations;
+  totals["generated"] += run.packets_generated;
+  totals["consumed"] += run.packets_consumed;
+  totals["passed through"] += run.packets_passed_through;
+  totals["late"] += run.late_packets;
+  for (const uint64_t n : run.nf_dropped) totals["dropped by the nf"] += n;
+  for (size_t i = 0; i < kDropReasons; ++i) {
+    totals[ToString(static_cast<DropReason>(i))] += run.dropped[i];
   }
+  AddState(run.state, totals);
+}
 
-  void AddState(const StateFigures& state) {
-    seamless += state.seamless;
-    pulled += state.pulled;
-    pushes += state.pushes;
-    answers += state.answers;
-    tombstones += state.tombstones;
-    null_packets += state.null_packets;
-    lost += state.messages_lost;
-    twice += state.messages_duplicated;
-    taken += state.units.replicas_taken;
-    repeated += state.units.pulls_repeated + state.units.tooks_repeated;
-    units.replicas_evicted += state.units.replicas_evicted;
-    units.replicas_expired += state.units.replicas_expired;
-    for (size_t i = 0; i < kStateRefusals; ++i) {
-      units.refused[i] += state.units.refused[i];
-    }
-  }
-
-  uint64_t refused(StateRefusal refusal) const {
-    return units.refused[static_cast<size_t>(refusal)];
-  }
-
-  // Each with the least that a run of the CI must reach.
-  std::vector<std::tuple<std::string, uint64_t, uint64_t>> Floors() const {
-    std::vector<std::tuple<std::string, uint64_t, uint64_t>> floors = {
-        {"packets", packets, 50'000},
-        {"released", released, 25'000},
-        {"flows", flows, 10'000},
-        {"flowlets", flowlets, 20'000},
-        {"moved", moved, 1'000},
-        {"  seamless", seamless, 1'000},
-        {"  pulled", pulled, 1'000},
-        {"held at a time", held_max, 20},
-        {"pushes", pushes, 10'000},
-        {"  taken", taken, 1'000},
-        {"  refused as stale", refused(StateRefusal::kStale), 1'000},
-        {"  evicted", units.replicas_evicted, 500},
-        {"  expired", units.replicas_expired, 500},
-        {"pulls answered", answers, 1'000},
-        {"tooks", tooks, 1'000},
-        {"repeated messages", repeated, 1'000},
-        {"lost messages", lost, 1'000},
-        {"messages that came twice", twice, 1'000},
-        {"tombstones", tombstones, 50},
-        {"null packets", null_packets, 500},
-        {"units that left flows", evacuations, 200},
-        {"overcommitted", overcommitted, 1'000},
-        {"cold starts", cold, 500},
-        {"warm starts", warm, 500},
-        {"generated", generated, 5'000},
-        {"consumed", consumed, 1'000},
-        {"passed through", passed, 1'000},
-        {"late", late, 200},
-        {"dropped by the nf", nf_dropped, 1'000},
-        {"compared with one big unit", compared, 100},
-        {"  flowlets moved in those", compared_moved, 1'000},
-        {"  with an nf that keeps state", compared_state, 50},
-        {"  messages lost in those", compared_lost, 500},
-        {"  null packets in those", compared_null, 50},
-        {"  flows that ended elsewhen", incomparable, 0},
-        {"run again", run_again, 50}};
-    for (size_t i = 0; i < kDropReasons; ++i) {
-      const auto reason = static_cast<DropReason>(i);
-      // No controller gives a clock twice, and no frame here is too large.
-      const bool never = reason == DropReason::kDuplicateClock ||
-                         reason == DropReason::kPacketTooLarge;
-      floors.emplace_back(ToString(reason), dropped[i], never ? 0 : 50);
-    }
-    return floors;
-  }
-};
-
-// Counts the Tooks that reached a unit.
-class TookObserver final : public SilentObserver {
+// Counts what the figures of a run do not.
+class CountingObserver final : public SilentObserver {
  public:
-  explicit TookObserver(uint64_t& tooks) : tooks_(tooks) {}
+  explicit CountingObserver(Totals& totals)
+      : tooks_(totals["tooks"]), held_(totals["held packets"]) {}
   void OnTook(Instant, UnitId told, const Took& took) override {
     EXPECT_NE(told, took.taker);
     ++tooks_;
   }
+  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos wait) override {
+    held_ += wait.ns > 0 ? 1 : 0;
+  }
 
  private:
   uint64_t& tooks_;
+  uint64_t& held_;
 };
 
 // Forwarded packets leave in the order in which they came, each flow for
@@ -156,95 +114,323 @@ void ExpectOrder(const Outcome& outcome) {
 
 // The same on one unit that has room for everything, and whose state therefore
 // never moves.
-RunResult RunOnOneUnit(const RunOptions& options, const NfRegistration& nf,
-                       const std::vector<OfferedFrame>& packets) {
-  RunOptions big = options;
+RunResult RunOnOneUnit(const Schedule& schedule) {
+  RunOptions big = schedule.options;
   big.controller.max_units = 1;
   big.controller.unit_capacity_bps = 1'000'000'000'000;
-  big.controller.unit_queue_packets = 4096;
-  big.controller.start_buffer_packets = 4096;
+  big.controller.unit_queue_packets = 1024;
+  big.controller.start_buffer_packets = 1024;
+  big.controller.max_flows = 1024;
+  big.buffers = {.small = 2048, .medium = 1024, .large = 512};
   // While the only unit is being stopped there is none.
   big.controller.keep_warm = Nanos::max();
-  return RunFrames(big, nf, packets).run;
+  return RunFrames(big, *schedule.nf, schedule.packets).run;
 }
 
-void RunOne(uint64_t seed, Totals& totals) {
-  Rng rng(seed);
-  const RunOptions options = AnyOptions(rng);
-  const std::string_view policy = AnyPolicy(rng);
-  const std::vector<OfferedFrame> packets = AnyTraffic(rng);
-  const bool finite = options.controller.flow_timeout != Nanos::max();
-  const std::array nfs = {
-      &TimelessChronicleNf(), &TimelessChronicleNf(), &ForwardingNf(),
-      &ChronicleNf(), &ScriptedNf(),
-      // A timer that is set for ever needs a flow that ends.
-      &KeepaliveNf()};
-  const NfRegistration& nf = *nfs[rng.Below(finite ? 6 : 5)];
+void CompareWithOneUnit(const Schedule& schedule, const RunResult& run,
+                        Totals& totals) {
+  const RunResult reference = RunOnOneUnit(schedule);
+  ASSERT_EQ(reference.controller.flowlets_moved, 0u);
+  // A flow ends at the first timer of the controller after its timeout, and
+  // these follow the units. A packet that comes between the two belongs to
+  // either flow.
+  if (reference.controller.flows != run.controller.flows) {
+    ++totals["incomparable"];
+    return;
+  }
+  EXPECT_EQ(reference.packets_in + reference.packets_generated,
+            run.packets_in + run.packets_generated);
+  EXPECT_EQ(reference.dropped, run.dropped);
+  EXPECT_EQ(reference.nf_dropped, run.nf_dropped);
+  EXPECT_EQ(reference.digest, run.digest);
+  ++totals["compared with one big unit"];
+  const bool stateless = schedule.nf->create()->schema().slots() == 0;
+  totals["compared, with state"] += stateless ? 0 : 1;
+  totals["compared, moves"] += run.controller.flowlets_moved;
+  totals["compared, messages lost"] += run.state.messages_lost;
+  totals["compared, null packets"] += run.state.null_packets;
+}
 
-  TookObserver observer(totals.tooks);
-  const Outcome outcome = RunFrames(options, nf, packets, policy, &observer);
+// What the NF makes of a flow does not depend on time, and so not on units.
+bool IsTimeless(const NfRegistration& nf) {
+  return &nf != &ChronicleNf() && &nf != &ScriptedNf() && &nf != &KeepaliveNf();
+}
+
+void RunOne(const Schedule& schedule, Rng& rng, Totals& totals) {
+  const auto& [options, policy, nf, packets, is_synthetic] = schedule;
+  CountingObserver observer(totals);
+  const Outcome outcome = RunFrames(options, *nf, packets, policy, &observer);
   const RunResult& run = outcome.run;
   ExpectSound(outcome);
   ASSERT_EQ(run.packets_in, packets.size());
   EXPECT_EQ(outcome.flows_at_units, outcome.flows_with_a_unit);
-  if (finite) {
+  if (options.controller.flow_timeout != Nanos::max()) {
     EXPECT_EQ(outcome.flows_at_controller, 0u);
     EXPECT_EQ(outcome.replicas_at_units, 0u);
     EXPECT_EQ(run.controller.flows, run.controller.flows_ended);
-  } else {
+  } else if (is_synthetic) {
     ExpectOrder(outcome);
   }
-  totals.Add(run);
+  Add(schedule, outcome, totals);
   if (rng.Chance(16'384)) {
     RunOptions unchecked = options;
     unchecked.check = rng.Chance(32'768);
-    ExpectSame(run, RunFrames(unchecked, nf, packets, policy).run);
-    ++totals.run_again;
+    ExpectSame(run, RunFrames(unchecked, *nf, packets, policy).run);
+    ++totals["run again"];
   }
   uint64_t lost = 0;
   for (const uint64_t n : run.dropped) lost += n;
-  if (lost == 0 && (&nf == &ForwardingNf() || &nf == &TimelessChronicleNf())) {
-    const RunResult reference = RunOnOneUnit(options, nf, packets);
-    ASSERT_EQ(reference.controller.flowlets_moved, 0u);
-    // A flow ends at the first timer of the controller after its timeout, and
-    // these follow the units. A packet that comes between the two belongs to
-    // either flow.
-    if (reference.controller.flows != run.controller.flows) {
-      ++totals.incomparable;
-      return;
-    }
-    EXPECT_EQ(reference.packets_in + reference.packets_generated,
-              run.packets_in + run.packets_generated);
-    EXPECT_EQ(reference.nf_dropped, run.nf_dropped);
-    EXPECT_EQ(reference.digest, run.digest);
-    ++totals.compared;
-    totals.compared_state += &nf == &TimelessChronicleNf() ? 1 : 0;
-    totals.compared_moved += run.controller.flowlets_moved;
-    totals.compared_lost += run.state.messages_lost;
-    totals.compared_null += run.state.null_packets;
-  }
+  if (lost == 0 && IsTimeless(*nf)) CompareWithOneUnit(schedule, run, totals);
 }
 
-TEST(VirtualDriverRandom, HoldsItsPromisesOnAnySchedule) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  const uint64_t runs = one_seed != nullptr ? 1 : is_long ? 50'000 : 1'000;
-  Totals totals;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
-    RunOne(seed, totals);
-    if (HasFailure()) return;
-  }
-  EXPECT_LE(totals.incomparable, totals.compared / 100);
-  std::cout << "seeds " << first << " to " << first + runs - 1 << "\n";
-  for (const auto& [name, count, floor] : totals.Floors()) {
-    std::cout << fmt::format("  {:28}{:>12}\n", name, count);
-    if (one_seed == nullptr) {
-      EXPECT_GE(count, floor) << name;
+// Where a test writes the capture of a schedule.
+std::string CaptureOf(uint64_t seed) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return fmt::format("{}snf-{}-{}.pcapng", testing::TempDir(), test->name(),
+                     seed);
+}
+
+std::string WriteReplayLine(const Schedule& schedule, uint64_t seed) {
+  const std::string file = CaptureOf(seed);
+  const absl::Status written = WriteFrames(file, schedule.packets);
+  return written.ok() ? ReplayLine(schedule, file) : written.ToString();
+}
+
+// A check of the program itself ends it at once.
+std::function<std::string()> how_to_run_again;
+void OnAbort(int) { std::cerr << how_to_run_again() << "\n"; }
+
+using AnyOne = std::function<Schedule(Rng&)>;
+// A sum, and the least that a run of the CI must reach.
+using Floor = std::pair<std::string_view, uint64_t>;
+
+class VirtualDriverRandom : public testing::Test {
+ protected:
+  // Tables come from the system, untouched, instead of being zeroed for each
+  // schedule: four times as fast.
+  static void SetUpTestSuite() { mallopt(M_MMAP_THRESHOLD, 1 << 17); }
+
+  enum class As : uint8_t { kReplayLine, kSeedAlone };
+
+  void RunSeeds(uint64_t count, As as, const AnyOne& any,
+                std::span<const Floor> floors) {
+    const char* const long_tests = std::getenv("SNF_LONG_TESTS");
+    const bool is_long = long_tests != nullptr && *long_tests == '1';
+    const char* const chosen = std::getenv("SNF_TEST_SEED");
+    const uint64_t first =
+        chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
+    const uint64_t runs = chosen != nullptr ? 1 : is_long ? 50 * count : count;
+    Totals totals;
+    for (uint64_t seed = first; seed < first + runs; ++seed) {
+      Rng rng(seed);
+      const Schedule schedule = any(rng);
+      how_to_run_again = [&] {
+        std::string how = fmt::format("SNF_TEST_SEED={}", seed);
+        if (as == As::kReplayLine) {
+          how += " is\n  " + WriteReplayLine(schedule, seed);
+        }
+        return how;
+      };
+      const auto before = std::signal(SIGABRT, OnAbort);
+      RunOne(schedule, rng, totals);
+      std::signal(SIGABRT, before);
+      if (HasFailure()) FAIL() << how_to_run_again();
+      if (chosen != nullptr) std::cout << how_to_run_again() << "\n";
     }
+    std::cout << fmt::format("seeds {} to {}\n", first, first + runs - 1);
+    for (const auto& [name, least] : floors) {
+      std::cout << fmt::format("  {:28}{:>12}{:>12}\n", name, totals[name],
+                               fmt::format("≥ {}", least));
+      if (chosen != nullptr) continue;
+      EXPECT_GE(totals[name], least) << name;
+    }
+    EXPECT_LE(totals["incomparable"],
+              totals["compared with one big unit"] / 100);
+    // No controller gives a clock twice, and no frame here is too large.
+    EXPECT_EQ(totals["duplicate_clock"] + totals["packet_too_large"], 0u);
+  }
+};
+
+const std::vector<OfferedFrame>& BundledCapture() {
+  static const auto* const packets =
+      new auto(ReadFrames("traces/small.pcap.zst"));
+  return packets->value();
+}
+
+Schedule AnyBundledOrSynthetic(Rng& rng) {
+  return rng.Chance(16'384) ? AnySchedule(rng, BundledCapture())
+                            : AnySchedule(rng);
+}
+
+TEST_F(VirtualDriverRandom, HoldsItsPromisesOnAnySchedule) {
+  constexpr Floor kFloors[] = {
+      {"schedules", 1'000},
+      {"of captures", 120},
+      {"of replicas", 390},
+      {"of chaos", 230},
+      {"packets", 100'000},
+      {"released", 85'000},
+      {"flows", 22'000},
+      {"flowlets", 51'000},
+      {"moves", 5'500},
+      {"seamless", 510},
+      {"pulled", 5'000},
+      {"held packets", 18'000},
+      {"pushes", 36'000},
+      {"replicas taken", 43'000},
+      {"replicas evicted", 5'000},
+      {"replicas expired", 7'700},
+      {"stale pushes", 10'000},
+      {"pulls answered", 21'000},
+      {"tooks", 25'000},
+      {"messages lost", 13'000},
+      {"messages that came twice", 10'000},
+      {"messages repeated", 26'000},
+      {"tombstones", 580},
+      {"overcommitted", 11'000},
+      {"cold starts", 5'800},
+      {"warm starts", 5'600},
+      {"scale-ins", 8'000},
+      {"scale-ins with flows left", 2'300},
+      {"null packets", 9'200},
+      {"passed through", 1'900},
+      {"late", 2'900},
+      {"compared with one big unit", 340},
+      {"compared, with state", 250},
+      {"compared, moves", 4'400},
+      {"compared, messages lost", 10'000},
+      {"compared, null packets", 7'600},
+      {"run again", 120},
+      {"unit_queue_full", 3'700},
+      {"start_buffer_full", 2'200},
+      {"flow_table_full", 7'300},
+      {"hold_overflow", 580},
+  };
+  RunSeeds(1'000, As::kReplayLine, AnyBundledOrSynthetic, kFloors);
+}
+
+TEST_F(VirtualDriverRandom, HoldsItsPromisesWhateverAnNfDoes) {
+  constexpr Floor kFloors[] = {
+      {"schedules", 500},
+      {"moves", 2'700},
+      {"pulled", 2'400},
+      {"held packets", 8'600},
+      {"stale pushes", 6'000},
+      {"replicas evicted", 2'600},
+      {"tombstones", 130},
+      {"scale-ins", 4'700},
+      {"scale-ins with flows left", 1'300},
+      {"generated", 28'000},
+      {"consumed", 990},
+      {"dropped by the nf", 2'000},
+      {"compared with one big unit", 79},
+      {"compared, with state", 60},
+      {"compared, moves", 910},
+      {"run again", 61},
+      {"buffer_pool_empty", 860},
+  };
+  RunSeeds(500, As::kSeedAlone, AnyScheduleOfAsks, kFloors);
+}
+
+// Small ones of captures that are not part of the project.
+std::vector<std::vector<OfferedFrame>> SharedCaptures() {
+  constexpr uint64_t kMostBytes = 1'000'000;
+  const char* const named = std::getenv("SNF_TRACES");
+  std::error_code none;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           named != nullptr ? named : "../shared/traces", none)) {
+    if (entry.path().extension() == ".pcap" &&
+        entry.file_size() <= kMostBytes) {
+      files.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(files);
+  std::vector<std::vector<OfferedFrame>> captures;
+  for (const std::filesystem::path& file : files) {
+    auto packets = ReadFrames(file);
+    EXPECT_TRUE(packets.ok()) << packets.status();
+    if (packets.ok()) captures.push_back(std::move(*packets));
+  }
+  return captures;
+}
+
+TEST_F(VirtualDriverRandom, HoldsItsPromisesOnOtherCaptures) {
+  const std::vector<std::vector<OfferedFrame>> captures = SharedCaptures();
+  if (captures.empty()) {
+    GTEST_SKIP() << "no *.pcap in ../shared/traces: the real captures are not "
+                    "here; name their folder with SNF_TRACES";
+  }
+  constexpr Floor kFloors[] = {
+      {"schedules", 300},
+      {"of captures", 150},
+      {"packets", 14'000},
+      {"flows", 5'100},
+      {"moves", 1'100},
+      {"seamless", 270},
+      {"pulled", 880},
+      {"held packets", 7'600},
+      {"stale pushes", 10'000},
+      {"replicas evicted", 1'400},
+      {"scale-ins", 1'400},
+      {"scale-ins with flows left", 350},
+      {"passed through", 60},
+      {"compared with one big unit", 130},
+      {"compared, with state", 100},
+      {"compared, moves", 1'000},
+      {"run again", 37},
+  };
+  const auto any = [&captures](Rng& rng) {
+    return AnySchedule(rng, captures[rng.Below(captures.size())]);
+  };
+  RunSeeds(300, As::kReplayLine, any, kFloors);
+}
+
+// Without what the command line adds.
+nlohmann::json FiguresOf(const std::string& report) {
+  nlohmann::json json = nlohmann::json::parse(report);
+  for (const char* key : {"flags", "warnings", "version", "elapsed_s"}) {
+    json.erase(key);
+  }
+  return json;
+}
+
+TEST_F(VirtualDriverRandom, IsReproducedByTheLineThatAFailurePrints) {
+  constexpr uint64_t kSeeds = 100;
+  constexpr std::string_view kProgram = "./snf";
+  Totals totals;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Rng rng(seed);
+    const Schedule schedule = AnyBundledOrSynthetic(rng);
+    const std::string line = WriteReplayLine(schedule, seed);
+    SCOPED_TRACE(line);
+    ASSERT_TRUE(line.starts_with(kProgram)) << line;
+    const std::string file = CaptureOf(seed);
+    const std::string report = file + ".json";
+    const std::string command =
+        fmt::format("'{}'{} --quiet --json='{}' >/dev/null", SNF_PROGRAM,
+                    line.substr(kProgram.size()), report);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    std::ifstream in(report);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const Outcome outcome = RunFrames(schedule.options, *schedule.nf,
+                                      schedule.packets, schedule.policy);
+    Add(schedule, outcome, totals);
+    const RunInfo info = {.version = "",
+                          .seed = schedule.options.controller.seed,
+                          .nf = std::string(schedule.nf->name),
+                          .policy = std::string(schedule.policy),
+                          .files = {file},
+                          .flags = {},
+                          .warnings = {}};
+    const std::string direct = JsonReport(schedule.options, outcome.run, info);
+    EXPECT_EQ(FiguresOf(text), FiguresOf(direct));
+    std::filesystem::remove(report);
+    std::filesystem::remove(file);
+  }
+  for (const char* name : {"of captures", "of chaos", "moves", "stale pushes",
+                           "replicas evicted", "scale-ins"}) {
+    EXPECT_GT(totals[name], 0u) << name;
   }
 }
 

@@ -342,5 +342,42 @@ TEST(VirtualDriver, SpendsNoEventsOnTimersThatWereOvertaken) {
   EXPECT_LT(outcome.events, 2 * outcome.run.packets_generated + 5'000);
 }
 
+// Flows 0 and 1 move between two units. Null packets have nothing to compare.
+TEST(VirtualDriver, ComparesAllPacketsWithWhatOneUnitMakesOfThem) {
+  RunOptions options = SmallTables();
+  options.controller.max_units = 2;
+  options.controller.unit_capacity_bps = 10'000'000;
+  options.controller.flow_timeout = Milliseconds(100);
+  std::vector<OfferedFrame> packets;
+  for (uint32_t i = 0; i < 400; ++i) {
+    packets.push_back(At(i * 700 * kUs, {.flow = i % 3 / 2, .sequence = i}));
+  }
+  packets.push_back(At(10'000 * kMs));
+  Outcome outcome = RunFrames(options, ChronicleNf(), packets);
+  ExpectSound(outcome);
+  EXPECT_GT(outcome.run.controller.flows, 2u);
+  EXPECT_EQ(outcome.run.packets_released, 401u);
+  EXPECT_EQ(outcome.run.i6_compared, 401u);
+  EXPECT_EQ(outcome.run.i6_not_compared, 0u);
+
+  outcome = RunFrames(options, ForwardingNf(), packets);
+  EXPECT_EQ(outcome.run.i6_compared, 401u);
+  options.check = false;
+  outcome = RunFrames(options, ChronicleNf(), packets);
+  EXPECT_EQ(outcome.run.i6_compared + outcome.run.i6_not_compared, 0u);
+}
+
+TEST(VirtualDriver, ComparesUntilAFlowsTimerIsDue) {
+  const Outcome outcome = RunFrames(
+      SmallTables(), ChronicleNf(),
+      std::vector<OfferedFrame>{
+          At(0, {.ask = Ask::kTimer, .first_payload_byte = std::byte{2}}),
+          At(1 * kMs, {.sequence = 1}), At(3 * kMs, {.sequence = 2}),
+          At(3 * kMs, {.flow = 1}), At(4 * kMs, {.sequence = 3})});
+  ExpectSound(outcome);
+  EXPECT_EQ(outcome.run.i6_compared, 3u);
+  EXPECT_EQ(outcome.run.i6_not_compared, 2u);
+}
+
 }  // namespace
 }  // namespace snf

@@ -131,10 +131,7 @@ void VirtualDriver::CountMove(UnitId unit, const PacketMeta& meta, Nanos wait) {
   if (seamless) wait = {};
   figures.wait_ns.Record(wait.ns);
   if (wait <= figures.worst.wait) return;
-  const uint32_t slot = slot_of(meta.flow);
-  const FlowTable& flows = controller_.flows();
-  const bool is_there = flows.cold(slot).generation == generation_of(meta.flow);
-  figures.worst = {.key = is_there ? flows.hot(slot).key : FlowKey{},
+  figures.worst = {.key = KeyOf(meta.flow),
                    .flow = meta.flow,
                    .clock = meta.clock,
                    .wait = wait,
@@ -151,7 +148,9 @@ void VirtualDriver::EndService(UnitShell& shell) {
   unit_out_.clear();
   shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
   if (compare) {
-    checker_.AfterNf(now_, self, meta, pool_, unit_out_.commands());
+    std::span<const std::byte> record;
+    if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
+    checker_.AfterNf(now_, self, meta, pool_, unit_out_.commands(), record);
   }
   ExecuteAll(shell);
 }
@@ -292,6 +291,7 @@ void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
 
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
+  last_drain_ = now_;
   if (meta.has_payload()) {
     provisioning_.OnDrained(now_, unit, meta.original_length);
   }

@@ -260,7 +260,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
 void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   ReplicaSet before;
   flows_.GetReplicas(slot, before);
-  ReplicaSet set{.flow = IdOf(slot)};
+  ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.cold(slot).flowlet};
   const UnitId unit = flows_.hot(slot).unit;
   chooser_.Choose(rng_, unit, pool_, set);
   if (set.count == 0 && before.count == 0) return;
@@ -382,7 +382,12 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
   UnitId receiver =
       demand <= kFullLoad ? pool_.FullestAtMost(kFullLoad - demand) : kNoUnit;
   if (receiver == kNoUnit) receiver = pool_.LeastLoaded();
-  const uint64_t number = pool_.TakeSlot(now, receiver, 0);
+  uint64_t number = pool_.TakeSlot(now, receiver, 0);
+  if (number == 0) {
+    // A unit with little load may have a channel full of small packets.
+    receiver = pool_.LeastLoaded();
+    number = pool_.TakeSlot(now, receiver, 0);
+  }
   if (number == 0) return false;
   flow.clock = flow.clock + 1;
   const PacketMeta meta = {

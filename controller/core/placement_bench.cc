@@ -6,7 +6,8 @@
 // index is refreshed, the policy asked, the flowlet opened and one that was
 // opened earlier closed. A report costs more the more units there are, for
 // their windows lie farther from the cache; BM_DecisionBesideDrains leaves it
-// out. Compare `units` within one run:
+// out, and so does BM_DecisionWithThreeReplicas. Compare `units` within one
+// run:
 //   controller_bench --benchmark_filter=Decision
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
@@ -146,11 +147,18 @@ void BM_DecisionEveryMicrosecond(benchmark::State& state) {
 BENCHMARK(BM_DecisionEveryMicrosecond)->Apply(Units);
 
 // The same, but for the reports: those of each 500 µs come at once, and not in
-// the measured time. What is left is a decision and what it does against decay.
-void BM_DecisionBesideDrains(benchmark::State& state) {
+// the measured time. What is left is a decision and what it does against decay,
+// and the draw of K replicas for it.
+void DecideBesideDrains(benchmark::State& state, uint32_t replicas) {
   constexpr int kDecisions = 500;
   const auto count = static_cast<uint32_t>(state.range(0));
   LoadedUnits units(count);
+  ControllerOptions options;
+  options.max_units = count;
+  options.replicas = replicas;
+  const ReplicaChooser chooser(options);
+  Rng rng(count);
+  ReplicaSet set;
   while (state.KeepRunningBatch(kDecisions)) {
     state.PauseTiming();
     for (int i = 0; i < kDecisions; ++i) {
@@ -159,11 +167,21 @@ void BM_DecisionBesideDrains(benchmark::State& state) {
     state.ResumeTiming();
     for (int i = 0; i < kDecisions; ++i) {
       units.Advance(Microseconds(1));
-      benchmark::DoNotOptimize(units.Decide());
+      chooser.Choose(rng, units.Decide(), units.pool(), set);
+      benchmark::DoNotOptimize(set);
     }
   }
 }
+
+void BM_DecisionBesideDrains(benchmark::State& state) {
+  DecideBesideDrains(state, 0);
+}
 BENCHMARK(BM_DecisionBesideDrains)->Apply(Units);
+
+void BM_DecisionWithThreeReplicas(benchmark::State& state) {
+  DecideBesideDrains(state, 3);
+}
+BENCHMARK(BM_DecisionWithThreeReplicas)->Apply(Units);
 
 // A decision every microsecond while nothing drains: all loads fade to nothing
 // within the window, and then it begins again.

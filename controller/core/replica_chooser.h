@@ -21,12 +21,12 @@ namespace snf {
 // their ids, is drawn with weight 1/r, without replacement.
 //
 // A draw is a random point on a line on which each rank takes its weight: a
-// binary search in the sums of weights, and then the unit of the rank, another
-// in the pool's ranks. K draws are made at once; a rank that was drawn before
-// does not count. Where that, or drawing the rank of `unit`, leaves too few,
-// the rest is drawn one by one, from the line without the ranks drawn before,
-// which are stepped over. Either way the next new rank has the odds that it
-// should have; and 2 K draws are enough: O(K (K + log units)).
+// binary search in the sums of weights finds its rank. K draws are made at
+// once; a rank that was drawn before does not count. Where that, or drawing the
+// rank of `unit`, leaves too few, the rest is drawn one by one, from the line
+// without the ranks drawn before, which are stepped over. Either way the next
+// new rank has the odds that it should have; and 2 K draws are enough:
+// O(K (K + log units)).
 //
 // Worked example: units 0, 1, 3 are placeable, the flowlet runs at 1, K = 1:
 // 0 has rank 1, 3 has rank 3 (1 has rank 2): 0 is drawn in 3 of 4 cases.
@@ -41,7 +41,7 @@ class ReplicaChooser {
   // other than `unit`, in the order drawn (kDeterministic: of their ids); fewer
   // only where there are not so many. `unit` need not be placeable. Only
   // kWeighted draws from `rng`.
-  // Budget: ≤ 80 ns a unit, K ≤ 16, 10,000 units; no allocation.
+  // Budget: ≤ 50 ns a unit, K ≤ 16, 10,000 units; no allocation.
   void Choose(Rng& rng, UnitId unit, const UnitPool& pool,
               ReplicaSet& set) const;
 

@@ -73,7 +73,7 @@ class UnitPool {
   UnitId LeastLoaded() const { return index_.LeastLoaded(); }
 
   // The placeable unit with that many placeable ones of lower id, for
-  // rank < placeable_units(). O(log max_units).
+  // rank < placeable_units(). O(1).
   UnitId Ranked(uint32_t rank) const { return ranks_.At(rank); }
 
   // Brings loads up to `now` ahead of a decision, within the bound above.

@@ -275,7 +275,6 @@ void UnitStates::Count(const UnitCounters& before, const UnitCounters& after) {
   add(Kind::kForgotten, before.pulls_forgotten, after.pulls_forgotten);
   add(Kind::kRepeated, before.pulls_repeated, after.pulls_repeated);
   add(Kind::kRepeated, before.tooks_repeated, after.tooks_repeated);
-  add(Kind::kGaveUp, before.retries_given_up, after.retries_given_up);
 }
 
 void UnitStates::Drain(const Live& live) {

@@ -66,7 +66,6 @@ struct Effect {
     kExpired,
     kForgotten,  // a Pull of somebody
     kRepeated,   // a Pull or Took
-    kGaveUp,     // repeating one
   };
   Kind kind;
   uint8_t flow = 0;

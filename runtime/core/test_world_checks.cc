@@ -79,9 +79,6 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
     case Kind::kRepeated:
       ++totals_.repeated;
       break;
-    case Kind::kGaveUp:
-      Fail("I7: " + UnitName(unit) + " repeats in vain");
-      break;
     case Kind::kForgotten:
       break;
   }

@@ -25,8 +25,11 @@ uint32_t PacketsAnywhere(const UnitOptions& options) {
 // Flows kept: the controller's, those that are over and wait for their last
 // packets, those with nothing but Pulls or Tooks of others, and replicas.
 uint32_t MaxRecords(const UnitOptions& options) {
-  return options.max_flows + 3 * (PacketsAnywhere(options) + 1) +
-         options.max_replicas;
+  const uint64_t most =
+      uint64_t{options.max_flows} + options.max_replicas +
+      3 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1);
+  SNF_CHECK(most < SlotIndex::kNotFound);
+  return static_cast<uint32_t>(most);
 }
 
 }  // namespace
@@ -49,6 +52,7 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       index_(MaxRecords(options)),
       records_(MaxRecords(options)),
       sets_(size_t{MaxRecords(options)} * options.replicas),
+      announced_(options.replicas > 0 ? MaxRecords(options) : 0),
       states_(MaxRecords(options) * size_t{schema.record_bytes() / 8}),
       timers_(MaxRecords(options)),
       pieces_(id, pools) {
@@ -62,7 +66,7 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
   const size_t count = std::min<size_t>(replicas.count, max_set_);
   std::copy_n(replicas.units.begin(), count, ReplicasOf(slot));
   records_[slot].replicas = static_cast<uint8_t>(count);
-  records_[slot].announced = true;
+  announced_[slot] = replicas.flowlet + 1;
 }
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
@@ -101,8 +105,13 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
     const uint32_t slot = FindOrAdd(meta.flow);
     Record& record = records_[slot];
     if (is_resumed) record.resumed = false;
-    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0) {
-      record.announced = false;
+    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 && IsAnnounced(slot) &&
+        announced_[slot] <= meta.flowlet + 1) {
+      announced_[slot] = 0;
+    }
+    // A replica from the future is a lie, and no reason to drop a packet.
+    if (record.copy == Copy::kReplica && meta.clock <= record.applied) {
+      DropCopy(slot);
     }
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
@@ -256,8 +265,8 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .link = LinkType::kEthernet,
                     .replicas = 0,
                     .resumed = false,
-                    .announced = false,
-                    .idle_armed = false};
+                    .idle_armed = false,
+                    .has_left = false};
   index_.Insert(HashOf(flow), slot);
   return slot;
 }
@@ -265,7 +274,7 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
 void Unit::ForgetIfEmpty(uint32_t slot) {
   Record& record = records_[slot];
   if (record.copy != Copy::kNone || record.held.head != kNone ||
-      record.pending != kNone || record.announced) {
+      record.pending != kNone || IsAnnounced(slot)) {
     return;
   }
   timers_.Disarm(slot);
@@ -281,7 +290,7 @@ void Unit::ForgetAll() {
     if (record.flow == kNoFlow) continue;
     if (record.copy != Copy::kNone) DropCopy(slot);
     while (record.pending != kNone) ErasePending(&record.pending);
-    record.announced = false;
+    if (max_set_ > 0) announced_[slot] = 0;
     ForgetIfEmpty(slot);
   }
 }
@@ -315,6 +324,7 @@ void Unit::DropCopy(uint32_t slot) {
   SetCopy(slot, Copy::kNone);
   Record& record = records_[slot];
   record.applied = Clock{};
+  record.has_left = false;
   record.timer = record.due = Instant::max();
 }
 

@@ -41,8 +41,9 @@ namespace snf {
 // U6  State leaves a unit only when what it contains was released. The release
 //     stage is null so far: what is applied counts as released.
 // U7  The first packet run on state from another unit tells that unit, and the
-//     controller: Took, repeated until acknowledged. Only then is that copy
-//     forgotten, and only if it has not gone on.
+//     controller: Took, repeated to the unit until acknowledged (what goes to
+//     the controller is not lost). Only then is that copy forgotten, and only
+//     if it has not gone on.
 // U8  A unit that is to stop answers Pulls until all its flows are taken.
 //
 // Copies are of three kinds. *Current*: the flow was processed here last, or is
@@ -149,7 +150,8 @@ class Unit {
   // When on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
   // Does what is due (timers of the NF, pushes, repetitions, expiry), as much
-  // as `out` has room for.
+  // as `out` has room for, and kMaxTimersPerCall at most: what is left is due
+  // at once.
   void on_timers(Instant now, Environment env, UnitOut& out);
 
   // The record that goes with a kSendState for this flow. Valid until the next
@@ -165,7 +167,8 @@ class Unit {
   // That are here and free.
   uint32_t pieces(uint16_t pool) const { return pieces_.size(pool); }
 
-  uint32_t flows() const { return index_.size(); }  // of any kind of copy
+  // Flows of which anything is kept: a copy, packets, Pulls, Tooks.
+  uint32_t flows() const { return index_.size(); }
   uint32_t replicas() const { return replicas_; }
   uint32_t held_packets() const { return held_; }
   bool busy() const { return in_service_ != kNone; }
@@ -222,8 +225,8 @@ class Unit {
     LinkType link;     // of its last packet: how emitted packets are framed
     uint8_t replicas;  // units to push to
     bool resumed;      // a packet of it is in resumed_, or waits for pieces
-    bool announced;    // the first packet of its next flowlet is to come
     bool idle_armed;   // its timer is armed for no later than `due`
+    bool has_left;     // a copy of `applied` was sent to another unit
 
     bool is_own() const {
       return copy == Copy::kCurrent || copy == Copy::kGiven;
@@ -245,7 +248,6 @@ class Unit {
   void ForgetAll();
   void SetCopy(uint32_t slot, Copy copy);
   void DropCopy(uint32_t slot);
-  void MakeReplica(Instant now, uint32_t slot);
   bool InService(uint32_t slot) const {
     return busy() && slot == in_service_slot_;
   }
@@ -257,6 +259,9 @@ class Unit {
   }
   std::span<std::byte> StateOf(uint32_t slot);
   std::span<const std::byte> StateOf(uint32_t slot) const;
+  bool IsAnnounced(uint32_t slot) const {
+    return max_set_ > 0 && announced_[slot] != 0;
+  }
   UnitId* ReplicasOf(uint32_t slot) { return &sets_[size_t{slot} * max_set_]; }
 
   // Packets.
@@ -303,11 +308,15 @@ class Unit {
   // Timers.
   void PushState(uint32_t slot, UnitOut& out);
   void RepeatPending(Instant now, uint32_t slot, UnitOut& out);
+  // Until the next repetition but one; counts this one.
+  Nanos NextDelay(uint8_t& tries) const;
   void ArmTimer(uint32_t slot);
   void PushStoppedIfDone(UnitOut& out);
 
   // The link to the pending thing, or to the end of the list.
   uint32_t* LinkOf(uint32_t slot, Pending::Kind kind, UnitId peer);
+  uint32_t* LinkOfPull(uint32_t slot, const Pull& pull);
+  size_t PullsOf(uint32_t slot) const;  // that wait
   void AddPending(uint32_t slot, const Pending& pending);
   void ErasePending(uint32_t* link);
 
@@ -347,7 +356,10 @@ class Unit {
 
   SlotIndex index_;
   LazyArray<Record> records_;
-  LazyArray<UnitId> sets_;      // K for each record
+  LazyArray<UnitId> sets_;  // K for each record
+  // For each record 1 + the newest flowlet whose first packet is to come, of
+  // those whose set has come; 0: none is.
+  LazyArray<uint32_t> announced_;
   LazyArray<uint64_t> states_;  // record_bytes() for each record
   uint32_t records_used_ = 0;
   uint32_t free_record_ = kNone;

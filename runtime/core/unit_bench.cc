@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row 17 of the budgets, and the cost of a packet and of a hand-over in a unit.
+// Row 17 of the budgets, and what a packet, a push, a replica and a hand-over
+// cost a unit. The figures are CPU time; compare within one run:
+//   runtime_core_bench --benchmark_filter=Unit --benchmark_repetitions=5
+//       --benchmark_enable_random_interleaving=true
+//       --benchmark_report_aggregates_only=true
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
 #include "runtime/core/unit.h"
@@ -15,24 +24,67 @@
 namespace snf {
 namespace {
 
-class Forward final : public NetworkFunction {
-  Verdict process_packet(Packet&, FlowState&) override {
+constexpr Nanos kPacketGap{100};
+constexpr uint32_t kMaxRecordBytes = 256;
+
+// Forwards packets, and rewrites all that it keeps of their flow: a record of
+// so many bytes, none of them without value; 0 is no record.
+class Keeper final : public NetworkFunction {
+ public:
+  explicit Keeper(uint32_t record_bytes) {
+    SNF_CHECK(record_bytes <= kMaxRecordBytes);
+    if (record_bytes == 0) return;
+    constexpr uint32_t kPresence = 8;
+    state_ = declare_blob(
+        "state", record_bytes - kPresence - StateSchema::kBlobHeaderBytes);
+    SNF_CHECK(schema().record_bytes() == record_bytes);
+  }
+
+ private:
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    static constexpr std::array<std::byte, kMaxRecordBytes> kBytes{};
+    if (state_.has_value()) {
+      flow.put(*state_, std::span(kBytes).first(state_->max_bytes()));
+    }
     return Verdict::forward();
   }
+
+  std::optional<Blob> state_;
 };
 
-PacketMeta Meta(uint64_t flow, uint64_t clock) {
+PacketMeta Meta(uint32_t flow, uint64_t clock) {
   PacketMeta meta;
-  meta.flow = MakeFlowId(0, static_cast<uint32_t>(flow), 1);
+  meta.flow = MakeFlowId(0, flow, 1);
   meta.clock = Clock{clock};
   return meta;
 }
 
+constexpr uint8_t kReplicas = 3;
+ReplicaSet ReplicasOf(FlowId flow) {
+  return {.flow = flow,
+          .units = {UnitId{1}, UnitId{2}, UnitId{3}},
+          .count = kReplicas};
+}
+
+// Each flow once, at random.
+std::vector<uint32_t> Shuffled(uint32_t flows) {
+  std::vector<uint32_t> order(flows);
+  std::iota(order.begin(), order.end(), 0);
+  Rng rng(1);
+  rng.Shuffle(std::span(order));
+  return order;
+}
+
 // A unit with one packet for each of `n` flows behind it.
 struct WarmUnit {
-  explicit WarmUnit(uint32_t n)
-      : unit(UnitId{0},
-             {.max_flows = n, .queue_packets = 64, .packets_elsewhere = 0},
+  explicit WarmUnit(uint32_t n, uint32_t record_bytes = 0,
+                    uint32_t max_replicas = 65'536)
+      : nf(record_bytes),
+        unit(UnitId{0},
+             {.max_flows = n,
+              .queue_packets = 64,
+              .packets_elsewhere = 0,
+              .max_replicas = max_replicas},
              nf.schema()),
         packet(pool.Allocate(60)) {
     pool.info(packet).length = 60;
@@ -41,16 +93,17 @@ struct WarmUnit {
   void Run(const PacketMeta& meta) {
     unit.on_packet(packet, meta);
     out.clear();
-    if (unit.begin(Instant{}, out) == Unit::Next::kService) {
-      unit.finish(Instant{}, {nf, pool}, out);
+    if (unit.begin(now, out) == Unit::Next::kService) {
+      unit.finish(now, {nf, pool}, out);
     }
   }
 
   BufferPool pool{{.small = 64, .medium = 0, .large = 0}};
-  Forward nf;
+  Keeper nf;
   Unit unit;
   UnitOut out;
   PacketHandle packet;
+  Instant now;
 };
 
 // Packets of flows at random, 32 at a time.
@@ -78,46 +131,166 @@ void BM_UnitPacket(benchmark::State& state) {
 }
 BENCHMARK(BM_UnitPacket)->Arg(1'000)->Arg(10'000)->Arg(200'000);
 
-// A flow goes to the other unit: held packet, Pull, State, service, Took.
-void BM_UnitHandOver(benchmark::State& state) {
+void FlowsAndBytes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"flows", "bytes"});
+  bench->ArgsProduct({{10'000, 200'000}, {32, 256}});
+}
+
+// Does all that is due, and puts each record that is sent into a message, as a
+// driver does. Returns the number of States.
+int64_t SendWhatIsDue(WarmUnit& warm) {
+  std::array<std::byte, kMaxRecordBytes> message;
+  int64_t states = 0;
+  while (warm.unit.next_wakeup() <= warm.now) {
+    warm.out.clear();
+    warm.unit.on_timers(warm.now, {warm.nf, warm.pool}, warm.out);
+    for (const UnitCommand& command : warm.out.commands()) {
+      SNF_CHECK(command.kind == UnitCommand::Kind::kSendState);
+      const auto record = warm.unit.state_bytes(command.state.flow);
+      std::memcpy(message.data(), record.data(), record.size());
+      benchmark::DoNotOptimize(message);
+      ++states;
+    }
+  }
+  return states;
+}
+
+// All flows ran a packet each, and idle: one State of each to three replicas.
+// The time is that of a State. All flows at once is the worst case: those that
+// idle a few at a time are nearer.
+void BM_UnitPush(benchmark::State& state) {
   const auto flows = static_cast<uint32_t>(state.range(0));
-  WarmUnit warm(flows);
+  WarmUnit warm(flows, static_cast<uint32_t>(state.range(1)));
+  const std::vector<uint32_t> order = Shuffled(flows);
+  warm.now = warm.now + Milliseconds(1);
+  SNF_CHECK(SendWhatIsDue(warm) == 0);
+  for (const uint32_t flow : order) {
+    warm.unit.on_replicas(ReplicasOf(Meta(flow, 1).flow));
+  }
+  uint64_t clock = 1;
+  while (state.KeepRunningBatch(int64_t{flows} * kReplicas)) {
+    state.PauseTiming();
+    ++clock;
+    for (const uint32_t flow : order) {
+      warm.now = warm.now + kPacketGap;
+      warm.Run(Meta(flow, clock));
+    }
+    warm.now = warm.now + Milliseconds(1);
+    state.ResumeTiming();
+    SNF_CHECK(SendWhatIsDue(warm) == int64_t{flows} * kReplicas);
+  }
+}
+BENCHMARK(BM_UnitPush)->Apply(FlowsAndBytes);
+
+// What becomes of a unit's replicas when each flow's State has come once.
+enum class Between { kNothing, kForgetAll };
+
+// A unit keeps replicas for `flows` flows and nothing else, and is pushed those
+// of `pushed` flows, round after round. The time is that of a State.
+void AcceptPushes(benchmark::State& state, uint32_t pushed, Between between) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  const auto bytes = static_cast<uint32_t>(state.range(1));
+  const WarmUnit source(1, bytes);
+  const auto record = source.unit.state_bytes(Meta(0, 1).flow);
+  WarmUnit warm(0, bytes, flows);
+  const std::vector<uint32_t> order = Shuffled(pushed);
+  State push = {
+      .schema = warm.nf.schema().hash(), .bytes = bytes, .pushed = true};
+  uint64_t taken = 0;
+  const auto accept_all = [&] {
+    push.applied = push.applied + 1;
+    for (const uint32_t flow : order) {
+      push.flow = Meta(flow, 1).flow;
+      warm.now = warm.now + kPacketGap;
+      warm.unit.on_state(warm.now, push, record, warm.out);
+    }
+    taken += pushed;
+  };
+  const auto forget_all = [&] {
+    warm.unit.on_stop(warm.out);
+    warm.unit.on_start();
+    warm.out.clear();
+    SNF_CHECK(warm.unit.replicas() == 0);
+  };
+  accept_all();
+  while (state.KeepRunningBatch(pushed)) {
+    if (between == Between::kForgetAll) {
+      state.PauseTiming();
+      forget_all();
+      state.ResumeTiming();
+    }
+    accept_all();
+  }
+  SNF_CHECK(warm.unit.counters().replicas_taken == taken);
+  SNF_CHECK(warm.unit.replicas() == flows && warm.out.empty());
+}
+
+// Of flows of which there is nothing here.
+void BM_UnitAcceptNew(benchmark::State& state) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  AcceptPushes(state, flows, Between::kForgetAll);
+}
+BENCHMARK(BM_UnitAcceptNew)->Apply(FlowsAndBytes);
+
+// The same in a unit that is full: each takes the place of the oldest.
+void BM_UnitAcceptNewAndEvict(benchmark::State& state) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  AcceptPushes(state, 2 * flows, Between::kNothing);
+}
+BENCHMARK(BM_UnitAcceptNewAndEvict)->Apply(FlowsAndBytes);
+
+// Of flows of which there is an older replica.
+void BM_UnitAcceptNewer(benchmark::State& state) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  AcceptPushes(state, flows, Between::kNothing);
+}
+BENCHMARK(BM_UnitAcceptNewer)->Apply(FlowsAndBytes);
+
+// A flow goes to the other unit and was not pushed there: held packet, Pull,
+// State, service, Took, its acknowledgement. The time is that of both units.
+void BM_UnitHandOver(benchmark::State& state) {
+  using Kind = UnitCommand::Kind;
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  WarmUnit warm(flows, static_cast<uint32_t>(state.range(1)));
   Unit units[2] = {
       warm.unit,
       Unit(UnitId{1},
            {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
            warm.nf.schema())};
   UnitOut& out = warm.out;
+  // The only command, or the first of that kind.
+  const auto take = [&](Kind kind, size_t i = 0) {
+    SNF_CHECK(out.commands().size() > i && out.commands()[i].kind == kind);
+    const UnitCommand command = out.commands()[i];
+    out.clear();
+    return command;
+  };
   constexpr Instant now;
   Rng rng(1);
   std::vector<uint64_t> clocks(flows, 1);
+  out.clear();
   for ([[maybe_unused]] auto _ : state) {
-    const uint64_t flow = rng.Below(flows);
+    const auto flow = static_cast<uint32_t>(rng.Below(flows));
     PacketMeta meta = Meta(flow, ++clocks[flow]);
     const size_t to = clocks[flow] % 2 == 0 ? 1 : 0;
     meta.source_kind = StateSource::kUnit;
     meta.source = UnitId{static_cast<uint16_t>(1 - to)};
+    meta.flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kMoved;
     units[to].on_packet(warm.packet, meta);
-    out.clear();
     units[to].begin(now, out);
-    const Pull pull = out.commands()[0].pull;
-    out.clear();
-    units[1 - to].on_pull(now, pull, out);
-    const State handed = out.commands()[0].state;
-    out.clear();
-    units[to].on_state(now, handed, {}, out);
+    units[1 - to].on_pull(now, take(Kind::kSendPull).pull, out);
+    const State handed = take(Kind::kSendState).state;
+    units[to].on_state(now, handed, units[1 - to].state_bytes(meta.flow), out);
     units[to].begin(now, out);
     units[to].finish(now, {warm.nf, warm.pool}, out);
-    const Took took = out.commands()[1].took;
-    out.clear();
-    units[1 - to].on_took(now, took, out);
-    const TookAck ack = out.commands()[0].took_ack;
-    units[to].on_took_ack(now, ack, out);
-    out.clear();
+    units[1 - to].on_took(now, take(Kind::kSendTook, 1).took, out);
+    units[to].on_took_ack(now, take(Kind::kSendTookAck).took_ack, out);
   }
-  state.SetItemsProcessed(state.iterations());
+  SNF_CHECK(units[0].flows() + units[1].flows() == flows);
 }
-BENCHMARK(BM_UnitHandOver)->Arg(1'000)->Arg(10'000)->Arg(200'000);
+BENCHMARK(BM_UnitHandOver)
+    ->ArgNames({"flows", "bytes"})
+    ->ArgsProduct({{1'000, 10'000, 200'000}, {0, 32, 256}});
 
 void BM_BufferPoolAllocateAndFree(benchmark::State& state) {
   BufferPool pool({.small = 1'024, .medium = 16, .large = 1});
@@ -139,8 +312,8 @@ size_t ResidentBytes() {
   return fields == 2 ? resident * static_cast<size_t>(getpagesize()) : 0;
 }
 
-// Resident bytes a flow, timers armed, with as many flows as it may keep.
-// Once only: freed memory that is used again is resident already.
+// Resident bytes a flow, replicas named and timers armed, with as many flows as
+// it may keep. Once only: freed memory that is used again is resident already.
 void BM_UnitMemoryOfAFlow(benchmark::State& state) {
   class Alarm final : public NetworkFunction {
     Verdict process_packet(Packet&, FlowState& flow) override {
@@ -157,7 +330,9 @@ void BM_UnitMemoryOfAFlow(benchmark::State& state) {
               {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
               nf.schema());
     for (uint32_t flow = 0; flow < flows; ++flow) {
-      unit.on_packet(warm.packet, Meta(flow, 1));
+      const PacketMeta meta = Meta(flow, 1);
+      unit.on_replicas(ReplicasOf(meta.flow));
+      unit.on_packet(warm.packet, meta);
       warm.out.clear();
       unit.begin(Instant{}, warm.out);
       unit.finish(Instant{}, {nf, warm.pool}, warm.out);

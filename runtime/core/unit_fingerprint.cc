@@ -67,10 +67,11 @@ uint64_t Unit::Fingerprint() const {
     one.Add(static_cast<uint64_t>(record.copy) | uint64_t{record.resumed} << 8 |
             uint64_t{record.timer != Instant::max()} << 9 |
             uint64_t{record.due != Instant::max()} << 10 |
-            uint64_t{record.announced} << 11 |
+            uint64_t{record.has_left} << 11 |
             uint64_t{timers_.armed(slot)} << 12 |
             static_cast<uint64_t>(record.link) << 16 |
-            uint64_t{record.refused} << 24);
+            uint64_t{record.refused} << 24 |
+            uint64_t{IsAnnounced(slot) ? announced_[slot] : 0} << 32);
     if (record.parked != kNone) {
       one.Add(nodes_[record.parked].meta);
       const Parked& parked = parked_[record.parked];

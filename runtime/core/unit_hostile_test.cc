@@ -236,6 +236,16 @@ TEST(HostileTook, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
   }
 }
 
+TEST(HostileTook, DoesNotTakeAFlowWhoseStateHasNotLeft) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  EXPECT_THAT(unit.OnTook(1, 2, kC), ElementsAre("ack 1/2 to 2"));
+  EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 1u);
+  EXPECT_EQ(unit.unit.flows(), 1u);
+}
+
 TEST(HostileTookAck, OfWhatWasNotToldChangesNothing) {
   TestUnit unit = Victim();
   unit.OnState(4, 6);
@@ -246,7 +256,16 @@ TEST(HostileTookAck, OfWhatWasNotToldChangesNothing) {
   unit.OnTookAck(1, kFar, kB);
   unit.OnTookAck(value(kNoFlow), kFar, kB);
   unit.OnTookAck(99, 1, value(kNoUnit));
+  unit.OnTookAck(4, kFar, value(kNoUnit));
   EXPECT_EQ(unit.unit.Fingerprint(), before);
+  EXPECT_EQ(unit.refused(StateRefusal::kMalformed), 2u);
+}
+
+TEST(HostilePush, FromTheFutureDoesNotDropPackets) {
+  TestUnit unit(kA);
+  unit.OnPush(5, kFar);
+  unit.Send(New(5));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 5/1"));
 }
 
 TEST(HostilePush, TakesNoMoreRoomThanThereIs) {

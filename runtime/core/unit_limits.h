@@ -11,6 +11,10 @@
 
 namespace snf {
 
+// Pulls of one flow that may wait: the units ahead of which it runs here again
+// and again. Others are refused, and repeated by their senders.
+inline constexpr size_t kMaxPullsPerFlow = 64;
+
 // Answers to Pulls in one call; others wait for the next change of the flow, or
 // for their repetition. More than one is a fault of the units that ask.
 inline constexpr size_t kMaxAnswersPerCall = 4;
@@ -25,6 +29,9 @@ inline constexpr size_t kMaxTakesPerCall = 8;
 
 // Pools of an NF.
 inline constexpr size_t kMaxPools = 65'535;
+
+// Flows looked after in one call of on_timers.
+inline constexpr int kMaxTimersPerCall = 256;
 
 // What one call of a unit may push: packets emitted, at a packet and at the end
 // of its flow, pushes to the replicas or repetitions, answers, words of pieces,

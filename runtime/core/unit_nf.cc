@@ -231,6 +231,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
     return;
   Record& record = records_[slot];
   record.applied = meta.clock;
+  record.has_left = false;
   record.refused = kNoPool;
   if (record.parked != kNone) [[unlikely]] {
     ArmTimer(slot);

@@ -33,10 +33,11 @@ struct UnitOptions {
   Nanos replica_lifetime = Seconds(300);
 
   // A Pull or Took without an answer is repeated after this time, then after
-  // twice as long, and so on up to kMaxRetryDelay, kMaxRetries times at most.
+  // twice as long, and so on up to kMaxRetryDelay, without end: nothing but the
+  // answer lets its packets go on. Nanos::max(): never, and the Pulls of others
+  // are kept without end as well.
   Nanos retry_after = Milliseconds(10);
-  static constexpr Nanos kMaxRetryDelay = Seconds(10);
-  static constexpr uint8_t kMaxRetries = 40;
+  static constexpr Nanos kMaxRetryDelay = Seconds(1);
 };
 
 // Why a unit did not take a message about state. The run goes on.
@@ -57,12 +58,12 @@ inline constexpr size_t kStateRefusals =
 std::string_view ToString(StateRefusal refusal);
 
 struct UnitCounters {
-  uint64_t replicas_taken = 0;
+  uint64_t replicas_taken = 0;    // by push
   uint64_t replicas_evicted = 0;  // to make room for others
   uint64_t replicas_expired = 0;
   uint64_t pulls_repeated = 0;
   uint64_t tooks_repeated = 0;
-  uint64_t retries_given_up = 0;
+  uint64_t tooks_said_once = 0;  // for want of room to repeat them
   uint64_t pulls_forgotten = 0;  // asked by units that do not ask again
   // That came from the controller or the NF but cannot be: of no pool, here
   // already, or not asked for.

@@ -414,7 +414,7 @@ class Schedule {
       ASSERT_EQ(site.unit.flows(), 0u);
       ASSERT_TRUE(site.stopped);
       const UnitCounters& counters = site.unit.counters();
-      ASSERT_EQ(counters.retries_given_up, 0u);
+      ASSERT_EQ(counters.tooks_said_once, 0u);
       totals_.repeated += counters.pulls_repeated + counters.tooks_repeated;
       totals_.evicted += counters.replicas_evicted;
       totals_.stale +=

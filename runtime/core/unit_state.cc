@@ -72,8 +72,11 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
   size_t answers = 0;
   for (uint32_t* link = &record.pending; *link != kNone;) {
     const Pending& pull = pending_[*link];
+    // A replica knows only what is past: whoever names it as a source lies, and
+    // it may be gone before its state is on the way.
     const bool is_answerable =
         pull.kind == Pending::Kind::kPull && record.copy != Copy::kNone &&
+        (record.is_own() || pull.clock < record.applied) &&
         SNF_RULE(kU5, pull.clock <= record.applied, true);
     if (!is_answerable || IsEngaged(slot) || answers == kMaxAnswersPerCall) {
       link = &pending_[*link].next;
@@ -83,6 +86,7 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
       Refuse(StateRefusal::kPullStale);
     } else {
       out.push(UnitCommand::Send(pull.peer, StateMessage(slot)));
+      record.has_left = true;
       if (record.copy == Copy::kCurrent) {
         SetCopy(slot, SNF_RULE(kGiven, Copy::kGiven, Copy::kReplica));
         record.due = Instant::max();
@@ -131,9 +135,7 @@ void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
   const uint32_t slot = FindOrAdd(pull.flow);
   const Instant due =
       retry_after_ == Nanos::max() ? Instant::max() : now + kPullLifetime;
-  if (const uint32_t p = *LinkOf(slot, Kind::kPull, pull.requester);
-      p != kNone) {
-    pending_[p].clock = std::max(pending_[p].clock, pull.need);
+  if (const uint32_t p = *LinkOfPull(slot, pull); p != kNone) {
     pending_[p].due = due;
   } else {
     AddPending(slot, {.clock = pull.need,
@@ -145,9 +147,9 @@ void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
   }
   AfterChange(now, slot, out);
   // Only what has to wait needs room: others are answered all the same.
-  if (pulls_waiting_ > max_waiting_) {
+  if (pulls_waiting_ > max_waiting_ || PullsOf(slot) > kMaxPullsPerFlow) {
     Refuse(StateRefusal::kPullsFull);
-    ErasePending(LinkOf(slot, Kind::kPull, pull.requester));
+    ErasePending(LinkOfPull(slot, pull));
     ForgetIfEmpty(slot);
   }
   PushStoppedIfDone(out);
@@ -202,7 +204,10 @@ void Unit::on_state(Instant now, const State& state,
   }
   // What is awaited becomes current at once; all else is a cache, also where an
   // older copy was more than that.
-  MakeReplica(now, slot);
+  SetCopy(slot, Copy::kReplica);
+  copy.due = now + replica_lifetime_;
+  copy.has_left = false;
+  counters_.replicas_taken += state.pushed ? 1 : 0;
   copy.applied = state.applied;
   // A timer that is long past could be one that sets itself again and again
   // until now.
@@ -220,13 +225,6 @@ void Unit::on_state(Instant now, const State& state,
   PushStoppedIfDone(out);
 }
 
-void Unit::MakeReplica(Instant now, uint32_t slot) {
-  SetCopy(slot, Copy::kNone);
-  SetCopy(slot, Copy::kReplica);
-  records_[slot].due = now + replica_lifetime_;
-  ++counters_.replicas_taken;
-}
-
 void Unit::TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
                     UnitOut& out) {
   const Took took = {.flow = meta.flow, .clock = meta.clock, .taker = id_};
@@ -235,7 +233,7 @@ void Unit::TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
   uint32_t* const told = LinkOf(slot, Pending::Kind::kMyTook, meta.source);
   if (*told != kNone) ErasePending(told);
   if (tooks_waiting_ == max_waiting_) {
-    ++counters_.retries_given_up;
+    ++counters_.tooks_said_once;
     return;
   }
   AddPending(slot, {.clock = meta.clock,
@@ -257,8 +255,9 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
   const uint32_t slot = Find(took.flow);
   if (slot == SlotIndex::kNotFound) return;
   Record& record = records_[slot];
-  // Its source ran the clock before: an own copy cannot be older than that.
-  if (record.is_own() && took.clock > record.applied + 1) {
+  // Its source ran the clock before, and sent what that left.
+  if (record.is_own() && took.clock > record.applied &&
+      (took.clock > record.applied + 1 || !record.has_left)) {
     Refuse(StateRefusal::kFutureClock);
     return;
   }
@@ -281,6 +280,10 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
 }
 
 void Unit::on_took_ack(Instant now, const TookAck& ack, UnitOut& out) {
+  if (ack.sender == id_ || ack.sender == kNoUnit) {
+    Refuse(StateRefusal::kMalformed);
+    return;
+  }
   const uint32_t slot = Find(ack.flow);
   if (slot == SlotIndex::kNotFound) return;
   uint32_t* const told = LinkOf(slot, Pending::Kind::kMyTook, ack.sender);
@@ -291,7 +294,8 @@ void Unit::on_took_ack(Instant now, const TookAck& ack, UnitOut& out) {
 }
 
 void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
-  while (out.room() >= kMaxUnitCommandsPerCall) {
+  for (int i = 0; i < kMaxTimersPerCall; ++i) {
+    if (out.room() < kMaxUnitCommandsPerCall) break;
     const uint32_t slot = timers_.PopDue(now);
     if (slot == TimingWheel::kNone) break;
     Record& record = records_[slot];
@@ -324,7 +328,9 @@ void Unit::PushState(uint32_t slot, UnitOut& out) {
   State state = StateMessage(slot);
   state.pushed = true;
   for (const UnitId unit : std::span(ReplicasOf(slot), record.replicas)) {
-    if (unit != id_) out.push(UnitCommand::Send(unit, state));
+    if (unit == id_) continue;
+    out.push(UnitCommand::Send(unit, state));
+    record.has_left = true;
   }
 }
 
@@ -343,24 +349,7 @@ void Unit::RepeatPending(Instant now, uint32_t slot, UnitOut& out) {
       ErasePending(link);
       continue;
     }
-    if (pending.tries == UnitOptions::kMaxRetries) {
-      ++counters_.retries_given_up;
-      pending.due = Instant::max();
-      // Without an answer to a Pull there is nothing but to wait.
-      if (pending.kind == Kind::kMyTook) {
-        ErasePending(link);
-      } else {
-        link = next;
-      }
-      continue;
-    }
-    ++pending.tries;
-    Nanos delay = retry_after_;
-    for (int i = 0; i < pending.tries && delay < UnitOptions::kMaxRetryDelay;
-         ++i) {
-      delay.ns *= 2;
-    }
-    pending.due = now + std::min(delay, UnitOptions::kMaxRetryDelay);
+    pending.due = now + NextDelay(pending.tries);
     if (pending.kind == Kind::kMyPull) {
       ++counters_.pulls_repeated;
       out.push(UnitCommand::Send(
@@ -374,6 +363,15 @@ void Unit::RepeatPending(Instant now, uint32_t slot, UnitOut& out) {
     }
     link = next;
   }
+}
+
+Nanos Unit::NextDelay(uint8_t& tries) const {
+  Nanos delay = retry_after_;
+  for (int i = 0; i <= tries && delay < UnitOptions::kMaxRetryDelay; ++i) {
+    delay.ns *= 2;
+  }
+  if (delay < UnitOptions::kMaxRetryDelay) ++tries;
+  return std::min(delay, UnitOptions::kMaxRetryDelay);
 }
 
 void Unit::ArmTimer(uint32_t slot) {
@@ -404,6 +402,24 @@ uint32_t* Unit::LinkOf(uint32_t slot, Pending::Kind kind, UnitId peer) {
   while (*link != kNone &&
          (pending_[*link].kind != kind ||
           (peer != kNoUnit && pending_[*link].peer != peer))) {
+    link = &pending_[*link].next;
+  }
+  return link;
+}
+
+size_t Unit::PullsOf(uint32_t slot) const {
+  size_t pulls = 0;
+  for (uint32_t p = records_[slot].pending; p != kNone; p = pending_[p].next) {
+    pulls += pending_[p].kind == Pending::Kind::kPull ? 1 : 0;
+  }
+  return pulls;
+}
+
+uint32_t* Unit::LinkOfPull(uint32_t slot, const Pull& pull) {
+  uint32_t* link = &records_[slot].pending;
+  while (*link != kNone && (pending_[*link].kind != Pending::Kind::kPull ||
+                            pending_[*link].peer != pull.requester ||
+                            pending_[*link].clock != pull.need)) {
     link = &pending_[*link].next;
   }
   return link;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
 #include "runtime/core/unit.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
@@ -284,6 +285,23 @@ TEST(UnitTimers, OfAStateAreNoLaterThanAUnitCanBear) {
   unit.OnTimers(Ms(5));
   EXPECT_GE(ran, 20'000);
   EXPECT_LE(ran, 20'010);
+}
+
+TEST(UnitTimers, AreNotAllRunInOneCallWhereThereAreTooMany) {
+  TestUnit unit(kA);
+  int calls = 0;
+  unit.nf.timer = [&](FlowState& flow) {
+    ++calls;
+    flow.set_timer(Milliseconds(1));
+  };
+  unit.now = Ms(100'000);
+  unit.Send(First(1, 3, kB));
+  unit.Serve();
+  unit.OnState(1, 2, Ms(0));
+  unit.Serve();
+  unit.OnTimersOnce(Ms(100'000));
+  EXPECT_EQ(calls, kMaxTimersPerCall);
+  EXPECT_LE(unit.unit.next_wakeup(), unit.now);
 }
 
 TEST(UnitTimers, StopWhereOutMightOverflowAndGoOn) {

@@ -8,12 +8,14 @@
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
 #include "runtime/core/unit.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -46,15 +48,14 @@ std::vector<int64_t> TimesOf(TestUnit& unit, const std::string& line,
   return times;
 }
 
-// What a word that is said at 0 is repeated at: after 10 ms, then after twice
-// as long, and so on; from 10 s on no longer.
-std::vector<int64_t> TimesOfRepetition() {
+// What a word that is said at 0 is repeated at, in `seconds`: after 10 ms, then
+// after twice as long, and so on; from 1 s on no longer.
+std::vector<int64_t> TimesOfRepetition(int64_t seconds) {
   std::vector<int64_t> times;
-  int64_t at = 0;
   int64_t delay = 10;
-  for (int i = 0; i < UnitOptions::kMaxRetries; ++i) {
-    times.push_back(at += delay);
-    delay = std::min<int64_t>(2 * delay, 10'000);
+  for (int64_t at = delay; at <= 1'000 * seconds; at += delay) {
+    times.push_back(at);
+    delay = std::min<int64_t>(2 * delay, 1'000);
   }
   return times;
 }
@@ -85,15 +86,16 @@ TEST(UnitTook, IsRepeatedMoreAndMoreSeldom) {
                          .packets_elsewhere = 0,
                          .replicas = 0,
                          .max_replicas = 8});
-  const std::vector<int64_t> expected = TimesOfRepetition();
-  const std::vector<int64_t> times = TimesOf(unit, "took 1/3 to 0", 1'000);
+  const std::vector<int64_t> expected = TimesOfRepetition(100);
+  const std::vector<int64_t> times = TimesOf(unit, "took 1/3 to 0", 100);
   ASSERT_THAT(times, SizeIs(expected.size()));
-  EXPECT_LE(LatestBy(times, expected), 3);
+  EXPECT_LE(LatestBy(times, expected), 100);
   EXPECT_EQ(unit.unit.counters().tooks_repeated, expected.size());
-  EXPECT_EQ(unit.unit.counters().retries_given_up, 1u);
-  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
   unit.OnEndFlow(1, 3);
+  EXPECT_EQ(unit.unit.flows(), 1u);  // until it is acknowledged
+  unit.OnTookAck(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
 TEST(UnitTook, IsRepeatedUntilItIsAcknowledged) {
@@ -208,14 +210,13 @@ TEST(UnitPull, IsRepeatedMoreAndMoreSeldom) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  const std::vector<int64_t> expected = TimesOfRepetition();
+  const std::vector<int64_t> expected = TimesOfRepetition(1'000);
   const std::vector<int64_t> times =
       TimesOf(unit, "pull 1 need 2 from 0", 1'000);
-  ASSERT_THAT(times, SizeIs(expected.size()));
-  EXPECT_LE(LatestBy(times, expected), 3);
-  EXPECT_EQ(unit.unit.counters().pulls_repeated, expected.size());
-  EXPECT_EQ(unit.unit.counters().retries_given_up, 1u);
-  // An answer is welcome all the same.
+  EXPECT_NEAR(static_cast<double>(times.size()),
+              static_cast<double>(expected.size()), 5);
+  EXPECT_EQ(unit.unit.counters().pulls_repeated, times.size());
+  // An answer is welcome after however long.
   unit.OnState(1, 2);
   EXPECT_EQ(unit.Serve().at(0), "release 1/3");
 }
@@ -298,15 +299,71 @@ TEST(UnitPull, IsForgottenWhenItIsNotRepeated) {
   EXPECT_EQ(unit.unit.counters().pulls_forgotten, 1u);
 }
 
-TEST(UnitPull, ByOneUnitIsForTheLatestClockItNeeds) {
+TEST(UnitPull, ByOneUnitIsForEachClockThatItNamed) {
   TestUnit unit(kA);
   unit.OnPull(1, 2, kB);
-  unit.OnPull(1, 1, kB);  // late
+  unit.OnPull(1, 99, kB);  // not B's, but said to be
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
+  unit.OnPull(1, 1, kC);
   unit.Send(Within(1, 2));
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/2", "state 1 applied 2 to 1"));
+}
+
+TEST(UnitPull, IsRefusedWhereTooManyOfOneFlowWait) {
+  UnitOptions options = kSmallUnit;
+  options.packets_elsewhere = 200;
+  TestUnit unit(kA, options);
+  for (uint64_t need = 1; need <= kMaxPullsPerFlow + 2; ++need) {
+    unit.OnPull(1, need, kB);
+  }
+  EXPECT_EQ(unit.refused(StateRefusal::kPullsFull), 2u);
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/1", "state 1 applied 1 to 1"));
+}
+
+TEST(UnitPull, IsNotAnsweredFromAReplica) {
+  TestUnit unit(kA);
+  unit.Send(First(1, 3, kB));
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.Serve();
+  unit.OnTook(1, 4, kC);  // of a state that has not left
+  EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 1u);
+  unit.OnPull(1, 3, kC);
+  unit.OnTook(1, 4, kC);
+  unit.OnPush(1, 9);
+  EXPECT_THAT(unit.OnPull(1, 9, kC), IsEmpty());
+  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  EXPECT_THAT(unit.OnTookAck(1, 3, kB), ElementsAre("stopped"));
+}
+
+TEST(UnitReplicaSet, OutlivesTheFirstPacketOfAnEarlierFlowlet) {
+  TestUnit unit(kA);
+  PacketMeta first = New(1);
+  first.flowlet = 1;
+  PacketMeta third = First(1, 3, kB);
+  third.flowlet = 3;
+  unit.Send(first);
+  unit.Send(New(7));
+  unit.unit.on_replicas({.flow = FlowId{1},
+                         .units = {UnitId{kB}, UnitId{kC}},
+                         .count = 2,
+                         .flowlet = 3});
+  unit.Send(third);
+  EXPECT_THAT(unit.Begin(), ElementsAre("service 1/1"));
+  unit.Finish();
+  unit.Begin();  // the packet of flow 7
+  unit.OnPull(1, 1, kB);
+  unit.OnTook(1, 2, kB);
+  unit.Finish();
+  unit.Serve();
+  unit.OnState(1, 2);
+  unit.Serve();
+  EXPECT_THAT(unit.OnTimers(Ms(1)),
+              IsSupersetOf({"push 1 applied 3 to 1", "push 1 applied 3 to 2"}));
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ class Slot {
   static_assert(std::has_unique_object_representations_v<T>,
                 "equal values must be equal bytes: no padding (name the gaps "
                 "and set them to 0), no floating point");
+  static_assert(!std::is_same_v<T, bool>,
+                "a byte from elsewhere may be neither: use uint8_t, here and "
+                "in structs, and no enum that must have one of its names");
 
  public:
   uint32_t index() const { return index_; }    // of the record's slots
