@@ -30,7 +30,7 @@ enum class FlowletCause : uint8_t {
   kLate,     // a later packet of a flowlet that has no unit (any more)
 };
 
-// One decision of the controller, as it was taken.
+// A flowlet gets a unit, be it without a choice (Placement::kept).
 struct Decision {
   Instant time;  // arrival of the packet that caused it
   FlowId flow{};
@@ -59,9 +59,9 @@ struct ControllerCounters {
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
   uint64_t flowlets_moved = 0;  // enqueued first on another unit than before
-  uint64_t decisions = 0;
-  uint64_t overcommitted = 0;
-  uint64_t enqueued = 0;  // packets; null packets are not among them
+  uint64_t decisions = 0;       // where the policy had a choice
+  uint64_t overcommitted = 0;   // placements on a unit without room
+  uint64_t enqueued = 0;        // packets; null packets are not among them
   uint64_t null_packets = 0;
   uint64_t evacuations = 0;  // units relieved of all their flows, to stop
   uint64_t tooks_refused_unknown = 0;  // of a flow that is not in the table
@@ -136,6 +136,8 @@ class Controller {
   const UnitPool& pool() const { return pool_; }
   const FlowTable& flows() const { return flows_; }
   const Trail& trail() const { return trail_; }
+  // Units to which a flow's state is to be pushed, at the most.
+  uint32_t replicas() const { return replicas_; }
 
  private:
   static constexpr size_t kBatch = 32;
@@ -174,7 +176,7 @@ class Controller {
   Nanos replicas_after_;  // the gap in which replicas have landed
   Nanos reassign_period_;
   uint32_t alpha_;
-  uint32_t replicas_;  // 0 where the choice is none
+  uint32_t replicas_;  // 0 where the choice is none, or flows stay
   uint32_t evacuate_slots_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
