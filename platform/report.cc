@@ -159,7 +159,8 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
   count(state.tombstones, "packet",
         " dropped while waiting for state, leaving a tombstone");
   count(units.replicas_evicted, "replica", " evicted to make room for others");
-  count(state.messages_lost, "message", " about state lost by --chaos");
+  count(state.messages_lost, "message",
+        " about state lost on the way: by --chaos, or for want of room");
   count(state.messages_duplicated, "message",
         " about state duplicated by --chaos");
   count(units.pulls_repeated, "pull", " repeated for want of an answer");
@@ -187,21 +188,32 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   };
   page.Count("State", moved,
              "flowlets moved to another unit than the one before");
+  if (KeepsNoState(result)) {
+    page.Row("", "", "0 B",
+             "kept a flow: the order of its packets is all that moves along");
+  }
   if (moved > 0) {
     page.Count("", state.seamless,
-               fmt::format("seamless, {}: it was there before them",
+               fmt::format("seamless, {}: handed over before they began",
                            share(state.seamless)));
-    page.Count(
-        "", state.pulled,
-        fmt::format("pulled, {}: they waited for it", share(state.pulled)));
+    page.Count("", state.pulled,
+               fmt::format("pulled, {}: held for the old unit to finish their "
+                           "flow's packets and hand over",
+                           share(state.pulled)));
+  }
+  if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {
+    page.Count("", moved - begun,
+               fmt::format("never began, {}: their first packet was dropped",
+                           share(moved - begun)));
   }
   if (state.wait_ns.max() > 0) {
     const auto quantile = [&state](uint32_t per_100000) {
       return FormatDuration(Nanos{state.wait_ns.Quantile(per_100000)});
     };
-    page.Row("", "", quantile(100'000),
-             fmt::format("the longest wait; p50 {}, p99 {} of all that moved",
-                         quantile(50'000), quantile(99'000)));
+    page.Row(
+        "", "", quantile(100'000),
+        fmt::format("held for {} at most; p50 {}, p99 {} of all that moved",
+                    HeldFor(result), quantile(50'000), quantile(99'000)));
   }
   if (state.pushes > 0) {
     page.Count("", state.pushes, "pushes to units that might be next");
@@ -219,7 +231,8 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   }
   if (result.held_packets_max > 0) {
     page.Count("", result.held_packets_max,
-               "packets at most waited for state in one unit");
+               fmt::format("packets at most held for {} at one time in a unit",
+                           HeldFor(result)));
   }
   AddStateTroubles(state, page);
 }

@@ -59,6 +59,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 //   digest                     16 hexadecimal digits
 //   seed                       integer
 //   flags                      object: name → text, as the command line takes
+//                              it, of every flag that has a value
 //   version                    text
 //   elapsed_s                  number, wall clock; the only key that differs
 //                              between two runs of the same input
