@@ -253,6 +253,7 @@ absl::Status ReplayCommand::Compare(const NfRegistration& nf, int& exit_code) {
     if (!RunIsSound(run.result)) exit_code = kExitCheckFailed;
     warnings = (*reader)->warnings();
   }
+  if (!RunsAgree(runs)) exit_code = kExitCheckFailed;
   const RunInfo info = InfoOf(runs.front(), warnings);
   return Write([&] { return JsonComparison(options_, runs, info); },
                [&](const TextStyle& style) {

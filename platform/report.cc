@@ -143,7 +143,7 @@ void AddFlows(const RunOptions& options, const RunResult& result,
   page.Count("Decisions", counters.decisions,
              "each choosing a unit for a flowlet");
   page.Count("", counters.overcommitted,
-             "overcommitted: no unit had room for the demand");
+             "overcommitted: the unit had no room for the demand");
 }
 
 // What units did about state besides moving it with flowlets, as far as it
@@ -313,11 +313,25 @@ void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
   for (const std::string& note : notes) page.Item(note);
 }
 
+std::string Checked(const RunResult& result) {
+  std::string text =
+      fmt::format("{} packets against what a single unit makes of them",
+                  FormatCount(result.i6_compared));
+  if (result.i6_not_compared > 0) {
+    text += fmt::format("; {} not: a timer of their flow was due before",
+                        FormatCount(result.i6_not_compared));
+  }
+  return text;
+}
+
 void AddEnd(const RunOptions& options, const RunResult& result,
             const RunInfo& info, Page& page) {
   page.Blank();
   page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
                                  result.digest, info.seed));
+  if (result.i6_compared + result.i6_not_compared > 0) {
+    page.Say("Checked", Checked(result));
+  }
   if (info.elapsed_s > 0) {
     page.Say("Took",
              fmt::format(

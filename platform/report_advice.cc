@@ -96,10 +96,9 @@ std::string Troubles(const RunOptions& options, const RunResult& result) {
   const ControllerCounters& controller = result.controller;
   if (controller.overcommitted > 0) {
     text += fmt::format(
-        " In {} of {} decisions no unit had room for the flowlet, and it was "
-        "placed all the same.",
+        " {} of {} flowlets went to a unit that had no room for them.",
         FormatCount(controller.overcommitted),
-        FormatCount(controller.decisions));
+        FormatCount(controller.flowlets));
   }
   const uint64_t dropped = result.packets_dropped();
   if (dropped > 0) {

@@ -53,8 +53,8 @@ TEST(Meaning, TellsOvercommitment) {
   RunResult result = Result();
   result.controller.overcommitted = 5;
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("In 5 of 1,502 decisions no unit had room for the "
-                       "flowlet, and it was placed all the same."));
+              EndsWith(" 5 of 1,500 flowlets went to a unit that had no room "
+                       "for them."));
 }
 
 TEST(Meaning, TellsHowFreelyFlowletsMoved) {

@@ -37,7 +37,7 @@ Flowlets        1,500  3.75 a flow
                   100  because the one before was full (15 KB)
 
 Decisions       1,502  each choosing a unit for a flowlet
-                    0  overcommitted: no unit had room for the demand
+                    0  overcommitted: the unit had no room for the demand
 
 State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
@@ -225,6 +225,21 @@ cap.pcap: )"));
   EXPECT_THAT(Text(result), HasSubstr("broke its own rules"));
   result.packets_released += 3;
   EXPECT_THAT(Text(result), HasSubstr("; 1 too many."));
+}
+
+TEST(TextReport, SaysWhatWasChecked) {
+  RunResult result = Result();
+  const auto text = [&] {
+    return TextReport(Options(), result, Info(), TextStyle{});
+  };
+  EXPECT_THAT(text(), Not(HasSubstr("Checked")));
+  result.i6_compared = 9'990;
+  EXPECT_THAT(text(), HasSubstr("\nChecked       9,990 packets against what a "
+                                "single unit makes of them\n"));
+  result.i6_not_compared = 12;
+  EXPECT_THAT(text(),
+              HasSubstr(" makes of them; 12 not: a\n              timer "
+                        "of their flow was due before\n"));
 }
 
 TEST(TextReport, SaysFirstWhatTheCheckerFound) {
