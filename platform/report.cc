@@ -190,7 +190,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
              "flowlets moved to another unit than the one before");
   if (KeepsNoState(result)) {
     page.Row("", "", "0 B",
-             "kept a flow: the order of its packets is all that moves along");
+             "kept a flow: only the order of its packets moves along");
   }
   if (moved > 0) {
     page.Count("", state.seamless,
@@ -210,10 +210,9 @@ void AddState(const RunResult& result, const ReportFigures& figures,
     const auto quantile = [&state](uint32_t per_100000) {
       return FormatDuration(Nanos{state.wait_ns.Quantile(per_100000)});
     };
-    page.Row(
-        "", "", quantile(100'000),
-        fmt::format("held for {} at most; p50 {}, p99 {} of all that moved",
-                    HeldFor(result), quantile(50'000), quantile(99'000)));
+    page.Row("", "", quantile(100'000),
+             fmt::format("held for {} at most; p50 {}, p99 {} of all",
+                         HeldFor(result), quantile(50'000), quantile(99'000)));
   }
   if (state.pushes > 0) {
     page.Count("", state.pushes, "pushes to units that might be next");

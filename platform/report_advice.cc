@@ -195,8 +195,8 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
   if (dropped(DropReason::kFlowTableFull) && limits.max_flows < kMostFlows) {
     list.Add("make room for more flows", "max_flows",
              Larger(limits.max_flows, kMostFlows));
-  if (!idle) add_larger_units();
   }
+  if (!idle) add_larger_units();
 }
 
 // What would have brought more flowlets together with their state.
@@ -211,7 +211,7 @@ void AddForPulls(const RunOptions& options, const RunResult& result,
       {controller.replicas * 3, kMaxReplicas, controller.max_units - 1});
   if (controller.replica_choice != ReplicaChoice::kNone &&
       replicas > controller.replicas) {
-    list.Add("more replicas: fewer flowlets wait for state, more of it is sent",
+    list.Add("more replicas: fewer flowlets are held, more messages are sent",
              "replicas", std::to_string(replicas));
   }
   if (controller.alpha_1024 < 1024) {

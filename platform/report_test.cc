@@ -43,8 +43,7 @@ State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-              40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all that
-                       moved
+              40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
                 1,200  pushes to units that might be next
                    20  pulls from the unit before
                122 KB  of state sent; replication took 3.20 Mbit/s
@@ -169,8 +168,7 @@ TEST(TextReport, TellsThatOnlyOrderMovesWhereTheNfKeepsNoState) {
   const std::string text = Text(result);
   EXPECT_THAT(text, HasSubstr(R"(
 State             300  flowlets moved to another unit than the one before
-                  0 B  kept a flow: the order of its packets is all that moves
-                       along
+                  0 B  kept a flow: only the order of its packets moves along
                   280  seamless, )"));
   EXPECT_THAT(text, HasSubstr("  held for their turn at most; p50 0 ns"));
   EXPECT_THAT(text, HasSubstr("  packets at most held for their turn at one"));
