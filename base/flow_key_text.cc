@@ -123,8 +123,11 @@ std::optional<Number> NumberIn(std::string_view text) {
 }
 
 std::optional<IpProtocol> ProtocolIn(std::string_view text) {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
   for (const ProtocolName& known : kProtocolNames) {
-    if (known.name == text) return known.protocol;
+    if (std::ranges::equal(text, known.name, {}, lower)) return known.protocol;
   }
   const auto number = NumberIn<uint8_t>(text);
   if (!number) return std::nullopt;
@@ -137,8 +140,10 @@ struct End {
   FlowKeyForm form = FlowKeyForm::kNone;
 };
 
-// "10.0.0.1", "10.0.0.1:80", "[2001:db8::1]" or "[2001:db8::1]:80".
-std::optional<End> EndIn(std::string_view text) {
+// "10.0.0.1", "10.0.0.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". If it is
+// none of them, `wrong` says why.
+std::optional<End> EndIn(std::string_view text, std::string& wrong) {
+  wrong = "no address \"" + std::string(text) + "\"";
   End end;
   std::string_view rest;
   std::string address;
@@ -163,8 +168,12 @@ std::optional<End> EndIn(std::string_view text) {
     end.address = IpAddress::FromIpv4(LoadBe32(bytes.data()));
   }
   if (rest.empty()) return end;
+  if (rest.front() != ':') return std::nullopt;
   const auto port = NumberIn<uint16_t>(rest.substr(1));
-  if (rest.front() != ':' || !port) return std::nullopt;
+  if (!port) {
+    wrong = "port \"" + std::string(rest.substr(1)) + "\" is not 0 to 65535";
+    return std::nullopt;
+  }
   end.port = be16(*port);
   return end;
 }
@@ -237,8 +246,9 @@ absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
 
   const std::string from = words.Next(), arrow = words.Next(),
                     to = words.Next(), more = words.Next();
-  const auto source = EndIn(from), destination = EndIn(to);
-  if (!source) return Unreadable(text, "no address \"" + from + "\"");
+  std::string wrong;
+  const auto source = EndIn(from, wrong);
+  if (!source) return Unreadable(text, wrong);
   if (arrow.empty() && !fragment_id) {
     key.source = source->address;
     key.source_port = source->port;
@@ -249,7 +259,8 @@ absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
   if (arrow != ">" && arrow != "<>") {
     return Unreadable(text, "no \">\" or \"<>\" but \"" + arrow + "\"");
   }
-  if (!destination) return Unreadable(text, "no address \"" + to + "\"");
+  const auto destination = EndIn(to, wrong);
+  if (!destination) return Unreadable(text, wrong);
   if (!more.empty()) return Unreadable(text, "\"" + more + "\" is too much");
   if (source->form != destination->form) {
     return Unreadable(text, "IPv4 and IPv6 at once");

@@ -22,10 +22,10 @@ namespace snf {
 // its number: "89 10.0.0.1 > 10.0.0.2".
 std::string ToString(const FlowKey& key);
 
-// Reads that form. Protocols may be numbers, a missing port is 0, and "<>" for
-// ">" asks for the connection, so the ends may come in any order; without
-// either and a second end it is an endpoint. What cannot be read is an
-// InvalidArgument that quotes it.
+// Reads that form. Protocols may be numbers or in capitals, a missing port is
+// 0, and "<>" for ">" asks for the connection, so the ends may come in any
+// order; without either and a second end it is an endpoint. What cannot be read
+// is an InvalidArgument that quotes it.
 absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text);
 
 }  // namespace snf

@@ -88,6 +88,19 @@ TEST(FlowKeyText, ReadsNumbersForNamesAndAnyBlanks) {
             Key("tcp 10.0.0.1:5000 > 192.0.2.9:53"));
 }
 
+TEST(FlowKeyText, TakesProtocolsInCapitals) {
+  EXPECT_EQ(ToString(Key("TCP 10.0.0.1:1 > 10.0.0.2:2")),
+            "tcp 10.0.0.1:1 > 10.0.0.2:2");
+  EXPECT_EQ(ToString(Key("Icmp6 [::1]:7 > [::2]:7")),
+            "icmp6 [::1]:7 > [::2]:7");
+}
+
+TEST(FlowKeyText, TellsAPortThatIsNone) {
+  EXPECT_EQ(ParseFlowKey("tcp 10.0.0.1:1 > 10.0.0.2:70000").status().message(),
+            "flow \"tcp 10.0.0.1:1 > 10.0.0.2:70000\": port \"70000\" is not 0 "
+            "to 65535; want for example \"tcp 10.0.0.1:5000 > 192.0.2.9:53\"");
+}
+
 TEST(FlowKeyText, QuotesWhatItCannotRead) {
   for (const char* text : {
            "",

@@ -24,9 +24,13 @@ absl::Status Bad(std::string_view key, std::string_view value,
       fmt::format("{}=\"{}\" {}", key, value, what));
 }
 
-// The share of 65,536 nearest to a decimal like "0.01" or ".5", if it is one
-// and at most 1.
-std::optional<uint32_t> Of65536(std::string_view text) {
+struct Share {
+  uint32_t of_65536 = 0;  // the nearest
+  bool vanished = false;  // rounded to none
+};
+
+// A decimal like "0.01" or ".5", if it is one and at most 1.
+std::optional<Share> ShareOf(std::string_view text) {
   uint64_t number = 0;
   uint64_t one = 1;
   bool point = false;
@@ -41,16 +45,20 @@ std::optional<uint32_t> Of65536(std::string_view text) {
     if (point) one *= 10;
   }
   if (digits == 0 || number > one) return std::nullopt;
-  return static_cast<uint32_t>((number * 65'536 + one / 2) / one);
+  const auto nearest = static_cast<uint32_t>((number * 65'536 + one / 2) / one);
+  return Share{.of_65536 = nearest, .vanished = nearest == 0 && number > 0};
 }
 
 absl::Status ParseProbability(std::string_view key, std::string_view value,
                               uint32_t& of_65536) {
-  const std::optional<uint32_t> parsed = Of65536(value);
-  if (!parsed.has_value() || *parsed > kMaxChaos65536) {
+  const std::optional<Share> parsed = ShareOf(value);
+  if (!parsed.has_value() || parsed->of_65536 > kMaxChaos65536) {
     return Bad(key, value, "is not a probability from 0 to 0.9");
   }
-  of_65536 = *parsed;
+  if (parsed->vanished) {
+    return Bad(key, value, "is less than can be told from 0; least is 0.00001");
+  }
+  of_65536 = parsed->of_65536;
   return absl::OkStatus();
 }
 
@@ -92,7 +100,8 @@ std::string Probability(uint32_t of_65536) {
     one *= 10;
     const uint64_t number = (of_65536 * one + 32'768) / 65'536;
     const std::string text = fmt::format("0.{:0{}}", number, decimals);
-    if (number < one && Of65536(text) == of_65536) return text;
+    if (number == 0 || number == one) continue;
+    if (ShareOf(text)->of_65536 == of_65536) return text;
   }
   return "1";
 }

@@ -21,8 +21,9 @@ inline constexpr uint32_t kMaxChaos65536 = 58'982;
 //   state_loss=0.01        probability of a message's being lost, 0 to 0.9
 //   state_duplicate=0.01   … of its arriving twice
 //
-// Probabilities are decimals, rounded to 1/65,536 without floating point. What
-// cannot be read is InvalidArgument with the key and the value.
+// Probabilities are decimals, rounded to 1/65,536 without floating point; one
+// that rounds to none, though it is not 0, is refused. What cannot be read is
+// InvalidArgument with the key and the value.
 absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text);
 
 // The shortest text that ParseChaos reads as these options; "" for no chaos.

@@ -39,7 +39,6 @@ TEST(ChaosFlag, RoundsProbabilitiesToTheNearest) {
   EXPECT_EQ(loss("0.0"), 0u);
   EXPECT_EQ(loss("0.00001525"), 1u);  // 0.99942 of 65,536
   EXPECT_EQ(loss("0.00000763"), 1u);  // 0.50004
-  EXPECT_EQ(loss("0.00000762"), 0u);  // 0.49938
   EXPECT_EQ(loss("0.01"), 655u);      // 655.36
   EXPECT_EQ(loss("0.9"), kMaxChaos65536);
 }
@@ -63,6 +62,11 @@ TEST(ChaosFlag, RefusesNamingKeyAndValue) {
   }
   EXPECT_EQ(error("state_duplicate=2"),
             "state_duplicate=\"2\" is not a probability from 0 to 0.9");
+  for (const char* value : {"0.00000762", "0.000001"}) {  // 0.49938 of 65,536
+    EXPECT_EQ(error(std::string("state_loss=") + value),
+              "state_loss=\"" + std::string(value) +
+                  "\" is less than can be told from 0; least is 0.00001");
+  }
   EXPECT_EQ(error("state_delay=0..2"),
             "state_delay=\"0..2\" is bad: duration \"2\" has no unit; want for "
             "example \"500us\", \"1.5ms\" or \"30s\"");

@@ -137,7 +137,7 @@ class Command(unittest.TestCase):
                 ("state_bandwidth", "out of range: 1kbit/s to 1Tbit/s",
                  ["0bps", "999bps", "2Tbps"]),
                 ("state_bandwidth", "no number with a unit", ["-1Gbps"]),
-                ("state_retry", "out of range: 1us to 10s",
+                ("state_retry", "out of range: 1us to 1s",
                  ["0", "999ns", "11s"]),
                 ("hold_queue", "out of range: 1 to 1048576",
                  ["0", "1048577"]),
@@ -160,6 +160,8 @@ class Command(unittest.TestCase):
                 ("chaos", "state_loss=0.91",
                  ['state_loss="0.91"', "0 to 0.9"]),
                 ("chaos", "state_loss=-0.1", ['state_loss="-0.1"']),
+                ("chaos", "state_loss=0.000001",
+                 ['state_loss="0.000001"', "least"]),
                 ("chaos", "state_duplicate=x", ['state_duplicate="x"']),
                 ("chaos", "state_duplicate=", ['state_duplicate=""']),
                 ("chaos", "state_delay=2ms..1ms",
@@ -202,6 +204,9 @@ class Command(unittest.TestCase):
                       ["--compare=hash", "--explain=top"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
+                      ["--out=x.foo"],
+                      ["--out=pcap"],
+                      ["--out=x.pcap.xz"],
                       ["--seed=1", "--seed=2"]):
             with self.subTest(flags):
                 name = flags[0].split("=")[0]
@@ -315,6 +320,45 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, OK, done.stderr.decode())
             self.assertIn("flowlet 1 ", done.stdout.decode())
 
+    def test_fails_to_explain_a_flow_that_is_not_there(self):
+        flow = "UDP 192.0.2.1:4999 > 198.51.100.9:53"
+        done = run("replay", self.good, "--quiet", "--explain", flow)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertEqual(done.stderr.decode().count("\n"), 1)
+        self.assertIn(f'"{flow}" did not come up', done.stderr.decode())
+        self.assertIn("What it means", done.stdout.decode())
+
+    def test_explains_a_flow_without_ports_only_where_it_has_none(self):
+        flow = "udp 192.0.2.1 > 198.51.100.9"
+        self.refused(USAGE, ["--explain", f'"{flow}"', "ports"], "replay",
+                     self.good, "--explain", flow)
+        done = run("replay", self.good, "--quiet", "--flow_key=3tuple",
+                   "--explain", flow)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        self.assertIn("flowlet 1 ", done.stdout.decode())
+
+    def test_reports_flags_as_the_command_line_takes_them(self):
+        flags = self.report(self.good)["flags"]
+        for unset in ("out", "csv", "explain", "compare", "chaos",
+                      "first_demand"):
+            self.assertNotIn(unset, flags)
+        self.assertGreater(len(flags), 25)
+        for name, value in flags.items():
+            if name not in ("json", "reassign_period"):
+                with self.subTest(name):
+                    self.report(self.good, f"--{name}={value}")
+
+    def test_lets_defaults_give_way_to_what_is_given(self):
+        def flags(*given):
+            return self.report(self.good, *given)["flags"]
+        self.assertEqual(flags("--max_units=2")["replicas"], "1")
+        self.assertEqual(flags()["push_delay"], "200us")
+        later = flags("--state_delay=5ms")
+        self.assertEqual(later["push_delay"], "5.18ms")
+        self.assertEqual(flags("--state_delay=10s")["push_delay"], "10s")
+        given = flags("--state_delay=5ms", "--push_delay=1ms")
+        self.assertEqual(given["push_delay"], "1ms")
+
     def test_says_in_help_every_flag_with_its_default(self):
         text = run("replay", "--help").stdout.decode()
         for flag in ("flowlet_timeout", "flowlet_bytes", "alpha", "replicas",
@@ -328,9 +372,11 @@ class Command(unittest.TestCase):
             self.assertRegex(text, rf"--{flag}=\S+  \[\S.*\]\n      \S")
         for flag in ("chaos", "compare"):
             self.assertRegex(text, rf"--{flag}=.+\n      \S")
-        for policy in ("snf", "vanilla_flow", "smart_flow", "per_packet",
-                       "hash"):
-            self.assertRegex(text, rf"\n {{8}}{policy} +[a-z]")
+        for choice in ("snf", "vanilla_flow", "smart_flow", "per_packet",
+                       "hash", "passthrough", "chronicle", "connection",
+                       "3tuple,vlan", "floor", "burst", "drained", "weighted",
+                       "deterministic"):
+            self.assertRegex(text, rf"\n {{8}}{choice} +[a-z0-9]")
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
     def test_compares_policies_side_by_side(self):

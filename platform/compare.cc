@@ -143,6 +143,17 @@ void AddTable(const std::vector<Row>& rows, std::span<const ComparedRun> runs,
   }
 }
 
+bool HasDrops(const ComparedRun& run) {
+  return std::ranges::any_of(run.result.dropped,
+                             [](uint64_t n) { return n > 0; });
+}
+
+// Whether the same input must give the same digest under each policy.
+bool IsComparable(const ComparedRun& run) {
+  return !HasDrops(run) && run.result.i6_compared > 0 &&
+         run.result.i6_not_compared == 0;
+}
+
 void AddProblems(std::span<const ComparedRun> runs, Page& page) {
   for (const ComparedRun& run : runs) {
     if (RunIsSound(run.result)) continue;
@@ -150,6 +161,11 @@ void AddProblems(std::span<const ComparedRun> runs, Page& page) {
         fmt::format("PROBLEM: the figures of {0} cannot be trusted; "
                     "--policy={0} tells why.",
                     run.policy));
+  }
+  if (!RunsAgree(runs)) {
+    page.Alarm(
+        "PROBLEM: not the same packets were released under each policy: see "
+        "Digest.");
   }
 }
 
@@ -208,6 +224,15 @@ std::string MeaningOf(std::span<const ComparedRun> runs) {
     text += fmt::format("; 99 of 100 packets left within {} under each",
                         p99(*latency.least));
   }
+  const Extremes drops = ExtremesOf(runs, [](const RunResult& result) {
+    return static_cast<int64_t>(result.packets_dropped());
+  });
+  if (drops.differ) {
+    text += fmt::format(
+        "; {} dropped the fewest packets ({}), {} the most ({})",
+        drops.least->policy, FormatCount(drops.least->result.packets_dropped()),
+        drops.most->policy, FormatCount(drops.most->result.packets_dropped()));
+  }
   return text + ".";
 }
 
@@ -221,14 +246,30 @@ std::string DigestOf(std::span<const ComparedRun> runs, uint64_t seed) {
         "{:016x} of all that was released, the same under each, seed {}",
         first.digest, seed);
   }
-  const bool dropped = std::ranges::any_of(runs, [](const ComparedRun& run) {
-    return run.result.packets_dropped() > 0;
-  });
-  return dropped ? "differs: not the same packets were dropped"
-                 : "differs, though no packet was dropped";
+  if (!RunsAgree(runs)) {
+    std::string text = "differs, though no packet was dropped:";
+    for (const ComparedRun& run : runs) {
+      text += fmt::format(" {} {:016x}", run.policy, run.result.digest);
+    }
+    return text;
+  }
+  return std::ranges::any_of(runs, HasDrops)
+             ? "differs; packets were dropped, so it cannot be compared"
+             : "differs; not all packets were checked, so it cannot be "
+               "compared";
 }
 
 }  // namespace
+
+bool RunsAgree(std::span<const ComparedRun> runs) {
+  const ComparedRun* first = nullptr;
+  for (const ComparedRun& run : runs) {
+    if (!IsComparable(run)) continue;
+    if (first == nullptr) first = &run;
+    if (run.result.digest != first->result.digest) return false;
+  }
+  return true;
+}
 
 std::string TextComparison(const RunOptions& options,
                            std::span<const ComparedRun> runs,

@@ -131,17 +131,57 @@ TEST(TextComparison, SaysWhatIsAlike) {
   EXPECT_THAT(Text(runs), Not(HasSubstr("nan")));
 }
 
-TEST(TextComparison, SaysWhyDigestsDiffer) {
+TEST(TextComparison, IsAlarmedByDigestsThatDiffer) {
   std::vector<ComparedRun> runs = Runs();
+  for (ComparedRun& run : runs) run.result.i6_compared = 9'990;
+  EXPECT_TRUE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), Not(HasSubstr("PROBLEM")));
   runs[1].result.digest = 1;
+  // What the NF drops, it drops under every policy.
+  runs[1].result.nf_drop_names = {"unloved"};
+  runs[1].result.nf_dropped = {7};
+  runs[1].result.packets_released -= 7;
+  EXPECT_FALSE(RunsAgree(runs));
   EXPECT_THAT(
       Text(runs),
-      HasSubstr("Digest        differs, though no packet was dropped\n"));
+      StartsWith("PROBLEM: not the same packets were released under each "
+                 "policy: see Digest.\ncap.pcap: "));
+  EXPECT_THAT(Text(runs),
+              HasSubstr("Digest        differs, though no packet was dropped: "
+                        "snf 0123456789abcdef\n"
+                        "              vanilla_flow 0000000000000001\n"));
+}
+
+TEST(TextComparison, SaysWhyDigestsMayDiffer) {
+  std::vector<ComparedRun> runs = Runs();
+  for (ComparedRun& run : runs) run.result.i6_compared = 9'990;
+  runs[1].result.digest = 1;
+  runs[1].result.i6_not_compared = 3;
+  EXPECT_TRUE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), HasSubstr("Digest        differs; not all packets "
+                                    "were checked, so it cannot be compared"));
+  runs[1].result.i6_not_compared = 0;
   runs[1].result.packets_released -= 2;
   Dropped(runs[1].result, DropReason::kUnitQueueFull) = 2;
-  EXPECT_THAT(
-      Text(runs),
-      HasSubstr("Digest        differs: not the same packets were dropped\n"));
+  EXPECT_TRUE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), HasSubstr("Digest        differs; packets were "
+                                    "dropped, so it cannot be compared\n"));
+  EXPECT_THAT(Text(runs), Not(HasSubstr("PROBLEM")));
+  // But those beside it can.
+  runs.push_back({.policy = "hash", .result = runs[0].result});
+  EXPECT_TRUE(RunsAgree(runs));
+  runs[2].result.digest = 2;
+  EXPECT_FALSE(RunsAgree(runs));
+}
+
+TEST(TextComparison, RanksByDrops) {
+  std::vector<ComparedRun> runs = Runs();
+  Dropped(runs[0].result, DropReason::kUnitQueueFull) = 1'234;
+  EXPECT_THAT(Text(runs),
+              HasSubstr("(1.19 ms); vanilla_flow dropped the fewest packets "
+                        "(0), snf the\n  most (1,234)."));
+  Dropped(runs[1].result, DropReason::kUnitQueueFull) = 1'234;
+  EXPECT_THAT(Text(runs), Not(HasSubstr("fewest packets")));
 }
 
 TEST(TextComparison, SaysFirstWhichRunIsNotSound) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "base/drop_reason.h"
@@ -266,7 +267,10 @@ void Explainer::Left(Life* life) {
 
 FlowletStory& Explainer::Kept(size_t i) {
   const size_t first = story_.first_flowlets.size();
-  return i < first ? story_.first_flowlets[i] : story_.last_flowlets[i - first];
+  if (i < first) return story_.first_flowlets[i];
+  const size_t moved = story_.moved_flowlets.size();
+  return i < first + moved ? story_.moved_flowlets[i - first]
+                           : story_.last_flowlets[i - first - moved];
 }
 
 FlowletStory* Explainer::FindFlowlet(FlowId flow, Clock clock) {
@@ -288,16 +292,25 @@ FlowletStory& Explainer::Append() {
   if (story_.first_flowlets.size() < kFirstFlowlets) {
     return story_.first_flowlets.emplace_back();
   }
-  if (story_.last_flowlets.size() == kLastFlowlets) {
-    const FlowletStory& oldest = story_.last_flowlets.front();
+  if (story_.last_flowlets.size() == kLastFlowlets) MakeRoom();
+  return story_.last_flowlets.emplace_back();
+}
+
+void Explainer::MakeRoom() {
+  FlowletStory& oldest = story_.last_flowlets.front();
+  const auto moved = static_cast<size_t>(std::ranges::count_if(
+                         story_.first_flowlets, &FlowletStory::moved)) +
+                     story_.moved_flowlets.size();
+  if (oldest.moved && moved < kMovedFlowlets) {
+    story_.moved_flowlets.push_back(std::move(oldest));
+  } else {
     ++story_.between;
     story_.between_packets.Add(oldest.packets);
     story_.between_moved += oldest.moved ? 1 : 0;
     story_.between_overcommitted +=
         oldest.decision.placement.overcommitted ? 1 : 0;
-    story_.last_flowlets.pop_front();
   }
-  return story_.last_flowlets.emplace_back();
+  story_.last_flowlets.pop_front();
 }
 
 }  // namespace snf

@@ -25,19 +25,21 @@ namespace snf {
 //
 // Example, abridged, of a flowlet that moved:
 //
-//   flowlet 3  +1.520 ms  on unit 1, from unit 0  gap of 1.2 ms > 500 µs
+//   flowlet 3  +1.520 ms  gap of 1.2 ms > 500 µs; moves from unit 0 to 1
 //     demand   20.0 Mbit/s = 20.0 %; room on 1 of 2 units
 //     units     0: 95.0+25.0 no room   >1: 40.0
 //     state    asked of unit 0 as of clock 10 at +1.522 ms; came 42.0 µs later
-//     packets  10 with 12.3 KB, clocks 11-20
+//     packets  10 with 12,300 bytes; clocks 11 to 20
 //     latency  p50 120 µs, max 1.20 ms; longest wait 1.10 ms (clock 15)
 //
 // Bounds: the first kFirstFlowlets and the last kLastFlowlets are kept one by
-// one, of those between only sums. Other flows cost a comparison an event; a
-// decision of this one a pass over all units. Owner-thread only.
+// one, and so many between them that kMovedFlowlets of those kept before the
+// last had moved; of the others only sums. Other flows cost a comparison an
+// event; a decision of this one a pass over all units. Owner-thread only.
 class Explainer final : public RunObserver {
  public:
   static constexpr size_t kFirstFlowlets = 20;
+  static constexpr size_t kMovedFlowlets = 3;
   static constexpr size_t kLastFlowlets = 10;
 
   // `key` as the classifier makes it for options.flow.kind. The policy has
@@ -87,13 +89,16 @@ class Explainer final : public RunObserver {
   void OnHandOver(Instant now, UnitId unit, const PacketMeta& meta);
   // The flowlets kept, oldest first.
   size_t kept() const {
-    return story_.first_flowlets.size() + story_.last_flowlets.size();
+    return story_.first_flowlets.size() + story_.moved_flowlets.size() +
+           story_.last_flowlets.size();
   }
   FlowletStory& Kept(size_t i);
   // Null where it lies between those kept.
   FlowletStory* FindFlowlet(FlowId flow, Clock clock);
   PacketFates& FatesOf(FlowletStory* flowlet);
   FlowletStory& Append();
+  // Of the oldest of the last flowlets: kept for its move, or added up.
+  void MakeRoom();
 
   RunOptions options_;
   FlowStory story_;

@@ -394,8 +394,13 @@ void AddFlowlet(const FlowletStory& flowlet, const FlowStory& story,
 
 void AddBetween(const FlowStory& story, std::string& out) {
   const PacketFates& packets = story.between_packets;
-  out += fmt::format("… {} between are not shown one by one\n",
-                     Count(story.between, "flowlet"));
+  const size_t moved = story.moved_flowlets.size();
+  out += fmt::format("… {} between are not shown one by one{}\n",
+                     Count(story.between, "flowlet"),
+                     moved == 0 ? ""
+                     : moved == 1
+                         ? "; the first one that moved is"
+                         : fmt::format("; the first {} that moved are", moved));
   AddLines("decisions", kHeaderIndent,
            {FormatCount(story.between_moved) + " moved to another unit",
             FormatCount(story.between_overcommitted) + " overcommitted"},
@@ -458,9 +463,7 @@ void PacketFates::Add(const PacketFates& other) {
 std::string FormatStory(const FlowStory& story, const RunOptions& options) {
   const std::string name = NameOf(story.key, options.flow.kind);
   if (story.packets.arrived == 0) {
-    return "Flow " + name +
-           " did not come up in this run.\n"
-           "--explain top follows the flow with the most bytes.\n";
+    return "Flow " + name + " did not come up in this run.\n";
   }
   std::string out;
   AddHeader(story, options, out);
@@ -470,6 +473,9 @@ std::string FormatStory(const FlowStory& story, const RunOptions& options) {
     AddFlowlet(flowlet, story, options, out);
   }
   if (story.between > 0) AddBetween(story, out);
+  for (const FlowletStory& flowlet : story.moved_flowlets) {
+    AddFlowlet(flowlet, story, options, out);
+  }
   for (const FlowletStory& flowlet : story.last_flowlets) {
     AddFlowlet(flowlet, story, options, out);
   }

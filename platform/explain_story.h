@@ -143,7 +143,9 @@ struct FlowStory {
   std::vector<uint64_t> flowlets_on_unit;  // by UnitId
 
   std::vector<FlowletStory> first_flowlets;
-  // What lay between, of which only sums are kept.
+  // Some between that moved, where few of the first did.
+  std::vector<FlowletStory> moved_flowlets;
+  // What else lay between, of which only sums are kept.
   uint64_t between = 0;
   PacketFates between_packets;
   uint64_t between_moved = 0;

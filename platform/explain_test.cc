@@ -119,8 +119,8 @@ TEST(Explain, SaysThatAFlowDidNotComeUp) {
   Replay run(SlowUnits(), 7);
   run.At(0, 1, 100);
   EXPECT_EQ(run.Story(),
-            "Flow udp 10.0.0.1:7 <> 192.0.2.9:53 did not come up in this run.\n"
-            "--explain top follows the flow with the most bytes.\n");
+            "Flow udp 10.0.0.1:7 <> 192.0.2.9:53 did not come up in this "
+            "run.\n");
 }
 
 TEST(Explain, KeepsSoManyLatenciesOfAFlowlet) {
@@ -265,14 +265,15 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
     const FlowStory& story = run.explainer.story();
     ASSERT_EQ(story.first_flowlets.size(), Explainer::kFirstFlowlets);
     ASSERT_EQ(story.last_flowlets.size(), Explainer::kLastFlowlets);
-    EXPECT_EQ(
-        story.flowlets + story.late,
-        story.between + Explainer::kFirstFlowlets + Explainer::kLastFlowlets);
+    EXPECT_EQ(story.flowlets + story.late,
+              story.between + story.moved_flowlets.size() +
+                  Explainer::kFirstFlowlets + Explainer::kLastFlowlets);
     EXPECT_THAT(text, HasSubstr("flowlets between are not shown one by one"));
     EXPECT_LE(run.explainer.lives_followed(), 2u);
 
     PacketFates sum = story.between_packets;
     for (const FlowletStory& f : story.first_flowlets) sum.Add(f.packets);
+    for (const FlowletStory& f : story.moved_flowlets) sum.Add(f.packets);
     for (const FlowletStory& f : story.last_flowlets) sum.Add(f.packets);
     const PacketFates& all = story.packets;
     EXPECT_EQ(sum.arrived, all.arrived);
@@ -299,6 +300,31 @@ TEST(Explain, AddsUpAndKeepsItsBounds) {
   EXPECT_GT(dropped, 50u);
   EXPECT_GT(lives, 20u);
   EXPECT_GT(held, 50u);
+}
+
+TEST(Explain, ShowsTheFirstMovesAmongFlowletsThatItDoesNotShow) {
+  RunOptions options = SlowUnits();
+  options.controller.alpha_1024 = 0;  // to the fullest with room
+  Replay run(options);
+  int64_t ms = 0;
+  for (int i = 0; i < 25; ++i) run.At(ms += 10'000, 1, 100);  // on unit 0
+  // From here on flow 2, on unit 0 or 1, makes flow 1 go where it is or not.
+  for (int i = 0; i < 200; ++i) {
+    for (int k = 0; k < 10; ++k) run.At(ms += 700, 2, i % 10 < 5 ? 60 : 1'200);
+    run.At(ms += 700, 1, 100);
+  }
+  const std::string text = run.Story();
+  const FlowStory& story = run.explainer.story();
+  ASSERT_GT(story.moved, 3u);
+  EXPECT_TRUE(std::ranges::none_of(story.first_flowlets, &FlowletStory::moved));
+  ASSERT_EQ(story.moved_flowlets.size(), Explainer::kMovedFlowlets);
+  EXPECT_TRUE(std::ranges::all_of(story.moved_flowlets, &FlowletStory::moved));
+  EXPECT_THAT(text, HasSubstr(" between are not shown one by one; the first 3 "
+                              "that moved are\n"));
+  const std::string name =
+      "flowlet " +
+      std::to_string(story.moved_flowlets.front().decision.flowlet) + " ";
+  EXPECT_THAT(text, HasSubstr(name));
 }
 
 TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {

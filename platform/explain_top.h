@@ -21,7 +21,6 @@ class TopFlowFinder {
 
   // Nothing if there was no packet.
   std::optional<FlowKey> top() const { return top_; }
-  uint64_t top_bytes() const { return top_bytes_; }
   size_t flows() const { return bytes_.size(); }
 
  private:

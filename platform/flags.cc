@@ -43,7 +43,7 @@ std::string PrintRate(int64_t rate_bps) {
 }
 
 // Where the meanings of choices stand in the help.
-constexpr size_t kMeaningColumn = 22;
+constexpr size_t kMeaningColumn = 25;
 
 // Lines of at most 80 columns, each indented, with '\n' at its end.
 std::string Wrap(const std::string& text, size_t indent) {
@@ -143,7 +143,7 @@ void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
 
 void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
                       int64_t highest, const std::string& help,
-                      const std::string& zero) {
+                      const std::string& if_unset) {
   Custom(
       name, "RATE", help,
       [&value, lowest, highest](const std::string& text) {
@@ -152,9 +152,10 @@ void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
         value = *parsed;
         return CheckRange<int64_t>(text, value, lowest, highest, PrintRate);
       },
-      [&value, zero] {
-        return value == 0 && !zero.empty() ? zero : PrintRate(value);
+      [&value, if_unset] {
+        return value == 0 && !if_unset.empty() ? "" : PrintRate(value);
       });
+  if (!if_unset.empty()) flags_.back().default_text = if_unset;
 }
 
 void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
@@ -203,24 +204,10 @@ void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
 }
 
 void FlagSet::Choice(const std::string& name, size_t& value,
-                     const std::vector<std::string>& choices,
+                     const std::vector<Meaning>& meanings,
                      const std::string& help) {
-  AddChoice(name, value, choices,
-            fmt::format("{}: {}", fmt::join(choices, ", "), help));
-}
-
-void FlagSet::ExplainedChoice(const std::string& name, size_t& value,
-                              const std::vector<Meaning>& meanings,
-                              const std::string& help) {
   std::vector<std::string> choices;
   for (const Meaning& meaning : meanings) choices.push_back(meaning.choice);
-  AddChoice(name, value, choices, help);
-  flags_.back().meanings = meanings;
-}
-
-void FlagSet::AddChoice(const std::string& name, size_t& value,
-                        const std::vector<std::string>& choices,
-                        const std::string& help) {
   Custom(
       name, "CHOICE", help,
       [&value, choices](const std::string& text) {
@@ -233,6 +220,7 @@ void FlagSet::AddChoice(const std::string& name, size_t& value,
         return absl::OkStatus();
       },
       [&value, choices] { return choices[value]; });
+  flags_.back().meanings = meanings;
 }
 
 void FlagSet::Text(const std::string& name, std::string& value,
@@ -298,7 +286,10 @@ std::string FlagSet::Printed(const std::string& name) const {
 std::vector<std::pair<std::string, std::string>> FlagSet::values() const {
   std::vector<std::pair<std::string, std::string>> values;
   values.reserve(flags_.size());
-  for (const Flag& flag : flags_) values.emplace_back(flag.name, flag.print());
+  for (const Flag& flag : flags_) {
+    std::string value = flag.print();
+    if (!value.empty()) values.emplace_back(flag.name, std::move(value));
+  }
   return values;
 }
 

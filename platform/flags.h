@@ -29,7 +29,8 @@ class FlagSet {
   // Flags added from here on stand under this heading in the help.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
-  // Bound variables hold the default. Ranges include their ends.
+  // Bound variables hold the default. Ranges include their ends. A rate of 0
+  // with `if_unset`, which says what is done then, is no value.
   void Duration(const std::string& name, Nanos& value, Nanos lowest,
                 Nanos highest, const std::string& help);
   // Also takes "inf", which is Nanos::max().
@@ -39,7 +40,7 @@ class FlagSet {
              uint32_t highest, const std::string& help);
   void BitRate(const std::string& name, int64_t& value, int64_t lowest,
                int64_t highest, const std::string& help,
-               const std::string& zero = "");
+               const std::string& if_unset = "");
   void Count(const std::string& name, uint32_t& value, uint32_t lowest,
              uint32_t highest, const std::string& help);
   void Number(const std::string& name, uint64_t& value,
@@ -47,17 +48,14 @@ class FlagSet {
   // A decimal from 0 to 1, kept as a multiple of 1/one.
   void Fraction(const std::string& name, uint32_t& value, uint32_t one,
                 const std::string& help);
-  // One of the choices; `value` is the place of the chosen one.
-  void Choice(const std::string& name, size_t& value,
-              const std::vector<std::string>& choices, const std::string& help);
-  // The same; the help gives each choice a line of its own.
+  // One of the choices; `value` is the place of the chosen one. The help gives
+  // each a line of its own.
   struct Meaning {
     std::string choice;
     std::string what;
   };
-  void ExplainedChoice(const std::string& name, size_t& value,
-                       const std::vector<Meaning>& meanings,
-                       const std::string& help);
+  void Choice(const std::string& name, size_t& value,
+              const std::vector<Meaning>& meanings, const std::string& help);
   void Text(const std::string& name, std::string& value,
             const std::string& type, const std::string& help);
   // One that the caller reads and prints: the error of `parse` says what is
@@ -78,22 +76,18 @@ class FlagSet {
   // type, default and meaning, within 80 columns.
   std::string Help(const std::string& usage, const std::string& about) const;
 
-  // Name and present value of every flag, in the order of adding.
+  // Name and present value of every flag that has one, in the order of adding.
   std::vector<std::pair<std::string, std::string>> values() const;
 
  private:
-  void AddChoice(const std::string& name, size_t& value,
-                 const std::vector<std::string>& choices,
-                 const std::string& help);
-
   struct Flag {
     std::string name;
     std::string type;  // "" for a switch
     std::string heading;
     std::string help;
     std::string default_text;
-    Print print;
-    std::vector<Meaning> meanings = {};  // of a choice, if they are explained
+    Print print;                         // "" if it has no value
+    std::vector<Meaning> meanings = {};  // of a choice
   };
   CLI::App& app_;
   std::string heading_ = "Options";

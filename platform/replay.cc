@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "base/flow_key_text.h"
+#include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
@@ -45,23 +46,17 @@ Instant MonotonicNow() {
 int TerminalColumns(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return std::clamp<int>(size.ws_col, 60, 100);
+  return size.ws_col;
 }
 
 TextStyle StyleOf(int descriptor) {
   std::setlocale(LC_CTYPE, "");
   const bool terminal = isatty(descriptor) != 0;
-  return {.columns = terminal ? TerminalColumns(descriptor) : 80,
+  // Tables need some columns, and lines of more are hard to read.
+  return {.columns =
+              terminal ? std::clamp(TerminalColumns(descriptor), 60, 100) : 80,
           .utf8 = !terminal || std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
           .colour = terminal && std::getenv("NO_COLOR") == nullptr};
-}
-
-absl::Status UnknownNf(const std::string& name) {
-  std::string known;
-  for (const NfRegistration* nf : ListNfs()) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", nf->name);
-  }
-  return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", name, known));
 }
 
 // Writes released packets to a capture.
@@ -146,18 +141,30 @@ int ReplayCommand::Run() {
   return ExitCodeFor(status);
 }
 
-absl::Status ReplayCommand::FindFlow(const std::string& text,
-                                     FlowKey& key) const {
-  if (text != "top") {
-    absl::StatusOr<FlowKey> parsed = ParseFlowKey(text);
-    if (!parsed.ok()) {
-      return Usage(
-          fmt::format("--explain: {}", std::string(parsed.status().message())));
-    }
-    key = *parsed;
-    if (options_.flow.kind != FlowKeyKind::k5Tuple) Canonicalize(key);
-    return absl::OkStatus();
+absl::Status ReplayCommand::ReadFlow(FlowKey& key) const {
+  absl::StatusOr<FlowKey> parsed = ParseFlowKey(explain_);
+  if (!parsed.ok()) {
+    return Usage(
+        fmt::format("--explain: {}", std::string(parsed.status().message())));
   }
+  key = *parsed;
+  const bool is_fragment = key.form == FlowKeyForm::kIpv4Fragment ||
+                           key.form == FlowKeyForm::kIpv6Fragment;
+  const std::string_view colon = key.form == FlowKeyForm::kIpv4 ? ":" : "]:";
+  if (HasPorts(key.protocol) && !is_fragment &&
+      options_.flow.kind != FlowKeyKind::k3Tuple &&
+      explain_.find(colon) == std::string::npos) {
+    return Usage(fmt::format(
+        "--explain: flow \"{}\" names no ports; want for example \"tcp "
+        "10.0.0.1:5000 > 192.0.2.9:53\", 0 for a port that its packets lack",
+        explain_));
+  }
+  if (options_.flow.kind != FlowKeyKind::k5Tuple) Canonicalize(key);
+  return absl::OkStatus();
+}
+
+absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
+  if (explain_ != "top") return ReadFlow(key);
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
   FlowClassifier classifier(options_.flow);
@@ -183,10 +190,8 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
-  const NfRegistration* nf = FindNf(nf_);
-  if (nf == nullptr) return UnknownNf(nf_);
-  return compare_.empty() ? ReplayOnce(*nf, exit_code)
-                          : Compare(*nf, exit_code);
+  const NfRegistration& nf = *ListNfs()[nf_];
+  return compare_.empty() ? ReplayOnce(nf, exit_code) : Compare(nf, exit_code);
 }
 
 absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
@@ -195,7 +200,7 @@ absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {
     FlowKey key;
-    if (absl::Status s = FindFlow(explain_, key); !s.ok()) return s;
+    if (absl::Status s = FindFlow(key); !s.ok()) return s;
     explainer.emplace(key, options_, *FindPlacementPolicy(run.policy));
   }
   auto reader = MergedReader::Open(files_);
@@ -220,6 +225,12 @@ absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
   status = Report(run.result, InfoOf(run, (*reader)->warnings()));
   if (!status.ok()) return status;
   if (explainer.has_value()) {
+    if (explainer->story().packets.arrived == 0) {
+      return absl::DataLossError(fmt::format(
+          "--explain: flow \"{}\" did not come up; top is the flow with the "
+          "most bytes",
+          explain_));
+    }
     std::FILE* to = json_ == "-" || out_ == "-" ? stderr : stdout;
     fmt::print(to, "\n{}", explainer->Story());
   }
@@ -242,6 +253,7 @@ absl::Status ReplayCommand::Compare(const NfRegistration& nf, int& exit_code) {
     if (!RunIsSound(run.result)) exit_code = kExitCheckFailed;
     warnings = (*reader)->warnings();
   }
+  if (!RunsAgree(runs)) exit_code = kExitCheckFailed;
   const RunInfo info = InfoOf(runs.front(), warnings);
   return Write([&] { return JsonComparison(options_, runs, info); },
                [&](const TextStyle& style) {
@@ -289,7 +301,7 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                                   "explain", "compare", "quiet"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
-                  .nf = nf_,
+                  .nf = std::string(ListNfs()[nf_]->name),
                   .policy = run.policy,
                   .files = files_,
                   .flags = {},

@@ -79,17 +79,19 @@ class ReplayCommand {
   // Writes the two forms of a report where the flags want them.
   absl::Status Write(const std::function<std::string()>& json,
                      const std::function<std::string(TextStyle)>& text) const;
-  absl::Status FindFlow(const std::string& text, FlowKey& key) const;
+  // The flow of --explain; top takes a pass over the captures.
+  absl::Status FindFlow(FlowKey& key) const;
+  absl::Status ReadFlow(FlowKey& key) const;
 
   CLI::App& command_;
   FlagSet flags_;
   RunOptions options_;
   std::vector<std::string> files_;
-  std::string nf_ = "passthrough";
   std::string out_;
   std::string json_;
   std::string csv_;
   std::string explain_;
+  size_t nf_ = 0;      // in ListNfs()
   size_t policy_ = 0;  // in PlacementPolicies()
   size_t flow_key_ = 0;
   size_t load_signal_ = 0;

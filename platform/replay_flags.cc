@@ -9,9 +9,15 @@
 #include "controller/core/placement.h"
 #include "platform/chaos_flag.h"
 #include "platform/replay.h"
+#include "runtime/sdk/nf.h"
 
 namespace snf {
 namespace {
+
+constexpr std::string_view kDefaultNf = "passthrough";
+constexpr Nanos kMaxPushDelay = Seconds(10);
+// A state with a queue on its way comes so much later than one without.
+constexpr Nanos kPushMargin = Microseconds(180);
 
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
@@ -37,6 +43,15 @@ bool SameFile(const std::string& a, const std::string& b) {
   return a == b || std::filesystem::equivalent(a, b, ignored);
 }
 
+bool NamesCapture(std::string name) {
+  for (const std::string_view compression : {".gz", ".zst"}) {
+    if (!name.ends_with(compression)) continue;
+    name.resize(name.size() - compression.size());
+    break;
+  }
+  return name.ends_with(".pcap") || name.ends_with(".pcapng");
+}
+
 // Stdin, a pipe and the like.
 bool CanBeReadOnlyOnce(const std::string& file) {
   std::error_code ignored;
@@ -50,7 +65,13 @@ bool CanBeReadOnlyOnce(const std::string& file) {
 
 void ReplayCommand::AddFlags() {
   flags_.Heading("What to run, what to write");
-  flags_.Text("nf", nf_, "NAME", "network function to run on the units");
+  std::vector<FlagSet::Meaning> nfs;
+  for (const NfRegistration* nf : ListNfs()) {
+    if (nf->name == kDefaultNf) nf_ = nfs.size();
+    nfs.push_back(
+        {.choice = std::string(nf->name), .what = std::string(nf->summary)});
+  }
+  flags_.Choice("nf", nf_, nfs, "network function to run on the units:");
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
@@ -75,16 +96,20 @@ void ReplayCommand::AddFlags() {
 void ReplayCommand::AddTuningFlags() {
   ControllerOptions& c = options_.controller;
   flags_.Heading("Flows, flowlets and where they go");
-  flags_.Choice("flow_key", flow_key_,
-                {"connection", "5tuple", "3tuple", "connection,vlan",
-                 "5tuple,vlan", "3tuple,vlan"},
-                "what packets are one flow: both directions of a connection; "
-                "addresses, ports and protocol, one direction; addresses and "
-                "protocol; with \",vlan\" only within one VLAN");
-  flags_.Duration("flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
-                  "T: a longer gap begins a new flowlet");
+  flags_.Choice(
+      "flow_key", flow_key_,
+      {{"connection", "both directions of a connection"},
+       {"5tuple", "one direction: addresses, ports and protocol"},
+       {"3tuple", "both directions between two addresses, by protocol"},
+       {"connection,vlan", "connection within one VLAN"},
+       {"5tuple,vlan", "5tuple within one VLAN"},
+       {"3tuple,vlan", "3tuple within one VLAN"}},
+      "what packets are one flow:");
+  flags_.Duration(
+      "flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
+      "a longer gap between packets of a flow begins a new flowlet");
   flags_.Bytes("flowlet_bytes", c.flowlet_bytes, 1, 1'000'000'000,
-               "B: a flowlet that would exceed it is cut");
+               "a packet that would make a flowlet longer begins a new one");
   flags_.DurationOrInfinity("flow_timeout", c.flow_timeout, Microseconds(1),
                             "a flow without packets for so long is forgotten");
   flags_.Count("max_flows", c.max_flows, 1, 1u << 28,
@@ -94,8 +119,8 @@ void ReplayCommand::AddTuningFlags() {
     policies.push_back({.choice = std::string(policy->name()),
                         .what = std::string(MeaningOfPolicy(policy->name()))});
   }
-  flags_.ExplainedChoice("policy", policy_, policies,
-                         "how flowlets are placed on units:");
+  flags_.Choice("policy", policy_, policies,
+                "how flowlets are placed on units:");
   flags_.Duration("reassign_period", c.reassign_period, Microseconds(1),
                   Seconds(86'400), "period of the policy smart_flow");
   flags_.Fraction("alpha", c.alpha_1024, 1024,
@@ -104,16 +129,19 @@ void ReplayCommand::AddTuningFlags() {
   flags_.Fraction("ewma_delta", c.ewma_delta_65536, 65'536,
                   "weight of the last flowlet's measured rate in the estimate "
                   "of the next");
-  flags_.Choice("demand", demand_, {"floor", "burst"},
-                "a flowlet's rate: bytes over its duration but at least T, or "
-                "over its bare duration");
+  flags_.Choice("demand", demand_,
+                {{"floor", "over its duration, but at least flowlet_timeout"},
+                 {"burst", "over its duration, however short"}},
+                "a flowlet's rate is that of its bytes:");
   flags_.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
                  "demand of a flow's first flowlet before any was measured",
                  "1% of unit_capacity");
-  flags_.Choice("load_signal", load_signal_, {"demand", "drained"},
-                "a unit's load: the larger of what it drained over the window "
-                "and what its open flowlets ask for, plus what still waits "
-                "there; or only what it drained");
+  flags_.Choice("load_signal", load_signal_,
+                {{"demand",
+                  "the larger of what it drained over the window and what its "
+                  "open flowlets ask for, plus what still waits there"},
+                 {"drained", "what it drained over the window, alone"}},
+                "a unit's load is:");
   flags_.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
                   "width of a bucket of the load window");
   flags_.Count("load_buckets", c.load_buckets, 1, 10'000,
@@ -124,18 +152,22 @@ void ReplayCommand::AddStateFlags() {
   ControllerOptions& c = options_.controller;
   flags_.Heading("State, which follows flowlets from unit to unit");
   flags_.Count("replicas", c.replicas, 0, kMaxReplicas,
-               "K: units that a flow's state is pushed to ahead of its next "
+               "units that a flow's state is pushed to ahead of its next "
                "flowlet, when it has been idle for half of flowlet_timeout");
   flags_.Choice("replica_choice", replica_choice_,
-                {"weighted", "deterministic", "none"},
-                "which units: at random, those of low ids rather; those of the "
-                "lowest ids; none, so that state is pulled when it is missed");
-  flags_.Duration("push_delay", c.push_delay, Nanos{0}, Seconds(10),
-                  "a replica counts in placement so long after its push");
+                {{"weighted", "at random, those of low ids rather"},
+                 {"deterministic", "those of the lowest ids"},
+                 {"none", "none: state is pulled when it is missed"}},
+                "which units a flow's state is pushed to:");
+  flags_.Duration("push_delay", c.push_delay, Nanos{0}, kMaxPushDelay,
+                  "so long after a push, placement counts on it to have come; "
+                  "it delays nothing. If not given, it is state_delay + 180us");
   flags_.Duration("state_delay", options_.state_delay, Nanos{0}, Seconds(10),
-                  "from unit to unit with state, however little …");
+                  "time that a state takes from unit to unit, besides that for "
+                  "its bytes");
   flags_.BitRate("state_bandwidth", options_.state_bandwidth_bps, 1'000,
-                 1'000'000'000'000, "… and what its bytes add to that");
+                 1'000'000'000'000,
+                 "rate at which the bytes of a state go from unit to unit");
   flags_.Duration(
       "state_retry", options_.state_retry, Microseconds(1),
       UnitOptions::kMaxRetryDelay,
@@ -204,7 +236,8 @@ void ReplayCommand::AddUnitFlags() {
   flags_.Count("unit_queue", c.unit_queue_packets, 1, 1u << 20,
                "packets that may wait at a unit; more are dropped");
   flags_.Count("start_buffer", c.start_buffer_packets, 1, 1u << 20,
-               "of them while the unit is still starting");
+               "packets that may wait at a unit that is still starting, as a "
+               "part of unit_queue; more are dropped");
   flags_.Duration("unit_idle_timeout", c.unit_idle_timeout, Microseconds(1),
                   Seconds(86'400),
                   "a unit without packets for so long is parked, warm");
@@ -305,6 +338,12 @@ absl::Status ReplayCommand::CheckTogether() const {
   }
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
+  if (!out_.empty() && out_ != "-" && !NamesCapture(out_)) {
+    return Usage(fmt::format(
+        "--out={}: its name has to end in .pcap or .pcapng, or in one of these "
+        "and .gz or .zst; or be -, for stdout",
+        out_));
+  }
   if (json_ == "-" && out_ == "-") {
     return AtOdds("json", "out", "both cannot be stdout");
   }
@@ -339,7 +378,13 @@ void ReplayCommand::SettleOptions() {
       std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
                            options_.buffers.small, kMaxBuffers));
   // Defaults give way to what was given.
-  if (replica_choice_ == kNoReplicas) c.replicas = 0;
+  c.replicas = replica_choice_ == kNoReplicas
+                   ? 0
+                   : std::min(c.replicas, c.max_units - 1);
+  if (!flags_.given("push_delay")) {
+    c.push_delay = std::min(Nanos{options_.state_delay.ns + kPushMargin.ns},
+                            kMaxPushDelay);
+  }
   options_.hold_packets = std::min(options_.hold_packets, c.unit_queue_packets);
   c.warm_units = std::min(c.warm_units, c.max_units);
   c.start_buffer_packets =

@@ -143,7 +143,7 @@ void AddFlows(const RunOptions& options, const RunResult& result,
   page.Count("Decisions", counters.decisions,
              "each choosing a unit for a flowlet");
   page.Count("", counters.overcommitted,
-             "overcommitted: no unit had room for the demand");
+             "overcommitted: the unit had no room for the demand");
 }
 
 // What units did about state besides moving it with flowlets, as far as it
@@ -159,7 +159,8 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
   count(state.tombstones, "packet",
         " dropped while waiting for state, leaving a tombstone");
   count(units.replicas_evicted, "replica", " evicted to make room for others");
-  count(state.messages_lost, "message", " about state lost by --chaos");
+  count(state.messages_lost, "message",
+        " about state lost on the way: by --chaos, or for want of room");
   count(state.messages_duplicated, "message",
         " about state duplicated by --chaos");
   count(units.pulls_repeated, "pull", " repeated for want of an answer");
@@ -187,21 +188,31 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   };
   page.Count("State", moved,
              "flowlets moved to another unit than the one before");
+  if (KeepsNoState(result)) {
+    page.Row("", "", "0 B",
+             "kept a flow: only the order of its packets moves along");
+  }
   if (moved > 0) {
     page.Count("", state.seamless,
-               fmt::format("seamless, {}: it was there before them",
+               fmt::format("seamless, {}: handed over before they began",
                            share(state.seamless)));
-    page.Count(
-        "", state.pulled,
-        fmt::format("pulled, {}: they waited for it", share(state.pulled)));
+    page.Count("", state.pulled,
+               fmt::format("pulled, {}: held for the old unit to finish their "
+                           "flow's packets and hand over",
+                           share(state.pulled)));
+  }
+  if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {
+    page.Count("", moved - begun,
+               fmt::format("never began, {}: their first packet was dropped",
+                           share(moved - begun)));
   }
   if (state.wait_ns.max() > 0) {
     const auto quantile = [&state](uint32_t per_100000) {
       return FormatDuration(Nanos{state.wait_ns.Quantile(per_100000)});
     };
     page.Row("", "", quantile(100'000),
-             fmt::format("the longest wait; p50 {}, p99 {} of all that moved",
-                         quantile(50'000), quantile(99'000)));
+             fmt::format("held for {} at most; p50 {}, p99 {} of all",
+                         HeldFor(result), quantile(50'000), quantile(99'000)));
   }
   if (state.pushes > 0) {
     page.Count("", state.pushes, "pushes to units that might be next");
@@ -219,7 +230,8 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   }
   if (result.held_packets_max > 0) {
     page.Count("", result.held_packets_max,
-               "packets at most waited for state in one unit");
+               fmt::format("packets at most held for {} at one time in a unit",
+                           HeldFor(result)));
   }
   AddStateTroubles(state, page);
 }
@@ -300,11 +312,25 @@ void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
   for (const std::string& note : notes) page.Item(note);
 }
 
+std::string Checked(const RunResult& result) {
+  std::string text =
+      fmt::format("{} packets against what a single unit makes of them",
+                  FormatCount(result.i6_compared));
+  if (result.i6_not_compared > 0) {
+    text += fmt::format("; {} not: a timer of their flow was due before",
+                        FormatCount(result.i6_not_compared));
+  }
+  return text;
+}
+
 void AddEnd(const RunOptions& options, const RunResult& result,
             const RunInfo& info, Page& page) {
   page.Blank();
   page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
                                  result.digest, info.seed));
+  if (result.i6_compared + result.i6_not_compared > 0) {
+    page.Say("Checked", Checked(result));
+  }
   if (info.elapsed_s > 0) {
     page.Say("Took",
              fmt::format(

@@ -54,17 +54,19 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 //   flows, flowlets, decisions integers
 //   units_used_max             integer
 //   units_used_mean            number, over the time that one was up
-//   overcommitted              integer: decisions that found no room
+//   overcommitted              integer: flowlets placed where there was no room
 //   latency_ns                 object: p50 p90 p99 p999 max, arrival to release
 //   digest                     16 hexadecimal digits
 //   seed                       integer
 //   flags                      object: name → text, as the command line takes
+//                              it, of every flag that has a value
 //   version                    text
 //   elapsed_s                  number, wall clock; the only key that differs
 //                              between two runs of the same input
 //
 // and behind them: sound, conserved (true, false), violations,
-// violation_messages; nf, policy, files, warnings; duration_s, bytes_in,
+// violation_messages, i6_compared, i6_not_compared (packets, RunResult); nf,
+// policy, files, warnings; duration_s, bytes_in,
 // bit_rate_mean_bps (0 for a single packet), late_packets;
 // flowlets_by (object: new_flow gap bytes); about state: flowlets_movable (not
 // the first of their flow), flowlets_moved, flowlets_seamless,

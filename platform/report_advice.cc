@@ -23,6 +23,9 @@ constexpr uint32_t kMostQueued = 1 << 20;
 constexpr uint32_t kMostFlows = 1 << 28;
 // Below this share of one unit, traffic is too slow to show packing.
 constexpr double kSlow = 0.5;
+// Below this share of the provisioned capacity, units are no bottleneck as a
+// whole.
+constexpr double kIdle = 0.5;
 // From one in so many flowlets that moved on, pulls are worth mending.
 constexpr uint64_t kManyPulls = 10;
 
@@ -77,14 +80,14 @@ std::string Moves(const RunResult& result, const ReportFigures& figures) {
                   moved == 0 ? "none" : share(moved, flowlets));
   if (moved == 0) return text + ".";
   const StateFigures& state = result.state;
-  text += fmt::format(", and {} of these found their state waiting",
-                      share(state.seamless, moved));
+  text += fmt::format(", and {} of these were not held for {}",
+                      share(state.seamless, moved), HeldFor(result));
   if (state.worst.wait.ns <= 0) return text + ".";
   const std::string whose =
       state.worst.key == FlowKey{}
           ? ""
-          : fmt::format("that of flow {}: ", ToString(state.worst.key));
-  return text + fmt::format("; the worst wait was {}{}.", whose,
+          : fmt::format(", of flow {},", ToString(state.worst.key));
+  return text + fmt::format("; the longest hold{} was {}.", whose,
                             FormatDuration(state.worst.wait));
 }
 
@@ -93,10 +96,9 @@ std::string Troubles(const RunOptions& options, const RunResult& result) {
   const ControllerCounters& controller = result.controller;
   if (controller.overcommitted > 0) {
     text += fmt::format(
-        " In {} of {} decisions no unit had room for the flowlet, and it was "
-        "placed all the same.",
+        " {} of {} flowlets went to a unit that had no room for them.",
         FormatCount(controller.overcommitted),
-        FormatCount(controller.decisions));
+        FormatCount(controller.flowlets));
   }
   const uint64_t dropped = result.packets_dropped();
   if (dropped > 0) {
@@ -130,7 +132,7 @@ class ProposalList {
       words.push_back(ShellWord(like_a_flag ? "./" + file : file));
     }
     for (const RunInfo::Flag& given : info_.flags) {
-      if (given.repeat && given.name != flag) {
+      if (given.repeat && given.name != flag && !given.value.empty()) {
         words.push_back(ShellWord("--" + given.name + "=" + given.value));
       }
     }
@@ -156,23 +158,25 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
   const auto dropped = [&result](DropReason reason) {
     return result.dropped[static_cast<size_t>(reason)] > 0;
   };
-  if (result.units_max == limits.max_units &&
-      (result.controller.overcommitted > 0 ||
-       dropped(DropReason::kUnitQueueFull)) &&
+  const bool queue_full = dropped(DropReason::kUnitQueueFull);
+  // Where much of what is there lies idle, single units are swamped, and more
+  // of them are no help.
+  const bool idle = FiguresOf(options, result).capacity_used < kIdle;
+  const auto add_larger_units = [&] {
+    if (!queue_full || limits.unit_capacity_bps > kMostCapacityBps / 4) return;
+    list.Add("units that a burst does not swamp", "unit_capacity",
+             RateFlag(limits.unit_capacity_bps * 4));
+  };
+  if (idle) add_larger_units();
+  if (!idle && result.units_max == limits.max_units &&
+      (result.controller.overcommitted > 0 || queue_full) &&
       limits.max_units < kMaxUnits) {
     list.Add("allow more units", "max_units",
              Larger(limits.max_units, kMaxUnits));
   }
-  if (dropped(DropReason::kUnitQueueFull) &&
-      limits.unit_queue_packets < kMostQueued) {
-    list.Add("let packets wait instead of dropping them", "unit_queue",
-             Larger(limits.unit_queue_packets, kMostQueued));
-  }
-  if (dropped(DropReason::kUnitQueueFull) &&
-      result.units_max < limits.max_units &&
-      limits.unit_capacity_bps <= kMostCapacityBps / 4) {
-    list.Add("units that the burst of a single flow does not swamp",
-             "unit_capacity", RateFlag(limits.unit_capacity_bps * 4));
+  if (queue_full && limits.unit_queue_packets < kMostQueued) {
+    list.Add("let packets wait instead of dropping them: latency grows",
+             "unit_queue", Larger(limits.unit_queue_packets, kMostQueued));
   }
   // The start buffer is a part of the queue.
   const uint64_t start_buffer =
@@ -192,6 +196,7 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
     list.Add("make room for more flows", "max_flows",
              Larger(limits.max_flows, kMostFlows));
   }
+  if (!idle) add_larger_units();
 }
 
 // What would have brought more flowlets together with their state.
@@ -206,7 +211,7 @@ void AddForPulls(const RunOptions& options, const RunResult& result,
       {controller.replicas * 3, kMaxReplicas, controller.max_units - 1});
   if (controller.replica_choice != ReplicaChoice::kNone &&
       replicas > controller.replicas) {
-    list.Add("more replicas: fewer flowlets wait for state, more of it is sent",
+    list.Add("more replicas: fewer flowlets are held, more messages are sent",
              "replicas", std::to_string(replicas));
   }
   if (controller.alpha_1024 < 1024) {
@@ -341,7 +346,8 @@ std::vector<Proposal> Proposals(const RunOptions& options,
              RateFlag(smaller_bps));
   }
   if (result.controller.flows > 0) AddVariants(options, result, info, list);
-  list.Add("all figures as CSV, for plots", "csv", "figures", false);
+  list.Add("series per 100 ms and quantiles as CSV, for plots", "csv",
+           "figures", false);
   list.Add("all figures as JSON, for scripts", "json", "result.json", false);
   list.Add("the released packets as a capture", "out", "out.pcapng", false);
   return list.Take();

@@ -53,8 +53,8 @@ TEST(Meaning, TellsOvercommitment) {
   RunResult result = Result();
   result.controller.overcommitted = 5;
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("In 5 of 1,502 decisions no unit had room for the "
-                       "flowlet, and it was placed all the same."));
+              EndsWith(" 5 of 1,500 flowlets went to a unit that had no room "
+                       "for them."));
 }
 
 TEST(Meaning, TellsHowFreelyFlowletsMoved) {
@@ -62,14 +62,14 @@ TEST(Meaning, TellsHowFreelyFlowletsMoved) {
   EXPECT_THAT(
       Meaning(Options(), result),
       EndsWith("990 µs. 73 % of flowlets could move to another unit, 20 % did, "
-               "and 93 % of these found their state waiting; the worst wait "
-               "was that of flow udp 10.0.0.1:5000 > 192.0.2.9:53: 40.0 µs."));
+               "and 93 % of these were not held for state; the longest hold, "
+               "of flow udp 10.0.0.1:5000 > 192.0.2.9:53, was 40.0 µs."));
   result.state.worst.key = {};  // forgotten by then
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("waiting; the worst wait was 40.0 µs."));
+              EndsWith("state; the longest hold was 40.0 µs."));
   result.state.worst = {};
   EXPECT_THAT(Meaning(Options(), result),
-              EndsWith("93 % of these found their state waiting."));
+              EndsWith("93 % of these were not held for state."));
   result.controller.flowlets_moved = 0;
   EXPECT_THAT(Meaning(Options(), result),
               EndsWith("73 % of flowlets could move to another unit, none "
@@ -162,11 +162,30 @@ TEST(Proposals, AreRemediesFirst) {
                           "./snf replay cap.pcap --start_buffer=1024"));
 }
 
-TEST(Proposals, AreLargerUnitsWhereQueuesOverflowAndUnitsAreLeft) {
+TEST(Proposals, AreLargerUnitsWhereQueuesOverflow) {
+  RunOptions options = Options();
   RunResult result = Result();
   Dropped(result, DropReason::kUnitQueueFull) = 1;
-  EXPECT_THAT(Commands(Options(), result, Info())[1],
+  EXPECT_THAT(Commands(options, result, Info())[1],
               EndsWith("cap.pcap --unit_capacity=400Mbps"));
+  // Half idle, and still packets found a queue full: that was a burst. More
+  // units are no help, be they few or overcommitted.
+  options.controller.max_units = 2;
+  result.controller.overcommitted = 9;
+  for (EpochSample& epoch : result.epochs) epoch.drained_bytes /= 2;
+  EXPECT_THAT(
+      Commands(options, result, Info()),
+      ElementsAre(EndsWith("cap.pcap --unit_capacity=400Mbps"),
+                  EndsWith(" --unit_queue=4096"), EndsWith(" --explain top")));
+  Dropped(result, DropReason::kUnitQueueFull) = 0;
+  EXPECT_THAT(Commands(options, result, Info())[0], EndsWith("explain top"));
+}
+
+TEST(Proposals, DoNotRepeatAFlagWithoutAValue) {
+  RunInfo info = Info();
+  info.flags.push_back({"chaos", "", true});  // state_loss=0
+  EXPECT_THAT(Commands(Options(), Result(), info)[0],
+              EndsWith("cap.pcap --unit_capacity=100Mbps --explain top"));
 }
 
 TEST(Proposals, AreToKeepStateNearWhereManyWaitedForIt) {

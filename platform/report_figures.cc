@@ -54,6 +54,15 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   return figures;
 }
 
+bool KeepsNoState(const RunResult& result) {
+  const StateFigures& state = result.state;
+  return state.pushes + state.answers > 0 && state.bytes == 0;
+}
+
+std::string_view HeldFor(const RunResult& result) {
+  return KeepsNoState(result) ? "their turn" : "state";
+}
+
 std::vector<DropCount> DropCounts(const RunResult& result) {
   std::vector<DropCount> drops;
   for (size_t i = 0; i < kDropReasons; ++i) {

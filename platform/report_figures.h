@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
@@ -32,6 +33,12 @@ struct ReportFigures {
 };
 
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
+
+// The NF keeps nothing of a flow, so that records are empty; false too where
+// none was sent.
+bool KeepsNoState(const RunResult& result);
+// What flowlets that moved are held for: "state", or "their turn".
+std::string_view HeldFor(const RunResult& result);
 
 // Drops for one reason; `index` is its DropReason, or counts the NF's reasons.
 struct DropCount {

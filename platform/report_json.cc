@@ -110,6 +110,8 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   json["conserved"] = result.conserved();
   json["violations"] = result.violations;
   json["violation_messages"] = result.violation_messages;
+  json["i6_compared"] = result.i6_compared;
+  json["i6_not_compared"] = result.i6_not_compared;
   json["nf"] = info.nf;
   json["policy"] = info.policy;
   json["files"] = info.files;

@@ -137,12 +137,16 @@ TEST(JsonReport, SaysWhenTheRunIsNotSound) {
   result.packets_released -= 1;
   result.violations = 1;
   result.violation_messages = {"order"};
+  result.i6_compared = 7;
+  result.i6_not_compared = 3;
   const auto json =
       nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
   EXPECT_EQ(json["sound"], false);
   EXPECT_EQ(json["conserved"], false);
   EXPECT_EQ(json["violations"], 1);
   EXPECT_EQ(json["violation_messages"][0], "order");
+  EXPECT_EQ(json["i6_compared"], 7);
+  EXPECT_EQ(json["i6_not_compared"], 3);
 }
 
 TEST(JsonReport, StandsFileNamesThatAreNotUtf8) {

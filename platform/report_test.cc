@@ -37,16 +37,17 @@ Flowlets        1,500  3.75 a flow
                   100  because the one before was full (15 KB)
 
 Decisions       1,502  each choosing a unit for a flowlet
-                    0  overcommitted: no unit had room for the demand
+                    0  overcommitted: the unit had no room for the demand
 
 State             300  flowlets moved to another unit than the one before
-                  280  seamless, 93 %: it was there before them
-                   20  pulled, 6.7 %: they waited for it
-              40.0 µs  the longest wait; p50 0 ns, p99 34.0 µs of all that moved
+                  280  seamless, 93 %: handed over before they began
+                   20  pulled, 6.7 %: held for the old unit to finish their
+                       flow's packets and hand over
+              40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
                 1,200  pushes to units that might be next
                    20  pulls from the unit before
                122 KB  of state sent; replication took 3.20 Mbit/s
-                    7  packets at most waited for state in one unit
+                    7  packets at most held for state at one time in a unit
 
 Units               2  at most, 1.75 on average, 100 Mbit/s each
                     2  started cold
@@ -81,8 +82,8 @@ What it means
   300 ms of traffic at 150 Mbit/s ran on 1.8 units of 100 Mbit/s on average
   (2 at most): 86 % of the provisioned capacity was used, and 99 of 100 packets
   left within 990 µs. 73 % of flowlets could move to another unit, 20 % did, and
-  93 % of these found their state waiting; the worst wait was that of flow udp
-  10.0.0.1:5000 > 192.0.2.9:53: 40.0 µs.
+  93 % of these were not held for state; the longest hold, of flow udp
+  10.0.0.1:5000 > 192.0.2.9:53, was 40.0 µs.
 
 Three things to try next
   - the story of the busiest flow, decision by decision:
@@ -132,14 +133,15 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   state.units.refused[kStateRefusals - 1] = 9;
   EXPECT_THAT(
       Text(result),
-      HasSubstr("\n                    7  packets at most waited for state in "
-                "one unit"
+      HasSubstr("\n                    7  packets at most held for state at "
+                "one time in a unit"
                 R"(
                    12  flows handed over by units that stopped
                     1  packet dropped while waiting for state, leaving a
                        tombstone
                     6  replicas evicted to make room for others
-                    4  messages about state lost by --chaos
+                    4  messages about state lost on the way: by --chaos, or for
+                       want of room
                     5  messages about state duplicated by --chaos
                     7  pulls repeated for want of an answer
                     1  took (the word that state was taken over) repeated
@@ -158,6 +160,31 @@ TEST(TextReport, SaysNothingOfStateThatDidNotMove) {
 State               0  flowlets moved to another unit than the one before
 
 Units )"));
+}
+
+TEST(TextReport, TellsThatOnlyOrderMovesWhereTheNfKeepsNoState) {
+  RunResult result = Result();
+  result.state.bytes = result.state.pushed_bytes = 0;
+  const std::string text = Text(result);
+  EXPECT_THAT(text, HasSubstr(R"(
+State             300  flowlets moved to another unit than the one before
+                  0 B  kept a flow: only the order of its packets moves along
+                  280  seamless, )"));
+  EXPECT_THAT(text, HasSubstr("  held for their turn at most; p50 0 ns"));
+  EXPECT_THAT(text, HasSubstr("  packets at most held for their turn at one"));
+  EXPECT_THAT(text, HasSubstr("not held for their turn; the longest"));
+  EXPECT_THAT(text, Not(HasSubstr("of state sent")));
+}
+
+TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
+  RunResult result = Result();
+  result.state.seamless = 277;
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+                  277  seamless, 92 %: handed over before they began
+                   20  pulled, 6.7 %: held for the old unit to finish their
+                       flow's packets and hand over
+                    3  never began, 1.0 %: their first packet was dropped
+)"));
 }
 
 TEST(TextReport, GivesNoCausesForFlowletsOfSinglePackets) {
@@ -196,6 +223,21 @@ cap.pcap: )"));
   EXPECT_THAT(Text(result), HasSubstr("broke its own rules"));
   result.packets_released += 3;
   EXPECT_THAT(Text(result), HasSubstr("; 1 too many."));
+}
+
+TEST(TextReport, SaysWhatWasChecked) {
+  RunResult result = Result();
+  const auto text = [&] {
+    return TextReport(Options(), result, Info(), TextStyle{});
+  };
+  EXPECT_THAT(text(), Not(HasSubstr("Checked")));
+  result.i6_compared = 9'990;
+  EXPECT_THAT(text(), HasSubstr("\nChecked       9,990 packets against what a "
+                                "single unit makes of them\n"));
+  result.i6_not_compared = 12;
+  EXPECT_THAT(text(),
+              HasSubstr(" makes of them; 12 not: a\n              timer "
+                        "of their flow was due before\n"));
 }
 
 TEST(TextReport, SaysFirstWhatTheCheckerFound) {

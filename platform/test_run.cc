@@ -236,10 +236,13 @@ Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
     const UnitId unit{static_cast<uint16_t>(i)};
     const UnitPool& pool = driver.controller().pool();
     const auto state = pool.state(unit);
-    outcome.flows_with_a_unit += pool.owned_flows(unit);
+    const uint32_t flows = pool.owned_flows(unit);
+    outcome.flows_with_a_unit += flows;
+    // One that began to stop before the last receiver of its flows was parked
+    // waits for another.
     outcome.units_up += state == UnitPool::State::kStarting ||
                         state == UnitPool::State::kActive ||
-                        state == UnitPool::State::kStopping;
+                        (state == UnitPool::State::kStopping && flows == 0);
     outcome.units_stopped += state == UnitPool::State::kStopped;
   }
   return outcome;

@@ -94,7 +94,7 @@ struct Outcome {
   uint64_t flows_at_units = 0;     // replicas apart
   uint64_t replicas_at_units = 0;
   uint32_t records_on_the_way = 0;
-  uint32_t units_up = 0;  // starting, active or stopping
+  uint32_t units_up = 0;  // starting, active, or stopping without flows
   uint32_t units_stopped = 0;
 };
 

@@ -38,7 +38,7 @@ void SetAnyStateOptions(Rng& rng, RunOptions& options) {
                                    ReplicaChoice::kNone};
   constexpr std::array<uint32_t, 3> kWeights = {5, 2, 1};
   c.replica_choice = kChoices[rng.Weighted(kWeights)];
-  c.push_delay = Nanos{Any(rng, 1, kMs)};
+  c.push_delay = Nanos{Any(rng, 1, 50 * kMs)};
   c.reassign_period = Nanos{Any(rng, 1'000, 500 * kMs)};
   c.evacuate_slots = static_cast<uint32_t>(Any(rng, 1, 4'096));
   options.state_delay = Nanos{Any(rng, 1, kMs)};
@@ -81,6 +81,8 @@ RunOptions AnyOptions(Rng& rng) {
   c.unit_capacity_bps = Any(rng, 10'000, 1'000'000'000);
   if (rng.Chance(32'768)) {
     c.unit_capacity_bps = Any(rng, 1'000'000, 100'000'000);
+  } else if (rng.Chance(32'768)) {
+    c.unit_capacity_bps = rng.Uniform(100'000'000, 10'000'000'000);
   }
   c.first_demand_bps = rng.Chance(32'768) ? 0 : c.unit_capacity_bps / 3;
   c.unit_queue_packets = static_cast<uint32_t>(Any(rng, 1, 256));
@@ -113,9 +115,11 @@ std::string_view AnyPolicy(Rng& rng) {
   return policies[rng.Below(policies.size())]->name();
 }
 
-Nanos AnyGap(Rng& rng) {
+// Dense traffic keeps several units busy at a time.
+Nanos AnyGap(Rng& rng, bool is_dense) {
   constexpr std::array<uint32_t, 7> kWeights = {30, 30, 30, 6, 2, 1, 1};
-  switch (rng.Weighted(kWeights)) {
+  constexpr std::array<uint32_t, 3> kDenseWeights = {25, 70, 5};
+  switch (is_dense ? rng.Weighted(kDenseWeights) : rng.Weighted(kWeights)) {
     case 0:
       return {0};
     case 1:
@@ -167,13 +171,14 @@ std::vector<OfferedFrame> AnyTraffic(Rng& rng) {
   Instant time{rng.Uniform(-1'000 * kMs, 1'000 * kMs)};
   const uint64_t count = rng.Uniform(1, kMostPackets);
   const uint64_t flows = rng.Uniform(1, 30);
+  const bool is_dense = rng.Chance(20'000);
   const bool runs = rng.Chance(32'768);  // of packets of one flow
   constexpr std::array kAsks = {
       Ask::kDropFirst, Ask::kDropSecond, Ask::kConsume,     Ask::kReply,
       Ask::kFlood,     Ask::kTimer,      Ask::kCancelTimer, Ask::kRewrite};
   FrameFields fields;
   for (uint32_t i = 0; i < count; ++i) {
-    time = time + AnyGap(rng);
+    time = time + AnyGap(rng, is_dense);
     if (rng.Chance(6'000)) {
       packets.push_back({.time = time, .bytes = OddFrame(rng)});
       continue;

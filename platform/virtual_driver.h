@@ -112,7 +112,7 @@ class VirtualDriver {
   std::unique_ptr<EventQueue<Event>> events_;
   std::vector<std::unique_ptr<UnitShell>> units_;
   uint64_t events_handled_ = 0;
-  uint64_t in_channels_ = 0;  // slots of all units' channels in use
+  uint64_t in_channels_ = 0;             // slots of all units' channels in use
   Instant last_drain_ = Instant::min();  // when a packet left a unit
   ControllerOut controller_out_;
   UnitOut unit_out_;

@@ -367,6 +367,38 @@ TEST(VirtualDriver, ComparesAllPacketsWithWhatOneUnitMakesOfThem) {
   EXPECT_EQ(outcome.run.i6_compared + outcome.run.i6_not_compared, 0u);
 }
 
+// Writes into a flow's state what its unit has seen of all flows, and nothing
+// into packets.
+class Leaking final : public NetworkFunction {
+  Slot<uint64_t> seen_ = declare<uint64_t>("seen");
+  uint64_t packets_ = 0;
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    flow.put(seen_, ++packets_);
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Leaking, "test_leaking", "keeps what is not a flow's");
+
+TEST(VirtualDriver, ComparesTheStateThatNoPacketShows) {
+  RunOptions options = SmallTables();
+  options.controller.max_units = 2;
+  std::vector<OfferedFrame> packets;
+  for (uint32_t i = 0; i < 40; ++i) {
+    packets.push_back(At(i * 20 * kUs, {.flow = i % 8, .sequence = i}));
+  }
+  const Outcome outcome =
+      RunFrames(options, registration_of_Leaking, packets, "hash");
+  EXPECT_EQ(outcome.run.units_max, 2u);
+  EXPECT_EQ(outcome.run.packets_released, 40u);
+  ASSERT_GT(outcome.run.violations, 0u);
+  EXPECT_THAT(
+      outcome.run.violation_messages[0],
+      testing::AllOf(
+          testing::StartsWith("+10."), testing::HasSubstr(" ms, udp 10.0.0."),
+          testing::HasSubstr("clock 1 was not processed on its own state: of "
+                             "the state byte 8 is ")));
+}
+
 TEST(VirtualDriver, ComparesUntilAFlowsTimerIsDue) {
   const Outcome outcome = RunFrames(
       SmallTables(), ChronicleNf(),

@@ -311,16 +311,15 @@ VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
   std::unique_ptr<UnitShell>& shell = units_[value(unit)];
   if (shell == nullptr) {
     const ControllerOptions& c = options_.controller;
-    const UnitOptions options = {
-        .max_flows = c.max_flows,
-        .queue_packets = c.unit_queue_packets,
-        .packets_elsewhere = SlotsOfAllChannels(c),
-        .hold_packets = options_.hold_packets,
-        .replicas = c.replica_choice == ReplicaChoice::kNone ? 0 : c.replicas,
-        .push_after = {c.flowlet_timeout.ns / 2},
-        .max_replicas = options_.max_replicas,
-        .replica_lifetime = c.flow_timeout,
-        .retry_after = options_.state_retry};
+    const UnitOptions options = {.max_flows = c.max_flows,
+                                 .queue_packets = c.unit_queue_packets,
+                                 .packets_elsewhere = SlotsOfAllChannels(c),
+                                 .hold_packets = options_.hold_packets,
+                                 .replicas = controller_.replicas(),
+                                 .push_after = {c.flowlet_timeout.ns / 2},
+                                 .max_replicas = options_.max_replicas,
+                                 .replica_lifetime = c.flow_timeout,
+                                 .retry_after = options_.state_retry};
     shell = std::make_unique<UnitShell>(
         UnitShell{.unit = Unit(unit, options, schema_), .nf = nf_.create()});
   }

@@ -9,9 +9,12 @@
 namespace snf {
 namespace {
 
-uint32_t Replicas(const ControllerOptions& options) {
+uint32_t Replicas(const ControllerOptions& options,
+                  const PlacementPolicy& policy) {
   SNF_CHECK(options.replicas <= kMaxReplicas);
-  return options.replica_choice == ReplicaChoice::kNone ? 0 : options.replicas;
+  const bool none =
+      options.replica_choice == ReplicaChoice::kNone || !policy.moves_flows();
+  return none ? 0 : options.replicas;
 }
 
 }  // namespace
@@ -24,7 +27,7 @@ Controller::Controller(const ControllerOptions& options,
           (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns},
       reassign_period_(options.reassign_period),
       alpha_(options.alpha_1024),
-      replicas_(Replicas(options)),
+      replicas_(Replicas(options, policy)),
       evacuate_slots_(options.evacuate_slots),
       controller_id_(options.controller_id),
       policy_(&policy),
@@ -168,7 +171,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};
   const Placement placement = policy_->Place(now, request, pool_, out);
-  ++counters_.decisions;
+  counters_.decisions += placement.kept ? 0 : 1;
   counters_.overcommitted += placement.overcommitted ? 1 : 0;
   if (observer_ != nullptr) {
     observer_->on_decision({.time = arrival.time,

@@ -34,7 +34,7 @@ enum class FlowletCause : uint8_t {
   kLate,     // a later packet of a flowlet that has no unit (any more)
 };
 
-// One decision of the controller, as it was taken.
+// A flowlet gets a unit, be it without a choice (Placement::kept).
 struct Decision {
   Instant time;  // arrival of the packet that caused it
   FlowId flow{};
@@ -160,6 +160,8 @@ class Controller {
   const FlowTable& flows() const { return flows_; }
   const Trail& trail() const { return trail_; }
   const AliasTable& aliases() const { return aliases_; }
+  // Units to which a flow's state is to be pushed, at the most.
+  uint32_t replicas() const { return replicas_; }
 
  private:
   static constexpr size_t kBatch = 32;
@@ -205,7 +207,7 @@ class Controller {
   Nanos replicas_after_;   // the gap in which replicas have landed
   Nanos reassign_period_;
   uint32_t alpha_;
-  uint32_t replicas_;  // 0 where the choice is none
+  uint32_t replicas_;  // 0 where the choice is none, or flows stay
   uint32_t evacuate_slots_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;

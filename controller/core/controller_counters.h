@@ -28,9 +28,9 @@ struct ControllerCounters {
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
   uint64_t flowlets_moved = 0;  // enqueued first on another unit than before
-  uint64_t decisions = 0;
-  uint64_t overcommitted = 0;
-  uint64_t enqueued = 0;  // packets; null packets are not among them
+  uint64_t decisions = 0;       // where the policy had a choice
+  uint64_t overcommitted = 0;   // placements on a unit without room
+  uint64_t enqueued = 0;        // packets; null packets are not among them
   uint64_t null_packets = 0;
   uint64_t evacuations = 0;  // units relieved of all their flows, to stop
   uint64_t tooks_refused_unknown = 0;  // of a flow that is not in the table

@@ -313,6 +313,29 @@ struct Recorder : DecisionObserver {
   std::vector<uint32_t> loads;
 };
 
+// Of three flowlets of each of two flows.
+TEST(Controller, CountsAsDecisionsWhereThePolicyHadAChoice) {
+  const auto decisions = [](std::string_view policy) {
+    ControllerOptions options = Options();
+    options.reassign_period = Milliseconds(2);
+    TestDriver driver(options, *FindPlacementPolicy(policy));
+    Recorder recorder;
+    driver.controller().set_decision_observer(&recorder);
+    for (int i = 0; i < 3; ++i) {
+      driver.Packet(kStart + Milliseconds(i), 1);
+      driver.Packet(kStart + Milliseconds(i), 2);
+      driver.ReadyAll(kStart + Milliseconds(i));
+      driver.DrainAll(kStart + Milliseconds(i));
+    }
+    EXPECT_EQ(recorder.decisions.size(), 6u);  // all are shown
+    return driver.counters().decisions;
+  };
+  EXPECT_EQ(decisions("snf"), 6u);
+  EXPECT_EQ(decisions("vanilla_flow"), 2u);
+  EXPECT_EQ(decisions("hash"), 2u);
+  EXPECT_EQ(decisions("smart_flow"), 4u);
+}
+
 TEST(Controller, ShowsEachDecisionBeforeItTakesEffect) {
   TestDriver driver(Options());
   Recorder recorder;

@@ -63,12 +63,14 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& pool,
   return PlaceBeyond(now, request, pool, out);
 }
 
-// `unit`, whatever its load; kNoUnit where it is stopping.
+// `unit`, whatever its load; kNoUnit where it is stopping. To leave a flow
+// there is no choice.
 Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
                   UnitPool& pool, ControllerOut& out) {
   if (!pool.Use(now, unit, out)) return {};
   return {.unit = unit,
-          .overcommitted = PlacementScore(request, unit, pool) < 0};
+          .overcommitted = PlacementScore(request, unit, pool) < 0,
+          .kept = unit == request.owner};
 }
 
 // Where the flow's last packet ran; a flow that is new, or whose unit is
@@ -94,6 +96,7 @@ class SnfPolicy final : public PlacementPolicy {
 class VanillaFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "vanilla_flow"; }
+  bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
                   ControllerOut& out) const override {
     return Stay(now, request, pool, out);
@@ -125,6 +128,7 @@ class PerPacketPolicy final : public PlacementPolicy {
 class HashPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "hash"; }
+  bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
                   ControllerOut& out) const override {
     const uint32_t units = pool.max_units();

@@ -30,6 +30,7 @@ struct PlacementRequest {
 struct Placement {
   UnitId unit = kNoUnit;       // kNoUnit while all units are stopping
   bool overcommitted = false;  // the unit has no room for the demand
+  bool kept = false;           // where the flow was, without a choice
 };
 
 // Where a flowlet goes. A policy is a stateless function of the request and of
@@ -42,6 +43,9 @@ class PlacementPolicy {
   virtual std::string_view name() const = 0;
   // Whether every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
+  // Whether a flow may go on at another unit while its own is not stopping:
+  // else replicas of its state would be of no use.
+  virtual bool moves_flows() const { return true; }
   virtual Placement Place(Instant now, const PlacementRequest& request,
                           UnitPool& pool, ControllerOut& out) const = 0;
 };

@@ -94,6 +94,8 @@ TEST(PlacementPolicies, AreFoundByName) {
     names.push_back(policy->name());
     EXPECT_EQ(FindPlacementPolicy(policy->name()), policy);
     EXPECT_EQ(policy->per_packet(), policy->name() == "per_packet");
+    EXPECT_EQ(policy->moves_flows(),
+              policy->name() != "vanilla_flow" && policy->name() != "hash");
   }
   EXPECT_EQ(names,
             (std::vector<std::string_view>{"snf", "vanilla_flow", "smart_flow",
@@ -266,10 +268,13 @@ TEST(SnfPolicy, HasNoAnswerWhileAllUnitsAreStopping) {
 TEST(VanillaFlowPolicy, KeepsAFlowWhereItIs) {
   Units units({800, 600, 1'010});
   PlacementRequest request = {.demand = 100, .alpha = 256};
-  EXPECT_EQ(units.Place(request, "vanilla_flow").unit, kU0);  // a new flow
-  request.owner = kU1;
   Placement placement = units.Place(request, "vanilla_flow");
+  EXPECT_EQ(placement.unit, kU0);  // a new flow
+  EXPECT_FALSE(placement.kept);
+  request.owner = kU1;
+  placement = units.Place(request, "vanilla_flow");
   EXPECT_EQ(placement.unit, kU1);
+  EXPECT_TRUE(placement.kept);
   EXPECT_FALSE(placement.overcommitted);
   request.owner = kU2;  // though it has no room
   placement = units.Place(request, "vanilla_flow");
@@ -299,7 +304,9 @@ TEST(VanillaFlowPolicy, PlacesAFlowAnewWhoseUnitIsStopping) {
   units.LeaveIdle(kU1, 0, UnitPool::State::kStopping);
   PlacementRequest request = {.demand = 100, .owner = kU1, .alpha = 1'024};
   request.replicas = Replicas({kU0});  // a new flow has no state anywhere
-  EXPECT_EQ(units.Place(request, "vanilla_flow").unit, kU2);
+  const Placement placement = units.Place(request, "vanilla_flow");
+  EXPECT_EQ(placement.unit, kU2);
+  EXPECT_FALSE(placement.kept);
   EXPECT_EQ(units.started(), -1);
 }
 
@@ -358,6 +365,7 @@ TEST(HashPolicy, SpreadsFlowsOverAllUnits) {
     request.replicas = Replicas({kU1});
     const Placement placement = units.Place(request, "hash");
     EXPECT_EQ(placement.unit, c.unit) << c.key_hash;
+    EXPECT_EQ(placement.kept, c.unit == kU1) << c.key_hash;
     EXPECT_EQ(placement.overcommitted, c.overcommitted) << c.key_hash;
     EXPECT_EQ(units.started(), c.started) << c.key_hash;
   }

@@ -100,6 +100,21 @@ TEST_F(ReplicaTest, AreNotNamedWhereNoneAreWanted) {
   }
 }
 
+TEST_F(ReplicaTest, AreNotNamedWhereFlowsStay) {
+  for (const char* policy : {"vanilla_flow", "hash"}) {
+    TestDriver driver(Options(3, 2), *FindPlacementPolicy(policy));
+    for (uint32_t i = 0; i < 9; ++i) {
+      driver.Packet(kStart + Milliseconds(i), i % 3);
+      driver.ReadyAll(kStart + Milliseconds(i));
+      driver.DrainAll(kStart + Milliseconds(i));
+    }
+    EXPECT_EQ(driver.replica_sets, 0u) << policy;
+    EXPECT_EQ(driver.controller().replicas(), 0u);
+  }
+  Start(Options(3, 2));
+  EXPECT_EQ(driver_->controller().replicas(), 2u);
+}
+
 TEST_F(ReplicaTest, AreTakenBackOnceWhereNoOtherUnitIsLeft) {
   Start(Options(2, 2));
   EXPECT_EQ(Packet(kStart, kU1).size(), 2u);
