@@ -5,8 +5,8 @@
 
 namespace snf {
 
-Checker::Checker(const NfRegistration* nf) {
-  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
+Checker::Checker(const NfRegistration* nf, const NfOptions& options) {
+  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf, options);
 }
 
 Checker::Flow& Checker::InSlot(FlowId id) {
@@ -27,6 +27,7 @@ void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
     flow.ended = true;
+    FreePiecesIfOver(flow);
     if (flow.left < flow.given) {
       ending_.emplace(flow.id, flow);
     } else if (reference_ != nullptr) {
@@ -54,6 +55,8 @@ void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
                           flow->given, value(flow->last_unit)));
   }
   flow->ended = true;
+  ledger_.OnAliasGone(flow->id, end.last);
+  FreePiecesIfOver(*flow);
   if (flow->left == flow->given && reference_ != nullptr) {
     reference_->Forget(flow->id);
   }
@@ -106,12 +109,22 @@ void Checker::BeforeNf(const PacketInfo& info,
 }
 
 void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-                      BufferPool& pool, std::span<const UnitCommand> commands) {
+                      const Reference::Outcome& outcome) {
   if (reference_ == nullptr) return;
-  const std::string difference = reference_->After(now, meta, pool, commands);
-  if (difference.empty()) return;
-  Violation(now, unit, meta,
-            "was not processed on its own state: " + difference);
+  const auto [difference, pieces] =
+      reference_->After(now, meta, ledger_, outcome);
+  if (!difference.empty()) {
+    Violation(now, unit, meta,
+              "was not processed on its own state: " + difference);
+  }
+  if (!pieces.empty()) Violation(now, unit, meta, pieces);
+  const Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) FreePiecesIfOver(*flow);
+}
+
+void Checker::OnWait(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) flow->processed = value(meta.clock) - 1;
 }
 
 void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
@@ -152,7 +165,48 @@ void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
   if (without_payload_.erase({meta.flow, meta.clock}) == 0) {
     Violation(now, unit, meta, "was advanced, but had a payload");
   }
+  FreePiecesIfOver(*flow);
   Left(*flow);
+}
+
+void Checker::OnAlias(Instant now, const Alias& alias, AliasResult result) {
+  if (result != AliasResult::kGranted) return;
+  const std::string wrong = ledger_.OnAlias(alias);
+  if (wrong.empty()) return;
+  const PacketMeta setter = {
+      .flow = alias.flow, .clock = alias.clock, .arrival = now};
+  Violation(now, alias.unit, setter, wrong);
+}
+
+void Checker::OnAliasRefused(Instant now, const AliasAck& ack) {
+  if (reference_ == nullptr) return;
+  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_);
+}
+
+void Checker::OnFlowNote(const FlowNote& note) {
+  if (note.over) ledger_.OnAliasGone(note.flow, note.clock);
+}
+
+void Checker::OnPiecesGranted(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnGranted(pieces);
+  if (wrong.empty()) return;
+  AddMessage(
+      fmt::format("at {} ns, unit {} {}", now.ns, value(pieces.unit), wrong));
+}
+
+void Checker::OnPiecesReturned(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnReturned(pieces);
+  if (wrong.empty()) return;
+  AddMessage(
+      fmt::format("at {} ns, unit {} {}", now.ns, value(pieces.unit), wrong));
+}
+
+// From now on the unit may give them to others: it does so when it has applied
+// the flow's last clock and knows that it was the last.
+void Checker::FreePiecesIfOver(const Flow& flow) {
+  if (flow.ended && flow.processed == flow.given) {
+    ledger_.OnPiecesGone(flow.id);
+  }
 }
 
 void Checker::Left(Flow& flow) {
@@ -179,12 +233,15 @@ void Checker::CheckAllLeft(Instant now, const Flow& flow) {
 
 void Checker::Violation(Instant now, UnitId unit, const PacketMeta& meta,
                         const std::string& what) {
-  ++violations_;
-  if (messages_.size() == kMaxMessages) return;
-  messages_.push_back(
+  AddMessage(
       fmt::format("at {} ns, flow slot {} generation {}, unit {}: clock {} {}",
                   now.ns, slot_of(meta.flow), generation_of(meta.flow),
                   value(unit), value(meta.clock), what));
+}
+
+void Checker::AddMessage(const std::string& message) {
+  ++violations_;
+  if (messages_.size() < kMaxMessages) messages_.push_back(message);
 }
 
 }  // namespace snf

@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/messages.h"
 #include "base/time.h"
+#include "platform/ledger.h"
 #include "platform/reference.h"
 
 namespace snf {
@@ -31,6 +32,8 @@ namespace snf {
 //       packets of the flow (reference.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
 //       consumed
+//   I8  a piece of a pool is in one place only, and no two flows have the same
+//       piece or the same alias (ledger.h)
 //
 // Tombstones and null packets are clocks like others, for I1, I2 and I7; but
 // they are advanced, never released. A tombstone's packet was dropped before,
@@ -44,7 +47,8 @@ namespace snf {
 class Checker {
  public:
   // I6 is checked with the NF of the units; null: it is not.
-  explicit Checker(const NfRegistration* nf = nullptr);
+  explicit Checker(const NfRegistration* nf = nullptr,
+                   const NfOptions& options = {});
 
   void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta);
   void OnEndFlow(Instant now, UnitId unit, const EndFlow& end);
@@ -53,15 +57,24 @@ class Checker {
   void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta);
   void OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta);
   // Of a packet with payload, after OnServiceEnd: as it is before the unit's NF
-  // sees it, and what comes of it, before any of it is executed.
+  // sees it, and what comes of it, before any of it is executed; or that it is
+  // to be run again, as if this service had not been.
   void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
   void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-               BufferPool& pool, std::span<const UnitCommand> commands);
+               const Reference::Outcome& outcome);
+  void OnWait(Instant now, UnitId unit, const PacketMeta& meta);
   void OnRelease(Instant now, UnitId unit, const PacketMeta& meta);
   // The packet was dropped or consumed where it was to be processed.
   void OnTaken(Instant now, UnitId unit, const PacketMeta& meta);
   // A clock without payload is done.
   void OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta);
+  // What reaches the controller or leaves it about aliases and pieces; an alias
+  // with the answer, and its refusal again where the unit tells the NF.
+  void OnAlias(Instant now, const Alias& alias, AliasResult result);
+  void OnAliasRefused(Instant now, const AliasAck& ack);
+  void OnFlowNote(const FlowNote& note);
+  void OnPiecesGranted(Instant now, const PieceWord& pieces);
+  void OnPiecesReturned(Instant now, const PieceWord& pieces);
   // Call once nothing is in flight any more.
   void OnEnd(Instant now);
 
@@ -95,14 +108,17 @@ class Checker {
            !without_payload_.contains({meta.flow, meta.clock});
   }
   void Left(Flow& flow);
+  void FreePiecesIfOver(const Flow& flow);
   void CheckAllLeft(Instant now, const Flow& flow);
   void Violation(Instant now, UnitId unit, const PacketMeta& meta,
                  const std::string& what);
+  void AddMessage(const std::string& message);
 
   std::vector<Flow> flows_;        // by slot
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
   std::set<std::pair<FlowId, Clock>> without_payload_;  // and under way
   std::unique_ptr<Reference> reference_;
+  Ledger ledger_;
   uint64_t violations_ = 0;
   std::vector<std::string> messages_;
 };
