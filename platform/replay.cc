@@ -16,11 +16,13 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/endpoint.h"
 #include "base/flow_key_text.h"
 #include "base/quantity.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
 #include "platform/explain_top.h"
+#include "platform/far_side.h"
 #include "platform/progress.h"
 #include "platform/report.h"
 #include "platform/version.h"
@@ -148,27 +150,46 @@ int ReplayCommand::Run() {
 
 absl::Status ReplayCommand::FindFlow(const std::string& text,
                                      FlowKey& key) const {
-  if (text != "top") {
-    absl::StatusOr<FlowKey> parsed = ParseFlowKey(text);
-    if (!parsed.ok()) {
-      return Usage(
-          fmt::format("--explain: {}", std::string(parsed.status().message())));
-    }
-    key = *parsed;
-    if (options_.flow.kind != FlowKeyKind::k5Tuple) Canonicalize(key);
-    return absl::OkStatus();
+  if (text == "top") return FindTopFlow(key);
+  absl::StatusOr<FlowKey> parsed = ParseFlowKey(text);
+  if (!parsed.ok()) {
+    return Usage(
+        fmt::format("--explain: {}", std::string(parsed.status().message())));
   }
+  key = *parsed;
+  const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||
+                      key.form == FlowKeyForm::kIpv6Endpoint;
+  if (is_end && !has_sides_) {
+    return AtOdds("explain", "nf", "its flows have two ends");
+  }
+  if (has_sides_ && !is_end) {
+    if (!HasEnds(key)) {
+      return AtOdds("explain", "nf", "its flows are no fragments");
+    }
+    key = EndpointsOf(key, Direction::kForward).from;
+  } else if (!is_end && options_.flow.kind != FlowKeyKind::k5Tuple) {
+    Canonicalize(key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayCommand::FindTopFlow(FlowKey& key) const {
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
   FlowClassifier classifier(options_.flow);
+  FarSide far_side(options_.inside);
   TopFlowFinder finder;
   CapturedPacket packet;
   ParsedPacket headers;
   while ((*reader)->Next(packet) == ReadResult::kPacket) {
-    if (classifier.Classify(packet.time, packet.link, packet.bytes, headers,
-                            key) != Direction::kNone) {
-      finder.Add(key, packet.original_bytes);
+    const Direction direction = classifier.Classify(packet.time, packet.link,
+                                                    packet.bytes, headers, key);
+    if (direction == Direction::kNone) continue;
+    if (has_sides_) {
+      if (!HasEnds(key)) continue;
+      key = far_side.Place(key, direction).inside;
     }
+    finder.Add(key, packet.original_bytes);
   }
   if (!(*reader)->status().ok()) return (*reader)->status();
   const std::optional<FlowKey> top = finder.top();
@@ -180,11 +201,37 @@ absl::Status ReplayCommand::FindFlow(const std::string& text,
   return absl::OkStatus();
 }
 
+absl::Status ReplayCommand::ChooseNf(const NfRegistration*& nf) {
+  const size_t colon = std::min(nf_.find(':'), nf_.size());
+  nf = FindNf(nf_.substr(0, colon));
+  if (nf == nullptr) return UnknownNf(nf_.substr(0, colon));
+  if (colon < nf_.size()) {
+    const auto options = NfOptions::Parse(nf_.substr(colon + 1));
+    if (!options.ok()) {
+      return Usage(
+          fmt::format("--nf: {}", std::string(options.status().message())));
+    }
+    options_.nf_options = *options;
+  }
+  if (const absl::Status s = nf->check(options_.nf_options); !s.ok()) {
+    return Usage(fmt::format("--nf: {}", std::string(s.message())));
+  }
+  has_sides_ = nf->create(options_.nf_options)->flow_scope() ==
+               FlowScope::kInsideEndpoint;
+  if (!has_sides_ && !options_.inside.empty()) {
+    return AtOdds("inside", "nf", "it does not tell inside from outside");
+  }
+  if (has_sides_ && options_.flow.kind != FlowKeyKind::kConnection) {
+    return AtOdds("flow_key", "nf", "its flows are inside ends of connections");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
-  const NfRegistration* nf = FindNf(nf_);
-  if (nf == nullptr) return UnknownNf(nf_);
+  const NfRegistration* nf = nullptr;
+  if (absl::Status s = ChooseNf(nf); !s.ok()) return s;
   return compare_.empty() ? ReplayOnce(*nf, exit_code)
                           : Compare(*nf, exit_code);
 }
@@ -289,7 +336,7 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                                   "explain", "compare", "quiet"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
-                  .nf = nf_,
+                  .nf = nf_.substr(0, nf_.find(':')),
                   .policy = run.policy,
                   .files = files_,
                   .flags = {},

@@ -66,6 +66,8 @@ class ReplayCommand {
   void UseBundledCapture();
   // Carries what was parsed over into options_.
   void SettleOptions();
+  // The NF that --nf names, and its options; null with an error.
+  absl::Status ChooseNf(const NfRegistration*& nf);
   absl::Status Replay(int& exit_code);
   absl::Status ReplayOnce(const NfRegistration& nf, int& exit_code);
   absl::Status Compare(const NfRegistration& nf, int& exit_code);
@@ -80,12 +82,14 @@ class ReplayCommand {
   absl::Status Write(const std::function<std::string()>& json,
                      const std::function<std::string(TextStyle)>& text) const;
   absl::Status FindFlow(const std::string& text, FlowKey& key) const;
+  absl::Status FindTopFlow(FlowKey& key) const;
 
   CLI::App& command_;
   FlagSet flags_;
   RunOptions options_;
   std::vector<std::string> files_;
-  std::string nf_ = "passthrough";
+  std::string nf_ = "passthrough";  // with options
+  bool has_sides_ = false;          // its flows are inside endpoints
   std::string out_;
   std::string json_;
   std::string csv_;
