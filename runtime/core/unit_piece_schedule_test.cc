@@ -295,6 +295,7 @@ class PieceSchedule {
       case Item::Kind::kStop:
         site.unit.on_stop(out_);
     }
+    ASSERT_LE(out_.commands().size(), kMaxUnitCommandsPerCall);
     Execute(site);
   }
 
@@ -327,6 +328,7 @@ class PieceSchedule {
     flow.serving = kNoUnit;
     totals_.waits += flow.waits ? 1 : 0;
     flow.processed += flow.waits ? 0 : 1;
+    ASSERT_LE(out_.commands().size(), kMaxUnitCommandsPerCall);
     Execute(site);
   }
 
