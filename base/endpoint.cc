@@ -17,9 +17,13 @@ FlowKey EndpointKey(const IpAddress& address, be16 port, IpProtocol protocol,
   return key;
 }
 
+bool HasEnds(const FlowKey& connection) {
+  return connection.form == FlowKeyForm::kIpv4 ||
+         connection.form == FlowKeyForm::kIpv6;
+}
+
 Endpoints EndpointsOf(const FlowKey& connection, Direction direction) {
-  SNF_CHECK(connection.form == FlowKeyForm::kIpv4 ||
-            connection.form == FlowKeyForm::kIpv6);
+  SNF_CHECK(HasEnds(connection));
   const FlowKeyForm form = connection.form == FlowKeyForm::kIpv4
                                ? FlowKeyForm::kIpv4Endpoint
                                : FlowKeyForm::kIpv6Endpoint;

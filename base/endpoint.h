@@ -23,8 +23,9 @@ struct Endpoints {
   FlowKey from;
   FlowKey to;
 };
-// The key's form must be kIpv4 or kIpv6: of a fragment before its first the
-// ends are not known. VLANs are kept.
+// Whether they are known: not of a fragment before its first.
+bool HasEnds(const FlowKey& connection);
+// Requires HasEnds. VLANs are kept.
 Endpoints EndpointsOf(const FlowKey& connection, Direction direction);
 
 }  // namespace snf

@@ -81,6 +81,17 @@ TEST_F(EndpointTest, OfALaterFragmentAreThoseOfTheFirst) {
             "udp 10.0.0.1:5000 to udp 192.0.2.9:53");
 }
 
+TEST_F(EndpointTest, AreNotKnownOfAFragmentWhoseFirstWasNotSeen) {
+  const Frame later =
+      Ethernet(0x0800, Ipv4({.id = 7, .fragment_offset_bytes = 24}, Frame(16)));
+  ParsedPacket parsed;
+  FlowKey key;
+  classifier_.Classify(Instant{}, LinkType::kEthernet, later, parsed, key);
+  EXPECT_FALSE(HasEnds(key));
+  key.form = FlowKeyForm::kIpv6;
+  EXPECT_TRUE(HasEnds(key));
+}
+
 TEST_F(EndpointTest, KeepsVlanAndVersionAndHasNoPortWhereThereIsNone) {
   EXPECT_EQ(Ends(Ethernet(0x8100, Vlan(7, 0x86dd, Ipv6({}, Udp(1, 2))))),
             "vlan 7 udp [2001:db8::1]:1 to vlan 7 udp [2001:db8::9]:2");

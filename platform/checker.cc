@@ -16,9 +16,10 @@ std::string Elsewhere(UnitId unit) {
 
 }  // namespace
 
-Checker::Checker(const NfRegistration* nf, FlowName flow_name)
+Checker::Checker(const NfRegistration* nf, const NfOptions& options,
+                 FlowName flow_name)
     : flow_name_(std::move(flow_name)) {
-  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
+  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf, options);
 }
 
 Checker::Flow& Checker::InSlot(FlowId id) {
@@ -44,6 +45,7 @@ void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
     flow.ended = true;
+    FreePiecesIfOver(flow);
     if (flow.under_way > 0) {
       ending_.emplace(flow.id, flow);
     } else if (reference_ != nullptr) {
@@ -76,6 +78,8 @@ void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
                           flow->given, value(flow->last_unit)));
   }
   flow->ended = true;
+  ledger_.OnAliasGone(flow->id, end.last);
+  FreePiecesIfOver(*flow);
   if (flow->under_way == 0 && reference_ != nullptr) {
     reference_->Forget(flow->id);
   }
@@ -135,14 +139,22 @@ void Checker::BeforeNf(const PacketInfo& info,
 }
 
 void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-                      BufferPool& pool, std::span<const UnitCommand> commands,
-                      std::span<const std::byte> record) {
+                      const Reference::Outcome& outcome) {
   if (reference_ == nullptr) return;
-  const std::string difference =
-      reference_->After(now, meta, pool, commands, record);
-  if (difference.empty()) return;
-  Violation(now, unit, meta,
-            "was not processed on its own state: " + difference);
+  const auto [difference, pieces] =
+      reference_->After(now, meta, ledger_, outcome);
+  if (!difference.empty()) {
+    Violation(now, unit, meta,
+              "was not processed on its own state: " + difference);
+  }
+  if (!pieces.empty()) Violation(now, unit, meta, pieces);
+  const Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) FreePiecesIfOver(*flow);
+}
+
+void Checker::OnWait(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) flow->processed = value(meta.clock) - 1;
 }
 
 bool Checker::IsLast(const PacketMeta& meta) const {
@@ -205,7 +217,46 @@ void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
   } else if (packet.has_payload) {
     Violation(now, unit, meta, "was advanced, but had a payload");
   }
+  FreePiecesIfOver(*flow);
   Left(*flow, meta.clock);
+}
+
+void Checker::OnAlias(Instant now, const Alias& alias, AliasResult result) {
+  if (result != AliasResult::kGranted) return;
+  const std::string wrong = ledger_.OnAlias(alias);
+  if (wrong.empty()) return;
+  const PacketMeta setter = {
+      .flow = alias.flow, .clock = alias.clock, .arrival = now};
+  Violation(now, alias.unit, setter, wrong);
+}
+
+void Checker::OnAliasRefused(Instant now, const AliasAck& ack) {
+  if (reference_ == nullptr) return;
+  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_);
+}
+
+void Checker::OnFlowNote(const FlowNote& note) {
+  if (note.over) ledger_.OnAliasGone(note.flow, note.clock);
+}
+
+void Checker::OnPiecesGranted(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnGranted(pieces);
+  if (wrong.empty()) return;
+  AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
+}
+
+void Checker::OnPiecesReturned(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnReturned(pieces);
+  if (wrong.empty()) return;
+  AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
+}
+
+// From now on the unit may give them to others: it does so when it has applied
+// the flow's last clock and knows that it was the last.
+void Checker::FreePiecesIfOver(const Flow& flow) {
+  if (flow.ended && flow.processed == flow.given) {
+    ledger_.OnPiecesGone(flow.id);
+  }
 }
 
 void Checker::Left(Flow& flow, Clock clock) {
@@ -233,17 +284,21 @@ void Checker::CheckAllLeft(Instant now, const Flow& flow) {
 
 void Checker::Violation(Instant now, UnitId unit, const PacketMeta& meta,
                         const std::string& what) {
-  ++violations_;
-  if (messages_.size() == kMaxMessages) return;
   std::string name = flow_name_ ? flow_name_(meta.flow) : "";
   if (name.empty()) {
     name = fmt::format("flow slot {} generation {}", slot_of(meta.flow),
                        generation_of(meta.flow));
   }
+  AddMessage(now, fmt::format("{}, unit {}: clock {} {}", name, value(unit),
+                              value(meta.clock), what));
+}
+
+void Checker::AddMessage(Instant now, const std::string& what) {
+  ++violations_;
+  if (messages_.size() == kMaxMessages) return;
   const int64_t ns = (now - start_).ns;
-  messages_.push_back(fmt::format("+{}.{:06} ms, {}, unit {}: clock {} {}",
-                                  ns / 1'000'000, ns % 1'000'000, name,
-                                  value(unit), value(meta.clock), what));
+  messages_.push_back(
+      fmt::format("+{}.{:06} ms, {}", ns / 1'000'000, ns % 1'000'000, what));
 }
 
 }  // namespace snf

@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/messages.h"
 #include "base/time.h"
+#include "platform/ledger.h"
 #include "platform/reference.h"
 
 namespace snf {
@@ -32,6 +33,8 @@ namespace snf {
 //       packets of the flow (reference.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
 //       consumed, once
+//   I8  a piece of a pool is in one place only, and no two flows have the same
+//       piece or the same alias (ledger.h)
 //
 // Of what breaks several rules at once, the first is told.
 //
@@ -53,7 +56,7 @@ class Checker {
   // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
   // empty, and is called for messages only.
   explicit Checker(const NfRegistration* nf = nullptr,
-                   FlowName flow_name = nullptr);
+                   const NfOptions& options = {}, FlowName flow_name = nullptr);
 
   // From when messages count time.
   void OnStart(Instant first_packet) { start_ = first_packet; }
@@ -65,11 +68,12 @@ class Checker {
   void OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta);
   // Of a packet with payload, after OnServiceEnd: as it is before the unit's NF
   // sees it, and what comes of it, before any of it is executed, with the
-  // flow's record; none if the packet IsLast().
+  // flow's record, none if the packet IsLast(); or that it is to be run again,
+  // as if this service had not been.
   void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
   void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-               BufferPool& pool, std::span<const UnitCommand> commands,
-               std::span<const std::byte> record);
+               const Reference::Outcome& outcome);
+  void OnWait(Instant now, UnitId unit, const PacketMeta& meta);
   // Whether the packet's flow is over with it: a unit keeps no record then.
   bool IsLast(const PacketMeta& meta) const;
   void OnRelease(Instant now, UnitId unit, const PacketMeta& meta);
@@ -77,6 +81,13 @@ class Checker {
   void OnTaken(Instant now, UnitId unit, const PacketMeta& meta);
   // A clock without payload is done.
   void OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta);
+  // What reaches the controller or leaves it about aliases and pieces; an alias
+  // with the answer, and its refusal again where the unit tells the NF.
+  void OnAlias(Instant now, const Alias& alias, AliasResult result);
+  void OnAliasRefused(Instant now, const AliasAck& ack);
+  void OnFlowNote(const FlowNote& note);
+  void OnPiecesGranted(Instant now, const PieceWord& pieces);
+  void OnPiecesReturned(Instant now, const PieceWord& pieces);
   // Call once nothing is in flight any more.
   void OnEnd(Instant now);
 
@@ -112,9 +123,11 @@ class Checker {
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
   UnderWay PacketOf(const PacketMeta& meta) const;
   void Left(Flow& flow, Clock clock);
+  void FreePiecesIfOver(const Flow& flow);
   void CheckAllLeft(Instant now, const Flow& flow);
   void Violation(Instant now, UnitId unit, const PacketMeta& meta,
                  const std::string& what);
+  void AddMessage(Instant now, const std::string& what);
 
   std::vector<Flow> flows_;        // by slot
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
@@ -122,6 +135,7 @@ class Checker {
   std::unique_ptr<Reference> reference_;
   FlowName flow_name_;
   Instant start_;
+  Ledger ledger_;
   uint64_t violations_ = 0;
   std::vector<std::string> messages_;
 };

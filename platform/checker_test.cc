@@ -482,7 +482,11 @@ class ReferenceCheckerTest : public CheckerTest {
     pool_.bytes(packet_)[0] = std::byte{byte};
     const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
                                                    packet_, Meta(flow, clock));
-    checker_.AfterNf(Now(), kA, Meta(flow, clock), pool_, {&done, 1}, {});
+    checker_.AfterNf(Now(), kA, Meta(flow, clock),
+                     {.pool = pool_,
+                      .packet = packet_,
+                      .commands = {&done, 1},
+                      .pieces_taken = {}});
     Release(clock, flow);
   }
 

@@ -48,12 +48,11 @@ FarSide::Placed FarSide::Place(const FlowKey& connection, Direction direction) {
             .rewrite = true};
   }
   // To an external address, or to nobody of the inside: the controller knows.
-  const auto announced = announced_.find(to);
-  const bool is_announced = announced != announced_.end();
-  if (is_announced || !inside_.empty()) {
+  const FlowKey* const inside = InsideOf(to);
+  if (inside != nullptr || !inside_.empty()) {
     return {.side = Side::kOutside,
             .key = to,
-            .inside = is_announced ? announced->second : to};
+            .inside = inside != nullptr ? *inside : to};
   }
   known_.try_emplace(from);
   return {.side = Side::kInside, .key = from, .inside = from};

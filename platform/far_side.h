@@ -62,10 +62,12 @@ class FarSide {
   void OnAlias(const FlowKey& inside, const FlowKey& external);
   // What was announced for `inside` is so no more.
   void OnFlowOver(const FlowKey& inside);
-  // Whether a packet that leaves goes to an address announced, so that the
-  // network would bring it back (hairpinning, RFC 4787 §6).
-  bool IsAnnounced(const FlowKey& endpoint) const {
-    return announced_.contains(endpoint);
+  // The inside end for which this external one is announced, or null. A packet
+  // that leaves for such a one the network would bring back (hairpinning,
+  // RFC 4787 §6). Valid until the next call that is not const.
+  const FlowKey* InsideOf(const FlowKey& external) const {
+    const auto announced = announced_.find(external);
+    return announced == announced_.end() ? nullptr : &announced->second;
   }
 
  private:

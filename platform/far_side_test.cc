@@ -69,13 +69,13 @@ TEST(FarSide, SendsAnswersToWhatWasAnnounced) {
   far_side.OnAlias(inside, Key("udp 198.51.100.1:1025"));
   EXPECT_EQ(Place(far_side, "udp 192.0.2.9:53 > 10.0.0.1:5000"),
             "outside udp 198.51.100.1:1025 of udp 10.0.0.1:5000 rewritten");
-  EXPECT_FALSE(far_side.IsAnnounced(Key("udp 198.51.100.1:1024")));
-  EXPECT_TRUE(far_side.IsAnnounced(Key("udp 198.51.100.1:1025")));
-  EXPECT_FALSE(far_side.IsAnnounced(Key("tcp 198.51.100.1:1025")));
+  EXPECT_EQ(far_side.InsideOf(Key("udp 198.51.100.1:1024")), nullptr);
+  EXPECT_NE(far_side.InsideOf(Key("udp 198.51.100.1:1025")), nullptr);
+  EXPECT_EQ(far_side.InsideOf(Key("tcp 198.51.100.1:1025")), nullptr);
 
   far_side.OnFlowOver(inside);
   far_side.OnFlowOver(inside);
-  EXPECT_FALSE(far_side.IsAnnounced(Key("udp 198.51.100.1:1025")));
+  EXPECT_EQ(far_side.InsideOf(Key("udp 198.51.100.1:1025")), nullptr);
   EXPECT_EQ(Place(far_side, "udp 192.0.2.9:53 > 10.0.0.1:5000"),
             "outside udp 10.0.0.1:5000 untranslated");
 }
@@ -91,7 +91,7 @@ TEST(FarSide, GivesAnExternalEndToItsLastOwner) {
             "outside udp 198.51.100.1:1024 of udp 10.0.0.2:2");
   // The former owner's end takes nothing from the present one.
   far_side.OnFlowOver(Key("udp 10.0.0.1:1"));
-  EXPECT_TRUE(far_side.IsAnnounced(external));
+  EXPECT_NE(far_side.InsideOf(external), nullptr);
 }
 
 TEST(FarSide, BelievesThePrefixesThatItWasGiven) {

@@ -224,7 +224,8 @@ void FlagSet::Choice(const std::string& name, size_t& value,
 }
 
 void FlagSet::Text(const std::string& name, std::string& value,
-                   const std::string& type, const std::string& help) {
+                   const std::string& type, const std::string& help,
+                   const std::vector<Meaning>& meanings) {
   Custom(
       name, type, help,
       [&value](const std::string& text) {
@@ -233,6 +234,7 @@ void FlagSet::Text(const std::string& name, std::string& value,
         return absl::OkStatus();
       },
       [&value] { return value; });
+  flags_.back().meanings = meanings;
 }
 
 void FlagSet::Switch(const std::string& name, bool& value,

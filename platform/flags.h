@@ -56,8 +56,10 @@ class FlagSet {
   };
   void Choice(const std::string& name, size_t& value,
               const std::vector<Meaning>& meanings, const std::string& help);
+  // Text of which the help explains some values.
   void Text(const std::string& name, std::string& value,
-            const std::string& type, const std::string& help);
+            const std::string& type, const std::string& help,
+            const std::vector<Meaning>& meanings = {});
   // One that the caller reads and prints: the error of `parse` says what is
   // wrong with which part of the text.
   using Parse = std::function<absl::Status(const std::string&)>;

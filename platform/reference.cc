@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace snf {
 namespace {
@@ -40,40 +41,89 @@ std::string InWords(const Verdict& verdict) {
       return fmt::format("dropped for reason {}", verdict.reason());
     case Verdict::Kind::kConsume:
       return "consumed";
+    case Verdict::Kind::kWait:
+      return "dropped for want of pieces";
   }
   return "?";
 }
 
-// What a unit made of a packet.
+// What a unit made of a packet, as its commands say: frames come first, and
+// what is behind the packet's own command is of no concern.
 struct Made {
-  explicit Made(BufferPool& pool, std::span<const UnitCommand> commands) {
+  Made(BufferPool& pool, PacketHandle handle,
+       std::span<const UnitCommand> commands)
+      : packet(pool.bytes(handle)) {
     using Kind = UnitCommand::Kind;
     for (const UnitCommand& command : commands) {
-      if (command.kind == Kind::kEmit) {
-        frames[frame_count++] = pool.bytes(command.packet);
-        continue;
+      switch (command.kind) {
+        case Kind::kEmit:
+          frames[frame_count++] = pool.bytes(command.packet);
+          continue;
+        case Kind::kRelease:
+          verdict = Verdict::forward();
+          return;
+        case Kind::kNfDrop:
+          verdict = Verdict::drop(command.nf_reason);
+          return;
+        case Kind::kConsume:
+          verdict = Verdict::consume();
+          return;
+        case Kind::kDrop:
+          verdict = Verdict::wait({});
+          return;
+        case Kind::kSendAlias:
+          return;
+        default:
+          continue;
       }
-      if (command.kind == Kind::kNfDrop) {
-        verdict = Verdict::drop(command.nf_reason);
-      } else if (command.kind == Kind::kConsume) {
-        verdict = Verdict::consume();
-      } else if (command.kind != Kind::kRelease) {
-        continue;
-      }
-      packet = pool.bytes(command.packet);
     }
   }
-  Verdict verdict = Verdict::forward();
+  std::optional<Verdict> verdict;  // none: the packet waits for its alias
   Bytes packet;
   size_t frame_count = 0;
   std::array<Bytes, FlowState::kMaxEmits> frames;
 };
 
+// Gives the NF here the pieces that the unit's NF took, in that order.
+class ReplayedPieces {
+ public:
+  ReplayedPieces(FlowId flow, std::span<const std::optional<uint32_t>> taken,
+                 Ledger& ledger)
+      : flow_(flow), taken_(taken), ledger_(ledger) {}
+
+  std::optional<uint32_t> Take(PoolId pool) {
+    // The unit gave nothing once it had given so much.
+    if (next_ == taken_.size()) return std::nullopt;
+    const std::optional<uint32_t> piece = taken_[next_++];
+    if (!piece.has_value()) return piece;
+    std::string wrong = ledger_.OnTaken(flow_, pool, *piece);
+    if (wrong_.empty()) wrong_ = std::move(wrong);
+    return piece;
+  }
+  void Give(PoolId pool, uint32_t piece) {
+    ledger_.OnGivenBack(flow_, pool, piece);
+  }
+  // The unit's NF did not wait: so if it got nothing, there was nothing.
+  bool IsExhausted() const {
+    return next_ == taken_.size() || !taken_[next_].has_value() ||
+           (next_ > 0 && !taken_[next_ - 1].has_value());
+  }
+
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  FlowId flow_;
+  std::span<const std::optional<uint32_t>> taken_;
+  Ledger& ledger_;
+  size_t next_ = 0;
+  std::string wrong_;
+};
+
 // Holds what the NF emits here against what the unit's NF emitted.
 class ComparedServices final : public FlowServices {
  public:
-  ComparedServices(BufferPool& pool, const Made& made)
-      : pool_(pool), made_(made) {}
+  ComparedServices(BufferPool& pool, const Made& made, ReplayedPieces& pieces)
+      : pool_(pool), made_(made), pieces_(pieces) {}
 
   bool Emit(Bytes frame) override {
     if (count_ == FlowState::kMaxEmits || frame.empty() ||
@@ -95,6 +145,16 @@ class ComparedServices final : public FlowServices {
     return true;
   }
 
+  std::optional<uint32_t> TakePiece(PoolId pool, const PieceWish&) override {
+    return pieces_.Take(pool);
+  }
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    pieces_.Give(pool, piece);
+  }
+  bool IsExhausted(PoolId) const override { return pieces_.IsExhausted(); }
+  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
+  void Note(Nanos, bool) override {}
+
   // After the call of the NF.
   std::string TakeDifference() {
     if (difference_.empty() && count_ < made_.frame_count) {
@@ -115,59 +175,103 @@ class ComparedServices final : public FlowServices {
 
   BufferPool& pool_;
   const Made& made_;
+  ReplayedPieces& pieces_;
   size_t count_ = 0;
   std::string difference_;
 };
 
+// What the NF may do when its alias was refused.
+class RefusalServices final : public FlowServices {
+ public:
+  RefusalServices(FlowId flow, Ledger& ledger) : flow_(flow), ledger_(ledger) {}
+
+  bool Emit(Bytes frame) override {
+    return !frame.empty() && frame.size() <= BufferPool::kMaxPacketBytes &&
+           emitted_++ < FlowState::kMaxEmits;
+  }
+  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+    return std::nullopt;
+  }
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    ledger_.OnGivenBack(flow_, pool, piece);
+  }
+  bool IsExhausted(PoolId) const override { return true; }
+  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
+  void Note(Nanos, bool) override {}
+
+ private:
+  FlowId flow_;
+  Ledger& ledger_;
+  int emitted_ = 0;
+};
+
 }  // namespace
 
-Reference::Reference(const NfRegistration& nf)
-    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {}
+Reference::Reference(const NfRegistration& nf, const NfOptions& options)
+    : nf_(nf.create(options)), record_bytes_(nf_->schema().record_bytes()) {}
 
 void Reference::Before(const PacketInfo& info, Bytes bytes) {
   info_ = info;
   copy_.assign(bytes.begin(), bytes.end());
 }
 
-std::string Reference::After(Instant now, const PacketMeta& meta,
-                             BufferPool& pool,
-                             std::span<const UnitCommand> commands,
-                             Bytes record) {
+Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
+                                     Ledger& ledger, const Outcome& outcome) {
   const auto [entry, is_new] = flows_.try_emplace(meta.flow);
   Flow& own = entry->second;
   if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
-  if (own.timer <= now) own.record.reset();
+  if (own.timer <= now && own.record != nullptr) {
+    StopComparing(meta.flow, own, ledger);
+  }
   if (own.record == nullptr) {
     ++not_compared_;
     return {};
   }
   ++compared_;
 
-  const Made made(pool, commands);
-  ComparedServices services(pool, made);
-  StateView state(
-      {reinterpret_cast<std::byte*>(own.record.get()), record_bytes_});
+  const Made made(outcome.pool, outcome.packet, outcome.commands);
+  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, ledger);
+  ComparedServices services(outcome.pool, made, pieces);
+  StateView state(StateOf(own));
   FlowState flow(meta.flow, now, own.timer, state, services);
   Packet packet(info_, copy_);
   const Verdict verdict = nf_->process_packet(packet, flow);
   own.timer = flow.timer();
 
   std::string difference = services.TakeDifference();
-  if (difference.empty() && (verdict.kind() != made.verdict.kind() ||
-                             verdict.reason() != made.verdict.reason())) {
+  if (difference.empty() && made.verdict.has_value() &&
+      (verdict.kind() != made.verdict->kind() ||
+       verdict.reason() != made.verdict->reason())) {
     difference = fmt::format("the packet was {}, should be {}",
-                             InWords(made.verdict), InWords(verdict));
+                             InWords(*made.verdict), InWords(verdict));
   }
   if (difference.empty()) {
     difference = Difference(made.packet, copy_);
     if (!difference.empty()) difference = "of the packet " + difference;
   }
-  if (difference.empty() && !record.empty()) {
-    difference = Difference(record, state.record());
+  if (difference.empty() && !outcome.record.empty()) {
+    difference = Difference(outcome.record, state.record());
     if (!difference.empty()) difference = "of the state " + difference;
   }
-  if (!difference.empty()) own.record.reset();
-  return difference;
+  if (!difference.empty()) StopComparing(meta.flow, own, ledger);
+  return {.difference = std::move(difference), .pieces = pieces.wrong()};
+}
+
+void Reference::OnAliasRefused(Instant now, FlowId id, AliasResult why,
+                               Ledger& ledger) {
+  const auto entry = flows_.find(id);
+  if (entry == flows_.end() || entry->second.record == nullptr) return;
+  Flow& own = entry->second;
+  RefusalServices services(id, ledger);
+  StateView state(StateOf(own));
+  FlowState flow(id, now, own.timer, state, services);
+  nf_->on_alias_refused(flow, why);
+  own.timer = flow.timer();
+}
+
+void Reference::StopComparing(FlowId id, Flow& own, Ledger& ledger) {
+  own.record.reset();
+  ledger.OnPiecesGone(id);
 }
 
 }  // namespace snf

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/messages.h"
 #include "base/packet_info.h"
 #include "base/time.h"
+#include "platform/ledger.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
@@ -32,25 +34,50 @@ namespace snf {
 // on a copy of the state that clock 1 left: the unit's packet says 2, the one
 // here 3.
 //
+// Pieces that the unit's NF took out of pools it takes here too, for it cannot
+// know which were there; where it found none and did not wait, it sees its pool
+// exhausted. So the bytes must be equal; that no two flows have the same piece
+// is the ledger's business, which hears of each. A packet that is to wait for a
+// piece was not run at all. Aliases and notes change nothing here.
+//
 // Not compared, but counted: a flow's packets once a timer of it was due, since
 // what a timer does falls between other packets according to how long they
 // queued; and those after a difference was found. An NF that cannot emit
 // because no buffer is free cannot here either.
 //
+// Nor is the verdict on a packet that waits for its alias: it is to come.
+//
 // Owner-thread only. Memory: a record for each flow that was not forgotten.
 class Reference {
  public:
-  explicit Reference(const NfRegistration& nf);
+  // What a unit made of a packet. The pool is as it was, and none of the
+  // commands, which are those of Unit::finish, was executed yet.
+  struct Outcome {
+    BufferPool& pool;
+    PacketHandle packet = kNoPacket;
+    std::span<const UnitCommand> commands;
+    std::span<const std::optional<uint32_t>> pieces_taken;
+    // The flow's, after the packet; none where the unit keeps none.
+    std::span<const std::byte> record = {};
+  };
+
+  // What is wrong, in words; empty for nothing.
+  struct Findings {
+    std::string difference;  // the first
+    std::string pieces;      // that it took
+  };
+
+  explicit Reference(const NfRegistration& nf, const NfOptions& options = {});
 
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
-  // Runs the copy and compares with what the unit made of the packet: the
-  // commands of Unit::finish, none of which was executed yet, and the flow's
-  // record after it; none where the unit keeps none. The first difference, in
-  // words; empty for none. `pool` is as it was.
-  std::string After(Instant now, const PacketMeta& meta, BufferPool& pool,
-                    std::span<const UnitCommand> commands,
-                    std::span<const std::byte> record);
+  // Runs the copy and compares with what the unit made of the packet. Not for
+  // one that is to wait.
+  Findings After(Instant now, const PacketMeta& meta, Ledger& ledger,
+                 const Outcome& outcome);
+  // The unit told the NF that the flow's alias was refused.
+  void OnAliasRefused(Instant now, FlowId flow, AliasResult why,
+                      Ledger& ledger);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
@@ -63,6 +90,10 @@ class Reference {
     std::unique_ptr<uint64_t[]> record;  // null: not compared any more
     Instant timer = Instant::max();
   };
+  std::span<std::byte> StateOf(const Flow& flow) const {
+    return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
+  }
+  void StopComparing(FlowId id, Flow& own, Ledger& ledger);
 
   std::unique_ptr<NetworkFunction> nf_;
   uint32_t record_bytes_;

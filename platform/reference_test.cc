@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace snf {
@@ -23,12 +24,17 @@ enum : uint8_t {
   kConsumeEvery3rd,
   kEmitNumber,
   kFlood,
-  kSetTimer
+  kSetTimer,
+  kTakePiece,  // and keep it; its number goes into the second byte
+  kGivePiece,  // give back the one taken last
+  kSetAlias,   // and take a piece
 };
+constexpr PoolId kPool{0};
 
 // Writes into the second byte of each packet how many its flow had.
 class Numbering final : public NetworkFunction {
   Slot<uint32_t> packets_ = declare<uint32_t>("packets");
+  Slot<uint32_t> piece_ = declare<uint32_t>("piece");
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const uint32_t number = flow.get(packets_) + 1;
@@ -52,10 +58,28 @@ class Numbering final : public NetworkFunction {
       case kSetTimer:
         flow.set_timer(Milliseconds(1));
         break;
+      case kTakePiece:
+      case kSetAlias: {
+        const auto piece = flow.take(kPool, {});
+        if (!piece.has_value() && !flow.is_exhausted(kPool)) {
+          return Verdict::wait(kPool);
+        }
+        bytes[1] = static_cast<std::byte>(piece.value_or(0xff));
+        flow.put(piece_, piece.value_or(0));
+        if (std::to_integer<uint8_t>(bytes[0]) == kSetAlias) flow.set_alias({});
+        break;
+      }
+      case kGivePiece:
+        flow.give_back(kPool, flow.get(piece_));
+        break;
       default:
         break;
     }
     return Verdict::forward();
+  }
+  void on_alias_refused(FlowState& flow, AliasResult) override {
+    flow.give_back(kPool, flow.get(piece_));
+    flow.put(packets_, 100u);
   }
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"never", "third"};
@@ -86,28 +110,38 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     meta_.flow = flow;
     meta_.clock = meta_.clock + 1;
     out_.clear();
+    taken_.clear();
+    has_alias_ = false;
     RunAtUnit();
     const uint32_t in_use = pool_.in_use();
-    const std::string difference =
-        reference_.After(now_, meta_, pool_, out_.commands(),
-                         std::as_bytes(std::span(records_[flow])));
+    const auto [difference, pieces] =
+        reference_.After(now_, meta_, ledger_,
+                         {.pool = pool_,
+                          .packet = packet_,
+                          .commands = out_.commands(),
+                          .pieces_taken = taken_,
+                          .record = std::as_bytes(std::span(records_[flow]))});
     EXPECT_EQ(pool_.in_use(), in_use);
+    EXPECT_EQ(pieces, "");
     for (const UnitCommand& command : out_.commands()) {
-      if (command.packet != kNoPacket) pool_.Free(command.packet);
+      if (command.kind == UnitCommand::Kind::kEmit) pool_.Free(command.packet);
     }
+    pool_.Free(packet_);
     return difference;
   }
 
   uint32_t& PacketsOf(FlowId flow) {
     // The slot lies behind the bits of presence, which are set at once.
     std::vector<uint64_t>& record = records_[flow];
-    record.resize(2);
-    record[0] = 1;
+    record.resize(3);
+    record[0] |= 1;
     return reinterpret_cast<uint32_t&>(record[1]);
   }
 
   Instant now_{1};
   BufferPool pool_{{.small = 64, .medium = 0, .large = 0}};
+  std::vector<uint32_t> free_;  // pieces at the unit
+  Ledger ledger_;
   Reference reference_{registration_of_Numbering};
 
  private:
@@ -124,6 +158,12 @@ class ReferenceTest : public testing::Test, protected FlowServices {
       done.nf_reason = verdict.reason();
     } else if (verdict.kind() == Verdict::Kind::kConsume) {
       done.kind = Kind::kConsume;
+    } else if (verdict.kind() == Verdict::Kind::kWait) {
+      done.kind = Kind::kDrop;
+      done.reason = DropReason::kNoPieces;
+    }
+    if (has_alias_) {
+      done = UnitCommand::OfPacket(Kind::kSendAlias, kNoPacket, meta_);
     }
     out_.push(done);
     out_.push(UnitCommand::Report(Took{}));  // says nothing of the packet
@@ -142,12 +182,26 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
     return true;
   }
+  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+    const bool empty = free_.empty();
+    taken_.push_back(empty ? std::nullopt : std::optional(free_.back()));
+    if (!empty) free_.pop_back();
+    return taken_.back();
+  }
+  void GivePiece(PoolId, uint32_t piece) override { free_.push_back(piece); }
+  bool IsExhausted(PoolId) const override { return free_.empty(); }
+  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {
+    has_alias_ = true;
+  }
+  void Note(Nanos, bool) override {}
 
   std::unique_ptr<NetworkFunction> nf_ = registration_of_Numbering.create();
   std::map<FlowId, std::vector<uint64_t>> records_;
   PacketMeta meta_;
   PacketHandle packet_ = kNoPacket;
   UnitOut out_;
+  std::vector<std::optional<uint32_t>> taken_;
+  bool has_alias_ = false;
 };
 
 TEST_F(ReferenceTest, FindsNoDifferenceWhereStateIsRight) {
@@ -217,7 +271,13 @@ TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
     out.push(UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {}));
     PacketMeta meta;
     meta.flow = MakeFlowId(0, count, 1);
-    return reference_.After(Instant{}, meta, pool_, out.commands(), {});
+    return reference_
+        .After(Instant{}, meta, ledger_,
+               {.pool = pool_,
+                .packet = packet,
+                .commands = out.commands(),
+                .pieces_taken = {}})
+        .difference;
   };
   EXPECT_EQ(frames(1), "");
   EXPECT_EQ(frames(0), "it emitted 0 frames and no more");
@@ -286,6 +346,38 @@ TEST_F(ReferenceTest, KeepsARecordUntilTheFlowIsForgotten) {
   EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
 }
 
+// A piece that the unit had, and here nobody knows of.
+TEST_F(ReferenceTest, TakesThePiecesThatTheUnitTook) {
+  ledger_.OnGranted({.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+  free_ = {70, 71, 72};
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+  EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  // The unit's NF gives piece 71 back, and takes it again.
+  EXPECT_EQ(Run(kOther, {kGivePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kGivePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+}
+
+TEST_F(ReferenceTest, FindsAPoolExhaustedWhereTheUnitDid) {
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+}
+
+TEST_F(ReferenceTest, ComparesBytesBeforeTheAliasIsAnswered) {
+  ledger_.OnGranted({.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+  free_ = {1, 2};
+  EXPECT_EQ(Run(kFlow, {kSetAlias, 0, 5}), "");
+  PacketsOf(kFlow) = 100;  // what on_alias_refused makes of it
+  reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_);
+  EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  // It gave the piece back, so that another may have it.
+  free_ = {2};
+  EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
+  PacketsOf(kOther) = 7;
+  EXPECT_THAT(Run(kOther, {kEmitNumber, 0, 5}), HasSubstr("frame 1"));
+}
+
 // A unit that ran another flow's packet before.
 TEST_F(ReferenceTest, FindsWhatAnNfWithoutSlotsKeeps) {
   Reference reference(registration_of_Forgetful);
@@ -296,7 +388,13 @@ TEST_F(ReferenceTest, FindsWhatAnNfWithoutSlotsKeeps) {
   const auto make = [&](uint8_t byte) {
     reference.Before(pool_.info(packet), pool_.bytes(packet));
     pool_.bytes(packet)[0] = std::byte{byte};
-    return reference.After(Instant{}, {}, pool_, {&done, 1}, {});
+    return reference
+        .After(Instant{}, {}, ledger_,
+               {.pool = pool_,
+                .packet = packet,
+                .commands = {&done, 1},
+                .pieces_taken = {}})
+        .difference;
   };
   EXPECT_EQ(make(1), "");
   EXPECT_EQ(make(3), "of the packet byte 0 is 03, should be 02");

@@ -16,12 +16,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/endpoint.h"
 #include "base/flow_key_text.h"
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
 #include "platform/explain_top.h"
+#include "platform/far_side.h"
 #include "platform/progress.h"
 #include "platform/report.h"
 #include "platform/version.h"
@@ -57,6 +59,14 @@ TextStyle StyleOf(int descriptor) {
               terminal ? std::clamp(TerminalColumns(descriptor), 60, 100) : 80,
           .utf8 = !terminal || std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
           .colour = terminal && std::getenv("NO_COLOR") == nullptr};
+}
+
+absl::Status UnknownNf(const std::string& name) {
+  std::string known;
+  for (const NfRegistration* nf : ListNfs()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", nf->name);
+  }
+  return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", name, known));
 }
 
 // Writes released packets to a capture.
@@ -159,7 +169,19 @@ absl::Status ReplayCommand::ReadFlow(FlowKey& key) const {
         "10.0.0.1:5000 > 192.0.2.9:53\", 0 for a port that its packets lack",
         explain_));
   }
-  if (options_.flow.kind != FlowKeyKind::k5Tuple) Canonicalize(key);
+  const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||
+                      key.form == FlowKeyForm::kIpv6Endpoint;
+  if (is_end && !has_sides_) {
+    return AtOdds("explain", "nf", "its flows have two ends");
+  }
+  if (has_sides_ && !is_end) {
+    if (!HasEnds(key)) {
+      return AtOdds("explain", "nf", "its flows are no fragments");
+    }
+    key = EndpointsOf(key, Direction::kForward).from;
+  } else if (!is_end && options_.flow.kind != FlowKeyKind::k5Tuple) {
+    Canonicalize(key);
+  }
   return absl::OkStatus();
 }
 
@@ -168,14 +190,19 @@ absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
   FlowClassifier classifier(options_.flow);
+  FarSide far_side(options_.inside);
   TopFlowFinder finder;
   CapturedPacket packet;
   ParsedPacket headers;
   while ((*reader)->Next(packet) == ReadResult::kPacket) {
-    if (classifier.Classify(packet.time, packet.link, packet.bytes, headers,
-                            key) != Direction::kNone) {
-      finder.Add(key, packet.original_bytes);
+    const Direction direction = classifier.Classify(packet.time, packet.link,
+                                                    packet.bytes, headers, key);
+    if (direction == Direction::kNone) continue;
+    if (has_sides_) {
+      if (!HasEnds(key)) continue;
+      key = far_side.Place(key, direction).inside;
     }
+    finder.Add(key, packet.original_bytes);
   }
   if (!(*reader)->status().ok()) return (*reader)->status();
   const std::optional<FlowKey> top = finder.top();
@@ -187,11 +214,39 @@ absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayCommand::ChooseNf(const NfRegistration*& nf) {
+  const size_t colon = std::min(nf_.find(':'), nf_.size());
+  nf = FindNf(nf_.substr(0, colon));
+  if (nf == nullptr) return UnknownNf(nf_.substr(0, colon));
+  if (colon < nf_.size()) {
+    const auto options = NfOptions::Parse(nf_.substr(colon + 1));
+    if (!options.ok()) {
+      return Usage(
+          fmt::format("--nf: {}", std::string(options.status().message())));
+    }
+    options_.nf_options = *options;
+  }
+  if (const absl::Status s = nf->check(options_.nf_options); !s.ok()) {
+    return Usage(fmt::format("--nf: {}", std::string(s.message())));
+  }
+  has_sides_ = nf->create(options_.nf_options)->flow_scope() ==
+               FlowScope::kInsideEndpoint;
+  if (!has_sides_ && !options_.inside.empty()) {
+    return AtOdds("inside", "nf", "it does not tell inside from outside");
+  }
+  if (has_sides_ && options_.flow.kind != FlowKeyKind::kConnection) {
+    return AtOdds("flow_key", "nf", "its flows are inside ends of connections");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
-  const NfRegistration& nf = *ListNfs()[nf_];
-  return compare_.empty() ? ReplayOnce(nf, exit_code) : Compare(nf, exit_code);
+  const NfRegistration* nf = nullptr;
+  if (absl::Status s = ChooseNf(nf); !s.ok()) return s;
+  return compare_.empty() ? ReplayOnce(*nf, exit_code)
+                          : Compare(*nf, exit_code);
 }
 
 absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
@@ -301,7 +356,7 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                                   "explain", "compare", "quiet"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
-                  .nf = std::string(ListNfs()[nf_]->name),
+                  .nf = nf_.substr(0, nf_.find(':')),
                   .policy = run.policy,
                   .files = files_,
                   .flags = {},

@@ -66,6 +66,8 @@ class ReplayCommand {
   void UseBundledCapture();
   // Carries what was parsed over into options_.
   void SettleOptions();
+  // The NF that --nf names, and its options; null with an error.
+  absl::Status ChooseNf(const NfRegistration*& nf);
   absl::Status Replay(int& exit_code);
   absl::Status ReplayOnce(const NfRegistration& nf, int& exit_code);
   absl::Status Compare(const NfRegistration& nf, int& exit_code);
@@ -87,11 +89,12 @@ class ReplayCommand {
   FlagSet flags_;
   RunOptions options_;
   std::vector<std::string> files_;
+  std::string nf_ = "passthrough";  // with options
+  bool has_sides_ = false;          // its flows are inside endpoints
   std::string out_;
   std::string json_;
   std::string csv_;
   std::string explain_;
-  size_t nf_ = 0;      // in ListNfs()
   size_t policy_ = 0;  // in PlacementPolicies()
   size_t flow_key_ = 0;
   size_t load_signal_ = 0;

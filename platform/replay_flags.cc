@@ -8,13 +8,13 @@
 
 #include "controller/core/placement.h"
 #include "platform/chaos_flag.h"
+#include "platform/inside_flag.h"
 #include "platform/replay.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
 namespace {
 
-constexpr std::string_view kDefaultNf = "passthrough";
 constexpr Nanos kMaxPushDelay = Seconds(10);
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
@@ -67,11 +67,21 @@ void ReplayCommand::AddFlags() {
   flags_.Heading("What to run, what to write");
   std::vector<FlagSet::Meaning> nfs;
   for (const NfRegistration* nf : ListNfs()) {
-    if (nf->name == kDefaultNf) nf_ = nfs.size();
     nfs.push_back(
         {.choice = std::string(nf->name), .what = std::string(nf->summary)});
   }
-  flags_.Choice("nf", nf_, nfs, "network function to run on the units:");
+  flags_.Text("nf", nf_, "NAME[:KEY=VALUE,…]",
+              "network function to run on the units, and its options:", nfs);
+  flags_.Custom(
+      "inside", "PREFIX[,PREFIX…]",
+      "addresses that an NF with two sides, as nat, has on its inside, as in "
+      "10.0.0.0/8,2001:db8::/32; without it, whoever sends first is inside",
+      [this](const std::string& text) {
+        const auto inside = ParseInside(text);
+        if (inside.ok()) options_.inside = *inside;
+        return inside.status();
+      },
+      [this] { return FormatInside(options_.inside); });
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
@@ -82,7 +92,8 @@ void ReplayCommand::AddFlags() {
               "write time series per 100 ms and latency quantiles to DIR");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of one flow: top (the most bytes), or as in "
-              "'tcp 10.0.0.1:5000 > 192.0.2.9:80'");
+              "'tcp 10.0.0.1:5000 > 192.0.2.9:80'; of an NF with two sides by "
+              "its inside end, 'tcp 10.0.0.1:5000'");
   AddComparison();
   flags_.Switch(
       "check", options_.check,

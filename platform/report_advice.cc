@@ -105,9 +105,8 @@ std::string Troubles(const RunOptions& options, const RunResult& result) {
     const std::vector<DropCount> drops = DropCounts(result);
     const DropCount& most = *std::ranges::max_element(
         drops, {}, [](const DropCount& d) { return d.packets; });
-    const double share =
-        static_cast<double>(dropped) /
-        static_cast<double>(result.packets_in + result.packets_generated);
+    const double share = static_cast<double>(dropped) /
+                         static_cast<double>(result.packets_begun());
     text += fmt::format(
         " {} {} dropped ({}), {}because {}.", FormatCount(dropped),
         dropped == 1 ? "packet was" : "packets were", Percent(share),

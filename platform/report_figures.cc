@@ -107,6 +107,18 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
     case DropReason::kHoldOverflow:
       return fmt::format("{} packets were already waiting for state at a unit",
                          FormatCount(options.hold_packets));
+    case DropReason::kNoAlias:
+      return "it came to an address at which no flow was known";
+    case DropReason::kAliasConflict:
+      return "another flow had the alias that its own was to have";
+    case DropReason::kAliasLimit:
+      return "its host had as many aliases as it may";
+    case DropReason::kNoPieces:
+      return "the network function's pool was empty";
+    case DropReason::kFragmentEarly:
+      return "it was a later fragment of a packet whose first was not seen";
+    case DropReason::kNotTranslated:
+      return "it answers what had not been translated, or no longer was";
     case DropReason::kCount:
       break;
   }

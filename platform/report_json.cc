@@ -102,6 +102,31 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   }
 }
 
+void AddAliases(const RunResult& result, Json& json) {
+  const AliasFigures& aliases = result.aliases;
+  const ControllerCounters& counters = result.controller;
+  if (aliases.has_sides) {
+    json["aliases"] = {{"granted", counters.aliases_granted},
+                       {"at_once_max", aliases.at_once_max},
+                       {"refused",
+                        {{"conflict", counters.aliases_conflict},
+                         {"group_full", counters.aliases_group_full},
+                         {"unknown", counters.aliases_refused_unknown +
+                                         counters.aliases_refused_future}}},
+                       {"packets_offered", aliases.packets_offered},
+                       {"packets_found", aliases.packets_found},
+                       {"packets_hairpinned", aliases.packets_hairpinned}};
+  }
+  if (aliases.pools > 0) {
+    const PieceCounters& pieces = counters.pieces;
+    json["pools"] = {{"pools", aliases.pools},
+                     {"pieces_out_max", pieces.pieces_out_max},
+                     {"blocks_granted", pieces.blocks_granted},
+                     {"requests_refused", pieces.requests_refused},
+                     {"reclaim_rounds", pieces.reclaim_rounds}};
+  }
+}
+
 void AddFurther(const RunOptions& options, const RunResult& result,
                 const RunInfo& info, Json& json) {
   const ReportFigures figures = FiguresOf(options, result);
@@ -133,6 +158,7 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   json["utilisation"] = {
       {"p50", static_cast<double>(utilisation.Quantile(50'000)) / 1000},
       {"p99", static_cast<double>(utilisation.Quantile(99'000)) / 1000}};
+  AddAliases(result, json);
   json["parse_results"] = ParseResults(result.classifier);
   json["fragments_unmatched"] = result.classifier.fragments_unmatched;
 }

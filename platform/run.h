@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
+#include "platform/far_side.h"
 #include "platform/provisioning.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
@@ -45,6 +46,9 @@ struct RunOptions {
   ControllerOptions controller;
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
+  NfOptions nf_options;  // good for the NF: see NfRegistration::check
+  // Where an NF with two sides has its inside; empty: see FarSide.
+  std::vector<IpPrefix> inside;
   // Controller→unit, unit→controller, unit→egress; a Pull, Took or TookAck from
   // unit to unit.
   Nanos hop_delay = Microseconds(1);
@@ -87,9 +91,20 @@ struct StateFigures {
   UnitCounters units;  // summed over units
 };
 
+// What became of an NF's aliases; controller.pieces and aliases_… tell more.
+struct AliasFigures {
+  bool has_sides = false;           // the NF's flows are inside endpoints
+  uint32_t pools = 0;               // that it has
+  uint64_t packets_offered = 0;     // to the controller by alias
+  uint64_t packets_found = 0;       // of these, whose alias a flow had
+  uint64_t packets_hairpinned = 0;  // released to an alias, so they came again
+  uint64_t at_once_max = 0;         // aliases at one time
+};
+
 // What came out of a run. By the rule of conservation
-//   packets_in + packets_generated = packets_released + packets_passed_through
-//                                  + packets_consumed + all drops.
+//   packets_in + packets_generated + aliases.packets_hairpinned
+//     = packets_released + packets_passed_through + packets_consumed
+//       + all drops.
 struct RunResult {
   uint64_t packets_in = 0;
   uint64_t bytes_in = 0;  // original lengths
@@ -110,6 +125,7 @@ struct RunResult {
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
   StateFigures state;
+  AliasFigures aliases;
   uint32_t held_packets_max = 0;  // in one unit
 
   Histogram latency_ns;  // arrival to release, of packets that were released
@@ -132,11 +148,14 @@ struct RunResult {
     for (const uint64_t n : nf_dropped) sum += n;
     return sum;
   }
-  bool conserved() const {
-    return packets_in + packets_generated ==
-           packets_released + packets_passed_through + packets_consumed +
-               packets_dropped();
+  uint64_t packets_begun() const {
+    return packets_in + packets_generated + aliases.packets_hairpinned;
   }
+  uint64_t packets_ended() const {
+    return packets_released + packets_passed_through + packets_consumed +
+           packets_dropped();
+  }
+  bool conserved() const { return packets_begun() == packets_ended(); }
 };
 
 // A packet that leaves, in the order and at the time of leaving.

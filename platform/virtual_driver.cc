@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/endpoint.h"
 #include "base/flow_key_text.h"
 #include "platform/virtual_driver_event.h"
 
@@ -14,7 +15,7 @@ namespace snf {
 namespace {
 
 void AddTo(UnitCounters& sum, const UnitCounters& one) {
-  static_assert(sizeof(UnitCounters) == 8 * (7 + kStateRefusals));
+  static_assert(sizeof(UnitCounters) == 8 * (8 + kStateRefusals));
   sum.replicas_taken += one.replicas_taken;
   sum.replicas_evicted += one.replicas_evicted;
   sum.replicas_expired += one.replicas_expired;
@@ -22,6 +23,7 @@ void AddTo(UnitCounters& sum, const UnitCounters& one) {
   sum.tooks_repeated += one.tooks_repeated;
   sum.tooks_said_once += one.tooks_said_once;
   sum.pulls_forgotten += one.pulls_forgotten;
+  sum.pieces_refused += one.pieces_refused;
   for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
 }
 
@@ -33,7 +35,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                              RunObserver* observer)
     : options_(options),
       nf_(nf),
-      schema_(nf.create()->schema()),
+      example_(nf.create(options.nf_options)),
+      schema_(example_->schema()),
       sink_(sink),
       observer_(observer),
       classifier_(options.flow),
@@ -43,7 +46,9 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       network_(options, schema_.record_bytes()),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
-      checker_(options.check ? &nf : nullptr,
+      far_side_(options.inside),
+      released_({.fragments = options.flow.fragments}),
+      checker_(options.check ? &nf : nullptr, options.nf_options,
                [this](FlowId flow) {
                  const FlowKey key = KeyOf(flow);
                  return key == FlowKey{} ? "" : ToString(key);
@@ -51,10 +56,18 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
-  const std::unique_ptr<NetworkFunction> example = nf.create();
-  SNF_CHECK(example->drop_reasons().size() <= NetworkFunction::kMaxDropReasons);
-  for (const std::string_view name : example->drop_reasons()) {
+  SNF_CHECK(example_->drop_reasons().size() <=
+            NetworkFunction::kMaxDropReasons);
+  for (const std::string_view name : example_->drop_reasons()) {
     result_.nf_drop_names.emplace_back(name);
+  }
+  result_.aliases.has_sides =
+      example_->flow_scope() == FlowScope::kInsideEndpoint;
+  SNF_CHECK(!result_.aliases.has_sides ||
+            options.flow.kind == FlowKeyKind::kConnection);
+  result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
+  for (const NetworkFunction::Pool& pool : example_->pools()) {
+    controller_.AddPool(pool.first, pool.last);
   }
   result_.nf_dropped.resize(result_.nf_drop_names.size());
 }
@@ -90,9 +103,20 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
     }
     return;
   }
+  const bool has_sides = result_.aliases.has_sides;
+  const bool is_early = has_sides && !HasEnds(key);
+  FarSide::Placed placed;
+  if (has_sides && !is_early) {
+    placed = far_side_.Place(key, direction);
+    key = placed.inside;
+  }
   provisioning_.OnOffered(arrival, captured.original_bytes);
   if (observer_ != nullptr) {
     observer_->OnArrival(arrival, key, captured.original_bytes);
+  }
+  if (is_early) {
+    CountDrop(kNoFlow, Clock{}, DropReason::kFragmentEarly);
+    return;
   }
   const auto length = static_cast<uint32_t>(captured.bytes.size());
   const PacketHandle packet = pool_.Allocate(length);
@@ -109,15 +133,33 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
                         .original_length = captured.original_bytes,
                         .headers = headers,
                         .link = captured.link};
+  if (!has_sides) {
+    Arrive(key, false, packet);
+  } else if (PutOnSide(packet, placed)) {
+    Arrive(placed.key, placed.side == Side::kOutside, packet);
+  }
+}
+
+void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
+                           PacketHandle packet) {
+  const PacketInfo& info = pool_.info(packet);
   const Arrival arrived = {.key = key,
-                           .time = arrival,
-                           .original_length = captured.original_bytes,
-                           .packet = packet};
+                           .time = info.arrival,
+                           .original_length = info.original_length,
+                           .packet = packet,
+                           .by_alias = by_alias};
   controller_out_.clear();
   SNF_CHECK(controller_.on_packets(now_, {&arrived, 1}, controller_out_) == 1);
-  for (const ControllerCommand& command : controller_out_.commands()) {
-    Execute(command);
+  if (by_alias) {
+    ++result_.aliases.packets_offered;
+    const bool is_lost = std::ranges::any_of(
+        controller_out_.commands(), [](const ControllerCommand& command) {
+          return command.kind == ControllerCommand::Kind::kDrop &&
+                 command.reason == DropReason::kNoAlias;
+        });
+    result_.aliases.packets_found += is_lost ? 0 : 1;
   }
+  ExecuteAll();
 }
 
 RunResult VirtualDriver::Finish() {
@@ -157,9 +199,10 @@ void VirtualDriver::RunUntil(Instant time) {
     if (next > time || (events_->empty() && timer == Instant::max())) return;
     // At the end packets that nothing is under way to move, or nothing but
     // repetitions that change nothing, would wait for ever, and their units
-    // with them. The checker says which.
+    // with them. The checker says which. The controller answers by itself those
+    // that wait for pieces.
     if (time == Instant::max() && in_channels_ > 0 &&
-        (events_->empty() ||
+        ((events_->empty() && waiting_.empty()) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }
@@ -170,10 +213,14 @@ void VirtualDriver::RunUntil(Instant time) {
     } else {
       controller_out_.clear();
       controller_.on_timers(now_, controller_out_);
-      for (const ControllerCommand& command : controller_out_.commands()) {
-        Execute(command);
-      }
+      ExecuteAll();
     }
+  }
+}
+
+void VirtualDriver::ExecuteAll() {
+  for (const ControllerCommand& command : controller_out_.commands()) {
+    Execute(command);
   }
 }
 
@@ -224,9 +271,26 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       if (options_.check) {
         checker_.OnEndFlow(now_, command.unit, command.end);
       }
+      ForgetAlias(command.end.flow, command.end.last);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
                                        .unit = command.unit,
                                        .end = command.end});
+      break;
+    case Kind::kAliasAck:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kAliasAckAtUnit,
+                                       .unit = command.unit,
+                                       .alias_ack = command.alias_ack});
+      break;
+    case Kind::kPieces:
+      if (options_.check) checker_.OnPiecesGranted(now_, command.pieces);
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
+                                       .unit = command.unit,
+                                       .pieces = command.pieces});
+      break;
+    case Kind::kReclaim:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReclaimAtUnit,
+                                       .unit = command.unit,
+                                       .pieces = command.pieces});
       break;
   }
 }
@@ -247,7 +311,15 @@ void VirtualDriver::Release(const Event& event) {
                       .original_length = info.original_length,
                       .link = info.link});
   }
-  pool_.Free(event.packet);
+  FlowKey to;
+  if (!ComesBack(event, to)) {
+    pool_.Free(event.packet);
+    return;
+  }
+  ++result_.aliases.packets_hairpinned;
+  events_->PushInOrder(
+      now_ + options_.hop_delay,
+      {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = to});
 }
 
 void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {

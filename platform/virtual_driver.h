@@ -3,15 +3,19 @@
 #define SNF_PLATFORM_VIRTUAL_DRIVER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/classifier.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/checker.h"
 #include "platform/digest.h"
 #include "platform/event_queue.h"
+#include "platform/far_side.h"
 #include "platform/run.h"
 #include "platform/service_model.h"
 #include "platform/state_network.h"
@@ -37,6 +41,11 @@ namespace snf {
 //                            └─────── on_drained ───────┤ finish
 //            sink ◄── release ◄──── hop ◄───────────────┤
 //                                 other units ◄── StateNetwork ◄── messages
+//
+// An NF whose flows are inside endpoints has two sides: then Offer asks the far
+// side (far_side.h) where the packet comes from, and rewrites what comes from
+// the outside to the alias that it would have been sent to. A packet released
+// from the inside to an alias comes back from the outside a hop later, once.
 //
 // Owner-thread only.
 class VirtualDriver {
@@ -77,8 +86,11 @@ class VirtualDriver {
 
   void RunUntil(Instant time);
   void Handle(const Event& event);
+  void HandleAtController(const Event& event);
   void HandleAtUnit(const Event& event, UnitShell& shell);
+  void ExecuteAll();
   void Execute(const ControllerCommand& command);
+  void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
@@ -88,6 +100,14 @@ class VirtualDriver {
   void CountMove(UnitId unit, const PacketMeta& meta, Nanos wait);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
+  // Of an NF with two sides (virtual_driver_sides.cc).
+  bool PutOnSide(PacketHandle packet, const FarSide::Placed& placed);
+  bool ComesBack(const Event& released, FlowKey& to);
+  void OnHairpin(const Event& event);
+  void OnAliasAtController();
+  void ForgetAlias(FlowId flow, Clock clock);
+  void ReclaimAt(UnitShell& shell, uint16_t pool);
+  void StopAt(UnitShell& shell);
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void Drained(UnitId unit, const PacketMeta& meta);
@@ -99,6 +119,7 @@ class VirtualDriver {
 
   RunOptions options_;
   const NfRegistration& nf_;
+  std::unique_ptr<NetworkFunction> example_;  // runs nothing
   StateSchema schema_;
   ReleaseSink* sink_;
   RunObserver* observer_;
@@ -114,6 +135,17 @@ class VirtualDriver {
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;             // slots of all units' channels in use
   Instant last_drain_ = Instant::min();  // when a packet left a unit
+  // Of an NF with two sides.
+  struct Announced {
+    FlowKey inside;
+    Clock clock{};
+  };
+  FarSide far_side_;
+  FlowClassifier released_;    // of what is released from the inside
+  std::deque<Alias> aliases_;  // on their way to the controller, in order
+  absl::flat_hash_map<FlowId, Announced> announced_;
+  absl::flat_hash_set<FlowId> waiting_;  // whose packet is to be run again
+
   ControllerOut controller_out_;
   UnitOut unit_out_;
 

@@ -13,20 +13,34 @@ namespace snf {
 // Something that happens at a later time.
 struct VirtualDriver::Event {
   enum class Kind : uint8_t {
+    kRelease,
+    // At the controller.
+    kTookAtController,
+    kAliasAtController,  // the first of aliases_
+    kNoteAtController,
+    kPieceRequestAtController,
+    kPiecesAtController,
+    kStoppedAtController,
+    kHairpin,  // `packet` comes back, to `key`
+    // At a unit.
     kReplicasAtUnit,
     kPacketAtUnit,
     kServiceEnd,
-    kRelease,
     kPullAtUnit,
     kStateAtUnit,
     kTookAtUnit,
     kTookAckAtUnit,
-    kTookAtController,
     kEndFlowAtUnit,
+    kAliasAckAtUnit,
+    kPiecesAtUnit,
+    kReclaimAtUnit,
     kStopAtUnit,
     kUnitReady,
     kUnitTimer,
   };
+  bool is_at_controller() const {
+    return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
+  }
   Kind kind{};
   bool generated = false;  // of kRelease: the NF made the packet
   bool cold = false;       // of kUnitReady: its process is new
@@ -41,6 +55,11 @@ struct VirtualDriver::Event {
     Took took;
     TookAck took_ack;
     EndFlow end;
+    AliasAck alias_ack;
+    FlowNote note;
+    PieceRequest piece_request;
+    PieceWord pieces;
+    FlowKey key;
   };
 
   static Event OfUnit(Kind kind, UnitId unit) {

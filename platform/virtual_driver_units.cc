@@ -25,8 +25,8 @@ void VirtualDriver::Handle(const Event& event) {
     Release(event);
     return;
   }
-  if (event.kind == Event::Kind::kTookAtController) {
-    controller_.on_took(event.took);
+  if (event.is_at_controller()) {
+    HandleAtController(event);
     return;
   }
   UnitShell& shell = Shell(event.unit);
@@ -81,10 +81,23 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       shell.unit.on_took_ack(now_, event.took_ack, unit_out_);
       break;
     case Event::Kind::kEndFlowAtUnit:
-      shell.unit.on_end_flow(now_, event.end, unit_out_);
+      shell.unit.on_end_flow(now_, event.end, {*shell.nf, pool_}, unit_out_);
+      break;
+    case Event::Kind::kAliasAckAtUnit:
+      if (options_.check && event.alias_ack.result != AliasResult::kGranted) {
+        checker_.OnAliasRefused(now_, event.alias_ack);
+      }
+      shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, pool_},
+                              unit_out_);
+      break;
+    case Event::Kind::kPiecesAtUnit:
+      shell.unit.on_pieces(now_, event.pieces, unit_out_);
+      break;
+    case Event::Kind::kReclaimAtUnit:
+      ReclaimAt(shell, event.pieces.pool);
       break;
     case Event::Kind::kStopAtUnit:
-      shell.unit.on_stop(unit_out_);
+      StopAt(shell);
       break;
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
@@ -112,8 +125,11 @@ void VirtualDriver::Serve(UnitShell& shell) {
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
   if (options_.check) checker_.OnServiceBegin(now_, self, meta);
-  if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
-  CountMove(self, meta, wait);
+  // One that is run again has been told of and counted.
+  if (waiting_.empty() || waiting_.erase(meta.flow) == 0) {
+    if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
+    CountMove(self, meta, wait);
+  }
   events_->Push(
       now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
                                  : Nanos{}),
@@ -148,9 +164,22 @@ void VirtualDriver::EndService(UnitShell& shell) {
   unit_out_.clear();
   shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
   if (compare) {
-    std::span<const std::byte> record;
-    if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
-    checker_.AfterNf(now_, self, meta, pool_, unit_out_.commands(), record);
+    const bool waits = std::ranges::any_of(
+        unit_out_.commands(), [](const UnitCommand& command) {
+          return command.kind == UnitCommand::Kind::kWait;
+        });
+    if (waits) {
+      checker_.OnWait(now_, self, meta);
+    } else {
+      std::span<const std::byte> record;
+      if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
+      checker_.AfterNf(now_, self, meta,
+                       {.pool = pool_,
+                        .packet = packet,
+                        .commands = unit_out_.commands(),
+                        .pieces_taken = shell.unit.pieces_taken(),
+                        .record = record});
+    }
   }
   ExecuteAll(shell);
 }
@@ -164,6 +193,7 @@ void VirtualDriver::ExecuteAll(UnitShell& shell) {
 void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   const UnitId self = shell.unit.id();
+  const Instant after_hop = now_ + options_.hop_delay;
   switch (command.kind) {
     case Kind::kRelease:
     case Kind::kEmit:
@@ -194,12 +224,34 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
             .took_ack = command.took_ack});
       break;
     case Kind::kReportTook:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kTookAtController,
+                                       .took = command.took});
+      break;
+    case Kind::kWait:
+      waiting_.insert(command.meta.flow);
+      break;
+    case Kind::kSendAlias:
+      aliases_.push_back(shell.unit.alias(command.meta.flow));
       events_->PushInOrder(
-          now_ + options_.hop_delay,
-          {.kind = Event::Kind::kTookAtController, .took = command.took});
+          after_hop, Event::OfUnit(Event::Kind::kAliasAtController, self));
+      break;
+    case Kind::kSendNote:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
+                                       .note = command.note});
+      break;
+    case Kind::kRequestPieces:
+      events_->PushInOrder(after_hop,
+                           {.kind = Event::Kind::kPieceRequestAtController,
+                            .piece_request = command.request});
+      break;
+    case Kind::kReturnPieces:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
+                                       .pieces = command.pieces});
       break;
     case Kind::kStopped:
-      controller_.on_unit_stopped(self);
+      // Behind the pieces that it returned.
+      events_->PushInOrder(
+          after_hop, Event::OfUnit(Event::Kind::kStoppedAtController, self));
       break;
   }
 }
@@ -321,7 +373,8 @@ VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
                                  .replica_lifetime = c.flow_timeout,
                                  .retry_after = options_.state_retry};
     shell = std::make_unique<UnitShell>(
-        UnitShell{.unit = Unit(unit, options, schema_), .nf = nf_.create()});
+        UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
+                  .nf = nf_.create(options_.nf_options)});
   }
   return *shell;
 }

@@ -46,7 +46,7 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       retry_after_(options.retry_after),
       max_waiting_(PacketsAnywhere(options) + 1),
       nodes_(options.queue_packets),
-      parked_(options.queue_packets),
+      suspended_(options.queue_packets),
       // Pulls and Tooks of others, and one Pull and one end for each record.
       pending_(2 * size_t{max_waiting_} + 2 * size_t{MaxRecords(options)}),
       index_(MaxRecords(options)),
@@ -260,11 +260,11 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .older = kNone,
                     .newer = kNone,
                     .parked = kNone,
-                    .refused = kNoPool,
                     .copy = Copy::kNone,
                     .link = LinkType::kEthernet,
                     .replicas = 0,
                     .resumed = false,
+                    .waited = false,
                     .idle_armed = false,
                     .has_left = false};
   index_.Insert(HashOf(flow), slot);

@@ -220,11 +220,11 @@ class Unit {
     uint32_t older;    // in the list of replicas; of a free record the next
     uint32_t newer;    // "
     uint32_t parked;   // the packet of `applied`, until its alias stands
-    uint16_t refused;  // the pool of which its next packet gets nothing
     Copy copy;
     LinkType link;     // of its last packet: how emitted packets are framed
     uint8_t replicas;  // units to push to
     bool resumed;      // a packet of it is in resumed_, or waits for pieces
+    bool waited;       // that packet has waited for pieces
     bool idle_armed;   // its timer is armed for no later than `due`
     bool has_left;     // a copy of `applied` was sent to another unit
 
@@ -234,11 +234,14 @@ class Unit {
   };
   static_assert(sizeof(Record) == 64);
 
-  // What becomes of a packet that waits for its alias; by node.
-  struct Parked {
+  // More of a packet that waits for its alias, or has waited for pieces; by
+  // node.
+  struct Suspended {
     Alias alias;
-    UnitCommand::Kind kind;
-    uint8_t nf_reason;
+    UnitCommand::Kind kind;  // what becomes of it
+    uint8_t nf_reason;       // "
+    uint16_t refused;        // the pool that has nothing for it, or kNoPool
+    uint32_t in_vain;        // runs with pieces there, but none of use
   };
 
   // Records.
@@ -271,7 +274,7 @@ class Unit {
   void DropDuplicate(uint32_t node, UnitOut& out);
   void Complete(Instant now, uint32_t slot, const UnitCommand& done,
                 uint32_t node, Environment env, UnitOut& out);
-  void AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
+  bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
   void Wake(uint16_t pool);
   void Append(List& list, uint32_t node);
   uint32_t PopFront(List& list);
@@ -346,7 +349,7 @@ class Unit {
   List inbox_;    // as they came
   List resumed_;  // held before, can run now; go first
   LazyArray<Node> nodes_;
-  LazyArray<Parked> parked_;
+  LazyArray<Suspended> suspended_;
   uint32_t nodes_used_ = 0;
   uint32_t free_node_ = kNone;
 

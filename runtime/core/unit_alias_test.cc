@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Aliases, what the NF says of a flow, and the flow's end.
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/endpoint.h"
@@ -8,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
 #include "runtime/core/unit.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
@@ -365,6 +370,50 @@ TEST_F(EndingUnit, DoesNotTellOfReplicasAndOfWhatWasTaken) {
   unit_.OnTimers(Ms(400'000));
   EXPECT_THAT(ends_, IsEmpty());
   EXPECT_EQ(unit_.unit.flows(), 0u);
+}
+
+// The last packet of a moved flow, at which the NF does all that it may, and
+// once more at the flow's end.
+TEST(UnitCall, PushesNoMoreThanItsLimit) {
+  constexpr uint16_t kPools = 9;
+  const std::vector<NetworkFunction::Pool> pools(kPools, {"ports", 0, 9'999});
+  TestUnit unit(kA, kSmallUnit, pools);
+  // 300 words of pool 8, one piece each, and one of the others.
+  for (uint32_t i = 0; i < 300 + kPools; ++i) {
+    const PoolId pool{static_cast<uint16_t>(std::min(i, kPools - 1u))};
+    bool has_come = false;
+    unit.nf.missing = [&](FlowState&) -> std::optional<PoolId> {
+      return has_come ? std::nullopt : std::optional(pool);
+    };
+    unit.Send(New(9));
+    unit.Serve();
+    has_come = true;
+    unit.OnPieces(static_cast<uint16_t>(pool), i % 150, 1ull << (i / 150));
+    unit.Serve();
+    unit.OnEndFlow(9, 1);
+  }
+  unit.nf.missing = [](FlowState&) { return std::nullopt; };
+  const auto do_all = [&](FlowState& flow) {
+    const std::vector<std::byte> frame(20);
+    while (flow.emit(frame)) {
+    }
+    for (uint16_t p = 0; p < kPools; ++p) flow.take(PoolId{p}, {.last = 9'999});
+    for (uint32_t p = 0; p < 5; ++p) flow.give_back(PoolId{8}, 9'000 + p);
+    flow.end();
+  };
+  unit.nf.packet = [&](Packet&, FlowState& flow) {
+    do_all(flow);
+    return Verdict::forward();
+  };
+  unit.nf.end = do_all;
+  unit.Send(First(1, 2, kB));
+  unit.Serve();
+  unit.OnState(1, 1);
+  unit.OnEndFlow(1, 2);
+  EXPECT_EQ(unit.Begin(), TestUnit::Lines{"service 1/2"});
+  const size_t commands = unit.Finish().size();
+  EXPECT_LE(commands, kMaxUnitCommandsPerCall);
+  EXPECT_GE(commands, kMaxUnitCommandsPerCall / 2);
 }
 
 }  // namespace

@@ -51,8 +51,23 @@ uint64_t Unit::Fingerprint() const {
   if (busy()) all.Add(nodes_[in_service_].meta);
   add_list(all, inbox_);
   add_list(all, resumed_);
+  const auto add_waited = [&](uint32_t node) {
+    if (!records_[Find(nodes_[node].meta.flow)].waited) return;
+    all.Add(uint64_t{suspended_[node].in_vain} << 16 |
+            suspended_[node].refused);
+  };
+  const auto add_all_waited = [&](const List& list) {
+    for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {
+      add_waited(node);
+    }
+  };
+  if (busy()) add_waited(in_service_);
+  add_all_waited(resumed_);
   pieces_.Describe([&](uint64_t number) { all.Add(number); },
-                   [&](const List& list) { add_list(all, list); });
+                   [&](const List& list) {
+                     add_list(all, list);
+                     add_all_waited(list);
+                   });
   for (uint32_t r = oldest_replica_; r != kNone; r = records_[r].newer) {
     all.Add(value(records_[r].flow));
   }
@@ -69,12 +84,12 @@ uint64_t Unit::Fingerprint() const {
             uint64_t{record.due != Instant::max()} << 10 |
             uint64_t{record.has_left} << 11 |
             uint64_t{timers_.armed(slot)} << 12 |
+            uint64_t{record.waited} << 13 |
             static_cast<uint64_t>(record.link) << 16 |
-            uint64_t{record.refused} << 24 |
             uint64_t{IsAnnounced(slot) ? announced_[slot] : 0} << 32);
     if (record.parked != kNone) {
       one.Add(nodes_[record.parked].meta);
-      const Parked& parked = parked_[record.parked];
+      const Suspended& parked = suspended_[record.parked];
       for (const uint64_t part :
            std::bit_cast<std::array<uint64_t, sizeof(Alias) / 8>>(
                parked.alias)) {

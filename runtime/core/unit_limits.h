@@ -27,6 +27,11 @@ inline constexpr size_t kMaxReturnsPerCall = 8;
 // it, it is told then.
 inline constexpr size_t kMaxTakesPerCall = 8;
 
+// How often a packet is run again where there are pieces, but none that it
+// wants. Then the pool is as good as exhausted: two units could hand pieces to
+// and fro that neither can use.
+inline constexpr uint32_t kMaxRunsInVain = 16;
+
 // Pools of an NF.
 inline constexpr size_t kMaxPools = 65'535;
 

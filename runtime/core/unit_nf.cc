@@ -88,18 +88,19 @@ class Unit::Services final : public FlowServices {
   }
 
   bool IsExhausted(PoolId pool) const override {
-    return node_ == kNone || unit_.records_[slot_].refused == IndexOf(pool);
+    return node_ == kNone || (unit_.records_[slot_].waited &&
+                              unit_.suspended_[node_].refused == IndexOf(pool));
   }
 
   void SetAlias(const FlowKey& key, uint64_t group,
                 uint32_t group_limit) override {
     SNF_CHECK(node_ != kNone);
-    unit_.parked_[node_].alias = {.key = key,
-                                  .flow = meta_.flow,
-                                  .clock = meta_.clock,
-                                  .group = group,
-                                  .group_limit = group_limit,
-                                  .unit = unit_.id_};
+    unit_.suspended_[node_].alias = {.key = key,
+                                     .flow = meta_.flow,
+                                     .clock = meta_.clock,
+                                     .group = group,
+                                     .group_limit = group_limit,
+                                     .unit = unit_.id_};
     said_ |= kAlias;
   }
 
@@ -178,10 +179,10 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   } else if (verdict.kind() == Verdict::Kind::kWait) {
     SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
               flow.timer() == record.timer);
-    if (record.refused == kNoPool) {
+    const auto pool = static_cast<uint16_t>(verdict.pool());
+    if (AwaitPieces(slot, node, pool, out)) {
       done.kind = Kind::kWait;
       out.push(done);
-      AwaitPieces(slot, node, static_cast<uint16_t>(verdict.pool()), out);
       return done;
     }
     // One answer is enough, or it could wait for ever for one pool or another.
@@ -192,8 +193,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   record.link = info.link;
   services.Tell();
   if (services.has_alias()) [[unlikely]] {
-    parked_[node].kind = done.kind;
-    parked_[node].nf_reason = done.nf_reason;
+    suspended_[node].kind = done.kind;
+    suspended_[node].nf_reason = done.nf_reason;
     record.parked = node;
   }
   return done;
@@ -232,7 +233,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   Record& record = records_[slot];
   record.applied = meta.clock;
   record.has_left = false;
-  record.refused = kNoPool;
+  record.waited = false;
   if (record.parked != kNone) [[unlikely]] {
     ArmTimer(slot);
     return;
@@ -240,14 +241,32 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   Complete(now, slot, done, node, env, out);
 }
 
-void Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
+// False if the packet was refused already.
+bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                        UnitOut& out) {
   SNF_CHECK(pool < pieces_.pools());
-  records_[slot].resumed = true;
-  // It has been shown how long it waited for state.
-  nodes_[node].held_since = Instant::max();
-  Append(pieces_.waiting(pool), node);
-  pieces_.Request(pool, out);
+  Record& record = records_[slot];
+  Suspended& packet = suspended_[node];
+  if (!record.waited) {
+    record.waited = true;
+    packet.refused = kNoPool;
+    packet.in_vain = 0;
+    // It has been shown how long it waited for state.
+    nodes_[node].held_since = Instant::max();
+  } else if (packet.refused != kNoPool) {
+    return false;
+  } else if (pieces_.size(pool) > 0) {
+    ++packet.in_vain;
+  }
+  record.resumed = true;
+  if (packet.in_vain == kMaxRunsInVain) {
+    packet.refused = pool;
+    Append(resumed_, node);
+  } else {
+    Append(pieces_.waiting(pool), node);
+    pieces_.Request(pool, out);
+  }
+  return true;
 }
 
 // The packets that wait for the pool go first, in order.
@@ -271,7 +290,7 @@ void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
   if (pieces.mask == 0) {
     for (uint32_t node = pieces_.waiting(pool).head; node != kNone;
          node = nodes_[node].next) {
-      records_[Find(nodes_[node].meta.flow)].refused = pool;
+      suspended_[node].refused = pool;
     }
   }
   Wake(pool);
@@ -288,7 +307,7 @@ void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
 const Alias& Unit::alias(FlowId flow) const {
   const uint32_t slot = Find(flow);
   SNF_CHECK(slot != SlotIndex::kNotFound && records_[slot].parked != kNone);
-  return parked_[records_[slot].parked].alias;
+  return suspended_[records_[slot].parked].alias;
 }
 
 void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
@@ -300,8 +319,8 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
   if (node == kNone || nodes_[node].meta.clock != ack.clock) return;
   record.parked = kNone;
   UnitCommand done = UnitCommand::OfPacket(
-      parked_[node].kind, nodes_[node].packet, nodes_[node].meta);
-  done.nf_reason = parked_[node].nf_reason;
+      suspended_[node].kind, nodes_[node].packet, nodes_[node].meta);
+  done.nf_reason = suspended_[node].nf_reason;
   if (ack.result != AliasResult::kGranted) {
     const AliasResult why = std::min(ack.result, AliasResult::kUnknown);
     RunNfRefused(now, env, slot, node, why, out);

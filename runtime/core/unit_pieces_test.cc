@@ -93,7 +93,7 @@ class UnitPiecesTest : public ::testing::Test {
 };
 
 TEST_F(UnitPiecesTest, AreAskedForAndWaitedFor) {
-  EXPECT_THAT(Run(New(1)), ElementsAre("wait 1/1", "request 0"));
+  EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
   EXPECT_THAT(unit_.Serve(), IsEmpty());
   EXPECT_THAT(Grant(2, kAll), IsEmpty());
   EXPECT_EQ(unit_.unit.pieces(0), 64u);
@@ -115,7 +115,7 @@ TEST_F(UnitPiecesTest, GoToThosePacketsThatWaitedFirst) {
   Start(New(2));
   Start(New(3));
   EXPECT_THAT(unit_.Serve(),
-              ElementsAre("wait 1/1", "request 0", "wait 2/1", "wait 3/1"));
+              ElementsAre("request 0", "wait 1/1", "wait 2/1", "wait 3/1"));
   Grant(2, 0b11);
   Start(New(4));
   EXPECT_THAT(unit_.Serve(),
@@ -132,7 +132,7 @@ TEST_F(UnitPiecesTest, OfEachPoolAreWaitedForApart) {
     if (!flow.take(kOthers, {.last = 999}).has_value()) return kOthers;
     return std::nullopt;
   };
-  EXPECT_THAT(Run(New(2)), ElementsAre("wait 2/1", "request 1"));
+  EXPECT_THAT(Run(New(2)), ElementsAre("request 1", "wait 2/1"));
   EXPECT_THAT(unit_.OnPieces(1, 0, kAll), IsEmpty());
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 2/1"));
 }
@@ -143,7 +143,7 @@ TEST_F(UnitPiecesTest, ThatDoNotExistDropThePacketThatWaits) {
   unit_.Serve();
   EXPECT_THAT(Grant(0, 0), IsEmpty());
   EXPECT_THAT(unit_.Serve(),
-              ElementsAre("drop 1/1 for no_pieces", "wait 1/2", "request 0"));
+              ElementsAre("drop 1/1 for no_pieces", "request 0", "wait 1/2"));
   EXPECT_FALSE(was_exhausted_) << "at the packet that has not waited yet";
   Grant(2, kAll);
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 1/2"));
@@ -156,16 +156,35 @@ TEST_F(UnitPiecesTest, ThatDoNotExistCanBeDoneWithout) {
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 1/1"));
   EXPECT_TRUE(was_exhausted_);
-  EXPECT_THAT(Run(Within(1, 2)), ElementsAre("wait 1/2", "request 0"));
+  EXPECT_THAT(Run(Within(1, 2)), ElementsAre("request 0", "wait 1/2"));
 }
 
-TEST_F(UnitPiecesTest, ArentWaitedForTwiceByOnePacket) {
+TEST_F(UnitPiecesTest, AreNotWaitedForByAPacketThatWasRefused) {
   unit_.nf.missing = [](FlowState& flow) -> std::optional<PoolId> {
     return flow.is_exhausted(kPorts) ? kOthers : kPorts;
   };
   Run(New(1));
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/1 for no_pieces"));
+}
+
+TEST_F(UnitPiecesTest, AreNotAskedForAgainAndAgainIfNoneIsOfUse) {
+  bool was_exhausted = false;
+  unit_.nf.missing = [&](FlowState& flow) -> std::optional<PoolId> {
+    was_exhausted = flow.is_exhausted(kPorts);
+    const PieceWish odd = {.last = 9'999, .parity = PieceWish::Parity::kOdd};
+    if (flow.take(kPorts, odd).has_value()) return std::nullopt;
+    return kPorts;
+  };
+  EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
+  for (uint32_t i = 1; i < kMaxRunsInVain; ++i) {
+    Grant(1 + i, 1);
+    EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "wait 1/1"));
+    EXPECT_FALSE(was_exhausted);
+  }
+  Grant(1 + kMaxRunsInVain, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("wait 1/1", "drop 1/1 for no_pieces"));
+  EXPECT_TRUE(was_exhausted);
 }
 
 TEST_F(UnitPiecesTest, HoldUpTheirFlowAndNoOther) {
@@ -186,7 +205,7 @@ TEST_F(UnitPiecesTest, HoldUpTheStateThatAMovedFlowBrought) {
   Start(First(1, 5, kB));
   unit_.Serve();
   unit_.OnState(1, 4);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("wait 1/5", "request 0"));
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "wait 1/5"));
   EXPECT_THAT(unit_.OnPull(1, 4, 2), IsEmpty());
   EXPECT_THAT(unit_.OnTook(1, 5, 2), ElementsAre("ack 1/5 to 2"));
   unit_.OnState(1, 9);
@@ -280,7 +299,7 @@ TEST_F(UnitPiecesTest, ThatThePoolDoesNotHaveAreRefused) {
     EXPECT_EQ(unit.unit.counters().pieces_refused,
               static_cast<uint64_t>(std::popcount(mask) - good));
     // It asks again: its wish was not met, but neither was it told "none".
-    EXPECT_THAT(unit.Serve(), ElementsAre("wait 1/1", "request 0"));
+    EXPECT_THAT(unit.Serve(), ElementsAre("request 0", "wait 1/1"));
   }
 }
 
@@ -375,7 +394,7 @@ TEST_F(UnitPiecesTest, OfAStoppingUnitGoToItsPacketsFirst) {
   EXPECT_THAT(Grant(2, 0b11), IsEmpty());
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 1/1", "return 0"));
   // It does not ask ahead any more.
-  EXPECT_THAT(Run(Within(1, 2)), ElementsAre("wait 1/2", "request 0"));
+  EXPECT_THAT(Run(Within(1, 2)), ElementsAre("request 0", "wait 1/2"));
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/2 for no_pieces"));
   EXPECT_THAT(unit_.OnEndFlow(1, 2), ElementsAre("stopped"));
@@ -384,7 +403,7 @@ TEST_F(UnitPiecesTest, OfAStoppingUnitGoToItsPacketsFirst) {
 TEST_F(UnitPiecesTest, MayBeAskedForAgainAfterAStart) {
   unit_.OnStop();
   unit_.unit.on_start();
-  EXPECT_THAT(Run(New(1)), ElementsAre("wait 1/1", "request 0"));
+  EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
   Grant(2, 0b11);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "release 1/1"));
 }

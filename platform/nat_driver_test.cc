@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs of an NF with two sides: packets in, packets out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/flow_key_text.h"
+#include "base/rewrite.h"
+#include "base/rng.h"
+#include "platform/inside_flag.h"
+#include "platform/test_run.h"
+
+namespace snf {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr int64_t kUs = 1'000;
+constexpr int64_t kMs = 1'000'000;
+constexpr size_t kNumberAt = 52;  // in a UdpFrame: how many its flow had
+const IpAddress kExternal = V4(198, 51, 100, 1);
+
+// What a frame may ask of TinyNat in its last byte, besides nothing.
+constexpr Ask kEnd{0x11};    // the flow is over
+constexpr Ask kBrief{0x12};  // … after 3 ms without packets
+
+// Translates every inside endpoint to a port of one address, and numbers the
+// packets of a flow.
+class TinyNat final : public NetworkFunction {
+ public:
+  explicit TinyNat(NfOptions& options)
+      : pool_(declare_pool(
+            "ports",
+            static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535)),
+            static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535)))),
+        limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000))),
+        one_alias_(options.Flag("one_alias", false)) {}
+
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
+
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const std::span<std::byte> bytes = packet.bytes();
+    const bool is_outbound = packet.side() == Side::kInside;
+    EXPECT_TRUE(is_outbound || packet.side() == Side::kOutside);
+    if (is_outbound && !flow.has(port_)) {
+      const auto port =
+          flow.take(pool_, {.first = 0, .last = 65'535, .preferred = 0});
+      if (!port.has_value()) return Verdict::wait(pool_);
+      flow.put(port_, static_cast<uint16_t>(*port));
+      flow.put(inside_, {LoadBe32(&bytes[26]), LoadBe16(&bytes[34])});
+    }
+    if (is_outbound && !flow.has(announced_)) {
+      const uint16_t port = one_alias_ ? uint16_t{7} : flow.get(port_);
+      flow.set_alias(EndpointKey(kExternal, be16(port), IpProtocol::kUdp,
+                                 FlowKeyForm::kIpv4Endpoint),
+                     1, limit_);
+      flow.put(announced_, true);
+    }
+    flow.put(packets_, flow.get(packets_) + 1);
+    if (bytes.size() > kNumberAt) {
+      bytes[kNumberAt] = static_cast<std::byte>(flow.get(packets_));
+    }
+    if (is_outbound) {
+      RewriteSource(bytes, packet.headers(), kExternal.ipv4(),
+                    be16(flow.get(port_)));
+    } else {
+      const End inside = flow.get(inside_);
+      RewriteDestination(bytes, packet.headers(), inside.address, inside.port);
+    }
+    if (bytes.back() == std::byte{0x11}) {
+      flow.erase(announced_);
+      flow.end();
+    } else if (bytes.back() == std::byte{0x12}) {
+      flow.set_idle_timeout(Milliseconds(3));
+    }
+    return Verdict::forward();
+  }
+  void on_alias_refused(FlowState& flow, AliasResult) override {
+    flow.give_back(pool_, flow.get(port_));
+    flow.erase(port_);
+    flow.erase(announced_);
+  }
+  void on_end(FlowState& flow) override {
+    if (flow.has(port_)) flow.give_back(pool_, flow.get(port_));
+  }
+
+ private:
+  struct End {
+    be32 address;
+    be16 port;
+    uint16_t reserved = 0;
+  };
+  PoolId pool_;
+  uint32_t limit_;
+  bool one_alias_;
+  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+  Slot<uint16_t> port_ = declare<uint16_t>("port");
+  Slot<End> inside_ = declare<End>("inside");
+  Slot<bool> announced_ = declare<bool>("announced");
+};
+SNF_REGISTER_NF(TinyNat, "test_tiny_nat", "translates to one address");
+
+RunOptions Tables(const std::string& nf_options = "") {
+  RunOptions options = SmallTables();
+  options.nf_options = *NfOptions::Parse(nf_options);
+  return options;
+}
+
+OfferedFrame Out(int64_t ns, uint32_t flow, uint32_t sequence = 0,
+                 Ask ask = Ask::kForward) {
+  return {.time = Instant{ns},
+          .bytes = UdpFrame({.flow = flow, .sequence = sequence, .ask = ask})};
+}
+OfferedFrame Back(int64_t ns, uint32_t flow, uint32_t sequence = 0,
+                  Ask ask = Ask::kForward) {
+  return {.time = Instant{ns},
+          .bytes = UdpFrame({.flow = flow,
+                             .sequence = sequence,
+                             .ask = ask,
+                             .from_responder = true})};
+}
+
+// "udp 10.0.0.1:5000 > 192.0.2.9:53", with "#n" for the number in its payload.
+std::string Told(std::span<const std::byte> frame) {
+  const ParsedPacket parsed = Parse(LinkType::kEthernet, frame);
+  const auto number = std::to_integer<int>(frame[kNumberAt]);
+  return ToString(FiveTuple(frame, parsed, false)) + " #" +
+         std::to_string(number);
+}
+std::vector<std::string> Told(const Outcome& outcome) {
+  std::vector<std::string> told;
+  for (const ReleasedFrame& frame : outcome.released) {
+    told.push_back(Told(frame.bytes));
+  }
+  return told;
+}
+
+Outcome Replay(const RunOptions& options,
+               const std::vector<OfferedFrame>& packets,
+               std::string_view policy = "snf") {
+  Outcome outcome =
+      RunFrames(options, registration_of_TinyNat, packets, policy);
+  ExpectSound(outcome);
+  // All flows ended, all units stopped: the controller has all pieces again.
+  EXPECT_EQ(outcome.run.controller.pieces.pieces_out, 0u);
+  EXPECT_EQ(outcome.run.controller.pieces.pieces_faulty, 0u);
+  EXPECT_EQ(outcome.run.controller.pieces.messages_faulty, 0u);
+  EXPECT_EQ(outcome.run.state.units.pieces_refused, 0u);
+  return outcome;
+}
+
+uint64_t Dropped(const RunResult& run, DropReason reason) {
+  return run.dropped[static_cast<size_t>(reason)];
+}
+
+TEST(NatDriver, TranslatesOutAndBackAgain) {
+  const std::vector<OfferedFrame> packets = {
+      Out(0, 1), Back(20 * kMs, 1), Out(21 * kMs, 1), Back(22 * kMs, 1)};
+  const Outcome outcome = Replay(Tables(), packets);
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 192.0.2.9:53 > 10.0.0.1:5000 #2",
+                          "udp 198.51.100.1:1024 > 192.0.2.9:53 #3",
+                          "udp 192.0.2.9:53 > 10.0.0.1:5000 #4"));
+  // What came back is as it was sent, but for its number.
+  Frame back = outcome.released[1].bytes;
+  back[kNumberAt] = packets[1].bytes[kNumberAt];
+  EXPECT_EQ(back, packets[1].bytes);
+  EXPECT_EQ(outcome.run.controller.flows, 1u);
+  const AliasFigures& aliases = outcome.run.aliases;
+  EXPECT_EQ(aliases.packets_offered, 2u);
+  EXPECT_EQ(aliases.packets_found, 2u);
+  EXPECT_EQ(aliases.at_once_max, 1u);
+  EXPECT_EQ(outcome.run.controller.aliases_granted, 1u);
+}
+
+// All that an inside endpoint sends is one flow, whoever it is sent to.
+TEST(NatDriver, MakesOneFlowOfAnEndpointsConnections) {
+  const auto to = [](int64_t ns, uint8_t host) {
+    return OfferedFrame{
+        .time = Instant{ns},
+        .bytes = Ethernet(0x0800, Ipv4({.destination = V4(192, 0, 2, host)},
+                                       Udp(5000, 53, 32)))};
+  };
+  const Outcome outcome = Replay(Tables(), {to(0, 1), to(1, 2), to(2, 3)});
+  EXPECT_EQ(outcome.run.controller.flows, 1u);
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.1:53 #1",
+                          "udp 198.51.100.1:1024 > 192.0.2.2:53 #2",
+                          "udp 198.51.100.1:1024 > 192.0.2.3:53 #3"));
+}
+
+// The unit starts for 30 us, so what comes before cannot be an answer.
+TEST(NatDriver, DropsAnAnswerToWhatNeverWentOut) {
+  const Outcome outcome =
+      Replay(Tables(), {Out(0, 1), Back(15 * kUs, 1), Back(kMs, 1)});
+  EXPECT_THAT(outcome.released, SizeIs(2));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
+  EXPECT_EQ(outcome.run.aliases.packets_offered, 1u);
+}
+
+TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
+  RunOptions options = Tables();
+  options.hop_delay = Microseconds(100);
+  const Outcome outcome = Replay(options, {Out(0, 1), Out(1, 1), Out(2, 2)});
+  ASSERT_THAT(outcome.released, SizeIs(3));
+  // To the unit, for a piece and back, for the alias and back, out; and the
+  // services.
+  for (const ReleasedFrame& frame : outcome.released) {
+    EXPECT_GE(frame.time.ns, 600 * kUs);
+    EXPECT_LE(frame.time.ns, 602 * kUs);
+  }
+  EXPECT_EQ(outcome.run.controller.pieces.blocks_granted, 1u);
+}
+
+TEST(NatDriver, KnowsTheInsideByItsPrefix) {
+  RunOptions options = Tables();
+  options.inside = *ParseInside("10.0.0.0/8");
+  const Outcome outcome = Replay(
+      options, {Back(0, 1),
+                Out(kMs, 1),
+                Back(30 * kMs, 1),
+                // Of two that are not inside.
+                {.time = Instant{31 * kMs},
+                 .bytes = Ethernet(0x0800, Ipv4({.source = V4(192, 0, 2, 1),
+                                                 .destination = kExternal},
+                                                Udp(53, 1023, 32)))}});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 192.0.2.9:53 > 10.0.0.1:5000 #2"));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoAlias), 1u);
+  EXPECT_EQ(outcome.run.aliases.packets_offered, 2u);
+  EXPECT_EQ(outcome.run.aliases.packets_found, 1u);
+}
+
+TEST(NatDriver, TranslatesLaterFragmentsButNoneBeforeItsFirst) {
+  const auto fragment = [](int64_t ns, uint16_t id, bool is_first) {
+    return OfferedFrame{
+        .time = Instant{ns},
+        .bytes =
+            Ethernet(0x0800, Ipv4({.id = id,
+                                   .fragment_offset_bytes =
+                                       static_cast<uint16_t>(is_first ? 0 : 48),
+                                   .more_fragments = is_first},
+                                  is_first ? Udp(5000, 53, 40) : Frame(48)))};
+  };
+  const Outcome outcome =
+      Replay(Tables(), {fragment(0, 1, false), fragment(1, 1, true),
+                        fragment(2, 1, false), fragment(3, 2, false)});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1 > 192.0.2.9 #2"));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kFragmentEarly), 2u);
+}
+
+TEST(NatDriver, DropsThePacketWhoseAliasIsAnothers) {
+  const Outcome outcome =
+      Replay(Tables("one_alias=true"),
+             {Out(0, 1), Out(20 * kMs, 2), Out(21 * kMs, 2), Out(22 * kMs, 1)});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:1024 > 192.0.2.9:53 #2"));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kAliasConflict), 2u);
+  EXPECT_EQ(outcome.run.controller.aliases_conflict, 2u);
+  EXPECT_EQ(outcome.run.aliases.at_once_max, 1u);
+}
+
+TEST(NatDriver, DropsThePacketWhoseGroupHasItsLimit) {
+  std::vector<OfferedFrame> packets;
+  for (uint32_t flow = 0; flow < 5; ++flow) {
+    packets.push_back(Out((20 + flow) * kMs, flow));
+  }
+  const Outcome outcome = Replay(Tables("limit=3"), packets);
+  EXPECT_THAT(outcome.released, SizeIs(3));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kAliasLimit), 2u);
+  EXPECT_EQ(outcome.run.aliases.at_once_max, 3u);
+}
+
+TEST(NatDriver, DropsThePacketForWhichNoPieceIsLeft) {
+  const Outcome outcome =
+      Replay(Tables("first=2000,last=2001"),
+             {Out(0, 1), Out(1 * kMs, 2), Out(20 * kMs, 3), Out(40 * kMs, 1)});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:2000 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:2001 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:2000 > 192.0.2.9:53 #2"));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 1u);
+  EXPECT_GE(outcome.run.controller.pieces.requests_refused, 1u);
+  EXPECT_EQ(outcome.run.controller.pieces.pieces_out_max, 2u);
+}
+
+// The port of a flow that is over, at once or after a while, is another's.
+TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
+  for (const Ask ask : {kEnd, kBrief}) {
+    const Outcome outcome =
+        Replay(Tables("first=2000,last=2000"),
+               {Out(0, 1), Out(20 * kMs, 1, 1, ask), Back(24 * kMs, 1),
+                Out(30 * kMs, 2), Back(31 * kMs, 2)});
+    EXPECT_THAT(Told(outcome),
+                ElementsAre("udp 198.51.100.1:2000 > 192.0.2.9:53 #1",
+                            "udp 198.51.100.1:2000 > 192.0.2.9:53 #2",
+                            "udp 198.51.100.1:2000 > 192.0.2.9:53 #1",
+                            "udp 192.0.2.9:53 > 10.0.0.2:5000 #2"));
+    EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
+    EXPECT_EQ(outcome.run.controller.flows, 2u);
+    EXPECT_EQ(outcome.run.controller.flows_over, ask == kEnd ? 1u : 0u);
+  }
+}
+
+// The end was said at clock 2, when clock 3 was on its way: the flow lives, and
+// has its alias again with clock 3.
+TEST(NatDriver, LetsAFlowLiveOnThatHadPacketsOnTheirWay) {
+  const Outcome outcome =
+      Replay(Tables(), {Out(0, 1), Out(20 * kMs, 1, 1, kEnd),
+                        Out(20 * kMs, 1, 2), Back(21 * kMs, 1)});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:1024 > 192.0.2.9:53 #2",
+                          "udp 198.51.100.1:1024 > 192.0.2.9:53 #3",
+                          "udp 192.0.2.9:53 > 10.0.0.1:5000 #4"));
+  EXPECT_EQ(outcome.run.controller.flows, 1u);
+  EXPECT_EQ(outcome.run.controller.aliases_granted, 2u);
+}
+
+TEST(NatDriver, BringsBackWhatWasSentToAnAlias) {
+  // 10.0.0.2 sends to the external end of 10.0.0.1, which answers alike.
+  const auto hairpin = [](int64_t ns, uint8_t host, uint16_t to) {
+    return OfferedFrame{
+        .time = Instant{ns},
+        .bytes = Ethernet(0x0800, Ipv4({.source = V4(10, 0, 0, host),
+                                        .destination = kExternal},
+                                       Udp(5000, to, 32)))};
+  };
+  const Outcome outcome = Replay(
+      Tables(), {Out(0, 1), Out(20 * kMs, 2), hairpin(21 * kMs, 2, 1024),
+                 hairpin(22 * kMs, 1, 1025), hairpin(23 * kMs, 1, 1026)});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:1025 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:1025 > 198.51.100.1:1024 #2",
+                          "udp 198.51.100.1:1025 > 10.0.0.1:5000 #2",
+                          "udp 198.51.100.1:1024 > 198.51.100.1:1025 #3",
+                          "udp 198.51.100.1:1024 > 10.0.0.2:5000 #3",
+                          "udp 198.51.100.1:1024 > 198.51.100.1:1026 #4"));
+  EXPECT_EQ(outcome.run.aliases.packets_hairpinned, 2u);
+  EXPECT_EQ(outcome.run.packets_in, 5u);
+  EXPECT_EQ(outcome.run.packets_released, 7u);
+  // What comes back comes a hop after it left, and is timed from there.
+  const int64_t left = outcome.released[2].time.ns;
+  EXPECT_GE(outcome.released[3].time.ns, left + 3 * kUs);
+  EXPECT_LE(outcome.released[3].time.ns, left + 5 * kUs);
+}
+
+// Unit 0 got all the ports there are for its first flow, and used one.
+TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
+  RunOptions options = Tables("first=1024,last=1087");
+  options.controller.max_units = 2;
+  options.controller.warm_units = 2;
+  std::vector<OfferedFrame> packets;
+  for (uint32_t flow = 0; flow < 10; ++flow) {
+    packets.push_back(Out(flow * 20 * kMs, flow));
+    packets.push_back(Back((flow * 20 + 15) * kMs, flow));
+  }
+  const Outcome outcome = Replay(options, packets, "hash");
+  EXPECT_EQ(outcome.run.units_max, 2u);
+  EXPECT_THAT(outcome.released, SizeIs(20));
+  EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
+}
+
+// Many flows on two units, which end so that of each word some pieces stay.
+std::vector<OfferedFrame> ManyThatEnd(uint32_t flows) {
+  std::vector<OfferedFrame> packets;
+  for (uint32_t i = 0; i < flows; ++i) packets.push_back(Out(i * 5 * kUs, i));
+  for (uint32_t i = 0; i < flows; ++i) {
+    const uint32_t flow = (i * 67) % flows;
+    packets.push_back(Out(30 * kMs + i * 5 * kUs, flow, 1, kEnd));
+  }
+  return packets;
+}
+
+// A unit that is stopped, when it serves no packets, has more than goes at
+// once.
+TEST(NatDriver, TakesAllPiecesFromAUnitThatStops) {
+  RunOptions options = Tables("first=1024,last=5119");
+  options.controller.max_units = 2;
+  options.controller.warm_units = 2;
+  options.controller.unit_idle_timeout = Milliseconds(20);
+  options.controller.keep_warm = Milliseconds(50);
+  const std::vector<OfferedFrame> packets = ManyThatEnd(2048);
+  const Outcome outcome = Replay(options, packets, "hash");
+  EXPECT_THAT(outcome.released, SizeIs(packets.size()));
+  EXPECT_EQ(outcome.units_stopped, 2u);
+}
+
+// Unit 1 is parked, and has what unit 0 needs.
+TEST(NatDriver, TakesAllPiecesFromAUnitThatIsParked) {
+  RunOptions options = Tables("first=1024,last=3135");
+  options.controller.unit_capacity_bps = 60'000'000;
+  options.controller.first_demand_bps = 600'000;
+  options.controller.max_units = 2;
+  options.controller.warm_units = 2;
+  options.controller.unit_idle_timeout = Milliseconds(20);
+  std::vector<OfferedFrame> packets = ManyThatEnd(2048);
+  for (uint32_t i = 0; i < 2000; ++i) {
+    packets.push_back(Out((200 + i) * kMs, 3000 + i));
+  }
+  const Outcome outcome = Replay(options, packets);
+  EXPECT_EQ(outcome.run.units_max, 2u);
+  EXPECT_THAT(outcome.released, SizeIs(packets.size()));
+  EXPECT_EQ(outcome.run.controller.pieces.reclaim_rounds, 1u);
+}
+
+}  // namespace
+}  // namespace snf

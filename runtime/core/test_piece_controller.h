@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a controller decides about aliases and pieces in a random schedule, and
+// what lies between it and its units.
+#ifndef SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_
+#define SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "gtest/gtest.h"
+#include "runtime/core/test_pieces.h"
+#include "runtime/core/unit.h"
+
+namespace snf {
+
+class PieceController {
+ public:
+  PieceController(PieceFlows& flows, PieceLedger& ledger)
+      : flows_(flows), ledger_(ledger) {}
+
+  // `present` are the flows that are not over.
+  AliasResult Decide(const Alias& alias, std::span<const FlowId> present) {
+    PieceFlow& flow = flows_.at(alias.flow);
+    if (flow.is_over) return AliasResult::kUnknown;
+    uint16_t port = 0;
+    while (PieceNf::AliasKey(port) != alias.key) ++port;
+    uint32_t in_group = 0;
+    for (const FlowId id : present) {
+      const PieceFlow& other = flows_.at(id);
+      if (id == flow.id || !other.alias.has_value()) continue;
+      if (other.alias == port) return AliasResult::kConflict;
+      in_group += slot_of(id) % 3 == alias.group ? 1 : 0;
+    }
+    if (alias.group_limit != 0 && in_group >= alias.group_limit) {
+      return AliasResult::kGroupFull;
+    }
+    flow.alias = port;
+    return AliasResult::kGranted;
+  }
+
+  void OnRequest(const PieceRequest& request) {
+    ASSERT_FALSE(HasRequest(request.pool, request.unit)) << "one at a time";
+    desks_.at(request.pool).requests.push_back(request.unit);
+  }
+  void OnReturned(const PieceWord& pieces) {
+    ledger_.MoveWord(pieces, PieceLedger::kUnderWay, PieceLedger::kController);
+    if (pieces.mask != 0) return;
+    ASSERT_EQ(desks_.at(pieces.pool).asked.erase(pieces.unit), 1u);
+  }
+  bool HasRequest(uint16_t pool, UnitId unit) const {
+    return std::ranges::count(desks_.at(pool).requests, unit) > 0;
+  }
+
+  // What it does about a pool: nothing, perhaps.
+  struct Work {
+    enum class Kind : uint8_t { kNone, kGrant, kReclaim };
+    Kind kind = Kind::kNone;
+    PieceWord pieces{};  // to its unit
+  };
+  Work WorkAt(uint16_t pool, Rng& rng) {
+    Desk& desk = desks_.at(pool);
+    if (desk.requests.empty()) return {};
+    PieceWord word = ledger_.Any(pool, rng.Next());
+    if (word.mask == 0 && desk.asked.empty() && rng.Below(2) == 0) {
+      return {Work::Kind::kReclaim, word};
+    }
+    // While units are asked, it mostly waits for what comes.
+    if (word.mask == 0 && !desk.asked.empty() && rng.Below(8) != 0) return {};
+    if (rng.Below(2) == 0) word.mask &= rng.Next() | (word.mask & -word.mask);
+    ledger_.MoveWord(word, PieceLedger::kController, PieceLedger::kUnderWay);
+    const size_t i = rng.Below(desk.requests.size());
+    word.unit = desk.requests[i];
+    desk.requests.erase(desk.requests.begin() + static_cast<ptrdiff_t>(i));
+    return {Work::Kind::kGrant, word};
+  }
+  void Ask(uint16_t pool, UnitId unit) { desks_.at(pool).asked.insert(unit); }
+
+  // No request waits, and no unit still returns pieces.
+  bool is_quiet() const {
+    return std::ranges::all_of(desks_, [](const Desk& desk) {
+      return desk.requests.empty() && desk.asked.empty();
+    });
+  }
+
+ private:
+  struct Desk {
+    std::vector<UnitId> requests;
+    std::set<UnitId> asked;
+  };
+
+  PieceFlows& flows_;
+  PieceLedger& ledger_;
+  std::array<Desk, kTestPools> desks_;
+};
+
+// Down the channel, in order.
+struct PieceItem {
+  enum class Kind : uint8_t { kPacket, kEnd, kAck, kPieces, kReclaim, kStop };
+  Kind kind = Kind::kPacket;
+  PacketHandle packet = kNoPacket;
+  PacketMeta meta{};
+  ReplicaSet replicas{};  // come before the packet
+  EndFlow end{};
+  AliasAck ack{};
+  PieceWord pieces{};
+};
+// Up to the controller, in order.
+struct PieceReport {
+  UnitCommand command;
+  Alias alias{};
+};
+struct PieceWire {
+  UnitCommand command;
+  std::vector<std::byte> record;
+
+  void Deliver(Instant now, Unit& unit, UnitOut& out) const {
+    switch (command.kind) {
+      case UnitCommand::Kind::kSendPull:
+        unit.on_pull(now, command.pull, out);
+        break;
+      case UnitCommand::Kind::kSendState:
+        unit.on_state(now, command.state, record, out);
+        break;
+      case UnitCommand::Kind::kSendTook:
+        unit.on_took(now, command.took, out);
+        break;
+      default:
+        unit.on_took_ack(now, command.took_ack, out);
+    }
+  }
+};
+struct PieceSite {
+  Unit unit;
+  std::unique_ptr<PieceNf> nf;
+  std::deque<PieceItem> channel{};
+  std::deque<PieceReport> reports{};
+  uint32_t slots_used = 0;
+  bool stops = false;
+  bool stopped = false;
+};
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_
