@@ -24,10 +24,9 @@ namespace snf {
 // kGroupFull. Slot 9 of another host sets …:1024: kConflict. Slot 7 sets
 // …:1028: granted, in place of …:1024, which is free again.
 //
-// A value; owner-thread only; nothing is allocated after construction. For each
-// flow with an alias 64 bytes and at most 10.7 of index, and for each group
-// that has one as well 16 and at most 10.7; nothing for others, nor for slots
-// beyond all that ever had one.
+// A value; owner-thread only; nothing is allocated after construction. 64 bytes
+// for each flow slot that ever had an alias, 16 for each group, and of each of
+// the two indexes at most 10.7 for each of max_flows; nothing without aliases.
 class AliasTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;

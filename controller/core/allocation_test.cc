@@ -55,6 +55,35 @@ void Obey(Instant now, Controller& controller, ControllerOut& out) {
   }
 }
 
+// What units say of the flow of each packet, and of pieces.
+void Say(Instant now, Rng& rng, Controller& controller, ControllerOut& out) {
+  const ControllerCommand last =
+      out.empty() ? ControllerCommand{} : out.commands().back();
+  if (last.kind == Kind::kEnqueue) {
+    controller.on_alias({.key = External(static_cast<uint16_t>(rng.Below(500))),
+                         .flow = last.meta.flow,
+                         .clock = last.meta.clock,
+                         .group = rng.Below(30),
+                         .group_limit = 10,
+                         .unit = last.unit},
+                        out);
+    controller.on_flow_note(now,
+                            {.flow = last.meta.flow,
+                             .clock = last.meta.clock,
+                             .idle_timeout = {rng.Uniform(0, 40'000'000)},
+                             .over = rng.Chance(5'000)},
+                            out);
+    controller.on_piece_request(now, {.pool = 0, .unit = last.unit}, out);
+  }
+  for (const ControllerCommand& command : out.commands()) {
+    if (command.kind == Kind::kPieces && command.pieces.mask != 0 &&
+        rng.Chance(16'384)) {
+      controller.on_pieces_returned(now, command.pieces, out);
+      return;
+    }
+  }
+}
+
 TEST(Controller, AllocatesNothingAfterItsConstruction) {
   ControllerOptions options;
   options.max_flows = 300;
@@ -64,6 +93,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   options.unit_idle_timeout = Milliseconds(5);
   options.keep_warm = Milliseconds(5);
   Controller controller(options, *FindPlacementPolicy("snf"));
+  controller.AddPool(1'024, 65'535);
   const auto out = std::make_unique<ControllerOut>();
   Rng rng(1);
   Instant now{1'000'000'000};
@@ -73,11 +103,16 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
     // Many units are in use, and then few.
     const int64_t gap = i / 1'000 % 2 == 0 ? 20'000 : 1'000'000;
     now = now + Nanos{rng.Exponential(rng.Chance(20) ? 80'000'000 : gap)};
-    const Arrival arrival = {.key = Flow(static_cast<uint32_t>(rng.Below(400))),
-                             .time = now,
-                             .original_length = 1'000,
-                             .packet = {}};
+    Arrival arrival = {.key = Flow(static_cast<uint32_t>(rng.Below(400))),
+                       .time = now,
+                       .original_length = 1'000,
+                       .packet = {}};
+    arrival.by_alias = rng.Chance(16'384);
+    if (arrival.by_alias) {
+      arrival.key = External(static_cast<uint16_t>(rng.Below(500)));
+    }
     controller.on_packets(now, {&arrival, 1}, *out);
+    Say(now, rng, controller, *out);
     Obey(now, controller, *out);
     while (controller.next_wakeup() <= now) {
       controller.on_timers(now, *out);
@@ -88,6 +123,11 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   EXPECT_GT(controller.pool().cold_starts(), 20u);
   EXPECT_GT(controller.counters().flows_ended, 1'000u);
   EXPECT_GT(controller.counters().null_packets, 100u);
+  EXPECT_GT(controller.counters().aliases_granted, 1'000u);
+  EXPECT_GT(controller.counters().aliases_group_full, 100u);
+  EXPECT_GT(controller.counters().flows_over, 1'000u);
+  EXPECT_GT(controller.counters().pieces.blocks_granted, 1'000u);
+  EXPECT_GT(controller.counters().pieces.reclaim_rounds, 10u);
 }
 
 }  // namespace

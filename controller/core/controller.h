@@ -88,8 +88,8 @@ class DecisionObserver {
 // otherwise the packet is dropped before, so that no clock is ever a hole.
 //
 // A value, copyable; owner-thread only; nothing is allocated after
-// construction and AddPool. Memory: ≤ 128 bytes a flow at max_flows; one with
-// an alias and an idle timeout of its own at most 91 more, and 27 for each
+// construction and AddPool. Memory: ≤ 128 bytes a flow at max_flows; if all
+// have an alias and an idle timeout of their own 102 more, and 16 for each
 // group.
 class Controller {
  public:

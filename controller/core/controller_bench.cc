@@ -127,10 +127,12 @@ class Running {
       now_ = now_ + kPacketGap;
       const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
       if (!packet.has_ip()) continue;
-      arrivals_[count++] = {.key = FiveTuple(frame, packet, false),
-                            .time = now_,
-                            .original_length = kPacketBytes,
-                            .packet = PacketHandle{0}};
+      // In place: a copy of what was just written in parts would wait for it.
+      Arrival& arrival = arrivals_[count++];
+      arrival.key = FiveTuple(frame, packet, false);
+      arrival.time = now_;
+      arrival.original_length = kPacketBytes;
+      arrival.packet = PacketHandle{0};
     }
     out_.clear();
     controller_.on_packets(now_, std::span(arrivals_).first(count), out_);
@@ -238,6 +240,103 @@ BENCHMARK(BM_NewFlowlets)
     ->ArgNames({"flows", "replicas"})
     ->ArgsProduct({{1'000, 200'000}, {0, 1, 3, 16}});
 
+// As BM_RunningFlowlets, but what is behind the classifier alone, of packets
+// that come by alias, or not.
+void BM_RunningFlowletsFound(benchmark::State& state) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  ControllerOptions options;
+  options.max_flows = flows;
+  options.warm_units = options.max_units;
+  options.flowlet_timeout = Seconds(100);
+  options.flowlet_bytes = 1'000'000'000;
+  options.first_demand_bps = 4'800'000'000 / flows;
+  options.unit_queue_packets = options.start_buffer_packets = 1 << 30;
+  Controller controller(options, *FindPlacementPolicy("snf"));
+  auto out = std::make_unique<ControllerOut>();
+  const Instant now{1'000'000'000};
+  std::vector<Arrival> arrivals(1 << 18);
+  for (uint32_t i = 0; i < flows; ++i) {
+    Arrival arrival = {.key = {}, .time = now, .original_length = 60};
+    arrival.key.form = FlowKeyForm::kIpv4Endpoint;
+    std::memcpy(&arrival.key.source.bytes[12], &i, sizeof i);
+    controller.on_packets(now, {&arrival, 1}, *out);
+    const PacketMeta meta = out->commands().back().meta;
+    arrival.key.destination_port = be16(1);  // differs
+    controller.on_alias({.key = arrival.key,
+                         .flow = meta.flow,
+                         .clock = meta.clock,
+                         .group = i / 16,
+                         .unit = UnitId{}},
+                        *out);
+    out->clear();
+  }
+  SNF_CHECK(controller.aliases().size() == flows);
+  Rng rng(1);
+  for (Arrival& arrival : arrivals) {
+    const auto flow = static_cast<uint32_t>(rng.Below(flows));
+    arrival = {.key = {}, .time = now, .original_length = 60};
+    arrival.by_alias = state.range(1) != 0;
+    arrival.key.form = FlowKeyForm::kIpv4Endpoint;
+    arrival.key.destination_port = be16(arrival.by_alias ? 1 : 0);
+    std::memcpy(&arrival.key.source.bytes[12], &flow, sizeof flow);
+  }
+  size_t next = 0;
+  for (auto _ : state) {
+    controller.on_packets(now, std::span(arrivals).subspan(next, kBatch), *out);
+    out->clear();
+    next = next + kBatch == arrivals.size() ? 0 : next + kBatch;
+  }
+  state.counters["ns_per_packet"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kBatch * 1e-9,
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_RunningFlowletsFound)
+    ->ArgNames({"flows", "by_alias"})
+    ->ArgsProduct({{1'000, 200'000}, {0, 1}});
+
+// A flow gets another alias.
+void BM_Alias(benchmark::State& state) {
+  const auto flows = static_cast<uint32_t>(state.range(0));
+  AliasTable table(flows, 0);
+  Alias alias;
+  Rng rng(1);
+  uint32_t next = 0;
+  for (auto _ : state) {
+    std::memcpy(&alias.key.source.bytes[12], &next, sizeof next);
+    const auto slot = static_cast<uint32_t>(rng.Below(flows));
+    alias.group = slot / 16;
+    SNF_CHECK(table.Set(slot, alias) == AliasResult::kGranted);
+    ++next;
+  }
+}
+BENCHMARK(BM_Alias)->ArgName("flows")->Arg(1'000)->Arg(200'000);
+
+// A request of a pool of 65,536 pieces that has just as many free in every
+// word, and their way back; 64 is the best case, others look at all words.
+void BM_Pieces(benchmark::State& state) {
+  const auto pieces = static_cast<int>(state.range(0));
+  PiecePools pools(64);
+  PieceCounters counters;
+  auto out = std::make_unique<ControllerOut>();
+  pools.Add(0, 65'535);
+  const Instant now{1'000'000'000};
+  const uint64_t mask = ~uint64_t{0} >> (64 - pieces);
+  for (uint32_t i = 0; i < 1'024; ++i) {
+    pools.OnRequest(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
+    out->clear();
+  }
+  for (uint32_t i = 0; i < 1'024; ++i) {
+    pools.OnReturned(now, {i, 0, UnitId{}, mask}, counters, *out);
+  }
+  for (auto _ : state) {
+    pools.OnRequest(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
+    pools.OnReturned(now, out->commands()[0].pieces, counters, *out);
+    out->clear();
+  }
+  SNF_CHECK(counters.pieces_faulty == 0 && counters.requests_refused == 0);
+}
+BENCHMARK(BM_Pieces)->ArgName("pieces")->Arg(1)->Arg(64);
+
 // --- Memory
 // -------------------------------------------------------------------
 
@@ -265,7 +364,8 @@ class NextUnitPolicy final : public PlacementPolicy {
 // A million IPv6 flows at one time, all with an open flowlet, in a controller
 // that has room for just as many: what the process has grown by since before
 // the controller was made. A second round of packets, a second later, begins
-// new flowlets, which all move and are taken at once.
+// new flowlets, which all move and are taken at once. With `aliases` each flow
+// then has an alias and an idle timeout, and 16 are a group.
 void BM_MemoryOfAMillionFlows(benchmark::State& state) {
   constexpr uint32_t kFlows = 1'000'000;
   double bytes_per_flow = 0;
@@ -296,6 +396,20 @@ void BM_MemoryOfAMillionFlows(benchmark::State& state) {
         controller.on_took({last.meta.flow, last.meta.clock, last.unit});
       }
     }
+    for (uint32_t i = 0; state.range(0) != 0 && i < kFlows; ++i) {
+      const FlowId flow = MakeFlowId(0, i, 0);
+      std::memcpy(&arrival.key.source.bytes[12], &i, sizeof i);
+      out->clear();
+      controller.on_alias({.key = arrival.key,
+                           .flow = flow,
+                           .clock = Clock{2},
+                           .group = i / 16,
+                           .unit = UnitId{}},
+                          *out);
+      controller.on_flow_note(arrival.time, {flow, Clock{2}, Seconds(4), false},
+                              *out);
+    }
+    SNF_CHECK(controller.aliases().size() == state.range(0) * kFlows);
     SNF_CHECK(controller.counters().flowlets_moved == kFlows);
     SNF_CHECK(controller.flows().size() == kFlows);
     SNF_CHECK(controller.counters().enqueued == 2 * kFlows);
@@ -305,6 +419,9 @@ void BM_MemoryOfAMillionFlows(benchmark::State& state) {
   state.counters["bytes_per_flow"] = bytes_per_flow;
 }
 BENCHMARK(BM_MemoryOfAMillionFlows)
+    ->ArgName("aliases")
+    ->Arg(0)
+    ->Arg(1)
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 

@@ -163,6 +163,19 @@ TEST_F(PiecePoolsTest, WaitsNoLongerThanItsLimit) {
   ExpectPieces(Request(kU2), kU2, 0, 6);
 }
 
+TEST_F(PiecePoolsTest, WaitsNoMoreForAnAnswerOfTheRoundBefore) {
+  AddPool(0, 127);
+  Request(kU0);
+  Request(kU1);
+  ExpectReclaims(Request(kU2), {kU0, kU1});
+  Return(kU1, 0, 0);
+  now_ = kStart + PiecePool::kRound + kTick;
+  ExpectRefused(driver_.RunTimers(now_), kU2);
+  // Unit 0, which never answered, wants some itself.
+  ExpectReclaims(Request(kU0), {kU1});
+  ExpectRefused(Return(kU1, 0, 0), kU0);
+}
+
 TEST_F(PiecePoolsTest, AnswersWhoWaitsInTurn) {
   AddPool(0, 63);
   Request(kU0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
 #include "runtime/core/unit.h"
@@ -101,38 +102,33 @@ class Unit::Services final : public FlowServices {
                                      .group = group,
                                      .group_limit = group_limit,
                                      .unit = unit_.id_};
-    said_ |= kAlias;
+    has_alias_ = true;
   }
 
   void Note(Nanos idle_timeout, bool over) override {
-    if ((said_ & kNote) == 0) {
-      note_ = {.flow = meta_.flow, .clock = meta_.clock};
+    if (!note_.has_value()) {
+      note_ = FlowNote{.flow = meta_.flow, .clock = meta_.clock};
     }
-    if (idle_timeout.ns >= 0) note_.idle_timeout = idle_timeout;
-    note_.over |= over;
-    said_ |= kNote;
+    if (idle_timeout.ns >= 0) note_->idle_timeout = idle_timeout;
+    note_->over |= over;
   }
 
-  bool has_alias() const { return (said_ & kAlias) != 0; }
-  // At the end of the call: sends what the NF said.
+  bool has_alias() const { return has_alias_; }
+  // At the end of the call: sends what the NF said, the alias first.
   void Tell() {
-    if (said_ != 0) [[unlikely]]
-      TellMore();
-  }
-  // That a packet which waits must not.
-  bool has_changed() const { return emitted_ > 0 || said_ != 0 || kept_ != 0; }
-
- private:
-  static constexpr uint8_t kAlias = 1;
-  static constexpr uint8_t kNote = 2;
-
-  void TellMore() {
-    if (has_alias()) {
+    if (has_alias_) [[unlikely]] {
       out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias, kNoPacket,
                                       meta_));
     }
-    if ((said_ & kNote) != 0) out_.push(UnitCommand::Send(note_));
+    if (note_.has_value()) [[unlikely]]
+      out_.push(UnitCommand::Send(*note_));
   }
+  // That a packet which waits must not.
+  bool has_changed() const {
+    return emitted_ > 0 || has_alias_ || note_.has_value() || kept_ != 0;
+  }
+
+ private:
   uint16_t IndexOf(PoolId pool) const {
     const auto index = static_cast<uint16_t>(pool);
     SNF_CHECK(index < unit_.pieces_.pools());
@@ -146,13 +142,11 @@ class Unit::Services final : public FlowServices {
   uint32_t slot_;
   uint32_t node_;
   LinkType link_;
-  uint8_t said_ = 0;
+  bool has_alias_ = false;
   bool has_returned_ = false;
   int emitted_ = 0;
   int kept_ = 0;  // pieces: taken less given
-  union {
-    FlowNote note_;  // if kNote was said
-  };
+  std::optional<FlowNote> note_;
 };
 
 UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,

@@ -211,7 +211,9 @@ TEST_F(UnitPiecesTest, HoldUpTheStateThatAMovedFlowBrought) {
   unit_.OnState(1, 9);
   EXPECT_EQ(unit_.CountOf(1), 4u);
   Grant(2, kAll);
-  EXPECT_THAT(unit_.Serve(),
+  unit_.Begin();
+  EXPECT_EQ(unit_.unit.in_service_wait(), Unit::kNeverHeld) << "for state";
+  EXPECT_THAT(unit_.Finish(),
               ElementsAre("release 1/5", "took 1/5 to 1", "report took 1/5"));
   EXPECT_EQ(unit_.CountOf(1), 5u);
 }

@@ -34,7 +34,7 @@ void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
 void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
   Record& record = records_[slot];
   const uint32_t first = record.held.head;
-  if (first == kNone || record.parked != kNone) return;
+  if (first == kNone) return;
   const PacketMeta& meta = nodes_[first].meta;
   uint32_t* const my_pull = LinkOf(slot, Pending::Kind::kMyPull, kNoUnit);
   if (record.copy != Copy::kNone && IsRunnable(record, meta)) {
