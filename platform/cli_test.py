@@ -421,6 +421,7 @@ class Command(unittest.TestCase):
             return self.report(
                 SOURCE / "traces" / "small.pcap.zst", "--nf=chronicle",
                 f"--seed={seed}", "--unit_capacity=300Mbps",
+                "--replica_choice=deterministic",  # not of the seed
                 "--state_retry=1ms", "--unit_queue=8192", "--hold_queue=8192",
                 *flags)
         one, again, other = [replay(s, "--chaos=" + chaos) for s in (1, 1, 2)]

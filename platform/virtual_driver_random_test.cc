@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -196,9 +197,14 @@ std::string WriteReplayLine(const Schedule& schedule, uint64_t seed) {
   return written.ok() ? ReplayLine(schedule, file) : written.ToString();
 }
 
-// A check of the program itself ends it at once.
+// A failed check ends the program, and a run without end is ended so too.
+constexpr uint32_t kMostSecondsOfARun = 120;
 std::function<std::string()> how_to_run_again;
-void OnAbort(int) { std::cerr << how_to_run_again() << "\n"; }
+void OnAbort(int signal) {
+  std::cerr << how_to_run_again() << "\n";
+  if (signal == SIGALRM) std::cerr << "it does not come to an end\n";
+  std::_Exit(1);
+}
 
 using AnyOne = std::function<Schedule(Rng&)>;
 // A sum, and the least that a run of the CI must reach.
@@ -231,9 +237,12 @@ class VirtualDriverRandom : public testing::Test {
         }
         return how;
       };
-      const auto before = std::signal(SIGABRT, OnAbort);
+      std::signal(SIGABRT, OnAbort);
+      std::signal(SIGALRM, OnAbort);
+      alarm(kMostSecondsOfARun);
       RunOne(schedule, rng, totals);
-      std::signal(SIGABRT, before);
+      alarm(0);
+      std::signal(SIGABRT, SIG_DFL);
       if (HasFailure()) FAIL() << how_to_run_again();
       if (chosen != nullptr) std::cout << how_to_run_again() << "\n";
     }

@@ -22,12 +22,19 @@ uint32_t PacketsAnywhere(const UnitOptions& options) {
   return options.queue_packets + options.packets_elsewhere;
 }
 
+// Tooks that may wait for their acknowledgement: some for each packet under way,
+// and more where there are few, since lost ones pile up.
+uint32_t MaxTooks(const UnitOptions& options) {
+  return std::max(PacketsAnywhere(options) + 1, 4'096u);
+}
+
 // Flows kept: the controller's, those that are over and wait for their last
 // packets, those with nothing but Pulls or Tooks of others, and replicas.
 uint32_t MaxRecords(const UnitOptions& options) {
   const uint64_t most =
       uint64_t{options.max_flows} + options.max_replicas +
-      3 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1);
+      2 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1) +
+      MaxTooks(options);
   SNF_CHECK(most < SlotIndex::kNotFound);
   return static_cast<uint32_t>(most);
 }
@@ -45,10 +52,12 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       replica_lifetime_(options.replica_lifetime),
       retry_after_(options.retry_after),
       max_waiting_(PacketsAnywhere(options) + 1),
+      max_tooks_(MaxTooks(options)),
       nodes_(options.queue_packets),
       suspended_(options.queue_packets),
       // Pulls and Tooks of others, and one Pull and one end for each record.
-      pending_(2 * size_t{max_waiting_} + 2 * size_t{MaxRecords(options)}),
+      pending_(size_t{max_waiting_} + max_tooks_ +
+               2 * size_t{MaxRecords(options)}),
       index_(MaxRecords(options)),
       records_(MaxRecords(options)),
       sets_(size_t{MaxRecords(options)} * options.replicas),

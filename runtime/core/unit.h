@@ -342,7 +342,8 @@ class Unit {
   uint32_t own_copies_ = 0;  // of the others
   uint32_t pulls_waiting_ = 0;
   uint32_t tooks_waiting_ = 0;
-  uint32_t max_waiting_;  // of each
+  uint32_t max_waiting_;  // Pulls
+  uint32_t max_tooks_;
   bool stopping_ = false;
   bool stopped_ = false;
 

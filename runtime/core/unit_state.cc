@@ -232,7 +232,7 @@ void Unit::TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
   out.push(UnitCommand::Report(took));
   uint32_t* const told = LinkOf(slot, Pending::Kind::kMyTook, meta.source);
   if (*told != kNone) ErasePending(told);
-  if (tooks_waiting_ == max_waiting_) {
+  if (tooks_waiting_ == max_tooks_) {
     ++counters_.tooks_said_once;
     return;
   }
