@@ -250,7 +250,7 @@ TEST_F(CheckerTest, ReportsAPacketOfAFlowThatWasOver) {
 }
 
 TEST_F(CheckerTest, SaysWhenItHappenedAndToWhichFlow) {
-  checker_ = Checker(nullptr, [](FlowId flow) {
+  checker_ = Checker(nullptr, {}, [](FlowId flow) {
     return flow == kFlow ? std::string("tcp a > b") : std::string();
   });
   checker_.OnStart(Instant{1'000'000'000});
