@@ -31,8 +31,9 @@ struct IpPrefix {
 // controller sees it.
 //
 // Which side is inside: what --inside says; without it, the end that sent the
-// first packet between two ends neither of which was known as inside. Between
-// two inside ends a packet comes from the inside.
+// first packet between two ends neither of which was known as inside, unless it
+// sent it to an external end. Between two inside ends a packet comes from the
+// inside.
 //
 // Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
 // announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →

@@ -4,117 +4,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/flow_key_text.h"
-#include "base/rewrite.h"
-#include "base/rng.h"
 #include "platform/inside_flag.h"
 #include "platform/test_run.h"
+#include "platform/test_tiny_nat.h"
 
 namespace snf {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr int64_t kUs = 1'000;
 constexpr int64_t kMs = 1'000'000;
-constexpr size_t kNumberAt = 52;  // in a UdpFrame: how many its flow had
-const IpAddress kExternal = V4(198, 51, 100, 1);
-
-// What a frame may ask of TinyNat in its last byte, besides nothing.
-constexpr Ask kEnd{0x11};    // the flow is over
-constexpr Ask kBrief{0x12};  // … after 3 ms without packets
-
-// Translates every inside endpoint to a port of one address, and numbers the
-// packets of a flow.
-class TinyNat final : public NetworkFunction {
- public:
-  explicit TinyNat(NfOptions& options)
-      : pool_(declare_pool(
-            "ports",
-            static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535)),
-            static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535)))),
-        limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000))),
-        one_alias_(options.Flag("one_alias", false)) {}
-
-  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
-
-  Verdict process_packet(Packet& packet, FlowState& flow) override {
-    const std::span<std::byte> bytes = packet.bytes();
-    const bool is_outbound = packet.side() == Side::kInside;
-    EXPECT_TRUE(is_outbound || packet.side() == Side::kOutside);
-    if (is_outbound && !flow.has(port_)) {
-      const auto port =
-          flow.take(pool_, {.first = 0, .last = 65'535, .preferred = 0});
-      if (!port.has_value()) return Verdict::wait(pool_);
-      flow.put(port_, static_cast<uint16_t>(*port));
-      flow.put(inside_, {LoadBe32(&bytes[26]), LoadBe16(&bytes[34])});
-    }
-    if (is_outbound && !flow.has(announced_)) {
-      const uint16_t port = one_alias_ ? uint16_t{7} : flow.get(port_);
-      flow.set_alias(EndpointKey(kExternal, be16(port), IpProtocol::kUdp,
-                                 FlowKeyForm::kIpv4Endpoint),
-                     1, limit_);
-      flow.put(announced_, true);
-    }
-    flow.put(packets_, flow.get(packets_) + 1);
-    if (bytes.size() > kNumberAt) {
-      bytes[kNumberAt] = static_cast<std::byte>(flow.get(packets_));
-    }
-    if (is_outbound) {
-      RewriteSource(bytes, packet.headers(), kExternal.ipv4(),
-                    be16(flow.get(port_)));
-    } else {
-      const End inside = flow.get(inside_);
-      RewriteDestination(bytes, packet.headers(), inside.address, inside.port);
-    }
-    if (bytes.back() == std::byte{0x11}) {
-      flow.erase(announced_);
-      flow.end();
-    } else if (bytes.back() == std::byte{0x12}) {
-      flow.set_idle_timeout(Milliseconds(3));
-    }
-    return Verdict::forward();
-  }
-  void on_alias_refused(FlowState& flow, AliasResult) override {
-    flow.give_back(pool_, flow.get(port_));
-    flow.erase(port_);
-    flow.erase(announced_);
-  }
-  void on_end(FlowState& flow) override {
-    if (flow.has(port_)) flow.give_back(pool_, flow.get(port_));
-  }
-
- private:
-  struct End {
-    be32 address;
-    be16 port;
-    uint16_t reserved = 0;
-  };
-  PoolId pool_;
-  uint32_t limit_;
-  bool one_alias_;
-  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
-  Slot<uint16_t> port_ = declare<uint16_t>("port");
-  Slot<End> inside_ = declare<End>("inside");
-  Slot<bool> announced_ = declare<bool>("announced");
-};
-SNF_REGISTER_NF(TinyNat, "test_tiny_nat", "translates to one address");
-
-RunOptions Tables(const std::string& nf_options = "") {
-  RunOptions options = SmallTables();
-  options.nf_options = *NfOptions::Parse(nf_options);
-  return options;
-}
-
 OfferedFrame Out(int64_t ns, uint32_t flow, uint32_t sequence = 0,
                  Ask ask = Ask::kForward) {
   return {.time = Instant{ns},
@@ -144,20 +49,6 @@ std::vector<std::string> Told(const Outcome& outcome) {
   return told;
 }
 
-Outcome Replay(const RunOptions& options,
-               const std::vector<OfferedFrame>& packets,
-               std::string_view policy = "snf") {
-  Outcome outcome =
-      RunFrames(options, registration_of_TinyNat, packets, policy);
-  ExpectSound(outcome);
-  // All flows ended, all units stopped: the controller has all pieces again.
-  EXPECT_EQ(outcome.run.controller.pieces.pieces_out, 0u);
-  EXPECT_EQ(outcome.run.controller.pieces.pieces_faulty, 0u);
-  EXPECT_EQ(outcome.run.controller.pieces.messages_faulty, 0u);
-  EXPECT_EQ(outcome.run.state.units.pieces_refused, 0u);
-  return outcome;
-}
-
 uint64_t Dropped(const RunResult& run, DropReason reason) {
   return run.dropped[static_cast<size_t>(reason)];
 }
@@ -165,7 +56,7 @@ uint64_t Dropped(const RunResult& run, DropReason reason) {
 TEST(NatDriver, TranslatesOutAndBackAgain) {
   const std::vector<OfferedFrame> packets = {
       Out(0, 1), Back(20 * kMs, 1), Out(21 * kMs, 1), Back(22 * kMs, 1)};
-  const Outcome outcome = Replay(Tables(), packets);
+  const Outcome outcome = ReplayTiny(TinyNatTables(), packets);
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
                           "udp 192.0.2.9:53 > 10.0.0.1:5000 #2",
@@ -191,7 +82,8 @@ TEST(NatDriver, MakesOneFlowOfAnEndpointsConnections) {
         .bytes = Ethernet(0x0800, Ipv4({.destination = V4(192, 0, 2, host)},
                                        Udp(5000, 53, 32)))};
   };
-  const Outcome outcome = Replay(Tables(), {to(0, 1), to(1, 2), to(2, 3)});
+  const Outcome outcome =
+      ReplayTiny(TinyNatTables(), {to(0, 1), to(1, 2), to(2, 3)});
   EXPECT_EQ(outcome.run.controller.flows, 1u);
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.1:53 #1",
@@ -202,16 +94,17 @@ TEST(NatDriver, MakesOneFlowOfAnEndpointsConnections) {
 // The unit starts for 30 us, so what comes before cannot be an answer.
 TEST(NatDriver, DropsAnAnswerToWhatNeverWentOut) {
   const Outcome outcome =
-      Replay(Tables(), {Out(0, 1), Back(15 * kUs, 1), Back(kMs, 1)});
+      ReplayTiny(TinyNatTables(), {Out(0, 1), Back(15 * kUs, 1), Back(kMs, 1)});
   EXPECT_THAT(outcome.released, SizeIs(2));
   EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
   EXPECT_EQ(outcome.run.aliases.packets_offered, 1u);
 }
 
 TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
-  RunOptions options = Tables();
+  RunOptions options = TinyNatTables();
   options.hop_delay = Microseconds(100);
-  const Outcome outcome = Replay(options, {Out(0, 1), Out(1, 1), Out(2, 2)});
+  const Outcome outcome =
+      ReplayTiny(options, {Out(0, 1), Out(1, 1), Out(2, 2)});
   ASSERT_THAT(outcome.released, SizeIs(3));
   // To the unit, for a piece and back, for the alias and back, out; and the
   // services.
@@ -223,9 +116,9 @@ TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
 }
 
 TEST(NatDriver, KnowsTheInsideByItsPrefix) {
-  RunOptions options = Tables();
+  RunOptions options = TinyNatTables();
   options.inside = *ParseInside("10.0.0.0/8");
-  const Outcome outcome = Replay(
+  const Outcome outcome = ReplayTiny(
       options, {Back(0, 1),
                 Out(kMs, 1),
                 Back(30 * kMs, 1),
@@ -254,8 +147,8 @@ TEST(NatDriver, TranslatesLaterFragmentsButNoneBeforeItsFirst) {
                                    .more_fragments = is_first},
                                   is_first ? Udp(5000, 53, 40) : Frame(48)))};
   };
-  const Outcome outcome =
-      Replay(Tables(), {fragment(0, 1, false), fragment(1, 1, true),
+  const Outcome outcome = ReplayTiny(
+      TinyNatTables(), {fragment(0, 1, false), fragment(1, 1, true),
                         fragment(2, 1, false), fragment(3, 2, false)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
@@ -264,9 +157,9 @@ TEST(NatDriver, TranslatesLaterFragmentsButNoneBeforeItsFirst) {
 }
 
 TEST(NatDriver, DropsThePacketWhoseAliasIsAnothers) {
-  const Outcome outcome =
-      Replay(Tables("one_alias=true"),
-             {Out(0, 1), Out(20 * kMs, 2), Out(21 * kMs, 2), Out(22 * kMs, 1)});
+  const Outcome outcome = ReplayTiny(
+      TinyNatTables("one_alias=true"),
+      {Out(0, 1), Out(20 * kMs, 2), Out(21 * kMs, 2), Out(22 * kMs, 1)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
                           "udp 198.51.100.1:1024 > 192.0.2.9:53 #2"));
@@ -280,16 +173,16 @@ TEST(NatDriver, DropsThePacketWhoseGroupHasItsLimit) {
   for (uint32_t flow = 0; flow < 5; ++flow) {
     packets.push_back(Out((20 + flow) * kMs, flow));
   }
-  const Outcome outcome = Replay(Tables("limit=3"), packets);
+  const Outcome outcome = ReplayTiny(TinyNatTables("limit=3"), packets);
   EXPECT_THAT(outcome.released, SizeIs(3));
   EXPECT_EQ(Dropped(outcome.run, DropReason::kAliasLimit), 2u);
   EXPECT_EQ(outcome.run.aliases.at_once_max, 3u);
 }
 
 TEST(NatDriver, DropsThePacketForWhichNoPieceIsLeft) {
-  const Outcome outcome =
-      Replay(Tables("first=2000,last=2001"),
-             {Out(0, 1), Out(1 * kMs, 2), Out(20 * kMs, 3), Out(40 * kMs, 1)});
+  const Outcome outcome = ReplayTiny(
+      TinyNatTables("first=2000,last=2001"),
+      {Out(0, 1), Out(1 * kMs, 2), Out(20 * kMs, 3), Out(40 * kMs, 1)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:2000 > 192.0.2.9:53 #1",
                           "udp 198.51.100.1:2001 > 192.0.2.9:53 #1",
@@ -303,9 +196,9 @@ TEST(NatDriver, DropsThePacketForWhichNoPieceIsLeft) {
 TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
   for (const Ask ask : {kEnd, kBrief}) {
     const Outcome outcome =
-        Replay(Tables("first=2000,last=2000"),
-               {Out(0, 1), Out(20 * kMs, 1, 1, ask), Back(24 * kMs, 1),
-                Out(30 * kMs, 2), Back(31 * kMs, 2)});
+        ReplayTiny(TinyNatTables("first=2000,last=2000"),
+                   {Out(0, 1), Out(20 * kMs, 1, 1, ask), Back(24 * kMs, 1),
+                    Out(30 * kMs, 2), Back(31 * kMs, 2)});
     EXPECT_THAT(Told(outcome),
                 ElementsAre("udp 198.51.100.1:2000 > 192.0.2.9:53 #1",
                             "udp 198.51.100.1:2000 > 192.0.2.9:53 #2",
@@ -321,8 +214,8 @@ TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
 // has its alias again with clock 3.
 TEST(NatDriver, LetsAFlowLiveOnThatHadPacketsOnTheirWay) {
   const Outcome outcome =
-      Replay(Tables(), {Out(0, 1), Out(20 * kMs, 1, 1, kEnd),
-                        Out(20 * kMs, 1, 2), Back(21 * kMs, 1)});
+      ReplayTiny(TinyNatTables(), {Out(0, 1), Out(20 * kMs, 1, 1, kEnd),
+                                   Out(20 * kMs, 1, 2), Back(21 * kMs, 1)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
                           "udp 198.51.100.1:1024 > 192.0.2.9:53 #2",
@@ -341,9 +234,10 @@ TEST(NatDriver, BringsBackWhatWasSentToAnAlias) {
                                         .destination = kExternal},
                                        Udp(5000, to, 32)))};
   };
-  const Outcome outcome = Replay(
-      Tables(), {Out(0, 1), Out(20 * kMs, 2), hairpin(21 * kMs, 2, 1024),
-                 hairpin(22 * kMs, 1, 1025), hairpin(23 * kMs, 1, 1026)});
+  const Outcome outcome =
+      ReplayTiny(TinyNatTables(),
+                 {Out(0, 1), Out(20 * kMs, 2), hairpin(21 * kMs, 2, 1024),
+                  hairpin(22 * kMs, 1, 1025), hairpin(23 * kMs, 1, 1026)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
                           "udp 198.51.100.1:1025 > 192.0.2.9:53 #1",
@@ -363,7 +257,7 @@ TEST(NatDriver, BringsBackWhatWasSentToAnAlias) {
 
 // Unit 0 got all the ports there are for its first flow, and used one.
 TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
-  RunOptions options = Tables("first=1024,last=1087");
+  RunOptions options = TinyNatTables("first=1024,last=1087");
   options.controller.max_units = 2;
   options.controller.warm_units = 2;
   std::vector<OfferedFrame> packets;
@@ -371,7 +265,7 @@ TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
     packets.push_back(Out(flow * 20 * kMs, flow));
     packets.push_back(Back((flow * 20 + 15) * kMs, flow));
   }
-  const Outcome outcome = Replay(options, packets, "hash");
+  const Outcome outcome = ReplayTiny(options, packets, "hash");
   EXPECT_EQ(outcome.run.units_max, 2u);
   EXPECT_THAT(outcome.released, SizeIs(20));
   EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
@@ -391,20 +285,20 @@ std::vector<OfferedFrame> ManyThatEnd(uint32_t flows) {
 // A unit that is stopped, when it serves no packets, has more than goes at
 // once.
 TEST(NatDriver, TakesAllPiecesFromAUnitThatStops) {
-  RunOptions options = Tables("first=1024,last=5119");
+  RunOptions options = TinyNatTables("first=1024,last=5119");
   options.controller.max_units = 2;
   options.controller.warm_units = 2;
   options.controller.unit_idle_timeout = Milliseconds(20);
   options.controller.keep_warm = Milliseconds(50);
   const std::vector<OfferedFrame> packets = ManyThatEnd(2048);
-  const Outcome outcome = Replay(options, packets, "hash");
+  const Outcome outcome = ReplayTiny(options, packets, "hash");
   EXPECT_THAT(outcome.released, SizeIs(packets.size()));
   EXPECT_EQ(outcome.units_stopped, 2u);
 }
 
 // Unit 1 is parked, and has what unit 0 needs.
 TEST(NatDriver, TakesAllPiecesFromAUnitThatIsParked) {
-  RunOptions options = Tables("first=1024,last=3135");
+  RunOptions options = TinyNatTables("first=1024,last=3135");
   options.controller.unit_capacity_bps = 60'000'000;
   options.controller.first_demand_bps = 600'000;
   options.controller.max_units = 2;
@@ -414,7 +308,7 @@ TEST(NatDriver, TakesAllPiecesFromAUnitThatIsParked) {
   for (uint32_t i = 0; i < 2000; ++i) {
     packets.push_back(Out((200 + i) * kMs, 3000 + i));
   }
-  const Outcome outcome = Replay(options, packets);
+  const Outcome outcome = ReplayTiny(options, packets);
   EXPECT_EQ(outcome.run.units_max, 2u);
   EXPECT_THAT(outcome.released, SizeIs(packets.size()));
   EXPECT_EQ(outcome.run.controller.pieces.reclaim_rounds, 1u);

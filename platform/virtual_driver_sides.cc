@@ -11,6 +11,23 @@
 #include "platform/virtual_driver_event.h"
 
 namespace snf {
+namespace {
+
+bool Returns(const UnitOut& out) {
+  return std::ranges::any_of(out.commands(), [](const UnitCommand& command) {
+    return command.kind == UnitCommand::Kind::kReturnPieces;
+  });
+}
+
+// That what was asked for is all back.
+bool ReturnsAll(const UnitOut& out, uint16_t pool) {
+  return std::ranges::any_of(out.commands(), [=](const UnitCommand& command) {
+    return command.kind == UnitCommand::Kind::kReturnPieces &&
+           command.pieces.pool == pool && command.pieces.mask == 0;
+  });
+}
+
+}  // namespace
 
 void VirtualDriver::HandleAtController(const Event& event) {
   controller_out_.clear();
@@ -117,15 +134,8 @@ void VirtualDriver::OnHairpin(const Event& event) {
 
 void VirtualDriver::ReclaimAt(UnitShell& shell, uint16_t pool) {
   shell.unit.on_reclaim(pool, unit_out_);
-  const auto has_more = [&] {
-    return std::ranges::none_of(
-        unit_out_.commands(), [pool](const UnitCommand& command) {
-          return command.kind == UnitCommand::Kind::kReturnPieces &&
-                 command.pieces.pool == pool && command.pieces.mask == 0;
-        });
-  };
   // One that serves packets returns the others meanwhile.
-  while (!shell.ready && has_more()) {
+  while (!shell.ready && Returns(unit_out_) && !ReturnsAll(unit_out_, pool)) {
     ExecuteAll(shell);
     unit_out_.clear();
     shell.unit.on_reclaim(pool, unit_out_);
@@ -134,13 +144,7 @@ void VirtualDriver::ReclaimAt(UnitShell& shell, uint16_t pool) {
 
 void VirtualDriver::StopAt(UnitShell& shell) {
   shell.unit.on_stop(unit_out_);
-  const auto has_returned = [&] {
-    return std::ranges::any_of(
-        unit_out_.commands(), [](const UnitCommand& command) {
-          return command.kind == UnitCommand::Kind::kReturnPieces;
-        });
-  };
-  while (has_returned()) {
+  while (Returns(unit_out_)) {
     ExecuteAll(shell);
     unit_out_.clear();
     shell.unit.on_stop(unit_out_);

@@ -125,15 +125,16 @@ void VirtualDriver::Serve(UnitShell& shell) {
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
   if (options_.check) checker_.OnServiceBegin(now_, self, meta);
-  // One that is run again has been told of and counted.
-  if (waiting_.empty() || waiting_.erase(meta.flow) == 0) {
+  // One that is run again has been told of, counted and served.
+  const bool is_again = !waiting_.empty() && waiting_.erase(meta.flow) > 0;
+  if (!is_again) {
     if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
     CountMove(self, meta, wait);
   }
-  events_->Push(
-      now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
-                                 : Nanos{}),
-      Event::OfUnit(Event::Kind::kServiceEnd, self));
+  events_->Push(now_ + (meta.has_payload() && !is_again
+                            ? service_.ServiceTime(meta.original_length)
+                            : Nanos{}),
+                Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
 void VirtualDriver::CountMove(UnitId unit, const PacketMeta& meta, Nanos wait) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -47,6 +48,10 @@ size_t BytesInUse() {
 
 class EmittingNf final : public NetworkFunction {
   Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const std::optional<uint32_t> port = flow.take(ports_, {.last = 999});
+    if (!port.has_value()) return Verdict::wait(ports_);
+    flow.give_back(ports_, *port);
+    flow.set_alias({});
     flow.emit(packet.bytes());
     flow.set_timer(Milliseconds(1));
     return Verdict::forward();
@@ -55,6 +60,8 @@ class EmittingNf final : public NetworkFunction {
     constexpr std::array<std::byte, 20> kFrame{};
     flow.emit(kFrame);
   }
+
+  const PoolId ports_ = declare_pool("ports", 0, 999);
 };
 
 // Two units, among which `flows` flows move with every packet.
@@ -89,6 +96,7 @@ class PingPong {
 
   size_t flows() const { return units_[0].flows() + units_[1].flows(); }
   size_t processed() const { return processed_; }
+  uint32_t pieces() const { return units_[0].pieces(0) + units_[1].pieces(0); }
 
  private:
   void Serve(size_t u) {
@@ -123,6 +131,20 @@ class PingPong {
       case Kind::kSendTookAck:
         units_[value(command.unit)].on_took_ack(now_, command.took_ack, out_);
         break;
+      case Kind::kSendAlias: {
+        Unit& unit = units_[value(command.meta.clock) % 2 == 0 ? 1 : 0];
+        const Alias& alias = unit.alias(command.meta.flow);
+        unit.on_alias_ack(now_, {alias.flow, alias.clock}, {nf_, pool_}, out_);
+        break;
+      }
+      case Kind::kRequestPieces: {
+        const uint16_t unit = value(command.request.unit);
+        units_[unit].on_pieces(now_, {.word = unit, .mask = 0xffff}, out_);
+        break;
+      }
+      case Kind::kWait:
+        --processed_;
+        return;
       case Kind::kReportTook:
         return;
       default:
@@ -135,8 +157,8 @@ class PingPong {
   static constexpr UnitOptions kOptions = {
       .max_flows = 64, .queue_packets = 64, .packets_elsewhere = 0};
   EmittingNf nf_;
-  Unit units_[2] = {Unit(UnitId{0}, kOptions, nf_.schema()),
-                    Unit(UnitId{1}, kOptions, nf_.schema())};
+  Unit units_[2] = {Unit(UnitId{0}, kOptions, nf_.schema(), nf_.pools()),
+                    Unit(UnitId{1}, kOptions, nf_.schema(), nf_.pools())};
   BufferPool pool_{{.small = 256, .medium = 1, .large = 1}};
   UnitOut out_;
   Instant now_;
@@ -144,8 +166,8 @@ class PingPong {
 };
 
 TEST(UnitAllocation, IsNoneAfterConstruction) {
-  const size_t at_start = allocations;
   PingPong units;
+  const size_t at_start = allocations;
   delete new std::vector<int>(9);
   EXPECT_EQ(allocations, at_start + 2) << "the counter does not count";
   const size_t before = allocations;
@@ -155,6 +177,7 @@ TEST(UnitAllocation, IsNoneAfterConstruction) {
   EXPECT_EQ(BytesInUse(), bytes_before);
   EXPECT_EQ(units.processed(), 6u * 60u);
   EXPECT_EQ(units.flows(), 0u);
+  EXPECT_EQ(units.pieces(), 32u);
 }
 
 }  // namespace
