@@ -52,8 +52,8 @@ struct Totals {
 const std::set<std::string, std::less<>> kNever = {
     "duplicate_clock", "fragment_early", "packet_too_large"};
 
-RunOptions AnyTinyNat(Rng& rng) {
-  RunOptions options = AnyOptions(rng);
+// Of a schedule of another NF, made one of this.
+RunOptions AnyTinyNat(Rng& rng, RunOptions options) {
   options.flow.kind = FlowKeyKind::kConnection;
   options.flow.vlan = false;
   if (options.controller.flow_timeout == Nanos::max()) {
@@ -116,8 +116,9 @@ void ExpectTranslated(const Outcome& outcome) {
 
 void RunOne(uint64_t seed, Totals& totals) {
   Rng rng(seed);
-  const RunOptions options = AnyTinyNat(rng);
-  const std::string_view policy = AnyPolicy(rng);
+  const Schedule any = AnyScheduleOfAsks(rng);
+  const std::string_view policy = any.policy;
+  const RunOptions options = AnyTinyNat(rng, any.options);
   const std::vector<OfferedFrame> packets =
       AnyTinyTraffic(rng, !options.inside.empty());
   const Outcome outcome = ReplayTiny(options, packets, policy);

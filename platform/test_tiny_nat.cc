@@ -39,7 +39,7 @@ class Tiny final : public NetworkFunction {
       flow.set_alias(EndpointKey(kExternal, be16(port), IpProtocol::kUdp,
                                  FlowKeyForm::kIpv4Endpoint),
                      1, limit_);
-      flow.put(announced_, true);
+      flow.put(announced_, uint8_t{1});
     }
     flow.put(packets_, flow.get(packets_) + 1);
     if (bytes.size() > kNumberAt) {
@@ -81,7 +81,7 @@ class Tiny final : public NetworkFunction {
   Slot<uint64_t> packets_ = declare<uint64_t>("packets");
   Slot<uint16_t> port_ = declare<uint16_t>("port");
   Slot<End> inside_ = declare<End>("inside");
-  Slot<bool> announced_ = declare<bool>("announced");
+  Slot<uint8_t> announced_ = declare<uint8_t>("announced");
 };
 SNF_REGISTER_NF(Tiny, "test_tiny_nat", "translates to one address");
 

@@ -22,8 +22,8 @@ uint32_t PacketsAnywhere(const UnitOptions& options) {
   return options.queue_packets + options.packets_elsewhere;
 }
 
-// Tooks that may wait for their acknowledgement: some for each packet under way,
-// and more where there are few, since lost ones pile up.
+// Tooks that may wait for their acknowledgement: some for each packet under
+// way, and more where there are few, since lost ones pile up.
 uint32_t MaxTooks(const UnitOptions& options) {
   return std::max(PacketsAnywhere(options) + 1, 4'096u);
 }
