@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf_options.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,15 +17,14 @@ absl::StatusOr<NfOptions> NfOptions::Parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     const size_t equals = item.find('=');
     if (equals == 0 || equals == std::string_view::npos) {
-      return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is no key=value", item));
+      return absl::InvalidArgumentError("\"" + std::string(item) +
+                                        "\" is no key=value");
     }
     const std::string key(item.substr(0, equals));
     if (!options.values_
              .emplace(key, Value{std::string(item.substr(equals + 1))})
              .second) {
-      return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is given twice", key));
+      return absl::InvalidArgumentError("\"" + key + "\" is given twice");
     }
   }
   return options;
@@ -56,7 +53,8 @@ int64_t NfOptions::Integer(const std::string& key, int64_t otherwise,
   if (error == std::errc() && rest == end && number >= min && number <= max) {
     return number;
   }
-  Fail(key, fmt::format("a whole number from {} to {}", min, max));
+  Fail(key, "a whole number from " + std::to_string(min) + " to " +
+                std::to_string(max));
   return otherwise;
 }
 
@@ -66,8 +64,8 @@ Nanos NfOptions::Duration(const std::string& key, Nanos otherwise, Nanos min,
   if (text == nullptr) return otherwise;
   const absl::StatusOr<Nanos> duration = ParseDuration(*text);
   if (duration.ok() && *duration >= min && *duration <= max) return *duration;
-  Fail(key, fmt::format("a time from {} to {}", FormatDuration(min),
-                        FormatDuration(max)));
+  Fail(key,
+       "a time from " + FormatDuration(min) + " to " + FormatDuration(max));
   return otherwise;
 }
 
@@ -79,7 +77,11 @@ size_t NfOptions::Choice(const std::string& key, size_t otherwise,
   if (found != names.end()) {
     return static_cast<size_t>(found - names.begin());
   }
-  Fail(key, fmt::format("one of {}", fmt::join(names, ", ")));
+  std::string all;
+  for (const std::string_view name : names) {
+    all += (all.empty() ? "one of " : ", ") + std::string(name);
+  }
+  Fail(key, all);
   return otherwise;
 }
 
@@ -91,17 +93,17 @@ bool NfOptions::Flag(const std::string& key, bool otherwise) {
 void NfOptions::Fail(const std::string& key, const std::string& message) {
   if (!error_.ok()) return;
   const auto found = values_.find(key);
-  error_ = absl::InvalidArgumentError(fmt::format(
-      "{}={}: must be {}", key,
-      found == values_.end() ? std::string("") : found->second.text, message));
+  error_ = absl::InvalidArgumentError(
+      key + "=" + (found == values_.end() ? "" : found->second.text) +
+      ": must be " + message);
 }
 
 absl::Status NfOptions::status() const {
   if (!error_.ok()) return error_;
   for (const auto& [key, value] : values_) {
     if (value.asked) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}={}: there is no option \"{}\"", key, value.text, key));
+    return absl::InvalidArgumentError(key + "=" + value.text +
+                                      ": there is no option \"" + key + "\"");
   }
   return absl::OkStatus();
 }
