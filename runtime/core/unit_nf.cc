@@ -179,7 +179,11 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
       out.push(done);
       return done;
     }
-    // One answer is enough, or it could wait for ever for one pool or another.
+    // One answer is enough, or it could wait for ever for one pool or another;
+    // but packets after it may find some here.
+    if (suspended_[node].refused != pool && !stopping_) {
+      pieces_.Request(pool, out);
+    }
     done.kind = Kind::kDrop;
     done.reason = DropReason::kNoPieces;
   }

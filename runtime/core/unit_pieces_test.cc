@@ -165,7 +165,8 @@ TEST_F(UnitPiecesTest, AreNotWaitedForByAPacketThatWasRefused) {
   };
   Run(New(1));
   Grant(0, 0);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/1 for no_pieces"));
+  EXPECT_THAT(unit_.Serve(),
+              ElementsAre("request 1", "drop 1/1 for no_pieces"));
 }
 
 TEST_F(UnitPiecesTest, AreNotAskedForAgainAndAgainIfNoneIsOfUse) {
