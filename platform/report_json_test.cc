@@ -143,7 +143,8 @@ TEST(JsonReport, TellsOfAliasesAndPoolsWhereTheNfHasThem) {
             nlohmann::json::parse(
                 R"({"granted": 120, "at_once_max": 90, "packets_offered": 3002,
                     "packets_found": 3000, "packets_hairpinned": 6,
-                    "refused": {"conflict": 8, "group_full": 0, "unknown": 0}})"));
+                    "refused": {"conflict": 8, "group_full": 0,
+                                "unknown": 0}})"));
   EXPECT_EQ(json["pools"],
             nlohmann::json::parse(
                 R"({"pools": 6, "pieces_out_max": 640, "blocks_granted": 10,
