@@ -14,7 +14,7 @@ using testing::HasSubstr;
 TEST(InsideFlag, ComesBackAsItWentIn) {
   for (const char* text :
        {"10.0.0.0/8", "10.0.0.0/8,192.168.0.0/16,2001:db8::/32", "10.0.0.1",
-        "::1", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/95"}) {
+        "::1", "0.0.0.0/0", "::/0", "::fffe:0:0/95"}) {
     const auto prefixes = ParseInside(text);
     ASSERT_TRUE(prefixes.ok()) << prefixes.status();
     EXPECT_EQ(FormatInside(*prefixes), text);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/flow_key_text.h"
+#include "base/rewrite.h"
 #include "platform/inside_flag.h"
-#include "platform/test_run.h"
 #include "platform/test_tiny_nat.h"
 
 namespace snf {
@@ -211,11 +211,13 @@ TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
 }
 
 // The end was said at clock 2, when clock 3 was on its way: the flow lives, and
-// has its alias again with clock 3.
+// has its alias again with clock 3. In between it has none.
 TEST(NatDriver, LetsAFlowLiveOnThatHadPacketsOnTheirWay) {
-  const Outcome outcome =
-      ReplayTiny(TinyNatTables(), {Out(0, 1), Out(20 * kMs, 1, 1, kEnd),
-                                   Out(20 * kMs, 1, 2), Back(21 * kMs, 1)});
+  RunOptions options = TinyNatTables();
+  options.controller.unit_capacity_bps = 1'000'000;  // a packet takes 480 us
+  const Outcome outcome = ReplayTiny(
+      options, {Out(0, 1), Out(20 * kMs, 1, 1, kEnd), Out(20 * kMs, 1, 2),
+                Back(20 * kMs + 700 * kUs, 1), Back(30 * kMs, 1)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
                           "udp 198.51.100.1:1024 > 192.0.2.9:53 #2",
@@ -223,6 +225,7 @@ TEST(NatDriver, LetsAFlowLiveOnThatHadPacketsOnTheirWay) {
                           "udp 192.0.2.9:53 > 10.0.0.1:5000 #4"));
   EXPECT_EQ(outcome.run.controller.flows, 1u);
   EXPECT_EQ(outcome.run.controller.aliases_granted, 2u);
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
 }
 
 TEST(NatDriver, BringsBackWhatWasSentToAnAlias) {
@@ -253,6 +256,21 @@ TEST(NatDriver, BringsBackWhatWasSentToAnAlias) {
   const int64_t left = outcome.released[2].time.ns;
   EXPECT_GE(outcome.released[3].time.ns, left + 3 * kUs);
   EXPECT_LE(outcome.released[3].time.ns, left + 5 * kUs);
+}
+
+// Else it would go round for ever.
+TEST(NatDriver, BringsAPacketBackOnce) {
+  Frame to_itself = UdpFrame({.flow = 1});
+  RewriteDestination(to_itself, Parse(LinkType::kEthernet, to_itself),
+                     kExternal.ipv4(), be16(1024));
+  const Outcome outcome =
+      ReplayTiny(TinyNatTables("forwards_inbound=true"),
+                 {Out(0, 1), {.time = Instant{kMs}, .bytes = to_itself}});
+  EXPECT_THAT(Told(outcome),
+              ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
+                          "udp 198.51.100.1:1024 > 198.51.100.1:1024 #2",
+                          "udp 198.51.100.1:1024 > 198.51.100.1:1024 #3"));
+  EXPECT_EQ(outcome.run.aliases.packets_hairpinned, 1u);
 }
 
 // Unit 0 got all the ports there are for its first flow, and used one.

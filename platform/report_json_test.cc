@@ -132,6 +132,26 @@ TEST(JsonReport, TellsHowStateMoved) {
           .is_null());
 }
 
+TEST(JsonReport, TellsOfAliasesAndPoolsWhereTheNfHasThem) {
+  const auto parsed = [](const RunResult& result) {
+    return nlohmann::json::parse(JsonReport(Options(), result, Info()));
+  };
+  EXPECT_FALSE(parsed(Result()).contains("aliases"));
+  EXPECT_FALSE(parsed(Result()).contains("pools"));
+  const auto json = parsed(WithAliases());
+  EXPECT_EQ(json["aliases"],
+            nlohmann::json::parse(
+                R"({"granted": 120, "at_once_max": 90, "packets_offered": 3002,
+                    "packets_found": 3000, "packets_hairpinned": 6,
+                    "refused": {"conflict": 8, "group_full": 0,
+                                "unknown": 0}})"));
+  EXPECT_EQ(json["pools"],
+            nlohmann::json::parse(
+                R"({"pools": 6, "pieces_out_max": 640, "blocks_granted": 10,
+                    "requests_refused": 3, "reclaim_rounds": 2})"));
+  EXPECT_EQ(json["conserved"], true);
+}
+
 TEST(JsonReport, SaysWhenTheRunIsNotSound) {
   RunResult result = Result();
   result.packets_released -= 1;

@@ -313,5 +313,35 @@ Traffic       10.0 h, of which 300 ms had traffic (counted by 100 ms):
               HasSubstr("10,000 packets, spread thinly over 10.0 h, ran on"));
 }
 
+TEST(TextReport, TellsOfAliasesAndPoolsWhereTheNfHasThem) {
+  EXPECT_THAT(Text(Result()), Not(HasSubstr("Aliases")));
+  EXPECT_THAT(Text(Result()), Not(HasSubstr("Pools")));
+  const std::string text = Text(WithAliases());
+  EXPECT_THAT(text, HasSubstr(R"(
+Packets        10,000  in
+            +       6  came back, released to an alias of another flow
+            =  10,006
+
+                9,976  released
+            +      10  passed through untouched: no readable IP header
+            +       2  dropped: no_alias
+            +       8  dropped: alias_conflict
+            +      10  dropped: not_translated
+            =  10,006  all accounted for
+)"));
+  EXPECT_THAT(text, HasSubstr(R"(
+Aliases           120  given to flows, 90 at one time at most
+                3,000  packets from the outside found their flow by alias
+                    8  refused: another flow had it
+
+Pools               6  of pieces (ports, say); units and flows had 640 at one
+                       time at most
+                   10  blocks of at most 64 given to units
+                    3  requests for a block refused
+                    2  rounds of asking units for what they could spare
+
+Units )"));
+}
+
 }  // namespace
 }  // namespace snf

@@ -58,7 +58,8 @@ inline RunResult Result() {
                        .flowlets_by_gap = 1'000,
                        .flowlets_by_bytes = 100,
                        .flowlets_moved = 300,
-                       .decisions = 1'502};
+                       .decisions = 1'502,
+                       .pieces = {}};
   result.classifier.results[static_cast<size_t>(ParseResult::kComplete)] =
       9'990;
   result.classifier.results[static_cast<size_t>(ParseResult::kNotIp)] = 8;
@@ -80,6 +81,31 @@ inline RunResult Result() {
                              .unit_ns = 175'000'000});
   }
   result.digest = 0x0123456789abcdef;
+  return result;
+}
+
+// The same through an NF with two sides and pools.
+inline RunResult WithAliases() {
+  RunResult result = Result();
+  result.packets_released = 9'976;
+  Dropped(result, DropReason::kNoAlias) = 2;
+  Dropped(result, DropReason::kAliasConflict) = 8;
+  Dropped(result, DropReason::kNotTranslated) = 10;
+  result.aliases = {.has_sides = true,
+                    .pools = 6,
+                    .packets_offered = 3'002,
+                    .packets_found = 3'000,
+                    .packets_hairpinned = 6,
+                    .at_once_max = 90};
+  result.controller.aliases_granted = 120;
+  result.controller.aliases_conflict = 8;
+  result.controller.pieces = {.blocks_granted = 10,
+                              .requests_refused = 3,
+                              .reclaim_rounds = 2,
+                              .pieces_out = 128,
+                              .pieces_out_max = 640,
+                              .pieces_faulty = 0,
+                              .messages_faulty = 0};
   return result;
 }
 

@@ -19,7 +19,8 @@ class Tiny final : public NetworkFunction {
             static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535)),
             static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535)))),
         limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000))),
-        one_alias_(options.Flag("one_alias", false)) {}
+        one_alias_(options.Flag("one_alias", false)),
+        forwards_inbound_(options.Flag("forwards_inbound", false)) {}
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
 
@@ -48,7 +49,9 @@ class Tiny final : public NetworkFunction {
     if (is_outbound) {
       RewriteSource(bytes, packet.headers(), kExternal.ipv4(),
                     be16(flow.get(port_)));
-    } else {
+    } else if (!forwards_inbound_) {
+      // The far side knows no other address.
+      EXPECT_EQ(LoadBe32(&bytes[30]), kExternal.ipv4());
       const End inside = flow.get(inside_);
       RewriteDestination(bytes, packet.headers(), inside.address, inside.port);
     }
@@ -78,6 +81,7 @@ class Tiny final : public NetworkFunction {
   PoolId pool_;
   uint32_t limit_;
   bool one_alias_;
+  bool forwards_inbound_;
   Slot<uint64_t> packets_ = declare<uint64_t>("packets");
   Slot<uint16_t> port_ = declare<uint16_t>("port");
   Slot<End> inside_ = declare<End>("inside");

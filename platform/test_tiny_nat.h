@@ -15,7 +15,8 @@ namespace snf {
 
 // "tiny_nat": translates each inside endpoint of UdpFrames to a port of one
 // address, and writes into each frame how many its flow had. Its options:
-// first, last (ports); limit (of aliases); one_alias (all flows want the same).
+// first, last (ports); limit (of aliases); one_alias (all flows want the same);
+// forwards_inbound (as it came).
 const NfRegistration& TinyNat();
 inline constexpr size_t kNumberAt = 52;  // in the frame
 inline const IpAddress kExternal = V4(198, 51, 100, 1);
