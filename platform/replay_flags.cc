@@ -97,7 +97,7 @@ void ReplayCommand::AddFlags() {
   AddComparison();
   flags_.Switch(
       "check", options_.check,
-      "hold the run to the protocol's invariants (a few per cent slower "
+      "hold the run to the protocol's invariants (slower "
       "than --no_check; the result is the same)");
   flags_.Switch("quiet", quiet_, "no progress on stderr");
   flags_.Number("seed", options_.controller.seed,

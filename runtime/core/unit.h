@@ -33,17 +33,17 @@ namespace snf {
 // U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
 //     to the units that the controller named for the flowlet.
 // U4  State is taken only if it is newer than the copy. A push that no packet
-//     waits for does not take the place of a current or given copy: that one
-//     goes by the Took that comes before the push, or is repeated.
-// U5  A Pull is answered as soon as exactly its clock is applied. (Once more is
-//     applied, the unit that pulled has itself run the clock that followed: the
-//     Pull is late, and gets no answer.)
+//     waits for does not take the place of a current or given copy, which goes
+//     by a Took alone: it is refused.
+// U5  A Pull is answered, from a current or given copy, as soon as exactly its
+//     clock is applied. (Once more is applied, the unit that pulled has itself
+//     run the clock that followed: the Pull is late, and gets no answer.)
 // U6  State leaves a unit only when what it contains was released. The release
 //     stage is null so far: what is applied counts as released.
 // U7  The first packet run on state from another unit tells that unit, and the
 //     controller: Took, repeated to the unit until acknowledged (what goes to
 //     the controller is not lost). Only then is that copy forgotten, and only
-//     if it has not gone on.
+//     if it has not gone on; of state that never left, it is not believed.
 // U8  A unit that is to stop answers Pulls until all its flows are taken.
 //
 // Copies are of three kinds. *Current*: the flow was processed here last, or is
