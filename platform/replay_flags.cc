@@ -95,10 +95,9 @@ void ReplayCommand::AddFlags() {
               "'tcp 10.0.0.1:5000 > 192.0.2.9:80'; of an NF with two sides by "
               "its inside end, 'tcp 10.0.0.1:5000'");
   AddComparison();
-  flags_.Switch(
-      "check", options_.check,
-      "hold the run to the protocol's invariants (slower "
-      "than --no_check; the result is the same)");
+  flags_.Switch("check", options_.check,
+                "hold the run to the protocol's invariants (slower "
+                "than --no_check; the result is the same)");
   flags_.Switch("quiet", quiet_, "no progress on stderr");
   flags_.Number("seed", options_.controller.seed,
                 "seed of random choices: of replicas, and of chaos");
