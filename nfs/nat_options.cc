@@ -63,7 +63,8 @@ std::optional<Range> ParseRange(std::string_view text, ParseOne parse_one) {
 }
 
 std::vector<be32> ParseAddresses(NfOptions& options) {
-  const std::string text = options.Text("ip", "192.0.2.1");
+  const std::string text = options.Text(
+      "ip", "192.0.2.1", "ADDRESS[-ADDRESS][+…]", "the external addresses");
   std::vector<be32> addresses;
   std::string_view rest = text;
   for (bool is_last = false; !is_last;) {
@@ -99,7 +100,9 @@ std::vector<be32> ParseAddresses(NfOptions& options) {
 NatOptions::NatOptions(NfOptions& options)
     : addresses(ParseAddresses(options)) {
   const std::optional<Range> ports = ParseRange(
-      options.Text("ports", "1024-65535"), [](std::string_view text) {
+      options.Text("ports", "1024-65535", "PORT[-PORT]",
+                   "external ports and ICMP identifiers of each address"),
+      [](std::string_view text) {
         std::optional<uint32_t> port = TakeNumber(text, 65'535);
         if (!text.empty() || port == 0u) port.reset();
         return port;
@@ -116,25 +119,34 @@ NatOptions::NatOptions(NfOptions& options)
       "endpoint_independent", "address_dependent",
       "address_and_port_dependent"};
   filtering = NatFiltering{
-      static_cast<uint8_t>(options.Choice("filtering", 0, kFiltering))};
+      static_cast<uint8_t>(options.Choice("filtering", 0, kFiltering,
+                                          "from whom a mapping takes packets"))};
   host_ports =
-      static_cast<uint32_t>(options.Integer("host_ports", 0, 0, 1'000'000));
-  peers = static_cast<uint32_t>(options.Integer("peers", 16, 1, kMaxPeers));
+      static_cast<uint32_t>(options.Integer(
+      "host_ports", 0, 0, 1'000'000,
+      "the most mappings of one inside address; 0 for any number"));
+  peers = static_cast<uint32_t>(options.Integer(
+      "peers", 16, 1, kMaxPeers, "how many peers a mapping remembers"));
 
-  const auto timeout = [&options](const char* key, Nanos& value) {
-    value = options.Duration(key, value, Milliseconds(1), Seconds(31'536'000));
+  const auto timeout = [&options](const char* key, Nanos& value,
+                                  const char* help) {
+    value = options.Duration(key, value, Milliseconds(1), Seconds(31'536'000),
+                             help);
   };
-  timeout("udp_timeout", udp_timeout);
-  timeout("tcp_timeout", tcp_timeout);
-  timeout("tcp_transitory_timeout", tcp_transitory_timeout);
-  timeout("icmp_timeout", icmp_timeout);
+  timeout("udp_timeout", udp_timeout, "life of a UDP mapping without packets");
+  timeout("tcp_timeout", tcp_timeout, "the same of TCP, once established");
+  timeout("tcp_transitory_timeout", tcp_transitory_timeout,
+          "the same of TCP, before and after");
+  timeout("icmp_timeout", icmp_timeout, "the same of an ICMP query");
 
   static constexpr std::array<std::string_view, 2> kRefresh = {"outbound",
                                                                "both"};
-  inbound_refreshes = options.Choice("refresh", 0, kRefresh) == 1;
+  inbound_refreshes = options.Choice("refresh", 0, kRefresh,
+                                     "packets that keep a mapping alive") == 1;
   static constexpr std::array<std::string_view, 2> kPooling = {"paired",
                                                                "arbitrary"};
-  is_paired = options.Choice("pooling", 0, kPooling) == 0;
+  is_paired = options.Choice("pooling", 0, kPooling,
+                             "whether an inside host has one external address") == 0;
 }
 
 }  // namespace snf

@@ -16,10 +16,9 @@ std::string Elsewhere(UnitId unit) {
 
 }  // namespace
 
-Checker::Checker(const NfRegistration* nf, const NfOptions& options,
-                 FlowName flow_name)
+Checker::Checker(const NfSpec* nf, FlowName flow_name)
     : flow_name_(std::move(flow_name)) {
-  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf, options);
+  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
 }
 
 Checker::Flow& Checker::InSlot(FlowId id) {

@@ -55,8 +55,7 @@ class Checker {
 
   // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
   // empty, and is called for messages only.
-  explicit Checker(const NfRegistration* nf = nullptr,
-                   const NfOptions& options = {}, FlowName flow_name = nullptr);
+  explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
 
   // From when messages count time.
   void OnStart(Instant first_packet) { start_ = first_packet; }

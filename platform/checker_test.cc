@@ -250,7 +250,7 @@ TEST_F(CheckerTest, ReportsAPacketOfAFlowThatWasOver) {
 }
 
 TEST_F(CheckerTest, SaysWhenItHappenedAndToWhichFlow) {
-  checker_ = Checker(nullptr, {}, [](FlowId flow) {
+  checker_ = Checker(nullptr, [](FlowId flow) {
     return flow == kFlow ? std::string("tcp a > b") : std::string();
   });
   checker_.OnStart(Instant{1'000'000'000});
@@ -473,7 +473,10 @@ SNF_REGISTER_NF(Counting, "test_counting", "counts a flow's packets");
 
 class ReferenceCheckerTest : public CheckerTest {
  protected:
-  ReferenceCheckerTest() { checker_ = Checker(&registration_of_Counting); }
+  ReferenceCheckerTest() {
+    const NfSpec counting = registration_of_Counting;
+    checker_ = Checker(&counting);
+  }
 
   // A unit makes of the packet with that clock one that begins with `byte`.
   void Make(uint64_t clock, uint8_t byte, FlowId flow = kFlow) {

@@ -53,7 +53,7 @@ const std::set<std::string, std::less<>> kNever = {
     "duplicate_clock", "fragment_early", "packet_too_large"};
 
 // Of a schedule of another NF, made one of this.
-RunOptions AnyTinyNat(Rng& rng, RunOptions options) {
+TinyNatOptions AnyTinyNat(Rng& rng, RunOptions options) {
   options.flow.kind = FlowKeyKind::kConnection;
   options.flow.vlan = false;
   if (options.controller.flow_timeout == Nanos::max()) {
@@ -65,9 +65,8 @@ RunOptions AnyTinyNat(Rng& rng, RunOptions options) {
   std::string text = fmt::format("first=1024,last={}", 1023 + ports);
   if (rng.Chance(10'000)) text += fmt::format(",limit={}", rng.Uniform(1, 8));
   if (rng.Chance(4'000)) text += ",one_alias=true";
-  options.nf_options = *NfOptions::Parse(text);
   if (rng.Chance(20'000)) options.inside = *ParseInside("10.0.0.0/8");
-  return options;
+  return {options, NfSpec(TinyNat(), *NfOptions::Parse(text))};
 }
 
 // Whoever is inside sends something before anything is sent to it, unless the
@@ -118,7 +117,7 @@ void RunOne(uint64_t seed, Totals& totals) {
   Rng rng(seed);
   const Schedule any = AnyScheduleOfAsks(rng);
   const std::string_view policy = any.policy;
-  const RunOptions options = AnyTinyNat(rng, any.options);
+  const TinyNatOptions options = AnyTinyNat(rng, any.options);
   const std::vector<OfferedFrame> packets =
       AnyTinyTraffic(rng, !options.inside.empty());
   const Outcome outcome = ReplayTiny(options, packets, policy);
@@ -129,7 +128,7 @@ void RunOne(uint64_t seed, Totals& totals) {
   if (!rng.Chance(16'384)) return;
   RunOptions unchecked = options;
   unchecked.check = false;
-  ExpectSame(outcome.run, RunFrames(unchecked, TinyNat(), packets, policy).run);
+  ExpectSame(outcome.run, RunFrames(unchecked, options.nf, packets, policy).run);
   ++totals.counts["run again"];
 }
 

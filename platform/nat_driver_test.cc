@@ -101,7 +101,7 @@ TEST(NatDriver, DropsAnAnswerToWhatNeverWentOut) {
 }
 
 TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
-  RunOptions options = TinyNatTables();
+  TinyNatOptions options = TinyNatTables();
   options.hop_delay = Microseconds(100);
   const Outcome outcome =
       ReplayTiny(options, {Out(0, 1), Out(1, 1), Out(2, 2)});
@@ -116,7 +116,7 @@ TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
 }
 
 TEST(NatDriver, KnowsTheInsideByItsPrefix) {
-  RunOptions options = TinyNatTables();
+  TinyNatOptions options = TinyNatTables();
   options.inside = *ParseInside("10.0.0.0/8");
   const Outcome outcome = ReplayTiny(
       options, {Back(0, 1),
@@ -213,7 +213,7 @@ TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
 // The end was said at clock 2, when clock 3 was on its way: the flow lives, and
 // has its alias again with clock 3. In between it has none.
 TEST(NatDriver, LetsAFlowLiveOnThatHadPacketsOnTheirWay) {
-  RunOptions options = TinyNatTables();
+  TinyNatOptions options = TinyNatTables();
   options.controller.unit_capacity_bps = 1'000'000;  // a packet takes 480 us
   const Outcome outcome = ReplayTiny(
       options, {Out(0, 1), Out(20 * kMs, 1, 1, kEnd), Out(20 * kMs, 1, 2),
@@ -275,7 +275,7 @@ TEST(NatDriver, BringsAPacketBackOnce) {
 
 // Unit 0 got all the ports there are for its first flow, and used one.
 TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
-  RunOptions options = TinyNatTables("first=1024,last=1087");
+  TinyNatOptions options = TinyNatTables("first=1024,last=1087");
   options.controller.max_units = 2;
   options.controller.warm_units = 2;
   std::vector<OfferedFrame> packets;
@@ -303,7 +303,7 @@ std::vector<OfferedFrame> ManyThatEnd(uint32_t flows) {
 // A unit that is stopped, when it serves no packets, has more than goes at
 // once.
 TEST(NatDriver, TakesAllPiecesFromAUnitThatStops) {
-  RunOptions options = TinyNatTables("first=1024,last=5119");
+  TinyNatOptions options = TinyNatTables("first=1024,last=5119");
   options.controller.max_units = 2;
   options.controller.warm_units = 2;
   options.controller.unit_idle_timeout = Milliseconds(20);
@@ -316,7 +316,7 @@ TEST(NatDriver, TakesAllPiecesFromAUnitThatStops) {
 
 // Unit 1 is parked, and has what unit 0 needs.
 TEST(NatDriver, TakesAllPiecesFromAUnitThatIsParked) {
-  RunOptions options = TinyNatTables("first=1024,last=3135");
+  TinyNatOptions options = TinyNatTables("first=1024,last=3135");
   options.controller.unit_capacity_bps = 60'000'000;
   options.controller.first_demand_bps = 600'000;
   options.controller.max_units = 2;

@@ -207,8 +207,8 @@ class RefusalServices final : public FlowServices {
 
 }  // namespace
 
-Reference::Reference(const NfRegistration& nf, const NfOptions& options)
-    : nf_(nf.create(options)), record_bytes_(nf_->schema().record_bytes()) {}
+Reference::Reference(const NfSpec& nf)
+    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {}
 
 void Reference::Before(const PacketInfo& info, Bytes bytes) {
   info_ = info;

@@ -19,6 +19,7 @@
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 
@@ -67,7 +68,7 @@ class Reference {
     std::string pieces;      // that it took
   };
 
-  explicit Reference(const NfRegistration& nf, const NfOptions& options = {});
+  explicit Reference(const NfSpec& nf);
 
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);

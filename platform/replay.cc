@@ -61,14 +61,6 @@ TextStyle StyleOf(int descriptor) {
           .colour = terminal && std::getenv("NO_COLOR") == nullptr};
 }
 
-absl::Status UnknownNf(const std::string& name) {
-  std::string known;
-  for (const NfRegistration* nf : ListNfs()) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", nf->name);
-  }
-  return Usage(fmt::format("--nf: \"{}\" is no NF; there is: {}", name, known));
-}
-
 // Writes released packets to a capture.
 class CaptureSink final : public ReleaseSink {
  public:
@@ -214,42 +206,32 @@ absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
   return absl::OkStatus();
 }
 
-absl::Status ReplayCommand::ChooseNf(const NfRegistration*& nf) {
-  const size_t colon = std::min(nf_.find(':'), nf_.size());
-  nf = FindNf(nf_.substr(0, colon));
-  if (nf == nullptr) return UnknownNf(nf_.substr(0, colon));
-  if (colon < nf_.size()) {
-    const auto options = NfOptions::Parse(nf_.substr(colon + 1));
-    if (!options.ok()) {
-      return Usage(
-          fmt::format("--nf: {}", std::string(options.status().message())));
-    }
-    options_.nf_options = *options;
+absl::StatusOr<NfSpec> ReplayCommand::ChooseNf() {
+  absl::StatusOr<NfSpec> nf = NfSpec::Parse(nf_);
+  const absl::Status status = nf.ok() ? nf->check() : nf.status();
+  if (!status.ok()) {
+    return Usage(fmt::format("--nf: {}", std::string(status.message())));
   }
-  if (const absl::Status s = nf->check(options_.nf_options); !s.ok()) {
-    return Usage(fmt::format("--nf: {}", std::string(s.message())));
-  }
-  has_sides_ = nf->create(options_.nf_options)->flow_scope() ==
-               FlowScope::kInsideEndpoint;
+  has_sides_ = nf->create()->flow_scope() == FlowScope::kInsideEndpoint;
   if (!has_sides_ && !options_.inside.empty()) {
     return AtOdds("inside", "nf", "it does not tell inside from outside");
   }
   if (has_sides_ && options_.flow.kind != FlowKeyKind::kConnection) {
     return AtOdds("flow_key", "nf", "its flows are inside ends of connections");
   }
-  return absl::OkStatus();
+  return nf;
 }
 
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
-  const NfRegistration* nf = nullptr;
-  if (absl::Status s = ChooseNf(nf); !s.ok()) return s;
+  const absl::StatusOr<NfSpec> nf = ChooseNf();
+  if (!nf.ok()) return nf.status();
   return compare_.empty() ? ReplayOnce(*nf, exit_code)
                           : Compare(*nf, exit_code);
 }
 
-absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
+absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf,
                                        int& exit_code) {
   ComparedRun run = {.policy = Policies().front(), .result = {}};
   std::optional<Explainer> explainer;
@@ -292,7 +274,7 @@ absl::Status ReplayCommand::ReplayOnce(const NfRegistration& nf,
   return absl::OkStatus();
 }
 
-absl::Status ReplayCommand::Compare(const NfRegistration& nf, int& exit_code) {
+absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
   std::vector<ComparedRun> runs;
   std::vector<std::string> warnings;
   const std::vector<std::string> policies = Policies();
@@ -317,7 +299,7 @@ absl::Status ReplayCommand::Compare(const NfRegistration& nf, int& exit_code) {
 }
 
 absl::Status ReplayCommand::RunCapture(MergedReader& reader,
-                                       const NfRegistration& nf,
+                                       const NfSpec& nf,
                                        const Watchers& watchers,
                                        const std::string& label,
                                        ComparedRun& run) const {

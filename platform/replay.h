@@ -24,7 +24,6 @@ class CaptureWriter;
 class MergedReader;
 class ReleaseSink;
 class RunObserver;
-struct NfRegistration;
 
 // `snf replay`: captures in, through flowlets and units in virtual time, a
 // report out. Built once at start; parsing fills it, Run does the work.
@@ -66,13 +65,13 @@ class ReplayCommand {
   void UseBundledCapture();
   // Carries what was parsed over into options_.
   void SettleOptions();
-  // The NF that --nf names, and its options; null with an error.
-  absl::Status ChooseNf(const NfRegistration*& nf);
+  // What --nf says.
+  absl::StatusOr<NfSpec> ChooseNf();
   absl::Status Replay(int& exit_code);
-  absl::Status ReplayOnce(const NfRegistration& nf, int& exit_code);
-  absl::Status Compare(const NfRegistration& nf, int& exit_code);
+  absl::Status ReplayOnce(const NfSpec& nf, int& exit_code);
+  absl::Status Compare(const NfSpec& nf, int& exit_code);
   // Runs the capture under a policy; `run.policy` names it.
-  absl::Status RunCapture(MergedReader& reader, const NfRegistration& nf,
+  absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
                           ComparedRun& run) const;
   RunInfo InfoOf(const ComparedRun& run,

@@ -24,7 +24,7 @@
 #include "platform/provisioning.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
-#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 
@@ -46,7 +46,6 @@ struct RunOptions {
   ControllerOptions controller;
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
-  NfOptions nf_options;  // good for the NF: see NfRegistration::check
   // Where an NF with two sides has its inside; empty: see FarSide.
   std::vector<IpPrefix> inside;
   // Controller→unit, unit→controller, unit→egress; a Pull, Took or TookAck from
@@ -115,6 +114,14 @@ struct RunResult {
   std::array<uint64_t, kDropReasons> dropped{};
   std::vector<uint64_t> nf_dropped;  // by NetworkFunction::drop_reasons()
   std::vector<std::string> nf_drop_names;
+  // What the NFs counted, summed over units (NetworkFunction::counters).
+  struct NfCounter {
+    std::string nf;  // its name in the chain; empty where it is alone
+    std::string name;
+    std::string help;
+    uint64_t value = 0;
+  };
+  std::vector<NfCounter> nf_counters;
 
   Instant first_packet;
   Instant last_packet;

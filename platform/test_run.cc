@@ -211,7 +211,7 @@ RunOptions SmallTables() {
   return options;
 }
 
-Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   std::string_view policy, RunObserver* observer) {
   RecordingSink sink;

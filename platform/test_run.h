@@ -118,7 +118,7 @@ class SilentObserver : public RunObserver {
 // cheap to set up. Otherwise the defaults.
 RunOptions SmallTables();
 
-Outcome RunFrames(const RunOptions& options, const NfRegistration& nf,
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   std::string_view policy = "snf",
                   RunObserver* observer = nullptr);

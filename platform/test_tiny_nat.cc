@@ -16,11 +16,11 @@ class Tiny final : public NetworkFunction {
   explicit Tiny(NfOptions& options)
       : pool_(declare_pool(
             "ports",
-            static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535)),
-            static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535)))),
-        limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000))),
-        one_alias_(options.Flag("one_alias", false)),
-        forwards_inbound_(options.Flag("forwards_inbound", false)) {}
+            static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535, "first port")),
+            static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535, "last port")))),
+        limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000, "aliases"))),
+        one_alias_(options.Flag("one_alias", false, "all flows want one")),
+        forwards_inbound_(options.Flag("forwards_inbound", false, "as it came")) {}
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
 
@@ -93,16 +93,14 @@ SNF_REGISTER_NF(Tiny, "test_tiny_nat", "translates to one address");
 
 const NfRegistration& TinyNat() { return registration_of_Tiny; }
 
-RunOptions TinyNatTables(const std::string& nf_options) {
-  RunOptions options = SmallTables();
-  options.nf_options = *NfOptions::Parse(nf_options);
-  return options;
+TinyNatOptions TinyNatTables(const std::string& nf_options) {
+  return {SmallTables(), NfSpec(TinyNat(), *NfOptions::Parse(nf_options))};
 }
 
-Outcome ReplayTiny(const RunOptions& options,
+Outcome ReplayTiny(const TinyNatOptions& options,
                    const std::vector<OfferedFrame>& packets,
                    std::string_view policy) {
-  Outcome outcome = RunFrames(options, TinyNat(), packets, policy);
+  Outcome outcome = RunFrames(options, options.nf, packets, policy);
   ExpectSound(outcome);
   const PieceCounters& pieces = outcome.run.controller.pieces;
   EXPECT_EQ(pieces.pieces_out, 0u);

@@ -25,11 +25,15 @@ inline const IpAddress kExternal = V4(198, 51, 100, 1);
 inline constexpr Ask kEnd{0x11};    // the flow is over
 inline constexpr Ask kBrief{0x12};  // … after 3 ms without packets
 
-RunOptions TinyNatTables(const std::string& nf_options = "");
+// How to run it.
+struct TinyNatOptions : RunOptions {
+  NfSpec nf = TinyNat();
+};
+TinyNatOptions TinyNatTables(const std::string& nf_options = "");
 
 // RunFrames with all that holds for each run: it is sound, and in the end the
 // controller has all pieces again. Flows must end.
-Outcome ReplayTiny(const RunOptions& options,
+Outcome ReplayTiny(const TinyNatOptions& options,
                    const std::vector<OfferedFrame>& packets,
                    std::string_view policy = "snf");
 

@@ -31,11 +31,11 @@ void AddTo(UnitCounters& sum, const UnitCounters& one) {
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy,
-                             const NfRegistration& nf, ReleaseSink* sink,
+                             const NfSpec& nf, ReleaseSink* sink,
                              RunObserver* observer)
     : options_(options),
       nf_(nf),
-      example_(nf.create(options.nf_options)),
+      example_(nf.create()),
       schema_(example_->schema()),
       sink_(sink),
       observer_(observer),
@@ -48,7 +48,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       units_(options.controller.max_units),
       far_side_(options.inside),
       released_({.fragments = options.flow.fragments}),
-      checker_(options.check ? &nf : nullptr, options.nf_options,
+      checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {
                  const FlowKey key = KeyOf(flow);
                  return key == FlowKey{} ? "" : ToString(key);
@@ -181,6 +181,7 @@ RunResult VirtualDriver::Finish() {
   for (const std::unique_ptr<UnitShell>& shell : units_) {
     if (shell != nullptr) AddTo(result_.state.units, shell->unit.counters());
   }
+  CollectCounters();
   result_.state.pulls -= result_.state.units.pulls_repeated;
   result_.units_max = provisioning_.units_max();
   result_.units_mean_1000 = provisioning_.units_mean_1000();
@@ -188,6 +189,25 @@ RunResult VirtualDriver::Finish() {
   result_.epochs = provisioning_.samples();
   result_.digest = digest_.value();
   return std::move(result_);
+}
+
+void VirtualDriver::CollectCounters() {
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    for (const NetworkFunction::CounterInfo& info : part.nf->counters()) {
+      result_.nf_counters.push_back({.nf = std::string(part.name),
+                                     .name = info.name,
+                                     .help = info.help});
+    }
+  }
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell == nullptr) continue;
+    size_t i = 0;
+    for (const NetworkFunction::Part& part : shell->nf->parts()) {
+      for (const uint64_t n : part.nf->counts()) {
+        result_.nf_counters[i++].value += n;
+      }
+    }
+  }
 }
 
 void VirtualDriver::RunUntil(Instant time) {

@@ -50,10 +50,10 @@ namespace snf {
 // Owner-thread only.
 class VirtualDriver {
  public:
-  // `policy` and `nf` must outlive the driver; `sink` and `observer` may be
-  // null.
+  // `policy` must outlive the driver, and the spec be good (NfSpec::check);
+  // `sink` and `observer` may be null.
   VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
-                const NfRegistration& nf, ReleaseSink* sink,
+                const NfSpec& nf, ReleaseSink* sink,
                 RunObserver* observer);
   ~VirtualDriver();
 
@@ -110,6 +110,7 @@ class VirtualDriver {
   void StopAt(UnitShell& shell);
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
+  void CollectCounters();
   void Drained(UnitId unit, const PacketMeta& meta);
   void Take(UnitId unit, const UnitCommand& command);
   void ScheduleTimer(UnitShell& shell);
@@ -118,7 +119,7 @@ class VirtualDriver {
   FlowKey KeyOf(FlowId flow) const;
 
   RunOptions options_;
-  const NfRegistration& nf_;
+  NfSpec nf_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
   StateSchema schema_;
   ReleaseSink* sink_;

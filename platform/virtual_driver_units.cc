@@ -375,7 +375,7 @@ VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
                                  .retry_after = options_.state_retry};
     shell = std::make_unique<UnitShell>(
         UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
-                  .nf = nf_.create(options_.nf_options)});
+                  .nf = nf_.create()});
   }
   return *shell;
 }

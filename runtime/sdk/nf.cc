@@ -37,6 +37,12 @@ absl::Status NfRegistration::check(const NfOptions& options) const {
   return used.status();
 }
 
+std::vector<NfOptions::Description> NfRegistration::options() const {
+  NfOptions asked;
+  factory(asked);
+  return {asked.described().begin(), asked.described().end()};
+}
+
 const NfRegistration* FindNf(std::string_view name) {
   for (const NfRegistration* nf = Head(); nf != nullptr; nf = nf->next) {
     if (nf->name == name) return nf;

@@ -25,7 +25,11 @@ class Verdict {
  public:
   enum class Kind : uint8_t { kForward, kDrop, kConsume, kWait };
 
-  static constexpr Verdict forward() { return {Kind::kForward, 0}; }
+  // `label` is an index into NetworkFunction::labels(): which branch of a chain
+  // the packet takes.
+  static constexpr Verdict forward(uint8_t label = 0) {
+    return {Kind::kForward, label};
+  }
   // `reason` is an index into NetworkFunction::drop_reasons().
   static constexpr Verdict drop(uint8_t reason) {
     return {Kind::kDrop, reason};
@@ -38,14 +42,15 @@ class Verdict {
   static constexpr Verdict wait(PoolId pool) { return {Kind::kWait, 0, pool}; }
 
   constexpr Kind kind() const { return kind_; }
-  constexpr uint8_t reason() const { return reason_; }
+  constexpr uint8_t label() const { return number_; }
+  constexpr uint8_t reason() const { return number_; }
   constexpr PoolId pool() const { return pool_; }
 
  private:
-  constexpr Verdict(Kind kind, uint8_t reason, PoolId pool = {})
-      : kind_(kind), reason_(reason), pool_(pool) {}
+  constexpr Verdict(Kind kind, uint8_t number, PoolId pool = {})
+      : kind_(kind), number_(number), pool_(pool) {}
   Kind kind_;
-  uint8_t reason_;
+  uint8_t number_;
   PoolId pool_;
 };
 
@@ -80,7 +85,11 @@ class Verdict {
 // it is called by one thread at a time. A call neither blocks nor reads a
 // clock: packet.arrival() is the time.
 //
-// An NF with options takes them in its constructor: Nat(NfOptions& options).
+// An NF with options takes them in its constructor: Nat(NfOptions& options)
+// (nf_options.h). What it counts is one line too, and appears in reports:
+//
+//     Counter odd_ = declare_counter("odd", "frames of odd length");
+//     … count(odd_);
 enum class FlowScope : uint8_t {
   kConnection,  // as --flow_key says
   // All connections of one inside address, port and protocol (of ICMP queries,
@@ -122,6 +131,41 @@ class NetworkFunction {
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }
   static constexpr size_t kMaxDropReasons = 32;
 
+  // Names of what the NF may find of a packet that it forwards, so that a chain
+  // can branch on it: "firewall | {suspicious: ids} | nat" (chain.h). The first
+  // is that of forward(). Static lifetime.
+  virtual std::span<const std::string_view> labels() const { return {}; }
+
+  // Whether the NF ever calls flow.set_timer, which it then may in a chain.
+  virtual bool has_timer() const { return false; }
+  // Whether the flow's next packet may make process_packet return
+  // Verdict::wait: false saves a chain its precautions.
+  virtual bool may_wait(const FlowState& /*flow*/) const {
+    return !pools_.empty();
+  }
+
+  // What this object has counted since it was made: of each counter declared,
+  // in order.
+  struct CounterInfo {
+    std::string name;
+    std::string help;
+  };
+  std::span<const CounterInfo> counters() const { return counters_; }
+  std::span<const uint64_t> counts() const { return counts_; }
+  // The NFs that a chain is made of, by name; of any other NF itself alone, by
+  // no name.
+  struct Part {
+    std::string_view name;
+    const NetworkFunction* nf;
+  };
+  virtual std::vector<Part> parts() const { return {{"", this}}; }
+
+  // What the NF counts from here on is kept only if `keep` (chains).
+  void BeginTentative() { kept_counts_ = counts_; }
+  void EndTentative(bool keep) {
+    if (!keep) counts_ = kept_counts_;
+  }
+
   // The slots declared. Its hash has the registered name in it if the object
   // comes from NfRegistration::create.
   const StateSchema& schema() const { return schema_; }
@@ -148,11 +192,31 @@ class NetworkFunction {
     return {index, schema_.offset(index), max_bytes};
   }
 
+
+  class Counter {
+    friend class NetworkFunction;
+    explicit Counter(uint32_t index) : index_(index) {}
+    uint32_t index_;
+  };
+  Counter declare_counter(std::string name, std::string help) {
+    counters_.push_back({std::move(name), std::move(help)});
+    counts_.push_back(0);
+    kept_counts_.push_back(0);
+    return Counter(static_cast<uint32_t>(counters_.size() - 1));
+  }
+  void count(Counter counter, uint64_t n = 1) {
+    counts_[counter.index_] += n;
+  }
+
  private:
   friend struct NfRegistration;
+  friend class Chain;
 
   StateSchema schema_;
   std::vector<Pool> pools_;
+  std::vector<CounterInfo> counters_;
+  std::vector<uint64_t> counts_;
+  std::vector<uint64_t> kept_counts_;  // before BeginTentative
 };
 
 // One line of the registry. Lives for the whole program; its name is its own.
@@ -166,6 +230,8 @@ struct NfRegistration {
   std::unique_ptr<NetworkFunction> create(const NfOptions& options = {}) const;
   // Whether the NF takes these options; if not, what is wrong.
   absl::Status check(const NfOptions& options) const;
+  // Those that it has, in order.
+  std::vector<NfOptions::Description> options() const;
 
   std::string_view name;
   std::string_view summary;

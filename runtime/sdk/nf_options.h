@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,30 +18,83 @@
 namespace snf {
 
 // The options of one NF, as "key=value,key=value" gives them. An NF's
-// constructor asks for each that it has; what is missing has the default, and
-// what is wrong is remembered: the constructor goes on with the default, and
-// status() tells of the first thing wrong, an option that nobody asked for
-// among them. Values contain no comma; a key given twice is an error. A value;
-// not for the packet path.
+// constructor asks for each that it has, in one line that says its default,
+// what is right and what it is for:
+//
+//     struct PolicerOptions {
+//       explicit PolicerOptions(NfOptions& o)
+//           : rate_bps(o.BitRate("rate", 1'000'000, 1'000, kMaxBps,
+//                                "committed rate of a connection")) {}
+//       int64_t rate_bps;
+//     };
+//
+// What is missing has the default, and what is wrong is remembered: the
+// constructor goes on with the default, and status() tells of the first thing
+// wrong, an option that nobody asked for among them. A value; copies share what
+// was loaded. Not for the packet path.
 class NfOptions {
  public:
   NfOptions() = default;
-  // Of the text after the colon in --nf NAME:… .
+  // Of the text after the colon in --nf NAME:… . There values contain no comma;
+  // a key given twice is an error.
   static absl::StatusOr<NfOptions> Parse(std::string_view text);
+  explicit NfOptions(const std::map<std::string, std::string>& values);
 
-  std::string Text(const std::string& key, std::string_view otherwise);
+  // `values` names what is right, in capitals: "ADDRESS[-ADDRESS]".
+  std::string Text(const std::string& key, std::string_view otherwise,
+                   std::string_view values, std::string_view help);
   int64_t Integer(const std::string& key, int64_t otherwise, int64_t min,
-                  int64_t max);
-  Nanos Duration(const std::string& key, Nanos otherwise, Nanos min, Nanos max);
+                  int64_t max, std::string_view help);
+  Nanos Duration(const std::string& key, Nanos otherwise, Nanos min, Nanos max,
+                 std::string_view help);
+  // In bit/s; "10Mbps".
+  int64_t BitRate(const std::string& key, int64_t otherwise, int64_t min,
+                  int64_t max, std::string_view help);
+  int64_t Bytes(const std::string& key, int64_t otherwise, int64_t min,
+                int64_t max, std::string_view help);
   // The index of the value among `names`.
   size_t Choice(const std::string& key, size_t otherwise,
-                std::span<const std::string_view> names);
-  bool Flag(const std::string& key, bool otherwise);  // "true" or "false"
+                std::span<const std::string_view> names, std::string_view help);
+  // "true" or "false".
+  bool Flag(const std::string& key, bool otherwise, std::string_view help);
+
+  // What `load` makes of the file that is named: global read state. It is
+  // loaded once for all objects of the NF that a run has. Null where no file is
+  // given, or a bad one: then the status of `load`, which names file and line,
+  // is that of the options.
+  template <typename T>
+  std::shared_ptr<const T> Load(
+      const std::string& key, std::string_view help,
+      absl::StatusOr<T> (*load)(const std::string& file)) {
+    const std::string file = Text(key, "", "FILE", help);
+    if (file.empty()) return nullptr;
+    std::shared_ptr<const void>& kept = (*loaded_)[key];
+    if (kept == nullptr) {
+      absl::StatusOr<T> value = load(file);
+      if (!value.ok()) {
+        FailWith(value.status());
+        return nullptr;
+      }
+      kept = std::make_shared<const T>(*std::move(value));
+    }
+    return std::static_pointer_cast<const T>(kept);
+  }
 
   // For what only the NF can see: `message` says what is right.
   void Fail(const std::string& key, const std::string& message);
   // Call when all were asked for. InvalidArgument, naming key and value.
   absl::Status status() const;
+
+  // What was asked for, in order.
+  struct Description {
+    std::string key;
+    std::string values;  // that are right: "TIME, 1 ms to 1 d"
+    std::string otherwise;
+    std::string help;
+  };
+  std::span<const Description> described() const { return described_; }
+  // As Parse takes it, by key; empty without options.
+  std::string text() const;
 
  private:
   struct Value {
@@ -46,10 +102,18 @@ class NfOptions {
     bool asked = false;
   };
   // Null where it is not given.
-  const std::string* Ask(const std::string& key);
+  const std::string* Ask(const std::string& key, std::string values,
+                         std::string otherwise, std::string_view help);
+  template <typename T, typename ParseOne, typename PrintOne>
+  T Quantity(const std::string& key, std::string_view kind, T otherwise, T min,
+             T max, std::string_view help, ParseOne parse, PrintOne print);
+  void FailWith(const absl::Status& status);
 
   std::map<std::string, Value> values_;
+  std::vector<Description> described_;
   absl::Status error_;
+  std::shared_ptr<std::map<std::string, std::shared_ptr<const void>>> loaded_ =
+      std::make_shared<std::map<std::string, std::shared_ptr<const void>>>();
 };
 
 }  // namespace snf

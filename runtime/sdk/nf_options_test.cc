@@ -29,26 +29,26 @@ std::string WhatIsWrong(std::string_view text) {
 
 TEST(NfOptions, OfNoTextAreTheDefaults) {
   NfOptions options = Good("");
-  EXPECT_EQ(options.Text("name", "x"), "x");
-  EXPECT_EQ(options.Integer("size", 7, 0, 9), 7);
-  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9)), Seconds(2));
-  EXPECT_TRUE(options.Flag("on", true));
-  EXPECT_FALSE(options.Flag("off", false));
+  EXPECT_EQ(options.Text("name", "x", "TEXT", "help"), "x");
+  EXPECT_EQ(options.Integer("size", 7, 0, 9, "help"), 7);
+  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"), Seconds(2));
+  EXPECT_TRUE(options.Flag("on", true, "help"));
+  EXPECT_FALSE(options.Flag("off", false, "help"));
   EXPECT_TRUE(options.status().ok());
 }
 
 TEST(NfOptions, AreReadByKey) {
   NfOptions options =
       Good("name=a=b,size=9,time=5ms,kind=two,on=true,off=false,empty=");
-  EXPECT_EQ(options.Text("name", "x"), "a=b");
-  EXPECT_EQ(options.Integer("size", 7, 0, 9), 9);
-  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9)),
+  EXPECT_EQ(options.Text("name", "x", "TEXT", "help"), "a=b");
+  EXPECT_EQ(options.Integer("size", 7, 0, 9, "help"), 9);
+  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"),
             Milliseconds(5));
   static constexpr std::array<std::string_view, 2> kNames = {"one", "two"};
-  EXPECT_EQ(options.Choice("kind", 0, kNames), 1u);
-  EXPECT_TRUE(options.Flag("on", false));
-  EXPECT_FALSE(options.Flag("off", true));
-  EXPECT_EQ(options.Text("empty", "x"), "");
+  EXPECT_EQ(options.Choice("kind", 0, kNames, "help"), 1u);
+  EXPECT_TRUE(options.Flag("on", false, "help"));
+  EXPECT_FALSE(options.Flag("off", true, "help"));
+  EXPECT_EQ(options.Text("empty", "x", "TEXT", "help"), "");
   EXPECT_TRUE(options.status().ok()) << options.status();
 }
 
@@ -65,7 +65,7 @@ TEST(NfOptions, MustNotBeGivenTwice) {
 
 TEST(NfOptions, ThatNobodyAskedForAreNamed) {
   NfOptions options = Good("size=1,sise=2");
-  options.Integer("size", 7, 0, 9);
+  options.Integer("size", 7, 0, 9, "help");
   EXPECT_THAT(options.status().message(), HasSubstr("sise=2"));
 }
 
@@ -73,35 +73,35 @@ TEST(NfOptions, WithValuesThatAreWrongHaveTheDefaultAndAreNamed) {
   for (const std::string_view value :
        {"10", "-1", "", "x", "7x", " 7", "0x7", "99999999999999999999"}) {
     NfOptions options = Good("size=" + std::string(value));
-    EXPECT_EQ(options.Integer("size", 7, 0, 9), 7);
+    EXPECT_EQ(options.Integer("size", 7, 0, 9, "help"), 7);
     EXPECT_THAT(options.status().message(),
                 AllOf(HasSubstr("size=" + std::string(value)),
                       HasSubstr("from 0 to 9")));
   }
   for (const std::string_view value : {"10s", "5", "-1ms", "", "soon"}) {
     NfOptions options = Good("time=" + std::string(value));
-    EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9)), Seconds(2));
+    EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"), Seconds(2));
     EXPECT_THAT(options.status().message(),
                 HasSubstr("time=" + std::string(value)));
   }
   for (const std::string_view value : {"1", "yes", "True", ""}) {
     NfOptions options = Good("on=" + std::string(value));
-    EXPECT_TRUE(options.Flag("on", true));
+    EXPECT_TRUE(options.Flag("on", true, "help"));
     EXPECT_THAT(options.status().message(), HasSubstr("false, true"));
   }
 }
 
 TEST(NfOptions, TellOfTheFirstThingWrong) {
   NfOptions options = Good("a=x,b=y,c=z");
-  options.Integer("b", 0, 0, 1);
-  options.Integer("a", 0, 0, 1);
+  options.Integer("b", 0, 0, 1, "help");
+  options.Integer("a", 0, 0, 1, "help");
   options.Fail("a", "as I like");
   EXPECT_THAT(options.status().message(), HasSubstr("b=y"));
 }
 
 TEST(NfOptions, MayBeFailedByTheNf) {
   NfOptions options = Good("a=3");
-  options.Integer("a", 0, 0, 9);
+  options.Integer("a", 0, 0, 9, "help");
   options.Fail("a", "even");
   EXPECT_EQ(options.status().message(), "a=3: must be even");
 }

@@ -143,13 +143,25 @@ class FlowServices {
   ~FlowServices() = default;
 };
 
+// Where the slots and pools of one NF are among those of its chain.
+struct NfPart {
+  uint32_t first_slot = 0;
+  uint32_t first_byte = 0;  // added to the offset of each slot
+  uint16_t first_pool = 0;
+};
+
 // The flow that a packet belongs to, for the length of one call. It is the same
 // flow, with the same state, on whichever unit the packet is processed.
 class FlowState {
  public:
   FlowState(FlowId id, Instant now, Instant timer, StateView& state,
-            FlowServices& services)
-      : id_(id), now_(now), timer_(timer), state_(state), services_(services) {}
+            FlowServices& services, NfPart part = {})
+      : id_(id),
+        now_(now),
+        timer_(timer),
+        state_(state),
+        services_(services),
+        part_(part) {}
   FlowState(const FlowState&) = delete;
   FlowState& operator=(const FlowState&) = delete;
 
@@ -160,48 +172,48 @@ class FlowState {
   template <typename T>
   T get(Slot<T> slot) const {
     T value{};
-    if (has(slot)) state_.Get(slot.offset(), &value, sizeof value);
+    if (has(slot)) state_.Get(OffsetOf(slot), &value, sizeof value);
     return value;
   }
   template <typename T>
   void put(Slot<T> slot, const std::type_identity_t<T>& value) {
-    state_.Put(slot.index(), slot.offset(), &value, sizeof value);
+    state_.Put(IndexOf(slot), OffsetOf(slot), &value, sizeof value);
   }
   template <typename T>
   void erase(Slot<T> slot) {
-    state_.Erase(slot.index(), slot.offset(), sizeof(T));
+    state_.Erase(IndexOf(slot), OffsetOf(slot), sizeof(T));
   }
   template <typename T>
   bool has(Slot<T> slot) const {
-    return state_.Has(slot.index());
+    return state_.Has(IndexOf(slot));
   }
 
   // The bytes of a blob; none where there is no value. Valid until the blob
   // changes or the call ends.
   std::span<const std::byte> get(Blob blob) const {
-    return state_.GetBlob(blob.offset());
+    return state_.GetBlob(OffsetOf(blob));
   }
   // Replaces a blob, if need be by no bytes, which is a value too; false, and
   // nothing changes, if it would exceed its maximum. Here and in patch, `bytes`
   // may be a part of the blob itself.
   bool put(Blob blob, std::span<const std::byte> bytes) {
     if (bytes.size() > blob.max_bytes()) return false;
-    state_.PutBlob(blob.index(), blob.offset(), bytes);
+    state_.PutBlob(IndexOf(blob), OffsetOf(blob), bytes);
     return true;
   }
   // Overwrites or appends a part of a blob, from `begin` on, which is at most
   // its length; false, and nothing changes, if it would exceed its maximum.
   // Costs, here and on the way to the logger, only what changes.
   bool patch(Blob blob, uint32_t begin, std::span<const std::byte> bytes) {
-    if (begin > state_.BlobLength(blob.offset()) ||
+    if (begin > state_.BlobLength(OffsetOf(blob)) ||
         bytes.size() > blob.max_bytes() - begin) {
       return false;
     }
-    state_.PatchBlob(blob.index(), blob.offset(), begin, bytes);
+    state_.PatchBlob(IndexOf(blob), OffsetOf(blob), begin, bytes);
     return true;
   }
-  void erase(Blob blob) { state_.EraseBlob(blob.index(), blob.offset()); }
-  bool has(Blob blob) const { return state_.Has(blob.index()); }
+  void erase(Blob blob) { state_.EraseBlob(IndexOf(blob), OffsetOf(blob)); }
+  bool has(Blob blob) const { return state_.Has(IndexOf(blob)); }
 
   // The most packets that one call may emit.
   static constexpr int kMaxEmits = 16;
@@ -227,12 +239,12 @@ class FlowState {
   // again with the same packet when more may have come; or, if the pool
   // is_exhausted(), as the platform found before this call, do without.
   std::optional<uint32_t> take(PoolId pool, const PieceWish& wish) {
-    return services_.TakePiece(pool, wish);
+    return services_.TakePiece(In(pool), wish);
   }
   void give_back(PoolId pool, uint32_t piece) {
-    services_.GivePiece(pool, piece);
+    services_.GivePiece(In(pool), piece);
   }
-  bool is_exhausted(PoolId pool) const { return services_.IsExhausted(pool); }
+  bool is_exhausted(PoolId pool) const { return services_.IsExhausted(In(pool)); }
 
   // From process_packet: packets that come to `key` belong to this flow from
   // now on, instead of its alias before; of a flow there is one alias at most.
@@ -252,11 +264,27 @@ class FlowState {
   void end() { services_.Note(Nanos{-1}, true); }
 
  private:
+  friend class Chain;
+
+  template <typename Handle>
+  uint32_t IndexOf(const Handle& slot) const {
+    return part_.first_slot + slot.index();
+  }
+  template <typename Handle>
+  uint32_t OffsetOf(const Handle& slot) const {
+    return part_.first_byte + slot.offset();
+  }
+  PoolId In(PoolId pool) const {
+    return PoolId{static_cast<uint16_t>(part_.first_pool +
+                                        static_cast<uint16_t>(pool))};
+  }
+
   FlowId id_;
   Instant now_;
   Instant timer_;
   StateView& state_;
   FlowServices& services_;
+  NfPart part_;
 };
 
 }  // namespace snf
