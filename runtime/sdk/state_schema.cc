@@ -52,21 +52,20 @@ uint32_t StateSchema::AddBlob(std::string_view name, uint32_t max_bytes) {
 uint32_t StateSchema::Add(std::string_view name, std::string_view type,
                           uint32_t bytes, bool is_blob) {
   SNF_CHECK(slots_ < kMaxSlots);
-  const uint64_t name_hash = HashOf(name);
   for (uint32_t slot = 0; slot < slots_; ++slot) {
-    SNF_CHECK(specs_[slot].name_hash != name_hash);  // two of one name
+    SNF_CHECK(specs_[slot].name != name);
   }
   SNF_CHECK(bytes > 0 && bytes <= kMaxRecordBytes);
   const uint32_t offset = record_bytes_ == 0 ? 8 : record_bytes_;
   const uint32_t reserved = (is_blob ? kBlobHeaderBytes : 0) + RoundUp(bytes);
   SNF_CHECK(reserved <= kMaxRecordBytes - offset);
-  specs_[slots_] = {.name_hash = name_hash,
+  specs_[slots_] = {.name = std::string(name),
                     .offset = offset,
                     .bytes = bytes,
                     .is_blob = is_blob};
   record_bytes_ = offset + reserved;
-  const std::array<uint64_t, 5> words = {name_hash, HashOf(type), offset, bytes,
-                                         is_blob};
+  const std::array<uint64_t, 5> words = {HashOf(name), HashOf(type), offset,
+                                         bytes, is_blob};
   for (const uint64_t word : words) hash_ = Chain(hash_, word);
   return slots_++;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -93,6 +94,7 @@ class StateSchema {
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
 
   uint32_t slots() const { return slots_; }
+  std::string_view name(uint32_t slot) const { return specs_[slot].name; }
   uint32_t offset(uint32_t slot) const { return specs_[slot].offset; }
   // Of a typed slot its size; of a blob its maximum.
   uint32_t bytes(uint32_t slot) const { return specs_[slot].bytes; }
@@ -109,7 +111,7 @@ class StateSchema {
 
  private:
   struct Spec {
-    uint64_t name_hash;
+    std::string name;
     uint32_t offset;
     uint32_t bytes;
     bool is_blob;

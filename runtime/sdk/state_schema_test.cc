@@ -39,6 +39,8 @@ Bytes ExampleRecord() {
 TEST(StateSchema, LaysSlotsOutAsInTheExample) {
   const StateSchema schema = Example();
   ASSERT_EQ(schema.slots(), 3u);
+  EXPECT_EQ(schema.name(0), "packets");
+  EXPECT_EQ(schema.name(2), "name");
   EXPECT_EQ(schema.offset(0), 8u);
   EXPECT_EQ(schema.offset(1), 16u);
   EXPECT_EQ(schema.offset(2), 32u);
