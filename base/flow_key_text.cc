@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/flow_key_text.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <optional>
 #include <sstream>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/ip_address_text.h"
 
 namespace snf {
 namespace {
@@ -27,68 +24,6 @@ constexpr ProtocolName kProtocolNames[] = {
     {IpProtocol::kUdpLite, "udplite"}, {IpProtocol::kGre, "gre"},
     {IpProtocol::kEsp, "esp"},         {IpProtocol::kAuthentication, "ah"},
 };
-
-std::string ProtocolText(IpProtocol protocol) {
-  for (const ProtocolName& known : kProtocolNames) {
-    if (known.protocol == protocol) return std::string(known.name);
-  }
-  return std::to_string(static_cast<int>(protocol));
-}
-
-std::string Ipv4Text(const IpAddress& address) {
-  std::string text;
-  for (size_t i = 12; i < 16; ++i) {
-    if (i > 12) text += '.';
-    text += std::to_string(std::to_integer<int>(address.bytes[i]));
-  }
-  return text;
-}
-
-struct Run {
-  size_t first = 0;
-  size_t count = 0;
-};
-
-// The longest run of at least two zero groups, the first among equals: what
-// RFC 5952 §4.2 replaces with "::".
-Run LongestZeroRun(const std::array<uint16_t, 8>& groups) {
-  Run best, run;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i] != 0) {
-      run = {};
-      continue;
-    }
-    if (run.count++ == 0) run.first = i;
-    if (run.count >= 2 && run.count > best.count) best = run;
-  }
-  return best;
-}
-
-bool IsMapped(const IpAddress& address) {
-  return IpAddress::FromIpv4(address.ipv4()) == address;
-}
-
-std::string Ipv6Text(const IpAddress& address) {
-  if (IsMapped(address)) return "::ffff:" + Ipv4Text(address);  // RFC 5952 §5
-  std::array<uint16_t, 8> groups;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    groups[i] = LoadBe16(&address.bytes[2 * i]).host();
-  }
-  const Run zeros = LongestZeroRun(groups);
-  std::string text;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (zeros.count > 0 && i == zeros.first) {
-      text += "::";
-      i += zeros.count - 1;
-      continue;
-    }
-    if (!text.empty() && text.back() != ':') text += ':';
-    char digits[5];
-    std::snprintf(digits, sizeof digits, "%x", unsigned{groups[i]});
-    text += digits;
-  }
-  return text;
-}
 
 bool IsIpv4(FlowKeyForm form) {
   return form == FlowKeyForm::kIpv4 || form == FlowKeyForm::kIpv4Fragment ||
@@ -122,18 +57,6 @@ std::optional<Number> NumberIn(std::string_view text) {
   return number;
 }
 
-std::optional<IpProtocol> ProtocolIn(std::string_view text) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  for (const ProtocolName& known : kProtocolNames) {
-    if (std::ranges::equal(text, known.name, {}, lower)) return known.protocol;
-  }
-  const auto number = NumberIn<uint8_t>(text);
-  if (!number) return std::nullopt;
-  return IpProtocol{*number};
-}
-
 struct End {
   IpAddress address;
   be16 port;
@@ -146,27 +69,21 @@ std::optional<End> EndIn(std::string_view text, std::string& wrong) {
   wrong = "no address \"" + std::string(text) + "\"";
   End end;
   std::string_view rest;
-  std::string address;
+  std::optional<IpAddress> address;
   if (text.starts_with('[')) {
     const size_t close = text.find(']');
     if (close == std::string_view::npos) return std::nullopt;
-    address = text.substr(1, close - 1);
+    address = ParseIpv6(text.substr(1, close - 1));
     rest = text.substr(close + 1);
     end.form = FlowKeyForm::kIpv6;
-    if (inet_pton(AF_INET6, address.c_str(), end.address.bytes.data()) != 1) {
-      return std::nullopt;
-    }
   } else {
     const size_t colon = std::min(text.find(':'), text.size());
-    address = text.substr(0, colon);
+    address = ParseIpv4(text.substr(0, colon));
     rest = text.substr(colon);
     end.form = FlowKeyForm::kIpv4;
-    std::array<std::byte, 4> bytes;
-    if (inet_pton(AF_INET, address.c_str(), bytes.data()) != 1) {
-      return std::nullopt;
-    }
-    end.address = IpAddress::FromIpv4(LoadBe32(bytes.data()));
   }
+  if (!address.has_value()) return std::nullopt;
+  end.address = *address;
   if (rest.empty()) return end;
   if (rest.front() != ':') return std::nullopt;
   const auto port = NumberIn<uint16_t>(rest.substr(1));
@@ -201,6 +118,25 @@ class Words {
 
 }  // namespace
 
+std::string ToString(IpProtocol protocol) {
+  for (const ProtocolName& known : kProtocolNames) {
+    if (known.protocol == protocol) return std::string(known.name);
+  }
+  return std::to_string(static_cast<int>(protocol));
+}
+
+std::optional<IpProtocol> ParseProtocol(std::string_view text) {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  for (const ProtocolName& known : kProtocolNames) {
+    if (std::ranges::equal(text, known.name, {}, lower)) return known.protocol;
+  }
+  const auto number = NumberIn<uint8_t>(text);
+  if (!number) return std::nullopt;
+  return IpProtocol{*number};
+}
+
 std::string ToString(const FlowKey& key) {
   std::string text;
   if (key.vlan != be16(0)) {
@@ -208,7 +144,7 @@ std::string ToString(const FlowKey& key) {
   }
   const bool is_fragment = IsFragment(key.form);
   if (is_fragment) text += "fragment " + std::to_string(FragmentId(key)) + " ";
-  text += ProtocolText(key.protocol) + " ";
+  text += ToString(key.protocol) + " ";
   std::string source = AddressText(key.source, key.form);
   if (IsEndpoint(key.form)) {
     if (key.source_port == be16(0)) return text + source;
@@ -240,7 +176,7 @@ absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text) {
     if (!fragment_id) return Unreadable(text, "no fragment id");
     word = words.Next();
   }
-  const auto protocol = ProtocolIn(word);
+  const auto protocol = ParseProtocol(word);
   if (!protocol) return Unreadable(text, "unknown protocol \"" + word + "\"");
   key.protocol = *protocol;
 

@@ -2,12 +2,19 @@
 #ifndef SNF_BASE_FLOW_KEY_TEXT_H_
 #define SNF_BASE_FLOW_KEY_TEXT_H_
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "base/flow_key.h"
 
 namespace snf {
+
+// "tcp", "icmp6" …; of a protocol without a name here its number.
+std::string ToString(IpProtocol protocol);
+// Reads that, also in capitals; of those with a name the number too.
+std::optional<IpProtocol> ParseProtocol(std::string_view text);
 
 // A flow key for people:
 //

@@ -2,23 +2,11 @@
 #include "platform/far_side.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/endpoint.h"
 
 namespace snf {
-
-bool IpPrefix::Contains(const IpAddress& other) const {
-  const size_t whole = length / 8;
-  if (std::memcmp(address.bytes.data(), other.bytes.data(), whole) != 0) {
-    return false;
-  }
-  const int rest = length % 8;
-  if (rest == 0) return true;
-  const std::byte difference = address.bytes[whole] ^ other.bytes[whole];
-  return difference >> (8 - rest) == std::byte{0};
-}
 
 FarSide::FarSide(std::vector<IpPrefix> inside) : inside_(std::move(inside)) {}
 

@@ -10,17 +10,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/classifier.h"
 #include "base/flow_key.h"
-#include "base/ip_address.h"
+#include "base/ip_prefix.h"
 #include "base/packet_info.h"
 
 namespace snf {
-
-// An address prefix: `length` bits of 128 (an IPv4 /n is /(96 + n)).
-struct IpPrefix {
-  IpAddress address;
-  uint8_t length = 0;
-  bool Contains(const IpAddress& other) const;
-};
 
 // Theory of operation. A capture holds both directions of a connection as one
 // side saw them: the answers go to the inside address, though with a NAT in

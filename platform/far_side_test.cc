@@ -110,28 +110,5 @@ TEST(FarSide, BelievesThePrefixesThatItWasGiven) {
             "outside tcp 192.0.2.9:2");
 }
 
-TEST(IpPrefix, ContainsWhatBeginsLikeIt) {
-  const IpAddress host = V4(192, 0, 2, 129);
-  for (const auto& [address, length, contains] :
-       {std::tuple{V4(192, 0, 2, 128), 25, true},
-        std::tuple{V4(192, 0, 2, 0), 25, false},
-        std::tuple{V4(192, 0, 2, 0), 24, true},
-        std::tuple{V4(192, 0, 2, 129), 32, true},
-        std::tuple{V4(192, 0, 2, 128), 32, false},
-        std::tuple{V4(128, 0, 0, 0), 1, true},
-        std::tuple{V4(0, 0, 0, 0), 1, false},
-        std::tuple{V4(0, 0, 0, 0), 0, true}}) {
-    EXPECT_EQ(V4Prefix(address, static_cast<uint8_t>(length)).Contains(host),
-              contains)
-        << length;
-  }
-  const IpPrefix v6 = {.address = Ipv6Fields::Address("2001:db8::"),
-                       .length = 32};
-  EXPECT_TRUE(v6.Contains(Ipv6Fields::Address("2001:db8:ffff::1")));
-  EXPECT_FALSE(v6.Contains(Ipv6Fields::Address("2001:db9::1")));
-  EXPECT_FALSE(v6.Contains(host));
-  EXPECT_TRUE(IpPrefix{}.Contains(host));
-}
-
 }  // namespace
 }  // namespace snf

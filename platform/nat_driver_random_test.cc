@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/ip_prefix.h"
 #include "base/rewrite.h"
 #include "base/rng.h"
-#include "platform/inside_flag.h"
 #include "platform/test_schedule.h"
 #include "platform/test_tiny_nat.h"
 
@@ -65,7 +65,7 @@ TinyNatOptions AnyTinyNat(Rng& rng, RunOptions options) {
   std::string text = fmt::format("first=1024,last={}", 1023 + ports);
   if (rng.Chance(10'000)) text += fmt::format(",limit={}", rng.Uniform(1, 8));
   if (rng.Chance(4'000)) text += ",one_alias=true";
-  if (rng.Chance(20'000)) options.inside = *ParseInside("10.0.0.0/8");
+  if (rng.Chance(20'000)) options.inside = *ParsePrefixes("10.0.0.0/8");
   return {options, NfSpec(TinyNat(), *NfOptions::Parse(text))};
 }
 

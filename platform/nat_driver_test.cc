@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/flow_key_text.h"
+#include "base/ip_prefix.h"
 #include "base/rewrite.h"
-#include "platform/inside_flag.h"
 #include "platform/test_tiny_nat.h"
 
 namespace snf {
@@ -117,7 +117,7 @@ TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
 
 TEST(NatDriver, KnowsTheInsideByItsPrefix) {
   TinyNatOptions options = TinyNatTables();
-  options.inside = *ParseInside("10.0.0.0/8");
+  options.inside = *ParsePrefixes("10.0.0.0/8");
   const Outcome outcome = ReplayTiny(
       options, {Back(0, 1),
                 Out(kMs, 1),

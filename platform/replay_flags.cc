@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 
+#include "base/ip_prefix.h"
 #include "controller/core/placement.h"
 #include "platform/chaos_flag.h"
-#include "platform/inside_flag.h"
 #include "platform/replay.h"
 #include "runtime/sdk/nf.h"
 
@@ -77,11 +77,11 @@ void ReplayCommand::AddFlags() {
       "addresses that an NF with two sides, as nat, has on its inside, as in "
       "10.0.0.0/8,2001:db8::/32; without it, whoever sends first is inside",
       [this](const std::string& text) {
-        const auto inside = ParseInside(text);
+        const auto inside = ParsePrefixes(text);
         if (inside.ok()) options_.inside = *inside;
         return inside.status();
       },
-      [this] { return FormatInside(options_.inside); });
+      [this] { return FormatPrefixes(options_.inside); });
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");

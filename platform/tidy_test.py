@@ -70,7 +70,7 @@ RING = "runtime/ring"
 # The few places that a rule does not hold for.
 EXEMPT = {
     ("base/check.h", "log"),  # prints the condition, then aborts
-    ("base/flow_key_text.cc", "library"),  # libc's text form of addresses
+    ("base/ip_address_text.cc", "library"),  # libc's text form of addresses
 }
 
 
