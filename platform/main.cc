@@ -7,6 +7,7 @@
 #include <string>
 
 #include "platform/exit_code.h"
+#include "platform/nf_command.h"
 #include "platform/replay.h"
 #include "platform/version.h"
 
@@ -19,6 +20,7 @@ constexpr char kHelp[] =
 Usage: snf COMMAND [ARGUMENT…]
 
   replay     run captures through flowlets and compute units
+  nf         tell of network functions; begin a new one
   --version  print the version
 
 snf COMMAND --help explains a command and every flag of it.
@@ -31,11 +33,15 @@ int Main(int argc, char** argv) {
     return std::string(kHelp);
   });
   ReplayCommand replay(app);
+  NfCommand nf(app);
   if (argc < 2) {
     fmt::print(stderr, "snf: which command? (see snf --help)\n");
     return kExitUsage;
   }
-  if (argv[1][0] != '-' && std::string(argv[1]) != "replay") {
+  const auto is_named = [&](const CLI::App* command) {
+    return command->get_name() == argv[1];
+  };
+  if (argv[1][0] != '-' && app.get_subcommands(is_named).empty()) {
     fmt::print(stderr, "snf: there is no command \"{}\" (see snf --help)\n",
                argv[1]);
     return kExitUsage;
@@ -45,12 +51,16 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    const char* command = replay.chosen() ? " replay" : "";
+    std::string command;
+    for (const CLI::App* one = &app; !one->get_subcommands().empty();) {
+      one = one->get_subcommands().front();
+      command += " " + one->get_name();
+    }
     fmt::print(stderr, "snf{}: {} (see snf{} --help)\n", command, error.what(),
                command);
     return kExitUsage;
   }
-  return replay.Run();
+  return replay.chosen() ? replay.Run() : nf.Run();
 }
 
 }  // namespace

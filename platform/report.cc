@@ -273,6 +273,18 @@ void AddPools(const RunResult& result, Page& page) {
   page.Blank();
 }
 
+// What NFs counted, those of a chain by its order.
+void AddCounters(const RunResult& result, Page& page) {
+  if (result.nf_counters.empty()) return;
+  std::string_view label = "Counted";
+  for (const RunResult::NfCounter& counter : result.nf_counters) {
+    page.Count(label, counter.value,
+               Printable(fmt::format("{}: {}", NameOf(counter), counter.help)));
+    label = "";
+  }
+  page.Blank();
+}
+
 void AddUnits(const RunOptions& options, const RunResult& result,
               const ReportFigures& figures, Page& page) {
   const auto percent = [](int64_t per_1000) {
@@ -392,9 +404,12 @@ void AddEnd(const RunOptions& options, const RunResult& result,
 // Of the widest number that stands in the table.
 size_t NumberColumns(const RunResult& result) {
   constexpr size_t kLeast = 7;
-  const uint64_t greatest =
+  uint64_t greatest =
       std::max({result.packets_begun(), result.controller.flowlets,
                 result.controller.decisions, result.state.pushes});
+  for (const RunResult::NfCounter& counter : result.nf_counters) {
+    greatest = std::max(greatest, counter.value);
+  }
   return std::max(kLeast, FormatCount(greatest).size());
 }
 
@@ -419,6 +434,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   page.Blank();
   AddState(result, figures, page);
   page.Blank();
+  AddCounters(result, page);
   AddAliases(result, page);
   AddPools(result, page);
   AddUnits(options, result, figures, page);

@@ -38,9 +38,9 @@ struct RunInfo {
 bool RunIsSound(const RunResult& result);
 
 // The report for people: problems first, then traffic, packets by the rule of
-// conservation as a sum, flows, state, units, latency, a chart, the digest, one
-// sentence on what it means and three commands to try next. Lines end with
-// '\n'.
+// conservation as a sum, flows, state, what NFs counted, units, latency, a
+// chart, the digest, one sentence on what it means and three commands to try
+// next. Lines end with '\n'.
 std::string TextReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info, const TextStyle& style);
 
@@ -66,8 +66,9 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 //
 // and behind them: sound, conserved (true, false), violations,
 // violation_messages, i6_compared, i6_not_compared (packets, RunResult); nf,
-// policy, files, warnings; duration_s, bytes_in,
-// bit_rate_mean_bps (0 for a single packet), late_packets;
+// counters (object: what NFs counted, as "odd", or in a chain "drop_odd.odd" →
+// integer), policy, files, warnings; duration_s, bytes_in, bit_rate_mean_bps (0
+// for a single packet), late_packets;
 // flowlets_by (object: new_flow gap bytes); about state: flowlets_movable (not
 // the first of their flow), flowlets_moved, flowlets_seamless,
 // flowlets_pulled, wait_ns (object as latency_ns, of those that moved),

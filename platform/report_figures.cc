@@ -125,4 +125,8 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
   return "";
 }
 
+std::string NameOf(const RunResult::NfCounter& counter) {
+  return counter.nf.empty() ? counter.name : counter.nf + "." + counter.name;
+}
+
 }  // namespace snf

@@ -54,6 +54,9 @@ std::vector<DropCount> DropCounts(const RunResult& result);
 // Why, for people: "the unit's queue of 1,024 packets was full".
 std::string Explain(const DropCount& drop, const RunOptions& options);
 
+// "odd", in a chain "drop_odd.odd".
+std::string NameOf(const RunResult::NfCounter& counter);
+
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_REPORT_FIGURES_H_

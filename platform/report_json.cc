@@ -138,6 +138,10 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   json["i6_compared"] = result.i6_compared;
   json["i6_not_compared"] = result.i6_not_compared;
   json["nf"] = info.nf;
+  Json& counters = json["counters"] = Json::object();
+  for (const RunResult::NfCounter& counter : result.nf_counters) {
+    counters[NameOf(counter)] = counter.value;
+  }
   json["policy"] = info.policy;
   json["files"] = info.files;
   json["warnings"] = info.warnings;

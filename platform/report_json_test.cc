@@ -152,6 +152,20 @@ TEST(JsonReport, TellsOfAliasesAndPoolsWhereTheNfHasThem) {
   EXPECT_EQ(json["conserved"], true);
 }
 
+TEST(JsonReport, TellsWhatTheNfsCounted) {
+  const auto counters = [](const RunResult& result) {
+    return nlohmann::json::parse(
+        JsonReport(Options(), result, Info()))["counters"];
+  };
+  EXPECT_EQ(counters(Result()), nlohmann::json::object());
+  EXPECT_EQ(
+      counters(WithCounters()),
+      nlohmann::json::parse(R"({"firewall.admitted": 9990, "ids.alerts": 0})"));
+  RunResult alone = WithCounters();
+  alone.nf_counters = {{.nf = "", .name = "seen", .help = "", .value = 3}};
+  EXPECT_EQ(counters(alone), nlohmann::json::parse(R"({"seen": 3})"));
+}
+
 TEST(JsonReport, SaysWhenTheRunIsNotSound) {
   RunResult result = Result();
   result.packets_released -= 1;

@@ -118,6 +118,22 @@ Packets        10,000  in
 )"));
 }
 
+TEST(TextReport, TellsWhatTheNfsCounted) {
+  RunResult result = WithCounters();
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+Counted         9,990  firewall.admitted: packets that a rule admits
+                    0  ids.alerts: payloads that look like one of the patterns
+                       of an attack
+
+Units )"));
+  result.nf_counters = {
+      {.nf = "", .name = "seen", .help = "frames", .value = 12'345'678'901}};
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+Counted       12,345,678,901  seen: frames
+
+Units                      2  at most)"));
+}
+
 TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   RunResult result = Result();
   StateFigures& state = result.state;

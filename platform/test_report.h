@@ -109,6 +109,21 @@ inline RunResult WithAliases() {
   return result;
 }
 
+// The same through a chain that counts.
+inline RunResult WithCounters() {
+  RunResult result = Result();
+  result.nf_counters = {
+      {.nf = "firewall",
+       .name = "admitted",
+       .help = "packets that a rule admits",
+       .value = 9'990},
+      {.nf = "ids",
+       .name = "alerts",
+       .help = "payloads that look like one of the patterns of an attack",
+       .value = 0}};
+  return result;
+}
+
 inline RunInfo Info() {
   return {.version = "1.2.3",
           .seed = 7,

@@ -31,6 +31,13 @@ std::unique_ptr<NetworkFunction> NfRegistration::create(
   return nf;
 }
 
+std::unique_ptr<NetworkFunction> NfRegistration::example() const {
+  NfOptions none;
+  std::unique_ptr<NetworkFunction> nf = factory(none);
+  nf->schema_.set_nf(name);
+  return nf;
+}
+
 absl::Status NfRegistration::check(const NfOptions& options) const {
   NfOptions used = options;
   factory(used);

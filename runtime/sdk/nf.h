@@ -16,43 +16,12 @@
 #include "runtime/sdk/nf_options.h"
 #include "runtime/sdk/packet.h"
 #include "runtime/sdk/piece_set.h"
+#include "runtime/sdk/shared_table.h"
 #include "runtime/sdk/state.h"
+#include "runtime/sdk/table_copy.h"
+#include "runtime/sdk/verdict.h"
 
 namespace snf {
-
-// What becomes of a packet.
-class Verdict {
- public:
-  enum class Kind : uint8_t { kForward, kDrop, kConsume, kWait };
-
-  // `label` is an index into NetworkFunction::labels(): which branch of a chain
-  // the packet takes.
-  static constexpr Verdict forward(uint8_t label = 0) {
-    return {Kind::kForward, label};
-  }
-  // `reason` is an index into NetworkFunction::drop_reasons().
-  static constexpr Verdict drop(uint8_t reason) {
-    return {Kind::kDrop, reason};
-  }
-  // The packet was for the NF itself and goes no further.
-  static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
-
-  // FlowState::take had no piece of `pool`: call again when more may be there.
-  // Nothing may have been changed, taken or emitted.
-  static constexpr Verdict wait(PoolId pool) { return {Kind::kWait, 0, pool}; }
-
-  constexpr Kind kind() const { return kind_; }
-  constexpr uint8_t label() const { return number_; }
-  constexpr uint8_t reason() const { return number_; }
-  constexpr PoolId pool() const { return pool_; }
-
- private:
-  constexpr Verdict(Kind kind, uint8_t number, PoolId pool = {})
-      : kind_(kind), number_(number), pool_(pool) {}
-  Kind kind_;
-  uint8_t number_;
-  PoolId pool_;
-};
 
 // Theory of operation. A network function is one class in one file, with one
 // registration line, and nothing else changes when it is added:
@@ -160,10 +129,19 @@ class NetworkFunction {
   };
   virtual std::vector<Part> parts() const { return {{"", this}}; }
 
-  // What the NF counts from here on is kept only if `keep` (chains).
-  void BeginTentative() { kept_counts_ = counts_; }
+  // This unit's copies of the tables declared, in order. A chain has none of
+  // its own: its parts have.
+  std::span<const std::unique_ptr<TableCopy>> tables() const { return tables_; }
+
+  // What the NF counts, and writes into tables, from here on is kept only if
+  // `keep` (chains).
+  void BeginTentative() {
+    kept_counts_ = counts_;
+    for (const auto& table : tables_) table->BeginTentative();
+  }
   void EndTentative(bool keep) {
     if (!keep) counts_ = kept_counts_;
+    for (const auto& table : tables_) table->EndTentative(keep);
   }
 
   // The slots declared. Its hash has the registered name in it if the object
@@ -191,7 +169,15 @@ class NetworkFunction {
     const uint32_t index = schema_.AddBlob(name, max_bytes);
     return {index, schema_.offset(index), max_bytes};
   }
-
+  // A table that all units write (shared_table.h). `merge`: see there.
+  template <typename Key, typename Value, typename Merge = SumOfWords>
+  SharedTable<Key, Value> declare_shared(std::string name, uint32_t max_entries,
+                                         Merge /*merge*/ = {}) {
+    using Table = SharedTable<Key, Value>;
+    tables_.push_back(std::make_unique<TableCopy>(
+        Table::template ShapeOf<Merge>(std::move(name), max_entries)));
+    return Table(*tables_.back());
+  }
 
   class Counter {
     friend class NetworkFunction;
@@ -217,6 +203,7 @@ class NetworkFunction {
   std::vector<CounterInfo> counters_;
   std::vector<uint64_t> counts_;
   std::vector<uint64_t> kept_counts_;  // before BeginTentative
+  std::vector<std::unique_ptr<TableCopy>> tables_;
 };
 
 // One line of the registry. Lives for the whole program; its name is its own.
@@ -230,6 +217,8 @@ struct NfRegistration {
   std::unique_ptr<NetworkFunction> create(const NfOptions& options = {}) const;
   // Whether the NF takes these options; if not, what is wrong.
   absl::Status check(const NfOptions& options) const;
+  // One to look at, without options: for running it may lack some.
+  std::unique_ptr<NetworkFunction> example() const;
   // Those that it has, in order.
   std::vector<NfOptions::Description> options() const;
 

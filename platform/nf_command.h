@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_NF_COMMAND_H_
+#define SNF_PLATFORM_NF_COMMAND_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "platform/flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace snf {
+
+// `snf nf`: which network functions there are, what each takes and keeps, and a
+// new one to start from. Built once at start; parsing fills it, Run does the
+// work.
+class NfCommand {
+ public:
+  // Adds the subcommand to `app`, which must outlive it.
+  explicit NfCommand(CLI::App& app);
+  NfCommand(const NfCommand&) = delete;
+  NfCommand& operator=(const NfCommand&) = delete;
+
+  // Runs and prints; errors are one line on stderr. Returns the exit code
+  // (platform/exit_code.h).
+  int Run();
+
+ private:
+  absl::Status List() const;
+  absl::Status Show() const;
+
+  CLI::App& command_;
+  CLI::App& list_;
+  CLI::App& show_;
+  FlagSet list_flags_;
+  FlagSet show_flags_;
+  bool json_ = false;
+  std::string nf_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_NF_COMMAND_H_
