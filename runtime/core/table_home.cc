@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/table_home.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace snf {
+
+TableHome::TableHome(uint16_t table, const TableShape& shape,
+                     uint32_t max_units, const TableOptions& options)
+    : table_(table),
+      shape_(shape),
+      rest_(shape.max_entries),
+      bit_words_(shape.max_entries / 64 + 1),
+      options_(options),
+      index_(shape.max_entries),
+      entries_((size_t{rest_} + 1) * shape.entry_words()),
+      bits_(size_t{max_units} * bit_words_),
+      units_(max_units),
+      joined_(max_units),
+      timers_(max_units) {}
+
+uint32_t TableHome::FindSlot(const uint64_t* key) const {
+  const uint32_t words = shape_.key_words();
+  return index_.Find(HashOfTableKey(key, words), [&](uint32_t slot) {
+    return std::equal(key, key + words, entry(slot));
+  });
+}
+
+const uint64_t* TableHome::Find(const uint64_t* key) const {
+  const uint32_t slot = FindSlot(key);
+  return slot == SlotIndex::kNotFound ? nullptr : total(slot);
+}
+
+bool TableHome::on_message(Instant now, const TableMessage& in,
+                           TableMessage& out) {
+  if (in.table != table_ || value(in.unit) >= units_.size() ||
+      in.entries > TableMessage::MaxEntries(shape_)) {
+    return false;
+  }
+  if (in.kind == TableMessage::Kind::kToldAck) return OnToldAck(now, in, out);
+  if (in.kind != TableMessage::Kind::kUpdate) return false;
+  Unit& unit = units_[value(in.unit)];
+  if (in.incarnation < unit.incarnation) return false;
+  if (in.incarnation > unit.incarnation) {
+    if (in.seq != 1) return false;
+    Join(now, value(in.unit), in.incarnation);
+  }
+  // One that is older was answered, or its unit would not have gone on.
+  if (in.seq == unit.seq + 1 && unit.joined) {
+    Merge(now, unit, in);
+    if (in.leaves) Leave(value(in.unit));
+  } else if (in.seq != unit.seq) {
+    return false;
+  }
+  Answer(in, out);
+  return true;
+}
+
+void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
+  Unit& unit = units_[number];
+  if (unit.joined) Leave(number);
+  unit = {};
+  unit.joined_at = version_;
+  unit.next_sweep = now;
+  unit.incarnation = incarnation;
+  unit.place = joined_count_;
+  unit.joined = true;
+  joined_[joined_count_++] = UnitId{static_cast<uint16_t>(number)};
+  for (uint32_t slot = 0; slot < index_.size(); ++slot) Mark(number, slot);
+  // There is nothing in it before the first version.
+  if (version_ > 0) {
+    Mark(number, rest_);
+    ArmSweep(now, number);
+  }
+}
+
+void TableHome::Leave(uint32_t number) {
+  Unit& unit = units_[number];
+  unit.joined = false;
+  unit.waits = false;
+  timers_.Disarm(number);
+  std::fill_n(BitsOf(number), bit_words_, 0);
+  const UnitId last = joined_[--joined_count_];
+  joined_[unit.place] = last;
+  units_[value(last)].place = unit.place;
+}
+
+void TableHome::Merge(Instant now, Unit& unit, const TableMessage& in) {
+  unit.seq = in.seq;
+  unit.in_rest = 0;
+  if (in.entries > 0) ++version_;
+  for (uint32_t i = 0; i < in.entries; ++i) {
+    const uint64_t* const from = in.entry(shape_, i);
+    uint32_t slot = rest_;
+    if (i != in.rest) {
+      slot = SlotFor(from);
+      refused_ += slot == rest_ ? 1 : 0;
+    }
+    if (slot == rest_) unit.in_rest |= uint64_t{1} << i;
+    shape_.MergeInto(entry(slot) + shape_.key_words(),
+                     from + shape_.key_words());
+    MarkForAll(now, slot);
+  }
+}
+
+// The answer; to an update that comes again, with the totals of now.
+void TableHome::Answer(const TableMessage& in, TableMessage& out) const {
+  const Unit& unit = units_[value(in.unit)];
+  out = {.kind = TableMessage::Kind::kMerged,
+         .rest = in.rest,
+         .entries = in.entries,
+         .table = table_,
+         .unit = in.unit,
+         .incarnation = in.incarnation,
+         .seq = in.seq,
+         .merged = unit.seq,
+         .version = version_,
+         .complete = unit.complete,
+         .in_rest = unit.in_rest};
+  for (uint32_t i = 0; i < in.entries; ++i) {
+    uint32_t slot = SlotIndex::kNotFound;
+    if ((unit.in_rest >> i & 1) == 0) slot = FindSlot(in.entry(shape_, i));
+    if (slot == SlotIndex::kNotFound) slot = rest_;
+    std::copy_n(in.entry(shape_, i), shape_.key_words(), out.entry(shape_, i));
+    std::copy_n(total(slot), shape_.value_words(),
+                out.entry(shape_, i) + shape_.key_words());
+  }
+}
+
+// The rest where there is no room.
+uint32_t TableHome::SlotFor(const uint64_t* key) {
+  uint32_t slot = FindSlot(key);
+  if (slot != SlotIndex::kNotFound) return slot;
+  slot = index_.size();
+  if (slot == rest_) return rest_;
+  std::copy_n(key, shape_.key_words(), entry(slot));
+  index_.Insert(HashOfTableKey(key, shape_.key_words()), slot);
+  return slot;
+}
+
+void TableHome::MarkForAll(Instant now, uint32_t slot) {
+  for (const UnitId unit : joined()) {
+    Mark(value(unit), slot);
+    ArmSweep(now, value(unit));
+  }
+}
+
+void TableHome::Mark(uint32_t number, uint32_t slot) {
+  uint64_t& word = BitsOf(number)[slot / 64];
+  const uint64_t bit = uint64_t{1} << slot % 64;
+  units_[number].behind += (word & bit) == 0 ? 1 : 0;
+  word |= bit;
+}
+
+// Where none is under way.
+void TableHome::ArmSweep(Instant now, uint32_t number) {
+  const Unit& unit = units_[number];
+  if (unit.waits || timers_.armed(number)) return;
+  timers_.Arm(number, std::max(now, unit.next_sweep));
+}
+
+// rest_ + 1 where none is.
+uint32_t TableHome::NextMarked(uint32_t number, uint32_t from) const {
+  const uint64_t* const bits = &bits_[size_t{number} * bit_words_];
+  for (uint32_t word = from / 64; word < bit_words_; ++word) {
+    uint64_t set = bits[word];
+    if (word == from / 64) set &= ~uint64_t{0} << from % 64;
+    if (set != 0) {
+      return word * 64 + static_cast<uint32_t>(std::countr_zero(set));
+    }
+  }
+  return rest_ + 1;
+}
+
+// The next message of the unit's sweep; begins one if need be.
+bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
+  Unit& unit = units_[number];
+  if (unit.behind == 0) return false;
+  if (!unit.sweeping) {
+    unit.sweeping = true;
+    unit.cursor = 0;
+    unit.sweep_version = version_;
+    unit.next_sweep = now + options_.period;
+  }
+  ++unit.told_seq;
+  unit.told_count = 0;
+  unit.cursor = NextMarked(number, unit.cursor);
+  while (unit.cursor <= rest_ &&
+         unit.told_count < TableMessage::MaxEntries(shape_)) {
+    BitsOf(number)[unit.cursor / 64] &= ~(uint64_t{1} << unit.cursor % 64);
+    --unit.behind;
+    unit.told[unit.told_count++] = unit.cursor;
+    unit.cursor = NextMarked(number, unit.cursor + 1);
+  }
+  unit.waits = true;
+  unit.tries = 0;
+  Tell(now, number, out);
+  return true;
+}
+
+// What the unit's message tells, as it is now.
+void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
+  const Unit& unit = units_[number];
+  out = {.kind = TableMessage::Kind::kTold,
+         .entries = unit.told_count,
+         .table = table_,
+         .unit = UnitId{static_cast<uint16_t>(number)},
+         .incarnation = unit.incarnation,
+         .seq = unit.told_seq,
+         .merged = unit.seq,
+         .version = version_,
+         .complete = unit.cursor > rest_ ? unit.sweep_version : unit.complete};
+  for (uint8_t i = 0; i < unit.told_count; ++i) {
+    if (unit.told[i] == rest_) out.rest = i;
+    std::copy_n(entry(unit.told[i]), shape_.entry_words(),
+                out.entry(shape_, i));
+  }
+  timers_.Arm(number, now + options_.RetryDelay(unit.tries));
+}
+
+bool TableHome::OnToldAck(Instant now, const TableMessage& in,
+                          TableMessage& out) {
+  const uint32_t number = value(in.unit);
+  Unit& unit = units_[number];
+  if (!unit.joined || in.incarnation != unit.incarnation || !unit.waits ||
+      in.seq != unit.told_seq) {
+    return false;
+  }
+  unit.waits = false;
+  timers_.Disarm(number);
+  if (NextMarked(number, unit.cursor) <= rest_) {
+    return TellNext(now, number, out);
+  }
+  unit.sweeping = false;
+  unit.complete = unit.sweep_version;
+  if (unit.behind > 0) ArmSweep(now, number);
+  return false;
+}
+
+bool TableHome::on_timers(Instant now, TableMessage& out) {
+  uint32_t number = timers_.PopDue(now);
+  while (number != TimingWheel::kNone) {
+    Unit& unit = units_[number];
+    if (unit.waits) {
+      ++unit.tries;
+      ++repeated_;
+      Tell(now, number, out);
+      return true;
+    }
+    if (TellNext(now, number, out)) return true;
+    number = timers_.PopDue(now);
+  }
+  return false;
+}
+
+}  // namespace snf

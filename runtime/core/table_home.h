@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_TABLE_HOME_H_
+#define SNF_RUNTIME_CORE_TABLE_HOME_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/slot_index.h"
+#include "base/time.h"
+#include "base/timing_wheel.h"
+#include "runtime/core/table_message.h"
+#include "runtime/sdk/table_copy.h"
+
+namespace snf {
+
+// Theory of operation. The one place where all updates of a shared table meet;
+// table_replica.h has the conversations. Each total is kept once, and for each
+// unit a bit an entry: it has changed since the unit was last told. A sweep
+// goes over the bits of a unit in the order of slots and tells what it finds;
+// what changes behind it waits for the next one, a period after this one began.
+//
+// Bits are cleared when a message is made of them; what changes after that sets
+// them again, though a repetition of the message tells the totals of its time.
+// So any answer to any copy of it will do. After a sweep the unit knows
+// everything of the version at which it began: `complete`.
+//
+// A key for which there is no room goes into the rest, and its unit is told so.
+//
+// Worked example: slots 0 … 99 have changed for B, a message takes 31. The
+// sweep begins at version 7 and sends 0 … 30; an update makes version 8 and
+// changes slot 5. The messages up to 93 … 99 follow, each when the one before
+// is answered; the last says complete = 7. A period after the first, slot 5
+// goes, with complete = 8.
+//
+// Owner-thread only; nothing is allocated after construction. Memory: what is
+// used of 20 bytes, the entry's words and a bit for each unit, an entry; 400
+// bytes a unit.
+class TableHome {
+ public:
+  TableHome(uint16_t table, const TableShape& shape, uint32_t max_units,
+            const TableOptions& options);
+
+  // Both: whether `out` is a message to be sent, to the unit that it names.
+  bool on_message(Instant now, const TableMessage& in, TableMessage& out);
+  // Call again until it says no.
+  bool on_timers(Instant now, TableMessage& out);
+  // When on_timers wants to be called; Instant::max() for never.
+  Instant next_wakeup() const { return timers_.next_wakeup(); }
+
+  const TableShape& shape() const { return shape_; }
+  // Raised by each message that changes totals.
+  uint64_t version() const { return version_; }
+  // Units that have joined, in no order that means anything.
+  std::span<const UnitId> joined() const {
+    return {joined_.data(), joined_count_};
+  }
+  // The version at which a unit that has joined did so.
+  uint64_t joined_at(UnitId unit) const {
+    return units_[value(unit)].joined_at;
+  }
+
+  uint32_t size() const { return index_.size(); }
+  // Of entries that came from units and went into the rest.
+  uint64_t refused() const { return refused_; }
+  uint64_t repeated() const { return repeated_; }
+  // Valid until the next call that is not const; key and total of words.
+  const uint64_t* key(uint32_t i) const { return entry(i); }
+  const uint64_t* total(uint32_t i) const {
+    return entry(i) + shape_.key_words();
+  }
+  const uint64_t* rest() const { return total(rest_); }
+  // Null where there is no such key.
+  const uint64_t* Find(const uint64_t* key) const;
+
+ private:
+  struct Unit {
+    uint64_t seq;  // of the last update merged
+    uint64_t in_rest;
+    uint64_t joined_at;
+    uint64_t complete;
+    uint64_t sweep_version;  // at which it began
+    uint64_t told_seq;
+    Instant next_sweep;
+    uint32_t incarnation;
+    uint32_t place;   // in joined_
+    uint32_t behind;  // bits set
+    uint32_t cursor;  // of the sweep: slots below are done
+    uint32_t tries;
+    bool joined;
+    bool sweeping;
+    bool waits;          // for the answer to what was told
+    uint8_t told_count;  // slots in it
+    std::array<uint32_t, TableCopy::kMaxSent> told;
+  };
+
+  uint64_t* entry(uint32_t slot) {
+    return &entries_[size_t{slot} * shape_.entry_words()];
+  }
+  const uint64_t* entry(uint32_t slot) const {
+    return &entries_[size_t{slot} * shape_.entry_words()];
+  }
+  uint64_t* BitsOf(uint32_t unit) { return &bits_[size_t{unit} * bit_words_]; }
+
+  void Answer(const TableMessage& in, TableMessage& out) const;
+  void Merge(Instant now, Unit& unit, const TableMessage& in);
+  bool OnToldAck(Instant now, const TableMessage& in, TableMessage& out);
+  void Join(Instant now, uint32_t number, uint32_t incarnation);
+  void Leave(uint32_t number);
+  uint32_t SlotFor(const uint64_t* key);
+  uint32_t FindSlot(const uint64_t* key) const;
+  void MarkForAll(Instant now, uint32_t slot);
+  void Mark(uint32_t number, uint32_t slot);
+  void ArmSweep(Instant now, uint32_t number);
+  uint32_t NextMarked(uint32_t number, uint32_t from) const;
+  bool TellNext(Instant now, uint32_t number, TableMessage& out);
+  void Tell(Instant now, uint32_t number, TableMessage& out);
+
+  uint16_t table_;
+  TableShape shape_;
+  uint32_t rest_;  // its slot, after all others
+  uint32_t bit_words_;
+  TableOptions options_;
+
+  SlotIndex index_;
+  LazyArray<uint64_t> entries_;
+  LazyArray<uint64_t> bits_;  // of each unit bit_words_
+  LazyArray<Unit> units_;
+  LazyArray<UnitId> joined_;
+  uint32_t joined_count_ = 0;
+  TimingWheel timers_;  // by unit: of the next sweep, or of a repetition
+
+  uint64_t version_ = 0;
+  uint64_t refused_ = 0;
+  uint64_t repeated_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TABLE_HOME_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random updates, lives of units and networks. SNF_LONG_TESTS=1 runs 20 times
+// as many; SNF_TEST_SEED=n runs the one with that seed.
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "gtest/gtest.h"
+#include "runtime/core/test_table_world.h"
+
+namespace snf {
+namespace {
+
+struct Totals {
+  uint64_t updates = 0;
+  uint64_t messages = 0;
+  uint64_t lost = 0;
+  uint64_t duplicated = 0;
+  uint64_t lives = 0;
+  uint64_t refused = 0;
+  uint64_t full_homes = 0;
+  uint64_t bounded = 0;  // runs whose staleness was held to the bound
+};
+
+struct Schedule {
+  TableWorldOptions world;
+  uint64_t keys = 0;
+  int steps = 0;
+  int64_t gap_max = 0;
+  bool may_be_full = false;
+};
+
+Schedule AnySchedule(uint64_t seed, Rng& rng) {
+  Schedule schedule;
+  TableWorldOptions& world = schedule.world;
+  world.seed = seed;
+  world.units = static_cast<uint32_t>(rng.Uniform(1, 32));
+  schedule.keys = static_cast<uint64_t>(
+      rng.Chance(32'768) ? rng.Uniform(1, 10) : rng.Uniform(10, 300));
+  schedule.may_be_full = rng.Chance(20'000);
+  world.max_entries = static_cast<uint32_t>(
+      schedule.may_be_full
+          ? rng.Uniform(1, static_cast<int64_t>(schedule.keys) + 1)
+          : static_cast<int64_t>(schedule.keys) + rng.Uniform(0, 100));
+  world.table.period = {rng.Uniform(1, 20'000'000)};
+  world.table.retry_after = {rng.Uniform(100'000, 20'000'000)};
+  if (rng.Chance(32'768)) {
+    world.loss_65536 = static_cast<uint32_t>(rng.Uniform(0, 40'000));
+    world.duplicate_65536 = static_cast<uint32_t>(rng.Uniform(0, 40'000));
+  }
+  if (rng.Chance(32'768)) world.delay_max = {rng.Uniform(1'000, 30'000'000)};
+  schedule.steps = static_cast<int>(rng.Uniform(50, 600));
+  schedule.gap_max = rng.Chance(32'768) ? 50'000 : 2'000'000;
+  return schedule;
+}
+
+// Where nothing is lost or late enough to be repeated, everybody sees an update
+// as soon as the header says.
+Nanos BoundOf(const Schedule& schedule) {
+  const TableWorldOptions& world = schedule.world;
+  const auto per_message =
+      TableMessage::kMaxWords / 3;  // of one word key and two of value
+  const int64_t sweeps = world.max_entries / per_message + 1;
+  constexpr int64_t kTick = 32'768;
+  return {2 * (world.table.period.ns + kTick) +
+          4 * sweeps * 2 * world.delay_max.ns};
+}
+
+void RunOne(uint64_t seed, Totals& totals) {
+  Rng rng(seed);
+  const Schedule schedule = AnySchedule(seed, rng);
+  TableWorld world(schedule.world);
+  const uint32_t units = schedule.world.units;
+  world.Start(0);
+  for (int step = 0; step < schedule.steps; ++step) {
+    world.RunUntil({world.now().ns + rng.Uniform(0, schedule.gap_max)});
+    const auto unit = static_cast<uint32_t>(rng.Below(units));
+    const uint64_t key = rng.Below(schedule.keys) * 0x9e37'79b9;
+    if (!world.joined(unit)) {
+      world.Start(unit);
+      ++totals.lives;
+    } else if (rng.Chance(2'000)) {
+      world.Stop(unit);
+      continue;
+    }
+    if (world.leaving(unit)) continue;
+    for (int64_t n = rng.Uniform(1, 5); n > 0; --n) {
+      world.Update(unit, key, {rng.Below(4), 1});
+      ++totals.updates;
+    }
+    if (schedule.may_be_full) continue;
+    const auto reader = static_cast<uint32_t>(rng.Below(units));
+    ASSERT_EQ(world.CheckReads(reader, key), "") << "copy " << reader;
+    ASSERT_EQ(world.CheckReads(unit, key), "") << "copy " << unit;
+  }
+  ASSERT_TRUE(world.RunToTheEnd());
+  ASSERT_EQ(world.Differences(!schedule.may_be_full), "");
+  const bool is_calm =
+      schedule.world.loss_65536 == 0 &&
+      schedule.world.delay_max.ns * 2 < schedule.world.table.retry_after.ns;
+  if (is_calm) {
+    ++totals.bounded;
+    ASSERT_LE(world.staleness_max(), BoundOf(schedule));
+  }
+  totals.messages += world.messages;
+  totals.lost += world.lost;
+  totals.duplicated += world.duplicated;
+  totals.refused += world.home().refused();
+  totals.full_homes += world.home().rest()[1] > 0 ? 1 : 0;
+}
+
+TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
+  const char* const chosen = std::getenv("SNF_TEST_SEED");
+  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
+  const uint64_t first = chosen != nullptr ? std::stoull(chosen) : 1;
+  const uint64_t seeds = is_long ? 10'000 : 500;
+  const uint64_t last = chosen != nullptr ? first : seeds;
+  Totals totals;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+    RunOne(seed, totals);
+    if (HasFatalFailure()) break;
+  }
+  std::cout << "seeds " << first << "-" << last << ": " << totals.updates
+            << " updates, " << totals.messages << " messages, " << totals.lost
+            << " lost, " << totals.duplicated << " twice, " << totals.lives
+            << " lives, " << totals.refused << " entries refused by homes, "
+            << totals.full_homes << " homes full, " << totals.bounded
+            << " runs held to the bound\n";
+  if (chosen != nullptr || HasFatalFailure()) return;
+  EXPECT_GT(totals.lost, 10 * seeds);
+  EXPECT_GT(totals.duplicated, 10 * seeds);
+  EXPECT_GT(totals.lives, 10 * seeds);
+  EXPECT_GT(totals.refused, seeds);
+  EXPECT_GT(totals.full_homes, seeds / 10);
+  EXPECT_GT(totals.bounded, seeds / 5);
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/table_replica.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snf {
+
+TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
+                           const TableOptions& options)
+    : table_(table),
+      unit_(unit),
+      copy_(copy),
+      options_(options),
+      stamps_(size_t{copy.shape().max_entries} + 1) {}
+
+void TableReplica::on_start(Instant now) {
+  SNF_CHECK(state_ == State::kStopped);
+  state_ = State::kRunning;
+  ++incarnation_;
+  last_.seq = 0;
+  complete_ = 0;
+  must_send_ = true;
+  next_round_ = now;
+}
+
+void TableReplica::on_stop() {
+  if (state_ != State::kRunning) return;
+  state_ = State::kLeaving;
+  must_send_ = true;
+}
+
+bool TableReplica::IsSound(const TableMessage& in) const {
+  return state_ != State::kStopped && in.table == table_ && in.unit == unit_ &&
+         in.incarnation == incarnation_ &&
+         in.entries <= TableMessage::MaxEntries(copy_.shape());
+}
+
+bool TableReplica::on_message(Instant now, const TableMessage& in,
+                              TableMessage& out) {
+  if (!IsSound(in)) return false;
+  if (in.kind == TableMessage::Kind::kTold) {
+    OnTold(in, out);
+    on_updates(now);  // an entry may have made way
+    return true;
+  }
+  if (in.kind != TableMessage::Kind::kMerged || !waits_ ||
+      in.seq != last_.seq || in.entries != last_.entries) {
+    return false;
+  }
+  OnMerged(in);
+  on_updates(now);
+  return SendNext(now, out);
+}
+
+void TableReplica::OnTold(const TableMessage& in, TableMessage& out) {
+  const TableShape& shape = copy_.shape();
+  const bool with_sent = waits_ && in.merged == last_.seq;
+  for (uint32_t i = 0; i < in.entries; ++i) {
+    const uint64_t* const entry = in.entry(shape, i);
+    copy_.OnTold(i == in.rest ? nullptr : entry, in.version,
+                 entry + shape.key_words(), with_sent);
+  }
+  complete_ = std::max(complete_, in.complete);
+  out = {.kind = TableMessage::Kind::kToldAck,
+         .table = table_,
+         .unit = unit_,
+         .incarnation = incarnation_,
+         .seq = in.seq};
+}
+
+void TableReplica::OnMerged(const TableMessage& in) {
+  const TableShape& shape = copy_.shape();
+  for (uint32_t i = 0; i < in.entries; ++i) {
+    copy_.OnMerged(i, last_.entry(shape, i), (in.in_rest >> i & 1) != 0,
+                   in.version, in.entry(shape, i) + shape.key_words());
+  }
+  copy_.EndSent();
+  complete_ = std::max(complete_, in.complete);
+  waits_ = false;
+  if (!last_.leaves) return;
+  state_ = State::kStopped;
+  copy_.Clear();
+}
+
+// The next update, if one is to be sent now.
+bool TableReplica::SendNext(Instant now, TableMessage& out) {
+  if (state_ == State::kStopped || waits_) return false;
+  const bool leaving = state_ == State::kLeaving;
+  if (copy_.dirty_begin() >= round_end_ || leaving) {
+    const bool starts = must_send_ || (copy_.dirty() && now >= next_round_);
+    if (!starts) return false;
+    round_end_ = copy_.dirty_end();
+    next_round_ = now + options_.period;
+  }
+  const TableShape& shape = copy_.shape();
+  const uint64_t seq = last_.seq + 1;
+  last_ = {.kind = TableMessage::Kind::kUpdate,
+           .table = table_,
+           .unit = unit_,
+           .incarnation = incarnation_,
+           .seq = seq,
+           .oldest = now};
+  if (copy_.dirty()) {
+    last_.oldest = stamps_[copy_.dirty_begin() % stamps_.size()];
+  }
+  while (copy_.dirty_begin() < round_end_ &&
+         last_.entries < TableMessage::MaxEntries(shape)) {
+    uint64_t* const entry = last_.entry(shape, last_.entries);
+    const TableCopy::Taken taken = copy_.Take(entry, entry + shape.key_words());
+    if (taken == TableCopy::Taken::kNothing) continue;
+    if (taken == TableCopy::Taken::kRest) last_.rest = last_.entries;
+    ++last_.entries;
+  }
+  last_.leaves = leaving && !copy_.dirty();
+  if (last_.entries == 0 && !must_send_) {
+    last_.seq = seq - 1;
+    return false;
+  }
+  must_send_ = leaving && !last_.leaves;
+  waits_ = true;
+  tries_ = 0;
+  due_ = now + options_.RetryDelay(0);
+  out = last_;
+  return true;
+}
+
+bool TableReplica::on_timers(Instant now, TableMessage& out) {
+  if (!waits_) return SendNext(now, out);
+  if (now < due_) return false;
+  ++repeated_;
+  due_ = now + options_.RetryDelay(++tries_);
+  out = last_;
+  return true;
+}
+
+Instant TableReplica::next_wakeup() const {
+  if (waits_) return due_;
+  if (must_send_) return Instant::min();
+  return state_ != State::kStopped && copy_.dirty() ? next_round_
+                                                    : Instant::max();
+}
+
+}  // namespace snf

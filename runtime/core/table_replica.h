@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_TABLE_REPLICA_H_
+#define SNF_RUNTIME_CORE_TABLE_REPLICA_H_
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/time.h"
+#include "runtime/core/table_message.h"
+#include "runtime/sdk/table_copy.h"
+
+namespace snf {
+
+// Theory of operation. Keeps a unit's copy of a shared table and the table's
+// home (table_home.h) in step: eventual consistency of global state that many
+// write (Serpens §III-B). Two conversations, each with one message under way
+// that is repeated until it is answered:
+//
+//   unit ─ kUpdate  seq, key + delta …  ─► home    merges it if seq is new
+//        ◄ kMerged  seq, totals         ─          of just those keys
+//   home ─ kTold    seq, key + total …  ─► unit    takes the newer totals
+//        ◄ kToldAck seq                 ─
+//
+// The home remembers of each unit the last seq merged, so an update counts
+// once, however often it comes. Totals bear the home's version, so an older one
+// never takes the place of a newer, in whichever order they come; and they say
+// which updates of the unit are in them, so that a read has each once.
+//
+// A unit that has something to send does so once a period, in as many messages
+// as it takes, one after the other; the home likewise, in one sweep over what
+// changed for the unit. Where nothing changes, nothing is sent and no timer
+// runs.
+//
+// Staleness: an update waits for the unit's period and the messages before it,
+// goes over, and waits for the home's period and its messages before it. So,
+// where nothing is lost, everybody sees it after at most
+//
+//     2 · period + (messages to the home + messages to a unit) · round trip
+//
+// A unit joins with its first update, which may be empty, and then is told all
+// there is. One that stops sends all it has at once, leaves with the last
+// message, and is stopped when that is answered. Each life of a unit has an
+// incarnation of its own, so that nothing that was under way is taken for
+// something new.
+//
+// Worked example: period 10 ms, a hop 1 µs. At 0 A counts 3 for k, and has sent
+// nothing for long: kUpdate(1, k 3) goes at once, and at 1 µs the home has k 3.
+// kMerged(1, k 3) reaches A, and kTold(1, k 3) B, which has joined, at 2 µs. At
+// 4 ms A counts 2 more: they go at 10 ms, and the home may tell B again from
+// 10.001 ms on. Had kUpdate(1) been lost, A would send the same at 10 ms.
+//
+// Serpens' calls and these: create_table with global | write | eventual is
+// declare_shared, put_state is update(), get_state is get(). split: each unit
+// begins with nothing of its own to add to the totals. merge: the table's hook,
+// in the home. update: kTold. timer: `period`. trigger is not needed, for no
+// packet waits for a table; of state that packets wait for, pools, it is
+// Verdict::wait.
+//
+// Owner-thread only; nothing is allocated after construction. Memory: 8 bytes
+// an entry in use, and 1 KB.
+class TableReplica {
+ public:
+  // `copy` must outlive the replica.
+  TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
+               const TableOptions& options);
+
+  // The unit begins a life; joins() is true from now on.
+  void on_start(Instant now);
+  // It is to end. No more updates come.
+  void on_stop();
+  // It has begun, and what it wrote is not merged yet, or may be more.
+  bool joined() const { return state_ != State::kStopped; }
+
+  // Call after the NF was called: it may have updated something.
+  void on_updates(Instant now) {
+    for (; stamped_ != copy_.dirty_end(); ++stamped_) {
+      stamps_[stamped_ % stamps_.size()] = now;
+    }
+  }
+  // Both: whether `out` is a message to be sent.
+  bool on_message(Instant now, const TableMessage& in, TableMessage& out);
+  // Call again until it says no.
+  bool on_timers(Instant now, TableMessage& out);
+  // When on_timers wants to be called; Instant::max() for never.
+  Instant next_wakeup() const;
+
+  // The home's version of which this copy knows all totals.
+  uint64_t complete() const { return complete_; }
+  // Nothing is under way or to be sent.
+  bool settled() const { return !waits_ && !must_send_ && !copy_.dirty(); }
+  uint64_t repeated() const { return repeated_; }
+
+ private:
+  enum class State : uint8_t { kStopped, kRunning, kLeaving };
+
+  void OnTold(const TableMessage& in, TableMessage& out);
+  void OnMerged(const TableMessage& in);
+  bool SendNext(Instant now, TableMessage& out);
+  bool IsSound(const TableMessage& in) const;
+
+  uint16_t table_;
+  UnitId unit_;
+  TableCopy& copy_;
+  TableOptions options_;
+
+  State state_ = State::kStopped;
+  uint32_t incarnation_ = 0;
+  bool must_send_ = false;  // if only an empty update
+  bool waits_ = false;      // for the answer to last_
+  uint32_t tries_ = 0;
+  Instant due_;  // of the repetition, or of the next round
+  Instant next_round_ = Instant::min();
+  uint64_t round_end_ = 0;  // of dirty entries, the first of the next round
+  uint64_t complete_ = 0;
+  uint64_t repeated_ = 0;
+  TableMessage last_;  // update, and seq
+
+  // When dirty entries became so; those before stamped_ have it.
+  LazyArray<Instant> stamps_;
+  uint64_t stamped_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TABLE_REPLICA_H_

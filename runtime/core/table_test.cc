@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "runtime/core/test_table_world.h"
+
+namespace snf {
+namespace {
+
+using Value = TableWorld::Value;
+constexpr int64_t kUs = 1'000;
+constexpr int64_t kMs = 1'000'000;
+// What the home's timers add: they go by ticks.
+constexpr int64_t kTick = 32'768;
+
+TableWorld Started(const TableWorldOptions& options) {
+  TableWorld world(options);
+  for (uint32_t unit = 0; unit < options.units; ++unit) world.Start(unit);
+  world.RunUntil({kMs});
+  return world;
+}
+
+TEST(Table, AnUpdateIsSeenAtOnceWhereItWasMade) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {1, 100});
+  world.Update(0, 7, {1, 50});
+  EXPECT_EQ(world.Read(0, 7), (Value{2, 150}));
+  EXPECT_EQ(world.Read(1, 7), (Value{0, 0}));
+}
+
+TEST(Table, AnUpdateIsSeenElsewhereWhenItHasGoneToTheHomeAndOn) {
+  TableWorld world = Started({});
+  world.RunUntil({20 * kMs});
+  world.Update(0, 7, {1, 100});
+  world.RunUntil({20 * kMs + 1 * kUs});
+  EXPECT_EQ(world.home().version(), 1u);
+  world.RunUntil({20 * kMs + 2 * kUs + kTick});
+  EXPECT_EQ(world.Read(1, 7), (Value{1, 100}));
+  EXPECT_EQ(world.Read(0, 7), (Value{1, 100}));
+}
+
+TEST(Table, UpdatesOfAPeriodGoTogether) {
+  TableWorld world = Started({});
+  world.RunUntil({20 * kMs});
+  world.Update(0, 7, {1, 0});
+  world.RunUntil({25 * kMs});
+  const uint64_t before = world.messages;
+  world.Update(0, 7, {1, 0});
+  world.Update(0, 8, {1, 0});
+  world.RunUntil({29 * kMs});
+  EXPECT_EQ(world.messages, before);
+  EXPECT_EQ(world.Read(1, 7), (Value{1, 0}));
+  world.RunUntil({31 * kMs});
+  // There and back, and to either of the two and back.
+  EXPECT_EQ(world.messages, before + 6);
+  EXPECT_EQ(world.Read(1, 7), (Value{2, 0}));
+  EXPECT_EQ(world.Read(1, 8), (Value{1, 0}));
+}
+
+TEST(Table, WhereNothingChangesNothingIsSent) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  const uint64_t before = world.messages;
+  world.RunUntil({3'600'000 * kMs});
+  EXPECT_EQ(world.messages, before);
+  EXPECT_EQ(world.home().next_wakeup(), Instant::max());
+}
+
+TEST(Table, ALostUpdateIsSentAgainAndCountsOnce) {
+  TableWorld world = Started({});
+  TableMessage update;
+  TableMessage answer;
+  TableHome home(0, world.home().shape(), 1, {});
+  TableCopy copy(world.home().shape());
+  TableReplica replica(0, UnitId{0}, copy, {});
+  replica.on_start({0});
+  ASSERT_TRUE(replica.on_timers({0}, update));
+  ASSERT_TRUE(home.on_message({0}, update, answer));
+  ASSERT_FALSE(replica.on_message({0}, answer, update));
+  const uint64_t key = 7;
+  copy.Update<1, 2>(&key, Value{3, 4}.data());
+  replica.on_updates({0});
+  ASSERT_EQ(replica.next_wakeup(), Instant{10 * kMs});
+  ASSERT_TRUE(replica.on_timers({10 * kMs}, update));
+  ASSERT_TRUE(home.on_message({10 * kMs}, update, answer));
+  // Its answer is lost.
+  ASSERT_EQ(replica.next_wakeup(), Instant{20 * kMs});
+  TableMessage again;
+  ASSERT_FALSE(replica.on_timers({20 * kMs - 1}, again));
+  ASSERT_TRUE(replica.on_timers({20 * kMs}, again));
+  EXPECT_EQ(replica.next_wakeup(), Instant{40 * kMs});
+  ASSERT_TRUE(home.on_message({20 * kMs}, again, answer));
+  EXPECT_EQ(home.Find(&key)[0], 3u);
+  EXPECT_FALSE(replica.on_message({20 * kMs}, answer, again));
+  EXPECT_TRUE(replica.settled());
+  Value read(2);
+  copy.Read(&key, read.data());
+  EXPECT_EQ(read, (Value{3, 4}));
+}
+
+TEST(Table, AUnitThatStartsLaterIsToldEverything) {
+  TableWorld world({.units = 3, .max_entries = 500});
+  world.Start(0);
+  for (uint64_t key = 0; key < 300; ++key) world.Update(0, key, {key, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Start(2);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.copy(2).size(), 300u);
+  EXPECT_EQ(world.Read(2, 299), (Value{299, 1}));
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, AUnitThatStopsDeliversWhatItHas) {
+  TableWorld world = Started({.max_entries = 500});
+  for (uint64_t key = 0; key < 300; ++key) world.Update(0, key, {1, 1});
+  world.Stop(0);
+  EXPECT_TRUE(world.joined(0));
+  world.RunUntil({world.now().ns + kMs});
+  EXPECT_FALSE(world.joined(0));
+  EXPECT_EQ(world.home().size(), 300u);
+  EXPECT_EQ(world.home().joined().size(), 1u);
+  EXPECT_EQ(world.copy(0).size(), 0u);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, AUnitHasSeveralLives) {
+  TableWorld world = Started({});
+  for (uint64_t life = 0; life < 5; ++life) {
+    world.Update(0, life, {1, 1});
+    world.Stop(0);
+    ASSERT_TRUE(world.RunToTheEnd());
+    ASSERT_FALSE(world.joined(0));
+    world.Start(0);
+    ASSERT_TRUE(world.RunToTheEnd());
+    EXPECT_EQ(world.copy(0).size(), life + 1);
+  }
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, MessagesAreBounded) {
+  TableWorld world = Started({.max_entries = 2'000});
+  for (uint64_t key = 0; key < 2'000; ++key) world.Update(0, key, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.words, TableMessage::kHeaderBytes / 8 + 42 * 3u);
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, WhatThereIsNoRoomForGoesIntoTheRest) {
+  TableWorld world = Started({.max_entries = 4});
+  for (uint64_t key = 0; key < 4; ++key) world.Update(0, key, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Update(0, 100, {5, 0});
+  world.Update(0, 3, {1, 0});
+  EXPECT_EQ(world.copy(0).refused(), 1u);
+  EXPECT_EQ(world.ReadRest(0), (Value{5, 0}));
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.ReadRest(1), (Value{5, 0}));
+  EXPECT_EQ(world.Read(1, 3), (Value{2, 0}));
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, KeysThatTheHomeHasNoRoomForLeaveTheCopiesThatHadThem) {
+  TableWorld world = Started({.units = 3, .max_entries = 4});
+  world.RunUntil({20 * kMs});
+  for (uint64_t key = 0; key < 4; ++key) {
+    for (uint64_t unit = 0; unit < 3; ++unit) {
+      world.Update(static_cast<uint32_t>(unit), 10 * unit + key, {1, 0});
+    }
+  }
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().size(), 4u);
+  EXPECT_EQ(world.home().rest()[0], 8u);
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {
+  TableWorld world = Started(
+      {.value_words = 1, .merge = [](uint64_t* value, const uint64_t* more) {
+         *value = std::max(*value, *more);
+       }});
+  world.Update(0, 7, {30});
+  world.Update(1, 7, {20});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Update(1, 7, {25});
+  EXPECT_EQ(world.Read(1, 7), Value{30});
+  world.Update(1, 7, {40});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Read(0, 7), Value{40});
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, NonsenseIsNotTaken) {
+  TableWorld world = Started({});
+  TableHome home(0, world.home().shape(), 2, {});
+  TableMessage out;
+  const TableMessage good = {.unit = UnitId{1}, .incarnation = 1, .seq = 1};
+  TableMessage bad = good;
+  bad.unit = UnitId{2};
+  EXPECT_FALSE(home.on_message({}, bad, out));
+  bad = good;
+  bad.entries = 43;
+  EXPECT_FALSE(home.on_message({}, bad, out));
+  bad = good;
+  bad.table = 1;
+  EXPECT_FALSE(home.on_message({}, bad, out));
+  bad = good;
+  bad.seq = 2;
+  EXPECT_FALSE(home.on_message({}, bad, out));
+  bad = good;
+  bad.kind = TableMessage::Kind::kMerged;
+  EXPECT_FALSE(home.on_message({}, bad, out));
+  EXPECT_TRUE(home.on_message({}, good, out));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units with copies of one table, its home, and a network between them that may
+// lose, repeat and delay; and an account of all updates beside them.
+#ifndef SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
+#define SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "runtime/core/table_home.h"
+#include "runtime/core/table_replica.h"
+
+namespace snf {
+
+struct TableWorldOptions {
+  uint32_t units = 2;
+  uint32_t max_entries = 100;
+  uint32_t value_words = 2;
+  TableShape::Merge merge = nullptr;
+  TableOptions table{};
+  // Of each message.
+  Nanos delay_min = Microseconds(1);
+  Nanos delay_max = Microseconds(1);
+  uint32_t loss_65536 = 0;
+  uint32_t duplicate_65536 = 0;
+  uint64_t seed = 1;
+};
+
+class TableWorld {
+ public:
+  using Value = std::vector<uint64_t>;
+
+  explicit TableWorld(const TableWorldOptions& options);
+
+  void Start(uint32_t unit);
+  // The unit writes no more; it may be started again once it is not joined().
+  void Stop(uint32_t unit);
+  void Update(uint32_t unit, uint64_t key, const Value& delta);
+  // Updates of each life only, as is what Read says.
+  Value Read(uint32_t unit, uint64_t key) const;
+  Value ReadRest(uint32_t unit) const;
+
+  // Everything that happens until then; the clock stands there afterwards.
+  void RunUntil(Instant time);
+  // Until nothing is under way or to be done; false if that does not come.
+  bool RunToTheEnd();
+
+  bool joined(uint32_t unit) const { return units_[unit].replica.joined(); }
+  bool leaving(uint32_t unit) const { return units_[unit].leaving; }
+  Instant now() const { return now_; }
+  const TableHome& home() const { return home_; }
+  TableCopy& copy(uint32_t unit) { return units_[unit].copy; }
+  TableReplica& replica(uint32_t unit) { return units_[unit].replica; }
+
+  // In words what is wrong; empty for nothing. At the end: the copies of units
+  // that have joined are as the home's, which is the sum of all updates; with
+  // `exactly`, key by key, else with the rest.
+  std::string Differences(bool exactly) const;
+  // At any time, while nothing is refused: a unit sees its own updates, none
+  // twice, and never less than before.
+  std::string CheckReads(uint32_t unit, uint64_t key);
+
+  // From each update to when all see it that had joined by then.
+  Nanos staleness_max() const { return staleness_max_; }
+  uint64_t messages = 0;
+  uint64_t words = 0;  // the longest message
+  uint64_t lost = 0;
+  uint64_t duplicated = 0;
+
+ private:
+  struct Unit {
+    Unit(uint16_t number, const TableShape& shape, const TableOptions& options)
+        : copy(shape), replica(0, UnitId{number}, copy, options) {}
+    TableCopy copy;
+    TableReplica replica;
+    bool leaving = false;
+    std::map<uint64_t, Value> own;   // of this life
+    std::map<uint64_t, Value> seen;  // what was read last
+  };
+  struct UnderWay {
+    bool to_home;
+    TableMessage message;
+  };
+  struct Unseen {
+    uint64_t version;
+    Instant oldest;
+  };
+
+  void Send(bool to_home, const TableMessage& message);
+  void Deliver(const UnderWay& sent);
+  bool RunTimers();
+  Instant NextTime() const;
+  void Settle();
+  Value Merged(Value a, const Value& b) const;
+
+  TableWorldOptions options_;
+  TableShape shape_;
+  std::deque<Unit> units_;
+  TableHome home_;
+  Rng rng_;
+  Instant now_;
+  uint64_t sent_ = 0;
+  std::map<std::pair<Instant, uint64_t>, UnderWay> under_way_;
+  std::map<uint64_t, Value> all_;
+  std::deque<Unseen> unseen_;
+  Nanos staleness_max_{};
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_SDK_SHARED_TABLE_H_
+#define SNF_RUNTIME_SDK_SHARED_TABLE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/sdk/table_copy.h"
+
+namespace snf {
+
+// How values are merged by default.
+struct SumOfWords {};
+
+// A table that all units of a run write together: global state with eventual
+// consistency (Serpens §III-B, §IV-A). A handle, to be had from
+// NetworkFunction::declare_shared alone and good as long as the NF:
+//
+//     struct Use {
+//       uint64_t packets;
+//       uint64_t bytes;
+//     };
+//     SharedTable<IpAddress, Use> hosts_ =
+//         declare_shared<IpAddress, Use>("hosts", 65'536);
+//     … hosts_.update(source, {1, packet.original_length()});
+//
+// Each unit works on a copy of its own, without waiting for anybody. What it
+// updates others see later, within the bound that table_replica.h states; in
+// the end all copies are equal, and nothing is lost or counted twice.
+//
+// Values are merged: word by word the sum, or by a hook, a lambda without
+// captures that adds to a value. It must be commutative and associative, and a
+// value of zeros must change nothing:
+//
+//     declare_shared<IpAddress, Peak>("peaks", 1'024,
+//         [](Peak& value, const Peak& more) {
+//           value.bps = std::max(value.bps, more.bps);
+//         });
+//
+// There is no erasing: a key once seen stays. A table that is full adds what is
+// for other keys to its rest.
+//
+// What an NF makes of a packet should not depend on get(): it tells what was
+// known by chance, here and now. A run with --check does not compare flows
+// whose packets did.
+template <typename Key, typename Value>
+class SharedTable {
+  static_assert(std::is_trivially_copyable_v<Key> &&
+                    std::is_trivially_copyable_v<Value>,
+                "tables are copied between units as bytes");
+  static_assert(std::has_unique_object_representations_v<Key> &&
+                    std::has_unique_object_representations_v<Value>,
+                "equal values must be equal bytes: no padding (name the gaps "
+                "and set them to 0), no floating point");
+  static_assert(sizeof(Key) <= TableShape::kMaxKeyBytes &&
+                sizeof(Value) <= TableShape::kMaxValueBytes);
+
+ public:
+  // Merges `delta` into the key's value, which is zeros where there is none, or
+  // into the rest. Budget: ≤ 15 ns in cache, no allocation.
+  void update(const Key& key, const Value& delta) {
+    copy_->Update<kKeyWords, kValueWords>(WordsOf<kKeyWords>(key).data(),
+                                          WordsOf<kValueWords>(delta).data());
+  }
+
+  // As known here: what all units wrote some time ago, and this one till now;
+  // Value{} where there is no such key.
+  Value get(const Key& key) const {
+    copy_->NoteRead();
+    ValueWords value{};
+    copy_->Read(WordsOf<kKeyWords>(key).data(), value.data());
+    return FromWords<Value>(value.data());
+  }
+  // What was written to keys that there was no room for.
+  Value rest() const {
+    copy_->NoteRead();
+    ValueWords value{};
+    copy_->ReadRest(value.data());
+    return FromWords<Value>(value.data());
+  }
+  uint32_t size() const {
+    copy_->NoteRead();
+    return copy_->size();
+  }
+  // Calls visit(const Key&, const Value&); the order means nothing. For
+  // reports.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    copy_->NoteRead();
+    copy_->ForEach([&](const uint64_t* key, const uint64_t* value) {
+      visit(FromWords<Key>(key), FromWords<Value>(value));
+    });
+  }
+
+ private:
+  friend class NetworkFunction;
+
+  static constexpr uint32_t kKeyWords = (sizeof(Key) + 7) / 8;
+  static constexpr uint32_t kValueWords = (sizeof(Value) + 7) / 8;
+  using ValueWords = std::array<uint64_t, kValueWords>;
+
+  explicit SharedTable(TableCopy& copy) : copy_(&copy) {}
+
+  template <uint32_t kWords, typename T>
+  static std::array<uint64_t, kWords> WordsOf(const T& value) {
+    std::array<uint64_t, kWords> words;
+    if constexpr (sizeof(T) % 8 != 0) words[kWords - 1] = 0;
+    std::memcpy(words.data(), &value, sizeof value);
+    return words;
+  }
+  template <typename T>
+  static T FromWords(const uint64_t* words) {
+    T value;
+    std::memcpy(&value, words, sizeof value);
+    return value;
+  }
+
+  template <typename Merge>
+  static void MergeWords(uint64_t* value, const uint64_t* more) {
+    Value typed = FromWords<Value>(value);
+    Merge{}(typed, FromWords<Value>(more));
+    std::memcpy(value, &typed, sizeof typed);
+  }
+
+  template <typename Merge>
+  static TableShape ShapeOf(std::string name, uint32_t max_entries) {
+    TableShape shape = {.name = std::move(name),
+                        .key_bytes = sizeof(Key),
+                        .value_bytes = sizeof(Value),
+                        .max_entries = max_entries};
+    if constexpr (std::is_same_v<Merge, SumOfWords>) {
+      static_assert(sizeof(Value) % 8 == 0,
+                    "a sum is of uint64_t words; other values need a hook");
+    } else {
+      static_assert(std::is_empty_v<Merge>, "a hook captures nothing");
+      shape.merge = MergeWords<Merge>;
+    }
+    return shape;
+  }
+
+  TableCopy* copy_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_SDK_SHARED_TABLE_H_

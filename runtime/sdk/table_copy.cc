@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/table_copy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+
+TableCopy::TableCopy(TableShape shape)
+    : shape_(std::move(shape)),
+      key_words_(shape_.key_words()),
+      value_words_(shape_.value_words()),
+      total_at_(kKey + key_words_),
+      pending_at_(total_at_ + value_words_),
+      entry_words_(pending_at_ + value_words_),
+      rest_(shape_.max_entries),
+      index_(shape_.max_entries),
+      entries_((size_t{rest_} + 1) * entry_words_),
+      ring_(size_t{rest_} + 1),
+      sent_deltas_(size_t{kMaxSent} * value_words_),
+      noted_pending_((size_t{kMaxTentative} + 1) * value_words_) {
+  SNF_CHECK(key_words_ > 0 && shape_.key_bytes <= TableShape::kMaxKeyBytes);
+  SNF_CHECK(value_words_ > 0 &&
+            shape_.value_bytes <= TableShape::kMaxValueBytes);
+  SNF_CHECK(shape_.max_entries > 0);
+}
+
+uint32_t TableCopy::FindAny(const uint64_t* key, uint64_t hash) const {
+  return index_.Find(hash, [&](uint32_t slot) {
+    return std::equal(key, key + key_words_, KeyOf(slot));
+  });
+}
+
+bool TableCopy::Read(const uint64_t* key, uint64_t* value) const {
+  const uint32_t slot = FindAny(key, HashOfTableKey(key, key_words_));
+  if (slot == SlotIndex::kNotFound) return false;
+  ReadSlot(slot, value);
+  return true;
+}
+
+void TableCopy::ReadSlot(uint32_t slot, uint64_t* value) const {
+  const uint64_t* const own = entry(slot);
+  std::copy_n(own + total_at_, value_words_, value);
+  shape_.MergeInto(value, own + pending_at_);
+  if (slot != rest_) {
+    const uint64_t place = own[kFlags] >> kSentShift;
+    if (place != 0) {
+      shape_.MergeInto(value, &sent_deltas_[(place - 1) * value_words_]);
+    }
+    return;
+  }
+  // Of the rest there may be several: entries that made way.
+  for (uint32_t i = 0; i < sent_; ++i) {
+    if (sent_slots_[i] == rest_) {
+      shape_.MergeInto(value, &sent_deltas_[i * value_words_]);
+    }
+  }
+}
+
+// Where an update goes that is tentative, or the first of its key.
+uint32_t TableCopy::SlotToChange(uint32_t slot, const uint64_t* key,
+                                 uint64_t hash) {
+  const bool is_new = slot == SlotIndex::kNotFound;
+  const bool is_noted = !is_new && (entry(slot)[kFlags] & kNoted) != 0;
+  const bool has_place = !tentative_ || is_noted || noted_ < kMaxTentative;
+  if (!has_place || (is_new && !HasRoom())) {
+    ++refused_;
+    slot = rest_;
+  } else if (is_new) {
+    slot = Add(key, hash);
+  }
+  uint64_t& flags = entry(slot)[kFlags];
+  if (!tentative_ || (flags & kNoted) != 0) return slot;
+  std::copy_n(PendingOf(slot), value_words_,
+              &noted_pending_[noted_ * value_words_]);
+  notes_[noted_++] = {.slot = slot,
+                      .is_new = is_new && slot != rest_,
+                      .was_dirty = (flags & kDirty) != 0};
+  flags |= kNoted;
+  return slot;
+}
+
+uint32_t TableCopy::Add(const uint64_t* key, uint64_t hash) {
+  uint32_t slot = used_;
+  if (free_ != 0) {
+    slot = free_ - 1;
+    free_ = static_cast<uint32_t>(entry(slot)[kVersion]);
+  } else {
+    ++used_;
+  }
+  uint64_t* const own = entry(slot);
+  own[kVersion] = 0;
+  own[kFlags] |= kUsed;  // and it may be dirty still
+  std::copy_n(key, key_words_, own + kKey);
+  std::fill_n(own + total_at_, 2 * value_words_, 0);
+  index_.Insert(hash, slot);
+  return slot;
+}
+
+void TableCopy::Free(uint32_t slot) {
+  uint64_t* const own = entry(slot);
+  index_.Erase(HashOfTableKey(own + kKey, key_words_), slot);
+  own[kFlags] &= kDirty;
+  std::fill_n(own + pending_at_, value_words_, 0);
+  own[kVersion] = std::exchange(free_, slot + 1);
+}
+
+// Lets an own entry go; false if there is none.
+bool TableCopy::MakeRoom() {
+  for (uint32_t tried = 0; tried < used_; ++tried) {
+    eviction_ = eviction_ + 1 < used_ ? eviction_ + 1 : 0;
+    const uint32_t slot = eviction_;
+    const uint64_t* const own = entry(slot);
+    if ((own[kFlags] & kUsed) == 0 || own[kVersion] != 0) continue;
+    if ((own[kFlags] & kDirty) != 0) {
+      shape_.MergeInto(PendingOf(rest_), own + pending_at_);
+      if ((entry(rest_)[kFlags] & kDirty) == 0) MarkDirty(rest_);
+    }
+    const uint64_t place = own[kFlags] >> kSentShift;
+    if (place != 0) sent_slots_[place - 1] = rest_;
+    Free(slot);
+    return true;
+  }
+  return false;
+}
+
+void TableCopy::MarkDirty(uint32_t slot) {
+  entry(slot)[kFlags] |= kDirty;
+  ring_[dirty_end_++ % ring_.size()] = slot;
+}
+
+void TableCopy::BeginTentative() {
+  tentative_ = true;
+  noted_ = 0;
+  updates_before_ = updates_;
+  refused_before_ = refused_;
+}
+
+void TableCopy::EndTentative(bool keep) {
+  tentative_ = false;
+  if (!keep) {
+    updates_ = updates_before_;
+    refused_ = refused_before_;
+  }
+  while (noted_ > 0) {
+    const Note& note = notes_[--noted_];
+    uint64_t& flags = entry(note.slot)[kFlags];
+    flags &= ~kNoted;
+    if (keep) continue;
+    std::copy_n(&noted_pending_[noted_ * value_words_], value_words_,
+                PendingOf(note.slot));
+    if (!note.was_dirty) {
+      --dirty_end_;  // it was the last
+      flags &= ~kDirty;
+    }
+    if (note.is_new) Free(note.slot);
+  }
+}
+
+TableCopy::Taken TableCopy::Take(uint64_t* key, uint64_t* delta) {
+  const uint32_t slot = ring_[dirty_begin_++ % ring_.size()];
+  uint64_t* const own = entry(slot);
+  own[kFlags] &= ~kDirty;
+  uint64_t* const pending = PendingOf(slot);
+  // An own entry is told of though its updates be zeros.
+  const bool is_own = own[kVersion] == 0 && (own[kFlags] & kUsed) != 0;
+  if (!is_own && std::all_of(pending, pending + value_words_,
+                             [](uint64_t word) { return word == 0; })) {
+    return Taken::kNothing;
+  }
+  std::copy_n(pending, value_words_, delta);
+  std::copy_n(pending, value_words_, SentAt(sent_));
+  std::fill_n(pending, value_words_, 0);
+  sent_slots_[sent_++] = slot;
+  if (slot == rest_) return Taken::kRest;
+  own[kFlags] |= uint64_t{sent_} << kSentShift;
+  std::copy_n(own + kKey, key_words_, key);
+  return Taken::kEntry;
+}
+
+void TableCopy::SetTotal(uint32_t slot, uint64_t version,
+                         const uint64_t* total) {
+  uint64_t* const own = entry(slot);
+  if (version < own[kVersion]) return;
+  own[kVersion] = version;
+  std::copy_n(total, value_words_, own + total_at_);
+}
+
+// What was sent as the i-th is in a total now.
+void TableCopy::ForgetSent(uint32_t i) {
+  std::fill_n(SentAt(i), value_words_, 0);
+}
+
+void TableCopy::OnMerged(uint32_t i, const uint64_t* key, bool in_rest,
+                         uint64_t version, const uint64_t* total) {
+  const uint32_t slot = sent_slots_[i];
+  ForgetSent(i);
+  if (slot != rest_) entry(slot)[kFlags] &= (uint64_t{1} << kSentShift) - 1;
+  if (!in_rest) {
+    OnTold(key, version, total, false);
+    return;
+  }
+  SetTotal(rest_, version, total);
+  if (slot == rest_) return;
+  const uint64_t* const own = entry(slot);
+  if (own[kVersion] == 0 && (own[kFlags] & kDirty) == 0) Free(slot);
+}
+
+bool TableCopy::OnTold(const uint64_t* key, uint64_t version,
+                       const uint64_t* total, bool with_sent) {
+  if (key == nullptr) {
+    SetTotal(rest_, version, total);
+    for (uint32_t i = 0; with_sent && i < sent_; ++i) {
+      if (sent_slots_[i] == rest_) ForgetSent(i);
+    }
+    return true;
+  }
+  const uint64_t hash = HashOfTableKey(key, key_words_);
+  uint32_t slot = FindAny(key, hash);
+  if (slot == SlotIndex::kNotFound) {
+    if (!HasRoom() && !MakeRoom()) return false;
+    slot = Add(key, hash);
+  }
+  SetTotal(slot, version, total);
+  const uint64_t place = entry(slot)[kFlags] >> kSentShift;
+  if (with_sent && place != 0) ForgetSent(static_cast<uint32_t>(place - 1));
+  return true;
+}
+
+void TableCopy::Clear() {
+  SNF_CHECK(!dirty() && sent_ == 0);
+  while (used_ > 0) {
+    const uint32_t slot = --used_;
+    if ((entry(slot)[kFlags] & kUsed) != 0) Free(slot);
+  }
+  free_ = 0;
+  eviction_ = 0;
+  std::fill_n(entry(rest_), entry_words_, 0);
+}
+
+}  // namespace snf

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_SDK_VERDICT_H_
+#define SNF_RUNTIME_SDK_VERDICT_H_
+
+#include <cstdint>
+
+#include "runtime/sdk/piece_set.h"
+
+namespace snf {
+
+// What becomes of a packet.
+class Verdict {
+ public:
+  enum class Kind : uint8_t { kForward, kDrop, kConsume, kWait };
+
+  // `label` is an index into NetworkFunction::labels(): which branch of a chain
+  // the packet takes.
+  static constexpr Verdict forward(uint8_t label = 0) {
+    return {Kind::kForward, label};
+  }
+  // `reason` is an index into NetworkFunction::drop_reasons().
+  static constexpr Verdict drop(uint8_t reason) {
+    return {Kind::kDrop, reason};
+  }
+  // The packet was for the NF itself and goes no further.
+  static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
+
+  // FlowState::take had no piece of `pool`: call again when more may be there.
+  // Nothing may have been changed, taken or emitted.
+  static constexpr Verdict wait(PoolId pool) { return {Kind::kWait, 0, pool}; }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr uint8_t label() const { return number_; }
+  constexpr uint8_t reason() const { return number_; }
+  constexpr PoolId pool() const { return pool_; }
+
+ private:
+  constexpr Verdict(Kind kind, uint8_t number, PoolId pool = {})
+      : kind_(kind), number_(number), pool_(pool) {}
+  Kind kind_;
+  uint8_t number_;
+  PoolId pool_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_SDK_VERDICT_H_
