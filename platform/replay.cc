@@ -20,15 +20,16 @@
 #include "base/flow_key_text.h"
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
+#include "platform/capture_sink.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
 #include "platform/explain_top.h"
 #include "platform/far_side.h"
 #include "platform/progress.h"
 #include "platform/report.h"
+#include "platform/side_by_side.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
-#include "traces/capture_writer.h"
 #include "traces/merged_reader.h"
 
 namespace snf {
@@ -60,22 +61,6 @@ TextStyle StyleOf(int descriptor) {
           .utf8 = !terminal || std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
           .colour = terminal && std::getenv("NO_COLOR") == nullptr};
 }
-
-// Writes released packets to a capture.
-class CaptureSink final : public ReleaseSink {
- public:
-  explicit CaptureSink(CaptureWriter& writer) : writer_(writer) {}
-  void OnRelease(const ReleasedPacket& packet) override {
-    // A failure stays in the writer and comes out of its Close().
-    writer_.Write({.time = packet.time,
-                   .bytes = packet.bytes,
-                   .original_bytes = packet.original_length,
-                   .link = packet.link});
-  }
-
- private:
-  CaptureWriter& writer_;
-};
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
   std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
@@ -206,33 +191,49 @@ absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NfSpec> ReplayCommand::ChooseNf() {
-  absl::StatusOr<NfSpec> nf = NfSpec::Parse(nf_);
-  const absl::Status status = nf.ok() ? nf->check() : nf.status();
-  if (!status.ok()) {
-    return Usage(fmt::format("--nf: {}", std::string(status.message())));
+absl::Status ReplayCommand::ChooseChains(Config& config) {
+  if (!config_.empty()) {
+    auto loaded = LoadConfig(config_);
+    if (!loaded.ok()) return loaded.status();
+    config = *std::move(loaded);
+  } else {
+    absl::StatusOr<NfSpec> nf = NfSpec::Parse(nf_);
+    const absl::Status status = nf.ok() ? nf->check() : nf.status();
+    if (!status.ok()) {
+      return Usage(fmt::format("--nf: {}", std::string(status.message())));
+    }
+    config.chains.push_back({.name = nf_, .nf = *std::move(nf)});
+    config.default_chain = 0;
   }
-  has_sides_ = nf->create()->flow_scope() == FlowScope::kInsideEndpoint;
+  for (const Config::Chain& chain : config.chains) {
+    has_sides_ |= chain.nf.create()->flow_scope() == FlowScope::kInsideEndpoint;
+  }
+  const char* const flag = config_.empty() ? "nf" : "config";
   if (!has_sides_ && !options_.inside.empty()) {
-    return AtOdds("inside", "nf", "it does not tell inside from outside");
+    return AtOdds("inside", flag, "no NF tells inside from outside");
   }
   if (has_sides_ && options_.flow.kind != FlowKeyKind::kConnection) {
-    return AtOdds("flow_key", "nf", "its flows are inside ends of connections");
+    return AtOdds("flow_key", flag, "flows are inside ends of connections");
   }
-  return nf;
+  return absl::OkStatus();
 }
 
 absl::Status ReplayCommand::Replay(int& exit_code) {
   if (files_.empty()) UseBundledCapture();
   SettleOptions();
-  const absl::StatusOr<NfSpec> nf = ChooseNf();
-  if (!nf.ok()) return nf.status();
-  return compare_.empty() ? ReplayOnce(*nf, exit_code)
-                          : Compare(*nf, exit_code);
+  Config config;
+  if (absl::Status s = ChooseChains(config); !s.ok()) return s;
+  if (config.chains.size() > 1 || !config.default_chain.has_value() ||
+      !config.rules.empty()) {
+    return ReplayChains(config, exit_code);
+  }
+  const Config::Chain& only = config.chains.front();
+  options_ = OptionsOf(only, options_);
+  return compare_.empty() ? ReplayOnce(only.nf, exit_code)
+                          : Compare(only.nf, exit_code);
 }
 
-absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf,
-                                       int& exit_code) {
+absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   ComparedRun run = {.policy = Policies().front(), .result = {}};
   std::optional<Explainer> explainer;
   if (!explain_.empty()) {
@@ -242,21 +243,18 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf,
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
-  std::unique_ptr<CaptureWriter> writer;
-  std::optional<CaptureSink> sink;
+  std::unique_ptr<CaptureSink> sink;
   if (!out_.empty()) {
-    auto opened = CaptureWriter::Open(out_, {});
+    auto opened = CaptureSink::Open(out_);
     if (!opened.ok()) return opened.status();
-    writer = std::move(*opened);
-    sink.emplace(*writer);
+    sink = *std::move(opened);
   }
-  const Watchers watchers = {.sink = sink ? &*sink : nullptr,
-                             .writer = writer.get(),
+  const Watchers watchers = {.sink = sink.get(),
                              .observer = explainer ? &*explainer : nullptr};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
-  if (writer != nullptr) {
-    if (absl::Status s = writer->Close(); !s.ok()) return s;
+  if (sink != nullptr) {
+    if (absl::Status s = sink->Close(); !s.ok()) return s;
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
   status = Report(run.result, InfoOf(run, (*reader)->warnings()));
@@ -298,11 +296,9 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-absl::Status ReplayCommand::RunCapture(MergedReader& reader,
-                                       const NfSpec& nf,
-                                       const Watchers& watchers,
-                                       const std::string& label,
-                                       ComparedRun& run) const {
+absl::Status ReplayCommand::Feed(
+    MergedReader& reader, const Watchers& watchers, const std::string& label,
+    const std::function<void(const CapturedPacket&)>& offer) const {
   Progress progress({.label = label,
                      .quiet = quiet_,
                      .terminal = isatty(STDERR_FILENO) != 0,
@@ -312,20 +308,31 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader,
                      .write = [](std::string_view text) {
                        std::fwrite(text.data(), 1, text.size(), stderr);
                      }});
+  CapturedPacket packet;
+  uint64_t packets = 0;
+  while (reader.Next(packet) == ReadResult::kPacket) {
+    offer(packet);
+    if (++packets % kPacketsPerProgress != 0) continue;
+    progress.Update(packets, reader.bytes_read());
+    // A full disk ends the run, rather than being told at its end.
+    if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
+      return watchers.sink->status();
+    }
+  }
+  return reader.status();
+}
+
+absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
+                                       const Watchers& watchers,
+                                       const std::string& label,
+                                       ComparedRun& run) const {
   const Instant start = MonotonicNow();
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
-  CapturedPacket packet;
-  while (reader.Next(packet) == ReadResult::kPacket) {
-    driver.Offer(packet);
-    if (driver.packets_in() % kPacketsPerProgress != 0) continue;
-    progress.Update(driver.packets_in(), reader.bytes_read());
-    // A full disk ends the run, rather than being told at its end.
-    if (watchers.writer != nullptr && !watchers.writer->status().ok()) {
-      return watchers.writer->status();
-    }
-  }
-  if (!reader.status().ok()) return reader.status();
+  absl::Status status =
+      Feed(reader, watchers, label,
+           [&driver](const CapturedPacket& packet) { driver.Offer(packet); });
+  if (!status.ok()) return status;
   run.result = driver.Finish();
   run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;
   return absl::OkStatus();
@@ -336,14 +343,15 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
   // Flags that say where output goes, and so are not repeated in proposals.
   constexpr std::array kOutput = {"out",     "json",    "csv",
                                   "explain", "compare", "quiet"};
-  RunInfo info = {.version = kVersion,
-                  .seed = options_.controller.seed,
-                  .nf = nf_.substr(0, nf_.find(':')),
-                  .policy = run.policy,
-                  .files = files_,
-                  .flags = {},
-                  .warnings = warnings,
-                  .elapsed_s = run.elapsed_s};
+  RunInfo info = {
+      .version = kVersion,
+      .seed = options_.controller.seed,
+      .nf = config_.empty() ? nf_.substr(0, nf_.find(':')) : config_,
+      .policy = run.policy,
+      .files = files_,
+      .flags = {},
+      .warnings = warnings,
+      .elapsed_s = run.elapsed_s};
   for (const auto& [name, value] : flags_.values()) {
     const bool output =
         std::find(kOutput.begin(), kOutput.end(), name) != kOutput.end();

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "platform/compare.h"
+#include "platform/config.h"
 #include "platform/flags.h"
 #include "platform/report.h"
 #include "platform/run.h"
@@ -20,9 +21,10 @@ class App;
 
 namespace snf {
 
-class CaptureWriter;
+class CaptureSink;
+class SideBySide;
 class MergedReader;
-class ReleaseSink;
+struct CapturedPacket;
 class RunObserver;
 
 // `snf replay`: captures in, through flowlets and units in virtual time, a
@@ -43,8 +45,7 @@ class ReplayCommand {
  private:
   // Of a run; each may be null.
   struct Watchers {
-    ReleaseSink* sink = nullptr;
-    const CaptureWriter* writer = nullptr;  // behind the sink
+    CaptureSink* sink = nullptr;
     RunObserver* observer = nullptr;
   };
   static constexpr size_t kNoReplicas = 2;  // as replica_choice_
@@ -65,11 +66,21 @@ class ReplayCommand {
   void UseBundledCapture();
   // Carries what was parsed over into options_.
   void SettleOptions();
-  // What --nf says.
-  absl::StatusOr<NfSpec> ChooseNf();
+  // What --nf or --config says.
+  absl::Status ChooseChains(Config& config);
   absl::Status Replay(int& exit_code);
   absl::Status ReplayOnce(const NfSpec& nf, int& exit_code);
   absl::Status Compare(const NfSpec& nf, int& exit_code);
+  // Several chains, or one that not all packets take (replay_chains.cc).
+  absl::Status ReplayChains(const Config& config, int& exit_code);
+  absl::Status ReportChains(const Config& config, const SideBySide& chains,
+                            const std::vector<RunResult>& results,
+                            const std::string& policy,
+                            const std::vector<std::string>& warnings) const;
+  // Offers the packets of the capture, and shows how far it is.
+  absl::Status Feed(
+      MergedReader& reader, const Watchers& watchers, const std::string& label,
+      const std::function<void(const CapturedPacket&)>& offer) const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
@@ -89,7 +100,8 @@ class ReplayCommand {
   RunOptions options_;
   std::vector<std::string> files_;
   std::string nf_ = "passthrough";  // with options
-  bool has_sides_ = false;          // its flows are inside endpoints
+  std::string config_;
+  bool has_sides_ = false;  // its flows are inside endpoints
   std::string out_;
   std::string json_;
   std::string csv_;

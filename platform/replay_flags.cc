@@ -24,13 +24,14 @@ absl::Status Usage(const std::string& message) {
 }
 
 std::string_view MeaningOfPolicy(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5>
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6>
       kMeanings = {{
           {"snf", "weighted greedy bin-packing of flowlets"},
           {"vanilla_flow", "bin-packing of flows: each stays where it began"},
           {"smart_flow", "the same, each decided anew every reassign_period"},
           {"per_packet", "bin-packing of single packets"},
           {"hash", "by the hash of the flow over all max_units units"},
+          {"rotate", "each packet on the next unit, to try what an NF stands"},
       }};
   for (const auto& [policy, meaning] : kMeanings) {
     if (policy == name) return meaning;
@@ -72,6 +73,9 @@ void ReplayCommand::AddFlags() {
   }
   flags_.Text("nf", nf_, "NAME[:KEY=VALUE,…]",
               "network function to run on the units, and its options:", nfs);
+  flags_.Text("config", config_, "FILE",
+              "chains of NFs, and which packets take which, instead of --nf: "
+              "protobuf's text format or JSON (proto/config.proto)");
   flags_.Custom(
       "inside", "PREFIX[,PREFIX…]",
       "addresses that an NF with two sides, as nat, has on its inside, as in "
@@ -304,7 +308,7 @@ absl::Status ReplayCommand::CheckPolicies() const {
     return AtOdds("reassign_period", "policy", "only smart_flow has a period");
   }
   if (flags_.given("flowlet_bytes") && policies.size() == 1 &&
-      among("per_packet")) {
+      FindPlacementPolicy(policies.front())->per_packet()) {
     return AtOdds("flowlet_bytes", "policy",
                   "each packet is a flowlet of its own");
   }
@@ -348,6 +352,9 @@ absl::Status ReplayCommand::CheckTogether() const {
   }
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
+  if (flags_.given("nf") && flags_.given("config")) {
+    return AtOdds("nf", "config", "either says what to run");
+  }
   if (!out_.empty() && out_ != "-" && !NamesCapture(out_)) {
     return Usage(fmt::format(
         "--out={}: its name has to end in .pcap or .pcapng, or in one of these "

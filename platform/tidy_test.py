@@ -55,8 +55,8 @@ MAY_INCLUDE = {
     "resource_manager/core": {"base"},
     "resource_manager/live": {"base", "resource_manager/core", "proto"},
     "nfs": {"base", "runtime/sdk"},
-    "platform": EVERY_CORE,
-    "experiments": EVERY_CORE | {"platform"},
+    "platform": EVERY_CORE | {"proto"},
+    "experiments": EVERY_CORE | {"platform", "proto"},
 }
 TESTS_MAY_INCLUDE = {"nfs": {"runtime/core", "runtime/ring"}}
 
