@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/byte_order.h"
+#include "base/ip_address.h"
 #include "base/link_type.h"
 #include "base/packet_parser.h"
 #include "base/time.h"
@@ -21,6 +23,9 @@ struct PacketInfo {
   ParsedPacket headers;          // offsets into the bytes
   LinkType link = LinkType::kEthernet;
   Side side = Side::kUnknown;
+  // Of an NF with two sides: the end of the connection that is not its flow's.
+  be16 far_port{};
+  IpAddress far_address{};
 };
 static_assert(sizeof(PacketInfo) <= 64);
 

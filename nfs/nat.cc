@@ -93,6 +93,10 @@ class Nat final : public NetworkFunction {
     }
   }
 
+  bool may_wait(const FlowState& flow) const override {
+    return !flow.get(mapping_);
+  }
+
   void on_end(FlowState& flow) override { GiveBack(flow); }
 
   void on_alias_refused(FlowState& flow, AliasResult why) override {

@@ -47,6 +47,12 @@ std::string InWords(const Verdict& verdict) {
   return "?";
 }
 
+// Of a packet forwarded the label, and of one that waits the pool, is not seen.
+bool IsSame(const Verdict& a, const Verdict& b) {
+  return a.kind() == b.kind() &&
+         (a.kind() != Verdict::Kind::kDrop || a.reason() == b.reason());
+}
+
 // What a unit made of a packet, as its commands say: frames come first, and
 // what is behind the packet's own command is of no concern.
 struct Made {
@@ -240,8 +246,7 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
 
   std::string difference = services.TakeDifference();
   if (difference.empty() && made.verdict.has_value() &&
-      (verdict.kind() != made.verdict->kind() ||
-       verdict.reason() != made.verdict->reason())) {
+      !IsSame(verdict, *made.verdict)) {
     difference = fmt::format("the packet was {}, should be {}",
                              InWords(*made.verdict), InWords(verdict));
   }

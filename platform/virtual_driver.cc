@@ -56,8 +56,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   controller_.set_decision_observer(observer);
-  SNF_CHECK(example_->drop_reasons().size() <=
-            NetworkFunction::kMaxDropReasons);
+  SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   for (const std::string_view name : example_->drop_reasons()) {
     result_.nf_drop_names.emplace_back(name);
   }
@@ -106,7 +105,9 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   const bool has_sides = result_.aliases.has_sides;
   const bool is_early = has_sides && !HasEnds(key);
   FarSide::Placed placed;
+  Endpoints ends;
   if (has_sides && !is_early) {
+    ends = EndpointsOf(key, direction);
     placed = far_side_.Place(key, direction);
     key = placed.inside;
   }
@@ -135,7 +136,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
                         .link = captured.link};
   if (!has_sides) {
     Arrive(key, false, packet);
-  } else if (PutOnSide(packet, placed)) {
+  } else if (PutOnSide(packet, placed, ends)) {
     Arrive(placed.key, placed.side == Side::kOutside, packet);
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/classifier.h"
+#include "base/endpoint.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/checker.h"
@@ -101,7 +102,8 @@ class VirtualDriver {
   void EndService(UnitShell& shell);
   void Release(const Event& event);
   // Of an NF with two sides (virtual_driver_sides.cc).
-  bool PutOnSide(PacketHandle packet, const FarSide::Placed& placed);
+  bool PutOnSide(PacketHandle packet, const FarSide::Placed& placed,
+                 const Endpoints& ends);
   bool ComesBack(const Event& released, FlowKey& to);
   void OnHairpin(const Event& event);
   void OnAliasAtController();

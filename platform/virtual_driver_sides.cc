@@ -27,6 +27,13 @@ bool ReturnsAll(const UnitOut& out, uint16_t pool) {
   });
 }
 
+void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
+  const FlowKey& far_end = side == Side::kOutside ? ends.from : ends.to;
+  info.side = side;
+  info.far_address = far_end.source;
+  info.far_port = far_end.source_port;
+}
+
 }  // namespace
 
 void VirtualDriver::HandleAtController(const Event& event) {
@@ -89,9 +96,10 @@ void VirtualDriver::ForgetAlias(FlowId flow, Clock clock) {
 
 // False, and the packet is gone, if the far side cannot have sent it.
 bool VirtualDriver::PutOnSide(PacketHandle packet,
-                              const FarSide::Placed& placed) {
+                              const FarSide::Placed& placed,
+                              const Endpoints& ends) {
   PacketInfo& info = pool_.info(packet);
-  info.side = placed.side;
+  SetSide(info, placed.side, ends);
   if (placed.untranslated) {
     CountDrop(kNoFlow, Clock{}, DropReason::kNotTranslated);
     pool_.Free(packet);
@@ -108,21 +116,23 @@ bool VirtualDriver::PutOnSide(PacketHandle packet,
 // NF's own making.
 bool VirtualDriver::ComesBack(const Event& released, FlowKey& to) {
   if (released.generated) return false;
-  const PacketInfo& info = pool_.info(released.packet);
+  PacketInfo& info = pool_.info(released.packet);
   if (info.side != Side::kInside) return false;
   ParsedPacket headers;
   FlowKey connection;
   const Direction direction = released_.Classify(
       now_, info.link, pool_.bytes(released.packet), headers, connection);
   if (direction == Direction::kNone || !HasEnds(connection)) return false;
-  to = EndpointsOf(connection, direction).to;
-  return far_side_.InsideOf(to) != nullptr;
+  const Endpoints ends = EndpointsOf(connection, direction);
+  to = ends.to;
+  if (far_side_.InsideOf(to) == nullptr) return false;
+  SetSide(info, Side::kOutside, ends);
+  return true;
 }
 
 void VirtualDriver::OnHairpin(const Event& event) {
   PacketInfo& info = pool_.info(event.packet);
   info.arrival = now_;
-  info.side = Side::kOutside;
   provisioning_.OnOffered(now_, info.original_length);
   if (observer_ != nullptr) {
     const FlowKey* const inside = far_side_.InsideOf(event.key);

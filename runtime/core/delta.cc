@@ -70,9 +70,11 @@ struct Change {
 };
 
 // Whether a blob as long as `before` can have become this one.
-bool IsPossible(const BlobChange& blob, uint32_t before, uint32_t max_bytes) {
+bool IsPossible(const BlobChange& blob, uint32_t before, uint32_t max_bytes,
+                uint32_t grain) {
   if (blob.length > max_bytes || blob.end > blob.length) return false;
   if (blob.begin > blob.end) return false;
+  if (blob.begin % grain != 0 || blob.length % grain != 0) return false;
   return blob.length <= before ||
          (blob.begin <= before && blob.end == blob.length);
 }
@@ -87,8 +89,9 @@ bool ReadChange(const StateSchema& schema, std::span<const std::byte> record,
   const auto before = LoadAs<uint64_t>(&record[schema.offset(slot)]);
   return reader.Read(change.blob) &&
          IsPossible(change.blob, static_cast<uint32_t>(before),
-                    schema.bytes(slot)) &&
-         reader.Read(change.blob.end - change.blob.begin, change.bytes);
+                    schema.bytes(slot), schema.grain(slot)) &&
+         reader.Read(change.blob.end - change.blob.begin, change.bytes) &&
+         schema.CanHold(slot, change.bytes);
 }
 
 // Hands each change to `apply` until one is malformed; `apply` may change the

@@ -155,6 +155,12 @@ std::string NfOptions::text() const {
   return text;
 }
 
+std::map<std::string, std::string> NfOptions::values() const {
+  std::map<std::string, std::string> values;
+  for (const auto& [key, value] : values_) values[key] = value.text;
+  return values;
+}
+
 absl::Status NfOptions::status() const {
   if (!error_.ok()) return error_;
   for (const auto& [key, value] : values_) {

@@ -95,6 +95,8 @@ class NfOptions {
   std::span<const Description> described() const { return described_; }
   // As Parse takes it, by key; empty without options.
   std::string text() const;
+  // What is given, by key.
+  std::map<std::string, std::string> values() const;
 
  private:
   struct Value {

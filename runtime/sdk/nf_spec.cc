@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf_spec.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,55 +10,131 @@
 #include "base/check.h"
 
 namespace snf {
+namespace {
+
+absl::Status With(std::string_view name, const absl::Status& status) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(name), ": ", std::string(status.message())));
+}
+
+// What a value must not have to stand as it is.
+std::string Quoted(const std::string& value) {
+  const bool is_bare = !value.empty() && value.front() != ' ' &&
+                       value.back() != ' ' &&
+                       value.find_first_of(",()\"\\\t\n") == std::string::npos;
+  if (is_bare) return value;
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
 
 NfSpec::NfSpec(const NfRegistration& nf, NfOptions options) {
-  nodes_.push_back({std::string(nf.name), &nf, std::move(options)});
+  nodes_.push_back({&nf, std::move(options), {}});
 }
 
-absl::StatusOr<NfSpec> NfSpec::Parse(std::string_view text,
-                                     const NameTable* /*names*/) {
-  const size_t colon = std::min(text.find(':'), text.size());
-  const std::string_view name = text.substr(0, colon);
-  const NfRegistration* const nf = FindNf(name);
-  if (nf == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", std::string(name), "\" is no NF; there is: ",
-        absl::StrJoin(ListNfs(), ", ",
-                      [](std::string* to, const NfRegistration* one) {
-                        to->append(one->name);
-                      })));
+size_t NfSpec::CountOf(const Nodes& nodes) {
+  size_t count = nodes.size();
+  for (const Node& node : nodes) {
+    for (const Arm& arm : node.arms) count += CountOf(arm.nodes);
   }
-  absl::StatusOr<NfOptions> options =
-      NfOptions::Parse(text.substr(std::min(colon + 1, text.size())));
-  if (!options.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        std::string(name), ": ", std::string(options.status().message())));
-  }
-  return NfSpec(*nf, *std::move(options));
+  return count;
 }
 
-std::string NfSpec::text() const {
-  return absl::StrJoin(nodes_, " | ", [](std::string* to, const Node& node) {
+size_t NfSpec::DepthOf(const Nodes& nodes) {
+  size_t depth = 0;
+  for (const Node& node : nodes) {
+    for (const Arm& arm : node.arms) {
+      depth = std::max(depth, 1 + DepthOf(arm.nodes));
+    }
+  }
+  return depth;
+}
+
+std::string NfSpec::TextOf(const Nodes& nodes) {
+  return absl::StrJoin(nodes, " | ", [](std::string* to, const Node& node) {
     to->append(node.nf->name);
-    const std::string options = node.options.text();
+    const std::string options = absl::StrJoin(
+        node.options.values(), ",", [](std::string* one, const auto& value) {
+          absl::StrAppend(one, value.first, "=", Quoted(value.second));
+        });
     if (!options.empty()) absl::StrAppend(to, "(", options, ")");
+    if (node.arms.empty()) return;
+    const auto append_arm = [](std::string* one, const Arm& arm) {
+      absl::StrAppend(one, arm.label, ":", arm.nodes.empty() ? "" : " ",
+                      TextOf(arm.nodes));
+    };
+    absl::StrAppend(to, " | {", absl::StrJoin(node.arms, ", ", append_arm),
+                    "}");
   });
 }
 
-absl::Status NfSpec::check() const {
-  if (nodes_.empty()) return absl::InvalidArgumentError("there is no NF");
-  for (const Node& node : nodes_) {
+std::string NfSpec::text() const {
+  const std::string chain = TextOf(nodes_);
+  if (connections_ == Chain::kDefaultConnections) return chain;
+  return absl::StrCat("[connections=", connections_, "] ", chain);
+}
+
+absl::Status NfSpec::AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
+                           bool in_braces) {
+  for (const Node& node : nodes) {
+    const size_t index = plan.nfs.size();
+    size_t next = index + 1;
+    for (const Arm& arm : node.arms) next += CountOf(arm.nodes);
+    const size_t after = &node == &nodes.back() ? exit : next;
+
+    const auto same = std::ranges::count_if(
+        plan.nfs,
+        [&](const Chain::Plan::Nf& nf) { return nf.registered == node.nf; });
+    Chain::Plan::Nf nf = {.registered = node.nf,
+                          .name = std::string(node.nf->name),
+                          .nf = nullptr,
+                          .arms = {},
+                          .after = static_cast<uint8_t>(after),
+                          .in_braces = in_braces};
+    if (same > 0) absl::StrAppend(&nf.name, "#", same + 1);
     const absl::Status status = node.nf->check(node.options);
-    if (status.ok()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(node.name, ": ", std::string(status.message())));
+    if (!status.ok()) return With(nf.name, status);
+    nf.nf = node.nf->create(node.options);
+    size_t first = index + 1;
+    for (const Arm& arm : node.arms) {
+      nf.arms.push_back(
+          {arm.label, static_cast<uint8_t>(arm.nodes.empty() ? after : first)});
+      first += CountOf(arm.nodes);
+    }
+    plan.nfs.push_back(std::move(nf));
+    for (const Arm& arm : node.arms) {
+      absl::Status added = AddTo(plan, arm.nodes, after, true);
+      if (!added.ok()) return added;
+    }
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<NetworkFunction>> NfSpec::Make() const {
+  Chain::Plan plan = {.nfs = {}, .connections = connections_};
+  absl::Status status = AddTo(plan, nodes_, CountOf(nodes_), false);
+  if (!status.ok()) return status;
+  return Chain::Make(std::move(plan));
+}
+
+absl::Status NfSpec::check() const {
+  if (nodes_.empty()) return absl::InvalidArgumentError("there is no NF");
+  if (is_chain()) return Make().status();
+  const absl::Status status = nodes_[0].nf->check(nodes_[0].options);
+  return status.ok() ? status : With(nodes_[0].nf->name, status);
+}
+
 std::unique_ptr<NetworkFunction> NfSpec::create() const {
-  SNF_CHECK(nodes_.size() == 1);
-  return nodes_[0].nf->create(nodes_[0].options);
+  SNF_CHECK(!nodes_.empty());
+  if (!is_chain()) return nodes_[0].nf->create(nodes_[0].options);
+  absl::StatusOr<std::unique_ptr<NetworkFunction>> chain = Make();
+  SNF_CHECK(chain.ok());
+  return *std::move(chain);
 }
 
 }  // namespace snf

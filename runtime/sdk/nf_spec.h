@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_SDK_NF_SPEC_H_
 #define SNF_RUNTIME_SDK_NF_SPEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,36 +11,52 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/sdk/chain.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
 
 // What units run: an NF with its options, or a chain of such (Serpens §III-C,
-// Fig. 8: chain, distribute, aggregate). As text:
+// Fig. 8: chain, distribute, aggregate; chain.h). As text:
 //
 //     nat:ip=192.0.2.1,ports=1024-65535                  one NF
 //     firewall(rules=fw.txt) | {suspicious: ids, clean: monitor} | nat
 //
+//     spec   = [ "[" "connections" "=" number "]" ] chain
 //     chain  = stage { "|" stage }
 //     stage  = nf | "{" arm { "," arm } "}"
 //     arm    = label ":" [ chain ]
-//     nf     = name [ "(" key "=" value { "," key "=" value } ")" ]
+//     nf     = name [ "(" [ key "=" value { "," key "=" value } ] ")" ]
 //
 // Braces follow an NF and distribute by what it found: a packet takes the arm
-// of its label (NetworkFunction::labels()), or that of "*", or else none; after
-// the braces the arms are together again. Names are those of registered NFs, or
-// those that a NameTable knows, which may be chains themselves.
+// of its label (NetworkFunction::labels()), or that of "*", which is the last,
+// or else none; after the braces the arms are together again. Names are those
+// that a NameTable knows, which may be chains themselves, or of registered NFs.
+// A value with a comma, a bracket or a blank at an end stands in "…", where \"
+// and \\ are " and \. In the form without parentheses it has no comma.
+//
+// [connections=…]: of how many connections of one inside endpoint the NFs
+// beside one with two sides keep state (chain.h).
 //
 // A value; copies share what their options have loaded.
 class NfSpec {
  public:
-  // Makes of a name what it stands for; null for nothing.
+  static constexpr size_t kMaxDepth = 8;  // of braces in braces
+  static constexpr uint32_t kMaxConnections = 1024;
+
+  // Makes of a name what it stands for; null for nothing. It may parse only
+  // then, with itself as the table: a name that needs itself is found out.
   class NameTable {
    public:
-    virtual const NfSpec* Find(std::string_view name) const = 0;
+    virtual absl::StatusOr<const NfSpec*> Find(std::string_view name) const = 0;
 
    protected:
     ~NameTable() = default;
+
+   private:
+    friend class NfSpec;
+    // What is being looked up, each for the sake of the one before.
+    mutable std::vector<std::string> looked_up_;
   };
 
   NfSpec() = default;  // of nothing
@@ -59,14 +76,31 @@ class NfSpec {
   std::unique_ptr<NetworkFunction> create() const;
 
  private:
-  // An NF of the chain. Names of a chain's NFs differ: "nat", "nat#2".
+  class Parser;
+  struct Arm;
+  // An NF of the chain, and the braces that follow it.
   struct Node {
-    std::string name;
     const NfRegistration* nf;
     NfOptions options;
+    std::vector<Arm> arms;
+  };
+  using Nodes = std::vector<Node>;
+  struct Arm {
+    std::string label;
+    Nodes nodes;
   };
 
-  std::vector<Node> nodes_;
+  static size_t CountOf(const Nodes& nodes);
+  static size_t DepthOf(const Nodes& nodes);
+  static std::string TextOf(const Nodes& nodes);
+  // Adds what `nodes` come to; a packet goes on at `exit` afterwards.
+  static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
+                            bool in_braces);
+  bool is_chain() const { return nodes_.size() > 1 || !nodes_[0].arms.empty(); }
+  absl::StatusOr<std::unique_ptr<NetworkFunction>> Make() const;
+
+  Nodes nodes_;
+  uint32_t connections_ = Chain::kDefaultConnections;
 };
 
 }  // namespace snf

@@ -33,6 +33,12 @@ class Packet {
   // packet made by an NF comes from the inside.
   Side side() const { return info_.side; }
 
+  // The other end of its connection, where the NF's flows are inside endpoints:
+  // address and port (ICMP queries: identifier). Fragments and ICMP errors have
+  // that of the connection that they belong to.
+  const IpAddress& far_address() const { return info_.far_address; }
+  be16 far_port() const { return info_.far_port; }
+
   // When it reached SNF. The only time an NF should decide by: it is the same
   // wherever and whenever the packet is processed.
   Instant arrival() const { return info_.arrival; }

@@ -85,6 +85,16 @@ class StateView {
     const uint32_t end = begin + static_cast<uint32_t>(bytes.size());
     WriteBlob(offset, begin, bytes);
     SetBlobLength(offset, std::max(BlobLength(offset), end));
+    MarkBlob(index, begin, end);
+  }
+  // A part of a blob that may be changed in place, within its length; once it
+  // is, MarkBlob must say so.
+  std::span<std::byte> BlobInPlace(uint32_t offset, uint32_t begin,
+                                   uint32_t bytes) const {
+    return record_.subspan(offset + StateSchema::kBlobHeaderBytes + begin,
+                           bytes);
+  }
+  void MarkBlob(uint32_t index, uint32_t begin, uint32_t end) {
     Range& range = ranges_[index];
     if ((dirty_ >> index & 1) == 0 || range.begin == range.end) {
       range = {begin, end};
@@ -98,6 +108,14 @@ class StateView {
                 StateSchema::kBlobHeaderBytes + BlobLength(offset));
     ranges_[index] = {0, 0};
     Mark(index, false);
+  }
+  // Takes back what was changed since the record was `before` and the dirty
+  // bits were these.
+  void Undo(std::span<const std::byte> before, uint64_t dirty) {
+    if (!before.empty()) {
+      std::memcpy(record_.data(), before.data(), before.size());
+    }
+    dirty_ = dirty;
   }
 
  private:
@@ -244,7 +262,9 @@ class FlowState {
   void give_back(PoolId pool, uint32_t piece) {
     services_.GivePiece(In(pool), piece);
   }
-  bool is_exhausted(PoolId pool) const { return services_.IsExhausted(In(pool)); }
+  bool is_exhausted(PoolId pool) const {
+    return services_.IsExhausted(In(pool));
+  }
 
   // From process_packet: packets that come to `key` belong to this flow from
   // now on, instead of its alias before; of a flow there is one alias at most.
@@ -275,8 +295,8 @@ class FlowState {
     return part_.first_byte + slot.offset();
   }
   PoolId In(PoolId pool) const {
-    return PoolId{static_cast<uint16_t>(part_.first_pool +
-                                        static_cast<uint16_t>(pool))};
+    return PoolId{
+        static_cast<uint16_t>(part_.first_pool + static_cast<uint16_t>(pool))};
   }
 
   FlowId id_;

@@ -70,22 +70,75 @@ uint32_t StateSchema::Add(std::string_view name, std::string_view type,
   return slots_++;
 }
 
+StateSchema::Shift StateSchema::Append(std::string_view prefix,
+                                       const StateSchema& other) {
+  SNF_CHECK(other.table_slot_ == kMaxSlots);
+  const uint32_t begin = record_bytes_ == 0 ? 8 : record_bytes_;
+  const Shift shift = {.slots = slots_, .bytes = begin - 8};
+  for (uint32_t slot = 0; slot < other.slots_; ++slot) {
+    const Spec& spec = other.specs_[slot];
+    Add(std::string(prefix) + "." + spec.name, {}, spec.bytes, spec.is_blob);
+  }
+  // The types are in there.
+  hash_ = Chain(Chain(hash_, HashOf(prefix)), other.hash_);
+  return shift;
+}
+
+uint32_t StateSchema::AddTable(std::string_view name, uint32_t key_bytes,
+                               const StateSchema& entries,
+                               uint32_t max_entries) {
+  SNF_CHECK(table_slot_ == kMaxSlots && entries.table_slot_ == kMaxSlots);
+  SNF_CHECK(key_bytes % 8 == 0 && entries.slots_ > 0);
+  key_bytes_ = key_bytes;
+  entry_bytes_ = key_bytes + entries.record_bytes_;
+  entry_specs_.assign(entries.specs_.begin(),
+                      entries.specs_.begin() + entries.slots_);
+  SNF_CHECK(max_entries <= kMaxRecordBytes / entry_bytes_);
+  table_slot_ = Add(name, {}, max_entries * entry_bytes_, true);
+  hash_ = Chain(Chain(hash_, key_bytes), entries.hash_);
+  return table_slot_;
+}
+
 bool StateSchema::IsWellFormed(std::span<const std::byte> record) const {
   if (record.size() != record_bytes_) return false;
   if (record.empty()) return true;
+  if (!AreWellFormed(std::span(specs_).first(slots_), record)) return false;
+  if (table_slot_ == kMaxSlots) return true;
+  const uint32_t begin = offset(table_slot_);
+  const auto length = LoadAs<uint64_t>(&record[begin]);
+  return CanHold(table_slot_, record.subspan(begin + kBlobHeaderBytes, length));
+}
+
+bool StateSchema::CanHold(uint32_t slot,
+                          std::span<const std::byte> bytes) const {
+  if (slot != table_slot_) return true;
+  if (bytes.size() % entry_bytes_ != 0) return false;
+  for (; !bytes.empty(); bytes = bytes.subspan(entry_bytes_)) {
+    const size_t record_bytes = entry_bytes_ - key_bytes_;
+    if (!AreWellFormed(entry_specs_, bytes.subspan(key_bytes_, record_bytes))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool StateSchema::AreWellFormed(std::span<const Spec> specs,
+                                std::span<const std::byte> record) {
   const auto present = LoadAs<uint64_t>(record.data());
-  if (slots_ < kMaxSlots && present >> slots_ != 0) return false;
-  for (uint32_t slot = 0; slot < slots_; ++slot) {
+  if (specs.size() < kMaxSlots && present >> specs.size() != 0) return false;
+  for (size_t slot = 0; slot < specs.size(); ++slot) {
+    const Spec& spec = specs[slot];
     const bool has_value = (present >> slot & 1) != 0;
-    uint32_t begin = offset(slot);
-    uint32_t used = has_value ? bytes(slot) : 0;
-    if (is_blob(slot)) {
+    size_t begin = spec.offset;
+    size_t used = has_value ? spec.bytes : 0;
+    if (spec.is_blob) {
       const auto length = LoadAs<uint64_t>(&record[begin]);
       if (length > used) return false;
       begin += kBlobHeaderBytes;
-      used = static_cast<uint32_t>(length);
+      used = length;
     }
-    const uint32_t end = slot + 1 < slots_ ? offset(slot + 1) : record_bytes_;
+    const size_t end =
+        slot + 1 < specs.size() ? specs[slot + 1].offset : record.size();
     if (!IsZero(record.subspan(begin + used, end - begin - used))) return false;
   }
   return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace snf {
 
@@ -63,6 +64,8 @@ class Blob {
 //   offset 0   8 bytes, a bit for each slot: it has a value
 //   then       the slots in the order of declaration, each 8-byte aligned
 //   a blob     8 bytes length used, then the reserved maximum
+//   a table    a blob of entries without gaps: the bytes of a key, which may be
+//              any, then a record of the entries' schema
 //
 // All integers are in the machine's byte order. Every byte that holds no value
 // is 0: a slot without value, a blob behind its length, gaps. So two records
@@ -93,12 +96,36 @@ class StateSchema {
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
 
+  // Where slots of another schema are among those here: so much further.
+  struct Shift {
+    uint32_t slots = 0;
+    uint32_t bytes = 0;
+  };
+  // Adds all slots of a schema without a table, as "prefix.name". They must
+  // fit.
+  Shift Append(std::string_view prefix, const StateSchema& other);
+  // Adds a table; there is one at most. `key_bytes` is a multiple of 8, and
+  // `entries` has slots and no table.
+  uint32_t AddTable(std::string_view name, uint32_t key_bytes,
+                    const StateSchema& entries, uint32_t max_entries);
+  // Whether so many slots more, of so many bytes, can be added; each takes a
+  // multiple of 8, and a blob or a table kBlobHeaderBytes besides.
+  bool HasRoomFor(uint32_t slots, uint64_t bytes) const {
+    return slots_ + slots <= kMaxSlots &&
+           (record_bytes_ == 0 ? 8 : record_bytes_) + bytes <= kMaxRecordBytes;
+  }
+
   uint32_t slots() const { return slots_; }
   std::string_view name(uint32_t slot) const { return specs_[slot].name; }
   uint32_t offset(uint32_t slot) const { return specs_[slot].offset; }
   // Of a typed slot its size; of a blob its maximum.
   uint32_t bytes(uint32_t slot) const { return specs_[slot].bytes; }
   bool is_blob(uint32_t slot) const { return specs_[slot].is_blob; }
+  // What the lengths of a blob and of changes to it are multiples of: an entry
+  // of a table; of another blob 1.
+  uint32_t grain(uint32_t slot) const {
+    return slot == table_slot_ ? entry_bytes_ : 1;
+  }
 
   // Of one record, a multiple of 8; 0 without slots.
   uint32_t record_bytes() const { return record_bytes_; }
@@ -108,6 +135,9 @@ class StateSchema {
   // that the values themselves leave. Budget: ≤ 10 ns for two slots, and a look
   // at each byte without value (≤ 30 ns a KB).
   bool IsWellFormed(std::span<const std::byte> record) const;
+  // Whether such bytes can stand in a blob: in a table they must be entries,
+  // each of a well-formed record.
+  bool CanHold(uint32_t slot, std::span<const std::byte> bytes) const;
 
  private:
   struct Spec {
@@ -118,11 +148,18 @@ class StateSchema {
   };
   uint32_t Add(std::string_view name, std::string_view type, uint32_t bytes,
                bool is_blob);
+  static bool AreWellFormed(std::span<const Spec> specs,
+                            std::span<const std::byte> record);
 
   uint32_t slots_ = 0;
   uint32_t record_bytes_ = 0;
   uint64_t hash_ = 0;
   std::array<Spec, kMaxSlots> specs_{};
+  // Of the table.
+  uint32_t table_slot_ = kMaxSlots;  // none
+  uint32_t key_bytes_ = 0;
+  uint32_t entry_bytes_ = 0;
+  std::vector<Spec> entry_specs_;
 };
 
 }  // namespace snf

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/chain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+// A timer that comes from elsewhere is not further back than this, or one that
+// sets itself again and again could run for years in one go.
+constexpr Nanos kMaxTimerLag = Seconds(20);
+
+}  // namespace
+
+// The record of a connection as the NFs of one call see it.
+struct Chain::Connection {
+  Connection(const FlowState& of, uint32_t number, std::span<std::byte> record)
+      : entry(number),
+        state(record),
+        services(of.services_),
+        flow(of.id_, of.now_, Instant::max(), state, services) {}
+  uint32_t entry;
+  StateView state;
+  ConnectionServices services;
+  FlowState flow;
+};
+
+// A call of the chain: what its NFs have in common.
+struct Chain::Call {
+  // `of`: the packet, if it is one.
+  Call(FlowState& state, const Packet* of, bool can_be_undone)
+      : flow(state),
+        packet(of),
+        begin_timer(state.timer_),
+        timer(state.timer_),
+        can_undo(can_be_undone) {}
+  FlowState& flow;
+  const Packet* packet;
+  Instant begin_timer;
+  Instant timer;  // as it is to be, unless some slot's timer has changed
+  bool timers_changed = false;
+  bool can_undo;
+  std::optional<Connection> connection;
+};
+
+// --- Packets ----------------------------------------------------------------
+
+inline uint8_t Chain::Run(const Way& way, uint8_t index, Packet& packet,
+                          Call& call, Verdict& verdict) {
+  const Step& step = steps_[index];
+  Verdict found = Verdict::forward();
+  if (step.is_plain) [[likely]] {
+    call.flow.part_ = step.place;
+    found = step.nf->process_packet(packet, call.flow);
+  } else {
+    FlowState& flow = step.in_connection ? ConnectionOf(call) : call.flow;
+    With(step, call, flow,
+         [&] { found = step.nf->process_packet(packet, flow); });
+  }
+  if (found.kind() == Verdict::Kind::kForward) [[likely]] {
+    SNF_CHECK(found.label() < step.labels);
+    return way.next[step.first_next + found.label()];
+  }
+  if (found.kind() == Verdict::Kind::kDrop) {
+    SNF_CHECK(found.reason() < step.reasons);
+    verdict =
+        Verdict::drop(static_cast<uint8_t>(step.first_reason + found.reason()));
+  } else if (found.kind() == Verdict::Kind::kWait) {
+    // Otherwise may_wait was wrong.
+    SNF_CHECK(call.can_undo ||
+              (index == way.order[0] && !call.connection.has_value()));
+    verdict = Verdict::wait(PoolId{static_cast<uint16_t>(
+        step.place.first_pool + static_cast<uint16_t>(found.pool()))});
+  } else {
+    verdict = found;
+  }
+  return kOut;
+}
+
+Verdict Chain::GoThrough(const Way& way, Packet& packet, Call& call) {
+  Verdict verdict = Verdict::forward();
+  uint8_t index = way.order[0];
+  do {
+    index = Run(way, index, packet, call, verdict);
+  } while (index != kOut);
+  Finish(call);
+  return verdict;
+}
+
+Verdict Chain::process_packet(Packet& packet, FlowState& flow) {
+  const Way& way = WayOf(packet);
+  if (!way.may_wait.empty() && MayWait(way, packet, flow)) [[unlikely]] {
+    return Try(way, packet, flow);
+  }
+  Call call(flow, &packet, false);
+  return GoThrough(way, packet, call);
+}
+
+void Chain::process_burst(std::span<Packet* const> packets,
+                          std::span<FlowState* const> flows,
+                          std::span<Verdict> verdicts) {
+  const size_t count = packets.size();
+  SNF_CHECK(count <= kMaxBurst);
+  std::array<std::optional<Call>, kMaxBurst> calls;
+  std::array<uint8_t, kMaxBurst> labels;  // the NF that comes next
+  for (size_t i = 0; i < count; ++i) {
+    const Way& way = WayOf(*packets[i]);
+    verdicts[i] = Verdict::forward();
+    labels[i] = kOut;
+    if (!way.may_wait.empty() && MayWait(way, *packets[i], *flows[i])) {
+      // What it undoes must be its own alone.
+      verdicts[i] = Try(way, *packets[i], *flows[i]);
+      continue;
+    }
+    calls[i].emplace(*flows[i], packets[i], false);
+    labels[i] = way.order[0];
+  }
+  for (const Way& way : ways_) {
+    for (const uint8_t index : way.order) {
+      for (size_t i = 0; i < count; ++i) {
+        if (labels[i] != index || &WayOf(*packets[i]) != &way) continue;
+        labels[i] = Run(way, index, *packets[i], *calls[i], verdicts[i]);
+      }
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (calls[i].has_value()) Finish(*calls[i]);
+  }
+}
+
+// Whether some NF may make it wait when others have changed something.
+bool Chain::MayWait(const Way& way, const Packet& packet, FlowState& flow) {
+  return std::ranges::any_of(way.may_wait, [&](uint8_t index) {
+    const Step& step = steps_[index];
+    if (step.in_connection) {
+      if (!connections_.has_value()) return true;
+      const std::optional<uint32_t> entry = connections_->Find(
+          flow.state_, packet.far_address(), packet.far_port());
+      if (!entry.has_value()) return true;
+      Connection connection(flow, *entry,
+                            connections_->RecordOf(flow.state_, *entry));
+      connection.flow.part_ = step.place;
+      return step.nf->may_wait(connection.flow);
+    }
+    flow.part_ = step.place;
+    const bool may_wait = step.nf->may_wait(flow);
+    flow.part_ = {};
+    return may_wait;
+  });
+}
+
+Verdict Chain::Try(const Way& way, Packet& packet, FlowState& flow) {
+  for (Step& step : steps_) step.nf->BeginTentative();
+  BeginTentative();
+  undo_->Begin(flow.services_, packet, flow.state_);
+  FlowState tried(flow.id_, flow.now_, flow.timer_, flow.state_, *undo_);
+  Call call(tried, &packet, true);
+  const Verdict verdict = GoThrough(way, packet, call);
+  const bool waits = verdict.kind() == Verdict::Kind::kWait;
+  if (waits) {
+    undo_->Undo(packet, flow.state_);
+  } else {
+    undo_->Do();
+    flow.timer_ = tried.timer_;
+  }
+  for (Step& step : steps_) step.nf->EndTentative(!waits);
+  EndTentative(!waits);
+  return verdict;
+}
+
+// --- Timers -----------------------------------------------------------------
+
+template <typename Hook>
+void Chain::With(const Step& step, Call& call, FlowState& flow, Hook hook) {
+  flow.part_ = step.place;
+  if (!step.has_timer) return hook();
+  const Instant others = flow.timer_;
+  const Instant before =
+      step.timer.exists() ? step.timer.Get(flow.state_) : call.timer;
+  flow.timer_ = before;
+  hook();
+  const Instant after = std::exchange(flow.timer_, others);
+  if (!step.timer.exists()) {
+    call.timer = after;
+  } else if (after != before) {
+    step.timer.Put(flow.state_, after);
+    call.timers_changed = true;
+  }
+}
+
+void Chain::Finish(Call& call) {
+  if (call.connection.has_value()) CloseConnection(call);
+  FlowState& flow = call.flow;
+  // Otherwise an NF without has_timer() has set one.
+  SNF_CHECK(flow.timer_ == call.begin_timer);
+  flow.timer_ = call.timers_changed ? Earliest(flow) : call.timer;
+  flow.part_ = {};
+}
+
+Instant Chain::Earliest(const FlowState& flow) const {
+  Instant earliest = Instant::max();
+  for (const Step& step : steps_) {
+    if (!step.timer.exists() || step.in_connection) continue;
+    earliest = std::min(earliest, step.timer.Get(flow.state_));
+  }
+  if (connections_have_timers_) {
+    for (uint32_t i = 0; i < connections_->size(flow.state_); ++i) {
+      const StateView state(connections_->RecordOf(flow.state_, i));
+      for (const Step& step : steps_) {
+        if (!step.timer.exists() || !step.in_connection) continue;
+        earliest = std::min(earliest, step.timer.Get(state));
+      }
+    }
+  }
+  return std::max(earliest, flow.now_ + Nanos{-kMaxTimerLag.ns});
+}
+
+// Of the NF if it is due.
+void Chain::RunTimer(const Step& step, Call& call, FlowState& flow) {
+  if (step.timer.exists()) {
+    if (step.timer.Get(flow.state_) > flow.now_) return;
+    step.timer.Put(flow.state_, Instant::max());
+    call.timers_changed = true;
+  }
+  With(step, call, flow, [&] { step.nf->on_timer(flow); });
+}
+
+void Chain::on_timer(FlowState& flow) {
+  Call call(flow, nullptr, false);
+  for (const Step& step : steps_) {
+    if (step.has_timer && !step.in_connection) RunTimer(step, call, flow);
+  }
+  if (connections_have_timers_) {
+    // Backwards: one that ends gives its number to one that was.
+    for (uint32_t i = connections_->size(flow.state_); i-- > 0;) {
+      call.connection.emplace(flow, i, connections_->RecordOf(flow.state_, i));
+      for (const Step& step : steps_) {
+        if (!step.has_timer || !step.in_connection) continue;
+        RunTimer(step, call, call.connection->flow);
+      }
+      CloseConnection(call);
+    }
+  }
+  Finish(call);
+}
+
+// --- The flow ---------------------------------------------------------------
+
+void Chain::on_end(FlowState& flow) {
+  Call call(flow, nullptr, false);
+  while (connections_.has_value() && connections_->size(flow.state_) > 0) {
+    EndConnection(call, connections_->size(flow.state_) - 1);
+  }
+  for (const Step& step : steps_) {
+    if (step.in_connection) continue;
+    With(step, call, flow, [&] { step.nf->on_end(flow); });
+  }
+  Finish(call);
+}
+
+// Where there are two sides the alias is that of the NF that has them.
+void Chain::on_alias_refused(FlowState& flow, AliasResult why) {
+  Call call(flow, nullptr, false);
+  for (const Step& step : steps_) {
+    if (step.in_connection) continue;
+    With(step, call, flow, [&] { step.nf->on_alias_refused(flow, why); });
+  }
+  Finish(call);
+}
+
+// --- Connections of an inside endpoint --------------------------------------
+
+// The packet's, which is one of the flow's from now on.
+FlowState& Chain::ConnectionOf(Call& call) {
+  if (call.connection.has_value()) return call.connection->flow;
+  StateView& state = call.flow.state_;
+  uint32_t entry = 0;
+  std::span<std::byte> record;
+  if (connections_.has_value()) {
+    const IpAddress& address = call.packet->far_address();
+    const be16 port = call.packet->far_port();
+    const std::optional<uint32_t> found =
+        connections_->Find(state, address, port);
+    if (found.has_value()) {
+      entry = *found;
+      connections_->Use(state, entry);
+    } else {
+      if (connections_->size(state) == connections_->max()) {
+        EndConnection(call, connections_->Oldest(state));
+        count(*forgotten_);
+      }
+      entry = connections_->Add(state, address, port);
+    }
+    record = connections_->RecordOf(state, entry);
+  }
+  call.connection.emplace(call.flow, entry, record);
+  return call.connection->flow;
+}
+
+void Chain::CloseConnection(Call& call) {
+  const Connection& connection = *call.connection;
+  // Otherwise an NF without has_timer() has set one.
+  SNF_CHECK(connection.flow.timer_ == Instant::max());
+  const uint32_t entry = connection.entry;
+  const bool has_changed = connection.state.dirty() != 0;
+  const bool is_over = connection.services.is_over();
+  call.connection.reset();
+  if (!connections_.has_value()) return;
+  if (has_changed) connections_->Mark(call.flow.state_, entry);
+  if (is_over) EndConnection(call, entry);
+}
+
+void Chain::EndConnection(Call& call, uint32_t entry) {
+  StateView& state = call.flow.state_;
+  Connection connection(call.flow, entry, connections_->RecordOf(state, entry));
+  for (const Step& step : steps_) {
+    if (!step.in_connection) continue;
+    With(step, call, connection.flow,
+         [&] { step.nf->on_end(connection.flow); });
+  }
+  connections_->Remove(state, entry);
+  call.timers_changed |= connections_have_timers_;
+}
+
+}  // namespace snf

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_SDK_CHAIN_H_
+#define SNF_RUNTIME_SDK_CHAIN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/sdk/chain_connections.h"
+#include "runtime/sdk/chain_undo.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Theory of operation. Several NFs that are one: a packet goes through them by
+// calls, one after the other, in one unit, and what they keep for a flow is one
+// record (Serpens §III-C). Whoever runs it sees a NetworkFunction.
+//
+// Branches are cut off: the NFs stand in one row, in the order of the text, and
+// each packet of a burst has a label, the NF that it goes to next; what that NF
+// finds of it makes the next label (Fig. 6b). One that drops or consumes the
+// packet makes it the last.
+//
+// Worked example: firewall | {suspicious: ids, clean: monitor} | policer. The
+// row is 0 firewall, 1 ids, 2 monitor, 3 policer; of the firewall the labels
+// lead to 1 and 2, of both ids and monitor to 3, of the policer to 4, which is
+// out. Four packets of which the firewall finds the first and fourth suspicious
+// have the labels 0-0-0-0, then 1-2-2-1, after the ids 3-2-2-3, after the
+// monitor 3-3-3-3, and 4-4-4-4.
+//
+// Two sides. In A | nat | B, where nat's flows are inside endpoints, packets
+// from the outside go through B, nat and A, the NFs of A and of B each in their
+// order: A sees inside addresses only, B external ones. The other NFs keep
+// state of connections nevertheless: the flow's record has a table of records,
+// one for each of its `connections` last used ones, by the end outside; that
+// which was not used for longest makes room (on_end). There FlowState::end ends
+// the connection, and set_idle_timeout, which is the endpoint's, does nothing.
+//
+// State. An NF's slots are called "nat.mapping"; they lie in the record so much
+// further (NfPart). Its timer is the flow's if it is the only NF that has one,
+// and else lies in a slot "nat timer": the flow's is the earliest of all.
+//
+// Waiting. A packet that is to wait must have changed nothing (Verdict::wait),
+// but NFs before the one that waits have. So where may_wait says that one
+// might, the chain keeps what there was and puts off what is asked of the unit,
+// for the length of the call (chain_undo.h).
+//
+// Emitted packets leave as they are: they do not go through the chain.
+//
+// Budget: ≤ 4 ns an NF beside its own, where flows are connections; nothing is
+// allocated after construction.
+class Chain final : public NetworkFunction {
+ public:
+  static constexpr size_t kMaxNfs = 16;
+  static constexpr size_t kMaxBurst = 32;
+  static constexpr uint32_t kDefaultConnections = 8;
+  // An NF alone has at most kMaxDropReasons.
+  static constexpr size_t kMaxReasons = 255;
+  static constexpr size_t kMaxPools = 65'535;
+
+  // What it is made of.
+  struct Plan {
+    // Packets with this label, "*" for all others, go to the NF `next`.
+    struct Arm {
+      std::string label;
+      uint8_t next;
+    };
+    struct Nf {
+      const NfRegistration* registered;
+      std::string name;  // none twice
+      std::unique_ptr<NetworkFunction> nf;
+      std::vector<Arm> arms;
+      uint8_t after;  // where packets go that take no arm; further than here
+      bool in_braces;
+    };
+    std::vector<Nf> nfs;
+    uint32_t connections = kDefaultConnections;
+  };
+  // InvalidArgument, naming the NF, if they cannot be one chain.
+  static absl::StatusOr<std::unique_ptr<NetworkFunction>> Make(Plan plan);
+
+  Verdict process_packet(Packet& packet, FlowState& flow) override;
+  // The same of up to kMaxBurst packets of as many different flows, NF by NF.
+  void process_burst(std::span<Packet* const> packets,
+                     std::span<FlowState* const> flows,
+                     std::span<Verdict> verdicts);
+
+  void on_timer(FlowState& flow) override;
+  void on_end(FlowState& flow) override;
+  void on_alias_refused(FlowState& flow, AliasResult why) override;
+
+  FlowScope flow_scope() const override {
+    return sided_.has_value() ? FlowScope::kInsideEndpoint
+                              : FlowScope::kConnection;
+  }
+  // "firewall.denied". Valid as long as the chain.
+  std::span<const std::string_view> drop_reasons() const override {
+    return reasons_;
+  }
+  bool has_timer() const override { return has_timer_; }
+  // In order; behind them "chain", for what is counted here.
+  std::vector<Part> parts() const override;
+
+ private:
+  // An NF, in the order of the text.
+  struct Step {
+    NetworkFunction* nf = nullptr;
+    NfPart place;
+    uint16_t first_next = 0;  // of Way::next, by label
+    uint16_t labels = 0;
+    uint8_t first_reason = 0;
+    uint8_t reasons = 0;
+    bool is_plain = false;  // it has no timer, and the flow is its flow
+    bool has_timer = false;
+    bool in_connection = false;
+    TimerSlot timer;  // none: its timer is the flow's
+  };
+  // How packets of one side go.
+  struct Way {
+    std::vector<uint8_t> order;     // of steps
+    std::vector<uint8_t> next;      // the step after one, by its labels
+    std::vector<uint8_t> may_wait;  // steps where something may have changed
+  };
+  struct Connection;
+  struct Call;
+
+  explicit Chain(Plan plan);
+  absl::Status Build();
+  absl::Status FindSided();
+  absl::Status AddState();
+  absl::Status AddReasonsAndPools();
+  absl::Status AddLabels();
+  void AddWays();
+
+  const Way& WayOf(const Packet& packet) const {
+    return ways_[packet.side() == Side::kOutside ? 1 : 0];
+  }
+  bool MayWait(const Way& way, const Packet& packet, FlowState& flow);
+  Verdict Try(const Way& way, Packet& packet, FlowState& flow);
+  Verdict GoThrough(const Way& way, Packet& packet, Call& call);
+  // Runs one NF; returns the next one, or kOut with what becomes of the packet.
+  uint8_t Run(const Way& way, uint8_t index, Packet& packet, Call& call,
+              Verdict& verdict);
+  // Calls `hook` with the flow as the NF sees it.
+  template <typename Hook>
+  void With(const Step& step, Call& call, FlowState& flow, Hook hook);
+  void RunTimer(const Step& step, Call& call, FlowState& flow);
+  void Finish(Call& call);
+  Instant Earliest(const FlowState& flow) const;
+
+  FlowState& ConnectionOf(Call& call);
+  void CloseConnection(Call& call);
+  void EndConnection(Call& call, uint32_t entry);
+
+  static constexpr uint8_t kOut = 255;
+
+  Plan plan_;
+  std::vector<Step> steps_;
+  std::array<Way, 2> ways_;  // from the inside, from the outside
+  std::optional<size_t> sided_;
+  bool has_timer_ = false;
+  bool connections_have_timers_ = false;
+  std::optional<ConnectionTable> connections_;
+  std::optional<Counter> forgotten_;
+  std::vector<std::string> reason_names_;
+  std::vector<std::string_view> reasons_;
+  std::optional<ChainUndo> undo_;  // where some NF may wait
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_SDK_CHAIN_H_

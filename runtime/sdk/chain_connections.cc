@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/chain_connections.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace snf {
+
+ConnectionTable::Key ConnectionTable::KeyOf(const StateView& state,
+                                            uint32_t entry) const {
+  return LoadAs<Key>(
+      state.GetBlob(offset_).subspan(entry * entry_bytes_).data());
+}
+
+void ConnectionTable::PutKey(StateView& state, uint32_t entry,
+                             const Key& key) const {
+  std::memcpy(
+      state.BlobInPlace(offset_, entry * entry_bytes_, sizeof(Key)).data(),
+      &key, sizeof key);
+  Mark(state, entry);
+}
+
+std::optional<uint32_t> ConnectionTable::Find(const StateView& state,
+                                              const IpAddress& address,
+                                              be16 port) const {
+  for (uint32_t entry = 0; entry < size(state); ++entry) {
+    if (KeyOf(state, entry).Is(address, port)) return entry;
+  }
+  return std::nullopt;
+}
+
+uint32_t ConnectionTable::Oldest(const StateView& state) const {
+  uint32_t oldest = 0;
+  for (uint32_t entry = 1; entry < size(state); ++entry) {
+    if (KeyOf(state, entry).used < KeyOf(state, oldest).used) oldest = entry;
+  }
+  return oldest;
+}
+
+uint64_t ConnectionTable::LastUse(const StateView& state) const {
+  uint64_t last = 0;
+  for (uint32_t entry = 0; entry < size(state); ++entry) {
+    last = std::max(last, KeyOf(state, entry).used);
+  }
+  return last;
+}
+
+uint32_t ConnectionTable::Add(StateView& state, const IpAddress& address,
+                              be16 port) const {
+  const uint32_t entry = size(state);
+  SNF_CHECK(entry < max_);
+  const Key key = {
+      .address = address, .port = port.host(), .used = LastUse(state) + 1};
+  // Behind a blob's length all bytes are 0: the record is there already.
+  state.PatchBlob(slot_, offset_, entry * entry_bytes_,
+                  std::as_bytes(std::span(&key, 1)));
+  const uint32_t record = entry * entry_bytes_ + uint32_t{sizeof key};
+  state.PatchBlob(slot_, offset_, record, RecordOf(state, entry));
+  return entry;
+}
+
+// The last one used stays as it is: a connection alone writes nothing.
+void ConnectionTable::Use(StateView& state, uint32_t entry) const {
+  Key key = KeyOf(state, entry);
+  const uint64_t last = LastUse(state);
+  if (key.used == last) return;
+  key.used = last + 1;
+  PutKey(state, entry, key);
+}
+
+void ConnectionTable::Remove(StateView& state, uint32_t entry) const {
+  const uint32_t last = size(state) - 1;
+  const std::span<const std::byte> all = state.GetBlob(offset_);
+  if (entry != last) {
+    state.PatchBlob(slot_, offset_, entry * entry_bytes_,
+                    all.subspan(last * entry_bytes_));
+  }
+  state.PutBlob(slot_, offset_, all.first(last * entry_bytes_));
+}
+
+}  // namespace snf

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a chain is made of its plan.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "runtime/sdk/chain.h"
+
+namespace snf {
+namespace {
+
+absl::Status Wrong(std::string_view nf, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(std::string(nf), ": ", what));
+}
+
+bool HasSides(const NetworkFunction& nf) {
+  return nf.flow_scope() == FlowScope::kInsideEndpoint;
+}
+
+std::string InWords(std::span<const std::string_view> labels) {
+  if (labels.empty()) return "nothing";
+  return absl::StrJoin(labels, ", ", [](std::string* to, std::string_view one) {
+    to->append(one);
+  });
+}
+
+constexpr uint32_t kTimerBytes = sizeof(Instant);
+
+// Of a record without its presence bits.
+uint32_t SlotBytes(const StateSchema& schema) {
+  return schema.slots() == 0 ? 0 : schema.record_bytes() - 8;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NetworkFunction>> Chain::Make(Plan plan) {
+  SNF_CHECK(!plan.nfs.empty() && plan.nfs.size() <= kMaxNfs);
+  SNF_CHECK(plan.connections > 0);
+  std::unique_ptr<Chain> chain(new Chain(std::move(plan)));
+  absl::Status status = chain->Build();
+  if (!status.ok()) return status;
+  return std::unique_ptr<NetworkFunction>(std::move(chain));
+}
+
+Chain::Chain(Plan plan) : plan_(std::move(plan)) {}
+
+absl::Status Chain::Build() {
+  for (const Plan::Nf& nf : plan_.nfs) {
+    Step& step = steps_.emplace_back();
+    step.nf = nf.nf.get();
+    step.has_timer = nf.nf->has_timer();
+    has_timer_ |= step.has_timer;
+  }
+  for (const auto add : {&Chain::FindSided, &Chain::AddState,
+                         &Chain::AddReasonsAndPools, &Chain::AddLabels}) {
+    absl::Status status = (this->*add)();
+    if (!status.ok()) return status;
+  }
+  AddWays();
+  if (!ways_[0].may_wait.empty() || !ways_[1].may_wait.empty()) {
+    undo_.emplace(schema_.record_bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Chain::FindSided() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Plan::Nf& nf = plan_.nfs[i];
+    if (!HasSides(*nf.nf)) continue;
+    if (sided_.has_value()) {
+      return Wrong(nf.name, absl::StrCat("it has two sides, as ",
+                                         plan_.nfs[*sided_].name,
+                                         " has: a chain has one such NF"));
+    }
+    if (nf.in_braces || !nf.arms.empty()) {
+      return Wrong(nf.name,
+                   "it has two sides: it cannot stand in braces, nor before");
+    }
+    sided_ = i;
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    steps_[i].in_connection = sided_.has_value() && i != *sided_;
+    steps_[i].is_plain = !steps_[i].in_connection && !steps_[i].has_timer;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Chain::AddState() {
+  const auto timers = std::ranges::count_if(
+      steps_, [](const Step& step) { return step.has_timer; });
+  StateSchema of_connection;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    const std::string& name = plan_.nfs[i].name;
+    const StateSchema& own = step.nf->schema();
+    StateSchema& schema = step.in_connection ? of_connection : schema_;
+    const bool has_slot = step.has_timer && (timers > 1 || step.in_connection);
+    if (!schema.HasRoomFor(own.slots() + (has_slot ? 1 : 0),
+                           SlotBytes(own) + (has_slot ? kTimerBytes : 0))) {
+      return Wrong(name, absl::StrCat("with it a chain keeps more than ",
+                                      StateSchema::kMaxSlots, " slots, or ",
+                                      StateSchema::kMaxRecordBytes, " bytes"));
+    }
+    const StateSchema::Shift shift = schema.Append(name, own);
+    step.place.first_slot = shift.slots;
+    step.place.first_byte = shift.bytes;
+    if (!has_slot) continue;
+    const uint32_t slot = schema.AddSlot(name + " timer", kTimerBytes, "timer");
+    step.timer = TimerSlot(slot, schema.offset(slot));
+    connections_have_timers_ |= step.in_connection;
+  }
+  schema_.set_nf("chain");
+  if (of_connection.slots() == 0) return absl::OkStatus();
+  const uint64_t bytes =
+      StateSchema::kBlobHeaderBytes +
+      plan_.connections *
+          uint64_t{sizeof(ConnectionTable::Key) + of_connection.record_bytes()};
+  if (!schema_.HasRoomFor(1, bytes)) {
+    return Wrong(plan_.nfs[*sided_].name,
+                 absl::StrCat("with ", plan_.connections,
+                              " connections a chain keeps more than ",
+                              StateSchema::kMaxSlots, " slots, or ",
+                              StateSchema::kMaxRecordBytes, " bytes"));
+  }
+  const uint32_t slot =
+      schema_.AddTable("connections", sizeof(ConnectionTable::Key),
+                       of_connection, plan_.connections);
+  connections_.emplace(schema_, slot);
+  forgotten_ = declare_counter("connections_forgotten",
+                               "connections that made room for others");
+  return absl::OkStatus();
+}
+
+absl::Status Chain::AddReasonsAndPools() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    const std::string& name = plan_.nfs[i].name;
+    const std::span<const std::string_view> reasons = step.nf->drop_reasons();
+    step.first_reason = static_cast<uint8_t>(reason_names_.size());
+    step.reasons = static_cast<uint8_t>(reasons.size());
+    for (const std::string_view reason : reasons) {
+      reason_names_.push_back(absl::StrCat(name, ".", std::string(reason)));
+    }
+    if (reason_names_.size() > kMaxReasons) {
+      return Wrong(name, absl::StrCat("with it a chain drops for more than ",
+                                      kMaxReasons, " reasons"));
+    }
+    step.place.first_pool = static_cast<uint16_t>(pools_.size());
+    for (const Pool& pool : step.nf->pools()) {
+      pools_.push_back({name + "." + pool.name, pool.first, pool.last});
+    }
+    if (pools_.size() > kMaxPools) {
+      return Wrong(name, absl::StrCat("with it a chain has more than ",
+                                      kMaxPools, " pools"));
+    }
+  }
+  reasons_.assign(reason_names_.begin(), reason_names_.end());
+  return absl::OkStatus();
+}
+
+absl::Status Chain::AddLabels() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    const Plan::Nf& nf = plan_.nfs[i];
+    const std::span<const std::string_view> labels = step.nf->labels();
+    for (const Plan::Arm& arm : nf.arms) {
+      const std::string_view label = arm.label;
+      if (label == "*" || std::ranges::count(labels, label) > 0) continue;
+      return Wrong(nf.name, absl::StrCat("it finds ", InWords(labels),
+                                         ", not \"", arm.label, "\""));
+    }
+    std::vector<uint8_t>& next = ways_[0].next;
+    step.first_next = static_cast<uint16_t>(next.size());
+    step.labels = static_cast<uint16_t>(std::max<size_t>(labels.size(), 1));
+    for (size_t label = 0; label < step.labels; ++label) {
+      const auto arm = std::ranges::find_if(nf.arms, [&](const Plan::Arm& one) {
+        return one.label == "*" ||
+               (!labels.empty() && one.label == labels[label]);
+      });
+      const uint8_t to = arm == nf.arms.end() ? nf.after : arm->next;
+      SNF_CHECK(to > i && to <= steps_.size());
+      next.push_back(to == steps_.size() ? kOut : to);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// From the outside the NFs behind the one with two sides come before it, and
+// those before it behind it.
+void Chain::AddWays() {
+  Way& in = ways_[0];
+  Way& out = ways_[1];
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    in.order.push_back(static_cast<uint8_t>(i));
+  }
+  out = in;
+  if (sided_.has_value()) {
+    const auto sided = static_cast<uint8_t>(*sided_);
+    const auto split = out.order.begin() + sided;
+    std::rotate(out.order.begin(), split, out.order.end());
+    std::rotate(out.order.begin(), out.order.begin() + 1,
+                out.order.end() - sided);
+    for (uint8_t& to : out.next) {
+      to = to == kOut ? sided : to == sided ? kOut : to;
+    }
+    for (size_t label = 0; label < steps_[sided].labels; ++label) {
+      out.next[steps_[sided].first_next + label] = sided == 0 ? kOut : 0;
+    }
+  }
+  for (Way& way : ways_) {
+    for (const uint8_t index : way.order) {
+      const Step& step = steps_[index];
+      const bool is_first = index == way.order[0] && !step.in_connection;
+      if (!step.nf->pools().empty() && !is_first) {
+        way.may_wait.push_back(index);
+      }
+    }
+  }
+}
+
+std::vector<NetworkFunction::Part> Chain::parts() const {
+  std::vector<Part> parts;
+  for (const Plan::Nf& nf : plan_.nfs) {
+    parts.push_back({nf.name, nf.nf.get()});
+  }
+  if (forgotten_.has_value()) parts.push_back({"chain", this});
+  return parts;
+}
+
+}  // namespace snf

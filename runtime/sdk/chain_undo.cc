@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/chain_undo.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snf {
+
+ChainUndo::ChainUndo(uint32_t record_bytes)
+    : record_(record_bytes),
+      packet_(kMaxPacketBytes),
+      frames_(kMaxEmittedBytes),
+      given_(kMaxGiven) {}
+
+void ChainUndo::Begin(FlowServices& services, const Packet& packet,
+                      const StateView& state) {
+  const std::span<const std::byte> bytes = packet.bytes();
+  SNF_CHECK(bytes.size() <= kMaxPacketBytes);
+  services_ = &services;
+  std::ranges::copy(bytes, packet_.data());
+  std::ranges::copy(state.record(), record_.data());
+  dirty_ = state.dirty();
+  frames_emitted_ = pieces_taken_ = pieces_given_ = 0;
+  alias_.reset();
+  idle_timeout_.reset();
+  is_over_ = false;
+}
+
+void ChainUndo::Undo(const Packet& packet, StateView& state) {
+  const std::span<std::byte> bytes = packet.bytes();
+  std::copy_n(packet_.data(), bytes.size(), bytes.begin());
+  state.Undo({record_.data(), state.record().size()}, dirty_);
+  for (const Piece& piece : std::span(taken_).first(pieces_taken_)) {
+    services_->GivePiece(piece.pool, piece.number);
+  }
+}
+
+void ChainUndo::Do() {
+  size_t begin = 0;
+  for (const size_t end : std::span(frame_ends_).first(frames_emitted_)) {
+    // That there is no buffer now is as if it got lost.
+    services_->Emit({frames_.data() + begin, end - begin});
+    begin = end;
+  }
+  for (size_t i = 0; i < pieces_given_; ++i) {
+    services_->GivePiece(given_[i].pool, given_[i].number);
+  }
+  if (alias_.has_value()) {
+    services_->SetAlias(alias_->key, alias_->group, alias_->group_limit);
+  }
+  if (idle_timeout_.has_value() || is_over_) {
+    services_->Note(idle_timeout_.value_or(Nanos{-1}), is_over_);
+  }
+}
+
+bool ChainUndo::Emit(std::span<const std::byte> frame) {
+  const size_t begin =
+      frames_emitted_ == 0 ? 0 : frame_ends_[frames_emitted_ - 1];
+  if (frames_emitted_ == frame_ends_.size() || frame.empty() ||
+      frame.size() > std::min(kMaxPacketBytes, kMaxEmittedBytes - begin)) {
+    return false;
+  }
+  std::ranges::copy(frame, frames_.data() + begin);
+  frame_ends_[frames_emitted_++] = begin + frame.size();
+  return true;
+}
+
+std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,
+                                             const PieceWish& wish) {
+  if (pieces_taken_ == kMaxTaken) return std::nullopt;
+  const std::optional<uint32_t> piece = services_->TakePiece(pool, wish);
+  if (piece.has_value()) {
+    taken_[pieces_taken_++] = {pool, static_cast<uint16_t>(*piece)};
+  }
+  return piece;
+}
+
+void ChainUndo::GivePiece(PoolId pool, uint32_t piece) {
+  SNF_CHECK(pieces_given_ < kMaxGiven);
+  given_[pieces_given_++] = {pool, static_cast<uint16_t>(piece)};
+}
+
+}  // namespace snf

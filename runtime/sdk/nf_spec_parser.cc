@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/sdk/nf_spec.h"
+
+namespace snf {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+bool IsOfName(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+         c == '-' || c == '.';
+}
+
+std::string InQuotes(std::string_view text) {
+  return absl::StrCat("\"", std::string(text), "\"");
+}
+
+std::string NfNames() {
+  return absl::StrJoin(
+      ListNfs(), ", ",
+      [](std::string* to, const NfRegistration* nf) { to->append(nf->name); });
+}
+
+}  // namespace
+
+// Recursive descent; what fails says so once and stops the others.
+class NfSpec::Parser {
+ public:
+  Parser(std::string_view text, const NameTable* names)
+      : text_(text), names_(names) {}
+
+  absl::StatusOr<NfSpec> Parse() {
+    SkipBlanks();
+    const size_t begin = at_;
+    const std::string_view name = Name();
+    if (!name.empty() && at_ < text_.size() && text_[at_] == ':') {
+      return WithoutParentheses(name, begin);
+    }
+    at_ = begin;
+    NfSpec spec;
+    if (ChainOptions(spec) && Chain(spec.nodes_, 0) && at_ < text_.size()) {
+      Fail(at_, "there should be \"|\" or the end");
+    }
+    if (!error_.ok()) return error_;
+    return spec;
+  }
+
+ private:
+  bool Fail(size_t at, const std::string& what) {
+    error_ = absl::InvalidArgumentError(
+        absl::StrCat("character ", at + 1, ": ", what));
+    return false;
+  }
+
+  void SkipBlanks() {
+    at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size());
+  }
+  bool At(char c) {
+    SkipBlanks();
+    return at_ < text_.size() && text_[at_] == c;
+  }
+  bool Eat(char c) {
+    if (!At(c)) return false;
+    ++at_;
+    return true;
+  }
+  bool Expect(char c) {
+    if (Eat(c)) return true;
+    return Fail(at_,
+                absl::StrCat("there should be \"", std::string(1, c), "\""));
+  }
+  // Empty where there is none.
+  std::string_view Name() {
+    SkipBlanks();
+    const size_t begin = at_;
+    while (at_ < text_.size() && IsOfName(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  // "nat:ip=192.0.2.1", which is all of it.
+  absl::StatusOr<NfSpec> WithoutParentheses(std::string_view name,
+                                            size_t begin) {
+    Nodes nodes;
+    at_ = begin + name.size();
+    if (!Nf(nodes, name, begin, 0)) return error_;
+    if (nodes.size() != 1 || !nodes[0].arms.empty()) {
+      Fail(begin, InQuotes(name) + " is a chain and takes no options");
+      return error_;
+    }
+    const std::string_view rest = text_.substr(at_ + 1);
+    if (const size_t bar = rest.find('|'); bar != rest.npos) {
+      Fail(at_ + 1 + bar, "in a chain options stand in parentheses: " +
+                              std::string(name) + "(key=value)");
+      return error_;
+    }
+    absl::StatusOr<NfOptions> options = NfOptions::Parse(rest);
+    if (!options.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          std::string(name), ": ", std::string(options.status().message())));
+    }
+    if (!rest.empty()) nodes[0].options = *std::move(options);
+    NfSpec spec;
+    spec.nodes_ = std::move(nodes);
+    return spec;
+  }
+
+  bool ChainOptions(NfSpec& spec) {
+    if (!Eat('[')) return true;
+    SkipBlanks();
+    const size_t begin = at_;
+    const std::string_view key = Name();
+    if (key != "connections") {
+      return Fail(begin, InQuotes(key) +
+                             " is no option of a chain; there is: connections");
+    }
+    if (!Expect('=')) return false;
+    SkipBlanks();
+    const size_t value = at_;
+    const std::string_view number = Name();
+    const char* const end = number.data() + number.size();
+    const auto [rest, error] =
+        std::from_chars(number.data(), end, spec.connections_);
+    if (error != std::errc() || rest != end || spec.connections_ == 0 ||
+        spec.connections_ > kMaxConnections) {
+      return Fail(value, absl::StrCat("connections must be a whole number from "
+                                      "1 to ",
+                                      kMaxConnections));
+    }
+    return Expect(']');
+  }
+
+  bool Chain(Nodes& nodes, size_t depth) {
+    do {
+      SkipBlanks();
+      const size_t begin = at_;
+      if (!Eat('{')) {
+        if (!Nf(nodes, Name(), begin, depth)) return false;
+      } else if (nodes.empty()) {
+        return Fail(begin, "braces follow an NF");
+      } else if (!nodes.back().arms.empty()) {
+        return Fail(begin, "braces cannot follow braces");
+      } else if (depth == kMaxDepth) {
+        return Fail(begin, absl::StrCat("more than ", kMaxDepth,
+                                        " braces in each other"));
+      } else if (!Arms(nodes.back().arms, depth + 1)) {
+        return false;
+      }
+    } while (Eat('|'));
+    return true;
+  }
+
+  bool Arms(std::vector<Arm>& arms, size_t depth) {
+    do {
+      SkipBlanks();
+      const size_t begin = at_;
+      const std::string label(Eat('*') ? "*" : Name());
+      if (label.empty()) return Fail(begin, "there should be a label");
+      for (const Arm& arm : arms) {
+        if (arm.label == label) {
+          return Fail(begin, "label " + InQuotes(label) + " is there twice");
+        }
+        if (arm.label == "*") {
+          return Fail(begin, "\"*\" must be the last label");
+        }
+      }
+      if (!Expect(':')) return false;
+      Arm& arm = arms.emplace_back(Arm{label, {}});
+      if (!At(',') && !At('}') && !Chain(arm.nodes, depth)) return false;
+    } while (Eat(','));
+    return Expect('}');
+  }
+
+  // What `name`, which stands at `begin`, comes to, with the options behind it.
+  bool Nf(Nodes& nodes, std::string_view name, size_t begin, size_t depth) {
+    if (name.empty()) return Fail(begin, "there should be the name of an NF");
+    const NfSpec* named = nullptr;
+    if (!LookUp(name, begin, named)) return false;
+    if (named == nullptr) {
+      const NfRegistration* const nf = FindNf(name);
+      if (nf == nullptr) {
+        return Fail(begin,
+                    InQuotes(name) + " is no NF; there is: " + NfNames());
+      }
+      NfOptions options;
+      if (!Options(options)) return false;
+      nodes.push_back({nf, std::move(options), {}});
+      ++count_;
+    } else if (At('(')) {
+      return Fail(at_, InQuotes(name) + " stands for " +
+                           InQuotes(named->text()) + " and takes no options");
+    } else {
+      if (depth + DepthOf(named->nodes_) > kMaxDepth) {
+        return Fail(begin, absl::StrCat("with ", InQuotes(name),
+                                        " there are more than ", kMaxDepth,
+                                        " braces in each other"));
+      }
+      nodes.insert(nodes.end(), named->nodes_.begin(), named->nodes_.end());
+      count_ += CountOf(named->nodes_);
+    }
+    if (count_ <= snf::Chain::kMaxNfs) return true;
+    return Fail(begin,
+                absl::StrCat("with ", InQuotes(name), " there are more than ",
+                             snf::Chain::kMaxNfs, " NFs"));
+  }
+
+  bool LookUp(std::string_view name, size_t begin, const NfSpec*& named) {
+    if (names_ == nullptr) return true;
+    std::vector<std::string>& looked_up = names_->looked_up_;
+    const auto same = std::ranges::find(looked_up, name);
+    if (same != looked_up.end()) {
+      std::string path;
+      for (auto one = same; one != looked_up.end(); ++one) {
+        path += InQuotes(*one) + " needs ";
+      }
+      return Fail(begin, path + InQuotes(name));
+    }
+    looked_up.emplace_back(name);
+    const absl::StatusOr<const NfSpec*> found = names_->Find(name);
+    looked_up.pop_back();
+    if (!found.ok()) {
+      return Fail(begin, absl::StrCat(InQuotes(name), ": ",
+                                      std::string(found.status().message())));
+    }
+    named = *found;
+    return true;
+  }
+
+  bool Options(NfOptions& options) {
+    if (!Eat('(')) return true;
+    std::map<std::string, std::string> values;
+    while (!At(')')) {
+      if (!values.empty() && !Expect(',')) return false;
+      SkipBlanks();
+      const size_t begin = at_;
+      const std::string key(Name());
+      if (key.empty()) return Fail(begin, "there should be key=value");
+      if (!Expect('=')) return false;
+      std::string value;
+      if (!Value(value)) return false;
+      if (!values.emplace(key, std::move(value)).second) {
+        return Fail(begin, InQuotes(key) + " is given twice");
+      }
+    }
+    ++at_;
+    options = NfOptions(values);
+    return true;
+  }
+
+  bool Value(std::string& value) {
+    if (!At('"')) {
+      const size_t end =
+          std::min(text_.find_first_of(",)\"", at_), text_.size());
+      const std::string_view bare = text_.substr(at_, end - at_);
+      value = bare.substr(0, bare.find_last_not_of(kBlanks) + 1);
+      at_ = end;
+      if (end == text_.size() || text_[end] == '"') {
+        return Fail(end, "there should be \",\" or \")\"");
+      }
+      return true;
+    }
+    const size_t begin = at_++;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
+      value += text_[at_++];
+    }
+    if (at_ == text_.size()) return Fail(begin, "these quotes have no end");
+    ++at_;
+    if (At(',') || At(')')) return true;
+    return Fail(at_, "there should be \",\" or \")\"");
+  }
+
+  std::string_view text_;
+  const NameTable* names_;
+  size_t at_ = 0;
+  size_t count_ = 0;  // of NFs
+  absl::Status error_;
+};
+
+absl::StatusOr<NfSpec> NfSpec::Parse(std::string_view text,
+                                     const NameTable* names) {
+  return Parser(text, names).Parse();
+}
+
+}  // namespace snf
