@@ -121,7 +121,7 @@ class Command(unittest.TestCase):
         whole = "not a whole number from 0"
         for flag, right, values in (
                 ("policy", "is none of snf, vanilla_flow, smart_flow, "
-                 "per_packet, hash", ["best", "SNF", "snf,hash"]),
+                 "per_packet, hash, rotate", ["best", "SNF", "snf,hash"]),
                 ("replicas", "out of range: 0 to 16", ["17", "4294967295"]),
                 ("replicas", whole, ["-1", "3.0", "many", "4294967296"]),
                 ("replica_choice", "is none of weighted, deterministic, none",
@@ -373,9 +373,9 @@ class Command(unittest.TestCase):
         for flag in ("chaos", "compare"):
             self.assertRegex(text, rf"--{flag}=.+\n      \S")
         for choice in ("snf", "vanilla_flow", "smart_flow", "per_packet",
-                       "hash", "passthrough", "chronicle", "connection",
-                       "3tuple,vlan", "floor", "burst", "drained", "weighted",
-                       "deterministic"):
+                       "hash", "rotate", "passthrough", "chronicle",
+                       "connection", "3tuple,vlan", "floor", "burst", "drained",
+                       "weighted", "deterministic"):
             self.assertRegex(text, rf"\n {{8}}{choice} +[a-z0-9]")
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 

@@ -57,7 +57,7 @@ Explainer::Explainer(const FlowKey& key, const RunOptions& options,
   story_.key = key;
   story_.policy = policy.name();
   story_.per_packet = policy.per_packet();
-  story_.by_score = policy.name() == "snf" || policy.per_packet();
+  story_.by_score = policy.name() == "snf" || policy.name() == "per_packet";
   story_.flowlets_on_unit.resize(options.controller.max_units);
 }
 

@@ -224,7 +224,7 @@ void KeepToFlags(Schedule& schedule) {
     c.replica_choice = ReplicaChoice::kNone;
     c.push_delay = defaults.controller.push_delay;
   }
-  if (schedule.policy == "per_packet") {
+  if (FindPlacementPolicy(schedule.policy)->per_packet()) {
     c.flowlet_bytes = defaults.controller.flowlet_bytes;
   }
   if (schedule.policy != "smart_flow") {
@@ -359,7 +359,7 @@ std::string ReplayLine(const Schedule& schedule, const std::string& file) {
            fmt::format("{}{}", kKeys[static_cast<size_t>(flow.kind)],
                        flow.vlan ? ",vlan" : ""));
   line.Add("flowlet_timeout", c.flowlet_timeout);
-  if (schedule.policy != "per_packet") {
+  if (!FindPlacementPolicy(schedule.policy)->per_packet()) {
     line.Add("flowlet_bytes", c.flowlet_bytes, "B");
   }
   line.Add("flow_timeout", c.flow_timeout);

@@ -84,6 +84,22 @@ Placement Stay(Instant now, const PlacementRequest& request, UnitPool& pool,
   return Pack(now, {.demand = request.demand}, pool, out);
 }
 
+uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& pool) {
+  return static_cast<uint32_t>(Wide{request.key_hash} * pool.max_units() >> 64);
+}
+
+// At `unit` or, where it is stopping, the first one after it that is not.
+Placement PlaceInTurn(Instant now, const PlacementRequest& request,
+                      uint32_t unit, UnitPool& pool, ControllerOut& out) {
+  for (uint32_t tried = 0; tried < pool.max_units(); ++tried) {
+    const Placement placement =
+        PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, pool, out);
+    if (placement.unit != kNoUnit) return placement;
+    unit = unit + 1 < pool.max_units() ? unit + 1 : 0;
+  }
+  return {};
+}
+
 class SnfPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "snf"; }
@@ -131,15 +147,22 @@ class HashPolicy final : public PlacementPolicy {
   bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
                   ControllerOut& out) const override {
+    return PlaceInTurn(now, request, UnitByHash(request, pool), pool, out);
+  }
+};
+
+// No two packets of a flow in a row on one unit: what an NF must stand.
+class RotatePolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "rotate"; }
+  bool per_packet() const override { return true; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+                  ControllerOut& out) const override {
     const uint32_t units = pool.max_units();
-    auto unit = static_cast<uint32_t>(Wide{request.key_hash} * units >> 64);
-    for (uint32_t tried = 0; tried < units; ++tried) {
-      const Placement placement =
-          PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, pool, out);
-      if (placement.unit != kNoUnit) return placement;
-      unit = unit + 1 < units ? unit + 1 : 0;
-    }
-    return {};
+    const uint32_t unit = request.owner == kNoUnit
+                              ? UnitByHash(request, pool)
+                              : (value(request.owner) + 1u) % units;
+    return PlaceInTurn(now, request, unit, pool, out);
   }
 };
 
@@ -161,8 +184,9 @@ std::span<const PlacementPolicy* const> PlacementPolicies() {
   static const SmartFlowPolicy kSmartFlow;
   static const PerPacketPolicy kPerPacket;
   static const HashPolicy kHash;
-  static constexpr std::array<const PlacementPolicy*, 5> kPolicies = {
-      &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash};
+  static const RotatePolicy kRotate;
+  static constexpr std::array<const PlacementPolicy*, 6> kPolicies = {
+      &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash, &kRotate};
   return kPolicies;
 }
 

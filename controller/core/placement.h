@@ -58,6 +58,8 @@ class PlacementPolicy {
 //   per_packet    bin-packing of single packets: as snf, with flowlets of one
 //                 packet (NFOS)
 //   hash          by the hash of the flow over all max_units units, as RSS does
+//   rotate        each packet of a flow on the unit after that of the one
+//                 before: for trying what NFs stand
 std::span<const PlacementPolicy* const> PlacementPolicies();
 // The policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);

@@ -93,13 +93,14 @@ TEST(PlacementPolicies, AreFoundByName) {
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     names.push_back(policy->name());
     EXPECT_EQ(FindPlacementPolicy(policy->name()), policy);
-    EXPECT_EQ(policy->per_packet(), policy->name() == "per_packet");
+    EXPECT_EQ(policy->per_packet(),
+              policy->name() == "per_packet" || policy->name() == "rotate");
     EXPECT_EQ(policy->moves_flows(),
               policy->name() != "vanilla_flow" && policy->name() != "hash");
   }
   EXPECT_EQ(names,
             (std::vector<std::string_view>{"snf", "vanilla_flow", "smart_flow",
-                                           "per_packet", "hash"}));
+                                           "per_packet", "hash", "rotate"}));
   EXPECT_EQ(FindPlacementPolicy("best"), nullptr);
 }
 
@@ -369,6 +370,26 @@ TEST(HashPolicy, SpreadsFlowsOverAllUnits) {
     EXPECT_EQ(placement.overcommitted, c.overcommitted) << c.key_hash;
     EXPECT_EQ(units.started(), c.started) << c.key_hash;
   }
+}
+
+TEST(RotatePolicy, TakesTheUnitAfterTheOwnerWhateverItsLoad) {
+  Units units({0, kFullLoad, 0});
+  PlacementRequest request = {.demand = 1, .key_hash = uint64_t{1} << 63};
+  EXPECT_EQ(units.Place(request, "rotate").unit, kU1);
+  request.owner = kU1;
+  EXPECT_EQ(units.Place(request, "rotate").unit, kU2);
+  request.owner = kU2;
+  const Placement placement = units.Place(request, "rotate");
+  EXPECT_EQ(placement.unit, kU0);
+  EXPECT_FALSE(placement.kept);
+  request.owner = kU0;
+  EXPECT_EQ(units.Place(request, "rotate").unit, kU1);
+  units.LeaveIdle(kU2, 0, UnitPool::State::kStopping);
+  request.owner = kU1;
+  EXPECT_EQ(units.Place(request, "rotate").unit, kU0);
+  Units one({0});
+  request.owner = kU0;
+  EXPECT_TRUE(one.Place(request, "rotate").kept);
 }
 
 TEST(HashPolicy, GoesOnToTheNextUnitWhereOneIsStopping) {

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunEverywhere passes NFs that are the same everywhere, and no other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/sdk/nf_test.h"
+
+namespace snf {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Numbers a flow's packets in the last byte of each, as it should be done, and
+// drops the tenth.
+class InSlot final : public NetworkFunction {
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const uint8_t number = static_cast<uint8_t>(flow.get(packets_) + 1);
+    flow.put(packets_, number);
+    packet.bytes().back() = std::byte{number};
+    count(numbered_);
+    return number == 10 ? Verdict::drop(0) : Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"tenth"};
+    return kReasons;
+  }
+  Slot<uint8_t> packets_ = declare<uint8_t>("packets");
+  Counter numbered_ = declare_counter("numbered", "packets");
+};
+SNF_REGISTER_NF(InSlot, "kit_in_slot", "numbers packets");
+
+// The same of all packets that the object sees.
+class InMember final : public NetworkFunction {
+  Verdict process_packet(Packet& packet, FlowState&) override {
+    packet.bytes().back() = std::byte{++packets_};
+    return Verdict::forward();
+  }
+  uint8_t packets_ = 0;
+};
+SNF_REGISTER_NF(InMember, "kit_in_member", "numbers packets in a member");
+
+// … that the program sees.
+class InStatic final : public NetworkFunction {
+  Verdict process_packet(Packet& packet, FlowState&) override {
+    static uint8_t packets = 0;
+    packet.bytes().back() = std::byte{++packets};
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(InStatic, "kit_in_static", "numbers packets in a static");
+
+// Drops at every other unit.
+class ByUnit final : public NetworkFunction {
+ public:
+  ByUnit() : drops_(++made % 2 == 0) {}
+
+ private:
+  Verdict process_packet(Packet&, FlowState&) override {
+    return drops_ ? Verdict::drop(0) : Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"even"};
+    return kReasons;
+  }
+  static inline int made = 0;
+  bool drops_;
+};
+SNF_REGISTER_NF(ByUnit, "kit_by_unit", "drops at every other unit");
+
+// Counts the flows that each unit saw, not all there are.
+class CountsAtUnit final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState&) override {
+    if (!std::exchange(seen_, true)) count(units_);
+    return Verdict::forward();
+  }
+  bool seen_ = false;
+  Counter units_ = declare_counter("units", "units that had packets");
+};
+SNF_REGISTER_NF(CountsAtUnit, "kit_counts_at_unit", "counts units");
+
+// Emits a copy of the packet, and in it how many this object has seen.
+class EmitsMember final : public NetworkFunction {
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    Frame copy(packet.bytes().begin(), packet.bytes().end());
+    copy.back() = std::byte{++packets_};
+    flow.emit(copy);
+    return Verdict::consume();
+  }
+  uint8_t packets_ = 0;
+};
+SNF_REGISTER_NF(EmitsMember, "kit_emits_member", "emits copies");
+
+std::vector<TestPacket> SomePackets(int flows, int packets) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < packets; ++i) {
+    for (int flow = 1; flow <= flows; ++flow) {
+      texts.push_back("+" + std::to_string(i * 37 % 1'000) + "us udp 10.0.0." +
+                      std::to_string(flow) + ":5000 > 192.0.2.9:53 \"query\"");
+    }
+  }
+  return Packets(texts);
+}
+
+std::string WhatFails(const std::string& nf,
+                      const EverywhereOptions& options = {}) {
+  const testing::AssertionResult result =
+      RunEverywhere(nf, SomePackets(3, 20), options);
+  return result ? "" : result.message();
+}
+
+TEST(RunEverywhere, PassesAnNfThatKeepsItsStateInSlots) {
+  EXPECT_TRUE(RunEverywhere("kit_in_slot", SomePackets(3, 20)));
+  EXPECT_TRUE(RunEverywhere("chronicle", SomePackets(3, 20)));
+  EXPECT_TRUE(RunEverywhere("passthrough", SomePackets(3, 20)));
+}
+
+TEST(RunEverywhere, PassesPacketsThatComeAtOnce) {
+  std::vector<TestPacket> packets = SomePackets(3, 500);
+  for (TestPacket& packet : packets) packet.gap = {};
+  EXPECT_TRUE(RunEverywhere("chronicle", packets));
+}
+
+TEST(RunEverywhere, PassesAnNfThatTakesPieces) {
+  EXPECT_TRUE(RunEverywhere("nat:ip=198.51.100.1", SomePackets(3, 20)));
+}
+
+TEST(RunEverywhere, FailsWhatIsKeptInAMember) {
+  EXPECT_THAT(WhatFails("kit_in_member"),
+              AllOf(HasSubstr("packet 2 of flow udp 10.0.0.1:5000 > "
+                              "192.0.2.9:53 became\n  udp 10.0.0.1:5000 > "
+                              "192.0.2.9:53 \"quer"),
+                    HasSubstr("the checker found"), HasSubstr("./snf replay "),
+                    HasSubstr(".pcapng")));
+}
+
+TEST(RunEverywhere, FailsWhatIsKeptInAStatic) {
+  EXPECT_THAT(WhatFails("kit_in_static"), HasSubstr("packet 1 of flow"));
+}
+
+TEST(RunEverywhere, FailsAVerdictThatDependsOnTheUnit) {
+  EXPECT_THAT(WhatFails("kit_by_unit"), HasSubstr("drop even"));
+}
+
+TEST(RunEverywhere, FailsWhatIsEmittedFromAMember) {
+  EXPECT_THAT(WhatFails("kit_emits_member"), HasSubstr("emitted in udp 10.0."));
+}
+
+TEST(RunEverywhere, FailsACounterThatVariesUnlessToldSo) {
+  EXPECT_THAT(WhatFails("kit_counts_at_unit"),
+              HasSubstr("counter units is 2, but on one unit 1"));
+  EXPECT_EQ(WhatFails("kit_counts_at_unit", {.counters_that_vary = {"units"}}),
+            "");
+}
+
+TEST(RunEverywhere, FailsIfNothingMoves) {
+  const auto fails = [](const std::vector<TestPacket>& packets) {
+    return std::string(RunEverywhere("kit_in_member", packets).message());
+  };
+  EXPECT_THAT(fails({}), HasSubstr("no packet ran on another unit"));
+  EXPECT_THAT(fails(Packets({"udp 10.0.0.1:1 > 10.0.0.2:2 \"a\""})),
+              HasSubstr("no packet ran on another unit"));
+}
+
+TEST(RunEverywhere, FailsAnNfThatIsNot) {
+  EXPECT_THAT(WhatFails("kit_in_slut"), HasSubstr("\"kit_in_slut\""));
+  EXPECT_THAT(WhatFails("nat:ip=here"), HasSubstr("ip"));
+}
+
+TEST(PacketsOf, ReadsACaptureOrAFlowOfIt) {
+  const std::string file = "traces/small.pcap.zst";
+  EXPECT_EQ(PacketsOf(file).size(), 45'153u);
+  const std::string ends = " 192.0.2.16:40477 XX 198.51.100.10:5207";
+  const auto count = [&](std::string arrow) {
+    std::string flow = "tcp" + ends;
+    return PacketsOf(file, flow.replace(flow.find("XX"), 2, arrow)).size();
+  };
+  EXPECT_EQ(count("<>"), 5'287u);
+  EXPECT_GT(count(">"), 0u);
+  EXPECT_LT(count(">"), 5'287u);
+}
+
+TEST(RunEverywhere, StandsACapture) {
+  EXPECT_TRUE(RunEverywhere("kit_in_slot", PacketsOf("traces/small.pcap.zst"),
+                            {.units = {5}}));
+}
+
+}  // namespace
+}  // namespace snf
