@@ -30,14 +30,19 @@ class NfCommand {
  private:
   absl::Status List() const;
   absl::Status Show() const;
+  absl::Status New();
 
   CLI::App& command_;
   CLI::App& list_;
   CLI::App& show_;
+  CLI::App& new_;
   FlagSet list_flags_;
   FlagSet show_flags_;
+  FlagSet new_flags_;
   bool json_ = false;
   std::string nf_;
+  std::string directory_;
+  bool force_ = false;
 };
 
 }  // namespace snf

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/strings/str_replace.h"
 #include "base/quantity.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -14,6 +15,8 @@ namespace snf {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int kColumns = 80;
 
 // Lines of two columns, the first as wide as its names need, within limits.
 class Names {
@@ -54,16 +57,27 @@ std::string FlowOf(const NetworkFunction& nf) {
                "protocol.";
 }
 
+std::string OptionLine(const NfOptions::Description& option,
+                       const std::string& values) {
+  const std::string by_default =
+      option.otherwise.empty() ? "" : fmt::format("  [{}]", option.otherwise);
+  return fmt::format("  {}={}{}", option.key, values, by_default);
+}
+
 void AddOptions(const NfRegistration& nf, Page& page) {
   const std::vector<NfOptions::Description> options = nf.options();
   if (options.empty()) return;
   page.Raw(fmt::format("\nOptions, as in --nf {}:{}=…,…:\n", nf.name,
                        options.front().key));
   for (const NfOptions::Description& option : options) {
-    const std::string by_default =
-        option.otherwise.empty() ? "" : fmt::format("  [{}]", option.otherwise);
-    page.Raw(fmt::format("  {}={}{}\n", option.key, option.values, by_default));
-    page.Wrap("      ", 6, option.help);
+    std::string line = OptionLine(option, option.values);
+    std::string help = option.help;
+    if (ColumnsOf(line) > size_t{kColumns}) {
+      line = OptionLine(option, "VALUE");
+      help += ": " + absl::StrReplaceAll(option.values, {{"|", ", "}});
+    }
+    page.Raw(line + "\n");
+    page.Wrap("      ", 6, help);
   }
 }
 
@@ -145,7 +159,7 @@ std::string Print(const Json& json) {
 }  // namespace
 
 std::string ListOf(std::span<const NfRegistration* const> nfs) {
-  Page page({.columns = 80});
+  Page page({.columns = kColumns});
   Names names;
   for (const NfRegistration* nf : nfs) {
     names.Add(std::string(nf->name), std::string(nf->summary));
@@ -164,7 +178,7 @@ std::string JsonListOf(std::span<const NfRegistration* const> nfs) {
 
 std::string DescriptionOf(const NfRegistration& registration) {
   const std::unique_ptr<NetworkFunction> nf = registration.example();
-  Page page({.columns = 80});
+  Page page({.columns = kColumns});
   page.Wrap("", 0,
             fmt::format("{}: {}", registration.name, registration.summary));
   page.Blank();

@@ -4,22 +4,43 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "runtime/sdk/nf_registry.h"
 
 namespace snf {
 namespace {
 
-const NfRegistration*& Head() {
-  static const NfRegistration* head = nullptr;
-  return head;
+std::vector<const NfRegistration*>& Known() {
+  static std::vector<const NfRegistration*> known;
+  return known;
 }
+
+CaughtNfs* catching = nullptr;
 
 }  // namespace
 
 NfRegistration::NfRegistration(std::string_view nf_name,
                                std::string_view nf_summary, Factory nf_factory)
-    : name(nf_name), summary(nf_summary), factory(nf_factory), next(Head()) {
+    : name(nf_name), summary(nf_summary), factory(nf_factory) {
+  if (catching != nullptr) {
+    catching->nfs_.push_back(this);
+    return;
+  }
   SNF_CHECK(FindNf(name) == nullptr);
-  Head() = this;
+  Known().push_back(this);
+}
+
+CaughtNfs::CaughtNfs() {
+  SNF_CHECK(catching == nullptr);
+  catching = this;
+}
+
+CaughtNfs::~CaughtNfs() { catching = nullptr; }
+
+void CaughtNfs::Add() {
+  for (const NfRegistration* nf : nfs_) {
+    std::erase_if(Known(), [nf](auto* one) { return one->name == nf->name; });
+    Known().push_back(nf);
+  }
 }
 
 std::unique_ptr<NetworkFunction> NfRegistration::create(
@@ -51,19 +72,13 @@ std::vector<NfOptions::Description> NfRegistration::options() const {
 }
 
 const NfRegistration* FindNf(std::string_view name) {
-  for (const NfRegistration* nf = Head(); nf != nullptr; nf = nf->next) {
-    if (nf->name == name) return nf;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(Known(), name, &NfRegistration::name);
+  return found == Known().end() ? nullptr : *found;
 }
 
 std::vector<const NfRegistration*> ListNfs() {
-  std::vector<const NfRegistration*> nfs;
-  for (const NfRegistration* nf = Head(); nf != nullptr; nf = nf->next) {
-    nfs.push_back(nf);
-  }
-  std::sort(nfs.begin(), nfs.end(),
-            [](auto* a, auto* b) { return a->name < b->name; });
+  std::vector<const NfRegistration*> nfs = Known();
+  std::ranges::sort(nfs, {}, &NfRegistration::name);
   return nfs;
 }
 

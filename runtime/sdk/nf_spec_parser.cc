@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
@@ -14,9 +15,11 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
+// A name may be the path of a module.
 bool IsOfName(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
-         c == '-' || c == '.';
+  constexpr std::string_view kOthers = "_-./+~@";
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+         kOthers.find(c) != kOthers.npos;
 }
 
 std::string InQuotes(std::string_view text) {
@@ -184,14 +187,16 @@ class NfSpec::Parser {
     const NfSpec* named = nullptr;
     if (!LookUp(name, begin, named)) return false;
     if (named == nullptr) {
-      const NfRegistration* const nf = FindNf(name);
-      if (nf == nullptr) {
+      absl::StatusOr<const NfRegistration*> nf = FindNf(name);
+      if (NamesNfModule(name)) nf = LoadNfModule(std::string(name));
+      if (!nf.ok()) return Fail(begin, std::string(nf.status().message()));
+      if (*nf == nullptr) {
         return Fail(begin,
                     InQuotes(name) + " is no NF; there is: " + NfNames());
       }
       NfOptions options;
       if (!Options(options)) return false;
-      nodes.push_back({nf, std::move(options), {}});
+      nodes.push_back({*nf, std::move(options), {}});
       ++count_;
     } else if (At('(')) {
       return Fail(at_, InQuotes(name) + " stands for " +

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf_module.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/sdk/nf_module_file.h"
+#include "runtime/sdk/nf_registry.h"
+
+namespace snf {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 1u << 30;
+
+using Nfs = std::vector<const NfRegistration*>;
+
+absl::Status Bad(const std::string& what) {
+  return absl::InvalidArgumentError(what);
+}
+
+// By file, without symbolic links.
+std::map<std::string, Nfs>& Loaded() {
+  static std::map<std::string, Nfs> loaded;
+  return loaded;
+}
+
+absl::StatusOr<std::vector<std::byte>> ReadFile(const std::string& path) {
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  if (error) return Bad(error.message());
+  if (size > kMaxFileBytes) return Bad("is larger than 1 GiB");
+  std::vector<std::byte> bytes(size);
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(reinterpret_cast<char*>(bytes.data()),
+              static_cast<std::streamsize>(size));
+  if (stream.good()) return bytes;
+  return Bad(absl::StrCat("cannot be read: ", std::strerror(errno)));
+}
+
+std::string HashOf(const NfRegistration& nf) {
+  return absl::StrCat(
+      absl::Hex(nf.example()->schema().hash(), absl::kZeroPad16));
+}
+
+// Whether a module may bring this NF.
+absl::Status CheckPlace(const NfRegistration& nf) {
+  for (const auto& [path, nfs] : Loaded()) {
+    if (std::ranges::find(nfs, nf.name, &NfRegistration::name) != nfs.end()) {
+      return Bad(absl::StrCat("has an NF \"", std::string(nf.name), "\", as ",
+                              path, " has"));
+    }
+  }
+  const NfRegistration* const linked = FindNf(nf.name);
+  if (linked == nullptr || HashOf(*linked) == HashOf(nf)) {
+    return absl::OkStatus();
+  }
+  return Bad(absl::StrCat(
+      "has an NF \"", std::string(nf.name),
+      "\" that does not keep the same state as the one in this program: "
+      "its schema is ",
+      HashOf(nf), ", and that one's ", HashOf(*linked),
+      "; give it another name"));
+}
+
+absl::StatusOr<Nfs> Load(const std::string& path) {
+  const auto bytes = ReadFile(path);
+  if (!bytes.ok()) return bytes.status();
+  const absl::StatusOr<NfAbi> abi = ReadNfAbi(*bytes);
+  if (!abi.ok()) return abi.status();
+  if (absl::Status s = CheckNfAbi(*abi, MakeNfAbi()); !s.ok()) return s;
+
+  CaughtNfs caught;
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    return Bad(absl::StrCat("cannot be loaded: ", dlerror()));
+  }
+  if (caught.nfs().empty()) return Bad("registers no NF");
+  for (const NfRegistration* nf : caught.nfs()) {
+    if (absl::Status s = CheckPlace(*nf); !s.ok()) return s;
+  }
+  caught.Add();
+  return caught.nfs();
+}
+
+absl::StatusOr<const NfRegistration*> Choose(const Nfs& nfs,
+                                             const std::string& name) {
+  if (nfs.size() == 1) return nfs.front();
+  const auto found = std::ranges::find(nfs, name, &NfRegistration::name);
+  if (found != nfs.end()) return *found;
+  return Bad(absl::StrCat(
+      "has several NFs, none of them of the file's name: ",
+      absl::StrJoin(nfs, ", ", [](std::string* to, const NfRegistration* nf) {
+        to->append(nf->name);
+      })));
+}
+
+}  // namespace
+
+bool NamesNfModule(std::string_view name) {
+  return name.find('/') != name.npos || name.ends_with(".so");
+}
+
+absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
+  const auto named = [&file](const absl::Status& status) {
+    return Bad(absl::StrCat(file, ": ", std::string(status.message())));
+  };
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::canonical(file, error);
+  if (error) return named(Bad(error.message()));
+  auto loaded = Loaded().find(path);
+  if (loaded == Loaded().end()) {
+    absl::StatusOr<Nfs> nfs = Load(path);
+    if (!nfs.ok()) return named(nfs.status());
+    loaded = Loaded().emplace(path, *std::move(nfs)).first;
+  }
+  auto nf = Choose(loaded->second, std::filesystem::path(file).stem());
+  return nf.ok() ? nf : named(nf.status());
+}
+
+}  // namespace snf

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# NFs as modules (nf_module.h), in the tree and outside of it. Wants
+# SNF_SOURCE_DIR, SNF_SANITIZER_OPTIONS, and SNF_GENERATED_DIR to write
+# sdk_headers.h to.
+
+set(sdk_headers ${SNF_GENERATED_DIR}/runtime/sdk/sdk_headers.h)
+file(GLOB headers CONFIGURE_DEPENDS
+  ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h)
+add_custom_command(OUTPUT ${sdk_headers}
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${SNF_SOURCE_DIR} -DOUTPUT=${sdk_headers}
+          -P ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake
+  DEPENDS ${headers} ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake)
+add_custom_target(snf_sdk_headers DEPENDS ${sdk_headers})
+
+# Makes the objects of a target fit for a module.
+function(snf_compile_nf target)
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PRIVATE
+    ${SNF_SOURCE_DIR} ${SNF_GENERATED_DIR})
+  target_compile_definitions(${target} PRIVATE SNF_NF_MODULE)
+  target_compile_options(${target} PRIVATE
+    -fno-semantic-interposition ${SNF_SANITIZER_OPTIONS})
+  add_dependencies(${target} snf_sdk_headers)
+endfunction()
+
+# A module NAME.so of object files or sources. What it takes from the program
+# is found when it is loaded.
+function(snf_link_nf target name)
+  add_library(${target} MODULE ${ARGN})
+  set(exports ${SNF_SOURCE_DIR}/runtime/sdk/nf_module.map)
+  set_target_properties(${target} PROPERTIES
+    PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX LINK_DEPENDS ${exports})
+  target_link_options(${target} PRIVATE
+    LINKER:--version-script=${exports} ${SNF_SANITIZER_OPTIONS})
+endfunction()
+
+# Lets a program load modules: they find in it all of base and of the SDK.
+function(snf_load_nfs target)
+  set(archives "$<TARGET_FILE:snf_base>,$<TARGET_FILE:snf_sdk>")
+  target_link_libraries(${target} PRIVATE
+    "-Wl,--whole-archive,${archives},--no-whole-archive" snf_sdk)
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+endfunction()
+
+# snf_add_nf(name file.cc…): an NF as name.so, for `snf replay --nf ./name.so`.
+function(snf_add_nf name)
+  snf_link_nf(${name} ${name} ${ARGN})
+  snf_compile_nf(${name})
+endfunction()
+
+# snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
+# NF that snf_add_nf added.
+function(snf_add_nf_test name nf)
+  add_executable(${name} ${ARGN} $<TARGET_OBJECTS:${nf}>)
+  snf_compile_nf(${name})
+  target_link_options(${name} PRIVATE ${SNF_SANITIZER_OPTIONS})
+  target_link_libraries(${name} PRIVATE
+    snf::snf_nf_test GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
+endfunction()

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf_module_file.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace snf {
+namespace {
+
+constexpr std::string_view kSymbol = "snf_nf_abi";
+#if defined(__x86_64__)
+constexpr Elf64_Half kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr Elf64_Half kMachine = EM_AARCH64;
+#else
+#error "name the ELF machine of this processor"
+#endif
+
+absl::Status Bad(std::string_view what) {
+  return absl::InvalidArgumentError(std::string(what));
+}
+
+absl::Status CutOff() {
+  return Bad("is cut off, or its ELF headers are damaged");
+}
+
+// Parts of a file by what the file says, so in need of a look at the bounds.
+class Bytes {
+ public:
+  explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  // Without a value where the part is not inside.
+  std::optional<Bytes> Part(uint64_t offset, uint64_t size) const {
+    if (offset > bytes_.size() || size > bytes_.size() - offset) {
+      return std::nullopt;
+    }
+    return Bytes(bytes_.subspan(offset, size));
+  }
+  template <typename T>
+  std::optional<T> Read(uint64_t offset) const {
+    const std::optional<Bytes> part = Part(offset, sizeof(T));
+    if (!part.has_value()) return std::nullopt;
+    T value;
+    std::memcpy(&value, part->bytes_.data(), sizeof value);
+    return value;
+  }
+  // Whether at `offset` is `text` with '\0' behind it.
+  bool Has(uint64_t offset, std::string_view text) const {
+    const std::optional<Bytes> part = Part(offset, text.size() + 1);
+    return part.has_value() &&
+           std::memcmp(part->bytes_.data(), text.data(), text.size()) == 0 &&
+           part->bytes_.back() == std::byte{0};
+  }
+  uint64_t size() const { return bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+absl::Status CheckHeader(const Bytes& file, Elf64_Ehdr& header) {
+  const auto magic = file.Read<std::array<char, SELFMAG>>(0);
+  if (!magic.has_value() || std::memcmp(magic->data(), ELFMAG, SELFMAG) != 0) {
+    return Bad("is no ELF file");
+  }
+  const auto ident = file.Read<std::array<unsigned char, EI_NIDENT>>(0);
+  if (!ident.has_value()) return CutOff();
+  if ((*ident)[EI_CLASS] == ELFCLASS32) {
+    return Bad("is for 32-bit machines, and this one has 64 bits");
+  }
+  const auto read = file.Read<Elf64_Ehdr>(0);
+  if (!read.has_value() || (*ident)[EI_CLASS] != ELFCLASS64) return CutOff();
+  header = *read;
+  if ((*ident)[EI_DATA] != ELFDATA2LSB || header.e_machine != kMachine) {
+    return Bad(absl::StrCat("is for another kind of machine: ELF number ",
+                            header.e_machine, ", and this one is ", kMachine));
+  }
+  if (header.e_type != ET_DYN) return Bad("is no shared object");
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) return CutOff();
+  return absl::OkStatus();
+}
+
+// The bytes that the symbol has in the file.
+absl::StatusOr<NfAbi> ReadSymbol(const Bytes& file, const Bytes& sections,
+                                 const Elf64_Sym& symbol) {
+  const auto section =
+      sections.Read<Elf64_Shdr>(symbol.st_shndx * sizeof(Elf64_Shdr));
+  if (!section.has_value() || section->sh_type == SHT_NOBITS ||
+      symbol.st_value < section->sh_addr) {
+    return CutOff();
+  }
+  const auto content = file.Part(section->sh_offset, section->sh_size);
+  if (!content.has_value()) return CutOff();
+  const auto abi = content->Read<NfAbi>(symbol.st_value - section->sh_addr);
+  if (!abi.has_value()) return CutOff();
+  if (abi->magic != NfAbi::kMagic) {
+    return Bad(absl::StrCat("has a symbol ", std::string(kSymbol),
+                            " that is something else"));
+  }
+  return *abi;
+}
+
+std::string TextOf(const NfAbi& abi) {
+  std::string text(abi.text.begin(), std::ranges::find(abi.text, '\0'));
+  for (char& c : text) {
+    if (c < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> bytes) {
+  const Bytes file(bytes);
+  Elf64_Ehdr header{};
+  if (absl::Status s = CheckHeader(file, header); !s.ok()) return s;
+  const auto sections =
+      file.Part(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+  if (!sections.has_value()) return CutOff();
+  std::optional<Elf64_Sym> found;
+  for (uint64_t at = 0; at < sections->size(); at += sizeof(Elf64_Shdr)) {
+    const auto table = sections->Read<Elf64_Shdr>(at);
+    if (table->sh_type != SHT_DYNSYM) continue;
+    const auto names =
+        sections->Read<Elf64_Shdr>(table->sh_link * sizeof(Elf64_Shdr));
+    const auto symbols = file.Part(table->sh_offset, table->sh_size);
+    if (!names.has_value() || !symbols.has_value()) return CutOff();
+    const auto text = file.Part(names->sh_offset, names->sh_size);
+    if (!text.has_value()) return CutOff();
+    for (uint64_t i = 0; i < symbols->size() / sizeof(Elf64_Sym); ++i) {
+      const auto symbol = symbols->Read<Elf64_Sym>(i * sizeof(Elf64_Sym));
+      if (symbol->st_shndx == SHN_UNDEF || !text->Has(symbol->st_name, kSymbol))
+        continue;
+      if (found.has_value()) {
+        return Bad(absl::StrCat("has two symbols ", std::string(kSymbol)));
+      }
+      found = symbol;
+    }
+  }
+  if (found.has_value()) return ReadSymbol(file, *sections, *found);
+  return Bad(absl::StrCat("is no NF module: it has no symbol ",
+                          std::string(kSymbol),
+                          ", which those built by snf_add_nf have"));
+}
+
+absl::Status CheckNfAbi(const NfAbi& theirs, const NfAbi& ours) {
+  if (theirs.version != ours.version) {
+    return Bad(absl::StrCat("was built for version ", theirs.version,
+                            " of the NF ABI, and this program has ",
+                            ours.version, ": build it anew"));
+  }
+  if (theirs.text != ours.text) {
+    return Bad(absl::StrCat("was built for \"", TextOf(theirs),
+                            "\", and this program is \"", TextOf(ours),
+                            "\": build it anew"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snf

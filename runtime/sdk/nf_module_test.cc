@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf_module.h"
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/sdk/nf_module_file.h"
+
+namespace snf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// As in the modules that are to take its place: of the same name there.
+class ModuleNf final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+  const Slot<uint64_t> packets_ = declare<uint64_t>("packets");
+};
+SNF_REGISTER_NF(ModuleNf, "linked", "in the program itself");
+
+std::string ModuleOf(const std::string& name) {
+  return std::string(SNF_TEST_MODULES) + "/module_" + name + ".so";
+}
+
+std::vector<std::byte> BytesOf(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+// Where `text` is; it must be there.
+size_t Find(const std::vector<std::byte>& bytes, std::string_view text) {
+  const auto found = std::ranges::search(
+      bytes, text, {}, {}, [](char c) { return static_cast<std::byte>(c); });
+  EXPECT_FALSE(found.empty()) << text;
+  return static_cast<size_t>(found.begin() - bytes.begin());
+}
+
+std::string_view MagicText() {
+  return {NfAbi::kMagic.data(), NfAbi::kMagic.size()};
+}
+
+std::string ErrorOf(const std::vector<std::byte>& bytes) {
+  return std::string(ReadNfAbi(bytes).status().message());
+}
+
+template <typename T>
+std::vector<std::byte> With(std::vector<std::byte> bytes, size_t offset,
+                            T value) {
+  std::memcpy(&bytes.at(offset), &value, sizeof value);
+  return bytes;
+}
+
+// A file that is gone at the end of the test.
+class Scratch {
+ public:
+  explicit Scratch(const std::vector<std::byte>& bytes)
+      : path_(fs::temp_directory_path() /
+              ("snf_module_" + std::to_string(getpid()) + ".so")) {
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  ~Scratch() { fs::remove(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string LoadError(const std::string& file) {
+  return std::string(LoadNfModule(file).status().message());
+}
+
+TEST(NfModuleFile, SaysWhatItWasBuiltFor) {
+  const auto abi = ReadNfAbi(BytesOf(ModuleOf("plain")));
+  ASSERT_TRUE(abi.ok()) << abi.status().message();
+  EXPECT_TRUE(CheckNfAbi(*abi, MakeNfAbi()).ok());
+  EXPECT_THAT(std::string(abi->text.data()), HasSubstr("SNF headers "));
+}
+
+TEST(NfModuleFile, IsRefusedWhereItIsNoModuleOfThisMachine) {
+  EXPECT_EQ(ErrorOf({}), "is no ELF file");
+  EXPECT_EQ(ErrorOf(std::vector<std::byte>(5'000)), "is no ELF file");
+  const std::vector<std::byte> good = BytesOf(ModuleOf("plain"));
+  EXPECT_THAT(ErrorOf(With(good, EI_CLASS, uint8_t{ELFCLASS32})),
+              HasSubstr("32-bit"));
+  EXPECT_THAT(ErrorOf(With(good, EI_DATA, uint8_t{ELFDATA2MSB})),
+              HasSubstr("another kind of machine"));
+  EXPECT_THAT(
+      ErrorOf(With(good, offsetof(Elf64_Ehdr, e_machine), uint16_t{EM_RISCV})),
+      HasSubstr("another kind of machine: ELF number 243"));
+  EXPECT_EQ(
+      ErrorOf(With(good, offsetof(Elf64_Ehdr, e_type), uint16_t{ET_EXEC})),
+      "is no shared object");
+  EXPECT_THAT(ErrorOf(BytesOf("/proc/self/exe")),
+              HasSubstr("no symbol snf_nf_abi"));
+  EXPECT_THAT(ErrorOf(With(good, Find(good, MagicText()), 'X')),
+              HasSubstr("snf_nf_abi that is something else"));
+}
+
+TEST(NfModuleFile, IsRefusedWhereItHasTwoOfTheSymbol) {
+  std::vector<std::byte> bytes = BytesOf(ModuleOf("none"));
+  ASSERT_TRUE(ReadNfAbi(bytes).ok());
+  const std::string_view name = "snf_nf_abi";
+  std::memcpy(&bytes[Find(bytes, "_ZTSsecond")], name.data(), name.size());
+  EXPECT_EQ(ErrorOf(bytes), "has two symbols snf_nf_abi");
+}
+
+TEST(NfModuleFile, IsRefusedWhereverItIsCutOff) {
+  const std::vector<std::byte> good = BytesOf(ModuleOf("plain"));
+  // The section headers are last.
+  for (size_t size = 0; size < good.size(); size += 1 + size / 64) {
+    EXPECT_FALSE(ReadNfAbi(std::span(good).first(size)).ok()) << size;
+  }
+}
+
+TEST(NfModuleFile, MayHaveAnyBytes) {
+  std::vector<std::byte> bytes = BytesOf(ModuleOf("plain"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const size_t end = header.e_shoff + header.e_shnum * sizeof(Elf64_Shdr);
+  size_t refused = 0;
+  // One after the other, each in every byte of the headers.
+  for (const std::byte value :
+       {std::byte{0}, std::byte{0x7f}, std::byte{0x80}, std::byte{0xff}}) {
+    for (size_t at = 0; at < end; ++at) {
+      if (at == sizeof header) at = header.e_shoff;
+      const std::byte before = std::exchange(bytes[at], value);
+      if (!ReadNfAbi(bytes).ok()) ++refused;
+      bytes[at] = before;
+    }
+  }
+  EXPECT_GT(refused, 100u);
+}
+
+TEST(NfModule, IsLoadedOnceAndKnownByName) {
+  const auto nf = LoadNfModule(ModuleOf("plain"));
+  ASSERT_TRUE(nf.ok()) << nf.status().message();
+  EXPECT_EQ((*nf)->name, "module_plain");
+  EXPECT_EQ(FindNf("module_plain"), *nf);
+  EXPECT_EQ((*nf)->create()->schema().record_bytes(), 16u);
+  EXPECT_STREQ(std::getenv("SNF_TEST_MODULE_RAN"), "yes");
+
+  const fs::path link = fs::temp_directory_path() /
+                        ("snf_link_" + std::to_string(getpid()) + ".so");
+  fs::create_symlink(ModuleOf("plain"), link);
+  EXPECT_EQ(LoadNfModule(link).value_or(nullptr), *nf);
+  fs::remove(link);
+}
+
+TEST(NfModule, DoesNotRunWhereItWasBuiltForSomethingElse) {
+  const std::vector<std::byte> good = BytesOf(ModuleOf("plain"));
+  const size_t abi = Find(good, MagicText());
+  unsetenv("SNF_TEST_MODULE_RAN");
+  {
+    const Scratch file(
+        With(good, abi + offsetof(NfAbi, version), uint32_t{77}));
+    EXPECT_EQ(LoadError(file.path()),
+              file.path() +
+                  ": was built for version 77 of the NF ABI, and "
+                  "this program has 1: build it anew");
+  }
+  {
+    const Scratch file(With(good, abi + offsetof(NfAbi, text), 'X'));
+    EXPECT_THAT(LoadError(file.path()),
+                AllOf(HasSubstr("built for \"X"), HasSubstr("program is \"")));
+  }
+  EXPECT_EQ(std::getenv("SNF_TEST_MODULE_RAN"), nullptr);
+  ASSERT_TRUE(LoadNfModule(ModuleOf("plain")).ok());
+  const Scratch file(good);
+  EXPECT_THAT(LoadError(file.path()),
+              HasSubstr("has an NF \"module_plain\", as "));
+  EXPECT_STREQ(std::getenv("SNF_TEST_MODULE_RAN"), "yes");
+}
+
+TEST(NfModule, MayHaveSeveralNfs) {
+  const auto nf = LoadNfModule(ModuleOf("several"));
+  ASSERT_TRUE(nf.ok()) << nf.status().message();
+  EXPECT_EQ((*nf)->name, "module_several");
+  EXPECT_NE(FindNf("module_other"), nullptr);
+
+  const fs::path link = fs::temp_directory_path() /
+                        ("snf_other_" + std::to_string(getpid()) + ".so");
+  fs::create_symlink(ModuleOf("several"), link);
+  EXPECT_THAT(LoadError(link),
+              HasSubstr("has several NFs, none of them of the file's name: "
+                        "module_several, module_other"));
+  fs::remove(link);
+}
+
+TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
+  const NfRegistration* const linked = FindNf("linked");
+  EXPECT_THAT(LoadError(ModuleOf("other_state")),
+              AllOf(HasSubstr("has an NF \"linked\" that does not keep the "
+                              "same state as the one in this program"),
+                    HasSubstr("its schema is ")));
+  EXPECT_EQ(FindNf("linked"), linked);
+  const auto nf = LoadNfModule(ModuleOf("linked"));
+  ASSERT_TRUE(nf.ok()) << nf.status().message();
+  EXPECT_NE(*nf, linked);
+  EXPECT_EQ(FindNf("linked"), *nf);
+  EXPECT_EQ(std::ranges::count(ListNfs(), "linked", &NfRegistration::name), 1);
+  EXPECT_EQ((*nf)->example()->schema().hash(),
+            linked->example()->schema().hash());
+}
+
+TEST(NfModule, FailsToLoadNamingTheFile) {
+  EXPECT_EQ(LoadError("./nonesuch.so"),
+            "./nonesuch.so: No such file or directory");
+  EXPECT_THAT(LoadError("/"), StartsWith("/: "));
+  EXPECT_THAT(LoadError(ModuleOf("none")), HasSubstr("registers no NF"));
+  EXPECT_THAT(LoadError(ModuleOf("unresolved")),
+              AllOf(StartsWith(ModuleOf("unresolved") + ": "),
+                    HasSubstr("snf_nobody_has_this")));
+  EXPECT_TRUE(NamesNfModule("my_nf.so"));
+  EXPECT_TRUE(NamesNfModule("../my_nf"));
+  EXPECT_FALSE(NamesNfModule("nat"));
+}
+
+}  // namespace
+}  // namespace snf
