@@ -21,6 +21,10 @@
 #include "runtime/sdk/table_copy.h"
 #include "runtime/sdk/verdict.h"
 
+#ifdef SNF_NF_MODULE
+#include "runtime/sdk/nf_abi.h"
+#endif
+
 namespace snf {
 
 // Theory of operation. A network function is one class in one file, with one
@@ -225,7 +229,6 @@ struct NfRegistration {
   std::string_view name;
   std::string_view summary;
   Factory factory;
-  const NfRegistration* next;
 };
 
 // The NF of that name, or null.

@@ -31,7 +31,8 @@ namespace snf {
 // Braces follow an NF and distribute by what it found: a packet takes the arm
 // of its label (NetworkFunction::labels()), or that of "*", which is the last,
 // or else none; after the braces the arms are together again. Names are those
-// that a NameTable knows, which may be chains themselves, or of registered NFs.
+// that a NameTable knows, which may be chains themselves, or of registered NFs,
+// or are files of modules (nf_module.h).
 // A value with a comma, a bracket or a blank at an end stands in "…", where \"
 // and \\ are " and \. In the form without parentheses it has no comma.
 //
