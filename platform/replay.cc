@@ -77,6 +77,11 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
       fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
 }
 
+// Of one NF without its options; of a chain all of it.
+std::string ShortNameOf(const std::string& nf) {
+  return nf.find('|') == nf.npos ? nf.substr(0, nf.find_first_of(":(")) : nf;
+}
+
 }  // namespace
 
 ReplayCommand::ReplayCommand(CLI::App& app)
@@ -346,7 +351,7 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
   RunInfo info = {
       .version = kVersion,
       .seed = options_.controller.seed,
-      .nf = config_.empty() ? nf_.substr(0, nf_.find(':')) : config_,
+      .nf = config_.empty() ? ShortNameOf(nf_) : config_,
       .policy = run.policy,
       .files = files_,
       .flags = {},

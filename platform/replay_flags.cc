@@ -71,11 +71,12 @@ void ReplayCommand::AddFlags() {
     nfs.push_back(
         {.choice = std::string(nf->name), .what = std::string(nf->summary)});
   }
-  flags_.Text("nf", nf_, "NAME[:KEY=VALUE,…]",
-              "network function to run on the units, and its options, which snf "
-              "nf show NAME explains; or a chain of such, as in 'policer | nat', "
-              "or the file of a module, as in ./my_nf.so:",
-              nfs);
+  flags_.Text(
+      "nf", nf_, "NAME[:KEY=VALUE,…]",
+      "network function to run on the units, and its options, which snf "
+      "nf show NAME explains; or a chain of such, as in 'policer | nat', "
+      "or the file of a module, as in ./my_nf.so:",
+      nfs);
   flags_.Text("config", config_, "FILE",
               "chains of NFs, and which packets take which, instead of --nf: "
               "protobuf's text format or JSON (proto/config.proto)");
