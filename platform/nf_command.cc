@@ -112,7 +112,7 @@ std::string NextOutside(const std::string& name, const fs::path& directory) {
   return fmt::format(R"(
 Build it and its test, run the test, and then the NF itself:
   cmake --build {0} --target snf_nf_test
-  cmake -S {1} -B {2} -DCMAKE_PREFIX_PATH={0}
+  cmake -G Ninja -S {1} -B {2} -DCMAKE_PREFIX_PATH={0}
   cmake --build {2}
   ctest --test-dir {2} --output-on-failure
   {3} replay --nf {4}

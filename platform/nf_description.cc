@@ -127,6 +127,33 @@ void AddPools(const NetworkFunction& nf, Page& page) {
   names.Print(page);
 }
 
+void AddTables(const NetworkFunction& nf, Page& page) {
+  if (nf.tables().empty()) return;
+  page.Raw("\nTables, shared by all units:\n");
+  Names names;
+  for (const std::unique_ptr<TableCopy>& table : nf.tables()) {
+    const TableShape& shape = table->shape();
+    names.Add(shape.name,
+              fmt::format("at most {} entries, keys of {}, values of {}",
+                          FormatCount(shape.max_entries),
+                          Plural(shape.key_bytes, "byte"),
+                          Plural(shape.value_bytes, "byte")));
+  }
+  names.Print(page);
+}
+
+Json JsonTables(const NetworkFunction& nf) {
+  Json json = Json::array();
+  for (const std::unique_ptr<TableCopy>& table : nf.tables()) {
+    const TableShape& shape = table->shape();
+    json.push_back({{"name", shape.name},
+                    {"key_bytes", shape.key_bytes},
+                    {"value_bytes", shape.value_bytes},
+                    {"max_entries", shape.max_entries}});
+  }
+  return json;
+}
+
 Json JsonOptions(const NfRegistration& nf) {
   Json json = Json::array();
   for (const NfOptions::Description& option : nf.options()) {
@@ -189,6 +216,7 @@ std::string DescriptionOf(const NfRegistration& registration) {
   AddCounters(*nf, page);
   AddState(*nf, page);
   AddPools(*nf, page);
+  AddTables(*nf, page);
   return page.Take();
 }
 
@@ -203,7 +231,8 @@ std::string JsonDescriptionOf(const NfRegistration& registration) {
                {"drop_reasons", nf->drop_reasons()},
                {"counters", Json::array()},
                {"state", JsonState(*nf)},
-               {"pools", Json::array()}};
+               {"pools", Json::array()},
+               {"tables", JsonTables(*nf)}};
   for (const NetworkFunction::CounterInfo& counter : nf->counters()) {
     json["counters"].push_back(
         {{"name", counter.name}, {"help", counter.help}});

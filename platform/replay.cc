@@ -348,15 +348,14 @@ RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
   // Flags that say where output goes, and so are not repeated in proposals.
   constexpr std::array kOutput = {"out",     "json",    "csv",
                                   "explain", "compare", "quiet"};
-  RunInfo info = {
-      .version = kVersion,
-      .seed = options_.controller.seed,
-      .nf = config_.empty() ? ShortNameOf(nf_) : config_,
-      .policy = run.policy,
-      .files = files_,
-      .flags = {},
-      .warnings = warnings,
-      .elapsed_s = run.elapsed_s};
+  RunInfo info = {.version = kVersion,
+                  .seed = options_.controller.seed,
+                  .nf = config_.empty() ? ShortNameOf(nf_) : config_,
+                  .policy = run.policy,
+                  .files = files_,
+                  .flags = {},
+                  .warnings = warnings,
+                  .elapsed_s = run.elapsed_s};
   for (const auto& [name, value] : flags_.values()) {
     const bool output =
         std::find(kOutput.begin(), kOutput.end(), name) != kOutput.end();
