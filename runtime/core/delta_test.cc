@@ -321,5 +321,48 @@ TEST(HostileDelta, WithBitsFlippedLeavesAWellFormedRecord) {
   EXPECT_GT(refused, 10'000);
 }
 
+TEST(HostileDelta, ToATableLeavesAWellFormedRecord) {
+  const uint64_t seed = 33;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  StateSchema entries;
+  entries.AddSlot("x", 3, "bytes");
+  entries.AddBlob("y", 5);
+  StateSchema schema;
+  const uint32_t slot = schema.AddTable("table", 8, entries, 4);
+  const uint32_t offset = schema.offset(slot);
+  const uint32_t entry_bytes = schema.grain(slot);
+  int applied = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes record(schema.record_bytes());
+    StateView before(record);
+    before.PutBlob(slot, offset, Bytes(rng.Below(4) * entry_bytes));
+    Bytes changed = record;
+    StateView state(changed);
+    // An entry that was there, or one more, with a value.
+    Bytes entry(entry_bytes);
+    entry[8] = std::byte{1};
+    entry[16] = std::byte{5};
+    const auto count = state.BlobLength(offset) / entry_bytes;
+    state.PatchBlob(slot, offset,
+                    static_cast<uint32_t>(rng.Below(count + 1)) * entry_bytes,
+                    entry);
+    Bytes delta(MaxDeltaBytes(schema));
+    delta.resize(EncodeDelta(schema, state, delta));
+    for (uint64_t flips = rng.Below(3); flips > 0; --flips) {
+      delta[rng.Below(delta.size())] ^= std::byte{1} << rng.Below(8);
+    }
+    const Bytes base = record;
+    const bool is_applied = ApplyDelta(schema, delta, record);
+    ASSERT_TRUE(schema.IsWellFormed(record));
+    if (!is_applied) {
+      ASSERT_EQ(record, base);
+    }
+    applied += is_applied ? 1 : 0;
+  }
+  EXPECT_GT(applied, 5'000);
+  EXPECT_LT(applied, 15'000);
+}
+
 }  // namespace
 }  // namespace snf

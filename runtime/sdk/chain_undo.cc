@@ -70,9 +70,22 @@ std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,
                                              const PieceWish& wish) {
   if (pieces_taken_ == kMaxTaken) return std::nullopt;
   const std::optional<uint32_t> piece = services_->TakePiece(pool, wish);
-  if (piece.has_value()) {
-    taken_[pieces_taken_++] = {pool, static_cast<uint16_t>(*piece)};
-  }
+  if (!piece.has_value()) return TakeGiven(pool, wish);
+  taken_[pieces_taken_++] = {pool, static_cast<uint16_t>(*piece)};
+  return piece;
+}
+
+// One that was given back during this call.
+std::optional<uint32_t> ChainUndo::TakeGiven(PoolId pool,
+                                             const PieceWish& wish) {
+  const std::span<Piece> given = given_.span().first(pieces_given_);
+  const auto found = std::ranges::find_if(given, [&](const Piece& piece) {
+    return piece.pool == pool && wish.Admits(piece.number);
+  });
+  if (found == given.end()) return std::nullopt;
+  const uint32_t piece = found->number;
+  std::move(found + 1, given.end(), found);
+  --pieces_given_;
   return piece;
 }
 

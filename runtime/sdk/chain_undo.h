@@ -20,8 +20,7 @@ namespace snf {
 // What a chain needs to have done nothing to a packet that is to wait: a copy
 // of its bytes and of the flow's record, and in place of the unit's services
 // these, which do nothing until it is known that it need not wait. Only pieces
-// are taken at once, and given back then; what is given back here cannot be
-// taken before the call is over.
+// are taken at once, and given back then.
 //
 // All memory is reserved at construction, and touched where used.
 class ChainUndo final : public FlowServices {
@@ -70,6 +69,8 @@ class ChainUndo final : public FlowServices {
     uint64_t group;
     uint32_t group_limit;
   };
+
+  std::optional<uint32_t> TakeGiven(PoolId pool, const PieceWish& wish);
 
   FlowServices* services_ = nullptr;
   LazyArray<std::byte> record_;

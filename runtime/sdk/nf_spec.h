@@ -52,7 +52,7 @@ class NfSpec {
     virtual absl::StatusOr<const NfSpec*> Find(std::string_view name) const = 0;
 
    protected:
-    ~NameTable() = default;
+    virtual ~NameTable() = default;
 
    private:
     friend class NfSpec;

@@ -26,6 +26,12 @@ struct PieceWish {
   // This one if it is there and good, else the one found first from it on, and
   // then from `first` on.
   uint32_t preferred = 0;
+
+  bool Admits(uint32_t piece) const {
+    return piece >= first && piece <= last &&
+           (parity == Parity::kAny ||
+            (piece % 2 == 1) == (parity == Parity::kOdd));
+  }
 };
 
 // The pieces of a pool (ports of an address, say) that lie at one place: bits

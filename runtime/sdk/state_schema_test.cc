@@ -176,5 +176,116 @@ TEST(StateSchema, AnyRecordWrittenThroughAFlowIsWellFormed) {
   }
 }
 
+// --- Schemas in schemas -----------------------------------------------------
+
+TEST(StateSchema, AppendsTheSlotsOfAnotherSoMuchFurther) {
+  StateSchema schema;
+  const StateSchema::Shift first = schema.Append("a", Example());
+  EXPECT_EQ(first.slots, 0u);
+  EXPECT_EQ(first.bytes, 0u);
+  EXPECT_EQ(schema.record_bytes(), Example().record_bytes());
+  EXPECT_NE(schema.hash(), Example().hash());
+  const StateSchema::Shift second = schema.Append("b", Example());
+  EXPECT_EQ(second.slots, 3u);
+  EXPECT_EQ(second.bytes, 56u);
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    EXPECT_EQ(schema.name(3 + slot), "b." + std::string(Example().name(slot)));
+    EXPECT_EQ(schema.offset(3 + slot), Example().offset(slot) + 56);
+    EXPECT_EQ(schema.bytes(3 + slot), Example().bytes(slot));
+    EXPECT_EQ(schema.is_blob(3 + slot), Example().is_blob(slot));
+  }
+  EXPECT_EQ(schema.record_bytes(), 64u + 56u);
+}
+
+TEST(StateSchema, HasAHashOfWhatWasAppended) {
+  const auto hash = [](std::string_view prefix, uint32_t bytes) {
+    StateSchema one;
+    one.AddSlot("x", bytes, "bytes");
+    StateSchema schema;
+    schema.Append(prefix, one);
+    return schema.hash();
+  };
+  EXPECT_EQ(hash("a", 3), hash("a", 3));
+  EXPECT_NE(hash("a", 3), hash("b", 3));
+  EXPECT_NE(hash("a", 3), hash("a", 4));
+  StateSchema nothing;
+  nothing.set_nf("nothing");
+  StateSchema schema;
+  schema.Append("a", nothing);
+  EXPECT_NE(schema.hash(), StateSchema().hash());
+}
+
+TEST(StateSchema, KnowsWhatFits) {
+  StateSchema schema;
+  EXPECT_TRUE(schema.HasRoomFor(64, 65'528));
+  EXPECT_FALSE(schema.HasRoomFor(65, 8));
+  EXPECT_FALSE(schema.HasRoomFor(1, 65'529));
+  schema.AddSlot("x", 8, "bytes");
+  EXPECT_TRUE(schema.HasRoomFor(63, 65'520));
+  EXPECT_FALSE(schema.HasRoomFor(64, 8));
+  EXPECT_FALSE(schema.HasRoomFor(1, 65'521));
+}
+
+// One slot of 8 bytes, and a table of at most 3 entries: 16 bytes of key, and
+// a record of 8 + 8.
+struct TableExample {
+  TableExample() {
+    schema.AddSlot("before", 8, "bytes");
+    StateSchema entries;
+    entries.AddSlot("x", 3, "bytes");
+    slot = schema.AddTable("table", 16, entries, 3);
+    schema.AddSlot("after", 8, "bytes");
+    record.resize(schema.record_bytes());
+    record[0] = std::byte{0b010};
+    at = schema.offset(slot);
+    record[at] = std::byte{64};
+    for (const uint32_t entry : {at + 8, at + 40}) {
+      record[entry + 5] = std::byte{0xff};  // a key
+      record[entry + 16] = std::byte{1};
+      record[entry + 26] = std::byte{9};
+    }
+  }
+  bool IsWellFormed() const { return schema.IsWellFormed(record); }
+
+  StateSchema schema;
+  uint32_t slot = 0;
+  uint32_t at = 0;
+  Bytes record;
+};
+
+TEST(StateSchema, LooksIntoTables) {
+  TableExample table;
+  EXPECT_EQ(table.schema.grain(table.slot), 32u);
+  EXPECT_EQ(table.schema.grain(0), 1u);
+  EXPECT_EQ(table.schema.bytes(table.slot), 96u);
+  ASSERT_TRUE(table.IsWellFormed());
+  const auto spoilt = [](uint32_t offset, int byte) {
+    TableExample copy;
+    copy.record[copy.at + offset] = static_cast<std::byte>(byte);
+    return !copy.IsWellFormed();
+  };
+  EXPECT_TRUE(spoilt(0, 63));       // not whole entries
+  EXPECT_TRUE(spoilt(0, 96 + 32));  // too many
+  EXPECT_TRUE(spoilt(0, 32));       // bytes behind the last
+  EXPECT_FALSE(spoilt(0, 96));      // the third is of zeros
+  EXPECT_FALSE(spoilt(8, 7));       // any key
+  EXPECT_TRUE(spoilt(8 + 16, 3));   // a slot that there is not
+  EXPECT_TRUE(spoilt(40 + 16, 0));  // a value that there is not
+  EXPECT_TRUE(spoilt(8 + 27, 1));   // a gap
+  EXPECT_TRUE(spoilt(40 + 31, 1));
+}
+
+TEST(StateSchema, TakesOnlyWholeEntriesForATable) {
+  const TableExample table;
+  const auto entries =
+      std::span<const std::byte>(table.record).subspan(table.at + 8, 64);
+  EXPECT_TRUE(table.schema.CanHold(table.slot, entries));
+  EXPECT_TRUE(table.schema.CanHold(table.slot, entries.first(32)));
+  EXPECT_TRUE(table.schema.CanHold(table.slot, {}));
+  EXPECT_FALSE(table.schema.CanHold(table.slot, entries.first(16)));
+  EXPECT_FALSE(table.schema.CanHold(table.slot, entries.subspan(16, 32)));
+  EXPECT_TRUE(table.schema.CanHold(0, entries.first(3)));
+}
+
 }  // namespace
 }  // namespace snf

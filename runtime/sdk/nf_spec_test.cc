@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf_spec.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Text final : public NetworkFunction {
+ public:
+  explicit Text(NfOptions& options)
+      : text(options.Text("text", "", "TEXT", "anything")),
+        file(options.Load<std::string>("file", "anything", Load)) {
+    options.Integer("small", 0, 0, 9, "below ten");
+  }
+  static absl::StatusOr<std::string> Load(const std::string& name) {
+    ++loaded;
+    return "in " + name;
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+  std::span<const std::string_view> labels() const override {
+    static constexpr std::string_view kLabels[] = {"good", "bad", "ugly-1"};
+    return kLabels;
+  }
+  inline static int loaded = 0;
+  std::string text;
+  std::shared_ptr<const std::string> file;
+};
+SNF_REGISTER_NF(Text, "text", "has labels and options");
+
+class Big final : public NetworkFunction {
+ public:
+  explicit Big(NfOptions& options) {
+    const int64_t slots = options.Integer("slots", 1, 0, 64, "that it has");
+    for (int64_t i = 0; i < slots; ++i) declare<uint8_t>(std::to_string(i));
+    const int64_t bytes = options.Bytes("blob", 1, 1, 65'000, "of its blob");
+    if (bytes > 1) declare_blob("blob", static_cast<uint32_t>(bytes));
+    const int64_t reasons = options.Integer("reasons", 0, 0, 255, "it has");
+    reasons_.assign(static_cast<size_t>(reasons), "reason");
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    return reasons_;
+  }
+
+ private:
+  std::vector<std::string_view> reasons_;
+};
+SNF_REGISTER_NF(Big, "big", "has much of everything");
+
+class Sided final : public NetworkFunction {
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Sided, "sided", "has two sides");
+
+// What is wrong with a text, or the text of the spec.
+std::string Parsed(std::string_view text,
+                   const NfSpec::NameTable* names = nullptr) {
+  const absl::StatusOr<NfSpec> spec = NfSpec::Parse(text, names);
+  if (!spec.ok()) return std::string(spec.status().message());
+  const absl::Status status = spec->check();
+  return status.ok() ? spec->text() : std::string(status.message());
+}
+
+std::string TextOf(const NetworkFunction& nf) {
+  return dynamic_cast<const Text&>(nf).text;
+}
+
+TEST(NfSpec, TakesOneNfAsEver) {
+  EXPECT_EQ(Parsed("text"), "text");
+  EXPECT_EQ(Parsed("text:"), "text");
+  EXPECT_EQ(Parsed("text:small=3,text=a(b)"), "text(small=3,text=\"a(b)\")");
+  EXPECT_EQ(Parsed("text:small"), "text: \"small\" is no key=value");
+  EXPECT_EQ(Parsed("text:small=10"),
+            "text: small=10: must be a whole number from 0 to 9");
+  EXPECT_THAT(Parsed("txt:small=1"), StartsWith("character 1: \"txt\" is no"));
+  EXPECT_EQ(Parsed("text:small=1 | big"),
+            "character 14: in a chain options stand in parentheses: "
+            "text(key=value)");
+  const auto nf = NfSpec::Parse("text:text=a=b")->create();
+  EXPECT_EQ(TextOf(*nf), "a=b");
+  EXPECT_TRUE(nf->parts()[0].name.empty());
+}
+
+TEST(NfSpec, IsAChainAsItsTextSays) {
+  const char* const texts[] = {
+      "text | text", "text | {good: text, bad:, *: big | big}",
+      "text(small=3) | big(blob=7,slots=2) | {*: sided}",
+      "text | {bad: text | {bad: text}} | big",
+      "[connections=16] text | sided | big"};
+  for (const std::string text : texts) {
+    const auto spec = NfSpec::Parse(text);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->text(), text);
+  }
+  EXPECT_EQ(Parsed("\ttext\n|{good:text,bad:}|big ( ) |big(slots = 3)"),
+            "text | {good: text, bad:} | big | big(slots=3)");
+  EXPECT_EQ(Parsed("[ connections = 8 ] text"), "text");
+}
+
+TEST(NfSpec, TakesValuesInQuotes) {
+  const auto text_of = [](std::string_view text) {
+    const auto spec = NfSpec::Parse(text);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    if (!spec.ok()) return std::string();
+    // Once more by its own text.
+    EXPECT_EQ(TextOf(*NfSpec::Parse(spec->text())->create()),
+              TextOf(*spec->create()));
+    return TextOf(*spec->create());
+  };
+  EXPECT_EQ(text_of("text(text=a b )"), "a b");
+  EXPECT_EQ(text_of("text( text = a=b(c )"), "a=b(c");
+  EXPECT_EQ(text_of("text(text=\"a, b)\" )"), "a, b)");
+  EXPECT_EQ(text_of("text(text=\" \\\"\\\\\\n\")"), " \"\\n");
+  EXPECT_EQ(text_of("text(text=)"), "");
+  EXPECT_EQ(text_of("text(text=\"\",small=1)"), "");
+  EXPECT_EQ(text_of("text(text=C:\\x)"), "C:\\x");
+}
+
+TEST(NfSpec, SaysWhereTheTextIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"", "character 1: there should be the name of an NF"},
+      {"text |", "character 7: there should be the name of an NF"},
+      {"| text", "character 1: there should be the name of an NF"},
+      {"text text", "character 6: there should be \"|\" or the end"},
+      {"text | }", "character 8: there should be the name of an NF"},
+      {"{good: text}", "character 1: braces follow an NF"},
+      {"text | {*: {*: text}}", "character 12: braces follow an NF"},
+      {"text | {*:} | {*:}", "character 15: braces cannot follow braces"},
+      {"text | {", "character 9: there should be a label"},
+      {"text | {}", "character 9: there should be a label"},
+      {"text | {good}", "character 13: there should be \":\""},
+      {"text | {good: text", "character 19: there should be \"}\""},
+      {"text | {good:, good:}", "character 16: label \"good\" is there twice"},
+      {"text | {*:, *:}", "character 13: label \"*\" is there twice"},
+      {"text | {*:, good:}", "character 13: \"*\" must be the last label"},
+      {"text(", "character 6: there should be key=value"},
+      {"text(small)", "character 11: there should be \"=\""},
+      {"text(small=1", "character 13: there should be \",\" or \")\""},
+      {"text(small=1,)", "character 14: there should be key=value"},
+      {"text(small=1,small=2)", "character 14: \"small\" is given twice"},
+      {"text(text=\"a)", "character 11: these quotes have no end"},
+      {"text(text=\"a\"b)", "character 14: there should be \",\" or \")\""},
+      {"text(text=a\"b\")", "character 12: there should be \",\" or \")\""},
+      {"[conections=3] text",
+       "character 2: \"conections\" is no option of a chain; there is: "
+       "connections"},
+      {"[connections=0] text",
+       "character 14: connections must be a whole number from 1 to 1024"},
+      {"[connections=1025] text",
+       "character 14: connections must be a whole number from 1 to 1024"},
+      {"[connections=8 text", "character 16: there should be \"]\""},
+  };
+  for (const auto& [text, what] : wrong) EXPECT_EQ(Parsed(text), what) << text;
+  EXPECT_THAT(Parsed("text | {good: tex}"),
+              StartsWith("character 15: \"tex\" is no NF; there is: big, "));
+}
+
+TEST(NfSpec, HasLimits) {
+  std::string chain = "text";
+  for (int i = 1; i < 16; ++i) chain += " | text";
+  EXPECT_EQ(Parsed(chain), chain);
+  EXPECT_EQ(Parsed(chain + " | big"),
+            "character 113: with \"big\" there are more than 16 NFs");
+  std::string nested = "text";
+  for (int i = 0; i < 8; ++i) nested = "text | {*: " + nested + "}";
+  EXPECT_EQ(Parsed(nested), nested);
+  EXPECT_EQ(Parsed("text | {*: " + nested + "}"),
+            "character 96: more than 8 braces in each other");
+}
+
+TEST(NfSpec, ChecksThatItsNfsCanBeOneChain) {
+  EXPECT_EQ(Parsed("text | {nice: big}"),
+            "text: it finds good, bad, ugly-1, not \"nice\"");
+  EXPECT_EQ(Parsed("text | {ugly-1: big}"), "text | {ugly-1: big}");
+  EXPECT_EQ(Parsed("big | text | {*: big | {nice:}}"),
+            "big#2: it finds nothing, not \"nice\"");
+  EXPECT_EQ(Parsed("big | {*: text} | text(small=x)"),
+            "text#2: small=x: must be a whole number from 0 to 9");
+  EXPECT_EQ(Parsed("sided | text | sided"),
+            "sided#2: it has two sides, as sided has: a chain has one such NF");
+  EXPECT_EQ(Parsed("text | {*: sided}"),
+            "sided: it has two sides: it cannot stand in braces, nor before");
+  EXPECT_EQ(Parsed("sided | {*: text}"),
+            "sided: it has two sides: it cannot stand in braces, nor before");
+  EXPECT_EQ(Parsed("big(slots=60) | big(slots=4)"),
+            "big(slots=60) | big(slots=4)");
+  EXPECT_EQ(Parsed("big(slots=60) | big(slots=5)"),
+            "big#2: with it a chain keeps more than 64 slots, or 65536 bytes");
+  EXPECT_EQ(Parsed("big(blob=60000) | big(blob=6000)"),
+            "big#2: with it a chain keeps more than 64 slots, or 65536 bytes");
+  EXPECT_EQ(Parsed("sided | big(blob=9000)"),
+            "sided: with 8 connections a chain keeps more than 64 slots, or "
+            "65536 bytes");
+  EXPECT_EQ(Parsed("[connections=7] sided | big(blob=9000)"),
+            "[connections=7] sided | big(blob=9000)");
+  EXPECT_EQ(Parsed("big(reasons=200) | big(reasons=56)"),
+            "big#2: with it a chain drops for more than 255 reasons");
+}
+
+TEST(NfSpec, LoadsAFileOnceForAllThatItCreates) {
+  const auto spec = NfSpec::Parse("big | text(file=x)");
+  const int before = Text::loaded;
+  ASSERT_TRUE(spec->check().ok());
+  const NfSpec copy = *spec;
+  const auto one = spec->create();
+  const auto other = copy.create();
+  EXPECT_EQ(Text::loaded, before + 1);
+  EXPECT_EQ(dynamic_cast<const Text&>(*one->parts()[1].nf).file,
+            dynamic_cast<const Text&>(*other->parts()[1].nf).file);
+}
+
+// --- Names ------------------------------------------------------------------
+
+// Parses what a name stands for when it is asked for it.
+class Lazy final : public NfSpec::NameTable {
+ public:
+  using Texts = std::map<std::string, std::string, std::less<>>;
+  explicit Lazy(Texts texts) : texts_(std::move(texts)) {}
+  absl::StatusOr<const NfSpec*> Find(std::string_view name) const override {
+    const auto text = texts_.find(name);
+    if (text == texts_.end()) return nullptr;
+    absl::StatusOr<NfSpec> spec = NfSpec::Parse(text->second, this);
+    if (!spec.ok()) return spec.status();
+    kept_.push_back(std::make_unique<NfSpec>(*std::move(spec)));
+    return kept_.back().get();
+  }
+
+ private:
+  Texts texts_;
+  mutable std::vector<std::unique_ptr<NfSpec>> kept_;
+};
+
+TEST(NfSpec, TakesNamesForWhatTheyStandFor) {
+  const Lazy names({{"fw", "text(small=1)"},
+                    {"both", "fw | big"},
+                    {"branch", "fw | {good: both}"}});
+  EXPECT_EQ(Parsed("fw", &names), "text(small=1)");
+  EXPECT_EQ(Parsed("fw | {good: fw} | both", &names),
+            "text(small=1) | {good: text(small=1)} | text(small=1) | big");
+  EXPECT_EQ(Parsed("both | {*: both}", &names),
+            "text(small=1) | big | {*: text(small=1) | big}");
+  EXPECT_EQ(Parsed("branch | both | branch", &names),
+            "text(small=1) | {good: text(small=1) | big} | text(small=1) | big "
+            "| text(small=1) | {good: text(small=1) | big}");
+  EXPECT_EQ(Parsed("branch | {*:}", &names),
+            "character 10: braces cannot follow braces");
+  EXPECT_EQ(
+      Parsed("both(small=2)", &names),
+      "character 5: \"both\" stands for \"text(small=1) | big\" and takes "
+      "no options");
+  EXPECT_EQ(Parsed("both:small=2", &names),
+            "character 1: \"both\" is a chain and takes no options");
+  EXPECT_THAT(Parsed("neither", &names), HasSubstr("is no NF"));
+}
+
+TEST(NfSpec, FindsNamesThatNeedEachOther) {
+  const Lazy itself(Lazy::Texts{{"text", "text(small=1)"}});
+  EXPECT_EQ(Parsed("text", &itself),
+            "character 1: \"text\": character 1: \"text\" needs \"text\"");
+  const Lazy cycle({{"c", "big | {*: d}"}, {"d", "e"}, {"e", "big | c"}});
+  EXPECT_EQ(Parsed("big | c", &cycle),
+            "character 7: \"c\": character 11: \"d\": character 1: \"e\": "
+            "character 7: \"c\" needs \"d\" needs \"e\" needs \"c\"");
+  EXPECT_THAT(Parsed("e", &cycle), HasSubstr("\"e\" needs \"c\""));
+  const Lazy wrong({{"a", "big | b"}, {"b", "{*: big}"}});
+  EXPECT_EQ(Parsed("a", &wrong),
+            "character 1: \"a\": character 7: \"b\": character 1: braces "
+            "follow an NF");
+}
+
+TEST(NfSpec, CountsWhatNamesStandForTowardsItsLimits) {
+  const Lazy names({{"four", "big | big | big | big"},
+                    {"deep", "big | {*: big | {*: big | {*: big}}}"}});
+  EXPECT_EQ(Parsed("four | four | four | four | big", &names),
+            "character 29: with \"big\" there are more than 16 NFs");
+  EXPECT_EQ(Parsed("deep | big | {*: deep}", &names),
+            "big | {*: big | {*: big | {*: big}}} | big | {*: big | {*: big | "
+            "{*: big | {*: big}}}}");
+  std::string text = "deep";
+  for (int i = 0; i < 6; ++i) text = "big | {*: " + text + "}";
+  EXPECT_EQ(Parsed(text, &names),
+            "character 61: with \"deep\" there are more than 8 braces in each "
+            "other");
+}
+
+}  // namespace
+}  // namespace snf
