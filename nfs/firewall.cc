@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/flow_key.h"
+#include "base/l4_headers.h"
+#include "base/packet_rules.h"
+#include "base/rule_table.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+namespace {
+
+using Tcp = TcpHeader<const std::byte>;
+
+enum Action : uint16_t { kAllow, kDeny, kMark };
+constexpr std::array<std::string_view, 3> kActions = {"allow", "deny", "mark"};
+
+struct FirewallRules {
+  RuleTable table;
+  std::vector<uint16_t> actions;  // by rule
+};
+
+absl::StatusOr<FirewallRules> RulesOf(absl::StatusOr<RuleList> list) {
+  if (!list.ok()) return list.status();
+  absl::StatusOr<RuleTable> table = RuleTable::Build(*list);
+  if (!table.ok()) return table.status();
+  return FirewallRules{*std::move(table), std::move(list->actions)};
+}
+
+using RulesPtr = std::shared_ptr<const FirewallRules>;
+
+RulesPtr RulesOfFile(NfOptions& o) {
+  const RulesPtr rules = o.Load<FirewallRules>(
+      "rules",
+      "rules in order, a line each: allow, deny or mark, and what, such as "
+      "\"deny tcp from any to 10.0.0.0/8 port 22-23\"",
+      [](const std::string& f) { return RulesOf(LoadRules(f, kActions)); });
+  return rules != nullptr ? rules : std::make_shared<const FirewallRules>();
+}
+
+// Of the options "deny" and "allow".
+RulesPtr RulesInLine(NfOptions& o) {
+  RuleList list;
+  for (const Action action : {kDeny, kAllow}) {
+    const std::string key(kActions[action]);
+    std::string text =
+        o.Text(key, "", "RULE[;RULE…]",
+               "rules before those of the file, deny first; + for commas");
+    std::ranges::replace(text, '+', ',');
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find(';', begin), text.size());
+      absl::StatusOr<PacketRule> rule =
+          ParsePacketRule(std::string_view(text).substr(begin, end - begin));
+      begin = end + 1;
+      if (rule.ok()) {
+        list.rules.push_back(*std::move(rule));
+        list.actions.push_back(action);
+      } else {
+        o.Fail(key, absl::StrCat("rules with semicolons between them; ",
+                                 std::string(rule.status().message())));
+      }
+    }
+  }
+  absl::StatusOr<FirewallRules> rules = RulesOf(std::move(list));
+  if (rules.ok()) {
+    return std::make_shared<const FirewallRules>(*std::move(rules));
+  }
+  o.Fail("allow", std::string(rules.status().message()));
+  return std::make_shared<const FirewallRules>();
+}
+
+// What is known of a flow. All zero: nothing.
+struct Connection {
+  enum State : uint8_t { kNone, kTakenUp, kOpen, kEnded };
+
+  int64_t ended_ns = 0;  // of kEnded
+  uint8_t state = kNone;
+  uint8_t is_marked = 0;
+  uint8_t fins = 0;    // a bit for each direction that had its last packet
+  uint8_t denied = 0;  // a bit for each direction and kind of packet
+  uint32_t unused = 0;
+
+  friend bool operator==(const Connection&, const Connection&) = default;
+};
+static_assert(sizeof(Connection) == 16);
+
+// Theory of operation. A stateful filter: rules are asked once, about the
+// packet that begins a connection (of TCP, a SYN alone). If they allow it, all
+// packets of the connection pass, in both directions; if they mark it, they
+// pass too, by the label "suspicious". If they deny it, so is what follows in
+// that direction, but the other end may still begin.
+//
+// Where there is no connection, `strict` drops all else. Without it the rules
+// are asked: once about TCP with other flags, which takes up a connection in
+// its midst, until a SYN asks again; and each time about what never makes one:
+// errors of ICMP, later fragments, headers cut off. These pass with the
+// connection that they are of or about, if there is one, and are denied with
+// it.
+//
+// A connection of TCP is over at a reset, or when both directions had their
+// FIN; sequence numbers are not looked at. Then a SYN begins a new one, and any
+// other packet belongs to the old one for 30 s more. Others last as long as
+// their flow.
+//
+// Example: allow=tcp to any port 80,default=deny. The SYN of 10.0.0.1:5000 to
+// 192.0.2.9:80 is allowed by the rule, and the answer from port 80 to port 5000
+// by the connection.
+class Firewall final : public NetworkFunction {
+ public:
+  explicit Firewall(NfOptions& o)
+      : rules_{RulesInLine(o), RulesOfFile(o)},
+        otherwise_(static_cast<Action>(
+            o.Choice("default", kAllow, std::span(kActions).first(2),
+                     "what to do where no rule matches"))),
+        strict_(o.Flag("strict", false,
+                       "drop what belongs to no connection and cannot begin "
+                       "one")) {}
+
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"denied", "no_connection"};
+    return kReasons;
+  }
+  std::span<const std::string_view> labels() const override {
+    static constexpr std::string_view kLabels[] = {"clean", "suspicious"};
+    return kLabels;
+  }
+
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const auto [kind, ends] = Look(packet);
+    const Connection before = flow.get(connection_);
+    Connection now = before;
+    if (!Has(before, kind, packet.arrival())) {
+      if (strict_ && kind != Kind::kBegins) return Verdict::drop(kNoConnection);
+      if (kind == Kind::kOther) {
+        return VerdictOf(before.denied != 0 ? kDeny : Decide(packet));
+      }
+      const auto bit = static_cast<uint8_t>(1u << (IsReverse(packet) ? 2 : 0)
+                                               << static_cast<int>(kind));
+      if ((before.denied & bit) != 0) return Verdict::drop(kDenied);
+      const Action action = Decide(packet);
+      if (action == kDeny) {
+        now.denied |= bit;
+        flow.put(connection_, now);
+        return Verdict::drop(kDenied);
+      }
+      count(connections_);
+      now = {.state = kind == Kind::kBegins ? Connection::kOpen
+                                            : Connection::kTakenUp,
+             .is_marked = static_cast<uint8_t>(action == kMark ? 1 : 0)};
+    }
+    if (ends != 0) Follow(packet, ends, now);
+    if (now != before) flow.put(connection_, now);
+    return VerdictOf(now.is_marked != 0 ? kMark : kAllow);
+  }
+
+ private:
+  enum Drop : uint8_t { kDenied, kNoConnection };
+  static constexpr Nanos kLinger = Seconds(30);
+
+  // What a packet can do for a connection: begin it, take it up, or neither.
+  enum class Kind : uint8_t { kBegins, kTakesUp, kOther };
+  struct Looked {
+    Kind kind = Kind::kOther;
+    uint8_t ends = 0;  // the flags FIN and RST, if it has them
+  };
+
+  static Looked Look(const Packet& packet) {
+    using Byte = const std::byte;
+    const ParsedPacket& headers = packet.headers();
+    const std::span<Byte> bytes =
+        std::span<Byte>(packet.bytes()).first(headers.end_offset);
+    if (headers.result != ParseResult::kComplete) return {};
+    if (headers.l4_protocol == IpProtocol::kTcp) {
+      const uint8_t flags = Tcp::At(bytes, headers.l4_offset).flags();
+      const uint8_t ends = flags & (Tcp::kFin | Tcp::kRst);
+      const bool begins = (flags & (Tcp::kSyn | Tcp::kAck | ends)) == Tcp::kSyn;
+      return {begins ? Kind::kBegins : Kind::kTakesUp, ends};
+    }
+    const bool is_error =
+        IsIcmp(headers.l4_protocol) &&
+        IcmpHeader<Byte>::At(bytes, headers.l4_offset, headers.l4_protocol)
+            .is_error();
+    return {is_error ? Kind::kOther : Kind::kBegins};
+  }
+
+  // Whether it goes from the larger end to the smaller.
+  static bool IsReverse(const Packet& packet) {
+    FlowKey ends;
+    return ConnectionKey(packet.bytes(), packet.headers(), false, ends);
+  }
+
+  static Verdict VerdictOf(Action action) {
+    if (action == kDeny) return Verdict::drop(kDenied);
+    return Verdict::forward(action == kMark ? 1 : 0);
+  }
+
+  // Whether the packet belongs to a connection that was allowed.
+  static bool Has(const Connection& connection, Kind kind, Instant arrival) {
+    if (connection.state == Connection::kOpen) return true;
+    if (kind == Kind::kBegins) return false;
+    return connection.state == Connection::kTakenUp ||
+           (connection.state == Connection::kEnded &&
+            arrival - Instant{connection.ended_ns} <= kLinger);
+  }
+
+  static void Follow(const Packet& packet, uint8_t ends,
+                     Connection& connection) {
+    if (connection.state == Connection::kEnded) return;
+    if ((ends & Tcp::kFin) != 0) {
+      connection.fins |= IsReverse(packet) ? uint8_t{2} : uint8_t{1};
+    }
+    if ((ends & Tcp::kRst) != 0 || connection.fins == 3) {
+      connection.state = Connection::kEnded;
+      connection.ended_ns = packet.arrival().ns;
+    }
+  }
+
+  // What the rules say, or else the default.
+  Action Decide(const Packet& packet) {
+    const PacketFields fields = FieldsOf(packet.bytes(), packet.headers());
+    for (const RulesPtr& rules : rules_) {
+      const uint32_t rule = rules->table.Find(fields);
+      if (rule == RuleTable::kNoRule) continue;
+      const auto action = static_cast<Action>(rules->actions[rule]);
+      count(by_rule_[action]);
+      return action;
+    }
+    count(by_default_);
+    return otherwise_;
+  }
+
+  std::array<RulesPtr, 2> rules_;  // in line, of the file
+  Action otherwise_;
+  bool strict_;
+  Slot<Connection> connection_ = declare<Connection>("connection");
+  std::array<Counter, 3> by_rule_ = {
+      declare_counter("allowed", "times that a rule allowed"),
+      declare_counter("denied", "times that a rule denied"),
+      declare_counter("marked", "times that a rule marked")};
+  Counter by_default_ =
+      declare_counter("by_default", "times that no rule matched");
+  Counter connections_ =
+      declare_counter("connections", "that were let begin, or taken up");
+};
+SNF_REGISTER_NF(Firewall, "firewall",
+                "stateful packet filter: ordered rules, allow, deny, mark");
+
+}  // namespace
+}  // namespace snf
