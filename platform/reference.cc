@@ -214,7 +214,17 @@ class RefusalServices final : public FlowServices {
 }  // namespace
 
 Reference::Reference(const NfSpec& nf)
-    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {}
+    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {
+  for (const NetworkFunction::Part& part : nf_->parts()) {
+    for (const auto& table : part.nf->tables()) tables_.push_back(table.get());
+  }
+}
+
+uint64_t Reference::TableReads() const {
+  uint64_t reads = 0;
+  for (const TableCopy* table : tables_) reads += table->reads();
+  return reads;
+}
 
 void Reference::Before(const PacketInfo& info, Bytes bytes) {
   info_ = info;
@@ -241,8 +251,15 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
   StateView state(StateOf(own));
   FlowState flow(meta.flow, now, own.timer, state, services);
   Packet packet(info_, copy_);
+  const uint64_t reads = TableReads();
   const Verdict verdict = nf_->process_packet(packet, flow);
   own.timer = flow.timer();
+  if (TableReads() != reads) {
+    StopComparing(meta.flow, own, ledger);
+    --compared_;
+    ++not_compared_;
+    return {.difference = {}, .pieces = pieces.wrong()};
+  }
 
   std::string difference = services.TakeDifference();
   if (difference.empty() && made.verdict.has_value() &&

@@ -43,8 +43,10 @@ namespace snf {
 //
 // Not compared, but counted: a flow's packets once a timer of it was due, since
 // what a timer does falls between other packets according to how long they
-// queued; and those after a difference was found. An NF that cannot emit
-// because no buffer is free cannot here either.
+// queued; once the NF has read a shared table for one of them, since what is
+// known of it where and when depends on timing, and here nothing is known but
+// what was updated here; and those after a difference was found. An NF that
+// cannot emit because no buffer is free cannot here either.
 //
 // Nor is the verdict on a packet that waits for its alias: it is to come.
 //
@@ -95,8 +97,10 @@ class Reference {
     return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
   }
   void StopComparing(FlowId id, Flow& own, Ledger& ledger);
+  uint64_t TableReads() const;
 
   std::unique_ptr<NetworkFunction> nf_;
+  std::vector<const TableCopy*> tables_;  // of all its parts
   uint32_t record_bytes_;
   PacketInfo info_;
   std::vector<std::byte> copy_;

@@ -27,6 +27,7 @@
 #include "platform/far_side.h"
 #include "platform/progress.h"
 #include "platform/report.h"
+#include "platform/report_tables.h"
 #include "platform/side_by_side.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
@@ -372,6 +373,7 @@ absl::Status ReplayCommand::Report(const RunResult& result,
   if (!csv_.empty()) {
     if (absl::Status s = WriteCsv(csv_, options_, result); !s.ok()) return s;
   }
+  if (absl::Status s = WriteNfFiles(result); !s.ok()) return s;
   return Write([&] { return JsonReport(options_, result, info); },
                [&](const TextStyle& style) {
                  return TextReport(options_, result, info, style);

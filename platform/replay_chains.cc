@@ -11,6 +11,7 @@
 #include "platform/exit_code.h"
 #include "platform/replay.h"
 #include "platform/report.h"
+#include "platform/report_tables.h"
 #include "platform/side_by_side.h"
 #include "traces/merged_reader.h"
 
@@ -83,6 +84,7 @@ absl::Status ReplayCommand::ReportChains(
   for (size_t i = 0; i < results.size(); ++i) {
     infos.push_back(InfoOf({.policy = policy, .result = {}}, warnings));
     infos.back().nf = config.chains[i].nf.text();
+    if (absl::Status s = WriteNfFiles(results[i]); !s.ok()) return s;
     if (csv_.empty()) continue;
     absl::Status status = WriteCsv(csv_ + "/" + config.chains[i].name,
                                    chains.options(i), results[i]);

@@ -195,6 +195,11 @@ void ReplayCommand::AddStateFlags() {
                "packets that may wait for state at a unit; more are dropped");
   flags_.Count("max_replicas", options_.max_replicas, 1, 1u << 24,
                "replicas kept at a unit; the oldest make room for others");
+  flags_.Duration("table_period", options_.table_period, Microseconds(100),
+                  Seconds(3'600),
+                  "a unit sends what it wrote into shared tables, and is sent "
+                  "what others did, once in so long at most; so everybody sees "
+                  "an update after twice that, and the way");
   flags_.Custom(
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "

@@ -15,6 +15,7 @@
 #include "platform/report_advice.h"
 #include "platform/report_figures.h"
 #include "platform/report_page.h"
+#include "platform/report_tables.h"
 
 namespace snf {
 namespace {
@@ -366,8 +367,10 @@ std::string Checked(const RunResult& result) {
       fmt::format("{} packets against what a single unit makes of them",
                   FormatCount(result.i6_compared));
   if (result.i6_not_compared > 0) {
-    text += fmt::format("; {} not: a timer of their flow was due before",
-                        FormatCount(result.i6_not_compared));
+    text += fmt::format(
+        "; {} not: a timer of their flow was due before{}",
+        FormatCount(result.i6_not_compared),
+        result.tables.empty() ? "" : ", or the NF had read a shared table");
   }
   return text;
 }
@@ -435,6 +438,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddState(result, figures, page);
   page.Blank();
   AddCounters(result, page);
+  AddTables(result, page);
   AddAliases(result, page);
   AddPools(result, page);
   AddUnits(options, result, figures, page);

@@ -8,6 +8,7 @@
 #include "platform/compare.h"
 #include "platform/report.h"
 #include "platform/report_figures.h"
+#include "platform/report_tables.h"
 
 namespace snf {
 namespace {
@@ -142,6 +143,7 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   for (const RunResult::NfCounter& counter : result.nf_counters) {
     counters[NameOf(counter)] = counter.value;
   }
+  AddTables(result, json);
   json["policy"] = info.policy;
   json["files"] = info.files;
   json["warnings"] = info.warnings;

@@ -24,6 +24,7 @@
 #include "platform/provisioning.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf_report.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
@@ -54,9 +55,10 @@ struct RunOptions {
   // A record from unit to unit: base + bytes / bandwidth.
   Nanos state_delay = Microseconds(20);
   int64_t state_bandwidth_bps = 10'000'000'000;
-  Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
-  uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
-  uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  Nanos state_retry = Milliseconds(10);   // UnitOptions::retry_after
+  uint32_t hold_packets = 1024;           // UnitOptions::hold_packets
+  uint32_t max_replicas = 65'536;         // UnitOptions::max_replicas
+  Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
   Nanos warm_start_delay = Microseconds(30);  // from warm to ready
@@ -100,6 +102,21 @@ struct AliasFigures {
   uint64_t at_once_max = 0;         // aliases at one time
 };
 
+// Of a shared table (runtime/core/table_replica.h).
+struct TableFigures {
+  std::string nf;  // its name in the chain; empty where it is alone
+  std::string name;
+  uint64_t entries = 0;  // at the end
+  uint64_t max_entries = 0;
+  uint64_t updates = 0;   // by NFs
+  uint64_t refused = 0;   // … and entries at the home that went to the rest
+  uint64_t messages = 0;  // sent, in all directions
+  uint64_t bytes = 0;
+  uint64_t repeated = 0;  // messages, of these
+  // Of each message of updates, by its first one: until all saw it.
+  Histogram staleness_ns{};
+};
+
 // What came out of a run. By the rule of conservation
 //   packets_in + packets_generated + aliases.packets_hairpinned
 //     = packets_released + packets_passed_through + packets_consumed
@@ -122,6 +139,14 @@ struct RunResult {
     uint64_t value = 0;
   };
   std::vector<NfCounter> nf_counters;
+
+  std::vector<TableFigures> tables;
+  // What NFs report, those that report anything.
+  struct OfNf {
+    std::string nf;  // as NfCounter::nf
+    NfReport report;
+  };
+  std::vector<OfNf> nf_reports;
 
   Instant first_packet;
   Instant last_packet;

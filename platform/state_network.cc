@@ -8,8 +8,6 @@
 namespace snf {
 namespace {
 
-constexpr uint64_t kRngStream = 2;
-
 Nanos TransferTime(uint32_t bytes, int64_t bandwidth_bps) {
   const uint64_t work = uint64_t{bytes} * 8'000'000'000;
   const auto rate = static_cast<uint64_t>(bandwidth_bps);
@@ -18,12 +16,13 @@ Nanos TransferTime(uint32_t bytes, int64_t bandwidth_bps) {
 
 }  // namespace
 
-StateNetwork::StateNetwork(const RunOptions& options, uint32_t record_bytes)
+StateNetwork::StateNetwork(const RunOptions& options, uint32_t record_bytes,
+                           uint64_t stream)
     : chaos_(options.chaos),
       hop_delay_(options.hop_delay),
       state_delay_{options.state_delay.ns +
                    TransferTime(record_bytes, options.state_bandwidth_bps).ns},
-      rng_(Rng(options.controller.seed).Fork(kRngStream)),
+      rng_(Rng(options.controller.seed).Fork(stream)),
       record_bytes_(record_bytes) {
   SNF_CHECK(chaos_.state_delay_min <= chaos_.state_delay_max);
 }

@@ -34,8 +34,10 @@ class StateNetwork {
   // Of the records on the way together; a State beyond it is lost.
   static constexpr uint64_t kMaxRecordBytes = 64 << 20;
 
-  // `record_bytes`: of each record, StateSchema::record_bytes().
-  StateNetwork(const RunOptions& options, uint32_t record_bytes);
+  // `record_bytes`: of each record, StateSchema::record_bytes(). Networks whose
+  // streams (Rng::Fork) differ have fates of their own.
+  StateNetwork(const RunOptions& options, uint32_t record_bytes,
+               uint64_t stream = 2);
 
   // The delays after which what is sent now arrives: one, and with chaos also
   // none or two. Valid until the next call.

@@ -30,9 +30,8 @@ void AddTo(UnitCounters& sum, const UnitCounters& one) {
 }  // namespace
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
-                             const PlacementPolicy& policy,
-                             const NfSpec& nf, ReleaseSink* sink,
-                             RunObserver* observer)
+                             const PlacementPolicy& policy, const NfSpec& nf,
+                             ReleaseSink* sink, RunObserver* observer)
     : options_(options),
       nf_(nf),
       example_(nf.create()),
@@ -44,6 +43,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
       network_(options, schema_.record_bytes()),
+      tables_(options, *example_),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
       far_side_(options.inside),
@@ -81,8 +81,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
     ++result_.late_packets;
   }
   const Instant arrival = std::max(captured.time, now_);
-  RunUntil(arrival);
-  now_ = arrival;
+  AdvanceTo(arrival);
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
@@ -163,6 +162,12 @@ void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
   ExecuteAll();
 }
 
+void VirtualDriver::AdvanceTo(Instant time) {
+  if (time < now_) return;
+  RunUntil(time);
+  now_ = time;
+}
+
 RunResult VirtualDriver::Finish() {
   RunUntil(Instant::max());
   provisioning_.OnEnd(now_);
@@ -183,6 +188,8 @@ RunResult VirtualDriver::Finish() {
     if (shell != nullptr) AddTo(result_.state.units, shell->unit.counters());
   }
   CollectCounters();
+  tables_.Finish(*example_, result_);
+  CollectReports();
   result_.state.pulls -= result_.state.units.pulls_repeated;
   result_.units_max = provisioning_.units_max();
   result_.units_mean_1000 = provisioning_.units_mean_1000();
@@ -195,9 +202,8 @@ RunResult VirtualDriver::Finish() {
 void VirtualDriver::CollectCounters() {
   for (const NetworkFunction::Part& part : example_->parts()) {
     for (const NetworkFunction::CounterInfo& info : part.nf->counters()) {
-      result_.nf_counters.push_back({.nf = std::string(part.name),
-                                     .name = info.name,
-                                     .help = info.help});
+      result_.nf_counters.push_back(
+          {.nf = std::string(part.name), .name = info.name, .help = info.help});
     }
   }
   for (const std::unique_ptr<UnitShell>& shell : units_) {
@@ -211,13 +217,26 @@ void VirtualDriver::CollectCounters() {
   }
 }
 
+void VirtualDriver::CollectReports() {
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    NfReport report = part.nf->report();
+    if (report.tables.empty() && report.files.empty()) continue;
+    result_.nf_reports.push_back(
+        {.nf = std::string(part.name), .report = std::move(report)});
+  }
+}
+
 void VirtualDriver::RunUntil(Instant time) {
   while (true) {
     const Instant event = events_->next_time();
     const Instant timer = controller_.next_wakeup();
-    const Instant next = std::min(event, timer);
+    const Instant tables = tables_.next_time();
+    const Instant next = std::min({event, timer, tables});
     // Times saturate: an event may be due at the last instant, a timer never.
-    if (next > time || (events_->empty() && timer == Instant::max())) return;
+    if (next > time || (events_->empty() && timer == Instant::max() &&
+                        tables == Instant::max())) {
+      return;
+    }
     // At the end packets that nothing is under way to move, or nothing but
     // repetitions that change nothing, would wait for ever, and their units
     // with them. The checker says which. The controller answers by itself those
@@ -229,8 +248,11 @@ void VirtualDriver::RunUntil(Instant time) {
     }
     now_ = std::max(now_, next);
     ++events_handled_;
-    if (event <= timer) {
+    if (!events_->empty() && event == next) {
       Handle(events_->Pop());
+    } else if (tables == next && timer > tables) {
+      tables_.RunNext(now_);
+      for (const UnitId unit : tables_.TakeGone()) SendStopped(unit);
     } else {
       controller_out_.clear();
       controller_.on_timers(now_, controller_out_);

@@ -20,6 +20,7 @@
 #include "platform/run.h"
 #include "platform/service_model.h"
 #include "platform/state_network.h"
+#include "platform/table_network.h"
 #include "runtime/core/unit.h"
 #include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
@@ -54,13 +55,15 @@ class VirtualDriver {
   // `policy` must outlive the driver, and the spec be good (NfSpec::check);
   // `sink` and `observer` may be null.
   VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
-                const NfSpec& nf, ReleaseSink* sink,
-                RunObserver* observer);
+                const NfSpec& nf, ReleaseSink* sink, RunObserver* observer);
   ~VirtualDriver();
 
   // The next packet of the capture. One that is earlier than the packet before
   // counts as arriving with it.
   void Offer(const CapturedPacket& captured);
+
+  // Lets what is due by then happen, as a packet of that time would.
+  void AdvanceTo(Instant time);
 
   // Lets everything that is under way come to its end, and returns what came
   // out of the run. Call once.
@@ -113,6 +116,8 @@ class VirtualDriver {
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void CollectCounters();
+  void CollectReports();
+  void SendStopped(UnitId unit);
   void Drained(UnitId unit, const PacketMeta& meta);
   void Take(UnitId unit, const UnitCommand& command);
   void ScheduleTimer(UnitShell& shell);
@@ -133,6 +138,7 @@ class VirtualDriver {
   Controller controller_;
   ServiceModel service_;
   StateNetwork network_;
+  TableNetwork tables_;
   std::unique_ptr<EventQueue<Event>> events_;
   std::vector<std::unique_ptr<UnitShell>> units_;
   uint64_t events_handled_ = 0;

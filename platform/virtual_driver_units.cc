@@ -36,6 +36,7 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kUnitReady:
       if (event.cold) shell.unit.on_start();
+      tables_.OnReady(now_, event.unit, *shell.nf);
       controller_.on_unit_ready(now_, event.unit);
       shell.ready = true;
       break;
@@ -51,8 +52,15 @@ void VirtualDriver::Handle(const Event& event) {
       ExecuteAll(shell);
       break;
   }
+  tables_.OnCalled(now_, event.unit);
   Serve(shell);
   ScheduleTimer(shell);
+}
+
+// Behind the pieces that it returned.
+void VirtualDriver::SendStopped(UnitId unit) {
+  events_->PushInOrder(now_ + options_.hop_delay,
+                       Event::OfUnit(Event::Kind::kStoppedAtController, unit));
 }
 
 void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
@@ -250,9 +258,7 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
                                        .pieces = command.pieces});
       break;
     case Kind::kStopped:
-      // Behind the pieces that it returned.
-      events_->PushInOrder(
-          after_hop, Event::OfUnit(Event::Kind::kStoppedAtController, self));
+      if (tables_.OnStop(now_, self)) SendStopped(self);
       break;
   }
 }

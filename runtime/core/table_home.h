@@ -51,6 +51,7 @@ class TableHome {
   // When on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
 
+  uint16_t table() const { return table_; }
   const TableShape& shape() const { return shape_; }
   // Raised by each message that changes totals.
   uint64_t version() const { return version_; }

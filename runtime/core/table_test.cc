@@ -177,6 +177,49 @@ TEST(Table, KeysThatTheHomeHasNoRoomForLeaveTheCopiesThatHadThem) {
   EXPECT_EQ(world.Differences(false), "");
 }
 
+TEST(Table, AUnitThatStartsLaterIsToldTheRest) {
+  TableWorld world({.units = 2, .max_entries = 1});
+  world.Start(0);
+  world.Update(0, 1, {1, 0});
+  world.Update(0, 2, {5, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Start(1);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.ReadRest(1), (Value{5, 0}));
+}
+
+// A home with room for one key, and a copy that has another first.
+TEST(Table, EachUpdateIsToldAnewWhetherItWentIntoTheRest) {
+  TableWorld world = Started({.units = 2, .max_entries = 1});
+  world.RunUntil({20 * kMs});
+  world.Update(1, 50, {1, 0});
+  world.RunUntil({20 * kMs + 1 * kUs});
+  world.Update(0, 60, {1, 0});
+  world.RunUntil({20 * kMs + 3 * kUs});
+  EXPECT_EQ(world.ReadRest(0), (Value{1, 0}));
+  world.RunUntil({29 * kMs});
+  world.Update(0, 50, {1, 0});
+  // The answer is here, and the home tells nobody else before.
+  world.RunUntil({30 * kMs + 3 * kUs});
+  EXPECT_EQ(world.Read(0, 50), (Value{2, 0}));
+}
+
+TEST(Table, ACopyIsCompleteWithTheLastMessageOfASweep) {
+  TableWorld world({.units = 2, .max_entries = 500});
+  world.Start(0);
+  for (uint64_t key = 0; key < 300; ++key) world.Update(0, key, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  const uint64_t version = world.home().version();
+  EXPECT_EQ(world.replica(0).complete(), version);
+  world.Start(1);
+  while (world.copy(1).size() < 300) {
+    EXPECT_EQ(world.replica(1).complete(), 0u);
+    world.RunUntil({world.now().ns + kUs});
+  }
+  world.RunUntil({world.now().ns + kUs});
+  EXPECT_EQ(world.replica(1).complete(), version);
+}
+
 TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {
   TableWorld world = Started(
       {.value_words = 1, .merge = [](uint64_t* value, const uint64_t* more) {

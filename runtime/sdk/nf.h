@@ -13,12 +13,13 @@
 
 #include "absl/status/status.h"
 #include "base/messages.h"
+#include "runtime/sdk/flow_scope.h"
 #include "runtime/sdk/nf_options.h"
+#include "runtime/sdk/nf_report.h"
 #include "runtime/sdk/packet.h"
 #include "runtime/sdk/piece_set.h"
 #include "runtime/sdk/shared_table.h"
 #include "runtime/sdk/state.h"
-#include "runtime/sdk/table_copy.h"
 #include "runtime/sdk/verdict.h"
 
 #ifdef SNF_NF_MODULE
@@ -63,14 +64,6 @@ namespace snf {
 //
 //     Counter odd_ = declare_counter("odd", "frames of odd length");
 //     … count(odd_);
-enum class FlowScope : uint8_t {
-  kConnection,  // as --flow_key says
-  // All connections of one inside address, port and protocol (of ICMP queries,
-  // identifier) are one flow, and what comes to its alias (decisions.md 15).
-  // The flow's key is EndpointKey(…) of that endpoint.
-  kInsideEndpoint,
-};
-
 class NetworkFunction {
  public:
   virtual ~NetworkFunction() = default;
@@ -133,9 +126,12 @@ class NetworkFunction {
   };
   virtual std::vector<Part> parts() const { return {{"", this}}; }
 
-  // This unit's copies of the tables declared, in order. A chain has none of
-  // its own: its parts have.
+  // Its unit's copies of the tables declared; a chain has none of its own.
   std::span<const std::unique_ptr<TableCopy>> tables() const { return tables_; }
+
+  // What it tells at the end of a run, once, on an object that has run nothing
+  // and whose tables are those of the run, all updates merged.
+  virtual NfReport report() const { return {}; }
 
   // What the NF counts, and writes into tables, from here on is kept only if
   // `keep` (chains).
@@ -194,9 +190,7 @@ class NetworkFunction {
     kept_counts_.push_back(0);
     return Counter(static_cast<uint32_t>(counters_.size() - 1));
   }
-  void count(Counter counter, uint64_t n = 1) {
-    counts_[counter.index_] += n;
-  }
+  void count(Counter counter, uint64_t n = 1) { counts_[counter.index_] += n; }
 
  private:
   friend struct NfRegistration;

@@ -116,7 +116,8 @@ class SharedTable {
   template <typename T>
   static T FromWords(const uint64_t* words) {
     T value;
-    std::memcpy(&value, words, sizeof value);
+    // Keys and values may have member initialisers.
+    std::memcpy(static_cast<void*>(&value), words, sizeof value);
     return value;
   }
 

@@ -103,11 +103,10 @@ void TableCopy::Free(uint32_t slot) {
   uint64_t* const own = entry(slot);
   index_.Erase(HashOfTableKey(own + kKey, key_words_), slot);
   own[kFlags] &= kDirty;
-  std::fill_n(own + pending_at_, value_words_, 0);
   own[kVersion] = std::exchange(free_, slot + 1);
 }
 
-// Lets an own entry go; false if there is none.
+// Lets an own entry go, whose slot is taken at once; false if there is none.
 bool TableCopy::MakeRoom() {
   for (uint32_t tried = 0; tried < used_; ++tried) {
     eviction_ = eviction_ + 1 < used_ ? eviction_ + 1 : 0;
@@ -202,10 +201,9 @@ void TableCopy::OnMerged(uint32_t i, const uint64_t* key, bool in_rest,
     OnTold(key, version, total, false);
     return;
   }
+  // The entry stays until another needs its room: a home without room tells as
+  // many keys as fit in here.
   SetTotal(rest_, version, total);
-  if (slot == rest_) return;
-  const uint64_t* const own = entry(slot);
-  if (own[kVersion] == 0 && (own[kFlags] & kDirty) == 0) Free(slot);
 }
 
 bool TableCopy::OnTold(const uint64_t* key, uint64_t version,

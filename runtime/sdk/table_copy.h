@@ -58,7 +58,7 @@ inline uint64_t HashOfTableKey(const uint64_t* key, uint32_t words) {
 // them. It never has more keys than the table may, so what it tells always has
 // room here: an own entry makes way for it, into the *rest*. The rest is the
 // entry without a key that takes the updates there is no room for, so none is
-// lost. An own entry that the home put into its rest leaves once that is known.
+// lost.
 //
 // Worked example: of a host the home told 10 packets; 3 were sent since, and 2
 // came after that. It reads 15. The home merges the 3 with 4 from another unit
