@@ -70,11 +70,9 @@ RulesPtr RulesInLine(NfOptions& o) {
     }
   }
   absl::StatusOr<FirewallRules> rules = RulesOf(std::move(list));
-  if (rules.ok()) {
-    return std::make_shared<const FirewallRules>(*std::move(rules));
-  }
-  o.Fail("allow", std::string(rules.status().message()));
-  return std::make_shared<const FirewallRules>();
+  if (!rules.ok()) o.Fail("allow", std::string(rules.status().message()));
+  return std::make_shared<const FirewallRules>(rules.ok() ? *std::move(rules)
+                                                          : FirewallRules());
 }
 
 // What is known of a flow. All zero: nothing.
@@ -82,11 +80,10 @@ struct Connection {
   enum State : uint8_t { kNone, kTakenUp, kOpen, kEnded };
 
   int64_t ended_ns = 0;  // of kEnded
+  uint32_t denied = 0;   // a bit for each direction and kind of packet
+  uint16_t fins = 0;     // a bit for each direction that had its last packet
   uint8_t state = kNone;
   uint8_t is_marked = 0;
-  uint8_t fins = 0;    // a bit for each direction that had its last packet
-  uint8_t denied = 0;  // a bit for each direction and kind of packet
-  uint32_t unused = 0;
 
   friend bool operator==(const Connection&, const Connection&) = default;
 };
@@ -98,21 +95,19 @@ static_assert(sizeof(Connection) == 16);
 // pass too, by the label "suspicious". If they deny it, so is what follows in
 // that direction, but the other end may still begin.
 //
-// Where there is no connection, `strict` drops all else. Without it the rules
-// are asked: once about TCP with other flags, which takes up a connection in
-// its midst, until a SYN asks again; and each time about what never makes one:
-// errors of ICMP, later fragments, headers cut off. These pass with the
-// connection that they are of or about, if there is one, and are denied with
-// it.
+// Where there is no connection, `strict` drops all else. Without it, rules are
+// asked once about TCP with other flags, which takes up a connection in its
+// midst, until a SYN asks again; and each time about what never makes one: ICMP
+// errors, later fragments, headers cut off. With the connection that they are
+// of or about, these pass, and if it was denied, they are.
 //
 // A connection of TCP is over at a reset, or when both directions had their
 // FIN; sequence numbers are not looked at. Then a SYN begins a new one, and any
-// other packet belongs to the old one for 30 s more. Others last as long as
-// their flow.
+// other packet is of the old one for 30 s. Others last as long as their flow.
 //
 // Example: allow=tcp to any port 80,default=deny. The SYN of 10.0.0.1:5000 to
-// 192.0.2.9:80 is allowed by the rule, and the answer from port 80 to port 5000
-// by the connection.
+// 192.0.2.9:80 is allowed by the rule, the answer to port 5000 by the
+// connection.
 class Firewall final : public NetworkFunction {
  public:
   explicit Firewall(NfOptions& o)
@@ -142,8 +137,8 @@ class Firewall final : public NetworkFunction {
       if (kind == Kind::kOther) {
         return VerdictOf(before.denied != 0 ? kDeny : Decide(packet));
       }
-      const auto bit = static_cast<uint8_t>(1u << (IsReverse(packet) ? 2 : 0)
-                                               << static_cast<int>(kind));
+      const uint32_t bit = 1u << (IsReverse(packet) ? 2 : 0)
+                              << static_cast<int>(kind);
       if ((before.denied & bit) != 0) return Verdict::drop(kDenied);
       const Action action = Decide(packet);
       if (action == kDeny) {
@@ -215,7 +210,7 @@ class Firewall final : public NetworkFunction {
                      Connection& connection) {
     if (connection.state == Connection::kEnded) return;
     if ((ends & Tcp::kFin) != 0) {
-      connection.fins |= IsReverse(packet) ? uint8_t{2} : uint8_t{1};
+      connection.fins |= IsReverse(packet) ? uint16_t{2} : uint16_t{1};
     }
     if ((ends & Tcp::kRst) != 0 || connection.fins == 3) {
       connection.state = Connection::kEnded;
@@ -245,10 +240,8 @@ class Firewall final : public NetworkFunction {
       declare_counter("allowed", "times that a rule allowed"),
       declare_counter("denied", "times that a rule denied"),
       declare_counter("marked", "times that a rule marked")};
-  Counter by_default_ =
-      declare_counter("by_default", "times that no rule matched");
-  Counter connections_ =
-      declare_counter("connections", "that were let begin, or taken up");
+  Counter by_default_ = declare_counter("by_default", "no rule matched");
+  Counter connections_ = declare_counter("connections", "begun or taken up");
 };
 SNF_REGISTER_NF(Firewall, "firewall",
                 "stateful packet filter: ordered rules, allow, deny, mark");
