@@ -126,9 +126,11 @@ TEST(RuleTable, FindsEachOfManyTuples) {
   };
   for (int from = 32; from >= 4; from -= 4) {
     for (int to = 32; to >= 4; to -= 4) {
-      for (const uint16_t port : {22, 23, 99}) {
+      for (const int port : {22, 23, 99}) {
         for (const bool vlan : {true, false}) {
-          for (const bool tcp : {true, false}) add(from, to, port, vlan, tcp);
+          for (const bool tcp : {true, false}) {
+            add(from, to, static_cast<uint16_t>(port), vlan, tcp);
+          }
         }
       }
     }
