@@ -44,7 +44,8 @@ class UdpWhitelister final : public NetworkFunction {
     uint64_t phase;
   };
   enum Drop : uint8_t { kUnsolicited, kLate };
-  // A flow without entry is kept no longer: a flood is of many.
+  // A flow is not kept longer than this if it is not on the list, or no more:
+  // a flood is of many.
   static constexpr Nanos kForgetAfter = Seconds(1);
 
   static std::vector<IpPrefix> Inside(NfOptions& options) {
@@ -86,7 +87,8 @@ class UdpWhitelister final : public NetworkFunction {
   Verdict LetOut(Instant now, const Entry& entry, FlowState& flow) {
     if (entry.phase < kListed) {
       count(connections_);
-      flow.set_idle_timeout(std::max(timeout_, stream_timeout_));
+      flow.set_idle_timeout(
+          {std::max(timeout_, stream_timeout_).ns + kForgetAfter.ns});
     }
     flow.put(entry_,
              {now.ns, IsListed(now, entry) ? entry.phase : uint64_t{kListed}});

@@ -17,14 +17,23 @@ bool IsGood(const absl::StatusOr<T>& parsed) {
   return false;
 }
 
+bool AreGood(const std::string& text, std::vector<IpPrefix>& prefixes) {
+  if (text.empty()) return true;
+  const absl::StatusOr<std::vector<IpPrefix>> parsed = ParsePrefixes(text);
+  if (!IsGood(parsed)) return false;
+  prefixes = *parsed;
+  return true;
+}
+
 }  // namespace
 
-NfTest::NfTest(const std::string& nf) {
+NfTest::NfTest(const std::string& nf, const std::string& inside) {
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
-  if (!IsGood(spec)) return;
+  std::vector<IpPrefix> prefixes;
+  if (!IsGood(spec) || !AreGood(inside, prefixes)) return;
   const absl::Status status = spec->check();
   if (status.ok()) {
-    platform_ = std::make_unique<Platform>(*spec);
+    platform_ = std::make_unique<Platform>(*spec, std::move(prefixes));
   } else {
     ADD_FAILURE() << status.message();
   }

@@ -126,8 +126,9 @@ class Watcher final : public RunObserver, public ReleaseSink {
   std::map<FlowKey, std::vector<Fate>> emitted_;
 };
 
-RunOptions OptionsOf(uint32_t units) {
+RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
+  options.inside = inside;
   ControllerOptions& c = options.controller;
   c.max_flows = 1 << 16;
   c.max_units = c.warm_units = units;
@@ -143,10 +144,11 @@ RunOptions OptionsOf(uint32_t units) {
 }
 
 Everything Run(const NfSpec& nf, const std::vector<TestPacket>& packets,
-               uint32_t units, std::string_view policy) {
+               const std::vector<IpPrefix>& inside, uint32_t units,
+               std::string_view policy) {
   Watcher watcher;
-  VirtualDriver driver(OptionsOf(units), *FindPlacementPolicy(policy), nf,
-                       &watcher, &watcher);
+  VirtualDriver driver(OptionsOf(units, inside), *FindPlacementPolicy(policy),
+                       nf, &watcher, &watcher);
   Instant now = kStart;
   for (const TestPacket& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
@@ -225,7 +227,8 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
 
 // The packets as a capture, and the command that runs them like this.
 std::string ReplayLine(const std::string& nf,
-                       const std::vector<TestPacket>& packets, uint32_t units) {
+                       const std::vector<TestPacket>& packets,
+                       const std::string& inside, uint32_t units) {
   const std::string file = testing::TempDir() + "everywhere_" +
                            std::to_string(::getpid()) + ".pcapng";
   auto writer = CaptureWriter::Open(file, {});
@@ -246,7 +249,8 @@ std::string ReplayLine(const std::string& nf,
   return "to see it: ./snf replay " + file + " --nf='" + nf +
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
-         " --unit_capacity=1Tbps --state_delay=1us";
+         " --unit_capacity=1Tbps --state_delay=1us" +
+         (inside.empty() ? "" : " --inside=" + inside);
 }
 
 }  // namespace
@@ -259,21 +263,34 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
   if (!status.ok()) {
     return testing::AssertionFailure() << std::string(status.message());
   }
-  const bool has_pools = !spec->create()->pools().empty();
-  const Everything expected = Run(*spec, packets, 1, "snf");
+  std::vector<IpPrefix> inside;
+  if (!options.inside.empty()) {
+    auto prefixes = ParsePrefixes(options.inside);
+    if (!prefixes.ok()) {
+      return testing::AssertionFailure()
+             << std::string(prefixes.status().message());
+    }
+    inside = *std::move(prefixes);
+  }
+  const std::unique_ptr<NetworkFunction> example = spec->create();
+  const bool has_pools = !example->pools().empty();
+  const bool has_sides = example->flow_scope() == FlowScope::kInsideEndpoint;
+  const Everything expected = Run(*spec, packets, inside, 1, "snf");
   for (const uint32_t units : options.units) {
-    const Everything found = Run(*spec, packets, units, "rotate");
+    const Everything found = Run(*spec, packets, inside, units, "rotate");
     const std::string wrong = WhatIsWrong(expected, found, has_pools, options);
     if (!wrong.empty()) {
       return testing::AssertionFailure()
              << "on " << units << " units, each packet on the next one, "
              << wrong << "\n"
-             << ReplayLine(nf, packets, units);
+             << ReplayLine(nf, packets, has_sides ? options.inside : "", units);
     }
     if (units > 1 && found.run.controller.flowlets_moved == 0) {
       return testing::AssertionFailure()
-             << "no packet ran on another unit than the one before it: give "
-                "the packets of some flow at least two";
+             << "no packet ran on another unit than the one before it: some "
+                "flow needs two packets, and, where the NF has two sides, from "
+                "the inside, which is " +
+                    options.inside;
     }
   }
   return testing::AssertionSuccess();

@@ -10,11 +10,11 @@
 
 namespace snf {
 
-NfTest::Platform::Platform(const NfSpec& spec)
+NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
     : nf_(spec.create()),
       has_sides_(nf_->flow_scope() == FlowScope::kInsideEndpoint),
       classifier_({}),
-      far_side_({}) {
+      far_side_(std::move(inside)) {
   for (const NetworkFunction::Pool& pool : nf_->pools()) {
     PieceSet& pieces = pools_.emplace_back(Pool{PieceSet(pool.words())}).here;
     for (uint32_t p = pool.first; p <= pool.last; ++p) {

@@ -24,7 +24,7 @@ namespace snf {
 // The platform that an NfTest puts around its NF.
 class NfTest::Platform final : public FlowServices {
  public:
-  explicit Platform(const NfSpec& spec);
+  Platform(const NfSpec& spec, std::vector<IpPrefix> inside);
 
   NfResult Send(const TestPacket& packet);
   void Pass(Nanos time);

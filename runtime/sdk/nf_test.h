@@ -50,19 +50,24 @@ struct NfResult {
 bool operator==(const NfResult& result, const std::string& expected);
 std::ostream& operator<<(std::ostream& out, const NfResult& result);
 
+// Where an NF of scope kInsideEndpoint has its inside, unless told otherwise:
+// prefixes, or "" for wherever the first packet of a connection comes from.
+inline constexpr char kPrivateAddresses[] =
+    "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7";
+
 // One NF, or a chain, with a platform around it that is one unit: flows are
 // told apart, timers fire, flows end, pieces of pools and aliases are granted.
-// An NF of scope kInsideEndpoint has its inside where the first packet of a
-// connection comes from; what comes back may be sent to the alias, or, as in a
-// capture, to the inside.
+// What comes to an NF of scope kInsideEndpoint from the outside may be sent to
+// the alias or, as it stands in a capture of the inside, to the inside end.
 //
 // What an NF must not do fails the test: to change anything before
 // Verdict::wait, to keep a piece in on_end, to set a timer without has_timer();
 // and so does a name that is misspelt.
 class NfTest {
  public:
-  // `nf` as --nf takes it.
-  explicit NfTest(const std::string& nf);
+  // `nf` as --nf takes it; `inside` as --inside does.
+  explicit NfTest(const std::string& nf,
+                  const std::string& inside = kPrivateAddresses);
   ~NfTest();
   NfTest(const NfTest&) = delete;
   NfTest& operator=(const NfTest&) = delete;
@@ -144,6 +149,7 @@ std::vector<TestPacket> PacketsOf(const std::string& capture,
 // `./snf replay` that shows it.
 struct EverywhereOptions {
   std::vector<uint32_t> units = {1, 2, 3, 5, 8, 16, 32};
+  std::string inside = kPrivateAddresses;
   // Those that depend on the order of packets of different flows, or on where
   // they run; in a chain "NF.COUNTER".
   std::vector<std::string> counters_that_vary = {};
