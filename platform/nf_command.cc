@@ -117,7 +117,7 @@ Build it and its test, run the test, and then the NF itself:
   ctest --test-dir {2} --output-on-failure
   {3} replay --nf {4}
 )",
-                     Near(kBuildDirectory), ShellWord(directory.string()),
+                     ShellWord(kBuildDirectory), ShellWord(directory.string()),
                      ShellWord(build.string()), Script(),
                      ShellWord(nf + ":limit=10"));
 }
