@@ -46,48 +46,74 @@ struct Chain::Call {
   std::optional<Connection> connection;
 };
 
+// At the end of each call.
+inline void Chain::Finish(Call& call) {
+  if (call.connection.has_value()) CloseConnection(call);
+  FlowState& flow = call.flow;
+  // Otherwise an NF without has_timer() has set one.
+  SNF_CHECK(flow.timer_ == call.begin_timer);
+  flow.timer_ = call.timers_changed ? Earliest(flow) : call.timer;
+  flow.part_ = {};
+}
+
 // --- Packets ----------------------------------------------------------------
 
-inline uint8_t Chain::Run(const Way& way, uint8_t index, Packet& packet,
-                          Call& call, Verdict& verdict) {
-  const Step& step = steps_[index];
+inline Verdict Chain::Run(const Step& step, Packet& packet, Call& call) {
+  if (!step.is_plain) [[unlikely]]
+    return RunWithState(step, packet, call);
+  call.flow.part_ = step.place;
+  return step.nf->process_packet(packet, call.flow);
+}
+
+Verdict Chain::RunWithState(const Step& step, Packet& packet, Call& call) {
+  FlowState& flow = step.in_connection ? ConnectionOf(call) : call.flow;
   Verdict found = Verdict::forward();
-  if (step.is_plain) [[likely]] {
-    call.flow.part_ = step.place;
-    found = step.nf->process_packet(packet, call.flow);
-  } else {
-    FlowState& flow = step.in_connection ? ConnectionOf(call) : call.flow;
-    With(step, call, flow,
-         [&] { found = step.nf->process_packet(packet, flow); });
+  With(step, call, flow,
+       [&] { found = step.nf->process_packet(packet, flow); });
+  return found;
+}
+
+inline uint8_t Chain::NextOf(const Way& way, uint8_t index, Verdict found) {
+  if (found.kind() != Verdict::Kind::kForward) return kOut;
+  const uint8_t next = way.next[index];
+  // What the NF found is not waited for where it decides nothing.
+  return next != kByLabel ? next : way.by_label[index][found.label()];
+}
+
+// What the chain says where one of its NFs, the last for the packet, says this.
+Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
+                    const Call& call) const {
+  switch (found.kind()) {
+    case Verdict::Kind::kDrop:
+      SNF_CHECK(found.reason() < step.reasons);
+      return Verdict::drop(
+          static_cast<uint8_t>(step.first_reason + found.reason()));
+    case Verdict::Kind::kWait:
+      // Otherwise may_wait was wrong.
+      SNF_CHECK(call.can_undo || (&step == &steps_[way.order[0]] &&
+                                  !call.connection.has_value()));
+      return Verdict::wait(PoolId{static_cast<uint16_t>(
+          step.place.first_pool + static_cast<uint16_t>(found.pool()))});
+    case Verdict::Kind::kForward:
+      return Verdict::forward();
+    default:
+      return found;
   }
-  if (found.kind() == Verdict::Kind::kForward) [[likely]] {
-    SNF_CHECK(found.label() < step.labels);
-    return way.next[step.first_next + found.label()];
-  }
-  if (found.kind() == Verdict::Kind::kDrop) {
-    SNF_CHECK(found.reason() < step.reasons);
-    verdict =
-        Verdict::drop(static_cast<uint8_t>(step.first_reason + found.reason()));
-  } else if (found.kind() == Verdict::Kind::kWait) {
-    // Otherwise may_wait was wrong.
-    SNF_CHECK(call.can_undo ||
-              (index == way.order[0] && !call.connection.has_value()));
-    verdict = Verdict::wait(PoolId{static_cast<uint16_t>(
-        step.place.first_pool + static_cast<uint16_t>(found.pool()))});
-  } else {
-    verdict = found;
-  }
-  return kOut;
 }
 
 Verdict Chain::GoThrough(const Way& way, Packet& packet, Call& call) {
-  Verdict verdict = Verdict::forward();
   uint8_t index = way.order[0];
-  do {
-    index = Run(way, index, packet, call, verdict);
-  } while (index != kOut);
-  Finish(call);
-  return verdict;
+  while (true) {
+    const Step& step = steps_[index];
+    const Verdict found = Run(step, packet, call);
+    index = NextOf(way, index, found);
+    if (index != kOut) continue;
+    const bool goes_on = found.kind() == Verdict::Kind::kForward;
+    const Verdict verdict =
+        goes_on ? Verdict::forward() : Last(way, step, found, call);
+    Finish(call);
+    return verdict;
+  }
 }
 
 Verdict Chain::process_packet(Packet& packet, FlowState& flow) {
@@ -108,7 +134,6 @@ void Chain::process_burst(std::span<Packet* const> packets,
   std::array<uint8_t, kMaxBurst> labels;  // the NF that comes next
   for (size_t i = 0; i < count; ++i) {
     const Way& way = WayOf(*packets[i]);
-    verdicts[i] = Verdict::forward();
     labels[i] = kOut;
     if (!way.may_wait.empty() && MayWait(way, *packets[i], *flows[i])) {
       // What it undoes must be its own alone.
@@ -120,9 +145,12 @@ void Chain::process_burst(std::span<Packet* const> packets,
   }
   for (const Way& way : ways_) {
     for (const uint8_t index : way.order) {
+      const Step& step = steps_[index];
       for (size_t i = 0; i < count; ++i) {
         if (labels[i] != index || &WayOf(*packets[i]) != &way) continue;
-        labels[i] = Run(way, index, *packets[i], *calls[i], verdicts[i]);
+        const Verdict found = Run(step, *packets[i], *calls[i]);
+        labels[i] = NextOf(way, index, found);
+        if (labels[i] == kOut) verdicts[i] = Last(way, step, found, *calls[i]);
       }
     }
   }
@@ -189,15 +217,6 @@ void Chain::With(const Step& step, Call& call, FlowState& flow, Hook hook) {
     step.timer.Put(flow.state_, after);
     call.timers_changed = true;
   }
-}
-
-void Chain::Finish(Call& call) {
-  if (call.connection.has_value()) CloseConnection(call);
-  FlowState& flow = call.flow;
-  // Otherwise an NF without has_timer() has set one.
-  SNF_CHECK(flow.timer_ == call.begin_timer);
-  flow.timer_ = call.timers_changed ? Earliest(flow) : call.timer;
-  flow.part_ = {};
 }
 
 Instant Chain::Earliest(const FlowState& flow) const {

@@ -114,8 +114,6 @@ class Chain final : public NetworkFunction {
   struct Step {
     NetworkFunction* nf = nullptr;
     NfPart place;
-    uint16_t first_next = 0;  // of Way::next, by label
-    uint16_t labels = 0;
     uint8_t first_reason = 0;
     uint8_t reasons = 0;
     bool is_plain = false;  // it has no timer, and the flow is its flow
@@ -125,8 +123,10 @@ class Chain final : public NetworkFunction {
   };
   // How packets of one side go.
   struct Way {
-    std::vector<uint8_t> order;     // of steps
-    std::vector<uint8_t> next;      // the step after one, by its labels
+    std::vector<uint8_t> order;  // of steps
+    // The step after one, or kByLabel.
+    std::array<uint8_t, kMaxNfs> next;
+    std::array<std::array<uint8_t, 256>, kMaxNfs> by_label;
     std::vector<uint8_t> may_wait;  // steps where something may have changed
   };
   struct Connection;
@@ -146,9 +146,12 @@ class Chain final : public NetworkFunction {
   bool MayWait(const Way& way, const Packet& packet, FlowState& flow);
   Verdict Try(const Way& way, Packet& packet, FlowState& flow);
   Verdict GoThrough(const Way& way, Packet& packet, Call& call);
-  // Runs one NF; returns the next one, or kOut with what becomes of the packet.
-  uint8_t Run(const Way& way, uint8_t index, Packet& packet, Call& call,
-              Verdict& verdict);
+  Verdict Run(const Step& step, Packet& packet, Call& call);
+  Verdict RunWithState(const Step& step, Packet& packet, Call& call);
+  // The step after one that said this; kOut for none.
+  static uint8_t NextOf(const Way& way, uint8_t index, Verdict found);
+  Verdict Last(const Way& way, const Step& step, Verdict found,
+               const Call& call) const;
   // Calls `hook` with the flow as the NF sees it.
   template <typename Hook>
   void With(const Step& step, Call& call, FlowState& flow, Hook hook);
@@ -161,6 +164,7 @@ class Chain final : public NetworkFunction {
   void EndConnection(Call& call, uint32_t entry);
 
   static constexpr uint8_t kOut = 255;
+  static constexpr uint8_t kByLabel = 254;
 
   Plan plan_;
   std::vector<Step> steps_;

@@ -48,6 +48,14 @@ class BenchCount final : public NetworkFunction {
 };
 SNF_REGISTER_NF(BenchCount, "count", "counts packets");
 
+// With a second class here the compiler cannot guess which one is called.
+class BenchNothing final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(BenchNothing, "nothing", "does nothing");
+
 constexpr size_t kFlows = 10'000;
 
 // The flows of an NF.

@@ -172,17 +172,15 @@ absl::Status Chain::AddLabels() {
       return Wrong(nf.name, absl::StrCat("it finds ", InWords(labels),
                                          ", not \"", arm.label, "\""));
     }
-    std::vector<uint8_t>& next = ways_[0].next;
-    step.first_next = static_cast<uint16_t>(next.size());
-    step.labels = static_cast<uint16_t>(std::max<size_t>(labels.size(), 1));
-    for (size_t label = 0; label < step.labels; ++label) {
+    std::array<uint8_t, 256>& next = ways_[0].by_label[i];
+    for (size_t label = 0; label < next.size(); ++label) {
       const auto arm = std::ranges::find_if(nf.arms, [&](const Plan::Arm& one) {
         return one.label == "*" ||
-               (!labels.empty() && one.label == labels[label]);
+               (label < labels.size() && one.label == labels[label]);
       });
       const uint8_t to = arm == nf.arms.end() ? nf.after : arm->next;
       SNF_CHECK(to > i && to <= steps_.size());
-      next.push_back(to == steps_.size() ? kOut : to);
+      next[label] = to == steps_.size() ? kOut : to;
     }
   }
   return absl::OkStatus();
@@ -203,15 +201,23 @@ void Chain::AddWays() {
     std::rotate(out.order.begin(), split, out.order.end());
     std::rotate(out.order.begin(), out.order.begin() + 1,
                 out.order.end() - sided);
-    for (uint8_t& to : out.next) {
-      to = to == kOut ? sided : to == sided ? kOut : to;
-    }
-    for (size_t label = 0; label < steps_[sided].labels; ++label) {
-      out.next[steps_[sided].first_next + label] = sided == 0 ? kOut : 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      for (uint8_t& to : out.by_label[i]) {
+        if (i == sided) {
+          to = sided == 0 ? kOut : 0;
+        } else if (to == kOut) {
+          to = sided;
+        } else if (to == sided) {
+          to = kOut;
+        }
+      }
     }
   }
   for (Way& way : ways_) {
     for (const uint8_t index : way.order) {
+      const std::array<uint8_t, 256>& next = way.by_label[index];
+      const bool is_one = std::ranges::count(next, next[0]) == 256;
+      way.next[index] = is_one ? next[0] : kByLabel;
       const Step& step = steps_[index];
       const bool is_first = index == way.order[0] && !step.in_connection;
       if (!step.nf->pools().empty() && !is_first) {

@@ -57,7 +57,7 @@ struct AnyChain {
     }
     if (has_timers && Chance(rng, 60)) {
       node.options += ",timer=true";
-      verbs += "timer timer cancel again ";
+      verbs += "timer timer cancel again bye ";
     }
     const bool is_sided = depth == 0 && !has_sides && sided_at <= ids.size();
     if (is_sided) node.options += ",sided=true";

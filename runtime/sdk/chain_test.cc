@@ -408,6 +408,19 @@ TEST(Chain, HasTimersOfConnections) {
   EXPECT_EQ(chain.flow.timer, Instant::max());
 }
 
+TEST(Chain, EndsConnectionsByTheirTimers) {
+  TestChain chain("step(id=a, timer=true) | step(id=n, sided=true)");
+  for (uint8_t far_end = 1; far_end <= 3; ++far_end) {
+    chain.Send(kInside, far_end, far_end == 2 ? "... a:timer5" : "... a:bye5");
+  }
+  const auto said = chain.flow.OnTimer(*chain.nf, chain.world);
+  EXPECT_THAT(said.frames,
+              ElementsAre("atimer", "aend", "atimer", "atimer", "aend"));
+  EXPECT_FALSE(said.is_over);
+  EXPECT_THAT(chain.Send(kInside, 2, "... a:emit").said.frames,
+              ElementsAre("a102"));
+}
+
 class Secretly final : public NetworkFunction {
   Verdict process_packet(Packet&, FlowState& flow) override {
     flow.set_timer(Seconds(1));

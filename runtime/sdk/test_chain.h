@@ -33,6 +33,7 @@
 //                       exhausted emits "none"
 //   timer5, cancel      a timer in 5 ms; when it runs out, it emits
 //   again5              the same, but each timer sets the next
+//   bye5                the same, but the timer ends the flow
 //   note                appends to its blob; log3 writes at 3
 //   forget              erases its blob
 //   idle7, end, alias3  of its flow: a timeout of 7 ms; the group 3

@@ -213,13 +213,17 @@ ChainFlow::Outcome ChainOracle::Send(ChainWorld& world,
 ChainWorld::Said ChainOracle::OnTimer(ChainWorld& world) {
   world_ = &world;
   now_ = timer();
-  // Copied, for calls change it.
-  const auto kept = state_.kept;
-  for (const auto& [key, of] : kept) {
-    if (of.timer > now_) continue;
-    state_.kept[key].timer = Instant::max();
-    Call(key.first, key.second,
-         [](auto& nf, FlowState& flow) { nf.on_timer(flow); });
+  std::set<int> of = {kFlow};
+  of.insert(state_.connections.begin(), state_.connections.end());
+  for (const int connection : of) {
+    is_connection_over_ = false;
+    for (size_t i = 0; i < nfs_.size(); ++i) {
+      const auto kept = state_.kept.find({i, connection});
+      if (kept == state_.kept.end() || kept->second.timer > now_) continue;
+      kept->second.timer = Instant::max();
+      Call(i, connection, [](auto& nf, FlowState& flow) { nf.on_timer(flow); });
+    }
+    if (is_connection_over_) EndConnection(connection);
   }
   return world.EndCall();
 }

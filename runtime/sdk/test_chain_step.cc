@@ -68,6 +68,7 @@ class Step final : public NetworkFunction {
     if (!log.empty() && log[0] == std::byte{'*'}) {
       flow.set_timer(Milliseconds(log.size()));
     }
+    if (!log.empty() && log[0] == std::byte{'!'}) flow.end();
     if (packets_.has_value()) flow.put(*packets_, flow.get(*packets_) + 100);
   }
   void on_end(FlowState& flow) override {
@@ -136,8 +137,9 @@ class Step final : public NetworkFunction {
       flow.patch(*log_, static_cast<uint32_t>(number),
                  std::as_bytes(std::span(word)));
     }
-    if (verb == "again") {
-      const std::string stars(static_cast<size_t>(number), '*');
+    if (verb == "again" || verb == "bye") {
+      const std::string stars(static_cast<size_t>(number),
+                              verb == "again" ? '*' : '!');
       flow.put(*log_, std::as_bytes(std::span(stars)));
       flow.set_timer(Milliseconds(number));
     }
