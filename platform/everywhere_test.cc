@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,37 @@ class CountsAtUnit final : public NetworkFunction {
 };
 SNF_REGISTER_NF(CountsAtUnit, "kit_counts_at_unit", "counts units");
 
+// Finds the longest packet and, where it is wrong, the most that a unit had.
+class Longest final : public NetworkFunction {
+ public:
+  explicit Longest(NfOptions& options)
+      : wrong_(options.Flag("wrong", false, "keeps it where it must not")) {}
+
+ private:
+  struct Length {
+    uint64_t bytes;
+  };
+  Verdict process_packet(Packet& packet, FlowState&) override {
+    longest_.update(0, {packet.bytes().size()});
+    if (wrong_) longest_.update(1, {packets_++});
+    return Verdict::forward();
+  }
+  NfReport report() const override {
+    return {.tables = {{.title = "Longest",
+                        .columns = {"bytes"},
+                        .rows = {{longest_.get(0).bytes},
+                                 {longest_.get(1).bytes}}}},
+            .files = {}};
+  }
+  bool wrong_;
+  uint64_t packets_ = 0;
+  SharedTable<uint64_t, Length> longest_ = declare_shared<uint64_t, Length>(
+      "longest", 8, [](Length& value, const Length& more) {
+        value.bytes = std::max(value.bytes, more.bytes);
+      });
+};
+SNF_REGISTER_NF(Longest, "kit_longest", "finds the longest packet");
+
 // Emits a copy of the packet, and in it how many this object has seen.
 class EmitsMember final : public NetworkFunction {
   Verdict process_packet(Packet& packet, FlowState& flow) override {
@@ -159,6 +191,12 @@ TEST(RunEverywhere, FailsACounterThatVariesUnlessToldSo) {
               HasSubstr("counter units is 2, but on one unit 1"));
   EXPECT_EQ(WhatFails("kit_counts_at_unit", {.counters_that_vary = {"units"}}),
             "");
+}
+
+TEST(RunEverywhere, FailsAReportThatVaries) {
+  EXPECT_EQ(WhatFails("kit_longest"), "");
+  EXPECT_THAT(WhatFails("kit_longest:wrong=true"),
+              HasSubstr("it reports another table \"Longest\""));
 }
 
 TEST(RunEverywhere, FailsIfNothingMoves) {

@@ -207,6 +207,36 @@ std::string CounterDifference(const Everything& expected,
   return "";
 }
 
+bool Same(const NfReport::Table& a, const NfReport::Table& b) {
+  return a.title == b.title && a.columns == b.columns && a.rows == b.rows;
+}
+
+// Of what the NFs tell at the end, all updates of shared tables being merged.
+// Tables that are full keep what came first.
+std::string ReportDifference(const Everything& expected,
+                             const Everything& found) {
+  for (const TableFigures& table : found.run.tables) {
+    if (table.refused > 0) return "";
+  }
+  for (size_t i = 0; i < expected.run.nf_reports.size(); ++i) {
+    const NfReport& a = expected.run.nf_reports[i].report;
+    const NfReport& b = found.run.nf_reports.at(i).report;
+    for (size_t t = 0; t < a.tables.size(); ++t) {
+      if (t >= b.tables.size() || !Same(a.tables[t], b.tables[t])) {
+        return "it reports another table \"" + a.tables[t].title +
+               "\" than on one unit";
+      }
+    }
+    for (size_t f = 0; f < a.files.size(); ++f) {
+      if (f >= b.files.size() || a.files[f].bytes != b.files[f].bytes) {
+        return "it writes another file " + a.files[f].path +
+               " than on one unit";
+      }
+    }
+  }
+  return "";
+}
+
 // Empty if all is well.
 std::string WhatIsWrong(const Everything& expected, const Everything& found,
                         bool has_pools, const EverywhereOptions& options) {
@@ -218,6 +248,7 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
   if (wrong.empty()) {
     wrong = CounterDifference(expected, found, options.counters_that_vary);
   }
+  if (wrong.empty() && !has_pools) wrong = ReportDifference(expected, found);
   if (found.run.violations > 0) {
     wrong += (wrong.empty() ? "" : "\n") + std::string("the checker found: ") +
              found.run.violation_messages.front();
