@@ -10,8 +10,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
+#include "base/check.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
 #include "proto/config.pb.h"
@@ -97,7 +97,8 @@ absl::Status ParseJson(const std::string& text, const Places& places,
                        proto::Config& config) {
   try {
     // Its errors name line and column.
-    static_cast<void>(nlohmann::json::parse(text));
+    const auto parsed = nlohmann::json::parse(text);
+    SNF_CHECK(!parsed.is_discarded());
   } catch (const nlohmann::json::parse_error& error) {
     std::string_view what = error.what();
     const size_t bracket = what.find("] ");
@@ -162,16 +163,9 @@ class Names final : public NfSpec::NameTable {
     if (made != made_.end()) return &made->second;
     const auto text = texts_.find(name);
     if (text == texts_.end()) return nullptr;
-    const bool is_cycle = std::ranges::find(making_, name) != making_.end();
-    making_.emplace_back(name);
-    if (is_cycle) {
-      return absl::InvalidArgumentError(fmt::format(
-          "a chain cannot be a part of itself: {}", fmt::join(making_, " > ")));
-    }
     absl::StatusOr<NfSpec> spec = NfSpec::Parse(
         text->second.text, text->second.is_chain ? this : nullptr);
     if (!spec.ok()) return spec.status();
-    making_.pop_back();
     return &made_.emplace(text->first, *std::move(spec)).first->second;
   }
 
@@ -182,7 +176,6 @@ class Names final : public NfSpec::NameTable {
   };
   std::map<std::string, Text, std::less<>> texts_;
   mutable std::map<std::string, NfSpec, std::less<>> made_;
-  mutable std::vector<std::string> making_;  // one for the other
 };
 
 bool IsName(const std::string& name) {

@@ -20,8 +20,8 @@ struct Config {
   struct Chain {
     std::string name;
     NfSpec nf;
-    std::optional<uint32_t> max_units;
-    std::optional<int64_t> unit_capacity_bps;
+    std::optional<uint32_t> max_units = std::nullopt;
+    std::optional<int64_t> unit_capacity_bps = std::nullopt;
   };
   std::vector<Chain> chains;  // at least one, at most kMaxChains
   // In order; the first that matches decides.
