@@ -38,6 +38,9 @@ namespace snf {
 //
 //     2 · period + (messages to the home + messages to a unit) · round trip
 //
+// if a round takes no longer than a period; one that does counts in its place.
+// The home's timers add a tick (timing_wheel.h) to its period.
+//
 // A unit joins with its first update, which may be empty, and then is told all
 // there is. One that stops sends all it has at once, leaves with the last
 // message, and is stopped when that is answered. Each life of a unit has an
@@ -65,11 +68,11 @@ class TableReplica {
   TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
                const TableOptions& options);
 
-  // The unit begins a life; joins() is true from now on.
+  // The unit begins a life. Not while joined().
   void on_start(Instant now);
-  // It is to end. No more updates come.
+  // It is to end. No more updates may come until the next on_start.
   void on_stop();
-  // It has begun, and what it wrote is not merged yet, or may be more.
+  // From on_start until, after on_stop, all that was written is merged.
   bool joined() const { return state_ != State::kStopped; }
 
   // Call after the NF was called: it may have updated something.

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/flow_key.h"
+#include "base/ip_prefix.h"
+#include "nfs/monitor_ipfix.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+namespace {
+
+// Theory of operation. Counts packets and bytes of each flow, in a slot, and of
+// each host, in a table that all units write together (Serpens' example of
+// global state with eventual consistency, §III-B): an address has flows on many
+// units. Bytes are those on the wire, link header included. It forwards all.
+//
+// The report has the hosts that sent and received most. With the option ipfix,
+// hosts and flows that ended are also written to an IPFIX file (RFC 7011, 5655;
+// both directions of a flow in one record, RFC 5103); flows go there through a
+// table as well, by their name and beginning.
+class Monitor final : public NetworkFunction {
+ public:
+  explicit Monitor(NfOptions& options)
+      : hosts_of_(PrefixOf(options)),
+        top_(static_cast<size_t>(options.Integer(
+            "top", 10, 0, 1'000, "hosts in the report, those of most bytes"))),
+        ipfix_(options.Text("ipfix", "", "FILE",
+                            "write hosts and ended flows there, as IPFIX")) {
+    const int64_t max_hosts =
+        options.Integer("max_hosts", 65'536, 1, 1 << 24,
+                        "hosts told apart; others are counted together");
+    const int64_t max_flows =
+        options.Integer("max_flows", 65'536, 1, 1 << 24,
+                        "ended flows for ipfix; others are left out");
+    hosts_.emplace(declare_shared<IpAddress, HostUse>(
+        "hosts", static_cast<uint32_t>(max_hosts)));
+    if (ipfix_.empty()) return;
+    ended_.emplace(declare_shared<EndedKey, FlowUse>(
+        "ended_flows", static_cast<uint32_t>(max_flows)));
+  }
+
+ private:
+  struct HostUse {
+    uint64_t packets_sent = 0;
+    uint64_t bytes_sent = 0;
+    uint64_t packets_received = 0;
+    uint64_t bytes_received = 0;
+    uint64_t bytes() const { return bytes_sent + bytes_received; }
+  };
+  struct FlowUse {
+    uint64_t last_ns = 0;
+    uint64_t packets = 0;  // in the direction of the first
+    uint64_t bytes = 0;
+    uint64_t packets_back = 0;
+    uint64_t bytes_back = 0;
+  };
+  struct EndedKey {
+    FlowKey first;  // packet's 5-tuple
+    uint64_t first_ns = 0;
+  };
+  struct Flow {
+    EndedKey key;
+    FlowUse use;
+  };
+  using Host = std::pair<IpAddress, HostUse>;
+
+  static std::optional<IpPrefix> PrefixOf(NfOptions& options) {
+    const std::string text = options.Text("hosts", "", "ADDRESS[/LENGTH]",
+                                          "count these hosts only; else all");
+    if (text.empty()) return std::nullopt;
+    const auto prefixes = ParsePrefixes(text);
+    if (prefixes.ok() && prefixes->size() == 1) return prefixes->front();
+    options.Fail("hosts", "want an address prefix like 10.0.0.0/8");
+    return std::nullopt;
+  }
+
+  Verdict process_packet(Packet& packet, FlowState& flow) override {
+    const FlowKey key =
+        FiveTuple(packet.bytes(), packet.headers(), /*with_vlan=*/false);
+    const uint64_t bytes = packet.original_length();
+    const auto now_ns = static_cast<uint64_t>(packet.arrival().ns);
+    Flow seen = flow.get(flow_);
+    if (!flow.has(flow_)) seen.key = {key, now_ns};
+    seen.use.last_ns = std::max(seen.use.last_ns, now_ns);
+    const bool is_back = IsBack(key, seen.key.first);
+    ++(is_back ? seen.use.packets_back : seen.use.packets);
+    (is_back ? seen.use.bytes_back : seen.use.bytes) += bytes;
+    flow.put(flow_, seen);
+    if (IsCounted(key.source)) hosts_->update(key.source, {1, bytes, 0, 0});
+    if (IsCounted(key.destination)) {
+      hosts_->update(key.destination, {0, 0, 1, bytes});
+    }
+    count(bytes_, bytes);
+    return Verdict::forward();
+  }
+
+  void on_end(FlowState& flow) override {
+    if (!flow.has(flow_)) return;
+    count(flows_);
+    if (!ended_.has_value()) return;
+    const Flow seen = flow.get(flow_);
+    ended_->update(seen.key, seen.use);
+  }
+
+  // Fragments have no ports.
+  static bool IsBack(const FlowKey& key, const FlowKey& first) {
+    return key.source == first.destination &&
+           (key.source != first.source ||
+            key.source_port == first.destination_port);
+  }
+
+  bool IsCounted(const IpAddress& address) const {
+    return !hosts_of_.has_value() || hosts_of_->Contains(address);
+  }
+
+  NfReport report() const override {
+    std::vector<Host> hosts;
+    hosts_->for_each([&](const IpAddress& address, const HostUse& use) {
+      hosts.emplace_back(address, use);
+    });
+    std::ranges::sort(hosts, [](const Host& a, const Host& b) {
+      return std::make_tuple(b.second.bytes(), a.first) <
+             std::make_tuple(a.second.bytes(), b.first);
+    });
+    NfReport report;
+    report.tables.push_back(TopTalkers(hosts));
+    if (!ipfix_.empty()) report.files.push_back({ipfix_, Ipfix(hosts)});
+    return report;
+  }
+
+  NfReport::Table TopTalkers(const std::vector<Host>& hosts) const {
+    NfReport::Table table = {.title = "Top talkers",
+                             .columns = {"host", "bytes_sent", "bytes_received",
+                                         "packets_sent", "packets_received"},
+                             .rows = {}};
+    const auto add = [&table](const std::string& name, const HostUse& use) {
+      table.rows.push_back({name, use.bytes_sent, use.bytes_received,
+                            use.packets_sent, use.packets_received});
+    };
+    for (size_t i = 0; i < std::min(top_, hosts.size()); ++i) {
+      const IpPrefix host = {.address = hosts[i].first, .length = 128};
+      add(FormatPrefixes({&host, 1}), hosts[i].second);
+    }
+    if (hosts_->rest().bytes() > 0) add("(no room for)", hosts_->rest());
+    return table;
+  }
+
+  // Fields of records: IPv4 ones after IPv6 ones.
+  static constexpr IpfixField kPackets = {86, 8};  // packetTotalCount
+  static constexpr IpfixField kBytes = {353, 8};   // layer2OctetTotalCount
+  static constexpr IpfixField kSource6 = {27, 16};
+  static constexpr IpfixField kSource4 = {8, 4};
+  static constexpr IpfixField kDestination6 = {28, 16};
+  static constexpr IpfixField kDestination4 = {12, 4};
+
+  static bool IsIpv4(const IpAddress& address) {
+    return IpAddress::FromIpv4(address.ipv4()) == address;
+  }
+
+  std::string Ipfix(const std::vector<Host>& hosts) const {
+    std::vector<std::pair<EndedKey, FlowUse>> flows;
+    ended_->for_each([&](const EndedKey& key, const FlowUse& use) {
+      flows.emplace_back(key, use);
+    });
+    std::ranges::sort(flows, {}, [](const auto& flow) {
+      return std::make_tuple(flow.first.first_ns, flow.first.first);
+    });
+    uint64_t last_ns = 0;
+    for (const auto& flow : flows) {
+      last_ns = std::max(last_ns, flow.second.last_ns);
+    }
+    IpfixFile file(static_cast<uint32_t>(last_ns / 1'000'000'000));
+    AddHosts(hosts, file);
+    AddFlows(flows, file);
+    return file.Take();
+  }
+
+  static void AddHosts(const std::vector<Host>& hosts, IpfixFile& file) {
+    for (const bool ipv4 : {true, false}) {
+      const uint16_t number =
+          file.AddTemplate({ipv4 ? kSource4 : kSource6, kPackets, kBytes,
+                            Reverse(kPackets), Reverse(kBytes)});
+      for (const auto& [address, use] : hosts) {
+        if (IsIpv4(address) != ipv4) continue;
+        file.Begin(number);
+        file.Put(address, ipv4);
+        for (const uint64_t n : {use.packets_sent, use.bytes_sent,
+                                 use.packets_received, use.bytes_received}) {
+          file.Put(n, 8);
+        }
+      }
+    }
+  }
+
+  static void AddFlows(const std::vector<std::pair<EndedKey, FlowUse>>& flows,
+                       IpfixFile& file) {
+    for (const bool ipv4 : {true, false}) {
+      const uint16_t number =
+          file.AddTemplate({{152, 8},
+                            {153, 8},  // flowStartMilliseconds, …End…
+                            ipv4 ? kSource4 : kSource6,
+                            ipv4 ? kDestination4 : kDestination6,
+                            {4, 1},
+                            {7, 2},
+                            {11, 2},  // protocol, ports
+                            kPackets,
+                            kBytes,
+                            Reverse(kPackets),
+                            Reverse(kBytes)});
+      for (const auto& [key, use] : flows) {
+        if (IsIpv4(key.first.source) != ipv4) continue;
+        file.Begin(number);
+        file.Put(key.first_ns / 1'000'000, 8);
+        file.Put(use.last_ns / 1'000'000, 8);
+        file.Put(key.first.source, ipv4);
+        file.Put(key.first.destination, ipv4);
+        file.Put(static_cast<uint64_t>(key.first.protocol), 1);
+        file.Put(key.first.source_port.host(), 2);
+        file.Put(key.first.destination_port.host(), 2);
+        for (const uint64_t n :
+             {use.packets, use.bytes, use.packets_back, use.bytes_back}) {
+          file.Put(n, 8);
+        }
+      }
+    }
+  }
+
+  std::optional<IpPrefix> hosts_of_;
+  size_t top_;
+  std::string ipfix_;
+  Counter bytes_ = declare_counter("bytes", "on the wire");
+  Counter flows_ = declare_counter("flows", "that ended");
+  Slot<Flow> flow_ = declare<Flow>("flow");
+  std::optional<SharedTable<IpAddress, HostUse>> hosts_;
+  std::optional<SharedTable<EndedKey, FlowUse>> ended_;
+};
+SNF_REGISTER_NF(Monitor, "monitor",
+                "counts flows and hosts, tells the top talkers, exports IPFIX");
+
+}  // namespace
+}  // namespace snf
