@@ -192,6 +192,28 @@ TEST(NatDriver, DropsThePacketForWhichNoPieceIsLeft) {
   EXPECT_EQ(outcome.run.controller.pieces.pieces_out_max, 2u);
 }
 
+// Four ports below 1024: who finds none left has one above in its first packet.
+TEST(NatDriver, GivesAPortOfTheOtherHalfInTheFirstPacket) {
+  std::vector<OfferedFrame> packets;
+  for (uint8_t host = 1; host <= 6; ++host) {
+    packets.push_back(
+        {.time = Instant{host * 20 * kMs},
+         .bytes = Ethernet(
+             0x0800, Ipv4({.source = V4(10, 0, 0, host)}, Udp(500, 53, 32)))});
+  }
+  const Outcome outcome =
+      RunFrames(TinyNatTables("ip=198.51.100.1,ports=1020-1087"),
+                *FindNf("nat"), packets, "snf");
+  ExpectSound(outcome);
+  std::vector<uint16_t> ports;
+  for (const ReleasedFrame& frame : outcome.released) {
+    const ParsedPacket parsed = Parse(LinkType::kEthernet, frame.bytes);
+    ports.push_back(FiveTuple(frame.bytes, parsed, false).source_port.host());
+  }
+  EXPECT_THAT(ports, ElementsAre(1020, 1022, 1021, 1023, 1024, 1026));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 0u);
+}
+
 // The port of a flow that is over, at once or after a while, is another's.
 TEST(NatDriver, GivesThePieceOfAFlowThatIsOverToAnother) {
   for (const Ask ask : {kEnd, kBrief}) {
@@ -287,6 +309,20 @@ TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
   EXPECT_EQ(outcome.run.units_max, 2u);
   EXPECT_THAT(outcome.released, SizeIs(20));
   EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
+}
+
+// A packet takes longer than the controller asks around for pieces. Two units
+// that gave the port back before their packets had run would never be done.
+TEST(NatDriver, LetsOneOfTwoSlowUnitsHaveTheLastPiece) {
+  RunOptions options = TinyNatTables("first=1024,last=1024");
+  options.controller.unit_capacity_bps = 10'000;
+  options.controller.max_units = 2;
+  options.controller.warm_units = 2;
+  const Outcome outcome =
+      ReplayTiny(options, {Out(0, 0), Out(25 * kMs, 3)}, "hash");
+  EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
+  EXPECT_THAT(outcome.released, SizeIs(1));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 1u);
 }
 
 // Many flows on two units, which end so that of each word some pieces stay.

@@ -99,7 +99,7 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
   while (true) {
     if (out.room() < kMaxUnitCommandsPerCall) return Next::kAgain;
-    if (pieces_.reclaims() > 0) [[unlikely]] {
+    if (pieces_.can_return()) [[unlikely]] {
       pieces_.ReturnReclaimed(out);
       continue;
     }

@@ -53,8 +53,9 @@ uint64_t Unit::Fingerprint() const {
   add_list(all, resumed_);
   const auto add_waited = [&](uint32_t node) {
     if (!records_[Find(nodes_[node].meta.flow)].waited) return;
-    all.Add(uint64_t{suspended_[node].in_vain} << 16 |
-            suspended_[node].refused);
+    const Suspended& waited = suspended_[node];
+    all.Add(uint64_t{waited.in_vain} << 16 | waited.pool);
+    for (const uint16_t pool : waited.refused) all.Add(pool);
   };
   const auto add_all_waited = [&](const List& list) {
     for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {

@@ -90,7 +90,7 @@ class Unit::Services final : public FlowServices {
 
   bool IsExhausted(PoolId pool) const override {
     return node_ == kNone || (unit_.records_[slot_].waited &&
-                              unit_.suspended_[node_].refused == IndexOf(pool));
+                              unit_.suspended_[node_].IsRefused(IndexOf(pool)));
   }
 
   void SetAlias(const FlowKey& key, uint64_t group,
@@ -179,9 +179,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
       out.push(done);
       return done;
     }
-    // One answer is enough, or it could wait for ever for one pool or another;
-    // but packets after it may find some here.
-    if (suspended_[node].refused != pool && !stopping_) {
+    // Packets after it may find some here.
+    if (!suspended_[node].IsRefused(pool) && !stopping_) {
       pieces_.Request(pool, out);
     }
     done.kind = Kind::kDrop;
@@ -219,6 +218,8 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   const uint32_t node = in_service_;
   const uint32_t slot = in_service_slot_;
   const PacketMeta& meta = nodes_[node].meta;
+  if (in_service_again()) [[unlikely]]
+    pieces_.Ran(suspended_[node].pool);
   pieces_.ClearTaken();
   const UnitCommand done =
       meta.has_payload()
@@ -239,7 +240,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   Complete(now, slot, done, node, env, out);
 }
 
-// False if the packet was refused already.
+// False if the packet was refused already, by the pool or by enough others.
 bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                        UnitOut& out) {
   SNF_CHECK(pool < pieces_.pools());
@@ -247,19 +248,20 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
   Suspended& packet = suspended_[node];
   if (!record.waited) {
     record.waited = true;
-    packet.refused = kNoPool;
+    packet.refused.fill(kNoPool);
     packet.in_vain = 0;
     // It has been shown how long it waited for state.
     nodes_[node].held_since = Instant::max();
-  } else if (packet.refused != kNoPool) {
+  } else if (packet.IsRefused(pool) || packet.refused.back() != kNoPool) {
     return false;
-  } else if (pieces_.size(pool) > 0) {
+  } else if (pieces_.size(packet.pool) > 0) {
     ++packet.in_vain;
   }
   record.resumed = true;
+  packet.pool = pool;
   if (packet.in_vain == kMaxRunsInVain) {
-    packet.refused = pool;
-    Append(resumed_, node);
+    packet.Refuse();
+    Resume(node);
   } else {
     Append(pieces_.waiting(pool), node);
     pieces_.Request(pool, out);
@@ -267,14 +269,18 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
   return true;
 }
 
-// The packets that wait for the pool go first, in order.
+// The packets that wait for the pool go first, in order: as many as there are
+// pieces, since those after them would find none.
 void Unit::Wake(uint16_t pool) {
   List& waiting = pieces_.waiting(pool);
-  if (waiting.head == kNone) return;
-  (resumed_.tail == kNone ? resumed_.head : nodes_[resumed_.tail].next) =
-      waiting.head;
-  resumed_.tail = waiting.tail;
-  waiting = {};
+  while (waiting.head != kNone && pieces_.unclaimed(pool) > 0) {
+    Resume(PopFront(waiting));
+  }
+}
+
+void Unit::Resume(uint32_t node) {
+  pieces_.Woken(suspended_[node].pool);
+  Append(resumed_, node);
 }
 
 void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
@@ -285,13 +291,17 @@ void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
     return;
   }
   counters_.pieces_refused += pieces_.Receive(pieces);
+  List& waiting = pieces_.waiting(pool);
   if (pieces.mask == 0) {
-    for (uint32_t node = pieces_.waiting(pool).head; node != kNone;
-         node = nodes_[node].next) {
-      suspended_[node].refused = pool;
+    while (waiting.head != kNone) {
+      const uint32_t node = PopFront(waiting);
+      suspended_[node].Refuse();
+      Resume(node);
     }
+  } else {
+    Wake(pool);
+    if (waiting.head != kNone) pieces_.Request(pool, out);
   }
-  Wake(pool);
   PushStoppedIfDone(out);
 }
 
