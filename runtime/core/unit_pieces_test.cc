@@ -169,7 +169,8 @@ TEST_F(UnitPiecesTest, AreNotAskedForNowHereNowThere) {
   for (uint32_t i = 0; lines.back() == "wait 1/1"; ++i) {
     ASSERT_LT(i, 4 * kMaxRunsInVain);
     const bool is_first = std::ranges::count(lines, "request 0") > 0;
-    unit_.OnPieces(is_first ? 0 : 1, 2, uint64_t{1} << i);
+    unit_.OnReclaim(is_first ? 1 : 0);  // another unit wants that
+    unit_.OnPieces(is_first ? 0 : 1, 2, 1);
     lines = unit_.Serve();
     ASSERT_FALSE(lines.empty());
   }
