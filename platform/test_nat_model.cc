@@ -285,9 +285,17 @@ NatModel::Fates NatModel::InboundFates(const Delivery& packet,
   Fates fates;
   if (IsExternal(in_.destination.address)) {
     const ModelEnd to = in_.is_error() ? in_.quoted_source : in_.destination;
-    if (to != mapping.external) return {other};
-  } else if (mapping.announced >= packet.arrival && life.externals.size() > 1) {
-    fates.push_back(other);  // it was sent to the endpoint before
+    if (to != mapping.external) {
+      if (!in_.is_later_fragment) return {other};
+      fates.push_back(other);
+    }
+  } else if (packet.arrival <= mapping.announced && life.externals.size() > 1) {
+    // It was sent to the endpoint before; a later fragment does not show which.
+    if (packet.arrival < mapping.announced && life.mappings == 2 &&
+        !in_.is_later_fragment) {
+      return {other};
+    }
+    fates.push_back(other);
   }
   const int64_t silence = packet.arrival - mapping.refreshed;
   if (silence > MinTimeout(mapping, packet.arrival)) {

@@ -107,6 +107,7 @@ class NatModel {
     ModelEnd endpoint;
     std::optional<Mapping> mapping;
     std::set<ModelEnd> externals;  // all that it had
+    uint32_t mappings = 0;         // it ever had
     int64_t last_arrival = 0;
     int64_t last_done = 0;
     std::optional<int64_t> over;  // no later than then
@@ -166,6 +167,8 @@ class NatModel {
   // Must still be there.
   bool IsSure(const Life& life, int64_t now) const;
   enum class Admits : uint8_t { kNo, kPerhaps, kYes };
+  Admits IsKnown(const Mapping& mapping, const ModelEnd& end,
+                 const Peer& peer) const;
   Admits AdmitsPeer(const Mapping& mapping, ModelEnd peer, bool any_port,
                     int64_t now) const;
   bool IsExternal(uint32_t address) const;

@@ -8,6 +8,11 @@
 #include "platform/test_nat_model.h"
 
 namespace snf {
+namespace {
+
+constexpr int64_t kTick = int64_t{1} << 30;  // in which peers age
+
+}  // namespace
 
 bool NatModel::IsExternal(uint32_t address) const {
   return std::ranges::find(options_.addresses, address) !=
@@ -43,6 +48,7 @@ void NatModel::Map(const Delivery& packet, Life& life,
   if (options_.host_ports > 0) CheckHostPorts(packet, life);
   holders_[external] = packet.flow;
   life.externals.insert(external);
+  if (++life.mappings > 1) ++counts_["mappings of a flow that had one"];
   life.mapping = mapping;
 }
 
@@ -184,13 +190,31 @@ int64_t NatModel::MaxTimeout(const Mapping& mapping) const {
                                                 : options_.tcp_transitory;
 }
 
+// The oldest peer makes room for a new one; of TCP one that is not established
+// does, which is not followed here.
+NatModel::Admits NatModel::IsKnown(const Mapping& mapping, const ModelEnd& end,
+                                   const Peer& peer) const {
+  if (end == mapping.last_peer) return Admits::kYes;
+  if (end.protocol == kProtocolTcp || options_.inbound_refreshes) {
+    return Admits::kPerhaps;
+  }
+  uint32_t newer = 0, perhaps_newer = 0;
+  for (const auto& [other, known] : mapping.peers) {
+    if (other == end) continue;
+    newer += known.sent > peer.sent + kTick ? 1 : 0;
+    perhaps_newer += known.sent > peer.sent - kTick ? 1 : 0;
+  }
+  return newer >= options_.peers          ? Admits::kNo
+         : perhaps_newer < options_.peers ? Admits::kYes
+                                          : Admits::kPerhaps;
+}
+
 NatModel::Admits NatModel::AdmitsPeer(const Mapping& mapping, ModelEnd from,
                                       bool any_port, int64_t now) const {
   using Filtering = NatModelOptions::Filtering;
   if (options_.filtering == Filtering::kNone) return Admits::kYes;
   any_port = any_port || options_.filtering == Filtering::kAddress;
-  // Peers age in ticks of 2^30 ns.
-  constexpr int64_t kTicks = int64_t{2} << 30;
+  constexpr int64_t kTicks = 2 * kTick;
   Admits admits = Admits::kNo;
   for (const auto& [end, peer] : mapping.peers) {
     if (end.address != from.address || (!any_port && end != PeerOf(from))) {
@@ -207,10 +231,11 @@ NatModel::Admits NatModel::AdmitsPeer(const Mapping& mapping, ModelEnd from,
     const int64_t most =
         is_tcp && (is_established || forgot) ? options_.tcp : other;
     const int64_t age = now - peer.sent;
-    if (age <= least && (!forgot || end == mapping.last_peer)) {
-      return Admits::kYes;
+    const Admits is_known = forgot ? IsKnown(mapping, end, peer) : Admits::kYes;
+    if (age <= least && is_known == Admits::kYes) return Admits::kYes;
+    if (age <= most + kTicks && is_known != Admits::kNo) {
+      admits = Admits::kPerhaps;
     }
-    if (age <= most + kTicks) admits = Admits::kPerhaps;
   }
   return admits;
 }

@@ -195,6 +195,25 @@ class Traffic {
     if (rng_.Chance(20'000)) time_ += rng_.Exponential(2 * kMs);
     Add(std::move(fragments.later));
   }
+  // Nothing but answers, which keep the flow but not its mapping; and when that
+  // is over, the inside sends again before the flow has ended.
+  void Starve(Inside& inside) {
+    const int64_t timeout = TimeoutOf(inside.end.protocol);
+    Outbound(inside);
+    for (int i = 0; i < 4; ++i) {
+      time_ += timeout / 3;
+      Inbound(inside);
+    }
+    time_ += rng_.Exponential(10'000);
+    Outbound(inside);
+    Inbound(inside);
+  }
+  int64_t TimeoutOf(uint8_t protocol) const {
+    return protocol == kProtocolUdp    ? model_.udp
+           : protocol == kProtocolIcmp ? model_.icmp
+           : rng_.Chance(32'768)       ? model_.tcp
+                                       : model_.tcp_transitory;
+  }
   // Of somebody about what came from the peer or an external endpoint.
   void ErrorOutbound(const Inside& inside, const ModelEnd& peer) {
     const bool by_router = rng_.Chance(16'384);
@@ -223,10 +242,11 @@ class Traffic {
       kHairpinError,
       kInError,
       kUnsolicited,
-      kSpoof
+      kSpoof,
+      kStarve
     };
-    static constexpr std::array<uint32_t, 10> kWeights = {90, 60, 24, 8, 6,
-                                                          6,  5,  12, 8, 1};
+    static constexpr std::array<uint32_t, 11> kWeights = {90, 60, 24, 8, 6, 6,
+                                                          5,  12, 8,  1, 4};
     const uint8_t protocol = inside.end.protocol;
     switch (rng_.Weighted(kWeights)) {
       case kOut:
@@ -252,6 +272,8 @@ class Traffic {
         // where no prefix tells.
         if (!model_.has_prefix) return Outbound(inside);
         return Add(ModelFrame(Inward(PeerOf(inside), AnyExternal(protocol))));
+      case kStarve:
+        return Starve(inside);
       default: {
         const ModelEnd spoofed = {
             .protocol = protocol, .port = 7, .address = model_.addresses[0]};
@@ -387,7 +409,11 @@ NatSchedule AnyNatSchedule(Rng& rng) {
   options.flow.kind = FlowKeyKind::kConnection;
   options.flow.vlan = false;
   ControllerOptions& c = options.controller;
-  // What takes long in a run is still short for the NAT.
+  // What takes long in a run is still short for the NAT: where messages are
+  // lost again and again, flows end that have packets on their way.
+  options.state_retry = std::min(options.state_retry, Nanos{5 * kMs});
+  options.chaos.state_loss_65536 =
+      std::min(options.chaos.state_loss_65536, 3'000u);
   c.flow_timeout = Nanos{std::max({m.udp, m.tcp, m.icmp}) + 1'000 * kMs};
   c.unit_capacity_bps = rng.Uniform(20, 1'000) * 1'000'000;
   if (rng.Chance(8'000)) c.max_units = 1;
