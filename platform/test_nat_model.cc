@@ -64,6 +64,7 @@ void NatModel::Offer(const Delivery& packet) {
 
 void NatModel::Judge(const Delivery& packet) {
   in_ = ReadModelPacket(packet.in);
+  if (packet.is_again) due_back_.erase(packet.number);
   if (early_.contains(packet.number)) return Expect(packet, {"fragment_early"});
   if (in_.is_later_fragment) {
     const ModelPacket& first = first_fragments_.at(in_.id);
@@ -163,6 +164,7 @@ void NatModel::JudgeOutbound(const Delivery& packet) {
                                               : ""});
     if (!is_released || !life.mapping.has_value()) return;
     ++counts_["errors from inside"];
+    MustComeBack(packet);
     return ExpectFrame(packet, WithSource(packet.in, life.mapping->external));
   }
   if (!is_released) return JudgeUnsent(packet, life);
@@ -184,6 +186,20 @@ void NatModel::JudgeOutbound(const Delivery& packet) {
     mapping.refreshed = packet.arrival;
   }
   Sent(packet, mapping);
+  MustComeBack(packet);
+}
+
+// RFC 4787 REQ-9, where a mapping has what the packet leaves for.
+void NatModel::MustComeBack(const Delivery& packet) {
+  if (in_.is_later_fragment) return;
+  const ModelPacket out = ReadModelPacket(packet.out);
+  const auto holder =
+      holders_.find(out.is_error() ? out.quoted_source : out.destination);
+  if (holder == holders_.end() ||
+      !IsSure(lives_.at(holder->second), packet.done + options_.hop)) {
+    return;
+  }
+  due_back_.insert(packet.number);
 }
 
 void NatModel::JudgeUnsent(const Delivery& packet, Life& life) {
@@ -358,6 +374,9 @@ void NatModel::Finish() {
     for (const auto& [number, frame] : refusals_due_) {
       faults_.push_back(fmt::format("packet {} was not refused", number));
     }
+  }
+  for (const uint32_t number : due_back_) {
+    faults_.push_back(fmt::format("packet {} did not come back", number));
   }
   for (auto& [flow, life] : lives_) {
     if (!life.mapping.has_value()) continue;

@@ -145,6 +145,7 @@ class NatModel {
   void Touch(const Delivery& packet, const std::map<ModelEnd, FlowId>& flows,
              const ModelEnd& end);
   void JudgeOutbound(const Delivery& packet);
+  void MustComeBack(const Delivery& packet);
   void JudgeUnsent(const Delivery& packet, Life& life);
   void JudgeUnplaced(const Delivery& packet);
   void JudgeInbound(const Delivery& packet);
@@ -183,6 +184,7 @@ class NatModel {
   std::map<uint32_t, ModelPacket> first_fragments_;  // by IP id
   std::set<uint32_t> early_;  // numbers of fragments before their first
   std::map<uint32_t, Frame> refusals_due_;  // by number: what was refused
+  std::set<uint32_t> due_back_;             // numbers
   std::vector<Past> pasts_;
   std::vector<Claim> claims_;
   std::vector<std::string> faults_;
