@@ -60,7 +60,10 @@ class Traffic {
  public:
   Traffic(Rng& rng, const NatModelOptions& model, std::vector<Inside> insides)
       : rng_(rng), model_(model), insides_(std::move(insides)) {
-    longest_ = std::max({model.udp, model.tcp, model.icmp});
+    // A run of two hours has too many epochs.
+    has_two_hours_ = model.tcp > 1'000'000 * kMs;
+    longest_ = has_two_hours_ ? model.udp
+                              : std::max({model.udp, model.tcp, model.icmp});
   }
 
   std::vector<OfferedFrame> Make() {
@@ -209,10 +212,10 @@ class Traffic {
     Inbound(inside);
   }
   int64_t TimeoutOf(uint8_t protocol) const {
-    return protocol == kProtocolUdp    ? model_.udp
-           : protocol == kProtocolIcmp ? model_.icmp
-           : rng_.Chance(32'768)       ? model_.tcp
-                                       : model_.tcp_transitory;
+    return protocol == kProtocolUdp                 ? model_.udp
+           : protocol == kProtocolIcmp              ? model_.icmp
+           : !has_two_hours_ && rng_.Chance(32'768) ? model_.tcp
+                                                    : model_.tcp_transitory;
   }
   // Of somebody about what came from the peer or an external endpoint.
   void ErrorOutbound(const Inside& inside, const ModelEnd& peer) {
@@ -285,6 +288,7 @@ class Traffic {
   Rng& rng_;
   const NatModelOptions& model_;
   std::vector<Inside> insides_;
+  bool has_two_hours_ = false;
   int64_t longest_ = 0;
   int64_t time_ = 0;
   size_t window_ = 0;
