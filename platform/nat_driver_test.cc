@@ -100,6 +100,22 @@ TEST(NatDriver, DropsAnAnswerToWhatNeverWentOut) {
   EXPECT_EQ(outcome.run.aliases.packets_offered, 1u);
 }
 
+// The NF says why it does not; and so nobody can have answered.
+TEST(NatDriver, DropsAnAnswerToWhatIsNotTranslated) {
+  const Ipv6Fields out;
+  const Ipv6Fields back = {.source = out.destination,
+                           .destination = out.source};
+  const std::vector<OfferedFrame> packets = {
+      {.time = Instant{0}, .bytes = Ethernet(0x86dd, Ipv6(out, Udp(5000, 53)))},
+      {.time = Instant{20 * kMs},
+       .bytes = Ethernet(0x86dd, Ipv6(back, Udp(53, 5000)))}};
+  const Outcome outcome = RunFrames(SmallTables(), *FindNf("nat"), packets);
+  ExpectSound(outcome);
+  EXPECT_EQ(outcome.run.nf_drop_names[0], "not_ipv4");
+  EXPECT_EQ(outcome.run.nf_dropped[0], 1u);
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
+}
+
 TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
   RunOptions options = TinyNatTables();
   options.hop_delay = Microseconds(100);
