@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr uint32_t kPackets = 220;
-constexpr uint32_t kRoomForAll = 1'024;
+constexpr uint32_t kRoomForAll = 512;            // with those that come back
 constexpr uint32_t kExternalBase = 0xc633'6401;  // 198.51.100.1
 constexpr uint32_t kPeerBase = 0xc000'0201;      // 192.0.2.1
 constexpr uint32_t kRouter = 0xcb00'7101;        // 203.0.113.1
