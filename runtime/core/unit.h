@@ -15,6 +15,7 @@
 #include "base/slot_index.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
+#include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/core/unit_options.h"
@@ -187,18 +188,8 @@ class Unit {
   uint64_t Fingerprint() const;
 
  private:
-  static constexpr uint32_t kNone = NodeList::kNone;
+  static constexpr uint32_t kNone = PacketNodes::kNone;
   static constexpr uint16_t kNoPool = kMaxPools;
-
-  // A packet inside the unit; in one list at a time.
-  struct Node {
-    PacketMeta meta;
-    PacketHandle packet;
-    uint32_t next;
-    Instant held_since;  // Instant::max(): never held
-  };
-  static_assert(sizeof(Node) == 64);
-  using List = NodeList;
 
   // Something that a flow waits for; in the list of its record.
   struct Pending {
@@ -223,7 +214,7 @@ class Unit {
     Clock applied;     // of the copy; 0 without one
     Instant timer;     // the NF's, Instant::max() for none
     Instant due;       // of a push (kCurrent) or of expiry (kReplica)
-    List held;         // in clock order
+    PacketList held;   // in clock order
     uint32_t pending;  // a list through Pending::next
     uint32_t older;    // in the list of replicas; of a free record the next
     uint32_t newer;    // "
@@ -294,9 +285,6 @@ class Unit {
   bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
   void Wake(uint16_t pool);
   void Resume(uint32_t node);
-  void Append(List& list, uint32_t node);
-  uint32_t PopFront(List& list);
-  void FreeNode(uint32_t node);
 
   // The NF (unit_nf.cc).
   class Services;
@@ -355,7 +343,6 @@ class Unit {
   Nanos in_service_wait_ = kNeverHeld;
   uint32_t held_ = 0;
   uint32_t held_payloads_ = 0;
-  uint32_t packets_ = 0;     // in nodes
   uint32_t replicas_ = 0;    // copies of that kind
   uint32_t own_copies_ = 0;  // of the others
   uint32_t pulls_waiting_ = 0;
@@ -365,12 +352,10 @@ class Unit {
   bool stopping_ = false;
   bool stopped_ = false;
 
-  List inbox_;    // as they came
-  List resumed_;  // held before, can run now; go first
-  LazyArray<Node> nodes_;
+  PacketNodes nodes_;
+  PacketList inbox_;    // as they came
+  PacketList resumed_;  // held before, can run now; go first
   LazyArray<Suspended> suspended_;
-  uint32_t nodes_used_ = 0;
-  uint32_t free_node_ = kNone;
 
   LazyArray<Pending> pending_;
   uint32_t pending_used_ = 0;

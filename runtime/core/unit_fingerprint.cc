@@ -40,7 +40,7 @@ class Mixer {
 
 uint64_t Unit::Fingerprint() const {
   Mixer all;
-  const auto add_list = [&](Mixer& mixer, const List& list) {
+  const auto add_list = [&](Mixer& mixer, const PacketList& list) {
     for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {
       mixer.Add(nodes_[node].meta);
     }
@@ -57,7 +57,7 @@ uint64_t Unit::Fingerprint() const {
     all.Add(uint64_t{waited.in_vain} << 16 | waited.pool);
     for (const uint16_t pool : waited.refused) all.Add(pool);
   };
-  const auto add_all_waited = [&](const List& list) {
+  const auto add_all_waited = [&](const PacketList& list) {
     for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {
       add_waited(node);
     }
@@ -65,7 +65,7 @@ uint64_t Unit::Fingerprint() const {
   if (busy()) add_waited(in_service_);
   add_all_waited(resumed_);
   pieces_.Describe([&](uint64_t number) { all.Add(number); },
-                   [&](const List& list) {
+                   [&](const PacketList& list) {
                      add_list(all, list);
                      add_all_waited(list);
                    });

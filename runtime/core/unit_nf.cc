@@ -155,6 +155,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
   const PacketInfo& info = env.pool.info(packet);
+  if (record.waited) [[unlikely]]
+    pieces_.Ran(suspended_[node].pool);
 
   StateView state(StateOf(slot));
   Services services(*this, env.pool, slot, node, meta, info.link, out);
@@ -201,7 +203,7 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
 inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
                            uint32_t node, Environment env, UnitOut& out) {
   const PacketMeta& meta = done.meta;
-  FreeNode(node);
+  nodes_.Free(node);
   if (max_set_ > 0) records_[slot].due = now + push_after_;
   out.push(done);
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
@@ -218,8 +220,6 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   const uint32_t node = in_service_;
   const uint32_t slot = in_service_slot_;
   const PacketMeta& meta = nodes_[node].meta;
-  if (in_service_again()) [[unlikely]]
-    pieces_.Ran(suspended_[node].pool);
   pieces_.ClearTaken();
   const UnitCommand done =
       meta.has_payload()
@@ -263,7 +263,7 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
     packet.Refuse();
     Resume(node);
   } else {
-    Append(pieces_.waiting(pool), node);
+    nodes_.Append(pieces_.waiting(pool), node);
     pieces_.Request(pool, out);
   }
   return true;
@@ -272,15 +272,15 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
 // The packets that wait for the pool go first, in order: as many as there are
 // pieces, since those after them would find none.
 void Unit::Wake(uint16_t pool) {
-  List& waiting = pieces_.waiting(pool);
+  PacketList& waiting = pieces_.waiting(pool);
   while (waiting.head != kNone && pieces_.unclaimed(pool) > 0) {
-    Resume(PopFront(waiting));
+    Resume(nodes_.PopFront(waiting));
   }
 }
 
 void Unit::Resume(uint32_t node) {
   pieces_.Woken(suspended_[node].pool);
-  Append(resumed_, node);
+  nodes_.Append(resumed_, node);
 }
 
 void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
@@ -291,10 +291,10 @@ void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
     return;
   }
   counters_.pieces_refused += pieces_.Receive(pieces);
-  List& waiting = pieces_.waiting(pool);
+  PacketList& waiting = pieces_.waiting(pool);
   if (pieces.mask == 0) {
     while (waiting.head != kNone) {
-      const uint32_t node = PopFront(waiting);
+      const uint32_t node = nodes_.PopFront(waiting);
       suspended_[node].Refuse();
       Resume(node);
     }

@@ -12,19 +12,13 @@
 
 #include "base/ids.h"
 #include "base/messages.h"
+#include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/piece_set.h"
 
 namespace snf {
-
-// Packets in a unit, by the number of their node.
-struct NodeList {
-  static constexpr uint32_t kNone = 0xffff'ffff;
-  uint32_t head = kNone;
-  uint32_t tail = kNone;
-};
 
 // The free pieces of an NF's pools that lie at one unit (decisions.md 18), and
 // the packets that wait for some. All that it says to the controller goes
@@ -52,7 +46,7 @@ class UnitPieces {
   uint32_t reclaims() const { return reclaims_; }  // not answered in full
   // Whether ReturnReclaimed has anything to send.
   bool can_return() const { return reclaims_ > put_off_; }
-  NodeList& waiting(uint16_t pool) { return pools_[pool].waiting; }
+  PacketList& waiting(uint16_t pool) { return pools_[pool].waiting; }
 
   // A packet that waited for the pool is to run; and it runs.
   void Woken(uint16_t pool);
@@ -106,7 +100,7 @@ class UnitPieces {
     uint32_t first;
     uint32_t last;
     uint32_t next_word = 0;  // where to look for one to return
-    NodeList waiting{};      // packets, as they came to wait
+    PacketList waiting{};    // packets, as they came to wait
     uint32_t woken = 0;      // packets, that have not run since
     bool requested = false;
     bool reclaimed = false;
