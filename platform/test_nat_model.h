@@ -58,8 +58,8 @@ struct NatModelOptions {
 // Theory of operation. A NAT as one table, without units, and shared with
 // nothing of SNF's: from what was offered and what became of it, it knows which
 // mappings there are, and says what is wrong. Packets from 10.0.0.0/8 are from
-// the inside. For whom the flow of a packet goes by another name than before,
-// the platform has forgotten the flow, and the mapping with it: it may when the
+// the inside. Where the flow of an endpoint has another name than before, the
+// platform has forgotten the flow, and the mapping with it: it must when the
 // mapping has been silent for its time, and must not before.
 //
 // Where timing decides what is right (what one hop does to what a unit knows;
@@ -118,7 +118,6 @@ class NatModel {
   // A mapping as it was.
   struct Past {
     ModelEnd endpoint;
-    ModelEnd external;
     int64_t from;
     int64_t until;  // the latest end
   };

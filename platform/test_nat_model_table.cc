@@ -117,10 +117,8 @@ void NatModel::CheckHostPorts(const Delivery& packet, const Life& life) {
 
 void NatModel::Unmap(Life& life, int64_t until) {
   const Mapping& mapping = *life.mapping;
-  pasts_.push_back({.endpoint = life.endpoint,
-                    .external = mapping.external,
-                    .from = mapping.made,
-                    .until = until});
+  pasts_.push_back(
+      {.endpoint = life.endpoint, .from = mapping.made, .until = until});
   const auto holder = holders_.find(mapping.external);
   if (holder != holders_.end() && &lives_.at(holder->second) == &life) {
     holders_.erase(holder);
