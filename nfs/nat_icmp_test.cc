@@ -61,6 +61,21 @@ TEST(NatIcmp, MakesNoMappingForAnAnswer) {
             "no_mapping");
 }
 
+TEST(NatIcmp, DropsSourceQuenchAndInformationMessages) {
+  Mapped m(1);
+  const auto message = [](uint8_t type, TestEnd from, TestEnd to) {
+    return WithChecksum(
+        Ipv4({.source = from.address, .destination = to.address, .protocol = 1},
+             Icmp(type, 0, from.port, Between(1, kExternal, kPeer))));
+  };
+  for (const uint8_t type : {uint8_t{4}, uint8_t{15}, uint8_t{16}}) {
+    EXPECT_EQ(m.nat.FromInside(m.flow, message(type, kInside, kPeer)).drop,
+              "icmp_type");
+    EXPECT_EQ(m.nat.FromOutside(m.flow, message(type, kPeer, kExternal)).drop,
+              "icmp_type");
+  }
+}
+
 TEST(NatIcmp, BringsErrorsFromOutsideToTheSenderOfWhatTheyQuote) {
   for (const uint8_t protocol : kProtocols) {
     Mapped m(protocol);

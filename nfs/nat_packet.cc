@@ -31,10 +31,9 @@ bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
     const auto icmp = IcmpHeader<Byte>::At(l4, 0, protocol);
     if (!icmp || !icmp.is_query()) return false;
     view.source.port = view.destination.port = icmp.identifier();
-    // Echo, timestamp, information, address mask, extended echo.
+    // Echo, timestamp, address mask, extended echo.
     const uint8_t type = icmp.type();
-    view.is_icmp_request =
-        type == 8 || type == 13 || type == 15 || type == 17 || type == 42;
+    view.is_icmp_request = type == 8 || type == 13 || type == 17 || type == 42;
     return true;
   }
   const auto ports = PortsView<Byte>::At(l4, 0);
@@ -42,6 +41,11 @@ bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
   view.source.port = ports.source_port();
   view.destination.port = ports.destination_port();
   return true;
+}
+
+// Source quench, information request and reply (RFC 5508 REQ-10c).
+bool IsOutdated(uint8_t icmp_type) {
+  return icmp_type == 4 || icmp_type == 15 || icmp_type == 16;
 }
 
 bool IsTranslated(IpProtocol protocol) {
@@ -107,6 +111,7 @@ NatDrop ReadPacket(const Packet& packet, NatView& view) {
   if (headers.l4_protocol == IpProtocol::kIcmp) {
     const auto icmp = IcmpHeader<Byte>::At(l4, 0, headers.l4_protocol);
     if (!icmp) return NatDrop::kTruncated;
+    if (IsOutdated(icmp.type())) return NatDrop::kIcmpType;
     view.is_icmp_error = icmp.is_error();
     if (view.is_icmp_error) return NatDrop::kNone;
     return ReadPorts(l4, view.protocol, view) ? NatDrop::kNone
@@ -161,14 +166,17 @@ NatRefusal::NatRefusal(LinkType link, std::span<const std::byte> frame,
   const size_t quoted_bytes =
       std::min<size_t>(headers.end_offset - headers.l3_offset,
                        kMaxIpBytes - kIpBytes - kIcmpBytes);
-  // Version 4 and 5 words, precedence 6 (RFC 1812 §4.3.2.5), TTL 64.
-  constexpr std::array<uint8_t, kIpBytes> kIp = {0x45, 0xc0, 0, 0,  0,
-                                                 0,    0,    0, 64, 1};
+  // Version 4 and 5 words, TTL 64.
+  constexpr std::array<uint8_t, kIpBytes> kIp = {0x45, 0, 0, 0,  0,
+                                                 0,    0, 0, 64, 1};
   constexpr std::array<uint8_t, kIcmpBytes> kIcmp = {3, 13};
   const std::span<std::byte> ip_packet = std::span(bytes_).subspan(
       link_bytes, kIpBytes + kIcmpBytes + quoted_bytes);
   const std::span<std::byte> icmp = ip_packet.subspan(kIpBytes);
   std::memcpy(ip_packet.data(), kIp.data(), kIpBytes);
+  constexpr size_t kDsOffset = 1;
+  constexpr auto kDiffserv = std::byte{0xfc};  // the rest is ECN
+  ip_packet[kDsOffset] = frame[link_bytes + kDsOffset] & kDiffserv;
   std::memcpy(icmp.data(), kIcmp.data(), kIcmpBytes);
   std::memcpy(icmp.data() + kIcmpBytes, &frame[headers.l3_offset],
               quoted_bytes);

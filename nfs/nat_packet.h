@@ -24,7 +24,7 @@ enum class NatDrop : uint8_t {
   kProtocol,        // neither TCP, UDP nor ICMP
   kTruncated,       // it ends inside the header of layer 4
   kMalformed,       // a TCP data offset below 5
-  kIcmpType,        // neither query nor error
+  kIcmpType,        // neither query nor error, or an outdated one
   kIcmpChecksum,    // of an error, or of the IP header that it quotes
   kQuotedNotOurs,   // an error about a packet that its mapping did not send
   kSideUnknown,     // neither from the inside nor from the outside
@@ -88,7 +88,8 @@ NatDrop ReadQuoted(const Packet& packet, NatView& quoted);
 
 // An ICMP error to the source of a packet that lies in `frame`: "destination
 // unreachable, communication administratively prohibited" (RFC 5508 REQ-8),
-// framed like it, with as much of it as 576 bytes hold (RFC 1812 §4.3.2.3).
+// framed like it and of its diffserv class (RFC 5508 §7.7), with as much of it
+// as 576 bytes hold (RFC 1812 §4.3.2.3).
 // Empty where there must be no answer (RFC 1812 §4.3.2.7), or where the link
 // header is one that cannot be turned around. Valid as long as this object.
 class NatRefusal {

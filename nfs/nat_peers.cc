@@ -76,13 +76,15 @@ bool NatPeers::IsLive(const NatPeer& peer, const Timeouts& timeouts) const {
 NatPeers::Change NatPeers::Update(uint32_t index, NatPeer peer, uint8_t tcp,
                                   bool refresh) {
   const uint32_t tick = refresh ? now_ : peer.tick;
+  if (peer.tcp == tcp && peer.tick == tick) return {};
   const bool was_established = NatTcp::IsEstablished(peer.tcp);
-  if (peer.tcp != tcp || peer.tick != tick) {
-    peer.tcp = tcp;
-    peer.tick = tick;
-    Put(index, peer);
-  }
-  return {.established_changed = NatTcp::IsEstablished(tcp) != was_established};
+  const bool is_established = NatTcp::IsEstablished(tcp);
+  // One that was long silent no longer counted.
+  const bool goes_on = is_established && peer.tick != tick;
+  peer.tcp = tcp;
+  peer.tick = tick;
+  Put(index, peer);
+  return {.established_changed = is_established != was_established || goes_on};
 }
 
 NatPeers::Change NatPeers::Sent(const NatView& packet) {

@@ -68,7 +68,7 @@ class NatPeers {
 
   // What a packet changed.
   struct Change {
-    bool established_changed = false;  // of this peer
+    bool established_changed = false;  // of this peer, or it goes on
     bool forgot_established = false;   // the peer that left for this one
   };
   // The inside sends to the packet's destination, which is remembered now;

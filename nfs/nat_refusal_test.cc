@@ -40,6 +40,35 @@ TEST(NatRefusal, TellsTheInsideWhenPortsAreExhaustedOnceASecond) {
   EXPECT_EQ(nat.emitted.size(), 2u);
 }
 
+// Its external address has no port left; the other has.
+TEST(NatRefusal, RefusesRatherThanGiveAHostASecondExternalAddress) {
+  TestNat nat("ip=192.0.2.1-192.0.2.2,ports=2000-2000");
+  nat.exhausted = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  for (const uint8_t protocol : {uint8_t{6}, uint8_t{17}}) {
+    const size_t pieces = nat.pieces();
+    TestNat::Flow one = nat.NewFlow(), two = nat.NewFlow();
+    EXPECT_EQ(nat.FromInside(one, Between(protocol, kInside, kPeer)).drop, "");
+    EXPECT_EQ(
+        nat.FromInside(two, Between(protocol, {kInside.address, 5001}, kPeer))
+            .drop,
+        "ports_exhausted");
+    EXPECT_EQ(nat.pieces(), pieces - 1);
+  }
+}
+
+TEST(NatRefusal, IsOfTheDiffservClassOfThePacket) {
+  TestNat nat("ports=2000-2000");
+  nat.exhausted = {0, 1, 2, 3, 4, 5};
+  TestNat::Flow first = nat.NewFlow(), flow = nat.NewFlow();
+  nat.FromInside(first, Udp(kInside, kPeer));
+  Frame packet = Udp({kInside.address, 5001}, kPeer);
+  packet[1] = std::byte{0xbb};  // expedited forwarding, congestion experienced
+  nat.FromInside(flow, packet);
+  ASSERT_EQ(nat.emitted.size(), 1u);
+  EXPECT_EQ(nat.emitted[0][1], std::byte{0xb8});
+  EXPECT_EQ(nat.emitted[0][29], std::byte{0xbb});
+}
+
 TEST(NatRefusal, FramesARefusalAsThePacketWas) {
   TestNat nat("ports=2000-2000");
   nat.exhausted = {0, 1, 2, 3, 4, 5};

@@ -175,6 +175,19 @@ TEST(NatTcp, DoesNotLiveForAConnectionThatIsLongSilent) {
   }
 }
 
+TEST(NatTcp, LivesForALongSilentConnectionThatGoesOn) {
+  Connections c;
+  c.Open(kPeer);
+  for (const int64_t at : {7000, 7500}) {
+    c.Send(kIn, kAck, kOther, Seconds(at));
+    c.Send(kOut, kAck, kOther, Seconds(at));
+    c.Send(kIn, kRst, kOther, Seconds(at));
+  }
+  EXPECT_EQ(c.timeout(), kTransitory);
+  c.Send(kIn, kAck, kPeer, Seconds(7501));
+  EXPECT_EQ(c.timeout(), kEstablished);
+}
+
 TEST(NatTcp, KeepsAnEstablishedConnectionThatItNoLongerRemembers) {
   Connections c("peers=2");
   c.Open({V4(192, 0, 9, 1), 1});

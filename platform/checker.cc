@@ -229,9 +229,10 @@ void Checker::OnAlias(Instant now, const Alias& alias, AliasResult result) {
   Violation(now, alias.unit, setter, wrong);
 }
 
-void Checker::OnAliasRefused(Instant now, const AliasAck& ack) {
+void Checker::OnAliasRefused(Instant now, const AliasAck& ack,
+                             BufferPool& pool) {
   if (reference_ == nullptr) return;
-  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_);
+  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_, pool);
 }
 
 void Checker::OnFlowNote(const FlowNote& note) {

@@ -83,7 +83,7 @@ class Checker {
   // What reaches the controller or leaves it about aliases and pieces; an alias
   // with the answer, and its refusal again where the unit tells the NF.
   void OnAlias(Instant now, const Alias& alias, AliasResult result);
-  void OnAliasRefused(Instant now, const AliasAck& ack);
+  void OnAliasRefused(Instant now, const AliasAck& ack, BufferPool& pool);
   void OnFlowNote(const FlowNote& note);
   void OnPiecesGranted(Instant now, const PieceWord& pieces);
   void OnPiecesReturned(Instant now, const PieceWord& pieces);

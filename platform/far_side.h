@@ -23,6 +23,9 @@ namespace snf {
 // it, checksums and quoted packets of ICMP errors included, before the
 // controller sees it.
 //
+// What never went out translated has no answers: those in the capture are
+// dropped, at a NAT of IPv4 alone all of IPv6.
+//
 // Which side is inside: what --inside says; without it, the end that sent the
 // first packet between two ends neither of which was known as inside, unless it
 // sent it to an external end. Between two inside ends a packet comes from the

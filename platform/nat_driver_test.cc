@@ -100,6 +100,22 @@ TEST(NatDriver, DropsAnAnswerToWhatNeverWentOut) {
   EXPECT_EQ(outcome.run.aliases.packets_offered, 1u);
 }
 
+// The NF says why it does not; and so nobody can have answered.
+TEST(NatDriver, DropsAnAnswerToWhatIsNotTranslated) {
+  const Ipv6Fields out;
+  const Ipv6Fields back = {.source = out.destination,
+                           .destination = out.source};
+  const std::vector<OfferedFrame> packets = {
+      {.time = Instant{0}, .bytes = Ethernet(0x86dd, Ipv6(out, Udp(5000, 53)))},
+      {.time = Instant{20 * kMs},
+       .bytes = Ethernet(0x86dd, Ipv6(back, Udp(53, 5000)))}};
+  const Outcome outcome = RunFrames(SmallTables(), *FindNf("nat"), packets);
+  ExpectSound(outcome);
+  EXPECT_EQ(outcome.run.nf_drop_names[0], "not_ipv4");
+  EXPECT_EQ(outcome.run.nf_dropped[0], 1u);
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNotTranslated), 1u);
+}
+
 TEST(NatDriver, HoldsTheFlowUntilItsAliasStands) {
   TinyNatOptions options = TinyNatTables();
   options.hop_delay = Microseconds(100);
@@ -190,6 +206,28 @@ TEST(NatDriver, DropsThePacketForWhichNoPieceIsLeft) {
   EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 1u);
   EXPECT_GE(outcome.run.controller.pieces.requests_refused, 1u);
   EXPECT_EQ(outcome.run.controller.pieces.pieces_out_max, 2u);
+}
+
+// Four ports below 1024: who finds none left has one above in its first packet.
+TEST(NatDriver, GivesAPortOfTheOtherHalfInTheFirstPacket) {
+  std::vector<OfferedFrame> packets;
+  for (uint8_t host = 1; host <= 6; ++host) {
+    packets.push_back(
+        {.time = Instant{host * 20 * kMs},
+         .bytes = Ethernet(
+             0x0800, Ipv4({.source = V4(10, 0, 0, host)}, Udp(500, 53, 32)))});
+  }
+  const Outcome outcome =
+      RunFrames(TinyNatTables("ip=198.51.100.1,ports=1020-1087"),
+                *FindNf("nat"), packets, "snf");
+  ExpectSound(outcome);
+  std::vector<uint16_t> ports;
+  for (const ReleasedFrame& frame : outcome.released) {
+    const ParsedPacket parsed = Parse(LinkType::kEthernet, frame.bytes);
+    ports.push_back(FiveTuple(frame.bytes, parsed, false).source_port.host());
+  }
+  EXPECT_THAT(ports, ElementsAre(1020, 1022, 1021, 1023, 1024, 1026));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 0u);
 }
 
 // The port of a flow that is over, at once or after a while, is another's.
@@ -287,6 +325,20 @@ TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
   EXPECT_EQ(outcome.run.units_max, 2u);
   EXPECT_THAT(outcome.released, SizeIs(20));
   EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
+}
+
+// A packet takes longer than the controller asks around for pieces. Two units
+// that gave the port back before their packets had run would never be done.
+TEST(NatDriver, LetsOneOfTwoSlowUnitsHaveTheLastPiece) {
+  RunOptions options = TinyNatTables("first=1024,last=1024");
+  options.controller.unit_capacity_bps = 10'000;
+  options.controller.max_units = 2;
+  options.controller.warm_units = 2;
+  const Outcome outcome =
+      ReplayTiny(options, {Out(0, 0), Out(25 * kMs, 3)}, "hash");
+  EXPECT_GE(outcome.run.controller.pieces.reclaim_rounds, 1u);
+  EXPECT_THAT(outcome.released, SizeIs(1));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kNoPieces), 1u);
 }
 
 // Many flows on two units, which end so that of each word some pieces stay.

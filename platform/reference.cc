@@ -186,14 +186,26 @@ class ComparedServices final : public FlowServices {
   std::string difference_;
 };
 
-// What the NF may do when its alias was refused.
+// What the NF may do when its alias was refused. It emits where there are
+// buffers, as the unit's is about to.
 class RefusalServices final : public FlowServices {
  public:
-  RefusalServices(FlowId flow, Ledger& ledger) : flow_(flow), ledger_(ledger) {}
+  RefusalServices(FlowId flow, Ledger& ledger, BufferPool& pool)
+      : flow_(flow), ledger_(ledger), pool_(pool) {}
+  ~RefusalServices() {
+    for (int i = 0; i < emitted_; ++i) pool_.Free(frames_[i]);
+  }
 
   bool Emit(Bytes frame) override {
-    return !frame.empty() && frame.size() <= BufferPool::kMaxPacketBytes &&
-           emitted_++ < FlowState::kMaxEmits;
+    if (emitted_ == FlowState::kMaxEmits || frame.empty() ||
+        frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    const PacketHandle buffer =
+        pool_.Allocate(static_cast<uint32_t>(frame.size()));
+    if (buffer == kNoPacket) return false;
+    frames_[emitted_++] = buffer;
+    return true;
   }
   std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
     return std::nullopt;
@@ -208,6 +220,8 @@ class RefusalServices final : public FlowServices {
  private:
   FlowId flow_;
   Ledger& ledger_;
+  BufferPool& pool_;
+  std::array<PacketHandle, FlowState::kMaxEmits> frames_{};
   int emitted_ = 0;
 };
 
@@ -280,11 +294,11 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
 }
 
 void Reference::OnAliasRefused(Instant now, FlowId id, AliasResult why,
-                               Ledger& ledger) {
+                               Ledger& ledger, BufferPool& pool) {
   const auto entry = flows_.find(id);
   if (entry == flows_.end() || entry->second.record == nullptr) return;
   Flow& own = entry->second;
-  RefusalServices services(id, ledger);
+  RefusalServices services(id, ledger, pool);
   StateView state(StateOf(own));
   FlowState flow(id, now, own.timer, state, services);
   nf_->on_alias_refused(flow, why);

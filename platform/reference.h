@@ -78,9 +78,10 @@ class Reference {
   // one that is to wait.
   Findings After(Instant now, const PacketMeta& meta, Ledger& ledger,
                  const Outcome& outcome);
-  // The unit told the NF that the flow's alias was refused.
-  void OnAliasRefused(Instant now, FlowId flow, AliasResult why,
-                      Ledger& ledger);
+  // The unit is about to tell the NF that the flow's alias was refused; what
+  // that emits, it takes from the pool.
+  void OnAliasRefused(Instant now, FlowId flow, AliasResult why, Ledger& ledger,
+                      BufferPool& pool);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 

@@ -79,7 +79,9 @@ class Numbering final : public NetworkFunction {
   }
   void on_alias_refused(FlowState& flow, AliasResult) override {
     flow.give_back(kPool, flow.get(piece_));
+    const std::byte frame{};
     flow.put(packets_, 100u);
+    while (flow.emit({&frame, 1})) flow.put(packets_, flow.get(packets_) + 1);
   }
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"never", "third"};
@@ -368,14 +370,32 @@ TEST_F(ReferenceTest, ComparesBytesBeforeTheAliasIsAnswered) {
   ledger_.OnGranted({.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
   free_ = {1, 2};
   EXPECT_EQ(Run(kFlow, {kSetAlias, 0, 5}), "");
-  PacketsOf(kFlow) = 100;  // what on_alias_refused makes of it
-  reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_);
+  PacketsOf(kFlow) = 116;  // what on_alias_refused makes of it
+  reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_,
+                            pool_);
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   // It gave the piece back, so that another may have it.
   free_ = {2};
   EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
   PacketsOf(kOther) = 7;
   EXPECT_THAT(Run(kOther, {kEmitNumber, 0, 5}), HasSubstr("frame 1"));
+}
+
+// As the unit's NF is about to; what it takes is there again for that.
+TEST_F(ReferenceTest, EmitsForARefusedAliasWhatThereAreBuffersFor) {
+  ledger_.OnGranted({.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+  for (const uint32_t buffers : {3u, 0u}) {
+    free_ = {1};
+    EXPECT_EQ(Run(kFlow, {kSetAlias, 0, 5}), "");
+    std::vector<PacketHandle> others(64 - buffers);
+    for (PacketHandle& other : others) other = pool_.Allocate(1);
+    reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_,
+                              pool_);
+    EXPECT_EQ(pool_.in_use(), others.size());
+    for (const PacketHandle other : others) pool_.Free(other);
+    PacketsOf(kFlow) = 100 + buffers;
+    EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  }
 }
 
 // A unit that ran another flow's packet before.

@@ -14,18 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "platform/test_captures.h"
 #include "platform/virtual_driver.h"
 #include "traces/merged_reader.h"
 
 namespace snf {
 namespace {
-
-// Real captures that are not part of the project, with a table of what is in
-// them: SNF_TRACES names their folder.
-std::string CapturesDir() {
-  const char* named = std::getenv("SNF_TRACES");
-  return named != nullptr ? named : "../shared/traces";
-}
 
 using Row = std::map<std::string, std::string>;
 

@@ -214,9 +214,15 @@ RunOptions SmallTables() {
 Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   std::string_view policy, RunObserver* observer) {
+  return RunFrames(options, nf, packets, *FindPlacementPolicy(policy),
+                   observer);
+}
+
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
+                  std::span<const OfferedFrame> packets,
+                  const PlacementPolicy& policy, RunObserver* observer) {
   RecordingSink sink;
-  VirtualDriver driver(options, *FindPlacementPolicy(policy), nf, &sink,
-                       observer);
+  VirtualDriver driver(options, policy, nf, &sink, observer);
   for (const OfferedFrame& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
     driver.Offer({.time = packet.time,

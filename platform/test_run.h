@@ -122,6 +122,9 @@ Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   std::string_view policy = "snf",
                   RunObserver* observer = nullptr);
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
+                  std::span<const OfferedFrame> packets,
+                  const PlacementPolicy& policy, RunObserver* observer);
 
 // What holds for every run, whatever was in it.
 void ExpectSound(const Outcome& outcome);

@@ -135,6 +135,8 @@ BAD = [
     ("file-name", {"traces/trace-info.py": cmake()}),
     ("file-name", {"base/string_util.cc": source()}),
     ("file-name", {"nfs/common/nat.cc": source()}),
+    ("named-test", {**at("nfs/x_test.cc", "TEST(Nat, MapsUdp) {}"),
+                    "nfs/x.md": "| 1 | `Nat.MapsUdp`, `Nat.MapsTcp` |\n"}),
 ]
 
 # Trees in which nothing may be found.
@@ -175,6 +177,8 @@ GOOD = [
      "runtime/core/unit.cc": source('#include "base/ids.h"',
                                     '#include "runtime/sdk/nf.h"')},
     {"platform/run.sh": "#!/bin/sh\n# " + tidy_test.SPDX + "\ncd build/work\n"},
+    {**at("nfs/x_test.cc", "TEST_F(Nat,", "       MapsUdp) {}"),
+     "nfs/x.md": "`Nat.MapsUdp`, as all that are named `Nat.`; `x.cc`\n"},
     {"README.md": "A workload under experiments/home/ or $HOME/work\n"},
 ]
 
@@ -235,7 +239,7 @@ def run() -> int:
     rules = set(tidy_test.NOT_PURE) | set(tidy_test.BANNED) | {"sleep", "float"}
     for rule in ("folder", "include", "library", "link", "hash-order",
                  "license", "guard", "marker", "machine-path",
-                 "trailing-space", "columns", "file-name"):
+                 "trailing-space", "columns", "file-name", "named-test"):
         rules.add(rule)
         if f'"{rule}"' not in text:
             failures.append(f"tidy_test.py has no rule {rule}")

@@ -16,23 +16,12 @@ fooled on purpose, but hardly by accident.
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-Tree = dict[str, str]
-
-
-class Finding(NamedTuple):
-    path: str
-    line: int
-    rule: str
-    text: str
-
-    def __str__(self):
-        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
-
+sys.dont_write_bytecode = True  # nothing beside the sources
+from tidy_tree import (Finding, Tree, blanked, is_cpp, is_script, is_test,
+                       line_at, read_tree)
 
 # --- The house: which folder may include which --------------------------------
 
@@ -83,42 +72,6 @@ def folder_of(path: str) -> str | None:
     """The longest known folder that `path` lies in."""
     matches = [f for f in MAY_INCLUDE if path.startswith(f + "/")]
     return max(matches, key=len, default=None)
-
-
-def is_cpp(path: str) -> bool:
-    return path.endswith((".h", ".cc"))
-
-
-def is_test(path: str) -> bool:
-    """Tests, and what only tests include: nf_test.h, test_packets.cc."""
-    return re.search(r"(^|/)test_\w+\.(h|cc)$|_(test|bench|fuzz)\.(h|cc)$",
-                     path) is not None
-
-
-def is_script(path: str, text: str) -> bool:
-    return path.endswith((".py", ".sh")) or text.startswith("#!")
-
-
-def blanked(text: str) -> str:
-    """C++ without the insides of comments and literals; lines stay."""
-    token = re.compile(
-        r'R"(?P<d>[^()\\\s]{0,16})\(.*?\)(?P=d)"'
-        r'|//[^\n]*|/\*.*?\*/'
-        r'|"(?:\\.|[^"\\\n])*"'
-        r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'",
-        re.DOTALL)
-
-    def blank(match):
-        found = match.group()
-        if found.startswith("/"):
-            return re.sub(r"[^\n]", " ", found)
-        return '"' + re.sub(r"[^\n]", " ", found[1:-1]) + '"'
-
-    return token.sub(blank, text)
-
-
-def line_at(text: str, offset: int) -> int:
-    return text.count("\n", 0, offset) + 1
 
 
 # --- Includes and links -------------------------------------------------------
@@ -425,6 +378,23 @@ def check_names(tree: Tree) -> Iterator[Finding]:
                               f"'{word}' says nothing: name what it does")
 
 
+NAMED_TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
+TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
+
+
+def check_named_tests(tree: Tree) -> Iterator[Finding]:
+    """A test that a text names, as `Suite.Name`, is there."""
+    tests = {match.groups() for path, text in tree.items()
+             if is_cpp(path) and is_test(path)
+             for match in TEST.finditer(text)}
+    for path, text in tree.items():
+        if path.endswith(".md"):
+            for match in NAMED_TEST.finditer(text):
+                if match.groups() not in tests:
+                    yield Finding(path, line_at(text, match.start()),
+                                  "named-test", f"no test {match.group()}")
+
+
 # --- Notes on length ----------------------------------------------------------
 
 def long_functions(code: str) -> Iterator[tuple[int, int]]:
@@ -467,7 +437,7 @@ def notes(tree: Tree) -> Iterator[Finding]:
 
 CHECKS: list[Callable[[Tree], Iterator[Finding]]] = [
     check_includes, check_links, check_calls, check_hash_order, check_license,
-    check_guards, check_words, check_names,
+    check_guards, check_words, check_names, check_named_tests,
 ]
 
 
@@ -476,36 +446,8 @@ def check(tree: Tree) -> list[Finding]:
     return sorted(set(f for f in found if (f.path, f.rule) not in EXEMPT))
 
 
-def read_tree(root: str) -> Tree:
-    """Tracked files and new ones; without git, all but build/ and hidden."""
-    git = subprocess.run(
-        ["git", "-c", f"safe.directory={os.path.realpath(root)}", "-C", root,
-         "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True, check=False)
-    if git.returncode == 0:
-        paths = git.stdout.decode().split("\0")[:-1]
-    else:
-        paths = []
-        for folder, folders, files in os.walk(root):
-            folders[:] = [f for f in folders
-                          if f != "build" and not f.startswith(".")]
-            paths += [os.path.relpath(os.path.join(folder, f), root)
-                      for f in files]
-    tree = {}
-    for path in sorted(set(paths)):
-        full = os.path.join(root, path)
-        if not os.path.isfile(full) or os.path.islink(full):
-            continue
-        with open(full, "rb") as file:
-            data = file.read()
-        if b"\0" not in data[:8192]:
-            tree[path] = data.decode("utf-8", "replace")
-    return tree
-
-
 def main(arguments: list[str]) -> int:
     if arguments == ["--selftest"]:
-        sys.dont_write_bytecode = True
         import tidy_selftest  # beside this file
         return tidy_selftest.run()
     if len(arguments) > 1 or any(a.startswith("-") for a in arguments):

@@ -242,7 +242,7 @@ void VirtualDriver::RunUntil(Instant time) {
     // with them. The checker says which. The controller answers by itself those
     // that wait for pieces.
     if (time == Instant::max() && in_channels_ > 0 &&
-        ((events_->empty() && waiting_.empty()) ||
+        ((events_->empty() && waiting_ == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }

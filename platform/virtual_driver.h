@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "base/classifier.h"
 #include "base/endpoint.h"
 #include "base/time.h"
@@ -153,7 +152,7 @@ class VirtualDriver {
   FlowClassifier released_;    // of what is released from the inside
   std::deque<Alias> aliases_;  // on their way to the controller, in order
   absl::flat_hash_map<FlowId, Announced> announced_;
-  absl::flat_hash_set<FlowId> waiting_;  // whose packet is to be run again
+  uint64_t waiting_ = 0;  // packets that are to be run again
 
   ControllerOut controller_out_;
   UnitOut unit_out_;

@@ -93,7 +93,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       break;
     case Event::Kind::kAliasAckAtUnit:
       if (options_.check && event.alias_ack.result != AliasResult::kGranted) {
-        checker_.OnAliasRefused(now_, event.alias_ack);
+        checker_.OnAliasRefused(now_, event.alias_ack, pool_);
       }
       shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, pool_},
                               unit_out_);
@@ -133,16 +133,16 @@ void VirtualDriver::Serve(UnitShell& shell) {
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
   if (options_.check) checker_.OnServiceBegin(now_, self, meta);
-  // One that is run again has been told of, counted and served.
-  const bool is_again = !waiting_.empty() && waiting_.erase(meta.flow) > 0;
-  if (!is_again) {
+  if (shell.unit.in_service_again()) {
+    --waiting_;  // it has been told of and counted
+  } else {
     if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
     CountMove(self, meta, wait);
   }
-  events_->Push(now_ + (meta.has_payload() && !is_again
-                            ? service_.ServiceTime(meta.original_length)
-                            : Nanos{}),
-                Event::OfUnit(Event::Kind::kServiceEnd, self));
+  events_->Push(
+      now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
+                                 : Nanos{}),
+      Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
 void VirtualDriver::CountMove(UnitId unit, const PacketMeta& meta, Nanos wait) {
@@ -237,7 +237,7 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
                                        .took = command.took});
       break;
     case Kind::kWait:
-      waiting_.insert(command.meta.flow);
+      ++waiting_;
       break;
     case Kind::kSendAlias:
       aliases_.push_back(shell.unit.alias(command.meta.flow));

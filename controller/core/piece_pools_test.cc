@@ -176,6 +176,20 @@ TEST_F(PiecePoolsTest, WaitsNoMoreForAnAnswerOfTheRoundBefore) {
   ExpectRefused(Return(kU1, 0, 0), kU0);
 }
 
+// A unit answers when the packets have run that it woke with its pieces.
+TEST_F(PiecePoolsTest, GivesWhatComesLateToWhoWaitsInTheNextRound) {
+  AddPool(0, 63);
+  Request(kU0);
+  ExpectReclaims(Request(kU1), {kU0});
+  now_ = kStart + PiecePool::kRound + kTick;
+  ExpectRefused(driver_.RunTimers(now_), kU1);
+  ExpectReclaims(Request(kU2), {kU0});
+  ExpectPieces(Return(kU0, 0, 6), kU2, 0, 6);
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());  // the second answer
+  EXPECT_EQ(counters().messages_faulty, 0u);
+}
+
 TEST_F(PiecePoolsTest, AnswersWhoWaitsInTurn) {
   AddPool(0, 63);
   Request(kU0);

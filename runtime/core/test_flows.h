@@ -11,23 +11,21 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
+#include "runtime/core/test_network.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
 
 // What happened in all schedules.
-struct Totals {
-  uint64_t packets = 0;
+struct Totals : NetworkTotals {
   uint64_t nulls = 0;      // and tombstones
   uint64_t overflows = 0;  // packets that became tombstones
-  uint64_t moves = 0;      // flowlets
-  uint64_t seamless = 0;   // of them, found their state there
+  uint64_t seamless = 0;   // moves that found their state there
   uint64_t pulls = 0;      // without repetitions
   uint64_t chains = 0;     // met a unit which itself waited for a State
   uint64_t pushes = 0;
-  uint64_t lost = 0;  // messages between units
-  uint64_t doubled = 0;
+  uint64_t lost = 0;      // messages between units
   uint64_t repeated = 0;  // Pulls and Tooks
   uint64_t evicted = 0;
   uint64_t stale = 0;  // states refused because they were old
@@ -35,9 +33,6 @@ struct Totals {
   uint64_t emitted = 0;
   uint64_t timers = 0;
   uint64_t timers_moved = 0;  // ran elsewhere than they were set
-  uint64_t flows_ended = 0;
-  uint64_t stops = 0;
-  uint64_t starts = 0;
 };
 
 // What a packet asks of the NF; its bytes.

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <set>
 #include <span>
 #include <vector>
@@ -23,8 +22,9 @@ namespace snf {
 
 class PieceController {
  public:
-  PieceController(PieceFlows& flows, PieceLedger& ledger)
-      : flows_(flows), ledger_(ledger) {}
+  // One that is patient refuses only what it has asked everybody for.
+  PieceController(PieceFlows& flows, PieceLedger& ledger, bool is_patient)
+      : flows_(flows), ledger_(ledger), is_patient_(is_patient) {}
 
   // `present` are the flows that are not over.
   AliasResult Decide(const Alias& alias, std::span<const FlowId> present) {
@@ -69,11 +69,17 @@ class PieceController {
     Desk& desk = desks_.at(pool);
     if (desk.requests.empty()) return {};
     PieceWord word = ledger_.Any(pool, rng.Next());
-    if (word.mask == 0 && desk.asked.empty() && rng.Below(2) == 0) {
+    if (word.mask == 0 && desk.asked.empty() &&
+        (is_patient_ ? !desk.has_asked : rng.Below(2) == 0)) {
+      desk.has_asked = true;
       return {Work::Kind::kReclaim, word};
     }
     // While units are asked, it mostly waits for what comes.
-    if (word.mask == 0 && !desk.asked.empty() && rng.Below(8) != 0) return {};
+    if (word.mask == 0 && !desk.asked.empty() &&
+        (is_patient_ || rng.Below(8) != 0)) {
+      return {};
+    }
+    desk.has_asked = false;
     if (rng.Below(2) == 0) word.mask &= rng.Next() | (word.mask & -word.mask);
     ledger_.MoveWord(word, PieceLedger::kController, PieceLedger::kUnderWay);
     const size_t i = rng.Below(desk.requests.size());
@@ -89,63 +95,33 @@ class PieceController {
       return desk.requests.empty() && desk.asked.empty();
     });
   }
+  // Or all that it waits for are units, if it is patient.
+  bool has_work(uint16_t pool) const {
+    const Desk& desk = desks_.at(pool);
+    return !desk.requests.empty() &&
+           (desk.asked.empty() ||
+            ledger_.Count(pool, PieceLedger::kController) > 0);
+  }
 
  private:
   struct Desk {
     std::vector<UnitId> requests;
     std::set<UnitId> asked;
+    bool has_asked = false;  // for the next request
   };
 
   PieceFlows& flows_;
   PieceLedger& ledger_;
+  bool is_patient_;
   std::array<Desk, kTestPools> desks_;
 };
 
-// Down the channel, in order.
-struct PieceItem {
-  enum class Kind : uint8_t { kPacket, kEnd, kAck, kPieces, kReclaim, kStop };
-  Kind kind = Kind::kPacket;
-  PacketHandle packet = kNoPacket;
-  PacketMeta meta{};
-  ReplicaSet replicas{};  // come before the packet
-  EndFlow end{};
-  AliasAck ack{};
-  PieceWord pieces{};
-};
 // Up to the controller, in order.
 struct PieceReport {
   UnitCommand command;
   Alias alias{};
 };
-struct PieceWire {
-  UnitCommand command;
-  std::vector<std::byte> record;
 
-  void Deliver(Instant now, Unit& unit, UnitOut& out) const {
-    switch (command.kind) {
-      case UnitCommand::Kind::kSendPull:
-        unit.on_pull(now, command.pull, out);
-        break;
-      case UnitCommand::Kind::kSendState:
-        unit.on_state(now, command.state, record, out);
-        break;
-      case UnitCommand::Kind::kSendTook:
-        unit.on_took(now, command.took, out);
-        break;
-      default:
-        unit.on_took_ack(now, command.took_ack, out);
-    }
-  }
-};
-struct PieceSite {
-  Unit unit;
-  std::unique_ptr<PieceNf> nf;
-  std::deque<PieceItem> channel{};
-  std::deque<PieceReport> reports{};
-  uint32_t slots_used = 0;
-  bool stops = false;
-  bool stopped = false;
-};
 }  // namespace snf
 
 #endif  // SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_

@@ -17,6 +17,7 @@
 #include "base/endpoint.h"
 #include "base/rng.h"
 #include "gtest/gtest.h"
+#include "runtime/core/test_network.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 
@@ -78,10 +79,9 @@ class PieceLedger {
 };
 
 // What happened in all schedules.
-struct PieceTotals {
-  uint64_t packets = 0;
-  uint64_t moves = 0;
+struct PieceTotals : NetworkTotals {
   uint64_t taken = 0;
+  uint64_t fell_back = 0;  // taken of the other pool
   uint64_t given = 0;
   uint64_t given_elsewhere = 0;  // than at the unit that they came from
   uint64_t waits = 0;
@@ -96,23 +96,20 @@ struct PieceTotals {
   uint64_t acks_doubled = 0;
   uint64_t notes = 0;
   uint64_t timers = 0;
-  uint64_t ends = 0;
-  uint64_t stops = 0;
-  uint64_t starts = 0;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const PieceTotals& t) {
   return out << t.packets << " packets, " << t.moves << " moves, " << t.taken
-             << " pieces taken, " << t.given << " given back ("
-             << t.given_elsewhere << " elsewhere), " << t.waits << " waits, "
-             << t.requests << " requests, " << t.refusals << " refused, "
-             << t.no_pieces << " no_pieces, " << t.went_without
-             << " went without, " << t.reclaims << " reclaims, " << t.returns
-             << " returns, " << t.aliases << " aliases, " << t.aliases_refused
-             << " refused, " << t.acks_doubled << " acks doubled, " << t.notes
-             << " notes, " << t.timers << " timers, " << t.ends
-             << " flows ended, " << t.stops << " stops, " << t.starts
-             << " starts";
+             << " pieces taken (" << t.fell_back << " of the other pool), "
+             << t.given << " given back (" << t.given_elsewhere
+             << " elsewhere), " << t.waits << " waits, " << t.requests
+             << " requests, " << t.refusals << " refused, " << t.no_pieces
+             << " no_pieces, " << t.went_without << " went without, "
+             << t.reclaims << " reclaims, " << t.returns << " returns, "
+             << t.aliases << " aliases, " << t.aliases_refused << " refused, "
+             << t.acks_doubled << " acks doubled, " << t.notes << " notes, "
+             << t.timers << " timers, " << t.flows_ended << " flows ended, "
+             << t.stops << " stops, " << t.starts << " starts";
 }
 
 // What a packet asks of the NF; its bytes.
@@ -124,7 +121,8 @@ struct PieceWanted {
   uint32_t group_limit;
   bool takes;
   bool gives;
-  bool insists;  // on a piece
+  bool insists;     // on a piece
+  bool falls_back;  // on the other pool
   bool sets_alias;
   bool ends;
   bool sets_timer;
@@ -147,6 +145,7 @@ inline PieceWanted AnyWanted(uint64_t clock, uint64_t alias_ports, Rng& rng) {
   wanted.takes = one_in(2);
   wanted.gives = one_in(4);
   wanted.insists = one_in(2);
+  wanted.falls_back = one_in(2);
   wanted.sets_alias = one_in(4);
   wanted.ends = one_in(20);
   wanted.sets_timer = one_in(10);
@@ -197,13 +196,8 @@ class PieceNf final : public NetworkFunction {
     EXPECT_EQ(flow.serving, unit_);
     Check(flow, state);
     if (wanted.takes && flow.pieces[wanted.pool] == 0) {
-      const PoolId pool{wanted.pool};
-      if (!Take(flow, state, wanted)) {
-        flow.waits = !state.is_exhausted(pool);
-        flow.lacks_piece = !flow.waits && wanted.insists;
-        if (flow.waits || flow.lacks_piece) return Verdict::wait(pool);
-        ++totals_.went_without;
-      }
+      const std::optional<PoolId> missing = Missing(flow, state, wanted);
+      if (missing.has_value()) return Verdict::wait(*missing);
     } else if (wanted.gives) {
       GiveBack(flow, state, wanted.pool);
     }
@@ -269,10 +263,27 @@ class PieceNf final : public NetworkFunction {
       EXPECT_EQ(state.get(pieces_.at(pool)), flow.pieces[pool]);
     }
   }
-  bool Take(PieceFlow& flow, FlowState& state, const PieceWanted& wanted) {
-    const uint16_t pool = wanted.pool;
-    const std::optional<uint32_t> piece =
-        state.take(PoolId{pool}, wanted.piece);
+  // The pool that the packet is to wait for, or to be dropped for.
+  std::optional<PoolId> Missing(PieceFlow& flow, FlowState& state,
+                                const PieceWanted& wanted) {
+    for (const uint16_t pool : {wanted.pool, uint16_t(1 - wanted.pool)}) {
+      if (flow.pieces[pool] != 0) break;
+      if (Take(flow, state, pool, wanted.piece)) {
+        totals_.fell_back += pool != wanted.pool ? 1 : 0;
+        return std::nullopt;
+      }
+      flow.waits = !state.is_exhausted(PoolId{pool});
+      if (flow.waits) return PoolId{pool};
+      if (!wanted.falls_back) break;
+    }
+    flow.lacks_piece = wanted.insists;
+    if (wanted.insists) return PoolId{wanted.pool};
+    ++totals_.went_without;
+    return std::nullopt;
+  }
+  bool Take(PieceFlow& flow, FlowState& state, uint16_t pool,
+            const PieceWish& wish) {
+    const std::optional<uint32_t> piece = state.take(PoolId{pool}, wish);
     if (!piece.has_value()) return false;
     ledger_.Move(pool, *piece, PieceLedger::At(unit_),
                  PieceLedger::At(flow.id));

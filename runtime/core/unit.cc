@@ -79,19 +79,7 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
 }
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
-  uint32_t node = free_node_;
-  if (node != kNone) {
-    free_node_ = nodes_[node].next;
-  } else {
-    SNF_CHECK(nodes_used_ < nodes_.size());
-    node = nodes_used_++;
-  }
-  nodes_[node] = {.meta = meta,
-                  .packet = packet,
-                  .next = kNone,
-                  .held_since = Instant::max()};
-  ++packets_;
-  Append(inbox_, node);
+  nodes_.Append(inbox_, nodes_.Add(packet, meta));
   index_.Prefetch(HashOf(meta.flow));
 }
 
@@ -99,13 +87,13 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
   while (true) {
     if (out.room() < kMaxUnitCommandsPerCall) return Next::kAgain;
-    if (pieces_.reclaims() > 0) [[unlikely]] {
+    if (pieces_.can_return()) [[unlikely]] {
       pieces_.ReturnReclaimed(out);
       continue;
     }
-    uint32_t node = PopFront(resumed_);
+    uint32_t node = nodes_.PopFront(resumed_);
     const bool is_resumed = node != kNone;
-    if (!is_resumed) node = PopFront(inbox_);
+    if (!is_resumed) node = nodes_.PopFront(inbox_);
     if (node == kNone) {
       PushStoppedIfDone(out);
       return stopping_ && pieces_.spare() > 0 ? Next::kAgain : Next::kIdle;
@@ -159,16 +147,16 @@ void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
   if (!drop.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
   drop.reason = DropReason::kDuplicateClock;
   out.push(drop);
-  FreeNode(node);
+  nodes_.Free(node);
 }
 
 void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
-  List& held = records_[slot].held;
-  Node& n = nodes_[node];
+  PacketList& held = records_[slot].held;
+  PacketNode& n = nodes_[node];
   const Clock clock = n.meta.clock;
   if (held.tail == kNone || nodes_[held.tail].meta.clock < clock) {
     // The rule, since clocks of one flow come through the channel in order.
-    Append(held, node);
+    nodes_.Append(held, node);
   } else {
     uint32_t* link = &held.head;
     while (nodes_[*link].meta.clock < clock) link = &nodes_[*link].next;
@@ -220,7 +208,7 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
   const bool is_idle =
       !busy() && inbox_.head == kNone && resumed_.head == kNone;
   if (is_idle) pieces_.ReturnSpare(out);
-  if (stopped_ || packets_ > 0) return;
+  if (stopped_ || nodes_.used() > 0) return;
   if (SNF_RULE(kU8, own_copies_ + tooks_waiting_ > 0, false)) return;
   if (pieces_.spare() + pieces_.requests() + pieces_.reclaims() > 0) return;
   stopped_ = true;
@@ -335,26 +323,6 @@ void Unit::DropCopy(uint32_t slot) {
   record.applied = Clock{};
   record.has_left = false;
   record.timer = record.due = Instant::max();
-}
-
-void Unit::Append(List& list, uint32_t node) {
-  nodes_[node].next = kNone;
-  (list.tail == kNone ? list.head : nodes_[list.tail].next) = node;
-  list.tail = node;
-}
-
-uint32_t Unit::PopFront(List& list) {
-  const uint32_t node = list.head;
-  if (node == kNone) return kNone;
-  list.head = nodes_[node].next;
-  if (list.head == kNone) list.tail = kNone;
-  return node;
-}
-
-void Unit::FreeNode(uint32_t node) {
-  nodes_[node].next = free_node_;
-  free_node_ = node;
-  --packets_;
 }
 
 }  // namespace snf

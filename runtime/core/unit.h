@@ -2,6 +2,8 @@
 #ifndef SNF_RUNTIME_CORE_UNIT_H_
 #define SNF_RUNTIME_CORE_UNIT_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,7 +15,9 @@
 #include "base/slot_index.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
+#include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
+#include "runtime/core/unit_limits.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/core/unit_pieces.h"
 #include "runtime/ring/buffer_pool.h"
@@ -69,10 +73,12 @@ namespace snf {
 // A packet whose NF sets an alias waits, run but not released, for the
 // controller's answer; meanwhile no other packet of the flow is run, and its
 // state does not leave (U6, U9). A packet whose NF waits for a piece of a pool
-// is run again when pieces come, or when the controller has none: then the NF
-// sees the pool exhausted. Pieces that the unit has too many of go back, and
-// all when it stops or the controller asks. What does not fit into the call
-// that is to return them follows from begin(): kAgain until it is done.
+// is run again when pieces come, as many packets as pieces, or when the
+// controller has none: then the NF sees the pool exhausted, and may wait for
+// one other. Pieces that the unit has too many of go back, and all when it
+// stops or the controller asks. What does not fit into the call that is to
+// return them, or is kept for packets that are to run again, follows from
+// begin(): kAgain until it is done.
 //
 // The driver serves a unit like this, whatever its clock is (decisions.md 5):
 //     on_packet …                       as packets come in
@@ -117,6 +123,8 @@ class Unit {
   PacketHandle packet_in_service() const { return nodes_[in_service_].packet; }
   // How long it was held for state; kNeverHeld if it was not.
   Nanos in_service_wait() const { return in_service_wait_; }
+  // Whether it was in service before, and waited for pieces then.
+  bool in_service_again() const { return records_[in_service_slot_].waited; }
   // Runs the NF on the packet in service; `out` must be empty. Pushes what
   // becomes of the packet, and what follows from the flow's new clock.
   void finish(Instant now, Environment env, UnitOut& out);
@@ -135,7 +143,8 @@ class Unit {
   void on_pieces(Instant now, const PieceWord& pieces, UnitOut& out);
   // The controller wants the pool's pieces back that are not in use: one
   // kReturnPieces a word, the last, with mask 0, when that was all. A few come
-  // at once, the others from begin().
+  // at once, the others from begin(), and all where packets are to run again
+  // that waited for the pool.
   void on_reclaim(uint16_t pool, UnitOut& out);
   void on_end_flow(Instant now, const EndFlow& end, Environment env,
                    UnitOut& out);
@@ -179,18 +188,8 @@ class Unit {
   uint64_t Fingerprint() const;
 
  private:
-  static constexpr uint32_t kNone = NodeList::kNone;
+  static constexpr uint32_t kNone = PacketNodes::kNone;
   static constexpr uint16_t kNoPool = kMaxPools;
-
-  // A packet inside the unit; in one list at a time.
-  struct Node {
-    PacketMeta meta;
-    PacketHandle packet;
-    uint32_t next;
-    Instant held_since;  // Instant::max(): never held
-  };
-  static_assert(sizeof(Node) == 64);
-  using List = NodeList;
 
   // Something that a flow waits for; in the list of its record.
   struct Pending {
@@ -215,7 +214,7 @@ class Unit {
     Clock applied;     // of the copy; 0 without one
     Instant timer;     // the NF's, Instant::max() for none
     Instant due;       // of a push (kCurrent) or of expiry (kReplica)
-    List held;         // in clock order
+    PacketList held;   // in clock order
     uint32_t pending;  // a list through Pending::next
     uint32_t older;    // in the list of replicas; of a free record the next
     uint32_t newer;    // "
@@ -238,10 +237,19 @@ class Unit {
   // node.
   struct Suspended {
     Alias alias;
-    UnitCommand::Kind kind;  // what becomes of it
-    uint8_t nf_reason;       // "
-    uint16_t refused;        // the pool that has nothing for it, or kNoPool
-    uint32_t in_vain;        // runs with pieces there, but none of use
+    UnitCommand::Kind kind;                      // what becomes of it
+    uint8_t nf_reason;                           // "
+    uint16_t pool;                               // that it waits for
+    std::array<uint16_t, kMaxRefusals> refused;  // pools, then kNoPool
+    uint8_t in_vain;  // runs with pieces there, but none of use
+
+    bool IsRefused(uint16_t by) const {
+      return std::ranges::find(refused, by) != refused.end();
+    }
+    void Refuse() {
+      *std::ranges::find(refused, kNoPool) = pool;
+      in_vain = 0;
+    }
   };
 
   // Records.
@@ -276,9 +284,7 @@ class Unit {
                 uint32_t node, Environment env, UnitOut& out);
   bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
   void Wake(uint16_t pool);
-  void Append(List& list, uint32_t node);
-  uint32_t PopFront(List& list);
-  void FreeNode(uint32_t node);
+  void Resume(uint32_t node);
 
   // The NF (unit_nf.cc).
   class Services;
@@ -337,7 +343,6 @@ class Unit {
   Nanos in_service_wait_ = kNeverHeld;
   uint32_t held_ = 0;
   uint32_t held_payloads_ = 0;
-  uint32_t packets_ = 0;     // in nodes
   uint32_t replicas_ = 0;    // copies of that kind
   uint32_t own_copies_ = 0;  // of the others
   uint32_t pulls_waiting_ = 0;
@@ -347,12 +352,10 @@ class Unit {
   bool stopping_ = false;
   bool stopped_ = false;
 
-  List inbox_;    // as they came
-  List resumed_;  // held before, can run now; go first
-  LazyArray<Node> nodes_;
+  PacketNodes nodes_;
+  PacketList inbox_;    // as they came
+  PacketList resumed_;  // held before, can run now; go first
   LazyArray<Suspended> suspended_;
-  uint32_t nodes_used_ = 0;
-  uint32_t free_node_ = kNone;
 
   LazyArray<Pending> pending_;
   uint32_t pending_used_ = 0;

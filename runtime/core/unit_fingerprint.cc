@@ -40,7 +40,7 @@ class Mixer {
 
 uint64_t Unit::Fingerprint() const {
   Mixer all;
-  const auto add_list = [&](Mixer& mixer, const List& list) {
+  const auto add_list = [&](Mixer& mixer, const PacketList& list) {
     for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {
       mixer.Add(nodes_[node].meta);
     }
@@ -53,10 +53,11 @@ uint64_t Unit::Fingerprint() const {
   add_list(all, resumed_);
   const auto add_waited = [&](uint32_t node) {
     if (!records_[Find(nodes_[node].meta.flow)].waited) return;
-    all.Add(uint64_t{suspended_[node].in_vain} << 16 |
-            suspended_[node].refused);
+    const Suspended& waited = suspended_[node];
+    all.Add(uint64_t{waited.in_vain} << 16 | waited.pool);
+    for (const uint16_t pool : waited.refused) all.Add(pool);
   };
-  const auto add_all_waited = [&](const List& list) {
+  const auto add_all_waited = [&](const PacketList& list) {
     for (uint32_t node = list.head; node != kNone; node = nodes_[node].next) {
       add_waited(node);
     }
@@ -64,7 +65,7 @@ uint64_t Unit::Fingerprint() const {
   if (busy()) add_waited(in_service_);
   add_all_waited(resumed_);
   pieces_.Describe([&](uint64_t number) { all.Add(number); },
-                   [&](const List& list) {
+                   [&](const PacketList& list) {
                      add_list(all, list);
                      add_all_waited(list);
                    });

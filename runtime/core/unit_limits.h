@@ -32,6 +32,10 @@ inline constexpr size_t kMaxTakesPerCall = 8;
 // and fro that neither can use.
 inline constexpr uint32_t kMaxRunsInVain = 16;
 
+// Pools that may have nothing for a packet, one after the other. It waits for
+// no third, or it could for ever.
+inline constexpr size_t kMaxRefusals = 2;
+
 // Pools of an NF.
 inline constexpr size_t kMaxPools = 65'535;
 

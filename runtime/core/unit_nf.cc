@@ -90,7 +90,7 @@ class Unit::Services final : public FlowServices {
 
   bool IsExhausted(PoolId pool) const override {
     return node_ == kNone || (unit_.records_[slot_].waited &&
-                              unit_.suspended_[node_].refused == IndexOf(pool));
+                              unit_.suspended_[node_].IsRefused(IndexOf(pool)));
   }
 
   void SetAlias(const FlowKey& key, uint64_t group,
@@ -155,6 +155,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
   const PacketInfo& info = env.pool.info(packet);
+  if (record.waited) [[unlikely]]
+    pieces_.Ran(suspended_[node].pool);
 
   StateView state(StateOf(slot));
   Services services(*this, env.pool, slot, node, meta, info.link, out);
@@ -179,9 +181,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
       out.push(done);
       return done;
     }
-    // One answer is enough, or it could wait for ever for one pool or another;
-    // but packets after it may find some here.
-    if (suspended_[node].refused != pool && !stopping_) {
+    // Packets after it may find some here.
+    if (!suspended_[node].IsRefused(pool) && !stopping_) {
       pieces_.Request(pool, out);
     }
     done.kind = Kind::kDrop;
@@ -202,7 +203,7 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
 inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
                            uint32_t node, Environment env, UnitOut& out) {
   const PacketMeta& meta = done.meta;
-  FreeNode(node);
+  nodes_.Free(node);
   if (max_set_ > 0) records_[slot].due = now + push_after_;
   out.push(done);
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
@@ -239,7 +240,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   Complete(now, slot, done, node, env, out);
 }
 
-// False if the packet was refused already.
+// False if the packet was refused already, by the pool or by enough others.
 bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                        UnitOut& out) {
   SNF_CHECK(pool < pieces_.pools());
@@ -247,34 +248,39 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
   Suspended& packet = suspended_[node];
   if (!record.waited) {
     record.waited = true;
-    packet.refused = kNoPool;
+    packet.refused.fill(kNoPool);
     packet.in_vain = 0;
     // It has been shown how long it waited for state.
     nodes_[node].held_since = Instant::max();
-  } else if (packet.refused != kNoPool) {
+  } else if (packet.IsRefused(pool) || packet.refused.back() != kNoPool) {
     return false;
-  } else if (pieces_.size(pool) > 0) {
+  } else if (pieces_.size(packet.pool) > 0) {
     ++packet.in_vain;
   }
   record.resumed = true;
+  packet.pool = pool;
   if (packet.in_vain == kMaxRunsInVain) {
-    packet.refused = pool;
-    Append(resumed_, node);
+    packet.Refuse();
+    Resume(node);
   } else {
-    Append(pieces_.waiting(pool), node);
+    nodes_.Append(pieces_.waiting(pool), node);
     pieces_.Request(pool, out);
   }
   return true;
 }
 
-// The packets that wait for the pool go first, in order.
+// The packets that wait for the pool go first, in order: as many as there are
+// pieces, since those after them would find none.
 void Unit::Wake(uint16_t pool) {
-  List& waiting = pieces_.waiting(pool);
-  if (waiting.head == kNone) return;
-  (resumed_.tail == kNone ? resumed_.head : nodes_[resumed_.tail].next) =
-      waiting.head;
-  resumed_.tail = waiting.tail;
-  waiting = {};
+  PacketList& waiting = pieces_.waiting(pool);
+  while (waiting.head != kNone && pieces_.unclaimed(pool) > 0) {
+    Resume(nodes_.PopFront(waiting));
+  }
+}
+
+void Unit::Resume(uint32_t node) {
+  pieces_.Woken(suspended_[node].pool);
+  nodes_.Append(resumed_, node);
 }
 
 void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
@@ -285,13 +291,17 @@ void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
     return;
   }
   counters_.pieces_refused += pieces_.Receive(pieces);
+  PacketList& waiting = pieces_.waiting(pool);
   if (pieces.mask == 0) {
-    for (uint32_t node = pieces_.waiting(pool).head; node != kNone;
-         node = nodes_[node].next) {
-      suspended_[node].refused = pool;
+    while (waiting.head != kNone) {
+      const uint32_t node = nodes_.PopFront(waiting);
+      suspended_[node].Refuse();
+      Resume(node);
     }
+  } else {
+    Wake(pool);
+    if (waiting.head != kNone) pieces_.Request(pool, out);
   }
-  Wake(pool);
   PushStoppedIfDone(out);
 }
 

@@ -72,16 +72,30 @@ void UnitPieces::ReturnWord(uint16_t pool, UnitOut& out) {
       {.word = word, .pool = pool, .unit = unit_, .mask = mask}));
 }
 
+void UnitPieces::Woken(uint16_t pool) {
+  Pool& p = pools_[pool];
+  if (p.woken++ == 0 && p.reclaimed) ++put_off_;
+}
+
+void UnitPieces::Ran(uint16_t pool) {
+  Pool& p = pools_[pool];
+  SNF_CHECK(p.woken > 0);
+  if (--p.woken == 0 && p.reclaimed) --put_off_;
+}
+
 void UnitPieces::Reclaim(uint16_t pool) {
-  reclaims_ += pools_[pool].reclaimed ? 0 : 1;
-  pools_[pool].reclaimed = true;
+  Pool& p = pools_[pool];
+  if (p.reclaimed) return;
+  p.reclaimed = true;
+  ++reclaims_;
+  put_off_ += p.woken > 0 ? 1 : 0;
 }
 
 void UnitPieces::ReturnReclaimed(UnitOut& out) {
   size_t room = kMaxReturnsPerCall;
-  for (uint16_t i = 0; i < pools_.size() && reclaims_ > 0; ++i) {
+  for (uint16_t i = 0; i < pools_.size() && can_return(); ++i) {
     Pool& pool = pools_[i];
-    if (!pool.reclaimed) continue;
+    if (!pool.reclaimed || pool.woken > 0) continue;
     for (; pool.set.size() > 0 && room > 0; --room) ReturnWord(i, out);
     if (room == 0) return;
     --room;

@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_CORE_UNIT_PIECES_H_
 #define SNF_RUNTIME_CORE_UNIT_PIECES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/messages.h"
+#include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/sdk/nf.h"
@@ -18,16 +20,13 @@
 
 namespace snf {
 
-// Packets in a unit, by the number of their node.
-struct NodeList {
-  static constexpr uint32_t kNone = 0xffff'ffff;
-  uint32_t head = kNone;
-  uint32_t tail = kNone;
-};
-
 // The free pieces of an NF's pools that lie at one unit (decisions.md 18), and
 // the packets that wait for some. All that it says to the controller goes
 // through here: one request a pool at a time, and words that go back.
+//
+// Pieces that packets were woken for are not given to the controller before
+// those have run, or two units could pass the last ones to and fro for ever:
+// until then the pool answers no reclaim.
 //
 // A value; nothing is allocated after construction. Pools are the NF's, by
 // index: no larger one may be asked for.
@@ -45,7 +44,18 @@ class UnitPieces {
   uint32_t spare() const { return spare_; }        // of all pools
   uint32_t requests() const { return requests_; }  // without an answer
   uint32_t reclaims() const { return reclaims_; }  // not answered in full
-  NodeList& waiting(uint16_t pool) { return pools_[pool].waiting; }
+  // Whether ReturnReclaimed has anything to send.
+  bool can_return() const { return reclaims_ > put_off_; }
+  PacketList& waiting(uint16_t pool) { return pools_[pool].waiting; }
+
+  // A packet that waited for the pool is to run; and it runs.
+  void Woken(uint16_t pool);
+  void Ran(uint16_t pool);
+  // Pieces that no packet was woken for.
+  uint32_t unclaimed(uint16_t pool) const {
+    const Pool& p = pools_[pool];
+    return p.set.size() - std::min(p.set.size(), p.woken);
+  }
 
   // For the NF, which may take kMaxTakesPerCall of them; `taken` is what it
   // got since ClearTaken, in order.
@@ -67,7 +77,7 @@ class UnitPieces {
   void ReturnWord(uint16_t pool, UnitOut& out);
   // All of a pool are to go back.
   void Reclaim(uint16_t pool);
-  // Sends some of them, kMaxReturnsPerCall words in all.
+  // Sends some of those that can, kMaxReturnsPerCall words in all.
   void ReturnReclaimed(UnitOut& out);
   // The same with all pieces there are.
   void ReturnSpare(UnitOut& out);
@@ -90,7 +100,8 @@ class UnitPieces {
     uint32_t first;
     uint32_t last;
     uint32_t next_word = 0;  // where to look for one to return
-    NodeList waiting{};      // packets, as they came to wait
+    PacketList waiting{};    // packets, as they came to wait
+    uint32_t woken = 0;      // packets, that have not run since
     bool requested = false;
     bool reclaimed = false;
 
@@ -102,6 +113,7 @@ class UnitPieces {
   uint32_t spare_ = 0;
   uint32_t requests_ = 0;
   uint32_t reclaims_ = 0;
+  uint32_t put_off_ = 0;  // of them, until the packets woken have run
   uint32_t taken_count_ = 0;
   std::array<std::optional<uint32_t>, kMaxTakesPerCall> taken_{};
 };

@@ -1,96 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of pools: asked for, waited for, given back.
+// Pieces of pools: asked for, waited for, taken.
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/core/test_unit.h"
+#include "runtime/core/test_unit_pieces.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr uint16_t kA = 0;
-constexpr uint16_t kB = 1;
-constexpr PoolId kPorts{0};
-constexpr PoolId kOthers{1};
-constexpr uint64_t kAll = ~uint64_t{0};
-
-std::span<const NetworkFunction::Pool> Pools() {
-  static const std::vector<NetworkFunction::Pool> kPools = {
-      {"ports", 70, 2'100}, {"others", 0, 1'000}};
-  return kPools;
-}
-
-// Unit A, whose NF takes one of the ports for each packet, or waits for it.
-class UnitPiecesTest : public ::testing::Test {
- protected:
-  using Lines = TestUnit::Lines;
-
-  UnitPiecesTest() {
-    unit_.nf.missing = [this](FlowState& flow) -> std::optional<PoolId> {
-      was_exhausted_ = flow.is_exhausted(kPorts);
-      if (goes_without_ && was_exhausted_) return std::nullopt;
-      const std::optional<uint32_t> port = flow.take(kPorts, {.last = 9'999});
-      if (!port.has_value()) return kPorts;
-      taken_.push_back(*port);
-      return std::nullopt;
-    };
-  }
-
-  void Start(const PacketMeta& meta) { unit_.Send(meta); }
-  Lines Run(const PacketMeta& meta) {
-    unit_.Send(meta);
-    return unit_.Serve();
-  }
-  Lines Grant(uint32_t word, uint64_t mask) {
-    return unit_.OnPieces(0, word, mask);
-  }
-  // Ports that nobody asked for; flow 99 came and went for them.
-  void Stock(uint32_t first_word, uint32_t words) {
-    const auto missing = unit_.nf.missing;
-    for (uint32_t w = first_word; w < first_word + words; ++w) {
-      bool has_come = false;
-      unit_.nf.missing = [&](FlowState&) -> std::optional<PoolId> {
-        return has_come ? std::nullopt : std::optional(kPorts);
-      };
-      unit_.Send(New(99));
-      unit_.Serve();
-      has_come = true;
-      Grant(w, kAll);
-      unit_.Serve();
-      unit_.OnEndFlow(99, 1);
-    }
-    unit_.nf.missing = missing;
-  }
-  // What the NF does with one more packet instead.
-  Lines Do(uint64_t flow, const std::function<void(FlowState&)>& what) {
-    const auto missing = std::exchange(
-        unit_.nf.missing, [&](FlowState& state) -> std::optional<PoolId> {
-          what(state);
-          return std::nullopt;
-        });
-    Lines lines = Run(New(flow));
-    unit_.nf.missing = missing;
-    return lines;
-  }
-  uint64_t refused() const { return unit_.unit.counters().pieces_refused; }
-
-  TestUnit unit_{kA, kSmallUnit, Pools()};
-  bool goes_without_ = false;
-  bool was_exhausted_ = false;
-  std::vector<uint32_t> taken_;
-};
 
 TEST_F(UnitPiecesTest, AreAskedForAndWaitedFor) {
   EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
@@ -116,13 +46,32 @@ TEST_F(UnitPiecesTest, GoToThosePacketsThatWaitedFirst) {
   Start(New(3));
   EXPECT_THAT(unit_.Serve(),
               ElementsAre("request 0", "wait 1/1", "wait 2/1", "wait 3/1"));
-  Grant(2, 0b11);
+  EXPECT_THAT(Grant(2, 0b11), ElementsAre("request 0")) << "for the third";
   Start(New(4));
   EXPECT_THAT(unit_.Serve(),
-              ElementsAre("request 0", "release 1/1", "release 2/1", "wait 3/1",
-                          "wait 4/1"));
-  Grant(3, kAll);
+              ElementsAre("release 1/1", "release 2/1", "wait 4/1"));
+  EXPECT_THAT(Grant(3, kAll), IsEmpty());
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 3/1", "release 4/1"));
+}
+
+TEST_F(UnitPiecesTest, GivenBackWakeAPacketEach) {
+  Run(New(1));
+  Grant(2, 0b11);
+  unit_.Serve();
+  Run(New(2));
+  Grant(0, 0);
+  Start(New(3));
+  Start(New(4));
+  Start(New(5));
+  EXPECT_THAT(unit_.Serve(),
+              ElementsAre("request 0", "wait 3/1", "wait 4/1", "wait 5/1"));
+  EXPECT_THAT(Do(6,
+                 [](FlowState& flow) {
+                   flow.give_back(kPorts, 128);
+                   flow.give_back(kPorts, 129);
+                 }),
+              ElementsAre("release 6/1", "release 3/1", "release 4/1"));
+  EXPECT_THAT(unit_.Serve(), IsEmpty());
 }
 
 TEST_F(UnitPiecesTest, OfEachPoolAreWaitedForApart) {
@@ -159,14 +108,74 @@ TEST_F(UnitPiecesTest, ThatDoNotExistCanBeDoneWithout) {
   EXPECT_THAT(Run(Within(1, 2)), ElementsAre("request 0", "wait 1/2"));
 }
 
-TEST_F(UnitPiecesTest, AreNotWaitedForByAPacketThatWasRefused) {
+TEST_F(UnitPiecesTest, OfAnotherPoolAreWaitedForWhereOneIsExhausted) {
   unit_.nf.missing = [](FlowState& flow) -> std::optional<PoolId> {
+    if (!flow.is_exhausted(kPorts)) return kPorts;
+    EXPECT_FALSE(flow.is_exhausted(kOthers));
+    if (flow.take(kOthers, {.last = 999})) return std::nullopt;
+    return kOthers;
+  };
+  EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
+  Grant(0, 0);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
+  unit_.OnPieces(1, 0, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "release 1/1"));
+}
+
+TEST_F(UnitPiecesTest, AreWaitedForInTwoPoolsAtMost) {
+  bool both_are_exhausted = false;
+  unit_.nf.missing = [&](FlowState& flow) -> std::optional<PoolId> {
+    both_are_exhausted =
+        flow.is_exhausted(kPorts) && flow.is_exhausted(kOthers);
+    EXPECT_FALSE(flow.is_exhausted(kThird));
+    if (both_are_exhausted) return kThird;
     return flow.is_exhausted(kPorts) ? kOthers : kPorts;
   };
   Run(New(1));
   Grant(0, 0);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
+  unit_.OnPieces(1, 0, 0);
   EXPECT_THAT(unit_.Serve(),
-              ElementsAre("request 1", "drop 1/1 for no_pieces"));
+              ElementsAre("request 2", "drop 1/1 for no_pieces"));
+  EXPECT_TRUE(both_are_exhausted);
+  Run(New(2));
+  EXPECT_FALSE(both_are_exhausted) << "at a packet that has not waited";
+}
+
+TEST_F(UnitPiecesTest, OfTheFirstOfTwoPoolsAreNotWaitedForAgain) {
+  unit_.nf.missing = [](FlowState& flow) -> std::optional<PoolId> {
+    if (flow.is_exhausted(kOthers)) return kPorts;
+    return flow.is_exhausted(kPorts) ? kOthers : kPorts;
+  };
+  Run(New(1));
+  Grant(0, 0);
+  unit_.Serve();
+  unit_.OnPieces(1, 0, 0);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/1 for no_pieces"));
+}
+
+TEST_F(UnitPiecesTest, AreNotAskedForNowHereNowThere) {
+  uint32_t runs = 0;
+  unit_.nf.missing = [&](FlowState& flow) -> std::optional<PoolId> {
+    const std::array<PoolId, 2> pools = {kPorts, kOthers};
+    const auto is_exhausted = [&](PoolId p) { return flow.is_exhausted(p); };
+    if (std::ranges::all_of(pools, is_exhausted)) return std::nullopt;
+    PoolId pool = pools.at(++runs % 2);
+    if (is_exhausted(pool)) pool = pools.at((runs + 1) % 2);
+    return pool;
+  };
+  Start(New(1));
+  Lines lines = unit_.Serve();
+  for (uint32_t i = 0; lines.back() == "wait 1/1"; ++i) {
+    ASSERT_LT(i, 4 * kMaxRunsInVain);
+    const bool is_first = std::ranges::count(lines, "request 0") > 0;
+    unit_.OnReclaim(is_first ? 1 : 0);  // another unit wants that
+    unit_.OnPieces(is_first ? 0 : 1, 2, 1);
+    lines = unit_.Serve();
+    ASSERT_FALSE(lines.empty());
+  }
+  EXPECT_EQ(lines.back(), "release 1/1");
+  EXPECT_GE(runs, kMaxRunsInVain);
 }
 
 TEST_F(UnitPiecesTest, AreNotAskedForAgainAndAgainIfNoneIsOfUse) {
@@ -232,28 +241,6 @@ TEST_F(UnitPiecesTest, AreAskedForAheadOnce) {
   EXPECT_FALSE(was_exhausted_);
 }
 
-TEST_F(UnitPiecesTest, GoBackAWordAtATimeWhenThereAreTooMany) {
-  Run(New(1));
-  Grant(2, kAll);
-  unit_.Serve();  // took 128
-  Stock(3, 3);
-  EXPECT_EQ(unit_.unit.pieces(0), 255u);
-  EXPECT_THAT(Do(5, [](FlowState& flow) { flow.give_back(kPorts, 128); }),
-              ElementsAre("release 5/1"));
-  EXPECT_EQ(unit_.unit.pieces(0), 256u);
-  EXPECT_THAT(Do(6,
-                 [](FlowState& flow) {
-                   flow.give_back(kPorts, 400);
-                   flow.give_back(kPorts, 401);
-                 }),
-              ElementsAre("return 0", "release 6/1"));
-  EXPECT_EQ(unit_.unit.pieces(0), 194u);
-  ASSERT_THAT(unit_.returned, SizeIs(1));
-  EXPECT_EQ(unit_.returned[0].word, 2u);
-  EXPECT_EQ(unit_.returned[0].mask, kAll);
-  EXPECT_EQ(unit_.returned[0].unit, UnitId{kA});
-}
-
 TEST_F(UnitPiecesTest, GivenBackAtTheEndAreForThosePacketsThatWait) {
   Run(New(1));
   Grant(2, 1);
@@ -293,16 +280,21 @@ TEST_F(UnitPiecesTest, ThatThePoolDoesNotHaveAreRefused) {
                                          {33u, kAll, 0},
                                          {~0u, uint64_t{1}, 0},
                                          {2u, uint64_t{5}, 2}}) {
-    TestUnit unit(kA, kSmallUnit, Pools());
+    TestUnit unit(kA, kSmallUnit, TestPools());
     unit.nf.missing = [](FlowState&) { return std::optional(kPorts); };
     unit.Send(New(1));
     unit.Serve();
-    EXPECT_THAT(unit.OnPieces(0, word, mask), IsEmpty());
+    Lines lines = unit.OnPieces(0, word, mask);
     EXPECT_EQ(unit.unit.pieces(0), static_cast<uint32_t>(good)) << word;
     EXPECT_EQ(unit.unit.counters().pieces_refused,
               static_cast<uint64_t>(std::popcount(mask) - good));
     // It asks again: its wish was not met, but neither was it told "none".
-    EXPECT_THAT(unit.Serve(), ElementsAre("request 0", "wait 1/1"));
+    if (good > 0) {
+      EXPECT_THAT(lines, IsEmpty());
+      lines = unit.Serve();
+    }
+    ASSERT_FALSE(lines.empty());
+    EXPECT_EQ(lines[0], "request 0");
   }
 }
 
@@ -326,89 +318,6 @@ TEST_F(UnitPiecesTest, ThatAreHereAlreadyAreRefused) {
   Grant(2, kAll);
   EXPECT_EQ(refused(), 64u);
   EXPECT_EQ(unit_.unit.pieces(0), 64u);
-}
-
-TEST_F(UnitPiecesTest, ThatAreReclaimedGoBackWordByWord) {
-  Stock(2, 20);
-  EXPECT_THAT(unit_.OnReclaim(0),
-              AllOf(SizeIs(kMaxReturnsPerCall), Each("return 0")));
-  EXPECT_THAT(unit_.Serve(), SizeIs(13));
-  EXPECT_EQ(unit_.unit.pieces(0), 0u);
-  uint64_t pieces = 0;
-  for (const PieceWord& word : unit_.returned) {
-    EXPECT_EQ(word.mask == 0, &word == &unit_.returned.back());
-    pieces += static_cast<uint64_t>(std::popcount(word.mask));
-  }
-  EXPECT_EQ(pieces, 20u * 64);
-  EXPECT_THAT(unit_.Serve(), IsEmpty());
-}
-
-TEST_F(UnitPiecesTest, ThatAreReclaimedLeaveTheOtherPoolAlone) {
-  Stock(2, 1);
-  EXPECT_THAT(unit_.OnReclaim(1), ElementsAre("return 1"));
-  EXPECT_EQ(unit_.returned[0].mask, 0u);
-  EXPECT_EQ(unit_.unit.pieces(0), 64u);
-  EXPECT_THAT(unit_.OnReclaim(2), IsEmpty());
-  EXPECT_THAT(unit_.OnReclaim(0xffff), IsEmpty());
-}
-
-TEST_F(UnitPiecesTest, ThatAreInUseAreNotReclaimed) {
-  Run(New(1));
-  Grant(2, 0b111);
-  unit_.Serve();  // took 128
-  EXPECT_THAT(unit_.OnReclaim(0), ElementsAre("return 0", "return 0"));
-  EXPECT_EQ(unit_.returned[0].mask, 0b110u);
-}
-
-TEST_F(UnitPiecesTest, AreReclaimedInBothPoolsAtOnce) {
-  Stock(2, 9);
-  EXPECT_THAT(unit_.OnReclaim(0), SizeIs(8));
-  EXPECT_THAT(unit_.OnReclaim(1),
-              ElementsAre("return 0", "return 0", "return 1"));
-  EXPECT_THAT(unit_.OnReclaim(0), ElementsAre("return 0"));
-}
-
-TEST_F(UnitPiecesTest, AllGoBackBeforeAUnitStops) {
-  Stock(2, 20);
-  EXPECT_THAT(unit_.OnStop(),
-              AllOf(SizeIs(kMaxReturnsPerCall), Each("return 0")));
-  const Lines lines = unit_.Serve();
-  ASSERT_THAT(lines, SizeIs(13));
-  EXPECT_EQ(lines.back(), "stopped");
-  EXPECT_EQ(unit_.unit.pieces(0), 0u);
-  EXPECT_THAT(unit_.OnReclaim(0), ElementsAre("return 0"));
-  EXPECT_EQ(unit_.returned.back().mask, 0u);
-}
-
-TEST_F(UnitPiecesTest, ThatWereAskedForKeepAUnitFromStopping) {
-  Run(New(1));
-  Grant(2, 0b11);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "release 1/1"));
-  unit_.nf.end = [](FlowState& flow) { flow.give_back(kPorts, 128); };
-  EXPECT_THAT(unit_.OnStop(), ElementsAre("return 0"));
-  EXPECT_THAT(unit_.OnEndFlow(1, 1), ElementsAre("return 0"));
-  EXPECT_THAT(Grant(3, kAll), ElementsAre("return 0", "stopped"));
-  EXPECT_EQ(unit_.unit.pieces(0), 0u);
-}
-
-TEST_F(UnitPiecesTest, OfAStoppingUnitGoToItsPacketsFirst) {
-  Run(New(1));
-  EXPECT_THAT(unit_.OnStop(), IsEmpty());
-  EXPECT_THAT(Grant(2, 0b11), IsEmpty());
-  EXPECT_THAT(unit_.Serve(), ElementsAre("release 1/1", "return 0"));
-  // It does not ask ahead any more.
-  EXPECT_THAT(Run(Within(1, 2)), ElementsAre("request 0", "wait 1/2"));
-  Grant(0, 0);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/2 for no_pieces"));
-  EXPECT_THAT(unit_.OnEndFlow(1, 2), ElementsAre("stopped"));
-}
-
-TEST_F(UnitPiecesTest, MayBeAskedForAgainAfterAStart) {
-  unit_.OnStop();
-  unit_.unit.on_start();
-  EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
-  Grant(2, 0b11);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "release 1/1"));
 }
 
 TEST_F(UnitPiecesTest, ThatTheNfTookAreKnownUntilTheNextPacket) {
@@ -450,7 +359,7 @@ TEST_F(UnitPiecesTest, ArePartOfTheFingerprint) {
   Stock(2, 1);
   EXPECT_NE(unit_.unit.Fingerprint(), empty);
   unit_.OnReclaim(0);
-  TestUnit other(kA, kSmallUnit, Pools());
+  TestUnit other(kA, kSmallUnit, TestPools());
   other.nf.missing = [](FlowState&) { return std::optional(kPorts); };
   other.Send(New(1));
   other.Serve();

@@ -38,12 +38,12 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
   const PacketMeta& meta = nodes_[first].meta;
   uint32_t* const my_pull = LinkOf(slot, Pending::Kind::kMyPull, kNoUnit);
   if (record.copy != Copy::kNone && IsRunnable(record, meta)) {
-    PopFront(record.held);
+    nodes_.PopFront(record.held);
     --held_;
     held_payloads_ -= meta.has_payload() ? 1 : 0;
     SetCopy(slot, Copy::kCurrent);
     record.resumed = true;
-    Append(resumed_, first);
+    nodes_.Append(resumed_, first);
     if (*my_pull != kNone) ErasePending(my_pull);
     return;
   }

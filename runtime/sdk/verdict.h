@@ -26,7 +26,8 @@ class Verdict {
   static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
 
   // FlowState::take had no piece of `pool`: call again when more may be there.
-  // Nothing may have been changed, taken or emitted.
+  // Nothing may have been changed, taken or emitted. A packet may wait for one
+  // pool and, if that is_exhausted(), for one other; then it is dropped.
   static constexpr Verdict wait(PoolId pool) { return {Kind::kWait, 0, pool}; }
 
   constexpr Kind kind() const { return kind_; }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of random schedules: which are run, what happens in them, and what is on its
+// way to a unit.
+#ifndef SNF_RUNTIME_CORE_TEST_WIRES_H_
+#define SNF_RUNTIME_CORE_TEST_WIRES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "runtime/core/unit.h"
+
+namespace snf {
+
+// What happened in all schedules.
+struct NetworkTotals {
+  uint64_t packets = 0;
+  uint64_t moves = 0;  // flowlets
+  uint64_t doubled = 0;
+  uint64_t flows_ended = 0;
+  uint64_t stops = 0;
+  uint64_t starts = 0;
+};
+
+// Down a channel, in order.
+struct NetworkItem {
+  enum class Kind : uint8_t { kPacket, kEnd, kStop, kAck, kPieces, kReclaim };
+  Kind kind = Kind::kPacket;
+  PacketHandle packet = kNoPacket;
+  PacketMeta meta{};
+  ReplicaSet replicas{};  // come before the packet
+  EndFlow end{};
+  AliasAck ack{};
+  PieceWord pieces{};
+};
+
+// From unit to unit.
+struct NetworkWire {
+  UnitCommand command;
+  std::vector<std::byte> record;
+
+  void Deliver(Instant now, Unit& unit, UnitOut& out) const {
+    switch (command.kind) {
+      case UnitCommand::Kind::kSendPull:
+        unit.on_pull(now, command.pull, out);
+        break;
+      case UnitCommand::Kind::kSendState:
+        unit.on_state(now, command.state, record, out);
+        break;
+      case UnitCommand::Kind::kSendTook:
+        unit.on_took(now, command.took, out);
+        break;
+      default:
+        unit.on_took_ack(now, command.took_ack, out);
+    }
+  }
+};
+
+// Runs Schedule(seed, totals) for 3,000 seeds, for 100,000 if SNF_LONG_TESTS is
+// set, or for SNF_TEST_SEED, up to the first that fails. Returns how many ran.
+template <typename Schedule, typename Totals>
+uint64_t RunSchedules(Totals& totals) {
+  const char* const one = std::getenv("SNF_TEST_SEED");
+  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
+  const uint64_t count = one != nullptr ? 1 : is_long ? 100'000 : 3'000;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Schedule(seed, totals).Run();
+    if (!::testing::Test::HasFailure()) continue;
+    std::cout << "SNF_TEST_SEED=" << seed << "\n";
+    return seed - first;
+  }
+  std::cout << "seeds " << first << "-" << first + count - 1 << ": ";
+  return count;
+}
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TEST_WIRES_H_
