@@ -118,11 +118,9 @@ NatOptions::NatOptions(NfOptions& options)
   static constexpr std::array<std::string_view, 3> kFiltering = {
       "endpoint_independent", "address_dependent",
       "address_and_port_dependent"};
-  filtering = NatFiltering{
-      static_cast<uint8_t>(options.Choice("filtering", 0, kFiltering,
-                                          "from whom a mapping takes packets"))};
-  host_ports =
-      static_cast<uint32_t>(options.Integer(
+  filtering = NatFiltering{static_cast<uint8_t>(options.Choice(
+      "filtering", 0, kFiltering, "from whom a mapping takes packets"))};
+  host_ports = static_cast<uint32_t>(options.Integer(
       "host_ports", 0, 0, 1'000'000,
       "the most mappings of one inside address; 0 for any number"));
   peers = static_cast<uint32_t>(options.Integer(
@@ -145,8 +143,9 @@ NatOptions::NatOptions(NfOptions& options)
                                      "packets that keep a mapping alive") == 1;
   static constexpr std::array<std::string_view, 2> kPooling = {"paired",
                                                                "arbitrary"};
-  is_paired = options.Choice("pooling", 0, kPooling,
-                             "whether an inside host has one external address") == 0;
+  is_paired =
+      options.Choice("pooling", 0, kPooling,
+                     "whether an inside host has one external address") == 0;
 }
 
 }  // namespace snf

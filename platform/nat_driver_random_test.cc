@@ -128,7 +128,8 @@ void RunOne(uint64_t seed, Totals& totals) {
   if (!rng.Chance(16'384)) return;
   RunOptions unchecked = options;
   unchecked.check = false;
-  ExpectSame(outcome.run, RunFrames(unchecked, options.nf, packets, policy).run);
+  ExpectSame(outcome.run,
+             RunFrames(unchecked, options.nf, packets, policy).run);
   ++totals.counts["run again"];
 }
 

@@ -33,8 +33,8 @@ void AddTable(const TableFigures& table, Page& page) {
       Plural(table.updates, "update"), Plural(table.messages, "message"),
       FormatBytes(static_cast<int64_t>(table.bytes)));
   if (table.refused > 0) {
-    what +=
-        fmt::format(", {} for keys without room", FormatCount(table.refused));
+    what += fmt::format(", {} into the rest for want of room",
+                        FormatCount(table.refused));
   }
   if (table.staleness_ns.count() > 0) {
     const auto quantile = [&](uint32_t per_100000) {

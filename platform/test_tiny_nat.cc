@@ -14,13 +14,16 @@ namespace {
 class Tiny final : public NetworkFunction {
  public:
   explicit Tiny(NfOptions& options)
-      : pool_(declare_pool(
-            "ports",
-            static_cast<uint32_t>(options.Integer("first", 1024, 1, 65'535, "first port")),
-            static_cast<uint32_t>(options.Integer("last", 65'535, 1, 65'535, "last port")))),
-        limit_(static_cast<uint32_t>(options.Integer("limit", 0, 0, 1000, "aliases"))),
+      : pool_(declare_pool("ports",
+                           static_cast<uint32_t>(options.Integer(
+                               "first", 1024, 1, 65'535, "first port")),
+                           static_cast<uint32_t>(options.Integer(
+                               "last", 65'535, 1, 65'535, "last port")))),
+        limit_(static_cast<uint32_t>(
+            options.Integer("limit", 0, 0, 1000, "aliases"))),
         one_alias_(options.Flag("one_alias", false, "all flows want one")),
-        forwards_inbound_(options.Flag("forwards_inbound", false, "as it came")) {}
+        forwards_inbound_(
+            options.Flag("forwards_inbound", false, "as it came")) {}
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
 

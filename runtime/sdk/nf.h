@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/check.h"
 #include "base/messages.h"
 #include "runtime/sdk/flow_scope.h"
 #include "runtime/sdk/nf_options.h"
@@ -201,7 +202,16 @@ class NetworkFunction {
   std::vector<CounterInfo> counters_;
   std::vector<uint64_t> counts_;
   std::vector<uint64_t> kept_counts_;  // before BeginTentative
-  std::vector<std::unique_ptr<TableCopy>> tables_;
+  // Their handles are part of the class: an object with tables is not copied.
+  struct Tables : std::vector<std::unique_ptr<TableCopy>> {
+    Tables() = default;
+    Tables(const Tables& other) : vector() { SNF_CHECK(other.empty()); }
+    Tables& operator=(const Tables& other) {
+      SNF_CHECK(empty() && other.empty());
+      return *this;
+    }
+  };
+  Tables tables_;
 };
 
 // One line of the registry. Lives for the whole program; its name is its own.

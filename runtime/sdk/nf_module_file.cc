@@ -91,12 +91,10 @@ absl::StatusOr<NfAbi> ReadSymbol(const Bytes& file, const Bytes& sections,
                                  const Elf64_Sym& symbol) {
   const auto section =
       sections.Read<Elf64_Shdr>(symbol.st_shndx * sizeof(Elf64_Shdr));
-  if (!section.has_value() || section->sh_type == SHT_NOBITS ||
-      symbol.st_value < section->sh_addr) {
-    return CutOff();
-  }
+  if (!section.has_value() || section->sh_type == SHT_NOBITS) return CutOff();
   const auto content = file.Part(section->sh_offset, section->sh_size);
   if (!content.has_value()) return CutOff();
+  // A value below the address wraps around, out of the section.
   const auto abi = content->Read<NfAbi>(symbol.st_value - section->sh_addr);
   if (!abi.has_value()) return CutOff();
   if (abi->magic != NfAbi::kMagic) {

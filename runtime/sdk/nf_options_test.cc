@@ -31,7 +31,8 @@ TEST(NfOptions, OfNoTextAreTheDefaults) {
   NfOptions options = Good("");
   EXPECT_EQ(options.Text("name", "x", "TEXT", "help"), "x");
   EXPECT_EQ(options.Integer("size", 7, 0, 9, "help"), 7);
-  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"), Seconds(2));
+  EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"),
+            Seconds(2));
   EXPECT_TRUE(options.Flag("on", true, "help"));
   EXPECT_FALSE(options.Flag("off", false, "help"));
   EXPECT_TRUE(options.status().ok());
@@ -80,7 +81,8 @@ TEST(NfOptions, WithValuesThatAreWrongHaveTheDefaultAndAreNamed) {
   }
   for (const std::string_view value : {"10s", "5", "-1ms", "", "soon"}) {
     NfOptions options = Good("time=" + std::string(value));
-    EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"), Seconds(2));
+    EXPECT_EQ(options.Duration("time", Seconds(2), {}, Seconds(9), "help"),
+              Seconds(2));
     EXPECT_THAT(options.status().message(),
                 HasSubstr("time=" + std::string(value)));
   }
