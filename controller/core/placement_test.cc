@@ -387,9 +387,7 @@ TEST(RotatePolicy, TakesTheUnitAfterTheOwnerWhateverItsLoad) {
   units.LeaveIdle(kU2, 0, UnitPool::State::kStopping);
   request.owner = kU1;
   EXPECT_EQ(units.Place(request, "rotate").unit, kU0);
-  Units one({0});
-  request.owner = kU0;
-  EXPECT_TRUE(one.Place(request, "rotate").kept);
+  EXPECT_TRUE(Units({0}).Place({.owner = kU0}, "rotate").kept);
 }
 
 TEST(HashPolicy, GoesOnToTheNextUnitWhereOneIsStopping) {

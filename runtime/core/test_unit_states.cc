@@ -38,7 +38,7 @@ Item Item::Of(uint16_t code) {
           .set = bits(12, 15)};
 }
 
-uint64_t Chain(uint64_t digest, uint8_t flow, uint8_t clock) {
+uint64_t Extended(uint64_t digest, uint8_t flow, uint8_t clock) {
   uint64_t hash =
       (digest ^ (uint64_t{flow} << 8 | clock)) * 0x9e37'79b9'7f4a'7c15;
   hash ^= hash >> 29;
@@ -48,7 +48,7 @@ uint64_t Chain(uint64_t digest, uint8_t flow, uint8_t clock) {
 Verdict UnitStates::Chronicle::process_packet(Packet& packet, FlowState& flow) {
   seen = flow.get(digest_);
   const auto clock = static_cast<uint8_t>(packet.bytes()[0]);
-  flow.put(digest_, Chain(seen, FlowOf(flow.id()), clock));
+  flow.put(digest_, Extended(seen, FlowOf(flow.id()), clock));
   set_timer = has_timers && clock == 1;
   // Before the timers of the unit itself.
   if (set_timer) flow.set_timer(kTimerAfter);
@@ -58,7 +58,7 @@ Verdict UnitStates::Chronicle::process_packet(Packet& packet, FlowState& flow) {
 void UnitStates::Chronicle::on_timer(FlowState& flow) {
   seen = flow.get(digest_);
   timer_of = FlowOf(flow.id());
-  flow.put(digest_, Chain(seen, timer_of, kTimerClock));
+  flow.put(digest_, Extended(seen, timer_of, kTimerClock));
 }
 
 UnitStates::UnitStates(const UnitOptions& options, uint8_t units,

@@ -48,7 +48,7 @@ struct Message {
 
 // What the NF below makes of its digest when it is shown a clock of a flow, or,
 // as clock kTimerClock, when its timer runs out.
-uint64_t Chain(uint64_t digest, uint8_t flow, uint8_t clock);
+uint64_t Extended(uint64_t digest, uint8_t flow, uint8_t clock);
 inline constexpr uint8_t kTimerClock = 15;
 
 // What one input made a unit do.

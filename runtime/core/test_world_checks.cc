@@ -108,8 +108,8 @@ void WorldRules::Run(World::Flow& f, const Effect& effect) {
     Fail("I2: " + name + " runs on a state that is not the last");
   }
   if (is_timer && f.has_timer == 0) Fail("I1: " + name + " runs again");
-  f.digest =
-      Chain(effect.value, effect.flow, is_timer ? kTimerClock : effect.clock);
+  f.digest = Extended(effect.value, effect.flow,
+                      is_timer ? kTimerClock : effect.clock);
   if (is_timer) f.has_timer = 0;
   if (effect.sets_timer) f.has_timer = 1;
   totals_.timers += is_timer ? 1 : 0;

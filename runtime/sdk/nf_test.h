@@ -136,8 +136,8 @@ std::vector<TestPacket> PacketsOf(const std::string& capture,
 // peace, and then on 1, 2, 3, 5, 8, 16 and 32, each packet of a flow on another
 // unit than the one before it (policy "rotate"), and compares: of each flow the
 // packets that leave and the reasons for which others do not, what is counted
-// and reported, and that the checker finds nothing wrong. Where pieces of pools are taken,
-// packets may differ, in the pieces, which the checker compares.
+// and reported, and that the checker finds nothing wrong. Where pieces of pools
+// are taken, packets may differ, in the pieces, which the checker compares.
 //
 // It finds what the NF keeps outside of its slots: in members, in statics, in
 // the unit it happens to run on. It fails too if no packet ran on another unit
