@@ -218,8 +218,8 @@ TEST(NatDriver, GivesAPortOfTheOtherHalfInTheFirstPacket) {
              0x0800, Ipv4({.source = V4(10, 0, 0, host)}, Udp(500, 53, 32)))});
   }
   const Outcome outcome =
-      RunFrames(TinyNatTables("ip=198.51.100.1,ports=1020-1087"),
-                *FindNf("nat"), packets, "snf");
+      RunFrames(SmallTables(),
+                *NfSpec::Parse("nat:ip=198.51.100.1,ports=1020-1087"), packets);
   ExpectSound(outcome);
   std::vector<uint16_t> ports;
   for (const ReleasedFrame& frame : outcome.released) {
@@ -330,7 +330,7 @@ TEST(NatDriver, AsksUnitsForThePiecesThatTheyDoNotNeed) {
 // A packet takes longer than the controller asks around for pieces. Two units
 // that gave the port back before their packets had run would never be done.
 TEST(NatDriver, LetsOneOfTwoSlowUnitsHaveTheLastPiece) {
-  RunOptions options = TinyNatTables("first=1024,last=1024");
+  TinyNatOptions options = TinyNatTables("first=1024,last=1024");
   options.controller.unit_capacity_bps = 10'000;
   options.controller.max_units = 2;
   options.controller.warm_units = 2;
