@@ -27,14 +27,14 @@ class Recorder final : public ReleaseSink {
   std::vector<ReleasedFrame> released;
 };
 
-struct Run {
+struct ChainsRun {
   std::vector<RunResult> chains;
   std::vector<ReleasedFrame> released;
   uint64_t without_chain = 0;
 };
 
-Run RunChains(const std::string& text, const RunOptions& options,
-              const std::vector<OfferedFrame>& packets) {
+ChainsRun RunChains(const std::string& text, const RunOptions& options,
+                    const std::vector<OfferedFrame>& packets) {
   const absl::StatusOr<Config> config = ParseConfig(text, "test");
   EXPECT_TRUE(config.ok()) << config.status();
   Recorder recorder;
@@ -47,7 +47,7 @@ Run RunChains(const std::string& text, const RunOptions& options,
          .bytes = packet.bytes,
          .original_bytes = static_cast<uint32_t>(packet.bytes.size())});
   }
-  Run run = {.chains = (*made)->Finish(), .released = {}};
+  ChainsRun run = {.chains = (*made)->Finish(), .released = {}};
   run.released = std::move(recorder.released);
   run.without_chain = (*made)->packets_without_chain();
   uint64_t packets_in = run.without_chain;
@@ -75,7 +75,7 @@ rule { match: "any from 10.0.0.0/30 to any" chain: "a" }
 )";
 
 TEST(SideBySide, TakesBothDirectionsOfAConnectionToOneChain) {
-  const Run run = RunChains(
+  const ChainsRun run = RunChains(
       kByHost, SmallTables(),
       {Udp(0, 1, 0, false), Udp(1'000, 2, 0, false), Udp(2'000, 1, 1, true),
        Udp(3'000, 2, 1, true), Udp(4'000, 9, 0, false)});
@@ -108,7 +108,7 @@ TEST(SideBySide, LetsNoChainFeelTheOthers) {
       all.push_back(Udp(time, flow, i, rng.Chance(20'000)));
       alone[flow == 2 ? 1 : 0].push_back(all.back());
     }
-    const Run run = RunChains(kByHost, options, all);
+    const ChainsRun run = RunChains(kByHost, options, all);
     EXPECT_EQ(run.without_chain, 0u);
     std::vector<ReleasedFrame> expected;
     for (size_t i = 0; i < 2; ++i) {
@@ -136,14 +136,14 @@ TEST(SideBySide, GivesAChainTheSizesThatItAsksFor) {
   }
   RunOptions options = SmallTables();
   options.controller.unit_capacity_bps = 10'000'000;
-  const Run run = RunChains(R"(
+  const ChainsRun run = RunChains(R"(
 chain { name: "small" text: "passthrough" max_units: 1 }
 chain { name: "fast" text: "passthrough" unit_capacity: "10Gbps" }
 chain { name: "as_given" text: "passthrough" }
 rule { match: "any from 10.0.0.1 to any" chain: "small" }
 rule { match: "any from 10.0.0.2 to any" chain: "fast" }
 default_chain: "as_given")",
-                            options, packets);
+                                  options, packets);
   EXPECT_EQ(run.chains[0].units_max, 1u);
   EXPECT_EQ(run.chains[1].units_max, 1u);
   EXPECT_GT(run.chains[0].packets_dropped(), 0u);
