@@ -53,13 +53,24 @@ TEST(Policer, NeverHoldsMoreThanABurst) {
 TEST(Policer, TakesNoOverflowForTokens) {
   // Longest time, highest rate, largest bucket and packet.
   NfTest nf("policer:rate=1Tbps,burst=1GB");
-  const std::string most = "udp 10.0.0.1:5000 > 192.0.2.9:53 wire=4294967295";
+  // Its tokens are a little above 2⁶⁴.
+  const std::string most = "udp 10.0.0.1:5000 > 192.0.2.9:53 wire=2305843010";
   EXPECT_EQ(nf.Send(most), kOver);
   EXPECT_EQ(nf.Send(kPacket), kPacket);
   EXPECT_EQ(nf.Send("+290s " + most), kOver);
   const std::string all = "udp 10.0.0.1:5000 > 192.0.2.9:53 wire=1000000000";
   EXPECT_EQ(nf.Send("+0 " + all), all);
   EXPECT_EQ(nf.Send("+0 " + kPacket), kOver);
+}
+
+TEST(Policer, FillsNothingWhileTimeGoesBack) {
+  NfTest nf("policer:rate=8Mbps,burst=1KB");
+  EXPECT_EQ(nf.Send(kPacket), kPacket);
+  TestPacket late = *ParsePacket(kPacket);
+  late.gap = Nanos{-10'000'000};
+  EXPECT_EQ(nf.Send(late), kOver);
+  EXPECT_EQ(nf.Send("+10ms " + kPacket), kOver);
+  EXPECT_EQ(nf.Send("+1ms " + kPacket), kPacket);
 }
 
 TEST(Policer, NeverLetsThroughAPacketLongerThanTheBurst) {
