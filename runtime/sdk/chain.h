@@ -53,7 +53,8 @@ namespace snf {
 // might, the chain keeps what there was and puts off what is asked of the unit,
 // for the length of the call (chain_undo.h).
 //
-// Emitted packets leave as they are: they do not go through the chain.
+// Emitted packets leave as they are: they do not go through the chain. What a
+// call may emit and take (FlowState), all NFs of it may together.
 //
 // Budget: ≤ 4 ns an NF beside its own, where flows are connections; nothing is
 // allocated after construction.

@@ -80,7 +80,7 @@ std::string NfSpec::text() const {
 }
 
 absl::Status NfSpec::AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
-                           bool in_braces) {
+                           bool in_braces, bool is_checked) {
   for (const Node& node : nodes) {
     const size_t index = plan.nfs.size();
     size_t next = index + 1;
@@ -97,8 +97,10 @@ absl::Status NfSpec::AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
                           .after = static_cast<uint8_t>(after),
                           .in_braces = in_braces};
     if (same > 0) absl::StrAppend(&nf.name, "#", same + 1);
-    const absl::Status status = node.nf->check(node.options);
-    if (!status.ok()) return With(nf.name, status);
+    if (!is_checked) {
+      const absl::Status status = node.nf->check(node.options);
+      if (!status.ok()) return With(nf.name, status);
+    }
     nf.nf = node.nf->create(node.options);
     size_t first = index + 1;
     for (const Arm& arm : node.arms) {
@@ -108,23 +110,24 @@ absl::Status NfSpec::AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
     }
     plan.nfs.push_back(std::move(nf));
     for (const Arm& arm : node.arms) {
-      absl::Status added = AddTo(plan, arm.nodes, after, true);
+      absl::Status added = AddTo(plan, arm.nodes, after, true, is_checked);
       if (!added.ok()) return added;
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<NetworkFunction>> NfSpec::Make() const {
+absl::StatusOr<std::unique_ptr<NetworkFunction>> NfSpec::Make(
+    bool is_checked) const {
   Chain::Plan plan = {.nfs = {}, .connections = connections_};
-  absl::Status status = AddTo(plan, nodes_, CountOf(nodes_), false);
+  absl::Status status = AddTo(plan, nodes_, CountOf(nodes_), false, is_checked);
   if (!status.ok()) return status;
   return Chain::Make(std::move(plan));
 }
 
 absl::Status NfSpec::check() const {
   if (nodes_.empty()) return absl::InvalidArgumentError("there is no NF");
-  if (is_chain()) return Make().status();
+  if (is_chain()) return Make(false).status();
   const absl::Status status = nodes_[0].nf->check(nodes_[0].options);
   return status.ok() ? status : With(nodes_[0].nf->name, status);
 }
@@ -132,7 +135,7 @@ absl::Status NfSpec::check() const {
 std::unique_ptr<NetworkFunction> NfSpec::create() const {
   SNF_CHECK(!nodes_.empty());
   if (!is_chain()) return nodes_[0].nf->create(nodes_[0].options);
-  absl::StatusOr<std::unique_ptr<NetworkFunction>> chain = Make();
+  absl::StatusOr<std::unique_ptr<NetworkFunction>> chain = Make(true);
   SNF_CHECK(chain.ok());
   return *std::move(chain);
 }

@@ -96,9 +96,9 @@ class NfSpec {
   static std::string TextOf(const Nodes& nodes);
   // Adds what `nodes` come to; a packet goes on at `exit` afterwards.
   static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
-                            bool in_braces);
+                            bool in_braces, bool is_checked);
   bool is_chain() const { return nodes_.size() > 1 || !nodes_[0].arms.empty(); }
-  absl::StatusOr<std::unique_ptr<NetworkFunction>> Make() const;
+  absl::StatusOr<std::unique_ptr<NetworkFunction>> Make(bool is_checked) const;
 
   Nodes nodes_;
   uint32_t connections_ = Chain::kDefaultConnections;
