@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an NF may do with packets inside a unit.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -216,6 +217,35 @@ TEST(UnitNf, IsNotShownPacketsWithoutPayload) {
   EXPECT_EQ(shown, 3);
   EXPECT_EQ(unit.CountOf(1), 2u);
   EXPECT_EQ(unit.CountOf(2), 1u);
+}
+
+// Two units could hand two pools to and fro of each of which they need a piece.
+TEST(UnitNf, WaitsForOnePoolAfterAnotherOnlySoOften) {
+  static const std::vector<NetworkFunction::Pool> kPools = {{"a", 0, 99},
+                                                            {"b", 0, 99}};
+  TestUnit unit(kA, kSmallUnit, kPools);
+  uint16_t awaited = 1;
+  bool was_exhausted = false;
+  unit.nf.missing = [&](FlowState& flow) -> std::optional<PoolId> {
+    awaited ^= 1;
+    was_exhausted = flow.is_exhausted(PoolId{awaited});
+    if (was_exhausted) return std::nullopt;
+    return PoolId{awaited};
+  };
+  unit.Send(New(1));
+  EXPECT_THAT(unit.Serve(), ElementsAre("request 0", "wait 1/1"));
+  uint32_t waits = 1;
+  while (unit.released.empty() && waits < 100) {
+    const uint16_t pool = awaited;
+    unit.OnPieces(pool, 1, 1);
+    unit.Serve();
+    // Another unit asks for them.
+    unit.OnReclaim(pool);
+    EXPECT_EQ(unit.unit.pieces(pool), 0u);
+    ++waits;
+  }
+  EXPECT_TRUE(was_exhausted);
+  EXPECT_LE(waits, 2 * kMaxRunsInVain + 2);
 }
 
 }  // namespace
