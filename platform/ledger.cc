@@ -44,6 +44,11 @@ std::string Ledger::OnReturned(const PieceWord& pieces) {
                      NameOf(pieces, unknown));
 }
 
+FlowId Ledger::TakerOf(PoolId pool, uint32_t piece) const {
+  const auto taker = takers_.find(Name(static_cast<uint16_t>(pool), piece));
+  return taker == takers_.end() ? kNoFlow : taker->second;
+}
+
 std::string Ledger::OnTaken(FlowId flow, PoolId pool, uint32_t piece) {
   const auto index = static_cast<uint16_t>(pool);
   const uint64_t name = Name(index, piece);

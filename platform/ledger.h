@@ -30,6 +30,8 @@ class Ledger {
   std::string OnGranted(const PieceWord& pieces);
   std::string OnReturned(const PieceWord& pieces);
 
+  // Who has it; kNoFlow for nobody.
+  FlowId TakerOf(PoolId pool, uint32_t piece) const;
   std::string OnTaken(FlowId flow, PoolId pool, uint32_t piece);
   void OnGivenBack(FlowId flow, PoolId pool, uint32_t piece);
   // The flow has no pieces any more, or nobody knows which.

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
+
 namespace snf {
 namespace {
 
@@ -91,17 +93,27 @@ struct Made {
 };
 
 // Gives the NF here the pieces that the unit's NF took, in that order.
+// may_have_given tells of a flow whether its timer may have given some back.
 class ReplayedPieces {
  public:
   ReplayedPieces(FlowId flow, std::span<const std::optional<uint32_t>> taken,
-                 Ledger& ledger)
-      : flow_(flow), taken_(taken), ledger_(ledger) {}
+                 bool waited, Ledger& ledger,
+                 absl::FunctionRef<bool(FlowId)> may_have_given)
+      : flow_(flow),
+        taken_(taken),
+        waited_(waited),
+        ledger_(ledger),
+        may_have_given_(may_have_given) {}
 
   std::optional<uint32_t> Take(PoolId pool) {
     // The unit gave nothing once it had given so much.
     if (next_ == taken_.size()) return std::nullopt;
     const std::optional<uint32_t> piece = taken_[next_++];
     if (!piece.has_value()) return piece;
+    const FlowId taker = ledger_.TakerOf(pool, *piece);
+    if (taker != kNoFlow && may_have_given_(taker)) {
+      ledger_.OnPiecesGone(taker);
+    }
     std::string wrong = ledger_.OnTaken(flow_, pool, *piece);
     if (wrong_.empty()) wrong_ = std::move(wrong);
     return piece;
@@ -109,9 +121,11 @@ class ReplayedPieces {
   void Give(PoolId pool, uint32_t piece) {
     ledger_.OnGivenBack(flow_, pool, piece);
   }
-  // The unit's NF did not wait: so if it got nothing, there was nothing.
+  // If the unit's NF got nothing and went on, there was nothing. What it got
+  // last may have been what it would have waited for, had it not before.
   bool IsExhausted() const {
-    return next_ == taken_.size() || !taken_[next_].has_value() ||
+    if (next_ == taken_.size()) return !waited_;
+    return !taken_[next_].has_value() ||
            (next_ > 0 && !taken_[next_ - 1].has_value());
   }
 
@@ -120,7 +134,9 @@ class ReplayedPieces {
  private:
   FlowId flow_;
   std::span<const std::optional<uint32_t>> taken_;
+  bool waited_;
   Ledger& ledger_;
+  absl::FunctionRef<bool(FlowId)> may_have_given_;
   size_t next_ = 0;
   std::string wrong_;
 };
@@ -260,7 +276,14 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
   ++compared_;
 
   const Made made(outcome.pool, outcome.packet, outcome.commands);
-  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, ledger);
+  const auto may_have_given = [&](FlowId taker) {
+    const auto found = flows_.find(taker);
+    return found != flows_.end() && found->second.timer <= now;
+  };
+  const bool waited =
+      made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
+  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, ledger,
+                        may_have_given);
   ComparedServices services(outcome.pool, made, pieces);
   StateView state(StateOf(own));
   FlowState flow(meta.flow, now, own.timer, state, services);

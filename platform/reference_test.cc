@@ -143,6 +143,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
   Instant now_{1};
   BufferPool pool_{{.small = 64, .medium = 0, .large = 0}};
   std::vector<uint32_t> free_;  // pieces at the unit
+  bool is_exhausted_ = true;    // if there is none, and else unasked
   Ledger ledger_;
   Reference reference_{registration_of_Numbering};
 
@@ -191,7 +192,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     return taken_.back();
   }
   void GivePiece(PoolId, uint32_t piece) override { free_.push_back(piece); }
-  bool IsExhausted(PoolId) const override { return free_.empty(); }
+  bool IsExhausted(PoolId) const override { return is_exhausted_; }
   void SetAlias(const FlowKey&, uint64_t, uint32_t) override {
     has_alias_ = true;
   }
@@ -361,8 +362,23 @@ TEST_F(ReferenceTest, TakesThePiecesThatTheUnitTook) {
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
 }
 
+TEST_F(ReferenceTest, KnowsThatATimerMayHaveGivenAPieceBack) {
+  ledger_.OnGranted({.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+  free_ = {70};
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
+  now_ = now_ + Milliseconds(1);
+  free_ = {70};
+  EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
+}
+
 TEST_F(ReferenceTest, FindsAPoolExhaustedWhereTheUnitDid) {
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+  EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
+}
+
+TEST_F(ReferenceTest, FindsNoPoolExhaustedForAPacketThatWouldWait) {
+  is_exhausted_ = false;
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
 }
 

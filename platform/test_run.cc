@@ -16,6 +16,7 @@ constexpr size_t kPayload = 14 + 20 + 8;
 
 class Scripted : public NetworkFunction {
  public:
+  bool has_timer() const override { return true; }
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const std::span<std::byte> bytes = packet.bytes();
     Frame reply(bytes.begin(), bytes.end());
