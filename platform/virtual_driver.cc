@@ -2,11 +2,10 @@
 #include "platform/virtual_driver.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
-#include "base/endpoint.h"
 #include "base/flow_key_text.h"
 #include "platform/virtual_driver_event.h"
 
@@ -38,16 +37,15 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       schema_(example_->schema()),
       sink_(sink),
       observer_(observer),
-      classifier_(options.flow),
       pool_(options.buffers),
+      intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
+              pool_),
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
       network_(options, schema_.record_bytes()),
       tables_(options, *example_),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
-      far_side_(options.inside),
-      released_({.fragments = options.flow.fragments}),
       checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {
                  const FlowKey key = KeyOf(flow);
@@ -86,58 +84,30 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
 
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = classifier_.Classify(
-      arrival, captured.link, captured.bytes, headers, key);
-  if (direction == Direction::kNone) {
-    ++result_.packets_passed_through;
-    digest_.Add(kNoFlow, captured.bytes);
-    if (sink_ != nullptr) {
-      sink_->OnRelease({.time = arrival,
-                        .bytes = captured.bytes,
-                        .original_length = captured.original_bytes,
-                        .link = captured.link});
-    }
+  const Intake::Taken taken = intake_.Take(arrival, captured);
+  if (taken.fate == Intake::Taken::Fate::kPassesThrough) {
+    PassThrough(captured);
     return;
-  }
-  const bool has_sides = result_.aliases.has_sides;
-  const bool is_early = has_sides && !HasEnds(key);
-  FarSide::Placed placed;
-  Endpoints ends;
-  if (has_sides && !is_early) {
-    ends = EndpointsOf(key, direction);
-    placed = far_side_.Place(key, direction);
-    key = placed.inside;
   }
   provisioning_.OnOffered(arrival, captured.original_bytes);
   if (observer_ != nullptr) {
-    observer_->OnArrival(arrival, key, captured.original_bytes);
+    observer_->OnArrival(arrival, taken.flow, captured.original_bytes);
   }
-  if (is_early) {
-    CountDrop(kNoFlow, Clock{}, DropReason::kFragmentEarly);
+  if (taken.fate == Intake::Taken::Fate::kDropped) {
+    CountDrop(kNoFlow, Clock{}, taken.reason);
     return;
   }
-  const auto length = static_cast<uint32_t>(captured.bytes.size());
-  const PacketHandle packet = pool_.Allocate(length);
-  if (packet == kNoPacket) {
-    const DropReason reason = length > BufferPool::kMaxPacketBytes
-                                  ? DropReason::kPacketTooLarge
-                                  : DropReason::kBufferPoolEmpty;
-    CountDrop(kNoFlow, Clock{}, reason);
-    return;
-  }
-  std::memcpy(pool_.room(packet).data(), captured.bytes.data(), length);
-  pool_.info(packet) = {.arrival = arrival,
-                        .length = length,
-                        .original_length = captured.original_bytes,
-                        .headers = headers,
-                        .link = captured.link};
-  if (!has_sides) {
-    Arrive(key, false, packet);
-  } else if (PutOnSide(packet, placed, ends)) {
-    Arrive(placed.key, placed.side == Side::kOutside, packet);
-  }
+  Arrive(taken.key, taken.by_alias, taken.packet);
+}
+
+void VirtualDriver::PassThrough(const CapturedPacket& captured) {
+  ++result_.packets_passed_through;
+  digest_.Add(kNoFlow, captured.bytes);
+  if (sink_ == nullptr) return;
+  sink_->OnRelease({.time = now_,
+                    .bytes = captured.bytes,
+                    .original_length = captured.original_bytes,
+                    .link = captured.link});
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -179,7 +149,7 @@ RunResult VirtualDriver::Finish() {
     result_.i6_not_compared = reference->not_compared();
   }
   result_.controller = controller_.counters();
-  result_.classifier = classifier_.counters();
+  result_.classifier = intake_.counters();
   result_.cold_starts = controller_.pool().cold_starts();
   result_.warm_starts = controller_.pool().warm_starts();
   result_.state.messages_lost = network_.lost();
@@ -314,7 +284,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       if (options_.check) {
         checker_.OnEndFlow(now_, command.unit, command.end);
       }
-      ForgetAlias(command.end.flow, command.end.last);
+      intake_.ForgetAlias(command.end.flow, command.end.last);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
                                        .unit = command.unit,
                                        .end = command.end});
@@ -354,15 +324,16 @@ void VirtualDriver::Release(const Event& event) {
                       .original_length = info.original_length,
                       .link = info.link});
   }
-  FlowKey to;
-  if (!ComesBack(event, to)) {
+  std::optional<FlowKey> to;
+  if (!event.generated) to = intake_.ComesBack(now_, event.packet);
+  if (!to.has_value()) {
     pool_.Free(event.packet);
     return;
   }
   ++result_.aliases.packets_hairpinned;
   events_->PushInOrder(
       now_ + options_.hop_delay,
-      {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = to});
+      {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = *to});
 }
 
 void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {

@@ -7,15 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "base/classifier.h"
-#include "base/endpoint.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/checker.h"
 #include "platform/digest.h"
 #include "platform/event_queue.h"
-#include "platform/far_side.h"
+#include "platform/intake.h"
 #include "platform/run.h"
 #include "platform/service_model.h"
 #include "platform/state_network.h"
@@ -43,10 +40,8 @@ namespace snf {
 //            sink ◄── release ◄──── hop ◄───────────────┤
 //                                 other units ◄── StateNetwork ◄── messages
 //
-// An NF whose flows are inside endpoints has two sides: then Offer asks the far
-// side (far_side.h) where the packet comes from, and rewrites what comes from
-// the outside to the alias that it would have been sent to. A packet released
-// from the inside to an alias comes back from the outside a hop later, once.
+// A packet that comes back from the outside (intake.h) does so a hop after its
+// release.
 //
 // Owner-thread only.
 class VirtualDriver {
@@ -94,6 +89,7 @@ class VirtualDriver {
   void ExecuteAll();
   void Execute(const ControllerCommand& command);
   void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
+  void PassThrough(const CapturedPacket& captured);
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
@@ -103,13 +99,8 @@ class VirtualDriver {
   void CountMove(UnitId unit, const PacketMeta& meta, Nanos wait);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
-  // Of an NF with two sides (virtual_driver_sides.cc).
-  bool PutOnSide(PacketHandle packet, const FarSide::Placed& placed,
-                 const Endpoints& ends);
-  bool ComesBack(const Event& released, FlowKey& to);
   void OnHairpin(const Event& event);
   void OnAliasAtController();
-  void ForgetAlias(FlowId flow, Clock clock);
   void ReclaimAt(UnitShell& shell, uint16_t pool);
   void StopAt(UnitShell& shell);
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
@@ -132,8 +123,8 @@ class VirtualDriver {
   RunObserver* observer_;
 
   Instant now_ = Instant::min();
-  FlowClassifier classifier_;
   BufferPool pool_;
+  Intake intake_;
   Controller controller_;
   ServiceModel service_;
   StateNetwork network_;
@@ -143,15 +134,7 @@ class VirtualDriver {
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;             // slots of all units' channels in use
   Instant last_drain_ = Instant::min();  // when a packet left a unit
-  // Of an NF with two sides.
-  struct Announced {
-    FlowKey inside;
-    Clock clock{};
-  };
-  FarSide far_side_;
-  FlowClassifier released_;    // of what is released from the inside
   std::deque<Alias> aliases_;  // on their way to the controller, in order
-  absl::flat_hash_map<FlowId, Announced> announced_;
   uint64_t waiting_ = 0;  // packets that are to be run again
 
   ControllerOut controller_out_;
