@@ -25,24 +25,26 @@ Intake::Intake(const RunOptions& options, bool has_sides, BufferPool& pool)
       released_({.fragments = options.flow.fragments}) {}
 
 Intake::Taken Intake::Take(Instant arrival, const CapturedPacket& captured) {
-  using Fate = Taken::Fate;
+  direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
+                                    headers_, key_);
+  return TakeAgain(arrival, captured);
+}
+
+Intake::Taken Intake::TakeAgain(Instant arrival,
+                                const CapturedPacket& captured) {
   Taken taken;
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = classifier_.Classify(
-      arrival, captured.link, captured.bytes, headers, key);
-  if (direction == Direction::kNone) return taken;
-  taken.fate = Fate::kDropped;
-  taken.key = taken.flow = key;
+  if (direction_ == Direction::kNone) return taken;
+  taken.fate = Taken::Fate::kDropped;
+  taken.key = taken.flow = key_;
   FarSide::Placed placed;
   Endpoints ends;
   if (has_sides_) {
-    if (!HasEnds(key)) {
+    if (!HasEnds(key_)) {
       taken.reason = DropReason::kFragmentEarly;
       return taken;
     }
-    ends = EndpointsOf(key, direction);
-    placed = far_side_.Place(key, direction);
+    ends = EndpointsOf(key_, direction_);
+    placed = far_side_.Place(key_, direction_);
     taken.key = placed.key;
     taken.flow = placed.inside;
     taken.by_alias = placed.side == Side::kOutside;
@@ -64,14 +66,14 @@ Intake::Taken Intake::Take(Instant arrival, const CapturedPacket& captured) {
   info = {.arrival = arrival,
           .length = length,
           .original_length = captured.original_bytes,
-          .headers = headers,
+          .headers = headers_,
           .link = captured.link};
   if (has_sides_) SetSide(info, placed.side, ends);
   if (placed.rewrite && placed.key.form == FlowKeyForm::kIpv4Endpoint) {
-    RewriteDestination(pool_.bytes(packet), headers, placed.key.source.ipv4(),
+    RewriteDestination(pool_.bytes(packet), headers_, placed.key.source.ipv4(),
                        placed.key.source_port);
   }
-  taken.fate = Fate::kPacket;
+  taken.fate = Taken::Fate::kPacket;
   taken.packet = packet;
   return taken;
 }

@@ -48,6 +48,8 @@ class Intake {
     PacketHandle packet = kNoPacket;
   };
   Taken Take(Instant arrival, const CapturedPacket& captured);
+  // The last packet once more, which was dropped.
+  Taken TakeAgain(Instant arrival, const CapturedPacket& captured);
 
   // The controller granted the alias, of the flow with the key `flow`.
   void OnAlias(const Alias& alias, const FlowKey& flow);
@@ -75,6 +77,11 @@ class Intake {
   BufferPool& pool_;
   bool has_sides_;
   FlowClassifier classifier_;
+  // Of the last packet.
+  ParsedPacket headers_;
+  FlowKey key_;
+  Direction direction_ = Direction::kNone;
+
   FarSide far_side_;
   FlowClassifier released_;  // of what is released from the inside
   absl::flat_hash_map<FlowId, Announced> announced_;

@@ -117,6 +117,14 @@ struct TableFigures {
   Histogram staleness_ns{};
 };
 
+// Of a run in real time.
+struct RealFigures {
+  uint32_t threads = 0;         // 0: the run was in virtual time
+  Nanos wall;                   // from the first packet until the last had left
+  Histogram schedule_error_ns;  // how late packets were taken
+  uint64_t sleeps = 0;          // of workers that had nothing to do
+};
+
 // What came out of a run. By the rule of conservation
 //   packets_in + packets_generated + aliases.packets_hairpinned
 //     = packets_released + packets_passed_through + packets_consumed
@@ -158,6 +166,7 @@ struct RunResult {
   uint64_t warm_starts = 0;
   StateFigures state;
   AliasFigures aliases;
+  RealFigures real;
   uint32_t held_packets_max = 0;  // in one unit
 
   Histogram latency_ns;  // arrival to release, of packets that were released

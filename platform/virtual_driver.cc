@@ -7,26 +7,10 @@
 
 #include "base/check.h"
 #include "base/flow_key_text.h"
+#include "platform/unit_calls.h"
 #include "platform/virtual_driver_event.h"
 
 namespace snf {
-
-namespace {
-
-void AddTo(UnitCounters& sum, const UnitCounters& one) {
-  static_assert(sizeof(UnitCounters) == 8 * (8 + kStateRefusals));
-  sum.replicas_taken += one.replicas_taken;
-  sum.replicas_evicted += one.replicas_evicted;
-  sum.replicas_expired += one.replicas_expired;
-  sum.pulls_repeated += one.pulls_repeated;
-  sum.tooks_repeated += one.tooks_repeated;
-  sum.tooks_said_once += one.tooks_said_once;
-  sum.pulls_forgotten += one.pulls_forgotten;
-  sum.pieces_refused += one.pieces_refused;
-  for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
-}
-
-}  // namespace
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,

@@ -96,13 +96,10 @@ class VirtualDriver {
   void Send(const Event& message);
   void SendState(const UnitShell& shell, const UnitCommand& command);
   void Serve(UnitShell& shell);
-  void CountMove(UnitId unit, const PacketMeta& meta, Nanos wait);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
   void OnHairpin(const Event& event);
   void OnAliasAtController();
-  void ReclaimAt(UnitShell& shell, uint16_t pool);
-  void StopAt(UnitShell& shell);
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void CollectCounters();
@@ -135,7 +132,7 @@ class VirtualDriver {
   uint64_t in_channels_ = 0;             // slots of all units' channels in use
   Instant last_drain_ = Instant::min();  // when a packet left a unit
   std::deque<Alias> aliases_;  // on their way to the controller, in order
-  uint64_t waiting_ = 0;  // packets that are to be run again
+  uint64_t waiting_ = 0;       // packets that are to be run again
 
   ControllerOut controller_out_;
   UnitOut unit_out_;

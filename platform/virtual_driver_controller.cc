@@ -9,24 +9,6 @@
 #include "platform/virtual_driver_event.h"
 
 namespace snf {
-namespace {
-
-bool Returns(const UnitOut& out) {
-  return std::ranges::any_of(out.commands(), [](const UnitCommand& command) {
-    return command.kind == UnitCommand::Kind::kReturnPieces;
-  });
-}
-
-// That what was asked for is all back.
-bool ReturnsAll(const UnitOut& out, uint16_t pool) {
-  return std::ranges::any_of(out.commands(), [=](const UnitCommand& command) {
-    return command.kind == UnitCommand::Kind::kReturnPieces &&
-           command.pieces.pool == pool && command.pieces.mask == 0;
-  });
-}
-
-}  // namespace
-
 void VirtualDriver::HandleAtController(const Event& event) {
   controller_out_.clear();
   switch (event.kind) {
@@ -84,29 +66,9 @@ void VirtualDriver::OnHairpin(const Event& event) {
   info.arrival = now_;
   provisioning_.OnOffered(now_, info.original_length);
   if (observer_ != nullptr) {
-    observer_->OnArrival(now_, intake_.FlowOf(event.key),
-                         info.original_length);
+    observer_->OnArrival(now_, intake_.FlowOf(event.key), info.original_length);
   }
   Arrive(event.key, true, event.packet);
-}
-
-void VirtualDriver::ReclaimAt(UnitShell& shell, uint16_t pool) {
-  shell.unit.on_reclaim(pool, unit_out_);
-  // One that serves packets returns the others meanwhile.
-  while (!shell.ready && Returns(unit_out_) && !ReturnsAll(unit_out_, pool)) {
-    ExecuteAll(shell);
-    unit_out_.clear();
-    shell.unit.on_reclaim(pool, unit_out_);
-  }
-}
-
-void VirtualDriver::StopAt(UnitShell& shell) {
-  shell.unit.on_stop(unit_out_);
-  while (Returns(unit_out_)) {
-    ExecuteAll(shell);
-    unit_out_.clear();
-    shell.unit.on_stop(unit_out_);
-  }
 }
 
 }  // namespace snf

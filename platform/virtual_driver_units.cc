@@ -5,21 +5,11 @@
 #include <memory>
 
 #include "base/check.h"
+#include "platform/unit_calls.h"
 #include "platform/virtual_driver.h"
 #include "platform/virtual_driver_event.h"
 
 namespace snf {
-namespace {
-
-// At most kMaxUnderWay, which no run comes near.
-uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
-  constexpr uint64_t kMaxUnderWay = 1 << 22;
-  return static_cast<uint32_t>(std::min(
-      uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
-}
-
-}  // namespace
-
 void VirtualDriver::Handle(const Event& event) {
   if (event.kind == Event::Kind::kRelease) {
     Release(event);
@@ -102,10 +92,11 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       shell.unit.on_pieces(now_, event.pieces, unit_out_);
       break;
     case Event::Kind::kReclaimAtUnit:
-      ReclaimAt(shell, event.pieces.pool);
+      ReclaimFrom(shell.unit, shell.ready, event.pieces.pool, unit_out_,
+                  [&] { ExecuteAll(shell); });
       break;
     case Event::Kind::kStopAtUnit:
-      StopAt(shell);
+      StopUnit(shell.unit, unit_out_, [&] { ExecuteAll(shell); });
       break;
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
@@ -137,30 +128,14 @@ void VirtualDriver::Serve(UnitShell& shell) {
     --waiting_;  // it has been told of and counted
   } else {
     if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
-    CountMove(self, meta, wait);
+    if (CountMove(result_.state, self, meta, wait)) {
+      result_.state.worst.key = KeyOf(meta.flow);
+    }
   }
   events_->Push(
       now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
                                  : Nanos{}),
       Event::OfUnit(Event::Kind::kServiceEnd, self));
-}
-
-void VirtualDriver::CountMove(UnitId unit, const PacketMeta& meta, Nanos wait) {
-  if ((meta.flags & PacketMeta::kMoved) == 0 ||
-      (meta.flags & PacketMeta::kNull) != 0) {
-    return;
-  }
-  StateFigures& figures = result_.state;
-  const bool seamless = wait == Unit::kNeverHeld;
-  ++(seamless ? figures.seamless : figures.pulled);
-  if (seamless) wait = {};
-  figures.wait_ns.Record(wait.ns);
-  if (wait <= figures.worst.wait) return;
-  figures.worst = {.key = KeyOf(meta.flow),
-                   .flow = meta.flow,
-                   .clock = meta.clock,
-                   .wait = wait,
-                   .unit = unit};
 }
 
 void VirtualDriver::EndService(UnitShell& shell) {
@@ -369,16 +344,7 @@ void VirtualDriver::ScheduleTimer(UnitShell& shell) {
 VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
   std::unique_ptr<UnitShell>& shell = units_[value(unit)];
   if (shell == nullptr) {
-    const ControllerOptions& c = options_.controller;
-    const UnitOptions options = {.max_flows = c.max_flows,
-                                 .queue_packets = c.unit_queue_packets,
-                                 .packets_elsewhere = SlotsOfAllChannels(c),
-                                 .hold_packets = options_.hold_packets,
-                                 .replicas = controller_.replicas(),
-                                 .push_after = {c.flowlet_timeout.ns / 2},
-                                 .max_replicas = options_.max_replicas,
-                                 .replica_lifetime = c.flow_timeout,
-                                 .retry_after = options_.state_retry};
+    const UnitOptions options = UnitOptionsOf(options_, controller_.replicas());
     shell = std::make_unique<UnitShell>(
         UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
                   .nf = nf_.create()});

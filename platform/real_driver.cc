@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/unit_calls.h"
+
+namespace snf {
+namespace {
+
+size_t PayloadBytesOf(const Cell& cell) {
+  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
+             ? sizeof(Alias)
+             : 0;
+}
+
+}  // namespace
+
+RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
+                       const PlacementPolicy& policy, const NfSpec& nf,
+                       ReleaseSink* sink, SharedRegion region, BufferPool pool)
+    : options_(options),
+      real_(real),
+      nf_(nf),
+      example_(nf.create()),
+      schema_(example_->schema()),
+      sink_(sink),
+      region_(std::move(region)),
+      pool_(std::move(pool)),
+      pace_(real.speed),
+      intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
+              pool_),
+      controller_(options.controller, policy),
+      provisioning_(options.controller.unit_capacity_bps,
+                    options.controller.max_units) {
+  for (const std::string_view name : example_->drop_reasons()) {
+    result_.nf_drop_names.emplace_back(name);
+  }
+  result_.nf_dropped.resize(result_.nf_drop_names.size());
+  result_.aliases.has_sides =
+      example_->flow_scope() == FlowScope::kInsideEndpoint;
+  result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
+  for (const NetworkFunction::Pool& pieces : example_->pools()) {
+    controller_.AddPool(pieces.first, pieces.last);
+  }
+  batch_.reserve(2 * kBatch);
+}
+
+RealDriver::~RealDriver() {
+  for (Crew& crew : crews_) {
+    crew.worker->Stop();
+    if (crew.thread.joinable()) crew.thread.join();
+  }
+}
+
+void RealDriver::Offer(const CapturedPacket& captured) {
+  if (result_.packets_in == 0) {
+    result_.first_packet = captured.time;
+    clock_.Start(captured.time);
+    now_ = clock_.Now();
+    began_ = now_;
+  } else if (captured.time < last_captured_) {
+    ++result_.late_packets;
+  }
+  last_captured_ = captured.time;
+  Instant arrival = now_;
+  if (pace_.has_schedule()) {
+    arrival = pace_.Due(captured.time, captured.original_bytes);
+    if (arrival > now_) now_ = clock_.Now();
+    if (arrival > now_) WaitUntil(arrival);
+    result_.real.schedule_error_ns.Record((now_ - arrival).ns);
+  }
+  if (real_.wait_for_room) {
+    WaitForRoom(captured);
+    if (!pace_.has_schedule()) arrival = now_;
+  }
+  ++result_.packets_in;
+  result_.bytes_in += captured.original_bytes;
+  result_.last_packet = arrival;
+  Take(arrival, captured);
+  if (batch_.size() < kBatch) return;
+  HandleBatch();
+  Turn();
+}
+
+void RealDriver::WaitUntil(Instant due) {
+  HandleBatch();
+  while (true) {
+    Turn();
+    const Nanos left = due - now_;
+    if (left.ns <= 0) return;
+    Rest(left);
+  }
+}
+
+// So many packets may be under way that none is dropped for want of room.
+void RealDriver::WaitForRoom(const CapturedPacket& captured) {
+  const auto& sizes = BufferPool::kBufferBytes;
+  const size_t length = captured.bytes.size();
+  const uint32_t buffers = length <= sizes[0]   ? real_.buffers.small
+                           : length <= sizes[1] ? real_.buffers.medium
+                                                : real_.buffers.large;
+  const uint64_t most =
+      std::min({options_.controller.unit_queue_packets,
+                options_.controller.start_buffer_packets,
+                options_.hold_packets, buffers});
+  const auto is_full = [&] {
+    return in_channels_ + batch_.size() >= std::max<uint64_t>(most, 1);
+  };
+  if (!is_full()) return;
+  HandleBatch();
+  const Instant begin = clock_.Now();
+  while (is_full() && now_ - begin < kPatience) {
+    if (!Turn()) Rest(Nanos{});
+  }
+}
+
+void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
+  using Fate = Intake::Taken::Fate;
+  Intake::Taken taken = intake_.Take(arrival, captured);
+  if (taken.fate == Fate::kPassesThrough) {
+    PassThrough(captured);
+    return;
+  }
+  if (taken.fate == Fate::kDropped && MayComeRight(taken)) {
+    Settle();
+    taken = intake_.TakeAgain(arrival, captured);
+  }
+  provisioning_.OnOffered(now_, captured.original_bytes);
+  if (taken.fate == Fate::kDropped) {
+    CountDrop(taken.reason);
+    return;
+  }
+  if (!taken.by_alias) LastSent(taken.flow) = result_.packets_in;
+  Arrive(taken, pool_.info(taken.packet));
+}
+
+// A packet that was dropped might not be, were nothing under way.
+bool RealDriver::MayComeRight(const Intake::Taken& taken) {
+  const uint64_t under_way = in_channels_ + batch_.size();
+  if (!real_.wait_for_room || under_way == 0) return false;
+  if (taken.reason == DropReason::kBufferPoolEmpty) return true;
+  // Its flow might get an alias.
+  return taken.reason == DropReason::kNotTranslated &&
+         result_.packets_in - LastSent(taken.flow) <= under_way;
+}
+
+void RealDriver::PassThrough(const CapturedPacket& captured) {
+  ++result_.packets_passed_through;
+  if (options_.check) digest_.Add(kNoFlow, captured.bytes);
+  if (sink_ == nullptr) return;
+  sink_->OnRelease({.time = now_,
+                    .bytes = captured.bytes,
+                    .original_length = captured.original_bytes,
+                    .link = captured.link});
+}
+
+void RealDriver::Arrive(const Intake::Taken& taken, const PacketInfo& info) {
+  batch_.push_back({.key = taken.key,
+                    .time = info.arrival,
+                    .original_length = info.original_length,
+                    .packet = taken.packet,
+                    .by_alias = taken.by_alias});
+  result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
+}
+
+void RealDriver::HandleBatch() {
+  for (size_t done = 0; done < batch_.size();) {
+    out_.clear();
+    done += controller_.on_packets(now_, std::span(batch_).subspan(done), out_);
+    for (const ControllerCommand& command : out_.commands()) {
+      if (command.kind == ControllerCommand::Kind::kDrop &&
+          command.reason == DropReason::kNoAlias) {
+        ++by_alias_lost_;
+      }
+    }
+    ExecuteAll();
+  }
+  batch_.clear();
+  FlushAll();
+}
+
+bool RealDriver::FlushAll() {
+  bool all = true;
+  for (Crew& crew : crews_) all &= crew.out.Flush();
+  return all;
+}
+
+// What the workers have sent, and what is due: whether there was anything.
+bool RealDriver::Turn() {
+  for (Crew& crew : crews_) {
+    if (!crew.thread.joinable()) crew.worker->Turn();
+    crew.in.Receive();
+  }
+  // Workers set out with it before: no packet is released before it was run.
+  now_ = clock_.Now();
+  size_t messages = 0;
+  for (Crew& crew : crews_) {
+    messages += crew.in.Handle(
+        PayloadBytesOf,
+        [this](const Cell& cell, std::span<const std::byte> payload) {
+          Handle(cell.As<UnitCommand>(), payload);
+        });
+  }
+  const bool is_due = now_ >= controller_.next_wakeup();
+  if (is_due) {
+    out_.clear();
+    controller_.on_timers(now_, out_);
+    ExecuteAll();
+  }
+  if (!batch_.empty() && messages > 0) HandleBatch();  // some came back
+  FlushAll();
+  return messages > 0 || is_due;
+}
+
+// Until a worker has sent something, for `left` at the most.
+void RealDriver::Rest(Nanos left) {
+  const auto has_items = [this] {
+    return std::ranges::any_of(crews_,
+                               [](Crew& crew) { return crew.in.has_items(); });
+  };
+  // Below that a sleep takes longer.
+  constexpr Nanos kShort = Microseconds(100);
+  const bool has_threads = crews_.front().thread.joinable();
+  if (left < kShort) {
+    if (has_threads) std::this_thread::yield();
+    return;
+  }
+  const Nanos most = std::min(left, controller_.next_wakeup() - now_);
+  bell_->Wait(has_items, {most.ns - kShort.ns / 2},
+              has_threads ? Doorbell::kSpins : 0);
+}
+
+void RealDriver::Handle(const UnitCommand& command,
+                        std::span<const std::byte> payload) {
+  using Kind = UnitCommand::Kind;
+  out_.clear();
+  switch (command.kind) {
+    case Kind::kReportTook:
+      controller_.on_took(command.took);
+      return;
+    case Kind::kSendAlias: {
+      Alias alias;
+      SNF_CHECK(payload.size() == sizeof alias);
+      std::memcpy(&alias, payload.data(), sizeof alias);
+      OnAlias(alias);
+      break;
+    }
+    case Kind::kSendNote:
+      if (command.note.over) {
+        intake_.ForgetAlias(command.note.flow, command.note.clock);
+      }
+      controller_.on_flow_note(now_, command.note, out_);
+      break;
+    case Kind::kRequestPieces:
+      controller_.on_piece_request(now_, command.request, out_);
+      break;
+    case Kind::kReturnPieces:
+      controller_.on_pieces_returned(now_, command.pieces, out_);
+      break;
+    case Kind::kStopped:
+      controller_.on_unit_stopped(command.unit);
+      return;
+    default:
+      HandlePacket(command);
+      return;
+  }
+  ExecuteAll();
+}
+
+void RealDriver::HandlePacket(const UnitCommand& command) {
+  if (command.kind == UnitCommand::Kind::kDropPayload) {
+    CountDrop(command.reason);
+    Free(command.packet);
+    return;
+  }
+  const bool is_first = order_.On(
+      command, [this](const UnitCommand& next) { EndPacket(next); });
+  if (is_first) return;
+  Violation(fmt::format("I3: clock {} of a flow ended twice",
+                        value(command.meta.clock)));
+  EndPacket(command);
+}
+
+void RealDriver::EndPacket(const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  switch (command.kind) {
+    case Kind::kEmit:
+      ++result_.packets_generated;
+      Release(command);
+      return;
+    case Kind::kRelease:
+      Release(command);
+      break;
+    case Kind::kAdvance:
+      ++((command.meta.flags & PacketMeta::kNull) != 0
+             ? result_.state.null_packets
+             : result_.state.tombstones);
+      break;
+    case Kind::kNfDrop:
+      ++result_.nf_dropped[command.nf_reason];
+      provisioning_.OnDropped(now_);
+      Free(command.packet);
+      break;
+    case Kind::kDrop:
+      CountDrop(command.reason);
+      Free(command.packet);
+      break;
+    case Kind::kConsume:
+      ++result_.packets_consumed;
+      Free(command.packet);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  Drained(command);
+}
+
+void RealDriver::OnAlias(const Alias& alias) {
+  controller_.on_alias(alias, out_);
+  for (const ControllerCommand& command : out_.commands()) {
+    if (command.kind != ControllerCommand::Kind::kAliasAck ||
+        command.alias_ack.result != AliasResult::kGranted) {
+      continue;
+    }
+    intake_.OnAlias(alias, controller_.flows().hot(slot_of(alias.flow)).key);
+    AliasFigures& figures = result_.aliases;
+    figures.at_once_max =
+        std::max<uint64_t>(figures.at_once_max, intake_.aliases());
+  }
+}
+
+void RealDriver::Release(const UnitCommand& command) {
+  const bool is_generated = command.kind == UnitCommand::Kind::kEmit;
+  const PacketMeta& meta = command.meta;
+  const std::span<const std::byte> bytes = pool_.bytes(command.packet);
+  ++result_.packets_released;
+  if (!is_generated) result_.latency_ns.Record((now_ - meta.arrival).ns);
+  if (options_.check) digest_.Add(meta.flow, bytes);
+  PacketInfo& info = pool_.info(command.packet);
+  if (sink_ != nullptr) {
+    sink_->OnRelease({.time = now_,
+                      .bytes = bytes,
+                      .original_length = info.original_length,
+                      .link = info.link});
+  }
+  std::optional<FlowKey> to;
+  if (!is_generated) to = intake_.ComesBack(now_, command.packet);
+  if (!to.has_value()) {
+    Free(command.packet);
+    return;
+  }
+  ++result_.aliases.packets_hairpinned;
+  info.arrival = now_;
+  provisioning_.OnOffered(now_, info.original_length);
+  Arrive({.fate = Intake::Taken::Fate::kPacket,
+          .by_alias = true,
+          .key = *to,
+          .flow = {},
+          .packet = command.packet},
+         info);
+}
+
+void RealDriver::Free(PacketHandle packet) {
+  const auto party = static_cast<size_t>(pool_.owner(packet));
+  if (party == 0) {
+    pool_.Free(packet);
+  } else {
+    crews_[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
+  }
+}
+
+void RealDriver::Drained(const UnitCommand& command) {
+  const PacketMeta& meta = command.meta;
+  --in_channels_;
+  if (meta.has_payload()) {
+    provisioning_.OnDrained(now_, command.unit, meta.original_length);
+  }
+  controller_.on_drained(now_, {.unit = command.unit,
+                                .packets = 1,
+                                .bytes = meta.original_length});
+}
+
+void RealDriver::CountDrop(DropReason reason) {
+  ++result_.dropped[static_cast<size_t>(reason)];
+  provisioning_.OnDropped(now_);
+}
+
+void RealDriver::Violation(std::string what) {
+  ++result_.violations;
+  constexpr size_t kMostMessages = 10;
+  if (result_.violation_messages.size() < kMostMessages) {
+    result_.violation_messages.push_back(std::move(what));
+  }
+}
+
+void RealDriver::ExecuteAll() {
+  for (const ControllerCommand& command : out_.commands()) Execute(command);
+}
+
+void RealDriver::Execute(const ControllerCommand& command) {
+  using Kind = ControllerCommand::Kind;
+  switch (command.kind) {
+    case Kind::kDrop:
+      CountDrop(command.reason);
+      Free(command.packet);
+      return;
+    case Kind::kEnqueue:
+      ++in_channels_;
+      break;
+    case Kind::kStartUnit:
+      provisioning_.OnUnitUp(now_, command.unit);
+      ++(command.warm ? result_.warm_starts : result_.cold_starts);
+      Send(command);
+      // Its thread runs: what follows in the link finds it started.
+      controller_.on_unit_ready(now_, command.unit);
+      return;
+    case Kind::kParkUnit:
+      provisioning_.OnUnitDown(now_, command.unit);
+      break;
+    case Kind::kEndFlow:
+      intake_.ForgetAlias(command.end.flow, command.end.last);
+      break;
+    default:
+      break;
+  }
+  Send(command);
+}
+
+void RealDriver::Send(const ControllerCommand& command) {
+  crews_[value(command.unit) % crews_.size()].out.Send(command);
+}
+
+Instant RealDriver::NextDue() const {
+  Instant due = controller_.next_wakeup();
+  for (const Crew& crew : crews_) {
+    due = std::min(due, Instant{crew.worker->progress().next_due.load()});
+  }
+  return due;
+}
+
+// Whether nothing is under way and nothing is due. What was received is counted
+// first: if that is all that was sent, be it later, no message was in between.
+bool RealDriver::IsQuiet() {
+  uint64_t received = 0;
+  uint64_t sent = 0;
+  for (const Crew& crew : crews_) {
+    received += crew.in.received() + crew.worker->progress().received.load();
+  }
+  const bool is_due = NextDue() <= clock_.Now();
+  for (const Crew& crew : crews_) {
+    sent += crew.out.sent() + crew.worker->progress().sent.load();
+  }
+  return received == sent && !is_due && batch_.empty();
+}
+
+// Until nothing moves: whether all packets are out of the units then.
+bool RealDriver::Settle() {
+  HandleBatch();
+  Instant last_move = RealClock::Monotonic();
+  while (in_channels_ > 0 || !IsQuiet()) {
+    if (Turn()) {
+      last_move = RealClock::Monotonic();
+    } else if (RealClock::Monotonic() - last_move > kPatience) {
+      return false;
+    } else {
+      Rest(Nanos{});
+    }
+  }
+  return true;
+}
+
+RunResult RealDriver::Finish() {
+  if (result_.packets_in == 0) clock_.Start(Instant{});
+  bool is_over = Settle();
+  if (!is_over) {
+    Violation(fmt::format("{} packets never left their units", in_channels_));
+  }
+  result_.real.wall = clock_.Now() - began_;
+  // A step as long as this lets many flows end at once.
+  constexpr Nanos kStep = Milliseconds(10);
+  while (is_over && NextDue() != Instant::max()) {
+    clock_.SkipTo(NextDue() + kStep);
+    for (const Crew& crew : crews_) crew.worker->Wake();
+    is_over = Settle();
+  }
+  for (Crew& crew : crews_) {
+    crew.worker->Stop();
+    if (!crew.thread.joinable()) continue;
+    crew.thread.join();
+    ++result_.real.threads;
+  }
+  ++result_.real.threads;
+  provisioning_.OnEnd(now_);
+  Collect();
+  return std::move(result_);
+}
+
+void RealDriver::Collect() {
+  result_.controller = controller_.counters();
+  result_.classifier = intake_.counters();
+  result_.aliases.packets_found =
+      result_.aliases.packets_offered - by_alias_lost_;
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    for (const NetworkFunction::CounterInfo& info : part.nf->counters()) {
+      result_.nf_counters.push_back(
+          {.nf = std::string(part.name), .name = info.name, .help = info.help});
+    }
+  }
+  for (const Crew& crew : crews_) {
+    crew.worker->AddTo(result_);
+  }
+  result_.state.pulls -= result_.state.units.pulls_repeated;
+  result_.units_max = provisioning_.units_max();
+  result_.units_mean_1000 = provisioning_.units_mean_1000();
+  result_.utilisation_1000 = provisioning_.utilisation();
+  result_.epochs = provisioning_.samples();
+  result_.digest = digest_.value();
+}
+
+uint32_t RealDriver::buffers_in_use() const {
+  uint32_t sum = pool_.in_use();
+  for (const Crew& crew : crews_) sum += crew.worker->buffers_in_use();
+  return sum;
+}
+
+}  // namespace snf

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_DRIVER_H_
+#define SNF_PLATFORM_REAL_DRIVER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "platform/digest.h"
+#include "platform/intake.h"
+#include "platform/pace.h"
+#include "platform/provisioning.h"
+#include "platform/real_clock.h"
+#include "platform/real_worker.h"
+#include "platform/release_order.h"
+#include "platform/run.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/shared_region.h"
+#include "runtime/sdk/nf_spec.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// How a run in real time is driven.
+struct RealOptions {
+  Speed speed;
+  // The front's and those of workers; 1: all on the caller's. 0: as many as
+  // there are CPUs, up to kMaxThreads.
+  uint32_t threads = 0;
+  static constexpr uint32_t kMaxThreads = 33;
+  BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
+  // Each thread on a CPU of its own, of those that the process may use, in
+  // order. Then there may not be more threads than these.
+  bool pin = false;
+  // Units are as fast as they can be, rather than unit_capacity_bps.
+  bool unpaced = false;
+  // A packet for which there is no room yet waits, and those behind it; else it
+  // is dropped. So do answers to packets that have not left the NF yet.
+  bool wait_for_room = false;
+};
+
+// Theory of operation. Runs a controller and its units in real time, by
+// threads: the *front*, on the caller's thread, takes packets at their time
+// (Pace), runs the controller and releases; workers (real_worker.h) run units.
+// Between them are links of cells in a region of memory, in which the packets
+// lie as well.
+//
+//   Offer ─► Intake ─► Controller ─commands─► workers ⇄ workers
+//                          ▲                     │
+//            sink ◄── front ◄────── commands ────┘
+//
+// Time is the capture's: it starts at the first packet's, and goes on as the
+// machine's monotonic clock. A packet's arrival is when it was due, also where
+// the front was late: so flowlets do not depend on how busy the machine is, and
+// latencies hide nothing. At the greatest speed nothing is due, and arrival is
+// when the front takes the packet.
+//
+// The front takes up to kBatch packets that are due at a time, and looks at what
+// the workers have sent between batches and while it waits.
+//
+// Finish lets everything come to its end; then it lets the clock skip to what
+// is due, flows that time out and units that stop, until nothing is. A packet
+// that nothing moves for kPatience is told of as a violation.
+//
+// Owner-thread only.
+class RealDriver {
+ public:
+  // `policy` must outlive the driver, and the spec be good (NfSpec::check);
+  // `sink` may be null. The threads run on return. Errors: InvalidArgument,
+  // more threads than may be or, pinned, than CPUs; others as SharedRegion.
+  static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
+      const RunOptions& options, const RealOptions& real,
+      const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink);
+  ~RealDriver();
+
+  // The next packet of the capture. Returns when it was taken, which is when it
+  // was due or later.
+  void Offer(const CapturedPacket& captured);
+
+  // Call once.
+  RunResult Finish();
+
+  uint64_t packets_in() const { return result_.packets_in; }
+  const Controller& controller() const { return controller_; }
+
+  // Buffers that are not free; none after Finish.
+  uint32_t buffers_in_use() const;
+
+ private:
+  static constexpr size_t kBatch = 32;
+  static constexpr Nanos kPatience = Seconds(10);
+
+  // A worker, and the front's ends of the links to it.
+  struct Crew {
+    std::unique_ptr<RealWorker> worker;
+    LinkOut out;
+    LinkIn in;
+    std::thread thread;
+  };
+
+  RealDriver(const RunOptions& options, const RealOptions& real,
+             const PlacementPolicy& policy, const NfSpec& nf,
+             ReleaseSink* sink, SharedRegion region, BufferPool pool);
+  // What takes their places in the region (real_start.cc).
+  absl::Status Staff(uint32_t workers, RegionCarver carver,
+                     std::span<std::byte> pool_memory);
+  absl::Status StartThreads(const std::vector<int>& cpus);
+
+  void WaitUntil(Instant due);
+  void WaitForRoom(const CapturedPacket& captured);
+  void Take(Instant arrival, const CapturedPacket& captured);
+  bool MayComeRight(const Intake::Taken& taken);
+  uint64_t& LastSent(const FlowKey& flow) {
+    return last_sent_[Hash(flow, 0) % last_sent_.size()];
+  }
+  void PassThrough(const CapturedPacket& captured);
+  void Arrive(const Intake::Taken& taken, const PacketInfo& info);
+  void HandleBatch();
+  bool FlushAll();
+  bool Turn();
+  void Rest(Nanos left);
+  void Handle(const UnitCommand& command, std::span<const std::byte> payload);
+  void HandlePacket(const UnitCommand& command);
+  void EndPacket(const UnitCommand& command);
+  void OnAlias(const Alias& alias);
+  void Release(const UnitCommand& command);
+  void Free(PacketHandle packet);
+  void Drained(const UnitCommand& command);
+  void CountDrop(DropReason reason);
+  void Violation(std::string what);
+  void ExecuteAll();
+  void Execute(const ControllerCommand& command);
+  void Send(const ControllerCommand& command);
+  bool IsQuiet();
+  Instant NextDue() const;
+  bool Settle();
+  void Collect();
+
+  RunOptions options_;
+  RealOptions real_;
+  NfSpec nf_;
+  std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  StateSchema schema_;
+  ReleaseSink* sink_;
+
+  SharedRegion region_;
+  BufferPool pool_;
+  RealClock clock_;
+  Pace pace_;
+  Intake intake_;
+  Controller controller_;
+  std::vector<Crew> crews_;
+  Doorbell* bell_ = nullptr;  // the front's
+
+  Instant now_ = Instant::min();
+  Instant began_;
+  Instant last_captured_;
+  // By the hash of a flow: when it last sent a packet from the inside, counted
+  // in packets.
+  std::array<uint64_t, 4'096> last_sent_{};
+  std::vector<Arrival> batch_;
+  uint64_t in_channels_ = 0;  // slots of all units' channels in use
+  ControllerOut out_;
+  uint64_t by_alias_lost_ = 0;
+
+  ReleaseDigest digest_;
+  ReleaseOrder order_;
+  Provisioning provisioning_;
+  RunResult result_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_DRIVER_H_

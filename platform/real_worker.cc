@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/unit_calls.h"
+
+namespace snf {
+namespace {
+
+size_t PayloadBytesOf(const Cell& cell) {
+  const auto message = cell.As<UnitCommand>();
+  return message.kind == UnitCommand::Kind::kSendState ? message.state.bytes
+                                                       : 0;
+}
+
+}  // namespace
+
+RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
+  const RunOptions& options = *parts_.options;
+  if (parts_.is_paced) {
+    service_.emplace(options.controller.unit_capacity_bps);
+  }
+  const UnitOptions unit_options = UnitOptionsOf(options, parts_.replicas);
+  for (uint32_t id = parts_.index; id < options.controller.max_units;
+       id += parts_.workers) {
+    shells_.push_back({.unit = Unit(UnitId{static_cast<uint16_t>(id)},
+                                    unit_options, *parts_.schema,
+                                    parts_.example->pools()),
+                       .nf = parts_.nf->create()});
+  }
+  runnable_.reserve(shells_.size());
+}
+
+void RealWorker::Run() {
+  const auto has_work = [this] {
+    if (stop_.load(std::memory_order_seq_cst)) return true;
+    if (parts_.from_front.has_items()) return true;
+    return std::ranges::any_of(parts_.from_workers,
+                               [](LinkIn& link) { return link.has_items(); });
+  };
+  while (!stop_.load(std::memory_order_relaxed)) {
+    if (Turn()) continue;
+    Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
+    const Instant due = std::min(next_timer_, next_service_end_);
+    if (due != Instant::max()) {
+      timeout = std::min(timeout, due - parts_.clock->Now());
+      if (timeout.ns < 50'000) continue;
+    }
+    ++sleeps_;
+    parts_.bell->Wait(has_work, timeout);
+  }
+}
+
+void RealWorker::Stop() {
+  stop_.store(true, std::memory_order_seq_cst);
+  parts_.bell->Ring();
+}
+
+bool RealWorker::Turn() {
+  if (!Flush()) return true;
+  bool did = Receive();
+  if (now_ >= next_timer_) {
+    RunTimers();
+    did = true;
+  }
+  did |= ServeAll();
+  Flush();
+  Publish();
+  return did;
+}
+
+bool RealWorker::Receive() {
+  parts_.from_front.Receive();
+  for (LinkIn& link : parts_.from_workers) link.Receive();
+  // After the messages were taken: what they speak of has happened by then.
+  now_ = parts_.clock->Now();
+  size_t messages = parts_.from_front.Handle(
+      [](const Cell&) { return size_t{0}; },
+      [this](const Cell& cell, std::span<const std::byte>) {
+        Handle(cell.As<ControllerCommand>());
+      });
+  for (LinkIn& link : parts_.from_workers) {
+    messages += link.Handle(
+        PayloadBytesOf,
+        [this](const Cell& cell, std::span<const std::byte> record) {
+          Handle(cell.As<UnitCommand>(), record);
+        });
+  }
+  return messages > 0;
+}
+
+void RealWorker::Handle(const ControllerCommand& command) {
+  using Kind = ControllerCommand::Kind;
+  if (command.kind == Kind::kDrop) {
+    // It comes back to whom it belongs.
+    parts_.pool.Free(command.packet);
+    return;
+  }
+  UnitShell& shell = Shell(command.unit);
+  out_.clear();
+  switch (command.kind) {
+    case Kind::kReplicas:
+      shell.unit.on_replicas(command.replicas);
+      return;
+    case Kind::kEnqueue:
+      shell.unit.on_packet(command.packet, command.meta);
+      break;
+    case Kind::kStartUnit:
+      if (!command.warm) shell.unit.on_start();
+      shell.ready = true;
+      break;
+    case Kind::kParkUnit:
+      shell.ready = false;
+      return;
+    case Kind::kStopUnit:
+      StopUnit(shell.unit, out_, [&] { ExecuteAll(shell); });
+      break;
+    case Kind::kEndFlow:
+      shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.pool}, out_);
+      break;
+    case Kind::kAliasAck:
+      shell.unit.on_alias_ack(now_, command.alias_ack,
+                              {*shell.nf, parts_.pool}, out_);
+      break;
+    case Kind::kPieces:
+      shell.unit.on_pieces(now_, command.pieces, out_);
+      break;
+    case Kind::kReclaim:
+      ReclaimFrom(shell.unit, shell.ready, command.pieces.pool, out_,
+                  [&] { ExecuteAll(shell); });
+      break;
+    case Kind::kDrop:
+      break;
+  }
+  AfterCall(shell);
+}
+
+void RealWorker::Handle(const UnitCommand& message,
+                        std::span<const std::byte> record) {
+  using Kind = UnitCommand::Kind;
+  UnitShell& shell = Shell(message.unit);
+  out_.clear();
+  switch (message.kind) {
+    case Kind::kSendPull:
+      shell.unit.on_pull(now_, message.pull, out_);
+      break;
+    case Kind::kSendState:
+      shell.unit.on_state(now_, message.state, record, out_);
+      break;
+    case Kind::kSendTook:
+      shell.unit.on_took(now_, message.took, out_);
+      break;
+    case Kind::kSendTookAck:
+      shell.unit.on_took_ack(now_, message.took_ack, out_);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  AfterCall(shell);
+}
+
+void RealWorker::AfterCall(UnitShell& shell) {
+  ExecuteAll(shell);
+  next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+  if (shell.is_listed || !shell.ready) return;
+  shell.is_listed = true;
+  runnable_.push_back(&shell);
+}
+
+void RealWorker::RunTimers() {
+  next_timer_ = Instant::max();
+  for (UnitShell& shell : shells_) {
+    if (shell.unit.next_wakeup() <= now_) {
+      out_.clear();
+      shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
+      AfterCall(shell);
+    }
+    next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+  }
+}
+
+// Those that have nothing to do any more leave the list.
+bool RealWorker::ServeAll() {
+  bool did = false;
+  next_service_end_ = Instant::max();
+  for (size_t i = 0; i < runnable_.size();) {
+    UnitShell& shell = *runnable_[i];
+    did |= Serve(shell);
+    next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+    if (shell.unit.busy()) {
+      next_service_end_ = std::min(next_service_end_, shell.service_end);
+    } else if (!shell.is_listed) {
+      runnable_[i] = runnable_.back();
+      runnable_.pop_back();
+      continue;
+    }
+    ++i;
+  }
+  return did;
+}
+
+// Sets is_listed to whether there may be more to do.
+bool RealWorker::Serve(UnitShell& shell) {
+  bool did = false;
+  for (uint32_t served = 0; served < kServedInATurn; ++served) {
+    if (!shell.unit.busy() && (!shell.ready || !Begin(shell))) {
+      shell.is_listed = false;
+      return did;
+    }
+    if (shell.service_end > now_) return did;
+    Finish(shell);
+    did = true;
+  }
+  return did;
+}
+
+// Whether a packet is in service now.
+bool RealWorker::Begin(UnitShell& shell) {
+  Unit::Next next = Unit::Next::kAgain;
+  while (next == Unit::Next::kAgain) {
+    out_.clear();
+    next = shell.unit.begin(now_, out_);
+    ExecuteAll(shell);
+  }
+  held_packets_max_ =
+      std::max(held_packets_max_, shell.unit.held_packets());
+  if (next == Unit::Next::kIdle) return false;
+  const PacketMeta& meta = shell.unit.in_service();
+  const Nanos wait = shell.unit.in_service_wait();
+  if (!shell.unit.in_service_again()) {
+    CountMove(state_, shell.unit.id(), meta, wait);
+  }
+  if (!service_.has_value() || !meta.has_payload()) {
+    shell.service_end = now_;
+    return true;
+  }
+  // A packet that waited for others begins when the one before it ended,
+  // however late that was seen; one that came to an idle unit, when it came.
+  const Instant begin = wait == Unit::kNeverHeld
+                            ? std::max(shell.service_end, meta.arrival)
+                            : now_;
+  shell.service_end = begin + service_->ServiceTime(meta.original_length);
+  return true;
+}
+
+void RealWorker::Finish(UnitShell& shell) {
+  out_.clear();
+  shell.unit.finish(now_, {*shell.nf, parts_.pool}, out_);
+  ExecuteAll(shell);
+}
+
+void RealWorker::ExecuteAll(UnitShell& shell) {
+  for (const UnitCommand& command : out_.commands()) Execute(shell, command);
+}
+
+void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
+  using Kind = UnitCommand::Kind;
+  switch (command.kind) {
+    case Kind::kSendPull:
+      ++state_.pulls;
+      SendToUnit(command, {});
+      break;
+    case Kind::kSendState:
+      ++(command.state.pushed ? state_.pushes : state_.answers);
+      state_.bytes += command.state.bytes;
+      if (command.state.pushed) state_.pushed_bytes += command.state.bytes;
+      SendToUnit(command, shell.unit.state_bytes(command.state.flow));
+      break;
+    case Kind::kSendTook:
+    case Kind::kSendTookAck:
+      SendToUnit(command, {});
+      break;
+    case Kind::kSendAlias: {
+      command.unit = shell.unit.id();
+      const Alias& alias = shell.unit.alias(command.meta.flow);
+      parts_.to_front.Send(command, std::as_bytes(std::span(&alias, 1)));
+      break;
+    }
+    case Kind::kWait:
+      break;
+    default:
+      command.unit = shell.unit.id();
+      parts_.to_front.Send(command);
+      break;
+  }
+}
+
+void RealWorker::SendToUnit(const UnitCommand& command,
+                            std::span<const std::byte> record) {
+  LinkOut& link = parts_.to_workers[value(command.unit) % parts_.workers];
+  if (!link.has_room(record.size())) {
+    ++state_.messages_lost;
+    return;
+  }
+  link.Send(command, record);
+}
+
+bool RealWorker::Flush() {
+  for (LinkOut& link : parts_.to_workers) link.Flush();
+  return parts_.to_front.Flush();
+}
+
+void RealWorker::Publish() {
+  uint64_t sent = parts_.to_front.sent();
+  uint64_t received = parts_.from_front.received();
+  for (const LinkOut& link : parts_.to_workers) sent += link.sent();
+  for (const LinkIn& link : parts_.from_workers) received += link.received();
+  const Instant due = std::min(next_timer_, next_service_end_);
+  progress_.sent.store(sent, std::memory_order_release);
+  progress_.received.store(received, std::memory_order_release);
+  progress_.next_due.store(due.ns, std::memory_order_release);
+}
+
+void RealWorker::AddTo(RunResult& result) const {
+  snf::AddTo(result.state, state_);
+  result.held_packets_max = std::max(result.held_packets_max, held_packets_max_);
+  result.real.sleeps += sleeps_;
+  for (const UnitShell& shell : shells_) {
+    snf::AddTo(result.state.units, shell.unit.counters());
+    size_t i = 0;
+    for (const NetworkFunction::Part& part : shell.nf->parts()) {
+      for (const uint64_t n : part.nf->counts()) {
+        result.nf_counters[i++].value += n;
+      }
+    }
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RELEASE_ORDER_H_
+#define SNF_PLATFORM_RELEASE_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "runtime/core/unit_commands.h"
+
+namespace snf {
+
+// Theory of operation. What units made of the packets of a flow comes from
+// several threads; here it gets into the order of the flow's clocks
+// (protocol.md I3). Each clock ends once: released, dropped, consumed, or, of a
+// packet without payload, applied. What comes before all earlier clocks have
+// ended waits. What the NF emitted meanwhile goes ahead of the clock that it
+// comes with, or behind it if that has ended: a timer's.
+//
+// Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
+// first, with a packet emitted before it. Both wait. Then come 1 and 2: out go
+// 1, 2, the emitted one, 3.
+//
+// A flow's first clock is 1. Of flows that share a slot of the controller's
+// table the newest is at hand, others are looked up: their packets may still be
+// under way. They are forgotten when Forget says that they cannot be.
+//
+// Owner-thread only. Memory: 24 bytes a flow slot; nothing is allocated while
+// fewer than kReserve commands wait and no flow has lost its slot.
+class ReleaseOrder {
+ public:
+  ReleaseOrder() { nodes_.reserve(kReserve); }
+
+  // A unit's command about a packet, kDropPayload apart: calls handle(command)
+  // for it, if it may go, and for each that waited for it. False if its clock
+  // has ended before, and then it is not handled.
+  template <typename HandleOne>
+  bool On(const UnitCommand& command, const HandleOne& handle) {
+    Flow& flow = FlowOf(command.meta.flow);
+    const uint64_t clock = value(command.meta.clock);
+    if (Ends(command) && clock <= flow.ended) return false;
+    if (clock > flow.ended + 1) {
+      Append(flow, command);
+      return true;
+    }
+    if (Ends(command)) flow.ended = clock;
+    handle(command);
+    // handle() may not call On.
+    UnitCommand next = command;
+    while (flow.first != kNone && TakeNext(flow, next)) handle(next);
+    return true;
+  }
+  // Nothing is under way.
+  void Forget() { earlier_.clear(); }
+
+  size_t waiting() const { return nodes_.size() - free_.size(); }
+
+ private:
+  static constexpr size_t kReserve = 4'096;
+  static constexpr uint32_t kNone = 0xffff'ffff;
+  struct Flow {
+    FlowId flow = kNoFlow;
+    uint64_t ended = 0;      // all clocks up to this
+    uint32_t first = kNone;  // of those that wait, in the order of coming
+    uint32_t last = kNone;
+  };
+  struct Node {
+    UnitCommand command;
+    uint32_t next;
+  };
+
+  static bool Ends(const UnitCommand& command) {
+    return command.kind != UnitCommand::Kind::kEmit;
+  }
+  Flow& FlowOf(FlowId flow) {
+    const uint32_t slot = slot_of(flow);
+    if (slot < flows_.size() && flows_[slot].flow == flow) return flows_[slot];
+    return OtherFlow(flow);
+  }
+  Flow& OtherFlow(FlowId flow);
+  void Append(Flow& flow, const UnitCommand& command);
+  bool TakeNext(Flow& flow, UnitCommand& next);
+
+  std::vector<Flow> flows_;  // by slot
+  absl::flat_hash_map<FlowId, Flow> earlier_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RELEASE_ORDER_H_
