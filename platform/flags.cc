@@ -158,6 +158,22 @@ void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
   if (!if_unset.empty()) flags_.back().default_text = if_unset;
 }
 
+void FlagSet::BitRateOrNone(const std::string& name, int64_t& value, bool& none,
+                            int64_t lowest, int64_t highest,
+                            const std::string& help) {
+  Custom(
+      name, "RATE|none", help,
+      [&value, &none, lowest, highest](const std::string& text) {
+        none = text == "none";
+        if (none) return absl::OkStatus();
+        const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<int64_t>(text, value, lowest, highest, PrintRate);
+      },
+      [&value, &none] { return none ? "none" : PrintRate(value); });
+}
+
 void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
                     uint32_t highest, const std::string& help) {
   Custom(

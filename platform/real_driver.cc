@@ -74,6 +74,7 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     arrival = pace_.Due(captured.time, captured.original_bytes);
     if (arrival > now_) now_ = clock_.Now();
     if (arrival > now_) WaitUntil(arrival);
+    if (arrival > now_) arrival = now_;  // interrupted
     result_.real.schedule_error_ns.Record((now_ - arrival).ns);
   }
   if (real_.wait_for_room) {
@@ -94,8 +95,8 @@ void RealDriver::WaitUntil(Instant due) {
   while (true) {
     Turn();
     const Nanos left = due - now_;
-    if (left.ns <= 0) return;
-    Rest(left);
+    if (left.ns <= 0 || is_interrupted()) return;
+    Rest(std::min(left, Milliseconds(100)));  // and look again whether it is
   }
 }
 

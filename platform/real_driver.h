@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REAL_DRIVER_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,8 @@ struct RealOptions {
   // A packet for which there is no room yet waits, and those behind it; else it
   // is dropped. So do answers to packets that have not left the NF yet.
   bool wait_for_room = false;
+  // Once it is set, Offer does not wait any more; may be null.
+  const std::atomic<bool>* interrupted = nullptr;
 };
 
 // Theory of operation. Runs a controller and its units in real time, by
@@ -117,6 +120,9 @@ class RealDriver {
                      std::span<std::byte> pool_memory);
   absl::Status StartThreads(const std::vector<int>& cpus);
 
+  bool is_interrupted() const {
+    return real_.interrupted != nullptr && real_.interrupted->load();
+  }
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);

@@ -36,8 +36,6 @@
 namespace snf {
 namespace {
 
-constexpr uint64_t kPacketsPerProgress = 8'192;
-
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
@@ -94,14 +92,16 @@ ReplayCommand::ReplayCommand(CLI::App& app)
   AddTuningFlags();
   AddStateFlags();
   AddUnitFlags();
+  AddRealFlags();
   command_.formatter_fn([this](const CLI::App*, std::string,
                                CLI::AppFormatMode) {
     return flags_.Help(
         "snf replay [FILE…] [--FLAG=VALUE…]",
         "Runs the packets of captures through a controller, which cuts their "
         "flows into flowlets and packs these onto compute units, and through "
-        "an NF on the units, in virtual time: on the captures' own clock, as "
-        "fast as this machine can, with the same result on every machine. FILE "
+        "an NF on the units. In virtual time: on the captures' own clock, as "
+        "fast as this machine can, with the same result on every machine; or, "
+        "with --clock=real, by threads at the speed that is asked for. FILE "
         "is pcap or pcapng, also in gzip or zstd; - is stdin; several files "
         "are merged by time. Without FILE, the small capture that comes with "
         "SNF is replayed on small units.");
@@ -302,24 +302,30 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-absl::Status ReplayCommand::Feed(
-    MergedReader& reader, const Watchers& watchers, const std::string& label,
-    const std::function<void(const CapturedPacket&)>& offer) const {
-  Progress progress({.label = label,
-                     .quiet = quiet_,
-                     .terminal = isatty(STDERR_FILENO) != 0,
-                     .columns = TerminalColumns(STDERR_FILENO),
-                     .total_bytes = reader.total_bytes(),
-                     .clock = MonotonicNow,
-                     .write = [](std::string_view text) {
-                       std::fwrite(text.data(), 1, text.size(), stderr);
-                     }});
+std::unique_ptr<Progress> ReplayCommand::ShowProgress(
+    const std::string& label, uint64_t total_bytes) const {
+  return std::make_unique<Progress>(Progress::Options{
+      .label = label,
+      .quiet = quiet_,
+      .terminal = isatty(STDERR_FILENO) != 0,
+      .columns = TerminalColumns(STDERR_FILENO),
+      .total_bytes = total_bytes,
+      .clock = MonotonicNow,
+      .write = [](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), stderr);
+      }});
+}
+
+absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
+                                 const std::string& label,
+                                 const Offer& offer) const {
+  const auto progress = ShowProgress(label, reader.total_bytes());
   CapturedPacket packet;
   uint64_t packets = 0;
   while (reader.Next(packet) == ReadResult::kPacket) {
-    offer(packet);
-    if (++packets % kPacketsPerProgress != 0) continue;
-    progress.Update(packets, reader.bytes_read());
+    if (!offer(packet)) return absl::OkStatus();
+    if (++packets % packets_per_progress() != 0) continue;
+    progress->Update(packets, reader.bytes_read());
     // A full disk ends the run, rather than being told at its end.
     if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
       return watchers.sink->status();
@@ -332,12 +338,16 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
                                        const Watchers& watchers,
                                        const std::string& label,
                                        ComparedRun& run) const {
+  if (clock_ == 1) return RunReal(reader, nf, watchers, label, run);
   const Instant start = MonotonicNow();
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
   absl::Status status =
       Feed(reader, watchers, label,
-           [&driver](const CapturedPacket& packet) { driver.Offer(packet); });
+           [&driver](const CapturedPacket& packet) {
+             driver.Offer(packet);
+             return true;
+           });
   if (!status.ok()) return status;
   run.result = driver.Finish();
   run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;

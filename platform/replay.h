@@ -12,6 +12,7 @@
 #include "platform/compare.h"
 #include "platform/config.h"
 #include "platform/flags.h"
+#include "platform/real_driver.h"
 #include "platform/report.h"
 #include "platform/run.h"
 
@@ -22,13 +23,15 @@ class App;
 namespace snf {
 
 class CaptureSink;
+class LoadedCapture;
+class Progress;
 class SideBySide;
 class MergedReader;
 struct CapturedPacket;
 class RunObserver;
 
-// `snf replay`: captures in, through flowlets and units in virtual time, a
-// report out. Built once at start; parsing fills it, Run does the work.
+// `snf replay`: captures in, through flowlets and units in virtual or real time,
+// a report out. Built once at start; parsing fills it, Run does the work.
 class ReplayCommand {
  public:
   // Adds the subcommand to `app`, which must outlive it.
@@ -54,12 +57,14 @@ class ReplayCommand {
   void AddTuningFlags();
   void AddStateFlags();
   void AddUnitFlags();
+  void AddRealFlags();  // replay_real.cc, as all about real time
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
   // Flags that are right alone but not together.
   absl::Status CheckTogether() const;
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
+  absl::Status CheckReal() const;
   absl::Status AtOdds(const char* a, const char* b, const char* because) const;
   // Of --policy, then those of --compare.
   std::vector<std::string> Policies() const;
@@ -77,14 +82,25 @@ class ReplayCommand {
                             const std::vector<RunResult>& results,
                             const std::string& policy,
                             const std::vector<std::string>& warnings) const;
-  // Offers the packets of the capture, and shows how far it is.
-  absl::Status Feed(
-      MergedReader& reader, const Watchers& watchers, const std::string& label,
-      const std::function<void(const CapturedPacket&)>& offer) const;
+  // Offers the packets of the capture, as long as that returns true, and shows
+  // how far it is.
+  using Offer = std::function<bool(const CapturedPacket&)>;
+  absl::Status Feed(MergedReader& reader, const Watchers& watchers,
+                    const std::string& label, const Offer& offer) const;
+  absl::Status FeedLoaded(const LoadedCapture& capture,
+                          const Watchers& watchers, const std::string& label,
+                          const Offer& offer) const;
+  // Stops after so many packets to see whether there is something to show.
+  uint64_t packets_per_progress() const;
+  std::unique_ptr<Progress> ShowProgress(const std::string& label,
+                                         uint64_t total_bytes) const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
                           ComparedRun& run) const;
+  absl::Status RunReal(MergedReader& reader, const NfSpec& nf,
+                       const Watchers& watchers, const std::string& label,
+                       ComparedRun& run) const;
   RunInfo InfoOf(const ComparedRun& run,
                  const std::vector<std::string>& warnings) const;
   absl::Status Report(const RunResult& result, const RunInfo& info) const;
@@ -112,6 +128,11 @@ class ReplayCommand {
   size_t demand_ = 0;
   size_t replica_choice_ = 0;
   std::vector<std::string> compare_;
+  RealOptions real_;
+  size_t clock_ = 0;     // 1: real
+  size_t overload_ = 0;  // 1: wait, 2: drop
+  bool preload_ = false;
+  uint32_t loop_ = 1;
   bool quiet_ = false;
   std::string bundled_flag_;  // that the bundled capture gave a value
 };

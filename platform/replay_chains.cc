@@ -64,7 +64,10 @@ absl::Status ReplayCommand::ReplayChains(const Config& config, int& exit_code) {
   if (!chains.ok()) return chains.status();
   absl::Status status =
       Feed(**reader, {.sink = sink.get()}, "replaying",
-           [&](const CapturedPacket& packet) { (*chains)->Offer(packet); });
+           [&](const CapturedPacket& packet) {
+             (*chains)->Offer(packet);
+             return true;
+           });
   if (!status.ok()) return status;
   const std::vector<RunResult> results = (*chains)->Finish();
   if (sink != nullptr) {

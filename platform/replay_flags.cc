@@ -15,6 +15,7 @@
 namespace snf {
 namespace {
 
+constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
 constexpr Nanos kMaxPushDelay = Seconds(10);
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
@@ -251,8 +252,10 @@ absl::Status ReplayCommand::ParseCompare(const std::string& text) {
 void ReplayCommand::AddUnitFlags() {
   ControllerOptions& c = options_.controller;
   flags_.Heading("Compute units (a stated model in virtual time)");
-  flags_.BitRate("unit_capacity", c.unit_capacity_bps, 1'000, 1'000'000'000'000,
-                 "what one unit can process");
+  flags_.BitRateOrNone("unit_capacity", c.unit_capacity_bps, real_.unpaced,
+                       1'000, kMaxCapacityBps,
+                       "what one unit can process; none, with --clock=real: "
+                       "each as much as it can");
   flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
   flags_.Count("warm_units", c.warm_units, 0, kMaxUnits,
                "units warm at the start");
@@ -361,6 +364,7 @@ absl::Status ReplayCommand::CheckTogether() const {
   }
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
+  if (absl::Status s = CheckReal(); !s.ok()) return s;
   if (flags_.given("nf") && flags_.given("config")) {
     return AtOdds("nf", "config", "either says what to run");
   }
@@ -397,6 +401,7 @@ void ReplayCommand::SettleOptions() {
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
   c.hash_seed = c.seed;
+  if (real_.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
   // A buffer for every place in the queues, up to 2 GiB of them; pages that no
   // packet touches cost nothing.
   constexpr uint64_t kMaxBuffers = 1 << 20;

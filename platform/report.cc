@@ -306,6 +306,31 @@ void AddUnits(const RunOptions& options, const RunResult& result,
            "p99 of a unit in 100 ms");
 }
 
+void AddReal(const RunResult& result, Page& page) {
+  const RealFigures& real = result.real;
+  if (real.threads == 0) return;
+  const double seconds = static_cast<double>(real.wall.ns) / 1e9;
+  page.Blank();
+  page.Count("Real time", real.threads,
+             fmt::format("{}, {} from the first packet to the last out",
+                         real.threads == 1 ? "thread" : "threads",
+                         FormatDuration(real.wall)));
+  if (seconds > 0) {
+    const auto rate = static_cast<double>(result.packets_in) / seconds;
+    page.Count("", static_cast<uint64_t>(rate),
+               fmt::format("packets a second, {}",
+                           FormatBitRate(static_cast<int64_t>(
+                               static_cast<double>(result.bytes_in) * 8 /
+                               seconds))));
+  }
+  const Histogram& late = real.schedule_error_ns;
+  if (late.count() == 0) return;
+  page.Row("", "", FormatDuration(Nanos{late.Quantile(99'000)}),
+           fmt::format("p99 of how late packets were taken; p50 {}, max {}",
+                       FormatDuration(Nanos{late.Quantile(50'000)}),
+                       FormatDuration(Nanos{late.max()})));
+}
+
 void AddLatency(const RunResult& result, Page& page) {
   const Histogram& latency = result.latency_ns;
   if (latency.count() == 0) return;
@@ -378,8 +403,10 @@ std::string Checked(const RunResult& result) {
 void AddEnd(const RunOptions& options, const RunResult& result,
             const RunInfo& info, Page& page) {
   page.Blank();
-  page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
-                                 result.digest, info.seed));
+  if (result.real.threads == 0 || options.check) {
+    page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
+                                   result.digest, info.seed));
+  }
   if (result.i6_compared + result.i6_not_compared > 0) {
     page.Say("Checked", Checked(result));
   }
@@ -442,6 +469,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddAliases(result, page);
   AddPools(result, page);
   AddUnits(options, result, figures, page);
+  AddReal(result, page);
   AddLatency(result, page);
   AddNotes(result, info, page);
   const std::string chart =

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What snf replay does in real time.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "controller/core/placement.h"
+#include "platform/capture_sink.h"
+#include "platform/loaded_capture.h"
+#include "platform/pace.h"
+#include "platform/progress.h"
+#include "platform/replay.h"
+#include "traces/merged_reader.h"
+
+namespace snf {
+namespace {
+
+// Ends the feeding of packets; what was taken comes to its end.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void OnInterrupt(int) {
+  interrupted.store(true, std::memory_order_relaxed);
+}
+
+// While it lives, an interrupt ends the feeding; a second one the process.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    struct sigaction action = {};
+    action.sa_handler = OnInterrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
+uint64_t HalfOfMemory() {
+  const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
+}  // namespace
+
+void ReplayCommand::AddRealFlags() {
+  flags_.Heading("Real time");
+  flags_.Choice("clock", clock_,
+                {{"virtual", "the capture's: units, hops and starts take the "
+                             "times that flags give"},
+                 {"real", "the machine's: threads and rings, which take the "
+                          "time that they take"}},
+                "whose time it is:");
+  flags_.Custom(
+      "speed", "SPEED",
+      "how fast packets come: 1x (at the capture's own gaps), 0.5x, 2Gbps, "
+      "100kpps, or max",
+      [this](const std::string& text) {
+        const absl::StatusOr<Speed> speed = ParseSpeed(text);
+        if (speed.ok()) real_.speed = *speed;
+        return speed.status();
+      },
+      [this] { return FormatSpeed(real_.speed); });
+  flags_.Choice("overload", overload_,
+                {{"auto", "wait at speed max, else drop"},
+                 {"wait", "it waits, and those behind it"},
+                 {"drop", "it is dropped, and counted"}},
+                "what becomes of a packet for which there is no room:");
+  flags_.Custom(
+      "threads", "auto|COUNT",
+      fmt::format("threads, the controller's among them, 1 to {}; auto: as "
+                  "many as CPUs",
+                  RealOptions::kMaxThreads),
+      [this](const std::string& text) {
+        real_.threads = 0;
+        if (text == "auto") return absl::OkStatus();
+        uint32_t threads = 0;
+        const char* const end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, threads);
+        if (parsed.ec != std::errc() || parsed.ptr != end || threads == 0 ||
+            threads > RealOptions::kMaxThreads) {
+          return absl::InvalidArgumentError(
+              fmt::format("\"{}\" is neither auto nor from 1 to {}", text,
+                          RealOptions::kMaxThreads));
+        }
+        real_.threads = threads;
+        return absl::OkStatus();
+      },
+      [this] {
+        return real_.threads == 0 ? "auto" : std::to_string(real_.threads);
+      });
+  flags_.Switch("pin", real_.pin, "each thread keeps to a CPU of its own");
+  flags_.Switch("preload", preload_, "read all of the capture before it runs");
+  flags_.Count("loop", loop_, 1, std::numeric_limits<uint32_t>::max(),
+               "replay it so often, as one long capture; it is preloaded");
+}
+
+absl::Status ReplayCommand::CheckReal() const {
+  if (clock_ == 1) {
+    for (const char* flag :
+         {"config", "compare", "explain", "chaos", "hop_delay", "state_delay",
+          "state_bandwidth", "unit_start_delay", "warm_start_delay"}) {
+      if (!flags_.given(flag)) continue;
+      return AtOdds(flag, "clock", "only virtual time has that");
+    }
+    return absl::OkStatus();
+  }
+  for (const char* flag :
+       {"speed", "overload", "threads", "pin", "preload", "loop"}) {
+    if (!flags_.given(flag)) continue;
+    return AtOdds(flag, "clock", "only real time has that");
+  }
+  if (real_.unpaced) {
+    return AtOdds("unit_capacity", "clock",
+                  "in virtual time a packet would take no time");
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ReplayCommand::packets_per_progress() const {
+  // Slow packets take their time.
+  return clock_ == 1 && real_.speed.kind != Speed::Kind::kMax ? 64 : 8'192;
+}
+
+absl::Status ReplayCommand::FeedLoaded(const LoadedCapture& capture,
+                                       const Watchers& watchers,
+                                       const std::string& label,
+                                       const Offer& offer) const {
+  const uint64_t total = capture.size() * uint64_t{loop_};
+  const auto progress = ShowProgress(label, total);
+  uint64_t packets = 0;
+  for (uint32_t round = 0; round < loop_; ++round) {
+    for (size_t i = 0; i < capture.size(); ++i) {
+      if (!offer(capture.Packet(i, round))) return absl::OkStatus();
+      if (++packets % packets_per_progress() != 0) continue;
+      progress->Update(packets, packets);
+      if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
+        return watchers.sink->status();
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
+                                    const Watchers& watchers,
+                                    const std::string& label,
+                                    ComparedRun& run) const {
+  std::optional<LoadedCapture> loaded;
+  if (preload_ || loop_ > 1) {
+    loaded.emplace(HalfOfMemory());
+    absl::Status added;
+    absl::Status status =
+        Feed(reader, watchers, "loading", [&](const CapturedPacket& packet) {
+          if (added.ok()) added = loaded->Add(packet);
+          return added.ok();
+        });
+    if (!added.ok()) status = added;
+    if (!status.ok()) return status;
+  }
+  RealOptions real = real_;
+  real.wait_for_room =
+      overload_ == 1 ||
+      (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
+  real.interrupted = &interrupted;
+  const InterruptGuard guard;
+  auto driver = RealDriver::Start(options_, real, *FindPlacementPolicy(run.policy),
+                                  nf, watchers.sink);
+  if (!driver.ok()) return driver.status();
+  const auto offer = [&driver](const CapturedPacket& packet) {
+    (*driver)->Offer(packet);
+    return !interrupted.load(std::memory_order_relaxed);
+  };
+  absl::Status status;
+  if (loaded.has_value()) {
+    status = FeedLoaded(*loaded, watchers, label, offer);
+  } else {
+    status = Feed(reader, watchers, label, offer);
+  }
+  if (!status.ok()) return status;
+  run.result = (*driver)->Finish();
+  run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
+  return absl::OkStatus();
+}
+
+}  // namespace snf
