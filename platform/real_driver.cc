@@ -130,7 +130,7 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
     return;
   }
   if (taken.fate == Fate::kDropped && MayComeRight(taken)) {
-    Settle();
+    DrainUnits();
     taken = intake_.TakeAgain(arrival, captured);
   }
   provisioning_.OnOffered(now_, captured.original_bytes);
@@ -138,8 +138,17 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
     CountDrop(taken.reason);
     return;
   }
-  if (!taken.by_alias) LastSent(taken.flow) = result_.packets_in;
+  if (!taken.by_alias) LastSent(taken.flow) = arrivals_;
   Arrive(taken, pool_.info(taken.packet));
+}
+
+// By then what units said of these packets has been heard.
+void RealDriver::DrainUnits() {
+  HandleBatch();
+  const Instant begin = now_;
+  while (in_channels_ > 0 && now_ - begin < kPatience) {
+    if (!Turn()) Rest(Nanos{});
+  }
 }
 
 // A packet that was dropped might not be, were nothing under way.
@@ -149,7 +158,7 @@ bool RealDriver::MayComeRight(const Intake::Taken& taken) {
   if (taken.reason == DropReason::kBufferPoolEmpty) return true;
   // Its flow might get an alias.
   return taken.reason == DropReason::kNotTranslated &&
-         result_.packets_in - LastSent(taken.flow) <= under_way;
+         arrivals_ - LastSent(taken.flow) <= under_way;
 }
 
 void RealDriver::PassThrough(const CapturedPacket& captured) {
@@ -168,6 +177,7 @@ void RealDriver::Arrive(const Intake::Taken& taken, const PacketInfo& info) {
                     .original_length = info.original_length,
                     .packet = taken.packet,
                     .by_alias = taken.by_alias});
+  ++arrivals_;
   result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
 }
 

@@ -126,6 +126,7 @@ class RealDriver {
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);
+  void DrainUnits();
   bool MayComeRight(const Intake::Taken& taken);
   uint64_t& LastSent(const FlowKey& flow) {
     return last_sent_[Hash(flow, 0) % last_sent_.size()];
@@ -172,8 +173,9 @@ class RealDriver {
   Instant now_ = Instant::min();
   Instant began_;
   Instant last_captured_;
+  uint64_t arrivals_ = 0;  // at the controller
   // By the hash of a flow: when it last sent a packet from the inside, counted
-  // in packets.
+  // in arrivals.
   std::array<uint64_t, 4'096> last_sent_{};
   std::vector<Arrival> batch_;
   uint64_t in_channels_ = 0;  // slots of all units' channels in use
