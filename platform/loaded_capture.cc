@@ -25,12 +25,15 @@ absl::Status LoadedCapture::Add(const CapturedPacket& packet) {
         FormatBytes(static_cast<int64_t>(most_bytes_)),
         FormatCount(packets_.size())));
   }
-  // From the end of the block to its beginning.
-  left_ -= length;
-  std::byte* const bytes = blocks_.back().get() + left_;
-  if (length > 0) std::memcpy(bytes, packet.bytes.data(), length);
   CapturedPacket& loaded = packets_.emplace_back(packet);
-  loaded.bytes = {bytes, length};
+  loaded.bytes = {};
+  if (length > 0) {
+    // From the end of the block to its beginning.
+    left_ -= length;
+    std::byte* const bytes = blocks_.back().get() + left_;
+    std::memcpy(bytes, packet.bytes.data(), length);
+    loaded.bytes = {bytes, length};
+  }
   first_ = std::min(first_, packet.time);
   last_ = std::max(last_, packet.time);
   return absl::OkStatus();
@@ -39,15 +42,12 @@ absl::Status LoadedCapture::Add(const CapturedPacket& packet) {
 CapturedPacket LoadedCapture::Packet(size_t index, uint32_t round) const {
   CapturedPacket packet = packets_[index];
   if (round == 0) return packet;
-  const int64_t duration = (last_ - first_).ns;
-  const auto gaps = static_cast<int64_t>(std::max<size_t>(packets_.size(), 2));
-  int64_t later = 0;
-  if (__builtin_mul_overflow(duration + duration / (gaps - 1), int64_t{round},
-                             &later)) {
-    packet.time = Instant::max();
-  } else {
-    packet.time = packet.time + Nanos{later};
-  }
+  using Wide = __int128;
+  const Wide duration = Wide{last_.ns} - first_.ns;
+  const auto gaps = static_cast<Wide>(std::max<size_t>(packets_.size(), 2)) - 1;
+  constexpr Wide kMost = Nanos::max().ns;
+  const Wide later = std::min((duration + duration / gaps) * round, kMost);
+  packet.time = packet.time + Nanos{static_cast<int64_t>(later)};
   return packet;
 }
 
