@@ -68,7 +68,8 @@ TEST(LoadedCapture, RefusesWhatDoesNotFit) {
   const std::vector<std::byte> frame = Bytes(700'000, 1);
   absl::Status status;
   size_t packets = 0;
-  while (packets < 10 && (status = capture.Add({.time = {}, .bytes = frame})).ok()) {
+  while (packets < 10 &&
+         (status = capture.Add({.time = {}, .bytes = frame})).ok()) {
     ++packets;
   }
   EXPECT_GE(packets, 1u);

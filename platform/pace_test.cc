@@ -28,9 +28,9 @@ std::vector<int64_t> Due(const std::string& speed,
 }
 
 TEST(Speed, IsPrintedAsItIsRead) {
-  for (const char* text : {"1x", "0.5x", "12.125x", "1000000x", "2Gbit/s",
-                           "93.5Mbit/s", "1bit/s", "100kpps", "1pps",
-                           "2.5Mpps", "max"}) {
+  for (const char* text :
+       {"1x", "0.5x", "12.125x", "1000000x", "2Gbit/s", "93.5Mbit/s", "1bit/s",
+        "100kpps", "1pps", "2.5Mpps", "max"}) {
     EXPECT_EQ(FormatSpeed(Parsed(text)), text);
   }
   EXPECT_EQ(FormatSpeed(Parsed("2 Gbps")), "2Gbit/s");
@@ -39,8 +39,8 @@ TEST(Speed, IsPrintedAsItIsRead) {
 TEST(Speed, IsRefusedWhereItCannotBe) {
   for (const char* text :
        {"", "x", "0x", "-1x", "1000000.1x", "0.0001x", "fast", "0bps", "0pps",
-        "pps", "1e3pps", "99999999999999999999pps", "1Gbps ", "maximum",
-        "1.5", "nan"}) {
+        "pps", "1e3pps", "99999999999999999999pps", "1Gbps ", "maximum", "1.5",
+        "nan"}) {
     const auto speed = ParseSpeed(text);
     EXPECT_FALSE(speed.ok()) << text << " is " << FormatSpeed(*speed);
     EXPECT_THAT(std::string(speed.status().message()),

@@ -49,6 +49,9 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   for (const NetworkFunction::Pool& pieces : example_->pools()) {
     controller_.AddPool(pieces.first, pieces.last);
   }
+  if (result_.aliases.has_sides) {
+    under_way_ = LazyArray<uint64_t>(options.controller.max_flows);
+  }
   batch_.reserve(2 * kBatch);
 }
 
@@ -107,10 +110,9 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   const uint32_t buffers = length <= sizes[0]   ? real_.buffers.small
                            : length <= sizes[1] ? real_.buffers.medium
                                                 : real_.buffers.large;
-  const uint64_t most =
-      std::min({options_.controller.unit_queue_packets,
-                options_.controller.start_buffer_packets,
-                options_.hold_packets, buffers});
+  const uint64_t most = std::min({options_.controller.unit_queue_packets,
+                                  options_.controller.start_buffer_packets,
+                                  options_.hold_packets, buffers});
   const auto is_full = [&] {
     return in_channels_ + batch_.size() >= std::max<uint64_t>(most, 1);
   };
@@ -129,8 +131,8 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
     PassThrough(captured);
     return;
   }
-  if (taken.fate == Fate::kDropped && MayComeRight(taken)) {
-    DrainUnits();
+  if (taken.fate == Fate::kDropped && real_.wait_for_room &&
+      WaitForCause(taken)) {
     taken = intake_.TakeAgain(arrival, captured);
   }
   provisioning_.OnOffered(now_, captured.original_bytes);
@@ -138,27 +140,30 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
     CountDrop(taken.reason);
     return;
   }
-  if (!taken.by_alias) LastSent(taken.flow) = arrivals_;
   Arrive(taken, pool_.info(taken.packet));
 }
 
-// By then what units said of these packets has been heard.
-void RealDriver::DrainUnits() {
+// A packet was dropped for what packets under way may change: for want of a
+// buffer, or of an alias that its flow may be about to get. Waits until they
+// are through; false if there are none.
+bool RealDriver::WaitForCause(const Intake::Taken& taken) {
+  const bool wants_alias = taken.reason == DropReason::kNotTranslated;
+  if (!wants_alias && taken.reason != DropReason::kBufferPoolEmpty)
+    return false;
   HandleBatch();
+  const uint64_t* under_way = &in_channels_;
+  if (wants_alias) {
+    const FlowTable& flows = controller_.flows();
+    const uint32_t slot = flows.Find(taken.flow, flows.HashOf(taken.flow));
+    if (slot == FlowTable::kNone) return false;
+    under_way = &under_way_[slot];
+  }
+  if (*under_way == 0) return false;
   const Instant begin = now_;
-  while (in_channels_ > 0 && now_ - begin < kPatience) {
+  while (*under_way > 0 && now_ - begin < kPatience) {
     if (!Turn()) Rest(Nanos{});
   }
-}
-
-// A packet that was dropped might not be, were nothing under way.
-bool RealDriver::MayComeRight(const Intake::Taken& taken) {
-  const uint64_t under_way = in_channels_ + batch_.size();
-  if (!real_.wait_for_room || under_way == 0) return false;
-  if (taken.reason == DropReason::kBufferPoolEmpty) return true;
-  // Its flow might get an alias.
-  return taken.reason == DropReason::kNotTranslated &&
-         arrivals_ - LastSent(taken.flow) <= under_way;
+  return true;
 }
 
 void RealDriver::PassThrough(const CapturedPacket& captured) {
@@ -177,7 +182,6 @@ void RealDriver::Arrive(const Intake::Taken& taken, const PacketInfo& info) {
                     .original_length = info.original_length,
                     .packet = taken.packet,
                     .by_alias = taken.by_alias});
-  ++arrivals_;
   result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
 }
 
@@ -291,8 +295,8 @@ void RealDriver::HandlePacket(const UnitCommand& command) {
     Free(command.packet);
     return;
   }
-  const bool is_first = order_.On(
-      command, [this](const UnitCommand& next) { EndPacket(next); });
+  const bool is_first =
+      order_.On(command, [this](const UnitCommand& next) { EndPacket(next); });
   if (is_first) return;
   Violation(fmt::format("I3: clock {} of a flow ended twice",
                         value(command.meta.clock)));
@@ -390,12 +394,13 @@ void RealDriver::Free(PacketHandle packet) {
 void RealDriver::Drained(const UnitCommand& command) {
   const PacketMeta& meta = command.meta;
   --in_channels_;
+  if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
   if (meta.has_payload()) {
     provisioning_.OnDrained(now_, command.unit, meta.original_length);
   }
-  controller_.on_drained(now_, {.unit = command.unit,
-                                .packets = 1,
-                                .bytes = meta.original_length});
+  controller_.on_drained(
+      now_,
+      {.unit = command.unit, .packets = 1, .bytes = meta.original_length});
 }
 
 void RealDriver::CountDrop(DropReason reason) {
@@ -424,6 +429,7 @@ void RealDriver::Execute(const ControllerCommand& command) {
       return;
     case Kind::kEnqueue:
       ++in_channels_;
+      if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
       break;
     case Kind::kStartUnit:
       provisioning_.OnUnitUp(now_, command.unit);

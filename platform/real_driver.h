@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "base/lazy_array.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/digest.h"
@@ -69,8 +70,8 @@ struct RealOptions {
 // latencies hide nothing. At the greatest speed nothing is due, and arrival is
 // when the front takes the packet.
 //
-// The front takes up to kBatch packets that are due at a time, and looks at what
-// the workers have sent between batches and while it waits.
+// The front takes up to kBatch packets that are due at a time, and looks at
+// what the workers have sent between batches and while it waits.
 //
 // Finish lets everything come to its end; then it lets the clock skip to what
 // is due, flows that time out and units that stop, until nothing is. A packet
@@ -113,8 +114,8 @@ class RealDriver {
   };
 
   RealDriver(const RunOptions& options, const RealOptions& real,
-             const PlacementPolicy& policy, const NfSpec& nf,
-             ReleaseSink* sink, SharedRegion region, BufferPool pool);
+             const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink,
+             SharedRegion region, BufferPool pool);
   // What takes their places in the region (real_start.cc).
   absl::Status Staff(uint32_t workers, RegionCarver carver,
                      std::span<std::byte> pool_memory);
@@ -126,11 +127,7 @@ class RealDriver {
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);
-  void DrainUnits();
-  bool MayComeRight(const Intake::Taken& taken);
-  uint64_t& LastSent(const FlowKey& flow) {
-    return last_sent_[Hash(flow, 0) % last_sent_.size()];
-  }
+  bool WaitForCause(const Intake::Taken& taken);
   void PassThrough(const CapturedPacket& captured);
   void Arrive(const Intake::Taken& taken, const PacketInfo& info);
   void HandleBatch();
@@ -173,12 +170,10 @@ class RealDriver {
   Instant now_ = Instant::min();
   Instant began_;
   Instant last_captured_;
-  uint64_t arrivals_ = 0;  // at the controller
-  // By the hash of a flow: when it last sent a packet from the inside, counted
-  // in arrivals.
-  std::array<uint64_t, 4'096> last_sent_{};
   std::vector<Arrival> batch_;
   uint64_t in_channels_ = 0;  // slots of all units' channels in use
+  // Of these, by the slot of the flow; of an NF with two sides.
+  LazyArray<uint64_t> under_way_;
   ControllerOut out_;
   uint64_t by_alias_lost_ = 0;
 

@@ -88,9 +88,8 @@ TEST_P(RealDriverOnThreads, ReleasesWhatOneUnitWouldHoweverFlowsMove) {
   options.controller.max_units = 1;
   const Outcome one = RunFrames(options, TimelessChronicleNf(), frames);
   options.controller.max_units = 16;
-  const RunResult result =
-      RunReal(options, AsFastAsCanBe(GetParam()), TimelessChronicleNf(), frames,
-              "rotate");
+  const RunResult result = RunReal(options, AsFastAsCanBe(GetParam()),
+                                   TimelessChronicleNf(), frames, "rotate");
   EXPECT_EQ(result.packets_released, 20'000u);
   EXPECT_EQ(result.digest, one.run.digest);
   EXPECT_GE(result.controller.flowlets_moved, 18'000u);
@@ -104,10 +103,10 @@ TEST_P(RealDriverOnThreads, TranslatesAsOneUnitWouldHoweverFlowsMove) {
   std::vector<OfferedFrame> frames;
   for (uint32_t i = 0; i < 6'000; ++i) {
     const uint32_t flow = i / 3 % 40;
-    frames.push_back({.time = Instant{kStart + i * 20 * kUs},
-                      .bytes = UdpFrame({.flow = flow,
-                                         .sequence = i,
-                                         .from_responder = i % 3 == 2})});
+    frames.push_back(
+        {.time = Instant{kStart + i * 20 * kUs},
+         .bytes = UdpFrame(
+             {.flow = flow, .sequence = i, .from_responder = i % 3 == 2})});
   }
   TinyNatOptions options = TinyNatTables();
   options.inside = *ParsePrefixes("10.0.0.0/8");
@@ -115,8 +114,8 @@ TEST_P(RealDriverOnThreads, TranslatesAsOneUnitWouldHoweverFlowsMove) {
   const Outcome one = ReplayTiny(options, frames);
   EXPECT_EQ(one.run.packets_released, 6'000u);
   options.controller.max_units = 16;
-  const RunResult result = RunReal(options, AsFastAsCanBe(GetParam()),
-                                   options.nf, frames, "rotate");
+  const RunResult result =
+      RunReal(options, AsFastAsCanBe(GetParam()), options.nf, frames, "rotate");
   EXPECT_EQ(result.packets_released, 6'000u);
   EXPECT_EQ(result.aliases.packets_found, 2'000u);
   EXPECT_EQ(result.controller.aliases_granted, 40u);
@@ -133,8 +132,8 @@ TEST(RealDriver, EndsWhateverBecameOfAPacket) {
     FrameFields fields = {.flow = i % 20, .sequence = i};
     fields.ask = Ask{static_cast<uint8_t>(rng.Uniform(1, 8))};
     fields.first_payload_byte = static_cast<std::byte>(rng.Below(4));
-    frames.push_back({.time = Instant{kStart + i * kUs},
-                      .bytes = UdpFrame(fields)});
+    frames.push_back(
+        {.time = Instant{kStart + i * kUs}, .bytes = UdpFrame(fields)});
   }
   RunOptions options = SmallTables();
   options.controller.max_units = 5;
@@ -153,10 +152,10 @@ TEST(RealDriver, CutsTheSameFlowletsAsVirtualTime) {
   int64_t time = kStart;
   for (uint32_t i = 0; i < 1'000; ++i) {
     time += rng.Exponential(100 * kUs);
-    frames.push_back({.time = Instant{time},
-                      .bytes = UdpFrame({.flow = static_cast<uint32_t>(
-                                             rng.Below(6)),
-                                         .sequence = i})});
+    frames.push_back(
+        {.time = Instant{time},
+         .bytes = UdpFrame(
+             {.flow = static_cast<uint32_t>(rng.Below(6)), .sequence = i})});
   }
   const RunOptions options = SmallTables();
   const Outcome outcome = RunFrames(options, ForwardingNf(), frames);
@@ -229,8 +228,7 @@ TEST(RealDriver, TakesAClockThatGoesBackwards) {
   std::vector<OfferedFrame> frames = Packets(4, 2, -500 * kUs);
   RealOptions real = AsFastAsCanBe(2);
   real.speed = {};
-  const RunResult result =
-      RunReal(SmallTables(), real, ForwardingNf(), frames);
+  const RunResult result = RunReal(SmallTables(), real, ForwardingNf(), frames);
   EXPECT_EQ(result.packets_released, 4u);
   EXPECT_EQ(result.late_packets, 3u);
   EXPECT_EQ(result.last_packet.ns, kStart);
@@ -256,8 +254,7 @@ TEST(RealDriver, DoesNotWaitOnceItIsInterrupted) {
   // A year apart.
   const std::vector<OfferedFrame> frames =
       Packets(2, 1, 365ll * 86'400 * 1'000'000'000);
-  const RunResult result =
-      RunReal(SmallTables(), real, ForwardingNf(), frames);
+  const RunResult result = RunReal(SmallTables(), real, ForwardingNf(), frames);
   EXPECT_EQ(result.packets_released, 2u);
 }
 
@@ -273,9 +270,9 @@ TEST(RealDriver, RefusesMoreThreadsThanThereMayBe) {
   EXPECT_EQ(start(34, false), "34 threads are more than 33");
   const uint32_t cpus = std::thread::hardware_concurrency();
   if (cpus < RealOptions::kMaxThreads) {
-    EXPECT_THAT(start(cpus + 1, true),
-                HasSubstr(fmt::format("{} threads cannot be pinned to ",
-                                      cpus + 1)));
+    EXPECT_THAT(
+        start(cpus + 1, true),
+        HasSubstr(fmt::format("{} threads cannot be pinned to ", cpus + 1)));
   }
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a run in real time comes to be: memory, links, threads.
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
-
-#include <fmt/format.h>
 
 #include <bit>
 #include <cerrno>
@@ -40,9 +39,8 @@ absl::Status PinTo(pthread_t thread, int cpu) {
   CPU_SET(cpu, &set);
   const int error = pthread_setaffinity_np(thread, sizeof set, &set);
   if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("cannot pin a thread to CPU {}: {}", cpu,
-                  std::strerror(error)));
+  return absl::UnavailableError(fmt::format("cannot pin a thread to CPU {}: {}",
+                                            cpu, std::strerror(error)));
 }
 
 // Cells of a link between workers: some messages with the largest record.
@@ -85,9 +83,9 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink) {
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
-  const uint32_t threads =
-      real.threads == 0 ? std::min(own, RealOptions::kMaxThreads)
-                        : real.threads;
+  const uint32_t threads = real.threads == 0
+                               ? std::min(own, RealOptions::kMaxThreads)
+                               : real.threads;
   if (threads > RealOptions::kMaxThreads) {
     return absl::InvalidArgumentError(fmt::format(
         "{} threads are more than {}", threads, RealOptions::kMaxThreads));
@@ -109,9 +107,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   if (!status.ok()) return status;
   auto pool = BufferPool::Attach(memory, BufferPool::Party{0});
   if (!pool.ok()) return pool.status();
-  std::unique_ptr<RealDriver> driver(
-      new RealDriver(options, real, policy, nf, sink, *std::move(region),
-                     *std::move(pool)));
+  std::unique_ptr<RealDriver> driver(new RealDriver(
+      options, real, policy, nf, sink, *std::move(region), *std::move(pool)));
   status = driver->Staff(workers, carver, memory);
   if (status.ok() && threads > 1) status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
@@ -142,26 +139,25 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
     auto pool = BufferPool::Attach(
         pool_memory, BufferPool::Party{static_cast<uint8_t>(i + 1)});
     if (!pool.ok()) return pool.status();
-    crews_.push_back(
-        {.worker = std::make_unique<RealWorker>(RealWorker::Parts{
-             .index = i,
-             .workers = workers,
-             .options = &options_,
-             .nf = &nf_,
-             .example = example_.get(),
-             .schema = &schema_,
-             .clock = &clock_,
-             .replicas = controller_.replicas(),
-             .is_paced = !real_.unpaced,
-             .pool = *std::move(pool),
-             .bell = bells[i],
-             .from_front = LinkIn(down.consumer, 0),
-             .to_front = LinkOut(up.producer, kReserve),
-             .from_workers = std::move(from_workers[i]),
-             .to_workers = std::move(to_workers[i])}),
-         .out = LinkOut(down.producer, kReserve),
-         .in = LinkIn(up.consumer, sizeof(Alias)),
-         .thread = {}});
+    crews_.push_back({.worker = std::make_unique<RealWorker>(RealWorker::Parts{
+                          .index = i,
+                          .workers = workers,
+                          .options = &options_,
+                          .nf = &nf_,
+                          .example = example_.get(),
+                          .schema = &schema_,
+                          .clock = &clock_,
+                          .replicas = controller_.replicas(),
+                          .is_paced = !real_.unpaced,
+                          .pool = *std::move(pool),
+                          .bell = bells[i],
+                          .from_front = LinkIn(down.consumer, 0),
+                          .to_front = LinkOut(up.producer, kReserve),
+                          .from_workers = std::move(from_workers[i]),
+                          .to_workers = std::move(to_workers[i])}),
+                      .out = LinkOut(down.producer, kReserve),
+                      .in = LinkIn(up.consumer, sizeof(Alias)),
+                      .thread = {}});
   }
   return absl::OkStatus();
 }

@@ -26,10 +26,10 @@ RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
   const UnitOptions unit_options = UnitOptionsOf(options, parts_.replicas);
   for (uint32_t id = parts_.index; id < options.controller.max_units;
        id += parts_.workers) {
-    shells_.push_back({.unit = Unit(UnitId{static_cast<uint16_t>(id)},
-                                    unit_options, *parts_.schema,
-                                    parts_.example->pools()),
-                       .nf = parts_.nf->create()});
+    shells_.push_back(
+        {.unit = Unit(UnitId{static_cast<uint16_t>(id)}, unit_options,
+                      *parts_.schema, parts_.example->pools()),
+         .nf = parts_.nf->create()});
   }
   runnable_.reserve(shells_.size());
 }
@@ -122,8 +122,8 @@ void RealWorker::Handle(const ControllerCommand& command) {
       shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.pool}, out_);
       break;
     case Kind::kAliasAck:
-      shell.unit.on_alias_ack(now_, command.alias_ack,
-                              {*shell.nf, parts_.pool}, out_);
+      shell.unit.on_alias_ack(now_, command.alias_ack, {*shell.nf, parts_.pool},
+                              out_);
       break;
     case Kind::kPieces:
       shell.unit.on_pieces(now_, command.pieces, out_);
@@ -225,8 +225,7 @@ bool RealWorker::Begin(UnitShell& shell) {
     next = shell.unit.begin(now_, out_);
     ExecuteAll(shell);
   }
-  held_packets_max_ =
-      std::max(held_packets_max_, shell.unit.held_packets());
+  held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
   if (next == Unit::Next::kIdle) return false;
   const PacketMeta& meta = shell.unit.in_service();
   const Nanos wait = shell.unit.in_service_wait();
@@ -316,7 +315,8 @@ void RealWorker::Publish() {
 
 void RealWorker::AddTo(RunResult& result) const {
   snf::AddTo(result.state, state_);
-  result.held_packets_max = std::max(result.held_packets_max, held_packets_max_);
+  result.held_packets_max =
+      std::max(result.held_packets_max, held_packets_max_);
   result.real.sleeps += sleeps_;
   for (const UnitShell& shell : shells_) {
     snf::AddTo(result.state.units, shell.unit.counters());

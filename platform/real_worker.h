@@ -57,10 +57,10 @@ class RealWorker {
     const NetworkFunction* example = nullptr;
     const StateSchema* schema = nullptr;
     const RealClock* clock = nullptr;
-    uint32_t replicas = 0;   // Controller::replicas
-    bool is_paced = true;    // as the service model says
-    BufferPool pool;         // of this party
-    Doorbell* bell;          // this worker's own
+    uint32_t replicas = 0;  // Controller::replicas
+    bool is_paced = true;   // as the service model says
+    BufferPool pool;        // of this party
+    Doorbell* bell;         // this worker's own
     LinkIn from_front;
     LinkOut to_front;
     std::vector<LinkIn> from_workers;  // by index, the own among them

@@ -7,8 +7,8 @@ ReleaseOrder::Flow& ReleaseOrder::OtherFlow(FlowId flow) {
   const uint32_t slot = slot_of(flow);
   if (slot >= flows_.size()) flows_.resize(2 * size_t{slot} + 64);
   Flow& here = flows_[slot];
-  const bool is_newer = here.flow == kNoFlow ||
-                        generation_of(flow) > generation_of(here.flow);
+  const bool is_newer =
+      here.flow == kNoFlow || generation_of(flow) > generation_of(here.flow);
   if (!is_newer) {
     Flow& earlier = earlier_[flow];
     earlier.flow = flow;

@@ -126,9 +126,8 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
       auto& unit = units[rng.Below(units.size())];
       if (unit.empty()) continue;
       EXPECT_TRUE(order.On(unit.front(), [&](const UnitCommand& c) {
-        seen[c.meta.flow].push_back(
-            fmt::format("{}{}", c.kind == Kind::kEmit ? "e" : "",
-                        value(c.meta.clock)));
+        seen[c.meta.flow].push_back(fmt::format(
+            "{}{}", c.kind == Kind::kEmit ? "e" : "", value(c.meta.clock)));
       }));
       unit.pop_front();
       waited += order.waiting();

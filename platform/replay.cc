@@ -304,16 +304,16 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
 
 std::unique_ptr<Progress> ReplayCommand::ShowProgress(
     const std::string& label, uint64_t total_bytes) const {
-  return std::make_unique<Progress>(Progress::Options{
-      .label = label,
-      .quiet = quiet_,
-      .terminal = isatty(STDERR_FILENO) != 0,
-      .columns = TerminalColumns(STDERR_FILENO),
-      .total_bytes = total_bytes,
-      .clock = MonotonicNow,
-      .write = [](std::string_view text) {
-        std::fwrite(text.data(), 1, text.size(), stderr);
-      }});
+  return std::make_unique<Progress>(
+      Progress::Options{.label = label,
+                        .quiet = quiet_,
+                        .terminal = isatty(STDERR_FILENO) != 0,
+                        .columns = TerminalColumns(STDERR_FILENO),
+                        .total_bytes = total_bytes,
+                        .clock = MonotonicNow,
+                        .write = [](std::string_view text) {
+                          std::fwrite(text.data(), 1, text.size(), stderr);
+                        }});
 }
 
 absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
@@ -343,11 +343,10 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
   absl::Status status =
-      Feed(reader, watchers, label,
-           [&driver](const CapturedPacket& packet) {
-             driver.Offer(packet);
-             return true;
-           });
+      Feed(reader, watchers, label, [&driver](const CapturedPacket& packet) {
+        driver.Offer(packet);
+        return true;
+      });
   if (!status.ok()) return status;
   run.result = driver.Finish();
   run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;

@@ -30,8 +30,8 @@ class MergedReader;
 struct CapturedPacket;
 class RunObserver;
 
-// `snf replay`: captures in, through flowlets and units in virtual or real time,
-// a report out. Built once at start; parsing fills it, Run does the work.
+// `snf replay`: captures in, through flowlets and units in virtual or real
+// time, a report out. Built once at start; parsing fills it, Run does the work.
 class ReplayCommand {
  public:
   // Adds the subcommand to `app`, which must outlive it.

@@ -62,12 +62,11 @@ absl::Status ReplayCommand::ReplayChains(const Config& config, int& exit_code) {
   auto chains = SideBySide::Make(config, options_, *FindPlacementPolicy(policy),
                                  sink.get());
   if (!chains.ok()) return chains.status();
-  absl::Status status =
-      Feed(**reader, {.sink = sink.get()}, "replaying",
-           [&](const CapturedPacket& packet) {
-             (*chains)->Offer(packet);
-             return true;
-           });
+  absl::Status status = Feed(**reader, {.sink = sink.get()}, "replaying",
+                             [&](const CapturedPacket& packet) {
+                               (*chains)->Offer(packet);
+                               return true;
+                             });
   if (!status.ok()) return status;
   const std::vector<RunResult> results = (*chains)->Finish();
   if (sink != nullptr) {

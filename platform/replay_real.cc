@@ -58,10 +58,12 @@ uint64_t HalfOfMemory() {
 void ReplayCommand::AddRealFlags() {
   flags_.Heading("Real time");
   flags_.Choice("clock", clock_,
-                {{"virtual", "the capture's: units, hops and starts take the "
-                             "times that flags give"},
-                 {"real", "the machine's: threads and rings, which take the "
-                          "time that they take"}},
+                {{"virtual",
+                  "the capture's: units, hops and starts take the "
+                  "times that flags give"},
+                 {"real",
+                  "the machine's: threads and rings, which take the "
+                  "time that they take"}},
                 "whose time it is:");
   flags_.Custom(
       "speed", "SPEED",
@@ -171,13 +173,12 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     if (!status.ok()) return status;
   }
   RealOptions real = real_;
-  real.wait_for_room =
-      overload_ == 1 ||
-      (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
+  real.wait_for_room = overload_ == 1 ||
+                       (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
   real.interrupted = &interrupted;
   const InterruptGuard guard;
-  auto driver = RealDriver::Start(options_, real, *FindPlacementPolicy(run.policy),
-                                  nf, watchers.sink);
+  auto driver = RealDriver::Start(
+      options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
   if (!driver.ok()) return driver.status();
   const auto offer = [&driver](const CapturedPacket& packet) {
     (*driver)->Offer(packet);

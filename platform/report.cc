@@ -317,11 +317,11 @@ void AddReal(const RunResult& result, Page& page) {
                          FormatDuration(real.wall)));
   if (seconds > 0) {
     const auto rate = static_cast<double>(result.packets_in) / seconds;
-    page.Count("", static_cast<uint64_t>(rate),
-               fmt::format("packets a second, {}",
-                           FormatBitRate(static_cast<int64_t>(
-                               static_cast<double>(result.bytes_in) * 8 /
-                               seconds))));
+    page.Count(
+        "", static_cast<uint64_t>(rate),
+        fmt::format("packets a second, {}",
+                    FormatBitRate(static_cast<int64_t>(
+                        static_cast<double>(result.bytes_in) * 8 / seconds))));
   }
   const Histogram& late = real.schedule_error_ns;
   if (late.count() == 0) return;

@@ -37,8 +37,8 @@ class Link {
     const std::span<std::byte> ring(static_cast<std::byte*>(begin),
                                     CellRing::BytesFor(cells));
     EXPECT_TRUE(CellRing::Format(ring, cells).ok());
-    out_ = std::make_unique<LinkOut>(
-        *CellRing::Producer::Attach(ring, nullptr), 64);
+    out_ = std::make_unique<LinkOut>(*CellRing::Producer::Attach(ring, nullptr),
+                                     64);
     in_ = std::make_unique<LinkIn>(*CellRing::Consumer::Attach(ring),
                                    kMaxPayload);
   }
@@ -53,16 +53,15 @@ class Link {
   // What comes must be what was sent, in order.
   void Receive() {
     in_->Receive();
-    in_->Handle(PayloadBytesOf,
-                [this](const Cell& cell, std::span<const std::byte> payload) {
-                  const auto message = cell.As<Message>();
-                  EXPECT_EQ(message.number, received_++);
-                  ASSERT_EQ(message.payload, payload.size());
-                  for (size_t i = 0; i < payload.size(); ++i) {
-                    ASSERT_EQ(payload[i],
-                              static_cast<std::byte>(message.number + i));
-                  }
-                });
+    in_->Handle(PayloadBytesOf, [this](const Cell& cell,
+                                       std::span<const std::byte> payload) {
+      const auto message = cell.As<Message>();
+      EXPECT_EQ(message.number, received_++);
+      ASSERT_EQ(message.payload, payload.size());
+      for (size_t i = 0; i < payload.size(); ++i) {
+        ASSERT_EQ(payload[i], static_cast<std::byte>(message.number + i));
+      }
+    });
   }
   LinkOut& out() { return *out_; }
   LinkIn& in() { return *in_; }
@@ -131,10 +130,10 @@ TEST(ThreadLinkRandom, BringsEverythingInOrder) {
     while (sent < 500) {
       switch (rng.Below(3)) {
         case 0:
-          link.Send(sent++, static_cast<uint32_t>(
-                                rng.Chance(32'768)
-                                    ? 0
-                                    : rng.Below(Link::kMaxPayload + 1)));
+          link.Send(
+              sent++,
+              static_cast<uint32_t>(
+                  rng.Chance(32'768) ? 0 : rng.Below(Link::kMaxPayload + 1)));
           break;
         case 1:
           link.out().Flush();
