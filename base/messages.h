@@ -70,16 +70,16 @@ struct Pull {
 };
 
 // Unit to unit: the state of a flow as `applied` left it, either pushed ahead
-// of the next flowlet (U3) or in answer to a Pull (U5). The record's `bytes`
-// bytes travel beside it. `timer` is the NF's pending timer, Instant::max()
-// where it has none, as always in a push; `link` the framing of the flow's
-// packets.
+// of the next flowlet (U3) or in answer to a Pull (U5). The record's first
+// `bytes` bytes travel beside it; all others are 0. `timer` is the NF's pending
+// timer, Instant::max() where it has none, as always in a push; `link` the
+// framing of the flow's packets.
 struct State {
   FlowId flow{};
   Clock applied{};
   Instant timer = Instant::max();
   uint64_t schema = 0;  // StateSchema::hash() of the record
-  uint32_t bytes = 0;   // of the record
+  uint32_t bytes = 0;   // of the record, a multiple of 8
   LinkType link = LinkType::kEthernet;
   bool pushed = false;
 };

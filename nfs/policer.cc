@@ -27,7 +27,8 @@ class Policer final : public NetworkFunction {
   explicit Policer(NfOptions& options)
       : rate_(static_cast<uint64_t>(
             options.BitRate("rate", 1'000'000, 1'000, 1'000'000'000'000,
-                            "what a connection may send, both ways together"))),
+                            "committed rate of a connection, both ways "
+                            "together"))),
         burst_(kByte * static_cast<uint64_t>(options.Bytes(
                            "burst", 15'000, 64, 1'000'000'000,
                            "what it may send at once, after a pause; a longer "

@@ -25,7 +25,8 @@ namespace {
 // 30 s; it comes at 1 s, and the next one may come until 120 s. The same from
 // 192.0.2.9:123 is not let in.
 //
-// What is not UDP, what goes out, and what stays on one side is forwarded.
+// What is not UDP, and what does not cross the border of the network, is
+// forwarded; of the latter, UDP is counted, which tells of a wrong `inside`.
 class UdpWhitelister final : public NetworkFunction {
  public:
   explicit UdpWhitelister(NfOptions& options)
@@ -72,7 +73,10 @@ class UdpWhitelister final : public NetworkFunction {
     }
     const FlowKey ends = FiveTuple(packet.bytes(), packet.headers(), false);
     const bool from_inside = IsInside(ends.source);
-    if (from_inside == IsInside(ends.destination)) return Verdict::forward();
+    if (from_inside == IsInside(ends.destination)) {
+      count(not_crossing_);
+      return Verdict::forward();
+    }
     const Entry entry = flow.get(entry_);
     return from_inside ? LetOut(packet.arrival(), entry, flow)
                        : LetIn(packet.arrival(), entry, flow);
@@ -123,6 +127,8 @@ class UdpWhitelister final : public NetworkFunction {
   Counter connections_ =
       declare_counter("connections", "that a client inside put on the list");
   Counter answers_ = declare_counter("answers", "packets let in");
+  Counter not_crossing_ = declare_counter(
+      "not_crossing", "UDP packets with both ends inside, or neither");
 };
 SNF_REGISTER_NF(UdpWhitelister, "udp_whitelister",
                 "lets in UDP only as an answer to what went out");

@@ -89,12 +89,15 @@ TEST(UdpWhitelister, ForwardsWhatDoesNotComeInOrIsNotUdp) {
         "about {udp 10.0.0.1:5000 > 192.0.2.9:53}"}) {
     EXPECT_EQ(nf.Send(packet), packet);
   }
+  EXPECT_EQ(nf.count("not_crossing"), 2u);
+  EXPECT_EQ(nf.count("connections"), 0u);
 }
 
 TEST(UdpWhitelister, ProtectsThePrefixesThatItIsGiven) {
   NfTest nf("udp_whitelister:inside=192.0.2.0/24+2001:db8::/32");
   EXPECT_EQ(nf.Send(kAnswer), kAnswer);
   EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.count("not_crossing"), 0u);
   EXPECT_EQ(nf.Send("udp 10.0.0.1:5000 > 192.0.2.7:53"), "drop unsolicited");
   const std::string query = "udp [2001:db8::1]:5000 > [2001:7f8::9]:53";
   const std::string answer = "udp [2001:7f8::9]:53 > [2001:db8::1]:5000";

@@ -11,9 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
+#include "platform/json_places.h"
 #include "proto/config.pb.h"
 
 namespace snf {
@@ -31,6 +33,19 @@ std::string Message(const absl::Status& status) {
   return std::string(status.message());
 }
 
+std::string NoField(std::string_view name) {
+  return fmt::format("there is no field \"{}\"", name);
+}
+
+// `Message type "snf.proto.Chain" has no field named "nff".`
+std::string InOurWords(const std::string& message) {
+  constexpr std::string_view kNoField = " has no field named \"";
+  const size_t at = message.find(kNoField);
+  if (at == message.npos) return message;
+  const size_t begin = at + kNoField.size();
+  return NoField(message.substr(begin, message.find('"', begin) - begin));
+}
+
 // Keeps the first error.
 class FirstError final : public pb::io::ErrorCollector {
  public:
@@ -38,7 +53,8 @@ class FirstError final : public pb::io::ErrorCollector {
                 const std::string& message) override {
     if (!text.empty()) return;
     text = line < 0 ? message
-                    : fmt::format("{}:{}: {}", line + 1, column + 1, message);
+                    : fmt::format("{}:{}: {}", line + 1, column + 1,
+                                  InOurWords(message));
     has_line = line >= 0;
   }
   std::string text;
@@ -51,18 +67,27 @@ class Places {
   explicit Places(std::string name) : name_(std::move(name)) {}
 
   pb::TextFormat::ParseInfoTree* tree() { return &tree_; }
-  // Of the field's entry with that index: "sites.conf:12", or the name alone.
-  std::string Of(const char* field, int index) const {
-    const pb::FieldDescriptor* const descriptor =
-        proto::Config::descriptor()->FindFieldByName(field);
-    const auto at = tree_.GetLocation(descriptor, index);
-    return at.line < 0 ? name_ : fmt::format("{}:{}", name_, at.line + 1);
+  JsonPlaces& json() { return json_; }
+  // Of the field's entry with that index, -1 for its only one:
+  // "sites.conf:12:1", or the name alone.
+  std::string Of(const std::string& field, int index) const {
+    const auto at = tree_.GetLocation(
+        proto::Config::descriptor()->FindFieldByName(field), index);
+    if (at.line >= 0) {
+      return fmt::format("{}:{}:{}", name_, at.line + 1, at.column + 1);
+    }
+    return OfPath(index < 0 ? field : fmt::format("{}[{}]", field, index));
+  }
+  // In JSON.
+  std::string OfPath(const std::string& path) const {
+    return name_ + json_.Of(path);
   }
   const std::string& name() const { return name_; }
 
  private:
   std::string name_;
   pb::TextFormat::ParseInfoTree tree_;
+  JsonPlaces json_;
 };
 
 absl::Status ParseText(const std::string& text, Places& places,
@@ -76,45 +101,50 @@ absl::Status ParseText(const std::string& text, Places& places,
       "{}:{}{}", places.name(), error.has_line ? "" : " ", error.text));
 }
 
-// protobuf names the field that it does not know, but not the line: that of the
-// first key of this name.
-size_t LineOfKey(const std::string& text, const std::string& key) {
-  const std::string quoted = '"' + key + '"';
-  for (size_t at = text.find(quoted); at != std::string::npos;
-       at = text.find(quoted, at + 1)) {
-    const size_t after = text.find_first_not_of(" \t\r\n", at + quoted.size());
-    if (after != std::string::npos && text[after] == ':') {
-      return static_cast<size_t>(
-                 std::count(text.begin(),
-                            text.begin() + static_cast<ptrdiff_t>(at), '\n')) +
-             1;
-    }
+// Of protobuf's "(chain[0]) nff: Cannot find field." and "(chain[0].text):
+// invalid value 3 for type TYPE_STRING", where it is and what it says.
+absl::Status JsonError(const Places& places, std::string_view what) {
+  std::string path;
+  if (what.starts_with('(')) {
+    const size_t end = std::min(what.find(')'), what.size() - 1);
+    path = what.substr(1, end - 1);
+    what.remove_prefix(end + 1);
   }
-  return 0;
+  const size_t colon = what.find(": ");
+  if (colon == what.npos) return BadData(places.OfPath(path), what);
+  const size_t begin = std::min(what.find_first_not_of(' '), colon);
+  const std::string field(what.substr(begin, colon - begin));
+  what.remove_prefix(colon + 2);
+  if (!field.empty()) path += (path.empty() ? "" : ".") + field;
+  if (what.starts_with("Cannot find field")) {
+    return BadData(places.OfPath(path), NoField(field));
+  }
+  return BadData(
+      places.OfPath(path),
+      fmt::format("{}: {}", path,
+                  absl::StrReplaceAll(std::string(what),
+                                      {{"type TYPE_STRING", "a text"},
+                                       {"type TYPE_UINT32", "a whole number"},
+                                       {"type type.googleapis.com/", ""}})));
 }
 
-absl::Status ParseJson(const std::string& text, const Places& places,
+absl::Status ParseJson(const std::string& text, Places& places,
                        proto::Config& config) {
   try {
-    // Its errors name line and column.
     const auto parsed = nlohmann::json::parse(text);
     SNF_CHECK(!parsed.is_discarded());
   } catch (const nlohmann::json::parse_error& error) {
+    // "[…] parse error at line 2, column 15: syntax error while parsing …"
     std::string_view what = error.what();
-    const size_t bracket = what.find("] ");
-    if (bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
-    return BadData(places.name(), what);
+    const size_t colon = what.find(": ");
+    if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
+    const size_t at = error.byte == 0 ? 0 : error.byte - 1;
+    return BadData(places.name() + JsonPlaces::OfByte(text, at), what);
   }
+  places.json() = JsonPlaces(text);
   const auto status = pb::util::JsonStringToMessage(text, &config);
   if (status.ok()) return absl::OkStatus();
-  // "(chain[0]) nff: Cannot find field."
-  const std::string what(status.message().data(), status.message().size());
-  const size_t begin = std::min(what.find(") ") + 2, what.size());
-  const size_t line =
-      LineOfKey(text, what.substr(begin, what.find(':', begin) - begin));
-  return BadData(
-      line == 0 ? places.name() : fmt::format("{}:{}", places.name(), line),
-      what);
+  return JsonError(places, {status.message().data(), status.message().size()});
 }
 
 std::string Quoted(const std::string& value) {
@@ -225,6 +255,11 @@ absl::Status AddNames(const proto::Config& from, const Places& places,
   return absl::OkStatus();
 }
 
+absl::Status CheckNf(const proto::NetworkFunction& from, const Names& names) {
+  const absl::StatusOr<const NfSpec*> spec = names.Find(from.name());
+  return spec.ok() ? (*spec)->check() : spec.status();
+}
+
 absl::Status AddChain(const proto::Chain& from, const Names& names,
                       Config& config) {
   const absl::StatusOr<const NfSpec*> spec = names.Find(from.name());
@@ -290,6 +325,13 @@ absl::Status Fill(const proto::Config& from, const Places& places,
   }
   Names names;
   if (absl::Status s = AddNames(from, places, names); !s.ok()) return s;
+  for (int i = 0; i < from.nf_size(); ++i) {
+    const absl::Status status = CheckNf(from.nf(i), names);
+    if (status.ok()) continue;
+    return BadData(
+        places.Of("nf", i),
+        fmt::format("nf \"{}\": {}", from.nf(i).name(), Message(status)));
+  }
   for (int i = 0; i < from.chain_size(); ++i) {
     const absl::Status status = AddChain(from.chain(i), names, config);
     if (status.ok()) continue;

@@ -35,8 +35,8 @@ struct Config {
 };
 
 // `text` is in JSON if it begins with a brace, else in protobuf's text format.
-// DataLoss, beginning with `name` and, as far as it is known, the line:
-// "sites.conf:12: …"; unknown fields are errors.
+// DataLoss, beginning with `name` and, as far as it is known, line and column:
+// "sites.conf:12:1: …"; unknown fields are errors.
 absl::StatusOr<Config> ParseConfig(const std::string& text,
                                    const std::string& name);
 // Of a file of at most 16 MiB. NotFound and the like where it cannot be read.

@@ -127,19 +127,63 @@ TEST(Config, NamesTheLineOfWhatIsWrong) {
               AllOf(StartsWith("sites.conf:2"), HasSubstr("\"b\"")));
 }
 
-TEST(Config, NamesTheLineInJsonToo) {
-  EXPECT_THAT(
-      WhatIsWrong("{\"chain\": [{\"name\": \"a\",\n\"txt\": \"nat\"}]}"),
-      AllOf(StartsWith("sites.conf:2:"), HasSubstr("txt")));
-  EXPECT_THAT(WhatIsWrong("{\"chain\": [\n}"), HasSubstr("line 2"));
+TEST(Config, SaysAtWhichLineAndColumnAFieldIsUnknown) {
+  EXPECT_EQ(WhatIsWrong("chain {\n  nam: \"b\" }"),
+            "sites.conf:2:6: there is no field \"nam\"");
+  EXPECT_EQ(WhatIsWrong("{\"chain\": [{\"name\": \"a\",\n  \"txt\": 1}]}"),
+            "sites.conf:2:3: there is no field \"txt\"");
+  EXPECT_EQ(WhatIsWrong("{\n\"chains\": []}"),
+            "sites.conf:2:1: there is no field \"chains\"");
+}
+
+TEST(Config, NamesThePlaceInJsonToo) {
+  EXPECT_EQ(WhatIsWrong("{\"chain\": [\n}"),
+            "sites.conf:2:1: syntax error while parsing value - unexpected "
+            "'}'; expected '[', '{', or a literal");
+  EXPECT_EQ(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"},
+                                      {"name": "b", "text": 3}]})"),
+            "sites.conf:2:53: chain[1].text: invalid value 3 for a text");
+  EXPECT_EQ(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat",
+  "maxUnits": -3}]})"),
+            "sites.conf:2:3: chain[0].max_units: invalid value -3 for a whole "
+            "number");
+  EXPECT_EQ(WhatIsWrong("{\"chain\":\n [3]}"),
+            "sites.conf:2:3: chain[0]: invalid value 3 for snf.proto.Chain");
+  EXPECT_THAT(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"},
+ {"name": "b", "text": "tan"}]})"),
+              StartsWith("sites.conf:2:2: chain \"b\": \"tan\" is no NF"));
+  EXPECT_THAT(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"}],
+ "defaultChain": "b"})"),
+              StartsWith("sites.conf:2:2: default_chain: "));
+}
+
+TEST(Config, NamesThePlaceOfAnNfThatIsWrong) {
+  constexpr char kNf[] = R"(chain { name: "a" text: "f" }
+   nf { name: "f" type: )";
+  EXPECT_EQ(WhatIsWrong(std::string(kNf) + "\"./none.so\" }"),
+            "sites.conf:2:4: nf \"f\": ./none.so: No such file or directory");
+  EXPECT_EQ(WhatIsWrong(std::string(kNf) + R"("policer"
+    options { key: "rat" value: "1" } })"),
+            "sites.conf:2:4: nf \"f\": policer: rat=1: there is no option "
+            "\"rat\"; there is: action, burst, rate");
+}
+
+TEST(Config, NamesLabelsThatAnNfDoesNotFind) {
+  EXPECT_EQ(WhatIsWrong(R"(chain { name: "a" text: "policer | {fast: nat}" })"),
+            "sites.conf:1:1: chain \"a\": nat: it has two sides: it cannot "
+            "stand in braces, nor before");
+  EXPECT_EQ(WhatIsWrong(R"(chain { name: "a" stage { nf: "policer"
+                           arm { label: "fast" stage { nf: "policer" } } } })"),
+            "sites.conf:1:1: chain \"a\": policer: it finds conforming, over, "
+            "not \"fast\"");
 }
 
 TEST(Config, RefusesChainsThatArePartsOfThemselves) {
-  EXPECT_THAT(WhatIsWrong(R"(
+  EXPECT_EQ(WhatIsWrong(R"(
 chain { name: "a" text: "nat | b" }
 chain { name: "b" stage { nf: "c" } }
 chain { name: "c" text: "b" })"),
-              HasSubstr("\"b\" needs \"c\" needs \"b\""));
+            "sites.conf:2:1: chain \"a\": \"b\" needs \"c\" needs \"b\"");
 }
 
 TEST(Config, HasToSayWhoTakesWhich) {

@@ -95,13 +95,13 @@ std::string Script() {
   return script.find('/') == script.npos ? "./" + script : script;
 }
 
-std::string NextInTree(const std::string& name, const std::string& test) {
+std::string NextInTree(const std::string& name) {
   return fmt::format(R"(
 Build it and run its test, and then the NF itself:
-  {0} test --filter {1}
-  {0} replay --nf {2}:limit=10
+  {0} test {1}
+  {0} replay --nf {1}:limit=10
 )",
-                     Script(), test, name);
+                     Script(), name);
 }
 
 std::string NextOutside(const std::string& name, const fs::path& directory) {
@@ -207,8 +207,7 @@ absl::Status NfCommand::New() {
   }
   const NfTemplate begun = MakeNfTemplate(nf_, in_tree);
   if (absl::Status s = Write(begun, directory_, force_); !s.ok()) return s;
-  fmt::print("{}", in_tree ? NextInTree(nf_, begun.test)
-                           : NextOutside(nf_, directory_));
+  fmt::print("{}", in_tree ? NextInTree(nf_) : NextOutside(nf_, directory_));
   return absl::OkStatus();
 }
 

@@ -88,6 +88,7 @@ project(NAME LANGUAGES CXX)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo)
 endif()
+add_compile_options(-Wall -Wextra)
 enable_testing()
 
 # In the build directory of SNF: cmake -DCMAKE_PREFIX_PATH=…
@@ -148,8 +149,7 @@ NfTemplate MakeNfTemplate(const std::string& name, bool in_tree) {
                                {{"CLASS", of_class}, {"NAME", name}});
   };
   const std::string licence = in_tree ? kLicence : "";
-  NfTemplate files = {.test = of_class,
-                      .files = {{name + ".cc", licence + fill(kSource)},
+  NfTemplate files = {.files = {{name + ".cc", licence + fill(kSource)},
                                 {name + "_test.cc", licence + fill(kTest)}}};
   if (!in_tree) files.files.push_back({"CMakeLists.txt", fill(kCmake)});
   return files;

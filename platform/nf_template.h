@@ -16,7 +16,6 @@ struct NfTemplate {
     std::string name;  // "my_nf.cc"
     std::string text;
   };
-  std::string test;  // as it is selected by: "MyNf"
   std::vector<File> files;
 };
 

@@ -86,7 +86,8 @@ uint64_t NfTest::count(const std::string& counter) const {
       known += " " + name;
     }
   }
-  ADD_FAILURE() << "no counter \"" << counter << "\"; there is:" << known;
+  ADD_FAILURE() << "no counter \"" << counter << "\"; there is"
+                << (known.empty() ? " none" : ":" + known);
   return 0;
 }
 

@@ -115,14 +115,17 @@ void ReplayCommand::UseBundledCapture() {
   const std::filesystem::path near =
       std::filesystem::proximate(kBundledCapture, error);
   files_ = {error ? kBundledCapture : near.string()};
-  std::string command = fmt::format("./snf replay {}", files_.front());
   if (!flags_.given("unit_capacity")) {
     options_.controller.unit_capacity_bps = kBundledCaptureUnitBps;
     bundled_flag_ = "unit_capacity";
-    command += " " + flags_.Printed(bundled_flag_);
   }
-  if (!quiet_)
-    fmt::print(stderr, "No FILE given, so this is:\n  {}\n", command);
+}
+
+void ReplayCommand::TellOfBundledCapture() const {
+  const std::string flag =
+      bundled_flag_.empty() ? "" : " " + flags_.Printed(bundled_flag_);
+  fmt::print(stderr, "No FILE given, so this is:\n  ./snf replay {}{}\n",
+             files_.front(), flag);
 }
 
 int ReplayCommand::Run() {
@@ -225,10 +228,12 @@ absl::Status ReplayCommand::ChooseChains(Config& config) {
 }
 
 absl::Status ReplayCommand::Replay(int& exit_code) {
-  if (files_.empty()) UseBundledCapture();
+  const bool is_bundled = files_.empty();
+  if (is_bundled) UseBundledCapture();
   SettleOptions();
   Config config;
   if (absl::Status s = ChooseChains(config); !s.ok()) return s;
+  if (is_bundled && !quiet_) TellOfBundledCapture();
   if (config.chains.size() > 1 || !config.default_chain.has_value() ||
       !config.rules.empty()) {
     return ReplayChains(config, exit_code);

@@ -69,6 +69,7 @@ class ReplayCommand {
   // Of --policy, then those of --compare.
   std::vector<std::string> Policies() const;
   void UseBundledCapture();
+  void TellOfBundledCapture() const;
   // Carries what was parsed over into options_.
   void SettleOptions();
   // What --nf or --config says.

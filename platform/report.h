@@ -68,10 +68,11 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // violation_messages, i6_compared, i6_not_compared (packets, RunResult); nf,
 // counters (object: what NFs counted, as "odd", or in a chain "drop_odd.odd" →
 // integer), tables (object: shared tables, named alike → object of entries,
-// max_entries, updates, refused, messages, bytes, repeated, staleness_ns with
-// p50 p99 max, until all units see an update), nf_reports (object: titles of
-// what NFs report → array of objects), policy, files, warnings; duration_s,
-// bytes_in, bit_rate_mean_bps (0 for a single packet), late_packets;
+// max_entries, updates, refused, messages, bytes, repeated; staleness_ns, until
+// all units know an update that read the table, and spread_ns, until all do,
+// with p50 p99 max), nf_reports (object: titles of what NFs report → array of
+// objects), policy, files, warnings; duration_s, bytes_in, bit_rate_mean_bps (0
+// for a single packet), late_packets;
 // flowlets_by (object: new_flow gap bytes); about state: flowlets_movable (not
 // the first of their flow), flowlets_moved, flowlets_seamless,
 // flowlets_pulled, wait_ns (object as latency_ns, of those that moved),

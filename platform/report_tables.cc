@@ -40,8 +40,11 @@ void AddTable(const TableFigures& table, Page& page) {
     const auto quantile = [&](uint32_t per_100000) {
       return FormatDuration(Nanos{table.staleness_ns.Quantile(per_100000)});
     };
-    what += fmt::format("; seen by all units after p50 {}, p99 {}, max {}",
-                        quantile(50'000), quantile(99'000), quantile(100'000));
+    what += fmt::format(
+        "; known where it is read after p50 {}, p99 {}, max {}, and everywhere "
+        "after max {}",
+        quantile(50'000), quantile(99'000), quantile(100'000),
+        FormatDuration(Nanos{table.spread_ns.max()}));
   }
   page.Say("Table", what);
 }
@@ -127,7 +130,8 @@ void AddTables(const RunResult& result, Json& json) {
         {"messages", table.messages},
         {"bytes", table.bytes},
         {"repeated", table.repeated},
-        {"staleness_ns", Quantiles(table.staleness_ns)}};
+        {"staleness_ns", Quantiles(table.staleness_ns)},
+        {"spread_ns", Quantiles(table.spread_ns)}};
   }
   Json& reports = json["nf_reports"] = Json::object();
   for (const RunResult::OfNf& of : result.nf_reports) {

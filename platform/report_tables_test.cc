@@ -28,6 +28,7 @@ RunResult Result() {
                         .bytes = 3'000,
                         .repeated = 1};
   table.staleness_ns.Record(2'000'000);
+  table.spread_ns.Record(3'000'000);
   result.tables.push_back(table);
   NfReport report;
   report.tables.push_back(
@@ -45,7 +46,8 @@ TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
   EXPECT_THAT(text, HasSubstr("monitor.hosts: 2 of 65,536 entries; 1,234 "
                               "updates in 20 messages"));
   EXPECT_THAT(text, HasSubstr(", 5 into"));
-  EXPECT_THAT(text, HasSubstr("max 2.00 ms"));
+  EXPECT_THAT(text, HasSubstr("max 2.00 ms, and everywhere"));
+  EXPECT_THAT(text, HasSubstr("max 3.00 ms"));
   EXPECT_THAT(text, HasSubstr("Top talkers (monitor)\n"
                               "  host         bytes sent\n"
                               "  10.0.0.1         12,345\n"
@@ -65,7 +67,8 @@ TEST(ReportTables, TellsProgramsTheSame) {
     "tables": {"monitor.hosts": {
       "entries": 2, "max_entries": 65536, "updates": 1234, "refused": 5,
       "messages": 20, "bytes": 3000, "repeated": 1,
-      "staleness_ns": {"p50": 2000000, "p99": 2000000, "max": 2000000}}},
+      "staleness_ns": {"p50": 2000000, "p99": 2000000, "max": 2000000},
+      "spread_ns": {"p50": 3000000, "p99": 3000000, "max": 3000000}}},
     "nf_reports": {"monitor.Top talkers": [
       {"host": "10.0.0.1", "bytes_sent": 12345},
       {"host": "192.0.2.123", "bytes_sent": 7}]}})"));

@@ -109,12 +109,14 @@ struct TableFigures {
   uint64_t entries = 0;  // at the end
   uint64_t max_entries = 0;
   uint64_t updates = 0;   // by NFs
-  uint64_t refused = 0;   // … and entries at the home that went to the rest
+  uint64_t refused = 0;   // … and entries that went to the rest
   uint64_t messages = 0;  // sent, in all directions
   uint64_t bytes = 0;
   uint64_t repeated = 0;  // messages, of these
-  // Of each message of updates, by its first one: until all saw it.
+  // Of each message of updates, by its first one: until all units knew it that
+  // read the table; and until all did.
   Histogram staleness_ns{};
+  Histogram spread_ns{};
 };
 
 // Of a run in real time.

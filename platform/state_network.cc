@@ -20,11 +20,16 @@ StateNetwork::StateNetwork(const RunOptions& options, uint32_t record_bytes,
                            uint64_t stream)
     : chaos_(options.chaos),
       hop_delay_(options.hop_delay),
-      state_delay_{options.state_delay.ns +
-                   TransferTime(record_bytes, options.state_bandwidth_bps).ns},
+      state_delay_(options.state_delay),
+      state_bandwidth_bps_(options.state_bandwidth_bps),
       rng_(Rng(options.controller.seed).Fork(stream)),
       record_bytes_(record_bytes) {
   SNF_CHECK(chaos_.state_delay_min <= chaos_.state_delay_max);
+}
+
+std::span<const Nanos> StateNetwork::SendState(uint32_t bytes) {
+  const Nanos transfer = TransferTime(bytes, state_bandwidth_bps_);
+  return Fates({state_delay_.ns + transfer.ns});
 }
 
 std::span<const Nanos> StateNetwork::Fates(Nanos delay) {
@@ -49,24 +54,25 @@ Nanos StateNetwork::WithChaos(Nanos delay) {
 }
 
 uint32_t StateNetwork::Keep(std::span<const std::byte> record) {
-  SNF_CHECK(record.size() == record_bytes_);
+  SNF_CHECK(record.size() <= record_bytes_);
   uint32_t kept = 0;
   if (!free_.empty()) {
     kept = free_.back();
     free_.pop_back();
   } else if (records_.size() * uint64_t{record_bytes_} < kMaxRecordBytes) {
     kept = static_cast<uint32_t>(records_.size());
-    records_.push_back(std::make_unique<std::byte[]>(record_bytes_));
+    records_.push_back({std::make_unique<std::byte[]>(record_bytes_)});
   } else {
     ++lost_;
     return kNoRecord;
   }
-  std::copy(record.begin(), record.end(), records_[kept].get());
+  std::ranges::copy(record, records_[kept].bytes.get());
+  records_[kept].used = record.size();
   return kept;
 }
 
 std::span<const std::byte> StateNetwork::record(uint32_t kept) const {
-  return {records_[kept].get(), record_bytes_};
+  return {records_[kept].bytes.get(), records_[kept].used};
 }
 
 void StateNetwork::Free(uint32_t kept) { free_.push_back(kept); }

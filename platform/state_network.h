@@ -34,15 +34,15 @@ class StateNetwork {
   // Of the records on the way together; a State beyond it is lost.
   static constexpr uint64_t kMaxRecordBytes = 64 << 20;
 
-  // `record_bytes`: of each record, StateSchema::record_bytes(). Networks whose
-  // streams (Rng::Fork) differ have fates of their own.
+  // `record_bytes`: of the longest record, StateSchema::record_bytes().
+  // Networks whose streams (Rng::Fork) differ have fates of their own.
   StateNetwork(const RunOptions& options, uint32_t record_bytes,
                uint64_t stream = 2);
 
   // The delays after which what is sent now arrives: one, and with chaos also
   // none or two. Valid until the next call.
   std::span<const Nanos> Send() { return Fates(hop_delay_); }
-  std::span<const Nanos> SendState() { return Fates(state_delay_); }
+  std::span<const Nanos> SendState(uint32_t bytes);
   // Whether what Send was asked for arrives in the order of sending.
   bool in_order() const { return !chaos_.any(); }
 
@@ -64,14 +64,19 @@ class StateNetwork {
 
   ChaosOptions chaos_;
   Nanos hop_delay_;
-  Nanos state_delay_;  // of a State, with its record
+  Nanos state_delay_;  // of a State, without its record
+  int64_t state_bandwidth_bps_;
   Rng rng_;
   std::array<Nanos, 2> delays_{};
   uint64_t lost_ = 0;
   uint64_t duplicated_ = 0;
 
   uint32_t record_bytes_;
-  std::vector<std::unique_ptr<std::byte[]>> records_;
+  struct Record {
+    std::unique_ptr<std::byte[]> bytes;  // record_bytes_
+    size_t used = 0;
+  };
+  std::vector<Record> records_;
   std::vector<uint32_t> free_;
 };
 

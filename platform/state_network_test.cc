@@ -34,13 +34,14 @@ TEST(StateNetwork, TakesAHopForAMessage) {
 }
 
 TEST(StateNetwork, TakesTheTimeOfItsRecordForAState) {
-  StateNetwork network(Delays(), 1'250);
-  EXPECT_THAT(Ns(network.SendState()), ElementsAre(21'000));
-  EXPECT_THAT(Ns(StateNetwork(Delays(), 0).SendState()), ElementsAre(20'000));
+  StateNetwork network(Delays(), 2'500);
+  EXPECT_THAT(Ns(network.SendState(1'250)), ElementsAre(21'000));
+  EXPECT_THAT(Ns(network.SendState(2'500)), ElementsAre(22'000));
+  EXPECT_THAT(Ns(network.SendState(0)), ElementsAre(20'000));
   // A bit begun is a nanosecond begun.
   RunOptions slow = Delays();
   slow.state_bandwidth_bps = 3'000'000'000;
-  EXPECT_THAT(Ns(StateNetwork(slow, 1).SendState()), ElementsAre(20'003));
+  EXPECT_THAT(Ns(StateNetwork(slow, 1).SendState(1)), ElementsAre(20'003));
 }
 
 TEST(StateNetwork, KeepsTheOrderWithoutChaos) {
@@ -60,7 +61,7 @@ TEST(StateNetwork, LosesAsManyAsItIsTold) {
   options.chaos.state_loss_65536 = 65'536;
   StateNetwork all(options, 8);
   EXPECT_THAT(all.Send(), IsEmpty());
-  EXPECT_THAT(all.SendState(), IsEmpty());
+  EXPECT_THAT(all.SendState(8), IsEmpty());
   EXPECT_EQ(all.lost(), 2u);
 
   options.chaos.state_loss_65536 = 16'384;
@@ -78,7 +79,7 @@ TEST(StateNetwork, DeliversTwiceAsOftenAsItIsTold) {
   StateNetwork network(options, 8);
   uint64_t twice = 0;
   for (int i = 0; i < 40'000; ++i) {
-    const size_t copies = network.SendState().size();
+    const size_t copies = network.SendState(8).size();
     ASSERT_TRUE(copies == 1 || copies == 2);
     twice += copies - 1;
   }
@@ -98,7 +99,7 @@ TEST(StateNetwork, DelaysEachCopyBetweenTheLimits) {
   uint64_t apart = 0;
   for (int i = 0; i < 200; ++i) {
     for (const int64_t ns : Ns(network.Send())) messages.insert(ns);
-    const std::vector<int64_t> both = Ns(network.SendState());
+    const std::vector<int64_t> both = Ns(network.SendState(1'250));
     states.insert(both.begin(), both.end());
     apart += both[0] != both[1] ? 1 : 0;
   }
@@ -159,6 +160,16 @@ TEST(StateNetwork, KeepsACopyOfARecordUntilItIsFreed) {
   network.Free(first);
   network.Free(second);
   EXPECT_EQ(network.records_on_the_way(), 0u);
+}
+
+TEST(StateNetwork, KeepsRecordsOfAnyLengthThatThereIsRoomFor) {
+  StateNetwork network(Delays(), 24);
+  const std::vector<std::byte> record(24, std::byte{1});
+  for (const size_t bytes : {24u, 8u, 0u, 16u}) {
+    const uint32_t kept = network.Keep(std::span(record).first(bytes));
+    EXPECT_EQ(network.record(kept).size(), bytes);
+    network.Free(kept);
+  }
 }
 
 TEST(StateNetwork, LosesRecordsBeyondItsRoom) {

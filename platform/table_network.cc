@@ -29,7 +29,8 @@ std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
 TableNetwork::TableNetwork(const RunOptions& options,
                            const NetworkFunction& example)
     : options_{.period = options.table_period,
-               .retry_after = options.state_retry},
+               .retry_after = options.state_retry,
+               .hash_seed = options.controller.hash_seed},
       hop_delay_(options.hop_delay),
       network_(options, 0, kRngStream),
       units_(options.controller.max_units) {
@@ -41,6 +42,7 @@ TableNetwork::TableNetwork(const RunOptions& options,
           {.home =
                TableHome(number, shape, options.controller.max_units, options_),
            .figures = {.nf = std::string(part.name), .name = shape.name},
+           .unread = {},
            .unseen = {}});
     }
   }
@@ -108,7 +110,9 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
       Send(now, Event::Kind::kToUnit, out);
     }
     if (home.home.version() != before) {
-      home.unseen.push_back({home.home.version(), in.oldest});
+      const Unseen update = {home.home.version(), in.oldest};
+      home.unread.push_back(update);
+      home.unseen.push_back(update);
     }
     FindSeen(now, home);  // nobody else may have joined, or one have left
   } else {
@@ -186,17 +190,26 @@ void TableNetwork::ScheduleUnit(Instant now, UnitId id) {
 }
 
 void TableNetwork::FindSeen(Instant now, Home& home) {
-  const uint16_t table = home.home.table();
-  while (!home.unseen.empty()) {
-    const auto [version, oldest] = home.unseen.front();
-    for (const UnitId unit : home.home.joined()) {
-      if (home.home.joined_at(unit) >= version) continue;
-      const TableReplica& replica = units_[value(unit)]->replicas[table];
-      if (replica.complete() < version) return;
+  const auto find = [&](std::deque<Unseen>& updates, bool everywhere,
+                        Histogram& times) {
+    while (!updates.empty() &&
+           IsKnown(home, updates.front().version, everywhere)) {
+      times.Record((now - updates.front().oldest).ns);
+      updates.pop_front();
     }
-    home.figures.staleness_ns.Record((now - oldest).ns);
-    home.unseen.pop_front();
-  }
+  };
+  find(home.unread, true, home.figures.spread_ns);
+  find(home.unseen, false, home.figures.staleness_ns);
+}
+
+bool TableNetwork::IsKnown(const Home& home, uint64_t version,
+                           bool everywhere) const {
+  return std::ranges::all_of(home.home.joined(), [&](UnitId unit) {
+    const TableReplica& replica =
+        units_[value(unit)]->replicas[home.home.table()];
+    return home.home.joined_at(unit) >= version ||
+           replica.complete() >= version || (!everywhere && !replica.is_read());
+  });
 }
 
 void TableNetwork::Load(const TableHome& home, TableCopy& copy) const {

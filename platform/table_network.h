@@ -28,7 +28,8 @@ namespace snf {
 // something is due. Without tables all of it costs nothing.
 //
 // It measures, for each message of updates, the time from the first update in
-// it until all units see it that had joined when it reached the home.
+// it until all units know it that had joined when it reached the home; and
+// until those of them do that read the table.
 //
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.
@@ -75,7 +76,8 @@ class TableNetwork {
   struct Home {
     TableHome home;
     TableFigures figures;
-    std::deque<Unseen> unseen;       // by version
+    std::deque<Unseen> unread;       // by version: not everywhere
+    std::deque<Unseen> unseen;       // … not where it is read
     Instant timer = Instant::max();  // the earliest kHomeTimer under way
   };
   struct Unit {
@@ -93,6 +95,7 @@ class TableNetwork {
   void ScheduleHome(Instant now, uint16_t table);
   void ScheduleUnit(Instant now, UnitId unit);
   void FindSeen(Instant now, Home& home);
+  bool IsKnown(const Home& home, uint64_t version, bool everywhere) const;
   void Load(const TableHome& home, TableCopy& copy) const;
   std::string DifferenceOf(const TableHome& home, const TableCopy& copy) const;
 

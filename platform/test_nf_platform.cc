@@ -357,7 +357,8 @@ std::optional<std::vector<std::byte>> NfTest::Platform::SlotBytes(
     const auto begin = record.begin() + offset;
     return std::vector<std::byte>(begin, begin + schema.bytes(slot));
   }
-  ADD_FAILURE() << "no slot \"" << name << "\"; there is:" << known;
+  ADD_FAILURE() << "no slot \"" << name << "\"; there is"
+                << (known.empty() ? " none" : ":" + known);
   return std::nullopt;
 }
 

@@ -307,8 +307,9 @@ void VirtualDriver::SendState(const UnitShell& shell,
   if (observer_ != nullptr) {
     observer_->OnStateSent(now_, shell.unit.id(), command.unit, state);
   }
-  for (const Nanos delay : network_.SendState()) {
-    const uint32_t record = network_.Keep(shell.unit.state_bytes(state.flow));
+  const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
+  for (const Nanos delay : network_.SendState(state.bytes)) {
+    const uint32_t record = network_.Keep(bytes);
     if (record == StateNetwork::kNoRecord) continue;
     events_->Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
                                  .unit = command.unit,

@@ -15,6 +15,7 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       rest_(shape.max_entries),
       bit_words_(shape.max_entries / 64 + 1),
       options_(options),
+      hash_(options.hash_seed),
       index_(shape.max_entries),
       entries_((size_t{rest_} + 1) * shape.entry_words()),
       bits_(size_t{max_units} * bit_words_),
@@ -24,7 +25,7 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
 
 uint32_t TableHome::FindSlot(const uint64_t* key) const {
   const uint32_t words = shape_.key_words();
-  return index_.Find(HashOfTableKey(key, words), [&](uint32_t slot) {
+  return index_.Find(hash_(key, words), [&](uint32_t slot) {
     return std::equal(key, key + words, entry(slot));
   });
 }
@@ -40,7 +41,10 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
       in.entries > TableMessage::MaxEntries(shape_)) {
     return false;
   }
-  if (in.kind == TableMessage::Kind::kToldAck) return OnToldAck(now, in, out);
+  if (in.kind == TableMessage::Kind::kToldAck) {
+    NoteReads(now, in);
+    return OnToldAck(now, in, out);
+  }
   if (in.kind != TableMessage::Kind::kUpdate) return false;
   Unit& unit = units_[value(in.unit)];
   if (in.incarnation < unit.incarnation) return false;
@@ -48,9 +52,10 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
     if (in.seq != 1) return false;
     Join(now, value(in.unit), in.incarnation);
   }
+  NoteReads(now, in);
   // One that is older was answered, or its unit would not have gone on.
   if (in.seq == unit.seq + 1 && unit.joined) {
-    Merge(now, unit, in);
+    Merge(now, in);
     if (in.leaves) Leave(value(in.unit));
   } else if (in.seq != unit.seq) {
     return false;
@@ -64,7 +69,8 @@ void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
   if (unit.joined) Leave(number);
   unit = {};
   unit.joined_at = version_;
-  unit.next_sweep = now;
+  unit.sweep_began = now + Nanos{-options_.period.ns};
+  unit.is_read = true;
   unit.incarnation = incarnation;
   unit.place = joined_count_;
   unit.joined = true;
@@ -88,7 +94,21 @@ void TableHome::Leave(uint32_t number) {
   units_[value(last)].place = unit.place;
 }
 
-void TableHome::Merge(Instant now, Unit& unit, const TableMessage& in) {
+// The unit reads its copy, so it is told sooner.
+void TableHome::NoteReads(Instant now, const TableMessage& in) {
+  const uint32_t number = value(in.unit);
+  Unit& unit = units_[number];
+  if (!unit.joined || in.incarnation != unit.incarnation ||
+      in.reads == unit.reads) {
+    return;
+  }
+  unit.reads = in.reads;
+  unit.is_read = true;
+  if (unit.behind > 0) ArmSweep(now, number);
+}
+
+void TableHome::Merge(Instant now, const TableMessage& in) {
+  Unit& unit = units_[value(in.unit)];
   unit.seq = in.seq;
   unit.in_rest = 0;
   if (in.entries > 0) ++version_;
@@ -102,24 +122,25 @@ void TableHome::Merge(Instant now, Unit& unit, const TableMessage& in) {
     if (slot == rest_) unit.in_rest |= uint64_t{1} << i;
     shape_.MergeInto(entry(slot) + shape_.key_words(),
                      from + shape_.key_words());
-    MarkForAll(now, slot);
+    MarkForOthers(now, slot, in.unit);
   }
 }
 
 // The answer; to an update that comes again, with the totals of now.
 void TableHome::Answer(const TableMessage& in, TableMessage& out) const {
   const Unit& unit = units_[value(in.unit)];
-  out = {.kind = TableMessage::Kind::kMerged,
-         .rest = in.rest,
-         .entries = in.entries,
-         .table = table_,
-         .unit = in.unit,
-         .incarnation = in.incarnation,
-         .seq = in.seq,
-         .merged = unit.seq,
-         .version = version_,
-         .complete = unit.complete,
-         .in_rest = unit.in_rest};
+  out = {
+      .kind = TableMessage::Kind::kMerged,
+      .rest = in.rest,
+      .entries = in.entries,
+      .table = table_,
+      .unit = in.unit,
+      .incarnation = in.incarnation,
+      .seq = in.seq,
+      .merged = unit.seq,
+      .version = version_,
+      .complete = unit.behind > 0 || unit.sweeping ? unit.complete : version_,
+      .in_rest = unit.in_rest};
   for (uint32_t i = 0; i < in.entries; ++i) {
     uint32_t slot = SlotIndex::kNotFound;
     if ((unit.in_rest >> i & 1) == 0) slot = FindSlot(in.entry(shape_, i));
@@ -137,14 +158,16 @@ uint32_t TableHome::SlotFor(const uint64_t* key) {
   slot = index_.size();
   if (slot == rest_) return rest_;
   std::copy_n(key, shape_.key_words(), entry(slot));
-  index_.Insert(HashOfTableKey(key, shape_.key_words()), slot);
+  index_.Insert(hash_(key, shape_.key_words()), slot);
   return slot;
 }
 
-void TableHome::MarkForAll(Instant now, uint32_t slot) {
+// The writer's answer tells it.
+void TableHome::MarkForOthers(Instant now, uint32_t slot, UnitId writer) {
   for (const UnitId unit : joined()) {
+    if (unit == writer) continue;
     Mark(value(unit), slot);
-    ArmSweep(now, value(unit));
+    if (!timers_.armed(value(unit))) ArmSweep(now, value(unit));
   }
 }
 
@@ -158,8 +181,10 @@ void TableHome::Mark(uint32_t number, uint32_t slot) {
 // Where none is under way.
 void TableHome::ArmSweep(Instant now, uint32_t number) {
   const Unit& unit = units_[number];
-  if (unit.waits || timers_.armed(number)) return;
-  timers_.Arm(number, std::max(now, unit.next_sweep));
+  if (unit.waits) return;
+  const int64_t periods = unit.is_read ? 1 : TableOptions::kUnreadPeriods;
+  const Nanos pause = {periods * options_.period.ns};
+  timers_.Arm(number, std::max(now, unit.sweep_began + pause));
 }
 
 // rest_ + 1 where none is.
@@ -183,7 +208,8 @@ bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
     unit.sweeping = true;
     unit.cursor = 0;
     unit.sweep_version = version_;
-    unit.next_sweep = now + options_.period;
+    unit.sweep_began = now;
+    unit.is_read = false;
   }
   ++unit.told_seq;
   unit.told_count = 0;

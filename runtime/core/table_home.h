@@ -19,9 +19,10 @@ namespace snf {
 
 // Theory of operation. The one place where all updates of a shared table meet;
 // table_replica.h has the conversations. Each total is kept once, and for each
-// unit a bit an entry: it has changed since the unit was last told. A sweep
-// goes over the bits of a unit in the order of slots and tells what it finds;
-// what changes behind it waits for the next one, a period after this one began.
+// unit a bit an entry: others have changed it since the unit was last told. A
+// sweep goes over the bits of a unit in the order of slots and tells what it
+// finds; what changes behind it waits for the next one, a period after this one
+// began, or kUnreadPeriods where the unit has not read its copy since then.
 //
 // Bits are cleared when a message is made of them; what changes after that sets
 // them again, though a repetition of the message tells the totals of its time.
@@ -33,8 +34,8 @@ namespace snf {
 // Worked example: slots 0 … 99 have changed for B, a message takes 31. The
 // sweep begins at version 7 and sends 0 … 30; an update makes version 8 and
 // changes slot 5. The messages up to 93 … 99 follow, each when the one before
-// is answered; the last says complete = 7. A period after the first, slot 5
-// goes, with complete = 8.
+// is answered; the last says complete = 7. B has read its copy: a period after
+// the first, slot 5 goes, with complete = 8.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 20 bytes, the entry's words and a bit for each unit, an entry; 400
@@ -85,14 +86,16 @@ class TableHome {
     uint64_t complete;
     uint64_t sweep_version;  // at which it began
     uint64_t told_seq;
-    Instant next_sweep;
+    Instant sweep_began;  // the last one
     uint32_t incarnation;
+    uint32_t reads;   // as last heard
     uint32_t place;   // in joined_
     uint32_t behind;  // bits set
     uint32_t cursor;  // of the sweep: slots below are done
     uint32_t tries;
     bool joined;
     bool sweeping;
+    bool is_read;        // since the last sweep began
     bool waits;          // for the answer to what was told
     uint8_t told_count;  // slots in it
     std::array<uint32_t, TableCopy::kMaxSent> told;
@@ -107,13 +110,14 @@ class TableHome {
   uint64_t* BitsOf(uint32_t unit) { return &bits_[size_t{unit} * bit_words_]; }
 
   void Answer(const TableMessage& in, TableMessage& out) const;
-  void Merge(Instant now, Unit& unit, const TableMessage& in);
+  void NoteReads(Instant now, const TableMessage& in);
+  void Merge(Instant now, const TableMessage& in);
   bool OnToldAck(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Leave(uint32_t number);
   uint32_t SlotFor(const uint64_t* key);
   uint32_t FindSlot(const uint64_t* key) const;
-  void MarkForAll(Instant now, uint32_t slot);
+  void MarkForOthers(Instant now, uint32_t slot, UnitId writer);
   void Mark(uint32_t number, uint32_t slot);
   void ArmSweep(Instant now, uint32_t number);
   uint32_t NextMarked(uint32_t number, uint32_t from) const;
@@ -125,6 +129,7 @@ class TableHome {
   uint32_t rest_;  // its slot, after all others
   uint32_t bit_words_;
   TableOptions options_;
+  TableHash hash_;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;

@@ -33,6 +33,7 @@ struct TableMessage {
   uint16_t table = 0;
   UnitId unit = kNoUnit;     // from which, or to which
   uint32_t incarnation = 0;  // of the unit
+  uint32_t reads = 0;        // from the unit: of its copy, so far
   // Of the update and its answer, counted by the unit; of what is told and its
   // answer, by the home.
   uint64_t seq = 0;
@@ -61,17 +62,18 @@ struct TableMessage {
 
 struct TableOptions {
   // Updates leave a unit, and totals the home for a unit, once in so long at
-  // most.
+  // most; totals for a unit that does not read them once in kUnreadPeriods.
   Nanos period = Milliseconds(10);
-  // What is not answered is repeated after this time, then after twice as long,
-  // and so on up to kMaxRetryDelay, without end.
+  static constexpr int64_t kUnreadPeriods = 100;
+  // What is not answered is repeated after this time, then after 2, 4, 4 …
+  // times as long, without end.
   Nanos retry_after = Milliseconds(10);
-  static constexpr Nanos kMaxRetryDelay = Seconds(1);
+  static constexpr uint32_t kMaxDoublings = 2;
+  uint64_t hash_seed = 0;  // of copies and homes; does not change results
 
   // After so many repetitions.
   Nanos RetryDelay(uint32_t tries) const {
-    const int64_t longest = std::max(kMaxRetryDelay.ns, retry_after.ns);
-    return {std::min(longest, retry_after.ns << std::min(tries, 10u))};
+    return {retry_after.ns << std::min(tries, kMaxDoublings)};
   }
 };
 

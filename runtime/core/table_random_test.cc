@@ -23,6 +23,7 @@ struct Totals {
   uint64_t lives = 0;
   uint64_t refused = 0;
   uint64_t full_homes = 0;
+  uint64_t looks = 0;
   uint64_t bounded = 0;  // runs whose staleness was held to the bound
 };
 
@@ -31,6 +32,7 @@ struct Schedule {
   uint64_t keys = 0;
   int steps = 0;
   int64_t gap_max = 0;
+  uint32_t looks_65536 = 0;  // reads that the units know of
   bool may_be_full = false;
 };
 
@@ -55,19 +57,20 @@ Schedule AnySchedule(uint64_t seed, Rng& rng) {
   if (rng.Chance(32'768)) world.delay_max = {rng.Uniform(1'000, 30'000'000)};
   schedule.steps = static_cast<int>(rng.Uniform(50, 600));
   schedule.gap_max = rng.Chance(32'768) ? 50'000 : 2'000'000;
+  schedule.looks_65536 = static_cast<uint32_t>(rng.Uniform(0, 40'000));
   return schedule;
 }
 
-// Where nothing is lost or late enough to be repeated, everybody sees an update
-// as soon as the header says.
+// Where nothing is lost or late enough to be repeated, everybody who reads sees
+// an update as soon as the header says; who begins to read, a period later.
 Nanos BoundOf(const Schedule& schedule) {
   const TableWorldOptions& world = schedule.world;
   const auto per_message =
       TableMessage::kMaxWords / 3;  // of one word key and two of value
   const int64_t sweeps = world.max_entries / per_message + 1;
   constexpr int64_t kTick = 32'768;
-  return {2 * (world.table.period.ns + kTick) +
-          4 * sweeps * 2 * world.delay_max.ns};
+  return {3 * (world.table.period.ns + kTick) +
+          (4 * sweeps + 1) * 2 * world.delay_max.ns};
 }
 
 void RunOne(uint64_t seed, Totals& totals) {
@@ -92,6 +95,14 @@ void RunOne(uint64_t seed, Totals& totals) {
       world.Update(unit, key, {rng.Below(4), 1});
       ++totals.updates;
     }
+    for (uint32_t u = 0; u < units; ++u) {
+      if (!world.joined(u) || world.leaving(u) ||
+          !rng.Chance(schedule.looks_65536)) {
+        continue;
+      }
+      world.Look(u);
+      ++totals.looks;
+    }
     if (schedule.may_be_full) continue;
     const auto reader = static_cast<uint32_t>(rng.Below(units));
     ASSERT_EQ(world.CheckReads(reader, key), "") << "copy " << reader;
@@ -104,7 +115,11 @@ void RunOne(uint64_t seed, Totals& totals) {
       schedule.world.delay_max.ns * 2 < schedule.world.table.retry_after.ns;
   if (is_calm) {
     ++totals.bounded;
-    ASSERT_LE(world.staleness_max(), BoundOf(schedule));
+    const Nanos bound = BoundOf(schedule);
+    const int64_t periods = TableOptions::kUnreadPeriods;
+    ASSERT_LE(world.staleness_max(), bound);
+    ASSERT_LE(world.spread_max().ns,
+              bound.ns + periods * schedule.world.table.period.ns);
   }
   totals.messages += world.messages;
   totals.lost += world.lost;
@@ -129,14 +144,15 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
             << " updates, " << totals.messages << " messages, " << totals.lost
             << " lost, " << totals.duplicated << " twice, " << totals.lives
             << " lives, " << totals.refused << " entries refused by homes, "
-            << totals.full_homes << " homes full, " << totals.bounded
-            << " runs held to the bound\n";
+            << totals.full_homes << " homes full, " << totals.looks
+            << " looks, " << totals.bounded << " runs held to the bound\n";
   if (chosen != nullptr || HasFatalFailure()) return;
   EXPECT_GT(totals.lost, 10 * seeds);
   EXPECT_GT(totals.duplicated, 10 * seeds);
   EXPECT_GT(totals.lives, 10 * seeds);
   EXPECT_GT(totals.refused, seeds);
   EXPECT_GT(totals.full_homes, seeds / 10);
+  EXPECT_GT(totals.looks, 100 * seeds);
   EXPECT_GT(totals.bounded, seeds / 5);
 }
 

@@ -13,11 +13,14 @@ TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
       unit_(unit),
       copy_(copy),
       options_(options),
-      stamps_(size_t{copy.shape().max_entries} + 1) {}
+      stamps_(size_t{copy.shape().max_entries} + 1) {
+  copy_.set_hash(TableHash(options.hash_seed));
+}
 
 void TableReplica::on_start(Instant now) {
   SNF_CHECK(state_ == State::kStopped);
   state_ = State::kRunning;
+  unread_ = true;
   ++incarnation_;
   last_.seq = 0;
   complete_ = 0;
@@ -63,10 +66,13 @@ void TableReplica::OnTold(const TableMessage& in, TableMessage& out) {
                  entry + shape.key_words(), with_sent);
   }
   complete_ = std::max(complete_, in.complete);
+  unread_ = reads() == said_reads_;
+  said_reads_ = reads();
   out = {.kind = TableMessage::Kind::kToldAck,
          .table = table_,
          .unit = unit_,
          .incarnation = incarnation_,
+         .reads = said_reads_,
          .seq = in.seq};
 }
 
@@ -89,8 +95,8 @@ bool TableReplica::SendNext(Instant now, TableMessage& out) {
   if (state_ == State::kStopped || waits_) return false;
   const bool leaving = state_ == State::kLeaving;
   if (copy_.dirty_begin() >= round_end_ || leaving) {
-    const bool starts = must_send_ || (copy_.dirty() && now >= next_round_);
-    if (!starts) return false;
+    if (!must_send_ && (!has_news() || now < next_round_)) return false;
+    must_send_ |= is_read_again();
     round_end_ = copy_.dirty_end();
     next_round_ = now + options_.period;
   }
@@ -100,6 +106,7 @@ bool TableReplica::SendNext(Instant now, TableMessage& out) {
            .table = table_,
            .unit = unit_,
            .incarnation = incarnation_,
+           .reads = reads(),
            .seq = seq,
            .oldest = now};
   if (copy_.dirty()) {
@@ -119,6 +126,8 @@ bool TableReplica::SendNext(Instant now, TableMessage& out) {
     return false;
   }
   must_send_ = leaving && !last_.leaves;
+  if (said_reads_ != last_.reads) unread_ = false;
+  said_reads_ = last_.reads;
   waits_ = true;
   tries_ = 0;
   due_ = now + options_.RetryDelay(0);
@@ -138,8 +147,7 @@ bool TableReplica::on_timers(Instant now, TableMessage& out) {
 Instant TableReplica::next_wakeup() const {
   if (waits_) return due_;
   if (must_send_) return Instant::min();
-  return state_ != State::kStopped && copy_.dirty() ? next_round_
-                                                    : Instant::max();
+  return state_ != State::kStopped && has_news() ? next_round_ : Instant::max();
 }
 
 }  // namespace snf

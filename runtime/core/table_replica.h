@@ -29,17 +29,24 @@ namespace snf {
 //
 // A unit that has something to send does so once a period, in as many messages
 // as it takes, one after the other; the home likewise, in one sweep over what
-// changed for the unit. Where nothing changes, nothing is sent and no timer
-// runs.
+// others changed for the unit. Where nothing changes, nothing is sent and no
+// timer runs.
+//
+// Most tables are written all the time and read at the end. So a unit that did
+// not read its copy since its last sweep began is told only once in
+// kUnreadPeriods. All that units send says how often they have read; one that
+// begins to read says so in its next update, which may be empty.
 //
 // Staleness: an update waits for the unit's period and the messages before it,
 // goes over, and waits for the home's period and its messages before it. So,
-// where nothing is lost, everybody sees it after at most
+// where nothing is lost, every unit that reads sees it after at most
 //
 //     2 · period + (messages to the home + messages to a unit) · round trip
 //
 // if a round takes no longer than a period; one that does counts in its place.
-// The home's timers add a tick (timing_wheel.h) to its period.
+// The home's timers add a tick (timing_wheel.h) to its period. A copy that was
+// not read for a while lags by kUnreadPeriods at most; it has what is new a
+// period and a round trip after its first read, at the latest.
 //
 // A unit joins with its first update, which may be empty, and then is told all
 // there is. One that stops sends all it has at once, leaves with the last
@@ -51,7 +58,8 @@ namespace snf {
 // nothing for long: kUpdate(1, k 3) goes at once, and at 1 µs the home has k 3.
 // kMerged(1, k 3) reaches A, and kTold(1, k 3) B, which has joined, at 2 µs. At
 // 4 ms A counts 2 more: they go at 10 ms, and the home may tell B again from
-// 10.001 ms on. Had kUpdate(1) been lost, A would send the same at 10 ms.
+// 10.001 ms on, if B has read its copy, else from 1 s on. Had kUpdate(1) been
+// lost, A would send the same at 10 ms.
 //
 // Serpens' calls and these: create_table with global | write | eventual is
 // declare_shared, put_state is update(), get_state is get(). split: each unit
@@ -91,7 +99,9 @@ class TableReplica {
   // The home's version of which this copy knows all totals.
   uint64_t complete() const { return complete_; }
   // Nothing is under way or to be sent.
-  bool settled() const { return !waits_ && !must_send_ && !copy_.dirty(); }
+  bool settled() const { return !waits_ && !must_send_ && !has_news(); }
+  // The copy is read, so that the home tells it every period.
+  bool is_read() const { return !unread_ && joined(); }
   uint64_t repeated() const { return repeated_; }
 
  private:
@@ -101,6 +111,9 @@ class TableReplica {
   void OnMerged(const TableMessage& in);
   bool SendNext(Instant now, TableMessage& out);
   bool IsSound(const TableMessage& in) const;
+  uint32_t reads() const { return static_cast<uint32_t>(copy_.reads()); }
+  bool is_read_again() const { return unread_ && reads() != said_reads_; }
+  bool has_news() const { return copy_.dirty() || is_read_again(); }
 
   uint16_t table_;
   UnitId unit_;
@@ -110,7 +123,9 @@ class TableReplica {
   State state_ = State::kStopped;
   uint32_t incarnation_ = 0;
   bool must_send_ = false;  // if only an empty update
-  bool waits_ = false;      // for the answer to last_
+  bool unread_ = true;      // before the home last told something
+  uint32_t said_reads_ = 0;
+  bool waits_ = false;  // for the answer to last_
   uint32_t tries_ = 0;
   Instant due_;  // of the repetition, or of the next round
   Instant next_round_ = Instant::min();

@@ -46,6 +46,8 @@ TEST(Table, UpdatesOfAPeriodGoTogether) {
   world.RunUntil({20 * kMs});
   world.Update(0, 7, {1, 0});
   world.RunUntil({25 * kMs});
+  world.Look(1);
+  world.RunUntil({26 * kMs});
   const uint64_t before = world.messages;
   world.Update(0, 7, {1, 0});
   world.Update(0, 8, {1, 0});
@@ -53,8 +55,8 @@ TEST(Table, UpdatesOfAPeriodGoTogether) {
   EXPECT_EQ(world.messages, before);
   EXPECT_EQ(world.Read(1, 7), (Value{1, 0}));
   world.RunUntil({31 * kMs});
-  // There and back, and to either of the two and back.
-  EXPECT_EQ(world.messages, before + 6);
+  // There and back, and to the other and back.
+  EXPECT_EQ(world.messages, before + 4);
   EXPECT_EQ(world.Read(1, 7), (Value{2, 0}));
   EXPECT_EQ(world.Read(1, 8), (Value{1, 0}));
 }
@@ -67,6 +69,107 @@ TEST(Table, WhereNothingChangesNothingIsSent) {
   world.RunUntil({3'600'000 * kMs});
   EXPECT_EQ(world.messages, before);
   EXPECT_EQ(world.home().next_wakeup(), Instant::max());
+}
+
+TEST(Table, WhoAloneWritesIsToldByTheAnswers) {
+  TableWorld world = Started({.units = 1});
+  for (uint64_t key = 0; key < 10; ++key) {
+    world.Look(0);
+    world.RunUntil({world.now().ns + 20 * kMs});
+    const uint64_t before = world.messages;
+    world.Update(0, key, {1, 0});
+    world.RunUntil({world.now().ns + kMs});
+    EXPECT_EQ(world.messages, before + 2);
+    EXPECT_EQ(world.replica(0).complete(), world.home().version());
+  }
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, ACopyThatNobodyReadsIsToldOnceInManyPeriods) {
+  TableWorld world = Started({.units = 3});
+  const uint64_t before = world.messages;
+  constexpr int64_t kRounds = 10 * TableOptions::kUnreadPeriods;
+  for (int64_t i = 0; i < kRounds; ++i) {
+    world.Update(0, 7, {1, 0});
+    world.RunUntil({world.now().ns + 10 * kMs});
+  }
+  // At the beginning, and then ten times, to each of the two and back.
+  EXPECT_LE(world.messages, before + 2 * kRounds + 11 * 4);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Differences(true), "");
+  EXPECT_GT(world.spread_max().ns, 990 * kMs);
+  EXPECT_LE(world.spread_max().ns, 1'000 * kMs + kTick + 5 * kUs);
+}
+
+TEST(Table, ACopyIsToldWhatIsNewOnceItIsRead) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {1, 0});
+  world.RunUntil({20 * kMs});
+  world.Update(0, 7, {1, 0});
+  world.RunUntil({300 * kMs});
+  EXPECT_EQ(world.Read(1, 7), (Value{1, 0}));
+  world.Look(1);
+  world.RunUntil({300 * kMs + 2 * kUs + kTick});
+  EXPECT_EQ(world.Read(1, 7), (Value{2, 0}));
+  world.Update(0, 7, {1, 0});
+  world.RunUntil({1'000 * kMs});
+  EXPECT_EQ(world.Read(1, 7), (Value{2, 0}));
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, ACopyThatIsReadIsToldEveryPeriod) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {1, 0});
+  for (int ms = 0; ms < 1'000; ++ms) {
+    world.RunUntil({world.now().ns + kMs});
+    world.Look(1);
+    world.Update(0, 7, {1, 0});
+  }
+  EXPECT_GT(world.staleness_max().ns, 9 * kMs);
+  EXPECT_LE(world.staleness_max().ns, 2 * (10 * kMs + kTick) + 4 * kUs);
+  // In either direction a message and its answer a period.
+  EXPECT_LT(world.messages, 4 * 110u);
+}
+
+// Else whoever only reads would send for ever.
+TEST(Table, AReadIsToldOfOnceUntilSomethingIsNew) {
+  TableWorld world = Started({});
+  world.Look(1);
+  world.RunUntil({20 * kMs});
+  const uint64_t before = world.messages;
+  for (int ms = 0; ms < 1'000; ++ms) {
+    world.Look(1);
+    world.RunUntil({world.now().ns + kMs});
+  }
+  EXPECT_EQ(world.messages, before);
+}
+
+TEST(Table, WhatIsNotAnsweredIsRepeatedEveryFewPeriods) {
+  TableWorld world({});
+  TableCopy copy(world.home().shape());
+  TableReplica replica(0, UnitId{0}, copy, {});
+  TableHome home(0, world.home().shape(), 1, {});
+  replica.on_start({0});
+  TableMessage update;
+  TableMessage out;
+  const uint64_t key = 7;
+  copy.Update<1, 2>(&key, Value{3, 4}.data());
+  ASSERT_TRUE(replica.on_timers({0}, update));
+  ASSERT_TRUE(home.on_message({0}, update, out));
+  TableMessage other = {.unit = UnitId{0}, .incarnation = 2, .seq = 1};
+  ASSERT_TRUE(home.on_message({0}, other, out));
+  ASSERT_TRUE(home.on_timers({0}, out));
+  ASSERT_EQ(out.kind, TableMessage::Kind::kTold);
+  Instant now;
+  for (const int64_t ms : {10, 20, 40, 40, 40, 40}) {
+    const Instant due = now + Milliseconds(ms);
+    EXPECT_LE(replica.next_wakeup(), due);
+    EXPECT_FALSE(home.on_timers(now + Milliseconds(ms - 1), out));
+    now = due + Nanos{kTick};
+    EXPECT_TRUE(replica.on_timers(now, out));
+    EXPECT_TRUE(home.on_timers(now, out));
+  }
 }
 
 TEST(Table, ALostUpdateIsSentAgainAndCountsOnce) {
@@ -174,6 +277,36 @@ TEST(Table, KeysThatTheHomeHasNoRoomForLeaveTheCopiesThatHadThem) {
   ASSERT_TRUE(world.RunToTheEnd());
   EXPECT_EQ(world.home().size(), 4u);
   EXPECT_EQ(world.home().rest()[0], 8u);
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, WhatIsBeyondTheMaximumIsCountedAndInTheSums) {
+  TableWorld world = Started({.max_entries = 4});
+  world.RunUntil({20 * kMs});
+  for (uint64_t key = 0; key < 6; ++key) world.Update(0, key, {1, key});
+  for (uint64_t key = 10; key < 13; ++key) world.Update(1, key, {1, key});
+  EXPECT_EQ(world.copy(0).refused(), 2u);
+  EXPECT_EQ(world.ReadRest(0), (Value{2, 4 + 5}));
+  EXPECT_EQ(world.copy(1).refused(), 0u);
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Update(1, 20, {1, 20});
+  EXPECT_EQ(world.copy(1).refused(), 1u);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().size(), 4u);
+  // Each of the ten is an entry of its own, or counted.
+  EXPECT_EQ(world.home().refused() + world.copy(0).refused() +
+                world.copy(1).refused(),
+            6u);
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    Value sum = world.ReadRest(unit);
+    EXPECT_EQ(sum[0], 6u);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const Value one = world.Read(unit, *world.home().key(i));
+      EXPECT_EQ(one[0], 1u);
+      sum = {sum[0] + one[0], sum[1] + one[1]};
+    }
+    EXPECT_EQ(sum, (Value{10, 15 + 33 + 20}));
+  }
   EXPECT_EQ(world.Differences(false), "");
 }
 

@@ -99,10 +99,11 @@ struct SentState {
   std::vector<std::byte> record;
 };
 
-// What a unit sends after `applied` packets of a flow: their number.
+// What a unit sends after `applied` packets of a flow: their number, and not
+// the zeros behind it.
 inline SentState StateOf(uint64_t flow, uint64_t applied) {
   SentState sent;
-  sent.record.resize(ScriptedNf::Schema().record_bytes());
+  sent.record.resize(16);
   sent.record[0] = std::byte{1};  // there is a count
   std::memcpy(&sent.record[8], &applied, sizeof applied);
   sent.state = {.flow = FlowId{flow},

@@ -59,6 +59,11 @@ void TableWorld::Update(uint32_t unit, uint64_t key, const Value& delta) {
   Settle();
 }
 
+void TableWorld::Look(uint32_t unit) {
+  units_[unit].copy.NoteRead();
+  Settle();
+}
+
 TableWorld::Value TableWorld::Read(uint32_t unit, uint64_t key) const {
   Value value(shape_.value_words());
   units_[unit].copy.Read(&key, value.data());
@@ -102,7 +107,9 @@ void TableWorld::Deliver(const UnderWay& sent) {
   }
   const uint64_t before = home_.version();
   if (home_.on_message(now_, in, out)) Send(false, out);
-  if (home_.version() != before) unseen_.push_back({before + 1, in.oldest});
+  if (home_.version() == before) return;
+  unread_.push_back({before + 1, in.oldest});
+  unseen_.push_back({before + 1, in.oldest});
 }
 
 bool TableWorld::RunTimers() {
@@ -122,19 +129,26 @@ bool TableWorld::RunTimers() {
   return any;
 }
 
-// What is due now; and who has seen what.
+// What is due now; and who knows what.
 void TableWorld::Settle() {
   while (RunTimers()) continue;
-  while (!unseen_.empty()) {
-    const auto [version, oldest] = unseen_.front();
-    const auto home = home_.joined();
-    const bool seen = std::ranges::all_of(home, [&](UnitId unit) {
+  FindKnown(unread_, true, spread_max_);
+  FindKnown(unseen_, false, staleness_max_);
+}
+
+void TableWorld::FindKnown(std::deque<Unseen>& updates, bool everywhere,
+                           Nanos& longest) {
+  while (!updates.empty()) {
+    const auto [version, oldest] = updates.front();
+    const bool known = std::ranges::all_of(home_.joined(), [&](UnitId unit) {
+      const TableReplica& replica = units_[value(unit)].replica;
       return home_.joined_at(unit) >= version ||
-             units_[value(unit)].replica.complete() >= version;
+             replica.complete() >= version ||
+             (!everywhere && !replica.is_read());
     });
-    if (!seen) return;
-    staleness_max_ = std::max(staleness_max_, now_ - oldest);
-    unseen_.pop_front();
+    if (!known) return;
+    longest = std::max(longest, now_ - oldest);
+    updates.pop_front();
   }
 }
 

@@ -43,7 +43,9 @@ class TableWorld {
   // The unit writes no more; it may be started again once it is not joined().
   void Stop(uint32_t unit);
   void Update(uint32_t unit, uint64_t key, const Value& delta);
-  // Updates of each life only, as is what Read says.
+  // The unit's NF reads its copy.
+  void Look(uint32_t unit);
+  // For the test to see.
   Value Read(uint32_t unit, uint64_t key) const;
   Value ReadRest(uint32_t unit) const;
 
@@ -67,7 +69,9 @@ class TableWorld {
   // twice, and never less than before.
   std::string CheckReads(uint32_t unit, uint64_t key);
 
-  // From each update to when all see it that had joined by then.
+  // From each update to when all know it that had joined by then; and where
+  // copies are read.
+  Nanos spread_max() const { return spread_max_; }
   Nanos staleness_max() const { return staleness_max_; }
   uint64_t messages = 0;
   uint64_t words = 0;  // the longest message
@@ -98,6 +102,7 @@ class TableWorld {
   bool RunTimers();
   Instant NextTime() const;
   void Settle();
+  void FindKnown(std::deque<Unseen>& updates, bool everywhere, Nanos& longest);
   Value Merged(Value a, const Value& b) const;
 
   TableWorldOptions options_;
@@ -109,7 +114,9 @@ class TableWorld {
   uint64_t sent_ = 0;
   std::map<std::pair<Instant, uint64_t>, UnderWay> under_way_;
   std::map<uint64_t, Value> all_;
+  std::deque<Unseen> unread_;
   std::deque<Unseen> unseen_;
+  Nanos spread_max_{};
   Nanos staleness_max_{};
 };
 

@@ -216,7 +216,7 @@ class TestUnit {
                std::to_string(value(command.pull.need)) + " from " + unit_name;
       case Kind::kSendState: {
         const std::span<const std::byte> record =
-            unit.state_bytes(command.state.flow);
+            unit.state_bytes(command.state.flow).first(command.state.bytes);
         states.push_back({command.state, {record.begin(), record.end()}});
         return (command.state.pushed ? "push " : "state ") +
                std::to_string(value(command.state.flow)) + " applied " +

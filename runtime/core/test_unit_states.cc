@@ -221,15 +221,16 @@ void UnitStates::RunMessage(Live& live, const Message& message) {
   } else if (message.kind == Kind::kTookAck) {
     live.unit.on_took_ack(live.now, {flow, clock, peer}, out_);
   } else {
+    const auto record =
+        StateSchema::WithoutZeros(std::as_bytes(std::span(message.record)));
     const State sent = {
         .flow = flow,
         .applied = clock,
         .timer = message.has_timer ? live.now + kTimerAfter : Instant::max(),
         .schema = nf_.schema().hash(),
-        .bytes = nf_.schema().record_bytes(),
+        .bytes = static_cast<uint32_t>(record.size()),
         .pushed = message.kind == Kind::kPush};
-    live.unit.on_state(live.now, sent, std::as_bytes(std::span(message.record)),
-                       out_);
+    live.unit.on_state(live.now, sent, record, out_);
   }
   Drain(live);
 }
@@ -332,8 +333,8 @@ Message UnitStates::MessageOf(const Live& live,
     fill(state.pushed ? Message::Kind::kPush : Message::Kind::kState, state,
          state.applied);
     message.has_timer = state.timer != Instant::max();
-    const std::span<const std::byte> bytes = live.unit.state_bytes(state.flow);
-    SNF_CHECK(bytes.size() == sizeof message.record);
+    const auto bytes = live.unit.state_bytes(state.flow).first(state.bytes);
+    SNF_CHECK(bytes.size() <= sizeof message.record);
     std::memcpy(message.record.data(), bytes.data(), bytes.size());
   }
   return message;

@@ -163,8 +163,8 @@ class Unit {
   // at once.
   void on_timers(Instant now, Environment env, UnitOut& out);
 
-  // The record that goes with a kSendState for this flow. Valid until the next
-  // call that is not const.
+  // The flow's record, of which the first state.bytes go with a kSendState.
+  // Valid until the next call that is not const.
   std::span<const std::byte> state_bytes(FlowId flow) const;
   // What a kSendAlias for this flow asks for; valid as state_bytes.
   const Alias& alias(FlowId flow) const;

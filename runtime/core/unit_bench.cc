@@ -146,7 +146,8 @@ int64_t SendWhatIsDue(WarmUnit& warm) {
     warm.unit.on_timers(warm.now, {warm.nf, warm.pool}, warm.out);
     for (const UnitCommand& command : warm.out.commands()) {
       SNF_CHECK(command.kind == UnitCommand::Kind::kSendState);
-      const auto record = warm.unit.state_bytes(command.state.flow);
+      const auto record =
+          warm.unit.state_bytes(command.state.flow).first(command.state.bytes);
       std::memcpy(message.data(), record.data(), record.size());
       benchmark::DoNotOptimize(message);
       ++states;
@@ -280,7 +281,8 @@ void BM_UnitHandOver(benchmark::State& state) {
     units[to].begin(now, out);
     units[1 - to].on_pull(now, take(Kind::kSendPull).pull, out);
     const State handed = take(Kind::kSendState).state;
-    units[to].on_state(now, handed, units[1 - to].state_bytes(meta.flow), out);
+    const auto record = units[1 - to].state_bytes(meta.flow);
+    units[to].on_state(now, handed, record.first(handed.bytes), out);
     units[to].begin(now, out);
     units[to].finish(now, {warm.nf, warm.pool}, out);
     units[1 - to].on_took(now, take(Kind::kSendTook, 1).took, out);

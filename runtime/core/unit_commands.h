@@ -27,7 +27,7 @@ struct UnitCommand {
                    // a tombstone
     // Messages, to `unit`.
     kSendPull,
-    kSendState,  // with Unit::state_bytes(state.flow)
+    kSendState,  // with the first bytes of Unit::state_bytes(state.flow)
     kSendTook,
     kSendTookAck,
     // To the controller.

@@ -73,6 +73,10 @@ void ExpectRefusedBothWays(StateRefusal reason,
 TEST(HostileState, IsRefusedWhenMalformed) {
   constexpr StateRefusal kReason = StateRefusal::kMalformed;
   const auto blob = ScriptedNf::Schema().offset(1);
+  const auto lengthen = [](SentState& sent, uint32_t more) {
+    sent.record.resize(ScriptedNf::Schema().record_bytes() + more);
+    sent.state.bytes = static_cast<uint32_t>(sent.record.size());
+  };
   const std::vector<std::function<void(SentState&)>> ways = {
       [](SentState& sent) { sent.state.flow = kNoFlow; },
       [](SentState& sent) { sent.state.applied = Clock{}; },
@@ -81,27 +85,28 @@ TEST(HostileState, IsRefusedWhenMalformed) {
       [](SentState& sent) { sent.state.bytes = ~0u; },
       [](SentState& sent) { sent.record.pop_back(); },
       [](SentState& sent) { sent.record.clear(); },
+      [=](SentState& sent) { lengthen(sent, 8); },
+      // Not of whole words.
       [](SentState& sent) {
-        sent.record.clear();
-        sent.state.bytes = 0;
-      },
-      [](SentState& sent) {
-        sent.record.resize(sent.record.size() + 8);
-        sent.state.bytes += 8;
+        sent.record.resize(12);
+        sent.state.bytes = 12;
       },
       // A slot that does not exist has a value; one without value has bytes.
       [](SentState& sent) { sent.record[0] |= std::byte{4}; },
       [](SentState& sent) { sent.record[0] = std::byte{0}; },
       // A blob that is longer than it may be, or has bytes behind its length.
       [=](SentState& sent) {
+        lengthen(sent, 0);
         sent.record[0] |= std::byte{2};
         sent.record[blob] = std::byte{13};
       },
       [=](SentState& sent) {
+        lengthen(sent, 0);
         sent.record[0] |= std::byte{2};
         sent.record[blob + 7] = std::byte{0xff};
       },
       [=](SentState& sent) {
+        lengthen(sent, 0);
         sent.record[0] |= std::byte{2};
         sent.record[blob] = std::byte{2};
         sent.record[blob + 8 + 2] = std::byte{1};

@@ -173,7 +173,8 @@ class Siege {
           under_way_ -= IsHonest(command.meta.flow) ? 1 : 0;
           break;
         case Kind::kSendState: {
-          const auto record = unit.state_bytes(command.state.flow);
+          const auto record =
+              unit.state_bytes(command.state.flow).first(command.state.bytes);
           messages_.push_back(
               {command.unit, command, {record.begin(), record.end()}});
           totals_.pushes += command.state.pushed ? 1 : 0;

@@ -116,11 +116,12 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const Environment* env,
 
 State Unit::StateMessage(uint32_t slot) const {
   const Record& record = records_[slot];
+  const auto bytes = StateSchema::WithoutZeros(StateOf(slot));
   return {.flow = record.flow,
           .applied = record.applied,
           .timer = record.timer,
           .schema = schema_->hash(),
-          .bytes = schema_->record_bytes(),
+          .bytes = static_cast<uint32_t>(bytes.size()),
           .link = record.link,
           .pushed = false};
 }
@@ -199,9 +200,8 @@ void Unit::on_state(Instant now, const State& state,
   }
   const uint32_t slot = FindOrAdd(state.flow);
   Record& copy = records_[slot];
-  if (!record.empty()) {
-    std::memcpy(StateOf(slot).data(), record.data(), record.size());
-  }
+  const auto rest = std::ranges::copy(record, StateOf(slot).begin()).out;
+  std::fill(rest, StateOf(slot).end(), std::byte{0});
   // What is awaited becomes current at once; all else is a cache, also where an
   // older copy was more than that.
   SetCopy(slot, Copy::kReplica);

@@ -223,6 +223,28 @@ TEST(UnitReplica, IsReplacedByANewerOneOnly) {
   EXPECT_EQ(unit.CountOf(1), 7u);
 }
 
+TEST(UnitReplica, HasZerosWhereItsMessageLacksBytes) {
+  TestUnit unit(kA);
+  const auto blob = ScriptedNf::Schema().offset(1);
+  SentState longer = PushOf(1, 5);
+  longer.record.resize(ScriptedNf::Schema().record_bytes());
+  longer.record[0] |= std::byte{2};
+  longer.record[blob] = std::byte{1};
+  longer.record[blob + 8] = std::byte{0xff};
+  longer.state.bytes = static_cast<uint32_t>(longer.record.size());
+  unit.OnState(longer);
+  const auto record = [&] {
+    const auto bytes = unit.unit.state_bytes(FlowId{1});
+    return std::vector(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(record(), longer.record);
+  SentState shorter = PushOf(1, 6);
+  unit.OnState(shorter);
+  EXPECT_EQ(unit.refused(), 0u);
+  shorter.record.resize(longer.record.size());
+  EXPECT_EQ(record(), shorter.record);
+}
+
 TEST(UnitReplica, ThatComesLateDoesNotBringBackAFlowThatWentOn) {
   TestUnit unit(kA);
   unit.Send(New(1));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "runtime/sdk/nf_registry.h"
 
@@ -17,6 +18,38 @@ std::vector<const NfRegistration*>& Known() {
 CaughtNfs* catching = nullptr;
 
 }  // namespace
+
+uint32_t NetworkFunction::Add(std::string_view slot, uint64_t bytes,
+                              std::string_view type, bool is_blob) {
+  const std::string why = schema_.WhyNot(slot, bytes, is_blob);
+  if (!why.empty()) {
+    Refuse("slot", slot, why);
+    return 0;
+  }
+  const auto size = static_cast<uint32_t>(bytes);
+  return is_blob ? schema_.AddBlob(slot, size)
+                 : schema_.AddSlot(slot, size, type);
+}
+
+NetworkFunction::Counter NetworkFunction::declare_counter(std::string name,
+                                                          std::string help) {
+  if (std::ranges::find(counters_, name, &CounterInfo::name) !=
+      counters_.end()) {
+    Refuse("counter", name, "there is one of that name");
+  }
+  counters_.push_back({std::move(name), std::move(help)});
+  counts_.push_back(0);
+  kept_counts_.push_back(0);
+  return Counter(static_cast<uint32_t>(counters_.size() - 1));
+}
+
+void NetworkFunction::Refuse(std::string_view what, std::string_view name,
+                             std::string_view why) {
+  if (!declared_.ok()) return;
+  declared_ = absl::InvalidArgumentError(
+      absl::StrCat("it cannot have a ", std::string(what), " \"",
+                   std::string(name), "\": ", std::string(why)));
+}
 
 NfRegistration::NfRegistration(std::string_view nf_name,
                                std::string_view nf_summary, Factory nf_factory)
@@ -47,7 +80,7 @@ std::unique_ptr<NetworkFunction> NfRegistration::create(
     const NfOptions& options) const {
   NfOptions used = options;
   std::unique_ptr<NetworkFunction> nf = factory(used);
-  SNF_CHECK(used.status().ok());
+  SNF_CHECK(used.status().ok() && nf->declared().ok());
   nf->schema_.set_nf(name);
   return nf;
 }
@@ -61,8 +94,8 @@ std::unique_ptr<NetworkFunction> NfRegistration::example() const {
 
 absl::Status NfRegistration::check(const NfOptions& options) const {
   NfOptions used = options;
-  factory(used);
-  return used.status();
+  const std::unique_ptr<NetworkFunction> nf = factory(used);
+  return nf->declared().ok() ? used.status() : nf->declared();
 }
 
 std::vector<NfOptions::Description> NfRegistration::options() const {

@@ -145,9 +145,15 @@ class NetworkFunction {
     for (const auto& table : tables_) table->EndTentative(keep);
   }
 
-  // The slots declared. Its hash has the registered name in it if the object
-  // comes from NfRegistration::create.
-  const StateSchema& schema() const { return schema_; }
+  // The slots declared, all of them as they had to be. Its hash has the
+  // registered name in it if the object comes from NfRegistration::create.
+  const StateSchema& schema() const {
+    SNF_CHECK(declared_.ok());
+    return schema_;
+  }
+  // What is wrong with what the constructor declared: NfRegistration::check
+  // and those who load modules tell it.
+  const absl::Status& declared() const { return declared_; }
 
  protected:
   // Declares what is kept for each flow: in member initialisers. `name` tells
@@ -157,17 +163,19 @@ class NetworkFunction {
   Slot<T> declare(std::string_view name) {
     static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
     // The function's name as the compiler prints it has the type's in it.
-    const uint32_t index =
-        schema_.AddSlot(name, sizeof(T), __PRETTY_FUNCTION__);
+    const uint32_t index = Add(name, sizeof(T), __PRETTY_FUNCTION__, false);
     return {index, schema_.offset(index)};
   }
   // A resource of which units get pieces, numbered first … last ≤ 65,535.
   PoolId declare_pool(std::string name, uint32_t first, uint32_t last) {
+    if (first > last || last > 65'535) {
+      Refuse("pool", name, "its pieces are not first <= last <= 65535");
+    }
     pools_.push_back({std::move(name), first, last});
     return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
   }
   Blob declare_blob(std::string_view name, uint32_t max_bytes) {
-    const uint32_t index = schema_.AddBlob(name, max_bytes);
+    const uint32_t index = Add(name, max_bytes, {}, true);
     return {index, schema_.offset(index), max_bytes};
   }
   // A table that all units write (shared_table.h). `merge`: see there.
@@ -185,18 +193,20 @@ class NetworkFunction {
     explicit Counter(uint32_t index) : index_(index) {}
     uint32_t index_;
   };
-  Counter declare_counter(std::string name, std::string help) {
-    counters_.push_back({std::move(name), std::move(help)});
-    counts_.push_back(0);
-    kept_counts_.push_back(0);
-    return Counter(static_cast<uint32_t>(counters_.size() - 1));
-  }
+  Counter declare_counter(std::string name, std::string help);
   void count(Counter counter, uint64_t n = 1) { counts_[counter.index_] += n; }
 
  private:
   friend struct NfRegistration;
   friend class Chain;
 
+  // The index of the slot; 0 where it is refused.
+  uint32_t Add(std::string_view slot, uint64_t bytes, std::string_view type,
+               bool is_blob);
+  void Refuse(std::string_view what, std::string_view name,
+              std::string_view why);
+
+  absl::Status declared_;
   StateSchema schema_;
   std::vector<Pool> pools_;
   std::vector<CounterInfo> counters_;
@@ -223,7 +233,8 @@ struct NfRegistration {
   // A new object, whose schema bears the name: the schemas of two NFs differ
   // though their slots be the same. The options must be good: see check().
   std::unique_ptr<NetworkFunction> create(const NfOptions& options = {}) const;
-  // Whether the NF takes these options; if not, what is wrong.
+  // Whether the NF takes these options, and declares what can be; if not, what
+  // is wrong.
   absl::Status check(const NfOptions& options) const;
   // One to look at, without options: for running it may lack some.
   std::unique_ptr<NetworkFunction> example() const;

@@ -53,6 +53,10 @@ std::string HashOf(const NfRegistration& nf) {
 
 // Whether a module may bring this NF.
 absl::Status CheckPlace(const NfRegistration& nf) {
+  if (const absl::Status s = nf.example()->declared(); !s.ok()) {
+    return Bad(absl::StrCat("has an NF \"", std::string(nf.name),
+                            "\": ", std::string(s.message())));
+  }
   for (const auto& [path, nfs] : Loaded()) {
     if (std::ranges::find(nfs, nf.name, &NfRegistration::name) != nfs.end()) {
       return Bad(absl::StrCat("has an NF \"", std::string(nf.name), "\", as ",
@@ -80,7 +84,9 @@ absl::StatusOr<Nfs> Load(const std::string& path) {
 
   CaughtNfs caught;
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    return Bad(absl::StrCat("cannot be loaded: ", dlerror()));
+    std::string_view why = dlerror();
+    if (why.starts_with(path + ": ")) why.remove_prefix(path.size() + 2);
+    return Bad(absl::StrCat("cannot be loaded: ", std::string(why)));
   }
   if (caught.nfs().empty()) return Bad("registers no NF");
   for (const NfRegistration* nf : caught.nfs()) {

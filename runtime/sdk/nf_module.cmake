@@ -51,12 +51,13 @@ function(snf_add_nf name)
 endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
-# NF that snf_add_nf added.
+# NF that snf_add_nf added; it runs in the folder of its sources.
 function(snf_add_nf_test name nf)
   add_executable(${name} ${ARGN} $<TARGET_OBJECTS:${nf}>)
   snf_compile_nf(${name})
   target_link_options(${name} PRIVATE ${SNF_SANITIZER_OPTIONS})
   target_link_libraries(${name} PRIVATE
     snf::snf_nf_test GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()

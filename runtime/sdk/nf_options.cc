@@ -165,8 +165,12 @@ absl::Status NfOptions::status() const {
   if (!error_.ok()) return error_;
   for (const auto& [key, value] : values_) {
     if (value.asked) continue;
-    return absl::InvalidArgumentError(key + "=" + value.text +
-                                      ": there is no option \"" + key + "\"");
+    std::vector<std::string_view> keys;
+    for (const Description& one : described_) keys.push_back(one.key);
+    std::ranges::sort(keys);
+    return absl::InvalidArgumentError(
+        key + "=" + value.text + ": there is no option \"" + key + "\"; " +
+        (keys.empty() ? "it takes none" : "there is: " + Join(keys, ", ")));
   }
   return absl::OkStatus();
 }

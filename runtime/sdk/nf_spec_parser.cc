@@ -57,6 +57,11 @@ class NfSpec::Parser {
   }
 
  private:
+  // What names itself needs no place.
+  bool Fail(const std::string& what) {
+    error_ = absl::InvalidArgumentError(what);
+    return false;
+  }
   bool Fail(size_t at, const std::string& what) {
     error_ = absl::InvalidArgumentError(
         absl::StrCat("character ", at + 1, ": ", what));
@@ -185,14 +190,13 @@ class NfSpec::Parser {
   bool Nf(Nodes& nodes, std::string_view name, size_t begin, size_t depth) {
     if (name.empty()) return Fail(begin, "there should be the name of an NF");
     const NfSpec* named = nullptr;
-    if (!LookUp(name, begin, named)) return false;
+    if (!LookUp(name, named)) return false;
     if (named == nullptr) {
       absl::StatusOr<const NfRegistration*> nf = FindNf(name);
       if (NamesNfModule(name)) nf = LoadNfModule(std::string(name));
-      if (!nf.ok()) return Fail(begin, std::string(nf.status().message()));
+      if (!nf.ok()) return Fail(std::string(nf.status().message()));
       if (*nf == nullptr) {
-        return Fail(begin,
-                    InQuotes(name) + " is no NF; there is: " + NfNames());
+        return Fail(InQuotes(name) + " is no NF; there is: " + NfNames());
       }
       NfOptions options;
       if (!Options(options)) return false;
@@ -216,7 +220,7 @@ class NfSpec::Parser {
                              snf::Chain::kMaxNfs, " NFs"));
   }
 
-  bool LookUp(std::string_view name, size_t begin, const NfSpec*& named) {
+  bool LookUp(std::string_view name, const NfSpec*& named) {
     if (names_ == nullptr) return true;
     std::vector<std::string>& looked_up = names_->looked_up_;
     const auto same = std::ranges::find(looked_up, name);
@@ -225,14 +229,15 @@ class NfSpec::Parser {
       for (auto one = same; one != looked_up.end(); ++one) {
         path += InQuotes(*one) + " needs ";
       }
-      return Fail(begin, path + InQuotes(name));
+      return Fail(path + InQuotes(name));
     }
     looked_up.emplace_back(name);
     const absl::StatusOr<const NfSpec*> found = names_->Find(name);
     looked_up.pop_back();
     if (!found.ok()) {
-      return Fail(begin, absl::StrCat(InQuotes(name), ": ",
-                                      std::string(found.status().message())));
+      // Of names in names the innermost is told.
+      const std::string what(found.status().message());
+      return Fail(what.starts_with('"') ? what : InQuotes(name) + ": " + what);
     }
     named = *found;
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf.h"
 
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -60,13 +61,39 @@ class SameSlots final : public NetworkFunction {
 };
 SNF_REGISTER_NF(SameSlots, "same_slots", "has the slots of count");
 
-class TwoOfOneName final : public NetworkFunction {
-  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
-  Blob again_ = declare_blob("packets", 4);
+// Declares what its option says.
+class Declares final : public NetworkFunction {
+ public:
+  explicit Declares(NfOptions& options) {
+    const std::string what = options.Text("what", "", "TEXT", "");
+    if (what == "slots") {
+      for (int i = 0; i < 65; ++i) declare<char>("s" + std::to_string(i));
+    } else if (what == "bytes") {
+      declare_blob("half", 32 * 1024);
+      declare_blob("other", 32 * 1024);
+    } else if (what == "blob") {
+      declare_blob("all", 0x1'0000'0000 - 4);
+    } else if (what == "nothing") {
+      declare_blob("none", 0);
+    } else if (what == "name") {
+      declare<uint64_t>("packets");
+      declare_blob("packets", 4);
+      declare_counter("odd", "the first of what is wrong is told");
+      declare_counter("odd", "");
+    } else if (what == "counter") {
+      declare_counter("odd", "");
+      declare_counter("odd", "");
+    } else if (what == "pool") {
+      declare_pool("ports", 1024, 65'536);
+    }
+  }
+
+ private:
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
   }
 };
+SNF_REGISTER_NF(Declares, "declares", "declares what its option says");
 
 Verdict Process(NetworkFunction& nf, const PacketInfo& info,
                 std::vector<std::byte> bytes,
@@ -79,8 +106,8 @@ Verdict Process(NetworkFunction& nf, const PacketInfo& info,
 TEST(Registry, ListsNetworkFunctionsByName) {
   std::vector<std::string_view> names;
   for (const NfRegistration* nf : ListNfs()) names.push_back(nf->name);
-  EXPECT_THAT(names,
-              ElementsAre("alarm", "count", "drop_odd", "same_slots", "sink"));
+  EXPECT_THAT(names, ElementsAre("alarm", "count", "declares", "drop_odd",
+                                 "same_slots", "sink"));
 }
 
 TEST(Registry, FindsByTheWholeNameOnly) {
@@ -136,8 +163,40 @@ TEST(NetworkFunction, HasASchemaOfItsOwnThoughAnotherHasTheSameSlots) {
             FindNf("alarm")->create()->schema().hash());
 }
 
-TEST(NetworkFunction, AbortsOnTwoSlotsOfOneName) {
-  EXPECT_DEATH(TwoOfOneName(), "check failed");
+NfOptions What(const std::string& what) {
+  return NfOptions(std::map<std::string, std::string>{{"what", what}});
+}
+
+TEST(NetworkFunction, IsRefusedWhereItDeclaresWhatCannotBe) {
+  const NfRegistration& nf = *FindNf("declares");
+  EXPECT_TRUE(nf.check({}).ok());
+  const auto wrong = [&nf](const std::string& what) {
+    return std::string(nf.check(What(what)).message());
+  };
+  EXPECT_EQ(wrong("slots"),
+            "it cannot have a slot \"s64\": more than 64 slots");
+  EXPECT_EQ(wrong("bytes"),
+            "it cannot have a slot \"other\": with its 32768 bytes there are "
+            "more than 65536 of a flow");
+  EXPECT_EQ(
+      wrong("blob"),
+      "it cannot have a slot \"all\": with its 4294967292 bytes there are "
+      "more than 65536 of a flow");
+  EXPECT_EQ(wrong("nothing"),
+            "it cannot have a slot \"none\": it has no bytes");
+  EXPECT_EQ(wrong("name"),
+            "it cannot have a slot \"packets\": there is one of that name");
+  EXPECT_EQ(wrong("counter"),
+            "it cannot have a counter \"odd\": there is one of that name");
+  EXPECT_EQ(wrong("pool"),
+            "it cannot have a pool \"ports\": its pieces are not first <= last "
+            "<= 65535");
+  EXPECT_DEATH(nf.create(What("name")), "check failed");
+}
+
+TEST(NetworkFunction, CannotRunWhereItDeclaresWhatCannotBe) {
+  NfOptions options = What("name");
+  EXPECT_DEATH(Declares(options).schema(), "check failed");
 }
 
 TEST(Verdict, CarriesItsReason) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/ip_address.h"
 #include "base/rng.h"
@@ -100,6 +102,40 @@ TEST(SharedTable, NotesThatAnNfReads) {
   nf.hosts.get(1);
   EXPECT_EQ(nf.copy(0).reads(), 1u);
   EXPECT_EQ(nf.copy(1).reads(), 0u);
+}
+
+// Keys that lie together under one seed do not under another.
+TEST(SharedTable, HashesKeysByASeed) {
+  constexpr uint64_t kBuckets = 1 << 10;
+  const TableHash known(1);
+  const TableHash other(2);
+  const auto bucket = [](const TableHash& hash, uint64_t key) {
+    return hash(&key, 1) >> 54;
+  };
+  uint64_t together = 0;
+  std::vector<uint64_t> elsewhere(kBuckets);
+  for (uint64_t key = 0; key < 500 * kBuckets; ++key) {
+    if (bucket(known, key) != 5) continue;
+    ++together;
+    ++elsewhere[bucket(other, key)];
+  }
+  EXPECT_GT(together, 400u);
+  EXPECT_LT(*std::ranges::max_element(elsewhere), 20u);
+}
+
+TEST(SharedTable, IsTheSameUnderAnySeed) {
+  std::vector<std::pair<uint64_t, uint64_t>> first;
+  for (const uint64_t seed : {1, 2, 3}) {
+    Tables nf;
+    nf.copy(0).set_hash(TableHash(seed));
+    for (uint64_t i = 0; i < 150; ++i) nf.hosts.update(i * i % 140, {1, i});
+    std::vector<std::pair<uint64_t, uint64_t>> all;
+    nf.hosts.for_each([&](uint64_t key, const Use& use) {
+      all.push_back({key, use.bytes});
+    });
+    if (seed == 1) first = all;
+    EXPECT_EQ(all, first);
+  }
 }
 
 TEST(SharedTable, UndoesWhatIsNotKept) {

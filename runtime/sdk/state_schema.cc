@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/state_schema.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "base/byte_order.h"
 #include "base/check.h"
 
@@ -34,6 +36,17 @@ bool IsZero(std::span<const std::byte> bytes) {
           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+// Of bytes behind which there are only zeros: one word, and what is there of
+// some of them.
+uint64_t WordAt(std::span<const std::byte> bytes, size_t at) {
+  return at < bytes.size() ? LoadAs<uint64_t>(&bytes[at]) : 0;
+}
+std::span<const std::byte> Part(std::span<const std::byte> bytes, size_t begin,
+                                size_t end) {
+  begin = std::min(begin, bytes.size());
+  return bytes.subspan(begin, std::min(end, bytes.size()) - begin);
+}
+
 }  // namespace
 
 void StateSchema::set_nf(std::string_view name) {
@@ -49,16 +62,31 @@ uint32_t StateSchema::AddBlob(std::string_view name, uint32_t max_bytes) {
   return Add(name, {}, max_bytes, true);
 }
 
+std::string StateSchema::WhyNot(std::string_view slot_name, uint64_t bytes,
+                                bool is_blob) const {
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    if (specs_[slot].name == slot_name) return "there is one of that name";
+  }
+  if (slots_ == kMaxSlots) {
+    return absl::StrCat("more than ", kMaxSlots, " slots");
+  }
+  if (bytes == 0) return "it has no bytes";
+  const uint64_t header = is_blob ? kBlobHeaderBytes : 0;
+  const uint64_t begin = record_bytes_ == 0 ? 8 : record_bytes_;
+  if (bytes <= kMaxRecordBytes &&
+      begin + header + RoundUp(static_cast<uint32_t>(bytes)) <=
+          kMaxRecordBytes) {
+    return "";
+  }
+  return absl::StrCat("with its ", bytes, " bytes there are more than ",
+                      kMaxRecordBytes, " of a flow");
+}
+
 uint32_t StateSchema::Add(std::string_view name, std::string_view type,
                           uint32_t bytes, bool is_blob) {
-  SNF_CHECK(slots_ < kMaxSlots);
-  for (uint32_t slot = 0; slot < slots_; ++slot) {
-    SNF_CHECK(specs_[slot].name != name);
-  }
-  SNF_CHECK(bytes > 0 && bytes <= kMaxRecordBytes);
+  SNF_CHECK(WhyNot(name, bytes, is_blob).empty());
   const uint32_t offset = record_bytes_ == 0 ? 8 : record_bytes_;
   const uint32_t reserved = (is_blob ? kBlobHeaderBytes : 0) + RoundUp(bytes);
-  SNF_CHECK(reserved <= kMaxRecordBytes - offset);
   specs_[slots_] = {.name = std::string(name),
                     .offset = offset,
                     .bytes = bytes,
@@ -99,32 +127,41 @@ uint32_t StateSchema::AddTable(std::string_view name, uint32_t key_bytes,
   return table_slot_;
 }
 
+std::span<const std::byte> StateSchema::WithoutZeros(
+    std::span<const std::byte> record) {
+  size_t end = record.size();
+  while (end > 0 && LoadAs<uint64_t>(&record[end - 8]) == 0) end -= 8;
+  return record.first(end);
+}
+
 bool StateSchema::IsWellFormed(std::span<const std::byte> record) const {
-  if (record.size() != record_bytes_) return false;
-  if (record.empty()) return true;
+  if (record.size() > record_bytes_ || record.size() % 8 != 0) return false;
   if (!AreWellFormed(std::span(specs_).first(slots_), record)) return false;
   if (table_slot_ == kMaxSlots) return true;
-  const uint32_t begin = offset(table_slot_);
-  const auto length = LoadAs<uint64_t>(&record[begin]);
-  return CanHold(table_slot_, record.subspan(begin + kBlobHeaderBytes, length));
+  const size_t begin = offset(table_slot_) + kBlobHeaderBytes;
+  const uint64_t length = WordAt(record, offset(table_slot_));
+  return length % entry_bytes_ == 0 &&
+         AreEntries(Part(record, begin, begin + length));
 }
 
 bool StateSchema::CanHold(uint32_t slot,
                           std::span<const std::byte> bytes) const {
-  if (slot != table_slot_) return true;
-  if (bytes.size() % entry_bytes_ != 0) return false;
-  for (; !bytes.empty(); bytes = bytes.subspan(entry_bytes_)) {
-    const size_t record_bytes = entry_bytes_ - key_bytes_;
-    if (!AreWellFormed(entry_specs_, bytes.subspan(key_bytes_, record_bytes))) {
-      return false;
-    }
+  return slot != table_slot_ ||
+         (bytes.size() % entry_bytes_ == 0 && AreEntries(bytes));
+}
+
+bool StateSchema::AreEntries(std::span<const std::byte> bytes) const {
+  for (size_t end = 0; end < bytes.size();) {
+    const size_t begin = end + key_bytes_;
+    end += entry_bytes_;
+    if (!AreWellFormed(entry_specs_, Part(bytes, begin, end))) return false;
   }
   return true;
 }
 
 bool StateSchema::AreWellFormed(std::span<const Spec> specs,
                                 std::span<const std::byte> record) {
-  const auto present = LoadAs<uint64_t>(record.data());
+  const uint64_t present = WordAt(record, 0);
   if (specs.size() < kMaxSlots && present >> specs.size() != 0) return false;
   for (size_t slot = 0; slot < specs.size(); ++slot) {
     const Spec& spec = specs[slot];
@@ -132,14 +169,14 @@ bool StateSchema::AreWellFormed(std::span<const Spec> specs,
     size_t begin = spec.offset;
     size_t used = has_value ? spec.bytes : 0;
     if (spec.is_blob) {
-      const auto length = LoadAs<uint64_t>(&record[begin]);
+      const uint64_t length = WordAt(record, begin);
       if (length > used) return false;
       begin += kBlobHeaderBytes;
       used = length;
     }
     const size_t end =
         slot + 1 < specs.size() ? specs[slot + 1].offset : record.size();
-    if (!IsZero(record.subspan(begin + used, end - begin - used))) return false;
+    if (!IsZero(Part(record, begin + used, end))) return false;
   }
   return true;
 }

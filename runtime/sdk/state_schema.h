@@ -70,7 +70,8 @@ class Blob {
 // All integers are in the machine's byte order. Every byte that holds no value
 // is 0: a slot without value, a blob behind its length, gaps. So two records
 // hold the same values if and only if their bytes are equal, and a record of
-// zeros is that of a new flow.
+// zeros is that of a new flow. On the way between units a record lacks zeros at
+// its end, in words of 8 bytes.
 //
 // The hash of a schema tells whether two units mean the same by the same bytes:
 // it is over the NF's name and the slots' names, types, sizes and offsets.
@@ -89,9 +90,11 @@ class StateSchema {
   // Names the NF that the slots belong to: part of the hash.
   void set_nf(std::string_view name);
 
-  // Adds a slot and returns its index. A name that is taken, too many slots or
-  // bytes, or a slot without bytes is a programmer's error (SNF_CHECK). `type`
-  // names a type: it tells those apart that have the same size.
+  // Why such a slot cannot be added; empty where it can.
+  std::string WhyNot(std::string_view slot_name, uint64_t bytes,
+                     bool is_blob) const;
+  // Adds a slot and returns its index; it must be one that can be added.
+  // `type` names a type: it tells those apart that have the same size.
   uint32_t AddSlot(std::string_view name, uint32_t bytes,
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
@@ -131,9 +134,13 @@ class StateSchema {
   uint32_t record_bytes() const { return record_bytes_; }
   uint64_t hash() const { return hash_; }
 
+  // The record without words of zeros at its end: what is sent of it.
+  static std::span<const std::byte> WithoutZeros(
+      std::span<const std::byte> record);
   // Whether bytes from elsewhere are a record as described above, in every bit
-  // that the values themselves leave. Budget: ≤ 10 ns for two slots, and a look
-  // at each byte without value (≤ 30 ns a KB).
+  // that the values themselves leave; words of zeros at its end may be missing.
+  // Budget: ≤ 10 ns for two slots, and a look at each byte without value (≤ 30
+  // ns a KB).
   bool IsWellFormed(std::span<const std::byte> record) const;
   // Whether such bytes can stand in a blob: in a table they must be entries,
   // each of a well-formed record.
@@ -150,6 +157,7 @@ class StateSchema {
                bool is_blob);
   static bool AreWellFormed(std::span<const Spec> specs,
                             std::span<const std::byte> record);
+  bool AreEntries(std::span<const std::byte> bytes) const;
 
   uint32_t slots_ = 0;
   uint32_t record_bytes_ = 0;

@@ -114,11 +114,47 @@ TEST(StateSchema, AbortsOnSlotsThatCannotBe) {
   EXPECT_DEATH(schema.AddBlob("b", 0xffff'fff8), "check failed");
 }
 
-TEST(StateSchema, RefusesARecordOfAnotherSize) {
+TEST(StateSchema, RefusesARecordThatIsTooLongOrNotOfWords) {
   const StateSchema schema = Example();
-  EXPECT_FALSE(schema.IsWellFormed(Bytes()));
-  EXPECT_FALSE(schema.IsWellFormed(Bytes(63)));
-  EXPECT_FALSE(schema.IsWellFormed(Bytes(65)));
+  EXPECT_FALSE(schema.IsWellFormed(Bytes(72)));
+  for (size_t bytes = 1; bytes < 72; ++bytes) {
+    EXPECT_EQ(schema.IsWellFormed(Bytes(bytes)), bytes % 8 == 0 && bytes <= 64);
+  }
+}
+
+TEST(StateSchema, LeavesOutWordsOfZerosAtTheEnd) {
+  const auto bytes = [](const Bytes& record) {
+    return StateSchema::WithoutZeros(record).size();
+  };
+  EXPECT_EQ(bytes({}), 0u);
+  EXPECT_EQ(bytes(Bytes(64)), 0u);
+  Bytes record(64);
+  record[0] = std::byte{1};
+  EXPECT_EQ(bytes(record), 8u);
+  record[23] = std::byte{1};
+  EXPECT_EQ(bytes(record), 24u);
+  record[24] = std::byte{1};
+  EXPECT_EQ(bytes(record), 32u);
+  record[63] = std::byte{1};
+  EXPECT_EQ(bytes(record), 64u);
+}
+
+// Whatever is cut off counts as zeros.
+TEST(StateSchema, JudgesAShortRecordAsIfItsZerosWereThere) {
+  const StateSchema schema = Example();
+  for (size_t length = 0; length <= 64; length += 8) {
+    for (size_t byte = 0; byte < length; ++byte) {
+      for (int bit = 0; bit < 8; ++bit) {
+        Bytes record = ExampleRecord();
+        record[byte] ^= std::byte{1} << bit;
+        Bytes filled = record;
+        std::fill(filled.begin() + static_cast<ptrdiff_t>(length), filled.end(),
+                  std::byte{0});
+        record.resize(length);
+        EXPECT_EQ(schema.IsWellFormed(record), schema.IsWellFormed(filled));
+      }
+    }
+  }
 }
 
 TEST(StateSchema, RefusesEveryBitWhereNoValueIs) {
@@ -273,6 +309,22 @@ TEST(StateSchema, LooksIntoTables) {
   EXPECT_TRUE(spoilt(40 + 16, 0));  // a value that there is not
   EXPECT_TRUE(spoilt(8 + 27, 1));   // a gap
   EXPECT_TRUE(spoilt(40 + 31, 1));
+}
+
+TEST(StateSchema, LooksIntoTablesThatAreCutShort) {
+  for (size_t byte = 0; byte < TableExample().record.size(); ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      TableExample table;
+      table.record[byte] ^= std::byte{1} << bit;
+      for (size_t length = 0; length <= table.record.size(); length += 8) {
+        Bytes filled(table.record.size());
+        std::copy_n(table.record.begin(), length, filled.begin());
+        EXPECT_EQ(
+            table.schema.IsWellFormed(std::span(table.record).first(length)),
+            table.schema.IsWellFormed(filled));
+      }
+    }
+  }
 }
 
 TEST(StateSchema, TakesOnlyWholeEntriesForATable) {

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace snf {
+
+TableHash::TableHash(uint64_t seed) : factor_(Rng(seed).Next() | 1) {}
 
 TableCopy::TableCopy(TableShape shape)
     : shape_(std::move(shape)),
@@ -27,6 +30,11 @@ TableCopy::TableCopy(TableShape shape)
   SNF_CHECK(shape_.max_entries > 0);
 }
 
+void TableCopy::set_hash(const TableHash& hash) {
+  SNF_CHECK(size() == 0);
+  hash_ = hash;
+}
+
 uint32_t TableCopy::FindAny(const uint64_t* key, uint64_t hash) const {
   return index_.Find(hash, [&](uint32_t slot) {
     return std::equal(key, key + key_words_, KeyOf(slot));
@@ -34,7 +42,7 @@ uint32_t TableCopy::FindAny(const uint64_t* key, uint64_t hash) const {
 }
 
 bool TableCopy::Read(const uint64_t* key, uint64_t* value) const {
-  const uint32_t slot = FindAny(key, HashOfTableKey(key, key_words_));
+  const uint32_t slot = FindAny(key, hash_(key, key_words_));
   if (slot == SlotIndex::kNotFound) return false;
   ReadSlot(slot, value);
   return true;
@@ -101,7 +109,7 @@ uint32_t TableCopy::Add(const uint64_t* key, uint64_t hash) {
 
 void TableCopy::Free(uint32_t slot) {
   uint64_t* const own = entry(slot);
-  index_.Erase(HashOfTableKey(own + kKey, key_words_), slot);
+  index_.Erase(hash_(own + kKey, key_words_), slot);
   own[kFlags] &= kDirty;
   own[kVersion] = std::exchange(free_, slot + 1);
 }
@@ -114,6 +122,7 @@ bool TableCopy::MakeRoom() {
     const uint64_t* const own = entry(slot);
     if ((own[kFlags] & kUsed) == 0 || own[kVersion] != 0) continue;
     if ((own[kFlags] & kDirty) != 0) {
+      ++refused_;
       shape_.MergeInto(PendingOf(rest_), own + pending_at_);
       if ((entry(rest_)[kFlags] & kDirty) == 0) MarkDirty(rest_);
     }
@@ -215,7 +224,7 @@ bool TableCopy::OnTold(const uint64_t* key, uint64_t version,
     }
     return true;
   }
-  const uint64_t hash = HashOfTableKey(key, key_words_);
+  const uint64_t hash = hash_(key, key_words_);
   uint32_t slot = FindAny(key, hash);
   if (slot == SlotIndex::kNotFound) {
     if (!HasRoom() && !MakeRoom()) return false;

@@ -39,15 +39,23 @@ struct TableShape {
   }
 };
 
-// The same on every machine.
-inline uint64_t HashOfTableKey(const uint64_t* key, uint32_t words) {
-  uint64_t hash = 0x9e37'79b9'7f4a'7c15;
-  for (uint32_t i = 0; i < words; ++i) {
-    hash = (hash ^ key[i]) * 0xd6e8'feb8'6659'fd93;
-    hash ^= hash >> 32;
+// Whoever chooses keys cannot tell whose hashes are alike: the factor is the
+// seed's. The same on every machine.
+class TableHash {
+ public:
+  explicit TableHash(uint64_t seed = 0);
+  uint64_t operator()(const uint64_t* key, uint32_t words) const {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < words; ++i) {
+      hash = (hash ^ key[i]) * factor_;
+      hash ^= hash >> 32;
+    }
+    return hash * factor_;
   }
-  return hash * 0xd6e8'feb8'6659'fd93;
-}
+
+ private:
+  uint64_t factor_;
+};
 
 // Theory of operation. One unit's copy of a shared table: for each key the
 // total as the home of the table last told it, and what was updated here that
@@ -76,12 +84,15 @@ class TableCopy {
   explicit TableCopy(TableShape shape);
 
   const TableShape& shape() const { return shape_; }
+  const TableHash& hash() const { return hash_; }
+  // Nothing may have been updated yet.
+  void set_hash(const TableHash& hash);
 
   // For NFs. Budget of Update: ≤ 15 ns in cache.
   template <uint32_t kKeyWords, uint32_t kValueWords>
   void Update(const uint64_t* key, const uint64_t* delta) {
     ++updates_;
-    const uint64_t hash = HashOfTableKey(key, kKeyWords);
+    const uint64_t hash = hash_(key, kKeyWords);
     uint32_t slot = Find<kKeyWords>(key, hash);
     if (tentative_ || slot == SlotIndex::kNotFound) [[unlikely]] {
       slot = SlotToChange(slot, key, hash);
@@ -110,7 +121,8 @@ class TableCopy {
   }
   uint32_t size() const { return index_.size(); }
   uint64_t updates() const { return updates_; }
-  // Updates for which there was no room here.
+  // Updates for which there was no room here, and entries that made way before
+  // the home had heard of their updates.
   uint64_t refused() const { return refused_; }
   // That an NF reads what others wrote, so what it does depends on when.
   void NoteRead() { ++reads_; }
@@ -201,6 +213,7 @@ class TableCopy {
   uint32_t entry_words_;
   uint32_t rest_;  // its slot, after all others
   bool tentative_ = false;
+  TableHash hash_;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;

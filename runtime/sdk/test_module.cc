@@ -42,6 +42,14 @@ SNF_REGISTER_NF(ModuleNf, "module_several", "one of two");
 SNF_REGISTER_NF(OtherNf, "module_other", "the other of two");
 #elif defined(TEST_MODULE_LINKED) || defined(TEST_MODULE_OTHER_STATE)
 SNF_REGISTER_NF(ModuleNf, "linked", "in the place of one that is linked");
+#elif defined(TEST_MODULE_TOO_LARGE)
+class TooLargeNf final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+  const Blob past_ = declare_blob("past", StateSchema::kMaxRecordBytes);
+};
+SNF_REGISTER_NF(TooLargeNf, "module_too_large", "keeps more than it can");
 #elif defined(TEST_MODULE_UNRESOLVED)
 SNF_REGISTER_NF(ModuleNf, "unresolved", "needs what is not there");
 const int kUnresolved = snf_nobody_has_this();
