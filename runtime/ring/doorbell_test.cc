@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ring/doorbell.h"
+
+#include <atomic>
+#include <new>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "runtime/ring/spsc_ring.h"
+#include "runtime/ring/test_process.h"
+
+namespace snf {
+namespace {
+
+using Ring = SpscRing<uint64_t>;
+constexpr Nanos kLong = Seconds(60);  // only a lost wake-up takes so long
+constexpr Nanos kShort = Milliseconds(1);
+
+// Two rings, there and back, each with a Doorbell.
+struct Way {
+  Doorbell* bell;
+  std::span<std::byte> ring;
+};
+struct Rig {
+  static constexpr uint32_t kCapacity = 4;
+  explicit Rig(std::span<std::byte> bytes) {
+    RegionCarver carver(bytes);
+    for (Way* way : {&there, &back}) {
+      way->bell =
+          reinterpret_cast<Doorbell*>(carver.Take(sizeof(Doorbell)).data());
+      way->ring = carver.Take(Ring::BytesFor(kCapacity));
+    }
+  }
+  void Format() const {
+    EXPECT_TRUE(Ring::Format(there.ring, kCapacity).ok());
+    EXPECT_TRUE(Ring::Format(back.ring, kCapacity).ok());
+  }
+  Way there, back;
+};
+
+// Waits for `rounds` items and sends each on, one more; how often it woke up,
+// in the end, without one.
+int Echo(const Way& from, const Way& to, int rounds, uint32_t spins) {
+  auto consumer = *Ring::Consumer::Attach(from.ring);
+  auto producer = *Ring::Producer::Attach(to.ring, to.bell);
+  int lost = 0;
+  for (int round = 0; round < rounds; ++round) {
+    uint64_t item = 0;
+    while (
+        !from.bell->Wait([&] { return consumer.has_items(); }, kLong, spins)) {
+      if (++lost > 1'000) return lost;
+    }
+    if (consumer.Pop({&item, 1}) != 1) return -1;
+    ++item;
+    if (producer.Push({&item, 1}) != 1) return -1;
+  }
+  return lost;
+}
+
+TEST(Doorbell, SaysAtOnceThatThereIsWork) {
+  Doorbell bell;
+  int asked = 0;
+  EXPECT_TRUE(bell.Wait([&] { return ++asked == 3; }, kLong, 10));
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(bell.Wait([] { return true; }, kLong, 0));
+}
+
+TEST(Doorbell, WaitsNoLongerThanItsTimeout) {
+  Doorbell bell;
+  for (const Nanos timeout : {kShort, Nanos{0}, Nanos{-5}}) {
+    EXPECT_FALSE(bell.Wait([] { return false; }, timeout, 10));
+  }
+}
+
+TEST(Doorbell, RungWithNobodyThereIsNotRemembered) {
+  Doorbell bell;
+  bell.Ring();
+  EXPECT_FALSE(bell.Wait([] { return false; }, kShort, 0));
+}
+
+TEST(Doorbell, LosesNoWakeUpBetweenThreads) {
+  for (const uint32_t spins : {0u, 1u, 200u}) {
+    const SharedRegion region = MakeRegion(4'096);
+    const Rig rig(region.bytes());
+    rig.Format();
+    constexpr int kRounds = 3'000;
+    int lost = 0;
+    std::thread other(
+        [&] { lost = Echo(rig.there, rig.back, kRounds, spins); });
+    auto producer = *Ring::Producer::Attach(rig.there.ring, rig.there.bell);
+    const uint64_t first = 0;
+    producer.Push({&first, 1});
+    EXPECT_EQ(Echo(rig.back, rig.there, kRounds - 1, spins), 0);
+    other.join();
+    EXPECT_EQ(lost, 0);
+  }
+}
+
+TEST(Doorbell, WakesAnotherProcessThatMapsItElsewhere) {
+  const SharedRegion region = MakeRegion(4'096);
+  const Rig rig(region.bytes());
+  rig.Format();
+  constexpr int kRounds = 2'000;
+  Child child([&] {
+    const auto mapped = SharedRegion::Map(region.fd());
+    if (!mapped.ok() || mapped->bytes().data() == region.bytes().data()) {
+      return 1;
+    }
+    const Rig elsewhere(mapped->bytes());
+    return Echo(elsewhere.there, elsewhere.back, kRounds, 0) == 0 ? 0 : 2;
+  });
+  auto producer = *Ring::Producer::Attach(rig.there.ring, rig.there.bell);
+  auto consumer = *Ring::Consumer::Attach(rig.back.ring);
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    ASSERT_EQ(producer.Push({&i, 1}), 1u);
+    ASSERT_TRUE(
+        rig.back.bell->Wait([&] { return consumer.has_items(); }, kLong, 0));
+    uint64_t answer = 0;
+    ASSERT_EQ(consumer.Pop({&answer, 1}), 1u);
+    ASSERT_EQ(answer, i + 1);
+  }
+  EXPECT_EQ(child.Join(), 0);
+}
+
+// A sleeper that was killed leaves its mark; the next is woken all the same.
+TEST(Doorbell, ServesTheNextSleeperAfterOneWasKilled) {
+  const SharedRegion region = MakeRegion(4'096);
+  const Rig rig(region.bytes());
+  rig.Format();
+  for (int round = 0; round < 10; ++round) {
+    Child child([&] {
+      uint64_t ready = 1;
+      auto ring = *Ring::Producer::Attach(rig.back.ring, nullptr);
+      ring.Push({&ready, 1});
+      return rig.there.bell->Wait([] { return false; }, kLong, 0) ? 1 : 0;
+    });
+    auto ready = *Ring::Consumer::Attach(rig.back.ring);
+    while (!ready.has_items()) std::this_thread::yield();
+    uint64_t item = 0;
+    ready.Pop({&item, 1});
+    child.Kill();
+    rig.there.bell->Ring();
+    std::atomic<bool> is_ready = false;
+    std::thread sleeper([&] {
+      EXPECT_TRUE(rig.there.bell->Wait([&] { return is_ready.load(); }, kLong,
+                                       round % 2 == 0 ? 0u : 100u));
+    });
+    is_ready = true;
+    rig.there.bell->Ring();
+    sleeper.join();
+  }
+}
+
+}  // namespace
+}  // namespace snf

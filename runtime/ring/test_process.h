@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_RING_TEST_PROCESS_H_
+#define SNF_RUNTIME_RING_TEST_PROCESS_H_
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+#include "runtime/ring/shared_region.h"
+
+namespace snf {
+
+inline SharedRegion MakeRegion(size_t bytes) {
+  auto region = SharedRegion::Create({.bytes = bytes});
+  EXPECT_TRUE(region.ok()) << region.status();
+  return std::move(*region);
+}
+
+// The seeds of a random test: `count` from 1 on, 20 times as many if
+// SNF_LONG_TESTS is set, or SNF_TEST_SEED alone.
+struct Seeds {
+  explicit Seeds(uint64_t usual) {
+    const char* const one = std::getenv("SNF_TEST_SEED");
+    const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
+    if (one != nullptr) first = std::strtoull(one, nullptr, 10);
+    last = first + (one != nullptr ? 1 : is_long ? 20 * usual : usual) - 1;
+  }
+  uint64_t first = 1;
+  uint64_t last;
+};
+
+// A process that runs act() and ends with what it returns.
+class Child {
+ public:
+  template <typename Act>
+  explicit Child(const Act& act) : pid_(fork()) {
+    if (pid_ == 0) _exit(act());
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { Kill(); }
+
+  // Returns when it is dead.
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    Join();
+  }
+  // Its exit code; -1 if a signal ended it.
+  int Join() {
+    int status = 0;
+    if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1;
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  // Of a child that is traced: waits for its next stop, which is that of one
+  // more instruction (and not a SIGSTOP, nor its end).
+  bool IsStepped() { return NextStop() == SIGTRAP; }
+  bool IsStopped() { return NextStop() == SIGSTOP; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  int NextStop() {
+    int status = 0;
+    const bool is_stop =
+        waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status);
+    return is_stop ? WSTOPSIG(status) : 0;
+  }
+  pid_t pid_;
+};
+
+// Whether this machine lets a process trace its child.
+inline bool CanTrace() {
+  Child child([] {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 1;
+    raise(SIGSTOP);
+    return 0;
+  });
+  return child.IsStopped();
+}
+
+// For k = 0, 1, 2 …: prepare(), act() in a child that is killed after k machine
+// instructions, judge(k); until act() comes to its end. Returns how many
+// instructions that took, with some before and after it. Where every kill would
+// take too long (sanitizers make thousands of instructions of a few), every
+// `stride`th is tried.
+template <typename Prepare, typename Act, typename Judge>
+int KillAtEveryInstruction(int stride, const Prepare& prepare, const Act& act,
+                           const Judge& judge) {
+  for (int k = 0;; k += stride) {
+    prepare();
+    Child child([&] {
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      act();
+      raise(SIGSTOP);
+      return 0;
+    });
+    bool runs = child.IsStopped();
+    for (int step = 0; runs && step < k; ++step) {
+      ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr);
+      runs = child.IsStepped();
+    }
+    child.Kill();
+    judge(k);
+    if (!runs || ::testing::Test::HasFailure()) return k;
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kStride = 23;
+#else
+inline constexpr int kStride = 1;
+#endif
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_RING_TEST_PROCESS_H_
