@@ -1,55 +1,192 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ring/buffer_pool.h"
 
-#include "base/check.h"
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
 
 namespace snf {
+namespace {
 
-BufferPool::BufferPool(const Options& options) {
-  const std::array<uint32_t, 3> counts = {options.small, options.medium,
-                                          options.large};
+constexpr uint64_t kMagic = 0x534e'4670'6f6f'6c31;  // "SNFpool1"
+constexpr size_t kLine = 64;
+constexpr size_t kTooMany = std::numeric_limits<size_t>::max();
+
+size_t RoundUp(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+}  // namespace
+
+auto BufferPool::SharesOf(std::span<const Options> options) -> Shares {
+  Shares shares{};
+  for (size_t p = 0; p < options.size(); ++p) {
+    shares[p] = {options[p].small, options[p].medium, options[p].large};
+  }
+  return shares;
+}
+
+size_t BufferPool::Place(const Shares& shares, Classes& classes) {
+  size_t end = RoundUp(sizeof(Header));
+  for (size_t c = 0; c < classes.size(); ++c) {
+    uint64_t count = 0;
+    for (const Counts& share : shares) count += share[c];
+    if (count >= uint64_t{1} << kClassShift) return kTooMany;
+    SizeClass& size = classes[c];
+    size.bytes = kBufferBytes[c];
+    size.count = static_cast<uint32_t>(count);
+    size.slots = end;
+    size.storage = size.slots + count * sizeof(Slot);
+    end = size.storage + count * size.bytes;
+  }
+  return end;
+}
+
+BufferPool::BufferPool(const Shares& shares, Party party)
+    : party_(party), shares_(shares) {
+  SNF_CHECK(Place(shares_, classes_) != kTooMany);
   for (size_t c = 0; c < classes_.size(); ++c) {
-    SNF_CHECK(counts[c] < uint32_t{1} << kClassShift);
-    classes_[c].bytes = kBufferBytes[c];
-    classes_[c].infos = LazyArray<PacketInfo>(counts[c]);
-    classes_[c].next = LazyArray<uint32_t>(counts[c]);
-    classes_[c].storage =
-        LazyArray<std::byte>(size_t{counts[c]} * kBufferBytes[c]);
+    SizeClass& size = classes_[c];
+    for (size_t p = 0; p < static_cast<size_t>(party); ++p) {
+      size.first += shares_[p][c];
+    }
+    size.next = LazyArray<uint32_t>(shares_[static_cast<size_t>(party)][c]);
+  }
+}
+
+BufferPool::BufferPool(const Options& options)
+    : BufferPool(SharesOf({&options, 1}), Party{0}) {
+  Classes unused;
+  memory_ = LazyArray<std::byte>(Place(shares_, unused));
+}
+
+size_t BufferPool::BytesFor(std::span<const Options> shares) {
+  Classes unused;
+  return shares.size() > kMaxParties ? kTooMany
+                                     : Place(SharesOf(shares), unused);
+}
+
+absl::Status BufferPool::Format(std::span<std::byte> memory,
+                                std::span<const Options> shares) {
+  const size_t bytes = BytesFor(shares);
+  if (bytes > memory.size() ||
+      reinterpret_cast<uintptr_t>(memory.data()) % kLine != 0) {
+    return absl::InvalidArgumentError(
+        bytes == kTooMany
+            ? absl::StrCat("buffer pool: more buffers than handles, or more "
+                           "than ",
+                           kMaxParties, " parties")
+            : absl::StrCat("buffer pool of ", bytes, " bytes in ",
+                           memory.size(), " bytes of memory"));
+  }
+  const Header header = {.magic = kMagic, .shares = SharesOf(shares)};
+  std::memcpy(memory.data(), &header, sizeof(header));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BufferPool> BufferPool::Attach(std::span<std::byte> memory,
+                                              Party party) {
+  Header header{};
+  if (memory.size() >= sizeof(header)) {
+    std::memcpy(&header, memory.data(), sizeof(header));
+  }
+  Classes unused;
+  const size_t bytes = Place(header.shares, unused);
+  if (header.magic != kMagic || bytes > memory.size() ||
+      reinterpret_cast<uintptr_t>(memory.data()) % kLine != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no buffer pool in ", memory.size(), " bytes of memory"));
+  }
+  if (static_cast<size_t>(party) >= kMaxParties) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "buffer pool: party ", static_cast<int>(party), ", of ", kMaxParties));
+  }
+  BufferPool pool(header.shares, party);
+  pool.region_ = Region(memory.data());
+  pool.FindFree();
+  return pool;
+}
+
+// What the party's predecessor held is free: it is gone.
+void BufferPool::FindFree() {
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    SizeClass& size = classes_[c];
+    const auto count = static_cast<uint32_t>(size.next.size());
+    for (uint32_t i = count; i-- > 0;) {
+      Slot& slot = SlotAt(size, size.first + i);
+      const uint16_t holder = HolderOf(slot);
+      if (holder != 0 && holder != MarkOf(party_)) {
+        size.used = std::max(size.used, i + 1);
+        size.next[i] = kTaken;
+        ++in_use_;
+      } else {
+        SetHolder(slot, 0);
+        if (i >= size.used) continue;
+        size.next[i] = size.free;
+        size.free = i;
+      }
+    }
   }
 }
 
 PacketHandle BufferPool::Allocate(uint32_t bytes) {
-  for (uint32_t c = 0; c < classes_.size(); ++c) {
+  for (size_t c = 0; c < classes_.size(); ++c) {
     SizeClass& size = classes_[c];
     if (bytes > size.bytes) continue;
     uint32_t index = size.free;
-    if (index != ~uint32_t{0}) {
+    if (index != kEnd) {
       size.free = size.next[index];
-    } else if (size.used < size.infos.size()) {
+    } else if (size.used < size.next.size()) {
       index = size.used++;
     } else {
       continue;
     }
-    size.infos[index] = PacketInfo{};
+    size.next[index] = kTaken;
+    Slot& slot = SlotAt(size, size.first + index);
+    slot.info = PacketInfo{};
+    SetHolder(slot, MarkOf(party_));
     ++in_use_;
-    return PacketHandle{c << kClassShift | index};
+    return HandleOf(c, size.first + index);
   }
   return kNoPacket;
 }
 
+bool BufferPool::IsTaken(PacketHandle handle) const {
+  const size_t c = value(handle) >> kClassShift;
+  if (c >= classes_.size()) return false;
+  const SizeClass& size = classes_[c];
+  // Below `first` it wraps around, to a number beyond `used`.
+  const uint32_t index = IndexOf(handle) - size.first;
+  return index < size.used && size.next[index] == kTaken;
+}
+
 void BufferPool::Free(PacketHandle handle) {
-  SNF_CHECK(value(handle) >> kClassShift < classes_.size());
+  SNF_CHECK(IsTaken(handle));
   SizeClass& size = Class(handle);
-  const uint32_t index = IndexOf(handle);
-  SNF_CHECK(index < size.used && in_use_ > 0);
+  const uint32_t index = IndexOf(handle) - size.first;
+  SetHolder(SlotOf(handle), 0);
   size.next[index] = size.free;
   size.free = index;
   --in_use_;
 }
 
-std::span<std::byte> BufferPool::room(PacketHandle handle) {
-  SizeClass& size = Class(handle);
-  return {&size.storage[size_t{IndexOf(handle)} * size.bytes], size.bytes};
+bool BufferPool::Return(PacketHandle handle) {
+  if (!IsTaken(handle)) {
+    ++refused_returns_;
+    return false;
+  }
+  Free(handle);
+  return true;
+}
+
+BufferPool::Party BufferPool::owner(PacketHandle handle) const {
+  const size_t c = value(handle) >> kClassShift;
+  uint32_t end = 0;
+  for (size_t p = 0; p < kMaxParties; ++p) {
+    end += shares_[p][c];
+    if (IndexOf(handle) < end) return Party{static_cast<uint8_t>(p)};
+  }
+  SNF_CHECK(false);  // no handle
+  return Party{0};
 }
 
 }  // namespace snf

@@ -2,11 +2,16 @@
 #ifndef SNF_RUNTIME_RING_BUFFER_POOL_H_
 #define SNF_RUNTIME_RING_BUFFER_POOL_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/check.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/packet_info.h"
@@ -21,7 +26,31 @@ namespace snf {
 // memory stays as small as the number of packets in flight. Handles may be
 // freed in any order. A handle names its size in the upper two bits.
 //
-// Nothing is allocated after construction. A value; owner-thread only.
+// A pool lies in private memory, or in a region (SharedRegion) where several
+// *parties*, threads or processes, attach to it: a controller, a unit, its
+// logger. A handle then means the same to all of them. Each party has a share
+// of the buffers, and allocates and frees these only; its books (which are free
+// and which are not) are in its own memory, where nobody else can spoil them.
+// It may read and write any buffer whose handle was given to it. When done with
+// one it sends the handle to the owner() through a ring, for Return().
+//
+// Each buffer has a mark, in the region, that says who *holds* it: its owner
+// from Allocate on, then whoever claimed it. A consumer claims what it reads
+// from a ring before it releases it there. So of a party that died, whatever
+// the instruction, and once those it had rings with have claimed all that is in
+// them, it had exactly what Held() finds: nothing is lost, nothing is freed
+// twice. After that the party may attach again: its share is free but for what
+// others hold.
+//
+// Worked example: party 0 allocates a and b and pushes them to party 1, which
+// reads both, claims them, releases them, sends a back, and is killed. Party 0
+// pops a from the return ring: Return(a). It reads what is left in the ring to
+// party 1: nothing. Held(1) gives b, which it claims and pushes to another
+// party, or returns.
+//
+// Nothing is allocated after construction. Owner-thread only; different objects
+// on the same region may be used at the same time. In private memory a value;
+// in a region it moves, and the region outlives it.
 // Budget: Allocate and Free ≤ 5 ns each, no lock.
 class BufferPool {
  public:
@@ -35,47 +64,181 @@ class BufferPool {
     uint32_t large = 256;
   };
 
+  // Who takes part in a pool in a region: an index into its shares.
+  enum class Party : uint8_t {};
+  static constexpr size_t kMaxParties = 64;
+
+  // In private memory, with one party.
   explicit BufferPool(const Options& options);
+
+  // Memory that a pool with these shares takes, at most kMaxParties of them.
+  static size_t BytesFor(std::span<const Options> shares);
+  // Makes a pool in memory that is zero; once, before anybody attaches. Errors:
+  // InvalidArgument if the memory is too small or not aligned to 64 bytes, the
+  // buffers are more than handles can name, or the parties too many or none.
+  static absl::Status Format(std::span<std::byte> memory,
+                             std::span<const Options> shares);
+  // As this party: after one that died, only as said above. Errors:
+  // InvalidArgument if the memory holds no pool with such a party.
+  static absl::StatusOr<BufferPool> Attach(std::span<std::byte> memory,
+                                           Party party);
 
   // A buffer with room for `bytes`, its info cleared; kNoPacket if none is free
   // or `bytes` exceeds kMaxPacketBytes.
   PacketHandle Allocate(uint32_t bytes);
 
-  // Takes a buffer back. The handle must be in use.
+  // Takes a buffer back. The handle must be in use, and of this party's share.
   void Free(PacketHandle handle);
+  // The same for a handle that came from another party: one that is not in use,
+  // or no handle of this share, is refused and counted.
+  bool Return(PacketHandle handle);
+  uint64_t refused_returns() const { return refused_returns_; }
 
-  PacketInfo& info(PacketHandle handle) {
-    return Class(handle).infos[IndexOf(handle)];
+  // Whether the handle is of any share: to be asked of one that comes from
+  // another process. All that follows wants such handles.
+  bool IsHandle(PacketHandle handle) const {
+    const uint32_t c = value(handle) >> kClassShift;
+    return c < classes_.size() && IndexOf(handle) < classes_[c].count;
   }
+  // This party holds the buffer now. False if it is no handle.
+  bool Claim(PacketHandle handle) {
+    if (!IsHandle(handle)) return false;
+    SetHolder(SlotOf(handle), MarkOf(party_));
+    return true;
+  }
+  // To whom the handle is to be sent when it is done with.
+  Party owner(PacketHandle handle) const;
+  // Calls found(handle) for each buffer of this share in use that the party
+  // holds; `found` may free it. Walks over all that were ever in use.
+  template <typename Found>
+  void Held(Party party, const Found& found);
 
-  // The whole room of the buffer; the packet's bytes are its first info.length.
-  std::span<std::byte> room(PacketHandle handle);
+  PacketInfo& info(PacketHandle handle) { return SlotOf(handle).info; }
+
+  // The whole room of the buffer; the packet's bytes are its first info.length,
+  // or all of it where another process wrote a length beyond it.
+  std::span<std::byte> room(PacketHandle handle) {
+    const SizeClass& size = Class(handle);
+    return {base() + size.storage + size_t{IndexOf(handle)} * size.bytes,
+            size.bytes};
+  }
   std::span<std::byte> bytes(PacketHandle handle) {
-    return room(handle).first(info(handle).length);
+    const std::span<std::byte> all = room(handle);
+    return all.first(std::min<size_t>(info(handle).length, all.size()));
   }
 
+  // Of this party's share.
   uint32_t in_use() const { return in_use_; }
 
  private:
   static constexpr int kClassShift = 30;
+  static constexpr uint32_t kEnd = ~uint32_t{0};  // of the list of free ones
+  static constexpr uint32_t kTaken = kEnd - 1;    // in use: not in that list
+
+  using Counts = std::array<uint32_t, kBufferBytes.size()>;
+  using Shares = std::array<Counts, kMaxParties>;
+  struct Header {
+    uint64_t magic;
+    Shares shares;
+  };
+  // What is known of a buffer, by all parties.
+  struct alignas(64) Slot {
+    PacketInfo info;
+    uint16_t holder;  // MarkOf(party); 0: free
+  };
+  static_assert(sizeof(Slot) == 64);
+
+  // Buffers of one size. Offsets count from base(); indices in the list of free
+  // ones from `first`.
   struct SizeClass {
     uint32_t bytes = 0;
-    uint32_t used = 0;             // buffers ever handed out
-    uint32_t free = ~uint32_t{0};  // list of freed ones through `next`
-    LazyArray<PacketInfo> infos;
-    LazyArray<uint32_t> next;
-    LazyArray<std::byte> storage;
+    uint32_t count = 0;    // of all shares
+    uint32_t first = 0;    // of this share
+    uint32_t used = 0;     // of this share, ever handed out
+    uint32_t free = kEnd;  // list of freed ones through `next`
+    size_t slots = 0;
+    size_t storage = 0;
+    LazyArray<uint32_t> next;  // of this share
   };
+  using Classes = std::array<SizeClass, kBufferBytes.size()>;
+
+  // Where the buffers lie if they lie in a region: then a copy of the pool
+  // would be a second book about the same share.
+  class Region {
+   public:
+    explicit Region(std::byte* base = nullptr) : base_(base) {}
+    Region(const Region& other) : base_(other.base_) {
+      SNF_CHECK(base_ == nullptr);
+    }
+    Region(Region&&) = default;
+    Region& operator=(Region other) noexcept {
+      base_ = other.base_;
+      return *this;
+    }
+    ~Region() = default;
+    std::byte* base() const { return base_; }
+
+   private:
+    std::byte* base_;
+  };
+
+  BufferPool(const Shares& shares, Party party);
+  static Shares SharesOf(std::span<const Options> options);
+  // Says where the buffers lie; returns where they end.
+  static size_t Place(const Shares& shares, Classes& classes);
+  void FindFree();
+  bool IsTaken(PacketHandle handle) const;  // in use, and of this share
+
+  static uint16_t MarkOf(Party party) {
+    return static_cast<uint16_t>(static_cast<uint16_t>(party) + 1);
+  }
   static uint32_t IndexOf(PacketHandle handle) {
     return value(handle) & ((uint32_t{1} << kClassShift) - 1);
+  }
+  static PacketHandle HandleOf(size_t size_class, uint32_t index) {
+    return PacketHandle{static_cast<uint32_t>(size_class) << kClassShift |
+                        index};
   }
   SizeClass& Class(PacketHandle handle) {
     return classes_[value(handle) >> kClassShift];
   }
+  std::byte* base() {
+    return region_.base() != nullptr ? region_.base() : memory_.data();
+  }
+  Slot& SlotAt(const SizeClass& size, uint32_t index) {
+    return reinterpret_cast<Slot*>(base() + size.slots)[index];
+  }
+  Slot& SlotOf(PacketHandle handle) {
+    return SlotAt(Class(handle), IndexOf(handle));
+  }
+  static uint16_t HolderOf(Slot& slot) {
+    return std::atomic_ref(slot.holder).load(std::memory_order_relaxed);
+  }
+  static void SetHolder(Slot& slot, uint16_t mark) {
+    std::atomic_ref(slot.holder).store(mark, std::memory_order_relaxed);
+  }
 
-  std::array<SizeClass, kBufferBytes.size()> classes_;
+  LazyArray<std::byte> memory_;  // where there is no region
+  Region region_;
+  Party party_;
+  Shares shares_;
+  Classes classes_;
   uint32_t in_use_ = 0;
+  uint64_t refused_returns_ = 0;
 };
+
+template <typename Found>
+void BufferPool::Held(Party party, const Found& found) {
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    SizeClass& size = classes_[c];
+    for (uint32_t i = 0; i < size.used; ++i) {
+      if (size.next[i] == kTaken &&
+          HolderOf(SlotAt(size, size.first + i)) == MarkOf(party)) {
+        found(HandleOf(c, size.first + i));
+      }
+    }
+  }
+}
 
 }  // namespace snf
 

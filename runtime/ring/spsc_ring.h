@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_RING_SPSC_RING_H_
+#define SNF_RUNTIME_RING_SPSC_RING_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "runtime/ring/doorbell.h"
+
+namespace snf {
+
+// What the two ends share, in front of the items. Each word has one writer, and
+// a pair of cache lines (which processors fetch together) of its own.
+struct RingHeader {
+  uint64_t magic;
+  uint32_t item_bytes;
+  uint32_t capacity;
+  alignas(128) std::atomic<uint64_t> pushed;    // the producer's
+  alignas(128) std::atomic<uint64_t> released;  // the consumer's
+};
+static_assert(sizeof(RingHeader) == 384);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+namespace internal {
+absl::Status FormatRing(std::span<std::byte> memory, uint32_t item_bytes,
+                        uint32_t capacity);
+// A ring as it was found: checked, and read once.
+struct AttachedRing {
+  RingHeader* header;
+  uint32_t capacity;
+  uint64_t pushed;
+  uint64_t released;
+};
+absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
+                                        uint32_t item_bytes);
+}  // namespace internal
+
+// A bounded queue of T in shared memory, with one producer and one consumer,
+// which may be threads of different processes.
+//
+// Theory of operation. The positions `pushed` and `released` count items since
+// the ring was formatted; item i lies in slot i modulo the capacity, a power of
+// two. The producer owns the slots [pushed, released + capacity), the consumer
+// [released, pushed). A burst is copied in and then published by one store of
+// `pushed`, copied out and then given back by one store of `released`. Each end
+// keeps what it last saw of the other's position, and looks again only when
+// that leaves it no room, or no items.
+//
+// Whoever is killed, at whatever instruction, has published or released all of
+// a burst or nothing of it: the ring is whole, and the survivor goes on using
+// it. In the place of the dead one a new end attaches, where that one was.
+//
+// Reading and releasing are two steps, so that the ring keeps what a consumer
+// has read and is not yet done with (the released position of protocol.md L3).
+// A consumer killed in between leaves these items to the next, which reads them
+// again. Who would rather lose an item than see it twice releases first: Pop.
+//
+// Worked example, capacity 4: Push(a b c d e) takes four of them (pushed 4).
+// Read gives a b; Push(e) takes nothing; Release(1), and Push(e) finds released
+// 1: it takes e, into the slot of a (pushed 5). The consumer dies; the next one
+// reads b c d e.
+//
+// The other end is not trusted. A position that cannot be is counted in
+// faults() and ignored; items are copied out before anybody looks at them. What
+// they say is the reader's to judge.
+//
+// Each end is owner-thread only, moves or copies as long as one of the copies
+// is used, and is valid as long as the memory. Budget: a burst of 32 items of
+// 64 bytes ≤ 10 ns an item for both ends; no allocation, no lock, and no system
+// call but to wake a parked consumer.
+template <typename T>
+class SpscRing {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(alignof(T) <= 64);
+
+  // Memory that a ring of this capacity takes.
+  static constexpr size_t BytesFor(uint32_t capacity) {
+    return sizeof(RingHeader) + size_t{capacity} * sizeof(T);
+  }
+
+  // Makes an empty ring; once, before either end attaches. Errors:
+  // InvalidArgument if the capacity is no power of two, or the memory smaller
+  // than BytesFor(capacity) or not aligned to 128 bytes.
+  static absl::Status Format(std::span<std::byte> memory, uint32_t capacity) {
+    return internal::FormatRing(memory, sizeof(T), capacity);
+  }
+
+  class Producer {
+   public:
+    // At the position where the last producer stopped. `consumer`, which may be
+    // null, is rung for every burst. Errors: InvalidArgument if the memory
+    // holds no ring of such items.
+    static absl::StatusOr<Producer> Attach(std::span<std::byte> memory,
+                                           Doorbell* consumer);
+
+    // Publishes as many of the items, from the first, as there is room for;
+    // returns how many. What becomes of the others is the caller's to say.
+    size_t Push(std::span<const T> items);
+
+    // How many items could be pushed now.
+    size_t room() {
+      Refresh();
+      return capacity_ - (pushed_ - known_released_);
+    }
+    uint32_t capacity() const { return capacity_; }
+    uint64_t pushed() const { return pushed_; }
+    // As far as the consumer is known to have released.
+    uint64_t released() {
+      Refresh();
+      return known_released_;
+    }
+    uint64_t faults() const { return faults_; }
+
+   private:
+    Producer() = default;
+    void Refresh();
+
+    RingHeader* header_ = nullptr;
+    T* slots_ = nullptr;
+    Doorbell* consumer_ = nullptr;
+    uint64_t pushed_ = 0;
+    uint64_t known_released_ = 0;  // ≤ pushed_, which is at most capacity more
+    uint64_t faults_ = 0;
+    uint32_t capacity_ = 0;
+  };
+
+  class Consumer {
+   public:
+    // Its first item is the first that was not released. Errors as Producer's.
+    static absl::StatusOr<Consumer> Attach(std::span<std::byte> memory);
+
+    // Copies out the items that follow those read before; returns how many.
+    size_t Read(std::span<T> items);
+    // Gives the oldest `count` items that were read back to the producer.
+    void Release(size_t count);
+    size_t Pop(std::span<T> items) {
+      const size_t count = Read(items);
+      Release(count);
+      return count;
+    }
+
+    // There is something to read. For Doorbell::Wait.
+    bool has_items() {
+      if (known_pushed_ == read_) Refresh();
+      return known_pushed_ != read_;
+    }
+    uint32_t capacity() const { return capacity_; }
+    uint64_t read() const { return read_; }
+    uint64_t released() const { return released_; }
+    uint64_t faults() const { return faults_; }
+
+   private:
+    Consumer() = default;
+    void Refresh();
+
+    RingHeader* header_ = nullptr;
+    const T* slots_ = nullptr;
+    uint64_t released_ = 0;
+    uint64_t read_ = 0;          // ≥ released_
+    uint64_t known_pushed_ = 0;  // ≥ read_, ≤ released_ + capacity
+    uint64_t faults_ = 0;
+    uint32_t capacity_ = 0;
+  };
+
+ private:
+  static T* Slots(RingHeader* header) {
+    return reinterpret_cast<T*>(header + 1);
+  }
+};
+
+template <typename T>
+auto SpscRing<T>::Producer::Attach(std::span<std::byte> memory,
+                                   Doorbell* consumer)
+    -> absl::StatusOr<Producer> {
+  const auto ring = internal::AttachRing(memory, sizeof(T));
+  if (!ring.ok()) return ring.status();
+  Producer end;
+  end.header_ = ring->header;
+  end.slots_ = Slots(ring->header);
+  end.consumer_ = consumer;
+  end.capacity_ = ring->capacity;
+  end.pushed_ = ring->pushed;
+  end.known_released_ = ring->released;
+  return end;
+}
+
+template <typename T>
+size_t SpscRing<T>::Producer::Push(std::span<const T> items) {
+  if (capacity_ - (pushed_ - known_released_) < items.size()) Refresh();
+  const size_t count =
+      std::min<size_t>(items.size(), capacity_ - (pushed_ - known_released_));
+  if (count == 0) return 0;
+  const size_t slot = pushed_ & (capacity_ - 1);
+  const size_t to_end = std::min<size_t>(count, capacity_ - slot);
+  std::memcpy(&slots_[slot], items.data(), to_end * sizeof(T));
+  if (to_end < count) {
+    std::memcpy(slots_, &items[to_end], (count - to_end) * sizeof(T));
+  }
+  pushed_ += count;
+  if (consumer_ == nullptr) {
+    header_->pushed.store(pushed_, std::memory_order_release);
+  } else {
+    header_->pushed.store(pushed_, std::memory_order_seq_cst);
+    consumer_->Ring();
+  }
+  return count;
+}
+
+template <typename T>
+void SpscRing<T>::Producer::Refresh() {
+  const uint64_t released = header_->released.load(std::memory_order_acquire);
+  if (released - known_released_ > pushed_ - known_released_) {
+    ++faults_;
+    return;
+  }
+  known_released_ = released;
+}
+
+template <typename T>
+auto SpscRing<T>::Consumer::Attach(std::span<std::byte> memory)
+    -> absl::StatusOr<Consumer> {
+  const auto ring = internal::AttachRing(memory, sizeof(T));
+  if (!ring.ok()) return ring.status();
+  Consumer end;
+  end.header_ = ring->header;
+  end.slots_ = Slots(ring->header);
+  end.capacity_ = ring->capacity;
+  end.released_ = ring->released;
+  end.read_ = ring->released;
+  end.known_pushed_ = ring->pushed;
+  return end;
+}
+
+template <typename T>
+size_t SpscRing<T>::Consumer::Read(std::span<T> items) {
+  if (known_pushed_ - read_ < items.size()) Refresh();
+  const size_t count = std::min<size_t>(items.size(), known_pushed_ - read_);
+  if (count == 0) return 0;
+  const size_t slot = read_ & (capacity_ - 1);
+  const size_t to_end = std::min<size_t>(count, capacity_ - slot);
+  std::memcpy(items.data(), &slots_[slot], to_end * sizeof(T));
+  if (to_end < count) {
+    std::memcpy(&items[to_end], slots_, (count - to_end) * sizeof(T));
+  }
+  read_ += count;
+  return count;
+}
+
+template <typename T>
+void SpscRing<T>::Consumer::Release(size_t count) {
+  SNF_CHECK(count <= read_ - released_);
+  released_ += count;
+  header_->released.store(released_, std::memory_order_release);
+}
+
+// Sequentially consistent for has_items(); it costs no more than acquire.
+template <typename T>
+void SpscRing<T>::Consumer::Refresh() {
+  const uint64_t pushed = header_->pushed.load(std::memory_order_seq_cst);
+  if (pushed - known_pushed_ > released_ + capacity_ - known_pushed_) {
+    ++faults_;
+    return;
+  }
+  known_pushed_ = pushed;
+}
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_RING_SPSC_RING_H_
