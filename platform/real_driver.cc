@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "platform/table_network.h"
 #include "platform/unit_calls.h"
 
 namespace snf {
 namespace {
 
 size_t PayloadBytesOf(const Cell& cell) {
+  if (cell.is_table()) return sizeof(TableMessage);
   return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
              ? sizeof(Alias)
              : 0;
@@ -37,6 +39,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
               pool_),
       controller_(options.controller, policy),
+      tables_(*example_, options.controller.max_units, TableOptionsOf(options)),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   for (const std::string_view name : example_->drop_reasons()) {
@@ -220,14 +223,23 @@ bool RealDriver::Turn() {
     messages += crew.in.Handle(
         PayloadBytesOf,
         [this](const Cell& cell, std::span<const std::byte> payload) {
-          Handle(cell.As<UnitCommand>(), payload);
+          if (!cell.is_table()) {
+            Handle(cell.As<UnitCommand>(), payload);
+          } else {
+            OnTable(LoadAs<TableMessage>(payload.data()));
+          }
         });
   }
-  const bool is_due = now_ >= controller_.next_wakeup();
+  const bool is_due = now_ >= NextTimer();
   if (is_due) {
     out_.clear();
     controller_.on_timers(now_, out_);
     ExecuteAll();
+    for (size_t table = 0; table < tables_.size(); ++table) {
+      tables_.OnTimers(now_, table, [this](const TableMessage& message) {
+        SendToUnit(message);
+      });
+    }
   }
   if (!batch_.empty() && messages > 0) HandleBatch();  // some came back
   FlushAll();
@@ -247,7 +259,7 @@ void RealDriver::Rest(Nanos left) {
     if (has_threads) std::this_thread::yield();
     return;
   }
-  const Nanos most = std::min(left, controller_.next_wakeup() - now_);
+  const Nanos most = std::min(left, NextTimer() - now_);
   bell_->Wait(has_items, {most.ns - kShort.ns / 2},
               has_threads ? Doorbell::kSpins : 0);
 }
@@ -349,6 +361,19 @@ void RealDriver::OnAlias(const Alias& alias) {
     figures.at_once_max =
         std::max<uint64_t>(figures.at_once_max, intake_.aliases());
   }
+}
+
+void RealDriver::OnTable(const TableMessage& message) {
+  tables_.Count(message);
+  tables_.OnMessage(now_, message, [this](const TableMessage& answer) {
+    SendToUnit(answer);
+  });
+}
+
+void RealDriver::SendToUnit(const TableMessage& message) {
+  tables_.Count(message);
+  crews_[value(message.unit) % crews_.size()].out.Send(
+      Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
 }
 
 void RealDriver::Release(const UnitCommand& command) {
@@ -455,7 +480,7 @@ void RealDriver::Send(const ControllerCommand& command) {
 }
 
 Instant RealDriver::NextDue() const {
-  Instant due = controller_.next_wakeup();
+  Instant due = NextTimer();
   for (const Crew& crew : crews_) {
     due = std::min(due, Instant{crew.worker->progress().next_due.load()});
   }
@@ -532,6 +557,18 @@ void RealDriver::Collect() {
   }
   for (const Crew& crew : crews_) {
     crew.worker->AddTo(result_);
+  }
+  std::vector<const UnitTables*> tables;
+  for (uint32_t unit = 0; unit < options_.controller.max_units; ++unit) {
+    const UnitId id{static_cast<uint16_t>(unit)};
+    tables.push_back(crews_[unit % crews_.size()].worker->tables(id));
+  }
+  tables_.Finish(tables, *example_, result_);
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    NfReport report = part.nf->report();
+    if (report.tables.empty() && report.files.empty()) continue;
+    result_.nf_reports.push_back(
+        {.nf = std::string(part.name), .report = std::move(report)});
   }
   result_.state.pulls -= result_.state.units.pulls_repeated;
   result_.units_max = provisioning_.units_max();

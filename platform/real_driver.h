@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REAL_DRIVER_H_
 #define SNF_PLATFORM_REAL_DRIVER_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -26,6 +27,7 @@
 #include "platform/real_worker.h"
 #include "platform/release_order.h"
 #include "platform/run.h"
+#include "platform/table_ends.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/shared_region.h"
@@ -138,6 +140,8 @@ class RealDriver {
   void HandlePacket(const UnitCommand& command);
   void EndPacket(const UnitCommand& command);
   void OnAlias(const Alias& alias);
+  void OnTable(const TableMessage& message);
+  void SendToUnit(const TableMessage& message);
   void Release(const UnitCommand& command);
   void Free(PacketHandle packet);
   void Drained(const UnitCommand& command);
@@ -147,6 +151,10 @@ class RealDriver {
   void Execute(const ControllerCommand& command);
   void Send(const ControllerCommand& command);
   bool IsQuiet();
+  // Of the front, and of all threads.
+  Instant NextTimer() const {
+    return std::min(controller_.next_wakeup(), tables_.next_wakeup());
+  }
   Instant NextDue() const;
   bool Settle();
   void Collect();
@@ -164,6 +172,7 @@ class RealDriver {
   Pace pace_;
   Intake intake_;
   Controller controller_;
+  TableHomes tables_;
   std::vector<Crew> crews_;
   Doorbell* bell_ = nullptr;  // the front's
 

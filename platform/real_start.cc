@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -151,12 +152,13 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
                           .is_paced = !real_.unpaced,
                           .pool = *std::move(pool),
                           .bell = bells[i],
-                          .from_front = LinkIn(down.consumer, 0),
+                          .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
                           .to_front = LinkOut(up.producer, kReserve),
                           .from_workers = std::move(from_workers[i]),
                           .to_workers = std::move(to_workers[i])}),
                       .out = LinkOut(down.producer, kReserve),
-                      .in = LinkIn(up.consumer, sizeof(Alias)),
+                      .in = LinkIn(up.consumer,
+                      std::max(sizeof(Alias), sizeof(TableMessage))),
                       .thread = {}});
   }
   return absl::OkStatus();

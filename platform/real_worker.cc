@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "platform/table_network.h"
 #include "platform/unit_calls.h"
 
 namespace snf {
@@ -24,12 +25,16 @@ RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
     service_.emplace(options.controller.unit_capacity_bps);
   }
   const UnitOptions unit_options = UnitOptionsOf(options, parts_.replicas);
-  for (uint32_t id = parts_.index; id < options.controller.max_units;
-       id += parts_.workers) {
-    shells_.push_back(
-        {.unit = Unit(UnitId{static_cast<uint16_t>(id)}, unit_options,
-                      *parts_.schema, parts_.example->pools()),
-         .nf = parts_.nf->create()});
+  const TableOptions table_options = TableOptionsOf(options);
+  for (uint32_t i = parts_.index; i < options.controller.max_units;
+       i += parts_.workers) {
+    const UnitId id{static_cast<uint16_t>(i)};
+    std::unique_ptr<NetworkFunction> nf = parts_.nf->create();
+    UnitTables tables(id, *nf, table_options);
+    shells_.push_back({.unit = Unit(id, unit_options, *parts_.schema,
+                                    parts_.example->pools()),
+                       .nf = std::move(nf),
+                       .tables = std::move(tables)});
   }
   runnable_.reserve(shells_.size());
 }
@@ -78,9 +83,13 @@ bool RealWorker::Receive() {
   // After the messages were taken: what they speak of has happened by then.
   now_ = parts_.clock->Now();
   size_t messages = parts_.from_front.Handle(
-      [](const Cell&) { return size_t{0}; },
-      [this](const Cell& cell, std::span<const std::byte>) {
-        Handle(cell.As<ControllerCommand>());
+      [](const Cell& cell) { return cell.is_table() ? sizeof(TableMessage) : 0; },
+      [this](const Cell& cell, std::span<const std::byte> payload) {
+        if (!cell.is_table()) {
+          Handle(cell.As<ControllerCommand>());
+        } else {
+          Handle(LoadAs<TableMessage>(payload.data()));
+        }
       });
   for (LinkIn& link : parts_.from_workers) {
     messages += link.Handle(
@@ -110,6 +119,7 @@ void RealWorker::Handle(const ControllerCommand& command) {
       break;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
+      shell.tables.OnReady(now_);
       shell.ready = true;
       break;
     case Kind::kParkUnit:
@@ -162,9 +172,30 @@ void RealWorker::Handle(const UnitCommand& message,
   AfterCall(shell);
 }
 
+void RealWorker::Handle(const TableMessage& message) {
+  UnitShell& shell = Shell(message.unit);
+  shell.tables.OnMessage(now_, message, [this](const TableMessage& answer) {
+    SendToHome(answer);
+  });
+  if (shell.tables.TakeGone()) SendStopped(message.unit);
+  next_timer_ = std::min(next_timer_, NextTimer(shell));
+}
+
+void RealWorker::SendToHome(const TableMessage& message) {
+  parts_.to_front.Send(Cell::OfTable(),
+                       std::as_bytes(std::span(&message, 1)));
+}
+
+void RealWorker::SendStopped(UnitId unit) {
+  UnitCommand stopped = UnitCommand::Stopped();
+  stopped.unit = unit;
+  parts_.to_front.Send(stopped);
+}
+
 void RealWorker::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
-  next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+  shell.tables.OnCalled(now_);
+  next_timer_ = std::min(next_timer_, NextTimer(shell));
   if (shell.is_listed || !shell.ready) return;
   shell.is_listed = true;
   runnable_.push_back(&shell);
@@ -178,7 +209,12 @@ void RealWorker::RunTimers() {
       shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
       AfterCall(shell);
     }
-    next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+    if (shell.tables.next_wakeup() <= now_) {
+      shell.tables.OnTimers(now_, [this](const TableMessage& message) {
+        SendToHome(message);
+      });
+    }
+    next_timer_ = std::min(next_timer_, NextTimer(shell));
   }
 }
 
@@ -189,7 +225,7 @@ bool RealWorker::ServeAll() {
   for (size_t i = 0; i < runnable_.size();) {
     UnitShell& shell = *runnable_[i];
     did |= Serve(shell);
-    next_timer_ = std::min(next_timer_, shell.unit.next_wakeup());
+    next_timer_ = std::min(next_timer_, NextTimer(shell));
     if (shell.unit.busy()) {
       next_service_end_ = std::min(next_service_end_, shell.service_end);
     } else if (!shell.is_listed) {
@@ -249,6 +285,7 @@ void RealWorker::Finish(UnitShell& shell) {
   out_.clear();
   shell.unit.finish(now_, {*shell.nf, parts_.pool}, out_);
   ExecuteAll(shell);
+  shell.tables.OnCalled(now_);
 }
 
 void RealWorker::ExecuteAll(UnitShell& shell) {
@@ -266,7 +303,8 @@ void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
       ++(command.state.pushed ? state_.pushes : state_.answers);
       state_.bytes += command.state.bytes;
       if (command.state.pushed) state_.pushed_bytes += command.state.bytes;
-      SendToUnit(command, shell.unit.state_bytes(command.state.flow));
+      SendToUnit(command, shell.unit.state_bytes(command.state.flow)
+                              .first(command.state.bytes));
       break;
     case Kind::kSendTook:
     case Kind::kSendTookAck:
@@ -279,6 +317,14 @@ void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
       break;
     }
     case Kind::kWait:
+      break;
+    case Kind::kStopped:
+      // First all that its NF wrote into tables has to be with the homes.
+      if (shell.tables.joined()) {
+        shell.tables.OnStop();
+      } else {
+        SendStopped(shell.unit.id());
+      }
       break;
     default:
       command.unit = shell.unit.id();

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REAL_WORKER_H_
 #define SNF_PLATFORM_REAL_WORKER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "platform/real_clock.h"
 #include "platform/run.h"
 #include "platform/service_model.h"
+#include "platform/table_ends.h"
 #include "platform/thread_link.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
@@ -90,6 +92,11 @@ class RealWorker {
 
   // What came of it; when Run has returned.
   void AddTo(RunResult& result) const;
+  // Null for a unit that is not this worker's.
+  const UnitTables* tables(UnitId unit) const {
+    const bool own = value(unit) % parts_.workers == parts_.index;
+    return own ? &shells_[value(unit) / parts_.workers].tables : nullptr;
+  }
   uint32_t buffers_in_use() const { return parts_.pool.in_use(); }
 
  private:
@@ -98,6 +105,7 @@ class RealWorker {
   struct UnitShell {
     Unit unit;
     std::unique_ptr<NetworkFunction> nf;
+    UnitTables tables;
     bool ready = false;
     bool is_listed = false;  // in runnable_
     Instant service_end{};   // of the packet in service, or the last one
@@ -106,12 +114,15 @@ class RealWorker {
   UnitShell& Shell(UnitId unit) {
     return shells_[value(unit) / parts_.workers];
   }
-  const UnitShell& Shell(UnitId unit) const {
-    return shells_[value(unit) / parts_.workers];
+  static Instant NextTimer(const UnitShell& shell) {
+    return std::min(shell.unit.next_wakeup(), shell.tables.next_wakeup());
   }
   bool Receive();
   void Handle(const ControllerCommand& command);
   void Handle(const UnitCommand& message, std::span<const std::byte> record);
+  void Handle(const TableMessage& message);
+  void SendToHome(const TableMessage& message);
+  void SendStopped(UnitId unit);
   void AfterCall(UnitShell& shell);
   bool ServeAll();
   bool Serve(UnitShell& shell);

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -14,12 +12,13 @@
 #include "platform/event_queue.h"
 #include "platform/run.h"
 #include "platform/state_network.h"
-#include "runtime/core/table_home.h"
+#include "platform/table_ends.h"
 #include "runtime/core/table_message.h"
-#include "runtime/core/table_replica.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
+
+TableOptions TableOptionsOf(const RunOptions& options);
 
 // Theory of operation. The shared tables of a run in virtual time: their homes,
 // a replica for each table and unit, and the messages between them, which take
@@ -44,7 +43,7 @@ class TableNetwork {
   void OnReady(Instant now, UnitId unit, const NetworkFunction& nf);
   // Its NF was called.
   void OnCalled(Instant now, UnitId unit) {
-    if (!homes_.empty()) NoteUpdates(now, unit);
+    if (homes_.size() > 0) NoteUpdates(now, unit);
   }
   // It is to go, once its updates have reached the homes: true if they have,
   // else `gone` will name it.
@@ -73,19 +72,15 @@ class TableNetwork {
     uint64_t version;
     Instant oldest;
   };
-  struct Home {
-    TableHome home;
-    TableFigures figures;
-    std::deque<Unseen> unread;       // by version: not everywhere
-    std::deque<Unseen> unseen;       // … not where it is read
+  // Of a table.
+  struct Ways {
+    std::deque<Unseen> unread{};     // by version: not everywhere
+    std::deque<Unseen> unseen{};     // … not where it is read
     Instant timer = Instant::max();  // the earliest kHomeTimer under way
   };
   struct Unit {
-    std::vector<TableReplica> replicas;  // by table
-    std::vector<TableCopy*> copies;
-    bool stops = false;
+    UnitTables tables;
     Instant timer = Instant::max();
-    bool joined() const;
   };
 
   void NoteUpdates(Instant now, UnitId unit);
@@ -94,15 +89,14 @@ class TableNetwork {
   void Send(Instant now, Event::Kind kind, const TableMessage& message);
   void ScheduleHome(Instant now, uint16_t table);
   void ScheduleUnit(Instant now, UnitId unit);
-  void FindSeen(Instant now, Home& home);
-  bool IsKnown(const Home& home, uint64_t version, bool everywhere) const;
-  void Load(const TableHome& home, TableCopy& copy) const;
-  std::string DifferenceOf(const TableHome& home, const TableCopy& copy) const;
+  void FindSeen(Instant now, uint16_t table);
+  bool IsKnown(uint16_t table, uint64_t version, bool everywhere) const;
 
   TableOptions options_;
   Nanos hop_delay_;
   StateNetwork network_;
-  std::deque<Home> homes_;  // by table
+  TableHomes homes_;
+  std::vector<Ways> ways_;  // by table
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<UnitId> gone_;
   EventQueue<Event> events_;

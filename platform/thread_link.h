@@ -29,6 +29,11 @@ namespace snf {
 struct Cell {
   alignas(8) std::array<std::byte, 64> bytes;
 
+  // The first byte of a cell that is no command: its payload is a TableMessage.
+  static constexpr std::byte kTable{0xff};
+  static Cell OfTable() { return {{kTable}}; }
+  bool is_table() const { return bytes[0] == kTable; }
+
   // Cells that a payload takes.
   static constexpr size_t CountFor(size_t bytes) {
     return (bytes + sizeof(Cell) - 1) / sizeof(Cell);

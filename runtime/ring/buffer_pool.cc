@@ -34,8 +34,9 @@ size_t BufferPool::Place(const Shares& shares, Classes& classes) {
     SizeClass& size = classes[c];
     size.bytes = kBufferBytes[c];
     size.count = static_cast<uint32_t>(count);
-    size.slots = end;
-    size.storage = size.slots + count * sizeof(Slot);
+    size.infos = end;
+    size.holders = size.infos + count * sizeof(PacketInfo);
+    size.storage = RoundUp(size.holders + count * sizeof(uint16_t));
     end = size.storage + count * size.bytes;
   }
   return end;
@@ -112,14 +113,14 @@ void BufferPool::FindFree() {
     SizeClass& size = classes_[c];
     const auto count = static_cast<uint32_t>(size.next.size());
     for (uint32_t i = count; i-- > 0;) {
-      Slot& slot = SlotAt(size, size.first + i);
-      const uint16_t holder = HolderOf(slot);
+      uint16_t& mark = HolderAt(size, size.first + i);
+      const uint16_t holder = HolderOf(mark);
       if (holder != 0 && holder != MarkOf(party_)) {
         size.used = std::max(size.used, i + 1);
         size.next[i] = kTaken;
         ++in_use_;
       } else {
-        SetHolder(slot, 0);
+        SetHolder(mark, 0);
         if (i >= size.used) continue;
         size.next[i] = size.free;
         size.free = i;
@@ -141,9 +142,8 @@ PacketHandle BufferPool::Allocate(uint32_t bytes) {
       continue;
     }
     size.next[index] = kTaken;
-    Slot& slot = SlotAt(size, size.first + index);
-    slot.info = PacketInfo{};
-    SetHolder(slot, MarkOf(party_));
+    InfoAt(size, size.first + index) = PacketInfo{};
+    SetHolder(HolderAt(size, size.first + index), MarkOf(party_));
     ++in_use_;
     return HandleOf(c, size.first + index);
   }
@@ -163,7 +163,7 @@ void BufferPool::Free(PacketHandle handle) {
   SNF_CHECK(IsTaken(handle));
   SizeClass& size = Class(handle);
   const uint32_t index = IndexOf(handle) - size.first;
-  SetHolder(SlotOf(handle), 0);
+  SetHolder(HolderAt(size, IndexOf(handle)), 0);
   size.next[index] = size.free;
   size.free = index;
   --in_use_;

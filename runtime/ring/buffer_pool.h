@@ -103,7 +103,7 @@ class BufferPool {
   // This party holds the buffer now. False if it is no handle.
   bool Claim(PacketHandle handle) {
     if (!IsHandle(handle)) return false;
-    SetHolder(SlotOf(handle), MarkOf(party_));
+    SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(party_));
     return true;
   }
   // To whom the handle is to be sent when it is done with.
@@ -113,7 +113,9 @@ class BufferPool {
   template <typename Found>
   void Held(Party party, const Found& found);
 
-  PacketInfo& info(PacketHandle handle) { return SlotOf(handle).info; }
+  PacketInfo& info(PacketHandle handle) {
+    return InfoAt(Class(handle), IndexOf(handle));
+  }
 
   // The whole room of the buffer; the packet's bytes are its first info.length,
   // or all of it where another process wrote a length beyond it.
@@ -141,13 +143,6 @@ class BufferPool {
     uint64_t magic;
     Shares shares;
   };
-  // What is known of a buffer, by all parties.
-  struct alignas(64) Slot {
-    PacketInfo info;
-    uint16_t holder;  // MarkOf(party); 0: free
-  };
-  static_assert(sizeof(Slot) == 64);
-
   // Buffers of one size. Offsets count from base(); indices in the list of free
   // ones from `first`.
   struct SizeClass {
@@ -156,7 +151,8 @@ class BufferPool {
     uint32_t first = 0;    // of this share
     uint32_t used = 0;     // of this share, ever handed out
     uint32_t free = kEnd;  // list of freed ones through `next`
-    size_t slots = 0;
+    size_t infos = 0;    // a PacketInfo for each buffer
+    size_t holders = 0;  // its MarkOf(party); 0: free
     size_t storage = 0;
     LazyArray<uint32_t> next;  // of this share
   };
@@ -205,17 +201,17 @@ class BufferPool {
   std::byte* base() {
     return region_.base() != nullptr ? region_.base() : memory_.data();
   }
-  Slot& SlotAt(const SizeClass& size, uint32_t index) {
-    return reinterpret_cast<Slot*>(base() + size.slots)[index];
+  PacketInfo& InfoAt(const SizeClass& size, uint32_t index) {
+    return reinterpret_cast<PacketInfo*>(base() + size.infos)[index];
   }
-  Slot& SlotOf(PacketHandle handle) {
-    return SlotAt(Class(handle), IndexOf(handle));
+  uint16_t& HolderAt(const SizeClass& size, uint32_t index) {
+    return reinterpret_cast<uint16_t*>(base() + size.holders)[index];
   }
-  static uint16_t HolderOf(Slot& slot) {
-    return std::atomic_ref(slot.holder).load(std::memory_order_relaxed);
+  static uint16_t HolderOf(uint16_t& holder) {
+    return std::atomic_ref(holder).load(std::memory_order_relaxed);
   }
-  static void SetHolder(Slot& slot, uint16_t mark) {
-    std::atomic_ref(slot.holder).store(mark, std::memory_order_relaxed);
+  static void SetHolder(uint16_t& holder, uint16_t mark) {
+    std::atomic_ref(holder).store(mark, std::memory_order_relaxed);
   }
 
   LazyArray<std::byte> memory_;  // where there is no region
@@ -233,7 +229,7 @@ void BufferPool::Held(Party party, const Found& found) {
     SizeClass& size = classes_[c];
     for (uint32_t i = 0; i < size.used; ++i) {
       if (size.next[i] == kTaken &&
-          HolderOf(SlotAt(size, size.first + i)) == MarkOf(party)) {
+          HolderOf(HolderAt(size, size.first + i)) == MarkOf(party)) {
         found(HandleOf(c, size.first + i));
       }
     }
