@@ -34,9 +34,8 @@ size_t BufferPool::Place(const Shares& shares, Classes& classes) {
     SizeClass& size = classes[c];
     size.bytes = kBufferBytes[c];
     size.count = static_cast<uint32_t>(count);
-    size.slots = end;
-    size.storage = size.slots + count * sizeof(Slot);
-    end = size.storage + count * size.bytes;
+    size.offset = end;
+    end += count * Stride(size.bytes);
   }
   return end;
 }

@@ -118,9 +118,8 @@ class BufferPool {
   // The whole room of the buffer; the packet's bytes are its first info.length,
   // or all of it where another process wrote a length beyond it.
   std::span<std::byte> room(PacketHandle handle) {
-    const SizeClass& size = Class(handle);
-    return {base() + size.storage + size_t{IndexOf(handle)} * size.bytes,
-            size.bytes};
+    return {reinterpret_cast<std::byte*>(&SlotOf(handle) + 1),
+            Class(handle).bytes};
   }
   std::span<std::byte> bytes(PacketHandle handle) {
     const std::span<std::byte> all = room(handle);
@@ -141,23 +140,24 @@ class BufferPool {
     uint64_t magic;
     Shares shares;
   };
-  // What is known of a buffer, by all parties.
+  // In front of each buffer, so that a packet and what is known of it are
+  // neighbours, and the first lines of packets do not all fall into the same
+  // few sets of a cache.
   struct alignas(64) Slot {
     PacketInfo info;
     uint16_t holder;  // MarkOf(party); 0: free
   };
   static_assert(sizeof(Slot) == 64);
 
-  // Buffers of one size. Offsets count from base(); indices in the list of free
-  // ones from `first`.
+  // Buffers of one size. The offset counts from base(); indices in the list of
+  // free ones from `first`.
   struct SizeClass {
     uint32_t bytes = 0;
     uint32_t count = 0;    // of all shares
     uint32_t first = 0;    // of this share
     uint32_t used = 0;     // of this share, ever handed out
     uint32_t free = kEnd;  // list of freed ones through `next`
-    size_t slots = 0;
-    size_t storage = 0;
+    size_t offset = 0;
     LazyArray<uint32_t> next;  // of this share
   };
   using Classes = std::array<SizeClass, kBufferBytes.size()>;
@@ -189,6 +189,9 @@ class BufferPool {
   void FindFree();
   bool IsTaken(PacketHandle handle) const;  // in use, and of this share
 
+  static constexpr size_t Stride(uint32_t bytes) {
+    return sizeof(Slot) + bytes;
+  }
   static uint16_t MarkOf(Party party) {
     return static_cast<uint16_t>(static_cast<uint16_t>(party) + 1);
   }
@@ -206,7 +209,8 @@ class BufferPool {
     return region_.base() != nullptr ? region_.base() : memory_.data();
   }
   Slot& SlotAt(const SizeClass& size, uint32_t index) {
-    return reinterpret_cast<Slot*>(base() + size.slots)[index];
+    return *reinterpret_cast<Slot*>(base() + size.offset +
+                                    size_t{index} * Stride(size.bytes));
   }
   Slot& SlotOf(PacketHandle handle) {
     return SlotAt(Class(handle), IndexOf(handle));
