@@ -34,10 +34,9 @@ size_t BufferPool::Place(const Shares& shares, Classes& classes) {
     SizeClass& size = classes[c];
     size.bytes = kBufferBytes[c];
     size.count = static_cast<uint32_t>(count);
-    size.infos = end;
-    size.holders = size.infos + count * sizeof(PacketInfo);
-    size.storage = RoundUp(size.holders + count * sizeof(uint16_t));
-    end = size.storage + count * size.bytes;
+    size.holders = end;
+    size.buffers = RoundUp(size.holders + count * sizeof(uint16_t));
+    end = size.buffers + count * Stride(size.bytes);
   }
   return end;
 }

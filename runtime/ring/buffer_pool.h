@@ -120,9 +120,8 @@ class BufferPool {
   // The whole room of the buffer; the packet's bytes are its first info.length,
   // or all of it where another process wrote a length beyond it.
   std::span<std::byte> room(PacketHandle handle) {
-    const SizeClass& size = Class(handle);
-    return {base() + size.storage + size_t{IndexOf(handle)} * size.bytes,
-            size.bytes};
+    return {reinterpret_cast<std::byte*>(&info(handle) + 1),
+            Class(handle).bytes};
   }
   std::span<std::byte> bytes(PacketHandle handle) {
     const std::span<std::byte> all = room(handle);
@@ -143,17 +142,21 @@ class BufferPool {
     uint64_t magic;
     Shares shares;
   };
-  // Buffers of one size. Offsets count from base(); indices in the list of free
-  // ones from `first`.
+  // In front of each buffer lies its PacketInfo, so that a packet and what is
+  // known of it are neighbours, and the first lines of packets do not all fall
+  // into the same few sets of a cache.
+  static_assert(sizeof(PacketInfo) == 64);
+
+  // Buffers of one size. Offsets count from base(); indices in the list of
+  // free ones from `first`.
   struct SizeClass {
     uint32_t bytes = 0;
     uint32_t count = 0;    // of all shares
     uint32_t first = 0;    // of this share
     uint32_t used = 0;     // of this share, ever handed out
     uint32_t free = kEnd;  // list of freed ones through `next`
-    size_t infos = 0;    // a PacketInfo for each buffer
-    size_t holders = 0;  // its MarkOf(party); 0: free
-    size_t storage = 0;
+    size_t holders = 0;  // of each buffer a MarkOf(party); 0: free
+    size_t buffers = 0;
     LazyArray<uint32_t> next;  // of this share
   };
   using Classes = std::array<SizeClass, kBufferBytes.size()>;
@@ -185,6 +188,9 @@ class BufferPool {
   void FindFree();
   bool IsTaken(PacketHandle handle) const;  // in use, and of this share
 
+  static constexpr size_t Stride(uint32_t bytes) {
+    return sizeof(PacketInfo) + bytes;
+  }
   static uint16_t MarkOf(Party party) {
     return static_cast<uint16_t>(static_cast<uint16_t>(party) + 1);
   }
@@ -202,7 +208,8 @@ class BufferPool {
     return region_.base() != nullptr ? region_.base() : memory_.data();
   }
   PacketInfo& InfoAt(const SizeClass& size, uint32_t index) {
-    return reinterpret_cast<PacketInfo*>(base() + size.infos)[index];
+    return *reinterpret_cast<PacketInfo*>(base() + size.buffers +
+                                          size_t{index} * Stride(size.bytes));
   }
   uint16_t& HolderAt(const SizeClass& size, uint32_t index) {
     return reinterpret_cast<uint16_t*>(base() + size.holders)[index];

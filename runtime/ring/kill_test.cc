@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers that are killed, at every instruction or at any time, and what the
 // survivor finds.
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <new>
@@ -235,15 +236,17 @@ class KilledUnit : public ::testing::Test {
       unit.to.Push({&item, 1});
     }
   }
-  // For ever: holds some packets, and sends them on in any order.
+  // For ever: holds some packets, and sends others on in any order.
   static int RunUnit(Ends unit, Rng rng) {
+    constexpr size_t kHeldWhenIdle = 4;
     std::vector<PacketDescriptor> held;
     for (;;) {
       std::array<PacketDescriptor, kBurst> burst;
       const size_t count = Take(unit, burst);
       held.insert(held.end(), burst.begin(), burst.begin() + count);
       rng.Shuffle(std::span(held));
-      for (uint64_t left = rng.Below(held.size() + 1); left > 0; --left) {
+      const size_t kept = std::min(held.size(), kHeldWhenIdle);
+      for (size_t left = rng.Below(held.size() - kept + 1); left > 0; --left) {
         SendOn(unit, held.back());
         held.pop_back();
       }
@@ -366,6 +369,7 @@ TEST_F(KilledUnit, AtAnyTimeLosesNoPacketAndDoublesNone) {
         pump();
         if (rng.Chance(32'768)) std::this_thread::yield();
       }
+      while (Send(to, sent + 1)) ++sent;
       child.Kill();
       pump();
       again.clear();
@@ -397,7 +401,7 @@ TEST_F(KilledUnit, AtAnyTimeLosesNoPacketAndDoublesNone) {
   if (seeds.last > seeds.first) {
     EXPECT_GT(totals.packets, 5'000u);
     EXPECT_GT(totals.held, 100u);
-    EXPECT_GT(totals.in_ring, 50u);
+    EXPECT_GT(totals.in_ring, 20u);
   }
 }
 

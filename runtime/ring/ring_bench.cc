@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passing packets between two threads costs. The two spin, so both cores
-// must be free; BM_RingOneThread and BM_CopyFloor need one only.
+// What passing packets between two threads costs. The two spin, each on its own
+// processor, and both must be free; BM_RingOneThread and BM_CopyFloor need one.
+#include <sched.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -24,24 +26,44 @@ constexpr size_t kBurst = 32;
 using Descriptors = SpscRing<PacketDescriptor>;
 using Handles = SpscRing<PacketHandle>;
 
+// Puts the calling thread on the first or the second processor that it may use.
+void Pin(int which) {
+  static const cpu_set_t allowed = [] {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    return set;
+  }();
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || which-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    return;
+  }
+}
+
 // Two rings of T, and two Doorbells.
 template <typename T>
 struct Pair {
   Pair()
       : region(*SharedRegion::Create(
             {.bytes = 1'024 + 2 * SpscRing<T>::BytesFor(kCapacity)})) {
+    Pin(0);
     RegionCarver carver(region.bytes());
-    for (int i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < 2; ++i) {
       bells[i] = new (carver.Take(sizeof(Doorbell)).data()) Doorbell;
       rings[i] = carver.Take(SpscRing<T>::BytesFor(kCapacity));
       SNF_CHECK(SpscRing<T>::Format(rings[i], kCapacity).ok());
     }
   }
-  auto MakeProducer(int i, bool rings_bell) {
+  auto MakeProducer(size_t i, bool rings_bell) {
     return *SpscRing<T>::Producer::Attach(rings[i],
                                           rings_bell ? bells[i] : nullptr);
   }
-  auto MakeConsumer(int i) { return *SpscRing<T>::Consumer::Attach(rings[i]); }
+  auto MakeConsumer(size_t i) {
+    return *SpscRing<T>::Consumer::Attach(rings[i]);
+  }
 
   SharedRegion region;
   std::array<Doorbell*, 2> bells;
@@ -75,6 +97,7 @@ void BM_RingThroughput(benchmark::State& state) {
   Pair<T> pair;
   std::atomic<bool> is_over = false;
   std::thread producing([&] {
+    Pin(1);
     auto producer = pair.MakeProducer(0, true);
     const std::vector<T> burst(kBurst);
     while (!is_over.load(std::memory_order_relaxed)) {
@@ -111,6 +134,7 @@ void BM_RingRoundTrip(benchmark::State& state) {
     return item;
   };
   std::thread echo([&] {
+    Pin(1);
     auto from = pair.MakeConsumer(0);
     auto to = pair.MakeProducer(1, true);
     PacketDescriptor item;
@@ -152,6 +176,7 @@ void BM_PacketsCopiedInAndOut(benchmark::State& state) {
   Pair<PacketHandle> back;
   std::atomic<bool> is_over = false;
   std::thread sending([&] {
+    Pin(1);
     BufferPool pool = *BufferPool::Attach(buffers.bytes(), Party{0});
     auto to = there.MakeProducer(0, true);
     auto from = back.MakeConsumer(0);

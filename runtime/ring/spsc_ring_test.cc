@@ -24,12 +24,13 @@ using Ring = SpscRing<uint64_t>;
 
 // A ring in private memory, and an end of each kind.
 struct Rig {
-  explicit Rig(uint32_t capacity) : memory(Ring::BytesFor(capacity) + 128) {
+  explicit Rig(uint32_t capacity)
+      : size(Ring::BytesFor(capacity)), memory(size + 128) {
     EXPECT_TRUE(Ring::Format(bytes(), capacity).ok());
   }
   std::span<std::byte> bytes() {
     const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return std::span(memory).subspan((0 - address) % 128);
+    return std::span(memory).subspan((0 - address) % 128, size);
   }
   RingHeader& header() {
     return *reinterpret_cast<RingHeader*>(bytes().data());
@@ -39,6 +40,7 @@ struct Rig {
   }
   Ring::Consumer MakeConsumer() { return *Ring::Consumer::Attach(bytes()); }
 
+  size_t size;
   std::vector<std::byte> memory;
 };
 
