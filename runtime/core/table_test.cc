@@ -368,6 +368,33 @@ TEST(Table, ACopyIsCompleteWithTheLastMessageOfASweep) {
   EXPECT_EQ(world.replica(1).complete(), version);
 }
 
+TEST(Table, AnAnswerIsNotCompleteWhileSomethingElseIsUnderWay) {
+  const TableShape shape = TableWorld({}).home().shape();
+  TableHome home(0, shape, 2, {});
+  TableMessage out;
+  TableMessage update = {.unit = UnitId{0}, .incarnation = 1, .seq = 1};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  update = {.entries = 1, .unit = UnitId{1}, .incarnation = 1, .seq = 1};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  EXPECT_EQ(out.complete, 1u);
+  update = {.unit = UnitId{0}, .incarnation = 1, .seq = 2};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  EXPECT_EQ(out.complete, 0u);
+  TableMessage told;
+  ASSERT_TRUE(home.on_timers({kTick}, told));
+  update.seq = 3;
+  ASSERT_TRUE(home.on_message({kTick}, update, out));
+  EXPECT_EQ(out.complete, 0u);
+  const TableMessage ack = {.kind = TableMessage::Kind::kToldAck,
+                            .unit = UnitId{0},
+                            .incarnation = 1,
+                            .seq = told.seq};
+  EXPECT_FALSE(home.on_message({kTick}, ack, out));
+  update.seq = 4;
+  ASSERT_TRUE(home.on_message({kTick}, update, out));
+  EXPECT_EQ(out.complete, 1u);
+}
+
 TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {
   TableWorld world = Started(
       {.value_words = 1, .merge = [](uint64_t* value, const uint64_t* more) {
