@@ -199,8 +199,9 @@ void ReplayCommand::AddStateFlags() {
   flags_.Duration("table_period", options_.table_period, Microseconds(100),
                   Seconds(3'600),
                   "a unit sends what it wrote into shared tables, and is sent "
-                  "what others did, once in so long at most; so everybody sees "
-                  "an update after twice that, and the way");
+                  "what others did, once in so long at most; so whoever reads "
+                  "them sees an update after twice that, and the way. Who does "
+                  "not read them is told once in 100 periods");
   flags_.Custom(
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "

@@ -112,10 +112,8 @@ class Tables {
     }
   }
 
-  const TableShape shape_ = {.name = "t",
-                             .key_bytes = 8,
-                             .value_bytes = 8,
-                             .max_entries = kRoom};
+  const TableShape shape_ = {
+      .name = "t", .key_bytes = 8, .value_bytes = 8, .max_entries = kRoom};
   TableHome home_{0, shape_, kUnits, {}};
   std::array<TableCopy, kUnits> copies_{TableCopy(shape_), TableCopy(shape_),
                                         TableCopy(shape_)};

@@ -222,7 +222,6 @@ bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
     unit.cursor = NextMarked(number, unit.cursor + 1);
   }
   unit.waits = true;
-  unit.tries = 0;
   Tell(now, number, out);
   return true;
 }
@@ -244,7 +243,7 @@ void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
     std::copy_n(entry(unit.told[i]), shape_.entry_words(),
                 out.entry(shape_, i));
   }
-  timers_.Arm(number, now + options_.RetryDelay(unit.tries));
+  timers_.Arm(number, now + options_.retry_after);
 }
 
 bool TableHome::OnToldAck(Instant now, const TableMessage& in,
@@ -271,7 +270,6 @@ bool TableHome::on_timers(Instant now, TableMessage& out) {
   while (number != TimingWheel::kNone) {
     Unit& unit = units_[number];
     if (unit.waits) {
-      ++unit.tries;
       ++repeated_;
       Tell(now, number, out);
       return true;

@@ -92,7 +92,6 @@ class TableHome {
     uint32_t place;   // in joined_
     uint32_t behind;  // bits set
     uint32_t cursor;  // of the sweep: slots below are done
-    uint32_t tries;
     bool joined;
     bool sweeping;
     bool is_read;        // since the last sweep began

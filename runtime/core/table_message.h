@@ -65,16 +65,10 @@ struct TableOptions {
   // most; totals for a unit that does not read them once in kUnreadPeriods.
   Nanos period = Milliseconds(10);
   static constexpr int64_t kUnreadPeriods = 100;
-  // What is not answered is repeated after this time, then after 2, 4, 4 …
-  // times as long, without end.
+  // What is not answered is repeated once in so long, without end: about as
+  // often as something is sent where all goes well, so there is no back-off.
   Nanos retry_after = Milliseconds(10);
-  static constexpr uint32_t kMaxDoublings = 2;
   uint64_t hash_seed = 0;  // of copies and homes; does not change results
-
-  // After so many repetitions.
-  Nanos RetryDelay(uint32_t tries) const {
-    return {retry_after.ns << std::min(tries, kMaxDoublings)};
-  }
 };
 
 }  // namespace snf

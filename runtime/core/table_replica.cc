@@ -129,8 +129,7 @@ bool TableReplica::SendNext(Instant now, TableMessage& out) {
   if (said_reads_ != last_.reads) unread_ = false;
   said_reads_ = last_.reads;
   waits_ = true;
-  tries_ = 0;
-  due_ = now + options_.RetryDelay(0);
+  due_ = now + options_.retry_after;
   out = last_;
   return true;
 }
@@ -139,7 +138,7 @@ bool TableReplica::on_timers(Instant now, TableMessage& out) {
   if (!waits_) return SendNext(now, out);
   if (now < due_) return false;
   ++repeated_;
-  due_ = now + options_.RetryDelay(++tries_);
+  due_ = now + options_.retry_after;
   out = last_;
   return true;
 }

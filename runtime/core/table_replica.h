@@ -126,8 +126,7 @@ class TableReplica {
   bool unread_ = true;      // before the home last told something
   uint32_t said_reads_ = 0;
   bool waits_ = false;  // for the answer to last_
-  uint32_t tries_ = 0;
-  Instant due_;  // of the repetition, or of the next round
+  Instant due_;         // of the repetition, or of the next round
   Instant next_round_ = Instant::min();
   uint64_t round_end_ = 0;  // of dirty entries, the first of the next round
   uint64_t complete_ = 0;

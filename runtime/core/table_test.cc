@@ -132,6 +132,21 @@ TEST(Table, ACopyThatIsReadIsToldEveryPeriod) {
   EXPECT_LT(world.messages, 4 * 110u);
 }
 
+TEST(Table, LossesDelayWhatIsReadByAFewPeriods) {
+  TableWorldOptions options;
+  options.units = 64;
+  options.loss_65536 = 65'536 * 3 / 10;
+  TableWorld world = Started(options);
+  for (uint32_t ms = 0; ms < 1'000; ++ms) {
+    world.RunUntil({world.now().ns + kMs});
+    for (uint32_t unit = 0; unit < 64; ++unit) world.Look(unit);
+    world.Update(ms % 64, ms % 50, {1, 0});
+  }
+  EXPECT_LT(world.staleness_max().ns, 300 * kMs);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Differences(true), "");
+}
+
 // Else whoever only reads would send for ever.
 TEST(Table, AReadIsToldOfOnceUntilSomethingIsNew) {
   TableWorld world = Started({});
@@ -145,7 +160,7 @@ TEST(Table, AReadIsToldOfOnceUntilSomethingIsNew) {
   EXPECT_EQ(world.messages, before);
 }
 
-TEST(Table, WhatIsNotAnsweredIsRepeatedEveryFewPeriods) {
+TEST(Table, WhatIsNotAnsweredIsRepeatedAsOftenAsBefore) {
   TableWorld world({});
   TableCopy copy(world.home().shape());
   TableReplica replica(0, UnitId{0}, copy, {});
@@ -162,10 +177,10 @@ TEST(Table, WhatIsNotAnsweredIsRepeatedEveryFewPeriods) {
   ASSERT_TRUE(home.on_timers({0}, out));
   ASSERT_EQ(out.kind, TableMessage::Kind::kTold);
   Instant now;
-  for (const int64_t ms : {10, 20, 40, 40, 40, 40}) {
-    const Instant due = now + Milliseconds(ms);
-    EXPECT_LE(replica.next_wakeup(), due);
-    EXPECT_FALSE(home.on_timers(now + Milliseconds(ms - 1), out));
+  for (int i = 0; i < 100; ++i) {
+    const Instant due = now + Milliseconds(10);
+    EXPECT_EQ(replica.next_wakeup(), due);
+    EXPECT_FALSE(home.on_timers(now + Milliseconds(9), out));
     now = due + Nanos{kTick};
     EXPECT_TRUE(replica.on_timers(now, out));
     EXPECT_TRUE(home.on_timers(now, out));
@@ -194,7 +209,7 @@ TEST(Table, ALostUpdateIsSentAgainAndCountsOnce) {
   TableMessage again;
   ASSERT_FALSE(replica.on_timers({20 * kMs - 1}, again));
   ASSERT_TRUE(replica.on_timers({20 * kMs}, again));
-  EXPECT_EQ(replica.next_wakeup(), Instant{40 * kMs});
+  EXPECT_EQ(replica.next_wakeup(), Instant{30 * kMs});
   ASSERT_TRUE(home.on_message({20 * kMs}, again, answer));
   EXPECT_EQ(home.Find(&key)[0], 3u);
   EXPECT_FALSE(replica.on_message({20 * kMs}, answer, again));
@@ -351,6 +366,33 @@ TEST(Table, ACopyIsCompleteWithTheLastMessageOfASweep) {
   }
   world.RunUntil({world.now().ns + kUs});
   EXPECT_EQ(world.replica(1).complete(), version);
+}
+
+TEST(Table, AnAnswerIsNotCompleteWhileSomethingElseIsUnderWay) {
+  const TableShape shape = TableWorld({}).home().shape();
+  TableHome home(0, shape, 2, {});
+  TableMessage out;
+  TableMessage update = {.unit = UnitId{0}, .incarnation = 1, .seq = 1};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  update = {.entries = 1, .unit = UnitId{1}, .incarnation = 1, .seq = 1};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  EXPECT_EQ(out.complete, 1u);
+  update = {.unit = UnitId{0}, .incarnation = 1, .seq = 2};
+  ASSERT_TRUE(home.on_message({}, update, out));
+  EXPECT_EQ(out.complete, 0u);
+  TableMessage told;
+  ASSERT_TRUE(home.on_timers({kTick}, told));
+  update.seq = 3;
+  ASSERT_TRUE(home.on_message({kTick}, update, out));
+  EXPECT_EQ(out.complete, 0u);
+  const TableMessage ack = {.kind = TableMessage::Kind::kToldAck,
+                            .unit = UnitId{0},
+                            .incarnation = 1,
+                            .seq = told.seq};
+  EXPECT_FALSE(home.on_message({kTick}, ack, out));
+  update.seq = 4;
+  ASSERT_TRUE(home.on_message({kTick}, update, out));
+  EXPECT_EQ(out.complete, 1u);
 }
 
 TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {

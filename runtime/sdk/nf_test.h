@@ -22,14 +22,14 @@
 // What the test of an NF includes; link snf_nf_test. nfs/README.md is its
 // tutorial. Packets are written in prose (base/test_packet_text.h):
 //
-//     TEST(Firewall, LetsAnswersIn) {
-//       NfTest nf("firewall:allow_out=udp");
+//     TEST(UdpWhitelister, LetsInWhatWasAskedFor) {
+//       NfTest nf("udp_whitelister:timeout=5s");
 //       const std::string query = "udp 10.0.0.1:5000 > 192.0.2.9:53 \"q\"";
 //       EXPECT_EQ(nf.Send(query), query);
-//       EXPECT_EQ(nf.Send("tcp 192.0.2.9:80 > 10.0.0.1:80 SYN"),
-//                 "drop denied");
-//       EXPECT_EQ(nf.count("denied"), 1u);
-//       EXPECT_TRUE(RunEverywhere("firewall:allow_out=udp", Packets({query})));
+//       EXPECT_EQ(nf.Send("udp 192.0.2.9:53 > 10.0.0.1:80"),
+//                 "drop unsolicited");
+//       EXPECT_EQ(nf.count("connections"), 1u);
+//       EXPECT_TRUE(RunEverywhere("udp_whitelister", Packets({query})));
 //     }
 
 namespace snf {
