@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -67,21 +67,20 @@ RunResult InVirtualTime(const LoadedCapture& capture, const NfSpec& nf,
 }
 
 RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
-                     uint32_t units, uint32_t threads,
-                     std::string_view policy, ReleaseSink* sink = nullptr) {
+                     uint32_t units, uint32_t threads, std::string_view policy,
+                     ReleaseSink* sink = nullptr) {
   RunOptions options = Options(units);
   options.controller.unit_queue_packets = 1'024;
   options.controller.start_buffer_packets = 1'024;
   options.check = true;
-  const RealOptions real = {.speed = {.kind = Speed::Kind::kMax, .value = 0},
-                            .threads = threads,
-                            .buffers = {.small = 2'048,
-                                        .medium = 128,
-                                        .large = 16},
-                            .unpaced = true,
-                            .wait_for_room = true};
-  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
-                                  nf, sink);
+  const RealOptions real = {
+      .speed = {.kind = Speed::Kind::kMax, .value = 0},
+      .threads = threads,
+      .buffers = {.small = 2'048, .medium = 128, .large = 16},
+      .unpaced = true,
+      .wait_for_room = true};
+  auto driver =
+      RealDriver::Start(options, real, *FindPlacementPolicy(policy), nf, sink);
   EXPECT_TRUE(driver.ok()) << driver.status();
   for (size_t i = 0; i < capture.size(); ++i) {
     (*driver)->Offer(capture.Packet(i, 0));
@@ -198,9 +197,8 @@ TEST_F(RealCaptures, AreTranslatedAsInVirtualTimeHoweverTheyMove) {
     const RunResult one = InVirtualTime(capture, nf, &expected);
     for (const uint32_t units : {1, 16}) {
       SumOfReleased released;
-      const RunResult result = InRealTime(capture, nf, units, 3,
-                                          units == 1 ? "snf" : "rotate",
-                                          &released);
+      const RunResult result = InRealTime(
+          capture, nf, units, 3, units == 1 ? "snf" : "rotate", &released);
       EXPECT_EQ(result.dropped, one.dropped);
       EXPECT_EQ(result.nf_dropped, one.nf_dropped);
       EXPECT_EQ(result.aliases.packets_found, one.aliases.packets_found);

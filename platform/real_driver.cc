@@ -365,9 +365,8 @@ void RealDriver::OnAlias(const Alias& alias) {
 
 void RealDriver::OnTable(const TableMessage& message) {
   tables_.Count(message);
-  tables_.OnMessage(now_, message, [this](const TableMessage& answer) {
-    SendToUnit(answer);
-  });
+  tables_.OnMessage(now_, message,
+                    [this](const TableMessage& answer) { SendToUnit(answer); });
 }
 
 void RealDriver::SendToUnit(const TableMessage& message) {

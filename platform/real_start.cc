@@ -140,26 +140,27 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
     auto pool = BufferPool::Attach(
         pool_memory, BufferPool::Party{static_cast<uint8_t>(i + 1)});
     if (!pool.ok()) return pool.status();
-    crews_.push_back({.worker = std::make_unique<RealWorker>(RealWorker::Parts{
-                          .index = i,
-                          .workers = workers,
-                          .options = &options_,
-                          .nf = &nf_,
-                          .example = example_.get(),
-                          .schema = &schema_,
-                          .clock = &clock_,
-                          .replicas = controller_.replicas(),
-                          .is_paced = !real_.unpaced,
-                          .pool = *std::move(pool),
-                          .bell = bells[i],
-                          .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
-                          .to_front = LinkOut(up.producer, kReserve),
-                          .from_workers = std::move(from_workers[i]),
-                          .to_workers = std::move(to_workers[i])}),
-                      .out = LinkOut(down.producer, kReserve),
-                      .in = LinkIn(up.consumer,
-                      std::max(sizeof(Alias), sizeof(TableMessage))),
-                      .thread = {}});
+    crews_.push_back(
+        {.worker = std::make_unique<RealWorker>(RealWorker::Parts{
+             .index = i,
+             .workers = workers,
+             .options = &options_,
+             .nf = &nf_,
+             .example = example_.get(),
+             .schema = &schema_,
+             .clock = &clock_,
+             .replicas = controller_.replicas(),
+             .is_paced = !real_.unpaced,
+             .pool = *std::move(pool),
+             .bell = bells[i],
+             .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
+             .to_front = LinkOut(up.producer, kReserve),
+             .from_workers = std::move(from_workers[i]),
+             .to_workers = std::move(to_workers[i])}),
+         .out = LinkOut(down.producer, kReserve),
+         .in =
+             LinkIn(up.consumer, std::max(sizeof(Alias), sizeof(TableMessage))),
+         .thread = {}});
   }
   return absl::OkStatus();
 }

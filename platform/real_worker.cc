@@ -83,7 +83,9 @@ bool RealWorker::Receive() {
   // After the messages were taken: what they speak of has happened by then.
   now_ = parts_.clock->Now();
   size_t messages = parts_.from_front.Handle(
-      [](const Cell& cell) { return cell.is_table() ? sizeof(TableMessage) : 0; },
+      [](const Cell& cell) {
+        return cell.is_table() ? sizeof(TableMessage) : 0;
+      },
       [this](const Cell& cell, std::span<const std::byte> payload) {
         if (!cell.is_table()) {
           Handle(cell.As<ControllerCommand>());
@@ -182,8 +184,7 @@ void RealWorker::Handle(const TableMessage& message) {
 }
 
 void RealWorker::SendToHome(const TableMessage& message) {
-  parts_.to_front.Send(Cell::OfTable(),
-                       std::as_bytes(std::span(&message, 1)));
+  parts_.to_front.Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
 }
 
 void RealWorker::SendStopped(UnitId unit) {
@@ -210,9 +211,8 @@ void RealWorker::RunTimers() {
       AfterCall(shell);
     }
     if (shell.tables.next_wakeup() <= now_) {
-      shell.tables.OnTimers(now_, [this](const TableMessage& message) {
-        SendToHome(message);
-      });
+      shell.tables.OnTimers(
+          now_, [this](const TableMessage& message) { SendToHome(message); });
     }
     next_timer_ = std::min(next_timer_, NextTimer(shell));
   }

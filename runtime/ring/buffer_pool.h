@@ -155,7 +155,7 @@ class BufferPool {
     uint32_t first = 0;    // of this share
     uint32_t used = 0;     // of this share, ever handed out
     uint32_t free = kEnd;  // list of freed ones through `next`
-    size_t holders = 0;  // of each buffer a MarkOf(party); 0: free
+    size_t holders = 0;    // of each buffer a MarkOf(party); 0: free
     size_t buffers = 0;
     LazyArray<uint32_t> next;  // of this share
   };
