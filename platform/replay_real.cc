@@ -191,6 +191,9 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     status = Feed(reader, watchers, label, offer);
   }
   if (!status.ok()) return status;
+  if (interrupted && !quiet_) {
+    fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
+  }
   run.result = (*driver)->Finish();
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
   return absl::OkStatus();

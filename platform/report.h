@@ -83,9 +83,11 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // state_messages_lost, state_messages_duplicated, replicas_taken,
 // replicas_evicted, replicas_expired, pulls_repeated, tooks_repeated,
 // tooks_said_once, state_refused (object: reason → messages); starts_cold,
-// starts_warm; capacity_used (0 … 1, drained over provisioned), utilisation
-// (object p50 p99, 0 … 1, per unit and 100 ms); of an NF whose flows are inside
-// endpoints, aliases (object: granted, at_once_max, refused by conflict,
+// starts_warm; of a run in real time, real (object: threads, wall_s from the
+// first packet until the last had left, late_ns as latency_ns of how late
+// packets were taken, null without a schedule, worker_sleeps); capacity_used
+// (0 … 1, drained over provisioned), utilisation (object p50 p99, 0 … 1, per
+// unit and 100 ms); of an NF whose flows are inside endpoints, aliases (object: granted, at_once_max, refused by conflict,
 // group_full or unknown, packets_offered to the controller by alias,
 // packets_found of these, packets_hairpinned, which began once more); of one
 // with pools, pools (object: pools, pieces_out_max, blocks_granted,

@@ -103,6 +103,18 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   }
 }
 
+void AddReal(const RunResult& result, Json& json) {
+  const RealFigures& real = result.real;
+  if (real.threads == 0) return;
+  json["real"] = {{"threads", real.threads},
+                  {"wall_s", static_cast<double>(real.wall.ns) / 1e9},
+                  {"late_ns", nullptr},
+                  {"worker_sleeps", real.sleeps}};
+  if (real.schedule_error_ns.count() > 0) {
+    json["real"]["late_ns"] = Quantiles(real.schedule_error_ns);
+  }
+}
+
 void AddAliases(const RunResult& result, Json& json) {
   const AliasFigures& aliases = result.aliases;
   const ControllerCounters& counters = result.controller;
@@ -164,6 +176,7 @@ void AddFurther(const RunOptions& options, const RunResult& result,
   json["utilisation"] = {
       {"p50", static_cast<double>(utilisation.Quantile(50'000)) / 1000},
       {"p99", static_cast<double>(utilisation.Quantile(99'000)) / 1000}};
+  AddReal(result, json);
   AddAliases(result, json);
   json["parse_results"] = ParseResults(result.classifier);
   json["fragments_unmatched"] = result.classifier.fragments_unmatched;

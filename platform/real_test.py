@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf replay --clock=real` as a user meets it.
+
+Usage: real_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = ""
+SOURCE = pathlib.Path()
+OK, USAGE, IO = 0, 2, 74
+CAPTURE = "traces/small.pcap.zst"
+
+
+def replay(*arguments):
+    return subprocess.run([PROGRAM, "replay", *map(str, arguments)],
+                          cwd=SOURCE, capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+class RealTime(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def report(self, *arguments):
+        path = self.folder / "report.json"
+        ran = replay(CAPTURE, "--quiet", f"--json={path}", *arguments)
+        self.assertEqual(ran.returncode, OK, ran.stderr)
+        report = json.loads(path.read_text())
+        self.assertTrue(report["sound"])
+        self.assertTrue(report["conserved"])
+        return report
+
+    def test_releases_what_virtual_time_does(self):
+        virtual = self.report("--nf=chronicle")
+        for threads in (1, 2, 4):
+            real = self.report("--nf=chronicle", "--clock=real", "--speed=max",
+                               f"--threads={threads}", "--unit_capacity=none")
+            self.assertEqual(real["digest"], virtual["digest"])
+            self.assertEqual(real["real"]["threads"], threads)
+            self.assertIsNone(real["real"]["late_ns"])
+
+    def test_moves_flows_between_units_that_are_paced(self):
+        virtual = self.report("--nf=chronicle")
+        real = self.report("--nf=chronicle", "--clock=real", "--speed=max",
+                           "--unit_capacity=200Mbps", "--max_units=8")
+        self.assertEqual(real["digest"], virtual["digest"])
+        self.assertGreater(real["flowlets_moved"], 500)
+        self.assertGreater(real["units_used_max"], 1)
+
+    def test_runs_a_chain_with_ports_and_shared_tables(self):
+        real = self.report("--clock=real", "--speed=max",
+                           "--unit_capacity=100Mbps", "--max_units=8",
+                           "--nf=firewall | monitor | nat(ip=203.0.113.1)")
+        self.assertEqual(real["aliases"]["granted"], 512)
+        hosts = real["tables"]["monitor.hosts"]
+        self.assertGreater(hosts["updates"], 80_000)
+        self.assertEqual(hosts["refused"], 0)
+
+    def test_keeps_to_the_speed_that_is_asked_for(self):
+        real = self.report("--clock=real", "--speed=200kpps")
+        self.assertGreaterEqual(real["real"]["wall_s"], 45_152 / 200e3)
+        self.assertGreater(real["real"]["late_ns"]["p99"], 0)
+        self.assertEqual(real["flags"]["speed"], "200kpps")
+
+    def test_loops_as_if_the_capture_went_on(self):
+        once = self.report("--clock=real", "--speed=max",
+                           "--unit_capacity=none")
+        thrice = self.report("--clock=real", "--speed=max", "--loop=3",
+                             "--unit_capacity=none")
+        self.assertEqual(thrice["packets_in"], 3 * once["packets_in"])
+        self.assertEqual(thrice["flows"], once["flows"])
+        self.assertEqual(thrice["late_packets"], 0)
+
+    def test_reports_what_came_of_it_when_interrupted(self):
+        path = self.folder / "report.json"
+        with subprocess.Popen(
+                [PROGRAM, "replay", CAPTURE, "--clock=real", "--speed=10kpps",
+                 "--loop=1000", f"--json={path}"],
+                cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True) as process:
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, OK, errors)
+        self.assertIn("Interrupted", errors)
+        self.assertIn("all accounted for", output)
+        report = json.loads(path.read_text())
+        self.assertTrue(report["conserved"])
+        self.assertLess(report["packets_in"], 1_000_000)
+
+    def test_prints_how_late_packets_were_taken(self):
+        ran = replay(CAPTURE, "--clock=real", "--speed=5x", "--threads=2",
+                     "--quiet")
+        self.assertEqual(ran.returncode, OK, ran.stderr)
+        self.assertRegex(ran.stdout, r"Real time +2  threads, ")
+        self.assertRegex(ran.stdout, r"p99 of how late packets were taken")
+
+    def assert_refused(self, wanted, *arguments):
+        ran = replay(CAPTURE, *arguments)
+        self.assertEqual(ran.returncode, USAGE, ran.stderr)
+        self.assertEqual(ran.stdout, "")
+        self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+        self.assertIn(wanted, ran.stderr)
+
+    def test_refuses_flags_of_the_other_clock(self):
+        self.assert_refused("--clock=virtual: only real time has that",
+                            "--speed=2x")
+        self.assert_refused("--loop=2 with --clock=virtual", "--loop=2")
+        self.assert_refused("in virtual time a packet would take no time",
+                            "--unit_capacity=none")
+        for flag in ("--chaos=state_loss=0.1", "--hop_delay=2us",
+                     "--explain=top", "--compare=hash"):
+            self.assert_refused("--clock=real: only virtual time has that",
+                                "--clock=real", flag)
+
+    def test_refuses_what_cannot_be(self):
+        self.assert_refused('"0" is neither auto nor from 1 to 33',
+                            "--clock=real", "--threads=0")
+        self.assert_refused('"two" is neither auto nor from 1 to 33',
+                            "--clock=real", "--threads=two")
+        self.assert_refused('"fast" is no speed; want for example 1x',
+                            "--clock=real", "--speed=fast")
+        self.assert_refused("33 threads cannot be pinned to", "--clock=real",
+                            "--threads=33", "--pin")
+        self.assert_refused("--loop", "--clock=real", "--loop=0")
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+    SOURCE = pathlib.Path(sys.argv[2]).resolve()
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
