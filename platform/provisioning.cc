@@ -39,13 +39,14 @@ void Provisioning::AdvanceEpochs(Instant now) {
 }
 
 void Provisioning::CloseEpoch(Instant end) {
-  std::vector<uint16_t> still_up;
+  // Those that are still up stay, in place.
+  size_t still_up = 0;
   for (const uint16_t i : this_epoch_) {
     Unit& unit = units_[i];
     if (unit.up) {
       unit.up_ns += (end - unit.up_since).ns;
       unit.up_since = end;
-      still_up.push_back(i);
+      this_epoch_[still_up++] = i;
     }
     samples_.back().unit_ns += unit.up_ns;
     if (unit.up_ns > 0) {
@@ -61,7 +62,7 @@ void Provisioning::CloseEpoch(Instant end) {
   if (__builtin_add_overflow(unit_ns_, samples_.back().unit_ns, &unit_ns_)) {
     unit_ns_ = std::numeric_limits<int64_t>::max();
   }
-  this_epoch_ = std::move(still_up);
+  this_epoch_.resize(still_up);
 }
 
 void Provisioning::OnUnitUp(Instant now, UnitId unit) {

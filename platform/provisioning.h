@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_PROVISIONING_H_
 #define SNF_PLATFORM_PROVISIONING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,7 +37,13 @@ class Provisioning {
   static constexpr int64_t kEpochNs = 100'000'000;
 
   explicit Provisioning(int64_t unit_capacity_bps, uint32_t max_units)
-      : capacity_bps_(unit_capacity_bps), units_(max_units) {}
+      : capacity_bps_(unit_capacity_bps), units_(max_units) {
+    this_epoch_.reserve(max_units);
+  }
+  // Room for so much time with traffic, without an allocation.
+  void Reserve(Nanos time) {
+    samples_.reserve(static_cast<size_t>(time.ns / kEpochNs));
+  }
 
   // Times must not run backwards.
   void OnOffered(Instant now, uint32_t bytes) {

@@ -55,6 +55,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   if (result_.aliases.has_sides) {
     under_way_ = LazyArray<uint64_t>(options.controller.max_flows);
   }
+  provisioning_.Reserve(Seconds(3'600));
   batch_.reserve(2 * kBatch);
 }
 

@@ -31,7 +31,10 @@ namespace snf {
 // fewer than kReserve commands wait and no flow has lost its slot.
 class ReleaseOrder {
  public:
-  ReleaseOrder() { nodes_.reserve(kReserve); }
+  ReleaseOrder() {
+    nodes_.reserve(kReserve);
+    free_.reserve(kReserve);
+  }
 
   // A unit's command about a packet, kDropPayload apart: calls handle(command)
   // for it, if it may go, and for each that waited for it. False if its clock
