@@ -66,13 +66,12 @@ std::unique_ptr<RealDriver> Start(uint32_t threads, const NfSpec& nf,
   options.controller.max_units = 8;
   options.inside = *ParsePrefixes("10.0.0.0/8");
   options.check = false;
-  const RealOptions real = {.speed = {.kind = Speed::Kind::kMax, .value = 0},
-                            .threads = threads,
-                            .buffers = {.small = 2'048,
-                                        .medium = 16,
-                                        .large = 4},
-                            .unpaced = true,
-                            .wait_for_room = true};
+  const RealOptions real = {
+      .speed = {.kind = Speed::Kind::kMax, .value = 0},
+      .threads = threads,
+      .buffers = {.small = 2'048, .medium = 16, .large = 4},
+      .unpaced = true,
+      .wait_for_room = true};
   auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
                                   nf, nullptr);
   EXPECT_TRUE(driver.ok()) << driver.status();
@@ -105,9 +104,9 @@ TEST(RealAllocation, AllocatesNothingOnceItRuns) {
   for (const uint32_t threads : {1, 3}) {
     SCOPED_TRACE(threads);
     ExpectNoAllocation(threads, ForwardingNf(), "snf");
-    ExpectNoAllocation(threads,
-                       *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)"),
-                       "snf");
+    ExpectNoAllocation(
+        threads, *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)"),
+        "snf");
   }
 }
 
@@ -124,8 +123,8 @@ long CallsOf(uint32_t packets) {
   if (child == 0) {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     raise(SIGSTOP);
-    const auto driver =
-        Start(1, *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)"), "snf");
+    const auto driver = Start(
+        1, *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)"), "snf");
     Offer(*driver, Frames(), packets);
     _exit(0);
   }

@@ -87,12 +87,13 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // first packet until the last had left, late_ns as latency_ns of how late
 // packets were taken, null without a schedule, worker_sleeps); capacity_used
 // (0 … 1, drained over provisioned), utilisation (object p50 p99, 0 … 1, per
-// unit and 100 ms); of an NF whose flows are inside endpoints, aliases (object: granted, at_once_max, refused by conflict,
-// group_full or unknown, packets_offered to the controller by alias,
-// packets_found of these, packets_hairpinned, which began once more); of one
-// with pools, pools (object: pools, pieces_out_max, blocks_granted,
-// requests_refused, reclaim_rounds); parse_results (object: how far the parser
-// came → packets), fragments_unmatched.
+// unit and 100 ms); of an NF whose flows are inside endpoints, aliases (object:
+// granted, at_once_max, refused by conflict, group_full or unknown,
+// packets_offered to the controller by alias, packets_found of these,
+// packets_hairpinned, which began once more); of one with pools, pools (object:
+// pools, pieces_out_max, blocks_granted, requests_refused, reclaim_rounds);
+// parse_results (object: how far the parser came → packets),
+// fragments_unmatched.
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info);
 
