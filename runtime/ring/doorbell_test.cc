@@ -2,6 +2,7 @@
 #include "runtime/ring/doorbell.h"
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <thread>
 
@@ -76,6 +77,19 @@ TEST(Doorbell, RungWithNobodyThereIsNotRemembered) {
   Doorbell bell;
   bell.Ring();
   EXPECT_FALSE(bell.Wait([] { return false; }, kShort, 0));
+}
+
+TEST(Doorbell, IsHeardBetweenTheLastLookAndTheSleep) {
+  Doorbell bell;
+  int looks = 0;
+  const auto work_comes_after_the_first_look = [&] {
+    if (++looks == 1) bell.Ring();
+    return looks > 1;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(bell.Wait(work_comes_after_the_first_look, kLong, 0));
+  EXPECT_EQ(looks, 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(Doorbell, LosesNoWakeUpBetweenThreads) {
