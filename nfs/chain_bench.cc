@@ -283,7 +283,7 @@ void BM_InUnit(benchmark::State& state, const std::string& spec) {
 BENCHMARK_CAPTURE(BM_InUnit, passthrough, "passthrough")->Arg(10'000);
 BENCHMARK_CAPTURE(BM_InUnit, firewall, Firewall())->Arg(10'000);
 BENCHMARK_CAPTURE(BM_InUnit, monitor, "monitor")->Arg(10'000);
-BENCHMARK_CAPTURE(BM_InUnit, policer, "policer(rate=1Gbit)")->Arg(10'000);
+BENCHMARK_CAPTURE(BM_InUnit, policer, "policer(rate=1Gbps)")->Arg(10'000);
 BENCHMARK_CAPTURE(BM_InUnit, udp_whitelister, "udp_whitelister")->Arg(10'000);
 BENCHMARK_CAPTURE(BM_InUnit, nat, kNat)->Arg(10'000);
 BENCHMARK_CAPTURE(BM_InUnit, chain, Firewall() + " | monitor | " + kNat)
