@@ -43,22 +43,23 @@ class Monitor final : public NetworkFunction {
     if (ipfix_.empty()) return;
     ended_.emplace(declare_shared<EndedKey, FlowUse>(
         "ended_flows", static_cast<uint32_t>(max_flows)));
+    flow_.emplace(declare<Flow>("flow"));
   }
 
  private:
+  struct Use {
+    uint64_t packets = 0;
+    uint64_t bytes = 0;
+  };
   struct HostUse {
-    uint64_t packets_sent = 0;
-    uint64_t bytes_sent = 0;
-    uint64_t packets_received = 0;
-    uint64_t bytes_received = 0;
-    uint64_t bytes() const { return bytes_sent + bytes_received; }
+    Use sent;
+    Use received;
+    uint64_t bytes() const { return sent.bytes + received.bytes; }
   };
   struct FlowUse {
     uint64_t last_ns = 0;
-    uint64_t packets = 0;  // in the direction of the first
-    uint64_t bytes = 0;
-    uint64_t packets_back = 0;
-    uint64_t bytes_back = 0;
+    Use there;  // in the direction of the first packet
+    Use back;
   };
   struct EndedKey {
     FlowKey first;  // packet's 5-tuple
@@ -84,27 +85,33 @@ class Monitor final : public NetworkFunction {
     const FlowKey key =
         FiveTuple(packet.bytes(), packet.headers(), /*with_vlan=*/false);
     const uint64_t bytes = packet.original_length();
-    const auto now_ns = static_cast<uint64_t>(packet.arrival().ns);
-    Flow seen = flow.get(flow_);
-    if (!flow.has(flow_)) seen.key = {key, now_ns};
-    seen.use.last_ns = std::max(seen.use.last_ns, now_ns);
-    const bool is_back = IsBack(key, seen.key.first);
-    ++(is_back ? seen.use.packets_back : seen.use.packets);
-    (is_back ? seen.use.bytes_back : seen.use.bytes) += bytes;
-    flow.put(flow_, seen);
-    if (IsCounted(key.source)) hosts_->update(key.source, {1, bytes, 0, 0});
+    const Use use = flow.get(use_);
+    flow.put(use_, {use.packets + 1, use.bytes + bytes});
+    if (flow_.has_value()) Follow(key, packet, flow);
+    if (IsCounted(key.source)) hosts_->update(key.source, {{1, bytes}, {}});
     if (IsCounted(key.destination)) {
-      hosts_->update(key.destination, {0, 0, 1, bytes});
+      hosts_->update(key.destination, {{}, {1, bytes}});
     }
     count(bytes_, bytes);
     return Verdict::forward();
   }
 
+  void Follow(const FlowKey& key, const Packet& packet, FlowState& flow) const {
+    const auto now_ns = static_cast<uint64_t>(packet.arrival().ns);
+    Flow seen = flow.get(*flow_);
+    if (!flow.has(*flow_)) seen.key = {key, now_ns};
+    seen.use.last_ns = std::max(seen.use.last_ns, now_ns);
+    Use& use = IsBack(key, seen.key.first) ? seen.use.back : seen.use.there;
+    ++use.packets;
+    use.bytes += packet.original_length();
+    flow.put(*flow_, seen);
+  }
+
   void on_end(FlowState& flow) override {
-    if (!flow.has(flow_)) return;
+    if (!flow.has(use_)) return;
     count(flows_);
     if (!ended_.has_value()) return;
-    const Flow seen = flow.get(flow_);
+    const Flow seen = flow.get(*flow_);
     ended_->update(seen.key, seen.use);
   }
 
@@ -140,8 +147,8 @@ class Monitor final : public NetworkFunction {
                                          "packets_sent", "packets_received"},
                              .rows = {}};
     const auto add = [&table](const std::string& name, const HostUse& use) {
-      table.rows.push_back({name, use.bytes_sent, use.bytes_received,
-                            use.packets_sent, use.packets_received});
+      table.rows.push_back({name, use.sent.bytes, use.received.bytes,
+                            use.sent.packets, use.received.packets});
     };
     for (size_t i = 0; i < std::min(top_, hosts.size()); ++i) {
       const IpPrefix host = {.address = hosts[i].first, .length = 128};
@@ -150,14 +157,6 @@ class Monitor final : public NetworkFunction {
     if (hosts_->rest().bytes() > 0) add("(no room for)", hosts_->rest());
     return table;
   }
-
-  // Fields of records: IPv4 ones after IPv6 ones.
-  static constexpr IpfixField kPackets = {86, 8};  // packetTotalCount
-  static constexpr IpfixField kBytes = {353, 8};   // layer2OctetTotalCount
-  static constexpr IpfixField kSource6 = {27, 16};
-  static constexpr IpfixField kSource4 = {8, 4};
-  static constexpr IpfixField kDestination6 = {28, 16};
-  static constexpr IpfixField kDestination4 = {12, 4};
 
   static bool IsIpv4(const IpAddress& address) {
     return IpAddress::FromIpv4(address.ipv4()) == address;
@@ -183,15 +182,15 @@ class Monitor final : public NetworkFunction {
 
   static void AddHosts(const std::vector<Host>& hosts, IpfixFile& file) {
     for (const bool ipv4 : {true, false}) {
-      const uint16_t number =
-          file.AddTemplate({ipv4 ? kSource4 : kSource6, kPackets, kBytes,
-                            Reverse(kPackets), Reverse(kBytes)});
+      const uint16_t number = file.AddTemplate(
+          {ipv4 ? kIpfixSource4 : kIpfixSource6, kIpfixPackets, kIpfixBytes,
+           Reverse(kIpfixPackets), Reverse(kIpfixBytes)});
       for (const auto& [address, use] : hosts) {
         if (IsIpv4(address) != ipv4) continue;
         file.Begin(number);
         file.Put(address, ipv4);
-        for (const uint64_t n : {use.packets_sent, use.bytes_sent,
-                                 use.packets_received, use.bytes_received}) {
+        for (const uint64_t n : {use.sent.packets, use.sent.bytes,
+                                 use.received.packets, use.received.bytes}) {
           file.Put(n, 8);
         }
       }
@@ -204,15 +203,15 @@ class Monitor final : public NetworkFunction {
       const uint16_t number =
           file.AddTemplate({{152, 8},
                             {153, 8},  // flowStartMilliseconds, …End…
-                            ipv4 ? kSource4 : kSource6,
-                            ipv4 ? kDestination4 : kDestination6,
+                            ipv4 ? kIpfixSource4 : kIpfixSource6,
+                            ipv4 ? kIpfixDestination4 : kIpfixDestination6,
                             {4, 1},
                             {7, 2},
                             {11, 2},  // protocol, ports
-                            kPackets,
-                            kBytes,
-                            Reverse(kPackets),
-                            Reverse(kBytes)});
+                            kIpfixPackets,
+                            kIpfixBytes,
+                            Reverse(kIpfixPackets),
+                            Reverse(kIpfixBytes)});
       for (const auto& [key, use] : flows) {
         if (IsIpv4(key.first.source) != ipv4) continue;
         file.Begin(number);
@@ -223,8 +222,8 @@ class Monitor final : public NetworkFunction {
         file.Put(static_cast<uint64_t>(key.first.protocol), 1);
         file.Put(key.first.source_port.host(), 2);
         file.Put(key.first.destination_port.host(), 2);
-        for (const uint64_t n :
-             {use.packets, use.bytes, use.packets_back, use.bytes_back}) {
+        for (const uint64_t n : {use.there.packets, use.there.bytes,
+                                 use.back.packets, use.back.bytes}) {
           file.Put(n, 8);
         }
       }
@@ -236,7 +235,8 @@ class Monitor final : public NetworkFunction {
   std::string ipfix_;
   Counter bytes_ = declare_counter("bytes", "on the wire");
   Counter flows_ = declare_counter("flows", "that ended");
-  Slot<Flow> flow_ = declare<Flow>("flow");
+  Slot<Use> use_ = declare<Use>("use");  // both ways
+  std::optional<Slot<Flow>> flow_;       // with ipfix
   std::optional<SharedTable<IpAddress, HostUse>> hosts_;
   std::optional<SharedTable<EndedKey, FlowUse>> ended_;
 };

@@ -25,11 +25,18 @@ constexpr IpfixField Reverse(IpfixField field) {
   return {field.element, field.bytes, 29'305};
 }
 
+inline constexpr IpfixField kIpfixPackets = {86, 8};  // packetTotalCount
+inline constexpr IpfixField kIpfixBytes = {353, 8};   // layer2OctetTotalCount
+inline constexpr IpfixField kIpfixSource4 = {8, 4};
+inline constexpr IpfixField kIpfixSource6 = {27, 16};
+inline constexpr IpfixField kIpfixDestination4 = {12, 4};
+inline constexpr IpfixField kIpfixDestination6 = {28, 16};
+
 // Builds an IPFIX file (RFC 5655): IPFIX messages (RFC 7011 §3) behind each
 // other, of at most kMaxMessageBytes; templates stand before their records.
 //
 //     IpfixFile file(export_time_s);
-//     const uint16_t host = file.AddTemplate({kSourceIpv4, kPackets});
+//     const uint16_t host = file.AddTemplate({kIpfixSource4, kIpfixPackets});
 //     file.Begin(host);
 //     file.Put(address.host(), 4);
 //     file.Put(packets, 8);

@@ -2,7 +2,9 @@
 #include "runtime/core/unit.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "runtime/core/rules.h"
@@ -39,6 +41,17 @@ uint32_t MaxRecords(const UnitOptions& options) {
   return static_cast<uint32_t>(most);
 }
 
+constexpr uint32_t kLineBytes = 64;
+
+// No record lies in more cache lines than it must.
+uint32_t StateWords(const StateSchema& schema) {
+  const uint32_t bytes = schema.record_bytes();
+  const uint32_t rounded =
+      bytes > kLineBytes ? (bytes + kLineBytes - 1) / kLineBytes * kLineBytes
+                         : std::bit_ceil(bytes);
+  return bytes == 0 ? 0 : rounded / 8;
+}
+
 }  // namespace
 
 Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
@@ -62,11 +75,32 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       records_(MaxRecords(options)),
       sets_(size_t{MaxRecords(options)} * options.replicas),
       announced_(options.replicas > 0 ? MaxRecords(options) : 0),
-      states_(MaxRecords(options) * size_t{schema.record_bytes() / 8}),
+      state_words_(StateWords(schema)),
+      states_(MaxRecords(options) * size_t{state_words_}),
       timers_(MaxRecords(options)),
       pieces_(id, pools) {
   SNF_CHECK(max_set_ <= kMaxReplicas && max_replicas_ > 0);
   SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
+  FindHotLines();
+}
+
+// Where slots and blobs begin, in order.
+void Unit::FindHotLines() {
+  for (uint32_t slot = 0; slot < schema_->slots(); ++slot) {
+    const uint32_t begin = schema_->offset(slot);
+    const uint32_t header =
+        schema_->is_blob(slot) ? StateSchema::kBlobHeaderBytes : 0;
+    const uint32_t bytes =
+        header + std::min(schema_->bytes(slot),
+                          std::max(schema_->grain(slot), kPrefetchBytes));
+    for (uint32_t at = begin / kLineBytes * kLineBytes; at < begin + bytes;
+         at += kLineBytes) {
+      if (hot_line_count_ == hot_lines_.size()) return;
+      if (hot_line_count_ > 0 && at <= hot_lines_[hot_line_count_ - 1])
+        continue;
+      hot_lines_[hot_line_count_++] = static_cast<uint16_t>(at);
+    }
+  }
 }
 
 void Unit::on_replicas(const ReplicaSet& replicas) {
@@ -79,7 +113,9 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
 }
 
 void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
-  nodes_.Append(inbox_, nodes_.Add(packet, meta));
+  const uint32_t node = nodes_.Add(packet, meta);
+  nodes_.Append(inbox_, node);
+  if (ahead_ == kNone) ahead_ = node;
   index_.Prefetch(HashOf(meta.flow));
 }
 
@@ -93,7 +129,10 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
     }
     uint32_t node = nodes_.PopFront(resumed_);
     const bool is_resumed = node != kNone;
-    if (!is_resumed) node = nodes_.PopFront(inbox_);
+    if (!is_resumed) {
+      PrefetchAhead();
+      node = nodes_.PopFront(inbox_);
+    }
     if (node == kNone) {
       PushStoppedIfDone(out);
       return stopping_ && pieces_.spare() > 0 ? Next::kAgain : Next::kIdle;
@@ -122,6 +161,22 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
   }
 }
 
+// Brings in what the next packets need, the first of which is about to be
+// taken.
+void Unit::PrefetchAhead() {
+  for (; prefetched_ <= kPrefetchPackets && ahead_ != kNone; ++prefetched_) {
+    const uint32_t slot = index_.Guess(HashOf(nodes_[ahead_].meta.flow));
+    ahead_ = nodes_[ahead_].next;
+    if (slot == SlotIndex::kNotFound) continue;
+    __builtin_prefetch(&records_[slot], 1);
+    const std::byte* const state = std::as_const(*this).StateOf(slot).data();
+    for (const uint16_t line : std::span(hot_lines_).first(hot_line_count_)) {
+      __builtin_prefetch(state + line, 1);
+    }
+  }
+  if (prefetched_ > 0) --prefetched_;
+}
+
 bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
   if (record.copy == Copy::kNone) {
     return meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
@@ -131,9 +186,10 @@ bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
 }
 
 void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
-  if (records_[slot].copy == Copy::kNone)
-    std::ranges::fill(StateOf(slot), std::byte{0});
-  SetCopy(slot, Copy::kCurrent);
+  if (const Copy copy = records_[slot].copy; copy != Copy::kCurrent) {
+    if (copy == Copy::kNone) std::ranges::fill(StateOf(slot), std::byte{0});
+    SetCopy(slot, Copy::kCurrent);
+  }
   in_service_ = node;
   in_service_slot_ = slot;
   const Instant since = nodes_[node].held_since;
@@ -223,14 +279,14 @@ std::span<const std::byte> Unit::state_bytes(FlowId flow) const {
 }
 
 std::span<const std::byte> Unit::StateOf(uint32_t slot) const {
-  const size_t words = schema_->record_bytes() / 8;
-  return std::as_bytes(std::span(states_.data() + words * slot, words));
+  return std::as_bytes(std::span(states_.data() + size_t{state_words_} * slot,
+                                 schema_->record_bytes() / 8));
 }
 
 std::span<std::byte> Unit::StateOf(uint32_t slot) {
-  const size_t words = schema_->record_bytes() / 8;
   return std::as_writable_bytes(
-      std::span(states_.data() + words * slot, words));
+      std::span(states_.data() + size_t{state_words_} * slot,
+                schema_->record_bytes() / 8));
 }
 
 uint32_t Unit::Find(FlowId flow) const {

@@ -276,6 +276,8 @@ class Unit {
   UnitId* ReplicasOf(uint32_t slot) { return &sets_[size_t{slot} * max_set_]; }
 
   // Packets.
+  void FindHotLines();
+  void PrefetchAhead();
   static bool IsRunnable(const Record& record, const PacketMeta& meta);
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
@@ -355,6 +357,9 @@ class Unit {
   PacketNodes nodes_;
   PacketList inbox_;    // as they came
   PacketList resumed_;  // held before, can run now; go first
+  // Of inbox_ the first whose flow is not prefetched, and how many are before.
+  uint32_t ahead_ = kNone;
+  uint32_t prefetched_ = 0;
   LazyArray<Suspended> suspended_;
 
   LazyArray<Pending> pending_;
@@ -367,7 +372,11 @@ class Unit {
   // For each record 1 + the newest flowlet whose first packet is to come, of
   // those whose set has come; 0: none is.
   LazyArray<uint32_t> announced_;
-  LazyArray<uint64_t> states_;  // record_bytes() for each record
+  uint32_t state_words_;
+  LazyArray<uint64_t> states_;  // so many for each record
+  // Bytes of a state from which on it is prefetched.
+  std::array<uint16_t, kPrefetchLines> hot_lines_{};
+  size_t hot_line_count_ = 0;
   uint32_t records_used_ = 0;
   uint32_t free_record_ = kNone;
   uint32_t oldest_replica_ = kNone;

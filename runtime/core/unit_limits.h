@@ -11,6 +11,12 @@
 
 namespace snf {
 
+// How many packets ahead their flows are prefetched: so many cache lines of the
+// state, those with slots, the first entry of a table, and so much of a blob.
+inline constexpr uint32_t kPrefetchPackets = 4;
+inline constexpr uint32_t kPrefetchBytes = 16;
+inline constexpr size_t kPrefetchLines = 8;
+
 // Pulls of one flow that may wait: the units ahead of which it runs here again
 // and again. Others are refused, and repeated by their senders.
 inline constexpr size_t kMaxPullsPerFlow = 64;

@@ -210,9 +210,14 @@ inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
       meta.source_kind == StateSource::kUnit && meta.source != id_) {
     TellTook(now, slot, meta, out);
   }
-  if (records_[slot].pending != kNone) EndIfOver(now, slot, &env, out);
-  AfterChange(now, slot, out);
-  PushStoppedIfDone(out);
+  if (records_[slot].pending != kNone || records_[slot].held.head != kNone) {
+    EndIfOver(now, slot, &env, out);
+    AfterChange(now, slot, out);
+  } else {
+    ArmTimer(slot);
+  }
+  if (stopping_) [[unlikely]]
+    PushStoppedIfDone(out);
 }
 
 void Unit::finish(Instant now, Environment env, UnitOut& out) {

@@ -59,14 +59,19 @@ inline void Chain::Finish(Call& call) {
 // --- Packets ----------------------------------------------------------------
 
 inline Verdict Chain::Run(const Step& step, Packet& packet, Call& call) {
-  if (!step.is_plain) [[unlikely]]
-    return RunWithState(step, packet, call);
-  call.flow.part_ = step.place;
-  return step.nf->process_packet(packet, call.flow);
+  FlowState* flow = &call.flow;
+  if (step.in_connection) {
+    if (!call.connection.has_value()) OpenConnection(call);
+    flow = &call.connection->flow;
+  }
+  if (step.has_timer) [[unlikely]]
+    return RunWithTimer(step, packet, call, *flow);
+  flow->part_ = step.place;
+  return step.nf->process_packet(packet, *flow);
 }
 
-Verdict Chain::RunWithState(const Step& step, Packet& packet, Call& call) {
-  FlowState& flow = step.in_connection ? ConnectionOf(call) : call.flow;
+Verdict Chain::RunWithTimer(const Step& step, Packet& packet, Call& call,
+                            FlowState& flow) {
   Verdict found = Verdict::forward();
   With(step, call, flow,
        [&] { found = step.nf->process_packet(packet, flow); });
@@ -165,11 +170,11 @@ bool Chain::MayWait(const Way& way, const Packet& packet, FlowState& flow) {
     const Step& step = steps_[index];
     if (step.in_connection) {
       if (!connections_.has_value()) return true;
-      const std::optional<uint32_t> entry = connections_->Find(
+      const uint32_t entry = connections_->Find(
           flow.state_, packet.far_address(), packet.far_port());
-      if (!entry.has_value()) return true;
-      Connection connection(flow, *entry,
-                            connections_->RecordOf(flow.state_, *entry));
+      if (entry == ConnectionTable::kNone) return true;
+      Connection connection(flow, entry,
+                            connections_->RecordOf(flow.state_, entry));
       connection.flow.part_ = step.place;
       return step.nf->may_wait(connection.flow);
     }
@@ -293,18 +298,15 @@ void Chain::on_alias_refused(FlowState& flow, AliasResult why) {
 // --- Connections of an inside endpoint --------------------------------------
 
 // The packet's, which is one of the flow's from now on.
-FlowState& Chain::ConnectionOf(Call& call) {
-  if (call.connection.has_value()) return call.connection->flow;
+void Chain::OpenConnection(Call& call) {
   StateView& state = call.flow.state_;
   uint32_t entry = 0;
   std::span<std::byte> record;
   if (connections_.has_value()) {
     const IpAddress& address = call.packet->far_address();
     const be16 port = call.packet->far_port();
-    const std::optional<uint32_t> found =
-        connections_->Find(state, address, port);
-    if (found.has_value()) {
-      entry = *found;
+    entry = connections_->Find(state, address, port);
+    if (entry != ConnectionTable::kNone) {
       connections_->Use(state, entry);
     } else {
       if (connections_->size(state) == connections_->max()) {
@@ -316,7 +318,6 @@ FlowState& Chain::ConnectionOf(Call& call) {
     record = connections_->RecordOf(state, entry);
   }
   call.connection.emplace(call.flow, entry, record);
-  return call.connection->flow;
 }
 
 void Chain::CloseConnection(Call& call) {

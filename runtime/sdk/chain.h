@@ -117,7 +117,6 @@ class Chain final : public NetworkFunction {
     NfPart place;
     uint8_t first_reason = 0;
     uint8_t reasons = 0;
-    bool is_plain = false;  // it has no timer, and the flow is its flow
     bool has_timer = false;
     bool in_connection = false;
     TimerSlot timer;  // none: its timer is the flow's
@@ -148,7 +147,8 @@ class Chain final : public NetworkFunction {
   Verdict Try(const Way& way, Packet& packet, FlowState& flow);
   Verdict GoThrough(const Way& way, Packet& packet, Call& call);
   Verdict Run(const Step& step, Packet& packet, Call& call);
-  Verdict RunWithState(const Step& step, Packet& packet, Call& call);
+  Verdict RunWithTimer(const Step& step, Packet& packet, Call& call,
+                       FlowState& flow);
   // The step after one that said this; kOut for none.
   static uint8_t NextOf(const Way& way, uint8_t index, Verdict found);
   Verdict Last(const Way& way, const Step& step, Verdict found,
@@ -160,7 +160,7 @@ class Chain final : public NetworkFunction {
   void Finish(Call& call);
   Instant Earliest(const FlowState& flow) const;
 
-  FlowState& ConnectionOf(Call& call);
+  void OpenConnection(Call& call);
   void CloseConnection(Call& call);
   void EndConnection(Call& call, uint32_t entry);
 

@@ -10,8 +10,7 @@ namespace snf {
 
 ConnectionTable::Key ConnectionTable::KeyOf(const StateView& state,
                                             uint32_t entry) const {
-  return LoadAs<Key>(
-      state.GetBlob(offset_).subspan(entry * entry_bytes_).data());
+  return LoadAs<Key>(KeyAt(state, entry));
 }
 
 void ConnectionTable::PutKey(StateView& state, uint32_t entry,
@@ -22,27 +21,36 @@ void ConnectionTable::PutKey(StateView& state, uint32_t entry,
   Mark(state, entry);
 }
 
-std::optional<uint32_t> ConnectionTable::Find(const StateView& state,
-                                              const IpAddress& address,
-                                              be16 port) const {
-  for (uint32_t entry = 0; entry < size(state); ++entry) {
-    if (KeyOf(state, entry).Is(address, port)) return entry;
+// By the word, for speed.
+uint32_t ConnectionTable::Find(const StateView& state, const IpAddress& address,
+                               be16 port) const {
+  const auto high = LoadAs<uint64_t>(address.bytes.data());
+  const auto low = LoadAs<uint64_t>(address.bytes.data() + 8);
+  const uint32_t entries = size(state);
+  const std::byte* key = KeyAt(state, 0);
+  for (uint32_t entry = 0; entry < entries; ++entry, key += entry_bytes_) {
+    if (LoadAs<uint64_t>(key) == high && LoadAs<uint64_t>(key + 8) == low &&
+        LoadAs<uint64_t>(key + offsetof(Key, port)) == port.host()) {
+      return entry;
+    }
   }
-  return std::nullopt;
+  return kNone;
 }
 
 uint32_t ConnectionTable::Oldest(const StateView& state) const {
+  const uint32_t entries = size(state);
   uint32_t oldest = 0;
-  for (uint32_t entry = 1; entry < size(state); ++entry) {
-    if (KeyOf(state, entry).used < KeyOf(state, oldest).used) oldest = entry;
+  for (uint32_t entry = 1; entry < entries; ++entry) {
+    if (UseOf(state, entry) < UseOf(state, oldest)) oldest = entry;
   }
   return oldest;
 }
 
 uint64_t ConnectionTable::LastUse(const StateView& state) const {
+  const uint32_t entries = size(state);
   uint64_t last = 0;
-  for (uint32_t entry = 0; entry < size(state); ++entry) {
-    last = std::max(last, KeyOf(state, entry).used);
+  for (uint32_t entry = 0; entry < entries; ++entry) {
+    last = std::max(last, UseOf(state, entry));
   }
   return last;
 }
@@ -63,9 +71,9 @@ uint32_t ConnectionTable::Add(StateView& state, const IpAddress& address,
 
 // The last one used stays as it is: a connection alone writes nothing.
 void ConnectionTable::Use(StateView& state, uint32_t entry) const {
-  Key key = KeyOf(state, entry);
   const uint64_t last = LastUse(state);
-  if (key.used == last) return;
+  if (UseOf(state, entry) == last) return;
+  Key key = KeyOf(state, entry);
   key.used = last + 1;
   PutKey(state, entry, key);
 }

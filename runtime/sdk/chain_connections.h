@@ -55,10 +55,6 @@ class ConnectionTable {
     IpAddress address;  // of the end outside
     uint64_t port;
     uint64_t used;  // the larger the later
-
-    bool Is(const IpAddress& far_address, be16 far_port) const {
-      return port == far_port.host() && address == far_address;
-    }
   };
   static_assert(sizeof(Key) == 32 &&
                 std::has_unique_object_representations_v<Key>);
@@ -73,8 +69,9 @@ class ConnectionTable {
   uint32_t size(const StateView& state) const {
     return state.BlobLength(offset_) / entry_bytes_;
   }
-  std::optional<uint32_t> Find(const StateView& state, const IpAddress& address,
-                               be16 port) const;
+  static constexpr uint32_t kNone = 0xffff'ffff;
+  uint32_t Find(const StateView& state, const IpAddress& address,
+                be16 port) const;  // kNone: it is not there
   // The one not used for longest; there must be one.
   uint32_t Oldest(const StateView& state) const;
 
@@ -95,6 +92,13 @@ class ConnectionTable {
  private:
   Key KeyOf(const StateView& state, uint32_t entry) const;
   void PutKey(StateView& state, uint32_t entry, const Key& key) const;
+  uint64_t UseOf(const StateView& state, uint32_t entry) const {
+    return LoadAs<uint64_t>(KeyAt(state, entry) + offsetof(Key, used));
+  }
+  const std::byte* KeyAt(const StateView& state, uint32_t entry) const {
+    return state.record().data() + offset_ + StateSchema::kBlobHeaderBytes +
+           entry * entry_bytes_;
+  }
   uint64_t LastUse(const StateView& state) const;
 
   uint32_t slot_;

@@ -83,7 +83,6 @@ absl::Status Chain::FindSided() {
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].in_connection = sided_.has_value() && i != *sided_;
-    steps_[i].is_plain = !steps_[i].in_connection && !steps_[i].has_timer;
   }
   return absl::OkStatus();
 }

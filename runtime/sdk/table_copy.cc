@@ -8,6 +8,15 @@
 #include "base/rng.h"
 
 namespace snf {
+namespace {
+
+// What an update needs of an entry lies in its first cache line, if it fits.
+uint32_t InLines(uint32_t words) {
+  constexpr uint32_t kLine = 8;
+  return words <= kLine ? words : (words + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
 
 TableHash::TableHash(uint64_t seed) : factor_(Rng(seed).Next() | 1) {}
 
@@ -15,9 +24,9 @@ TableCopy::TableCopy(TableShape shape)
     : shape_(std::move(shape)),
       key_words_(shape_.key_words()),
       value_words_(shape_.value_words()),
-      total_at_(kKey + key_words_),
-      pending_at_(total_at_ + value_words_),
-      entry_words_(pending_at_ + value_words_),
+      pending_at_(kKey + key_words_),
+      total_at_(pending_at_ + value_words_),
+      entry_words_(InLines(total_at_ + value_words_)),
       rest_(shape_.max_entries),
       index_(shape_.max_entries),
       entries_((size_t{rest_} + 1) * entry_words_),
@@ -102,7 +111,7 @@ uint32_t TableCopy::Add(const uint64_t* key, uint64_t hash) {
   own[kVersion] = 0;
   own[kFlags] |= kUsed;  // and it may be dirty still
   std::copy_n(key, key_words_, own + kKey);
-  std::fill_n(own + total_at_, 2 * value_words_, 0);
+  std::fill_n(own + pending_at_, 2 * value_words_, 0);
   index_.Insert(hash, slot);
   return slot;
 }

@@ -73,7 +73,8 @@ class TableHash {
 // and answers 17: it reads 19, of which 2 are pending.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
-// used of 28 + 8 · (2 + words of key + 2 · words of value) bytes an entry.
+// used of 28 + 8 · (2 + words of key + 2 · words of value) bytes an entry, the
+// latter in whole cache lines if it is more than one.
 class TableCopy {
  public:
   static constexpr uint32_t kMaxSent = 64;  // entries sent at a time
@@ -97,13 +98,14 @@ class TableCopy {
     if (tentative_ || slot == SlotIndex::kNotFound) [[unlikely]] {
       slot = SlotToChange(slot, key, hash);
     }
-    uint64_t* const pending = PendingOf(slot);
+    uint64_t* const own = entry(slot);
+    uint64_t* const pending = own + pending_at_;
     if (shape_.merge != nullptr) {
       shape_.merge(pending, delta);
     } else {
       for (uint32_t i = 0; i < kValueWords; ++i) pending[i] += delta[i];
     }
-    if ((entry(slot)[kFlags] & kDirty) == 0) MarkDirty(slot);
+    if ((own[kFlags] & kDirty) == 0) MarkDirty(slot);
   }
   // Whether there is such a key; its value is that of the table as known here.
   bool Read(const uint64_t* key, uint64_t* value) const;
@@ -158,7 +160,7 @@ class TableCopy {
   void Clear();
 
  private:
-  // An entry: kVersion, kFlags, key, total, pending. Of a free one kVersion is
+  // An entry: kVersion, kFlags, key, pending, total. Of a free one kVersion is
   // the next free slot plus one.
   static constexpr uint32_t kVersion = 0;  // of the total; 0: the home has none
   static constexpr uint32_t kFlags = 1;
@@ -208,8 +210,8 @@ class TableCopy {
   TableShape shape_;
   uint32_t key_words_;
   uint32_t value_words_;
-  uint32_t total_at_;
   uint32_t pending_at_;
+  uint32_t total_at_;
   uint32_t entry_words_;
   uint32_t rest_;  // its slot, after all others
   bool tentative_ = false;
