@@ -84,7 +84,7 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
   FindHotLines();
 }
 
-// Where slots and blobs begin, in order.
+// Those where slots are and blobs begin.
 void Unit::FindHotLines() {
   for (uint32_t slot = 0; slot < schema_->slots(); ++slot) {
     const uint32_t begin = schema_->offset(slot);
@@ -161,7 +161,7 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
   }
 }
 
-// Brings in what the next packets need, the first of which is about to be
+// Brings in what the next packets need; the first of them is about to be
 // taken.
 void Unit::PrefetchAhead() {
   for (; prefetched_ <= kPrefetchPackets && ahead_ != kNone; ++prefetched_) {

@@ -88,7 +88,8 @@ namespace snf {
 // run backwards.
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
-// ≤ 128 bytes a flow it keeps, and the flow's record.
+// ≤ 128 bytes a flow it keeps, and the flow's record, in whole cache lines or,
+// where it is less than one, a power of two.
 class Unit {
  public:
   // What a unit works on but does not own; the same for all calls.
@@ -374,7 +375,7 @@ class Unit {
   LazyArray<uint32_t> announced_;
   uint32_t state_words_;
   LazyArray<uint64_t> states_;  // so many for each record
-  // Bytes of a state from which on it is prefetched.
+  // The cache lines of a state that are prefetched, by their first bytes.
   std::array<uint16_t, kPrefetchLines> hot_lines_{};
   size_t hot_line_count_ = 0;
   uint32_t records_used_ = 0;
