@@ -140,11 +140,13 @@ absl::Status ReplayCommand::FeedLoaded(const LoadedCapture& capture,
                                        const Watchers& watchers,
                                        const std::string& label,
                                        const Offer& offer) const {
+  constexpr size_t kAhead = 8;
   const uint64_t total = capture.size() * uint64_t{loop_};
   const auto progress = ShowProgress(label, total);
   uint64_t packets = 0;
   for (uint32_t round = 0; round < loop_; ++round) {
     for (size_t i = 0; i < capture.size(); ++i) {
+      capture.Prefetch(i + kAhead);
       if (!offer(capture.Packet(i, round))) return absl::OkStatus();
       if (++packets % packets_per_progress() != 0) continue;
       progress->Update(packets, packets);
