@@ -20,7 +20,7 @@ struct LiveFigures {
   Nanos elapsed;  // since the first packet
   Speed speed;    // asked for
   // How much of the capture is taken, 0 … 1000; absent where nobody knows.
-  std::optional<uint32_t> done_1000;
+  std::optional<uint32_t> done_1000{};
 
   uint64_t packets_in = 0;
   uint64_t bytes_in = 0;
@@ -29,7 +29,7 @@ struct LiveFigures {
   uint64_t packets_released = 0;
   uint64_t packets_passed_through = 0;
   uint64_t packets_consumed = 0;
-  std::vector<DropCount> drops;  // all reasons, as DropCounts
+  std::vector<DropCount> drops{};  // all reasons, as DropCounts
 
   uint64_t flows = 0;  // ever
   uint64_t flows_ended = 0;
@@ -46,10 +46,10 @@ struct LiveFigures {
     uint64_t packets = 0;  // that left it
     uint64_t bytes = 0;
   };
-  std::vector<Unit> units;
+  std::vector<Unit> units{};
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
-  std::optional<int64_t> unit_capacity_bps;  // absent: as fast as they can be
+  std::optional<int64_t> unit_capacity_bps{};  // absent: as fast as they can be
 
   // Of a histogram; `now` is since the figures before these.
   struct Times {
@@ -61,8 +61,8 @@ struct LiveFigures {
     uint64_t count = 0;
     uint64_t sum_ns = 0;
   };
-  Times latency;  // arrival to release
-  Times late;     // how late packets were taken; count 0 without a schedule
+  Times latency{};  // arrival to release
+  Times late{};     // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {
     uint64_t sum = 0;

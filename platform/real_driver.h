@@ -190,7 +190,7 @@ class RealDriver {
   LazyArray<uint64_t> under_way_;
   ControllerOut out_;
   uint64_t by_alias_lost_ = 0;
-  Instant next_live_ = Instant::max();  // when to publish figures
+  Instant next_live_ = Instant::max();        // when to publish figures
   std::unique_ptr<LiveTimes> latency_times_;  // null if never
   std::unique_ptr<LiveTimes> late_times_;
 
