@@ -79,8 +79,7 @@ inline MadeFrame MakeFrame(IpProtocol protocol, const MadeEnd& from,
   const be16 sum =
       L4Checksum(IpAddress::FromIpv4(from.address),
                  IpAddress::FromIpv4(to.address), protocol, bytes.subspan(kL4));
-  Store(&frame[kL4 + (is_tcp ? 16 : 6)],
-        is_tcp ? sum : UdpChecksumToSend(sum));
+  Store(&frame[kL4 + (is_tcp ? 16 : 6)], is_tcp ? sum : UdpChecksumToSend(sum));
   return frame;
 }
 

@@ -38,7 +38,7 @@ void MeasureKept(benchmark::State& state, const std::string& name, Make make) {
     kept.runner = make(flows);
     kept.traffic = std::make_unique<MadeTraffic>(flows, *kept.runner);
   }
-  while (state.KeepRunningBatch(MadeTraffic::kBatch)) {
+  while (state.KeepRunningBatch(BatchBuffers::kBatch)) {
     kept.traffic->RunBatch();
     benchmark::ClobberMemory();
   }

@@ -48,7 +48,8 @@ const MadeFrames& TrafficOf(size_t flows) {
     if (n == flows) return *traffic;
   }
   return *all.emplace_back(flows, std::make_unique<MadeFrames>(
-                                           static_cast<uint32_t>(flows))).second;
+                                      static_cast<uint32_t>(flows)))
+              .second;
 }
 
 // Calls `batch` with the next kBatch frames for as long as the benchmark runs.
@@ -107,7 +108,8 @@ BENCHMARK(BM_RunningFlowlets)->Apply(Flows);
 void BM_NewFlowlets(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
   const MadeFrames& traffic = TrafficOf(flows);
-  LoneController running(flows, kPacketBytes, static_cast<uint32_t>(state.range(1)));
+  LoneController running(flows, kPacketBytes,
+                         static_cast<uint32_t>(state.range(1)));
   std::array<Bytes, kBatch> frames;
   for (size_t i = 0; i < traffic.count();) {
     for (Bytes& frame : frames) frame = traffic.frame(i++);

@@ -62,8 +62,8 @@ class FilledController {
   class NextUnitPolicy final : public PlacementPolicy {
    public:
     std::string_view name() const override { return "next_unit"; }
-    Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
-                    ControllerOut& out) const override {
+    Placement Place(Instant now, const PlacementRequest& request,
+                    UnitPool& pool, ControllerOut& out) const override {
       const uint32_t last = request.owner == kNoUnit ? 0 : value(request.owner);
       const UnitId unit{static_cast<uint16_t>((last + 1) % pool.max_units())};
       SNF_CHECK(pool.Use(now, unit, out));

@@ -27,7 +27,7 @@ class LoneController {
   using Bytes = std::span<const std::byte>;
 
   explicit LoneController(size_t flows, uint32_t flowlet_bytes = 1'000'000'000,
-                   uint32_t replicas = 3)
+                          uint32_t replicas = 3)
       : controller_(OptionsFor(flows, flowlet_bytes, replicas),
                     *FindPlacementPolicy("snf")),
         slots_(64) {}

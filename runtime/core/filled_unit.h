@@ -16,10 +16,9 @@ namespace snf {
 class FilledUnit {
  public:
   explicit FilledUnit(uint32_t flows)
-      : unit_(
-            UnitId{0},
-            {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
-            nf_.schema()) {
+      : unit_(UnitId{0},
+              {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
+              nf_.schema()) {
     BufferPool pool({.small = 1, .medium = 0, .large = 0});
     const PacketHandle packet = pool.Allocate(60);
     pool.info(packet).length = 60;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/made_flows.h"
@@ -33,11 +34,17 @@ struct MadePacket {
 // Buffers with a batch of packets.
 class BatchBuffers {
  public:
-  static constexpr size_t kBatch = 32;
+  static constexpr size_t kBatch = ThreeTableFloor::kBatch;
 
-  BatchBuffers() {
+  BatchBuffers()
+      : BatchBuffers(BufferPool({.small = kBatch, .medium = 0, .large = 0}),
+                     kBatch) {}
+  // So many of the pool's.
+  BatchBuffers(BufferPool pool, size_t count)
+      : pool_(std::move(pool)), handles_(count) {
     for (PacketHandle& handle : handles_) handle = pool_.Allocate(kMadeBytes);
   }
+  size_t size() const { return handles_.size(); }
   PacketHandle operator[](size_t i) const { return handles_[i]; }
   BufferPool& pool() { return pool_; }
   PacketInfo& info(size_t i) { return pool_.info(handles_[i]); }
@@ -45,11 +52,7 @@ class BatchBuffers {
 
   // What ingest does to a packet, but for finding its flow.
   void Put(size_t i, const MadePacket& packet, Instant now) {
-    Put(pool_, handles_[i], packet, now);
-  }
-  static void Put(BufferPool& pool, PacketHandle handle,
-                  const MadePacket& packet, Instant now) {
-    PacketInfo& info = pool.info(handle);
+    PacketInfo& info = pool_.info(handles_[i]);
     info = {.arrival = now,
             .length = kMadeBytes,
             .original_length = kMadeBytes,
@@ -58,14 +61,14 @@ class BatchBuffers {
             .side = packet.side,
             .far_port = packet.far_port,
             .far_address = packet.far_address};
-    const std::span<std::byte> room = pool.room(handle);
+    const std::span<std::byte> room = pool_.room(handles_[i]);
     std::memcpy(room.data(), packet.bytes.data(), sizeof packet.bytes);
     info.headers = Parse(info.link, room.first(kMadeBytes));
   }
 
  private:
-  BufferPool pool_{{.small = kBatch, .medium = 0, .large = 0}};
-  std::array<PacketHandle, kBatch> handles_;
+  BufferPool pool_;
+  std::vector<PacketHandle> handles_;
 };
 
 // What is measured: runs the packets in the first buffers.
@@ -97,10 +100,10 @@ class FloorRunner final : public BatchRunner {
 // each, and said what becomes of its ends, when this is made.
 class MadeTraffic {
  public:
-  static constexpr size_t kBatch = BatchBuffers::kBatch;
   static constexpr Nanos kGap{100};
 
-  MadeTraffic(uint32_t flows, BatchRunner& runner) : runner_(runner) {
+  MadeTraffic(uint32_t flows, BatchRunner& runner, BatchBuffers buffers = {})
+      : runner_(runner), buffers_(std::move(buffers)), metas_(buffers_.size()) {
     packets_.reserve(2 * size_t{flows});
     for (uint32_t i = 0; i < flows; ++i) {
       const MadeConnection of = MadeConnection::Number(i);
@@ -129,20 +132,20 @@ class MadeTraffic {
     }
   }
 
-  // The next kBatch packets: into buffers, parsed, and run.
-  void RunBatch() {
-    std::array<PacketMeta, kBatch> metas;
-    now_ = now_ + Nanos{kGap.ns * kBatch};
-    for (size_t i = 0; i < kBatch; ++i) {
+  // A packet for each buffer: into it, parsed, and run. Returns how many.
+  size_t RunBatch() {
+    now_ = now_ + Nanos{kGap.ns * static_cast<int64_t>(buffers_.size())};
+    for (size_t i = 0; i < buffers_.size(); ++i) {
       const MadePacket& packet = packets_[next_++];
       buffers_.Put(i, packet, now_);
-      metas[i] = MetaOf(packet, round_);
+      metas_[i] = MetaOf(packet, round_);
       if (next_ == packets_.size()) {
         next_ = 0;
         ++round_;
       }
     }
-    runner_.Run(buffers_, metas);
+    runner_.Run(buffers_, metas_);
+    return buffers_.size();
   }
 
  private:
@@ -169,6 +172,7 @@ class MadeTraffic {
 
   BatchRunner& runner_;
   BatchBuffers buffers_;
+  std::vector<PacketMeta> metas_;
   std::vector<MadePacket> packets_;
   size_t next_ = 0;
   uint64_t round_ = 1;
