@@ -106,7 +106,8 @@ class MetricsServer::Listener {
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(kConnections, error);
+    constexpr int kWaiting = tcp::acceptor::max_listen_connections;
+    if (!error) acceptor_.listen(kWaiting, error);
     if (!error) port_ = acceptor_.local_endpoint(error).port();
     return error;
   }
