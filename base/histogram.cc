@@ -44,4 +44,21 @@ int64_t Histogram::Quantile(uint32_t per_100000) const {
   return std::min(GreatestOf(bucket), max_);
 }
 
+int64_t Histogram::QuantileSince(const Histogram& earlier,
+                                 uint32_t per_100000) const {
+  SNF_CHECK(per_100000 <= 100'000);
+  SNF_CHECK(earlier.count_ <= count_);
+  const uint64_t count = count_ - earlier.count_;
+  if (count == 0) return 0;
+  const unsigned __int128 parts =
+      static_cast<unsigned __int128>(count) * per_100000 + 99'999;
+  const uint64_t wanted =
+      std::max(static_cast<uint64_t>(parts / 100'000), uint64_t{1});
+  size_t bucket = BucketOf(lowest_);
+  for (uint64_t seen = 0; true; ++bucket) {
+    seen += counts_[bucket] - earlier.counts_[bucket];
+    if (seen >= wanted) return std::min(GreatestOf(bucket), max_);
+  }
+}
+
 }  // namespace snf

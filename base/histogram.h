@@ -54,6 +54,9 @@ class Histogram {
   // is p99.9. 0 gives the exact minimum, 100'000 the exact maximum; an empty
   // histogram gives 0. per_100000 ≤ 100,000. O(buckets), some 10 µs.
   int64_t Quantile(uint32_t per_100000) const;
+  // The same of what was recorded since `earlier`, which was a copy of this;
+  // also 0 gives no more than the bucket.
+  int64_t QuantileSince(const Histogram& earlier, uint32_t per_100000) const;
 
   uint64_t count() const { return count_; }
   // Held at 2^64 - 1, which nanoseconds reach after 584 years.

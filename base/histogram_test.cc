@@ -153,6 +153,24 @@ TEST(Histogram, MergesIntoTheRecordOfBoth) {
   EXPECT_EQ(reversed, merged);
 }
 
+TEST(Histogram, TellsTheQuantilesOfWhatCameSinceACopy) {
+  Histogram histogram = HistogramOf({5, 70, 1'000'000});
+  const Histogram earlier = histogram;
+  EXPECT_EQ(histogram.QuantileSince(earlier, 50'000), 0);
+  std::vector<int64_t> later;
+  for (int64_t i = 1; i <= 1'000; ++i) later.push_back(i);
+  for (const int64_t value : later) histogram.Record(value);
+  const Histogram alone = HistogramOf(later);
+  for (const uint32_t quantile : {0u, 1u, 50'000u, 99'000u, 100'000u}) {
+    EXPECT_EQ(histogram.QuantileSince(earlier, quantile),
+              alone.Quantile(quantile))
+        << quantile;
+    EXPECT_EQ(histogram.QuantileSince(Histogram(), quantile),
+              histogram.Quantile(quantile))
+        << quantile;
+  }
+}
+
 TEST(Histogram, MergesWithAnEmptyOne) {
   Histogram histogram = HistogramOf({5'000, 6'000});
   histogram.Merge(Histogram());

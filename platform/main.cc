@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "platform/bench_command.h"
 #include "platform/exit_code.h"
 #include "platform/nf_command.h"
 #include "platform/replay.h"
@@ -21,6 +22,7 @@ Usage: snf COMMAND [ARGUMENT…]
 
   replay     run captures through flowlets and compute units
   nf         tell of network functions; begin a new one
+  bench      measure the budgets on this machine
   --version  print the version
 
 snf COMMAND --help explains a command and every flag of it.
@@ -34,6 +36,7 @@ int Main(int argc, char** argv) {
   });
   ReplayCommand replay(app);
   NfCommand nf(app);
+  BenchCommand bench(app);
   if (argc < 2) {
     fmt::print(stderr, "snf: which command? (see snf --help)\n");
     return kExitUsage;
@@ -60,6 +63,7 @@ int Main(int argc, char** argv) {
                command);
     return kExitUsage;
   }
+  if (bench.chosen()) return bench.Run();
   return replay.chosen() ? replay.Run() : nf.Run();
 }
 

@@ -55,6 +55,7 @@ void Provisioning::CloseEpoch(Instant end) {
       utilisation_.Record(static_cast<int64_t>(
           static_cast<double>(unit.drained_bytes) * 1000 / could + 0.5));
     }
+    unit.bytes += unit.drained_bytes;
     unit.drained_bytes = 0;
     unit.up_ns = 0;
     unit.listed = unit.up;
@@ -70,6 +71,7 @@ void Provisioning::OnUnitUp(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(!u.up);
   u.up = true;
+  u.was_up = true;
   u.up_since = now;
   if (!u.listed) this_epoch_.push_back(value(unit));
   u.listed = true;

@@ -58,11 +58,27 @@ class Provisioning {
     Advance(now);
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
+    ++units_[value(unit)].packets;
   }
   void OnUnitUp(Instant now, UnitId unit);
   void OnUnitDown(Instant now, UnitId unit);
   // Closes the last epoch; units still up are counted until now.
   void OnEnd(Instant now);
+
+  // Of a unit until now.
+  struct Total {
+    bool is_up = false;
+    bool was_up = false;  // ever
+    uint64_t packets = 0;
+    uint64_t bytes = 0;  // original lengths
+  };
+  Total total(UnitId unit) const {
+    const Unit& u = units_[value(unit)];
+    return {.is_up = u.up,
+            .was_up = u.was_up,
+            .packets = u.packets,
+            .bytes = u.bytes + u.drained_bytes};
+  }
 
   const std::vector<EpochSample>& samples() const { return samples_; }
   uint32_t units_max() const { return units_max_; }
@@ -74,9 +90,12 @@ class Provisioning {
  private:
   struct Unit {
     uint64_t drained_bytes = 0;  // in this epoch
+    uint64_t bytes = 0;          // drained in those before
+    uint64_t packets = 0;        // drained in all
     int64_t up_ns = 0;           // in this epoch, up to up_since
     Instant up_since;
     bool up = false;
+    bool was_up = false;
     bool listed = false;  // in this_epoch_
   };
 

@@ -43,6 +43,24 @@ TEST(Provisioning, FollowsTheExampleOfItsHeader) {
   EXPECT_EQ(provisioning.units_mean_1000(), 1000);
 }
 
+TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(20), UnitId{1});
+  provisioning.OnDrained(AtMs(40), UnitId{1}, 2'000);
+  provisioning.OnDrained(AtMs(340), UnitId{1}, 300);
+  EXPECT_TRUE(provisioning.total(UnitId{1}).is_up);
+  EXPECT_EQ(provisioning.total(UnitId{1}).packets, 2u);
+  EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'300u);
+  provisioning.OnUnitDown(AtMs(350), UnitId{1});
+  provisioning.OnUnitUp(AtMs(700), UnitId{1});
+  provisioning.OnDrained(AtMs(710), UnitId{1}, 40);
+  provisioning.OnUnitDown(AtMs(720), UnitId{1});
+  EXPECT_FALSE(provisioning.total(UnitId{1}).is_up);
+  EXPECT_TRUE(provisioning.total(UnitId{1}).was_up);
+  EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'340u);
+  EXPECT_FALSE(provisioning.total(UnitId{0}).was_up);
+}
+
 TEST(Provisioning, HasNothingToSayOfNothing) {
   Provisioning provisioning(kGigabit, 4);
   provisioning.OnEnd(AtMs(5));

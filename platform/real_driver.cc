@@ -55,6 +55,10 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     under_way_ = LazyArray<uint64_t>(options.controller.max_flows);
   }
   provisioning_.Reserve(Seconds(3'600));
+  if (real.live != nullptr) {
+    latency_times_ = std::make_unique<LiveTimes>();
+    late_times_ = std::make_unique<LiveTimes>();
+  }
   batch_.reserve(2 * kBatch);
 }
 
@@ -71,6 +75,7 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     clock_.Start(captured.time);
     now_ = clock_.Now();
     began_ = now_;
+    if (real_.live != nullptr) next_live_ = now_;
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
@@ -218,6 +223,7 @@ bool RealDriver::Turn() {
   }
   // Workers set out with it before: no packet is released before it was run.
   now_ = clock_.Now();
+  if (now_ >= next_live_) PublishLive();
   size_t messages = 0;
   for (Crew& crew : crews_) {
     messages += crew.in.Handle(
@@ -361,6 +367,8 @@ RunResult RealDriver::Finish() {
     Violation(fmt::format("{} packets never left their units", in_channels_));
   }
   result_.real.wall = clock_.Now() - began_;
+  if (real_.live != nullptr) PublishLive();
+  next_live_ = Instant::max();  // time skips from here on
   // A step as long as this lets many flows end at once.
   constexpr Nanos kStep = Milliseconds(10);
   while (is_over && NextDue() != Instant::max()) {

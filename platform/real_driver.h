@@ -21,6 +21,7 @@
 #include "controller/core/controller.h"
 #include "platform/digest.h"
 #include "platform/intake.h"
+#include "platform/live_figures.h"
 #include "platform/pace.h"
 #include "platform/provisioning.h"
 #include "platform/real_clock.h"
@@ -35,6 +36,8 @@
 #include "traces/capture_reader.h"
 
 namespace snf {
+
+class LiveBoard;
 
 // How a run in real time is driven.
 struct RealOptions {
@@ -54,6 +57,7 @@ struct RealOptions {
   bool wait_for_room = false;
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
+  LiveBoard* live = nullptr;  // gets figures, unless it is null
 };
 
 // Theory of operation. Runs a controller and its units in real time, by
@@ -157,6 +161,7 @@ class RealDriver {
   }
   Instant NextDue() const;
   bool Settle();
+  void PublishLive();  // real_live.cc
   void Collect();
 
   RunOptions options_;
@@ -185,6 +190,9 @@ class RealDriver {
   LazyArray<uint64_t> under_way_;
   ControllerOut out_;
   uint64_t by_alias_lost_ = 0;
+  Instant next_live_ = Instant::max();        // when to publish figures
+  std::unique_ptr<LiveTimes> latency_times_;  // null if never
+  std::unique_ptr<LiveTimes> late_times_;
 
   ReleaseDigest digest_;
   ReleaseOrder order_;

@@ -354,6 +354,8 @@ void RealWorker::Publish() {
   for (const LinkOut& link : parts_.to_workers) sent += link.sent();
   for (const LinkIn& link : parts_.from_workers) received += link.received();
   const Instant due = std::min(next_timer_, next_service_end_);
+  progress_.seamless.store(state_.seamless, std::memory_order_relaxed);
+  progress_.pulled.store(state_.pulled, std::memory_order_relaxed);
   progress_.sent.store(sent, std::memory_order_release);
   progress_.received.store(received, std::memory_order_release);
   progress_.next_due.store(due.ns, std::memory_order_release);

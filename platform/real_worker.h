@@ -87,6 +87,9 @@ class RealWorker {
     std::atomic<uint64_t> received{0};
     std::atomic<uint64_t> sent{0};
     std::atomic<int64_t> next_due{Instant::max().ns};
+    // For the eye only: as in StateFigures.
+    std::atomic<uint64_t> seamless{0};
+    std::atomic<uint64_t> pulled{0};
   };
   const Progress& progress() const { return progress_; }
 

@@ -2,8 +2,6 @@
 #include "platform/replay.h"
 
 #include <fmt/format.h>
-#include <langinfo.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <clocale>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -29,6 +26,7 @@
 #include "platform/report.h"
 #include "platform/report_tables.h"
 #include "platform/side_by_side.h"
+#include "platform/terminal.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
 #include "traces/merged_reader.h"
@@ -45,20 +43,12 @@ Instant MonotonicNow() {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
 }
 
-int TerminalColumns(int descriptor) {
-  winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
 TextStyle StyleOf(int descriptor) {
-  std::setlocale(LC_CTYPE, "");
-  const bool terminal = isatty(descriptor) != 0;
+  const Terminal terminal = Terminal::Of(descriptor);
   // Tables need some columns, and lines of more are hard to read.
-  return {.columns =
-              terminal ? std::clamp(TerminalColumns(descriptor), 60, 100) : 80,
-          .utf8 = !terminal || std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
-          .colour = terminal && std::getenv("NO_COLOR") == nullptr};
+  const auto columns =
+      static_cast<int>(std::clamp(terminal.columns, size_t{60}, size_t{100}));
+  return {.columns = columns, .utf8 = terminal.utf8, .colour = terminal.colour};
 }
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
@@ -307,13 +297,16 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-std::unique_ptr<Progress> ReplayCommand::ShowProgress(
-    const std::string& label, uint64_t total_bytes) const {
+std::unique_ptr<Progress> ReplayCommand::ShowProgress(const std::string& label,
+                                                      uint64_t total_bytes,
+                                                      bool has_view) const {
+  Terminal terminal = {.is_terminal = isatty(STDERR_FILENO) != 0};
+  terminal.Measure(STDERR_FILENO);
   return std::make_unique<Progress>(
       Progress::Options{.label = label,
-                        .quiet = quiet_,
-                        .terminal = isatty(STDERR_FILENO) != 0,
-                        .columns = TerminalColumns(STDERR_FILENO),
+                        .quiet = quiet_ || has_view,
+                        .terminal = terminal.is_terminal,
+                        .columns = static_cast<int>(terminal.columns),
                         .total_bytes = total_bytes,
                         .clock = MonotonicNow,
                         .write = [](std::string_view text) {
@@ -324,7 +317,8 @@ std::unique_ptr<Progress> ReplayCommand::ShowProgress(
 absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
                                  const std::string& label,
                                  const Offer& offer) const {
-  const auto progress = ShowProgress(label, reader.total_bytes());
+  const auto progress =
+      ShowProgress(label, reader.total_bytes(), watchers.has_view);
   CapturedPacket packet;
   uint64_t packets = 0;
   while (reader.Next(packet) == ReadResult::kPacket) {
@@ -361,8 +355,8 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
 RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                               const std::vector<std::string>& warnings) const {
   // Flags that say where output goes, and so are not repeated in proposals.
-  constexpr std::array kOutput = {"out",     "json",    "csv",
-                                  "explain", "compare", "quiet"};
+  constexpr std::array kOutput = {"out",     "json",  "csv",   "explain",
+                                  "compare", "quiet", "watch", "metrics_port"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
                   .nf = config_.empty() ? ShortNameOf(nf_) : config_,

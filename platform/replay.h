@@ -46,10 +46,11 @@ class ReplayCommand {
   int Run();
 
  private:
-  // Of a run; each may be null.
+  // Of a run; each pointer may be null.
   struct Watchers {
     CaptureSink* sink = nullptr;
     RunObserver* observer = nullptr;
+    bool has_view = false;  // which tells how far it is
   };
   static constexpr size_t kNoReplicas = 2;  // as replica_choice_
 
@@ -94,7 +95,8 @@ class ReplayCommand {
   // Stops after so many packets to see whether there is something to show.
   uint64_t packets_per_progress() const;
   std::unique_ptr<Progress> ShowProgress(const std::string& label,
-                                         uint64_t total_bytes) const;
+                                         uint64_t total_bytes,
+                                         bool has_view) const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
@@ -134,6 +136,8 @@ class ReplayCommand {
   size_t overload_ = 0;  // 1: wait, 2: drop
   bool preload_ = false;
   uint32_t loop_ = 1;
+  bool watch_ = false;
+  uint32_t metrics_port_ = 0;
   bool quiet_ = false;
   std::string bundled_flag_;  // that the bundled capture gave a value
 };

@@ -4,19 +4,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <csignal>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "controller/core/placement.h"
 #include "platform/capture_sink.h"
 #include "platform/loaded_capture.h"
+#include "platform/onlookers.h"
 #include "platform/pace.h"
 #include "platform/progress.h"
 #include "platform/replay.h"
+#include "platform/report_page.h"
 #include "traces/merged_reader.h"
 
 namespace snf {
@@ -51,6 +55,18 @@ class InterruptGuard {
 uint64_t HalfOfMemory() {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
+absl::Status OfFlag(std::string_view flag, const absl::Status& status) {
+  return {status.code(),
+          fmt::format("--{}: {}", flag, std::string(status.message()))};
+}
+
+// In 1/1000.
+std::optional<uint32_t> DoneOf(uint64_t done, uint64_t all) {
+  if (all == 0) return std::nullopt;
+  const double share = static_cast<double>(done) / static_cast<double>(all);
+  return static_cast<uint32_t>(1000 * std::min(share, 1.0));
 }
 
 }  // namespace
@@ -107,6 +123,12 @@ void ReplayCommand::AddRealFlags() {
   flags_.Switch("preload", preload_, "read all of the capture before it runs");
   flags_.Count("loop", loop_, 1, std::numeric_limits<uint32_t>::max(),
                "replay it so often, as one long capture; it is preloaded");
+  flags_.Switch("watch", watch_,
+                "show how the run stands: as a screen where stderr is a "
+                "terminal, else in a line every 2 s");
+  flags_.Count("metrics_port", metrics_port_, 0, 65'535,
+               "tell Prometheus how it stands, on "
+               "http://127.0.0.1:COUNT/metrics; 0: nowhere");
 }
 
 absl::Status ReplayCommand::CheckReal() const {
@@ -117,10 +139,13 @@ absl::Status ReplayCommand::CheckReal() const {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
+    if (watch_ && quiet_) {
+      return AtOdds("watch", "quiet", "it is shown on stderr");
+    }
     return absl::OkStatus();
   }
-  for (const char* flag :
-       {"speed", "overload", "threads", "pin", "preload", "loop"}) {
+  for (const char* flag : {"speed", "overload", "threads", "pin", "preload",
+                           "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -142,7 +167,7 @@ absl::Status ReplayCommand::FeedLoaded(const LoadedCapture& capture,
                                        const Offer& offer) const {
   constexpr size_t kAhead = 8;
   const uint64_t total = capture.size() * uint64_t{loop_};
-  const auto progress = ShowProgress(label, total);
+  const auto progress = ShowProgress(label, total, watchers.has_view);
   uint64_t packets = 0;
   for (uint32_t round = 0; round < loop_; ++round) {
     for (size_t i = 0; i < capture.size(); ++i) {
@@ -163,6 +188,17 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                                     const std::string& label,
                                     ComparedRun& run) const {
   std::optional<LoadedCapture> loaded;
+  auto onlookers = Onlookers::Gather(
+      {.watch = watch_,
+       .metrics_port = static_cast<uint16_t>(metrics_port_),
+       .title = fmt::format("{}: {} under policy {}", FileList(files_),
+                            Printable(nf_), run.policy)},
+      [&](uint64_t packets) {
+        return loaded.has_value()
+                   ? DoneOf(packets, loaded->size() * uint64_t{loop_})
+                   : DoneOf(reader.bytes_read(), reader.total_bytes());
+      });
+  if (!onlookers.ok()) return OfFlag("metrics_port", onlookers.status());
   if (preload_ || loop_ > 1) {
     loaded.emplace(HalfOfMemory());
     absl::Status added;
@@ -178,6 +214,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
   real.interrupted = &interrupted;
+  real.live = (*onlookers)->board();
   const InterruptGuard guard;
   auto driver = RealDriver::Start(
       options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
@@ -186,14 +223,18 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     (*driver)->Offer(packet);
     return !interrupted.load(std::memory_order_relaxed);
   };
+  (*onlookers)->Show();
+  Watchers beside = watchers;
+  beside.has_view = watch_;
   absl::Status status;
   if (loaded.has_value()) {
-    status = FeedLoaded(*loaded, watchers, label, offer);
+    status = FeedLoaded(*loaded, beside, label, offer);
   } else {
-    status = Feed(reader, watchers, label, offer);
+    status = Feed(reader, beside, label, offer);
   }
   if (!status.ok()) return status;
   if (interrupted && !quiet_) {
+    (*onlookers)->Hide();
     fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
   }
   run.result = (*driver)->Finish();

@@ -25,69 +25,36 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/headers.h"
+#include "base/made_flows.h"
 #include "base/parse_lookup_floor.h"
 #include "base/rng.h"
-#include "base/test_packets.h"
 #include "benchmark/benchmark.h"
 #include "controller/core/controller.h"
+#include "controller/core/filled_controller.h"
+#include "controller/core/lone_controller.h"
 
 namespace snf {
 namespace {
 
 constexpr size_t kPacketBytes = 60;
-constexpr size_t kStride = 64;
 constexpr size_t kBatch = ParseLookupFloor::kBatch;
-constexpr Nanos kPacketGap{100};
 
 using Bytes = std::span<const std::byte>;
 
-// Packets of `flows` flows in random order, back to back in memory: each flow
-// once, then any.
-class Traffic {
- public:
-  explicit Traffic(size_t flows)
-      : count_(std::max<size_t>(1 << 18, std::bit_ceil(flows))),
-        bytes_(count_ * kStride) {
-    Frame packet = Ethernet(0x0800, Ipv4({.protocol = 6}, Tcp(5000, 80)));
-    packet.resize(kPacketBytes);
-    Rng rng(1);
-    std::vector<uint32_t> order(count_);
-    for (size_t i = 0; i < count_; ++i) {
-      order[i] = static_cast<uint32_t>(i < flows ? i : rng.Below(flows));
-    }
-    rng.Shuffle(std::span(order));
-    for (size_t i = 0; i < count_; ++i) {
-      Ipv4Header<std::byte>::At(packet, 14)
-          .set_source(be32(0x0a00'0000 + order[i] / 16));
-      TcpHeader<std::byte>::At(packet, 34)
-          .set_source_port(be16(static_cast<uint16_t>(40'000 + order[i] % 16)));
-      std::memcpy(&bytes_[i * kStride], packet.data(), kPacketBytes);
-    }
-  }
-
-  size_t count() const { return count_; }
-  Bytes frame(size_t i) const {
-    return Bytes(bytes_).subspan(i * kStride, kPacketBytes);
-  }
-
- private:
-  size_t count_;
-  std::vector<std::byte> bytes_;
-};
-
 // One for each number of flows, made at first use: repetitions share it.
-const Traffic& TrafficOf(size_t flows) {
-  static std::vector<std::pair<size_t, std::unique_ptr<Traffic>>> all;
+const MadeFrames& TrafficOf(size_t flows) {
+  static std::vector<std::pair<size_t, std::unique_ptr<MadeFrames>>> all;
   for (const auto& [n, traffic] : all) {
     if (n == flows) return *traffic;
   }
-  return *all.emplace_back(flows, std::make_unique<Traffic>(flows)).second;
+  return *all.emplace_back(flows, std::make_unique<MadeFrames>(
+                                      static_cast<uint32_t>(flows)))
+              .second;
 }
 
 // Calls `batch` with the next kBatch frames for as long as the benchmark runs.
 template <typename Batch>
-void Walk(benchmark::State& state, const Traffic& traffic, Batch batch) {
+void Walk(benchmark::State& state, const MadeFrames& traffic, Batch batch) {
   std::array<Bytes, kBatch> frames;
   size_t next = 0;
   for (auto _ : state) {
@@ -102,7 +69,7 @@ void Walk(benchmark::State& state, const Traffic& traffic, Batch batch) {
 
 void BM_Floor(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
-  const Traffic& traffic = TrafficOf(flows);
+  const MadeFrames& traffic = TrafficOf(flows);
   ParseLookupFloor floor(flows);
   for (size_t i = 0; i < traffic.count(); ++i) {
     floor.One(LinkType::kEthernet, traffic.frame(i), 0);
@@ -112,93 +79,10 @@ void BM_Floor(benchmark::State& state) {
   });
 }
 
-// A controller whose flowlets all go on, unless they are full, and its driver.
-class Running {
- public:
-  explicit Running(size_t flows, uint32_t flowlet_bytes = 1'000'000'000,
-                   uint32_t replicas = 3)
-      : controller_(OptionsFor(flows, flowlet_bytes, replicas),
-                    *FindPlacementPolicy("snf")),
-        slots_(64) {}
-
-  void Burst(std::span<const Bytes> frames) {
-    size_t count = 0;
-    for (const Bytes frame : frames) {
-      now_ = now_ + kPacketGap;
-      const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
-      if (!packet.has_ip()) continue;
-      // In place: a copy of what was just written in parts would wait for it.
-      Arrival& arrival = arrivals_[count++];
-      arrival.key = FiveTuple(frame, packet, false);
-      arrival.time = now_;
-      arrival.original_length = kPacketBytes;
-      arrival.packet = PacketHandle{0};
-    }
-    out_.clear();
-    controller_.on_packets(now_, std::span(arrivals_).first(count), out_);
-    Execute();
-    if (controller_.next_wakeup() <= now_) {
-      out_.clear();
-      controller_.on_timers(now_, out_);
-      Execute();
-    }
-  }
-
-  const ControllerCounters& counters() const { return controller_.counters(); }
-  uint32_t placeable_units() const {
-    return controller_.pool().placeable_units();
-  }
-
- private:
-  // A flow's packets are `flows` gaps apart on average: 20 of them is a gap
-  // that hardly ever comes, and the flow's timer fires once in 20 packets.
-  static ControllerOptions OptionsFor(size_t flows, uint32_t flowlet_bytes,
-                                      uint32_t replicas) {
-    ControllerOptions options;
-    options.replicas = replicas;
-    options.flowlet_timeout =
-        Nanos{20 * kPacketGap.ns * static_cast<int64_t>(flows)};
-    options.flowlet_bytes = flowlet_bytes;
-    options.max_flows = static_cast<uint32_t>(flows);
-    options.warm_units = options.max_units;
-    // 4.8 Gbit/s come, and so much is asked for.
-    options.first_demand_bps = 4'800'000'000 / static_cast<int64_t>(flows);
-    return options;
-  }
-
-  // Every packet leaves its unit at once.
-  void Execute() {
-    for (const ControllerCommand& command : out_.commands()) {
-      if (command.kind == ControllerCommand::Kind::kStartUnit) {
-        controller_.on_unit_ready(now_, command.unit);
-      } else if (command.kind == ControllerCommand::Kind::kEnqueue) {
-        const uint32_t unit = value(command.unit);
-        if (slots_[unit]++ == 0) used_[used_count_++] = command.unit;
-      }
-    }
-    for (; used_count_ > 0; --used_count_) {
-      const UnitId unit = used_[used_count_ - 1];
-      uint32_t& packets = slots_[value(unit)];
-      controller_.on_drained(now_, {.unit = unit,
-                                    .packets = packets,
-                                    .bytes = packets * uint64_t{kPacketBytes}});
-      packets = 0;
-    }
-  }
-
-  Controller controller_;
-  Instant now_{1'000'000'000};
-  std::array<Arrival, kBatch> arrivals_;
-  ControllerOut out_;
-  std::vector<uint32_t> slots_;
-  std::array<UnitId, kBatch> used_{};
-  size_t used_count_ = 0;
-};
-
 void BM_RunningFlowlets(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
-  const Traffic& traffic = TrafficOf(flows);
-  Running running(flows);
+  const MadeFrames& traffic = TrafficOf(flows);
+  LoneController running(flows);
   std::array<Bytes, kBatch> frames;
   for (size_t i = 0; i < traffic.count();) {
     for (Bytes& frame : frames) frame = traffic.frame(i++);
@@ -223,8 +107,9 @@ BENCHMARK(BM_RunningFlowlets)->Apply(Flows);
 // sent.
 void BM_NewFlowlets(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
-  const Traffic& traffic = TrafficOf(flows);
-  Running running(flows, kPacketBytes, static_cast<uint32_t>(state.range(1)));
+  const MadeFrames& traffic = TrafficOf(flows);
+  LoneController running(flows, kPacketBytes,
+                         static_cast<uint32_t>(state.range(1)));
   std::array<Bytes, kBatch> frames;
   for (size_t i = 0; i < traffic.count();) {
     for (Bytes& frame : frames) frame = traffic.frame(i++);
@@ -348,19 +233,6 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// Each flowlet at the unit next to that of the one before.
-class NextUnitPolicy final : public PlacementPolicy {
- public:
-  std::string_view name() const override { return "next_unit"; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
-                  ControllerOut& out) const override {
-    const uint32_t last = request.owner == kNoUnit ? 0 : value(request.owner);
-    const UnitId unit{static_cast<uint16_t>((last + 1) % pool.max_units())};
-    SNF_CHECK(pool.Use(now, unit, out));
-    return {.unit = unit};
-  }
-};
-
 // A million IPv6 flows at one time, all with an open flowlet, in a controller
 // that has room for just as many: what the process has grown by since before
 // the controller was made. A second round of packets, a second later, begins
@@ -373,46 +245,7 @@ void BM_MemoryOfAMillionFlows(benchmark::State& state) {
   mallopt(M_MMAP_THRESHOLD, 1 << 17);
   for (auto _ : state) {
     const int64_t before = ResidentBytes();
-    ControllerOptions options;
-    options.max_flows = kFlows;
-    options.warm_units = options.max_units;
-    options.unit_queue_packets = 2 * kFlows;
-    options.start_buffer_packets = 2 * kFlows;
-    const NextUnitPolicy policy;
-    Controller controller(options, policy);
-    auto out = std::make_unique<ControllerOut>();
-    Arrival arrival;
-    arrival.key.form = FlowKeyForm::kIpv6;
-    arrival.original_length = kPacketBytes;
-    for (uint32_t i = 0; i < 2 * kFlows; ++i) {
-      const uint32_t flow = i < kFlows ? i : i - kFlows;
-      std::memcpy(&arrival.key.source.bytes[12], &flow, sizeof flow);
-      arrival.time = {(i < kFlows ? 1 : 2) * int64_t{1'000'000'000} +
-                      int64_t{i} / 100};
-      out->clear();
-      controller.on_packets(arrival.time, {&arrival, 1}, *out);
-      const ControllerCommand& last = out->commands().back();
-      if ((last.meta.flags & PacketMeta::kMoved) != 0) {
-        controller.on_took({last.meta.flow, last.meta.clock, last.unit});
-      }
-    }
-    for (uint32_t i = 0; state.range(0) != 0 && i < kFlows; ++i) {
-      const FlowId flow = MakeFlowId(0, i, 0);
-      std::memcpy(&arrival.key.source.bytes[12], &i, sizeof i);
-      out->clear();
-      controller.on_alias({.key = arrival.key,
-                           .flow = flow,
-                           .clock = Clock{2},
-                           .group = i / 16,
-                           .unit = UnitId{}},
-                          *out);
-      controller.on_flow_note(arrival.time, {flow, Clock{2}, Seconds(4), false},
-                              *out);
-    }
-    SNF_CHECK(controller.aliases().size() == state.range(0) * kFlows);
-    SNF_CHECK(controller.counters().flowlets_moved == kFlows);
-    SNF_CHECK(controller.flows().size() == kFlows);
-    SNF_CHECK(controller.counters().enqueued == 2 * kFlows);
+    const FilledController filled(kFlows, state.range(0) != 0);
     bytes_per_flow =
         static_cast<double>(ResidentBytes() - before) / double{kFlows};
   }

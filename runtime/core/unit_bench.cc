@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
+#include "runtime/core/filled_unit.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 
@@ -317,28 +318,10 @@ size_t ResidentBytes() {
 // Resident bytes a flow, replicas named and timers armed, with as many flows as
 // it may keep. Once only: freed memory that is used again is resident already.
 void BM_UnitMemoryOfAFlow(benchmark::State& state) {
-  class Alarm final : public NetworkFunction {
-    Verdict process_packet(Packet&, FlowState& flow) override {
-      flow.set_timer(Seconds(1));
-      return Verdict::forward();
-    }
-  };
   const auto flows = static_cast<uint32_t>(state.range(0));
   for ([[maybe_unused]] auto _ : state) {
     const size_t before = ResidentBytes();
-    Alarm nf;
-    WarmUnit warm(0);
-    Unit unit(UnitId{1},
-              {.max_flows = flows, .queue_packets = 64, .packets_elsewhere = 0},
-              nf.schema());
-    for (uint32_t flow = 0; flow < flows; ++flow) {
-      const PacketMeta meta = Meta(flow, 1);
-      unit.on_replicas(ReplicasOf(meta.flow));
-      unit.on_packet(warm.packet, meta);
-      warm.out.clear();
-      unit.begin(Instant{}, warm.out);
-      unit.finish(Instant{}, {nf, warm.pool}, warm.out);
-    }
+    const FilledUnit filled(flows);
     state.counters["bytes_per_flow"] =
         static_cast<double>(ResidentBytes() - before) / flows;
   }

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf bench` measures every row and tells of it: the form, not the figures.
+
+Usage: bench_test.py PROGRAM
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+OK, USAGE, IO = 0, 2, 74
+MEASURED = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17}  # on every machine
+NOT_YET = {10, 11, 12, 13, 15, 16}
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, "bench", *arguments], capture_output=True,
+                          text=True, timeout=300, check=False)
+
+
+class Bench(unittest.TestCase):
+    def test_measures_every_row_in_text_and_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "bench.json")
+            done = run("--quick", "--json", str(path))
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            report = json.loads(path.read_text())
+        self.assertEqual({row["row"] for row in report["rows"]},
+                         set(range(1, 18)))
+        for row in report["rows"]:
+            with self.subTest(row["row"], what=row["what"]):
+                self.check_row(row, done.stdout)
+        for line in done.stdout.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        self.assertIn("--quick", done.stdout)
+        machine = report["machine"]
+        self.assertGreaterEqual(machine["cpus"], 1)
+        self.assertTrue(machine["kernel"])
+        self.assertGreaterEqual(machine["load_before"], 0)
+        self.assertTrue(any("--quick" in one for one in report["warnings"]))
+
+    def check_row(self, row, text):
+        self.assertIn(f"{row['row']:>2}  {row['what']}", text)
+        if row["row"] in NOT_YET:
+            self.assertIn("not_measured", row)
+        if "not_measured" in row:
+            # Redis may be absent, and the logger is.
+            self.assertIn(row["row"], NOT_YET | {14, 17})
+            self.assertTrue(row["not_measured"])
+            self.assertEqual(row["verdict"], "not measured")
+            return
+        self.assertIn(row["row"], MEASURED | {14})
+        self.assertIn(row["verdict"],
+                      {"met aim", "met must", "missed", "no budget"})
+        self.assertEqual(row["verdict"] == "no budget",
+                         row["must"] is None and row["aim"] is None)
+        self.assertGreater(row["measured"]["median"], 0)
+        for side in [row["ours"], row["base"], *row["beside"]]:
+            self.assertEqual(len(side["samples"]), 2)
+            self.assertTrue(all(sample > 0 for sample in side["samples"]))
+            self.assertEqual(side["min"], min(side["samples"]))
+            self.assertEqual(side["max"], max(side["samples"]))
+            self.assertIn(side["what"].split()[0], text)
+        if row["unit"] == "ratio":
+            pairs = zip(row["ours"]["samples"], row["base"]["samples"])
+            ratios = [b / a if row["row"] == 14 else a / b for a, b in pairs]
+            self.assertAlmostEqual(row["measured"]["min"], min(ratios))
+
+    def test_measures_the_rows_that_are_named(self):
+        done = run("--quick", "--rows=7,10", "--repetitions=3", "--json=-")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual({row["row"] for row in report["rows"]}, {7, 10})
+        self.assertEqual(len(report["rows"][0]["ours"]["samples"]), 3)
+
+    def refused(self, code, words, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_refuses_what_makes_no_sense(self):
+        self.refused(USAGE, ["--rows", '"18"', "17"], "--rows=1,18")
+        self.refused(USAGE, ["--rows", '""'], "--rows=1,,2")
+        self.refused(USAGE, ["--repetitions", "5", "--quick"],
+                     "--repetitions=4")
+        self.refused(USAGE, ["--packets"], "--packets=0")
+
+    def test_says_where_it_cannot_write(self):
+        self.refused(IO, ["/nonesuch/x"], "--quick", "--rows=10",
+                     "--json=/nonesuch/x")
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv[1]
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
