@@ -30,6 +30,8 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   RunOptions run;
   run.controller.max_flows = 2 * options.flows;
   run.controller.flowlet_timeout = options.flowlet_timeout;
+  // All connections fit into one unit, when they begin as later on.
+  run.controller.first_demand_bps = 500'000'000 / options.flows;
   run.inside = *ParsePrefixes("10.0.0.0/8");
   run.check = false;
   const bool is_max = options.speed.kind == Speed::Kind::kMax;
