@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <span>
 #include <type_traits>
 
@@ -28,6 +29,13 @@ class CommandBuffer {
   void push(const Command& command) {
     SNF_CHECK(size_ < kCapacity);
     std::memcpy(&bytes_[size_++ * sizeof(Command)], &command, sizeof command);
+  }
+  // What make() returns, made in its place: a copy of what was written a moment
+  // ago in narrower pieces has to wait for them.
+  template <typename Make>
+  void push_made(const Make& make) {
+    SNF_CHECK(size_ < kCapacity);
+    ::new (&bytes_[size_++ * sizeof(Command)]) Command(make());
   }
   std::span<const Command> commands() const {
     // Trivially copyable commands live where their bytes are (C++20

@@ -109,14 +109,20 @@ uint32_t PortsOrIdentifierOf(Frame frame, const ParsedPacket& packet) {
   return Ports(icmp.identifier().host(), icmp.identifier().host());
 }
 
-void SaveKey(Frame frame, const ParsedPacket& packet, uint32_t ports,
-             bool with_vlan, FlowKey& key) {
+Numbers NumbersOf(Frame frame, const ParsedPacket& packet, uint32_t ports,
+                  bool with_vlan) {
   const auto form =
       packet.l3 == L3::kIpv4 ? FlowKeyForm::kIpv4 : FlowKeyForm::kIpv6;
   const uint16_t vlan = with_vlan ? packet.outer_vlan : 0;
-  Save(
-      WithAddresses(frame, packet, Rest(ports, vlan, packet.l4_protocol, form)),
-      key);
+  return WithAddresses(frame, packet,
+                       Rest(ports, vlan, packet.l4_protocol, form));
+}
+
+// Whether they were the other way around.
+bool SaveCanonical(const Numbers& numbers, FlowKey& key) {
+  const bool is_reverse = FirstEndIsLarger(numbers);
+  Save(is_reverse ? Swapped(numbers) : numbers, key);
+  return is_reverse;
 }
 
 // Both halves of the 128-bit product, folded: one multiplication spreads every
@@ -153,28 +159,23 @@ FlowKey Reversed(const FlowKey& key) {
   return reversed;
 }
 
-bool Canonicalize(FlowKey& key) {
-  const Numbers numbers = Load(key);
-  if (!FirstEndIsLarger(numbers)) return false;
-  Save(Swapped(numbers), key);
-  return true;
-}
+bool Canonicalize(FlowKey& key) { return SaveCanonical(Load(key), key); }
 
 void FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
                bool with_vlan, FlowKey& key) {
-  SaveKey(frame, packet, PortsOf(frame, packet), with_vlan, key);
+  Save(NumbersOf(frame, packet, PortsOf(frame, packet), with_vlan), key);
 }
 
 bool ConnectionKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                    bool with_vlan, FlowKey& key) {
-  SaveKey(frame, packet, PortsOrIdentifierOf(frame, packet), with_vlan, key);
-  return Canonicalize(key);
+  return SaveCanonical(
+      NumbersOf(frame, packet, PortsOrIdentifierOf(frame, packet), with_vlan),
+      key);
 }
 
 bool HostPairKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                  bool with_vlan, FlowKey& key) {
-  SaveKey(frame, packet, 0, with_vlan, key);
-  return Canonicalize(key);
+  return SaveCanonical(NumbersOf(frame, packet, 0, with_vlan), key);
 }
 
 FlowKey FragmentKey(std::span<const std::byte> frame,

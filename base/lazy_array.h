@@ -26,13 +26,17 @@ class LazyArray {
 
   LazyArray() = default;
   // Throws std::bad_alloc where the address space does not suffice.
-  explicit LazyArray(size_t size) : data_(Allocate(size)), size_(size) {}
+  explicit LazyArray(size_t size)
+      : memory_(Allocate(size)), data_(Align(memory_.get())), size_(size) {}
   LazyArray(const LazyArray& other) : LazyArray(other.size_) {
     if (size_ != 0) std::memcpy(data(), other.data(), size_ * sizeof(T));
   }
   LazyArray(LazyArray&& other) noexcept
-      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+      : memory_(std::move(other.memory_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   LazyArray& operator=(LazyArray other) noexcept {
+    std::swap(memory_, other.memory_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
@@ -40,8 +44,8 @@ class LazyArray {
   ~LazyArray() = default;
 
   size_t size() const { return size_; }
-  T* data() { return Align(data_.get()); }
-  const T* data() const { return Align(data_.get()); }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
   T& operator[](size_t i) { return data()[i]; }
   const T& operator[](size_t i) const { return data()[i]; }
   std::span<T> span() { return {data(), size_}; }
@@ -66,7 +70,8 @@ class LazyArray {
     return reinterpret_cast<T*>((address + kLine - 1) & ~(kLine - 1));
   }
 
-  std::unique_ptr<std::byte[], Free> data_;
+  std::unique_ptr<std::byte[], Free> memory_;
+  T* data_ = nullptr;  // in it, at the beginning of a cache line
   size_t size_ = 0;
 };
 

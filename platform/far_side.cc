@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "base/endpoint.h"
 
 namespace snf {
@@ -17,8 +18,15 @@ bool FarSide::IsInside(const FlowKey& endpoint) const {
   });
 }
 
-FarSide::Placed FarSide::Place(const FlowKey& connection, Direction direction) {
-  const auto [from, to] = EndpointsOf(connection, direction);
+size_t FarSide::AddressHash::operator()(const IpAddress& address) const {
+  const uint64_t both =
+      LoadAs<uint64_t>(&address.bytes[0]) ^ LoadAs<uint64_t>(&address.bytes[8]);
+  const uint64_t spread = both * 0x9e37'79b9'7f4a'7c15;
+  return spread ^ spread >> 32;
+}
+
+FarSide::Placed FarSide::Place(const Endpoints& ends) {
+  const auto& [from, to] = ends;
   if (IsInside(from)) {
     return {.side = Side::kInside, .key = from, .inside = from};
   }
@@ -49,7 +57,9 @@ FarSide::Placed FarSide::Place(const FlowKey& connection, Direction direction) {
 void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
   OnFlowOver(inside);
   const auto [entry, is_new] = announced_.try_emplace(external, inside);
-  if (!is_new) {
+  if (is_new) {
+    ++external_[external.source];
+  } else {
     known_[entry->second].reset();
     entry->second = inside;
   }
@@ -59,7 +69,10 @@ void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
 void FarSide::OnFlowOver(const FlowKey& inside) {
   const auto known = known_.find(inside);
   if (known == known_.end() || !known->second.has_value()) return;
-  announced_.erase(*known->second);
+  const auto address = external_.find(known->second->source);
+  if (announced_.erase(*known->second) > 0 && --address->second == 0) {
+    external_.erase(address);
+  }
   known->second.reset();
 }
 

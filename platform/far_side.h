@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/classifier.h"
+#include "base/endpoint.h"
 #include "base/flow_key.h"
 #include "base/ip_prefix.h"
 #include "base/packet_info.h"
@@ -50,9 +50,9 @@ class FarSide {
     // there already.
     bool rewrite = false;
   };
-  // Where a packet with this connection key (not that of a fragment) and
-  // direction comes from, and its key for the controller.
-  Placed Place(const FlowKey& connection, Direction direction);
+  // Where a packet between these ends comes from, and its key for the
+  // controller.
+  Placed Place(const Endpoints& ends);
 
   // The NF's word on a flow: packets to `inside` go to `external` from now on,
   // and nowhere else. One that was another's is so no more.
@@ -66,10 +66,17 @@ class FarSide {
     const auto announced = announced_.find(external);
     return announced == announced_.end() ? nullptr : &announced->second;
   }
+  // Whether any is announced at this address. There are few such addresses.
+  bool HasExternal(const IpAddress& address) const {
+    return external_.contains(address);
+  }
 
  private:
   struct KeyHash {
     size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
+  };
+  struct AddressHash {
+    size_t operator()(const IpAddress& address) const;
   };
   bool IsInside(const FlowKey& endpoint) const;
 
@@ -78,6 +85,7 @@ class FarSide {
   // external ends, and for which inside one they are.
   absl::flat_hash_map<FlowKey, std::optional<FlowKey>, KeyHash> known_;
   absl::flat_hash_map<FlowKey, FlowKey, KeyHash> announced_;
+  absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
 };
 
 }  // namespace snf

@@ -26,8 +26,8 @@ IpPrefix V4Prefix(const IpAddress& address, uint8_t length) {
 std::string Place(FarSide& far_side, const std::string& packet) {
   FlowKey key = Key(packet);
   const bool swapped = Canonicalize(key);
-  const FarSide::Placed placed =
-      far_side.Place(key, swapped ? Direction::kReverse : Direction::kForward);
+  const FarSide::Placed placed = far_side.Place(
+      EndpointsOf(key, swapped ? Direction::kReverse : Direction::kForward));
   std::string text = placed.side == Side::kInside    ? "inside "
                      : placed.side == Side::kOutside ? "outside "
                                                      : "? ";

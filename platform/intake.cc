@@ -2,7 +2,9 @@
 #include "platform/intake.h"
 
 #include <cstring>
+#include <new>
 
+#include "base/headers.h"
 #include "base/rewrite.h"
 
 namespace snf {
@@ -32,50 +34,57 @@ Intake::Taken Intake::Take(Instant arrival, const CapturedPacket& captured) {
 
 Intake::Taken Intake::TakeAgain(Instant arrival,
                                 const CapturedPacket& captured) {
-  Taken taken;
-  if (direction_ == Direction::kNone) return taken;
-  taken.fate = Taken::Fate::kDropped;
-  taken.key = taken.flow = key_;
-  FarSide::Placed placed;
-  Endpoints ends;
-  if (has_sides_) {
-    if (!HasEnds(key_)) {
-      taken.reason = DropReason::kFragmentEarly;
-      return taken;
-    }
-    ends = EndpointsOf(key_, direction_);
-    placed = far_side_.Place(key_, direction_);
-    taken.key = placed.key;
-    taken.flow = placed.inside;
-    taken.by_alias = placed.side == Side::kOutside;
-    if (placed.untranslated) {
-      taken.reason = DropReason::kNotTranslated;
-      return taken;
-    }
+  if (direction_ == Direction::kNone) return {};
+  if (has_sides_) return TakeOfSides(arrival, captured);
+  Taken taken = {.fate = Taken::Fate::kDropped, .key = key_, .flow = key_};
+  Fill(arrival, captured, taken);
+  return taken;
+}
+
+Intake::Taken Intake::TakeOfSides(Instant arrival,
+                                  const CapturedPacket& captured) {
+  if (!HasEnds(key_)) {
+    return {.fate = Taken::Fate::kDropped,
+            .reason = DropReason::kFragmentEarly,
+            .key = key_,
+            .flow = key_};
   }
+  const Endpoints ends = EndpointsOf(key_, direction_);
+  const FarSide::Placed placed = far_side_.Place(ends);
+  Taken taken = {.fate = Taken::Fate::kDropped,
+                 .reason = DropReason::kNotTranslated,
+                 .by_alias = placed.side == Side::kOutside,
+                 .key = placed.key,
+                 .flow = placed.inside};
+  if (placed.untranslated || !Fill(arrival, captured, taken)) return taken;
+  SetSide(pool_.info(taken.packet), placed.side, ends);
+  if (placed.rewrite && placed.key.form == FlowKeyForm::kIpv4Endpoint) {
+    RewriteDestination(pool_.bytes(taken.packet), headers_,
+                       placed.key.source.ipv4(), placed.key.source_port);
+  }
+  return taken;
+}
+
+bool Intake::Fill(Instant arrival, const CapturedPacket& captured,
+                  Taken& taken) {
   const auto length = static_cast<uint32_t>(captured.bytes.size());
   const PacketHandle packet = pool_.Allocate(length);
   if (packet == kNoPacket) {
     taken.reason = length > BufferPool::kMaxPacketBytes
                        ? DropReason::kPacketTooLarge
                        : DropReason::kBufferPoolEmpty;
-    return taken;
+    return false;
   }
   std::memcpy(pool_.room(packet).data(), captured.bytes.data(), length);
-  PacketInfo& info = pool_.info(packet);
-  info = {.arrival = arrival,
-          .length = length,
-          .original_length = captured.original_bytes,
-          .headers = headers_,
-          .link = captured.link};
-  if (has_sides_) SetSide(info, placed.side, ends);
-  if (placed.rewrite && placed.key.form == FlowKeyForm::kIpv4Endpoint) {
-    RewriteDestination(pool_.bytes(packet), headers_, placed.key.source.ipv4(),
-                       placed.key.source_port);
-  }
+  ::new (&pool_.info(packet))
+      PacketInfo{.arrival = arrival,
+                 .length = length,
+                 .original_length = captured.original_bytes,
+                 .headers = headers_,
+                 .link = captured.link};
   taken.fate = Taken::Fate::kPacket;
   taken.packet = packet;
-  return taken;
+  return true;
 }
 
 void Intake::OnAlias(const Alias& alias, const FlowKey& flow) {
@@ -90,10 +99,21 @@ void Intake::ForgetAlias(FlowId flow, Clock clock) {
   announced_.erase(announced);
 }
 
+// A look at the address that it goes to, where nothing is quoted in it.
+bool Intake::MayComeBack(PacketHandle released) {
+  const ParsedPacket& headers = pool_.info(released).headers;
+  if (headers.l3 != L3::kIpv4 || IsIcmp(headers.l4_protocol)) return true;
+  const auto ip =
+      Ipv4Header<const std::byte>::At(pool_.bytes(released), headers.l3_offset);
+  return far_side_.HasExternal(IpAddress::FromIpv4(ip.destination()));
+}
+
 // A packet from the outside is not sent back there once more.
 std::optional<FlowKey> Intake::ComesBack(Instant now, PacketHandle released) {
   PacketInfo& info = pool_.info(released);
-  if (info.side != Side::kInside) return std::nullopt;
+  if (info.side != Side::kInside || !MayComeBack(released)) {
+    return std::nullopt;
+  }
   ParsedPacket headers;
   FlowKey connection;
   const Direction direction = released_.Classify(

@@ -74,6 +74,11 @@ class Intake {
     Clock clock{};
   };
 
+  Taken TakeOfSides(Instant arrival, const CapturedPacket& captured);
+  // Copies the packet into a buffer; or says why not.
+  bool Fill(Instant arrival, const CapturedPacket& captured, Taken& taken);
+  bool MayComeBack(PacketHandle released);
+
   BufferPool& pool_;
   bool has_sides_;
   FlowClassifier classifier_;

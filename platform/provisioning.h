@@ -54,11 +54,11 @@ class Provisioning {
     Advance(now);
     ++samples_.back().dropped_packets;
   }
-  void OnDrained(Instant now, UnitId unit, uint32_t bytes) {
+  void OnDrained(Instant now, UnitId unit, uint32_t packets, uint64_t bytes) {
     Advance(now);
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
-    ++units_[value(unit)].packets;
+    units_[value(unit)].packets += packets;
   }
   void OnUnitUp(Instant now, UnitId unit);
   void OnUnitDown(Instant now, UnitId unit);

@@ -30,8 +30,8 @@ std::vector<int64_t> Epochs(const Provisioning& provisioning) {
 TEST(Provisioning, FollowsTheExampleOfItsHeader) {
   Provisioning provisioning(kGigabit, 4);
   provisioning.OnUnitUp(AtMs(20), UnitId{0});
-  provisioning.OnDrained(AtMs(40), UnitId{0}, 2'000'000);
-  provisioning.OnDrained(AtMs(60), UnitId{0}, 1'000'000);
+  provisioning.OnDrained(AtMs(40), UnitId{0}, 1, 2'000'000);
+  provisioning.OnDrained(AtMs(60), UnitId{0}, 1, 1'000'000);
   provisioning.OnUnitDown(AtMs(70), UnitId{0});
   provisioning.OnEnd(AtMs(70));
   EXPECT_EQ(provisioning.utilisation().count(), 1u);
@@ -46,14 +46,14 @@ TEST(Provisioning, FollowsTheExampleOfItsHeader) {
 TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
   Provisioning provisioning(kGigabit, 4);
   provisioning.OnUnitUp(AtMs(20), UnitId{1});
-  provisioning.OnDrained(AtMs(40), UnitId{1}, 2'000);
-  provisioning.OnDrained(AtMs(340), UnitId{1}, 300);
+  provisioning.OnDrained(AtMs(40), UnitId{1}, 1, 2'000);
+  provisioning.OnDrained(AtMs(340), UnitId{1}, 1, 300);
   EXPECT_TRUE(provisioning.total(UnitId{1}).is_up);
   EXPECT_EQ(provisioning.total(UnitId{1}).packets, 2u);
   EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'300u);
   provisioning.OnUnitDown(AtMs(350), UnitId{1});
   provisioning.OnUnitUp(AtMs(700), UnitId{1});
-  provisioning.OnDrained(AtMs(710), UnitId{1}, 40);
+  provisioning.OnDrained(AtMs(710), UnitId{1}, 1, 40);
   provisioning.OnUnitDown(AtMs(720), UnitId{1});
   EXPECT_FALSE(provisioning.total(UnitId{1}).is_up);
   EXPECT_TRUE(provisioning.total(UnitId{1}).was_up);
@@ -131,7 +131,7 @@ TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
 TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
   Provisioning provisioning(kGigabit, 4);
   provisioning.OnUnitUp(AtMs(0), UnitId{3});
-  provisioning.OnDrained(AtMs(10), UnitId{3}, 3'125'000);  // 25 ms of work
+  provisioning.OnDrained(AtMs(10), UnitId{3}, 1, 3'125'000);  // 25 ms of work
   provisioning.OnEnd(AtMs(150));
   ASSERT_EQ(provisioning.samples().size(), 2u);
   EXPECT_EQ(provisioning.samples()[0].unit_ns, 100 * kMs);
@@ -144,7 +144,8 @@ TEST(Provisioning, SamplesAUnitOnceAnEpochHoweverOftenItStarts) {
   Provisioning provisioning(kGigabit, 4);
   for (int64_t ms = 0; ms < 50; ms += 10) {
     provisioning.OnUnitUp(AtMs(ms), UnitId{0});
-    provisioning.OnDrained(AtMs(ms + 4), UnitId{0}, 125'000);  // 1 ms of work
+    provisioning.OnDrained(AtMs(ms + 4), UnitId{0}, 1,
+                           125'000);  // 1 ms of work
     provisioning.OnUnitDown(AtMs(ms + 5), UnitId{0});
   }
   provisioning.OnEnd(AtMs(100));

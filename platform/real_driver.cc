@@ -185,11 +185,8 @@ void RealDriver::PassThrough(const CapturedPacket& captured) {
 }
 
 void RealDriver::Arrive(const Intake::Taken& taken, const PacketInfo& info) {
-  batch_.push_back({.key = taken.key,
-                    .time = info.arrival,
-                    .original_length = info.original_length,
-                    .packet = taken.packet,
-                    .by_alias = taken.by_alias});
+  batch_.emplace_back(taken.key, info.arrival, info.original_length,
+                      taken.packet, taken.by_alias);
   result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
 }
 
@@ -226,6 +223,9 @@ bool RealDriver::Turn() {
   if (now_ >= next_live_) PublishLive();
   size_t messages = 0;
   for (Crew& crew : crews_) {
+    crew.in.ForEach([this](const Cell& cell) {
+      if (!cell.is_table()) order_.Prefetch(cell.As<UnitCommand>());
+    });
     messages += crew.in.Handle(
         PayloadBytesOf,
         [this](const Cell& cell, std::span<const std::byte> payload) {
@@ -236,6 +236,7 @@ bool RealDriver::Turn() {
           }
         });
   }
+  ReportDrained();
   const bool is_due = now_ >= NextTimer();
   if (is_due) {
     out_.clear();
@@ -318,7 +319,7 @@ void RealDriver::Execute(const ControllerCommand& command) {
 }
 
 void RealDriver::Send(const ControllerCommand& command) {
-  crews_[value(command.unit) % crews_.size()].out.Send(command);
+  link_to_[value(command.unit)]->Send(command);
 }
 
 Instant RealDriver::NextDue() const {

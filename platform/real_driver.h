@@ -149,6 +149,7 @@ class RealDriver {
   void Release(const UnitCommand& command);
   void Free(PacketHandle packet);
   void Drained(const UnitCommand& command);
+  void ReportDrained();
   void CountDrop(DropReason reason);
   void Violation(std::string what);
   void ExecuteAll();
@@ -179,7 +180,8 @@ class RealDriver {
   Controller controller_;
   TableHomes tables_;
   std::vector<Crew> crews_;
-  Doorbell* bell_ = nullptr;  // the front's
+  std::vector<LinkOut*> link_to_;  // by unit
+  Doorbell* bell_ = nullptr;       // the front's
 
   Instant now_ = Instant::min();
   Instant began_;
@@ -190,7 +192,10 @@ class RealDriver {
   LazyArray<uint64_t> under_way_;
   ControllerOut out_;
   uint64_t by_alias_lost_ = 0;
-  Instant next_live_ = Instant::max();        // when to publish figures
+  // What a unit has drained and the controller was not told of yet.
+  DrainReport drained_;
+  DrainReport drained_payloads_;        // of these, packets with a payload
+  Instant next_live_ = Instant::max();  // when to publish figures
   std::unique_ptr<LiveTimes> latency_times_;  // null if never
   std::unique_ptr<LiveTimes> late_times_;
 

@@ -15,6 +15,11 @@ namespace snf {
 void RealDriver::Handle(const UnitCommand& command,
                         std::span<const std::byte> payload) {
   using Kind = UnitCommand::Kind;
+  if (command.kind <= Kind::kDropPayload) {
+    HandlePacket(command);
+    return;
+  }
+  ReportDrained();
   out_.clear();
   switch (command.kind) {
     case Kind::kReportTook:
@@ -43,8 +48,7 @@ void RealDriver::Handle(const UnitCommand& command,
       controller_.on_unit_stopped(command.unit);
       return;
     default:
-      HandlePacket(command);
-      return;
+      SNF_CHECK(false);
   }
   ExecuteAll();
 }
@@ -119,8 +123,8 @@ void RealDriver::OnTable(const TableMessage& message) {
 
 void RealDriver::SendToUnit(const TableMessage& message) {
   tables_.Count(message);
-  crews_[value(message.unit) % crews_.size()].out.Send(
-      Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
+  link_to_[value(message.unit)]->Send(Cell::OfTable(),
+                                      std::as_bytes(std::span(&message, 1)));
 }
 
 void RealDriver::Release(const UnitCommand& command) {
@@ -167,12 +171,22 @@ void RealDriver::Drained(const UnitCommand& command) {
   const PacketMeta& meta = command.meta;
   --in_channels_;
   if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
-  if (meta.has_payload()) {
-    provisioning_.OnDrained(now_, command.unit, meta.original_length);
-  }
-  controller_.on_drained(
-      now_,
-      {.unit = command.unit, .packets = 1, .bytes = meta.original_length});
+  if (drained_.unit != command.unit) ReportDrained();
+  drained_.unit = command.unit;
+  ++drained_.packets;
+  drained_.bytes += meta.original_length;
+  if (!meta.has_payload()) return;
+  ++drained_payloads_.packets;
+  drained_payloads_.bytes += meta.original_length;
+}
+
+void RealDriver::ReportDrained() {
+  if (drained_.packets == 0) return;
+  provisioning_.OnDrained(now_, drained_.unit, drained_payloads_.packets,
+                          drained_payloads_.bytes);
+  controller_.on_drained(now_, drained_);
+  drained_ = {};
+  drained_payloads_ = {};
 }
 
 }  // namespace snf

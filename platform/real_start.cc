@@ -162,6 +162,9 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
              LinkIn(up.consumer, std::max(sizeof(Alias), sizeof(TableMessage))),
          .thread = {}});
   }
+  for (uint32_t unit = 0; unit < options_.controller.max_units; ++unit) {
+    link_to_.push_back(&crews_[unit % workers].out);
+  }
   return absl::OkStatus();
 }
 

@@ -7,12 +7,13 @@
 #include "base/check.h"
 #include "platform/table_network.h"
 #include "platform/unit_calls.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 namespace {
 
 size_t PayloadBytesOf(const Cell& cell) {
-  const auto message = cell.As<UnitCommand>();
+  const auto& message = cell.As<UnitCommand>();
   return message.kind == UnitCommand::Kind::kSendState ? message.state.bytes
                                                        : 0;
 }
@@ -36,6 +37,8 @@ RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
                        .nf = std::move(nf),
                        .tables = std::move(tables)});
   }
+  shell_of_.resize(options.controller.max_units);
+  for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
   runnable_.reserve(shells_.size());
 }
 
@@ -241,25 +244,31 @@ bool RealWorker::ServeAll() {
 // Sets is_listed to whether there may be more to do.
 bool RealWorker::Serve(UnitShell& shell) {
   bool did = false;
+  out_.clear();
   for (uint32_t served = 0; served < kServedInATurn; ++served) {
     if (!shell.unit.busy() && (!shell.ready || !Begin(shell))) {
       shell.is_listed = false;
-      return did;
+      break;
     }
-    if (shell.service_end > now_) return did;
+    if (shell.service_end > now_) break;
     Finish(shell);
     did = true;
   }
+  ExecuteAll(shell);
+  if (did) shell.tables.OnCalled(now_);
   return did;
 }
 
-// Whether a packet is in service now.
+// Whether a packet is in service now. What becomes of those before it may stay
+// in out_: all at once is cheaper.
 bool RealWorker::Begin(UnitShell& shell) {
   Unit::Next next = Unit::Next::kAgain;
   while (next == Unit::Next::kAgain) {
-    out_.clear();
+    const size_t before = out_.commands().size();
     next = shell.unit.begin(now_, out_);
-    ExecuteAll(shell);
+    if (next == Unit::Next::kAgain || out_.commands().size() != before) {
+      ExecuteAll(shell);
+    }
   }
   held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
   if (next == Unit::Next::kIdle) return false;
@@ -282,17 +291,19 @@ bool RealWorker::Begin(UnitShell& shell) {
 }
 
 void RealWorker::Finish(UnitShell& shell) {
-  out_.clear();
+  if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
+  const size_t before = out_.commands().size();
   shell.unit.finish(now_, {*shell.nf, parts_.pool}, out_);
-  ExecuteAll(shell);
-  shell.tables.OnCalled(now_);
+  // More than what becomes of the packet is about the state as it is now.
+  if (out_.commands().size() != before + 1) ExecuteAll(shell);
 }
 
 void RealWorker::ExecuteAll(UnitShell& shell) {
   for (const UnitCommand& command : out_.commands()) Execute(shell, command);
+  out_.clear();
 }
 
-void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
+void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   switch (command.kind) {
     case Kind::kSendPull:
@@ -311,7 +322,6 @@ void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
       SendToUnit(command, {});
       break;
     case Kind::kSendAlias: {
-      command.unit = shell.unit.id();
       const Alias& alias = shell.unit.alias(command.meta.flow);
       parts_.to_front.Send(command, std::as_bytes(std::span(&alias, 1)));
       break;
@@ -327,8 +337,7 @@ void RealWorker::Execute(UnitShell& shell, UnitCommand command) {
       }
       break;
     default:
-      command.unit = shell.unit.id();
-      parts_.to_front.Send(command);
+      parts_.to_front.Send(command).unit = shell.unit.id();
       break;
   }
 }

@@ -114,9 +114,7 @@ class RealWorker {
     Instant service_end{};   // of the packet in service, or the last one
   };
 
-  UnitShell& Shell(UnitId unit) {
-    return shells_[value(unit) / parts_.workers];
-  }
+  UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
   static Instant NextTimer(const UnitShell& shell) {
     return std::min(shell.unit.next_wakeup(), shell.tables.next_wakeup());
   }
@@ -133,7 +131,7 @@ class RealWorker {
   void Finish(UnitShell& shell);
   void RunTimers();
   void ExecuteAll(UnitShell& shell);
-  void Execute(UnitShell& shell, UnitCommand command);
+  void Execute(UnitShell& shell, const UnitCommand& command);
   void SendToUnit(const UnitCommand& command,
                   std::span<const std::byte> record);
   bool Flush();
@@ -142,6 +140,7 @@ class RealWorker {
   Parts parts_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   std::vector<UnitShell> shells_;        // by unit / workers
+  std::vector<UnitShell*> shell_of_;     // by unit; null: not this worker's
   std::vector<UnitShell*> runnable_;
   Instant now_ = Instant::min();
   Instant next_timer_ = Instant::max();  // the earliest of all units

@@ -50,10 +50,16 @@ class ReleaseOrder {
     }
     if (Ends(command)) flow.ended = clock;
     handle(command);
+    if (flow.first == kNone) return true;
     // handle() may not call On.
     UnitCommand next = command;
-    while (flow.first != kNone && TakeNext(flow, next)) handle(next);
+    while (TakeNext(flow, next)) handle(next);
     return true;
+  }
+  // What On will look at for it.
+  void Prefetch(const UnitCommand& command) const {
+    const uint32_t slot = slot_of(command.meta.flow);
+    if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
   }
   // Nothing is under way.
   void Forget() { earlier_.clear(); }

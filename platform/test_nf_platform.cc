@@ -142,10 +142,10 @@ std::optional<DropReason> NfTest::Platform::Admit(TestPacket& packet,
   FlowKey key = connection;
   if (has_sides_) {
     if (!HasEnds(connection)) return DropReason::kFragmentEarly;
-    const FarSide::Placed placed = far_side_.Place(connection, direction);
+    const Endpoints ends = EndpointsOf(connection, direction);
+    const FarSide::Placed placed = far_side_.Place(ends);
     if (placed.untranslated) return DropReason::kNotTranslated;
     info.side = placed.side;
-    const Endpoints ends = EndpointsOf(connection, direction);
     const FlowKey& far_end =
         placed.side == Side::kOutside ? ends.from : ends.to;
     info.far_address = far_end.source;

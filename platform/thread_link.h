@@ -3,9 +3,9 @@
 #define SNF_PLATFORM_THREAD_LINK_H_
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -38,13 +38,11 @@ struct Cell {
   static constexpr size_t CountFor(size_t bytes) {
     return (bytes + sizeof(Cell) - 1) / sizeof(Cell);
   }
+  // Trivially copyable commands live where their bytes are (C++20
+  // [intro.object]/10).
   template <typename Command>
-  static Cell Of(const Command& command) {
-    return std::bit_cast<Cell>(command);
-  }
-  template <typename Command>
-  Command As() const {
-    return std::bit_cast<Command>(*this);
+  const Command& As() const {
+    return *reinterpret_cast<const Command*>(bytes.data());
   }
 };
 static_assert(sizeof(Cell) == 64);
@@ -57,10 +55,13 @@ class LinkOut {
   // `reserve`: cells that may stay here without an allocation.
   LinkOut(CellRing::Producer ring, size_t reserve);
 
+  // What it returns is the message, until the next call.
   template <typename Command>
-  void Send(const Command& command) {
-    staged_.push_back(Cell::Of(command));
+  Command& Send(const Command& command) {
     ++sent_;
+    Cell& cell = staged_.emplace_back();
+    static_assert(sizeof(Command) <= sizeof(Cell));
+    return *::new (cell.bytes.data()) Command(command);
   }
   template <typename Command>
   void Send(const Command& command, std::span<const std::byte> payload) {
@@ -111,6 +112,11 @@ class LinkIn {
     }
     received_ += messages;
     return messages;
+  }
+  // Each cell that is here, payloads as well.
+  template <typename Look>
+  void ForEach(const Look& look) const {
+    for (size_t i = begin_; i < end_; ++i) look(cells_[i]);
   }
   bool has_items() { return ring_.has_items(); }
 

@@ -328,7 +328,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
   if (meta.has_payload()) {
-    provisioning_.OnDrained(now_, unit, meta.original_length);
+    provisioning_.OnDrained(now_, unit, 1, meta.original_length);
   }
   controller_.on_drained(
       now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});

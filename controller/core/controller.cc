@@ -231,33 +231,50 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
     return;
   }
   flow.clock = flow.clock + 1;
-  PacketMeta meta = {.flow = IdOf(slot),
-                     .clock = flow.clock,
-                     .arrival = arrival.time,
-                     .channel_number = number,
-                     .flowlet = flows_.cold(slot).flowlet,
-                     .original_length = arrival.original_length};
+  FirstOfFlowlet first;
   if ((flow.flags & FlowHot::kFirstPending) != 0) {
-    const FlowCold& cold = flows_.cold(slot);
-    flow.flags &= static_cast<uint16_t>(~FlowHot::kFirstPending);
-    meta.flags = PacketMeta::kFirstOfFlowlet;
-    if (cold.owner == kNoUnit) {
-      meta.flags |= PacketMeta::kNewFlow;
-    } else {
-      meta.source_kind = StateSource::kUnit;
-      meta.source = cold.owner;
-    }
-    if (cold.owner != flow.unit) {
-      if (cold.owner != kNoUnit) {
-        meta.flags |= PacketMeta::kMoved;
-        ++counters_.flowlets_moved;
-      }
-      ChangeOwner(now, slot, flow.unit);
-    }
-    if (replicas_ > 0) SendReplicas(slot, out);
+    first = BeginAtUnit(now, slot, out);
   }
   ++counters_.enqueued;
-  out.push(ControllerCommand::Enqueue(flow.unit, arrival.packet, meta));
+  out.push_made([&] {
+    return ControllerCommand{
+        .kind = ControllerCommand::Kind::kEnqueue,
+        .unit = flow.unit,
+        .packet = arrival.packet,
+        .meta = {.flow = IdOf(slot),
+                 .clock = flow.clock,
+                 .arrival = arrival.time,
+                 .channel_number = number,
+                 .flowlet = flows_.cold(slot).flowlet,
+                 .original_length = arrival.original_length,
+                 .source = first.source,
+                 .source_kind = first.source_kind,
+                 .flags = first.flags}};
+  });
+}
+
+// The flow's newest clock is the first of its flowlet.
+Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
+                                                   ControllerOut& out) {
+  FlowHot& flow = flows_.hot(slot);
+  const UnitId owner = flows_.cold(slot).owner;
+  flow.flags &= static_cast<uint16_t>(~FlowHot::kFirstPending);
+  FirstOfFlowlet first = {.flags = PacketMeta::kFirstOfFlowlet};
+  if (owner == kNoUnit) {
+    first.flags |= PacketMeta::kNewFlow;
+  } else {
+    first.source_kind = StateSource::kUnit;
+    first.source = owner;
+  }
+  if (owner != flow.unit) {
+    if (owner != kNoUnit) {
+      first.flags |= PacketMeta::kMoved;
+      ++counters_.flowlets_moved;
+    }
+    ChangeOwner(now, slot, flow.unit);
+  }
+  if (replicas_ > 0) SendReplicas(slot, out);
+  return first;
 }
 
 void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {

@@ -180,6 +180,13 @@ class Controller {
   bool BeginsPeriod(Instant arrival, Instant last_packet);
   void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                ControllerOut& out);
+  // What a flowlet's first packet says besides (PacketMeta).
+  struct FirstOfFlowlet {
+    UnitId source = kNoUnit;
+    StateSource source_kind = StateSource::kNone;
+    uint8_t flags = 0;
+  };
+  FirstOfFlowlet BeginAtUnit(Instant now, uint32_t slot, ControllerOut& out);
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to);
   void Disown(Instant now, UnitId unit);

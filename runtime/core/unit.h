@@ -126,8 +126,9 @@ class Unit {
   Nanos in_service_wait() const { return in_service_wait_; }
   // Whether it was in service before, and waited for pieces then.
   bool in_service_again() const { return records_[in_service_slot_].waited; }
-  // Runs the NF on the packet in service; `out` must be empty. Pushes what
-  // becomes of the packet, and what follows from the flow's new clock.
+  // Runs the NF on the packet in service; `out` must have room for
+  // kMaxUnitCommandsPerCall. Pushes what becomes of the packet, and what
+  // follows from the flow's new clock.
   void finish(Instant now, Environment env, UnitOut& out);
 
   void on_pull(Instant now, const Pull& pull, UnitOut& out);
@@ -234,6 +235,12 @@ class Unit {
   };
   static_assert(sizeof(Record) == 64);
 
+  // What becomes of a packet that was run.
+  struct Outcome {
+    UnitCommand::Kind kind = UnitCommand::Kind::kRelease;
+    DropReason reason{};
+    uint8_t nf_reason = 0;
+  };
   // More of a packet that waits for its alias, or has waited for pieces; by
   // node.
   struct Suspended {
@@ -283,16 +290,16 @@ class Unit {
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
-  void Complete(Instant now, uint32_t slot, const UnitCommand& done,
-                uint32_t node, Environment env, UnitOut& out);
+  void Complete(Instant now, uint32_t slot, Outcome outcome, uint32_t node,
+                Environment env, UnitOut& out);
   bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
   void Wake(uint16_t pool);
   void Resume(uint32_t node);
 
   // The NF (unit_nf.cc).
   class Services;
-  UnitCommand RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
-                    UnitOut& out);
+  Outcome RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
+                UnitOut& out);
   void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
   void RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out);
   void RunNfRefused(Instant now, Environment env, uint32_t slot, uint32_t node,

@@ -49,11 +49,11 @@ class Unit::Services final : public FlowServices {
     const PacketHandle packet = pool_.Allocate(length);
     if (packet == kNoPacket) return false;
     std::memcpy(pool_.room(packet).data(), frame.data(), frame.size());
-    PacketInfo& info = pool_.info(packet);
-    info.arrival = meta_.arrival;
-    info.length = info.original_length = length;
-    info.link = link_;
-    info.headers = Parse(link_, frame);
+    pool_.info(packet) = {.arrival = meta_.arrival,
+                          .length = length,
+                          .original_length = length,
+                          .headers = Parse(link_, frame),
+                          .link = link_};
     ++emitted_;
     out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
     return true;
@@ -149,8 +149,8 @@ class Unit::Services final : public FlowServices {
   std::optional<FlowNote> note_;
 };
 
-UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
-                        uint32_t node, UnitOut& out) {
+Unit::Outcome Unit::RunNf(Instant now, Environment env, uint32_t slot,
+                          uint32_t node, UnitOut& out) {
   Record& record = records_[slot];
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
@@ -165,7 +165,7 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
   const Verdict verdict = env.nf.process_packet(view, flow);
 
   using Kind = UnitCommand::Kind;
-  UnitCommand done = UnitCommand::OfPacket(Kind::kRelease, packet, meta);
+  Outcome done;
   if (verdict.kind() == Verdict::Kind::kDrop) {
     SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
     done.kind = Kind::kNfDrop;
@@ -177,8 +177,8 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
               flow.timer() == record.timer);
     const auto pool = static_cast<uint16_t>(verdict.pool());
     if (AwaitPieces(slot, node, pool, out)) {
+      out.push(UnitCommand::OfPacket(Kind::kWait, packet, meta));
       done.kind = Kind::kWait;
-      out.push(done);
       return done;
     }
     // Packets after it may find some here.
@@ -200,16 +200,22 @@ UnitCommand Unit::RunNf(Instant now, Environment env, uint32_t slot,
 }
 
 // The packet leaves the unit, and the flow goes on.
-inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
+inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
                            uint32_t node, Environment env, UnitOut& out) {
-  const PacketMeta& meta = done.meta;
-  nodes_.Free(node);
+  const PacketMeta& meta = nodes_[node].meta;
   if (max_set_ > 0) records_[slot].due = now + push_after_;
-  out.push(done);
+  out.push_made([&] {
+    return UnitCommand{.kind = outcome.kind,
+                       .reason = outcome.reason,
+                       .nf_reason = outcome.nf_reason,
+                       .packet = nodes_[node].packet,
+                       .meta = meta};
+  });
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
       meta.source_kind == StateSource::kUnit && meta.source != id_) {
     TellTook(now, slot, meta, out);
   }
+  nodes_.Free(node);
   if (records_[slot].pending != kNone || records_[slot].held.head != kNone) {
     EndIfOver(now, slot, &env, out);
     AfterChange(now, slot, out);
@@ -221,18 +227,17 @@ inline void Unit::Complete(Instant now, uint32_t slot, const UnitCommand& done,
 }
 
 void Unit::finish(Instant now, Environment env, UnitOut& out) {
-  SNF_CHECK(busy() && out.empty());
+  SNF_CHECK(busy() && out.room() >= kMaxUnitCommandsPerCall);
   const uint32_t node = in_service_;
   const uint32_t slot = in_service_slot_;
   const PacketMeta& meta = nodes_[node].meta;
   pieces_.ClearTaken();
-  const UnitCommand done =
-      meta.has_payload()
-          ? RunNf(now, env, slot, node, out)
-          : UnitCommand::OfPacket(UnitCommand::Kind::kAdvance, kNoPacket, meta);
+  const Outcome outcome = meta.has_payload()
+                              ? RunNf(now, env, slot, node, out)
+                              : Outcome{.kind = UnitCommand::Kind::kAdvance};
 
   in_service_ = kNone;
-  if (done.kind == UnitCommand::Kind::kWait) [[unlikely]]
+  if (outcome.kind == UnitCommand::Kind::kWait) [[unlikely]]
     return;
   Record& record = records_[slot];
   record.applied = meta.clock;
@@ -242,7 +247,7 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
     ArmTimer(slot);
     return;
   }
-  Complete(now, slot, done, node, env, out);
+  Complete(now, slot, outcome, node, env, out);
 }
 
 // False if the packet was refused already, by the pool or by enough others.
@@ -331,18 +336,16 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
   const uint32_t node = record.parked;
   if (node == kNone || nodes_[node].meta.clock != ack.clock) return;
   record.parked = kNone;
-  UnitCommand done = UnitCommand::OfPacket(
-      suspended_[node].kind, nodes_[node].packet, nodes_[node].meta);
-  done.nf_reason = suspended_[node].nf_reason;
+  Outcome outcome = {.kind = suspended_[node].kind,
+                     .nf_reason = suspended_[node].nf_reason};
   if (ack.result != AliasResult::kGranted) {
     const AliasResult why = std::min(ack.result, AliasResult::kUnknown);
     RunNfRefused(now, env, slot, node, why, out);
-    if (done.kind == UnitCommand::Kind::kRelease) {
-      done.kind = UnitCommand::Kind::kDrop;
-      done.reason = ReasonOf(why);
+    if (outcome.kind == UnitCommand::Kind::kRelease) {
+      outcome = {.kind = UnitCommand::Kind::kDrop, .reason = ReasonOf(why)};
     }
   }
-  Complete(now, slot, done, node, env, out);
+  Complete(now, slot, outcome, node, env, out);
 }
 
 void Unit::RunNfRefused(Instant now, Environment env, uint32_t slot,

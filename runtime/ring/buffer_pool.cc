@@ -141,7 +141,6 @@ PacketHandle BufferPool::Allocate(uint32_t bytes) {
       continue;
     }
     size.next[index] = kTaken;
-    InfoAt(size, size.first + index) = PacketInfo{};
     SetHolder(HolderAt(size, size.first + index), MarkOf(party_));
     ++in_use_;
     return HandleOf(c, size.first + index);

@@ -83,8 +83,8 @@ class BufferPool {
   static absl::StatusOr<BufferPool> Attach(std::span<std::byte> memory,
                                            Party party);
 
-  // A buffer with room for `bytes`, its info cleared; kNoPacket if none is free
-  // or `bytes` exceeds kMaxPacketBytes.
+  // A buffer with room for `bytes`, its info for the caller to write; kNoPacket
+  // if none is free or `bytes` exceeds kMaxPacketBytes.
   PacketHandle Allocate(uint32_t bytes);
 
   // Takes a buffer back. The handle must be in use, and of this party's share.
