@@ -26,64 +26,68 @@ Intake::Intake(const RunOptions& options, bool has_sides, BufferPool& pool)
       far_side_(options.inside),
       released_({.fragments = options.flow.fragments}) {}
 
-Intake::Taken Intake::Take(Instant arrival, const CapturedPacket& captured) {
+const Intake::Taken& Intake::Take(Instant arrival,
+                                  const CapturedPacket& captured) {
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
   return TakeAgain(arrival, captured);
 }
 
-Intake::Taken Intake::TakeAgain(Instant arrival,
-                                const CapturedPacket& captured) {
-  if (direction_ == Direction::kNone) return {};
-  if (has_sides_) return TakeOfSides(arrival, captured);
-  Taken taken = {.fate = Taken::Fate::kDropped, .key = key_, .flow = key_};
-  Fill(arrival, captured, taken);
-  return taken;
+const Intake::Taken& Intake::TakeAgain(Instant arrival,
+                                       const CapturedPacket& captured) {
+  if (direction_ == Direction::kNone) {
+    taken_.fate = Taken::Fate::kPassesThrough;
+  } else if (has_sides_) {
+    TakeOfSides(arrival, captured);
+  } else {
+    taken_.key = taken_.flow = key_;
+    Fill(arrival, captured);
+  }
+  return taken_;
 }
 
-Intake::Taken Intake::TakeOfSides(Instant arrival,
-                                  const CapturedPacket& captured) {
+void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
+  taken_.fate = Taken::Fate::kDropped;
   if (!HasEnds(key_)) {
-    return {.fate = Taken::Fate::kDropped,
-            .reason = DropReason::kFragmentEarly,
-            .key = key_,
-            .flow = key_};
+    taken_.key = taken_.flow = key_;
+    taken_.reason = DropReason::kFragmentEarly;
+    return;
   }
   const Endpoints ends = EndpointsOf(key_, direction_);
   const FarSide::Placed placed = far_side_.Place(ends);
-  Taken taken = {.fate = Taken::Fate::kDropped,
-                 .reason = DropReason::kNotTranslated,
-                 .by_alias = placed.side == Side::kOutside,
-                 .key = placed.key,
-                 .flow = placed.inside};
-  if (placed.untranslated || !Fill(arrival, captured, taken)) return taken;
-  SetSide(pool_.info(taken.packet), placed.side, ends);
+  taken_.key = placed.key;
+  taken_.flow = placed.inside;
+  taken_.by_alias = placed.side == Side::kOutside;
+  if (placed.untranslated) {
+    taken_.reason = DropReason::kNotTranslated;
+    return;
+  }
+  if (!Fill(arrival, captured)) return;
+  SetSide(pool_.info(taken_.packet), placed.side, ends);
   if (placed.rewrite && placed.key.form == FlowKeyForm::kIpv4Endpoint) {
-    RewriteDestination(pool_.bytes(taken.packet), headers_,
+    RewriteDestination(pool_.bytes(taken_.packet), headers_,
                        placed.key.source.ipv4(), placed.key.source_port);
   }
-  return taken;
 }
 
-bool Intake::Fill(Instant arrival, const CapturedPacket& captured,
-                  Taken& taken) {
+bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
   const auto length = static_cast<uint32_t>(captured.bytes.size());
-  const PacketHandle packet = pool_.Allocate(length);
-  if (packet == kNoPacket) {
-    taken.reason = length > BufferPool::kMaxPacketBytes
-                       ? DropReason::kPacketTooLarge
-                       : DropReason::kBufferPoolEmpty;
+  taken_.packet = pool_.Allocate(length);
+  if (taken_.packet == kNoPacket) {
+    taken_.fate = Taken::Fate::kDropped;
+    taken_.reason = length > BufferPool::kMaxPacketBytes
+                        ? DropReason::kPacketTooLarge
+                        : DropReason::kBufferPoolEmpty;
     return false;
   }
-  std::memcpy(pool_.room(packet).data(), captured.bytes.data(), length);
-  ::new (&pool_.info(packet))
+  std::memcpy(pool_.room(taken_.packet).data(), captured.bytes.data(), length);
+  ::new (&pool_.info(taken_.packet))
       PacketInfo{.arrival = arrival,
                  .length = length,
                  .original_length = captured.original_bytes,
                  .headers = headers_,
                  .link = captured.link};
-  taken.fate = Taken::Fate::kPacket;
-  taken.packet = packet;
+  taken_.fate = Taken::Fate::kPacket;
   return true;
 }
 

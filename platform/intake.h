@@ -47,9 +47,10 @@ class Intake {
     FlowKey flow;           // of the flow, also where the packet comes by alias
     PacketHandle packet = kNoPacket;
   };
-  Taken Take(Instant arrival, const CapturedPacket& captured);
+  // Valid until the next call.
+  const Taken& Take(Instant arrival, const CapturedPacket& captured);
   // The last packet once more, which was dropped.
-  Taken TakeAgain(Instant arrival, const CapturedPacket& captured);
+  const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
 
   // The controller granted the alias, of the flow with the key `flow`.
   void OnAlias(const Alias& alias, const FlowKey& flow);
@@ -74,9 +75,10 @@ class Intake {
     Clock clock{};
   };
 
-  Taken TakeOfSides(Instant arrival, const CapturedPacket& captured);
-  // Copies the packet into a buffer; or says why not.
-  bool Fill(Instant arrival, const CapturedPacket& captured, Taken& taken);
+  // Both say in taken_ what came of it.
+  void TakeOfSides(Instant arrival, const CapturedPacket& captured);
+  // Copies the packet into a buffer.
+  bool Fill(Instant arrival, const CapturedPacket& captured);
   bool MayComeBack(PacketHandle released);
 
   BufferPool& pool_;
@@ -86,6 +88,7 @@ class Intake {
   ParsedPacket headers_;
   FlowKey key_;
   Direction direction_ = Direction::kNone;
+  Taken taken_;
 
   FarSide far_side_;
   FlowClassifier released_;  // of what is released from the inside

@@ -134,14 +134,15 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
 
 void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
   using Fate = Intake::Taken::Fate;
-  Intake::Taken taken = intake_.Take(arrival, captured);
+  // It becomes what TakeAgain returns.
+  const Intake::Taken& taken = intake_.Take(arrival, captured);
   if (taken.fate == Fate::kPassesThrough) {
     PassThrough(captured);
     return;
   }
   if (taken.fate == Fate::kDropped && real_.wait_for_room &&
       WaitForCause(taken)) {
-    taken = intake_.TakeAgain(arrival, captured);
+    intake_.TakeAgain(arrival, captured);
   }
   provisioning_.OnOffered(now_, captured.original_bytes);
   if (taken.fate == Fate::kDropped) {

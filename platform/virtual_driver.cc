@@ -68,7 +68,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
 
-  const Intake::Taken taken = intake_.Take(arrival, captured);
+  const Intake::Taken& taken = intake_.Take(arrival, captured);
   if (taken.fate == Intake::Taken::Fate::kPassesThrough) {
     PassThrough(captured);
     return;

@@ -235,11 +235,23 @@ class Unit {
   };
   static_assert(sizeof(Record) == 64);
 
-  // What becomes of a packet that was run.
-  struct Outcome {
-    UnitCommand::Kind kind = UnitCommand::Kind::kRelease;
-    DropReason reason{};
-    uint8_t nf_reason = 0;
+  // What becomes of a packet that was run. One number, so that it stays in a
+  // register on its way.
+  class Outcome {
+   public:
+    using Kind = UnitCommand::Kind;
+    explicit Outcome(Kind kind, DropReason reason = {}, uint8_t nf_reason = 0)
+        : word_(uint32_t{static_cast<uint8_t>(kind)} |
+                uint32_t{static_cast<uint8_t>(reason)} << 8 |
+                uint32_t{nf_reason} << 16) {}
+    Kind kind() const { return static_cast<Kind>(word_ & 0xff); }
+    DropReason reason() const {
+      return static_cast<DropReason>(word_ >> 8 & 0xff);
+    }
+    uint8_t nf_reason() const { return static_cast<uint8_t>(word_ >> 16); }
+
+   private:
+    uint32_t word_;
   };
   // More of a packet that waits for its alias, or has waited for pieces; by
   // node.

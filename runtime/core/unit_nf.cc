@@ -165,38 +165,35 @@ Unit::Outcome Unit::RunNf(Instant now, Environment env, uint32_t slot,
   const Verdict verdict = env.nf.process_packet(view, flow);
 
   using Kind = UnitCommand::Kind;
-  Outcome done;
+  Outcome outcome(Kind::kRelease);
   if (verdict.kind() == Verdict::Kind::kDrop) {
     SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
-    done.kind = Kind::kNfDrop;
-    done.nf_reason = verdict.reason();
+    outcome = Outcome(Kind::kNfDrop, {}, verdict.reason());
   } else if (verdict.kind() == Verdict::Kind::kConsume) {
-    done.kind = Kind::kConsume;
+    outcome = Outcome(Kind::kConsume);
   } else if (verdict.kind() == Verdict::Kind::kWait) {
     SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
               flow.timer() == record.timer);
     const auto pool = static_cast<uint16_t>(verdict.pool());
     if (AwaitPieces(slot, node, pool, out)) {
       out.push(UnitCommand::OfPacket(Kind::kWait, packet, meta));
-      done.kind = Kind::kWait;
-      return done;
+      return Outcome(Kind::kWait);
     }
     // Packets after it may find some here.
     if (!suspended_[node].IsRefused(pool) && !stopping_) {
       pieces_.Request(pool, out);
     }
-    done.kind = Kind::kDrop;
-    done.reason = DropReason::kNoPieces;
+    outcome = Outcome(Kind::kDrop, DropReason::kNoPieces);
   }
   record.timer = flow.timer();
   record.link = info.link;
   services.Tell();
   if (services.has_alias()) [[unlikely]] {
-    suspended_[node].kind = done.kind;
-    suspended_[node].nf_reason = done.nf_reason;
+    suspended_[node].kind = outcome.kind();
+    suspended_[node].nf_reason = outcome.nf_reason();
     record.parked = node;
   }
-  return done;
+  return outcome;
 }
 
 // The packet leaves the unit, and the flow goes on.
@@ -205,9 +202,9 @@ inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
   const PacketMeta& meta = nodes_[node].meta;
   if (max_set_ > 0) records_[slot].due = now + push_after_;
   out.push_made([&] {
-    return UnitCommand{.kind = outcome.kind,
-                       .reason = outcome.reason,
-                       .nf_reason = outcome.nf_reason,
+    return UnitCommand{.kind = outcome.kind(),
+                       .reason = outcome.reason(),
+                       .nf_reason = outcome.nf_reason(),
                        .packet = nodes_[node].packet,
                        .meta = meta};
   });
@@ -234,10 +231,10 @@ void Unit::finish(Instant now, Environment env, UnitOut& out) {
   pieces_.ClearTaken();
   const Outcome outcome = meta.has_payload()
                               ? RunNf(now, env, slot, node, out)
-                              : Outcome{.kind = UnitCommand::Kind::kAdvance};
+                              : Outcome(UnitCommand::Kind::kAdvance);
 
   in_service_ = kNone;
-  if (outcome.kind == UnitCommand::Kind::kWait) [[unlikely]]
+  if (outcome.kind() == UnitCommand::Kind::kWait) [[unlikely]]
     return;
   Record& record = records_[slot];
   record.applied = meta.clock;
@@ -336,13 +333,12 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
   const uint32_t node = record.parked;
   if (node == kNone || nodes_[node].meta.clock != ack.clock) return;
   record.parked = kNone;
-  Outcome outcome = {.kind = suspended_[node].kind,
-                     .nf_reason = suspended_[node].nf_reason};
+  Outcome outcome(suspended_[node].kind, {}, suspended_[node].nf_reason);
   if (ack.result != AliasResult::kGranted) {
     const AliasResult why = std::min(ack.result, AliasResult::kUnknown);
     RunNfRefused(now, env, slot, node, why, out);
-    if (outcome.kind == UnitCommand::Kind::kRelease) {
-      outcome = {.kind = UnitCommand::Kind::kDrop, .reason = ReasonOf(why)};
+    if (outcome.kind() == UnitCommand::Kind::kRelease) {
+      outcome = Outcome(UnitCommand::Kind::kDrop, ReasonOf(why));
     }
   }
   Complete(now, slot, outcome, node, env, out);
