@@ -59,6 +59,14 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     latency_times_ = std::make_unique<LiveTimes>();
     late_times_ = std::make_unique<LiveTimes>();
   }
+  const auto most = [&options](uint32_t buffers) {
+    return std::max(std::min({options.controller.unit_queue_packets,
+                              options.controller.start_buffer_packets,
+                              options.hold_packets, buffers}),
+                    1u);
+  };
+  most_under_way_ = {most(real.buffers.small), most(real.buffers.medium),
+                     most(real.buffers.large)};
   batch_.reserve(2 * kBatch);
 }
 
@@ -115,14 +123,9 @@ void RealDriver::WaitUntil(Instant due) {
 void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   const auto& sizes = BufferPool::kBufferBytes;
   const size_t length = captured.bytes.size();
-  const uint32_t buffers = length <= sizes[0]   ? real_.buffers.small
-                           : length <= sizes[1] ? real_.buffers.medium
-                                                : real_.buffers.large;
-  const uint64_t most = std::min({options_.controller.unit_queue_packets,
-                                  options_.controller.start_buffer_packets,
-                                  options_.hold_packets, buffers});
+  const size_t buffer = length <= sizes[0] ? 0 : length <= sizes[1] ? 1 : 2;
   const auto is_full = [&] {
-    return in_channels_ + batch_.size() >= std::max<uint64_t>(most, 1);
+    return in_channels_ + batch_.size() >= most_under_way_[buffer];
   };
   if (!is_full()) return;
   HandleBatch();

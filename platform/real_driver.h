@@ -187,6 +187,8 @@ class RealDriver {
   Instant began_;
   Instant last_captured_;
   std::vector<Arrival> batch_;
+  // What none can be dropped with for want of room, by the size of buffers.
+  std::array<uint32_t, 3> most_under_way_;
   uint64_t in_channels_ = 0;  // slots of all units' channels in use
   // Of these, by the slot of the flow; of an NF with two sides.
   LazyArray<uint64_t> under_way_;

@@ -120,8 +120,10 @@ void RealWorker::Handle(const ControllerCommand& command) {
       shell.unit.on_replicas(command.replicas);
       return;
     case Kind::kEnqueue:
+      // It neither commands anything nor arms a timer.
       shell.unit.on_packet(command.packet, command.meta);
-      break;
+      List(shell);
+      return;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
       shell.tables.OnReady(now_);
@@ -200,6 +202,10 @@ void RealWorker::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
   shell.tables.OnCalled(now_);
   next_timer_ = std::min(next_timer_, NextTimer(shell));
+  List(shell);
+}
+
+void RealWorker::List(UnitShell& shell) {
   if (shell.is_listed || !shell.ready) return;
   shell.is_listed = true;
   runnable_.push_back(&shell);

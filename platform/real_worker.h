@@ -125,6 +125,7 @@ class RealWorker {
   void SendToHome(const TableMessage& message);
   void SendStopped(UnitId unit);
   void AfterCall(UnitShell& shell);
+  void List(UnitShell& shell);
   bool ServeAll();
   bool Serve(UnitShell& shell);
   bool Begin(UnitShell& shell);

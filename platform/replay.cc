@@ -176,7 +176,7 @@ absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
     if (direction == Direction::kNone) continue;
     if (has_sides_) {
       if (!HasEnds(key)) continue;
-      key = far_side.Place(key, direction).inside;
+      key = far_side.Place(EndpointsOf(key, direction)).inside;
     }
     finder.Add(key, packet.original_bytes);
   }

@@ -13,11 +13,6 @@
 namespace snf {
 namespace {
 
-uint64_t HashOf(FlowId flow) {
-  // The index looks at the upper half only, which this multiplication fills.
-  return value(flow) * 0x9e37'79b9'7f4a'7c15;
-}
-
 // All packets under way anywhere: each may have its flow looked for, taken or
 // ended here.
 uint32_t PacketsAnywhere(const UnitOptions& options) {
@@ -37,7 +32,7 @@ uint32_t MaxRecords(const UnitOptions& options) {
       uint64_t{options.max_flows} + options.max_replicas +
       2 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1) +
       MaxTooks(options);
-  SNF_CHECK(most < SlotIndex::kNotFound);
+  SNF_CHECK(most < FlowIndex::kNotFound);
   return static_cast<uint32_t>(most);
 }
 
@@ -71,7 +66,7 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       // Pulls and Tooks of others, and one Pull and one end for each record.
       pending_(size_t{max_waiting_} + max_tooks_ +
                2 * size_t{MaxRecords(options)}),
-      index_(MaxRecords(options)),
+      index_(options.max_flows, MaxRecords(options)),
       records_(MaxRecords(options)),
       sets_(size_t{MaxRecords(options)} * options.replicas),
       announced_(options.replicas > 0 ? MaxRecords(options) : 0),
@@ -116,7 +111,7 @@ void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
   const uint32_t node = nodes_.Add(packet, meta);
   nodes_.Append(inbox_, node);
   if (ahead_ == kNone) ahead_ = node;
-  index_.Prefetch(HashOf(meta.flow));
+  index_.Prefetch(meta.flow);
 }
 
 Unit::Next Unit::begin(Instant now, UnitOut& out) {
@@ -165,9 +160,9 @@ Unit::Next Unit::begin(Instant now, UnitOut& out) {
 // taken.
 void Unit::PrefetchAhead() {
   for (; prefetched_ <= kPrefetchPackets && ahead_ != kNone; ++prefetched_) {
-    const uint32_t slot = index_.Guess(HashOf(nodes_[ahead_].meta.flow));
+    const uint32_t slot = index_.Guess(nodes_[ahead_].meta.flow);
     ahead_ = nodes_[ahead_].next;
-    if (slot == SlotIndex::kNotFound) continue;
+    if (slot == FlowIndex::kNotFound) continue;
     __builtin_prefetch(&records_[slot], 1);
     const std::byte* const state = std::as_const(*this).StateOf(slot).data();
     for (const uint16_t line : std::span(hot_lines_).first(hot_line_count_)) {
@@ -274,7 +269,7 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
 
 std::span<const std::byte> Unit::state_bytes(FlowId flow) const {
   const uint32_t slot = Find(flow);
-  SNF_CHECK(slot != SlotIndex::kNotFound);
+  SNF_CHECK(slot != FlowIndex::kNotFound);
   return StateOf(slot);
 }
 
@@ -290,13 +285,12 @@ std::span<std::byte> Unit::StateOf(uint32_t slot) {
 }
 
 uint32_t Unit::Find(FlowId flow) const {
-  return index_.Find(
-      HashOf(flow), [&](uint32_t slot) { return records_[slot].flow == flow; });
+  return index_.Find(flow, [&](uint32_t slot) { return records_[slot].flow; });
 }
 
 uint32_t Unit::FindOrAdd(FlowId flow) {
   uint32_t slot = Find(flow);
-  if (slot != SlotIndex::kNotFound) return slot;
+  if (slot != FlowIndex::kNotFound) return slot;
   slot = free_record_;
   if (slot != kNone) {
     free_record_ = records_[slot].older;
@@ -320,7 +314,8 @@ uint32_t Unit::FindOrAdd(FlowId flow) {
                     .waited = false,
                     .idle_armed = false,
                     .has_left = false};
-  index_.Insert(HashOf(flow), slot);
+  index_.Insert(flow, slot,
+                [&](uint32_t other) { return records_[other].flow; });
   return slot;
 }
 
@@ -331,7 +326,7 @@ void Unit::ForgetIfEmpty(uint32_t slot) {
     return;
   }
   timers_.Disarm(slot);
-  index_.Erase(HashOf(record.flow), slot);
+  index_.Erase(record.flow, slot);
   record.flow = kNoFlow;
   record.older = free_record_;
   free_record_ = slot;

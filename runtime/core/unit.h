@@ -12,9 +12,9 @@
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages.h"
-#include "base/slot_index.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
+#include "runtime/core/flow_index.h"
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
@@ -386,7 +386,7 @@ class Unit {
   uint32_t pending_used_ = 0;
   uint32_t free_pending_ = kNone;
 
-  SlotIndex index_;
+  FlowIndex index_;
   LazyArray<Record> records_;
   LazyArray<UnitId> sets_;  // K for each record
   // For each record 1 + the newest flowlet whose first packet is to come, of

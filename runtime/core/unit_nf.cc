@@ -321,14 +321,14 @@ void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
 
 const Alias& Unit::alias(FlowId flow) const {
   const uint32_t slot = Find(flow);
-  SNF_CHECK(slot != SlotIndex::kNotFound && records_[slot].parked != kNone);
+  SNF_CHECK(slot != FlowIndex::kNotFound && records_[slot].parked != kNone);
   return suspended_[records_[slot].parked].alias;
 }
 
 void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
                         UnitOut& out) {
   const uint32_t slot = Find(ack.flow);
-  if (slot == SlotIndex::kNotFound) return;
+  if (slot == FlowIndex::kNotFound) return;
   Record& record = records_[slot];
   const uint32_t node = record.parked;
   if (node == kNone || nodes_[node].meta.clock != ack.clock) return;

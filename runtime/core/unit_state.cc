@@ -170,7 +170,7 @@ StateRefusal Unit::Judge(const State& state,
   if (!schema_->IsWellFormed(record)) return StateRefusal::kMalformed;
   if (stopping_ && state.pushed) return StateRefusal::kStopping;
   const uint32_t slot = Find(state.flow);
-  if (slot == SlotIndex::kNotFound) {
+  if (slot == FlowIndex::kNotFound) {
     return state.pushed ? StateRefusal::kCount : StateRefusal::kUnsolicited;
   }
   const Record& copy = records_[slot];
@@ -253,7 +253,7 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
       took.taker,
       TookAck{.flow = took.flow, .clock = took.clock, .sender = id_}));
   const uint32_t slot = Find(took.flow);
-  if (slot == SlotIndex::kNotFound) return;
+  if (slot == FlowIndex::kNotFound) return;
   Record& record = records_[slot];
   // Its source ran the clock before, and sent what that left.
   if (record.is_own() && took.clock > record.applied &&
@@ -285,7 +285,7 @@ void Unit::on_took_ack(Instant now, const TookAck& ack, UnitOut& out) {
     return;
   }
   const uint32_t slot = Find(ack.flow);
-  if (slot == SlotIndex::kNotFound) return;
+  if (slot == FlowIndex::kNotFound) return;
   uint32_t* const told = LinkOf(slot, Pending::Kind::kMyTook, ack.sender);
   if (*told == kNone || pending_[*told].clock > ack.clock) return;
   ErasePending(told);
