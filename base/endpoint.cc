@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/endpoint.h"
 
-#include <utility>
-
 #include "base/check.h"
 
 namespace snf {
@@ -27,13 +25,10 @@ Endpoints EndpointsOf(const FlowKey& connection, Direction direction) {
   const FlowKeyForm form = connection.form == FlowKeyForm::kIpv4
                                ? FlowKeyForm::kIpv4Endpoint
                                : FlowKeyForm::kIpv6Endpoint;
-  Endpoints ends = {
-      .from = EndpointKey(connection.source, connection.source_port,
-                          connection.protocol, form),
-      .to = EndpointKey(connection.destination, connection.destination_port,
-                        connection.protocol, form)};
-  ends.from.vlan = ends.to.vlan = connection.vlan;
-  if (direction == Direction::kReverse) std::swap(ends.from, ends.to);
+  const bool is_forward = direction != Direction::kReverse;
+  Endpoints ends;
+  SplitEnds(connection, form, is_forward ? ends.from : ends.to,
+            is_forward ? ends.to : ends.from);
   return ends;
 }
 

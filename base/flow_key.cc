@@ -161,6 +161,18 @@ FlowKey Reversed(const FlowKey& key) {
 
 bool Canonicalize(FlowKey& key) { return SaveCanonical(Load(key), key); }
 
+void SplitEnds(const FlowKey& connection, FlowKeyForm form, FlowKey& source,
+               FlowKey& destination) {
+  const Numbers n = Load(connection);
+  const uint64_t other = (n.rest & 0xffff'ff00) | static_cast<uint8_t>(form);
+  constexpr uint64_t kPort = 0xffff;
+  Save({n.source_high, n.source_low, 0, 0, (n.rest & kPort << 48) | other},
+       source);
+  Save({n.destination_high, n.destination_low, 0, 0,
+        (n.rest << 16 & kPort << 48) | other},
+       destination);
+}
+
 void FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
                bool with_vlan, FlowKey& key) {
   Save(NumbersOf(frame, packet, PortsOf(frame, packet), with_vlan), key);

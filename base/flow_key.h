@@ -97,6 +97,11 @@ uint64_t Hash(const FlowKey& key, uint64_t seed);
 // The key of the opposite direction.
 FlowKey Reversed(const FlowKey& key);
 
+// The keys of a connection's ends: each has the end's address and port in its
+// source, and no destination; all else is the connection's, but for the form.
+void SplitEnds(const FlowKey& connection, FlowKeyForm form, FlowKey& source,
+               FlowKey& destination);
+
 // Puts the smaller end (address, then port) first. Returns whether it swapped.
 bool Canonicalize(FlowKey& key);
 

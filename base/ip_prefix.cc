@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/byte_order.h"
 #include "base/ip_address_text.h"
 
 namespace snf {
@@ -69,14 +70,12 @@ absl::StatusOr<IpPrefix> PrefixIn(std::string_view text) {
 }  // namespace
 
 bool IpPrefix::Contains(const IpAddress& other) const {
-  const size_t whole = length / 8;
-  if (std::memcmp(address.bytes.data(), other.bytes.data(), whole) != 0) {
-    return false;
-  }
-  const int rest = length % 8;
-  if (rest == 0) return true;
-  const std::byte difference = address.bytes[whole] ^ other.bytes[whole];
-  return difference >> (8 - rest) == std::byte{0};
+  const auto difference = [&](size_t at) {
+    return SwapToBigEndian(LoadAs<uint64_t>(&address.bytes[at]) ^
+                           LoadAs<uint64_t>(&other.bytes[at]));
+  };
+  if (length <= 64) return length == 0 || difference(0) >> (64 - length) == 0;
+  return difference(0) == 0 && difference(8) >> (128 - length) == 0;
 }
 
 absl::StatusOr<std::vector<IpPrefix>> ParsePrefixes(std::string_view text) {

@@ -16,6 +16,7 @@ enum ExitCode : int {
   kExitInternal = 70,
   kExitIo = 74,  // a file could not be opened, read or written
   kExitPermission = 77,
+  kExitInterrupted = 130,  // before there was anything to bring to its end
 };
 
 inline ExitCode ExitCodeFor(const absl::Status& status) {
@@ -29,6 +30,8 @@ inline ExitCode ExitCodeFor(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnavailable:
       return kExitIo;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
     case absl::StatusCode::kPermissionDenied:
       return kExitPermission;
     default:

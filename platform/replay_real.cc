@@ -187,6 +187,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                                     const Watchers& watchers,
                                     const std::string& label,
                                     ComparedRun& run) const {
+  const InterruptGuard guard;
   std::optional<LoadedCapture> loaded;
   auto onlookers = Onlookers::Gather(
       {.watch = watch_,
@@ -205,17 +206,17 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     absl::Status status =
         Feed(reader, watchers, "loading", [&](const CapturedPacket& packet) {
           if (added.ok()) added = loaded->Add(packet);
-          return added.ok();
+          return added.ok() && !interrupted;
         });
     if (!added.ok()) status = added;
     if (!status.ok()) return status;
+    if (interrupted) return absl::CancelledError("interrupted while loading");
   }
   RealOptions real = real_;
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
   real.interrupted = &interrupted;
   real.live = (*onlookers)->board();
-  const InterruptGuard guard;
   auto driver = RealDriver::Start(
       options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
   if (!driver.ok()) return driver.status();

@@ -47,9 +47,8 @@ class FlowIndex {
     const uint32_t newest = NewestOf(flow);
     if (newest != kNotFound && flow_of(newest) == flow) return newest;
     if (others_.size() == 0) return kNotFound;
-    return others_.Find(HashOf(flow), [&](uint32_t record) {
-      return flow_of(record) == flow;
-    });
+    return others_.Find(
+        HashOf(flow), [&](uint32_t record) { return flow_of(record) == flow; });
   }
 
   // Adds a record that is not there. At most `capacity` are.

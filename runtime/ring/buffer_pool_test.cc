@@ -73,24 +73,6 @@ TEST(BufferPool, GivesTheLastOneFreedFirst) {
   EXPECT_EQ(pool.Allocate(60), taken[1]);
 }
 
-TEST(BufferPool, ClearsTheInfoOfAReusedBuffer) {
-  BufferPool pool({.small = 1, .medium = 0, .large = 0});
-  const PacketHandle packet = pool.Allocate(60);
-  PacketInfo& info = pool.info(packet);
-  info = {.arrival = Instant{7},
-          .length = 60,
-          .original_length = 90,
-          .headers = {},
-          .link = LinkType::kNull};
-  EXPECT_EQ(pool.bytes(packet).size(), 60u);
-  pool.Free(packet);
-  ASSERT_EQ(pool.Allocate(60), packet);
-  EXPECT_EQ(pool.info(packet).arrival, Instant{0});
-  EXPECT_EQ(pool.info(packet).original_length, 0u);
-  EXPECT_EQ(pool.info(packet).link, LinkType::kEthernet);
-  EXPECT_TRUE(pool.bytes(packet).empty());
-}
-
 TEST(BufferPool, WorksWithoutBuffersOfASize) {
   BufferPool pool({.small = 0, .medium = 0, .large = 1});
   const PacketHandle packet = pool.Allocate(60);
