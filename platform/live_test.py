@@ -155,7 +155,7 @@ class Live(unittest.TestCase):
     def test_answers_for_metrics_by_get_alone(self):
         port = free_port()
         with self.running(*LONG, "--quiet", f"--metrics_port={port}"):
-            wait_for("server", lambda: self.scrape(port))
+            self.packets_from(port, 1)
             for path in ("/", "/metrics/", "/metricsx", "/%2e", "*"):
                 self.assertEqual(self.ask(port, path)[0].status, 404, path)
             for method in ("POST", "HEAD", "PUT", "DELETE", "BREW"):
@@ -167,7 +167,7 @@ class Live(unittest.TestCase):
     def test_bounds_what_a_client_may_take(self):
         port = free_port()
         with self.running(*LONG, "--quiet", f"--metrics_port={port}"):
-            wait_for("server", lambda: self.scrape(port))
+            self.packets_from(port, 1)
 
             def rest(client):
                 with contextlib.suppress(ConnectionResetError):
@@ -195,7 +195,7 @@ class Live(unittest.TestCase):
     def test_is_on_this_machine_alone(self):
         port = free_port()
         with self.running(*LONG, "--quiet", f"--metrics_port={port}"):
-            wait_for("server", lambda: self.scrape(port))
+            self.packets_from(port, 1)
             listening = [line.split()[1] for line in
                          pathlib.Path("/proc/net/tcp").read_text().splitlines()
                          if line.split()[3] == "0A"]
