@@ -7,9 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -18,15 +15,16 @@
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/capture_sink.h"
+#include "platform/console.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
 #include "platform/explain_top.h"
 #include "platform/far_side.h"
 #include "platform/progress.h"
+#include "platform/real_clock.h"
 #include "platform/report.h"
 #include "platform/report_tables.h"
 #include "platform/side_by_side.h"
-#include "platform/terminal.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
 #include "traces/merged_reader.h"
@@ -36,34 +34,6 @@ namespace {
 
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
-}
-
-Instant MonotonicNow() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
-}
-
-TextStyle StyleOf(int descriptor) {
-  const Terminal terminal = Terminal::Of(descriptor);
-  // Tables need some columns, and lines of more are hard to read.
-  const auto columns =
-      static_cast<int>(std::clamp(terminal.columns, size_t{60}, size_t{100}));
-  return {.columns = columns, .utf8 = terminal.utf8, .colour = terminal.colour};
-}
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    const std::string message =
-        fmt::format("{}: cannot write: {}", path, std::strerror(errno));
-    return errno == EACCES ? absl::PermissionDeniedError(message)
-                           : absl::UnavailableError(message);
-  }
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  if (good) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
 }
 
 // Of one NF without its options; of a chain all of it.
@@ -297,28 +267,11 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-std::unique_ptr<Progress> ReplayCommand::ShowProgress(const std::string& label,
-                                                      uint64_t total_bytes,
-                                                      bool has_view) const {
-  Terminal terminal = {.is_terminal = isatty(STDERR_FILENO) != 0};
-  terminal.Measure(STDERR_FILENO);
-  return std::make_unique<Progress>(
-      Progress::Options{.label = label,
-                        .quiet = quiet_ || has_view,
-                        .terminal = terminal.is_terminal,
-                        .columns = static_cast<int>(terminal.columns),
-                        .total_bytes = total_bytes,
-                        .clock = MonotonicNow,
-                        .write = [](std::string_view text) {
-                          std::fwrite(text.data(), 1, text.size(), stderr);
-                        }});
-}
-
 absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
                                  const std::string& label,
                                  const Offer& offer) const {
   const auto progress =
-      ShowProgress(label, reader.total_bytes(), watchers.has_view);
+      ShowProgress(label, reader.total_bytes(), quiet_ || watchers.has_view);
   CapturedPacket packet;
   uint64_t packets = 0;
   while (reader.Next(packet) == ReadResult::kPacket) {
@@ -338,7 +291,7 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
                                        const std::string& label,
                                        ComparedRun& run) const {
   if (clock_ == 1) return RunReal(reader, nf, watchers, label, run);
-  const Instant start = MonotonicNow();
+  const Instant start = RealClock::Monotonic();
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
   absl::Status status =
@@ -348,7 +301,8 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
-  run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;
+  run.elapsed_s =
+      static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();
 }
 

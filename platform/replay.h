@@ -24,7 +24,6 @@ namespace snf {
 
 class CaptureSink;
 class LoadedCapture;
-class Progress;
 class SideBySide;
 class MergedReader;
 struct CapturedPacket;
@@ -94,9 +93,6 @@ class ReplayCommand {
                           const Offer& offer) const;
   // Stops after so many packets to see whether there is something to show.
   uint64_t packets_per_progress() const;
-  std::unique_ptr<Progress> ShowProgress(const std::string& label,
-                                         uint64_t total_bytes,
-                                         bool has_view) const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
