@@ -17,12 +17,18 @@ constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip",
                                                            "zstd"};
 
 Json Quantiles(const Histogram& values) {
-  return {{"count", values.count()},          {"min", values.min()},
-          {"p1", values.Quantile(1'000)},     {"p10", values.Quantile(10'000)},
-          {"p25", values.Quantile(25'000)},   {"p50", values.Quantile(50'000)},
-          {"p75", values.Quantile(75'000)},   {"p90", values.Quantile(90'000)},
-          {"p99", values.Quantile(99'000)},   {"p999", values.Quantile(99'900)},
-          {"max", values.max()},              {"mean", values.mean()}};
+  return {{"count", values.count()},
+          {"min", values.min()},
+          {"p1", values.Quantile(1'000)},
+          {"p10", values.Quantile(10'000)},
+          {"p25", values.Quantile(25'000)},
+          {"p50", values.Quantile(50'000)},
+          {"p75", values.Quantile(75'000)},
+          {"p90", values.Quantile(90'000)},
+          {"p99", values.Quantile(99'000)},
+          {"p999", values.Quantile(99'900)},
+          {"max", values.max()},
+          {"mean", values.mean()}};
 }
 
 Json Interfaces(const CaptureFacts& facts) {
@@ -66,8 +72,8 @@ Json Flowlets(const CaptureInfo& info) {
       one["flowlets"] = flowlets;
       one["per_flow"] = nullptr;
       if (f.kind_flows() > 0) {
-        one["per_flow"] = static_cast<double>(flowlets) /
-                          static_cast<double>(f.kind_flows());
+        one["per_flow"] =
+            static_cast<double>(flowlets) / static_cast<double>(f.kind_flows());
       }
     }
   }
@@ -105,8 +111,8 @@ Json One(const CaptureInfo& info) {
   const CaptureFigures& f = info.figures;
   Json json = {{"file", info.file},
                {"format", info.facts.is_pcapng ? "pcapng" : "pcap"},
-               {"compression", kCompressions[static_cast<size_t>(
-                                   info.facts.compression)]},
+               {"compression",
+                kCompressions[static_cast<size_t>(info.facts.compression)]},
                {"stored_bytes", info.stored_bytes},
                {"interfaces", Interfaces(info.facts)}};
   json.update(PacketsOf(f));

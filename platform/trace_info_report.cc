@@ -16,13 +16,12 @@ namespace snf {
 namespace {
 
 constexpr std::array<std::string_view, kLinkTypes> kLinkNames = {
-    "Ethernet", "raw IP",   "Linux cooked (SLL)", "Linux cooked (SLL2)",
+    "Ethernet", "raw IP",  "Linux cooked (SLL)", "Linux cooked (SLL2)",
     "null",     "loopback"};
 constexpr std::array<std::string_view, kFlowKeyKinds> kKindNames = {
     "connection", "5tuple", "3tuple"};
 constexpr std::array<std::string_view, kFlowKeyKinds> kKindMeanings = {
-    "connections: both directions between two ends",
-    "5-tuples: one direction",
+    "connections: both directions between two ends", "5-tuples: one direction",
     "3-tuples: both directions between two addresses, by protocol"};
 
 std::string Count(uint64_t count) { return FormatCount(count); }
@@ -41,8 +40,8 @@ std::string Share(uint64_t part, uint64_t whole) {
 
 std::string RateOver(uint64_t bytes, Nanos duration) {
   if (duration.ns <= 0) return "";
-  return FormatBitRate(static_cast<int64_t>(
-      static_cast<double>(bytes) * 8e9 / static_cast<double>(duration.ns)));
+  return FormatBitRate(static_cast<int64_t>(static_cast<double>(bytes) * 8e9 /
+                                            static_cast<double>(duration.ns)));
 }
 
 std::string Tick(const CaptureFacts::Interface& interface) {
@@ -92,10 +91,10 @@ std::string LinksOf(const CaptureFigures& figures) {
   std::vector<std::string> links;
   for (size_t i = 0; i < kLinkTypes; ++i) {
     if (figures.links[i] == 0) continue;
-    links.push_back(figures.links[i] == figures.packets
-                        ? std::string(kLinkNames[i])
-                        : fmt::format("{} {}", kLinkNames[i],
-                                      Count(figures.links[i])));
+    links.push_back(
+        figures.links[i] == figures.packets
+            ? std::string(kLinkNames[i])
+            : fmt::format("{} {}", kLinkNames[i], Count(figures.links[i])));
   }
   return fmt::format("{}", fmt::join(links, ", "));
 }
@@ -106,19 +105,17 @@ void AddTraffic(const CaptureFigures& f, Page& page) {
     page.Say("Traffic", fmt::format("{} at one time", Bytes(f.bytes)));
     return;
   }
-  const double per_second = static_cast<double>(f.packets) * 1e9 /
-                            static_cast<double>(duration.ns);
-  page.Say("Traffic",
-           fmt::format("{} in {}: {}, {} packets/s on average",
-                       Bytes(f.bytes), FormatDuration(duration),
-                       RateOver(f.bytes, duration),
-                       per_second < 10
-                           ? fmt::format("{:.2f}", per_second)
-                           : Count(static_cast<uint64_t>(per_second))));
-  page.Say("", fmt::format(
-                   "{} in the fullest ms, {} packets in the busiest",
-                   RateOver(f.peak_ms_bytes, Milliseconds(1)),
-                   Count(f.peak_ms_packets)));
+  const double per_second =
+      static_cast<double>(f.packets) * 1e9 / static_cast<double>(duration.ns);
+  page.Say(
+      "Traffic",
+      fmt::format("{} in {}: {}, {} packets/s on average", Bytes(f.bytes),
+                  FormatDuration(duration), RateOver(f.bytes, duration),
+                  per_second < 10 ? fmt::format("{:.2f}", per_second)
+                                  : Count(static_cast<uint64_t>(per_second))));
+  page.Say("", fmt::format("{} in the fullest ms, {} packets in the busiest",
+                           RateOver(f.peak_ms_bytes, Milliseconds(1)),
+                           Count(f.peak_ms_packets)));
 }
 
 void AddPackets(const CaptureFigures& f, Page& page) {
@@ -193,8 +190,7 @@ void AddDistributions(const CaptureInfo& info, Page& page) {
 }
 
 std::string LimitText(uint32_t bytes) {
-  return bytes == CaptureStatistics::kNoLimit ? "no limit"
-                                              : FormatBytes(bytes);
+  return bytes == CaptureStatistics::kNoLimit ? "no limit" : FormatBytes(bytes);
 }
 
 void AddFlowlets(const CaptureInfo& info, Page& page) {
@@ -209,9 +205,9 @@ void AddFlowlets(const CaptureInfo& info, Page& page) {
   for (const Nanos timeout : info.options.timeouts) {
     cells.clear();
     for (size_t j = 0; j < info.options.flowlet_bytes.size(); ++j, ++cell) {
-      cells.push_back(fmt::format("{:.2f}",
-                                  static_cast<double>(f.flowlets[cell]) /
-                                      static_cast<double>(f.kind_flows())));
+      cells.push_back(
+          fmt::format("{:.2f}", static_cast<double>(f.flowlets[cell]) /
+                                    static_cast<double>(f.kind_flows())));
     }
     AddLine(FormatDuration(timeout), cells, page);
   }

@@ -86,8 +86,8 @@ TEST(TraceInfo, HasTheFiguresOfTheTableOfRealCaptures) {
 }
 
 TEST(TraceInfo, SaysOfTheBundledCaptureWhatItsDescriptionSays) {
-  const CaptureInfo info = InfoOf("traces/small.pcap.zst",
-                                  TableOptions(FlowKeyKind::k5Tuple));
+  const CaptureInfo info =
+      InfoOf("traces/small.pcap.zst", TableOptions(FlowKeyKind::k5Tuple));
   EXPECT_EQ(info.figures.packets, 45'153u);
   EXPECT_EQ(info.figures.flows[1], 1'144u);
   EXPECT_EQ(info.figures.flowlets[0], 17'209u);
@@ -102,8 +102,10 @@ CaptureInfo MadeInfo(LinkType link, const Frame& frame,
                      uint32_t original_bytes) {
   CaptureInfo info;
   CaptureStatistics statistics(info.options);
-  statistics.Add(
-      {.time = {}, .bytes = frame, .original_bytes = original_bytes, .link = link});
+  statistics.Add({.time = {},
+                  .bytes = frame,
+                  .original_bytes = original_bytes,
+                  .link = link});
   info.file = "made.pcap";
   info.facts.interfaces.push_back({.link_number = 1, .tick_exponent = 3});
   info.figures = statistics.Finish();

@@ -111,8 +111,8 @@ void CaptureStatistics::CountFlow(const FlowKey& key, uint32_t bytes) {
   ++flow.packets;
 
   size_t cell = 0;
-  auto open = open_bytes_.begin() +
-              static_cast<std::ptrdiff_t>(place->second * cells);
+  auto open =
+      open_bytes_.begin() + static_cast<std::ptrdiff_t>(place->second * cells);
   for (const Nanos timeout : options_.timeouts) {
     const bool begins = is_new || gap > timeout;
     for (const uint32_t limit : options_.flowlet_bytes) {
@@ -120,8 +120,9 @@ void CaptureStatistics::CountFlow(const FlowKey& key, uint32_t bytes) {
       const uint64_t longer = uint64_t{*open} + bytes;
       const bool is_full = limit != kNoLimit && longer > limit;
       figures_.flowlets[cell] += begins || is_full ? 1 : 0;
-      *open = begins || is_full ? bytes
-              : limit == kNoLimit ? 0 : static_cast<uint32_t>(longer);
+      *open = begins || is_full   ? bytes
+              : limit == kNoLimit ? 0
+                                  : static_cast<uint32_t>(longer);
       ++cell;
       ++open;
     }
@@ -164,9 +165,9 @@ void CaptureStatistics::CountAtOnce() {
   const auto duration_us =
       static_cast<uint64_t>(figures_.duration().ns / 1'000);
   if (duration_us > 0) {
-    figures_.flows_at_once_mean_1000 = static_cast<uint64_t>(
-        static_cast<double>(lasted_us) / static_cast<double>(duration_us) *
-        1'000);
+    figures_.flows_at_once_mean_1000 =
+        static_cast<uint64_t>(static_cast<double>(lasted_us) /
+                              static_cast<double>(duration_us) * 1'000);
   }
 }
 

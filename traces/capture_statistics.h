@@ -82,9 +82,9 @@ class CaptureStatistics {
     FlowKeyKind kind = FlowKeyKind::kConnection;
     bool vlan = false;  // whether flows on two VLANs are two, by every key
     // kNoTimeout and kNoLimit stand for none.
-    std::vector<Nanos> timeouts = {Microseconds(50), Microseconds(100),
+    std::vector<Nanos> timeouts = {Microseconds(50),  Microseconds(100),
                                    Microseconds(500), Milliseconds(1),
-                                   Milliseconds(5), Milliseconds(50)};
+                                   Milliseconds(5),   Milliseconds(50)};
     std::vector<uint32_t> flowlet_bytes = {5'000, 15'000, 60'000, kNoLimit};
   };
 

@@ -17,9 +17,9 @@ constexpr Instant kStart = {1'000'000'000'000};
 
 Frame ToServer() { return Ethernet(0x0800, Ipv4({}, Udp(5000, 53))); }
 Frame FromServer() {
-  return Ethernet(0x0800, Ipv4({.source = V4(192, 0, 2, 9),
-                                .destination = V4(10, 0, 0, 1)},
-                               Udp(53, 5000)));
+  return Ethernet(
+      0x0800, Ipv4({.source = V4(192, 0, 2, 9), .destination = V4(10, 0, 0, 1)},
+                   Udp(53, 5000)));
 }
 
 // A capture's packets, as they are added.
@@ -98,8 +98,8 @@ TEST(CaptureStatistics, SaysOfWhatKindPacketsAre) {
   Capture capture({});
   capture.At(Nanos{0}, Ethernet(0x0806, Frame(28)), 42)
       .At(Nanos{1}, Ethernet(0x86dd, Ipv6({.next_header = 6}, Tcp(1, 2))), 74)
-      .At(Nanos{2},
-          Ethernet(0x0800, Ipv4({.protocol = 1}, Icmp(8, 0, 7, {}))), 42)
+      .At(Nanos{2}, Ethernet(0x0800, Ipv4({.protocol = 1}, Icmp(8, 0, 7, {}))),
+          42)
       .At(Nanos{3},
           Ethernet(0x0800, Ipv4({.id = 9, .more_fragments = true}, Udp(1, 2))),
           1'514)
