@@ -214,18 +214,14 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
-  std::unique_ptr<CaptureSink> sink;
-  if (!out_.empty()) {
-    auto opened = CaptureSink::Open(out_);
-    if (!opened.ok()) return opened.status();
-    sink = *std::move(opened);
-  }
-  const Watchers watchers = {.sink = sink.get(),
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
+  const Watchers watchers = {.sink = sink->get(),
                              .observer = explainer ? &*explainer : nullptr};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
-  if (sink != nullptr) {
-    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
   status = Report(run.result, InfoOf(run, (*reader)->warnings()));
@@ -241,6 +237,12 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
     fmt::print(to, "\n{}", explainer->Story());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayCommand::OpenSink() const {
+  if (out_.empty() && drops_.empty()) return nullptr;
+  return CaptureSink::Open(
+      {.out = out_, .drops = drops_, .annotate = annotate_});
 }
 
 absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
@@ -309,8 +311,9 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
 RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                               const std::vector<std::string>& warnings) const {
   // Flags that say where output goes, and so are not repeated in proposals.
-  constexpr std::array kOutput = {"out",     "json",  "csv",   "explain",
-                                  "compare", "quiet", "watch", "metrics_port"};
+  constexpr std::array kOutput = {"out",   "annotate",    "drops",   "json",
+                                  "csv",   "explain",     "compare", "quiet",
+                                  "watch", "metrics_port"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
                   .nf = config_.empty() ? ShortNameOf(nf_) : config_,

@@ -5,9 +5,11 @@
 Usage: trace_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import collections
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -213,6 +215,79 @@ class Convert(Trace):
         there.write_bytes(b"mine")
         self.convert(self.small, there, "--force")
         self.assertEqual(self.packets_of(there), 45153)
+
+
+@needs_tshark
+class Annotated(Trace):
+    def replay(self, *flags):
+        """The report, and the comments of what was released and dropped."""
+        out, drops = self.folder / "out.pcapng", self.folder / "drops.pcapng"
+        done = subprocess.run(
+            [PROGRAM, "replay", self.small, "--out", out, "--annotate",
+             "--drops", drops, "--json=-", *flags],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
+            check=False)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        comments = [[text for (text,) in fields(path, "frame.comment")]
+                    for path in (out, drops)]
+        return json.loads(done.stdout), *comments
+
+    def check(self, *flags):
+        report, out, drops = self.replay(
+            "--unit_capacity=50Mbps", "--max_units=4", "--unit_queue=64",
+            "--start_buffer=32", *flags)
+        route = r"unit=\d+ flowlet=\d+ clock=\d+ latency_ns=\d+"
+        routed = [text for text in out if re.fullmatch(route, text)]
+        self.assertEqual(len(routed), report["packets_released"])
+        self.assertEqual(out.count("passed_through"),
+                         report["packets_passed_through"])
+        self.assertEqual(len(out), len(routed) + out.count("passed_through"))
+        reasons = collections.Counter(text.split()[0] for text in drops)
+        self.assertEqual(reasons, {f"dropped={name}": packets for name, packets
+                                   in report["packets_dropped"].items()
+                                   if packets > 0})
+        self.assertGreater(len(drops), 1000)
+        latest = max(int(text.split("latency_ns=")[1]) for text in routed)
+        self.assertEqual(latest, report["latency_ns"]["max"])
+
+    def test_in_virtual_time_says_of_each_packet_how_it_went(self):
+        self.check()
+
+    def test_in_real_time_says_of_each_packet_how_it_went(self):
+        self.check("--clock=real", "--speed=10x")
+
+    def test_names_the_reasons_of_nfs_and_the_unit_where_they_dropped(self):
+        rules = self.folder / "rules.txt"
+        rules.write_text("deny udp from any to any\nallow any from any to any\n")
+        report, _, drops = self.replay(f"--nf=firewall:rules={rules}")
+        name = next(name for name, packets in report["packets_dropped"].items()
+                    if packets > 0)
+        self.assertTrue(name.startswith("nf:"), name)
+        self.assertEqual(len(drops), report["packets_dropped"][name])
+        for text in drops:
+            self.assertRegex(
+                text, rf"^dropped={name[3:]} unit=\d+ flowlet=\d+ clock=\d+ ")
+
+    def test_tells_of_packets_that_no_chain_takes(self):
+        config = self.folder / "chains.conf"
+        config.write_text('chain { name: "web" text: "passthrough" }\n'
+                          'rule { match: "tcp from any to any" chain: "web" }')
+        report, out, drops = self.replay(f"--config={config}")
+        self.assertEqual(len(drops), report["packets_without_chain"])
+        self.assertEqual(len(out) + len(drops), 45153)
+        self.assertEqual({text.split()[0] for text in drops},
+                         {"dropped=no_chain"})
+
+    def test_is_refused_where_comments_cannot_stand(self):
+        for flags in (["--annotate"], ["--annotate", "--out=x.pcap"],
+                      ["--drops=x.pcap"], ["--drops=x.pcapng", "--out=x.pcapng"],
+                      ["--drops=x.pcapng", "--compare=hash"]):
+            with self.subTest(flags):
+                done = subprocess.run([PROGRAM, "replay", self.small, *flags],
+                                      capture_output=True, timeout=300,
+                                      check=False)
+                self.assertEqual(done.returncode, USAGE)
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
 
 if __name__ == "__main__":
