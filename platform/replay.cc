@@ -7,9 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -18,15 +15,14 @@
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/capture_sink.h"
+#include "platform/console.h"
 #include "platform/exit_code.h"
-#include "platform/explain.h"
-#include "platform/explain_top.h"
-#include "platform/far_side.h"
+#include "platform/explain_group.h"
 #include "platform/progress.h"
+#include "platform/real_clock.h"
 #include "platform/report.h"
 #include "platform/report_tables.h"
 #include "platform/side_by_side.h"
-#include "platform/terminal.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
 #include "traces/merged_reader.h"
@@ -36,34 +32,6 @@ namespace {
 
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
-}
-
-Instant MonotonicNow() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
-}
-
-TextStyle StyleOf(int descriptor) {
-  const Terminal terminal = Terminal::Of(descriptor);
-  // Tables need some columns, and lines of more are hard to read.
-  const auto columns =
-      static_cast<int>(std::clamp(terminal.columns, size_t{60}, size_t{100}));
-  return {.columns = columns, .utf8 = terminal.utf8, .colour = terminal.colour};
-}
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    const std::string message =
-        fmt::format("{}: cannot write: {}", path, std::strerror(errno));
-    return errno == EACCES ? absl::PermissionDeniedError(message)
-                           : absl::UnavailableError(message);
-  }
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  if (good) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
 }
 
 // Of one NF without its options; of a chain all of it.
@@ -127,69 +95,6 @@ int ReplayCommand::Run() {
   return ExitCodeFor(status);
 }
 
-absl::Status ReplayCommand::ReadFlow(FlowKey& key) const {
-  absl::StatusOr<FlowKey> parsed = ParseFlowKey(explain_);
-  if (!parsed.ok()) {
-    return Usage(
-        fmt::format("--explain: {}", std::string(parsed.status().message())));
-  }
-  key = *parsed;
-  const bool is_fragment = key.form == FlowKeyForm::kIpv4Fragment ||
-                           key.form == FlowKeyForm::kIpv6Fragment;
-  const std::string_view colon = key.form == FlowKeyForm::kIpv4 ? ":" : "]:";
-  if (HasPorts(key.protocol) && !is_fragment &&
-      options_.flow.kind != FlowKeyKind::k3Tuple &&
-      explain_.find(colon) == std::string::npos) {
-    return Usage(fmt::format(
-        "--explain: flow \"{}\" names no ports; want for example \"tcp "
-        "10.0.0.1:5000 > 192.0.2.9:53\", 0 for a port that its packets lack",
-        explain_));
-  }
-  const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||
-                      key.form == FlowKeyForm::kIpv6Endpoint;
-  if (is_end && !has_sides_) {
-    return AtOdds("explain", "nf", "its flows have two ends");
-  }
-  if (has_sides_ && !is_end) {
-    if (!HasEnds(key)) {
-      return AtOdds("explain", "nf", "its flows are no fragments");
-    }
-    key = EndpointsOf(key, Direction::kForward).from;
-  } else if (!is_end && options_.flow.kind != FlowKeyKind::k5Tuple) {
-    Canonicalize(key);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
-  if (explain_ != "top") return ReadFlow(key);
-  auto reader = MergedReader::Open(files_);
-  if (!reader.ok()) return reader.status();
-  FlowClassifier classifier(options_.flow);
-  FarSide far_side(options_.inside);
-  TopFlowFinder finder;
-  CapturedPacket packet;
-  ParsedPacket headers;
-  while ((*reader)->Next(packet) == ReadResult::kPacket) {
-    const Direction direction = classifier.Classify(packet.time, packet.link,
-                                                    packet.bytes, headers, key);
-    if (direction == Direction::kNone) continue;
-    if (has_sides_) {
-      if (!HasEnds(key)) continue;
-      key = far_side.Place(EndpointsOf(key, direction)).inside;
-    }
-    finder.Add(key, packet.original_bytes);
-  }
-  if (!(*reader)->status().ok()) return (*reader)->status();
-  const std::optional<FlowKey> top = finder.top();
-  if (!top.has_value()) {
-    return absl::DataLossError(fmt::format(
-        "{}: no IP packets, so no flow to explain", files_.front()));
-  }
-  key = *top;
-  return absl::OkStatus();
-}
-
 absl::Status ReplayCommand::ChooseChains(Config& config) {
   if (!config_.empty()) {
     auto loaded = LoadConfig(config_);
@@ -236,41 +141,36 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
 
 absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   ComparedRun run = {.policy = Policies().front(), .result = {}};
-  std::optional<Explainer> explainer;
+  std::optional<ExplainerGroup> explainers;
   if (!explain_.empty()) {
-    FlowKey key;
-    if (absl::Status s = FindFlow(key); !s.ok()) return s;
-    explainer.emplace(key, options_, *FindPlacementPolicy(run.policy));
+    if (absl::Status s = Explain(nf, explainers); !s.ok()) return s;
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
-  std::unique_ptr<CaptureSink> sink;
-  if (!out_.empty()) {
-    auto opened = CaptureSink::Open(out_);
-    if (!opened.ok()) return opened.status();
-    sink = *std::move(opened);
-  }
-  const Watchers watchers = {.sink = sink.get(),
-                             .observer = explainer ? &*explainer : nullptr};
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
+  const Watchers watchers = {.sink = sink->get(),
+                             .observer = explainers ? &*explainers : nullptr};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
-  if (sink != nullptr) {
-    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
-  status = Report(run.result, InfoOf(run, (*reader)->warnings()));
-  if (!status.ok()) return status;
-  if (explainer.has_value()) {
-    if (explainer->story().packets.arrived == 0) {
-      return absl::DataLossError(fmt::format(
-          "--explain: flow \"{}\" did not come up; top is the flow with the "
-          "most bytes",
-          explain_));
+  RunInfo info = InfoOf(run, (*reader)->warnings());
+  if (explainers) {
+    for (Explainer& flow : explainers->flows()) {
+      info.stories.push_back(flow.story());
     }
-    std::FILE* to = json_ == "-" || out_ == "-" ? stderr : stdout;
-    fmt::print(to, "\n{}", explainer->Story());
   }
-  return absl::OkStatus();
+  status = Report(run.result, info);
+  return status.ok() ? TellStories(info.stories) : status;
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayCommand::OpenSink() const {
+  if (out_.empty() && drops_.empty()) return nullptr;
+  return CaptureSink::Open(
+      {.out = out_, .drops = drops_, .annotate = annotate_});
 }
 
 absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
@@ -297,28 +197,11 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-std::unique_ptr<Progress> ReplayCommand::ShowProgress(const std::string& label,
-                                                      uint64_t total_bytes,
-                                                      bool has_view) const {
-  Terminal terminal = {.is_terminal = isatty(STDERR_FILENO) != 0};
-  terminal.Measure(STDERR_FILENO);
-  return std::make_unique<Progress>(
-      Progress::Options{.label = label,
-                        .quiet = quiet_ || has_view,
-                        .terminal = terminal.is_terminal,
-                        .columns = static_cast<int>(terminal.columns),
-                        .total_bytes = total_bytes,
-                        .clock = MonotonicNow,
-                        .write = [](std::string_view text) {
-                          std::fwrite(text.data(), 1, text.size(), stderr);
-                        }});
-}
-
 absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
                                  const std::string& label,
                                  const Offer& offer) const {
   const auto progress =
-      ShowProgress(label, reader.total_bytes(), watchers.has_view);
+      ShowProgress(label, reader.total_bytes(), quiet_ || watchers.has_view);
   CapturedPacket packet;
   uint64_t packets = 0;
   while (reader.Next(packet) == ReadResult::kPacket) {
@@ -338,7 +221,7 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
                                        const std::string& label,
                                        ComparedRun& run) const {
   if (clock_ == 1) return RunReal(reader, nf, watchers, label, run);
-  const Instant start = MonotonicNow();
+  const Instant start = RealClock::Monotonic();
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
   absl::Status status =
@@ -348,15 +231,17 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
-  run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;
+  run.elapsed_s =
+      static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();
 }
 
 RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                               const std::vector<std::string>& warnings) const {
   // Flags that say where output goes, and so are not repeated in proposals.
-  constexpr std::array kOutput = {"out",     "json",  "csv",   "explain",
-                                  "compare", "quiet", "watch", "metrics_port"};
+  constexpr std::array kOutput = {"out",   "annotate",    "drops",   "json",
+                                  "csv",   "explain",     "compare", "quiet",
+                                  "watch", "metrics_port"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
                   .nf = config_.empty() ? ShortNameOf(nf_) : config_,

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/compare.h"
 #include "platform/config.h"
 #include "platform/flags.h"
@@ -23,8 +25,8 @@ class App;
 namespace snf {
 
 class CaptureSink;
+class ExplainerGroup;
 class LoadedCapture;
-class Progress;
 class SideBySide;
 class MergedReader;
 struct CapturedPacket;
@@ -66,6 +68,7 @@ class ReplayCommand {
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckReal() const;
+  absl::Status CheckComments() const;
   absl::Status AtOdds(const char* a, const char* b, const char* because) const;
   // Of --policy, then those of --compare.
   std::vector<std::string> Policies() const;
@@ -94,9 +97,8 @@ class ReplayCommand {
                           const Offer& offer) const;
   // Stops after so many packets to see whether there is something to show.
   uint64_t packets_per_progress() const;
-  std::unique_ptr<Progress> ShowProgress(const std::string& label,
-                                         uint64_t total_bytes,
-                                         bool has_view) const;
+  // What --out and --drops ask for; null for nothing.
+  absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
@@ -110,9 +112,16 @@ class ReplayCommand {
   // Writes the two forms of a report where the flags want them.
   absl::Status Write(const std::function<std::string()>& json,
                      const std::function<std::string(TextStyle)>& text) const;
-  // The flow of --explain; top takes a pass over the captures.
-  absl::Status FindFlow(FlowKey& key) const;
-  absl::Status ReadFlow(FlowKey& key) const;
+  // What --explain asks for (replay_explain.cc); top and worst-wait take a
+  // pass over the captures, or a run, before.
+  bool explains_after_a_pass() const;
+  absl::Status Explain(const NfSpec& nf,
+                       std::optional<ExplainerGroup>& explainers) const;
+  absl::Status ReadFlow(const std::string& text, FlowKey& key) const;
+  absl::Status FindTopFlows(size_t flows, std::vector<FlowKey>& keys) const;
+  absl::Status FindWorstWait(const NfSpec& nf,
+                             StateFigures::Worst& worst) const;
+  absl::Status TellStories(const std::vector<FlowStory>& stories) const;
 
   CLI::App& command_;
   FlagSet flags_;
@@ -122,6 +131,8 @@ class ReplayCommand {
   std::string config_;
   bool has_sides_ = false;  // its flows are inside endpoints
   std::string out_;
+  bool annotate_ = false;
+  std::string drops_;
   std::string json_;
   std::string csv_;
   std::string explain_;

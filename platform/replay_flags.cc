@@ -94,15 +94,23 @@ void ReplayCommand::AddFlags() {
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
+  flags_.Switch("annotate", annotate_,
+                "with a comment for each packet of --out, which then has to be "
+                "pcapng: its unit, flowlet, clock and latency");
+  flags_.Text("drops", drops_, "FILE",
+              "write dropped packets to FILE (.pcapng, also with .gz or .zst), "
+              "each with the reason as its comment");
   flags_.Text(
       "json", json_, "FILE",
       "write the report as JSON to FILE (- is stdout, instead of text)");
   flags_.Text("csv", csv_, "DIR",
               "write time series per 100 ms and latency quantiles to DIR");
   flags_.Text("explain", explain_, "FLOW",
-              "tell the story of one flow: top (the most bytes), or as in "
-              "'tcp 10.0.0.1:5000 > 192.0.2.9:80'; of an NF with two sides by "
-              "its inside end, 'tcp 10.0.0.1:5000'");
+              "tell the story of a flow, also in --json: top (the most bytes), "
+              "top:N (the N that have most), worst-wait (whose packet was held "
+              "longest), or as in 'tcp 10.0.0.1:5000 > 192.0.2.9:80', several "
+              "with ; between; of an NF with two sides by its inside end, 'tcp "
+              "10.0.0.1:5000'");
   AddComparison();
   flags_.Switch("check", options_.check,
                 "hold the run to the protocol's invariants (slower "
@@ -329,7 +337,7 @@ absl::Status ReplayCommand::CheckPolicies() const {
   if (policies.size() == 1) {
     return AtOdds("compare", "policy", "there is nothing to compare with");
   }
-  for (const char* flag : {"out", "csv", "explain"}) {
+  for (const char* flag : {"out", "drops", "csv", "explain"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "compare", "it tells of one run alone");
   }
@@ -375,19 +383,46 @@ absl::Status ReplayCommand::CheckTogether() const {
         "and .gz or .zst; or be -, for stdout",
         out_));
   }
+  if (absl::Status s = CheckComments(); !s.ok()) return s;
   if (json_ == "-" && out_ == "-") {
     return AtOdds("json", "out", "both cannot be stdout");
   }
   for (const std::string& file : files_) {
-    if (CanBeReadOnlyOnce(file) && (explain_ == "top" || !compare_.empty())) {
+    if (CanBeReadOnlyOnce(file) &&
+        (explains_after_a_pass() || !compare_.empty())) {
       return Usage(fmt::format(
           "{} with {}: it reads the capture more than once, which {} cannot",
-          flags_.Printed(explain_ == "top" ? "explain" : "compare"), file,
+          flags_.Printed(explains_after_a_pass() ? "explain" : "compare"), file,
           file == "-" ? "stdin" : "a pipe"));
     }
-    if (!out_.empty() && out_ != "-" && SameFile(file, out_)) {
-      return Usage(fmt::format("--out={}: is also an input", out_));
+    for (const char* flag : {"out", "drops"}) {
+      const std::string& written = flag[0] == 'o' ? out_ : drops_;
+      if (!written.empty() && written != "-" && SameFile(file, written)) {
+        return Usage(fmt::format("--{}={}: is also an input", flag, written));
+      }
     }
+  }
+  return absl::OkStatus();
+}
+
+// Only pcapng can hold them.
+absl::Status ReplayCommand::CheckComments() const {
+  const auto is_pcapng = [](const std::string& name) {
+    return NamesCapture(name) && name.find(".pcapng") != name.npos;
+  };
+  if (annotate_ && out_ != "-" && !is_pcapng(out_)) {
+    return Usage(
+        "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
+        "-): other formats hold no comments");
+  }
+  if (!drops_.empty() && !is_pcapng(drops_)) {
+    return Usage(fmt::format(
+        "--drops={}: its name has to end in .pcapng, or in that and .gz or "
+        ".zst: other formats hold no comments",
+        drops_));
+  }
+  if (!drops_.empty() && drops_ == out_) {
+    return AtOdds("drops", "out", "both would write the same file");
   }
   return absl::OkStatus();
 }
