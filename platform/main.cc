@@ -10,6 +10,7 @@
 #include "platform/exit_code.h"
 #include "platform/nf_command.h"
 #include "platform/replay.h"
+#include "platform/trace_command.h"
 #include "platform/version.h"
 
 namespace snf {
@@ -21,6 +22,7 @@ constexpr char kHelp[] =
 Usage: snf COMMAND [ARGUMENT…]
 
   replay     run captures through flowlets and compute units
+  trace      tell what is in captures, and make others of them
   nf         tell of network functions; begin a new one
   bench      measure the budgets on this machine
   --version  print the version
@@ -37,6 +39,7 @@ int Main(int argc, char** argv) {
   ReplayCommand replay(app);
   NfCommand nf(app);
   BenchCommand bench(app);
+  TraceCommand trace(app);
   if (argc < 2) {
     fmt::print(stderr, "snf: which command? (see snf --help)\n");
     return kExitUsage;
@@ -64,6 +67,7 @@ int Main(int argc, char** argv) {
     return kExitUsage;
   }
   if (bench.chosen()) return bench.Run();
+  if (trace.chosen()) return trace.Run();
   return replay.chosen() ? replay.Run() : nf.Run();
 }
 
