@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "platform/exit_code.h"
+#include "platform/trace_compose.h"
 #include "platform/trace_info.h"
 
 namespace snf {
@@ -14,6 +15,7 @@ namespace snf {
 TraceCommand::TraceCommand(CLI::App& app)
     : command_(*app.add_subcommand("trace", "work on captures")) {
   subcommands_.push_back(std::make_unique<TraceInfo>(command_));
+  subcommands_.push_back(std::make_unique<TraceCompose>(command_));
   command_.require_subcommand(1);
   command_.formatter_fn([this](const CLI::App*, std::string,
                                CLI::AppFormatMode) { return Help(); });

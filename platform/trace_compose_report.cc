@@ -23,21 +23,19 @@ int64_t RateOf(uint64_t bytes, Nanos duration) {
 std::vector<FlowletRow> RowsOf(const ComposeReport& report) {
   const Conversations& conversations = report.sources.conversations();
   const auto& weights = report.options.weights;
-  return {
-      {"sources, in windows of " + FormatDuration(report.options.duration),
-       WindowFigures(conversations, report.options.duration,
-                     report.options.period, weights)},
-      {"composed", report.tally.figures()},
-      {"sources, whole",
-       WholeFigures(conversations, 0, conversations.size(), weights)},
-      {"sources, squeezed to " + FormatBitRate(report.options.rate_bps),
-       SqueezedFigures(report.sources, report.options.rate_bps, weights)}};
+  return {{"sources, in windows of " + FormatDuration(report.options.duration),
+           WindowFigures(conversations, report.options.duration,
+                         report.options.period, weights)},
+          {"composed", report.tally.figures()},
+          {"sources, whole",
+           WholeFigures(conversations, 0, conversations.size(), weights)},
+          {"sources, squeezed to " + FormatBitRate(report.options.rate_bps),
+           SqueezedFigures(report.sources, report.options.rate_bps, weights)}};
 }
 
 }  // namespace
 
-FlowletFigures SqueezedFigures(const SourceCaptures& sources,
-                               int64_t rate_bps,
+FlowletFigures SqueezedFigures(const SourceCaptures& sources, int64_t rate_bps,
                                const std::vector<double>& weights) {
   FlowletFigures figures;
   for (const SourceCaptures::File& file : sources.files()) {
@@ -89,10 +87,9 @@ std::string TextOf(const ComposeReport& report) {
   uint64_t without = 0;
   for (const auto& file : files) without += file.packets_without;
   page.Count("Sources", report.sources.conversations().size(),
-             fmt::format("conversations of {} with {}",
-                         Plural(files.size(), "capture"),
-                         Plural(report.sources.conversations().packets(),
-                                "packet")));
+             fmt::format(
+                 "conversations of {} with {}", Plural(files.size(), "capture"),
+                 Plural(report.sources.conversations().packets(), "packet")));
   if (without > 0) {
     page.Count("", without, "packets left out: they have no readable IP");
   }

@@ -31,8 +31,7 @@ std::string FlowletTable(const std::vector<FlowletRow>& rows);
 
 // Flowlets per flow of each file's conversations, its times made shorter by
 // the factor that brings the file to this rate, if it is above 1.
-FlowletFigures SqueezedFigures(const SourceCaptures& sources,
-                               int64_t rate_bps,
+FlowletFigures SqueezedFigures(const SourceCaptures& sources, int64_t rate_bps,
                                const std::vector<double>& weights);
 
 }  // namespace snf

@@ -15,7 +15,8 @@ constexpr uint64_t kArrivalStream = 1;
 constexpr uint64_t kUnderWayStream = 2;
 constexpr uint64_t kBurstStream = 3;
 
-constexpr int kMostCorrections = 8;
+constexpr int kMostDoublings = 8;
+constexpr int kMostCorrections = 16;
 constexpr double kCloseEnough = 0.001;
 
 // With mean 1.
@@ -31,6 +32,10 @@ double Uniform(Rng& rng) {
 }
 
 }  // namespace
+
+double Overlay::MissOf(const Totals& totals, double target_bytes) {
+  return std::abs(static_cast<double>(totals.bytes) / target_bytes - 1);
+}
 
 Overlay::Overlay(const Conversations& conversations, Options options)
     : conversations_(conversations),
@@ -67,22 +72,34 @@ void Overlay::Calibrate() {
   const double bytes_per_ns = static_cast<double>(options_.rate_bps) / 8e9;
   const double target =
       bytes_per_ns * static_cast<double>(options_.duration.ns);
-  lambda_ = bytes_per_ns / bytes;
-  double best = lambda_;
-  double best_miss = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kMostCorrections; ++i) {
-    const Totals drawn = Measure();
-    const double miss = std::abs(static_cast<double>(drawn.bytes) / target - 1);
-    if (miss < best_miss) {
-      best = lambda_;
-      best_miss = miss;
-      total_ = drawn;
-    }
-    if (miss < kCloseEnough) break;
-    // Nothing drawn tells nothing of the rate, but that it is low.
-    lambda_ *= drawn.bytes == 0 ? 2 : target / static_cast<double>(drawn.bytes);
+  // Of what is drawn at the greatest λ, a part is kept: one that grows with λ.
+  most_lambda_ = 2 * bytes_per_ns / bytes;
+  keep_ = 1;
+  for (int i = 0; i < kMostDoublings; ++i) {
+    total_ = Measure();
+    if (static_cast<double>(total_.bytes) >= target) break;
+    most_lambda_ *= 2;
   }
-  lambda_ = best;
+  double low = 0;
+  double high = 1;
+  double best = keep_;
+  double best_miss = MissOf(total_, target);
+  for (int i = 0; i < kMostCorrections && best_miss > kCloseEnough; ++i) {
+    // By the rule of three, as far as that lies between.
+    double next = keep_ * target / static_cast<double>(total_.bytes);
+    if (!(next > low && next < high) || i >= kMostCorrections / 2) {
+      next = (low + high) / 2;
+    }
+    keep_ = next;
+    total_ = Measure();
+    (static_cast<double>(total_.bytes) < target ? low : high) = keep_;
+    if (MissOf(total_, target) < best_miss) {
+      best = keep_;
+      best_miss = MissOf(total_, target);
+    }
+  }
+  keep_ = best;
+  total_ = Measure();
 }
 
 Overlay::Totals Overlay::Measure() const {
@@ -110,7 +127,7 @@ Overlay::Totals Overlay::Measure() const {
 template <typename Take>
 void Overlay::DrawUnderWay(const Take& take) const {
   Rng rng = Rng(options_.seed).Fork(kUnderWayStream);
-  double hit = Exponential(rng) / lambda_;
+  double hit = Exponential(rng) / most_lambda_;
   double begin = 0;
   for (size_t i = 0; i < conversations_.size(); ++i) {
     const double weight = weight_before_[i + 1] - weight_before_[i];
@@ -119,7 +136,8 @@ void Overlay::DrawUnderWay(const Take& take) const {
       const int64_t gap =
           std::min(offsets[k] - offsets[k - 1], options_.duration.ns);
       const double end = begin + weight * static_cast<double>(gap);
-      for (; hit < end; hit += Exponential(rng) / lambda_) {
+      for (; hit < end; hit += Exponential(rng) / most_lambda_) {
+        if (Uniform(rng) >= keep_) continue;
         const auto time = static_cast<int64_t>((hit - begin) / weight);
         take(static_cast<uint32_t>(i), static_cast<uint32_t>(k),
              std::min(time, gap - 1));
@@ -134,15 +152,16 @@ bool Overlay::DrawArrival(Arrivals& arrivals, uint32_t& conversation,
   const double weights = weight_before_.back();
   for (;;) {
     arrivals.position += Exponential(arrivals.rng);
-    const double at = arrivals.position / (lambda_ * weights);
+    const double at = arrivals.position / (most_lambda_ * weights);
     if (at >= static_cast<double>(options_.duration.ns)) return false;
     time = static_cast<int64_t>(at);
     const auto above =
         std::upper_bound(weight_before_.begin() + 1, weight_before_.end() - 1,
                          Uniform(arrivals.rng) * weights);
     conversation = static_cast<uint32_t>(above - weight_before_.begin()) - 1;
+    const bool is_kept = Uniform(arrivals.rng) < keep_;
     // On a circle: later places lie in another gap.
-    if (time < LastGapOf(conversation)) return true;
+    if (is_kept && time < LastGapOf(conversation)) return true;
   }
 }
 

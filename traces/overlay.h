@@ -36,9 +36,9 @@ namespace snf {
 // of length P, at any place of it with the same probability. Its last gap, from
 // its last packet around to its first, is P less its span.
 //
-// λ is what makes the expected rate the one asked for, then corrected a few
-// times until what is drawn comes close to it. The draws are the same each
-// time, but for λ.
+// λ is corrected until what is drawn comes close to the rate: the copies of a
+// smaller λ are some of those of a greater one, so the rate grows with it, in
+// steps of a conversation.
 //
 // Deterministic by the seed, on every machine. Owner-thread only. Costs some
 // 200 ns a packet.
@@ -115,13 +115,13 @@ class Overlay {
     uint64_t packets;
     uint64_t bytes;
   };
-  // The draws, which are the same for every λ.
   struct Arrivals {
     Rng rng;
-    double position = 0;  // in expected arrivals at λ = 1
+    double position = 0;  // of the last one drawn, in expected arrivals
   };
 
   void Calibrate();
+  static double MissOf(const Totals& totals, double target_bytes);
   Totals Measure() const;
   template <typename Take>
   void DrawUnderWay(const Take& take) const;
@@ -139,7 +139,10 @@ class Overlay {
   const Conversations& conversations_;
   Options options_;
   std::vector<double> weight_before_;  // sums, one more than conversations
-  double lambda_ = 0;  // copies a nanosecond of a conversation of weight 1
+  // Copies a nanosecond of a conversation of weight 1, as they are drawn; and
+  // which part of them is kept.
+  double most_lambda_ = 0;
+  double keep_ = 1;
   Totals total_;
 
   std::vector<Pending> heap_;   // the earliest first
