@@ -49,8 +49,9 @@ class Case(unittest.TestCase):
 
     def make(self, *arguments):
         path = self.folder / "figures.json"
-        ran = trace(*arguments, f"--out={self.out}", f"--json={path}",
-                    "--quiet", "--force")
+        if not any("--out=" in str(each) for each in arguments):
+            arguments += (f"--out={self.out}",)
+        ran = trace(*arguments, f"--json={path}", "--quiet", "--force")
         self.assertEqual(ran.returncode, OK, ran.stderr)
         return json.loads(path.read_text())
 
@@ -167,6 +168,111 @@ class Compose(Case):
                      f"--out={self.out}", preexec_fn=limit)
         self.refuses(IO, "No space left", "compose", CAPTURE,
                      "--out=/dev/full")
+
+
+class Synth(Case):
+    def like(self, capture, *arguments):
+        return self.make("synth", f"--like={capture}", *arguments)
+
+    def check_flowlets(self, figures, key):
+        for gap in GAPS:
+            model = figures["flowlets_per_flow"][key][gap]
+            made = figures["flowlets_per_flow"]["made"][gap]
+            self.assertAlmostEqual(made / model, 1, delta=0.15, msg=gap)
+
+    def test_is_like_a_composite(self):
+        mix = self.folder / "mix.pcap"
+        ran = trace("compose", CAPTURE, f"--out={mix}", "--rate=1Gbps",
+                    "--duration=2s", "--snap=96", "--quiet")
+        self.assertEqual(ran.returncode, OK, ran.stderr)
+        figures = self.like(mix, "--rate=1Gbps", "--duration=1900ms",
+                            "--seed=3", "--snap=96")
+        self.assertAlmostEqual(figures["achieved_bps"] / 1e9, 1, delta=0.02)
+        self.check_flowlets(figures, "model")
+        self.check_counts(figures, "made")
+        for quantity in figures["quantiles"].values():
+            self.assertAlmostEqual(
+                quantity["made"]["p50"] / quantity["model"]["p50"], 1,
+                delta=0.15)
+
+    def test_is_like_a_composite_of_many_captures(self):
+        composites = sorted(CAPTURES.glob("composite*"))
+        if not composites:
+            self.skipTest(f"{CAPTURES} is not here")
+        for resample in ("--resample", "--no_resample"):
+            figures = self.like(composites[0], "--rate=2Gbps",
+                                "--duration=700ms", "--snap=96", resample)
+            self.check_flowlets(figures, "model")
+            self.check_flowlets(figures, "model_windowed")
+
+    def test_writes_the_same_bytes_for_the_same_seed(self):
+        seen = []
+        for seed in (7, 7, 8):
+            self.like(CAPTURE, "--duration=50ms", f"--seed={seed}")
+            seen.append(self.out.read_bytes())
+        self.assertEqual(seen[0], seen[1])
+        self.assertNotEqual(seen[0], seen[2])
+
+    def test_has_the_traces_of_the_paper(self):
+        for name, flows, packets, median in (("snf_199k", 199e3, 6.4e6, 1434),
+                                             ("snf_1.7k", 1.7e3, 3.8e6, 368)):
+            figures = self.make("synth", f"--preset={name}", "--snap=96",
+                                "--out=/dev/null")
+            self.assertAlmostEqual(figures["packets"] / packets, 1, delta=0.01)
+            self.assertAlmostEqual(figures["flows"] / flows, 1, delta=0.08)
+            sizes = figures["quantiles"]["packet_bytes"]["made"]
+            self.assertEqual(sizes["p50"], median)
+
+    def test_takes_distributions_and_bursts(self):
+        figures = self.make(
+            "synth", "--flow_bytes=20KB", "--packet_bytes=50% 66B + 50% 1000B",
+            "--gap=10us", "--burst_packets=10", "--pause=3ms",
+            "--concurrency=100", "--rate=200Mbps", "--duration=500ms")
+        self.assertEqual(figures["quantiles"]["packet_bytes"]["made"]["p10"],
+                         66)
+        self.assertAlmostEqual(figures["flows_under_way"] / 100, 1, delta=0.4)
+        self.check_counts(figures, "made")
+        attacked = self.make("synth", "--attack_every=10", "--rate=200Mbps",
+                             "--duration=500ms")
+        self.assertIn(struct.pack("<II", 1400, 1400), self.out.read_bytes())
+        self.check_counts(attacked, "made")
+
+    def test_plants_strings(self):
+        strings = self.folder / "strings"
+        strings.write_text("SELECT 1\n\n\\x90\\x91\\n\\x00!\n")
+        figures = self.make("synth", f"--strings={strings}",
+                            "--string_density=0.1", "--duration=100ms")
+        data = self.out.read_bytes()
+        found = [data.count(b"SELECT 1"), data.count(b"\x90\x91\n\x00!")]
+        self.assertEqual(sum(found), figures["packets_with_string"])
+        self.assertGreater(min(found), 100)
+
+    def test_names_what_is_wrong(self):
+        out = f"--out={self.out}"
+        strings = self.folder / "strings"
+        strings.write_text("good\n\\q\n")
+        for code, words, arguments in (
+                (USAGE, "--out is missing", []),
+                (USAGE, "--rate", [out, "--rate=0bps"]),
+                (USAGE, "--duration", [out, "--duration=0"]),
+                (USAGE, "--gap: ", [out, "--gap=fast"]),
+                (USAGE, "add up to 90 %",
+                 [out, "--packet_bytes=50% 1B + 40% 2B"]),
+                (USAGE, "--like and --pause",
+                 [out, f"--like={CAPTURE}", "--pause=1ms"]),
+                (USAGE, "--string_density", [out, "--string_density=1"]),
+                (USAGE, "too little for a single packet",
+                 [out, "--rate=1bps", "--duration=1ns"]),
+                (USAGE, "cannot overlap",
+                 [out, "--gap=0", "--pause=0", "--concurrency=5"]),
+                (IO, "none.pcap", [out, "--like=none.pcap"]),
+                (IO, "none.txt", [out, "--strings=none.txt"]),
+                (BAD_DATA, "strings:2: ", [out, f"--strings={strings}"]),
+                (BAD_DATA, "README.md: offset 0", [out, "--like=README.md"]),
+                (IO, "No space left", ["--out=/dev/full"]),
+        ):
+            with self.subTest(words):
+                self.refuses(code, words, "synth", *arguments)
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ void TraceSynth::AddModelFlags() {
   std::vector<FlagSet::Meaning> presets;
   for (const Preset& each : kPresets) presets.push_back({each.name, each.what});
   flags().Choice("preset", preset_, presets,
-                 "where the flags below begin; but for none, also how many "
-                 "packets there are, unless --duration is given");
+                 "what the flags below are where they are not given; and how "
+                 "many packets there are, unless --duration is given");
   AddDistribution("flow_bytes", Distribution::Unit::kBytes, flow_bytes_,
                   "bytes of a flow, both directions, as on the wire");
   AddDistribution("packet_bytes", Distribution::Unit::kBytes, packet_bytes_,
@@ -131,7 +131,8 @@ void TraceSynth::AddOtherFlags() {
   flags().Heading("Bursts that an adversary adds");
   Overlay::Bursts& bursts = options_.bursts;
   flags().Count("attack_every", bursts.every, 0, 1'000'000'000,
-                "every n-th flow has one; 0: none");
+                "every n-th flow has one, which counts towards the rate; 0: "
+                "none");
   flags().Count("attack_packets", bursts.packets, 1, 1'000'000,
                 "packets of each, back to back at 10 Gbit/s");
   flags().Bytes("attack_bytes", bursts.packet_bytes, 60, FlowModel::kMostBytes,
@@ -272,6 +273,7 @@ absl::Status TraceSynth::Make(const FlowModel& model, const FlowModel& flows) {
                               .model = model,
                               .options = options_,
                               .window = synthesizer.window(),
+                              .period = synthesizer.period(),
                               .tally = synthesizer.tally(),
                               .with_string = synthesizer.with_string()};
   if (!making_.json.empty()) {

@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<uint32_t, 5> kQuantiles = {10'000, 50'000, 90'000, 99'000,
                                                 100'000};
 constexpr std::array kQuantileNames = {"p10", "p50", "p90", "p99", "max"};
-constexpr size_t kNameColumns = 24;
-constexpr size_t kFigureColumns = 10;
+constexpr size_t kNameColumns = 25;
+constexpr size_t kFigureColumns = 11;
 
 struct Sizes {
   Histogram packet_bytes;
@@ -85,11 +85,10 @@ std::string QuantileTable(const std::array<Pair, 3>& pairs) {
 
 std::vector<FlowletRow> RowsOf(const SynthReport& report) {
   const Conversations& conversations = report.model.conversations();
-  return {
-      {"model", WholeFigures(conversations, 0, conversations.size(), {})},
-      {"model, in windows of " + FormatDuration(report.window),
-       WindowFigures(conversations, report.window, report.model.period(), {})},
-      {"made", report.tally.figures()}};
+  return {{"model", WholeFigures(conversations, 0, conversations.size(), {})},
+          {"model, in windows of " + FormatDuration(report.window),
+           WindowFigures(conversations, report.window, report.period, {})},
+          {"made", report.tally.figures()}};
 }
 
 int64_t RateOf(const SynthReport& report) {

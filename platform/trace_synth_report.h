@@ -19,6 +19,7 @@ struct SynthReport {
   const FlowModel& model;
   const Synthesizer::Options& options;
   Nanos window;  // of the synthesizer
+  Nanos period;
   const OverlayTally& tally;
   uint64_t with_string = 0;
 };

@@ -14,8 +14,12 @@ namespace {
 constexpr uint64_t kArrivalStream = 1;
 constexpr uint64_t kUnderWayStream = 2;
 constexpr uint64_t kBurstStream = 3;
+constexpr uint64_t kOrderStream = 4;
 
-constexpr int kMostDoublings = 8;
+// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, lie as evenly
+// as can be, however many there are.
+constexpr uint64_t kGoldenStep = 0x9e37'79b9'7f4a'7c15;
+
 constexpr int kMostCorrections = 16;
 constexpr double kCloseEnough = 0.001;
 
@@ -26,16 +30,12 @@ double Exponential(Rng& rng) {
 }
 
 // In [0, 1).
-double Uniform(Rng& rng) {
+double Fraction(uint64_t bits) {
   constexpr double kUnit = 1.0 / 9'007'199'254'740'992.0;
-  return static_cast<double>(rng.Next() >> 11) * kUnit;
+  return static_cast<double>(bits >> 11) * kUnit;
 }
 
 }  // namespace
-
-double Overlay::MissOf(const Totals& totals, double target_bytes) {
-  return std::abs(static_cast<double>(totals.bytes) / target_bytes - 1);
-}
 
 Overlay::Overlay(const Conversations& conversations, Options options)
     : conversations_(conversations),
@@ -46,16 +46,24 @@ Overlay::Overlay(const Conversations& conversations, Options options)
             options_.duration <= options_.period);
   SNF_CHECK(options_.weights.empty() ||
             options_.weights.size() == conversations_.size());
-  weight_before_ = {0};
   for (size_t i = 0; i < conversations_.size(); ++i) {
-    const double weight = options_.weights.empty() ? 1.0 : options_.weights[i];
-    weight_before_.push_back(weight_before_.back() + weight);
+    order_.push_back(static_cast<uint32_t>(i));
   }
+  Rng(options_.seed).Fork(kOrderStream).Shuffle(std::span(order_));
+  weight_before_ = {0};
+  for (const uint32_t i : order_) {
+    weight_before_.push_back(weight_before_.back() + WeightOf(i));
+  }
+  arrivals_.mark = arrivals_.rng.Next();
   Calibrate();
   DrawUnderWay([this](uint32_t conversation, uint32_t number, int64_t time) {
     Begin(conversation, number, time);
   });
   has_arrival_ = DrawArrival(arrivals_, arrival_conversation_, arrival_time_);
+}
+
+double Overlay::WeightOf(size_t i) const {
+  return options_.weights.empty() ? 1.0 : options_.weights[i];
 }
 
 int64_t Overlay::LastGapOf(size_t i) const {
@@ -66,40 +74,27 @@ int64_t Overlay::LastGapOf(size_t i) const {
 void Overlay::Calibrate() {
   double bytes = 0;  // of a copy, in expectation
   for (size_t i = 0; i < conversations_.size(); ++i) {
-    bytes += (weight_before_[i + 1] - weight_before_[i]) *
-             static_cast<double>(conversations_.BytesOf(i));
+    bytes += WeightOf(i) * static_cast<double>(conversations_.BytesOf(i));
   }
   const double bytes_per_ns = static_cast<double>(options_.rate_bps) / 8e9;
   const double target =
       bytes_per_ns * static_cast<double>(options_.duration.ns);
-  // Of what is drawn at the greatest λ, a part is kept: one that grows with λ.
-  most_lambda_ = 2 * bytes_per_ns / bytes;
-  keep_ = 1;
-  for (int i = 0; i < kMostDoublings; ++i) {
-    total_ = Measure();
-    if (static_cast<double>(total_.bytes) >= target) break;
-    most_lambda_ *= 2;
-  }
-  double low = 0;
-  double high = 1;
-  double best = keep_;
-  double best_miss = MissOf(total_, target);
+  lambda_ = bytes_per_ns / bytes;
+  double best = lambda_;
+  double best_miss = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kMostCorrections && best_miss > kCloseEnough; ++i) {
-    // By the rule of three, as far as that lies between.
-    double next = keep_ * target / static_cast<double>(total_.bytes);
-    if (!(next > low && next < high) || i >= kMostCorrections / 2) {
-      next = (low + high) / 2;
+    const Totals drawn = Measure();
+    const auto drawn_bytes = static_cast<double>(drawn.bytes);
+    const double miss = std::abs(drawn_bytes / target - 1);
+    if (miss < best_miss) {
+      best = lambda_;
+      best_miss = miss;
+      total_ = drawn;
     }
-    keep_ = next;
-    total_ = Measure();
-    (static_cast<double>(total_.bytes) < target ? low : high) = keep_;
-    if (MissOf(total_, target) < best_miss) {
-      best = keep_;
-      best_miss = MissOf(total_, target);
-    }
+    // Nothing drawn tells nothing of the rate, but that it is low.
+    lambda_ *= drawn.bytes == 0 ? 2 : target / drawn_bytes;
   }
-  keep_ = best;
-  total_ = Measure();
+  lambda_ = best;
 }
 
 Overlay::Totals Overlay::Measure() const {
@@ -121,26 +116,28 @@ Overlay::Totals Overlay::Measure() const {
   return drawn;
 }
 
-// All gaps in a row, each as wide as copies under way in it are to be expected
-// at λ = 1, make a line; a Poisson process on it finds the copies, and where it
-// hits a gap says when the packet after it comes.
+// All gaps in a row, each as wide as copies under way in it are to be expected,
+// make a line. A point in each unit of it finds a copy, and where it hits a gap
+// says when the packet after the gap comes.
 template <typename Take>
 void Overlay::DrawUnderWay(const Take& take) const {
   Rng rng = Rng(options_.seed).Fork(kUnderWayStream);
-  double hit = Exponential(rng) / most_lambda_;
+  double unit = 0;
+  double hit = Fraction(rng.Next());
   double begin = 0;
-  for (size_t i = 0; i < conversations_.size(); ++i) {
-    const double weight = weight_before_[i + 1] - weight_before_[i];
+  for (const uint32_t i : order_) {
+    const double per_ns = WeightOf(i) * lambda_;
     const std::span<const int64_t> offsets = conversations_.OffsetsOf(i);
     for (size_t k = 1; k < offsets.size(); ++k) {
       const int64_t gap =
           std::min(offsets[k] - offsets[k - 1], options_.duration.ns);
-      const double end = begin + weight * static_cast<double>(gap);
-      for (; hit < end; hit += Exponential(rng) / most_lambda_) {
-        if (Uniform(rng) >= keep_) continue;
-        const auto time = static_cast<int64_t>((hit - begin) / weight);
-        take(static_cast<uint32_t>(i), static_cast<uint32_t>(k),
-             std::min(time, gap - 1));
+      const double end = begin + per_ns * static_cast<double>(gap);
+      while (hit < end) {
+        const auto time = static_cast<int64_t>((hit - begin) / per_ns);
+        take(i, static_cast<uint32_t>(k),
+             std::clamp(time, int64_t{0}, gap - 1));
+        unit += 1;
+        hit = unit + Fraction(rng.Next());
       }
       begin = end;
     }
@@ -152,16 +149,17 @@ bool Overlay::DrawArrival(Arrivals& arrivals, uint32_t& conversation,
   const double weights = weight_before_.back();
   for (;;) {
     arrivals.position += Exponential(arrivals.rng);
-    const double at = arrivals.position / (most_lambda_ * weights);
+    arrivals.mark += kGoldenStep;
+    const double at = arrivals.position / (lambda_ * weights);
     if (at >= static_cast<double>(options_.duration.ns)) return false;
     time = static_cast<int64_t>(at);
     const auto above =
         std::upper_bound(weight_before_.begin() + 1, weight_before_.end() - 1,
-                         Uniform(arrivals.rng) * weights);
-    conversation = static_cast<uint32_t>(above - weight_before_.begin()) - 1;
-    const bool is_kept = Uniform(arrivals.rng) < keep_;
+                         Fraction(arrivals.mark) * weights);
+    conversation =
+        order_[static_cast<size_t>(above - weight_before_.begin()) - 1];
     // On a circle: later places lie in another gap.
-    if (is_kept && time < LastGapOf(conversation)) return true;
+    if (time < LastGapOf(conversation)) return true;
   }
 }
 

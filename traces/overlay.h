@@ -36,9 +36,12 @@ namespace snf {
 // of length P, at any place of it with the same probability. Its last gap, from
 // its last packet around to its first, is P less its span.
 //
-// λ is corrected until what is drawn comes close to the rate: the copies of a
-// smaller λ are some of those of a greater one, so the rate grows with it, in
-// steps of a conversation.
+// Few conversations may carry most of the bytes, and how often chance takes
+// these should not decide what comes out. So which conversation begins is told
+// by multiples of the golden ratio, which take each about as often as it should
+// be at any time; and of those under way there is one in each stretch of gaps
+// that expects one. Then λ, which is right on average, is corrected a few times
+// by the rule of three.
 //
 // Deterministic by the seed, on every machine. Owner-thread only. Costs some
 // 200 ns a packet.
@@ -118,15 +121,16 @@ class Overlay {
   struct Arrivals {
     Rng rng;
     double position = 0;  // of the last one drawn, in expected arrivals
+    uint64_t mark = 0;    // which conversation it is of, as a part of 2^64
   };
 
   void Calibrate();
-  static double MissOf(const Totals& totals, double target_bytes);
   Totals Measure() const;
   template <typename Take>
   void DrawUnderWay(const Take& take) const;
   bool DrawArrival(Arrivals& arrivals, uint32_t& conversation,
                    int64_t& time) const;
+  double WeightOf(size_t i) const;
   int64_t LastGapOf(size_t i) const;
   Visible VisibleOf(size_t i, size_t number, int64_t time) const;
   bool HasBurst(uint64_t copy) const;
@@ -138,11 +142,9 @@ class Overlay {
 
   const Conversations& conversations_;
   Options options_;
-  std::vector<double> weight_before_;  // sums, one more than conversations
-  // Copies a nanosecond of a conversation of weight 1, as they are drawn; and
-  // which part of them is kept.
-  double most_lambda_ = 0;
-  double keep_ = 1;
+  std::vector<uint32_t> order_;        // of conversations: any
+  std::vector<double> weight_before_;  // sums in this order, and in all
+  double lambda_ = 0;  // copies a nanosecond of a conversation of weight 1
   Totals total_;
 
   std::vector<Pending> heap_;   // the earliest first

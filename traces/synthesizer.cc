@@ -10,6 +10,15 @@ namespace {
 constexpr uint64_t kPacketStream = 1;
 constexpr uint64_t kFirstWindowStream = 2;
 
+// A window may be longer than the period by one part in this.
+constexpr int64_t kWider = 50;
+
+int64_t WindowsIn(Nanos duration, Nanos period) {
+  const Nanos widest =
+      Instant{period.ns} + Nanos{period.ns / kWider} - Instant{};
+  return (duration.ns - 1) / widest.ns + 1;
+}
+
 PacketMaker::Options WithSeed(PacketMaker::Options options, uint64_t seed) {
   options.seed = Rng(seed).Fork(kPacketStream).Next();
   return options;
@@ -28,16 +37,17 @@ PacketMaker::Place PlaceOf(const Overlay::Packet& packet, bool from_server) {
 Synthesizer::Synthesizer(const FlowModel& model, Options options)
     : model_(model),
       options_(std::move(options)),
-      windows_((options_.duration.ns - 1) / model_.period().ns + 1),
+      windows_(WindowsIn(options_.duration, model_.period())),
       maker_(WithSeed(options_.packets, options_.seed)) {
   NextWindow();
 }
 
-Instant Synthesizer::WindowEnd(int64_t windows) const {
-  // Whole windows first, so that nothing overflows.
-  const int64_t length = options_.duration.ns / windows_;
-  const int64_t rest = options_.duration.ns % windows_;
-  return {length * windows + rest * windows / windows_};
+Nanos Synthesizer::window() const {
+  return {(options_.duration.ns - 1) / windows_ + 1};
+}
+
+Nanos Synthesizer::WindowBegin(int64_t number) const {
+  return {std::min(number * window().ns, options_.duration.ns)};
 }
 
 bool Synthesizer::NextWindow() {
@@ -46,11 +56,12 @@ bool Synthesizer::NextWindow() {
   const auto stream = kFirstWindowStream + static_cast<uint64_t>(window_);
   overlay_.emplace(
       model_.conversations(),
-      Overlay::Options{.rate_bps = options_.rate_bps,
-                       .duration = WindowEnd(window_ + 1) - WindowEnd(window_),
-                       .seed = Rng(options_.seed).Fork(stream).Next(),
-                       .period = model_.period(),
-                       .bursts = options_.bursts});
+      Overlay::Options{
+          .rate_bps = options_.rate_bps,
+          .duration = {WindowBegin(window_ + 1).ns - WindowBegin(window_).ns},
+          .seed = Rng(options_.seed).Fork(stream).Next(),
+          .period = period(),
+          .bursts = options_.bursts});
   ++window_;
   return true;
 }
@@ -79,9 +90,8 @@ bool Synthesizer::Next(CapturedPacket& packet) {
       !is_burst && model_.FromServer(place.conversation, place.number);
   const auto frame =
       maker_.Make(flow, PlaceOf(place, from_server), from_server, wire_bytes);
-  const Instant begin = WindowEnd(window_ - 1);
   packet = {
-      .time = kWindowStart + (begin + place.time - Instant{}),
+      .time = kWindowStart + WindowBegin(window_ - 1) + place.time,
       .bytes = frame.first(std::min<size_t>(frame.size(), options_.snap_bytes)),
       .original_bytes = wire_bytes};
   tally_.Take(place, wire_bytes);

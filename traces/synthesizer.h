@@ -2,6 +2,7 @@
 #ifndef SNF_TRACES_SYNTHESIZER_H_
 #define SNF_TRACES_SYNTHESIZER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,9 +18,10 @@ namespace snf {
 
 // Made packets in the rhythm of a model's flows, as an Overlay lays them.
 //
-// Where more is asked for than the model's period, several windows of equal
-// length follow each other, each with flows of its own: how a flow goes on
-// beyond what was seen of it, nobody knows. Owner-thread only.
+// Where more is asked for than the model's period, but for a little that only
+// widens its circle, several windows of equal length follow each other, each
+// with flows of its own: how a flow goes on beyond what was seen of it, nobody
+// knows. Owner-thread only.
 class Synthesizer {
  public:
   struct Options {
@@ -37,14 +39,15 @@ class Synthesizer {
   // The next packet, false at the end. Its bytes are valid until the next call.
   bool Next(CapturedPacket& packet);
 
-  // Of one window.
-  Nanos window() const { return WindowEnd(1) - Instant{}; }
+  // Of a window, but for the last, and of the circle that its flows lie on.
+  Nanos window() const;
+  Nanos period() const { return std::max(model_.period(), window()); }
   uint64_t expected_bytes() const;
   const OverlayTally& tally() const { return tally_; }
   uint64_t with_string() const { return maker_.with_string(); }
 
  private:
-  Instant WindowEnd(int64_t windows) const;
+  Nanos WindowBegin(int64_t number) const;
   bool NextWindow();
 
   const FlowModel& model_;
