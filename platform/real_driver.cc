@@ -146,6 +146,13 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
   provisioning_.OnOffered(now_, captured.original_bytes);
   if (taken.fate == Fate::kDropped) {
     CountDrop(taken.reason);
+    if (sink_ != nullptr) {
+      sink_->OnDrop({.time = now_,
+                     .bytes = captured.bytes,
+                     .original_length = captured.original_bytes,
+                     .link = captured.link},
+                    ToString(taken.reason));
+    }
     return;
   }
   Arrive(taken, pool_.info(taken.packet));
@@ -275,6 +282,18 @@ void RealDriver::CountDrop(DropReason reason) {
   provisioning_.OnDropped(now_);
 }
 
+void RealDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
+                          std::string_view reason) {
+  if (sink_ == nullptr) return;
+  const PacketInfo& info = pool_.info(packet);
+  sink_->OnDrop({.time = now_,
+                 .bytes = pool_.bytes(packet),
+                 .original_length = info.original_length,
+                 .link = info.link,
+                 .route = route},
+                reason);
+}
+
 void RealDriver::Violation(std::string what) {
   ++result_.violations;
   constexpr size_t kMostMessages = 10;
@@ -292,6 +311,9 @@ void RealDriver::Execute(const ControllerCommand& command) {
   switch (command.kind) {
     case Kind::kDrop:
       CountDrop(command.reason);
+      ShowDrop(command.packet,
+               {.latency = now_ - pool_.info(command.packet).arrival},
+               ToString(command.reason));
       Free(command.packet);
       return;
     case Kind::kEnqueue:

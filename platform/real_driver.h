@@ -150,6 +150,9 @@ class RealDriver {
   void Free(PacketHandle packet);
   void Drained(const UnitCommand& command);
   void CountDrop(DropReason reason);
+  void ShowDrop(PacketHandle packet, const PacketRoute& route,
+                std::string_view reason);
+  PacketRoute RouteOf(const UnitCommand& command) const;
   void Violation(std::string what);
   void ExecuteAll();
   void Execute(const ControllerCommand& command);

@@ -52,6 +52,7 @@ void RealDriver::Handle(const UnitCommand& command,
 void RealDriver::HandlePacket(const UnitCommand& command) {
   if (command.kind == UnitCommand::Kind::kDropPayload) {
     CountDrop(command.reason);
+    ShowDrop(command.packet, RouteOf(command), ToString(command.reason));
     Free(command.packet);
     return;
   }
@@ -81,10 +82,13 @@ void RealDriver::EndPacket(const UnitCommand& command) {
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];
       provisioning_.OnDropped(now_);
+      ShowDrop(command.packet, RouteOf(command),
+               result_.nf_drop_names[command.nf_reason]);
       Free(command.packet);
       break;
     case Kind::kDrop:
       CountDrop(command.reason);
+      ShowDrop(command.packet, RouteOf(command), ToString(command.reason));
       Free(command.packet);
       break;
     case Kind::kConsume:
@@ -135,7 +139,8 @@ void RealDriver::Release(const UnitCommand& command) {
     sink_->OnRelease({.time = now_,
                       .bytes = bytes,
                       .original_length = info.original_length,
-                      .link = info.link});
+                      .link = info.link,
+                      .route = RouteOf(command)});
   }
   std::optional<FlowKey> to;
   if (!is_generated) to = intake_.ComesBack(now_, command.packet);
@@ -152,6 +157,14 @@ void RealDriver::Release(const UnitCommand& command) {
           .flow = {},
           .packet = command.packet},
          info);
+}
+
+PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {
+  return {.unit = command.unit,
+          .flowlet = command.meta.flowlet,
+          .clock = command.meta.clock,
+          .latency = now_ - command.meta.arrival,
+          .generated = command.kind == UnitCommand::Kind::kEmit};
 }
 
 void RealDriver::Free(PacketHandle packet) {

@@ -7,9 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -18,15 +15,16 @@
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/capture_sink.h"
+#include "platform/console.h"
 #include "platform/exit_code.h"
 #include "platform/explain.h"
 #include "platform/explain_top.h"
 #include "platform/far_side.h"
 #include "platform/progress.h"
+#include "platform/real_clock.h"
 #include "platform/report.h"
 #include "platform/report_tables.h"
 #include "platform/side_by_side.h"
-#include "platform/terminal.h"
 #include "platform/version.h"
 #include "platform/virtual_driver.h"
 #include "traces/merged_reader.h"
@@ -36,34 +34,6 @@ namespace {
 
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
-}
-
-Instant MonotonicNow() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
-}
-
-TextStyle StyleOf(int descriptor) {
-  const Terminal terminal = Terminal::Of(descriptor);
-  // Tables need some columns, and lines of more are hard to read.
-  const auto columns =
-      static_cast<int>(std::clamp(terminal.columns, size_t{60}, size_t{100}));
-  return {.columns = columns, .utf8 = terminal.utf8, .colour = terminal.colour};
-}
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    const std::string message =
-        fmt::format("{}: cannot write: {}", path, std::strerror(errno));
-    return errno == EACCES ? absl::PermissionDeniedError(message)
-                           : absl::UnavailableError(message);
-  }
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  if (good) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
 }
 
 // Of one NF without its options; of a chain all of it.
@@ -244,18 +214,14 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
-  std::unique_ptr<CaptureSink> sink;
-  if (!out_.empty()) {
-    auto opened = CaptureSink::Open(out_);
-    if (!opened.ok()) return opened.status();
-    sink = *std::move(opened);
-  }
-  const Watchers watchers = {.sink = sink.get(),
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
+  const Watchers watchers = {.sink = sink->get(),
                              .observer = explainer ? &*explainer : nullptr};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
-  if (sink != nullptr) {
-    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
   status = Report(run.result, InfoOf(run, (*reader)->warnings()));
@@ -271,6 +237,12 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
     fmt::print(to, "\n{}", explainer->Story());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayCommand::OpenSink() const {
+  if (out_.empty() && drops_.empty()) return nullptr;
+  return CaptureSink::Open(
+      {.out = out_, .drops = drops_, .annotate = annotate_});
 }
 
 absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
@@ -297,28 +269,11 @@ absl::Status ReplayCommand::Compare(const NfSpec& nf, int& exit_code) {
                });
 }
 
-std::unique_ptr<Progress> ReplayCommand::ShowProgress(const std::string& label,
-                                                      uint64_t total_bytes,
-                                                      bool has_view) const {
-  Terminal terminal = {.is_terminal = isatty(STDERR_FILENO) != 0};
-  terminal.Measure(STDERR_FILENO);
-  return std::make_unique<Progress>(
-      Progress::Options{.label = label,
-                        .quiet = quiet_ || has_view,
-                        .terminal = terminal.is_terminal,
-                        .columns = static_cast<int>(terminal.columns),
-                        .total_bytes = total_bytes,
-                        .clock = MonotonicNow,
-                        .write = [](std::string_view text) {
-                          std::fwrite(text.data(), 1, text.size(), stderr);
-                        }});
-}
-
 absl::Status ReplayCommand::Feed(MergedReader& reader, const Watchers& watchers,
                                  const std::string& label,
                                  const Offer& offer) const {
   const auto progress =
-      ShowProgress(label, reader.total_bytes(), watchers.has_view);
+      ShowProgress(label, reader.total_bytes(), quiet_ || watchers.has_view);
   CapturedPacket packet;
   uint64_t packets = 0;
   while (reader.Next(packet) == ReadResult::kPacket) {
@@ -338,7 +293,7 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
                                        const std::string& label,
                                        ComparedRun& run) const {
   if (clock_ == 1) return RunReal(reader, nf, watchers, label, run);
-  const Instant start = MonotonicNow();
+  const Instant start = RealClock::Monotonic();
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
                        watchers.sink, watchers.observer);
   absl::Status status =
@@ -348,15 +303,17 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
-  run.elapsed_s = static_cast<double>((MonotonicNow() - start).ns) / 1e9;
+  run.elapsed_s =
+      static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();
 }
 
 RunInfo ReplayCommand::InfoOf(const ComparedRun& run,
                               const std::vector<std::string>& warnings) const {
   // Flags that say where output goes, and so are not repeated in proposals.
-  constexpr std::array kOutput = {"out",     "json",  "csv",   "explain",
-                                  "compare", "quiet", "watch", "metrics_port"};
+  constexpr std::array kOutput = {"out",   "annotate",    "drops",   "json",
+                                  "csv",   "explain",     "compare", "quiet",
+                                  "watch", "metrics_port"};
   RunInfo info = {.version = kVersion,
                   .seed = options_.controller.seed,
                   .nf = config_.empty() ? ShortNameOf(nf_) : config_,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/compare.h"
 #include "platform/config.h"
 #include "platform/flags.h"
@@ -24,7 +25,6 @@ namespace snf {
 
 class CaptureSink;
 class LoadedCapture;
-class Progress;
 class SideBySide;
 class MergedReader;
 struct CapturedPacket;
@@ -66,6 +66,7 @@ class ReplayCommand {
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckReal() const;
+  absl::Status CheckComments() const;
   absl::Status AtOdds(const char* a, const char* b, const char* because) const;
   // Of --policy, then those of --compare.
   std::vector<std::string> Policies() const;
@@ -94,9 +95,8 @@ class ReplayCommand {
                           const Offer& offer) const;
   // Stops after so many packets to see whether there is something to show.
   uint64_t packets_per_progress() const;
-  std::unique_ptr<Progress> ShowProgress(const std::string& label,
-                                         uint64_t total_bytes,
-                                         bool has_view) const;
+  // What --out and --drops ask for; null for nothing.
+  absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
   // Runs the capture under a policy; `run.policy` names it.
   absl::Status RunCapture(MergedReader& reader, const NfSpec& nf,
                           const Watchers& watchers, const std::string& label,
@@ -122,6 +122,8 @@ class ReplayCommand {
   std::string config_;
   bool has_sides_ = false;  // its flows are inside endpoints
   std::string out_;
+  bool annotate_ = false;
+  std::string drops_;
   std::string json_;
   std::string csv_;
   std::string explain_;

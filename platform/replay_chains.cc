@@ -52,25 +52,21 @@ absl::Status ReplayCommand::ReplayChains(const Config& config, int& exit_code) {
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
-  std::unique_ptr<CaptureSink> sink;
-  if (!out_.empty()) {
-    auto opened = CaptureSink::Open(out_);
-    if (!opened.ok()) return opened.status();
-    sink = *std::move(opened);
-  }
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
   const std::string policy = Policies().front();
   auto chains = SideBySide::Make(config, options_, *FindPlacementPolicy(policy),
-                                 sink.get());
+                                 sink->get());
   if (!chains.ok()) return chains.status();
-  absl::Status status = Feed(**reader, {.sink = sink.get()}, "replaying",
+  absl::Status status = Feed(**reader, {.sink = sink->get()}, "replaying",
                              [&](const CapturedPacket& packet) {
                                (*chains)->Offer(packet);
                                return true;
                              });
   if (!status.ok()) return status;
   const std::vector<RunResult> results = (*chains)->Finish();
-  if (sink != nullptr) {
-    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   bool is_sound = AddsUp(**chains, results);
   for (const RunResult& result : results) is_sound &= RunIsSound(result);

@@ -94,6 +94,12 @@ void ReplayCommand::AddFlags() {
   flags_.Text("out", out_, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
+  flags_.Switch("annotate", annotate_,
+                "with a comment for each packet of --out, which then has to be "
+                "pcapng: its unit, flowlet, clock and latency");
+  flags_.Text("drops", drops_, "FILE",
+              "write dropped packets to FILE (.pcapng, also with .gz or .zst), "
+              "each with the reason as its comment");
   flags_.Text(
       "json", json_, "FILE",
       "write the report as JSON to FILE (- is stdout, instead of text)");
@@ -329,7 +335,7 @@ absl::Status ReplayCommand::CheckPolicies() const {
   if (policies.size() == 1) {
     return AtOdds("compare", "policy", "there is nothing to compare with");
   }
-  for (const char* flag : {"out", "csv", "explain"}) {
+  for (const char* flag : {"out", "drops", "csv", "explain"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "compare", "it tells of one run alone");
   }
@@ -375,6 +381,7 @@ absl::Status ReplayCommand::CheckTogether() const {
         "and .gz or .zst; or be -, for stdout",
         out_));
   }
+  if (absl::Status s = CheckComments(); !s.ok()) return s;
   if (json_ == "-" && out_ == "-") {
     return AtOdds("json", "out", "both cannot be stdout");
   }
@@ -385,9 +392,34 @@ absl::Status ReplayCommand::CheckTogether() const {
           flags_.Printed(explain_ == "top" ? "explain" : "compare"), file,
           file == "-" ? "stdin" : "a pipe"));
     }
-    if (!out_.empty() && out_ != "-" && SameFile(file, out_)) {
-      return Usage(fmt::format("--out={}: is also an input", out_));
+    for (const char* flag : {"out", "drops"}) {
+      const std::string& written = flag[0] == 'o' ? out_ : drops_;
+      if (!written.empty() && written != "-" && SameFile(file, written)) {
+        return Usage(fmt::format("--{}={}: is also an input", flag, written));
+      }
     }
+  }
+  return absl::OkStatus();
+}
+
+// Only pcapng can hold them.
+absl::Status ReplayCommand::CheckComments() const {
+  const auto is_pcapng = [](const std::string& name) {
+    return NamesCapture(name) && name.find(".pcapng") != name.npos;
+  };
+  if (annotate_ && out_ != "-" && !is_pcapng(out_)) {
+    return Usage(
+        "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
+        "-): other formats hold no comments");
+  }
+  if (!drops_.empty() && !is_pcapng(drops_)) {
+    return Usage(fmt::format(
+        "--drops={}: its name has to end in .pcapng, or in that and .gz or "
+        ".zst: other formats hold no comments",
+        drops_));
+  }
+  if (!drops_.empty() && drops_ == out_) {
+    return AtOdds("drops", "out", "both would write the same file");
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 
 #include "controller/core/placement.h"
 #include "platform/capture_sink.h"
+#include "platform/console.h"
 #include "platform/loaded_capture.h"
 #include "platform/onlookers.h"
 #include "platform/pace.h"
@@ -167,7 +168,7 @@ absl::Status ReplayCommand::FeedLoaded(const LoadedCapture& capture,
                                        const Offer& offer) const {
   constexpr size_t kAhead = 8;
   const uint64_t total = capture.size() * uint64_t{loop_};
-  const auto progress = ShowProgress(label, total, watchers.has_view);
+  const auto progress = ShowProgress(label, total, quiet_ || watchers.has_view);
   uint64_t packets = 0;
   for (uint32_t round = 0; round < loop_; ++round) {
     for (size_t i = 0; i < capture.size(); ++i) {

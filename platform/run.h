@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,13 +14,13 @@
 #include "base/flow_key.h"
 #include "base/histogram.h"
 #include "base/ids.h"
-#include "base/link_type.h"
 #include "base/messages.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
 #include "platform/far_side.h"
 #include "platform/provisioning.h"
+#include "platform/release_sink.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
@@ -199,21 +198,6 @@ struct RunResult {
            packets_dropped();
   }
   bool conserved() const { return packets_begun() == packets_ended(); }
-};
-
-// A packet that leaves, in the order and at the time of leaving.
-struct ReleasedPacket {
-  Instant time;
-  std::span<const std::byte> bytes;  // valid during the call
-  uint32_t original_length = 0;
-  LinkType link = LinkType::kEthernet;
-};
-
-// Where released packets go. May be absent.
-class ReleaseSink {
- public:
-  virtual ~ReleaseSink() = default;
-  virtual void OnRelease(const ReleasedPacket& packet) = 0;
 };
 
 // Sees a run happen, for telling a flow's story. Absent in ordinary runs.

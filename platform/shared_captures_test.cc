@@ -7,10 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,31 +17,6 @@
 
 namespace snf {
 namespace {
-
-using Row = std::map<std::string, std::string>;
-
-// The rows of a tab-separated table by its heading; empty where there is none.
-std::vector<Row> ReadTable(const std::string& path) {
-  std::ifstream in(path);
-  std::vector<std::string> heading;
-  std::vector<Row> rows;
-  for (std::string line; std::getline(in, line);) {
-    std::vector<std::string> cells;
-    std::istringstream split(line);
-    for (std::string cell; std::getline(split, cell, '\t');) {
-      cells.push_back(cell);
-    }
-    if (heading.empty()) {
-      heading = cells;
-      continue;
-    }
-    Row& row = rows.emplace_back();
-    for (size_t i = 0; i < cells.size() && i < heading.size(); ++i) {
-      row[heading[i]] = cells[i];
-    }
-  }
-  return rows;
-}
 
 class SharedCaptures : public testing::Test {
  protected:
@@ -80,7 +52,7 @@ class SharedCaptures : public testing::Test {
     return driver.Finish();
   }
 
-  std::vector<Row> rows_;
+  std::vector<TableRow> rows_;
 };
 
 void ExpectSound(const RunResult& run) {
@@ -91,7 +63,7 @@ void ExpectSound(const RunResult& run) {
 
 TEST_F(SharedCaptures, HaveThePacketsFlowsAndFlowletsOfTheirTable) {
   uint64_t compared = 0;
-  for (Row& row : rows_) {
+  for (TableRow& row : rows_) {
     SCOPED_TRACE(row["file"]);
     const bool tcp_and_udp_only =
         row["icmp"] == "0" && row["fragments"] == "0" && row["non_ip"] == "0";
@@ -127,7 +99,7 @@ TEST_F(SharedCaptures, HaveThePacketsFlowsAndFlowletsOfTheirTable) {
 TEST_F(SharedCaptures, GiveTheSameDigestTwiceAndWithoutTheChecks) {
   uint64_t moved = 0;
   uint64_t dropped = 0;
-  for (Row& row : rows_) {
+  for (TableRow& row : rows_) {
     SCOPED_TRACE(row["file"]);
     RunOptions options = SmallUnits();
     const RunResult first = Replay(row["file"], options);

@@ -2,6 +2,8 @@
 #include "platform/side_by_side.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace snf {
@@ -51,6 +53,8 @@ class SideBySide::Lane final : public ReleaseSink {
     std::vector<std::byte> bytes;
     uint32_t original_length;
     LinkType link;
+    PacketRoute route;
+    std::optional<std::string> drop_reason;  // of one that was dropped
   };
 
   Lane(const Config::Chain& chain, const RunOptions& run_options,
@@ -59,16 +63,24 @@ class SideBySide::Lane final : public ReleaseSink {
         driver(options, policy, chain.nf, is_watched ? this : nullptr,
                nullptr) {}
 
-  void OnRelease(const ReleasedPacket& packet) override {
-    released.push_back({.time = packet.time,
-                        .bytes = {packet.bytes.begin(), packet.bytes.end()},
-                        .original_length = packet.original_length,
-                        .link = packet.link});
+  void OnRelease(const ReleasedPacket& packet) override { Keep(packet, {}); }
+  void OnDrop(const ReleasedPacket& packet, std::string_view reason) override {
+    Keep(packet, std::string(reason));
   }
 
   RunOptions options;
   VirtualDriver driver;
   std::vector<Released> released;
+
+ private:
+  void Keep(const ReleasedPacket& packet, std::optional<std::string> reason) {
+    released.push_back({.time = packet.time,
+                        .bytes = {packet.bytes.begin(), packet.bytes.end()},
+                        .original_length = packet.original_length,
+                        .link = packet.link,
+                        .route = packet.route,
+                        .drop_reason = std::move(reason)});
+  }
 };
 
 absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
@@ -123,8 +135,16 @@ void SideBySide::Offer(const CapturedPacket& captured) {
       lanes_[i]->driver.AdvanceTo(captured.time);
     }
   }
-  packets_without_chain_ += chain.has_value() ? 0 : 1;
   ShowReleased();
+  if (chain.has_value()) return;
+  ++packets_without_chain_;
+  if (sink_ != nullptr) {
+    sink_->OnDrop({.time = captured.time,
+                   .bytes = captured.bytes,
+                   .original_length = captured.original_bytes,
+                   .link = captured.link},
+                  "no_chain");
+  }
 }
 
 std::vector<RunResult> SideBySide::Finish() {
@@ -144,10 +164,16 @@ void SideBySide::ShowReleased() {
   }
   std::ranges::stable_sort(all, {}, &Lane::Released::time);
   for (const Lane::Released* packet : all) {
-    sink_->OnRelease({.time = packet->time,
-                      .bytes = packet->bytes,
-                      .original_length = packet->original_length,
-                      .link = packet->link});
+    const ReleasedPacket shown = {.time = packet->time,
+                                  .bytes = packet->bytes,
+                                  .original_length = packet->original_length,
+                                  .link = packet->link,
+                                  .route = packet->route};
+    if (packet->drop_reason.has_value()) {
+      sink_->OnDrop(shown, *packet->drop_reason);
+    } else {
+      sink_->OnRelease(shown);
+    }
   }
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->released.clear();
 }

@@ -3,7 +3,11 @@
 #define SNF_PLATFORM_TEST_CAPTURES_H_
 
 #include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace snf {
 
@@ -13,6 +17,31 @@ namespace snf {
 inline std::string CapturesDir() {
   const char* named = std::getenv("SNF_TRACES");
   return named != nullptr ? named : "../shared/traces";
+}
+
+using TableRow = std::map<std::string, std::string>;
+
+// The rows of a tab-separated table by its heading; empty where there is none.
+inline std::vector<TableRow> ReadTable(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<std::string> heading;
+  std::vector<TableRow> rows;
+  for (std::string line; std::getline(in, line);) {
+    std::vector<std::string> cells;
+    std::istringstream split(line);
+    for (std::string cell; std::getline(split, cell, '\t');) {
+      cells.push_back(cell);
+    }
+    if (heading.empty()) {
+      heading = cells;
+      continue;
+    }
+    TableRow& row = rows.emplace_back();
+    for (size_t i = 0; i < cells.size() && i < heading.size(); ++i) {
+      row[heading[i]] = cells[i];
+    }
+  }
+  return rows;
 }
 
 }  // namespace snf

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "platform/console.h"
 #include "platform/trace_compose_report.h"
 #include "traces/composer.h"
 
@@ -107,11 +108,11 @@ absl::Status TraceCompose::Run() {
                                 .options = options,
                                 .tally = composer.tally()};
   if (!making_.json.empty()) {
-    status = TraceMaking::Print(making_.json, JsonOf(report));
+    status = WriteText(making_.json, JsonOf(report));
     if (!status.ok() || making_.json == "-") return status;
   }
   if (making_.quiet || making_.out == "-") return absl::OkStatus();
-  return TraceMaking::Print("-", TextOf(report));
+  return WriteText("-", TextOf(report));
 }
 
 }  // namespace snf

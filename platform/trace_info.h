@@ -2,11 +2,15 @@
 #ifndef SNF_PLATFORM_TRACE_INFO_H_
 #define SNF_PLATFORM_TRACE_INFO_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/trace_info_report.h"
 #include "platform/trace_subcommand.h"
+#include "traces/capture_statistics.h"
 
 namespace snf {
 
@@ -18,7 +22,14 @@ class TraceInfo final : public TraceSubcommand {
   absl::Status Run() override;
 
  private:
+  void AddFlags();
+  absl::StatusOr<CaptureInfo> Read(const std::string& file) const;
+
   std::vector<std::string> files_;
+  size_t flow_key_ = 0;
+  CaptureStatistics::Options options_;
+  std::string json_;
+  bool quiet_ = false;
 };
 
 }  // namespace snf

@@ -2,16 +2,10 @@
 #include "platform/trace_making.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-
+#include "platform/console.h"
 #include "platform/report_page.h"
-#include "platform/terminal.h"
+#include "platform/split_writer.h"
 #include "traces/capture_writer.h"
 
 namespace snf {
@@ -20,11 +14,6 @@ namespace {
 constexpr uint64_t kPacketsPerProgress = 8'192;
 constexpr int64_t kMostBitsPerSecond = 10'000'000'000'000;
 constexpr Nanos kLongest = Seconds(1'000'000);
-
-Instant MonotonicNow() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
-}
 
 }  // namespace
 
@@ -54,28 +43,7 @@ absl::Status TraceMaking::CheckOut() const {
   if (out == "-" && json == "-") {
     return absl::InvalidArgumentError("--out and --json cannot both be stdout");
   }
-  std::error_code error;
-  if (!force && std::filesystem::is_regular_file(out, error)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--out={}: is there already; --force replaces it", out));
-  }
-  return absl::OkStatus();
-}
-
-std::unique_ptr<Progress> TraceMaking::ShowProgress(
-    const std::string& label, uint64_t total_bytes) const {
-  Terminal terminal = {.is_terminal = isatty(STDERR_FILENO) != 0};
-  terminal.Measure(STDERR_FILENO);
-  return std::make_unique<Progress>(
-      Progress::Options{.label = label,
-                        .quiet = quiet,
-                        .terminal = terminal.is_terminal,
-                        .columns = static_cast<int>(terminal.columns),
-                        .total_bytes = total_bytes,
-                        .clock = MonotonicNow,
-                        .write = [](std::string_view text) {
-                          std::fwrite(text.data(), 1, text.size(), stderr);
-                        }});
+  return SplitWriter::CheckAbsent(out, force);
 }
 
 absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
@@ -87,7 +55,7 @@ absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
         sources.Add(path, [&](const CaptureReader& reader) {
           if (progress == nullptr) {
             progress = ShowProgress("reading " + Printable(path),
-                                    reader.total_bytes());
+                                    reader.total_bytes(), quiet);
           }
           progress->Update(reader.packets_read(), reader.bytes_read());
         });
@@ -106,7 +74,7 @@ absl::Status TraceMaking::Write(const Next& next,
   if (!opened.ok()) return opened.status();
   CaptureWriter& writer = **opened;
   const auto progress =
-      ShowProgress("writing " + Printable(out), expected_bytes);
+      ShowProgress("writing " + Printable(out), expected_bytes, quiet);
   CapturedPacket packet;
   uint64_t bytes = 0;
   while (next(packet)) {
@@ -117,22 +85,6 @@ absl::Status TraceMaking::Write(const Next& next,
     }
   }
   return writer.Close();
-}
-
-absl::Status TraceMaking::Print(const std::string& path,
-                                const std::string& text) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  bool good = file != nullptr;
-  good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) {
-    good =
-        (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  }
-  if (good) return absl::OkStatus();
-  const std::string message =
-      fmt::format("{}: cannot write: {}", path, std::strerror(errno));
-  return errno == EACCES ? absl::PermissionDeniedError(message)
-                         : absl::UnavailableError(message);
 }
 
 }  // namespace snf

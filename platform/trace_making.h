@@ -4,16 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/time.h"
 #include "platform/flags.h"
-#include "platform/progress.h"
 #include "traces/capture_reader.h"
-#include "traces/overlay_tally.h"
 #include "traces/source_captures.h"
 
 namespace snf {
@@ -33,8 +30,6 @@ struct TraceMaking {
   // Of `out`: that there is one, and that nothing is replaced unasked.
   absl::Status CheckOut() const;
 
-  std::unique_ptr<Progress> ShowProgress(const std::string& label,
-                                         uint64_t total_bytes) const;
   // Of these files, all into `sources`. Bad data where none has a conversation.
   absl::Status ReadSources(const std::vector<std::string>& files,
                            SourceCaptures& sources) const;
@@ -42,8 +37,6 @@ struct TraceMaking {
   // on the wire, to `out`.
   using Next = std::function<bool(CapturedPacket&)>;
   absl::Status Write(const Next& next, uint64_t expected_bytes) const;
-  // Text of a report or JSON, to stdout or a file.
-  static absl::Status Print(const std::string& path, const std::string& text);
 };
 
 }  // namespace snf

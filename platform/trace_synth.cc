@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
+#include "platform/console.h"
 #include "platform/trace_synth_report.h"
 #include "traces/drawn_model.h"
 
@@ -277,11 +278,11 @@ absl::Status TraceSynth::Make(const FlowModel& model, const FlowModel& flows) {
                               .tally = synthesizer.tally(),
                               .with_string = synthesizer.with_string()};
   if (!making_.json.empty()) {
-    status = TraceMaking::Print(making_.json, JsonOf(report));
+    status = WriteText(making_.json, JsonOf(report));
     if (!status.ok() || making_.json == "-") return status;
   }
   if (making_.quiet || making_.out == "-") return absl::OkStatus();
-  return TraceMaking::Print("-", TextOf(report));
+  return WriteText("-", TextOf(report));
 }
 
 }  // namespace snf

@@ -79,6 +79,13 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   }
   if (taken.fate == Intake::Taken::Fate::kDropped) {
     CountDrop(kNoFlow, Clock{}, taken.reason);
+    if (sink_ != nullptr) {
+      sink_->OnDrop({.time = now_,
+                     .bytes = captured.bytes,
+                     .original_length = captured.original_bytes,
+                     .link = captured.link},
+                    ToString(taken.reason));
+    }
     return;
   }
   Arrive(taken.key, taken.by_alias, taken.packet);
@@ -245,6 +252,9 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kDrop:
       CountDrop(kNoFlow, Clock{}, command.reason);
+      ShowDrop(command.packet,
+               {.latency = now_ - pool_.info(command.packet).arrival},
+               ToString(command.reason));
       pool_.Free(command.packet);
       break;
     case Kind::kStartUnit:
@@ -303,10 +313,13 @@ void VirtualDriver::Release(const Event& event) {
     if (observer_ != nullptr) observer_->OnReleased(now_, event.meta);
   }
   if (sink_ != nullptr) {
+    PacketRoute route = RouteOf(event.unit, event.meta);
+    route.generated = event.generated;
     sink_->OnRelease({.time = now_,
                       .bytes = bytes,
                       .original_length = info.original_length,
-                      .link = info.link});
+                      .link = info.link,
+                      .route = route});
   }
   std::optional<FlowKey> to;
   if (!event.generated) to = intake_.ComesBack(now_, event.packet);
@@ -329,6 +342,25 @@ void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
                                std::string_view reason) {
   provisioning_.OnDropped(now_);
   if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
+}
+
+void VirtualDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
+                             std::string_view reason) {
+  if (sink_ == nullptr) return;
+  const PacketInfo& info = pool_.info(packet);
+  sink_->OnDrop({.time = now_,
+                 .bytes = pool_.bytes(packet),
+                 .original_length = info.original_length,
+                 .link = info.link,
+                 .route = route},
+                reason);
+}
+
+PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {
+  return {.unit = unit,
+          .flowlet = meta.flowlet,
+          .clock = meta.clock,
+          .latency = now_ - meta.arrival};
 }
 
 FlowKey VirtualDriver::KeyOf(FlowId flow) const {

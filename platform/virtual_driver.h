@@ -102,6 +102,9 @@ class VirtualDriver {
   void OnAliasAtController();
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
+  void ShowDrop(PacketHandle packet, const PacketRoute& route,
+                std::string_view reason);
+  PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
   void CollectCounters();
   void CollectReports();
   void SendStopped(UnitId unit);

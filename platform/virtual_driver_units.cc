@@ -260,10 +260,13 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
       ++result_.nf_dropped[command.nf_reason];
       NotifyDrop(meta.flow, meta.clock,
                  result_.nf_drop_names[command.nf_reason]);
+      ShowDrop(command.packet, RouteOf(unit, meta),
+               result_.nf_drop_names[command.nf_reason]);
       Take(unit, command);
       break;
     case Kind::kDrop:
       CountDrop(meta.flow, meta.clock, command.reason);
+      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
       Take(unit, command);
       break;
     case Kind::kConsume:
@@ -279,6 +282,7 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
       break;
     case Kind::kDropPayload:
       CountDrop(meta.flow, meta.clock, command.reason);
+      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
       if (options_.check) checker_.OnPayloadDropped(now_, unit, meta);
       pool_.Free(command.packet);
       break;

@@ -101,7 +101,8 @@ class StreamSource final : public ByteSource {
       : ByteSource(std::move(name)),
         file_(std::move(file)),
         total_bytes_(total_bytes),
-        decompressor_(Decompressor::Create(CompressionOfMagic(head))) {
+        compression_(CompressionOfMagic(head)),
+        decompressor_(Decompressor::Create(compression_)) {
     Grow(kWindowBytes);
     if (decompressor_ == nullptr) {
       std::copy(head.begin(), head.end(), window_.get());
@@ -113,6 +114,7 @@ class StreamSource final : public ByteSource {
     }
   }
 
+  Compression compression() const override { return compression_; }
   uint64_t input_bytes_read() const override { return file_.bytes_read(); }
   uint64_t input_bytes_total() const override { return total_bytes_; }
 
@@ -209,6 +211,7 @@ class StreamSource final : public ByteSource {
 
   InputFile file_;
   uint64_t total_bytes_;
+  Compression compression_;
   std::unique_ptr<Decompressor> decompressor_;  // null: not compressed
   bool ended_ = false;
   bool decoded_any_ = false;

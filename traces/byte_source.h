@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "traces/compression.h"
 
 namespace snf {
 
@@ -56,6 +57,7 @@ class ByteSource {
   // How the compressed stream's end differs from a proper one; else empty.
   const std::string& odd_end() const { return odd_end_; }
 
+  virtual Compression compression() const { return Compression::kNone; }
   virtual uint64_t input_bytes_read() const = 0;
   virtual uint64_t input_bytes_total() const = 0;  // 0 if unknown
 

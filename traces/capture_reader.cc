@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "traces/capture_reader.h"
 
+#include <algorithm>
+
 #include "traces/capture_format.h"
 #include "traces/pcap_reader.h"
 #include "traces/pcapng_reader.h"
@@ -81,6 +83,14 @@ ReadResult CaptureReader::Next(CapturedPacket& packet) {
     last_time_ = packet.time;
   }
   return state_;
+}
+
+void CaptureReader::AddFacts(const CaptureFacts::Interface& interface) {
+  std::vector<CaptureFacts::Interface>& known = facts_.interfaces;
+  if (known.size() < CaptureFacts::kMaxInterfaces &&
+      std::find(known.begin(), known.end(), interface) == known.end()) {
+    known.push_back(interface);
+  }
 }
 
 ReadResult CaptureReader::Fail(const std::string& what) {

@@ -29,6 +29,25 @@ struct CapturedPacket {
 };
 static_assert(sizeof(CapturedPacket) == 40);
 
+// What a capture says of itself, besides its packets.
+struct CaptureFacts {
+  // An interface of pcapng, or what a pcap file's header says.
+  struct Interface {
+    uint32_t link_number = 0;  // LINKTYPE_
+    uint32_t snap_bytes = 0;   // longest packet captured; 0: no limit
+    // A tick of the timestamps is 10^-exponent s, or 2^-exponent s.
+    uint8_t tick_exponent = 6;
+    bool tick_is_binary = false;
+    friend bool operator==(const Interface&, const Interface&) = default;
+  };
+  static constexpr size_t kMaxInterfaces = 64;
+
+  bool is_pcapng = false;
+  Compression compression = Compression::kNone;
+  // The first kMaxInterfaces that differ, in the order of the file.
+  std::vector<Interface> interfaces;
+};
+
 enum class ReadResult : uint8_t {
   kPacket,  // a packet was filled in
   kEnd,     // no more packets; see warnings()
@@ -78,6 +97,9 @@ class CaptureReader {
 
   uint64_t packets_read() const { return packets_read_; }
 
+  // As far as the capture was read.
+  const CaptureFacts& facts() const { return facts_; }
+
   // Packets earlier than their predecessor in this file.
   uint64_t timestamps_backwards() const { return timestamps_backwards_; }
 
@@ -87,14 +109,18 @@ class CaptureReader {
   uint64_t total_bytes() const { return source_->input_bytes_total(); }
 
  protected:
-  explicit CaptureReader(std::unique_ptr<ByteSource> source)
-      : source_(std::move(source)) {}
+  CaptureReader(std::unique_ptr<ByteSource> source, bool is_pcapng)
+      : source_(std::move(source)),
+        facts_{.is_pcapng = is_pcapng,
+               .compression = source_->compression(),
+               .interfaces = {}} {}
 
   // The format's part of Open(): kPacket when the file header is good.
   virtual ReadResult ReadFileHeader() = 0;
   // The format's part of Next(): reads the next record.
   virtual ReadResult Read(CapturedPacket& packet) = 0;
 
+  void AddFacts(const CaptureFacts::Interface& interface);
   // Sets status() to an error about the record at the current offset.
   ReadResult Fail(const std::string& what);
   // For when `record` wants more bytes than the source still has: kEnd if it
@@ -107,6 +133,7 @@ class CaptureReader {
 
  private:
   std::unique_ptr<ByteSource> source_;
+  CaptureFacts facts_;
   ReadResult state_ = ReadResult::kPacket;
   Instant last_time_ = Instant::min();
   uint64_t packets_read_ = 0;

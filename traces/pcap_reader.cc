@@ -32,6 +32,10 @@ ReadResult PcapReader::ReadFileHeader() {
   link_ = *link;
   // Up to version 2.3 the two lengths of a record could stand in either order.
   lengths_may_be_swapped_ = minor <= 3;
+  const uint8_t exponent = nanos_per_tick_ == 1 ? 9 : 6;
+  AddFacts({.link_number = link_number,
+            .snap_bytes = fields_.Load32(header + 16),
+            .tick_exponent = exponent});
   source().Consume(kPcapHeaderBytes);
   return ReadResult::kPacket;
 }

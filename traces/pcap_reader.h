@@ -25,7 +25,7 @@ class PcapReader final : public CaptureReader {
   // is `magic`.
   PcapReader(std::unique_ptr<ByteSource> source, FieldLoader fields,
              uint32_t magic)
-      : CaptureReader(std::move(source)),
+      : CaptureReader(std::move(source), /*is_pcapng=*/false),
         fields_(fields),
         record_bytes_(magic == kPcapModified ? kPcapModifiedRecordBytes
                                              : kPcapRecordBytes),

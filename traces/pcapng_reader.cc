@@ -174,6 +174,10 @@ ReadResult PcapngReader::AddInterface() {
     return result;
   }
   interfaces_.push_back(interface);
+  AddFacts({.link_number = interface.link_number,
+            .snap_bytes = interface.snap_bytes,
+            .tick_exponent = static_cast<uint8_t>(interface.resolution & 0x7f),
+            .tick_is_binary = (interface.resolution & 0x80) != 0});
   source().Consume(block_bytes_);
   return ReadResult::kPacket;
 }
@@ -203,7 +207,8 @@ ReadResult PcapngReader::ReadInterfaceOptions(Interface& interface) {
                   " bytes, not: " + std::to_string(bytes));
     }
     if (code == kOptionTsresol) {
-      interface.clock.SetResolution(std::to_integer<uint8_t>(*value));
+      interface.resolution = std::to_integer<uint8_t>(*value);
+      interface.clock.SetResolution(interface.resolution);
     } else if (code == kOptionTsoffset) {
       interface.clock.SetOffset(static_cast<int64_t>(fields_.Load64(value)));
     }

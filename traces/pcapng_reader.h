@@ -45,7 +45,7 @@ class PcapngReader final : public CaptureReader {
  public:
   // `source` stands at the file's start.
   explicit PcapngReader(std::unique_ptr<ByteSource> source)
-      : CaptureReader(std::move(source)) {}
+      : CaptureReader(std::move(source), /*is_pcapng=*/true) {}
 
  protected:
   ReadResult ReadFileHeader() override;
@@ -57,6 +57,7 @@ class PcapngReader final : public CaptureReader {
     std::optional<LinkType> link;  // empty: not supported
     uint32_t snap_bytes = 0;       // 0: no limit
     InterfaceClock clock;
+    uint8_t resolution = 6;  // if_tsresol
   };
   // Makes all of the next block ready in body_, without consuming it.
   ReadResult ReadBlock();

@@ -2,7 +2,6 @@
 #include "traces/source_captures.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,11 +13,6 @@ namespace snf {
 namespace {
 
 constexpr uint64_t kPacketsPerProgress = 8'192;
-
-// From 02:00:00:00:00:01 to 02:00:00:00:00:02; the type is filled in.
-constexpr size_t kEthernetBytes = 14;
-constexpr std::array<uint8_t, kEthernetBytes> kEthernet = {2, 0, 0, 0, 0, 2, 2,
-                                                           0, 0, 0, 0, 1, 0, 0};
 
 struct KeyHash {
   size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
@@ -43,33 +37,21 @@ struct SourceCaptures::Gathered {
   std::vector<TimedFrame> packets;
 };
 
-SourceCaptures::Frame SourceCaptures::Keep(const CapturedPacket& packet,
-                                           const ParsedPacket& headers) {
-  const bool is_ethernet = packet.link == LinkType::kEthernet;
-  const size_t skipped = is_ethernet ? 0 : headers.l3_offset;
-  const size_t added = is_ethernet ? 0 : kEthernetBytes;
-  const size_t bytes = packet.bytes.size() - skipped + added;
+SourceCaptures::Frame SourceCaptures::Keep(CapturedPacket packet) {
+  to_ethernet_.Change(packet);
+  const size_t bytes = packet.bytes.size();
   if (bytes > left_) {
     blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kBlockBytes));
     left_ = kBlockBytes;
   }
   std::byte* const at = blocks_.back().get() + kBlockBytes - left_;
-  if (!is_ethernet) {
-    std::memcpy(at, kEthernet.data(), kEthernetBytes);
-    const bool is_ipv4 = headers.l3 == L3::kIpv4;
-    Store(at + kEthernetBytes - sizeof(be16),
-          be16(static_cast<uint16_t>(is_ipv4 ? EtherType::kIpv4
-                                             : EtherType::kIpv6)));
-  }
-  std::memcpy(at + added, packet.bytes.data() + skipped,
-              packet.bytes.size() - skipped);
+  std::memcpy(at, packet.bytes.data(), bytes);
   const std::span<std::byte> frame(at, bytes);
   FillChecksums(frame, Parse(LinkType::kEthernet, frame));
   const auto captured =
       static_cast<uint32_t>(std::min<size_t>(bytes, snap_bytes_));
   left_ -= captured;
-  return {at, captured,
-          static_cast<uint32_t>(packet.original_bytes - skipped + added)};
+  return {at, captured, packet.original_bytes};
 }
 
 absl::Status SourceCaptures::Add(const std::string& path,
@@ -100,7 +82,7 @@ absl::Status SourceCaptures::Add(const std::string& path,
     if (is_new) all.push_back({.key = key, .packets = {}});
     all[entry->second].packets.push_back(
         {.time = packet.time,
-         .frame = Keep(packet, headers),
+         .frame = Keep(packet),
          .from_second_end = direction == Direction::kReverse,
          .is_answer = IsAnswerToSyn(packet.bytes, headers)});
     first = std::min(first, packet.time);

@@ -17,6 +17,7 @@
 #include "traces/capture_format.h"
 #include "traces/capture_reader.h"
 #include "traces/conversations.h"
+#include "traces/link_changer.h"
 
 namespace snf {
 
@@ -82,7 +83,7 @@ class SourceCaptures {
   };
   struct Gathered;
 
-  Frame Keep(const CapturedPacket& packet, const ParsedPacket& headers);
+  Frame Keep(CapturedPacket packet);
   void AddConversation(Gathered& gathered, File& file);
 
   uint32_t snap_bytes_;
@@ -93,6 +94,7 @@ class SourceCaptures {
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   size_t left_ = 0;  // bytes of the last block
   std::vector<PacketShape> shapes_;
+  LinkChanger to_ethernet_{LinkType::kEthernet};
 };
 
 }  // namespace snf

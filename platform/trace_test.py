@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf trace` as a user meets it, with Wireshark's tools as second opinion.
+
+Usage: trace_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+SOURCE = pathlib.Path()
+OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
+needs_tshark = unittest.skipUnless(shutil.which("tshark"), "no tshark here")
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, "trace", *map(str, arguments)],
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=300, check=False, **options)
+
+
+def fields(capture, *names, display_filter=""):
+    """What tshark reads: a list of these fields for each packet."""
+    command = ["tshark", "-n", "-r", str(capture), "-T", "fields"]
+    for name in names:
+        command += ["-e", name]
+    if display_filter:
+        command += ["-Y", display_filter]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
+    return [line.split("\t") for line in done.stdout.decode().splitlines()]
+
+
+class Trace(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.small = SOURCE / "traces" / "small.pcap.zst"
+
+    def convert(self, *arguments):
+        done = run("convert", *arguments)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        return done.stdout.decode()
+
+    def refused(self, code, words, *arguments, **options):
+        """Fails with `code` and one line that has all words; leaves nothing."""
+        before = sorted(self.folder.iterdir())
+        done = run(*arguments, **options)
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, code, text)
+        self.assertEqual(text.count("\n"), 1, text)
+        for word in words:
+            self.assertIn(word, text)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def packets_of(self, path):
+        done = run("info", path, "--json=-")
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        return json.loads(done.stdout)["captures"][0]["packets"]
+
+
+class Info(Trace):
+    def test_tells_of_several_captures_in_text_and_json(self):
+        done = run("info", self.small, self.small, "--json",
+                   self.folder / "i.json", "--flow_key=5tuple",
+                   "--timeouts=100us,500us", "--flowlet_bytes=15KB")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stdout.decode().count("45,153  in all"), 2)
+        captures = json.loads((self.folder / "i.json").read_text())["captures"]
+        for one in captures:
+            self.assertEqual([each["flowlets"] for each in one["flowlets"]],
+                             [17209, 14607])
+            self.assertEqual(one["flows"], {"connection": 573, "5tuple": 1144,
+                                            "3tuple": 79})
+
+    @needs_tshark
+    def test_counts_what_tshark_counts(self):
+        plain = self.folder / "plain.pcapng"
+        self.convert(self.small, plain)
+        one = json.loads(run("info", plain, "--json=-").stdout)["captures"][0]
+        for name, display_filter in [("tcp", "tcp && !icmp && !icmpv6"),
+                                     ("ipv6", "ipv6"), ("udp", "udp && !icmp")]:
+            with self.subTest(name):
+                read = fields(plain, "frame.number",
+                              display_filter=display_filter)
+                self.assertEqual(one[name], len(read))
+
+    def test_refuses_what_it_cannot_read(self):
+        self.refused(BAD_DATA, ["README.md: offset 0: neither pcap"], "info",
+                     SOURCE / "README.md")
+        self.refused(IO, ["nowhere.pcap"], "info", "nowhere.pcap")
+        self.refused(USAGE, ["--timeouts", "fish"], "info", self.small,
+                     "--timeouts=fish")
+        self.refused(USAGE, ["rising"], "info", self.small,
+                     "--timeouts=5ms,1ms")
+        self.refused(USAGE, ["stdin"], "info", "-", "-")
+
+
+class Convert(Trace):
+    @needs_tshark
+    def test_keeps_times_and_lengths_in_every_format(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        wanted = fields(plain, "frame.time_epoch", "frame.len")
+        self.assertEqual(len(wanted), 45153)
+        for name in ["a.pcapng", "a.pcap.gz", "a.pcapng.zst"]:
+            with self.subTest(name):
+                out = self.folder / name
+                self.convert(plain, out)
+                if name.endswith("zst"):
+                    out, packed = self.folder / "b.pcapng", out
+                    self.convert(packed, out)
+                self.assertEqual(
+                    fields(out, "frame.time_epoch", "frame.len"), wanted)
+
+    def test_puts_together_again_what_it_split(self):
+        whole = self.folder / "whole.pcap"
+        self.convert(self.small, whole)
+        for split, files in [("packets:10000", 5), ("time:500ms", 10)]:
+            with self.subTest(split):
+                said = self.convert(self.small, self.folder / "part.pcap.gz",
+                                    "--split", split, "--force")
+                self.assertIn(f"in {files} files", said)
+                parts = sorted(self.folder.glob("part-*.pcap.gz"))
+                self.assertEqual(len(parts), files)
+                self.convert(*parts, self.folder / "again.pcap", "--force")
+                self.assertEqual((self.folder / "again.pcap").read_bytes(),
+                                 whole.read_bytes())
+                for part in parts:
+                    part.unlink()
+
+    def test_splits_by_flow_so_that_no_flow_is_in_two_files(self):
+        self.convert(self.small, self.folder / "part.pcap", "--split=flows:4")
+        flows = packets = 0
+        for part in sorted(self.folder.glob("part-*.pcap")):
+            one = json.loads(run("info", part, "--json=-").stdout)
+            flows += one["captures"][0]["flows"]["connection"]
+            packets += one["captures"][0]["packets"]
+        self.assertEqual((flows, packets), (573, 45153))
+
+    @needs_tshark
+    def test_filters_as_tshark_does(self):
+        out = self.folder / "out.pcap"
+        self.convert(self.small, out, "--filter=tcp port 80")
+        whole = self.folder / "whole.pcap"
+        self.convert(self.small, whole)
+        self.assertEqual(
+            fields(out, "frame.time_epoch"),
+            fields(whole, "frame.time_epoch", display_filter="tcp.port==80"))
+
+    @needs_tshark
+    def test_changes_framing_and_length_but_not_the_packets(self):
+        names = ["ip.src", "ip.id", "tcp.seq_raw", "udp.srcport", "ip.len"]
+        raw, back = self.folder / "raw.pcap", self.folder / "back.pcapng"
+        self.convert(self.small, raw, "--link=raw", "--filter=ip",
+                     "--snap=120")
+        self.convert(raw, back, "--link=ethernet")
+        whole = self.folder / "whole.pcap"
+        self.convert(self.small, whole)
+        wanted = fields(whole, *names, display_filter="ip")
+        self.assertEqual(fields(raw, *names), wanted)
+        self.assertEqual(fields(back, *names), wanted)
+        self.assertEqual({int(length) <= 120 for (length,) in
+                          fields(raw, "frame.cap_len")}, {True})
+
+    def test_takes_a_part_of_the_time(self):
+        out = self.folder / "out.pcap"
+        self.convert(self.small, out, "--begin=3.2s", "--end=3.8s")
+        self.assertEqual(self.packets_of(out), 16594)
+
+    def test_refuses_and_leaves_nothing(self):
+        out = self.folder / "out.pcap"
+        there = self.folder / "there.pcap"
+        there.write_bytes(b"mine")
+        for words, arguments in [
+                (["there already", "--force"], [self.small, there]),
+                (["lasts 4.90 s"], [self.small, out, "--begin=320s"]),
+                (["--begin=2s"], [self.small, out, "--begin=2s", "--end=1s"]),
+                (["--filter", "porrt"], [self.small, out, "--filter=porrt 1"]),
+                (["nothing is left"], [self.small, out, "--filter=port 9999"]),
+                (["--split", "fish"], [self.small, out, "--split=fish"]),
+                (["flows:N"], [self.small, out, "--split=flows:1000"]),
+                (["stdout"], [self.small, "-", "--split=time:1s"]),
+                (["At least 2"], [self.small])]:
+            with self.subTest(words[0]):
+                self.refused(USAGE, words, "convert", *arguments)
+        self.assertEqual(there.read_bytes(), b"mine")
+        self.refused(BAD_DATA, ["neither pcap"], "convert",
+                     SOURCE / "README.md", out)
+        self.refused(IO, ["nowhere"], "convert", self.small,
+                     self.folder / "nowhere" / "x.pcap")
+
+    def test_leaves_nothing_on_a_disk_that_is_full(self):
+        def limited():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        self.refused(IO, ["out.pcap", "File too large"], "convert", self.small,
+                     self.folder / "out.pcap", preexec_fn=limited)
+        self.refused(IO, ["/dev/full", "No space left"], "convert", self.small,
+                     "/dev/full")
+
+    def test_replaces_only_when_told_to(self):
+        there = self.folder / "there.pcap"
+        there.write_bytes(b"mine")
+        self.convert(self.small, there, "--force")
+        self.assertEqual(self.packets_of(there), 45153)
+
+
+@needs_tshark
+class Annotated(Trace):
+    def replay(self, *flags):
+        """The report, and the comments of what was released and dropped."""
+        out, drops = self.folder / "out.pcapng", self.folder / "drops.pcapng"
+        done = subprocess.run(
+            [PROGRAM, "replay", self.small, "--out", out, "--annotate",
+             "--drops", drops, "--json=-", *flags],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
+            check=False)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        comments = [[text for (text,) in fields(path, "frame.comment")]
+                    for path in (out, drops)]
+        return json.loads(done.stdout), *comments
+
+    def check(self, *flags):
+        report, out, drops = self.replay(
+            "--unit_capacity=50Mbps", "--max_units=4", "--unit_queue=64",
+            "--start_buffer=32", *flags)
+        route = r"unit=\d+ flowlet=\d+ clock=\d+ latency_ns=\d+"
+        routed = [text for text in out if re.fullmatch(route, text)]
+        self.assertEqual(len(routed), report["packets_released"])
+        self.assertEqual(out.count("passed_through"),
+                         report["packets_passed_through"])
+        self.assertEqual(len(out), len(routed) + out.count("passed_through"))
+        reasons = collections.Counter(text.split()[0] for text in drops)
+        self.assertEqual(reasons, {f"dropped={name}": packets for name, packets
+                                   in report["packets_dropped"].items()
+                                   if packets > 0})
+        self.assertGreater(len(drops), 1000)
+        latest = max(int(text.split("latency_ns=")[1]) for text in routed)
+        self.assertEqual(latest, report["latency_ns"]["max"])
+
+    def test_in_virtual_time_says_of_each_packet_how_it_went(self):
+        self.check()
+
+    def test_in_real_time_says_of_each_packet_how_it_went(self):
+        self.check("--clock=real", "--speed=10x")
+
+    def test_names_the_reasons_of_nfs_and_the_unit_where_they_dropped(self):
+        rules = self.folder / "rules.txt"
+        rules.write_text("deny udp from any to any\nallow any from any to any\n")
+        report, _, drops = self.replay(f"--nf=firewall:rules={rules}")
+        name = next(name for name, packets in report["packets_dropped"].items()
+                    if packets > 0)
+        self.assertTrue(name.startswith("nf:"), name)
+        self.assertEqual(len(drops), report["packets_dropped"][name])
+        for text in drops:
+            self.assertRegex(
+                text, rf"^dropped={name[3:]} unit=\d+ flowlet=\d+ clock=\d+ ")
+
+    def test_tells_of_packets_that_no_chain_takes(self):
+        config = self.folder / "chains.conf"
+        config.write_text('chain { name: "web" text: "passthrough" }\n'
+                          'rule { match: "tcp from any to any" chain: "web" }')
+        report, out, drops = self.replay(f"--config={config}")
+        self.assertEqual(len(drops), report["packets_without_chain"])
+        self.assertEqual(len(out) + len(drops), 45153)
+        self.assertEqual({text.split()[0] for text in drops},
+                         {"dropped=no_chain"})
+
+    def test_is_refused_where_comments_cannot_stand(self):
+        for flags in (["--annotate"], ["--annotate", "--out=x.pcap"],
+                      ["--drops=x.pcap"], ["--drops=x.pcapng", "--out=x.pcapng"],
+                      ["--drops=x.pcapng", "--compare=hash"]):
+            with self.subTest(flags):
+                done = subprocess.run([PROGRAM, "replay", self.small, *flags],
+                                      capture_output=True, timeout=300,
+                                      check=False)
+                self.assertEqual(done.returncode, USAGE)
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv[1])
+    SOURCE = pathlib.Path(sys.argv[2]).resolve()
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traces/packet_filter.h"
+
+#include <pcap/pcap.h>
+
+#include <utility>
+
+#include "traces/capture_format.h"
+
+namespace snf {
+namespace {
+
+// libpcap's own number for a link type, where it is not that of files.
+int DataLinkOf(LinkType link) {
+  return link == LinkType::kRawIp ? DLT_RAW : LinkTypeNumber(link);
+}
+
+}  // namespace
+
+struct PacketFilter::Program {
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() { pcap_freecode(&code); }
+
+  bpf_program code{};
+};
+
+PacketFilter::PacketFilter(std::string text) : text_(std::move(text)) {}
+PacketFilter::~PacketFilter() = default;
+
+absl::StatusOr<std::unique_ptr<PacketFilter>> PacketFilter::Compile(
+    const std::string& text) {
+  std::unique_ptr<PacketFilter> filter(new PacketFilter(text));
+  // What is right for no link type is told before a packet is read.
+  absl::Status status = filter->CompileFor(LinkType::kEthernet);
+  if (!status.ok()) return status;
+  return filter;
+}
+
+absl::Status PacketFilter::CompileFor(LinkType link) {
+  auto program = std::make_unique<Program>();
+  const std::unique_ptr<pcap_t, decltype(&pcap_close)> handle(
+      pcap_open_dead(DataLinkOf(link), int{kMaxCapturedBytes}), pcap_close);
+  if (handle == nullptr) return absl::InternalError("libpcap: no memory");
+  if (pcap_compile(handle.get(), &program->code, text_.c_str(), /*optimize=*/1,
+                   PCAP_NETMASK_UNKNOWN) != 0) {
+    return absl::InvalidArgumentError("\"" + text_ +
+                                      "\": " + pcap_geterr(handle.get()));
+  }
+  programs_[static_cast<size_t>(link)] = std::move(program);
+  return absl::OkStatus();
+}
+
+bool PacketFilter::Passes(const CapturedPacket& packet) {
+  std::unique_ptr<Program>& program =
+      programs_[static_cast<size_t>(packet.link)];
+  if (program == nullptr) {
+    if (status_.ok()) status_ = CompileFor(packet.link);
+    if (!status_.ok()) return false;
+  }
+  const pcap_pkthdr header = {
+      .ts = {},
+      .caplen = static_cast<bpf_u_int32>(packet.bytes.size()),
+      .len = packet.original_bytes};
+  return pcap_offline_filter(
+             &program->code, &header,
+             reinterpret_cast<const u_char*>(packet.bytes.data())) != 0;
+}
+
+}  // namespace snf

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_PACKET_FILTER_H_
+#define SNF_TRACES_PACKET_FILTER_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/link_type.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// A filter in the language of tcpdump (pcap-filter(7)), as in
+// "tcp port 80 and net 192.0.2.0/24". It looks at a frame as it was captured:
+// behind VLAN tags only where the text says `vlan`. Owner-thread only.
+class PacketFilter {
+ public:
+  // Errors: kInvalidArgument with the text and what libpcap says of it.
+  static absl::StatusOr<std::unique_ptr<PacketFilter>> Compile(
+      const std::string& text);
+  ~PacketFilter();
+  PacketFilter(const PacketFilter&) = delete;
+  PacketFilter& operator=(const PacketFilter&) = delete;
+
+  // Whether the packet passes. The first packet of a link type compiles the
+  // text for it; false and an error in status() where that has no such thing
+  // (as `ether host` in raw IP).
+  bool Passes(const CapturedPacket& packet);
+  const absl::Status& status() const { return status_; }
+
+ private:
+  struct Program;
+
+  explicit PacketFilter(std::string text);
+  absl::Status CompileFor(LinkType link);
+
+  std::string text_;
+  std::array<std::unique_ptr<Program>, 6> programs_;  // by LinkType
+  absl::Status status_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_PACKET_FILTER_H_
