@@ -117,7 +117,7 @@ void ExpectStationary(const Conversations& conversations, Nanos period) {
   std::array<double, kParts> bytes{};
   double all = 0;
   const uint64_t seed = TestSeed();
-  for (uint64_t i = 0; i < 3000; ++i) {
+  for (uint64_t i = 0; i < 600; ++i) {
     Overlay overlay(conversations, {.rate_bps = 50'000'000,
                                     .duration = Milliseconds(300),
                                     .seed = seed + i,

@@ -188,10 +188,17 @@ TEST(Synthesizer, RepeatsAModelThatIsShorterWithOtherFlows) {
       Make(model, {.rate_bps = 40'000'000, .duration = Milliseconds(35)});
   // Four windows of 8.75 ms: flows keep their gaps, and end with a window.
   Instant last = kWindowStart;
+  std::set<FlowKey> keys;
   for (const KeptPacket& packet : made.packets) {
     EXPECT_GE(packet.ns, last.ns);
     last = {packet.ns};
+    const auto bytes = std::as_bytes(std::span(packet.bytes));
+    FlowKey key;
+    ConnectionKey(bytes, Parse(packet.link, bytes), /*with_vlan=*/false, key);
+    key.source_port = key.destination_port = be16(0);
+    keys.insert(key);
   }
+  EXPECT_EQ(keys.size(), made.tally.flows());
   EXPECT_LT(last, kWindowStart + Milliseconds(35));
   EXPECT_GE(last, kWindowStart + Milliseconds(34));
   EXPECT_LE(made.tally.flow_packets().max(), 5);
