@@ -212,6 +212,10 @@ class Command(unittest.TestCase):
                 name = flags[0].split("=")[0]
                 self.refused(USAGE, [name], "replay", self.good, *flags)
         self.refused(USAGE, ["top", "stdin"], "replay", "-", "--explain=top")
+        self.refused(USAGE, ["worst-wait", "stdin"], "replay", "-",
+                     "--explain=worst-wait")
+        self.refused(USAGE, ["top:17"], "replay", self.good,
+                     "--explain=top:17")
         self.refused(USAGE, ["--compare=hash", "stdin"], "replay", "-",
                      "--compare=hash")
         pipe = os.path.join(self.folder.name, "pipe")
@@ -319,6 +323,48 @@ class Command(unittest.TestCase):
             done = run("replay", self.good, "--quiet", "--explain", flow)
             self.assertEqual(done.returncode, OK, done.stderr.decode())
             self.assertIn("flowlet 1 ", done.stdout.decode())
+
+    def stories(self, flow, *flags):
+        """The report on the bundled capture, with what was explained."""
+        done = run("replay", SOURCE / "traces" / "small.pcap.zst", "--quiet",
+                   "--json=-", "--explain", flow,
+                   *flags)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def test_explains_the_worst_wait_with_its_flowlet(self):
+        report = self.stories("worst-wait", "--unit_capacity=300Mbit/s")
+        worst, (story,) = report["wait_worst"], report["explain"]
+        self.assertEqual(story["flow"], worst["flow"])
+        (flowlet,) = [each for each in story["flowlets_shown"] if
+                      each["first_clock"] <= worst["clock"]
+                      <= each["last_clock"]]
+        # Packets behind its first may be held longer.
+        self.assertGreaterEqual(flowlet["longest_hold_ns"], worst["wait_ns"])
+        self.assertEqual(flowlet["unit"], worst["unit"])
+        self.assertLessEqual(flowlet["pull"]["asked_ns"],
+                             flowlet["pull"]["came_ns"])
+
+    def test_explains_several_flows_in_one_run(self):
+        top = self.stories("top:3")["explain"]
+        self.assertEqual(len(top), 3)
+        self.assertEqual([each["bytes"] for each in top],
+                         sorted((each["bytes"] for each in top), reverse=True))
+        named = self.stories(" ; ".join(each["flow"] for each in top))
+        self.assertEqual(named["explain"], top)
+
+    def test_tells_when_packets_of_a_flow_were_dropped(self):
+        report = self.stories("top", "--max_units=1", "--unit_queue=16",
+                              "--unit_capacity=20Mbps", "--start_buffer=16")
+        (story,) = report["explain"]
+        drops = story["first_drops"]
+        self.assertEqual(len(drops), 12)
+        self.assertEqual([each["time_ns"] for each in drops],
+                         sorted(each["time_ns"] for each in drops))
+        self.assertEqual({each["reason"] for each in drops},
+                         set(story["dropped"]))
+        self.assertEqual(story["packets"], story["released"] +
+                         sum(story["dropped"].values()))
 
     def test_fails_to_explain_a_flow_that_is_not_there(self):
         flow = "UDP 192.0.2.1:4999 > 198.51.100.9:53"

@@ -229,11 +229,12 @@ void Explainer::OnConsumed(Instant /*now*/, const PacketMeta& meta) {
   Left(life);
 }
 
-void Explainer::OnDropped(Instant /*now*/, FlowId flow, Clock clock,
+void Explainer::OnDropped(Instant now, FlowId flow, Clock clock,
                           std::string_view reason) {
   if (flow == kNoFlow) {
     if (!is_ours_) return;
     story_.packets.Drop(reason, 1);
+    TellDrop(now, story_.lives, clock, reason);
     if (!HasFlowlet(reason) || kept() == 0) return;
     PacketFates& fates = Kept(kept() - 1).packets;
     ++fates.arrived;
@@ -243,6 +244,7 @@ void Explainer::OnDropped(Instant /*now*/, FlowId flow, Clock clock,
   }
   Life* life = FindLife(flow);
   if (life == nullptr) return;
+  TellDrop(now, life->number, clock, reason);
   for (PacketFates* fates :
        {&story_.packets, &FatesOf(FindFlowlet(flow, clock))}) {
     ++fates->dropped_at_unit;
@@ -296,12 +298,26 @@ FlowletStory& Explainer::Append() {
   return story_.last_flowlets.emplace_back();
 }
 
+bool Explainer::IsToBeKept(const FlowletStory& flowlet) const {
+  return flowlet.decision.flow == keep_flow_ && flowlet.first <= keep_clock_ &&
+         keep_clock_ <= flowlet.last;
+}
+
+void Explainer::TellDrop(Instant now, uint32_t life, Clock clock,
+                         std::string_view reason) {
+  if (story_.drops.size() == FlowStory::kMaxDrops) return;
+  story_.drops.push_back({.time = now,
+                          .life = life,
+                          .clock = clock,
+                          .reason = std::string(reason)});
+}
+
 void Explainer::MakeRoom() {
   FlowletStory& oldest = story_.last_flowlets.front();
   const auto moved = static_cast<size_t>(std::ranges::count_if(
                          story_.first_flowlets, &FlowletStory::moved)) +
                      story_.moved_flowlets.size();
-  if (oldest.moved && moved < kMovedFlowlets) {
+  if ((oldest.moved && moved < kMovedFlowlets) || IsToBeKept(oldest)) {
     story_.moved_flowlets.push_back(std::move(oldest));
   } else {
     ++story_.between;

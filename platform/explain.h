@@ -47,6 +47,12 @@ class Explainer final : public RunObserver {
   Explainer(const FlowKey& key, const RunOptions& options,
             const PlacementPolicy& policy);
 
+  // Tells of this packet's flowlet one by one in any case.
+  void Keep(FlowId flow, Clock clock) {
+    keep_flow_ = flow;
+    keep_clock_ = clock;
+  }
+
   // The story so far; complete once the run is finished.
   std::string Story() const { return FormatStory(story_, options_); }
   const FlowStory& story() const { return story_; }
@@ -97,6 +103,9 @@ class Explainer final : public RunObserver {
   FlowletStory* FindFlowlet(FlowId flow, Clock clock);
   PacketFates& FatesOf(FlowletStory* flowlet);
   FlowletStory& Append();
+  bool IsToBeKept(const FlowletStory& flowlet) const;
+  void TellDrop(Instant now, uint32_t life, Clock clock,
+                std::string_view reason);
   // Of the oldest of the last flowlets: kept for its move, or added up.
   void MakeRoom();
 
@@ -104,6 +113,8 @@ class Explainer final : public RunObserver {
   FlowStory story_;
   std::vector<Life> lives_;        // the last one is the present one
   std::vector<Replica> replicas_;  // by unit
+  FlowId keep_flow_ = kNoFlow;
+  Clock keep_clock_{};
   bool capture_started_ = false;
   // Of the last OnArrival:
   bool is_ours_ = false;

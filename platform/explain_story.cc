@@ -148,6 +148,24 @@ void AddHolds(const PacketFates& packets, const std::string& whose,
                                 FormatDuration(packets.longest_hold), whose));
 }
 
+// The first drops, one by one.
+void AddDrops(const FlowStory& story, std::string& out) {
+  if (story.drops.empty()) return;
+  uint64_t more = 0;
+  for (const auto& [reason, n] : story.packets.dropped) more += n;
+  more -= story.drops.size();
+  Clauses line;
+  for (const DropStory& drop : story.drops) {
+    const bool has_clock = drop.clock != Clock{};
+    line.push_back(fmt::format(
+        "{} {}{}", Offset(drop.time, story.first_packet), drop.reason,
+        has_clock ? fmt::format(" (clock {})", FormatCount(value(drop.clock)))
+                  : ""));
+  }
+  if (more > 0) line.push_back("and " + FormatCount(more) + " more");
+  AddLines("drops", kHeaderIndent, line, "; ", out);
+}
+
 void AddHeader(const FlowStory& story, const RunOptions& options,
                std::string& out) {
   const PacketFates& packets = story.packets;
@@ -192,6 +210,7 @@ void AddHeader(const FlowStory& story, const RunOptions& options,
   line = {FormatCount(packets.released) + " released"};
   AddFates(packets, line);
   add("packets", line);
+  AddDrops(story, out);
   line.clear();
   if (packets.released > 0) {
     line.push_back(
@@ -397,10 +416,9 @@ void AddBetween(const FlowStory& story, std::string& out) {
   const size_t moved = story.moved_flowlets.size();
   out += fmt::format("… {} between are not shown one by one{}\n",
                      Count(story.between, "flowlet"),
-                     moved == 0 ? ""
-                     : moved == 1
-                         ? "; the first one that moved is"
-                         : fmt::format("; the first {} that moved are", moved));
+                     moved == 0   ? ""
+                     : moved == 1 ? "; one that moved is"
+                                  : fmt::format("; {} that moved are", moved));
   AddLines("decisions", kHeaderIndent,
            {FormatCount(story.between_moved) + " moved to another unit",
             FormatCount(story.between_overcommitted) + " overcommitted"},

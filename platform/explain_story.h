@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/unit_pool.h"
+#include "nlohmann/json_fwd.hpp"
 #include "platform/run.h"
 
 namespace snf {
@@ -119,6 +120,14 @@ struct FlowletStory {
   std::vector<int64_t> latencies_ns;
 };
 
+// A packet that was dropped, by a unit or, with clock 0, before it had one.
+struct DropStory {
+  Instant time;
+  uint32_t life = 0;
+  Clock clock{};
+  std::string reason;
+};
+
 // All that is told of one flow. Plain data: Explainer collects it, FormatStory
 // writes it.
 struct FlowStory {
@@ -140,10 +149,13 @@ struct FlowStory {
   uint64_t hand_overs = 0;
   uint64_t overcommitted = 0;
   uint64_t late = 0;  // placed again, since their unit had been parked
+  static constexpr size_t kMaxDrops = 12;
+  std::vector<DropStory> drops;            // the first ones
   std::vector<uint64_t> flowlets_on_unit;  // by UnitId
 
   std::vector<FlowletStory> first_flowlets;
-  // Some between that moved, where few of the first did.
+  // Some between that moved, where few of the first did; and the one that was
+  // asked for (Explainer::Keep).
   std::vector<FlowletStory> moved_flowlets;
   // What else lay between, of which only sums are kept.
   uint64_t between = 0;
@@ -152,6 +164,9 @@ struct FlowStory {
   uint64_t between_overcommitted = 0;
   std::deque<FlowletStory> last_flowlets;
 };
+
+// The story as an object. Times are in ns since the run's first packet.
+nlohmann::ordered_json JsonOf(const FlowStory& story);
 
 // The story as text of at most 80 columns, but for what a name alone exceeds.
 std::string FormatStory(const FlowStory& story, const RunOptions& options);

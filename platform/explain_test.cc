@@ -141,6 +141,8 @@ TEST(Explain, CountsDropsOfTheController) {
   const std::string story = run.Story();
   EXPECT_THAT(story, HasSubstr("  packets   2 released; "
                                "3 dropped (unit_queue_full 3)\n"));
+  EXPECT_THAT(story, HasSubstr("  drops     +0.002 ms unit_queue_full; "
+                               "+0.003 ms unit_queue_full;\n"));
   EXPECT_THAT(story, HasSubstr("  packets  5 with 5,000 bytes; clocks 1 to 2; "
                                "3 dropped (unit_queue_full 3)\n"));
 }
@@ -319,12 +321,30 @@ TEST(Explain, ShowsTheFirstMovesAmongFlowletsThatItDoesNotShow) {
   EXPECT_TRUE(std::ranges::none_of(story.first_flowlets, &FlowletStory::moved));
   ASSERT_EQ(story.moved_flowlets.size(), Explainer::kMovedFlowlets);
   EXPECT_TRUE(std::ranges::all_of(story.moved_flowlets, &FlowletStory::moved));
-  EXPECT_THAT(text, HasSubstr(" between are not shown one by one; the first 3 "
-                              "that moved are\n"));
+  EXPECT_THAT(text, HasSubstr(" between are not shown one by one; 3 that "
+                              "moved are\n"));
   const std::string name =
       "flowlet " +
       std::to_string(story.moved_flowlets.front().decision.flowlet) + " ";
   EXPECT_THAT(text, HasSubstr(name));
+}
+
+TEST(Explain, ShowsTheFlowletThatItIsToKeep) {
+  FlowId flow = kNoFlow;
+  for (const bool keeps : {false, true}) {
+    Replay run(SlowUnits());
+    if (keeps) run.explainer.Keep(flow, Clock{50});
+    for (int64_t i = 0; i < 100; ++i) run.At(i * 10'000, 1, 100);
+    run.Story();
+    const FlowStory& story = run.explainer.story();
+    flow = story.first_flowlets.front().decision.flow;
+    ASSERT_EQ(story.flowlets, 100u);
+    ASSERT_EQ(story.moved_flowlets.size(), keeps ? 1u : 0u);
+    EXPECT_EQ(story.between, keeps ? 69u : 70u);
+    if (!keeps) continue;
+    EXPECT_EQ(story.moved_flowlets.front().first, Clock{50});
+    EXPECT_EQ(story.moved_flowlets.front().packets.released, 1u);
+  }
 }
 
 TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {

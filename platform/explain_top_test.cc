@@ -25,7 +25,7 @@ TEST(TopFlowFinder, FindsTheFlowWithTheMostBytesInAnyOrder) {
     }
     TopFlowFinder finder;
     for (const auto& [flow, bytes] : packets) finder.Add(KeyOf(flow), bytes);
-    EXPECT_EQ(finder.top(), KeyOf(77));
+    EXPECT_THAT(finder.Top(2), ::testing::ElementsAre(KeyOf(77), KeyOf(1)));
     EXPECT_EQ(finder.flows(), 200u);
   }
 }
@@ -36,12 +36,13 @@ TEST(TopFlowFinder, TakesTheLowestKeyOfEquals) {
     for (uint16_t i = 1; i <= 9; ++i) {
       finder.Add(KeyOf(is_upwards ? i : static_cast<uint16_t>(10 - i)), 100);
     }
-    EXPECT_EQ(finder.top(), KeyOf(1));
+    EXPECT_THAT(finder.Top(3),
+                ::testing::ElementsAre(KeyOf(1), KeyOf(2), KeyOf(3)));
   }
 }
 
 TEST(TopFlowFinder, FindsNothingInNothing) {
-  EXPECT_FALSE(TopFlowFinder().top().has_value());
+  EXPECT_TRUE(TopFlowFinder().Top(1).empty());
 }
 
 }  // namespace

@@ -17,9 +17,7 @@
 #include "platform/capture_sink.h"
 #include "platform/console.h"
 #include "platform/exit_code.h"
-#include "platform/explain.h"
-#include "platform/explain_top.h"
-#include "platform/far_side.h"
+#include "platform/explain_group.h"
 #include "platform/progress.h"
 #include "platform/real_clock.h"
 #include "platform/report.h"
@@ -97,69 +95,6 @@ int ReplayCommand::Run() {
   return ExitCodeFor(status);
 }
 
-absl::Status ReplayCommand::ReadFlow(FlowKey& key) const {
-  absl::StatusOr<FlowKey> parsed = ParseFlowKey(explain_);
-  if (!parsed.ok()) {
-    return Usage(
-        fmt::format("--explain: {}", std::string(parsed.status().message())));
-  }
-  key = *parsed;
-  const bool is_fragment = key.form == FlowKeyForm::kIpv4Fragment ||
-                           key.form == FlowKeyForm::kIpv6Fragment;
-  const std::string_view colon = key.form == FlowKeyForm::kIpv4 ? ":" : "]:";
-  if (HasPorts(key.protocol) && !is_fragment &&
-      options_.flow.kind != FlowKeyKind::k3Tuple &&
-      explain_.find(colon) == std::string::npos) {
-    return Usage(fmt::format(
-        "--explain: flow \"{}\" names no ports; want for example \"tcp "
-        "10.0.0.1:5000 > 192.0.2.9:53\", 0 for a port that its packets lack",
-        explain_));
-  }
-  const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||
-                      key.form == FlowKeyForm::kIpv6Endpoint;
-  if (is_end && !has_sides_) {
-    return AtOdds("explain", "nf", "its flows have two ends");
-  }
-  if (has_sides_ && !is_end) {
-    if (!HasEnds(key)) {
-      return AtOdds("explain", "nf", "its flows are no fragments");
-    }
-    key = EndpointsOf(key, Direction::kForward).from;
-  } else if (!is_end && options_.flow.kind != FlowKeyKind::k5Tuple) {
-    Canonicalize(key);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReplayCommand::FindFlow(FlowKey& key) const {
-  if (explain_ != "top") return ReadFlow(key);
-  auto reader = MergedReader::Open(files_);
-  if (!reader.ok()) return reader.status();
-  FlowClassifier classifier(options_.flow);
-  FarSide far_side(options_.inside);
-  TopFlowFinder finder;
-  CapturedPacket packet;
-  ParsedPacket headers;
-  while ((*reader)->Next(packet) == ReadResult::kPacket) {
-    const Direction direction = classifier.Classify(packet.time, packet.link,
-                                                    packet.bytes, headers, key);
-    if (direction == Direction::kNone) continue;
-    if (has_sides_) {
-      if (!HasEnds(key)) continue;
-      key = far_side.Place(key, direction).inside;
-    }
-    finder.Add(key, packet.original_bytes);
-  }
-  if (!(*reader)->status().ok()) return (*reader)->status();
-  const std::optional<FlowKey> top = finder.top();
-  if (!top.has_value()) {
-    return absl::DataLossError(fmt::format(
-        "{}: no IP packets, so no flow to explain", files_.front()));
-  }
-  key = *top;
-  return absl::OkStatus();
-}
-
 absl::Status ReplayCommand::ChooseChains(Config& config) {
   if (!config_.empty()) {
     auto loaded = LoadConfig(config_);
@@ -206,37 +141,30 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
 
 absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   ComparedRun run = {.policy = Policies().front(), .result = {}};
-  std::optional<Explainer> explainer;
+  std::optional<ExplainerGroup> explainers;
   if (!explain_.empty()) {
-    FlowKey key;
-    if (absl::Status s = FindFlow(key); !s.ok()) return s;
-    explainer.emplace(key, options_, *FindPlacementPolicy(run.policy));
+    if (absl::Status s = Explain(nf, explainers); !s.ok()) return s;
   }
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
   const Watchers watchers = {.sink = sink->get(),
-                             .observer = explainer ? &*explainer : nullptr};
+                             .observer = explainers ? &*explainers : nullptr};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
   if (*sink != nullptr) {
     if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
-  status = Report(run.result, InfoOf(run, (*reader)->warnings()));
-  if (!status.ok()) return status;
-  if (explainer.has_value()) {
-    if (explainer->story().packets.arrived == 0) {
-      return absl::DataLossError(fmt::format(
-          "--explain: flow \"{}\" did not come up; top is the flow with the "
-          "most bytes",
-          explain_));
+  RunInfo info = InfoOf(run, (*reader)->warnings());
+  if (explainers) {
+    for (Explainer& flow : explainers->flows()) {
+      info.stories.push_back(flow.story());
     }
-    std::FILE* to = json_ == "-" || out_ == "-" ? stderr : stdout;
-    fmt::print(to, "\n{}", explainer->Story());
   }
-  return absl::OkStatus();
+  status = Report(run.result, info);
+  return status.ok() ? TellStories(info.stories) : status;
 }
 
 absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayCommand::OpenSink() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class App;
 namespace snf {
 
 class CaptureSink;
+class ExplainerGroup;
 class LoadedCapture;
 class SideBySide;
 class MergedReader;
@@ -110,9 +112,16 @@ class ReplayCommand {
   // Writes the two forms of a report where the flags want them.
   absl::Status Write(const std::function<std::string()>& json,
                      const std::function<std::string(TextStyle)>& text) const;
-  // The flow of --explain; top takes a pass over the captures.
-  absl::Status FindFlow(FlowKey& key) const;
-  absl::Status ReadFlow(FlowKey& key) const;
+  // What --explain asks for (replay_explain.cc); top and worst-wait take a
+  // pass over the captures, or a run, before.
+  bool explains_after_a_pass() const;
+  absl::Status Explain(const NfSpec& nf,
+                       std::optional<ExplainerGroup>& explainers) const;
+  absl::Status ReadFlow(const std::string& text, FlowKey& key) const;
+  absl::Status FindTopFlows(size_t flows, std::vector<FlowKey>& keys) const;
+  absl::Status FindWorstWait(const NfSpec& nf,
+                             StateFigures::Worst& worst) const;
+  absl::Status TellStories(const std::vector<FlowStory>& stories) const;
 
   CLI::App& command_;
   FlagSet flags_;

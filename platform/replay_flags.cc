@@ -106,9 +106,11 @@ void ReplayCommand::AddFlags() {
   flags_.Text("csv", csv_, "DIR",
               "write time series per 100 ms and latency quantiles to DIR");
   flags_.Text("explain", explain_, "FLOW",
-              "tell the story of one flow: top (the most bytes), or as in "
-              "'tcp 10.0.0.1:5000 > 192.0.2.9:80'; of an NF with two sides by "
-              "its inside end, 'tcp 10.0.0.1:5000'");
+              "tell the story of a flow, also in --json: top (the most bytes), "
+              "top:N (the N that have most), worst-wait (whose packet was held "
+              "longest), or as in 'tcp 10.0.0.1:5000 > 192.0.2.9:80', several "
+              "with ; between; of an NF with two sides by its inside end, 'tcp "
+              "10.0.0.1:5000'");
   AddComparison();
   flags_.Switch("check", options_.check,
                 "hold the run to the protocol's invariants (slower "
@@ -386,10 +388,11 @@ absl::Status ReplayCommand::CheckTogether() const {
     return AtOdds("json", "out", "both cannot be stdout");
   }
   for (const std::string& file : files_) {
-    if (CanBeReadOnlyOnce(file) && (explain_ == "top" || !compare_.empty())) {
+    if (CanBeReadOnlyOnce(file) &&
+        (explains_after_a_pass() || !compare_.empty())) {
       return Usage(fmt::format(
           "{} with {}: it reads the capture more than once, which {} cannot",
-          flags_.Printed(explain_ == "top" ? "explain" : "compare"), file,
+          flags_.Printed(explains_after_a_pass() ? "explain" : "compare"), file,
           file == "-" ? "stdin" : "a pipe"));
     }
     for (const char* flag : {"out", "drops"}) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "platform/chart.h"
+#include "platform/explain_story.h"
 #include "platform/run.h"
 
 namespace snf {
@@ -31,6 +32,7 @@ struct RunInfo {
   std::vector<Flag> flags = {};            // all, in the order of --help
   std::vector<std::string> warnings = {};  // of the captures
   double elapsed_s = 0;                    // wall clock
+  std::vector<FlowStory> stories = {};     // that were asked for
 };
 
 // True if nothing is wrong with the run itself: packets add up and the checker
@@ -92,7 +94,8 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // packets_offered to the controller by alias, packets_found of these,
 // packets_hairpinned, which began once more); of one with pools, pools (object:
 // pools, pieces_out_max, blocks_granted, requests_refused, reclaim_rounds);
-// parse_results (object: how far the parser came → packets),
+// explain (array of objects: the flows of --explain, with their flowlets one by
+// one); parse_results (object: how far the parser came → packets),
 // fragments_unmatched.
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info);

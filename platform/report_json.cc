@@ -178,6 +178,9 @@ void AddFurther(const RunOptions& options, const RunResult& result,
       {"p99", static_cast<double>(utilisation.Quantile(99'000)) / 1000}};
   AddReal(result, json);
   AddAliases(result, json);
+  for (const FlowStory& story : info.stories) {
+    json["explain"].push_back(JsonOf(story));
+  }
   json["parse_results"] = ParseResults(result.classifier);
   json["fragments_unmatched"] = result.classifier.fragments_unmatched;
 }

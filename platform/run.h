@@ -71,7 +71,7 @@ struct StateFigures {
   uint64_t seamless = 0;
   uint64_t pulled = 0;
   Histogram wait_ns;  // of all that moved; 0 where seamless
-  struct {
+  struct Worst {
     FlowKey key;
     FlowId flow = kNoFlow;
     Clock clock{};

@@ -135,6 +135,14 @@ int CapinfosCount(const std::string& folder) {
   return count;
 }
 
+// Bad data, in one line with file, offset and reason.
+void ExpectTold(const absl::Status& status, const std::string& file) {
+  const std::string message(status.message());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << message;
+  EXPECT_EQ(message.find(file + ": offset "), 0u) << message;
+  EXPECT_EQ(message.find('\n'), message.npos) << message;
+}
+
 // Files that broke other programs: what can be read of each is replayed.
 TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
   const std::string seeds = CapturesDir() + "/fuzz-seeds.tar.zst";
@@ -161,7 +169,10 @@ TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
     SCOPED_TRACE(entry.path().string());
     ++files;
     auto reader = MergedReader::Open({entry.path().string()});
-    if (!reader.ok()) continue;
+    if (!reader.ok()) {
+      ExpectTold(reader.status(), entry.path().string());
+      continue;
+    }
     VirtualDriver driver(options, *FindPlacementPolicy("snf"),
                          *FindNf("passthrough"), nullptr, nullptr);
     CapturedPacket packet;
@@ -170,6 +181,12 @@ TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
     }
     const RunResult run = driver.Finish();
     ExpectSound(run);
+    // Never nothing, and in silence.
+    if (!(*reader)->status().ok()) {
+      ExpectTold((*reader)->status(), entry.path().string());
+    } else {
+      EXPECT_GT(run.packets_in, 0u);
+    }
     with_packets += run.packets_in > 0 ? 1 : 0;
     packets += run.packets_in;
     not_ip += run.packets_passed_through;
