@@ -7,14 +7,18 @@
 #include <cstdio>
 
 #include "platform/exit_code.h"
+#include "platform/trace_compose.h"
 #include "platform/trace_convert.h"
 #include "platform/trace_info.h"
+#include "platform/trace_synth.h"
 
 namespace snf {
 
 TraceCommand::TraceCommand(CLI::App& app)
     : command_(*app.add_subcommand("trace", "work on captures")) {
   subcommands_.push_back(std::make_unique<TraceInfo>(command_));
+  subcommands_.push_back(std::make_unique<TraceCompose>(command_));
+  subcommands_.push_back(std::make_unique<TraceSynth>(command_));
   subcommands_.push_back(std::make_unique<TraceConvert>(command_));
   command_.require_subcommand(1);
   command_.formatter_fn([this](const CLI::App*, std::string,
