@@ -3,6 +3,8 @@
 
 #include <numeric>
 
+#include "base/plain_packet.h"
+
 namespace snf {
 namespace {
 
@@ -83,6 +85,13 @@ bool FlowClassifier::HostPair(std::span<const std::byte> frame,
 Direction FlowClassifier::Classify(Instant now, LinkType link,
                                    std::span<const std::byte> frame,
                                    ParsedPacket& packet, FlowKey& key) {
+  if (link == LinkType::kEthernet &&
+      options_.kind == FlowKeyKind::kConnection) {
+    if (const auto is_reverse = PlainConnection(frame, packet, key)) {
+      ++counters_.results[static_cast<size_t>(ParseResult::kComplete)];
+      return *is_reverse ? Direction::kReverse : Direction::kForward;
+    }
+  }
   Parse(link, frame, packet);
   ++counters_.results[static_cast<size_t>(packet.result)];
   if (!packet.has_ip()) return Direction::kNone;

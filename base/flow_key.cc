@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/flow_key.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/headers.h"
@@ -183,6 +184,21 @@ bool ConnectionKey(std::span<const std::byte> frame, const ParsedPacket& packet,
   return SaveCanonical(
       NumbersOf(frame, packet, PortsOrIdentifierOf(frame, packet), with_vlan),
       key);
+}
+
+bool Ipv4ConnectionKey(Ipv4End source, Ipv4End destination, IpProtocol protocol,
+                       FlowKey& key) {
+  const auto number = [](Ipv4End end) {
+    return uint64_t{end.address.host()} << 16 | end.port.host();
+  };
+  const uint64_t from = number(source), to = number(destination);
+  const uint64_t smaller = std::min(from, to), larger = std::max(from, to);
+  constexpr uint64_t kMapped = uint64_t{0xffff} << 32;
+  Save({0, kMapped | smaller >> 16, 0, kMapped | larger >> 16,
+        Rest(static_cast<uint32_t>(smaller << 16 | (larger & 0xffff)), 0,
+             protocol, FlowKeyForm::kIpv4)},
+       key);
+  return from > to;
 }
 
 bool HostPairKey(std::span<const std::byte> frame, const ParsedPacket& packet,

@@ -117,6 +117,13 @@ bool ConnectionKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                    bool with_vlan, FlowKey& key);
 bool HostPairKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                  bool with_vlan, FlowKey& key);
+// ConnectionKey of a packet over IPv4 with these ports, without a VLAN.
+struct Ipv4End {
+  be32 address;
+  be16 port;
+};
+bool Ipv4ConnectionKey(Ipv4End source, Ipv4End destination, IpProtocol protocol,
+                       FlowKey& key);
 
 inline FlowKey FiveTuple(std::span<const std::byte> frame,
                          const ParsedPacket& packet, bool with_vlan) {

@@ -43,6 +43,7 @@ class Ipv4Header : public HeaderView<Byte> {
   uint16_t fragment_offset_bytes() const {
     return static_cast<uint16_t>((this->u16(6) & 0x1fff) * 8);
   }
+  bool is_fragment() const { return (this->u16(6) & 0x3fff) != 0; }
   uint8_t ttl() const { return this->u8(8); }
   IpProtocol protocol() const { return IpProtocol{this->u8(9)}; }
   be16 checksum() const { return this->b16(kChecksumOffset); }

@@ -12,6 +12,7 @@
 #include "base/classifier.h"
 #include "base/flow_key_text.h"
 #include "base/packet_parser.h"
+#include "base/plain_packet.h"
 
 namespace snf {
 namespace {
@@ -27,12 +28,25 @@ void CheckOffsets(const ParsedPacket& packet, size_t bytes) {
   SNF_CHECK(packet.icmp_inner_offset <= packet.end_offset);
 }
 
+// The short way says what the long one does.
+void CheckPlain(std::span<const std::byte> frame) {
+  ParsedPacket packet;
+  FlowKey key;
+  const auto is_reverse = PlainConnection(frame, packet, key);
+  if (!is_reverse.has_value()) return;
+  const ParsedPacket parsed = Parse(LinkType::kEthernet, frame);
+  FlowKey want;
+  SNF_CHECK(*is_reverse == ConnectionKey(frame, parsed, true, want));
+  SNF_CHECK(packet == parsed && key == want);
+}
+
 void ParseAndClassify(LinkType link, std::span<const std::byte> frame) {
   const ParsedPacket packet = Parse(link, frame);
   CheckOffsets(packet, frame.size());
   if (packet.icmp_inner_offset != 0) {
     CheckOffsets(ParseInner(frame, packet), frame.size());
   }
+  CheckPlain(frame);
   for (const auto kind :
        {FlowKeyKind::kConnection, FlowKeyKind::k5Tuple, FlowKeyKind::k3Tuple}) {
     FlowClassifier classifier(

@@ -39,10 +39,12 @@ class Monitor final : public NetworkFunction {
         options.Integer("max_flows", 65'536, 1, 1 << 24,
                         "ended flows for ipfix; others are left out");
     hosts_.emplace(declare_shared<IpAddress, HostUse>(
-        "hosts", static_cast<uint32_t>(max_hosts)));
+        "hosts", static_cast<uint32_t>(max_hosts), SumOfWords{},
+        TableReader::kReport));
     if (ipfix_.empty()) return;
     ended_.emplace(declare_shared<EndedKey, FlowUse>(
-        "ended_flows", static_cast<uint32_t>(max_flows)));
+        "ended_flows", static_cast<uint32_t>(max_flows), SumOfWords{},
+        TableReader::kReport));
     flow_.emplace(declare<Flow>("flow"));
   }
 

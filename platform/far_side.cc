@@ -2,6 +2,7 @@
 #include "platform/far_side.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/byte_order.h"
@@ -31,15 +32,15 @@ FarSide::Placed FarSide::Place(const Endpoints& ends) {
     return {.side = Side::kInside, .key = from, .inside = from};
   }
   if (IsInside(to)) {
-    const auto known = known_.find(to);
-    if (known == known_.end() || !known->second.has_value()) {
+    const Known* const known = Find(to);
+    if (known == nullptr || !known->is_announced()) {
       return {.side = Side::kOutside,
               .key = to,
               .inside = to,
               .untranslated = true};
     }
     return {.side = Side::kOutside,
-            .key = *known->second,
+            .key = known->external(),
             .inside = to,
             .rewrite = true};
   }
@@ -50,7 +51,7 @@ FarSide::Placed FarSide::Place(const Endpoints& ends) {
             .key = to,
             .inside = inside != nullptr ? *inside : to};
   }
-  known_.try_emplace(from);
+  known_.insert({.inside = from});
   return {.side = Side::kInside, .key = from, .inside = from};
 }
 
@@ -60,20 +61,43 @@ void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
   if (is_new) {
     ++external_[external.source];
   } else {
-    known_[entry->second].reset();
+    Find(entry->second)->Forget();
     entry->second = inside;
   }
-  known_[inside] = external;
+  known_.insert({.inside = inside});
+  Find(inside)->Announce(external);
 }
 
 void FarSide::OnFlowOver(const FlowKey& inside) {
-  const auto known = known_.find(inside);
-  if (known == known_.end() || !known->second.has_value()) return;
-  const auto address = external_.find(known->second->source);
-  if (announced_.erase(*known->second) > 0 && --address->second == 0) {
+  Known* const known = Find(inside);
+  if (known == nullptr || !known->is_announced()) return;
+  const FlowKey external = known->external();
+  const auto address = external_.find(external.source);
+  if (announced_.erase(external) > 0 && --address->second == 0) {
     external_.erase(address);
   }
-  known->second.reset();
+  known->Forget();
+}
+
+FarSide::Known* FarSide::Find(const FlowKey& inside) {
+  const auto known = known_.find(inside);
+  // What is announced is no part of what it is found by.
+  return known == known_.end() ? nullptr : &const_cast<Known&>(*known);
+}
+
+// By words, as they are read again.
+FlowKey FarSide::Known::external() const {
+  FlowKey key;
+  key.source = address;
+  std::memcpy(reinterpret_cast<std::byte*>(&key) + sizeof key - sizeof rest,
+              &rest, sizeof rest);
+  return key;
+}
+
+void FarSide::Known::Announce(const FlowKey& external) {
+  address = external.source;
+  rest = LoadAs<uint64_t>(reinterpret_cast<const std::byte*>(&external) +
+                          sizeof external - sizeof rest);
 }
 
 }  // namespace snf

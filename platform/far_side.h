@@ -4,12 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/endpoint.h"
 #include "base/flow_key.h"
+#include "base/ip_address.h"
 #include "base/ip_prefix.h"
 #include "base/packet_info.h"
 
@@ -78,12 +79,41 @@ class FarSide {
   struct AddressHash {
     size_t operator()(const IpAddress& address) const;
   };
+  // An inside end, and what is announced for it, without a destination, which
+  // ends have none of: a packet from the outside looks at one cache line.
+  struct alignas(64) Known {
+    FlowKey inside;
+    IpAddress address{};
+    uint64_t rest = 0;  // the last word of the key; 0: nothing is announced
+
+    bool is_announced() const { return rest != 0; }
+    FlowKey external() const;
+    void Announce(const FlowKey& external);
+    void Forget() { rest = 0; }
+  };
+  static_assert(sizeof(Known) == 64);
+  struct KnownHash : KeyHash {
+    using is_transparent = void;
+    using KeyHash::operator();
+    size_t operator()(const Known& known) const {
+      return KeyHash::operator()(known.inside);
+    }
+  };
+  struct KnownEqual {
+    using is_transparent = void;
+    static const FlowKey& KeyOf(const FlowKey& key) { return key; }
+    static const FlowKey& KeyOf(const Known& known) { return known.inside; }
+    bool operator()(const auto& a, const auto& b) const {
+      return KeyOf(a) == KeyOf(b);
+    }
+  };
   bool IsInside(const FlowKey& endpoint) const;
+  Known* Find(const FlowKey& inside);
 
   std::vector<IpPrefix> inside_;
-  // Looked up, never iterated. Inside ends, and what is announced for them;
-  // external ends, and for which inside one they are.
-  absl::flat_hash_map<FlowKey, std::optional<FlowKey>, KeyHash> known_;
+  // Looked up, never iterated. Inside ends; external ends, and for which inside
+  // one they are.
+  absl::flat_hash_set<Known, KnownHash, KnownEqual> known_;
   absl::flat_hash_map<FlowKey, FlowKey, KeyHash> announced_;
   absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
 };

@@ -62,7 +62,8 @@ struct TableMessage {
 
 struct TableOptions {
   // Updates leave a unit, and totals the home for a unit, once in so long at
-  // most; totals for a unit that does not read them once in kUnreadPeriods.
+  // most; totals for a unit that does not read them, and updates of a table for
+  // reports, once in kUnreadPeriods.
   Nanos period = Milliseconds(10);
   static constexpr int64_t kUnreadPeriods = 100;
   // What is not answered is repeated once in so long, without end: about as

@@ -15,6 +15,9 @@ TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
       options_(options),
       stamps_(size_t{copy.shape().max_entries} + 1) {
   copy_.set_hash(TableHash(options.hash_seed));
+  if (copy.shape().for_reports) {
+    options_.period.ns *= TableOptions::kUnreadPeriods;
+  }
 }
 
 void TableReplica::on_start(Instant now) {

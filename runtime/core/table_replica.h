@@ -35,7 +35,8 @@ namespace snf {
 // Most tables are written all the time and read at the end. So a unit that did
 // not read its copy since its last sweep began is told only once in
 // kUnreadPeriods. All that units send says how often they have read; one that
-// begins to read says so in its next update, which may be empty.
+// begins to read says so in its next update, which may be empty. Of a table for
+// reports a unit tells the home as rarely.
 //
 // Staleness: an update waits for the unit's period and the messages before it,
 // goes over, and waits for the home's period and its messages before it. So,
@@ -46,7 +47,8 @@ namespace snf {
 // if a round takes no longer than a period; one that does counts in its place.
 // The home's timers add a tick (timing_wheel.h) to its period. A copy that was
 // not read for a while lags by kUnreadPeriods at most; it has what is new a
-// period and a round trip after its first read, at the latest.
+// period and a round trip after its first read, at the latest. Of a table for
+// reports the unit's period is kUnreadPeriods as long.
 //
 // A unit joins with its first update, which may be empty, and then is told all
 // there is. One that stops sends all it has at once, leaves with the last

@@ -180,11 +180,12 @@ class NetworkFunction {
   }
   // A table that all units write (shared_table.h). `merge`: see there.
   template <typename Key, typename Value, typename Merge = SumOfWords>
-  SharedTable<Key, Value> declare_shared(std::string name, uint32_t max_entries,
-                                         Merge /*merge*/ = {}) {
+  SharedTable<Key, Value> declare_shared(
+      std::string name, uint32_t max_entries, Merge /*merge*/ = {},
+      TableReader reader = TableReader::kPacket) {
     using Table = SharedTable<Key, Value>;
     tables_.push_back(std::make_unique<TableCopy>(
-        Table::template ShapeOf<Merge>(std::move(name), max_entries)));
+        Table::template ShapeOf<Merge>(std::move(name), max_entries, reader)));
     return Table(*tables_.back());
   }
 

@@ -17,6 +17,9 @@ namespace snf {
 // How values are merged by default.
 struct SumOfWords {};
 
+// Whether packets read a table, or reports alone (TableOptions).
+enum class TableReader : uint8_t { kPacket, kReport };
+
 // A table that all units of a run write together: global state with eventual
 // consistency (Serpens §III-B, §IV-A). A handle, to be had from
 // NetworkFunction::declare_shared alone and good as long as the NF:
@@ -41,6 +44,12 @@ struct SumOfWords {};
 //         [](Peak& value, const Peak& more) {
 //           value.bps = std::max(value.bps, more.bps);
 //         });
+//
+// A table that no packet reads may say so: what is updated then leaves the unit
+// less often, and costs less.
+//
+//     declare_shared<IpAddress, Use>("hosts", 65'536, SumOfWords{},
+//                                    TableReader::kReport);
 //
 // There is no erasing: a key once seen stays. A table that is full adds what is
 // for other keys to its rest.
@@ -129,11 +138,13 @@ class SharedTable {
   }
 
   template <typename Merge>
-  static TableShape ShapeOf(std::string name, uint32_t max_entries) {
+  static TableShape ShapeOf(std::string name, uint32_t max_entries,
+                            TableReader reader) {
     TableShape shape = {.name = std::move(name),
                         .key_bytes = sizeof(Key),
                         .value_bytes = sizeof(Value),
-                        .max_entries = max_entries};
+                        .max_entries = max_entries,
+                        .for_reports = reader == TableReader::kReport};
     if constexpr (std::is_same_v<Merge, SumOfWords>) {
       static_assert(sizeof(Value) % 8 == 0,
                     "a sum is of uint64_t words; other values need a hook");

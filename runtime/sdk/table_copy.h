@@ -25,7 +25,8 @@ struct TableShape {
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
   uint32_t max_entries = 0;
-  Merge merge = nullptr;  // null: the sum of each word
+  Merge merge = nullptr;     // null: the sum of each word
+  bool for_reports = false;  // read when all is over: updates may lag
 
   uint32_t key_words() const { return (key_bytes + 7) / 8; }
   uint32_t value_words() const { return (value_bytes + 7) / 8; }
