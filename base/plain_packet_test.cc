@@ -54,10 +54,9 @@ TEST(PlainConnection, TellsTheDirectionByAddressThenPort) {
        {std::pair(low, high), std::pair(high, low), std::pair(low, low)}) {
     for (const uint16_t port : std::to_array<uint16_t>({1, 80, 65'535})) {
       EXPECT_TRUE(IsPlain(Ethernet(
-          0x0800, Ipv4({.source = source,
-                        .destination = destination,
-                        .protocol = kTcp},
-                       Tcp(port, 80)))));
+          0x0800,
+          Ipv4({.source = source, .destination = destination, .protocol = kTcp},
+               Tcp(port, 80)))));
     }
   }
 }
@@ -81,8 +80,8 @@ TEST(PlainConnection, LeavesAllOthersToTheParser) {
   EXPECT_FALSE(IsPlain(Ethernet(0x0800, Ipv4({.option_words = 1}, Udp(1, 2)))));
   EXPECT_FALSE(
       IsPlain(Ethernet(0x0800, Ipv4({.more_fragments = true}, Udp(1, 2)))));
-  EXPECT_FALSE(IsPlain(
-      Ethernet(0x0800, Ipv4({.fragment_offset_bytes = 8}, Udp(1, 2)))));
+  EXPECT_FALSE(
+      IsPlain(Ethernet(0x0800, Ipv4({.fragment_offset_bytes = 8}, Udp(1, 2)))));
   EXPECT_FALSE(IsPlain(Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({}, Udp(1, 2))))));
   EXPECT_FALSE(IsPlain(Ethernet(0x86dd, Ipv6({}, Udp(1, 2)))));
   // Without a total length it reaches to the frame's end.
@@ -92,7 +91,8 @@ TEST(PlainConnection, LeavesAllOthersToTheParser) {
 }
 
 TEST(PlainConnection, WantsTheWholeHeader) {
-  for (const Frame& whole : {Plain(kTcp, Tcp(1, 2, 3)), Plain(kUdp, Udp(1, 2, 0))}) {
+  for (const Frame& whole :
+       {Plain(kTcp, Tcp(1, 2, 3)), Plain(kUdp, Udp(1, 2, 0))}) {
     for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
       EXPECT_FALSE(IsPlain(Frame(whole.begin(), whole.begin() + bytes)));
     }
@@ -114,8 +114,7 @@ TEST(PlainConnection, SaysWhatTheParserSaysOfAnyFrame) {
                       ? Plain(kTcp, Tcp(port, 80, rng.Below(11), 20))
                       : Plain(kUdp, Udp(port, 80, 20));
     for (uint64_t changes = rng.Below(4); changes > 0; --changes) {
-      frame[rng.Below(frame.size())] =
-          static_cast<std::byte>(rng.Below(256));
+      frame[rng.Below(frame.size())] = static_cast<std::byte>(rng.Below(256));
     }
     frame.resize(frame.size() - rng.Below(30));
     plain += IsPlain(frame) ? 1 : 0;

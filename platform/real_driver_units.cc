@@ -134,11 +134,10 @@ void RealDriver::SendToUnit(const TableMessage& message) {
 void RealDriver::Release(const UnitCommand& command) {
   const bool is_generated = command.kind == UnitCommand::Kind::kEmit;
   const PacketMeta& meta = command.meta;
-  const std::span<const std::byte> bytes = pool_.bytes(command.packet);
+  const auto& [info, bytes] = pool_.view(command.packet);
   ++result_.packets_released;
   if (!is_generated) result_.latency_ns.Record((now_ - meta.arrival).ns);
   if (options_.check) digest_.Add(meta.flow, bytes);
-  PacketInfo& info = pool_.info(command.packet);
   if (sink_ != nullptr) {
     sink_->OnRelease({.time = now_,
                       .bytes = bytes,

@@ -17,7 +17,7 @@
 namespace snf {
 namespace {
 
-constexpr uint32_t kFrontCells = 4'096;  // of a link to or from the front
+constexpr uint32_t kFrontCells = 1'024;  // of a link to or from the front
 constexpr uint32_t kLeastCells = 512;    // of one between workers
 constexpr size_t kReserve = 8'192;       // cells that may wait at the front
 // For packets that NFs make.

@@ -154,14 +154,14 @@ Unit::Outcome Unit::RunNf(Instant now, Environment env, uint32_t slot,
   Record& record = records_[slot];
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
-  const PacketInfo& info = env.pool.info(packet);
+  const auto& [info, bytes] = env.pool.view(packet);
   if (record.waited) [[unlikely]]
     pieces_.Ran(suspended_[node].pool);
 
   StateView state(StateOf(slot));
   Services services(*this, env.pool, slot, node, meta, info.link, out);
   FlowState flow(record.flow, now, record.timer, state, services);
-  Packet view(info, env.pool.bytes(packet));
+  Packet view(info, bytes);
   const Verdict verdict = env.nf.process_packet(view, flow);
 
   using Kind = UnitCommand::Kind;

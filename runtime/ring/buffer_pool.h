@@ -123,9 +123,18 @@ class BufferPool {
     return {reinterpret_cast<std::byte*>(&info(handle) + 1),
             Class(handle).bytes};
   }
-  std::span<std::byte> bytes(PacketHandle handle) {
-    const std::span<std::byte> all = room(handle);
-    return all.first(std::min<size_t>(info(handle).length, all.size()));
+  std::span<std::byte> bytes(PacketHandle handle) { return view(handle).bytes; }
+  // The info and the bytes.
+  struct View {
+    PacketInfo& info;
+    std::span<std::byte> bytes;
+  };
+  View view(PacketHandle handle) {
+    const SizeClass& size = Class(handle);
+    PacketInfo& info = InfoAt(size, IndexOf(handle));
+    return {info,
+            {reinterpret_cast<std::byte*>(&info + 1),
+             std::min(info.length, size.bytes)}};
   }
 
   // Of this party's share.

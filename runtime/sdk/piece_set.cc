@@ -36,8 +36,9 @@ std::optional<uint32_t> PieceSet::Take(const PieceWish& wish) {
 std::optional<uint32_t> PieceSet::TakeFrom(uint32_t first, uint32_t last,
                                            uint64_t parity) {
   if (first > last) return std::nullopt;
-  uint64_t good = parity & ~uint64_t{0} << first % 64;
-  for (uint32_t w = first / 64; w <= last / 64; ++w, good = parity) {
+  for (uint32_t w = NextUsed(first / 64); w <= last / 64; w = NextUsed(w + 1)) {
+    uint64_t good = parity;
+    if (w == first / 64) good &= ~uint64_t{0} << first % 64;
     if (w == last / 64) good &= ~uint64_t{0} >> (63 - last % 64);
     const uint64_t there = words_[w] & good;
     if (there == 0) continue;
@@ -46,6 +47,17 @@ std::optional<uint32_t> PieceSet::TakeFrom(uint32_t first, uint32_t last,
     return piece;
   }
   return std::nullopt;
+}
+
+uint32_t PieceSet::NextUsed(uint32_t index) const {
+  uint64_t above = ~uint64_t{0} << index % 64;
+  for (uint32_t i = index / 64; i < used_.size(); ++i, above = ~uint64_t{0}) {
+    const uint64_t used = used_[i] & above;
+    if (used != 0) {
+      return i * 64 + static_cast<uint32_t>(std::countr_zero(used));
+    }
+  }
+  return words();
 }
 
 }  // namespace snf

@@ -40,7 +40,7 @@ struct PieceWish {
 // construction.
 class PieceSet {
  public:
-  explicit PieceSet(uint32_t words) : words_(words) {}
+  explicit PieceSet(uint32_t words) : words_(words), used_(words / 64 + 1) {}
 
   uint32_t words() const { return static_cast<uint32_t>(words_.size()); }
   uint32_t size() const { return size_; }
@@ -55,6 +55,7 @@ class PieceSet {
     const uint64_t twice = words_[index] & mask;
     size_ += static_cast<uint32_t>(std::popcount(mask & ~twice));
     words_[index] |= mask;
+    NoteUse(index);
     return twice;
   }
   // Removes the pieces of a word that are there, and returns them.
@@ -62,18 +63,27 @@ class PieceSet {
     const uint64_t removed = words_[index] & mask;
     size_ -= static_cast<uint32_t>(std::popcount(removed));
     words_[index] &= ~removed;
+    NoteUse(index);
     return removed;
   }
 
-  // Takes a piece out. Walks words, so a nearly empty set of many words costs
-  // up to a µs.
+  // Takes a piece out.
   std::optional<uint32_t> Take(const PieceWish& wish);
 
  private:
+  void NoteUse(uint32_t index) {
+    const uint64_t bit = uint64_t{1} << index % 64;
+    uint64_t& used = used_[index / 64];
+    used = words_[index] != 0 ? used | bit : used & ~bit;
+  }
+  // The first word from this one on in which there are pieces; words() or more
+  // if there is none.
+  uint32_t NextUsed(uint32_t index) const;
   std::optional<uint32_t> TakeFrom(uint32_t first, uint32_t last,
                                    uint64_t parity);
 
   LazyArray<uint64_t> words_;
+  LazyArray<uint64_t> used_;  // a bit for each word that is not 0
   uint32_t size_ = 0;
 };
 

@@ -80,12 +80,14 @@ TEST(PieceSet, HasNothingOutsideOfItsWordsOrOfAnEmptyRange) {
 TEST(PieceSet, OfManyStepsIsTheSetOfNumbers) {
   constexpr uint64_t kSeed = 7;
   Rng rng(kSeed);
-  PieceSet set(5);
+  constexpr uint32_t kWords = 130;
+  constexpr uint32_t kBeyond = kWords * 64 + 10;
+  PieceSet set(kWords);
   std::set<uint32_t> model;
   uint64_t given = 0;
   for (int step = 0; step < 100'000; ++step) {
     if (rng.Below(3) == 0) {
-      const auto word = static_cast<uint32_t>(rng.Below(5));
+      const auto word = static_cast<uint32_t>(rng.Below(5) * 32);
       const uint64_t mask = rng.Next() & rng.Next() & rng.Next() & rng.Next();
       const bool adds = rng.Below(3) != 0;
       uint64_t expected = 0;
@@ -99,9 +101,9 @@ TEST(PieceSet, OfManyStepsIsTheSetOfNumbers) {
       ASSERT_EQ(adds ? set.Add(word, mask) : set.Remove(word, mask), expected);
     } else {
       PieceWish wish;
-      wish.first = static_cast<uint32_t>(rng.Below(330));
-      wish.last = static_cast<uint32_t>(rng.Below(330));
-      wish.preferred = static_cast<uint32_t>(rng.Below(330));
+      wish.first = static_cast<uint32_t>(rng.Below(kBeyond));
+      wish.last = static_cast<uint32_t>(rng.Below(kBeyond));
+      wish.preferred = static_cast<uint32_t>(rng.Below(kBeyond));
       wish.parity = static_cast<Parity>(rng.Below(3));
       const auto is_good = [&](uint32_t piece) {
         return piece >= wish.first && piece <= wish.last &&
