@@ -59,9 +59,9 @@ class Scale {
     high_ = axis_.is_log ? low_ * 10 : low_ + 1;
   }
   double PixelOf(double value) const {
-    const double share =
-        axis_.is_log ? std::log(value / low_) / std::log(high_ / low_)
-                     : (value - low_) / (high_ - low_);
+    const double share = axis_.is_log
+                             ? std::log(value / low_) / std::log(high_ / low_)
+                             : (value - low_) / (high_ - low_);
     return first_ + share * (last_ - first_);
   }
   std::vector<double> marks() const {
@@ -221,8 +221,7 @@ std::vector<double> AxisMarks(double low, double high, bool is_log, int count) {
 absl::StatusOr<std::string> DrawPng(const std::string& title,
                                     const std::vector<Plot>& plots) {
   const size_t rows = (plots.size() + 1) / 2;
-  const double height =
-      kTitleHeight + static_cast<double>(rows) * kPanelHeight;
+  const double height = kTitleHeight + static_cast<double>(rows) * kPanelHeight;
   const std::unique_ptr<cairo_surface_t, CairoFree> surface(
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(kWidth),
                                  static_cast<int>(height)));

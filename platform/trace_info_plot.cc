@@ -53,8 +53,9 @@ std::vector<Plot::Point> Distribution(const Histogram& values) {
   std::vector<Plot::Point> points;
   if (values.count() == 0) return points;
   for (uint32_t i = 0; i <= kSteps; ++i) {
-    points.push_back({static_cast<double>(values.Quantile(100'000 / kSteps * i)),
-                      static_cast<double>(i) / kSteps});
+    points.push_back(
+        {static_cast<double>(values.Quantile(100'000 / kSteps * i)),
+         static_cast<double>(i) / kSteps});
   }
   return points;
 }
@@ -102,11 +103,10 @@ absl::StatusOr<std::string> PlotOf(std::span<const CaptureInfo> infos) {
                .x = {.title = "since the first packet", .text = TimeText},
                .y = {.title = "", .text = RateText},
                .lines = {}};
-  Plot bytes = {
-      .title = "Share of flows with so many bytes or fewer",
-      .x = {.title = "bytes", .text = BytesText, .is_log = true},
-      .y = {.title = "", .text = ShareText},
-      .lines = {}};
+  Plot bytes = {.title = "Share of flows with so many bytes or fewer",
+                .x = {.title = "bytes", .text = BytesText, .is_log = true},
+                .y = {.title = "", .text = ShareText},
+                .lines = {}};
   Plot gaps = {.title = "Share of gaps in a flow so long or shorter",
                .x = {.title = "gap", .text = TimeText, .is_log = true},
                .y = {.title = "", .text = ShareText},
@@ -118,12 +118,13 @@ absl::StatusOr<std::string> PlotOf(std::span<const CaptureInfo> infos) {
       .lines = FlowletLines(infos)};
   for (const CaptureInfo& info : infos) {
     rate.lines.push_back({NameOf(info), RateOf(info.series)});
-    bytes.lines.push_back({NameOf(info), Distribution(info.figures.flow_bytes)});
+    bytes.lines.push_back(
+        {NameOf(info), Distribution(info.figures.flow_bytes)});
     gaps.lines.push_back({NameOf(info), Distribution(info.figures.gap_ns)});
   }
-  const std::string title =
-      infos.size() == 1 ? NameOf(infos.front())
-                        : fmt::format("{} captures", infos.size());
+  const std::string title = infos.size() == 1
+                                ? NameOf(infos.front())
+                                : fmt::format("{} captures", infos.size());
   return DrawPng(title, {rate, flowlets, bytes, gaps});
 }
 
