@@ -34,14 +34,13 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   run.controller.first_demand_bps = 500'000'000 / options.flows;
   run.inside = *ParsePrefixes("10.0.0.0/8");
   run.check = false;
-  const bool is_max = options.speed.kind == Speed::Kind::kMax;
   auto driver =
       RealDriver::Start(run,
                         {.speed = options.speed,
                          .threads = options.threads,
                          .buffers = {.small = 4'096, .medium = 4, .large = 1},
                          .unpaced = true,
-                         .wait_for_room = is_max},
+                         .wait_for_room = true},
                         *FindPlacementPolicy("snf"), *nf, nullptr);
   if (!driver.ok()) return driver.status();
   std::unique_ptr<DrivenChain> chain(new DrivenChain(options));

@@ -19,13 +19,6 @@ constexpr std::array<BufferPool::Options, 2> kShares = {
     {{.small = LoneWorker::kBatch, .medium = 0, .large = 0},
      {.small = 64, .medium = 0, .large = 0}}};
 
-size_t PayloadBytesOf(const Cell& cell) {
-  if (cell.is_table()) return sizeof(TableMessage);
-  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
-             ? sizeof(Alias)
-             : 0;
-}
-
 }  // namespace
 
 // Three: to the worker, from it, and from it to itself.
@@ -133,7 +126,7 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
     };
     do {
       in_->Receive();
-    } while (in_->Handle(PayloadBytesOf, handle) > 0);
+    } while (in_->Handle(RealWorker::PayloadBytesToFront, handle) > 0);
   }
 }
 

@@ -12,17 +12,6 @@
 #include "platform/unit_calls.h"
 
 namespace snf {
-namespace {
-
-size_t PayloadBytesOf(const Cell& cell) {
-  if (cell.is_table()) return sizeof(TableMessage);
-  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
-             ? sizeof(Alias)
-             : 0;
-}
-
-}  // namespace
-
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
                        ReleaseSink* sink, SharedRegion region, BufferPool pool)
@@ -238,7 +227,7 @@ bool RealDriver::Turn() {
       if (!cell.is_table()) order_.Prefetch(cell.As<UnitCommand>());
     });
     messages += crew.in.Handle(
-        PayloadBytesOf,
+        RealWorker::PayloadBytesToFront,
         [this](const Cell& cell, std::span<const std::byte> payload) {
           if (!cell.is_table()) {
             Handle(cell.As<UnitCommand>(), payload);

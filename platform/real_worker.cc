@@ -42,6 +42,13 @@ RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
   runnable_.reserve(shells_.size());
 }
 
+size_t RealWorker::PayloadBytesToFront(const Cell& cell) {
+  if (cell.is_table()) return sizeof(TableMessage);
+  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
+             ? sizeof(Alias)
+             : 0;
+}
+
 void RealWorker::Run() {
   const auto has_work = [this] {
     if (stop_.load(std::memory_order_seq_cst)) return true;

@@ -70,6 +70,9 @@ class RealWorker {
   };
   explicit RealWorker(Parts parts);
 
+  // How long the payload is of a message to the front that begins like this.
+  static size_t PayloadBytesToFront(const Cell& cell);
+
   // Takes turns until Stop; sleeps where there is nothing to do.
   void Run();
   // Any thread; Run then returns soon.

@@ -225,12 +225,14 @@ void AddVariants(const RunOptions& options, const RunResult& result,
   const bool from_stdin =
       std::ranges::find(info.files, "-") != info.files.end();
   const bool is_snf = info.policy == "snf";
+  const bool is_real = result.real.threads > 0;
   if (is_snf) AddForPulls(options, result, list);
-  if (!from_stdin) {
+  if (is_real) list.Add("see how it goes while it runs", "watch", "true");
+  if (!from_stdin && !is_real) {
     list.Add("the story of the busiest flow, decision by decision", "explain",
              "top", false);
   }
-  if (!from_stdin && result.units_max > 1) {
+  if (!from_stdin && !is_real && result.units_max > 1) {
     list.Add(is_snf ? "the same with whole flows placed, side by side"
                     : "the same under policy snf, side by side",
              "compare", is_snf ? "vanilla_flow" : "snf", false);

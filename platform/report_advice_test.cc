@@ -223,6 +223,15 @@ TEST(Proposals, AreAComparisonWhereSeveralUnitsRan) {
                   EndsWith(" --csv figures")));
 }
 
+TEST(Proposals, AreNothingThatOnlyVirtualTimeHasAfterARunInRealTime) {
+  RunResult result = Result();
+  result.real.threads = 2;
+  EXPECT_THAT(Commands(Options(), result, Info()),
+              ElementsAre(EndsWith(" --watch=true"),
+                          EndsWith(" --flowlet_timeout=100us"),
+                          EndsWith(" --csv figures")));
+}
+
 TEST(Proposals, DoNotReadStdinTwice) {
   RunInfo info = Info();
   info.files = {"-"};
