@@ -164,8 +164,9 @@ absl::Status TraceInfo::Run() {
   if (std::ranges::count(files_, "-") > 1) {
     return absl::InvalidArgumentError("stdin (-) can be read only once");
   }
-  if (plot_ == "-") {
-    return absl::InvalidArgumentError("--plot=-: want the name of a file");
+  if (!plot_.empty() && !plot_.ends_with(".png")) {
+    return absl::InvalidArgumentError(
+        fmt::format("--plot={}: want a name that ends with .png", plot_));
   }
   options_.kind = static_cast<FlowKeyKind>(flow_key_ % kFlowKeyKinds);
   options_.vlan = flow_key_ >= kFlowKeyKinds;

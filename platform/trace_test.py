@@ -13,9 +13,11 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = ""
@@ -105,6 +107,39 @@ class Info(Trace):
         self.refused(USAGE, ["rising"], "info", self.small,
                      "--timeouts=5ms,1ms")
         self.refused(USAGE, ["stdin"], "info", "-", "-")
+
+    def test_draws_its_figures(self):
+        path = self.folder / "figures.png"
+        done = run("info", self.small, self.small, "--plot", path)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(done.stdout.decode().count("45,153  in all"), 2)
+
+    def test_draws_nothing_where_it_cannot(self):
+        self.refused(IO, ["nowhere"], "info", self.small,
+                     "--plot", self.folder / "nowhere" / "figures.png")
+        for name in ("figures.pdf", "-"):
+            self.refused(USAGE, [f"--plot={name}", ".png"], "info", self.small,
+                         f"--plot={name}")
+
+    def test_tells_of_a_packet_with_a_time_far_ahead(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        data = bytearray(plain.read_bytes())
+        at = 24
+        for _ in range(1000):
+            at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+        seconds = struct.unpack_from("<I", data, at)[0]
+        struct.pack_into("<I", data, at, seconds + 1_000_000)
+        plain.write_bytes(data)
+        strayed, right = json.loads(
+            run("info", plain, self.small, "--json=-").stdout)["captures"]
+        self.assertEqual((strayed["strays"], right["strays"]), (1, 0))
+        self.assertEqual(strayed["first_stray"], 1001)
+        self.assertIn("first packet 1,001", " ".join(strayed["notes"]))
+        self.assertEqual(strayed["duration_ns"], right["duration_ns"])
+        for one, other in zip(strayed["flowlets"], right["flowlets"]):
+            self.assertAlmostEqual(one["flowlets"], other["flowlets"], delta=2)
 
 
 class Convert(Trace):
@@ -215,6 +250,64 @@ class Convert(Trace):
         there.write_bytes(b"mine")
         self.convert(self.small, there, "--force")
         self.assertEqual(self.packets_of(there), 45153)
+
+
+class Interrupted(Trace):
+    """By Ctrl-C or SIGTERM, once a file is begun."""
+
+    def check(self, *arguments, stdin=b"", partial=1):
+        for number, words in ((signal.SIGINT, "interrupted"),
+                              (signal.SIGTERM, "terminated")):
+            with self.subTest(words), subprocess.Popen(
+                    [PROGRAM, "trace", *map(str, arguments)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    # A shell ignores it for what runs in the background.
+                    preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                     signal.SIG_DFL)
+                    ) as process:
+                process.stdin.write(stdin)
+                process.stdin.flush()
+                deadline = time.monotonic() + 60
+                while len(list(self.folder.glob("out*.partial"))) < partial:
+                    self.assertLess(time.monotonic(), deadline)
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.01)
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), 128 + number)
+                self.assertEqual(
+                    process.stderr.read().decode(),
+                    f"snf trace {arguments[0]}: {words}; no unfinished file "
+                    "is left\n")
+                self.assertEqual(process.stdout.read(), b"")
+                self.assertEqual(list(self.folder.glob("out*.partial")), [])
+                self.assertFalse((self.folder / "out.pcap").exists())
+
+    def test_convert_waits_for_no_input(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        data = plain.read_bytes()[:1_000_000]
+        out = self.folder / "out.pcap"
+        self.check("convert", "-", out, stdin=data)
+        self.check("convert", "-", out, "--split=flows:4", stdin=data,
+                   partial=4)
+        # Parts that are complete stay.
+        self.check("convert", "-", out, "--split=packets:100", "--force",
+                   stdin=data)
+        first = self.folder / "out-0001.pcap"
+        self.assertEqual(self.packets_of(first), 100)
+
+    def test_compose_and_synth_leave_nothing(self):
+        for source in (("compose", self.small), ("synth",)):
+            self.check(*source, "--rate=10Gbps", "--duration=100s", "--quiet",
+                       f"--out={self.folder / 'out.pcap'}")
+
+    def test_what_is_there_already_stays(self):
+        there = self.folder / "out.pcap.zst"
+        there.write_bytes(b"mine")
+        self.check("synth", "--rate=10Gbps", "--duration=100s", "--quiet",
+                   f"--out={there}", "--force")
+        self.assertEqual(there.read_bytes(), b"mine")
 
 
 @needs_tshark
