@@ -17,11 +17,11 @@ struct Plot {
     double y;
   };
   struct Line {
-    std::string name;  // in the legend, if there are several
+    std::string name;  // in the legend above, if there are several
     std::vector<Point> points;
   };
   struct Axis {
-    std::string title;
+    std::string title;  // beside the axis, with the unit
     // What is written at a value; empty: the value itself.
     std::function<std::string(double)> text = {};
     bool is_log = false;  // then values of 0 and below are left out

@@ -3,6 +3,7 @@
 
 #include <cairo/cairo.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -42,17 +43,28 @@ class Image {
     std::memcpy(&pixel, row + 4 * x, sizeof pixel);
     return pixel & 0xff'ffff;
   }
-  // The uppermost pixel of a column, from `top` on, of the first line, which is
-  // blue, and paler at its edges.
+  // The uppermost pixel of a column, from `top` on, of the first line.
   std::optional<int> LineAt(int x, int top) const {
     for (int y = top; y < height(); ++y) {
-      const uint32_t pixel = At(x, y);
-      if ((pixel & 0xff) > (pixel >> 16) + 80) return y;
+      if (IsOfLine(x, y)) return y;
     }
     return std::nullopt;
   }
+  // How often a column crosses the first line.
+  int Crossings(int x) const {
+    int crossings = 0;
+    for (int y = 1; y < height(); ++y) {
+      crossings += IsOfLine(x, y) && !IsOfLine(x, y - 1) ? 1 : 0;
+    }
+    return crossings;
+  }
 
  private:
+  // It is blue, and paler at its edges.
+  bool IsOfLine(int x, int y) const {
+    const uint32_t pixel = At(x, y);
+    return (pixel & 0xff) > (pixel >> 16) + 80;
+  }
   static cairo_status_t Read(void* from, unsigned char* bytes, unsigned count) {
     std::string_view& rest = static_cast<Image*>(from)->rest_;
     if (rest.size() < count) return CAIRO_STATUS_READ_ERROR;
@@ -84,6 +96,31 @@ TEST(Plot, DrawsARisingLineFromTheLowerLeftToTheUpperRight) {
   EXPECT_GT(*left, *middle + 50);
   EXPECT_GT(*middle, *right + 50);
   EXPECT_NEAR(*middle, (*left + *right) / 2, 3);
+  for (const int x : {120, 330, 540}) EXPECT_EQ(image.Crossings(x), 1) << x;
+}
+
+TEST(Plot, PutsLegendsAboveTheLinesHoweverManyThereAre) {
+  // All at the top of the axis.
+  Plot plot = Of({{0, 1}, {1, 1}});
+  const auto without = DrawPng("", {plot});
+  ASSERT_TRUE(without.ok());
+  const auto highest = Image(*without).LineAt(330, 0);
+  ASSERT_TRUE(highest.has_value());
+  int before = *highest;
+  for (const int lines : {2, 20, 40}) {
+    while (plot.lines.size() < static_cast<size_t>(lines)) {
+      plot.lines.push_back({"a name of some length", {{0, 0}, {1, 0}}});
+    }
+    const auto png = DrawPng("", {plot});
+    ASSERT_TRUE(png.ok()) << png.status();
+    const Image image(*png);
+    // So far to the right there is no key before a name.
+    const auto line = image.LineAt(555, 0);
+    ASSERT_TRUE(line.has_value());
+    EXPECT_GT(*line, before + 10);
+    EXPECT_EQ(image.height() - *line, Image(*without).height() - *highest);
+    before = *line;
+  }
 }
 
 TEST(Plot, DrawsPowersOfTenAtEqualDistances) {
@@ -124,6 +161,7 @@ TEST(AxisMarks, AreRound) {
   EXPECT_THAT(AxisMarks(0, 900e6, false, 4),
               Pointwise(DoubleNear(1), {0.0, 500e6}));
   EXPECT_THAT(AxisMarks(-3, 3, false, 2), ElementsAre(0));
+  EXPECT_FALSE(std::signbit(AxisMarks(0, 10, false, 5).front()));
 }
 
 TEST(AxisMarks, ArePowersOfTenOnALogAxis) {

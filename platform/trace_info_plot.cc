@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -20,29 +21,48 @@ std::string NameOf(const CaptureInfo& info) {
   return Printable(std::filesystem::path(info.file).filename().string());
 }
 
+// At marks, which are round.
 std::string RateText(double bps) {
-  return FormatBitRate(static_cast<int64_t>(std::llround(bps)));
+  return FormatBitRate(static_cast<int64_t>(std::llround(bps)),
+                       Precision::kExact);
 }
 std::string TimeText(double ns) {
-  return FormatDuration(Nanos{static_cast<int64_t>(std::llround(ns))});
+  return FormatDuration(Nanos{static_cast<int64_t>(std::llround(ns))},
+                        Precision::kExact);
 }
 std::string BytesText(double bytes) {
-  return FormatBytes(static_cast<int64_t>(std::llround(bytes)));
+  return FormatBytes(static_cast<int64_t>(std::llround(bytes)),
+                     Precision::kExact);
 }
 std::string ShareText(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
-// A step a bin, back to 0 at the end.
-std::vector<Plot::Point> RateOf(const TrafficSeries& series) {
+// Means over so long.
+Nanos StepOf(const TrafficSeries& series) {
+  constexpr size_t kMostSteps = 240;
+  const size_t bins = (series.bins().size() + kMostSteps - 1) / kMostSteps;
+  return {series.width().ns * static_cast<int64_t>(std::max<size_t>(bins, 1))};
+}
+
+// By seconds, each mean in the middle of its time; one at the end of less than
+// half the time is left out, if there are others.
+std::vector<Plot::Point> RateOf(const CaptureInfo& info) {
   std::vector<Plot::Point> points;
-  const auto width = static_cast<double>(series.width().ns);
-  double at = 0;
-  for (const uint64_t bytes : series.bins()) {
-    const double bps = static_cast<double>(bytes) * 8e9 / width;
-    points.push_back({at, bps});
-    at += width;
-    points.push_back({at, bps});
+  const std::vector<uint64_t>& bins = info.series.bins();
+  const auto width = static_cast<double>(info.series.width().ns);
+  const auto step =
+      static_cast<size_t>(StepOf(info.series).ns / info.series.width().ns);
+  const auto duration = static_cast<double>(info.figures.duration().ns);
+  for (size_t i = 0; i < bins.size(); i += step) {
+    const size_t end = std::min(i + step, bins.size());
+    const double begin_ns = static_cast<double>(i) * width;
+    const double whole_ns = static_cast<double>(step) * width;
+    const double ns = std::min(whole_ns, duration - begin_ns);
+    if (ns <= 0 || (i > 0 && ns < whole_ns / 2)) continue;
+    double bytes = 0;
+    for (size_t k = i; k < end; ++k) bytes += static_cast<double>(bins[k]);
+    points.push_back({(begin_ns + ns / 2) / 1e9, bytes * 8e9 / ns});
   }
   return points;
 }
@@ -77,6 +97,11 @@ std::vector<Plot::Point> FlowletsPerFlow(const CaptureInfo& info,
   return points;
 }
 
+std::string LimitText(uint32_t bytes) {
+  return bytes == CaptureStatistics::kNoLimit ? "no limit"
+                                              : "at most " + BytesText(bytes);
+}
+
 std::vector<Plot::Line> FlowletLines(std::span<const CaptureInfo> infos) {
   std::vector<Plot::Line> lines;
   if (infos.size() > 1) {
@@ -88,10 +113,7 @@ std::vector<Plot::Line> FlowletLines(std::span<const CaptureInfo> infos) {
   }
   const auto& limits = infos.front().options.flowlet_bytes;
   for (size_t i = 0; i < limits.size(); ++i) {
-    const std::string name = limits[i] == CaptureStatistics::kNoLimit
-                                 ? "no limit"
-                                 : "at most " + FormatBytes(limits[i]);
-    lines.push_back({name, FlowletsPerFlow(infos.front(), i)});
+    lines.push_back({LimitText(limits[i]), FlowletsPerFlow(infos.front(), i)});
   }
   return lines;
 }
@@ -99,33 +121,47 @@ std::vector<Plot::Line> FlowletLines(std::span<const CaptureInfo> infos) {
 }  // namespace
 
 absl::StatusOr<std::string> PlotOf(std::span<const CaptureInfo> infos) {
+  const CaptureInfo& first = infos.front();
+  const bool is_one = infos.size() == 1;
   Plot rate = {.title = "Rate",
-               .x = {.title = "since the first packet", .text = TimeText},
-               .y = {.title = "", .text = RateText},
+               .x = {.title = "time since the first packet, in s"},
+               .y = {.title = "rate", .text = RateText},
                .lines = {}};
-  Plot bytes = {.title = "Share of flows with so many bytes or fewer",
-                .x = {.title = "bytes", .text = BytesText, .is_log = true},
-                .y = {.title = "", .text = ShareText},
-                .lines = {}};
-  Plot gaps = {.title = "Share of gaps in a flow so long or shorter",
+  if (is_one) {
+    rate.y.title =
+        fmt::format("rate, mean of {}",
+                    FormatDuration(StepOf(first.series), Precision::kExact));
+  }
+  Plot bytes = {
+      .title = "Flow sizes",
+      .x = {.title = "bytes of a flow", .text = BytesText, .is_log = true},
+      .y = {.title = "flows of so many bytes or fewer", .text = ShareText},
+      .lines = {}};
+  Plot gaps = {.title = "Gaps between a flow's packets",
                .x = {.title = "gap", .text = TimeText, .is_log = true},
-               .y = {.title = "", .text = ShareText},
+               .y = {.title = "gaps so long or shorter", .text = ShareText},
                .lines = {}};
   const Plot flowlets = {
-      .title = "Flowlets per flow",
+      .title =
+          is_one ? "Flowlets"
+                 : "Flowlets, " + LimitText(first.options.flowlet_bytes.back()),
       .x = {.title = "flowlet timeout", .text = TimeText, .is_log = true},
-      .y = {.title = ""},
+      .y = {.title = "flowlets per flow"},
       .lines = FlowletLines(infos)};
   for (const CaptureInfo& info : infos) {
-    rate.lines.push_back({NameOf(info), RateOf(info.series)});
+    rate.lines.push_back({NameOf(info), RateOf(info)});
     bytes.lines.push_back(
         {NameOf(info), Distribution(info.figures.flow_bytes)});
     gaps.lines.push_back({NameOf(info), Distribution(info.figures.gap_ns)});
   }
-  const std::string title = infos.size() == 1
-                                ? NameOf(infos.front())
-                                : fmt::format("{} captures", infos.size());
-  return DrawPng(title, {rate, flowlets, bytes, gaps});
+  const std::string title =
+      is_one ? fmt::format("{}: {}, {}", NameOf(first),
+                           Plural(first.figures.packets, "packet"),
+                           Plural(first.figures.kind_flows(), "flow"))
+             : fmt::format("{} captures, flows", infos.size());
+  return DrawPng(fmt::format("{} by {}", title,
+                             NameOf(first.options.kind, first.options.vlan)),
+                 {rate, flowlets, bytes, gaps});
 }
 
 }  // namespace snf

@@ -64,7 +64,7 @@ struct CaptureFigures {
 };
 
 // Theory of operation. Goes once over a capture and keeps a record a flow, but
-// nothing of a packet: memory grows with flows alone (some 250 bytes each by
+// nothing of a packet: memory grows with flows alone (some 600 bytes each by
 // all three keys). A flow's packet begins a new flowlet when it is the flow's
 // first, comes more than T after the flow's packet before, or would bring the
 // flowlet's bytes above B; that is counted for every T and B of a grid at once.
