@@ -97,6 +97,7 @@ TEST(Plot, DrawsARisingLineFromTheLowerLeftToTheUpperRight) {
   EXPECT_GT(*middle, *right + 50);
   EXPECT_NEAR(*middle, (*left + *right) / 2, 3);
   for (const int x : {120, 330, 540}) EXPECT_EQ(image.Crossings(x), 1) << x;
+  for (const int x : {20, 80, 580}) EXPECT_EQ(image.Crossings(x), 0) << x;
 }
 
 TEST(Plot, PutsLegendsAboveTheLinesHoweverManyThereAre) {

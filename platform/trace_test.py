@@ -86,6 +86,16 @@ class Info(Trace):
             self.assertEqual(one["flows"], {"connection": 573, "5tuple": 1144,
                                             "3tuple": 79})
 
+    def test_takes_every_flow_key(self):
+        for key in ("connection", "5tuple", "3tuple"):
+            for vlan in ("", ",vlan"):
+                done = run("info", self.small, "--json=-",
+                           f"--flow_key={key}{vlan}")
+                one = json.loads(done.stdout)["captures"][0]
+                self.assertEqual(one["flow_key"], key + vlan)
+                self.assertEqual(one["flow_bytes"]["count"],
+                                 one["flows"][key + vlan])
+
     @needs_tshark
     def test_counts_what_tshark_counts(self):
         plain = self.folder / "plain.pcapng"
@@ -201,6 +211,9 @@ class Convert(Trace):
         self.convert(self.small, raw, "--link=raw", "--filter=ip",
                      "--snap=120")
         self.convert(raw, back, "--link=ethernet")
+        for path, link in ((raw, "raw_ip"), (back, "ethernet")):
+            one = json.loads(run("info", path, "--json=-").stdout)
+            self.assertEqual(list(one["captures"][0]["links"]), [link])
         whole = self.folder / "whole.pcap"
         self.convert(self.small, whole)
         wanted = fields(whole, *names, display_filter="ip")
@@ -213,6 +226,62 @@ class Convert(Trace):
         out = self.folder / "out.pcap"
         self.convert(self.small, out, "--begin=3.2s", "--end=3.8s")
         self.assertEqual(self.packets_of(out), 16594)
+
+    def made(self, *seconds):
+        """A capture of one packet at each of these times."""
+        path = self.folder / "made.pcap"
+        path.write_bytes(
+            struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) +
+            b"".join(struct.pack("<IIII", second, 0, 60, 60) + bytes(60)
+                     for second in seconds))
+        return path
+
+    def test_begins_at_a_time_and_ends_before_one(self):
+        out = self.folder / "out.pcap"
+        said = self.convert(self.made(5, 6, 7, 8), out, "--begin=1s",
+                            "--end=3s")
+        self.assertIn("2 of 4 packets; left out: 2 outside of the time", said)
+        data = out.read_bytes()
+        self.assertEqual([struct.unpack_from("<I", data, at)[0]
+                          for at in range(24, len(data), 76)], [6, 7])
+
+    def test_splits_by_time_and_keeps_stragglers_in_the_open_part(self):
+        self.convert(self.made(5, 7, 6, 8), self.folder / "part.pcap",
+                     "--split=time:1s")
+        parts = sorted(self.folder.glob("part-*.pcap"))
+        self.assertEqual([part.name for part in parts],
+                         ["part-0001.pcap", "part-0003.pcap",
+                          "part-0004.pcap"])
+        self.assertEqual([self.packets_of(part) for part in parts], [1, 2, 1])
+
+    def test_says_how_many_packets_a_filter_left_out(self):
+        out = self.folder / "out.pcap"
+        said = self.convert(self.small, out, "--filter=icmp")
+        kept = self.packets_of(out)
+        self.assertIn(f"{kept} of 45,153 packets; left out: "
+                      f"{45153 - kept:,} did not pass the filter", said)
+
+    def test_writes_the_resolution_and_length_that_it_is_told_to(self):
+        out = self.folder / "out.pcap"
+        for flag, magic in (("ns", 0xa1b23c4d), ("us", 0xa1b2c3d4)):
+            self.convert(self.small, out, f"--resolution={flag}", "--snap=60",
+                         "--force")
+            data = out.read_bytes()
+            self.assertEqual(struct.unpack_from("<I", data)[0], magic)
+            at, longest = 24, 0
+            while at < len(data):
+                kept = struct.unpack_from("<I", data, at + 8)[0]
+                longest = max(longest, kept)
+                at += 16 + kept
+            self.assertEqual(longest, 60)
+
+    def test_tells_of_an_input_that_is_damaged(self):
+        damaged = self.made(5, 6, 7)
+        data = bytearray(damaged.read_bytes())
+        struct.pack_into("<I", data, 24 + 76 + 8, 0xffffffff)
+        damaged.write_bytes(data)
+        self.refused(BAD_DATA, ["made.pcap"], "convert", damaged,
+                     self.folder / "out.pcap")
 
     def test_refuses_and_leaves_nothing(self):
         out = self.folder / "out.pcap"
