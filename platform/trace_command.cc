@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "platform/clean_interrupt.h"
 #include "platform/exit_code.h"
 #include "platform/trace_compose.h"
 #include "platform/trace_convert.h"
@@ -46,6 +47,7 @@ snf trace COMMAND --help explains a command.
 int TraceCommand::Run() {
   for (const auto& each : subcommands_) {
     if (!each->chosen()) continue;
+    EndCleanlyWhenInterrupted("snf trace " + each->text().name);
     const absl::Status status = each->Run();
     if (status.ok()) return kExitOk;
     fmt::print(stderr, "snf trace {}: {}\n", each->text().name,

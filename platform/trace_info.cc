@@ -14,6 +14,7 @@
 #include "base/quantity.h"
 #include "platform/console.h"
 #include "platform/report_page.h"
+#include "platform/trace_info_plot.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -129,6 +130,9 @@ void TraceInfo::AddFlags() {
   flags().Text("json", json_, "FILE",
                "write all figures as JSON to FILE (- is stdout, instead of "
                "text)");
+  flags().Text("plot", plot_, "FILE.png",
+               "draw the rate over time, sizes of flows, gaps and flowlets per "
+               "flow, a line for each capture");
   flags().Switch("quiet", quiet_, "no progress on stderr");
 }
 
@@ -160,6 +164,10 @@ absl::Status TraceInfo::Run() {
   if (std::ranges::count(files_, "-") > 1) {
     return absl::InvalidArgumentError("stdin (-) can be read only once");
   }
+  if (!plot_.empty() && !plot_.ends_with(".png")) {
+    return absl::InvalidArgumentError(
+        fmt::format("--plot={}: want a name that ends with .png", plot_));
+  }
   options_.kind = static_cast<FlowKeyKind>(flow_key_ % kFlowKeyKinds);
   options_.vlan = flow_key_ >= kFlowKeyKinds;
   std::vector<CaptureInfo> infos;
@@ -171,6 +179,12 @@ absl::Status TraceInfo::Run() {
                  TextOf(*info, StyleOf(STDOUT_FILENO)));
     }
     infos.push_back(*std::move(info));
+  }
+  if (!plot_.empty()) {
+    const auto png = PlotOf(infos);
+    if (!png.ok()) return png.status();
+    const absl::Status written = WriteText(plot_, *png);
+    if (!written.ok()) return written;
   }
   return json_.empty() ? absl::OkStatus() : WriteText(json_, JsonOf(infos));
 }

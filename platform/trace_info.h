@@ -29,6 +29,7 @@ class TraceInfo final : public TraceSubcommand {
   size_t flow_key_ = 0;
   CaptureStatistics::Options options_;
   std::string json_;
+  std::string plot_;
   bool quiet_ = false;
 };
 

@@ -104,6 +104,8 @@ Json PacketsOf(const CaptureFigures& f) {
           {"fragments", f.fragments},
           {"truncated", f.truncated},
           {"out_of_order", f.out_of_order},
+          {"strays", f.strays},
+          {"first_stray", f.first_stray},
           {"parse_results", parse_results}};
 }
 

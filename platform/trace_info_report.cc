@@ -262,6 +262,13 @@ std::vector<std::string> RemarksOn(const CaptureInfo& info) {
          "not see all, but sizes and flowlets count the original lengths");
   remark(f.out_of_order,
          "out of order; a replay takes them at the latest time before them");
+  if (f.strays > 0) {
+    remarks.push_back(fmt::format(
+        "{}, first packet {}: more than 1 s later than the packets before and "
+        "after; taken at the time of the one after. A replay takes all that "
+        "follow at the stray time, so leave such packets out before.",
+        Plural(f.strays, "stray time"), Count(f.first_stray)));
+  }
   if (f.vlan_tagged > 0 && !info.options.vlan) {
     remarks.push_back(
         "There are VLAN tags: --flow_key=connection,vlan tells equal flows on "

@@ -13,6 +13,7 @@
 namespace snf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -96,6 +97,21 @@ TEST(TraceInfo, SaysOfTheBundledCaptureWhatItsDescriptionSays) {
   EXPECT_THAT(text, HasSubstr("pcap in zstd, 783 KB; timestamps to the ns"));
   EXPECT_THAT(text, HasSubstr("32 packets: no IP inside"));
   EXPECT_THAT(text, HasSubstr("15.0 KB"));
+  // As capinfos and tshark have it, and the flowlets of above.
+  EXPECT_THAT(text, HasSubstr("46.0 MB in 4.90 s: 75.1 Mbit/s, 9,207 packets"));
+  EXPECT_THAT(text, HasSubstr("37,119  82.2 %  TCP"));
+  EXPECT_THAT(text, HasSubstr("30  <0.1 %  fragments"));
+  EXPECT_THAT(text, HasSubstr("100 µs              15.04\n"));
+  EXPECT_THAT(text, HasSubstr("500 µs              12.77\n"));
+  const auto json = nlohmann::json::parse(JsonOf({{info}}))["captures"][0];
+  EXPECT_EQ(json["first_ns"], 1'795'254'974'720'752'675);
+  EXPECT_EQ(json["last_ns"], 1'795'254'979'624'680'248);
+  EXPECT_NEAR(json["rate"]["mean_bps"].get<double>(), 75'092'598.5, 1);
+  EXPECT_EQ(json["packet_bytes"]["p10"], 66);
+  EXPECT_EQ(json["packet_bytes"]["p50"], 1'514);
+  EXPECT_LT(json["flow_bytes"]["p50"], json["flow_bytes"]["p90"]);
+  EXPECT_LT(json["flow_bytes"]["p90"], json["flow_bytes"]["p99"]);
+  EXPECT_LT(json["flow_bytes"]["p99"], json["flow_bytes"]["max"]);
 }
 
 CaptureInfo MadeInfo(LinkType link, const Frame& frame,
@@ -121,6 +137,23 @@ TEST(TraceInfo, SaysWhatIsNotUsableAndWhy) {
   EXPECT_THAT(text, HasSubstr("1 packet: captured in part"));
   EXPECT_THAT(text, HasSubstr("to the ms only"));
   EXPECT_THAT(text, Not(HasSubstr("Flowlets per flow")));
+  const auto json = nlohmann::json::parse(JsonOf({{info}}))["captures"][0];
+  EXPECT_EQ(json["bytes"], 1'514);
+  EXPECT_EQ(json["captured_bytes"], 16);
+}
+
+TEST(TraceInfo, RemarksOnTimesThatAreNotInOrder) {
+  CaptureInfo info = MadeInfo(LinkType::kRawIp, Ipv4({}, Udp(1, 2)), 36);
+  info.facts.interfaces.clear();
+  EXPECT_THAT(RemarksOn(info), ElementsAre());
+  info.figures.out_of_order = 3;
+  EXPECT_THAT(RemarksOn(info),
+              ElementsAre(HasSubstr("3 packets: out of order")));
+  info.figures.out_of_order = 0;
+  info.figures.strays = 2;
+  info.figures.first_stray = 17;
+  EXPECT_THAT(RemarksOn(info),
+              ElementsAre(HasSubstr("2 stray times, first packet 17:")));
 }
 
 TEST(TraceInfo, WritesJsonThatSaysTheSame) {

@@ -13,9 +13,11 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = ""
@@ -84,6 +86,16 @@ class Info(Trace):
             self.assertEqual(one["flows"], {"connection": 573, "5tuple": 1144,
                                             "3tuple": 79})
 
+    def test_takes_every_flow_key(self):
+        for key in ("connection", "5tuple", "3tuple"):
+            for vlan in ("", ",vlan"):
+                done = run("info", self.small, "--json=-",
+                           f"--flow_key={key}{vlan}")
+                one = json.loads(done.stdout)["captures"][0]
+                self.assertEqual(one["flow_key"], key + vlan)
+                self.assertEqual(one["flow_bytes"]["count"],
+                                 one["flows"][key + vlan])
+
     @needs_tshark
     def test_counts_what_tshark_counts(self):
         plain = self.folder / "plain.pcapng"
@@ -105,6 +117,39 @@ class Info(Trace):
         self.refused(USAGE, ["rising"], "info", self.small,
                      "--timeouts=5ms,1ms")
         self.refused(USAGE, ["stdin"], "info", "-", "-")
+
+    def test_draws_its_figures(self):
+        path = self.folder / "figures.png"
+        done = run("info", self.small, self.small, "--plot", path)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(done.stdout.decode().count("45,153  in all"), 2)
+
+    def test_draws_nothing_where_it_cannot(self):
+        self.refused(IO, ["nowhere"], "info", self.small,
+                     "--plot", self.folder / "nowhere" / "figures.png")
+        for name in ("figures.pdf", "-"):
+            self.refused(USAGE, [f"--plot={name}", ".png"], "info", self.small,
+                         f"--plot={name}")
+
+    def test_tells_of_a_packet_with_a_time_far_ahead(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        data = bytearray(plain.read_bytes())
+        at = 24
+        for _ in range(1000):
+            at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+        seconds = struct.unpack_from("<I", data, at)[0]
+        struct.pack_into("<I", data, at, seconds + 1_000_000)
+        plain.write_bytes(data)
+        strayed, right = json.loads(
+            run("info", plain, self.small, "--json=-").stdout)["captures"]
+        self.assertEqual((strayed["strays"], right["strays"]), (1, 0))
+        self.assertEqual(strayed["first_stray"], 1001)
+        self.assertIn("first packet 1,001", " ".join(strayed["notes"]))
+        self.assertEqual(strayed["duration_ns"], right["duration_ns"])
+        for one, other in zip(strayed["flowlets"], right["flowlets"]):
+            self.assertAlmostEqual(one["flowlets"], other["flowlets"], delta=2)
 
 
 class Convert(Trace):
@@ -166,6 +211,9 @@ class Convert(Trace):
         self.convert(self.small, raw, "--link=raw", "--filter=ip",
                      "--snap=120")
         self.convert(raw, back, "--link=ethernet")
+        for path, link in ((raw, "raw_ip"), (back, "ethernet")):
+            one = json.loads(run("info", path, "--json=-").stdout)
+            self.assertEqual(list(one["captures"][0]["links"]), [link])
         whole = self.folder / "whole.pcap"
         self.convert(self.small, whole)
         wanted = fields(whole, *names, display_filter="ip")
@@ -178,6 +226,62 @@ class Convert(Trace):
         out = self.folder / "out.pcap"
         self.convert(self.small, out, "--begin=3.2s", "--end=3.8s")
         self.assertEqual(self.packets_of(out), 16594)
+
+    def made(self, *seconds):
+        """A capture of one packet at each of these times."""
+        path = self.folder / "made.pcap"
+        path.write_bytes(
+            struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) +
+            b"".join(struct.pack("<IIII", second, 0, 60, 60) + bytes(60)
+                     for second in seconds))
+        return path
+
+    def test_begins_at_a_time_and_ends_before_one(self):
+        out = self.folder / "out.pcap"
+        said = self.convert(self.made(5, 6, 7, 8), out, "--begin=1s",
+                            "--end=3s")
+        self.assertIn("2 of 4 packets; left out: 2 outside of the time", said)
+        data = out.read_bytes()
+        self.assertEqual([struct.unpack_from("<I", data, at)[0]
+                          for at in range(24, len(data), 76)], [6, 7])
+
+    def test_splits_by_time_and_keeps_stragglers_in_the_open_part(self):
+        self.convert(self.made(5, 7, 6, 8), self.folder / "part.pcap",
+                     "--split=time:1s")
+        parts = sorted(self.folder.glob("part-*.pcap"))
+        self.assertEqual([part.name for part in parts],
+                         ["part-0001.pcap", "part-0003.pcap",
+                          "part-0004.pcap"])
+        self.assertEqual([self.packets_of(part) for part in parts], [1, 2, 1])
+
+    def test_says_how_many_packets_a_filter_left_out(self):
+        out = self.folder / "out.pcap"
+        said = self.convert(self.small, out, "--filter=icmp")
+        kept = self.packets_of(out)
+        self.assertIn(f"{kept} of 45,153 packets; left out: "
+                      f"{45153 - kept:,} did not pass the filter", said)
+
+    def test_writes_the_resolution_and_length_that_it_is_told_to(self):
+        out = self.folder / "out.pcap"
+        for flag, magic in (("ns", 0xa1b23c4d), ("us", 0xa1b2c3d4)):
+            self.convert(self.small, out, f"--resolution={flag}", "--snap=60",
+                         "--force")
+            data = out.read_bytes()
+            self.assertEqual(struct.unpack_from("<I", data)[0], magic)
+            at, longest = 24, 0
+            while at < len(data):
+                kept = struct.unpack_from("<I", data, at + 8)[0]
+                longest = max(longest, kept)
+                at += 16 + kept
+            self.assertEqual(longest, 60)
+
+    def test_tells_of_an_input_that_is_damaged(self):
+        damaged = self.made(5, 6, 7)
+        data = bytearray(damaged.read_bytes())
+        struct.pack_into("<I", data, 24 + 76 + 8, 0xffffffff)
+        damaged.write_bytes(data)
+        self.refused(BAD_DATA, ["made.pcap"], "convert", damaged,
+                     self.folder / "out.pcap")
 
     def test_refuses_and_leaves_nothing(self):
         out = self.folder / "out.pcap"
@@ -215,6 +319,64 @@ class Convert(Trace):
         there.write_bytes(b"mine")
         self.convert(self.small, there, "--force")
         self.assertEqual(self.packets_of(there), 45153)
+
+
+class Interrupted(Trace):
+    """By Ctrl-C or SIGTERM, once a file is begun."""
+
+    def check(self, *arguments, stdin=b"", partial=1):
+        for number, words in ((signal.SIGINT, "interrupted"),
+                              (signal.SIGTERM, "terminated")):
+            with self.subTest(words), subprocess.Popen(
+                    [PROGRAM, "trace", *map(str, arguments)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    # A shell ignores it for what runs in the background.
+                    preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                     signal.SIG_DFL)
+                    ) as process:
+                process.stdin.write(stdin)
+                process.stdin.flush()
+                deadline = time.monotonic() + 60
+                while len(list(self.folder.glob("out*.partial"))) < partial:
+                    self.assertLess(time.monotonic(), deadline)
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.01)
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), 128 + number)
+                self.assertEqual(
+                    process.stderr.read().decode(),
+                    f"snf trace {arguments[0]}: {words}; no unfinished file "
+                    "is left\n")
+                self.assertEqual(process.stdout.read(), b"")
+                self.assertEqual(list(self.folder.glob("out*.partial")), [])
+                self.assertFalse((self.folder / "out.pcap").exists())
+
+    def test_convert_waits_for_no_input(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        data = plain.read_bytes()[:1_000_000]
+        out = self.folder / "out.pcap"
+        self.check("convert", "-", out, stdin=data)
+        self.check("convert", "-", out, "--split=flows:4", stdin=data,
+                   partial=4)
+        # Parts that are complete stay.
+        self.check("convert", "-", out, "--split=packets:100", "--force",
+                   stdin=data)
+        first = self.folder / "out-0001.pcap"
+        self.assertEqual(self.packets_of(first), 100)
+
+    def test_compose_and_synth_leave_nothing(self):
+        for source in (("compose", self.small), ("synth",)):
+            self.check(*source, "--rate=10Gbps", "--duration=100s", "--quiet",
+                       f"--out={self.folder / 'out.pcap'}")
+
+    def test_what_is_there_already_stays(self):
+        there = self.folder / "out.pcap.zst"
+        there.write_bytes(b"mine")
+        self.check("synth", "--rate=10Gbps", "--duration=100s", "--quiet",
+                   f"--out={there}", "--force")
+        self.assertEqual(there.read_bytes(), b"mine")
 
 
 @needs_tshark

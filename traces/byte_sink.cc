@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "traces/file_status.h"
 
 namespace snf {
@@ -18,6 +20,16 @@ namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr mode_t kFileMode = 0666;  // less the umask
+
+// The unfinished files of this process.
+struct PartialFiles {
+  std::mutex mutex;
+  std::set<std::string> paths ABSL_GUARDED_BY(mutex);
+};
+PartialFiles& Partial() {
+  static PartialFiles& files = *new PartialFiles;  // outlives all threads
+  return files;
+}
 
 }  // namespace
 
@@ -30,11 +42,14 @@ absl::StatusOr<std::unique_ptr<ByteSink>> ByteSink::Open(
   const bool direct =
       stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
   const std::string partial_path = direct ? "" : path + ".partial";
+  std::unique_lock<std::mutex> lock(Partial().mutex, std::defer_lock);
+  if (!direct) lock.lock();  // a pipe may take long to open
   const int fd = open(direct ? path.c_str() : partial_path.c_str(),
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
   if (fd < 0) {
     return FileStatus(path + ": cannot create", errno);
   }
+  if (!direct) Partial().paths.insert(partial_path);
   return std::unique_ptr<ByteSink>(new ByteSink(path, partial_path, fd));
 }
 
@@ -54,8 +69,16 @@ ByteSink::~ByteSink() {
     close(fd_);
   }
   if (!partial_path_.empty()) {
+    const std::lock_guard lock(Partial().mutex);
     unlink(partial_path_.c_str());
+    Partial().paths.erase(partial_path_);
   }
+}
+
+std::unique_lock<std::mutex> ByteSink::RemovePartialFiles() {
+  std::unique_lock lock(Partial().mutex);
+  for (const std::string& path : Partial().paths) unlink(path.c_str());
+  return lock;
 }
 
 void ByteSink::Append(std::span<const std::byte> bytes) {
@@ -79,10 +102,12 @@ absl::Status ByteSink::Close() {
     return status_;
   }
   if (!partial_path_.empty()) {
+    const std::lock_guard lock(Partial().mutex);
     if (rename(partial_path_.c_str(), path_.c_str()) != 0) {
       Fail("cannot rename the finished file", errno);
       return status_;
     }
+    Partial().paths.erase(partial_path_);
     partial_path_.clear();
   }
   return absl::OkStatus();

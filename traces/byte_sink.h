@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -38,6 +39,11 @@ class ByteSink {
   // Writes what is buffered, ends the compression and gives the file its name.
   // Errors as status(). To be called once, with no Append() after it.
   absl::Status Close();
+
+  // Removes the unfinished files of all sinks, for a process that is to end
+  // without their destructors: while what is returned lives, no sink of a
+  // regular file is opened, closed or destroyed. Thread-safe.
+  [[nodiscard]] static std::unique_lock<std::mutex> RemovePartialFiles();
 
  private:
   ByteSink(std::string path, std::string partial_path, int fd);

@@ -26,6 +26,37 @@ CaptureStatistics::CaptureStatistics(const Options& options)
 }
 
 void CaptureStatistics::Add(const CapturedPacket& packet) {
+  ++packets_;
+  figures_.out_of_order += packet.time < before_ ? 1 : 0;
+  before_ = packet.time;
+  if (holds_) {
+    if (held_.time - packet.time > kFar) {
+      held_.time = packet.time;
+      ++figures_.strays;
+      if (figures_.first_stray == 0) figures_.first_stray = packets_ - 1;
+    }
+    Release();
+  }
+  if (figures_.packets == 0 || packet.time - now_ > kFar) {
+    Hold(packet);
+  } else {
+    Count(packet);
+  }
+}
+
+void CaptureStatistics::Hold(const CapturedPacket& packet) {
+  held_bytes_.assign(packet.bytes.begin(), packet.bytes.end());
+  held_ = packet;
+  held_.bytes = held_bytes_;
+  holds_ = true;
+}
+
+void CaptureStatistics::Release() {
+  holds_ = false;
+  Count(held_);
+}
+
+void CaptureStatistics::Count(const CapturedPacket& packet) {
   CountTraffic(packet);
   for (size_t kind = 0; kind < kFlowKeyKinds; ++kind) {
     const bool is_told_of = kind == IndexOf(options_.kind);
@@ -49,10 +80,7 @@ void CaptureStatistics::Add(const CapturedPacket& packet) {
 
 void CaptureStatistics::CountTraffic(const CapturedPacket& packet) {
   CaptureFigures& f = figures_;
-  f.out_of_order += packet.time < before_ ? 1 : 0;
-  before_ = packet.time;
   if (f.packets == 0) f.first = f.last = packet.time;
-  f.first = std::min(f.first, packet.time);
   f.last = now_ = std::max(f.last, packet.time);
   ++f.packets;
   f.bytes += packet.original_bytes;
@@ -130,6 +158,7 @@ void CaptureStatistics::CountFlow(const FlowKey& key, uint32_t bytes) {
 }
 
 const CaptureFigures& CaptureStatistics::Finish() {
+  if (holds_) Release();
   for (size_t kind = 0; kind < kFlowKeyKinds; ++kind) {
     figures_.flows[kind] =
         kind == IndexOf(options_.kind) ? flows_.size() : keys_[kind].size();

@@ -30,7 +30,7 @@ struct CaptureFigures {
   uint64_t packets = 0;
   uint64_t bytes = 0;
   uint64_t captured_bytes = 0;
-  Instant first;  // earliest and latest time of a packet
+  Instant first;  // of the clock: see below
   Instant last;
   std::array<uint64_t, kLinkTypes> links{};       // packets by LinkType
   std::array<uint64_t, kParseResults> results{};  // packets by ParseResult
@@ -43,6 +43,8 @@ struct CaptureFigures {
   uint64_t vlan_tagged = 0;
   uint64_t truncated = 0;     // captured less than there was
   uint64_t out_of_order = 0;  // earlier than the packet before
+  uint64_t strays = 0;        // far ahead of both neighbours
+  uint64_t first_stray = 0;   // the number of its packet, from 1; 0: none
   // The most in one ms, as counted from the first packet.
   uint64_t peak_ms_bytes = 0;
   uint64_t peak_ms_packets = 0;
@@ -62,12 +64,15 @@ struct CaptureFigures {
 };
 
 // Theory of operation. Goes once over a capture and keeps a record a flow, but
-// nothing of a packet: memory grows with flows alone (some 250 bytes each by
+// nothing of a packet: memory grows with flows alone (some 600 bytes each by
 // all three keys). A flow's packet begins a new flowlet when it is the flow's
 // first, comes more than T after the flow's packet before, or would bring the
 // flowlet's bytes above B; that is counted for every T and B of a grid at once.
 // A flow never ends. A packet earlier than one before it counts as of that
-// one's time.
+// one's time. So one time too late would hold the clock for all that follow: a
+// packet more than kFar later than the packets before it and the one after it
+// is a stray, and counts as of the time of the one after it. Two in a row with
+// such times are taken at their word, as is one at the very end.
 //
 // Example, T = 500 µs, B = 15,000: packets of 1,000 bytes of one flow at 0, 100
 // and 900 µs are two flowlets, for the last gap is 800 µs; at T = 1 ms one.
@@ -77,6 +82,7 @@ class CaptureStatistics {
  public:
   static constexpr Nanos kNoTimeout = Nanos::max();
   static constexpr uint32_t kNoLimit = std::numeric_limits<uint32_t>::max();
+  static constexpr Nanos kFar = Seconds(1);
 
   struct Options {
     FlowKeyKind kind = FlowKeyKind::kConnection;
@@ -92,7 +98,8 @@ class CaptureStatistics {
 
   void Add(const CapturedPacket& packet);
 
-  // Goes over the flows. O(flows × log flows). To be called once, at the end.
+  // Goes over the flows. O(flows × log flows). To be called once, at the end,
+  // before series().
   const CaptureFigures& Finish();
 
   const Options& options() const { return options_; }
@@ -110,6 +117,10 @@ class CaptureStatistics {
     size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
   };
 
+  // What may be a stray waits for the next packet.
+  void Hold(const CapturedPacket& packet);
+  void Release();
+  void Count(const CapturedPacket& packet);
   void CountTraffic(const CapturedPacket& packet);
   void CountProtocol(const ParsedPacket& parsed);
   void CountFlow(const FlowKey& key, uint32_t bytes);
@@ -120,6 +131,10 @@ class CaptureStatistics {
   TrafficSeries series_;
   Instant before_ = Instant::min();  // the packet before, as it stands
   Instant now_ = Instant::min();     // the latest so far
+  uint64_t packets_ = 0;             // added
+  bool holds_ = false;
+  CapturedPacket held_;  // its bytes are held_bytes_
+  std::vector<std::byte> held_bytes_;
   int64_t this_ms_ = 0;
   uint64_t this_ms_bytes_ = 0;
   uint64_t this_ms_packets_ = 0;

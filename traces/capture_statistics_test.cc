@@ -132,6 +132,75 @@ TEST(CaptureStatistics, TakesAPacketOutOfOrderAtTheLatestTimeBeforeIt) {
   EXPECT_EQ(figures.gap_ns.max(), 2'000'000);
 }
 
+// Of six packets of one flow, 100 µs apart, one of which is an hour ahead.
+CaptureFigures FiguresWithALatePacket(int64_t late) {
+  Capture capture(
+      Grid(FlowKeyKind::kConnection, {Microseconds(500)}, {15'000}));
+  for (int64_t i = 0; i < 6; ++i) {
+    const int64_t ahead_us = i == late ? 3'600'000'000 : 0;
+    capture.At(Microseconds(100 * i + ahead_us), ToServer(), 60);
+  }
+  return capture.Figures();
+}
+
+TEST(CaptureStatistics, SetsNoClockByAPacketFarAheadOfBothItsNeighbours) {
+  for (const int64_t late : {0, 1, 4}) {
+    SCOPED_TRACE(late);
+    const CaptureFigures figures = FiguresWithALatePacket(late);
+    EXPECT_EQ(figures.packets, 6u);
+    EXPECT_EQ(figures.strays, 1u);
+    EXPECT_EQ(figures.first_stray, static_cast<uint64_t>(late) + 1);
+    EXPECT_EQ(figures.out_of_order, 1u);
+    EXPECT_EQ(figures.duration(), Microseconds(late == 0 ? 400 : 500));
+    EXPECT_THAT(figures.flowlets, ElementsAre(1));
+    EXPECT_EQ(figures.gap_ns.max(), late == 0 ? 100'000 : 200'000);
+    EXPECT_EQ(figures.peak_ms_packets, 6u);
+  }
+}
+
+TEST(CaptureStatistics, NamesTheFirstOfSeveralStrays) {
+  Capture capture({});
+  for (const int64_t s : {0, 9, 0, 9, 0}) {
+    capture.At(Seconds(s), ToServer(), 60);
+  }
+  const CaptureFigures figures = capture.Figures();
+  EXPECT_EQ(figures.strays, 2u);
+  EXPECT_EQ(figures.first_stray, 2u);
+  EXPECT_EQ(figures.duration(), Nanos{0});
+}
+
+TEST(CaptureStatistics, TakesALongPauseForWhatItIs) {
+  Capture capture({});
+  // The packet after the pause is held back for its successor, which is a
+  // little out of order, by as much as no stray is.
+  capture.At(Seconds(0), ToServer(), 60)
+      .At(Seconds(7), FromServer(), 70)
+      .At(Seconds(6), ToServer(), 80);
+  const CaptureFigures figures = capture.Figures();
+  EXPECT_EQ(figures.strays, 0u);
+  EXPECT_EQ(figures.bytes, 210u);
+  EXPECT_EQ(figures.duration(), Seconds(7));
+  EXPECT_EQ(figures.gap_ns.max(), Seconds(7).ns);
+}
+
+TEST(CaptureStatistics, TakesTheLastPacketAtItsWord) {
+  const CaptureFigures figures = FiguresWithALatePacket(5);
+  EXPECT_EQ(figures.packets, 6u);
+  EXPECT_EQ(figures.strays, 0u);
+  EXPECT_EQ(figures.duration(), Microseconds(3'600'000'500));
+}
+
+TEST(CaptureStatistics, IsNotStretchedByAPacketFarInThePast) {
+  Capture capture({});
+  capture.At(Nanos{0}, ToServer(), 60)
+      .At(Microseconds(50), ToServer(), 60)
+      .At(Seconds(-900), ToServer(), 60)
+      .At(Microseconds(100), ToServer(), 60);
+  const CaptureFigures figures = capture.Figures();
+  EXPECT_EQ(figures.duration(), Microseconds(100));
+  EXPECT_EQ(figures.peak_ms_packets, 4u);
+}
+
 TEST(CaptureStatistics, FindsTheFullestMsAndTheBusiest) {
   Capture capture({});
   capture.At(Microseconds(0), ToServer(), 9'000)
