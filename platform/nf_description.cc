@@ -134,10 +134,11 @@ void AddTables(const NetworkFunction& nf, Page& page) {
   for (const std::unique_ptr<TableCopy>& table : nf.tables()) {
     const TableShape& shape = table->shape();
     names.Add(shape.name,
-              fmt::format("at most {} entries, keys of {}, values of {}",
+              fmt::format("at most {} entries, keys of {}, values of {}{}",
                           FormatCount(shape.max_entries),
                           Plural(shape.key_bytes, "byte"),
-                          Plural(shape.value_bytes, "byte")));
+                          Plural(shape.value_bytes, "byte"),
+                          shape.for_reports ? ", for reports" : ""));
   }
   names.Print(page);
 }
@@ -149,7 +150,8 @@ Json JsonTables(const NetworkFunction& nf) {
     json.push_back({{"name", shape.name},
                     {"key_bytes", shape.key_bytes},
                     {"value_bytes", shape.value_bytes},
-                    {"max_entries", shape.max_entries}});
+                    {"max_entries", shape.max_entries},
+                    {"for_reports", shape.for_reports}});
   }
   return json;
 }

@@ -46,6 +46,9 @@ class Everything final : public NetworkFunction {
   const Counter seen_ = declare_counter("seen", "packets that were looked at");
   const SharedTable<uint32_t, uint64_t> hosts_ =
       declare_shared<uint32_t, uint64_t>("hosts", 4'096);
+  const SharedTable<uint64_t, uint64_t> ended_ =
+      declare_shared<uint64_t, uint64_t>("ended", 16, SumOfWords{},
+                                         TableReader::kReport);
 };
 SNF_REGISTER_NF(Everything, "everything", "has one of everything");
 
@@ -94,6 +97,7 @@ Pools:
 
 Tables, shared by all units:
   hosts  at most 4,096 entries, keys of 4 bytes, values of 8 bytes
+  ended  at most 16 entries, keys of 8 bytes, values of 8 bytes, for reports
 )");
   EXPECT_EQ(DescriptionOf(*FindNf("nothing")), R"(nothing: has nothing
 
@@ -127,7 +131,9 @@ TEST(NfDescription, TellsTheSameAsJson) {
                                     "last": 65000}])"));
   EXPECT_EQ(json["tables"], nlohmann::json::parse(R"([{
       "name": "hosts", "key_bytes": 4, "value_bytes": 8,
-      "max_entries": 4096}])"));
+      "max_entries": 4096, "for_reports": false}, {
+      "name": "ended", "key_bytes": 8, "value_bytes": 8,
+      "max_entries": 16, "for_reports": true}])"));
 }
 
 TEST(NfDescription, ListsNfsInTwoColumns) {

@@ -101,6 +101,33 @@ TEST(Table, ACopyThatNobodyReadsIsToldOnceInManyPeriods) {
   EXPECT_LE(world.spread_max().ns, 1'000 * kMs + kTick + 5 * kUs);
 }
 
+TEST(Table, ATableForReportsLeavesItsUnitOnceInManyPeriods) {
+  TableWorld world = Started({.for_reports = true});
+  const uint64_t before = world.messages;
+  constexpr int64_t kRounds = 10 * TableOptions::kUnreadPeriods;
+  for (int64_t i = 0; i < kRounds; ++i) {
+    world.Update(0, static_cast<uint64_t>(i % 90), {1, 0});
+    world.RunUntil({world.now().ns + 10 * kMs});
+  }
+  // 90 entries take 3 messages, each with its answer; as many go to the other.
+  EXPECT_GT(world.messages, before + 9 * 6);
+  EXPECT_LE(world.messages, before + 11 * 12);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Differences(true), "");
+  EXPECT_EQ(world.Read(1, 7)[0] + world.Read(1, 89)[0], 12u + 11u);
+}
+
+TEST(Table, ATableForReportsIsWholeWhenItsUnitStops) {
+  TableWorld world = Started({.for_reports = true});
+  world.Update(0, 7, {1, 100});
+  world.RunUntil({30 * kMs});
+  EXPECT_EQ(world.home().size(), 0u);
+  world.Stop(0);
+  world.RunUntil({30 * kMs + 4 * kUs});
+  ASSERT_EQ(world.home().size(), 1u);
+  EXPECT_EQ(world.home().total(0)[1], 100u);
+}
+
 TEST(Table, ACopyIsToldWhatIsNewOnceItIsRead) {
   TableWorld world = Started({});
   world.Update(0, 7, {1, 0});

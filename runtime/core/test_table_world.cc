@@ -11,7 +11,8 @@ TableShape ShapeOf(const TableWorldOptions& options) {
           .key_bytes = 8,
           .value_bytes = options.value_words * 8,
           .max_entries = options.max_entries,
-          .merge = options.merge};
+          .merge = options.merge,
+          .for_reports = options.for_reports};
 }
 
 std::string Text(const std::vector<uint64_t>& value) {

@@ -24,6 +24,7 @@ struct TableWorldOptions {
   uint32_t max_entries = 100;
   uint32_t value_words = 2;
   TableShape::Merge merge = nullptr;
+  bool for_reports = false;
   TableOptions table{};
   // Of each message.
   Nanos delay_min = Microseconds(1);
