@@ -15,6 +15,7 @@
 #include "base/protocol_numbers.h"
 #include "base/quantity.h"
 #include "platform/capture_sink.h"
+#include "platform/clean_interrupt.h"
 #include "platform/console.h"
 #include "platform/exit_code.h"
 #include "platform/explain_group.h"
@@ -126,6 +127,8 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
   const bool is_bundled = files_.empty();
   if (is_bundled) UseBundledCapture();
   SettleOptions();
+  // In real time what is under way comes to its end.
+  if (clock_ == 0) EndCleanlyWhenInterrupted("snf replay");
   Config config;
   if (absl::Status s = ChooseChains(config); !s.ok()) return s;
   if (is_bundled && !quiet_) TellOfBundledCapture();

@@ -325,30 +325,33 @@ class Interrupted(Trace):
     """By Ctrl-C or SIGTERM, once a file is begun."""
 
     def check(self, *arguments, stdin=b"", partial=1):
+        name = " ".join(("snf", *arguments[:1 + (arguments[0] == "trace")]))
         for number, words in ((signal.SIGINT, "interrupted"),
                               (signal.SIGTERM, "terminated")):
             with self.subTest(words), subprocess.Popen(
-                    [PROGRAM, "trace", *map(str, arguments)],
+                    [PROGRAM, *map(str, arguments)],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     # A shell ignores it for what runs in the background.
                     preexec_fn=lambda: signal.signal(signal.SIGINT,
                                                      signal.SIG_DFL)
                     ) as process:
-                process.stdin.write(stdin)
-                process.stdin.flush()
-                deadline = time.monotonic() + 60
-                while len(list(self.folder.glob("out*.partial"))) < partial:
-                    self.assertLess(time.monotonic(), deadline)
-                    self.assertIsNone(process.poll())
-                    time.sleep(0.01)
-                process.send_signal(number)
-                self.assertEqual(process.wait(60), 128 + number)
-                self.assertEqual(
-                    process.stderr.read().decode(),
-                    f"snf trace {arguments[0]}: {words}; no unfinished file "
-                    "is left\n")
-                self.assertEqual(process.stdout.read(), b"")
+                try:
+                    process.stdin.write(stdin)
+                    process.stdin.flush()
+                    deadline = time.monotonic() + 60
+                    while len(list(self.folder.glob("out*.partial"))) < partial:
+                        self.assertLess(time.monotonic(), deadline)
+                        self.assertIsNone(process.poll())
+                        time.sleep(0.01)
+                    process.send_signal(number)
+                    self.assertEqual(process.wait(60), 128 + number)
+                    self.assertEqual(
+                        process.stderr.read().decode(),
+                        f"{name}: {words}; no unfinished file is left\n")
+                    self.assertEqual(process.stdout.read(), b"")
+                finally:
+                    process.kill()
                 self.assertEqual(list(self.folder.glob("out*.partial")), [])
                 self.assertFalse((self.folder / "out.pcap").exists())
 
@@ -357,24 +360,30 @@ class Interrupted(Trace):
         self.convert(self.small, plain)
         data = plain.read_bytes()[:1_000_000]
         out = self.folder / "out.pcap"
-        self.check("convert", "-", out, stdin=data)
-        self.check("convert", "-", out, "--split=flows:4", stdin=data,
+        self.check("trace", "convert", "-", out, stdin=data)
+        self.check("trace", "convert", "-", out, "--split=flows:4", stdin=data,
                    partial=4)
         # Parts that are complete stay.
-        self.check("convert", "-", out, "--split=packets:100", "--force",
-                   stdin=data)
+        self.check("trace", "convert", "-", out, "--split=packets:100",
+                   "--force", stdin=data)
         first = self.folder / "out-0001.pcap"
         self.assertEqual(self.packets_of(first), 100)
 
+    def test_replay_in_virtual_time_waits_for_none_either(self):
+        plain = self.folder / "plain.pcap"
+        self.convert(self.small, plain)
+        self.check("replay", "-", f"--out={self.folder / 'out.pcap'}",
+                   "--quiet", stdin=plain.read_bytes()[:1_000_000])
+
     def test_compose_and_synth_leave_nothing(self):
         for source in (("compose", self.small), ("synth",)):
-            self.check(*source, "--rate=10Gbps", "--duration=100s", "--quiet",
-                       f"--out={self.folder / 'out.pcap'}")
+            self.check("trace", *source, "--rate=10Gbps", "--duration=100s",
+                       "--quiet", f"--out={self.folder / 'out.pcap'}")
 
     def test_what_is_there_already_stays(self):
         there = self.folder / "out.pcap.zst"
         there.write_bytes(b"mine")
-        self.check("synth", "--rate=10Gbps", "--duration=100s", "--quiet",
+        self.check("trace", "synth", "--rate=10Gbps", "--duration=100s", "--quiet",
                    f"--out={there}", "--force")
         self.assertEqual(there.read_bytes(), b"mine")
 
