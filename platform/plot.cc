@@ -14,11 +14,16 @@
 #include "absl/status/status.h"
 
 // What LeakSanitizer, where it is built in, is not to tell of: fontconfig,
-// which Cairo asks for fonts, keeps what it read until the process ends.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// which Cairo asks for fonts, keeps what it read until the process ends. Nor
+// that it did not.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libfontconfig";
 }
+extern "C" const char* __lsan_default_options() {
+  return "print_suppressions=0";
+}
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
 namespace snf {
 namespace {

@@ -11,13 +11,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/text_file.h"
 
 namespace snf {
 namespace {
@@ -41,14 +41,18 @@ absl::Status Error(std::string_view what, size_t bytes) {
 // the lines that follow the one that begins with `after`. 0 if it is not there.
 size_t ProcBytes(const char* path, std::string_view after,
                  std::string_view key) {
-  std::ifstream file(path);
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  const auto text = ReadTextFile(path, kMostBytes);
+  if (!text.ok()) return 0;
   bool is_reached = after.empty();
-  for (std::string line; std::getline(file, line);) {
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     is_reached = is_reached || line.starts_with(after);
     if (!is_reached || !line.starts_with(key)) continue;
     const size_t digit = line.find_first_of("0123456789", key.size());
     size_t kib = 0;
-    if (digit != std::string::npos) {
+    if (digit != std::string_view::npos) {
       std::from_chars(&line[digit], line.data() + line.size(), kib);
     }
     return kib * 1024;
