@@ -70,9 +70,19 @@ absl::Status DrivenChain::Check(const RunResult& result) {
   if (result.violations == 0 && result.packets_released == result.packets_in) {
     return absl::OkStatus();
   }
+  std::string why;
+  for (size_t i = 0; i < result.dropped.size(); ++i) {
+    if (result.dropped[i] == 0) continue;
+    why += fmt::format(" {} {}", result.dropped[i],
+                       ToString(static_cast<DropReason>(i)));
+  }
+  for (size_t i = 0; i < result.nf_dropped.size(); ++i) {
+    if (result.nf_dropped[i] == 0) continue;
+    why += fmt::format(" {} {}", result.nf_dropped[i], result.nf_drop_names[i]);
+  }
   return absl::FailedPreconditionError(fmt::format(
-      "of {} packets {} were released; {} dropped; {} violations{}{}",
-      result.packets_in, result.packets_released, result.packets_dropped(),
+      "of {} packets {} were released; {} dropped:{}; {} violations{}{}",
+      result.packets_in, result.packets_released, result.packets_dropped(), why,
       result.violations, result.violations > 0 ? ": " : "",
       result.violations > 0 ? result.violation_messages.front() : ""));
 }
