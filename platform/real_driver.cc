@@ -167,7 +167,7 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
     under_way = &under_way_[slot];
   }
   if (*under_way == 0) return false;
-  const Instant begin = now_;
+  const Instant begin = clock_.Now();  // now_ may be long ago
   while (*under_way > 0 && now_ - begin < kPatience) {
     if (!Turn()) Rest(Nanos{});
   }
