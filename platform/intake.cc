@@ -40,7 +40,7 @@ const Intake::Taken& Intake::TakeAgain(Instant arrival,
   } else if (has_sides_) {
     TakeOfSides(arrival, captured);
   } else {
-    taken_.key = taken_.flow = key_;
+    taken_.key = taken_.flow = &key_;
     Fill(arrival, captured);
   }
   return taken_;
@@ -49,24 +49,25 @@ const Intake::Taken& Intake::TakeAgain(Instant arrival,
 void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
   taken_.fate = Taken::Fate::kDropped;
   if (!HasEnds(key_)) {
-    taken_.key = taken_.flow = key_;
+    taken_.key = taken_.flow = &key_;
     taken_.reason = DropReason::kFragmentEarly;
     return;
   }
   const Endpoints ends = EndpointsOf(key_, direction_);
-  const FarSide::Placed placed = far_side_.Place(ends);
-  taken_.key = placed.key;
-  taken_.flow = placed.inside;
-  taken_.by_alias = placed.side == Side::kOutside;
-  if (placed.untranslated) {
+  placed_ = far_side_.Place(ends);
+  taken_.key = &placed_.key;
+  taken_.flow = &placed_.inside;
+  taken_.by_alias = placed_.side == Side::kOutside;
+  if (placed_.untranslated) {
     taken_.reason = DropReason::kNotTranslated;
     return;
   }
   if (!Fill(arrival, captured)) return;
-  SetSide(pool_.info(taken_.packet), placed.side, ends);
-  if (placed.rewrite && placed.key.form == FlowKeyForm::kIpv4Endpoint) {
-    RewriteDestination(pool_.bytes(taken_.packet), headers_,
-                       placed.key.source.ipv4(), placed.key.source_port);
+  const auto& [info, bytes] = pool_.view(taken_.packet);
+  SetSide(info, placed_.side, ends);
+  if (placed_.rewrite && placed_.key.form == FlowKeyForm::kIpv4Endpoint) {
+    RewriteDestination(bytes, headers_, placed_.key.source.ipv4(),
+                       placed_.key.source_port);
   }
 }
 
@@ -80,13 +81,13 @@ bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
                         : DropReason::kBufferPoolEmpty;
     return false;
   }
-  std::memcpy(pool_.room(taken_.packet).data(), captured.bytes.data(), length);
-  ::new (&pool_.info(taken_.packet))
-      PacketInfo{.arrival = arrival,
-                 .length = length,
-                 .original_length = captured.original_bytes,
-                 .headers = headers_,
-                 .link = captured.link};
+  const auto& [info, room] = pool_.whole(taken_.packet);
+  std::memcpy(room.data(), captured.bytes.data(), length);
+  ::new (&info) PacketInfo{.arrival = arrival,
+                           .length = length,
+                           .original_length = captured.original_bytes,
+                           .headers = headers_,
+                           .link = captured.link};
   taken_.fate = Taken::Fate::kPacket;
   return true;
 }

@@ -43,9 +43,10 @@ class Intake {
     Fate fate = Fate::kPassesThrough;
     DropReason reason{};
     bool by_alias = false;  // `key` is one
-    FlowKey key;            // for the controller
-    FlowKey flow;           // of the flow, also where the packet comes by alias
     PacketHandle packet = kNoPacket;
+    const FlowKey* key = nullptr;  // for the controller
+    // Of the flow, also where the packet comes by alias.
+    const FlowKey* flow = nullptr;
   };
   // Valid until the next call.
   const Taken& Take(Instant arrival, const CapturedPacket& captured);
@@ -88,6 +89,7 @@ class Intake {
   ParsedPacket headers_;
   FlowKey key_;
   Direction direction_ = Direction::kNone;
+  FarSide::Placed placed_;
   Taken taken_;
 
   FarSide far_side_;

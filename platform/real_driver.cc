@@ -148,7 +148,7 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
     }
     return;
   }
-  Arrive(taken, pool_.info(taken.packet));
+  Arrive(taken, arrival, captured.original_bytes);
 }
 
 // A packet was dropped for what packets under way may change: for want of a
@@ -162,7 +162,7 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
   const uint64_t* under_way = &in_channels_;
   if (wants_alias) {
     const FlowTable& flows = controller_.flows();
-    const uint32_t slot = flows.Find(taken.flow, flows.HashOf(taken.flow));
+    const uint32_t slot = flows.Find(*taken.flow, flows.HashOf(*taken.flow));
     if (slot == FlowTable::kNone) return false;
     under_way = &under_way_[slot];
   }
@@ -184,9 +184,10 @@ void RealDriver::PassThrough(const CapturedPacket& captured) {
                     .link = captured.link});
 }
 
-void RealDriver::Arrive(const Intake::Taken& taken, const PacketInfo& info) {
-  batch_.emplace_back(taken.key, info.arrival, info.original_length,
-                      taken.packet, taken.by_alias);
+void RealDriver::Arrive(const Intake::Taken& taken, Instant arrival,
+                        uint32_t original_length) {
+  batch_.emplace_back(*taken.key, arrival, original_length, taken.packet,
+                      taken.by_alias);
   result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
 }
 
@@ -194,12 +195,6 @@ void RealDriver::HandleBatch() {
   for (size_t done = 0; done < batch_.size();) {
     out_.clear();
     done += controller_.on_packets(now_, std::span(batch_).subspan(done), out_);
-    for (const ControllerCommand& command : out_.commands()) {
-      if (command.kind == ControllerCommand::Kind::kDrop &&
-          command.reason == DropReason::kNoAlias) {
-        ++by_alias_lost_;
-      }
-    }
     ExecuteAll();
   }
   batch_.clear();
@@ -297,23 +292,28 @@ void RealDriver::Violation(std::string what) {
 }
 
 void RealDriver::ExecuteAll() {
-  for (const ControllerCommand& command : out_.commands()) Execute(command);
+  for (const ControllerCommand& command : out_.commands()) {
+    if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
+      ++in_channels_;
+      if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
+      Send(command);
+    } else {
+      Execute(command);
+    }
+  }
 }
 
 void RealDriver::Execute(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   switch (command.kind) {
     case Kind::kDrop:
+      by_alias_lost_ += command.reason == DropReason::kNoAlias ? 1 : 0;
       CountDrop(command.reason);
       ShowDrop(command.packet,
                {.latency = now_ - pool_.info(command.packet).arrival},
                ToString(command.reason));
       Free(command.packet);
       return;
-    case Kind::kEnqueue:
-      ++in_channels_;
-      if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
-      break;
     case Kind::kStartUnit:
       provisioning_.OnUnitUp(now_, command.unit);
       ++(command.warm ? result_.warm_starts : result_.cold_starts);

@@ -135,7 +135,8 @@ class RealDriver {
   void Take(Instant arrival, const CapturedPacket& captured);
   bool WaitForCause(const Intake::Taken& taken);
   void PassThrough(const CapturedPacket& captured);
-  void Arrive(const Intake::Taken& taken, const PacketInfo& info);
+  void Arrive(const Intake::Taken& taken, Instant arrival,
+              uint32_t original_length);
   void HandleBatch();
   bool FlushAll();
   bool Turn();
@@ -143,11 +144,20 @@ class RealDriver {
   void Handle(const UnitCommand& command, std::span<const std::byte> payload);
   void HandlePacket(const UnitCommand& command);
   void EndPacket(const UnitCommand& command);
+  // What few packets need; out of line, so that the others do not pay for it.
+  [[gnu::noinline]] void EndTwice(const UnitCommand& command);
+  [[gnu::noinline]] void EndUnreleased(const UnitCommand& command);
+  [[gnu::noinline]] bool BringBack(PacketHandle packet);
+  [[gnu::noinline]] void ShowRelease(const UnitCommand& command);
+  [[gnu::noinline]] void SendHome(PacketHandle packet);
   void OnAlias(const Alias& alias);
   void OnTable(const TableMessage& message);
   void SendToUnit(const TableMessage& message);
-  void Release(const UnitCommand& command);
-  void Free(PacketHandle packet);
+  void Release(const UnitCommand& command, bool is_generated);
+  void Free(PacketHandle packet) {
+    if (!pool_.FreeIfOwn(packet)) [[unlikely]]
+      SendHome(packet);
+  }
   void Drained(const UnitCommand& command);
   void ReportDrained();
   void CountDrop(DropReason reason);

@@ -54,7 +54,7 @@ void RealDriver::Handle(const UnitCommand& command,
 }
 
 void RealDriver::HandlePacket(const UnitCommand& command) {
-  if (command.kind == UnitCommand::Kind::kDropPayload) {
+  if (command.kind == UnitCommand::Kind::kDropPayload) [[unlikely]] {
     CountDrop(command.reason);
     ShowDrop(command.packet, RouteOf(command), ToString(command.reason));
     Free(command.packet);
@@ -62,47 +62,80 @@ void RealDriver::HandlePacket(const UnitCommand& command) {
   }
   const bool is_first =
       order_.On(command, [this](const UnitCommand& next) { EndPacket(next); });
-  if (is_first) return;
+  if (!is_first) [[unlikely]]
+    EndTwice(command);
+}
+
+void RealDriver::EndTwice(const UnitCommand& command) {
   Violation(fmt::format("I3: clock {} of a flow ended twice",
                         value(command.meta.clock)));
   EndPacket(command);
 }
 
+inline void RealDriver::Drained(const UnitCommand& command) {
+  const PacketMeta& meta = command.meta;
+  --in_channels_;
+  if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
+  if (drained_.unit != command.unit) ReportDrained();
+  drained_.unit = command.unit;
+  ++drained_.packets;
+  drained_.bytes += meta.original_length;
+  if (!meta.has_payload()) return;
+  ++drained_payloads_.packets;
+  drained_payloads_.bytes += meta.original_length;
+}
+
+inline void RealDriver::Release(const UnitCommand& command, bool is_generated) {
+  const PacketMeta& meta = command.meta;
+  ++result_.packets_released;
+  if (is_generated) {
+    ++result_.packets_generated;
+  } else {
+    result_.latency_ns.Record((now_ - meta.arrival).ns);
+  }
+  if (options_.check) digest_.Add(meta.flow, pool_.bytes(command.packet));
+  if (sink_ != nullptr) ShowRelease(command);
+  const bool comes_back =
+      result_.aliases.has_sides && !is_generated && BringBack(command.packet);
+  if (!comes_back) Free(command.packet);
+}
+
 void RealDriver::EndPacket(const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
+  const bool is_generated = command.kind == Kind::kEmit;
+  if (command.kind == Kind::kRelease || is_generated) [[likely]] {
+    Release(command, is_generated);
+  } else {
+    EndUnreleased(command);
+  }
+  if (!is_generated) Drained(command);
+}
+
+void RealDriver::EndUnreleased(const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
   switch (command.kind) {
-    case Kind::kEmit:
-      ++result_.packets_generated;
-      Release(command);
-      return;
-    case Kind::kRelease:
-      Release(command);
-      break;
     case Kind::kAdvance:
       ++((command.meta.flags & PacketMeta::kNull) != 0
              ? result_.state.null_packets
              : result_.state.tombstones);
-      break;
+      return;
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];
       provisioning_.OnDropped(now_);
       ShowDrop(command.packet, RouteOf(command),
                result_.nf_drop_names[command.nf_reason]);
-      Free(command.packet);
       break;
     case Kind::kDrop:
       CountDrop(command.reason);
       ShowDrop(command.packet, RouteOf(command), ToString(command.reason));
-      Free(command.packet);
       break;
     case Kind::kConsume:
       ++result_.packets_consumed;
-      Free(command.packet);
       break;
     default:
       SNF_CHECK(false);
   }
-  Drained(command);
+  Free(command.packet);
 }
 
 void RealDriver::OnAlias(const Alias& alias) {
@@ -131,35 +164,29 @@ void RealDriver::SendToUnit(const TableMessage& message) {
                                       std::as_bytes(std::span(&message, 1)));
 }
 
-void RealDriver::Release(const UnitCommand& command) {
-  const bool is_generated = command.kind == UnitCommand::Kind::kEmit;
-  const PacketMeta& meta = command.meta;
-  const auto& [info, bytes] = pool_.view(command.packet);
-  ++result_.packets_released;
-  if (!is_generated) result_.latency_ns.Record((now_ - meta.arrival).ns);
-  if (options_.check) digest_.Add(meta.flow, bytes);
-  if (sink_ != nullptr) {
-    sink_->OnRelease({.time = now_,
-                      .bytes = bytes,
-                      .original_length = info.original_length,
-                      .link = info.link,
-                      .route = RouteOf(command)});
-  }
-  std::optional<FlowKey> to;
-  if (!is_generated) to = intake_.ComesBack(now_, command.packet);
-  if (!to.has_value()) {
-    Free(command.packet);
-    return;
-  }
+// Whether the network would bring back what was released: then it arrives.
+bool RealDriver::BringBack(PacketHandle packet) {
+  const std::optional<FlowKey> to = intake_.ComesBack(now_, packet);
+  if (!to.has_value()) return false;
   ++result_.aliases.packets_hairpinned;
+  PacketInfo& info = pool_.info(packet);
   info.arrival = now_;
   provisioning_.OnOffered(now_, info.original_length);
   Arrive({.fate = Intake::Taken::Fate::kPacket,
           .by_alias = true,
-          .key = *to,
-          .flow = {},
-          .packet = command.packet},
-         info);
+          .packet = packet,
+          .key = &*to},
+         now_, info.original_length);
+  return true;
+}
+
+void RealDriver::ShowRelease(const UnitCommand& command) {
+  const auto& [info, bytes] = pool_.view(command.packet);
+  sink_->OnRelease({.time = now_,
+                    .bytes = bytes,
+                    .original_length = info.original_length,
+                    .link = info.link,
+                    .route = RouteOf(command)});
 }
 
 PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {
@@ -170,26 +197,10 @@ PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {
           .generated = command.kind == UnitCommand::Kind::kEmit};
 }
 
-void RealDriver::Free(PacketHandle packet) {
+void RealDriver::SendHome(PacketHandle packet) {
   const auto party = static_cast<size_t>(pool_.owner(packet));
-  if (party == 0) {
-    pool_.Free(packet);
-  } else {
-    crews_[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
-  }
-}
-
-void RealDriver::Drained(const UnitCommand& command) {
-  const PacketMeta& meta = command.meta;
-  --in_channels_;
-  if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
-  if (drained_.unit != command.unit) ReportDrained();
-  drained_.unit = command.unit;
-  ++drained_.packets;
-  drained_.bytes += meta.original_length;
-  if (!meta.has_payload()) return;
-  ++drained_payloads_.packets;
-  drained_payloads_.bytes += meta.original_length;
+  SNF_CHECK(party > 0);
+  crews_[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
 
 void RealDriver::ReportDrained() {

@@ -111,8 +111,14 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, real, policy, nf, sink, *std::move(region), *std::move(pool)));
   status = driver->Staff(workers, carver, memory);
-  if (status.ok() && threads > 1) status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
+  if (threads > 1) {
+    status = driver->StartThreads(cpus);
+    if (!status.ok()) return status;
+  } else {
+    Crew& crew = driver->crews_.front();
+    crew.worker->Join(crew.out, crew.in);
+  }
   return driver;
 }
 

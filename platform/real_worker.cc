@@ -113,7 +113,18 @@ bool RealWorker::Receive() {
   return messages > 0;
 }
 
-void RealWorker::Handle(const ControllerCommand& command) {
+inline void RealWorker::Handle(const ControllerCommand& command) {
+  if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
+    // It neither commands anything nor arms a timer.
+    UnitShell& shell = Shell(command.unit);
+    shell.unit.on_packet(command.packet, command.meta);
+    List(shell);
+  } else {
+    HandleOther(command);
+  }
+}
+
+void RealWorker::HandleOther(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   if (command.kind == Kind::kDrop) {
     // It comes back to whom it belongs.
@@ -125,11 +136,6 @@ void RealWorker::Handle(const ControllerCommand& command) {
   switch (command.kind) {
     case Kind::kReplicas:
       shell.unit.on_replicas(command.replicas);
-      return;
-    case Kind::kEnqueue:
-      // It neither commands anything nor arms a timer.
-      shell.unit.on_packet(command.packet, command.meta);
-      List(shell);
       return;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
@@ -156,8 +162,8 @@ void RealWorker::Handle(const ControllerCommand& command) {
       ReclaimFrom(shell.unit, shell.ready, command.pieces.pool, out_,
                   [&] { ExecuteAll(shell); });
       break;
-    case Kind::kDrop:
-      break;
+    default:
+      SNF_CHECK(false);
   }
   AfterCall(shell);
 }
@@ -312,7 +318,14 @@ void RealWorker::Finish(UnitShell& shell) {
 }
 
 void RealWorker::ExecuteAll(UnitShell& shell) {
-  for (const UnitCommand& command : out_.commands()) Execute(shell, command);
+  using Kind = UnitCommand::Kind;
+  for (const UnitCommand& command : out_.commands()) {
+    if (command.kind == Kind::kRelease) [[likely]] {
+      parts_.to_front.Send(command).unit = shell.unit.id();
+    } else {
+      Execute(shell, command);
+    }
+  }
   out_.clear();
 }
 

@@ -80,6 +80,12 @@ class RealWorker {
   // Any thread: the clock has skipped.
   void Wake() { parts_.bell->Ring(); }
 
+  // Where the front's thread takes this worker's turns: its ends of the links,
+  // which stay where they are. Before anything is sent.
+  void Join(LinkOut& from_front, LinkIn& to_front) {
+    parts_.from_front.Join(from_front);
+    to_front.Join(parts_.to_front);
+  }
   // One turn: whether anything was done.
   bool Turn();
 
@@ -123,6 +129,7 @@ class RealWorker {
   }
   bool Receive();
   void Handle(const ControllerCommand& command);
+  [[gnu::noinline]] void HandleOther(const ControllerCommand& command);
   void Handle(const UnitCommand& message, std::span<const std::byte> record);
   void Handle(const TableMessage& message);
   void SendToHome(const TableMessage& message);

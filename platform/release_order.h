@@ -27,7 +27,7 @@ namespace snf {
 // table the newest is at hand, others are looked up: their packets may still be
 // under way. They are forgotten when Forget says that they cannot be.
 //
-// Owner-thread only. Memory: 24 bytes a flow slot; nothing is allocated while
+// Owner-thread only. Memory: 32 bytes a flow slot; nothing is allocated while
 // fewer than kReserve commands wait and no flow has lost its slot.
 class ReleaseOrder {
  public:
@@ -50,10 +50,8 @@ class ReleaseOrder {
     }
     if (Ends(command)) flow.ended = clock;
     handle(command);
-    if (flow.first == kNone) return true;
-    // handle() may not call On.
-    UnitCommand next = command;
-    while (TakeNext(flow, next)) handle(next);
+    if (flow.first != kNone) [[unlikely]]
+      HandleWaiting(flow, handle);
     return true;
   }
   // What On will look at for it.
@@ -69,7 +67,7 @@ class ReleaseOrder {
  private:
   static constexpr size_t kReserve = 4'096;
   static constexpr uint32_t kNone = 0xffff'ffff;
-  struct Flow {
+  struct alignas(32) Flow {
     FlowId flow = kNoFlow;
     uint64_t ended = 0;      // all clocks up to this
     uint32_t first = kNone;  // of those that wait, in the order of coming
@@ -90,6 +88,12 @@ class ReleaseOrder {
   }
   Flow& OtherFlow(FlowId flow);
   void Append(Flow& flow, const UnitCommand& command);
+  // handle() may not call On.
+  template <typename HandleOne>
+  [[gnu::noinline]] void HandleWaiting(Flow& flow, const HandleOne& handle) {
+    UnitCommand next = nodes_[flow.first].command;
+    while (TakeNext(flow, next)) handle(next);
+  }
   bool TakeNext(Flow& flow, UnitCommand& next);
 
   std::vector<Flow> flows_;  // by slot

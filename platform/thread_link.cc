@@ -30,7 +30,27 @@ bool LinkOut::Push() {
 LinkIn::LinkIn(CellRing::Consumer ring, size_t max_payload_bytes)
     : ring_(ring), cells_(kBurst + 1 + Cell::CountFor(max_payload_bytes)) {}
 
+void LinkIn::Join(LinkOut& out) {
+  SNF_CHECK(out.sent_ == 0 && received_ == 0);
+  joined_ = &out;
+  out.joined_ = true;
+  cells_.reserve(out.staged_.capacity());
+}
+
+// The two swap their memory.
+void LinkIn::ReceiveJoined() {
+  SNF_CHECK(begin_ == end_);
+  cells_.clear();
+  cells_.swap(joined_->staged_);
+  begin_ = 0;
+  end_ = cells_.size();
+}
+
 void LinkIn::Receive() {
+  if (joined_ != nullptr) {
+    ReceiveJoined();
+    return;
+  }
   // What is left is the beginning of one message.
   if (begin_ > 0) {
     std::copy(cells_.begin() + static_cast<std::ptrdiff_t>(begin_),

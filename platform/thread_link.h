@@ -23,6 +23,9 @@ namespace snf {
 // much can stay there is for the sender to bound; a sender that can do without
 // a message asks has_room() first.
 //
+// Where both ends belong to one thread they may be joined: then nothing goes
+// through the ring, and a Receive takes all that was sent.
+//
 // Worked example: Send(kRelease), Send(kSendAlias, 72 bytes) and Flush put
 // 1 + 1 + 2 cells into the ring; the receiver's two messages are handled in
 // this order once all cells of each have come.
@@ -70,20 +73,23 @@ class LinkOut {
   }
   // Whether all that stays here and a message with such a payload would fit.
   bool has_room(size_t payload_bytes) {
-    return staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
+    return joined_ ||
+           staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
   }
   // Hands over what there is room for, and returns whether that was all.
-  bool Flush() { return staged_.empty() || Push(); }
+  bool Flush() { return staged_.empty() || joined_ || Push(); }
 
   uint64_t sent() const { return sent_; }  // messages
 
  private:
+  friend class LinkIn;
   void AppendPayload(std::span<const std::byte> payload);
   bool Push();
 
   CellRing::Producer ring_;
   std::vector<Cell> staged_;
   uint64_t sent_ = 0;
+  bool joined_ = false;
 };
 
 // The receiver's end. Owner-thread only.
@@ -92,6 +98,9 @@ class LinkIn {
   // No payload may be longer.
   LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
 
+  // The other end, which is the same thread's, is to stay where it is; once,
+  // before anything is sent.
+  void Join(LinkOut& out);
   // Takes a burst out of the ring; Handle, then, what is in it.
   void Receive();
   // Calls handle(cell, payload) for each message that is here, in order;
@@ -118,14 +127,19 @@ class LinkIn {
   void ForEach(const Look& look) const {
     for (size_t i = begin_; i < end_; ++i) look(cells_[i]);
   }
-  bool has_items() { return ring_.has_items(); }
+  bool has_items() {
+    return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();
+  }
 
   uint64_t received() const { return received_; }  // messages handled
 
  private:
   static constexpr size_t kBurst = 64;
 
+  void ReceiveJoined();
+
   CellRing::Consumer ring_;
+  LinkOut* joined_ = nullptr;
   std::vector<Cell> cells_;
   size_t begin_ = 0;  // of those not handled
   size_t end_ = 0;

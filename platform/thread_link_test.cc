@@ -63,6 +63,7 @@ class Link {
       }
     });
   }
+  void Join() { in_->Join(*out_); }
   LinkOut& out() { return *out_; }
   LinkIn& in() { return *in_; }
   uint64_t received() const { return received_; }
@@ -117,6 +118,22 @@ TEST(ThreadLink, SaysWhetherThereIsRoomForAllThatStays) {
   EXPECT_TRUE(link.out().has_room(7 * 64));
 }
 
+TEST(ThreadLink, BringsAllAtOnceWhereItsEndsAreJoined) {
+  Link link(4);
+  link.Join();
+  EXPECT_FALSE(link.in().has_items());
+  for (uint64_t i = 0; i < 100; ++i) link.Send(i, 500);
+  EXPECT_TRUE(link.in().has_items());
+  EXPECT_TRUE(link.out().has_room(1'000'000));
+  EXPECT_TRUE(link.out().Flush());
+  link.Receive();
+  EXPECT_EQ(link.received(), 100u);
+  EXPECT_FALSE(link.in().has_items());
+  link.Send(100, 0);
+  link.Receive();
+  EXPECT_EQ(link.in().received(), link.out().sent());
+}
+
 TEST(ThreadLinkRandom, BringsEverythingInOrder) {
   const char* const one_seed = std::getenv("SNF_TEST_SEED");
   const uint64_t first =
@@ -126,6 +143,7 @@ TEST(ThreadLinkRandom, BringsEverythingInOrder) {
     SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
     Rng rng(seed);
     Link link(uint32_t{1} << rng.Uniform(1, 7));
+    if (rng.Chance(16'384)) link.Join();
     uint64_t sent = 0;
     while (sent < 500) {
       switch (rng.Below(3)) {

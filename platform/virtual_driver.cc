@@ -75,7 +75,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   }
   provisioning_.OnOffered(arrival, captured.original_bytes);
   if (observer_ != nullptr) {
-    observer_->OnArrival(arrival, taken.flow, captured.original_bytes);
+    observer_->OnArrival(arrival, *taken.flow, captured.original_bytes);
   }
   if (taken.fate == Intake::Taken::Fate::kDropped) {
     CountDrop(kNoFlow, Clock{}, taken.reason);
@@ -88,7 +88,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
     }
     return;
   }
-  Arrive(taken.key, taken.by_alias, taken.packet);
+  Arrive(*taken.key, taken.by_alias, taken.packet);
 }
 
 void VirtualDriver::PassThrough(const CapturedPacket& captured) {

@@ -149,8 +149,9 @@ class Unit::Services final : public FlowServices {
   std::optional<FlowNote> note_;
 };
 
-Unit::Outcome Unit::RunNf(Instant now, Environment env, uint32_t slot,
-                          uint32_t node, UnitOut& out) {
+// The one call of it is in finish().
+[[gnu::always_inline]] inline Unit::Outcome Unit::RunNf(
+    Instant now, Environment env, uint32_t slot, uint32_t node, UnitOut& out) {
   Record& record = records_[slot];
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
@@ -200,7 +201,8 @@ Unit::Outcome Unit::RunNf(Instant now, Environment env, uint32_t slot,
 inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
                            uint32_t node, Environment env, UnitOut& out) {
   const PacketMeta& meta = nodes_[node].meta;
-  if (max_set_ > 0) records_[slot].due = now + push_after_;
+  Record& record = records_[slot];
+  if (max_set_ > 0) record.due = now + push_after_;
   out.push_made([&] {
     return UnitCommand{.kind = outcome.kind(),
                        .reason = outcome.reason(),
@@ -213,7 +215,7 @@ inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
     TellTook(now, slot, meta, out);
   }
   nodes_.Free(node);
-  if (records_[slot].pending != kNone || records_[slot].held.head != kNone) {
+  if (record.pending != kNone || record.held.head != kNone) {
     EndIfOver(now, slot, &env, out);
     AfterChange(now, slot, out);
   } else {

@@ -148,32 +148,10 @@ PacketHandle BufferPool::Allocate(uint32_t bytes) {
   return kNoPacket;
 }
 
-bool BufferPool::IsTaken(PacketHandle handle) const {
-  const size_t c = value(handle) >> kClassShift;
-  if (c >= classes_.size()) return false;
-  const SizeClass& size = classes_[c];
-  // Below `first` it wraps around, to a number beyond `used`.
-  const uint32_t index = IndexOf(handle) - size.first;
-  return index < size.used && size.next[index] == kTaken;
-}
-
-void BufferPool::Free(PacketHandle handle) {
-  SNF_CHECK(IsTaken(handle));
-  SizeClass& size = Class(handle);
-  const uint32_t index = IndexOf(handle) - size.first;
-  SetHolder(HolderAt(size, IndexOf(handle)), 0);
-  size.next[index] = size.free;
-  size.free = index;
-  --in_use_;
-}
-
 bool BufferPool::Return(PacketHandle handle) {
-  if (!IsTaken(handle)) {
-    ++refused_returns_;
-    return false;
-  }
-  Free(handle);
-  return true;
+  const bool is_own = FreeIfOwn(handle);
+  refused_returns_ += is_own ? 0 : 1;
+  return is_own;
 }
 
 BufferPool::Party BufferPool::owner(PacketHandle handle) const {

@@ -88,7 +88,21 @@ class BufferPool {
   PacketHandle Allocate(uint32_t bytes);
 
   // Takes a buffer back. The handle must be in use, and of this party's share.
-  void Free(PacketHandle handle);
+  void Free(PacketHandle handle) {
+    const bool is_own = FreeIfOwn(handle);
+    SNF_CHECK(is_own);
+  }
+  // The same, but a handle of another share is left alone: then false.
+  bool FreeIfOwn(PacketHandle handle) {
+    if (!IsTaken(handle)) return false;
+    SizeClass& size = Class(handle);
+    SetHolder(HolderAt(size, IndexOf(handle)), 0);
+    uint32_t& next = size.next[IndexOf(handle) - size.first];
+    next = size.free;
+    size.free = IndexOf(handle) - size.first;
+    --in_use_;
+    return true;
+  }
   // The same for a handle that came from another party: one that is not in use,
   // or no handle of this share, is refused and counted.
   bool Return(PacketHandle handle);
@@ -119,16 +133,18 @@ class BufferPool {
 
   // The whole room of the buffer; the packet's bytes are its first info.length,
   // or all of it where another process wrote a length beyond it.
-  std::span<std::byte> room(PacketHandle handle) {
-    return {reinterpret_cast<std::byte*>(&info(handle) + 1),
-            Class(handle).bytes};
-  }
+  std::span<std::byte> room(PacketHandle handle) { return whole(handle).bytes; }
   std::span<std::byte> bytes(PacketHandle handle) { return view(handle).bytes; }
-  // The info and the bytes.
+  // The info and the bytes, or the info and the room.
   struct View {
     PacketInfo& info;
     std::span<std::byte> bytes;
   };
+  View whole(PacketHandle handle) {
+    const SizeClass& size = Class(handle);
+    PacketInfo& info = InfoAt(size, IndexOf(handle));
+    return {info, {reinterpret_cast<std::byte*>(&info + 1), size.bytes}};
+  }
   View view(PacketHandle handle) {
     const SizeClass& size = Class(handle);
     PacketInfo& info = InfoAt(size, IndexOf(handle));
@@ -195,7 +211,15 @@ class BufferPool {
   // Says where the buffers lie; returns where they end.
   static size_t Place(const Shares& shares, Classes& classes);
   void FindFree();
-  bool IsTaken(PacketHandle handle) const;  // in use, and of this share
+  // In use, and of this share.
+  bool IsTaken(PacketHandle handle) const {
+    const size_t c = value(handle) >> kClassShift;
+    if (c >= classes_.size()) return false;
+    const SizeClass& size = classes_[c];
+    // Below `first` it wraps around, to a number beyond `used`.
+    const uint32_t index = IndexOf(handle) - size.first;
+    return index < size.used && size.next[index] == kTaken;
+  }
 
   static constexpr size_t Stride(uint32_t bytes) {
     return sizeof(PacketInfo) + bytes;

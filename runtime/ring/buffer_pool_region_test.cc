@@ -87,6 +87,7 @@ TEST(BufferPoolInARegion, GivesEachPartyItsOwnShare) {
               packet == a || packet == b ? kController : kUnit);
   }
   EXPECT_DEATH(unit.Free(a), "check failed");
+  EXPECT_FALSE(unit.FreeIfOwn(a));
   EXPECT_DEATH(controller.Free(d), "check failed");
 }
 
@@ -97,7 +98,9 @@ TEST(BufferPoolInARegion, RefusesWhatIsNoPacketOfItsOwn) {
   BufferPool unit = rig.Attach(kUnit);
   const PacketHandle packet = controller.Allocate(60);
   const PacketHandle of_unit = unit.Allocate(60);
-  EXPECT_TRUE(controller.Return(packet));
+  EXPECT_FALSE(controller.FreeIfOwn(of_unit));
+  EXPECT_TRUE(controller.FreeIfOwn(packet));
+  EXPECT_FALSE(controller.FreeIfOwn(packet));
   uint64_t refused = 0;
   for (const PacketHandle bad :
        {packet, of_unit, kNoPacket, PacketHandle{1}, PacketHandle{4},
