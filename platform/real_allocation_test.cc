@@ -29,9 +29,10 @@ namespace {
 
 std::atomic<uint64_t> allocations = 0;
 
-void* CountedAllocation(size_t size) {
+void* CountedAllocation(size_t size, size_t alignment = 16) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  void* p = std::malloc(size == 0 ? 1 : size);
+  const size_t whole = (size + alignment - 1) / alignment * alignment;
+  void* p = std::aligned_alloc(alignment, std::max(whole, alignment));
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
@@ -41,6 +42,13 @@ void* CountedAllocation(size_t size) {
 
 void* operator new(size_t size) { return snf::CountedAllocation(size); }
 void* operator new[](size_t size) { return snf::CountedAllocation(size); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return snf::CountedAllocation(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

@@ -101,10 +101,11 @@ void RealDriver::Offer(const CapturedPacket& captured) {
 void RealDriver::WaitUntil(Instant due) {
   HandleBatch();
   while (true) {
-    Turn();
+    const bool did = Turn();
     const Nanos left = due - now_;
     if (left.ns <= 0 || is_interrupted()) return;
-    Rest(std::min(left, Milliseconds(100)));  // and look again whether it is
+    // And look again whether it is.
+    if (!did) Rest(std::min(left, Milliseconds(100)));
   }
 }
 
@@ -257,7 +258,9 @@ void RealDriver::Rest(Nanos left) {
   // Below that a sleep takes longer.
   constexpr Nanos kShort = Microseconds(100);
   const bool has_threads = crews_.front().thread.joinable();
-  const Nanos most = std::min(left, NextTimer() - now_);
+  // Of its own thread's workers nothing is heard until they get a turn.
+  const Nanos most =
+      std::min(left, (has_threads ? NextTimer() : NextDue()) - now_);
   if (most < kShort) {
     if (has_threads) std::this_thread::yield();
     return;
@@ -326,6 +329,7 @@ void RealDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kEndFlow:
       intake_.ForgetAlias(command.end.flow, command.end.last);
+      order_.End(command.end.flow, command.end.last);
       break;
     default:
       break;
@@ -391,6 +395,12 @@ RunResult RealDriver::Finish() {
     clock_.SkipTo(NextDue() + kStep);
     for (const Crew& crew : crews_) crew.worker->Wake();
     is_over = Settle();
+  }
+  if (is_over && order_.waiting() + order_.earlier() > 0) {
+    Violation(
+        fmt::format("I3: {} packets wait for clocks that never ended, of "
+                    "flows of which {} have lost their slot",
+                    order_.waiting(), order_.earlier()));
   }
   for (Crew& crew : crews_) {
     crew.worker->Stop();

@@ -63,8 +63,8 @@ struct RealOptions {
 // Theory of operation. Runs a controller and its units in real time, by
 // threads: the *front*, on the caller's thread, takes packets at their time
 // (Pace), runs the controller and releases; workers (real_worker.h) run units.
-// Between them are links of cells in a region of memory, in which the packets
-// lie as well.
+// Between threads are links of cells in a region of memory, in which the
+// packets lie as well.
 //
 //   Offer ─► Intake ─► Controller ─commands─► workers ⇄ workers
 //                          ▲                     │
@@ -144,7 +144,7 @@ class RealDriver {
   void Handle(const UnitCommand& command, std::span<const std::byte> payload);
   void HandlePacket(const UnitCommand& command);
   void EndPacket(const UnitCommand& command);
-  // What few packets need; out of line, so that the others do not pay for it.
+  // Out of line: what they need costs packets nothing that need none of it.
   [[gnu::noinline]] void EndTwice(const UnitCommand& command);
   [[gnu::noinline]] void EndUnreleased(const UnitCommand& command);
   [[gnu::noinline]] bool BringBack(PacketHandle packet);

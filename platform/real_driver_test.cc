@@ -121,6 +121,30 @@ TEST_P(RealDriverOnThreads, TranslatesAsOneUnitWouldHoweverFlowsMove) {
   EXPECT_EQ(result.controller.aliases_granted, 40u);
   EXPECT_GE(result.controller.flowlets_moved, 5'000u);
 }
+
+// The order of what is released is kept for each flow until its last clock:
+// what then still waited, or was kept, would be a violation.
+TEST_P(RealDriverOnThreads, KeepsNothingOfFlowsWhoseSlotsOthersHave) {
+  constexpr uint32_t kFlows = 3'000;
+  RunOptions options = SmallTables();
+  options.controller.max_flows = kFlows;
+  options.controller.flowlet_timeout = Microseconds(100);
+  options.controller.flow_timeout = Microseconds(500);
+  RealOptions real = AsFastAsCanBe(GetParam());
+  real.speed = {.kind = Speed::Kind::kPackets, .value = 100'000};
+  const auto driver = Start(options, real, TimelessChronicleNf(), "rotate");
+  for (uint32_t flow = 0; flow < kFlows; ++flow) {
+    for (uint32_t i = 0; i < 2; ++i) {
+      Offer(*driver, {.time = Instant{kStart},
+                      .bytes = UdpFrame({.flow = flow, .sequence = i})});
+    }
+  }
+  const RunResult result = driver->Finish();
+  EXPECT_THAT(result.violation_messages, testing::IsEmpty());
+  EXPECT_EQ(result.packets_released, 2 * kFlows);
+  EXPECT_GE(result.controller.flows, kFlows);
+  EXPECT_LT(driver->controller().flows().used(), kFlows / 2);
+}
 INSTANTIATE_TEST_SUITE_P(Threads, RealDriverOnThreads,
                          testing::Values(1, 2, 3, 6));
 

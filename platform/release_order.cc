@@ -3,21 +3,27 @@
 
 namespace snf {
 
-ReleaseOrder::Flow& ReleaseOrder::OtherFlow(FlowId flow) {
+ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
   const uint32_t slot = slot_of(flow);
   if (slot >= flows_.size()) flows_.resize(2 * size_t{slot} + 64);
   Flow& here = flows_[slot];
   const bool is_newer =
       here.flow == kNoFlow || generation_of(flow) > generation_of(here.flow);
   if (!is_newer) {
-    Flow& earlier = earlier_[flow];
-    earlier.flow = flow;
-    return earlier;
+    const auto earlier = earlier_.find(flow);
+    return earlier == earlier_.end() ? nullptr : &earlier->second;
   }
-  if (here.flow != kNoFlow) earlier_[here.flow] = here;
+  if (here.flow != kNoFlow && !here.is_over()) earlier_[here.flow] = here;
   here = {};
   here.flow = flow;
-  return here;
+  return &here;
+}
+
+void ReleaseOrder::End(FlowId flow, Clock last) {
+  const uint32_t slot = slot_of(flow);
+  const bool is_here = slot < flows_.size() && flows_[slot].flow == flow;
+  Flow* const known = is_here ? &flows_[slot] : OtherFlow(flow);
+  if (known != nullptr) known->end = value(last);
 }
 
 void ReleaseOrder::Append(Flow& flow, const UnitCommand& command) {

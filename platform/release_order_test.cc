@@ -81,16 +81,41 @@ TEST_F(ReleaseOrderTest, KnowsAFlowWhoseSlotAnotherHas) {
   const FlowId young = MakeFlowId(0, 3, 8);
   On(Kind::kRelease, 1, old);
   On(Kind::kRelease, 3, old);
+  order_.End(old, Clock{3});
   On(Kind::kRelease, 1, young);
   EXPECT_THAT(out_, ElementsAre("1", "1"));
+  EXPECT_EQ(order_.earlier(), 1u);
   On(Kind::kRelease, 2, old);
   EXPECT_THAT(out_, ElementsAre("1", "1", "2", "3"));
   On(Kind::kRelease, 2, young);
   EXPECT_EQ(out_.back(), "2");
   EXPECT_FALSE(On(Kind::kRelease, 3, old));
-  // One that comes for the first time when its slot has another.
-  On(Kind::kRelease, 1, MakeFlowId(0, 3, 6));
-  EXPECT_EQ(out_.back(), "1");
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KnowsAFlowOfWhichNothingCameBeforeItsEnd) {
+  const FlowId old = MakeFlowId(0, 3, 7);
+  order_.End(old, Clock{2});
+  On(Kind::kRelease, 1, MakeFlowId(0, 3, 8));
+  On(Kind::kRelease, 2, old);
+  EXPECT_THAT(out_, ElementsAre("1"));
+  On(Kind::kRelease, 1, old);
+  EXPECT_THAT(out_, ElementsAre("1", "1", "2"));
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KeepsNothingOfFlowsThatAreOver) {
+  for (uint32_t generation = 0; generation < 1'000; ++generation) {
+    const FlowId flow = MakeFlowId(0, 3, generation);
+    EXPECT_TRUE(On(Kind::kRelease, 1, flow));
+    order_.End(flow, Clock{1});
+    EXPECT_EQ(order_.earlier(), 0u);
+  }
+  // What one of them emits at its end.
+  EXPECT_TRUE(On(Kind::kEmit, 1, MakeFlowId(0, 3, 7)));
+  EXPECT_EQ(out_.back(), "e1");
+  EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(0, 3, 7)));
+  EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
 }
 
 // Clocks run at random units, whose words come in order, but not those of
@@ -106,9 +131,11 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
     Rng rng(seed);
     std::vector<std::deque<UnitCommand>> units(rng.Uniform(1, 5));
     std::map<FlowId, std::vector<std::string>> expected;
+    std::map<FlowId, Clock> ends;
     for (uint32_t i = 0; i < 12; ++i) {
       const FlowId flow = MakeFlowId(0, i % 4, i / 4);
       const auto clocks = static_cast<uint64_t>(rng.Uniform(1, 20));
+      ends[flow] = Clock{clocks};
       for (uint64_t clock = 1; clock <= clocks; ++clock) {
         auto& unit = units[rng.Below(units.size())];
         if (rng.Chance(20'000)) {
@@ -120,11 +147,21 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
       }
     }
     ReleaseOrder order;
+    // Flows of a slot end one after the other, at the latest when something of
+    // the next one comes.
+    const auto end_before = [&order, &ends](FlowId flow) {
+      for (auto& [other, last] : ends) {
+        if (slot_of(other) != slot_of(flow) || other >= flow) continue;
+        if (last != Clock{}) order.End(other, last);
+        last = Clock{};
+      }
+    };
     std::map<FlowId, std::vector<std::string>> seen;
     const auto is_empty = [](const auto& unit) { return unit.empty(); };
     while (!std::ranges::all_of(units, is_empty)) {
       auto& unit = units[rng.Below(units.size())];
       if (unit.empty()) continue;
+      end_before(unit.front().meta.flow);
       EXPECT_TRUE(order.On(unit.front(), [&](const UnitCommand& c) {
         seen[c.meta.flow].push_back(fmt::format(
             "{}{}", c.kind == Kind::kEmit ? "e" : "", value(c.meta.clock)));
@@ -134,6 +171,7 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
     }
     EXPECT_EQ(seen, expected);
     EXPECT_EQ(order.waiting(), 0u);
+    EXPECT_EQ(order.earlier(), 0u);
     if (testing::Test::HasFailure()) return;
   }
   std::cout << "commands that waited: " << waited << "\n";

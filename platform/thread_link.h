@@ -101,7 +101,8 @@ class LinkIn {
   // The other end, which is the same thread's, is to stay where it is; once,
   // before anything is sent.
   void Join(LinkOut& out);
-  // Takes a burst out of the ring; Handle, then, what is in it.
+  // Takes a burst out of the ring, or all from a joined end; Handle, then, what
+  // is in it.
   void Receive();
   // Calls handle(cell, payload) for each message that is here, in order;
   // payload_bytes(cell) says how long its payload is, which is valid during the

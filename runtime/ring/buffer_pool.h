@@ -92,7 +92,8 @@ class BufferPool {
     const bool is_own = FreeIfOwn(handle);
     SNF_CHECK(is_own);
   }
-  // The same, but a handle of another share is left alone: then false.
+  // The same, but a handle of another share, or not in use, is left alone: then
+  // false.
   bool FreeIfOwn(PacketHandle handle) {
     if (!IsTaken(handle)) return false;
     SizeClass& size = Class(handle);
