@@ -204,6 +204,7 @@ class Command(unittest.TestCase):
                       ["--compare=hash", "--explain=top"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
+                      ["--json=" + self.good],
                       ["--out=x.foo"],
                       ["--out=pcap"],
                       ["--out=x.pcap.xz"],
@@ -300,6 +301,9 @@ class Command(unittest.TestCase):
         again = self.report(out)
         self.assertEqual(report["packets_released"], again["packets_in"])
         self.assertEqual(report["digest"], again["digest"])
+        self.refused(USAGE, ["out.pcap.gz", "--force"], "replay", self.good,
+                     "--out", out)
+        self.report(self.good, "--out", out, "--force")
 
     def test_merges_files_by_time(self):
         early = self.file("a.pcap", pcap([(1, udp_frame()), (5, udp_frame())]))

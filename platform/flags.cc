@@ -212,6 +212,11 @@ void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
           return Bad(fmt::format("\"{}\" is not a number from 0 to 1", text));
         }
         value = static_cast<uint32_t>(std::lround(parsed * one));
+        if (value == 0 && parsed > 0) {
+          return Bad(
+              fmt::format("\"{}\" is less than {:.2g}, the least above 0", text,
+                          1.0 / one));
+        }
         return absl::OkStatus();
       },
       [&value, one] {

@@ -68,7 +68,7 @@ class ReplayCommand {
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckReal() const;
-  absl::Status CheckComments() const;
+  absl::Status CheckWritten() const;
   absl::Status AtOdds(const char* a, const char* b, const char* because) const;
   // Of --policy, then those of --compare.
   std::vector<std::string> Policies() const;
@@ -132,6 +132,7 @@ class ReplayCommand {
   bool has_sides_ = false;  // its flows are inside endpoints
   std::string out_;
   bool annotate_ = false;
+  bool force_ = false;
   std::string drops_;
   std::string json_;
   std::string csv_;

@@ -9,7 +9,9 @@
 #include "base/ip_prefix.h"
 #include "controller/core/placement.h"
 #include "platform/chaos_flag.h"
+#include "platform/command_files.h"
 #include "platform/replay.h"
+#include "platform/split_writer.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
@@ -38,20 +40,6 @@ std::string_view MeaningOfPolicy(std::string_view name) {
     if (policy == name) return meaning;
   }
   return "";
-}
-
-bool SameFile(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return a == b || std::filesystem::equivalent(a, b, ignored);
-}
-
-bool NamesCapture(std::string name) {
-  for (const std::string_view compression : {".gz", ".zst"}) {
-    if (!name.ends_with(compression)) continue;
-    name.resize(name.size() - compression.size());
-    break;
-  }
-  return name.ends_with(".pcap") || name.ends_with(".pcapng");
 }
 
 // Stdin, a pipe and the like.
@@ -100,6 +88,7 @@ void ReplayCommand::AddFlags() {
   flags_.Text("drops", drops_, "FILE",
               "write dropped packets to FILE (.pcapng, also with .gz or .zst), "
               "each with the reason as its comment");
+  flags_.Switch("force", force_, "replace captures that are there");
   flags_.Text(
       "json", json_, "FILE",
       "write the report as JSON to FILE (- is stdout, instead of text)");
@@ -377,13 +366,7 @@ absl::Status ReplayCommand::CheckTogether() const {
   if (flags_.given("nf") && flags_.given("config")) {
     return AtOdds("nf", "config", "either says what to run");
   }
-  if (!out_.empty() && out_ != "-" && !NamesCapture(out_)) {
-    return Usage(fmt::format(
-        "--out={}: its name has to end in .pcap or .pcapng, or in one of these "
-        "and .gz or .zst; or be -, for stdout",
-        out_));
-  }
-  if (absl::Status s = CheckComments(); !s.ok()) return s;
+  if (absl::Status s = CheckWritten(); !s.ok()) return s;
   if (json_ == "-" && out_ == "-") {
     return AtOdds("json", "out", "both cannot be stdout");
   }
@@ -395,34 +378,32 @@ absl::Status ReplayCommand::CheckTogether() const {
           flags_.Printed(explains_after_a_pass() ? "explain" : "compare"), file,
           file == "-" ? "stdin" : "a pipe"));
     }
-    for (const char* flag : {"out", "drops"}) {
-      const std::string& written = flag[0] == 'o' ? out_ : drops_;
-      if (!written.empty() && written != "-" && SameFile(file, written)) {
-        return Usage(fmt::format("--{}={}: is also an input", flag, written));
-      }
-    }
   }
   return absl::OkStatus();
 }
 
-// Only pcapng can hold them.
-absl::Status ReplayCommand::CheckComments() const {
-  const auto is_pcapng = [](const std::string& name) {
-    return NamesCapture(name) && name.find(".pcapng") != name.npos;
-  };
-  if (annotate_ && out_ != "-" && !is_pcapng(out_)) {
+absl::Status ReplayCommand::CheckWritten() const {
+  const std::array<WrittenFile, 3> written = {
+      {{"--out", out_}, {"--drops", drops_}, {"--json", json_}}};
+  if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
+  // Only pcapng can hold comments.
+  if (annotate_ && out_ != "-" && !NamesPcapng(out_)) {
     return Usage(
         "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
         "-): other formats hold no comments");
   }
-  if (!drops_.empty() && !is_pcapng(drops_)) {
+  if (!drops_.empty() && !NamesPcapng(drops_)) {
     return Usage(fmt::format(
         "--drops={}: its name has to end in .pcapng, or in that and .gz or "
         ".zst: other formats hold no comments",
         drops_));
   }
-  if (!drops_.empty() && drops_ == out_) {
-    return AtOdds("drops", "out", "both would write the same file");
+  std::vector<std::string> read = files_;
+  read.push_back(config_);
+  if (absl::Status s = CheckFiles(read, written); !s.ok()) return s;
+  for (const std::string& name : {out_, drops_}) {
+    absl::Status s = SplitWriter::CheckAbsent(name, force_);
+    if (!s.ok()) return s;
   }
   return absl::OkStatus();
 }

@@ -66,16 +66,16 @@ uint64_t SplitWriter::PartOf(const CapturedPacket& packet) {
 
 absl::Status SplitWriter::Write(const CapturedPacket& packet) {
   const uint64_t part = PartOf(packet);
-  if (part >= kMaxParts) {
-    return absl::InvalidArgumentError(
-        fmt::format("--split would make more than {} files", kMaxParts));
-  }
   if (options_.flow_parts == 0 && part != part_) {
     if (absl::Status s = CloseAll(); !s.ok()) return s;
     part_ = part;
   }
   auto& writer = writers_[options_.flow_parts > 0 ? part : 0];
   if (writer == nullptr) {
+    if (parts_written_ == kMaxParts) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--split would make more than {} files, which are made", kMaxParts));
+    }
     const std::string path = PathOf(part);
     absl::Status status = CheckAbsent(path, options_.force);
     if (!status.ok()) return status;

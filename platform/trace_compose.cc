@@ -84,7 +84,7 @@ absl::Status TraceCompose::SetWeight(const std::string& text) {
 }
 
 absl::Status TraceCompose::Run() {
-  absl::Status status = making_.CheckOut();
+  absl::Status status = making_.CheckOut(files_);
   SourceCaptures sources(snap_bytes_);
   if (status.ok()) status = making_.ReadSources(files_, sources);
   if (!status.ok()) return status;

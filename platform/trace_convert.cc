@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/quantity.h"
+#include "platform/command_files.h"
 #include "platform/console.h"
 #include "platform/report_page.h"
 #include "traces/capture_format.h"
@@ -117,6 +118,13 @@ void TraceConvert::AddFlags() {
 absl::Status TraceConvert::Run() {
   const std::string out = files_.back();
   files_.pop_back();
+  if (out.empty()) return Usage("the name of the file to write is empty");
+  const WrittenFile written = {.flag = "", .name = out};
+  if (absl::Status s = CheckCaptureName(written); !s.ok()) return s;
+  if (!split_.splits()) {
+    absl::Status s = CheckFiles(files_, {&written, 1});
+    if (!s.ok()) return s;
+  }
   if (begin_ >= end_) {
     return Usage(fmt::format("{}: want less than {}", flags().Printed("begin"),
                              flags().Printed("end")));

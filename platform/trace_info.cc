@@ -7,11 +7,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_split.h"
 #include "base/quantity.h"
+#include "platform/command_files.h"
 #include "platform/console.h"
 #include "platform/report_page.h"
 #include "platform/trace_info_plot.h"
@@ -164,6 +166,9 @@ absl::Status TraceInfo::Run() {
   if (std::ranges::count(files_, "-") > 1) {
     return absl::InvalidArgumentError("stdin (-) can be read only once");
   }
+  const std::array<WrittenFile, 2> written = {
+      {{"--json", json_}, {"--plot", plot_}}};
+  if (absl::Status s = CheckFiles(files_, written); !s.ok()) return s;
   if (!plot_.empty() && !plot_.ends_with(".png")) {
     return absl::InvalidArgumentError(
         fmt::format("--plot={}: want a name that ends with .png", plot_));
@@ -183,8 +188,8 @@ absl::Status TraceInfo::Run() {
   if (!plot_.empty()) {
     const auto png = PlotOf(infos);
     if (!png.ok()) return png.status();
-    const absl::Status written = WriteText(plot_, *png);
-    if (!written.ok()) return written;
+    const absl::Status drawn = WriteText(plot_, *png);
+    if (!drawn.ok()) return drawn;
   }
   return json_.empty() ? absl::OkStatus() : WriteText(json_, JsonOf(infos));
 }

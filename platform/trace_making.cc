@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdio>
+
+#include "platform/command_files.h"
 #include "platform/console.h"
 #include "platform/report_page.h"
 #include "platform/split_writer.h"
@@ -35,7 +39,7 @@ void TraceMaking::AddFlags(FlagSet& flags) {
   flags.Switch("quiet", quiet, "no progress, and no report");
 }
 
-absl::Status TraceMaking::CheckOut() const {
+absl::Status TraceMaking::CheckOut(const std::vector<std::string>& read) const {
   if (out.empty()) {
     return absl::InvalidArgumentError(
         "--out is missing: which file is to be made?");
@@ -43,7 +47,11 @@ absl::Status TraceMaking::CheckOut() const {
   if (out == "-" && json == "-") {
     return absl::InvalidArgumentError("--out and --json cannot both be stdout");
   }
-  return SplitWriter::CheckAbsent(out, force);
+  const std::array<WrittenFile, 2> written = {
+      {{"--out", out}, {"--json", json}}};
+  absl::Status status = CheckCaptureName(written[0]);
+  if (status.ok()) status = CheckFiles(read, written);
+  return status.ok() ? SplitWriter::CheckAbsent(out, force) : status;
 }
 
 absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
@@ -60,6 +68,10 @@ absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
           progress->Update(reader.packets_read(), reader.bytes_read());
         });
     if (!status.ok()) return status;
+    progress = nullptr;  // its line is over
+    for (const std::string& warning : sources.files().back().warnings) {
+      fmt::print(stderr, "snf trace: {}\n", Printable(warning));
+    }
     packets += sources.files().back().packets_without;
   }
   if (sources.conversations().size() > 0) return absl::OkStatus();

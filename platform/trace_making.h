@@ -27,10 +27,12 @@ struct TraceMaking {
   bool quiet = false;
 
   void AddFlags(FlagSet& flags);
-  // Of `out`: that there is one, and that nothing is replaced unasked.
-  absl::Status CheckOut() const;
+  // Of `out` and `json`: that there is an `out`, and that nothing is replaced
+  // unasked, nor what is `read`.
+  absl::Status CheckOut(const std::vector<std::string>& read) const;
 
-  // Of these files, all into `sources`. Bad data where none has a conversation.
+  // Of these files, all into `sources`; warns of what is amiss in them. Bad
+  // data where none has a conversation.
   absl::Status ReadSources(const std::vector<std::string>& files,
                            SourceCaptures& sources) const;
   // Writes what `next` gives, until it gives no more, of some `expected_bytes`

@@ -137,6 +137,8 @@ class Compose(Case):
                 (IO, "none.pcap", ["none.pcap", out]),
                 (BAD_DATA, "README.md: offset 0", ["README.md", out]),
                 (IO, "cannot create", [CAPTURE, "--out=no/folder/out.pcap"]),
+                (USAGE, "end in .pcap", [CAPTURE, "--out=out.txt"]),
+                (USAGE, "the same file", [CAPTURE, out, f"--json={self.out}"]),
         ):
             with self.subTest(words):
                 self.refuses(code, words, "compose", *arguments)
@@ -149,6 +151,16 @@ class Compose(Case):
             struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame)
         self.refuses(BAD_DATA, "no conversation of IPv4 or IPv6 among 1 packet",
                      "compose", arp, f"--out={self.out}")
+
+    def test_says_what_is_amiss_in_a_source(self):
+        cut = self.folder / "cut.pcap.zst"
+        cut.write_bytes((SOURCE / CAPTURE).read_bytes()[:400_000])
+        for source in (("compose", cut), ("synth", f"--like={cut}")):
+            ran = trace(*source, f"--out={self.out}", "--duration=1ms",
+                        "--quiet", "--force")
+            self.assertEqual(ran.returncode, OK, ran.stderr)
+            self.assertIn("cut short", ran.stderr)
+            self.assertIn("cut.pcap", ran.stderr)
 
     def test_replaces_a_file_only_when_told_to(self):
         self.out.write_text("precious")

@@ -142,8 +142,9 @@ void TraceSynth::AddOtherFlags() {
   flags().Text("strings", strings_, "FILE",
                "byte strings to be found in payloads, one a line; \\xHH, \\n "
                "and so on stand for other bytes");
-  options_.packets.string_density = kShareOne / 100;
-  flags().Fraction("string_density", options_.packets.string_density, kShareOne,
+  options_.packets.string_density = PacketMaker::kDensityOne / 100;
+  flags().Fraction("string_density", options_.packets.string_density,
+                   PacketMaker::kDensityOne,
                    "share of packets with room for it that carry one");
   flags().Bytes("snap", options_.snap_bytes, kLeastSnap, kMaxCapturedBytes,
                 "keep only so much of a packet; rates are by whole packets all "
@@ -244,7 +245,7 @@ absl::Status TraceSynth::ReadStrings() {
 }
 
 absl::Status TraceSynth::Run() {
-  absl::Status status = making_.CheckOut();
+  absl::Status status = making_.CheckOut({like_, strings_});
   if (status.ok()) status = CheckModel();
   if (status.ok()) status = ReadStrings();
   if (!status.ok()) return status;

@@ -119,7 +119,10 @@ std::string TextOf(const SynthReport& report) {
   }
   page.Count("Flows", tally.flows(), "each with addresses of its own");
   page.Count("", tally.under_way(), "under way when a window begins");
-  page.Count("", tally.most_alive(), "at one time at most");
+  page.Count("", tally.most_alive(),
+             fmt::format("at one time at most, {:.0f} on average, each from "
+                         "its first packet to its last",
+                         tally.MeanAlive(report.options.duration)));
   page.Count(
       "Model", conversations.size(),
       report.like.empty()
@@ -129,6 +132,9 @@ std::string TextOf(const SynthReport& report) {
   page.Blank();
   const Sizes sizes = SizesOf(report.model);
   page.Raw(QuantileTable(PairsOf(sizes, tally)));
+  page.Raw(
+      "Flows of the model are whole; of those made, begin and end of the "
+      "time cut some.\n");
   page.Blank();
   page.Raw(FlowletTable(RowsOf(report)));
   return page.Take();
@@ -155,20 +161,22 @@ std::string JsonOf(const SynthReport& report) {
           pair.made.Quantile(kQuantiles[i]);
     }
   }
-  const Json json = {{"out", report.out},
-                     {"duration_ns", report.options.duration.ns},
-                     {"seed", report.options.seed},
-                     {"rate_bps", report.options.rate_bps},
-                     {"achieved_bps", RateOf(report)},
-                     {"packets", tally.packets()},
-                     {"bytes", tally.bytes()},
-                     {"packets_with_string", report.with_string},
-                     {"flows", tally.flows()},
-                     {"flows_under_way", tally.under_way()},
-                     {"flows_at_most", tally.most_alive()},
-                     {"model_flows", report.model.conversations().size()},
-                     {"quantiles", quantiles},
-                     {"flowlets_per_flow", flowlets}};
+  const Json json = {
+      {"out", report.out},
+      {"duration_ns", report.options.duration.ns},
+      {"seed", report.options.seed},
+      {"rate_bps", report.options.rate_bps},
+      {"achieved_bps", RateOf(report)},
+      {"packets", tally.packets()},
+      {"bytes", tally.bytes()},
+      {"packets_with_string", report.with_string},
+      {"flows", tally.flows()},
+      {"flows_under_way", tally.under_way()},
+      {"flows_at_most", tally.most_alive()},
+      {"flows_on_average", tally.MeanAlive(report.options.duration)},
+      {"model_flows", report.model.conversations().size()},
+      {"quantiles", quantiles},
+      {"flowlets_per_flow", flowlets}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

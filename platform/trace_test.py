@@ -296,9 +296,20 @@ class Convert(Trace):
                 (["--split", "fish"], [self.small, out, "--split=fish"]),
                 (["flows:N"], [self.small, out, "--split=flows:1000"]),
                 (["stdout"], [self.small, "-", "--split=time:1s"]),
+                (["there.pcap", "also an input"], [there, there, "--force"]),
+                (["out.txt", "end in .pcap"],
+                 [self.small, self.folder / "out.txt"]),
+                (["empty"], [self.small, ""]),
                 (["At least 2"], [self.small])]:
             with self.subTest(words[0]):
                 self.refused(USAGE, words, "convert", *arguments)
+        for flag in ("--json", "--plot"):
+            image = self.folder / "there.png"
+            image.write_bytes(b"mine")
+            self.refused(USAGE, [flag, "also an input"], "info", image,
+                         f"{flag}={image}")
+            self.assertEqual(image.read_bytes(), b"mine")
+            image.unlink()
         self.assertEqual(there.read_bytes(), b"mine")
         self.refused(BAD_DATA, ["neither pcap"], "convert",
                      SOURCE / "README.md", out)
@@ -452,6 +463,9 @@ class Annotated(Trace):
     def test_is_refused_where_comments_cannot_stand(self):
         for flags in (["--annotate"], ["--annotate", "--out=x.pcap"],
                       ["--drops=x.pcap"], ["--drops=x.pcapng", "--out=x.pcapng"],
+                      ["--drops=./x.pcapng", "--out=x.pcapng"],
+                      ["--annotate", "--out=x.pcapng.pcap"],
+                      ["--out=x.pcapng", "--json=x.pcapng"],
                       ["--drops=x.pcapng", "--compare=hash"]):
             with self.subTest(flags):
                 done = subprocess.run([PROGRAM, "replay", self.small, *flags],

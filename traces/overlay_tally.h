@@ -18,6 +18,9 @@ class OverlayTally {
  public:
   void Take(const Overlay::Packet& packet, uint32_t wire_bytes) {
     if (packet.slot >= flows_.size()) flows_.resize(packet.slot + size_t{1});
+    alive_ns_ += static_cast<double>(alive_) *
+                 static_cast<double>(packet.time.ns - newest_.ns);
+    newest_ = packet.time;
     Flow& flow = flows_[packet.slot];
     if (packet.is_first) {
       flow = {};
@@ -46,6 +49,10 @@ class OverlayTally {
   uint64_t under_way() const { return under_way_; }
   // At one time, from the first packet of each that is seen to its last.
   uint64_t most_alive() const { return most_alive_; }
+  // The same on average over such a time, which all packets are in.
+  double MeanAlive(Nanos time) const {
+    return alive_ns_ / static_cast<double>(time.ns);
+  }
   const FlowletFigures& figures() const { return figures_; }
   const Histogram& packet_bytes() const { return packet_bytes_; }
   const Histogram& flow_bytes() const { return flow_bytes_; }
@@ -65,6 +72,8 @@ class OverlayTally {
   uint64_t under_way_ = 0;
   uint64_t alive_ = 0;
   uint64_t most_alive_ = 0;
+  double alive_ns_ = 0;  // of all flows
+  Nanos newest_{};       // packet
   Histogram packet_bytes_;
   Histogram flow_bytes_;
   Histogram flow_packets_;

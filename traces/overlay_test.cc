@@ -190,10 +190,16 @@ TEST(WindowFigures, AreWhatAnOverlayShows) {
                                     .duration = Milliseconds(ms),
                                     .seed = TestSeed()});
     OverlayTally tally;
+    double alive_ns = 0;
     for (const Overlay::Packet& packet : All(overlay)) {
       tally.Take(packet,
                  conversations.WireBytes(packet.conversation, packet.number));
+      const auto time = static_cast<double>(packet.time.ns);
+      alive_ns += (packet.is_last ? time : 0) - (packet.is_first ? time : 0);
     }
+    const Nanos time = Milliseconds(ms);
+    EXPECT_NEAR(tally.MeanAlive(time), alive_ns / static_cast<double>(time.ns),
+                1e-6);
     EXPECT_EQ(tally.flows(), overlay.total_copies());
     EXPECT_EQ(tally.under_way(), overlay.total_under_way());
     const FlowletFigures told =

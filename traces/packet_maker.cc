@@ -94,7 +94,8 @@ void PacketMaker::FillPayload(std::span<std::byte> payload) {
   if (payload.empty()) return;
   std::memcpy(payload.data(), &text_[rng_.Below(kTextBytes - payload.size())],
               payload.size());
-  if (options_.strings.empty() || !rng_.Chance(options_.string_density)) return;
+  if (options_.strings.empty()) return;
+  if (rng_.Below(kDensityOne) >= options_.string_density) return;
   const std::string& string =
       options_.strings[rng_.Below(options_.strings.size())];
   if (string.size() > payload.size()) return;

@@ -21,10 +21,12 @@ namespace snf {
 // given strings stands at a random place of the payload. Owner-thread only.
 class PacketMaker {
  public:
+  static constexpr uint32_t kDensityOne = 1'000'000;
   struct Options {
     uint64_t seed = 1;
     std::vector<std::string> strings = {};
-    uint32_t string_density = 0;  // of 65,536 packets that have a payload
+    // Of kDensityOne packets that have a payload.
+    uint32_t string_density = 0;
   };
   // One flow, as it goes on.
   struct Flow {

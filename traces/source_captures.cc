@@ -89,6 +89,7 @@ absl::Status SourceCaptures::Add(const std::string& path,
     last = std::max(last, packet.time);
   }
   if (!reader.status().ok()) return reader.status();
+  file.warnings = reader.warnings();
   for (Gathered& gathered : all) AddConversation(gathered, file);
   if (!all.empty()) file.duration = last - first;
   file.end = conversations_.size();

@@ -32,12 +32,13 @@ class SourceCaptures {
  public:
   struct File {
     std::string path;
-    uint64_t packets = 0;          // of conversations
-    uint64_t packets_without = 0;  // of none
-    uint64_t wire_bytes = 0;       // of conversations
-    Nanos duration = {};           // from the first to the last of these
-    size_t first = 0;              // its conversations: from `first`
-    size_t end = 0;                // to before `end`
+    std::vector<std::string> warnings = {};  // CaptureReader::warnings
+    uint64_t packets = 0;                    // of conversations
+    uint64_t packets_without = 0;            // of none
+    uint64_t wire_bytes = 0;                 // of conversations
+    Nanos duration = {};  // from the first to the last of these
+    size_t first = 0;     // its conversations: from `first`
+    size_t end = 0;       // to before `end`
   };
   // Who talks. The client is the sender of the first packet, unless that is
   // TCP's answer to a SYN.

@@ -167,10 +167,10 @@ TEST(Synthesizer, PutsStringsIntoTheShareOfPayloadsThatIsAskedFor) {
   FlowModel model;
   model.Add(kTcp4, std::vector<ModelPacket>(100, {Microseconds(10), 500}));
   const std::string string("GET \0/etc", 9);
-  const Made made =
-      Make(model, {.rate_bps = 200'000'000,
-                   .duration = Milliseconds(100),
-                   .packets = {.strings = {string}, .string_density = 6'554}});
+  const Made made = Make(
+      model, {.rate_bps = 200'000'000,
+              .duration = Milliseconds(100),
+              .packets = {.strings = {string}, .string_density = 100'000}});
   uint64_t found = 0;
   for (const KeptPacket& packet : made.packets) {
     found += packet.bytes.find(string) == std::string::npos ? 0 : 1;
