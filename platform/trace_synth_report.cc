@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -119,10 +120,11 @@ std::string TextOf(const SynthReport& report) {
   }
   page.Count("Flows", tally.flows(), "each with addresses of its own");
   page.Count("", tally.under_way(), "under way when a window begins");
-  page.Count("", tally.most_alive(),
-             fmt::format("at one time at most, {:.0f} on average, each from "
-                         "its first packet to its last",
-                         tally.MeanAlive(report.options.duration)));
+  page.Count(
+      "", tally.most_alive(),
+      fmt::format(
+          "at one time at most, {} on average",
+          FormatCount(std::llround(tally.MeanAlive(report.options.duration)))));
   page.Count(
       "Model", conversations.size(),
       report.like.empty()
