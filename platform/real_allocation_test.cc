@@ -40,19 +40,30 @@ void* CountedAllocation(size_t size, size_t alignment = 16) {
 }  // namespace
 }  // namespace snf
 
-void* operator new(size_t size) { return snf::CountedAllocation(size); }
-void* operator new[](size_t size) { return snf::CountedAllocation(size); }
-void* operator new(size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(size_t size) {
+  return snf::CountedAllocation(size);
+}
+[[gnu::noinline]] void* operator new[](size_t size) {
+  return snf::CountedAllocation(size);
+}
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   return snf::CountedAllocation(size, static_cast<size_t>(alignment));
 }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
   std::free(p);
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t,
+                                       std::align_val_t) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete[](void* p, size_t) noexcept {
+  std::free(p);
+}
 
 namespace snf {
 namespace {
