@@ -282,6 +282,7 @@ class Synth(Case):
                 (BAD_DATA, "strings:2: ", [out, f"--strings={strings}"]),
                 (BAD_DATA, "README.md: offset 0", [out, "--like=README.md"]),
                 (IO, "No space left", ["--out=/dev/full"]),
+                (USAGE, "least above 0", [out, "--string_density=0.0000001"]),
         ):
             with self.subTest(words):
                 self.refuses(code, words, "synth", *arguments)
