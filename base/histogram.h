@@ -34,11 +34,13 @@ class Histogram {
   Histogram() : counts_(kBuckets) {}
 
   // Budget: ≤ 5 ns, no allocation, no lock. `value` ≥ 0.
-  void Record(int64_t value) {
-    SNF_CHECK(value >= 0);
-    ++counts_[BucketOf(value)];
-    ++count_;
-    AddToSum(static_cast<uint64_t>(value));
+  void Record(int64_t value) { Record(value, 1); }
+  // The same value so many times; more than 0.
+  void Record(int64_t value, uint32_t times) {
+    SNF_CHECK(value >= 0 && times > 0);
+    counts_[BucketOf(value)] += times;
+    count_ += times;
+    AddToSum(static_cast<uint64_t>(value), times);
     if (value < lowest_) lowest_ = value;
     if (value > max_) max_ = value;
   }
@@ -84,8 +86,12 @@ class Histogram {
   }
   static int64_t GreatestOf(size_t bucket);
 
-  void AddToSum(uint64_t amount) {
-    if (__builtin_add_overflow(sum_, amount, &sum_)) sum_ = ~uint64_t{0};
+  void AddToSum(uint64_t amount, uint32_t times = 1) {
+    uint64_t product = 0;
+    if (__builtin_mul_overflow(amount, times, &product) ||
+        __builtin_add_overflow(sum_, product, &sum_)) {
+      sum_ = ~uint64_t{0};
+    }
   }
 
   std::vector<uint64_t> counts_;

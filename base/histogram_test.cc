@@ -137,6 +137,17 @@ TEST(Histogram, HoldsTheGreatestInt64) {
   EXPECT_EQ(histogram.sum(), ~uint64_t{0}) << "held, not wrapped";
 }
 
+TEST(Histogram, RecordsAValueSoManyTimes) {
+  for (const int64_t value :
+       {int64_t{0}, int64_t{7}, int64_t{1'000'000}, kMax}) {
+    Histogram one_by_one, at_once;
+    for (int i = 0; i < 1'000; ++i) one_by_one.Record(value);
+    at_once.Record(value, 1'000);
+    EXPECT_EQ(at_once, one_by_one) << value;
+    EXPECT_EQ(at_once.count(), 1'000u);
+  }
+}
+
 TEST(Histogram, MergesIntoTheRecordOfBoth) {
   Rng rng(32);
   const std::vector<int64_t> first = LogUniform(rng, 5'000);
@@ -190,6 +201,7 @@ TEST(Histogram, ForgetsAllOnReset) {
 TEST(HistogramDeathTest, RefusesNegativeValuesAndQuantilesBeyondTheWhole) {
   Histogram histogram;
   EXPECT_DEATH(histogram.Record(-1), "value >= 0");
+  EXPECT_DEATH(histogram.Record(1, 0), "times > 0");
   EXPECT_DEATH(histogram.Quantile(100'001), "per_100000");
 }
 

@@ -15,9 +15,9 @@ namespace snf {
 // without tags, IPv4 without options that is no fragment, and TCP or UDP with
 // its whole header. What it fills in, and whether the ends were swapped, is
 // what they say. Nothing, and nothing is filled in, for any other frame.
-// Budget: ≤ 8 ns.
-std::optional<bool> PlainConnection(std::span<const std::byte> frame,
-                                    ParsedPacket& packet, FlowKey& key);
+// Budget: ≤ 8 ns. Not for modules: so it goes into its one caller.
+[[gnu::visibility("hidden")]] std::optional<bool> PlainConnection(
+    std::span<const std::byte> frame, ParsedPacket& packet, FlowKey& key);
 
 }  // namespace snf
 

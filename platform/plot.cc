@@ -15,12 +15,13 @@
 
 // What LeakSanitizer, where it is built in, is not to tell of: fontconfig,
 // which Cairo asks for fonts, keeps what it read until the process ends. Nor
-// that it did not.
+// that it did not. The sanitizer is a library, so it has to see them.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
-extern "C" const char* __lsan_default_suppressions() {
+extern "C" [[gnu::visibility("default")]] const char*
+__lsan_default_suppressions() {
   return "leak:libfontconfig";
 }
-extern "C" const char* __lsan_default_options() {
+extern "C" [[gnu::visibility("default")]] const char* __lsan_default_options() {
   return "print_suppressions=0";
 }
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

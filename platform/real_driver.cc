@@ -189,6 +189,7 @@ void RealDriver::Arrive(const Intake::Taken& taken, Instant arrival,
                         uint32_t original_length) {
   batch_.emplace_back(*taken.key, arrival, original_length, taken.packet,
                       taken.by_alias);
+  controller_.Expect(batch_);
   result_.aliases.packets_offered += taken.by_alias ? 1 : 0;
 }
 
@@ -219,9 +220,6 @@ bool RealDriver::Turn() {
   if (now_ >= next_live_) PublishLive();
   size_t messages = 0;
   for (Crew& crew : crews_) {
-    crew.in.ForEach([this](const Cell& cell) {
-      if (!cell.is_table()) order_.Prefetch(cell.As<UnitCommand>());
-    });
     messages += crew.in.Handle(
         RealWorker::PayloadBytesToFront,
         [this](const Cell& cell, std::span<const std::byte> payload) {
@@ -299,6 +297,7 @@ void RealDriver::ExecuteAll() {
     if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
       ++in_channels_;
       if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
+      order_.Prefetch(command.meta.flow);
       Send(command);
     } else {
       Execute(command);

@@ -159,6 +159,7 @@ class RealDriver {
       SendHome(packet);
   }
   void Drained(const UnitCommand& command);
+  void RecordLatency();
   void ReportDrained();
   void CountDrop(DropReason reason);
   void ShowDrop(PacketHandle packet, const PacketRoute& route,
@@ -209,8 +210,12 @@ class RealDriver {
   uint64_t by_alias_lost_ = 0;
   // What a unit has drained and the controller was not told of yet.
   DrainReport drained_;
-  DrainReport drained_payloads_;        // of these, packets with a payload
-  Instant next_live_ = Instant::max();  // when to publish figures
+  DrainReport drained_payloads_;  // of these, packets with a payload
+  // Released and not recorded yet: packets that come and go together have the
+  // same latency.
+  uint32_t packets_of_latency_ = 0;
+  Nanos latency_;
+  Instant next_live_ = Instant::max();        // when to publish figures
   std::unique_ptr<LiveTimes> latency_times_;  // null if never
   std::unique_ptr<LiveTimes> late_times_;
 

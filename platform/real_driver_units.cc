@@ -91,7 +91,10 @@ inline void RealDriver::Release(const UnitCommand& command, bool is_generated) {
   if (is_generated) {
     ++result_.packets_generated;
   } else {
-    result_.latency_ns.Record((now_ - meta.arrival).ns);
+    const Nanos latency = now_ - meta.arrival;
+    if (latency != latency_) RecordLatency();
+    latency_ = latency;
+    ++packets_of_latency_;
   }
   if (options_.check) digest_.Add(meta.flow, pool_.bytes(command.packet));
   if (sink_ != nullptr) ShowRelease(command);
@@ -203,7 +206,14 @@ void RealDriver::SendHome(PacketHandle packet) {
   crews_[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
 
+void RealDriver::RecordLatency() {
+  if (packets_of_latency_ == 0) return;
+  result_.latency_ns.Record(latency_.ns, packets_of_latency_);
+  packets_of_latency_ = 0;
+}
+
 void RealDriver::ReportDrained() {
+  RecordLatency();
   if (drained_.packets == 0) return;
   provisioning_.OnDrained(now_, drained_.unit, drained_payloads_.packets,
                           drained_payloads_.bytes);

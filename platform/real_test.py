@@ -84,20 +84,24 @@ class RealTime(unittest.TestCase):
 
     def test_reports_what_came_of_it_when_interrupted(self):
         path = self.folder / "report.json"
-        with subprocess.Popen(
-                [PROGRAM, "replay", CAPTURE, "--clock=real", "--speed=10kpps",
-                 "--loop=1000", f"--json={path}"],
-                cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True) as process:
-            time.sleep(1)
-            process.send_signal(signal.SIGINT)
-            output, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, OK, errors)
-        self.assertIn("Interrupted", errors)
-        self.assertIn("all accounted for", output)
-        report = json.loads(path.read_text())
-        self.assertTrue(report["conserved"])
-        self.assertLess(report["packets_in"], 1_000_000)
+        released = self.folder / "out.pcap"
+        for name in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen(
+                    [PROGRAM, "replay", CAPTURE, "--clock=real",
+                     "--speed=10kpps", "--loop=1000", f"--json={path}",
+                     f"--out={released}", "--force"],
+                    cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    text=True) as process:
+                time.sleep(1)
+                process.send_signal(name)
+                output, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, OK, errors)
+            self.assertIn("Interrupted", errors)
+            self.assertIn("all accounted for", output)
+            report = json.loads(path.read_text())
+            self.assertTrue(report["conserved"])
+            self.assertLess(report["packets_in"], 1_000_000)
+            self.assertEqual(sorted(self.folder.iterdir()), [released, path])
 
     def test_prints_how_late_packets_were_taken(self):
         ran = replay(CAPTURE, "--clock=real", "--speed=5x", "--threads=2",

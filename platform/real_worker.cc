@@ -39,6 +39,7 @@ RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
   }
   shell_of_.resize(options.controller.max_units);
   for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
+  for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
 }
 
@@ -198,7 +199,7 @@ void RealWorker::Handle(const TableMessage& message) {
     SendToHome(answer);
   });
   if (shell.tables.TakeGone()) SendStopped(message.unit);
-  next_timer_ = std::min(next_timer_, NextTimer(shell));
+  NoteTimer(shell);
 }
 
 void RealWorker::SendToHome(const TableMessage& message) {
@@ -214,7 +215,7 @@ void RealWorker::SendStopped(UnitId unit) {
 void RealWorker::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
   shell.tables.OnCalled(now_);
-  next_timer_ = std::min(next_timer_, NextTimer(shell));
+  NoteTimer(shell);
   List(shell);
 }
 
@@ -224,20 +225,27 @@ void RealWorker::List(UnitShell& shell) {
   runnable_.push_back(&shell);
 }
 
+// Units without a timer that is due are left alone: the memory of all of them
+// would push the packets' out of the caches.
 void RealWorker::RunTimers() {
   next_timer_ = Instant::max();
-  for (UnitShell& shell : shells_) {
-    if (shell.unit.next_wakeup() <= now_) {
-      out_.clear();
-      shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
-      AfterCall(shell);
-    }
-    if (shell.tables.next_wakeup() <= now_) {
-      shell.tables.OnTimers(
-          now_, [this](const TableMessage& message) { SendToHome(message); });
-    }
-    next_timer_ = std::min(next_timer_, NextTimer(shell));
+  for (size_t i = 0; i < timers_.size(); ++i) {
+    if (timers_[i] <= now_) RunTimers(shells_[i]);
+    next_timer_ = std::min(next_timer_, timers_[i]);
   }
+}
+
+void RealWorker::RunTimers(UnitShell& shell) {
+  if (shell.unit.next_wakeup() <= now_) {
+    out_.clear();
+    shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
+    AfterCall(shell);
+  }
+  if (shell.tables.next_wakeup() <= now_) {
+    shell.tables.OnTimers(
+        now_, [this](const TableMessage& message) { SendToHome(message); });
+  }
+  NoteTimer(shell);
 }
 
 // Those that have nothing to do any more leave the list.
@@ -247,7 +255,7 @@ bool RealWorker::ServeAll() {
   for (size_t i = 0; i < runnable_.size();) {
     UnitShell& shell = *runnable_[i];
     did |= Serve(shell);
-    next_timer_ = std::min(next_timer_, NextTimer(shell));
+    NoteTimer(shell);
     if (shell.unit.busy()) {
       next_service_end_ = std::min(next_service_end_, shell.service_end);
     } else if (!shell.is_listed) {

@@ -127,6 +127,12 @@ class RealWorker {
   static Instant NextTimer(const UnitShell& shell) {
     return std::min(shell.unit.next_wakeup(), shell.tables.next_wakeup());
   }
+  // After all that may have armed or disarmed one.
+  void NoteTimer(const UnitShell& shell) {
+    Instant& timer = timers_[static_cast<size_t>(&shell - shells_.data())];
+    timer = NextTimer(shell);
+    next_timer_ = std::min(next_timer_, timer);
+  }
   bool Receive();
   void Handle(const ControllerCommand& command);
   [[gnu::noinline]] void HandleOther(const ControllerCommand& command);
@@ -141,6 +147,7 @@ class RealWorker {
   bool Begin(UnitShell& shell);
   void Finish(UnitShell& shell);
   void RunTimers();
+  void RunTimers(UnitShell& shell);
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void SendToUnit(const UnitCommand& command,
@@ -152,6 +159,7 @@ class RealWorker {
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   std::vector<UnitShell> shells_;        // by unit / workers
   std::vector<UnitShell*> shell_of_;     // by unit; null: not this worker's
+  std::vector<Instant> timers_;          // of shells_: the earliest
   std::vector<UnitShell*> runnable_;
   Instant now_ = Instant::min();
   Instant next_timer_ = Instant::max();  // the earliest of all units

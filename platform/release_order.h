@@ -52,9 +52,9 @@ class ReleaseOrder {
   // No clock of the flow comes after this one. Before anything of another flow
   // that has its slot.
   void End(FlowId flow, Clock last);
-  // What On will look at for it.
-  void Prefetch(const UnitCommand& command) const {
-    const uint32_t slot = slot_of(command.meta.flow);
+  // What On will look at for the flow's packets.
+  void Prefetch(FlowId flow) const {
+    const uint32_t slot = slot_of(flow);
     if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
   }
 

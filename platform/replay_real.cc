@@ -35,7 +35,8 @@ extern "C" void OnInterrupt(int) {
   interrupted.store(true, std::memory_order_relaxed);
 }
 
-// While it lives, an interrupt ends the feeding; a second one the process.
+// While it lives, an interrupt or SIGTERM ends the feeding; a second one the
+// process.
 class InterruptGuard {
  public:
   InterruptGuard() {
@@ -43,14 +44,19 @@ class InterruptGuard {
     struct sigaction action = {};
     action.sa_handler = OnInterrupt;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
+    sigaction(SIGINT, &action, &before_interrupt_);
+    sigaction(SIGTERM, &action, &before_terminate_);
   }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  ~InterruptGuard() {
+    sigaction(SIGINT, &before_interrupt_, nullptr);
+    sigaction(SIGTERM, &before_terminate_, nullptr);
+  }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  struct sigaction before_ = {};
+  struct sigaction before_interrupt_ = {};
+  struct sigaction before_terminate_ = {};
 };
 
 uint64_t HalfOfMemory() {

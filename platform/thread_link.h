@@ -3,9 +3,9 @@
 #define SNF_PLATFORM_THREAD_LINK_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <vector>
 
@@ -62,9 +62,8 @@ class LinkOut {
   template <typename Command>
   Command& Send(const Command& command) {
     ++sent_;
-    Cell& cell = staged_.emplace_back();
-    static_assert(sizeof(Command) <= sizeof(Cell));
-    return *::new (cell.bytes.data()) Command(command);
+    staged_.push_back(std::bit_cast<Cell>(command));
+    return *reinterpret_cast<Command*>(staged_.back().bytes.data());
   }
   template <typename Command>
   void Send(const Command& command, std::span<const std::byte> payload) {
@@ -122,11 +121,6 @@ class LinkIn {
     }
     received_ += messages;
     return messages;
-  }
-  // Each cell that is here, payloads as well.
-  template <typename Look>
-  void ForEach(const Look& look) const {
-    for (size_t i = begin_; i < end_; ++i) look(cells_[i]);
   }
   bool has_items() {
     return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();

@@ -366,8 +366,8 @@ PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {
 FlowKey VirtualDriver::KeyOf(FlowId flow) const {
   const FlowTable& flows = controller_.flows();
   const uint32_t slot = slot_of(flow);
-  const bool is_there =
-      slot < flows.used() && flows.cold(slot).generation == generation_of(flow);
+  const bool is_there = slot < flows.used() &&
+                        flows.numbers(slot).generation == generation_of(flow);
   return is_there ? flows.hot(slot).key : FlowKey{};
 }
 

@@ -68,7 +68,9 @@ class Schedule {
       : rng_(seed),
         options_(options),
         driver_(options),
-        pieces_(rng_.Fork(1), options.max_units, driver_) {}
+        pieces_(rng_.Fork(1), options.max_units, driver_) {
+    driver_.expect_each = seed % 3;
+  }
 
   void Run(size_t steps) {
     for (size_t step = 0; step < steps && !testing::Test::HasFailure();

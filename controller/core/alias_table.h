@@ -37,7 +37,7 @@ class AliasTable {
   uint32_t size() const { return index_.size(); }
   uint32_t groups() const { return group_index_.size(); }
 
-  // As those of FlowTable. PrefetchEntry returns the slot that it guesses.
+  // As those of FlowTable; what PrefetchEntry returns is a guess.
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
   uint32_t PrefetchEntry(uint64_t hash) const {
     const uint32_t slot = index_.Guess(hash);

@@ -22,6 +22,10 @@ struct Arrival {
   PacketHandle packet = kNoPacket;
   // `key` is an alias: the packet is its flow's, and dropped without one.
   bool by_alias = false;
+  // What Controller::Expect has found so far: where the flow is, most likely,
+  // and the hash of `key`; 0 if it was not called.
+  uint32_t slot = ~uint32_t{0};
+  uint64_t hash = 0;
 };
 
 // What the controller asks of its driver.

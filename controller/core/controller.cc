@@ -50,43 +50,65 @@ Controller::Controller(const ControllerOptions& options,
   SNF_CHECK(evacuate_slots_ > 0);
 }
 
+// Returns the hash.
+inline uint64_t Controller::BringIndex(const Arrival& arrival) const {
+  const uint64_t hash = flows_.HashOf(arrival.key);
+  if (arrival.by_alias) {
+    aliases_.PrefetchIndex(hash);
+  } else {
+    flows_.PrefetchIndex(hash);
+  }
+  return hash;
+}
+
+// Returns where the flow is, most likely.
+inline uint32_t Controller::BringEntry(const Arrival& arrival,
+                                       uint64_t hash) const {
+  const uint32_t slot =
+      arrival.by_alias ? aliases_.PrefetchEntry(hash) : flows_.Guess(hash);
+  flows_.Prefetch(slot);
+  return slot;
+}
+
+void Controller::Expect(std::span<Arrival> batch) {
+  Arrival& newest = batch.back();
+  newest.hash = BringIndex(newest);
+  if (batch.size() <= kLead) return;
+  Arrival& earlier = batch[batch.size() - 1 - kLead];
+  earlier.slot = BringEntry(earlier, earlier.hash);
+}
+
 size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
                               ControllerOut& out) {
   size_t done = 0;
   while (done < arrivals.size()) {
     const auto batch =
         arrivals.subspan(done, std::min(kBatch, arrivals.size() - done));
+    // What Expect was not called for, or has left.
     std::array<uint64_t, kBatch> hashes;
     for (size_t i = 0; i < batch.size(); ++i) {
-      hashes[i] = flows_.HashOf(batch[i].key);
-      if (batch[i].by_alias) {
-        aliases_.PrefetchIndex(hashes[i]);
-      } else {
-        flows_.PrefetchIndex(hashes[i]);
-      }
+      hashes[i] = batch[i].hash != 0 ? batch[i].hash : BringIndex(batch[i]);
     }
-    if (batch.size() > 1) {
-      for (size_t i = 0; i < batch.size(); ++i) {
-        if (batch[i].by_alias) {
-          flows_.PrefetchSlot(aliases_.PrefetchEntry(hashes[i]));
-        } else {
-          flows_.PrefetchEntry(hashes[i]);
-        }
-      }
+    std::array<uint32_t, kBatch> slots;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      slots[i] = batch[i].slot != FlowTable::kNone
+                     ? batch[i].slot
+                     : BringEntry(batch[i], hashes[i]);
     }
     for (size_t i = 0; i < batch.size(); ++i) {
       if (out.room() < kMaxControllerCommandsPerStep) return done;
-      OnPacket(now, batch[i], hashes[i], out);
+      OnPacket(now, batch[i], hashes[i], slots[i], out);
       ++done;
     }
   }
   return done;
 }
 
+// `likely` is where the flow was a moment ago, if it was known.
 void Controller::OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
-                          ControllerOut& out) {
+                          uint32_t likely, ControllerOut& out) {
   uint32_t slot = arrival.by_alias ? aliases_.Find(arrival.key, hash)
-                                   : flows_.Find(arrival.key, hash);
+                                   : flows_.Find(arrival.key, hash, likely);
   if (slot == FlowTable::kNone) {
     if (arrival.by_alias) {
       out.push(ControllerCommand::Drop(arrival.packet, DropReason::kNoAlias));
@@ -130,7 +152,7 @@ void Controller::BeginFlowlet(Instant now, const Arrival& arrival,
   } else if ((flow.flags & FlowHot::kOpen) != 0) {
     CloseFlowlet(slot);
   }
-  ++cold.flowlet;
+  ++flows_.numbers(slot).flowlet;
   ++counters_.flowlets;
   PlaceFlowlet(now, arrival, slot, cause, out);
   cold.flowlet_first = std::max(flow.last_packet, arrival.time);
@@ -176,7 +198,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   if (observer_ != nullptr) {
     observer_->on_decision({.time = arrival.time,
                             .flow = IdOf(slot),
-                            .flowlet = cold.flowlet,
+                            .flowlet = flows_.numbers(slot).flowlet,
                             .cause = cause,
                             .gap = gap,
                             .bytes = flow.flowlet_bytes,
@@ -245,7 +267,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                  .clock = flow.clock,
                  .arrival = arrival.time,
                  .channel_number = number,
-                 .flowlet = flows_.cold(slot).flowlet,
+                 .flowlet = flows_.numbers(slot).flowlet,
                  .original_length = arrival.original_length,
                  .source = first.source,
                  .source_kind = first.source_kind,
@@ -280,7 +302,7 @@ Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
 void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   ReplicaSet before;
   flows_.GetReplicas(slot, before);
-  ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.cold(slot).flowlet};
+  ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.numbers(slot).flowlet};
   const UnitId unit = flows_.hot(slot).unit;
   chooser_.Choose(rng_, unit, pool_, set);
   if (set.count == 0 && before.count == 0) return;
@@ -415,7 +437,7 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
       .clock = flow.clock,
       .arrival = now,
       .channel_number = number,
-      .flowlet = cold.flowlet,
+      .flowlet = flows_.numbers(slot).flowlet,
       .source = cold.owner,
       .source_kind = StateSource::kUnit,
       .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};

@@ -96,6 +96,11 @@ class Controller {
   // The policy must outlive the controller.
   Controller(const ControllerOptions& options, const PlacementPolicy& policy);
 
+  // The batch that on_packets is to get has one packet more, its last: brings
+  // in what will be needed for it, a step at a time. Where this was not called
+  // for a packet, on_packets does it itself; then it has to wait for memory.
+  void Expect(std::span<Arrival> batch);
+
   // Handles packets in order until all are done or `out` might not hold the
   // commands of one more; returns how many are done. Budget: ≤ 3 × parse and
   // lookup a packet of a running flowlet; no allocation.
@@ -165,11 +170,15 @@ class Controller {
 
  private:
   static constexpr size_t kBatch = 32;
+  // Packets between what Expect does first for one and what it does then.
+  static constexpr size_t kLead = 8;
   // Until a full channel is tried again with a null packet.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
 
+  uint64_t BringIndex(const Arrival& arrival) const;
+  uint32_t BringEntry(const Arrival& arrival, uint64_t hash) const;
   void OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
-                ControllerOut& out);
+                uint32_t likely, ControllerOut& out);
   void BeginFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
                     FlowletCause cause, ControllerOut& out);
   void ResumeFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
@@ -206,7 +215,7 @@ class Controller {
            flows_.cold(slot).owner != kNoUnit;
   }
   FlowId IdOf(uint32_t slot) const {
-    return MakeFlowId(controller_id_, slot, flows_.cold(slot).generation);
+    return MakeFlowId(controller_id_, slot, flows_.numbers(slot).generation);
   }
 
   Nanos flowlet_timeout_;

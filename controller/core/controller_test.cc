@@ -235,14 +235,17 @@ TEST(Controller, StopsWhereTheCommandsOfOneMoreMightNotFit) {
   EXPECT_EQ(controller.on_packets(arrivals.back().time, arrivals, out), 0u);
 }
 
-TEST(Controller, CommandsTheSameInSmallBurstsAsInLarge) {
+TEST(Controller, CommandsTheSameInAnyBurstsExpectedOrNot) {
   const std::vector<Arrival> arrivals = Burst(300, 5'000);
   ControllerOptions options = Options(200);
   options.unit_capacity_bps = 100'000'000;
   std::vector<Commands> all;
   for (const size_t burst : {1, 2, 31, 32, 33, 5'000}) {
-    TestDriver driver(options);
-    all.push_back(driver.Send(arrivals.back().time, arrivals, burst));
+    for (const size_t expect_each : {0, 1, 3}) {
+      TestDriver driver(options);
+      driver.expect_each = expect_each;
+      all.push_back(driver.Send(arrivals.back().time, arrivals, burst));
+    }
   }
   for (const Commands& commands : all) {
     ASSERT_EQ(commands.size(), all[0].size());
@@ -254,6 +257,32 @@ TEST(Controller, CommandsTheSameInSmallBurstsAsInLarge) {
       ASSERT_EQ(commands[i].meta.clock, all[0][i].meta.clock);
       ASSERT_EQ(commands[i].meta.flow, all[0][i].meta.flow);
     }
+  }
+}
+
+TEST(Controller, BeginsAFlowAnewThatEndedWhileItsPacketsWereExpected) {
+  constexpr uint32_t kPackets = 32;
+  TestDriver driver(Options());
+  const PacketMeta before = MetaOf(driver.Packet(kStart, 1));
+  driver.DrainAll(kStart);
+  const Instant late = kStart + Seconds(10);
+  std::vector<Arrival> batch;
+  for (uint32_t i = 0; i < kPackets; ++i) {
+    batch.push_back({.key = Flow(1),
+                     .time = late,
+                     .original_length = 100,
+                     .packet = PacketHandle{100 + i}});
+    driver.controller().Expect(batch);
+  }
+  ASSERT_EQ(batch[0].slot, slot_of(before.flow));
+  driver.RunTimers(late);
+  ASSERT_EQ(driver.ended, 1u);
+  const Commands commands = Only(Kind::kEnqueue, driver.Send(late, batch));
+  ASSERT_EQ(commands.size(), kPackets);
+  for (uint32_t i = 0; i < kPackets; ++i) {
+    EXPECT_EQ(value(commands[i].meta.clock), i + 1);
+    EXPECT_EQ(slot_of(commands[i].meta.flow), slot_of(before.flow));
+    EXPECT_NE(commands[i].meta.flow, before.flow);
   }
 }
 

@@ -30,22 +30,26 @@ struct alignas(64) FlowHot {
 };
 static_assert(sizeof(FlowHot) == 64);
 
+// What every packet of a flow is told, and flowlets change.
+struct FlowNumbers {
+  uint32_t flowlet;     // 1, 2, 3 …
+  uint32_t generation;  // of the slot; 24 bits are used
+};
+
 // What only the begin and the end of a flowlet need.
 struct FlowCold {
   Instant flowlet_first;  // arrival of the flowlet's first packet
   int64_t demand_bps;     // its estimate e_n
-  uint32_t flowlet;       // 1, 2, 3 …
-  uint32_t generation;    // of the slot; 24 bits are used
   UnitId owner{};         // of the newest clock; kNoUnit before the first
   std::array<UnitId, 3> replicas;  // the first of them, see FlowTable
 };
-static_assert(sizeof(FlowCold) == 32);
+static_assert(sizeof(FlowNumbers) + sizeof(FlowCold) == 32);
 
 // The flows of one controller: a slot each, found by key. Slots do not move and
 // are given out lowest first, then most recently freed first, so flow ids are
-// the same in every run. 64 + 32 bytes a slot, 2 for each replica above three,
-// and at most 10.7 of index; what was never used costs no memory. A value;
-// owner-thread only.
+// the same in every run. 64 + 8 + 24 bytes a slot, 2 for each replica above
+// three, and at most 10.7 of index; what was never used costs no memory. A
+// value; owner-thread only.
 class FlowTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
@@ -56,6 +60,7 @@ class FlowTable {
         replicas_(replicas),
         index_(max_flows),
         hot_(max_flows),
+        numbers_(max_flows),
         cold_(max_flows),
         more_replicas_(
             replicas > kInCold ? size_t{max_flows} * (replicas - kInCold) : 0) {
@@ -65,22 +70,27 @@ class FlowTable {
   // Slots from here on were never used. One below may be free: it has no owner.
   uint32_t used() const { return used_; }
   FlowHot& hot(uint32_t slot) { return hot_[slot]; }
+  FlowNumbers& numbers(uint32_t slot) { return numbers_[slot]; }
   FlowCold& cold(uint32_t slot) { return cold_[slot]; }
   const FlowHot& hot(uint32_t slot) const { return hot_[slot]; }
+  const FlowNumbers& numbers(uint32_t slot) const { return numbers_[slot]; }
   const FlowCold& cold(uint32_t slot) const { return cold_[slot]; }
 
-  // A batch is looked up in three passes: Hash and prefetch the index, prefetch
-  // the entries, Find.
+  // A batch is looked up in three passes: HashOf and PrefetchIndex; Guess,
+  // where a flow most likely is, or kNone, and Prefetch; Find.
   uint64_t HashOf(const FlowKey& key) const { return Hash(key, seed_); }
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
-  void PrefetchEntry(uint64_t hash) const { PrefetchSlot(index_.Guess(hash)); }
-  void PrefetchSlot(uint32_t slot) const {
+  uint32_t Guess(uint64_t hash) const { return index_.Guess(hash); }
+  void Prefetch(uint32_t slot) const {
     if (slot == kNone) return;
     __builtin_prefetch(&hot_[slot], 1);
-    __builtin_prefetch(&cold_[slot]);
+    __builtin_prefetch(&numbers_[slot]);
   }
 
-  uint32_t Find(const FlowKey& key, uint64_t hash) const {
+  uint32_t Find(const FlowKey& key, uint64_t hash,
+                uint32_t guess = kNone) const {
+    if (guess != kNone && hot_[guess].key == key) [[likely]]
+      return guess;
     return index_.Find(hash,
                        [&](uint32_t slot) { return hot_[slot].key == key; });
   }
@@ -89,17 +99,16 @@ class FlowTable {
   uint32_t Insert(const FlowKey& key, uint64_t hash) {
     uint32_t slot = free_;
     if (slot != kNone) {
-      free_ = cold_[slot].flowlet;
+      free_ = numbers_[slot].flowlet;
     } else if (used_ < hot_.size()) {
       slot = used_++;
     } else {
       return kNone;
     }
-    const uint32_t generation = cold_[slot].generation;
     hot_[slot] = {};
     hot_[slot].key = key;
+    numbers_[slot].flowlet = 0;
     cold_[slot] = {};
-    cold_[slot].generation = generation;
     cold_[slot].owner = kNoUnit;
     cold_[slot].replicas.fill(kNoUnit);
     index_.Insert(hash, slot);
@@ -109,8 +118,9 @@ class FlowTable {
   // Frees a slot; flow ids of its next user differ.
   void Erase(uint32_t slot) {
     index_.Erase(HashOf(hot_[slot].key), slot);
-    cold_[slot].generation = (cold_[slot].generation + 1) & 0xff'ffff;
-    cold_[slot].flowlet = free_;
+    hot_[slot].key = {};  // which no flow has: a guess from before is wrong
+    numbers_[slot].generation = (numbers_[slot].generation + 1) & 0xff'ffff;
+    numbers_[slot].flowlet = free_;
     cold_[slot].owner = kNoUnit;
     free_ = slot;
   }
@@ -147,9 +157,10 @@ class FlowTable {
   uint64_t seed_;
   uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
-  uint32_t free_ = kNone;  // list of freed slots, through FlowCold::flowlet
+  uint32_t free_ = kNone;  // of freed slots, a list through flowlet
   SlotIndex index_;
   LazyArray<FlowHot> hot_;
+  LazyArray<FlowNumbers> numbers_;
   LazyArray<FlowCold> cold_;
   LazyArray<UnitId> more_replicas_;  // beyond those in FlowCold
 };

@@ -44,6 +44,7 @@ class LoneController {
       arrival.time = now_;
       arrival.original_length = kPacketBytes;
       arrival.packet = PacketHandle{0};
+      controller_.Expect(std::span(arrivals_).first(count));
     }
     out_.clear();
     controller_.on_packets(now_, std::span(arrivals_).first(count), out_);

@@ -19,8 +19,16 @@ Commands TestDriver::Send(Instant now, std::span<const Arrival> arrivals,
   now_ = std::max(now_, now);
   Commands all;
   while (!arrivals.empty()) {
-    auto some = arrivals.first(std::min(burst, arrivals.size()));
-    arrivals = arrivals.subspan(some.size());
+    const size_t count = std::min(burst, arrivals.size());
+    batch_.clear();
+    for (const Arrival& arrival : arrivals.first(count)) {
+      batch_.push_back(arrival);
+      if (expect_each > 0 && batch_.size() % expect_each == 0) {
+        controller_.Expect(batch_);
+      }
+    }
+    arrivals = arrivals.subspan(count);
+    std::span<const Arrival> some = batch_;
     while (!some.empty()) {
       const size_t done = controller_.on_packets(now, some, out_);
       EXPECT_GT(done, 0u);

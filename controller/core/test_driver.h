@@ -136,6 +136,9 @@ class TestDriver {
            timer_calls = 0, full_outs = 0;
   size_t most_queued = 0;
 
+  // Each of how many packets of a burst is told ahead; 0: none.
+  size_t expect_each = 0;
+
  private:
   struct UnitModel {
     UnitState state = UnitState::kStopped;
@@ -168,6 +171,7 @@ class TestDriver {
   ControllerOut out_;
   Instant now_ = Instant::min();
   uint32_t next_packet_ = 0;
+  std::vector<Arrival> batch_;
   std::vector<UnitModel> units_;
   std::map<uint64_t, FlowModel> flows_;
   std::optional<ControllerCommand> replicas_;  // the command before

@@ -172,19 +172,6 @@ void UnitPool::CloseFlowlet(UnitId unit, int64_t demand_bps) {
   TouchSameTime(unit);
 }
 
-uint64_t UnitPool::TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
-  Unit& u = units_[value(unit)];
-  // The idle clock restarts at a packet, also at one that finds no slot.
-  u.last_packet = std::max(u.last_packet, now);
-  const uint32_t limit =
-      u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
-  if (u.slots_used >= limit) return 0;
-  ++u.slots_used;
-  // The index learns of it with the next drain or flowlet: not for each packet.
-  u.queued_bytes += bytes;
-  return ++u.channel_number;
-}
-
 bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.owned_flows > 0);

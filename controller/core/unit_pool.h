@@ -101,7 +101,19 @@ class UnitPool {
 
   // Takes a slot of the unit's channel for a packet of `bytes` (original
   // length): its channel number, or 0 where no slot is free.
-  uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes);
+  uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
+    Unit& u = units_[value(unit)];
+    // The idle clock restarts at a packet, also at one that finds no slot.
+    u.last_packet = std::max(u.last_packet, now);
+    const uint32_t limit =
+        u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
+    if (u.slots_used >= limit) return 0;
+    ++u.slots_used;
+    // The index learns of it with the next drain or flowlet: not for each
+    // packet.
+    u.queued_bytes += bytes;
+    return ++u.channel_number;
+  }
 
   // A flow's state is now, or is no longer, on the unit. RemoveOwned says
   // whether this was the last flow of a unit that is leaving.

@@ -107,13 +107,6 @@ void Unit::on_replicas(const ReplicaSet& replicas) {
   announced_[slot] = replicas.flowlet + 1;
 }
 
-void Unit::on_packet(PacketHandle packet, const PacketMeta& meta) {
-  const uint32_t node = nodes_.Add(packet, meta);
-  nodes_.Append(inbox_, node);
-  if (ahead_ == kNone) ahead_ = node;
-  index_.Prefetch(meta.flow);
-}
-
 Unit::Next Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
   while (true) {
@@ -284,14 +277,8 @@ std::span<std::byte> Unit::StateOf(uint32_t slot) {
                 schema_->record_bytes() / 8));
 }
 
-uint32_t Unit::Find(FlowId flow) const {
-  return index_.Find(flow, [&](uint32_t slot) { return records_[slot].flow; });
-}
-
-uint32_t Unit::FindOrAdd(FlowId flow) {
-  uint32_t slot = Find(flow);
-  if (slot != FlowIndex::kNotFound) return slot;
-  slot = free_record_;
+uint32_t Unit::Add(FlowId flow) {
+  uint32_t slot = free_record_;
   if (slot != kNone) {
     free_record_ = records_[slot].older;
   } else {

@@ -115,7 +115,12 @@ class Unit {
   void on_replicas(const ReplicaSet& replicas);
   // A packet came through the channel. It must hold a slot. One without payload
   // comes with kNoPacket.
-  void on_packet(PacketHandle packet, const PacketMeta& meta);
+  void on_packet(PacketHandle packet, const PacketMeta& meta) {
+    const uint32_t node = nodes_.Add(packet, meta);
+    nodes_.Append(inbox_, node);
+    if (ahead_ == kNone) ahead_ = node;
+    index_.Prefetch(meta.flow);
+  }
 
   // Picks the next packet that can run; those that cannot are held.
   Next begin(Instant now, UnitOut& out);
@@ -273,8 +278,15 @@ class Unit {
   };
 
   // Records.
-  uint32_t Find(FlowId flow) const;
-  uint32_t FindOrAdd(FlowId flow);
+  uint32_t Find(FlowId flow) const {
+    return index_.Find(flow,
+                       [&](uint32_t slot) { return records_[slot].flow; });
+  }
+  uint32_t FindOrAdd(FlowId flow) {
+    const uint32_t slot = Find(flow);
+    return slot != FlowIndex::kNotFound ? slot : Add(flow);
+  }
+  [[gnu::noinline]] uint32_t Add(FlowId flow);
   void ForgetIfEmpty(uint32_t slot);
   void ForgetAll();
   void SetCopy(uint32_t slot, Copy copy);

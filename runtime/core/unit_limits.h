@@ -13,7 +13,7 @@ namespace snf {
 
 // How many packets ahead their flows are prefetched: so many cache lines of the
 // state, those with slots, the first entry of a table, and so much of a blob.
-inline constexpr uint32_t kPrefetchPackets = 4;
+inline constexpr uint32_t kPrefetchPackets = 6;
 inline constexpr uint32_t kPrefetchBytes = 16;
 inline constexpr size_t kPrefetchLines = 8;
 

@@ -12,11 +12,16 @@ add_custom_command(OUTPUT ${sdk_headers}
   DEPENDS ${headers} ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake)
 add_custom_target(snf_sdk_headers DEPENDS ${sdk_headers})
 
+# What is in a library of the program, modules may use.
+function(snf_show_to_modules target)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
+endfunction()
+
 # Makes the objects of a target fit for a module.
 function(snf_compile_nf target)
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
-    POSITION_INDEPENDENT_CODE ON)
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default)
   target_include_directories(${target} PRIVATE
     ${SNF_SOURCE_DIR} ${SNF_GENERATED_DIR})
   target_compile_definitions(${target} PRIVATE SNF_NF_MODULE)
