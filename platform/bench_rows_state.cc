@@ -21,6 +21,7 @@
 #include "platform/real_clock.h"
 #include "runtime/core/filled_unit.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/no_services.h"
 
 namespace snf {
 namespace {
@@ -28,18 +29,6 @@ namespace {
 using Contestant = Contest::Contestant;
 
 // --- Row 14 ------------------------------------------------------------------
-
-class NoServices final : public FlowServices {
- public:
-  bool Emit(std::span<const std::byte>) override { return false; }
-  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
-    return std::nullopt;
-  }
-  void GivePiece(PoolId, uint32_t) override {}
-  bool IsExhausted(PoolId) const override { return true; }
-  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
-  void Note(Nanos, bool) override {}
-};
 
 // Counts packets: a get and a put each.
 class CountingNf final : public NetworkFunction {

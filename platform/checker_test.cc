@@ -4,98 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <utility>
+#include "platform/test_checker.h"
 
 namespace snf {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr FlowId kFlow = MakeFlowId(0, 7, 3);
-constexpr FlowId kOther = MakeFlowId(0, 8, 0);
-constexpr FlowId kNextInSlot = MakeFlowId(0, 7, 4);
-constexpr UnitId kA{1};
-constexpr UnitId kB{2};
-
-// Tells a checker a story, a nanosecond a line. What becomes of a packet does
-// at the unit that it was given to, unless another is named.
-class CheckerTest : public testing::Test {
- protected:
-  void Give(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    given_[{flow, clock}] = unit;
-    checker_.OnEnqueue(Now(), unit, Meta(flow, clock));
-  }
-  // A clock without payload, from the controller.
-  void GiveNull(uint64_t clock) {
-    given_[{kFlow, clock}] = kB;
-    checker_.OnEnqueue(Now(), kB, Meta(kFlow, clock, PacketMeta::kNull));
-  }
-  void EndFlowAt(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnEndFlow(Now(), kA, {flow, Clock{clock}});
-  }
-  void DropPayload(uint64_t clock) {
-    checker_.OnPayloadDropped(Now(), given_[{kFlow, clock}],
-                              Meta(kFlow, clock));
-  }
-  void Begin(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnServiceBegin(Now(), unit, Meta(flow, clock));
-  }
-  void End(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnServiceEnd(Now(), unit, Meta(flow, clock));
-  }
-  void Process(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    Begin(unit, clock, flow);
-    End(unit, clock, flow);
-  }
-  // The same of a clock without payload.
-  void Skip(UnitId unit, uint64_t clock,
-            uint8_t flags = PacketMeta::kTombstone) {
-    checker_.OnServiceBegin(Now(), unit, Meta(kFlow, clock, flags));
-    checker_.OnServiceEnd(Now(), unit, Meta(kFlow, clock, flags));
-  }
-  void Advance(uint64_t clock) {
-    checker_.OnAdvanced(Now(), given_[{kFlow, clock}], Meta(kFlow, clock));
-  }
-  void Release(uint64_t clock, FlowId flow = kFlow) {
-    ReleaseAt(given_[{flow, clock}], clock, flow);
-  }
-  void ReleaseAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnRelease(Now(), unit, Meta(flow, clock));
-  }
-  void Take(uint64_t clock, FlowId flow = kFlow) {
-    TakeAt(given_[{flow, clock}], clock, flow);
-  }
-  void TakeAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnTaken(Now(), unit, Meta(flow, clock));
-  }
-  void Finish() { checker_.OnEnd(Now()); }
-
-  static PacketMeta Meta(FlowId flow, uint64_t clock, uint8_t flags = 0) {
-    PacketMeta meta;
-    meta.flags = flags;
-    meta.flow = flow;
-    meta.clock = Clock{clock};
-    return meta;
-  }
-  Instant Now() { return Instant{++now_}; }
-
-  // One violation, of kFlow unless another is named, with these words.
-  void ExpectOne(const std::string& words,
-                 const std::string& flow = "flow slot 7 generation 3") {
-    EXPECT_EQ(checker_.violations(), 1u);
-    EXPECT_THAT(checker_.messages(),
-                ElementsAre(AllOf(HasSubstr(flow), HasSubstr(words))));
-  }
-
-  Checker checker_;
-  int64_t now_ = 0;
-
- private:
-  std::map<std::pair<FlowId, uint64_t>, UnitId> given_;
-};
 
 TEST_F(CheckerTest, AcceptsASoundStory) {
   Give(kA, 1);
@@ -458,94 +373,6 @@ TEST_F(CheckerTest, ReportsAnEndThatIsNotTheFlows) {
   Give(kB, 1, kOther);
   EndFlowAt(1, kOther);  // at unit 1
   EXPECT_EQ(checker_.violations(), 2u);
-}
-
-// Notes in its slot how many packets a flow had, and in each packet's byte.
-class Counting final : public NetworkFunction {
-  Slot<uint64_t> packets_ = declare<uint64_t>("packets");
-  Verdict process_packet(Packet& packet, FlowState& flow) override {
-    flow.put(packets_, flow.get(packets_) + 1);
-    packet.bytes()[0] = static_cast<std::byte>(flow.get(packets_));
-    return Verdict::forward();
-  }
-};
-SNF_REGISTER_NF(Counting, "test_counting", "counts a flow's packets");
-
-class ReferenceCheckerTest : public CheckerTest {
- protected:
-  ReferenceCheckerTest() {
-    const NfSpec counting = registration_of_Counting;
-    checker_ = Checker(&counting);
-  }
-
-  // A unit makes of the packet with that clock one that begins with `byte`.
-  void Make(uint64_t clock, uint8_t byte, FlowId flow = kFlow) {
-    Process(kA, clock, flow);
-    checker_.BeforeNf(pool_.info(packet_), pool_.bytes(packet_));
-    pool_.bytes(packet_)[0] = std::byte{byte};
-    const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
-                                                   packet_, Meta(flow, clock));
-    checker_.AfterNf(Now(), kA, Meta(flow, clock),
-                     {.pool = pool_,
-                      .packet = packet_,
-                      .commands = {&done, 1},
-                      .pieces_taken = {}});
-    Release(clock, flow);
-  }
-
-  void SetUp() override {
-    packet_ = pool_.Allocate(1);
-    pool_.info(packet_).length = 1;
-  }
-
-  BufferPool pool_{{.small = 1, .medium = 0, .large = 0}};
-  PacketHandle packet_ = kNoPacket;
-};
-
-TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
-  for (uint64_t clock = 1; clock <= 4; ++clock) Give(kA, clock);
-  Make(1, 1);
-  Make(2, 2);
-  EXPECT_EQ(checker_.violations(), 0u);
-  Make(3, 2);
-  Make(4, 2);
-  Finish();
-  ExpectOne(
-      "unit 1: clock 3 was not processed on its own state: of the packet byte "
-      "0 is 02, should be 03");
-}
-
-TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
-  Give(kA, 1);
-  GiveNull(2);
-  Give(kB, 3);
-  Give(kA, 4);
-  Make(1, 1);
-  Skip(kB, 2, PacketMeta::kNull);
-  Advance(2);
-  DropPayload(3);
-  Skip(kB, 3);
-  Advance(3);
-  Make(4, 2);
-  Finish();
-  EXPECT_THAT(checker_.messages(), ElementsAre());
-}
-
-TEST_F(ReferenceCheckerTest, KeepsTheStateOfAFlowUntilItsLastPacketLeft) {
-  Give(kA, 1);
-  Give(kA, 2);
-  Make(1, 1);
-  EndFlowAt(2);
-  EXPECT_EQ(checker_.reference()->flows(), 1u);
-  Give(kA, 1, kNextInSlot);
-  Make(1, 1, kNextInSlot);
-  EXPECT_EQ(checker_.reference()->flows(), 2u);
-  Make(2, 2);
-  EXPECT_EQ(checker_.reference()->flows(), 1u);
-  EndFlowAt(1, kNextInSlot);
-  EXPECT_EQ(checker_.reference()->flows(), 0u);
-  Finish();
-  EXPECT_THAT(checker_.messages(), ElementsAre());
 }
 
 // With which its unit may have forgotten the state.

@@ -22,11 +22,21 @@ bool IsIgnored(int signal) {
   return action.sa_handler == SIG_IGN;
 }
 
-[[noreturn]] void WaitAndEnd(const sigset_t& signals,
-                             const std::string& command) {
+int Wait(const sigset_t& signals) {
   int signal = 0;
   while (sigwait(&signals, &signal) != 0) {
   }
+  return signal;
+}
+
+[[noreturn]] void WaitAndEnd(const sigset_t& signals,
+                             const std::string& command,
+                             std::atomic<bool>* first) {
+  if (first != nullptr) {
+    Wait(signals);
+    first->store(true);
+  }
+  const int signal = Wait(signals);
   const auto lock = ByteSink::RemovePartialFiles();
   // On a terminal there may be a line of progress.
   const std::string_view wipe = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
@@ -37,15 +47,15 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-void EndCleanlyWhenInterrupted(std::string command) {
+void EndCleanlyWhenInterrupted(std::string command, std::atomic<bool>* first) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) {
     if (!IsIgnored(signal)) sigaddset(&signals, signal);
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([signals, command = std::move(command)] {
-    WaitAndEnd(signals, command);
+  std::thread([signals, command = std::move(command), first] {
+    WaitAndEnd(signals, command, first);
   }).detach();
 }
 

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_CLEAN_INTERRUPT_H_
 #define SNF_PLATFORM_CLEAN_INTERRUPT_H_
 
+#include <atomic>
 #include <string>
 
 namespace snf {
@@ -9,10 +10,12 @@ namespace snf {
 // From now on an interrupt (SIGINT, Ctrl-C) or SIGTERM, unless it is ignored,
 // ends the process wherever it stands, also in the midst of a read: unfinished
 // files are removed, a line that begins with `command` is printed, and the exit
-// code is 128 + the signal's number. For a command without anything to bring to
-// its end. To be called once, before there are other threads: it takes a thread
-// of its own, and these signals from all others.
-void EndCleanlyWhenInterrupted(std::string command);
+// code is 128 + the signal's number. A command that brings what it began to its
+// end gives `first`, of static lifetime: the first signal sets that, and only
+// the second ends the process. To be called once, before there are other
+// threads: it takes a thread of its own, and these signals from all others.
+void EndCleanlyWhenInterrupted(std::string command,
+                               std::atomic<bool>* first = nullptr);
 
 }  // namespace snf
 

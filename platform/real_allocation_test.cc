@@ -1,69 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a run in real time does not do once it is running: it allocates nothing,
-// and makes no system call for a packet. This file replaces the global operator
-// new of the test program to count; calls are counted by tracing a child.
+// and makes no system call for a packet: those are counted by tracing a child.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string_view>
 #include <vector>
 
 #include "base/ip_prefix.h"
+#include "base/test_allocations.h"
 #include "controller/core/placement.h"
 #include "platform/real_driver.h"
 #include "platform/test_run.h"
-
-namespace snf {
-namespace {
-
-std::atomic<uint64_t> allocations = 0;
-
-void* CountedAllocation(size_t size, size_t alignment = 16) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const size_t whole = (size + alignment - 1) / alignment * alignment;
-  void* p = std::aligned_alloc(alignment, std::max(whole, alignment));
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-}  // namespace
-}  // namespace snf
-
-[[gnu::noinline]] void* operator new(size_t size) {
-  return snf::CountedAllocation(size);
-}
-[[gnu::noinline]] void* operator new[](size_t size) {
-  return snf::CountedAllocation(size);
-}
-[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
-  return snf::CountedAllocation(size, static_cast<size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, size_t,
-                                       std::align_val_t) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete[](void* p, size_t) noexcept {
-  std::free(p);
-}
 
 namespace snf {
 namespace {
@@ -112,9 +69,9 @@ void ExpectNoAllocation(uint32_t threads, const NfSpec& nf,
   const std::vector<Frame> frames = Frames();
   const auto driver = Start(threads, nf, policy);
   Offer(*driver, frames, 20'000);
-  const uint64_t before = allocations.load();
+  const uint64_t before = Allocations();
   Offer(*driver, frames, 40'000);
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(Allocations(), before);
   const RunResult result = driver->Finish();
   EXPECT_EQ(result.packets_released, 60'000u);
 }

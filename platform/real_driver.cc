@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "platform/service_model.h"
 #include "platform/table_network.h"
 #include "platform/unit_calls.h"
 
@@ -44,6 +45,15 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     under_way_ = LazyArray<uint64_t>(options.controller.max_flows);
   }
   provisioning_.Reserve(Seconds(3'600));
+  starting_.reserve(options.controller.max_units);
+  if (!real.unpaced) {
+    constexpr uint32_t kMaxPacket = 65'535;
+    const Nanos service = ServiceModel(options.controller.unit_capacity_bps)
+                              .ServiceTime(kMaxPacket);
+    patience_.ns +=
+        std::max({options.unit_start_delay, options.warm_start_delay, service})
+            .ns;
+  }
   if (real.live != nullptr) {
     latency_times_ = std::make_unique<LiveTimes>();
     late_times_ = std::make_unique<LiveTimes>();
@@ -120,7 +130,7 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   if (!is_full()) return;
   HandleBatch();
   const Instant begin = clock_.Now();
-  while (is_full() && now_ - begin < kPatience) {
+  while (is_full() && now_ - begin < patience_) {
     if (!Turn()) Rest(Nanos{});
   }
 }
@@ -141,11 +151,7 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
   if (taken.fate == Fate::kDropped) {
     CountDrop(taken.reason);
     if (sink_ != nullptr) {
-      sink_->OnDrop({.time = now_,
-                     .bytes = captured.bytes,
-                     .original_length = captured.original_bytes,
-                     .link = captured.link},
-                    ToString(taken.reason));
+      sink_->OnDrop(ReleasedPacket::Of(now_, captured), ToString(taken.reason));
     }
     return;
   }
@@ -169,7 +175,7 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
   }
   if (*under_way == 0) return false;
   const Instant begin = clock_.Now();  // now_ may be long ago
-  while (*under_way > 0 && now_ - begin < kPatience) {
+  while (*under_way > 0 && now_ - begin < patience_) {
     if (!Turn()) Rest(Nanos{});
   }
   return true;
@@ -178,11 +184,7 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
 void RealDriver::PassThrough(const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   if (options_.check) digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ == nullptr) return;
-  sink_->OnRelease({.time = now_,
-                    .bytes = captured.bytes,
-                    .original_length = captured.original_bytes,
-                    .link = captured.link});
+  if (sink_ != nullptr) sink_->OnRelease(ReleasedPacket::Of(now_, captured));
 }
 
 void RealDriver::Arrive(const Intake::Taken& taken, Instant arrival,
@@ -233,6 +235,7 @@ bool RealDriver::Turn() {
   ReportDrained();
   const bool is_due = now_ >= NextTimer();
   if (is_due) {
+    FinishStarts();
     out_.clear();
     controller_.on_timers(now_, out_);
     ExecuteAll();
@@ -275,13 +278,7 @@ void RealDriver::CountDrop(DropReason reason) {
 void RealDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
                           std::string_view reason) {
   if (sink_ == nullptr) return;
-  const PacketInfo& info = pool_.info(packet);
-  sink_->OnDrop({.time = now_,
-                 .bytes = pool_.bytes(packet),
-                 .original_length = info.original_length,
-                 .link = info.link,
-                 .route = route},
-                reason);
+  sink_->OnDrop(ReleasedPacket::Of(now_, pool_, packet, route), reason);
 }
 
 void RealDriver::Violation(std::string what) {
@@ -319,9 +316,7 @@ void RealDriver::Execute(const ControllerCommand& command) {
     case Kind::kStartUnit:
       provisioning_.OnUnitUp(now_, command.unit);
       ++(command.warm ? result_.warm_starts : result_.cold_starts);
-      Send(command);
-      // Its thread runs: what follows in the link finds it started.
-      controller_.on_unit_ready(now_, command.unit);
+      StartUnit(command);
       return;
     case Kind::kParkUnit:
       provisioning_.OnUnitDown(now_, command.unit);
@@ -334,6 +329,38 @@ void RealDriver::Execute(const ControllerCommand& command) {
       break;
   }
   Send(command);
+}
+
+void RealDriver::StartUnit(const ControllerCommand& command) {
+  const Nanos delay =
+      command.warm ? options_.warm_start_delay : options_.unit_start_delay;
+  if (real_.unpaced || delay.ns == 0) {
+    FinishStart(command);
+    return;
+  }
+  starting_.push_back({.ready = now_ + delay, .command = command});
+  next_ready_ = std::min(next_ready_, starting_.back().ready);
+}
+
+void RealDriver::FinishStart(const ControllerCommand& command) {
+  Send(command);
+  // Its thread runs: what follows in the link finds it started.
+  controller_.on_unit_ready(now_, command.unit);
+}
+
+void RealDriver::FinishStarts() {
+  if (now_ < next_ready_) return;
+  const auto is_ready = [this](const UnitStart& start) {
+    return start.ready <= now_;
+  };
+  for (const UnitStart& start : starting_) {
+    if (is_ready(start)) FinishStart(start.command);
+  }
+  std::erase_if(starting_, is_ready);
+  next_ready_ = Instant::max();
+  for (const UnitStart& start : starting_) {
+    next_ready_ = std::min(next_ready_, start.ready);
+  }
 }
 
 void RealDriver::Send(const ControllerCommand& command) {
@@ -370,7 +397,7 @@ bool RealDriver::Settle() {
   while (in_channels_ > 0 || !IsQuiet()) {
     if (Turn()) {
       last_move = RealClock::Monotonic();
-    } else if (RealClock::Monotonic() - last_move > kPatience) {
+    } else if (RealClock::Monotonic() - last_move > patience_) {
       return false;
     } else {
       Rest(Nanos{});

@@ -50,7 +50,8 @@ struct RealOptions {
   // Each thread on a CPU of its own, of those that the process may use, in
   // order. Then there may not be more threads than these.
   bool pin = false;
-  // Units are as fast as they can be, rather than unit_capacity_bps.
+  // Units are as fast as they can be, rather than unit_capacity_bps, and ready
+  // at once, rather than unit_start_delay later.
   bool unpaced = false;
   // A packet for which there is no room yet waits, and those behind it; else it
   // is dropped. So do answers to packets that have not left the NF yet.
@@ -81,7 +82,8 @@ struct RealOptions {
 //
 // Finish lets everything come to its end; then it lets the clock skip to what
 // is due, flows that time out and units that stop, until nothing is. A packet
-// that nothing moves for kPatience is told of as a violation.
+// that nothing moves for kPatience, and for longer than the service model lets
+// it stay, is told of as a violation.
 //
 // Owner-thread only.
 class RealDriver {
@@ -168,11 +170,15 @@ class RealDriver {
   void Violation(std::string what);
   void ExecuteAll();
   void Execute(const ControllerCommand& command);
+  void StartUnit(const ControllerCommand& command);
+  void FinishStart(const ControllerCommand& command);
+  void FinishStarts();
   void Send(const ControllerCommand& command);
   bool IsQuiet();
   // Of the front, and of all threads.
   Instant NextTimer() const {
-    return std::min(controller_.next_wakeup(), tables_.next_wakeup());
+    return std::min(
+        {controller_.next_wakeup(), tables_.next_wakeup(), next_ready_});
   }
   Instant NextDue() const;
   bool Settle();
@@ -207,6 +213,14 @@ class RealDriver {
   // Of these, by the slot of the flow; of an NF with two sides.
   LazyArray<uint64_t> under_way_;
   ControllerOut out_;
+  // Units that are starting: the commands, and when they are ready.
+  struct UnitStart {
+    Instant ready;
+    ControllerCommand command;
+  };
+  std::vector<UnitStart> starting_;
+  Instant next_ready_ = Instant::max();  // the earliest of them
+  Nanos patience_ = kPatience;
   uint64_t by_alias_lost_ = 0;
   // What a unit has drained and the controller was not told of yet.
   DrainReport drained_;

@@ -204,6 +204,7 @@ TEST(RealDriver, DropsAndCountsWhatAUnitHasNoRoomFor) {
   options.controller.unit_capacity_bps = 1'000'000;
   options.controller.unit_queue_packets = 8;
   options.controller.start_buffer_packets = 8;
+  options.unit_start_delay = options.warm_start_delay = {};
   RealOptions real = AsFastAsCanBe(2);
   real.unpaced = false;
   real.wait_for_room = false;
@@ -215,6 +216,43 @@ TEST(RealDriver, DropsAndCountsWhatAUnitHasNoRoomFor) {
             1u);
   // The last of eight, whatever the machine does meanwhile.
   EXPECT_GE(result.latency_ns.max(), 8 * 12'000 * kUs);
+}
+
+TEST(RealDriver, StartsUnitsAsLateAsItIsTold) {
+  constexpr Nanos kDelay = Milliseconds(30);
+  for (const bool warm : {false, true}) {
+    SCOPED_TRACE(warm ? "warm" : "cold");
+    RunOptions options = SmallTables();
+    options.controller.max_units = 1;
+    options.controller.warm_units = warm ? 1 : 0;
+    options.controller.start_buffer_packets = 8;
+    (warm ? options.warm_start_delay : options.unit_start_delay) = kDelay;
+    (warm ? options.unit_start_delay : options.warm_start_delay) = {};
+    RealOptions real = AsFastAsCanBe(2);
+    real.unpaced = false;
+    real.wait_for_room = false;
+    const RunResult result =
+        RunReal(options, real, ForwardingNf(), Packets(30, 1, 1));
+    EXPECT_EQ(result.packets_released, 8u);
+    EXPECT_EQ(result.dropped[static_cast<size_t>(DropReason::kStartBufferFull)],
+              22u);
+    EXPECT_GE(result.latency_ns.min(), kDelay.ns);
+    // Those that wait are served one after the other, from then on.
+    real.wait_for_room = true;
+    options.controller.unit_capacity_bps = 10'000'000;
+    std::vector<OfferedFrame> frames = Packets(8, 1, 1);
+    for (OfferedFrame& frame : frames) frame.original_length = 1'500;
+    EXPECT_GE(RunReal(options, real, ForwardingNf(), frames).latency_ns.max(),
+              kDelay.ns + 8 * 1'200 * kUs);
+  }
+}
+
+TEST(RealDriver, StartsUnitsAtOnceWhereTheyAreAsFastAsCanBe) {
+  RunOptions options = SmallTables();
+  options.unit_start_delay = options.warm_start_delay = Seconds(600);
+  const RunResult result =
+      RunReal(options, AsFastAsCanBe(2), ForwardingNf(), Packets(100, 3, 1));
+  EXPECT_EQ(result.packets_released, 100u);
 }
 
 TEST(RealDriver, WaitsForRoomWhereItIsTo) {

@@ -184,12 +184,8 @@ bool RealDriver::BringBack(PacketHandle packet) {
 }
 
 void RealDriver::ShowRelease(const UnitCommand& command) {
-  const auto& [info, bytes] = pool_.view(command.packet);
-  sink_->OnRelease({.time = now_,
-                    .bytes = bytes,
-                    .original_length = info.original_length,
-                    .link = info.link,
-                    .route = RouteOf(command)});
+  sink_->OnRelease(
+      ReleasedPacket::Of(now_, pool_, command.packet, RouteOf(command)));
 }
 
 PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {

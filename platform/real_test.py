@@ -103,6 +103,26 @@ class RealTime(unittest.TestCase):
             self.assertLess(report["packets_in"], 1_000_000)
             self.assertEqual(sorted(self.folder.iterdir()), [released, path])
 
+    def test_ends_at_once_when_interrupted_twice(self):
+        released = self.folder / "out.pcap"
+        with subprocess.Popen(
+                [PROGRAM, "replay", CAPTURE, "--clock=real",
+                 "--unit_capacity=1kbps", f"--out={released}"],
+                cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True) as process:
+            while not (self.folder / "out.pcap.partial").exists():
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            for line in process.stderr:
+                if "Interrupted: what was taken" in line:
+                    break
+            process.send_signal(signal.SIGTERM)
+            output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
+        self.assertIn("terminated; no unfinished file is left", errors)
+        self.assertEqual(output, "")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_prints_how_late_packets_were_taken(self):
         ran = replay(CAPTURE, "--clock=real", "--speed=5x", "--threads=2",
                      "--quiet")
@@ -127,6 +147,10 @@ class RealTime(unittest.TestCase):
                      "--explain=top", "--compare=hash"):
             self.assert_refused("--clock=real: only virtual time has that",
                                 "--clock=real", flag)
+        for flag in ("--unit_start_delay=1ms", "--warm_start_delay=1ms"):
+            self.assert_refused(
+                f"{flag} with --unit_capacity=none: then units are ready at "
+                "once", "--clock=real", "--unit_capacity=none", flag)
 
     def test_refuses_what_cannot_be(self):
         self.assert_refused('"0" is neither auto nor from 1 to 33',

@@ -142,6 +142,8 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       if (!command.warm) shell.unit.on_start();
       shell.tables.OnReady(now_);
       shell.ready = true;
+      // What came while it started did not find it idle.
+      shell.service_end = std::max(shell.service_end, now_);
       break;
     case Kind::kParkUnit:
       shell.ready = false;

@@ -10,6 +10,8 @@
 #include "base/ids.h"
 #include "base/link_type.h"
 #include "base/time.h"
+#include "runtime/ring/buffer_pool.h"
+#include "traces/capture_reader.h"
 
 namespace snf {
 
@@ -29,6 +31,22 @@ struct ReleasedPacket {
   uint32_t original_length = 0;
   LinkType link = LinkType::kEthernet;
   PacketRoute route{};
+
+  static ReleasedPacket Of(Instant time, const CapturedPacket& packet) {
+    return {.time = time,
+            .bytes = packet.bytes,
+            .original_length = packet.original_bytes,
+            .link = packet.link};
+  }
+  static ReleasedPacket Of(Instant time, BufferPool& pool, PacketHandle packet,
+                           const PacketRoute& route) {
+    const auto& [info, bytes] = pool.view(packet);
+    return {.time = time,
+            .bytes = bytes,
+            .original_length = info.original_length,
+            .link = info.link,
+            .route = route};
+  }
 };
 
 // Where released packets go, and dropped ones. May be absent.

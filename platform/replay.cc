@@ -127,8 +127,8 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
   const bool is_bundled = files_.empty();
   if (is_bundled) UseBundledCapture();
   SettleOptions();
-  // In real time what is under way comes to its end.
-  if (clock_ == 0) EndCleanlyWhenInterrupted("snf replay");
+  EndCleanlyWhenInterrupted("snf replay",
+                            clock_ == 1 ? &interrupted_ : nullptr);
   Config config;
   if (absl::Status s = ChooseChains(config); !s.ok()) return s;
   if (is_bundled && !quiet_) TellOfBundledCapture();

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REPLAY_H_
 #define SNF_PLATFORM_REPLAY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "platform/compare.h"
 #include "platform/config.h"
 #include "platform/flags.h"
+#include "platform/flow_key_flag.h"
 #include "platform/real_driver.h"
 #include "platform/report.h"
 #include "platform/run.h"
@@ -123,6 +125,9 @@ class ReplayCommand {
                              StateFigures::Worst& worst) const;
   absl::Status TellStories(const std::vector<FlowStory>& stories) const;
 
+  // In real time: ends the feeding; what was taken comes to its end.
+  static inline std::atomic<bool> interrupted_ = false;
+
   CLI::App& command_;
   FlagSet flags_;
   RunOptions options_;
@@ -138,7 +143,7 @@ class ReplayCommand {
   std::string csv_;
   std::string explain_;
   size_t policy_ = 0;  // in PlacementPolicies()
-  size_t flow_key_ = 0;
+  FlowKeyFlag flow_key_;
   size_t load_signal_ = 0;
   size_t demand_ = 0;
   size_t replica_choice_ = 0;

@@ -112,15 +112,7 @@ void ReplayCommand::AddFlags() {
 void ReplayCommand::AddTuningFlags() {
   ControllerOptions& c = options_.controller;
   flags_.Heading("Flows, flowlets and where they go");
-  flags_.Choice(
-      "flow_key", flow_key_,
-      {{"connection", "both directions of a connection"},
-       {"5tuple", "one direction: addresses, ports and protocol"},
-       {"3tuple", "both directions between two addresses, by protocol"},
-       {"connection,vlan", "connection within one VLAN"},
-       {"5tuple,vlan", "5tuple within one VLAN"},
-       {"3tuple,vlan", "3tuple within one VLAN"}},
-      "what packets are one flow:");
+  flow_key_.Add(flags_, "what packets are one flow:");
   flags_.Duration(
       "flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
       "a longer gap between packets of a flow begins a new flowlet");
@@ -409,10 +401,8 @@ absl::Status ReplayCommand::CheckWritten() const {
 }
 
 void ReplayCommand::SettleOptions() {
-  options_.flow.kind =
-      std::array{FlowKeyKind::kConnection, FlowKeyKind::k5Tuple,
-                 FlowKeyKind::k3Tuple}[flow_key_ % 3];
-  options_.flow.vlan = flow_key_ >= 3;
+  options_.flow.kind = flow_key_.kind();
+  options_.flow.vlan = flow_key_.vlan();
   ControllerOptions& c = options_.controller;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};

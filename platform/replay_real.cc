@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <csignal>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,38 +24,6 @@
 
 namespace snf {
 namespace {
-
-// Ends the feeding of packets; what was taken comes to its end.
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-extern "C" void OnInterrupt(int) {
-  interrupted.store(true, std::memory_order_relaxed);
-}
-
-// While it lives, an interrupt or SIGTERM ends the feeding; a second one the
-// process.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    interrupted = false;
-    struct sigaction action = {};
-    action.sa_handler = OnInterrupt;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_interrupt_);
-    sigaction(SIGTERM, &action, &before_terminate_);
-  }
-  ~InterruptGuard() {
-    sigaction(SIGINT, &before_interrupt_, nullptr);
-    sigaction(SIGTERM, &before_terminate_, nullptr);
-  }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction before_interrupt_ = {};
-  struct sigaction before_terminate_ = {};
-};
 
 uint64_t HalfOfMemory() {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
@@ -140,11 +106,14 @@ void ReplayCommand::AddRealFlags() {
 
 absl::Status ReplayCommand::CheckReal() const {
   if (clock_ == 1) {
-    for (const char* flag :
-         {"config", "compare", "explain", "chaos", "hop_delay", "state_delay",
-          "state_bandwidth", "unit_start_delay", "warm_start_delay"}) {
+    for (const char* flag : {"config", "compare", "explain", "chaos",
+                             "hop_delay", "state_delay", "state_bandwidth"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
+    }
+    for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
+      if (!real_.unpaced || !flags_.given(flag)) continue;
+      return AtOdds(flag, "unit_capacity", "then units are ready at once");
     }
     if (watch_ && quiet_) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
@@ -194,7 +163,6 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                                     const Watchers& watchers,
                                     const std::string& label,
                                     ComparedRun& run) const {
-  const InterruptGuard guard;
   std::optional<LoadedCapture> loaded;
   auto onlookers = Onlookers::Gather(
       {.watch = watch_,
@@ -213,23 +181,23 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     absl::Status status =
         Feed(reader, watchers, "loading", [&](const CapturedPacket& packet) {
           if (added.ok()) added = loaded->Add(packet);
-          return added.ok() && !interrupted;
+          return added.ok() && !interrupted_;
         });
     if (!added.ok()) status = added;
     if (!status.ok()) return status;
-    if (interrupted) return absl::CancelledError("interrupted while loading");
+    if (interrupted_) return absl::CancelledError("interrupted while loading");
   }
   RealOptions real = real_;
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
-  real.interrupted = &interrupted;
+  real.interrupted = &interrupted_;
   real.live = (*onlookers)->board();
   auto driver = RealDriver::Start(
       options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
   if (!driver.ok()) return driver.status();
   const auto offer = [&driver](const CapturedPacket& packet) {
     (*driver)->Offer(packet);
-    return !interrupted.load(std::memory_order_relaxed);
+    return !interrupted_.load(std::memory_order_relaxed);
   };
   (*onlookers)->Show();
   Watchers beside = watchers;
@@ -241,7 +209,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     status = Feed(reader, beside, label, offer);
   }
   if (!status.ok()) return status;
-  if (interrupted && !quiet_) {
+  if (interrupted_ && !quiet_) {
     (*onlookers)->Hide();
     fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
   }

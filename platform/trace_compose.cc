@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "platform/console.h"
 #include "platform/trace_compose_report.h"
 #include "traces/composer.h"
 
@@ -107,12 +106,7 @@ absl::Status TraceCompose::Run() {
                                 .sources = sources,
                                 .options = options,
                                 .tally = composer.tally()};
-  if (!making_.json.empty()) {
-    status = WriteText(making_.json, JsonOf(report));
-    if (!status.ok() || making_.json == "-") return status;
-  }
-  if (making_.quiet || making_.out == "-") return absl::OkStatus();
-  return WriteText("-", TextOf(report));
+  return making_.Tell(JsonOf(report), TextOf(report));
 }
 
 }  // namespace snf

@@ -104,15 +104,8 @@ TraceInfo::TraceInfo(CLI::App& trace)
 }
 
 void TraceInfo::AddFlags() {
-  flags().Choice(
-      "flow_key", flow_key_,
-      {{"connection", "both directions of a connection"},
-       {"5tuple", "one direction: addresses, ports and protocol"},
-       {"3tuple", "both directions between two addresses, by protocol"},
-       {"connection,vlan", "connection within one VLAN"},
-       {"5tuple,vlan", "5tuple within one VLAN"},
-       {"3tuple,vlan", "3tuple within one VLAN"}},
-      "what packets are one flow, for sizes, gaps and flowlets:");
+  flow_key_.Add(flags(),
+                "what packets are one flow, for sizes, gaps and flowlets:");
   flags().Custom(
       "timeouts", "T,T…",
       "flowlets are counted for each of these: a longer gap between packets "
@@ -173,8 +166,8 @@ absl::Status TraceInfo::Run() {
     return absl::InvalidArgumentError(
         fmt::format("--plot={}: want a name that ends with .png", plot_));
   }
-  options_.kind = static_cast<FlowKeyKind>(flow_key_ % kFlowKeyKinds);
-  options_.vlan = flow_key_ >= kFlowKeyKinds;
+  options_.kind = flow_key_.kind();
+  options_.vlan = flow_key_.vlan();
   std::vector<CaptureInfo> infos;
   for (const std::string& file : files_) {
     auto info = Read(file);

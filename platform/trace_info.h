@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/flow_key_flag.h"
 #include "platform/trace_info_report.h"
 #include "platform/trace_subcommand.h"
 #include "traces/capture_statistics.h"
@@ -26,7 +27,7 @@ class TraceInfo final : public TraceSubcommand {
   absl::StatusOr<CaptureInfo> Read(const std::string& file) const;
 
   std::vector<std::string> files_;
-  size_t flow_key_ = 0;
+  FlowKeyFlag flow_key_;
   CaptureStatistics::Options options_;
   std::string json_;
   std::string plot_;

@@ -99,4 +99,14 @@ absl::Status TraceMaking::Write(const Next& next,
   return writer.Close();
 }
 
+absl::Status TraceMaking::Tell(const std::string& as_json,
+                               const std::string& text) const {
+  if (!json.empty()) {
+    const absl::Status status = WriteText(json, as_json);
+    if (!status.ok() || json == "-") return status;
+  }
+  if (quiet || out == "-") return absl::OkStatus();
+  return WriteText("-", text);
+}
+
 }  // namespace snf

@@ -39,6 +39,8 @@ struct TraceMaking {
   // on the wire, to `out`.
   using Next = std::function<bool(CapturedPacket&)>;
   absl::Status Write(const Next& next, uint64_t expected_bytes) const;
+  // Prints what was made: as asked for, also where no text is wanted.
+  absl::Status Tell(const std::string& as_json, const std::string& text) const;
 };
 
 }  // namespace snf

@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
-#include "platform/console.h"
 #include "platform/trace_synth_report.h"
 #include "traces/drawn_model.h"
 
@@ -278,12 +277,7 @@ absl::Status TraceSynth::Make(const FlowModel& model, const FlowModel& flows) {
                               .period = synthesizer.period(),
                               .tally = synthesizer.tally(),
                               .with_string = synthesizer.with_string()};
-  if (!making_.json.empty()) {
-    status = WriteText(making_.json, JsonOf(report));
-    if (!status.ok() || making_.json == "-") return status;
-  }
-  if (making_.quiet || making_.out == "-") return absl::OkStatus();
-  return WriteText("-", TextOf(report));
+  return making_.Tell(JsonOf(report), TextOf(report));
 }
 
 }  // namespace snf

@@ -80,11 +80,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (taken.fate == Intake::Taken::Fate::kDropped) {
     CountDrop(kNoFlow, Clock{}, taken.reason);
     if (sink_ != nullptr) {
-      sink_->OnDrop({.time = now_,
-                     .bytes = captured.bytes,
-                     .original_length = captured.original_bytes,
-                     .link = captured.link},
-                    ToString(taken.reason));
+      sink_->OnDrop(ReleasedPacket::Of(now_, captured), ToString(taken.reason));
     }
     return;
   }
@@ -94,11 +90,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 void VirtualDriver::PassThrough(const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ == nullptr) return;
-  sink_->OnRelease({.time = now_,
-                    .bytes = captured.bytes,
-                    .original_length = captured.original_bytes,
-                    .link = captured.link});
+  if (sink_ != nullptr) sink_->OnRelease(ReleasedPacket::Of(now_, captured));
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -303,10 +295,8 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Release(const Event& event) {
-  const PacketInfo& info = pool_.info(event.packet);
-  const std::span<const std::byte> bytes = pool_.bytes(event.packet);
   ++result_.packets_released;
-  digest_.Add(event.meta.flow, bytes);
+  digest_.Add(event.meta.flow, pool_.bytes(event.packet));
   if (!event.generated) {
     result_.latency_ns.Record((now_ - event.meta.arrival).ns);
     if (options_.check) checker_.OnRelease(now_, event.unit, event.meta);
@@ -315,11 +305,7 @@ void VirtualDriver::Release(const Event& event) {
   if (sink_ != nullptr) {
     PacketRoute route = RouteOf(event.unit, event.meta);
     route.generated = event.generated;
-    sink_->OnRelease({.time = now_,
-                      .bytes = bytes,
-                      .original_length = info.original_length,
-                      .link = info.link,
-                      .route = route});
+    sink_->OnRelease(ReleasedPacket::Of(now_, pool_, event.packet, route));
   }
   std::optional<FlowKey> to;
   if (!event.generated) to = intake_.ComesBack(now_, event.packet);
@@ -347,13 +333,7 @@ void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
 void VirtualDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
                              std::string_view reason) {
   if (sink_ == nullptr) return;
-  const PacketInfo& info = pool_.info(packet);
-  sink_->OnDrop({.time = now_,
-                 .bytes = pool_.bytes(packet),
-                 .original_length = info.original_length,
-                 .link = info.link,
-                 .route = route},
-                reason);
+  sink_->OnDrop(ReleasedPacket::Of(now_, pool_, packet, route), reason);
 }
 
 PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {

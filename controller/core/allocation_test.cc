@@ -1,30 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// This program's operator new counts; what it counts while a controller works
-// must be nothing. (Tables are calloc'ed by LazyArray, in constructors only.)
-#include <atomic>
-#include <cstdlib>
+// A controller allocates nothing after its construction.
 #include <memory>
-#include <new>
 
 #include "base/rng.h"
+#include "base/test_allocations.h"
 #include "controller/core/test_driver.h"
-
-namespace {
-std::atomic<uint64_t> allocations = 0;
-}  // namespace
-
-// Not inlined, or GCC sees free() of what came from operator new, and warns.
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++allocations;
-  void* const p = std::malloc(size == 0 ? 1 : size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
-  std::free(p);
-}
 
 namespace snf {
 namespace {
@@ -97,7 +77,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   const auto out = std::make_unique<ControllerOut>();
   Rng rng(1);
   Instant now{1'000'000'000};
-  const uint64_t before = allocations;
+  const uint64_t before = Allocations();
   EXPECT_GT(before, 0u);
   for (int i = 0; i < 50'000; ++i) {
     // Many units are in use, and then few.
@@ -119,7 +99,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
       Obey(now, controller, *out);
     }
   }
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(Allocations(), before);
   EXPECT_GT(controller.pool().cold_starts(), 20u);
   EXPECT_GT(controller.counters().flows_ended, 1'000u);
   EXPECT_GT(controller.counters().null_packets, 100u);

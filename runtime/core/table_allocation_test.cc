@@ -1,50 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies, replicas and homes of a table allocate nothing after construction.
-// This file replaces the global operator new of the test program to count.
-#include <malloc.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "base/test_allocations.h"
 #include "gtest/gtest.h"
 #include "runtime/core/table_home.h"
 #include "runtime/core/table_replica.h"
 
 namespace snf {
 namespace {
-
-size_t allocations = 0;
-
-void* CountedAllocation(size_t size) {
-  ++allocations;
-  void* p = std::malloc(size == 0 ? 1 : size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-}  // namespace
-}  // namespace snf
-
-void* operator new(size_t size) { return snf::CountedAllocation(size); }
-void* operator new[](size_t size) { return snf::CountedAllocation(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
-
-namespace snf {
-namespace {
-
-// Bytes that malloc has handed out, which tables take without operator new; 0
-// under AddressSanitizer.
-size_t BytesInUse() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
 
 constexpr uint32_t kUnits = 3;
 constexpr uint64_t kRoom = 100;
@@ -129,13 +96,13 @@ class Tables {
 
 TEST(TableAllocation, IsNoneAfterConstruction) {
   Tables tables;
-  const size_t at_start = allocations;
+  const uint64_t at_start = Allocations();
   delete new std::vector<int>(9);
-  EXPECT_EQ(allocations, at_start + 2) << "the counter does not count";
-  const size_t before = allocations;
+  EXPECT_EQ(Allocations(), at_start + 2) << "the counter does not count";
+  const uint64_t before = Allocations();
   const size_t bytes_before = BytesInUse();
   tables.Run(500);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(Allocations(), before);
   EXPECT_EQ(BytesInUse(), bytes_before);
   EXPECT_GT(tables.messages(), 1'000u);
   EXPECT_GT(tables.repeated(), 50u);

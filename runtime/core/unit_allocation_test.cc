@@ -1,50 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit allocates nothing after its construction. This file replaces the
-// global operator new of the test program to count.
-#include <malloc.h>
-
+// A unit allocates nothing after its construction.
 #include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 #include <optional>
 #include <vector>
 
+#include "base/test_allocations.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
 #include "runtime/core/unit.h"
 
 namespace snf {
 namespace {
-
-size_t allocations = 0;
-
-void* CountedAllocation(size_t size) {
-  ++allocations;
-  void* p = std::malloc(size == 0 ? 1 : size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-}  // namespace
-}  // namespace snf
-
-void* operator new(size_t size) { return snf::CountedAllocation(size); }
-void* operator new[](size_t size) { return snf::CountedAllocation(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
-
-namespace snf {
-namespace {
-
-// Bytes that malloc has handed out, which tables take without operator new; 0
-// under AddressSanitizer.
-size_t BytesInUse() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
 
 class EmittingNf final : public NetworkFunction {
   Verdict process_packet(Packet& packet, FlowState& flow) override {
@@ -167,13 +134,13 @@ class PingPong {
 
 TEST(UnitAllocation, IsNoneAfterConstruction) {
   PingPong units;
-  const size_t at_start = allocations;
+  const uint64_t at_start = Allocations();
   delete new std::vector<int>(9);
-  EXPECT_EQ(allocations, at_start + 2) << "the counter does not count";
-  const size_t before = allocations;
+  EXPECT_EQ(Allocations(), at_start + 2) << "the counter does not count";
+  const uint64_t before = Allocations();
   const size_t bytes_before = BytesInUse();
   units.Run(60);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(Allocations(), before);
   EXPECT_EQ(BytesInUse(), bytes_before);
   EXPECT_EQ(units.processed(), 6u * 60u);
   EXPECT_EQ(units.flows(), 0u);

@@ -1,37 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain allocates nothing after its construction. This file replaces the
-// global operator new of the test program to count.
+// A chain allocates nothing after its construction.
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 #include <optional>
 #include <vector>
 
+#include "base/test_allocations.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/test_chain.h"
-
-namespace snf {
-namespace {
-
-size_t allocations = 0;
-
-void* CountedAllocation(size_t size) {
-  ++allocations;
-  void* p = std::malloc(size == 0 ? 1 : size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-}  // namespace
-}  // namespace snf
-
-void* operator new(size_t size) { return snf::CountedAllocation(size); }
-void* operator new[](size_t size) { return snf::CountedAllocation(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
-void operator delete[](void* p, size_t) noexcept { std::free(p); }
 
 namespace snf {
 namespace {
@@ -109,7 +85,7 @@ TEST(ChainAllocation, AllocatesNothingAfterConstruction) {
   Packet packet(info, bytes);
   Unit unit;
   size_t waits = 0;
-  const size_t before = allocations;
+  const uint64_t before = Allocations();
   for (uint32_t i = 0; i < 2'000; ++i) {
     info.side = i % 3 == 0 ? Side::kOutside : Side::kInside;
     unit.has_pieces = i % 4 != 0;
@@ -123,7 +99,7 @@ TEST(ChainAllocation, AllocatesNothingAfterConstruction) {
     if (i % 200 == 9) chain->on_end(flow);
     if (i % 200 == 11) chain->on_alias_refused(flow, AliasResult::kConflict);
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(Allocations(), before);
   EXPECT_GT(waits, 30u);
   EXPECT_LT(waits, 1'900u);
   EXPECT_GT(chain->parts().back().nf->counts()[0], 50u);  // forgotten

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/test_allocations.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace snf {
+namespace {
+
+std::atomic<uint64_t> allocations = 0;
+
+void* CountedAllocation(size_t size, size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  const size_t whole = (size + alignment - 1) / alignment * alignment;
+  void* p = std::aligned_alloc(alignment, std::max(whole, alignment));
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+uint64_t Allocations() { return allocations.load(std::memory_order_relaxed); }
+
+size_t BytesInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace snf
+
+// The forms for arrays and those that do not throw end up in these.
+void* operator new(size_t size) {
+  return snf::CountedAllocation(size, alignof(std::max_align_t));
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  return snf::CountedAllocation(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
