@@ -19,8 +19,9 @@ class FlowKeyFlag {
     flags.Choice("flow_key", choice_,
                  {{"connection", "both directions of a connection"},
                   {"5tuple", "one direction: addresses, ports and protocol"},
-                  {"3tuple", "both directions between two addresses, by "
-                             "protocol"},
+                  {"3tuple",
+                   "both directions between two addresses, by "
+                   "protocol"},
                   {"connection,vlan", "connection within one VLAN"},
                   {"5tuple,vlan", "5tuple within one VLAN"},
                   {"3tuple,vlan", "3tuple within one VLAN"}},

@@ -142,8 +142,7 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       if (!command.warm) shell.unit.on_start();
       shell.tables.OnReady(now_);
       shell.ready = true;
-      // What came while it started did not find it idle.
-      shell.service_end = std::max(shell.service_end, now_);
+      if (service_.has_value()) shell.service.Start(now_);
       break;
     case Kind::kParkUnit:
       shell.ready = false;
@@ -259,7 +258,7 @@ bool RealWorker::ServeAll() {
     did |= Serve(shell);
     NoteTimer(shell);
     if (shell.unit.busy()) {
-      next_service_end_ = std::min(next_service_end_, shell.service_end);
+      next_service_end_ = std::min(next_service_end_, shell.service.end());
     } else if (!shell.is_listed) {
       runnable_[i] = runnable_.back();
       runnable_.pop_back();
@@ -279,7 +278,7 @@ bool RealWorker::Serve(UnitShell& shell) {
       shell.is_listed = false;
       break;
     }
-    if (shell.service_end > now_) break;
+    if (shell.service.end() > now_) break;
     Finish(shell);
     did = true;
   }
@@ -300,22 +299,19 @@ bool RealWorker::Begin(UnitShell& shell) {
     }
   }
   held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
-  if (next == Unit::Next::kIdle) return false;
+  if (next == Unit::Next::kIdle) {
+    shell.service.SeeIdle();
+    return false;
+  }
   const PacketMeta& meta = shell.unit.in_service();
   const Nanos wait = shell.unit.in_service_wait();
-  if (!shell.unit.in_service_again()) {
-    CountMove(state_, shell.unit.id(), meta, wait);
+  const bool is_again = shell.unit.in_service_again();
+  if (!is_again) CountMove(state_, shell.unit.id(), meta, wait);
+  if (service_.has_value() && meta.has_payload()) {
+    shell.service.Begin(now_, meta.arrival,
+                        is_again || wait != Unit::kNeverHeld,
+                        service_->ServiceTime(meta.original_length));
   }
-  if (!service_.has_value() || !meta.has_payload()) {
-    shell.service_end = now_;
-    return true;
-  }
-  // A packet that waited for others begins when the one before it ended,
-  // however late that was seen; one that came to an idle unit, when it came.
-  const Instant begin = wait == Unit::kNeverHeld
-                            ? std::max(shell.service_end, meta.arrival)
-                            : now_;
-  shell.service_end = begin + service_->ServiceTime(meta.original_length);
   return true;
 }
 

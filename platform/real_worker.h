@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
+#include "platform/paced_service.h"
 #include "platform/real_clock.h"
 #include "platform/run.h"
 #include "platform/service_model.h"
@@ -120,7 +121,7 @@ class RealWorker {
     UnitTables tables;
     bool ready = false;
     bool is_listed = false;  // in runnable_
-    Instant service_end{};   // of the packet in service, or the last one
+    PacedService service{};  // where units are paced
   };
 
   UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
