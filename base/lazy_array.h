@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/large_pages.h"
+
 namespace snf {
 
 // A fixed array of zeroed T whose pages the system gives on first touch, so
@@ -25,9 +27,12 @@ class LazyArray {
   static_assert(alignof(T) <= 64);
 
   LazyArray() = default;
-  // Throws std::bad_alloc where the address space does not suffice.
-  explicit LazyArray(size_t size)
-      : memory_(Allocate(size)), data_(Align(memory_.get())), size_(size) {}
+  // Throws std::bad_alloc where the address space does not suffice. A copy is
+  // in small pages.
+  explicit LazyArray(size_t size, Pages pages = Pages::kSmall)
+      : memory_(Allocate(size)), data_(Align(memory_.get())), size_(size) {
+    AskForPages(pages, data_, size * sizeof(T));
+  }
   LazyArray(const LazyArray& other) : LazyArray(other.size_) {
     if (size_ != 0) std::memcpy(data(), other.data(), size_ * sizeof(T));
   }

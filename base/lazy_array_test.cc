@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <limits>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -80,6 +82,42 @@ TEST(LazyArray, ThrowsWhereTheAddressSpaceDoesNotSuffice) {
   constexpr size_t kAll = std::numeric_limits<size_t>::max();
   EXPECT_THROW(LazyArray<uint64_t>(kAll / 8 + 1), std::bad_alloc);
   EXPECT_THROW(LazyArray<char>(kAll - 10), std::bad_alloc);
+}
+
+// What the system notes of the memory there, in words of two letters.
+std::string FlagsOfMemory(const void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_there = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t first = 0;
+    uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &end) == 2) {
+      is_there = first <= address && address < end;
+    } else if (is_there && line.starts_with("VmFlags:")) {
+      return line;
+    }
+  }
+  return "";
+}
+
+TEST(LazyArray, AsksForLargePagesWhereItIsTold) {
+  if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
+    GTEST_SKIP() << "this kernel has no large pages";
+  }
+  constexpr size_t kBytes = size_t{16} << 20;
+  for (const Pages pages : {Pages::kSmall, Pages::kGrowing, Pages::kLarge}) {
+    LazyArray<char> array(kBytes, pages);
+    const auto is_large = [&array](size_t at) {
+      const std::string flags = FlagsOfMemory(&array[at << 20]);
+      EXPECT_NE(flags, "");
+      return flags.find(" hg") != std::string::npos;
+    };
+    EXPECT_EQ(is_large(2), pages == Pages::kLarge);
+    EXPECT_EQ(is_large(8), pages != Pages::kSmall);
+    EXPECT_EQ(std::count(array.data(), array.data() + kBytes, 0), kBytes);
+  }
+  EXPECT_EQ(LazyArray<char>(10, Pages::kLarge)[9], 0);
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which has an allocator of its own

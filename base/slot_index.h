@@ -30,9 +30,10 @@ class SlotIndex {
   static constexpr uint32_t kNotFound = 0xffff'ffff;
 
   SlotIndex() = default;
-  explicit SlotIndex(uint32_t capacity)
+  explicit SlotIndex(uint32_t capacity, Pages pages = Pages::kSmall)
       : capacity_(capacity),
-        buckets_(static_cast<uint32_t>(uint64_t{capacity} * 4 / 3 + 1)) {}
+        buckets_(static_cast<uint32_t>(uint64_t{capacity} * 4 / 3 + 1), pages) {
+  }
 
   uint32_t size() const { return size_; }
 

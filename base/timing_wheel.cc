@@ -21,7 +21,8 @@ Instant StartOf(uint64_t tick) {
 
 }  // namespace
 
-TimingWheel::TimingWheel(uint32_t capacity) : nodes_(capacity) {}
+TimingWheel::TimingWheel(uint32_t capacity, Pages pages)
+    : nodes_(capacity, pages) {}
 
 uint64_t TimingWheel::FirstTickFrom(Instant t) {
   constexpr uint64_t kMask = (uint64_t{1} << kTickShift) - 1;

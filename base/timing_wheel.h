@@ -34,7 +34,7 @@ class TimingWheel {
   static constexpr uint32_t kNone = 0xffff'ffff;
 
   TimingWheel() : TimingWheel(0) {}
-  explicit TimingWheel(uint32_t capacity);
+  explicit TimingWheel(uint32_t capacity, Pages pages = Pages::kSmall);
 
   // Arms the node for `due`, in place of what it was armed for. A time that has
   // passed is due at the next PopDue; Instant::max() is never due.

@@ -29,6 +29,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
               pool_),
       controller_(options.controller, policy),
       tables_(*example_, options.controller.max_units, TableOptionsOf(options)),
+      order_(options.controller.max_flows),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
   for (const std::string_view name : example_->drop_reasons()) {
@@ -42,7 +43,8 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     controller_.AddPool(pieces.first, pieces.last);
   }
   if (result_.aliases.has_sides) {
-    under_way_ = LazyArray<uint64_t>(options.controller.max_flows);
+    under_way_ =
+        LazyArray<uint64_t>(options.controller.max_flows, Pages::kGrowing);
   }
   provisioning_.Reserve(Seconds(3'600));
   starting_.reserve(options.controller.max_units);

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
+#include "base/large_pages.h"
 #include "runtime/core/unit_commands.h"
 
 namespace snf {
@@ -32,7 +33,9 @@ namespace snf {
 // fewer than kReserve commands wait and no flow has lost its slot.
 class ReleaseOrder {
  public:
-  ReleaseOrder() {
+  explicit ReleaseOrder(uint32_t max_flows) {
+    flows_.reserve(max_flows);
+    AskForPages(Pages::kGrowing, flows_.data(), max_flows * sizeof(Flow));
     nodes_.reserve(kReserve);
     free_.reserve(kReserve);
   }

@@ -36,7 +36,7 @@ class ReleaseOrderTest : public testing::Test {
                                  value(c.meta.clock)));
     });
   }
-  ReleaseOrder order_;
+  ReleaseOrder order_{4};
   std::vector<std::string> out_;
 };
 
@@ -146,7 +146,7 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
         expected[flow].push_back(std::to_string(clock));
       }
     }
-    ReleaseOrder order;
+    ReleaseOrder order(4);
     // Flows of a slot end one after the other, at the latest when something of
     // the next one comes.
     const auto end_before = [&order, &ends](FlowId flow) {

@@ -60,6 +60,7 @@ RING = "runtime/ring"
 EXEMPT = {
     ("base/check.h", "log"),  # prints the condition, then aborts
     ("base/ip_address_text.cc", "library"),  # libc's text form of addresses
+    ("base/large_pages.cc", "library"),  # what libc asks the kernel
     ("base/text_file.cc", "file"),  # set-up reads what the user names
     # Loads NFs from files, whose form <elf.h> says.
     ("runtime/sdk/nf_module.cc", "file"),

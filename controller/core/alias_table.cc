@@ -5,8 +5,8 @@ namespace snf {
 
 AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
     : seed_(hash_seed),
-      index_(max_flows),
-      entries_(max_flows),
+      index_(max_flows, Pages::kLarge),
+      entries_(max_flows, Pages::kGrowing),
       group_index_(max_flows),
       groups_(max_flows) {}
 

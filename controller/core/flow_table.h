@@ -58,10 +58,10 @@ class FlowTable {
   FlowTable(uint32_t max_flows, uint64_t hash_seed, uint32_t replicas)
       : seed_(hash_seed),
         replicas_(replicas),
-        index_(max_flows),
-        hot_(max_flows),
-        numbers_(max_flows),
-        cold_(max_flows),
+        index_(max_flows, Pages::kLarge),
+        hot_(max_flows, Pages::kGrowing),
+        numbers_(max_flows, Pages::kGrowing),
+        cold_(max_flows, Pages::kGrowing),
         more_replicas_(
             replicas > kInCold ? size_t{max_flows} * (replicas - kInCold) : 0) {
   }

@@ -30,7 +30,7 @@ class FlowIndex {
 
   // For `capacity` records of flows whose slots are mostly below `slots`.
   FlowIndex(uint32_t slots, uint32_t capacity)
-      : newest_(slots), others_(capacity) {}
+      : newest_(slots, Pages::kGrowing), others_(capacity) {}
 
   uint32_t size() const { return in_newest_ + others_.size(); }
 

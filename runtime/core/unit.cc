@@ -67,12 +67,13 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       pending_(size_t{max_waiting_} + max_tooks_ +
                2 * size_t{MaxRecords(options)}),
       index_(options.max_flows, MaxRecords(options)),
-      records_(MaxRecords(options)),
-      sets_(size_t{MaxRecords(options)} * options.replicas),
-      announced_(options.replicas > 0 ? MaxRecords(options) : 0),
+      records_(MaxRecords(options), Pages::kGrowing),
+      sets_(size_t{MaxRecords(options)} * options.replicas, Pages::kGrowing),
+      announced_(options.replicas > 0 ? MaxRecords(options) : 0,
+                 Pages::kGrowing),
       state_words_(StateWords(schema)),
-      states_(MaxRecords(options) * size_t{state_words_}),
-      timers_(MaxRecords(options)),
+      states_(MaxRecords(options) * size_t{state_words_}, Pages::kGrowing),
+      timers_(MaxRecords(options), Pages::kGrowing),
       pieces_(id, pools) {
   SNF_CHECK(max_set_ <= kMaxReplicas && max_replicas_ > 0);
   SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);

@@ -28,8 +28,8 @@ TableCopy::TableCopy(TableShape shape)
       total_at_(pending_at_ + value_words_),
       entry_words_(InLines(total_at_ + value_words_)),
       rest_(shape_.max_entries),
-      index_(shape_.max_entries),
-      entries_((size_t{rest_} + 1) * entry_words_),
+      index_(shape_.max_entries, Pages::kLarge),
+      entries_((size_t{rest_} + 1) * entry_words_, Pages::kGrowing),
       ring_(size_t{rest_} + 1),
       sent_deltas_(size_t{kMaxSent} * value_words_),
       noted_pending_((size_t{kMaxTentative} + 1) * value_words_) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/large_pages.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+namespace snf {
+
+void AskForPages(Pages pages, void* table, size_t bytes) {
+  constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+  if (pages == Pages::kSmall || bytes < kLarge) return;
+  const auto address = reinterpret_cast<uintptr_t>(table);
+  uintptr_t begin = (address + kLarge - 1) / kLarge * kLarge;
+  if (pages == Pages::kGrowing) begin += kLarge;
+  const uintptr_t end = (address + bytes) / kLarge * kLarge;
+  if (begin >= end) return;
+  // Fails where there are none, which is as good as not to have asked.
+  static_cast<void>(madvise(static_cast<std::byte*>(table) + (begin - address),
+                            end - begin, MADV_HUGEPAGE));
+}
+
+}  // namespace snf
