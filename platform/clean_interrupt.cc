@@ -31,12 +31,12 @@ int Wait(const sigset_t& signals) {
 
 [[noreturn]] void WaitAndEnd(const sigset_t& signals,
                              const std::string& command,
-                             std::atomic<bool>* first) {
-  if (first != nullptr) {
-    Wait(signals);
-    first->store(true);
+                             FirstInterrupt* first) {
+  int signal = Wait(signals);
+  while (first != nullptr && first->is_awaited.exchange(false)) {
+    first->came = true;
+    signal = Wait(signals);
   }
-  const int signal = Wait(signals);
   const auto lock = ByteSink::RemovePartialFiles();
   // On a terminal there may be a line of progress.
   const std::string_view wipe = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
@@ -47,7 +47,7 @@ int Wait(const sigset_t& signals) {
 
 }  // namespace
 
-void EndCleanlyWhenInterrupted(std::string command, std::atomic<bool>* first) {
+void EndCleanlyWhenInterrupted(std::string command, FirstInterrupt* first) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) {

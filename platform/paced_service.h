@@ -42,7 +42,7 @@ class PacedService {
   Instant end() const { return end_; }
 
  private:
-  Instant end_{};
+  Instant end_ = Instant::min();
   bool was_idle_ = true;
 };
 

@@ -57,6 +57,14 @@ TEST(PacedService, BeginsNothingBeforeTheUnitStarted) {
   EXPECT_EQ(service.end(), At(510));
 }
 
+TEST(PacedService, KnowsTimesBeforeTheEpoch) {
+  PacedService service;
+  EXPECT_LT(service.end(), At(-1'000'000));
+  service.Start(At(-500));
+  service.Begin(At(-500), At(-600), !kHasWaited, kTakes);
+  EXPECT_EQ(service.end(), At(-490));
+}
+
 // As much as its capacity, whatever packets wait for and whenever it is looked
 // at: one packet a 10 µs, of which each other waits for the one before.
 TEST(PacedService, ServesItsCapacityWhereItIsNeverIdle) {

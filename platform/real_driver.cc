@@ -132,7 +132,7 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   if (!is_full()) return;
   HandleBatch();
   const Instant begin = clock_.Now();
-  while (is_full() && now_ - begin < patience_) {
+  while (is_full() && now_ - begin < patience_ && !is_interrupted()) {
     if (!Turn()) Rest(Nanos{});
   }
 }
@@ -176,9 +176,11 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
     under_way = &under_way_[slot];
   }
   if (*under_way == 0) return false;
-  const Instant begin = clock_.Now();  // now_ may be long ago
-  while (*under_way > 0 && now_ - begin < patience_) {
+  uint64_t left = *under_way;
+  Instant last_move = clock_.Now();  // now_ may be long ago
+  while (*under_way > 0 && now_ - last_move < patience_ && !is_interrupted()) {
     if (!Turn()) Rest(Nanos{});
+    if (std::exchange(left, *under_way) != *under_way) last_move = now_;
   }
   return true;
 }
@@ -397,13 +399,15 @@ bool RealDriver::Settle() {
   HandleBatch();
   Instant last_move = RealClock::Monotonic();
   while (in_channels_ > 0 || !IsQuiet()) {
-    if (Turn()) {
+    const uint64_t left = in_channels_;
+    const bool did = Turn();
+    // Timers go on for as long as a packet is in a unit: they move none.
+    if (in_channels_ != left || (did && left == 0)) {
       last_move = RealClock::Monotonic();
     } else if (RealClock::Monotonic() - last_move > patience_) {
       return false;
-    } else {
-      Rest(Nanos{});
     }
+    if (!did) Rest(starting_.empty() ? Nanos{} : Milliseconds(1));
   }
   return true;
 }

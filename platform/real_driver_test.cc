@@ -296,6 +296,38 @@ TEST(RealDriver, TakesAClockThatGoesBackwards) {
   EXPECT_EQ(result.last_packet.ns, kStart);
 }
 
+TEST(RealDriver, TakesTimesBeforeTheEpoch) {
+  for (const bool unpaced : {false, true}) {
+    SCOPED_TRACE(unpaced ? "unpaced" : "paced");
+    std::vector<OfferedFrame> frames = Packets(100, 3, 1);
+    for (OfferedFrame& frame : frames)
+      frame.time.ns -= kStart + 20'000'000 * kUs;
+    RealOptions real = AsFastAsCanBe(2);
+    real.unpaced = unpaced;
+    const RunResult result =
+        RunReal(SmallTables(), real, ForwardingNf(), frames);
+    EXPECT_EQ(result.packets_released, 100u);
+    EXPECT_LT(result.latency_ns.max(), 10'000'000 * kUs);  // not until 1970
+  }
+}
+
+// A unit that starts only in ten minutes.
+TEST(RealDriver, DoesNotWaitForRoomOnceItIsInterrupted) {
+  const std::atomic<bool> interrupted = true;
+  RunOptions options = SmallTables();
+  options.controller.max_units = 1;
+  options.controller.warm_units = 0;
+  options.controller.start_buffer_packets = 8;
+  options.unit_start_delay = Seconds(600);
+  RealOptions real = AsFastAsCanBe(2);
+  real.unpaced = false;
+  real.interrupted = &interrupted;
+  const auto driver = Start(options, real, ForwardingNf(), "snf");
+  const std::vector<OfferedFrame> frames = Packets(80, 1, 1);
+  for (const OfferedFrame& frame : frames) Offer(*driver, frame);
+  EXPECT_EQ(driver->packets_in(), 80u);
+}
+
 TEST(RealDriver, ComesToItsEndWithoutAPacket) {
   const RunResult result =
       RunReal(SmallTables(), AsFastAsCanBe(2), ForwardingNf(), {});

@@ -6,6 +6,7 @@ Usage: real_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -122,6 +123,21 @@ class RealTime(unittest.TestCase):
         self.assertIn("terminated; no unfinished file is left", errors)
         self.assertEqual(output, "")
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_ends_at_once_when_interrupted_before_it_runs(self):
+        pipe = self.folder / "pipe.pcap"
+        os.mkfifo(pipe)
+        with subprocess.Popen(
+                [PROGRAM, "replay", str(pipe), "--clock=real"], cwd=SOURCE,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True) as process:
+            # Opens once the program reads, and it gets nothing to read.
+            with open(pipe, "wb"):
+                process.send_signal(signal.SIGINT)
+                output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, errors)
+        self.assertIn("interrupted; no unfinished file is left", errors)
+        self.assertEqual(output, "")
 
     def test_prints_how_late_packets_were_taken(self):
         ran = replay(CAPTURE, "--clock=real", "--speed=5x", "--threads=2",

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/release_order.h"
 
+#include <algorithm>
+
 namespace snf {
 
 ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
   const uint32_t slot = slot_of(flow);
-  if (slot >= flows_.size()) flows_.resize(2 * size_t{slot} + 64);
+  if (slot >= flows_.size()) {
+    const size_t room = std::max(flows_.capacity(), size_t{slot} + 1);
+    flows_.resize(std::min(2 * size_t{slot} + 64, room));
+  }
   Flow& here = flows_[slot];
   const bool is_newer =
       here.flow == kNoFlow || generation_of(flow) > generation_of(here.flow);

@@ -127,8 +127,7 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
   const bool is_bundled = files_.empty();
   if (is_bundled) UseBundledCapture();
   SettleOptions();
-  EndCleanlyWhenInterrupted("snf replay",
-                            clock_ == 1 ? &interrupted_ : nullptr);
+  EndCleanlyWhenInterrupted("snf replay", clock_ == 1 ? &interrupt_ : nullptr);
   Config config;
   if (absl::Status s = ChooseChains(config); !s.ok()) return s;
   if (is_bundled && !quiet_) TellOfBundledCapture();

@@ -2,7 +2,6 @@
 #ifndef SNF_PLATFORM_REPLAY_H_
 #define SNF_PLATFORM_REPLAY_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/clean_interrupt.h"
 #include "platform/compare.h"
 #include "platform/config.h"
 #include "platform/flags.h"
@@ -125,8 +125,8 @@ class ReplayCommand {
                              StateFigures::Worst& worst) const;
   absl::Status TellStories(const std::vector<FlowStory>& stories) const;
 
-  // In real time: ends the feeding; what was taken comes to its end.
-  static inline std::atomic<bool> interrupted_ = false;
+  // In real time one ends the feeding; what was taken comes to its end.
+  static inline FirstInterrupt interrupt_;
 
   CLI::App& command_;
   FlagSet flags_;

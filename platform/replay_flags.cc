@@ -241,7 +241,7 @@ absl::Status ReplayCommand::ParseCompare(const std::string& text) {
 
 void ReplayCommand::AddUnitFlags() {
   ControllerOptions& c = options_.controller;
-  flags_.Heading("Compute units (a stated model in virtual time)");
+  flags_.Heading("Compute units (a stated model)");
   flags_.BitRateOrNone("unit_capacity", c.unit_capacity_bps, real_.unpaced,
                        1'000, kMaxCapacityBps,
                        "what one unit can process; none, with --clock=real: "
@@ -260,9 +260,12 @@ void ReplayCommand::AddUnitFlags() {
   flags_.Duration("keep_warm", c.keep_warm, Nanos{0}, Seconds(86'400),
                   "a warm unit stops after so long");
   flags_.Duration("unit_start_delay", options_.unit_start_delay, Nanos{0},
-                  Seconds(600), "from a cold start to the first packet");
+                  Seconds(600),
+                  "from a cold start to the first packet (not with "
+                  "--unit_capacity=none)");
   flags_.Duration("warm_start_delay", options_.warm_start_delay, Nanos{0},
-                  Seconds(600), "from a warm start to the first packet");
+                  Seconds(600),
+                  "from a warm start to the first packet (likewise)");
   flags_.Duration("hop_delay", options_.hop_delay, Nanos{0}, Seconds(10),
                   "controller to unit, unit to unit (but state_delay with "
                   "state), unit to the way out");

@@ -51,8 +51,8 @@ void ReplayCommand::AddRealFlags() {
                   "the capture's: units, hops and starts take the "
                   "times that flags give"},
                  {"real",
-                  "the machine's: threads and rings, which take the "
-                  "time that they take"}},
+                  "the machine's: threads and rings take the time that they "
+                  "take, units what flags give"}},
                 "whose time it is:");
   flags_.Custom(
       "speed", "SPEED",
@@ -163,6 +163,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                                     const Watchers& watchers,
                                     const std::string& label,
                                     ComparedRun& run) const {
+  interrupt_.is_awaited = true;
   std::optional<LoadedCapture> loaded;
   auto onlookers = Onlookers::Gather(
       {.watch = watch_,
@@ -181,23 +182,24 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     absl::Status status =
         Feed(reader, watchers, "loading", [&](const CapturedPacket& packet) {
           if (added.ok()) added = loaded->Add(packet);
-          return added.ok() && !interrupted_;
+          return added.ok() && !interrupt_.came;
         });
     if (!added.ok()) status = added;
     if (!status.ok()) return status;
-    if (interrupted_) return absl::CancelledError("interrupted while loading");
+    if (interrupt_.came)
+      return absl::CancelledError("interrupted while loading");
   }
   RealOptions real = real_;
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
-  real.interrupted = &interrupted_;
+  real.interrupted = &interrupt_.came;
   real.live = (*onlookers)->board();
   auto driver = RealDriver::Start(
       options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
   if (!driver.ok()) return driver.status();
   const auto offer = [&driver](const CapturedPacket& packet) {
     (*driver)->Offer(packet);
-    return !interrupted_.load(std::memory_order_relaxed);
+    return !interrupt_.came.load(std::memory_order_relaxed);
   };
   (*onlookers)->Show();
   Watchers beside = watchers;
@@ -208,8 +210,9 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
   } else {
     status = Feed(reader, beside, label, offer);
   }
+  interrupt_.is_awaited = false;
   if (!status.ok()) return status;
-  if (interrupted_ && !quiet_) {
+  if (interrupt_.came && !quiet_) {
     (*onlookers)->Hide();
     fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
   }
