@@ -247,6 +247,27 @@ TEST(RealDriver, StartsUnitsAsLateAsItIsTold) {
   }
 }
 
+// Flows that want a unit each, of which one is warm and one starts cold, and
+// get them in turn.
+TEST(RealDriver, StartsEachUnitAtItsTime) {
+  RunOptions options = SmallTables();
+  options.controller.max_units = 2;
+  options.controller.warm_units = 1;
+  options.controller.first_demand_bps = options.controller.unit_capacity_bps;
+  options.controller.unit_idle_timeout = Seconds(10);
+  options.warm_start_delay = Milliseconds(5);
+  options.unit_start_delay = Milliseconds(100);
+  RealOptions real = AsFastAsCanBe(2);
+  real.unpaced = false;
+  real.speed = {};
+  const RunResult result = RunReal(options, real, ForwardingNf(),
+                                   Packets(10, 2, 1'000 * kUs), "rotate");
+  EXPECT_EQ(result.packets_released, 10u);
+  EXPECT_EQ(result.warm_starts, 1u);
+  EXPECT_EQ(result.cold_starts, 1u);
+  EXPECT_GE(result.latency_ns.max(), 90'000 * kUs);
+}
+
 TEST(RealDriver, StartsUnitsAtOnceWhereTheyAreAsFastAsCanBe) {
   RunOptions options = SmallTables();
   options.unit_start_delay = options.warm_start_delay = Seconds(600);
