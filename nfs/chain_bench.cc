@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "benchmark/benchmark.h"
-#include "runtime/core/lone_unit.h"
-#include "runtime/core/made_traffic.h"
+#include "runtime/core/fixture_lone_unit.h"
+#include "runtime/core/fixture_traffic.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {

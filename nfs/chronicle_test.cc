@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/packet_parser.h"
-#include "base/test_packets.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/test_packets.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/test_state.h"

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/flow_key.h"
-#include "base/l4_headers.h"
-#include "base/packet_rules.h"
-#include "base/rule_table.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/l4_headers.h"
+#include "base/rules/packet_rules.h"
+#include "base/rules/rule_table.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/flow_key.h"
-#include "base/ip_prefix.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/ip_prefix.h"
 #include "nfs/monitor_ipfix.h"
 #include "runtime/sdk/nf.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/ip_address.h"
+#include "base/packet/ip_address.h"
 
 namespace snf {
 

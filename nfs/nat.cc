@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/endpoint.h"
-#include "base/rewrite.h"
+#include "base/packet/endpoint.h"
+#include "base/packet/rewrite.h"
 #include "nfs/nat_options.h"
 #include "nfs/nat_packet.h"
 #include "nfs/nat_peers.h"

@@ -13,9 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
-#include "base/endpoint.h"
-#include "base/headers.h"
-#include "base/rewrite.h"
+#include "base/packet/endpoint.h"
+#include "base/packet/headers.h"
+#include "base/packet/rewrite.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
 #include "nfs/test_nat.h"

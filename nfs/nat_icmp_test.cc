@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ICMP through the NAT: queries, and errors about what it translated.
-#include "base/checksum.h"
-#include "base/headers.h"
+#include "base/packet/checksum.h"
+#include "base/packet/headers.h"
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <optional>
 
-#include "base/checksum.h"
-#include "base/headers.h"
+#include "base/packet/checksum.h"
+#include "base/packet/headers.h"
 
 namespace snf {
 namespace {

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "base/byte_order.h"
-#include "base/l4_headers.h"
-#include "base/link_type.h"
-#include "base/packet_parser.h"
-#include "base/protocol_numbers.h"
+#include "base/packet/l4_headers.h"
+#include "base/packet/link_type.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/protocol_numbers.h"
 #include "runtime/sdk/packet.h"
 
 namespace snf {

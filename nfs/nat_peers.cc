@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "base/headers.h"
+#include "base/packet/headers.h"
 
 namespace snf {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/checksum.h"
-#include "base/headers.h"
-#include "base/packet_parser.h"
+#include "base/packet/checksum.h"
+#include "base/packet/headers.h"
+#include "base/packet/packet_parser.h"
 
 namespace snf {
 namespace {

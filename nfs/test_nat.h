@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/flow_key.h"
-#include "base/test_packets.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/test_packets.h"
 #include "runtime/sdk/nf.h"
 
 // For tests and benchmarks: the NF "nat", with a platform of one unit around

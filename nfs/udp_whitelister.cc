@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/flow_key.h"
-#include "base/ip_prefix.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/ip_prefix.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {

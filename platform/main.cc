@@ -6,12 +6,12 @@
 #include <new>
 #include <string>
 
-#include "platform/bench_command.h"
-#include "platform/exit_code.h"
-#include "platform/nf_command.h"
-#include "platform/replay.h"
-#include "platform/trace_command.h"
-#include "platform/version.h"
+#include "platform/bench/bench_command.h"
+#include "platform/nf/nf_command.h"
+#include "platform/process/exit_code.h"
+#include "platform/process/version.h"
+#include "platform/replay/replay.h"
+#include "platform/trace/trace_command.h"
 
 namespace snf {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 namespace snf {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 
 // The numbers of the pcap and pcapng file formats, for the readers and the
 // writer of this folder (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).

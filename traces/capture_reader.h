@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 #include "base/time.h"
 #include "traces/byte_source.h"
 

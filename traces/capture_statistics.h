@@ -11,10 +11,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "base/classifier.h"
-#include "base/flow_key.h"
 #include "base/histogram.h"
-#include "base/link_type.h"
+#include "base/packet/classifier.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/link_type.h"
 #include "base/time.h"
 #include "traces/capture_reader.h"
 #include "traces/traffic_series.h"

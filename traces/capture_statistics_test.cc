@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "base/test_packets.h"
+#include "base/packet/test_packets.h"
 
 namespace snf {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 #include "traces/byte_sink.h"
 #include "traces/capture_reader.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 namespace snf {
 namespace {

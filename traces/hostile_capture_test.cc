@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/rng.h"
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 // Captures that nobody made for us: real ones, those that broke other programs,
 // and our own with random damage.

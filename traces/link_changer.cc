@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/packet_parser.h"
+#include "base/packet/packet_parser.h"
 
 namespace snf {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 #include "traces/capture_reader.h"
 
 namespace snf {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/packet_parser.h"
-#include "base/test_packets.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/test_packets.h"
 
 namespace snf {
 namespace {

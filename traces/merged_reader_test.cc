@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 namespace snf {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 #include "traces/capture_reader.h"
 
 namespace snf {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/test_packets.h"
+#include "base/packet/test_packets.h"
 
 namespace snf {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 namespace snf {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/link_type.h"
+#include "base/packet/link_type.h"
 #include "base/time.h"
 #include "traces/capture_format.h"
 #include "traces/capture_reader.h"

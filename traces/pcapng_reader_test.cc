@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "traces/handmade_capture.h"
+#include "traces/fixture_capture.h"
 
 namespace snf {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include "base/command_buffer.h"
-#include "base/drop_reason.h"
-#include "base/flow_key.h"
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/command_buffer.h"
+#include "base/messages/drop_reason.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
 #include "base/time.h"
 
 namespace snf {

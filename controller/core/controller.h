@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"

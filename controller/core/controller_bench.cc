@@ -25,13 +25,13 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/made_flows.h"
-#include "base/parse_lookup_floor.h"
+#include "base/packet/fixture_flows.h"
+#include "base/packet/fixture_parse_lookup.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
 #include "controller/core/controller.h"
-#include "controller/core/filled_controller.h"
-#include "controller/core/lone_controller.h"
+#include "controller/core/fixture_filled_controller.h"
+#include "controller/core/fixture_lone_controller.h"
 
 namespace snf {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
-#include "base/flow_key.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
 #include "base/slot_index.h"
 #include "base/time.h"
 

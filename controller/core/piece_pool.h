@@ -6,7 +6,7 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
 #include "controller/core/controller_counters.h"

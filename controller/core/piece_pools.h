@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
 #include "controller/core/options.h"

@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
-#include "controller/core/loaded_units.h"
+#include "controller/core/fixture_loaded_units.h"
 #include "controller/core/replica_chooser.h"
 
 namespace snf {

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/rng.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_pool.h"

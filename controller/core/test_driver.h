@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/ip_address.h"
+#include "base/packet/ip_address.h"
 #include "controller/core/controller.h"
 #include "gtest/gtest.h"
 

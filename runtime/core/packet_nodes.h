@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 
 namespace snf {

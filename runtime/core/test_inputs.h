@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/timing_wheel.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/endpoint.h"
+#include "base/packet/endpoint.h"
 #include "base/rng.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_network.h"

@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "runtime/core/flow_index.h"

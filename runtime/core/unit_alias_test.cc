@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/endpoint.h"
+#include "base/packet/endpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"

@@ -18,7 +18,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
-#include "runtime/core/filled_unit.h"
+#include "runtime/core/fixture_filled_unit.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 

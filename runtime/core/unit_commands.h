@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "base/command_buffer.h"
-#include "base/drop_reason.h"
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/command_buffer.h"
+#include "base/messages/drop_reason.h"
+#include "base/messages/messages.h"
 
 namespace snf {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "base/packet_info.h"
+#include "base/packet/packet_info.h"
 
 namespace snf {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/ids.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 
 namespace snf {
 

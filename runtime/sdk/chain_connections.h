@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-#include "base/ip_address.h"
+#include "base/packet/ip_address.h"
 #include "base/time.h"
 #include "runtime/sdk/state.h"
 #include "runtime/sdk/state_schema.h"

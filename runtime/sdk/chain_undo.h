@@ -8,8 +8,8 @@
 #include <optional>
 #include <span>
 
-#include "base/flow_key.h"
 #include "base/lazy_array.h"
+#include "base/packet/flow_key.h"
 #include "base/time.h"
 #include "runtime/sdk/packet.h"
 #include "runtime/sdk/piece_set.h"

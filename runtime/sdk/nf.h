@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "base/check.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 #include "runtime/sdk/flow_scope.h"
 #include "runtime/sdk/nf_options.h"
 #include "runtime/sdk/nf_report.h"

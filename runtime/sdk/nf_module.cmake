@@ -4,7 +4,7 @@
 # sdk_headers.h to.
 
 set(sdk_headers ${SNF_GENERATED_DIR}/runtime/sdk/sdk_headers.h)
-file(GLOB headers CONFIGURE_DEPENDS
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS
   ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h)
 add_custom_command(OUTPUT ${sdk_headers}
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${SNF_SOURCE_DIR} -DOUTPUT=${sdk_headers}
@@ -12,7 +12,8 @@ add_custom_command(OUTPUT ${sdk_headers}
   DEPENDS ${headers} ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake)
 add_custom_target(snf_sdk_headers DEPENDS ${sdk_headers})
 
-# What is in a library of the program, modules may use.
+# The libraries of the program that modules may use.
+set(SNF_MODULE_LIBRARIES snf_base snf_packet snf_rules snf_sdk)
 function(snf_show_to_modules target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
 endfunction()
@@ -43,7 +44,9 @@ endfunction()
 
 # Lets a program load modules: they find in it all of base and of the SDK.
 function(snf_load_nfs target)
-  set(archives "$<TARGET_FILE:snf_base>,$<TARGET_FILE:snf_sdk>")
+  list(TRANSFORM SNF_MODULE_LIBRARIES REPLACE "(.+)" "$<TARGET_FILE:\\1>"
+       OUTPUT_VARIABLE archives)
+  list(JOIN archives "," archives)
   target_link_libraries(${target} PRIVATE
     "-Wl,--whole-archive,${archives},--no-whole-archive" snf_sdk)
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "base/messages.h"
-#include "base/test_packet_text.h"
+#include "base/messages/messages.h"
+#include "base/packet/test_packet_text.h"
 #include "base/time.h"
 #include "runtime/sdk/nf.h"
 
 // What the test of an NF includes; link snf_nf_test. nfs/README.md is its
-// tutorial. Packets are written in prose (base/test_packet_text.h):
+// tutorial. Packets are written in prose (base/packet/test_packet_text.h):
 //
 //     TEST(UdpWhitelister, LetsInWhatWasAskedFor) {
 //       NfTest nf("udp_whitelister:timeout=5s");
@@ -39,7 +39,8 @@ namespace snf {
 //   udp 10.0.0.1:5000 > 192.0.2.9:53 "q"   forwarded; the packet as it leaves
 //   over: udp 10.0.0.1:5000 > …            … by a label other than the first
 //   drop denied                            for a reason of the NF, or of the
-//                                          platform (base/drop_reason.h)
+//                                          platform
+//                                          (base/messages/drop_reason.h)
 //   consume
 //
 // Equal to a text that says the same in other words.

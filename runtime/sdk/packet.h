@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/packet_info.h"
+#include "base/packet/packet_info.h"
 #include "base/time.h"
 
 namespace snf {
@@ -26,7 +26,7 @@ class Packet {
   uint32_t original_length() const { return info_.original_length; }
   LinkType link() const { return info_.link; }
 
-  // Where its headers are (base/packet_parser.h); has_ip() is true.
+  // Where its headers are (base/packet/packet_parser.h); has_ip() is true.
   const ParsedPacket& headers() const { return info_.headers; }
 
   // Which side it comes from, where the NF's flows are inside endpoints; a

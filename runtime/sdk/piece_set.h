@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/lazy_array.h"
-#include "base/messages.h"
+#include "base/messages/messages.h"
 
 namespace snf {
 

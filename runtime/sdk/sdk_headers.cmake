@@ -2,7 +2,7 @@
 # cmake -DSOURCE=DIR -DOUTPUT=FILE -P sdk_headers.cmake: writes the header that
 # nf_abi.h includes, with a hash of all headers that an NF may include. A file
 # that would not change is left alone.
-file(GLOB headers RELATIVE ${SOURCE} ${SOURCE}/base/*.h ${SOURCE}/runtime/sdk/*.h)
+file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/base/*.h ${SOURCE}/runtime/sdk/*.h)
 list(FILTER headers EXCLUDE REGEX "/test_|_test\\.h$")
 list(SORT headers)
 set(all "")

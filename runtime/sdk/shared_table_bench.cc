@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/ip_address.h"
+#include "base/packet/ip_address.h"
 #include "base/rng.h"
 #include "benchmark/benchmark.h"
 #include "runtime/sdk/nf.h"

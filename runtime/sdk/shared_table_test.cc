@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/ip_address.h"
+#include "base/packet/ip_address.h"
 #include "base/rng.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/nf.h"

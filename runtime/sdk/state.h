@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "base/byte_order.h"
-#include "base/flow_key.h"
 #include "base/ids.h"
+#include "base/packet/flow_key.h"
 #include "base/time.h"
 #include "runtime/sdk/piece_set.h"
 #include "runtime/sdk/state_schema.h"

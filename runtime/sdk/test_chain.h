@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/packet_info.h"
+#include "base/packet/packet_info.h"
 #include "runtime/sdk/chain.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"

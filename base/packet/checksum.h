@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_PACKET_CHECKSUM_H_
+#define SNF_BASE_PACKET_CHECKSUM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/byte_order.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_headers.h"
+#include "base/packet/protocol_numbers.h"
+
+namespace snf {
+
+// Theory of operation. The Internet checksum (RFC 1071) is the complement of
+// the one's complement sum of 16-bit words. Its sum does not depend on the
+// order of the bytes in a word nor on the width it is added up in, so bytes are
+// added as 64-bit words in the machine's order and folded at the end.
+//
+// A header that holds its right checksum sums up to a checksum of 0. So: to
+// verify, compute over the bytes as they are and compare with 0; to fill in,
+// set the field to 0, compute, and store.
+//
+// Example (RFC 1071 §3): over 00 01 f2 03 f4 f5 f6 f7 the sum is ddf2 and the
+// checksum 220d.
+
+// Over `bytes`; an odd last byte counts as the upper half of a word.
+be16 InternetChecksum(std::span<const std::byte> bytes);
+
+// Of TCP, UDP and ICMPv6: over the pseudo header (RFC 9293 §3.1, RFC 8200 §8.1)
+// and `l4`, which is the whole header and payload. Serves both versions of IP:
+// what mapping adds to an IPv4 address sums up to zero.
+be16 L4Checksum(const IpAddress& source, const IpAddress& destination,
+                IpProtocol protocol, std::span<const std::byte> l4);
+
+// A computed UDP checksum of 0 is sent as ffff, since 0 says that there is none
+// (RFC 768; the two are the same number in one's complement).
+inline be16 UdpChecksumToSend(be16 computed) {
+  return computed == be16(0) ? be16(0xffff) : computed;
+}
+
+// The checksum after a covered 16-bit word, 32-bit word or address changed from
+// `before` to `after`: HC' = ~(~HC + ~m + m') (RFC 1624, equation 3). Words
+// begin at even offsets. Changing what is not covered is the caller's error. A
+// wrong checksum stays as wrong as it was. Budget: ≤ 2 ns.
+be16 UpdateChecksum(be16 checksum, be16 before, be16 after);
+be16 UpdateChecksum(be16 checksum, be32 before, be32 after);
+be16 UpdateChecksum(be16 checksum, const IpAddress& before,
+                    const IpAddress& after);
+
+// The same for UDP, where 0, no checksum, stays 0.
+template <typename Word>
+be16 UpdateUdpChecksum(be16 checksum, const Word& before, const Word& after) {
+  if (checksum == be16(0)) return checksum;
+  return UdpChecksumToSend(UpdateChecksum(checksum, before, after));
+}
+
+// Sets the header checksum to the right value.
+inline void FillIpv4Checksum(Ipv4Header<std::byte> ip) {
+  ip.set_checksum(be16(0));
+  ip.set_checksum(InternetChecksum(ip.header()));
+}
+
+}  // namespace snf
+
+#endif  // SNF_BASE_PACKET_CHECKSUM_H_

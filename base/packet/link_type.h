@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_PACKET_LINK_TYPE_H_
+#define SNF_BASE_PACKET_LINK_TYPE_H_
+
+#include <cstdint>
+
+namespace snf {
+
+// The framing of a captured packet. Values are our own and dense; the capture
+// reader maps the LINKTYPE_ numbers of pcap and pcapng onto them
+// (www.tcpdump.org/linktypes.html).
+enum class LinkType : uint8_t {
+  kEthernet,   // LINKTYPE 1
+  kRawIp,      // 101, 12, 14, 228 (IPv4), 229 (IPv6): by the version nibble
+  kLinuxSll,   // 113: 16-byte cooked header, protocol at offset 14
+  kLinuxSll2,  // 276: 20-byte cooked header, protocol at offset 0
+  kNull,       // 0: 4-byte address family in the recording host's byte order
+  kLoop,       // 108: the same in network order
+};
+
+}  // namespace snf
+
+#endif  // SNF_BASE_PACKET_LINK_TYPE_H_

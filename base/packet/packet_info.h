@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_PACKET_PACKET_INFO_H_
+#define SNF_BASE_PACKET_PACKET_INFO_H_
+
+#include <cstdint>
+
+#include "base/byte_order.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/link_type.h"
+#include "base/packet/packet_parser.h"
+#include "base/time.h"
+
+namespace snf {
+
+// Which side of an NF that has two a packet comes from (decisions.md 15).
+enum class Side : uint8_t { kUnknown, kInside, kOutside };
+
+// What is known of a packet that lies in a buffer.
+struct PacketInfo {
+  Instant arrival;
+  uint32_t length = 0;           // captured bytes, all of them in the buffer
+  uint32_t original_length = 0;  // bytes on the wire, ≥ length
+  ParsedPacket headers;          // offsets into the bytes
+  LinkType link = LinkType::kEthernet;
+  Side side = Side::kUnknown;
+  // Of an NF with two sides: the end of the connection that is not its flow's.
+  be16 far_port{};
+  IpAddress far_address{};
+};
+static_assert(sizeof(PacketInfo) <= 64);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_PACKET_PACKET_INFO_H_

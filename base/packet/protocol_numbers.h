@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_PACKET_PROTOCOL_NUMBERS_H_
+#define SNF_BASE_PACKET_PROTOCOL_NUMBERS_H_
+
+#include <cstdint>
+
+namespace snf {
+
+// The protocol field of IPv4 and the next-header field of IPv6
+// (iana.org/assignments/protocol-numbers). Any byte is a value; the ones that
+// this code names are listed.
+enum class IpProtocol : uint8_t {
+  kHopByHop = 0,
+  kIcmp = 1,
+  kTcp = 6,
+  kUdp = 17,
+  kDccp = 33,
+  kRouting = 43,
+  kFragment = 44,
+  kGre = 47,
+  kEsp = 50,
+  kAuthentication = 51,
+  kIcmpv6 = 58,
+  kNoNextHeader = 59,
+  kDestinationOptions = 60,
+  kSctp = 132,
+  kMobility = 135,
+  kUdpLite = 136,
+};
+
+// Whether the protocol's header begins with a source and a destination port.
+constexpr bool HasPorts(IpProtocol protocol) {
+  return protocol == IpProtocol::kTcp || protocol == IpProtocol::kUdp ||
+         protocol == IpProtocol::kSctp || protocol == IpProtocol::kUdpLite ||
+         protocol == IpProtocol::kDccp;
+}
+
+constexpr bool IsIcmp(IpProtocol protocol) {
+  return protocol == IpProtocol::kIcmp || protocol == IpProtocol::kIcmpv6;
+}
+
+// Ethernet types (iana.org/assignments/ieee-802-numbers). A value below
+// kSmallest is a length: an IEEE 802.3 frame with an LLC header.
+enum class EtherType : uint16_t {
+  kSmallest = 0x0600,
+  kIpv4 = 0x0800,
+  kArp = 0x0806,
+  kVlan = 0x8100,
+  kIpv6 = 0x86dd,
+  kMpls = 0x8847,
+  kMplsMulticast = 0x8848,
+  kPppoeSession = 0x8864,
+  kServiceVlan = 0x88a8,  // 802.1ad
+  kOldServiceVlan = 0x9100,
+};
+
+constexpr bool IsVlan(EtherType type) {
+  return type == EtherType::kVlan || type == EtherType::kServiceVlan ||
+         type == EtherType::kOldServiceVlan;
+}
+
+// PPP protocols (iana.org/assignments/ppp-numbers).
+enum class PppProtocol : uint16_t {
+  kIpv4 = 0x0021,
+  kIpv6 = 0x0057,
+  kMpls = 0x0281,
+};
+
+}  // namespace snf
+
+#endif  // SNF_BASE_PACKET_PROTOCOL_NUMBERS_H_

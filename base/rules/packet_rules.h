@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_RULES_PACKET_RULES_H_
+#define SNF_BASE_RULES_PACKET_RULES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_prefix.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/protocol_numbers.h"
+
+namespace snf {
+
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+  friend bool operator==(const PortRange&, const PortRange&) = default;
+};
+
+// Theory of operation. What packets are meant, in the manner of pf.conf(5):
+//
+//   tcp from 10.0.0.0/8 to any port 80,443,8000-8999 vlan 12 flags S/SA
+//
+//   rule      = protocol [from] [to] [vlan] [flags]    in any order from `from`
+//   protocol  = any | tcp | udp | icmp | icmp6 | … | a number from 0 to 255
+//   from, to  = ("from" | "to") addresses [ "port" ports ]
+//   addresses = any | prefix { "," prefix }            10.0.0.0/8,2001:db8::/32
+//   ports     = range { "," range }                    80  or  8000-8999
+//   vlan      = "vlan" id                              0: no tag
+//   flags     = "flags" [set] "/" mask                 of FSRPAUEW
+//
+// A packet matches if all parts that the rule has do:
+// - The protocol is that of the header at which the parser stops: of IPv6
+//   behind all extension headers, of a later IPv6 fragment what its fragment
+//   header says.
+// - A prefix of IPv4 matches IPv4 packets only, one of IPv6 only IPv6 packets
+//   (one of mapped addresses, ::ffff:0:0/96, is one of IPv4); "any" both.
+// - A rule with ports matches only packets that show theirs: of a protocol that
+//   has ports, no later fragments, and none cut off before them. So a fragment
+//   that follows passes a rule with ports by.
+// - The VLAN is the outermost tag's. A tag with a priority only is none.
+// - Flags match TCP whose whole header is there: of those in the mask, those in
+//   the set are on and the others off. "S/SA" is a packet that begins a
+//   connection, "/SA" has neither.
+//
+// A value, not for the packet path: see rule_table.h.
+struct PacketRule {
+  struct TcpFlags {
+    uint8_t set = 0;
+    uint8_t mask = 0;  // has all of `set`
+    friend bool operator==(const TcpFlags&, const TcpFlags&) = default;
+  };
+
+  // Without a value, or empty: any.
+  std::optional<IpProtocol> protocol;
+  std::vector<IpPrefix> from;
+  std::vector<PortRange> from_ports;
+  std::vector<IpPrefix> to;
+  std::vector<PortRange> to_ports;
+  std::optional<uint16_t> vlan;
+  std::optional<TcpFlags> flags;
+
+  friend bool operator==(const PacketRule&, const PacketRule&) = default;
+};
+
+// InvalidArgument, quoting the word that is wrong and saying what is right: for
+// rules that can match nothing too, as ports of ICMP.
+absl::StatusOr<PacketRule> ParsePacketRule(std::string_view text);
+// As ParsePacketRule reads it, with "from" and "to".
+std::string ToString(const PacketRule& rule);
+
+// Rules in order, each with what is to be done.
+struct RuleList {
+  std::string name;  // of the file
+  std::vector<PacketRule> rules;
+  // Of each rule: an index into the names of actions, and its line in the file.
+  std::vector<uint16_t> actions;
+  std::vector<uint32_t> lines;
+};
+
+inline constexpr size_t kMaxRules = 100'000;
+inline constexpr size_t kMaxRuleFileBytes = 32 * 1024 * 1024;
+
+// A line is an action and a rule, "deny tcp from any to any port 23"; "#"
+// begins a comment, and lines without anything are skipped. Errors name the
+// file, as `name`, and the line: `fw.rules:12: "prot": …`.
+absl::StatusOr<RuleList> ParseRules(std::string_view text,
+                                    const std::string& name,
+                                    std::span<const std::string_view> actions);
+// Of a file, which has at most kMaxRuleFileBytes. NotFound and the like where
+// it cannot be read.
+absl::StatusOr<RuleList> LoadRules(const std::string& file,
+                                   std::span<const std::string_view> actions);
+
+// What rules see of a packet. For want of a packet it can be filled in from a
+// FlowKey of FlowKeyKind::k5Tuple.
+struct PacketFields {
+  IpAddress source;
+  IpAddress destination;
+  uint16_t source_port = 0;
+  uint16_t destination_port = 0;
+  uint16_t vlan = 0;
+  IpProtocol protocol{};
+  uint8_t tcp_flags = 0;
+  L3 l3 = L3::kNone;  // kNone matches no rule
+  bool has_ports = false;
+  bool has_tcp_flags = false;
+};
+// Of any packet. Budget: ≤ 10 ns.
+PacketFields FieldsOf(std::span<const std::byte> frame,
+                      const ParsedPacket& packet);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_RULES_PACKET_RULES_H_

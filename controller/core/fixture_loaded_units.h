@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_CORE_FIXTURE_LOADED_UNITS_H_
+#define SNF_CONTROLLER_CORE_FIXTURE_LOADED_UNITS_H_
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/ids.h"
+#include "base/rng.h"
+#include "controller/core/commands.h"
+#include "controller/core/options.h"
+#include "controller/core/placement.h"
+#include "controller/core/unit_pool.h"
+
+namespace snf {
+
+// For benchmarks of decisions: units at steady rates between 30 and 95 % of
+// their capacity. Owner-thread only.
+class LoadedUnits {
+ public:
+  explicit LoadedUnits(uint32_t units)
+      : options_(OptionsFor(units)),
+        pool_(options_),
+        policy_(FindPlacementPolicy("snf")),
+        order_(units),
+        rate_bps_(units) {
+    Rng rng(units);
+    std::iota(order_.begin(), order_.end(), uint16_t{0});
+    rng.Shuffle(std::span(order_));
+    for (int64_t& rate : rate_bps_) {
+      rate = rng.Uniform(kCapacityBps * 30 / 100, kCapacityBps * 95 / 100);
+    }
+    for (uint32_t i = 0; i < units; ++i) {
+      out_.clear();
+      pool_.OnReady(now_, pool_.TakeWarm(now_, out_));
+    }
+    SNF_CHECK(pool_.placeable_units() == units);
+    for (auto& open : open_) open = UnitId{0};
+    for (const UnitId unit : open_) pool_.OpenFlowlet(unit, kDemandBps);
+    Fill();
+  }
+
+  Instant now() const { return now_; }
+  const UnitPool& pool() const { return pool_; }
+
+  // Time goes on, and the next unit reports what left it in `share`.
+  void Drain(Nanos step, Nanos share) {
+    now_ = now_ + step;
+    const UnitId unit{order_[next_drained_]};
+    const auto bytes = static_cast<uint32_t>(rate_bps_[next_drained_] *
+                                             share.ns / 8'000'000'000);
+    next_drained_ = next_drained_ + 1 == order_.size() ? 0 : next_drained_ + 1;
+    SNF_CHECK(pool_.TakeSlot(now_, unit, bytes) != 0);
+    pool_.OnDrained(now_, {.unit = unit, .packets = 1, .bytes = bytes});
+  }
+  void Advance(Nanos step) { now_ = now_ + step; }
+
+  UnitId Decide() {
+    out_.clear();
+    pool_.Refresh(now_);
+    const UnitId owner{order_[next_owner_]};
+    next_owner_ = next_owner_ + 1 == order_.size() ? 0 : next_owner_ + 1;
+    const Placement placement = policy_->Place(
+        now_,
+        {.demand = pool_.Quanta(kDemandBps), .owner = owner, .alpha = 256},
+        pool_, out_);
+    pool_.OpenFlowlet(placement.unit, kDemandBps);
+    pool_.CloseFlowlet(open_[oldest_], kDemandBps);
+    open_[oldest_] = placement.unit;
+    oldest_ = (oldest_ + 1) % kOpenFlowlets;
+    return placement.unit;
+  }
+
+ private:
+  static constexpr int64_t kCapacityBps = 1'000'000'000;
+  static constexpr int64_t kDemandBps = 5'000'000;
+  static constexpr size_t kOpenFlowlets = 8;  // few: loads stay the drains'
+
+  static ControllerOptions OptionsFor(uint32_t units) {
+    ControllerOptions options;
+    options.max_units = units;
+    options.warm_units = units;
+    options.unit_capacity_bps = kCapacityBps;
+    return options;
+  }
+
+  // A whole window of traffic at the units' rates.
+  void Fill() {
+    const Nanos step = options_.load_bucket;
+    for (uint32_t i = 0; i < options_.load_buckets; ++i) {
+      now_ = now_ + step;
+      for (size_t unit = 0; unit < order_.size(); ++unit) Drain({}, step);
+    }
+    for (size_t i = 0; i < order_.size(); ++i) pool_.Refresh(now_);
+  }
+
+  ControllerOptions options_;
+  Instant now_{1'000'000'000};
+  UnitPool pool_;
+  const PlacementPolicy* policy_;
+  std::vector<uint16_t> order_;
+  std::vector<int64_t> rate_bps_;  // of the units in `order_`
+  size_t next_drained_ = 0;
+  size_t next_owner_ = 0;
+  std::array<UnitId, kOpenFlowlets> open_{};
+  size_t oldest_ = 0;
+  ControllerOut out_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_CORE_FIXTURE_LOADED_UNITS_H_

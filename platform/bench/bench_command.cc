@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/bench/bench_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_split.h"
+#include "platform/bench/bench_contest.h"
+#include "platform/bench/bench_machine.h"
+#include "platform/bench/bench_report.h"
+#include "platform/process/exit_code.h"
+#include "platform/process/version.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kFewestRepetitions = 5;
+
+// Little work, where only the form of the output matters.
+constexpr BenchSizes kQuickSizes = {.few_flows = 100,
+                                    .flows = 200,
+                                    .many_flows = 1'000,
+                                    .memory_flows = 20'000,
+                                    .many_units = 100,
+                                    .latency_packets = 200,
+                                    .operations = 2'000};
+
+absl::Status Write(const std::string& path, const std::string& text) {
+  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
+  bool good = file != nullptr;
+  good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) {
+    good =
+        (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
+  }
+  if (good) return absl::OkStatus();
+  const std::string message =
+      fmt::format("{}: cannot write: {}", path, std::strerror(errno));
+  return errno == EACCES ? absl::PermissionDeniedError(message)
+                         : absl::UnavailableError(message);
+}
+
+void Say(const std::string& text) {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", text);
+}
+
+}  // namespace
+
+BenchCommand::BenchCommand(CLI::App& app)
+    : command_(*app.add_subcommand("bench", "measure the budgets")),
+      flags_(command_),
+      rows_(kBenchRows + 1, true) {
+  AddFlags();
+  command_.formatter_fn([this](const CLI::App*, std::string,
+                               CLI::AppFormatMode) {
+    return flags_.Help(
+        "snf bench [--FLAG=VALUE…]",
+        "Measures what SNF costs on this machine, each figure beside what it "
+        "is held against: parse + lookup, a firewall, a monitor and a NAT "
+        "with a table each, assignment by hash, Redis. Both sides take turns "
+        "in one run, so their ratio is good where the machine is not calm. "
+        "All packets are made, and have 60 bytes. Some minutes at most, and "
+        "some 2 GB of memory.");
+  });
+}
+
+void BenchCommand::AddFlags() {
+  flags_.Custom(
+      "rows", "N,N…",
+      fmt::format("which of the budgets, 1 to {}, or all", kBenchRows),
+      [this](const std::string& text) { return SetRows(text); },
+      [this] { return rows_text_; });
+  flags_.Count("repetitions", repetitions_, 1, 1'000,
+               fmt::format("how often all is measured; at least {}, but for "
+                           "--quick",
+                           kFewestRepetitions));
+  flags_.Count("packets", packets_, 1'000, 100'000'000,
+               "packets, or other operations, of a repetition of most rows");
+  flags_.Switch("quick", quick_,
+                "few packets and flows, in two repetitions unless said "
+                "otherwise: to see that it works");
+  flags_.Text("json", json_, "FILE",
+              "write the figures as JSON, with every sample, to FILE (- is "
+              "stdout, instead of text)");
+}
+
+bool BenchCommand::chosen() const { return command_.parsed(); }
+
+absl::Status BenchCommand::SetRows(const std::string& text) {
+  rows_text_ = text;
+  rows_.assign(kBenchRows + 1, text == "all");
+  if (text == "all") return absl::OkStatus();
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    int number = 0;
+    const char* const end = part.data() + part.size();
+    const auto parsed = std::from_chars(part.data(), end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != end || number < 1 ||
+        number > kBenchRows) {
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\" is no number from 1 to {}, in \"{}\"", part,
+                      kBenchRows, text));
+    }
+    rows_[static_cast<size_t>(number)] = true;
+  }
+  return absl::OkStatus();
+}
+
+int BenchCommand::Run() {
+  if (quick_ && !flags_.given("repetitions")) repetitions_ = 2;
+  if (!quick_ && repetitions_ < kFewestRepetitions) {
+    fmt::print(stderr,
+               "snf bench: {}: want at least {}, or --quick (see snf bench "
+               "--help)\n",
+               flags_.Printed("repetitions"), kFewestRepetitions);
+    return kExitUsage;
+  }
+  bool is_right = true;
+  const absl::Status status = Measure(is_right);
+  if (status.ok()) return is_right ? kExitOk : kExitCheckFailed;
+  fmt::print(stderr, "snf bench: {}\n", std::string(status.message()));
+  return ExitCodeFor(status);
+}
+
+absl::Status BenchCommand::Measure(bool& is_right) const {
+  BenchSizes sizes = quick_ ? kQuickSizes : BenchSizes{};
+  if (!quick_ || flags_.given("packets")) sizes.operations = packets_;
+  BenchRun run = {.machine = ReadMachineFacts(),
+                  .load_before = LoadAverage(),
+                  .repetitions = repetitions_,
+                  .operations = sizes.operations,
+                  .is_quick = quick_,
+                  .version = kVersion};
+  Contest contest;
+  Say("making what is measured");
+  run.rows = MakeBenchRows(rows_, sizes, contest);
+  contest.Run(repetitions_, sizes.operations, [this](uint32_t repetition) {
+    Say(fmt::format("repetition {} of {}", repetition + 1, repetitions_));
+  });
+  run.load_after = LoadAverage();
+  const absl::Status checked = contest.Check();
+  Say("");
+  if (!checked.ok()) {
+    fmt::print(stderr, "snf bench: {}\n", std::string(checked.message()));
+    is_right = false;
+  }
+  if (!json_.empty()) {
+    absl::Status status = Write(json_, BenchJson(run, contest));
+    if (!status.ok() || json_ == "-") return status;
+  }
+  return Write("-", BenchText(run, contest));
+}
+
+}  // namespace snf

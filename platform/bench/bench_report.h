@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_BENCH_BENCH_REPORT_H_
+#define SNF_PLATFORM_BENCH_BENCH_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "platform/bench/bench_contest.h"
+#include "platform/bench/bench_machine.h"
+#include "platform/bench/bench_rows.h"
+
+namespace snf {
+
+// A run of `snf bench`, with what its figures depend on.
+struct BenchRun {
+  MachineFacts machine;
+  double load_before = -1;  // averages, see LoadAverage
+  double load_after = -1;
+  uint32_t repetitions = 0;
+  uint64_t operations = 0;  // a sample
+  bool is_quick = false;
+  std::string version = {};
+  std::vector<BenchRow> rows = {};
+};
+
+// What is to be known ahead of believing the figures.
+std::vector<std::string> BenchWarnings(const BenchRun& run);
+
+// Both have every row. Text: 80 columns, UTF-8.
+std::string BenchText(const BenchRun& run, const Contest& contest);
+std::string BenchJson(const BenchRun& run, const Contest& contest);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_BENCH_BENCH_REPORT_H_

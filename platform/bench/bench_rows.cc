@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/bench/bench_rows.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace snf {
+namespace {
+
+bool IsMet(const BenchRow::Budget& budget, double value) {
+  return budget.is_least ? value >= budget.limit : value <= budget.limit;
+}
+
+BenchRow NotYet(int number) {
+  const auto row = [number](std::string what, std::string why) {
+    return BenchRow{.number = number,
+                    .what = std::move(what),
+                    .not_measured = std::move(why)};
+  };
+  switch (number) {
+    case 10:
+      return row("logger's cost on the NF core", "no logger yet");
+    case 11:
+      return row("unit start from the warm pool", "no unit processes yet");
+    case 12:
+      return row("moving flows inside a host",
+                 "not by this command yet; see runtime_core_bench, HandOver");
+    case 13:
+      return row("recovery from kill -9 of a unit", "no unit processes yet");
+    case 15:
+      return row("IDS against the bare matcher", "no IDS yet");
+    case 16:
+      return row("live veth against a bare loop", "no live mode yet");
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+}  // namespace
+
+std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
+                                    const BenchSizes& sizes, Contest& contest) {
+  std::vector<BenchRow> rows;
+  for (int number = 1; number <= kBenchRows; ++number) {
+    if (!wanted[static_cast<size_t>(number)]) continue;
+    if (number == 6 || number == 7) {
+      AddControllerRows(number, sizes, contest, rows);
+    } else if (number <= 9) {
+      AddChainRows(number, sizes, contest, rows);
+    } else if (number == 14 || number == 17) {
+      AddStateRows(number, sizes, contest, rows);
+    } else {
+      rows.push_back(NotYet(number));
+    }
+  }
+  for (BenchRow& row : rows) {
+    for (const auto& side : {row.ours, row.base}) {
+      if (!side.has_value() || !row.not_measured.empty()) continue;
+      row.not_measured =
+          std::string(contest.status(side->contestant).message());
+    }
+  }
+  return rows;
+}
+
+std::vector<double> ValuesOf(const BenchRow& row, const Contest& contest) {
+  std::vector<double> values = contest.samples(row.ours->contestant);
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (row.of) {
+      case BenchRow::Of::kRatio:
+        values[i] /= contest.samples(row.base->contestant)[i];
+        break;
+      case BenchRow::Of::kInverseRatio:
+        values[i] = contest.samples(row.base->contestant)[i] / values[i];
+        break;
+      case BenchRow::Of::kOurs:
+        break;
+      case BenchRow::Of::kRate:
+        values[i] = 1'000 / values[i];
+        break;
+    }
+  }
+  return values;
+}
+
+std::string_view ToString(BenchVerdict verdict) {
+  switch (verdict) {
+    case BenchVerdict::kMetAim:
+      return "met aim";
+    case BenchVerdict::kMetMust:
+      return "met must";
+    case BenchVerdict::kMissed:
+      return "missed";
+    case BenchVerdict::kNoBudget:
+      return "no budget";
+    case BenchVerdict::kNotMeasured:
+      return "not measured";
+  }
+  SNF_CHECK(false);
+}
+
+BenchVerdict VerdictOf(const BenchRow& row, const Contest& contest) {
+  if (!row.not_measured.empty()) return BenchVerdict::kNotMeasured;
+  if (!row.must.has_value() && !row.aim.has_value()) {
+    return BenchVerdict::kNoBudget;
+  }
+  const double value = SpreadOf(ValuesOf(row, contest)).median;
+  const double ours = SpreadOf(contest.samples(row.ours->contestant)).median;
+  const bool is_aim = row.aim.has_value() && IsMet(*row.aim, value) &&
+                      ours <= row.aim_ours.value_or(ours);
+  if (is_aim) return BenchVerdict::kMetAim;
+  if (row.must.has_value() && IsMet(*row.must, value)) {
+    return BenchVerdict::kMetMust;
+  }
+  return BenchVerdict::kMissed;
+}
+
+std::string InThousands(uint64_t count) {
+  return count > 0 && count % 1'000 == 0 ? fmt::format("{} K", count / 1'000)
+                                         : FormatCount(count);
+}
+
+}  // namespace snf

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows 14 and 17: what state costs an NF, and how much memory a flow takes.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/packet/fixture_flows.h"
+#include "base/packet/fixture_parse_lookup.h"
+#include "controller/core/fixture_filled_controller.h"
+#include "platform/bench/bench_redis.h"
+#include "platform/bench/bench_rows.h"
+#include "platform/process/real_clock.h"
+#include "runtime/core/fixture_filled_unit.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/no_services.h"
+
+namespace snf {
+namespace {
+
+using Contestant = Contest::Contestant;
+
+// --- Row 14 ------------------------------------------------------------------
+
+// Counts packets: a get and a put each.
+class CountingNf final : public NetworkFunction {
+ public:
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    Count(flow);
+    return Verdict::forward();
+  }
+  void Count(FlowState& flow) { flow.put(count_, flow.get(count_) + 1); }
+
+ private:
+  Slot<uint64_t> count_ = declare<uint64_t>("count");
+};
+
+// Half of what a get and a put take, with the view that is made for a packet.
+absl::StatusOr<Contestant> MakeLocal() {
+  constexpr size_t kFlows = 1'024;
+  struct Flows {
+    CountingNf nf;
+    size_t bytes = nf.schema().record_bytes();
+    std::vector<std::byte> records = std::vector<std::byte>(kFlows * bytes);
+  };
+  auto flows = std::make_shared<Flows>();
+  return Contestant{.sample = [flows](uint64_t operations) {
+    return CpuNsOf(operations, [&](uint64_t n) {
+      NoServices services;
+      uint64_t done = 0;
+      for (size_t i = 0; done < n; done += 2, i = (i + 1) % kFlows) {
+        StateView view(
+            std::span(flows->records).subspan(i * flows->bytes, flows->bytes));
+        FlowState flow(FlowId{1}, Instant{}, Instant::max(), view, services);
+        flows->nf.Count(flow);
+        asm volatile("" : : "r"(&view) : "memory");
+      }
+      return done;
+    });
+  }};
+}
+
+// Half of what a GET and a SET take, by the wall clock.
+absl::StatusOr<Contestant> MakeRedis() {
+  auto started = BenchRedis::Start();
+  if (!started.ok()) return started.status();
+  const std::shared_ptr<BenchRedis> redis = *std::move(started);
+  auto status = std::make_shared<absl::Status>(redis->Put("flow", "00000000"));
+  return Contestant{
+      .sample =
+          [redis, status](uint64_t operations) {
+            const uint64_t pairs = operations / 100 + 1;
+            const Instant begin = RealClock::Monotonic();
+            for (uint64_t i = 0; i < pairs; ++i) {
+              const auto value = redis->Get("flow");
+              status->Update(value.status());
+              status->Update(redis->Put("flow", value.value_or("")));
+            }
+            return static_cast<double>((RealClock::Monotonic() - begin).ns) /
+                   static_cast<double>(2 * pairs);
+          },
+      .check = [status] { return *status; }};
+}
+
+BenchRow LocalState(Contest& contest) {
+  return {.number = 14,
+          .what = "Redis round trip against local get or put",
+          .of = BenchRow::Of::kInverseRatio,
+          .must = {{.limit = 100, .is_least = true}},
+          .aim = {{.limit = 400, .is_least = true}},
+          .ours = {{"get or put", contest.Add("local state", MakeLocal)}},
+          .base = {{"Redis, unix socket, wall clock",
+                    contest.Add("redis", MakeRedis)}}};
+}
+
+// --- Row 17 ------------------------------------------------------------------
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = 0;
+  statm >> size >> resident;
+  return static_cast<double>(resident) *
+         static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// By how much making it adds to the memory of this process.
+template <typename Make>
+Contest::Make MemoryOf(uint32_t flows, const Make& make) {
+  return [flows, make]() -> absl::StatusOr<Contestant> {
+    if (ResidentBytes() <= 0) {
+      return absl::UnavailableError("no /proc/self/statm");
+    }
+    return Contestant{.sample = [flows, make](uint64_t) {
+      malloc_trim(0);
+      const double before = ResidentBytes();
+      const auto made = make(flows);
+      return (ResidentBytes() - before) / flows;
+    }};
+  };
+}
+
+void AddMemory(const BenchSizes& sizes, Contest& contest,
+               std::vector<BenchRow>& rows) {
+  // So that what is freed goes back to the system, and is not used again
+  // unseen.
+  mallopt(M_MMAP_THRESHOLD, 1 << 17);
+  const uint32_t flows = sizes.memory_flows;
+  const auto floor = MemoryOf(flows, [](uint32_t count) {
+    auto made = std::make_unique<ParseLookupFloor>(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      const MadeConnection of = MadeConnection::Number(i);
+      const MadeFrame frame = MakeFrame(of.protocol, of.inside, of.far);
+      made->One(LinkType::kEthernet, std::span(frame).first(kMadeBytes), 1);
+    }
+    return made;
+  });
+  const BenchRow::Side base = {"parse + lookup's table",
+                               contest.Add("memory of floor", floor), "B"};
+  const auto add = [&](const std::string& what, const std::string& name,
+                       const Contest::Make& make, const std::string& note) {
+    rows.push_back({.number = 17,
+                    .what = "memory a flow, " + what,
+                    .variant = InThousands(flows) + " flows",
+                    .of = BenchRow::Of::kOurs,
+                    .must = {{128}},
+                    .ours = {{what, contest.Add(name, make), "B"}},
+                    .base = base,
+                    .notes = {note}});
+  };
+  add("controller", "memory of controller",
+      MemoryOf(flows,
+               [](uint32_t count) {
+                 return std::make_unique<FilledController>(count, false);
+               }),
+      "IPv6 flows that have moved, with 3 replicas.");
+  add("unit", "memory of unit",
+      MemoryOf(
+          flows,
+          [](uint32_t count) { return std::make_unique<FilledUnit>(count); }),
+      "Without its state; replicas named, a timer armed.");
+  rows.push_back({.number = 17,
+                  .what = "memory a flow, logger",
+                  .not_measured = "no logger yet"});
+}
+
+}  // namespace
+
+void AddStateRows(int number, const BenchSizes& sizes, Contest& contest,
+                  std::vector<BenchRow>& rows) {
+  if (number == 14) {
+    rows.push_back(LocalState(contest));
+    return;
+  }
+  SNF_CHECK(number == 17);
+  AddMemory(sizes, contest, rows);
+}
+
+}  // namespace snf

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_BENCH_FIXTURE_DRIVEN_CHAIN_H_
+#define SNF_PLATFORM_BENCH_FIXTURE_DRIVEN_CHAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/packet/fixture_flows.h"
+#include "base/time.h"
+#include "platform/real_time/real_driver.h"
+
+namespace snf {
+
+// For benchmarks: a real-time driver and made connections, of which packets of
+// both sides come in random order, again and again. Owner-thread only.
+class DrivenChain {
+ public:
+  struct Options {
+    std::string nf;
+    uint32_t flows = 0;
+    bool both_sides = true;  // else from the inside alone
+    uint32_t threads = 1;
+    Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
+    // So long that flowlets end because they are full, unless said otherwise.
+    Nanos flowlet_timeout = Seconds(60);
+  };
+  // The NF's text must be good. Errors as RealDriver::Start.
+  static absl::StatusOr<std::unique_ptr<DrivenChain>> Start(
+      const Options& options);
+
+  // The next packets, at the speed.
+  void Offer(uint64_t packets);
+  // Call once; the run is good if every packet was released.
+  RunResult Finish() { return driver_->Finish(); }
+  static absl::Status Check(const RunResult& result);
+
+ private:
+  explicit DrivenChain(const Options& options);
+
+  std::vector<MadeFrame> frames_;
+  size_t next_ = 0;
+  std::unique_ptr<RealDriver> driver_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_BENCH_FIXTURE_DRIVEN_CHAIN_H_

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/check/checker.h"
+
+#include <fmt/format.h>
+
+namespace snf {
+
+namespace {
+
+// Of a packet that is not where it should be.
+std::string Elsewhere(UnitId unit) {
+  return unit == kNoUnit
+             ? ", but had left before"
+             : fmt::format(", but was given to unit {}", value(unit));
+}
+
+}  // namespace
+
+Checker::Checker(const NfSpec* nf, FlowName flow_name)
+    : flow_name_(std::move(flow_name)) {
+  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
+}
+
+Checker::Flow& Checker::InSlot(FlowId id) {
+  const size_t slot = slot_of(id);
+  if (slot >= flows_.size()) flows_.resize(slot + slot / 2 + 64);
+  return flows_[slot];
+}
+
+Checker::Flow* Checker::Find(Instant now, UnitId unit, const PacketMeta& meta) {
+  if (Flow& flow = InSlot(meta.flow); flow.id == meta.flow) return &flow;
+  const auto ending = ending_.find(meta.flow);
+  if (ending != ending_.end()) return &ending->second;
+  Violation(now, unit, meta, "came from nowhere");
+  return nullptr;
+}
+
+Checker::UnderWay Checker::PacketOf(const PacketMeta& meta) const {
+  const auto packet = under_way_.find({meta.flow, meta.clock});
+  return packet == under_way_.end() ? UnderWay{} : packet->second;
+}
+
+void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow& flow = InSlot(meta.flow);
+  if (flow.id != meta.flow) {
+    flow.ended = true;
+    FreePiecesIfOver(flow);
+    if (flow.under_way > 0) {
+      ending_.emplace(flow.id, flow);
+    } else if (reference_ != nullptr) {
+      reference_->Forget(flow.id);
+    }
+    flow = {.id = meta.flow};
+  }
+  if (flow.ended) {
+    Violation(now, unit, meta, "was given after the flow's end");
+  } else if (value(meta.clock) != flow.given + 1) {
+    Violation(now, unit, meta,
+              fmt::format("was given after clock {}", flow.given));
+  }
+  flow.given = value(meta.clock);
+  flow.last_unit = unit;
+  const UnderWay packet = {.unit = unit, .has_payload = meta.has_payload()};
+  if (under_way_.insert_or_assign({meta.flow, meta.clock}, packet).second) {
+    ++flow.under_way;
+  }
+}
+
+void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
+  const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
+  Flow* const flow = Find(now, unit, last);
+  if (flow == nullptr) return;
+  if (value(end.last) != flow->given || unit != flow->last_unit) {
+    Violation(now, unit, last,
+              fmt::format("was named as the flow's last; that is clock {} at "
+                          "unit {}",
+                          flow->given, value(flow->last_unit)));
+  }
+  flow->ended = true;
+  ledger_.OnAliasGone(flow->id, end.last);
+  FreePiecesIfOver(*flow);
+  if (flow->under_way == 0 && reference_ != nullptr) {
+    reference_->Forget(flow->id);
+  }
+}
+
+void Checker::OnPayloadDropped(Instant now, UnitId unit,
+                               const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
+  if (value(meta.clock) <= flow->processed) {
+    Violation(now, unit, meta, "was dropped when it was processed already");
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was dropped" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
+    Violation(now, unit, meta, "was dropped a second time");
+  } else {
+    under_way_[{meta.flow, meta.clock}].has_payload = false;
+  }
+}
+
+void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
+  if (flow->in_service != kNoUnit) {
+    Violation(now, unit, meta,
+              fmt::format("began while unit {} was at work",
+                          value(flow->in_service)));
+  } else if (value(meta.clock) != flow->processed + 1) {
+    Violation(now, unit, meta,
+              fmt::format("was processed after clock {}", flow->processed));
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was processed" + Elsewhere(packet.unit));
+  } else if (meta.has_payload() != packet.has_payload) {
+    Violation(now, unit, meta,
+              meta.has_payload() ? "was processed with a payload that is gone"
+                                 : "was taken for one without payload");
+  }
+  flow->in_service = unit;
+  flow->serving = value(meta.clock);
+}
+
+void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  if (flow->in_service != unit || flow->serving != value(meta.clock)) {
+    Violation(now, unit, meta, "ended without having begun");
+  }
+  flow->in_service = kNoUnit;
+  flow->processed = value(meta.clock);
+}
+
+void Checker::BeforeNf(const PacketInfo& info,
+                       std::span<const std::byte> bytes) {
+  if (reference_ != nullptr) reference_->Before(info, bytes);
+}
+
+void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
+                      const Reference::Outcome& outcome) {
+  if (reference_ == nullptr) return;
+  const auto [difference, pieces] =
+      reference_->After(now, meta, ledger_, outcome);
+  if (!difference.empty()) {
+    Violation(now, unit, meta,
+              "was not processed on its own state: " + difference);
+  }
+  if (!pieces.empty()) Violation(now, unit, meta, pieces);
+  const Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) FreePiecesIfOver(*flow);
+}
+
+void Checker::OnWait(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow != nullptr) flow->processed = value(meta.clock) - 1;
+}
+
+bool Checker::IsLast(const PacketMeta& meta) const {
+  const auto is_last = [&meta](const Flow& flow) {
+    return flow.id == meta.flow && flow.ended &&
+           flow.given == value(meta.clock);
+  };
+  const size_t slot = slot_of(meta.flow);
+  if (slot < flows_.size() && is_last(flows_[slot])) return true;
+  const auto ending = ending_.find(meta.flow);
+  return ending != ending_.end() && is_last(ending->second);
+}
+
+void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
+  if (value(meta.clock) <= flow->released) {
+    Violation(now, unit, meta,
+              fmt::format("was released after clock {}", flow->released));
+  } else if (value(meta.clock) > flow->processed) {
+    Violation(now, unit, meta,
+              fmt::format("was released when clock {} was processed",
+                          flow->processed));
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was released" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
+    Violation(now, unit, meta, "was released without payload");
+  }
+  flow->released = value(meta.clock);
+  Left(*flow, meta.clock);
+}
+
+void Checker::OnTaken(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
+  if (value(meta.clock) > flow->processed) {
+    Violation(
+        now, unit, meta,
+        fmt::format("was taken when clock {} was processed", flow->processed));
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was taken" + Elsewhere(packet.unit));
+  } else if (!packet.has_payload) {
+    Violation(now, unit, meta, "was taken without payload");
+  }
+  Left(*flow, meta.clock);
+}
+
+void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const UnderWay packet = PacketOf(meta);
+  if (value(meta.clock) > flow->processed) {
+    Violation(now, unit, meta,
+              fmt::format("was advanced when clock {} was processed",
+                          flow->processed));
+  } else if (packet.unit != unit) {
+    Violation(now, unit, meta, "was advanced" + Elsewhere(packet.unit));
+  } else if (packet.has_payload) {
+    Violation(now, unit, meta, "was advanced, but had a payload");
+  }
+  FreePiecesIfOver(*flow);
+  Left(*flow, meta.clock);
+}
+
+void Checker::OnAlias(Instant now, const Alias& alias, AliasResult result) {
+  if (result != AliasResult::kGranted) return;
+  const std::string wrong = ledger_.OnAlias(alias);
+  if (wrong.empty()) return;
+  const PacketMeta setter = {
+      .flow = alias.flow, .clock = alias.clock, .arrival = now};
+  Violation(now, alias.unit, setter, wrong);
+}
+
+void Checker::OnAliasRefused(Instant now, const AliasAck& ack,
+                             BufferPool& pool) {
+  if (reference_ == nullptr) return;
+  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_, pool);
+}
+
+void Checker::OnFlowNote(const FlowNote& note) {
+  if (note.over) ledger_.OnAliasGone(note.flow, note.clock);
+}
+
+void Checker::OnPiecesGranted(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnGranted(pieces);
+  if (wrong.empty()) return;
+  AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
+}
+
+void Checker::OnPiecesReturned(Instant now, const PieceWord& pieces) {
+  const std::string wrong = ledger_.OnReturned(pieces);
+  if (wrong.empty()) return;
+  AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
+}
+
+// From now on the unit may give them to others: it does so when it has applied
+// the flow's last clock and knows that it was the last.
+void Checker::FreePiecesIfOver(const Flow& flow) {
+  if (flow.ended && flow.processed == flow.given) {
+    ledger_.OnPiecesGone(flow.id);
+  }
+}
+
+void Checker::Left(Flow& flow, Clock clock) {
+  if (under_way_.erase({flow.id, clock}) == 0) return;
+  --flow.under_way;
+  if (flow.under_way > 0 || !flow.ended) return;
+  if (reference_ != nullptr) reference_->Forget(flow.id);
+  ending_.erase(flow.id);
+}
+
+void Checker::OnEnd(Instant now) {
+  for (const auto& [id, flow] : ending_) CheckAllLeft(now, flow);
+  for (const Flow& flow : flows_) CheckAllLeft(now, flow);
+}
+
+void Checker::CheckAllLeft(Instant now, const Flow& flow) {
+  if (flow.under_way == 0) return;
+  PacketMeta first = {.flow = flow.id, .clock = Clock{1}, .arrival = now};
+  while (PacketOf(first).unit == kNoUnit) first.clock = first.clock + 1;
+  Violation(now, PacketOf(first).unit, first,
+            fmt::format("never left, the first of {} such packets; the last "
+                        "clock given is {}, the last processed {}",
+                        flow.under_way, flow.given, flow.processed));
+}
+
+void Checker::Violation(Instant now, UnitId unit, const PacketMeta& meta,
+                        const std::string& what) {
+  std::string name = flow_name_ ? flow_name_(meta.flow) : "";
+  if (name.empty()) {
+    name = fmt::format("flow slot {} generation {}", slot_of(meta.flow),
+                       generation_of(meta.flow));
+  }
+  AddMessage(now, fmt::format("{}, unit {}: clock {} {}", name, value(unit),
+                              value(meta.clock), what));
+}
+
+void Checker::AddMessage(Instant now, const std::string& what) {
+  ++violations_;
+  if (messages_.size() == kMaxMessages) return;
+  const int64_t ns = (now - start_).ns;
+  messages_.push_back(
+      fmt::format("+{}.{:06} ms, {}", ns / 1'000'000, ns % 1'000'000, what));
+}
+
+}  // namespace snf

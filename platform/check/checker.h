@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_CHECK_CHECKER_H_
+#define SNF_PLATFORM_CHECK_CHECKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/time.h"
+#include "platform/check/ledger.h"
+#include "platform/check/reference.h"
+
+namespace snf {
+
+// Watches a run from outside and holds it to the invariants of protocol.md §4.
+// It sees only what the cores exchange and shares no code with them; it changes
+// nothing, so a run's digest is the same with and without it. Checked so far:
+//
+//   I1  single writer: a flow is in service at one unit at a time, at the one
+//       that the packet was given to, and no clock is processed twice
+//   I2  clock n is processed after n - 1
+//   I3  the packets of a flow are released in clock order, and none before it
+//       was processed, by the unit that did
+//   I6  what a unit makes of a packet is what a unit would that runs all
+//       packets of the flow (reference.h)
+//   I7  in the end every packet that was given a clock was released, dropped or
+//       consumed, once
+//   I8  a piece of a pool is in one place only, and no two flows have the same
+//       piece or the same alias (ledger.h)
+//
+// Of what breaks several rules at once, the first is told.
+//
+// Tombstones and null packets are clocks like others, for I1, I2 and I7; but
+// they are advanced, never released. A tombstone's packet was dropped before,
+// once, and only such a clock is one.
+//
+// A flow may end, and its slot have a next user, while packets of it are still
+// under way: both are followed.
+//
+// Owner-thread only. Memory: 56 bytes a flow slot, some 100 for each flow that
+// lost its slot and has packets under way, 50 a packet under way, and the
+// records of reference.h.
+class Checker {
+ public:
+  // What a user calls a flow; empty if it is forgotten.
+  using FlowName = std::function<std::string(FlowId)>;
+
+  // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
+  // empty, and is called for messages only.
+  explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
+
+  // From when messages count time.
+  void OnStart(Instant first_packet) { start_ = first_packet; }
+  void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta);
+  void OnEndFlow(Instant now, UnitId unit, const EndFlow& end);
+  // The packet is lost, and its clock a tombstone from now on.
+  void OnPayloadDropped(Instant now, UnitId unit, const PacketMeta& meta);
+  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta);
+  void OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta);
+  // Of a packet with payload, after OnServiceEnd: as it is before the unit's NF
+  // sees it, and what comes of it, before any of it is executed, with the
+  // flow's record, none if the packet IsLast(); or that it is to be run again,
+  // as if this service had not been.
+  void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
+  void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
+               const Reference::Outcome& outcome);
+  void OnWait(Instant now, UnitId unit, const PacketMeta& meta);
+  // Whether the packet's flow is over with it: a unit keeps no record then.
+  bool IsLast(const PacketMeta& meta) const;
+  void OnRelease(Instant now, UnitId unit, const PacketMeta& meta);
+  // The packet was dropped or consumed where it was to be processed.
+  void OnTaken(Instant now, UnitId unit, const PacketMeta& meta);
+  // A clock without payload is done.
+  void OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta);
+  // What reaches the controller or leaves it about aliases and pieces; an alias
+  // with the answer, and its refusal again where the unit tells the NF.
+  void OnAlias(Instant now, const Alias& alias, AliasResult result);
+  void OnAliasRefused(Instant now, const AliasAck& ack, BufferPool& pool);
+  void OnFlowNote(const FlowNote& note);
+  void OnPiecesGranted(Instant now, const PieceWord& pieces);
+  void OnPiecesReturned(Instant now, const PieceWord& pieces);
+  // Call once nothing is in flight any more.
+  void OnEnd(Instant now);
+
+  uint64_t violations() const { return violations_; }
+  // The first kMaxMessages, one line each: time, flow, unit, clock, what.
+  const std::vector<std::string>& messages() const { return messages_; }
+  static constexpr size_t kMaxMessages = 10;
+
+  // Null without an NF.
+  const Reference* reference() const { return reference_.get(); }
+
+ private:
+  struct Flow {
+    FlowId id = kNoFlow;
+    uint64_t given = 0;      // last clock enqueued
+    uint64_t processed = 0;  // last clock processed
+    uint64_t released = 0;   // last clock released
+    uint64_t serving = 0;    // clock in service
+    uint32_t under_way = 0;  // packets
+    UnitId in_service = kNoUnit;
+    UnitId last_unit = kNoUnit;  // to which the last clock was given
+    bool ended = false;
+  };
+  static_assert(sizeof(Flow) == 56);
+  // A packet that was given a clock and has not left.
+  struct UnderWay {
+    UnitId unit = kNoUnit;  // to which it was given; kNoUnit: it has left
+    bool has_payload = false;
+  };
+
+  Flow& InSlot(FlowId id);
+  // Null, and a violation, if no packet of the flow was given a clock.
+  Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
+  UnderWay PacketOf(const PacketMeta& meta) const;
+  void Left(Flow& flow, Clock clock);
+  void FreePiecesIfOver(const Flow& flow);
+  void CheckAllLeft(Instant now, const Flow& flow);
+  void Violation(Instant now, UnitId unit, const PacketMeta& meta,
+                 const std::string& what);
+  void AddMessage(Instant now, const std::string& what);
+
+  std::vector<Flow> flows_;        // by slot
+  std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
+  absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
+  std::unique_ptr<Reference> reference_;
+  FlowName flow_name_;
+  Instant start_;
+  Ledger ledger_;
+  uint64_t violations_ = 0;
+  std::vector<std::string> messages_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_CHECK_CHECKER_H_

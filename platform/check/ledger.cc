@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/check/ledger.h"
+
+#include <bit>
+
+#include "base/packet/flow_key_text.h"
+#include "fmt/format.h"
+
+namespace snf {
+namespace {
+
+std::string NameOf(FlowId flow) {
+  return fmt::format("flow slot {} generation {}", slot_of(flow),
+                     generation_of(flow));
+}
+
+// "pieces 200 … of pool 0", by the first one of the mask.
+std::string NameOf(const PieceWord& pieces, uint64_t mask) {
+  const auto first = static_cast<uint32_t>(std::countr_zero(mask));
+  return fmt::format("{} of pool {}, the first of them {},",
+                     std::popcount(mask) == 1
+                         ? "a piece"
+                         : fmt::format("{} pieces", std::popcount(mask)),
+                     pieces.pool, pieces.word * 64 + first);
+}
+
+}  // namespace
+
+std::string Ledger::OnGranted(const PieceWord& pieces) {
+  uint64_t& away = away_[Name(pieces.pool, pieces.word)];
+  const uint64_t twice = away & pieces.mask;
+  away |= pieces.mask;
+  if (twice == 0) return {};
+  return fmt::format("was granted {} which had not come back",
+                     NameOf(pieces, twice));
+}
+
+std::string Ledger::OnReturned(const PieceWord& pieces) {
+  uint64_t& away = away_[Name(pieces.pool, pieces.word)];
+  const uint64_t unknown = pieces.mask & ~away;
+  away &= ~pieces.mask;
+  if (unknown == 0) return {};
+  return fmt::format("returned {} which no unit was granted",
+                     NameOf(pieces, unknown));
+}
+
+FlowId Ledger::TakerOf(PoolId pool, uint32_t piece) const {
+  const auto taker = takers_.find(Name(static_cast<uint16_t>(pool), piece));
+  return taker == takers_.end() ? kNoFlow : taker->second;
+}
+
+std::string Ledger::OnTaken(FlowId flow, PoolId pool, uint32_t piece) {
+  const auto index = static_cast<uint16_t>(pool);
+  const uint64_t name = Name(index, piece);
+  const auto [entry, is_new] = takers_.try_emplace(name, flow);
+  if (!is_new) {
+    return fmt::format("took piece {} of pool {}, which {} has", piece, index,
+                       NameOf(entry->second));
+  }
+  pieces_[flow].push_back(name);
+  const auto away = away_.find(Name(index, piece / 64));
+  if (away != away_.end() && (away->second >> piece % 64 & 1) != 0) return {};
+  return fmt::format("took piece {} of pool {}, which no unit was granted",
+                     piece, index);
+}
+
+void Ledger::OnGivenBack(FlowId flow, PoolId pool, uint32_t piece) {
+  const uint64_t name = Name(static_cast<uint16_t>(pool), piece);
+  const auto taker = takers_.find(name);
+  if (taker == takers_.end() || taker->second != flow) return;
+  takers_.erase(taker);
+  std::erase(pieces_[flow], name);
+}
+
+void Ledger::OnPiecesGone(FlowId flow) {
+  const auto pieces = pieces_.find(flow);
+  if (pieces == pieces_.end()) return;
+  for (const uint64_t name : pieces->second) takers_.erase(name);
+  pieces_.erase(pieces);
+}
+
+std::string Ledger::OnAlias(const Alias& alias) {
+  const auto [holder, is_new] = holders_.try_emplace(alias.key, alias.flow);
+  if (!is_new && holder->second != alias.flow) {
+    return fmt::format("was granted {}, which {} has", ToString(alias.key),
+                       NameOf(holder->second));
+  }
+  HeldAlias& held = aliases_[alias.flow];
+  if (held.key != alias.key) holders_.erase(held.key);
+  held = {.key = alias.key, .clock = alias.clock};
+  return {};
+}
+
+void Ledger::OnAliasGone(FlowId flow, Clock clock) {
+  const auto held = aliases_.find(flow);
+  if (held == aliases_.end() || held->second.clock > clock) return;
+  holders_.erase(held->second.key);
+  aliases_.erase(held);
+}
+
+}  // namespace snf

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_CHECK_LEDGER_H_
+#define SNF_PLATFORM_CHECK_LEDGER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "runtime/sdk/piece_set.h"
+
+namespace snf {
+
+// Who has what only one may have (I8): pieces of pools, and external endpoints.
+// It is told of messages as the controller sees them, and of what the NF of the
+// reference takes; it knows nothing of how the cores keep books. Each call
+// returns what is wrong, in words; empty for nothing.
+//
+// Example: the controller grants word 3 of pool 0, a flow takes piece 200 of
+// it, ends, and another takes 200: in order. Had the first not ended: "took
+// piece 200 of pool 0, which flow slot 7 generation 1 has".
+//
+// Owner-thread only. Memory: some 32 bytes for each word granted and each piece
+// in use, and 100 for each alias.
+class Ledger {
+ public:
+  std::string OnGranted(const PieceWord& pieces);
+  std::string OnReturned(const PieceWord& pieces);
+
+  // Who has it; kNoFlow for nobody.
+  FlowId TakerOf(PoolId pool, uint32_t piece) const;
+  std::string OnTaken(FlowId flow, PoolId pool, uint32_t piece);
+  void OnGivenBack(FlowId flow, PoolId pool, uint32_t piece);
+  // The flow has no pieces any more, or nobody knows which.
+  void OnPiecesGone(FlowId flow);
+
+  // It was granted; in place of the flow's alias before.
+  std::string OnAlias(const Alias& alias);
+  // The flow has no alias any more, if it was set at or before `clock`.
+  void OnAliasGone(FlowId flow, Clock clock);
+
+ private:
+  struct KeyHash {
+    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
+  };
+  struct HeldAlias {
+    FlowKey key;
+    Clock clock{};
+  };
+  static uint64_t Name(uint16_t pool, uint32_t number) {
+    return uint64_t{pool} << 32 | number;
+  }
+
+  // All are looked up, never iterated.
+  absl::flat_hash_map<uint64_t, uint64_t> away_;  // pool, word → pieces granted
+  absl::flat_hash_map<uint64_t, FlowId> takers_;  // pool, piece → who has it
+  absl::flat_hash_map<FlowId, std::vector<uint64_t>> pieces_;
+  absl::flat_hash_map<FlowId, HeldAlias> aliases_;
+  absl::flat_hash_map<FlowKey, FlowId, KeyHash> holders_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_CHECK_LEDGER_H_

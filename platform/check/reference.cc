@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/check/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "absl/functional/function_ref.h"
+
+namespace snf {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// Empty for equal ones.
+std::string Difference(Bytes got, Bytes expected) {
+  if (got.size() == expected.size() &&
+      (got.empty() || std::memcmp(&got[0], &expected[0], got.size()) == 0)) {
+    return {};
+  }
+  const auto at =
+      std::mismatch(got.begin(), got.end(), expected.begin(), expected.end());
+  const auto index = at.first - got.begin();
+  if (at.first == got.end() || at.second == expected.end()) {
+    return fmt::format(
+        "{} bytes, should be {}; byte {} is the first that "
+        "differs",
+        got.size(), expected.size(), index);
+  }
+  return fmt::format("byte {} is {:02x}, should be {:02x}", index,
+                     std::to_integer<int>(*at.first),
+                     std::to_integer<int>(*at.second));
+}
+
+std::string InWords(const Verdict& verdict) {
+  switch (verdict.kind()) {
+    case Verdict::Kind::kForward:
+      return "forwarded";
+    case Verdict::Kind::kDrop:
+      return fmt::format("dropped for reason {}", verdict.reason());
+    case Verdict::Kind::kConsume:
+      return "consumed";
+    case Verdict::Kind::kWait:
+      return "dropped for want of pieces";
+  }
+  return "?";
+}
+
+// Of a packet forwarded the label, and of one that waits the pool, is not seen.
+bool IsSame(const Verdict& a, const Verdict& b) {
+  return a.kind() == b.kind() &&
+         (a.kind() != Verdict::Kind::kDrop || a.reason() == b.reason());
+}
+
+// What a unit made of a packet, as its commands say: frames come first, and
+// what is behind the packet's own command is of no concern.
+struct Made {
+  Made(BufferPool& pool, PacketHandle handle,
+       std::span<const UnitCommand> commands)
+      : packet(pool.bytes(handle)) {
+    using Kind = UnitCommand::Kind;
+    for (const UnitCommand& command : commands) {
+      switch (command.kind) {
+        case Kind::kEmit:
+          frames[frame_count++] = pool.bytes(command.packet);
+          continue;
+        case Kind::kRelease:
+          verdict = Verdict::forward();
+          return;
+        case Kind::kNfDrop:
+          verdict = Verdict::drop(command.nf_reason);
+          return;
+        case Kind::kConsume:
+          verdict = Verdict::consume();
+          return;
+        case Kind::kDrop:
+          verdict = Verdict::wait({});
+          return;
+        case Kind::kSendAlias:
+          return;
+        default:
+          continue;
+      }
+    }
+  }
+  std::optional<Verdict> verdict;  // none: the packet waits for its alias
+  Bytes packet;
+  size_t frame_count = 0;
+  std::array<Bytes, FlowState::kMaxEmits> frames;
+};
+
+// Gives the NF here the pieces that the unit's NF took, in that order.
+// may_have_given tells of a flow whether its timer may have given some back.
+class ReplayedPieces {
+ public:
+  ReplayedPieces(FlowId flow, std::span<const std::optional<uint32_t>> taken,
+                 bool waited, Ledger& ledger,
+                 absl::FunctionRef<bool(FlowId)> may_have_given)
+      : flow_(flow),
+        taken_(taken),
+        waited_(waited),
+        ledger_(ledger),
+        may_have_given_(may_have_given) {}
+
+  std::optional<uint32_t> Take(PoolId pool) {
+    // The unit gave nothing once it had given so much.
+    if (next_ == taken_.size()) return std::nullopt;
+    const std::optional<uint32_t> piece = taken_[next_++];
+    if (!piece.has_value()) return piece;
+    const FlowId taker = ledger_.TakerOf(pool, *piece);
+    if (taker != kNoFlow && may_have_given_(taker)) {
+      ledger_.OnPiecesGone(taker);
+    }
+    std::string wrong = ledger_.OnTaken(flow_, pool, *piece);
+    if (wrong_.empty()) wrong_ = std::move(wrong);
+    return piece;
+  }
+  void Give(PoolId pool, uint32_t piece) {
+    ledger_.OnGivenBack(flow_, pool, piece);
+  }
+  // If the unit's NF got nothing and went on, there was nothing. What it got
+  // last may have been what it would have waited for, had it not before.
+  bool IsExhausted() const {
+    if (next_ == taken_.size()) return !waited_;
+    return !taken_[next_].has_value() ||
+           (next_ > 0 && !taken_[next_ - 1].has_value());
+  }
+
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  FlowId flow_;
+  std::span<const std::optional<uint32_t>> taken_;
+  bool waited_;
+  Ledger& ledger_;
+  absl::FunctionRef<bool(FlowId)> may_have_given_;
+  size_t next_ = 0;
+  std::string wrong_;
+};
+
+// Holds what the NF emits here against what the unit's NF emitted.
+class ComparedServices final : public FlowServices {
+ public:
+  ComparedServices(BufferPool& pool, const Made& made, ReplayedPieces& pieces)
+      : pool_(pool), made_(made), pieces_(pieces) {}
+
+  bool Emit(Bytes frame) override {
+    if (count_ == FlowState::kMaxEmits || frame.empty() ||
+        frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    std::string difference;
+    if (count_ >= made_.frame_count) {
+      difference = fmt::format("it emitted {} frames and no more", count_);
+    } else if (difference = Difference(made_.frames[count_], frame);
+               !difference.empty()) {
+      difference =
+          fmt::format("of frame {} that it emitted {}", count_ + 1, difference);
+    }
+    // The unit may have been refused a buffer. None was freed since.
+    if (!difference.empty() && !HasRoom(frame)) return false;
+    if (difference_.empty()) difference_ = difference;
+    ++count_;
+    return true;
+  }
+
+  std::optional<uint32_t> TakePiece(PoolId pool, const PieceWish&) override {
+    return pieces_.Take(pool);
+  }
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    pieces_.Give(pool, piece);
+  }
+  bool IsExhausted(PoolId) const override { return pieces_.IsExhausted(); }
+  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
+  void Note(Nanos, bool) override {}
+
+  // After the call of the NF.
+  std::string TakeDifference() {
+    if (difference_.empty() && count_ < made_.frame_count) {
+      return fmt::format("it emitted {} frames, should be {}",
+                         made_.frame_count, count_);
+    }
+    return std::move(difference_);
+  }
+
+ private:
+  bool HasRoom(Bytes frame) {
+    const PacketHandle buffer =
+        pool_.Allocate(static_cast<uint32_t>(frame.size()));
+    if (buffer == kNoPacket) return false;
+    pool_.Free(buffer);
+    return true;
+  }
+
+  BufferPool& pool_;
+  const Made& made_;
+  ReplayedPieces& pieces_;
+  size_t count_ = 0;
+  std::string difference_;
+};
+
+// What the NF may do when its alias was refused. It emits where there are
+// buffers, as the unit's is about to.
+class RefusalServices final : public FlowServices {
+ public:
+  RefusalServices(FlowId flow, Ledger& ledger, BufferPool& pool)
+      : flow_(flow), ledger_(ledger), pool_(pool) {}
+  ~RefusalServices() {
+    for (int i = 0; i < emitted_; ++i) pool_.Free(frames_[i]);
+  }
+
+  bool Emit(Bytes frame) override {
+    if (emitted_ == FlowState::kMaxEmits || frame.empty() ||
+        frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    const PacketHandle buffer =
+        pool_.Allocate(static_cast<uint32_t>(frame.size()));
+    if (buffer == kNoPacket) return false;
+    frames_[emitted_++] = buffer;
+    return true;
+  }
+  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+    return std::nullopt;
+  }
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    ledger_.OnGivenBack(flow_, pool, piece);
+  }
+  bool IsExhausted(PoolId) const override { return true; }
+  void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
+  void Note(Nanos, bool) override {}
+
+ private:
+  FlowId flow_;
+  Ledger& ledger_;
+  BufferPool& pool_;
+  std::array<PacketHandle, FlowState::kMaxEmits> frames_{};
+  int emitted_ = 0;
+};
+
+}  // namespace
+
+Reference::Reference(const NfSpec& nf)
+    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {
+  for (const NetworkFunction::Part& part : nf_->parts()) {
+    for (const auto& table : part.nf->tables()) tables_.push_back(table.get());
+  }
+}
+
+uint64_t Reference::TableReads() const {
+  uint64_t reads = 0;
+  for (const TableCopy* table : tables_) reads += table->reads();
+  return reads;
+}
+
+void Reference::Before(const PacketInfo& info, Bytes bytes) {
+  info_ = info;
+  copy_.assign(bytes.begin(), bytes.end());
+}
+
+Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
+                                     Ledger& ledger, const Outcome& outcome) {
+  const auto [entry, is_new] = flows_.try_emplace(meta.flow);
+  Flow& own = entry->second;
+  if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
+  if (own.timer <= now && own.record != nullptr) {
+    StopComparing(meta.flow, own, ledger);
+  }
+  if (own.record == nullptr) {
+    ++not_compared_;
+    return {};
+  }
+  ++compared_;
+
+  const Made made(outcome.pool, outcome.packet, outcome.commands);
+  const auto may_have_given = [&](FlowId taker) {
+    const auto found = flows_.find(taker);
+    return found != flows_.end() && found->second.timer <= now;
+  };
+  const bool waited =
+      made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
+  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, ledger,
+                        may_have_given);
+  ComparedServices services(outcome.pool, made, pieces);
+  StateView state(StateOf(own));
+  FlowState flow(meta.flow, now, own.timer, state, services);
+  Packet packet(info_, copy_);
+  const uint64_t reads = TableReads();
+  const Verdict verdict = nf_->process_packet(packet, flow);
+  own.timer = flow.timer();
+  if (TableReads() != reads) {
+    StopComparing(meta.flow, own, ledger);
+    --compared_;
+    ++not_compared_;
+    return {.difference = {}, .pieces = pieces.wrong()};
+  }
+
+  std::string difference = services.TakeDifference();
+  if (difference.empty() && made.verdict.has_value() &&
+      !IsSame(verdict, *made.verdict)) {
+    difference = fmt::format("the packet was {}, should be {}",
+                             InWords(*made.verdict), InWords(verdict));
+  }
+  if (difference.empty()) {
+    difference = Difference(made.packet, copy_);
+    if (!difference.empty()) difference = "of the packet " + difference;
+  }
+  if (difference.empty() && !outcome.record.empty()) {
+    difference = Difference(outcome.record, state.record());
+    if (!difference.empty()) difference = "of the state " + difference;
+  }
+  if (!difference.empty()) StopComparing(meta.flow, own, ledger);
+  return {.difference = std::move(difference), .pieces = pieces.wrong()};
+}
+
+void Reference::OnAliasRefused(Instant now, FlowId id, AliasResult why,
+                               Ledger& ledger, BufferPool& pool) {
+  const auto entry = flows_.find(id);
+  if (entry == flows_.end() || entry->second.record == nullptr) return;
+  Flow& own = entry->second;
+  RefusalServices services(id, ledger, pool);
+  StateView state(StateOf(own));
+  FlowState flow(id, now, own.timer, state, services);
+  nf_->on_alias_refused(flow, why);
+  own.timer = flow.timer();
+}
+
+void Reference::StopComparing(FlowId id, Flow& own, Ledger& ledger) {
+  own.record.reset();
+  ledger.OnPiecesGone(id);
+}
+
+}  // namespace snf

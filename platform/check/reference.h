@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_CHECK_REFERENCE_H_
+#define SNF_PLATFORM_CHECK_REFERENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/packet/packet_info.h"
+#include "base/time.h"
+#include "platform/check/ledger.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_spec.h"
+
+namespace snf {
+
+// Theory of operation. What a flow's packets would have become, had its state
+// never moved (I6): a second instance of the NF runs, on a record of the flow
+// that stays here, on a copy of each packet as it was before the unit's NF saw
+// it, in the order in which units run the flow's clocks. The verdict, the
+// frames emitted, the bytes that result and the record must be the unit's.
+// State that is stale, lost or doubled shows at once; so does what an NF keeps
+// elsewhere than in its slots, in the first packet that depends on it.
+//
+// Worked example: an NF numbers a flow's packets in a byte of each. Clock 3 ran
+// on a copy of the state that clock 1 left: the unit's packet says 2, the one
+// here 3.
+//
+// Pieces that the unit's NF took out of pools it takes here too, for it cannot
+// know which were there; where it found none and did not wait, it sees its pool
+// exhausted. So the bytes must be equal; that no two flows have the same piece
+// is the ledger's business, which hears of each. A packet that is to wait for a
+// piece was not run at all. Aliases and notes change nothing here.
+//
+// Not compared, but counted: a flow's packets once a timer of it was due, since
+// what a timer does falls between other packets according to how long they
+// queued; once the NF has read a shared table for one of them, since what is
+// known of it where and when depends on timing, and here nothing is known but
+// what was updated here; and those after a difference was found. An NF that
+// cannot emit because no buffer is free cannot here either.
+//
+// Nor is the verdict on a packet that waits for its alias: it is to come.
+//
+// Owner-thread only. Memory: a record for each flow that was not forgotten.
+class Reference {
+ public:
+  // What a unit made of a packet. The pool is as it was, and none of the
+  // commands, which are those of Unit::finish, was executed yet.
+  struct Outcome {
+    BufferPool& pool;
+    PacketHandle packet = kNoPacket;
+    std::span<const UnitCommand> commands;
+    std::span<const std::optional<uint32_t>> pieces_taken;
+    // The flow's, after the packet; none where the unit keeps none.
+    std::span<const std::byte> record = {};
+  };
+
+  // What is wrong, in words; empty for nothing.
+  struct Findings {
+    std::string difference;  // the first
+    std::string pieces;      // that it took
+  };
+
+  explicit Reference(const NfSpec& nf);
+
+  // The packet that a unit is about to run: copies it.
+  void Before(const PacketInfo& info, std::span<const std::byte> bytes);
+  // Runs the copy and compares with what the unit made of the packet. Not for
+  // one that is to wait.
+  Findings After(Instant now, const PacketMeta& meta, Ledger& ledger,
+                 const Outcome& outcome);
+  // The unit is about to tell the NF that the flow's alias was refused; what
+  // that emits, it takes from the pool.
+  void OnAliasRefused(Instant now, FlowId flow, AliasResult why, Ledger& ledger,
+                      BufferPool& pool);
+  // The flow is over.
+  void Forget(FlowId flow) { flows_.erase(flow); }
+
+  size_t flows() const { return flows_.size(); }
+  uint64_t compared() const { return compared_; }  // packets
+  uint64_t not_compared() const { return not_compared_; }
+
+ private:
+  struct Flow {
+    std::unique_ptr<uint64_t[]> record;  // null: not compared any more
+    Instant timer = Instant::max();
+  };
+  std::span<std::byte> StateOf(const Flow& flow) const {
+    return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
+  }
+  void StopComparing(FlowId id, Flow& own, Ledger& ledger);
+  uint64_t TableReads() const;
+
+  std::unique_ptr<NetworkFunction> nf_;
+  std::vector<const TableCopy*> tables_;  // of all its parts
+  uint32_t record_bytes_;
+  PacketInfo info_;
+  std::vector<std::byte> copy_;
+  absl::flat_hash_map<FlowId, Flow> flows_;
+  uint64_t compared_ = 0;
+  uint64_t not_compared_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_CHECK_REFERENCE_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "base/quantity.h"
+#include "fmt/format.h"
+#include "platform/explain/explain_story.h"
+
+namespace snf {
+namespace {
+
+std::string Exact(Nanos duration) {
+  return FormatDuration(duration, Precision::kExact);
+}
+
+}  // namespace
+
+std::string FormatLegend(const FlowStory& story, const RunOptions& options) {
+  const ControllerOptions& controller = options.controller;
+  const std::string by_policy = fmt::format(
+      "N: load in %; \"no room\" where load + demand > 100. The\n"
+      "            policy {} chose \">\"",
+      story.policy);
+  const std::string by_score = fmt::format(
+      R"(N: load in %, plus {:.1f} for a unit with the flow's state: where
+            it ran last, or a replica has had time to come; "no room" where
+            load + demand > 100. The highest sum with room is chosen, ">", of
+            equals the lowest N. Without room anywhere a unit is started; till
+            it is ready the least loaded is OVERCOMMITTED)",
+      static_cast<double>(controller.alpha_1024) * 100 / 1024);
+  return fmt::format(
+      R"(
+How to read the flowlets
+  +0.0 ms   since the flow's first packet; then why the flowlet began, and what
+            was decided
+  demand    the rate that the flow's earlier flowlets let expect, for a first
+            one those of all flows; and in % of a unit of {capacity}
+  units     {score}.
+            Of more than {units}: ">", those with the state, the fullest with
+            room, the least loaded
+  state     asked of its old unit when the flowlet's first packet had its turn,
+            or there already; held are packets that waited for it
+  pushed    ahead of the next flowlet, when the flow had been idle for {idle}
+  latency   from arrival to release: {hop} to the unit, the wait, the service,
+            {hop} to the exit
+
+)",
+      fmt::arg("capacity", FormatBitRate(controller.unit_capacity_bps)),
+      fmt::arg("score", story.by_score ? by_score : by_policy),
+      fmt::arg("units", FlowletStory::kMaxCandidates),
+      fmt::arg("idle", Exact({controller.flowlet_timeout.ns / 2})),
+      fmt::arg("hop", Exact(options.hop_delay)));
+}
+
+}  // namespace snf

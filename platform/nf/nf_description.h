@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_NF_NF_DESCRIPTION_H_
+#define SNF_PLATFORM_NF_NF_DESCRIPTION_H_
+
+#include <span>
+#include <string>
+
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// A line an NF, of at most 80 columns: name and summary.
+std::string ListOf(std::span<const NfRegistration* const> nfs);
+// One JSON array of objects: name, summary.
+std::string JsonListOf(std::span<const NfRegistration* const> nfs);
+
+// What an NF is, as far as it says so itself: what it takes for a flow, its
+// labels, options, drop reasons and counters, what it keeps of a flow, the
+// pools it takes from and the tables it shares, all with no option given. Lines
+// of at most 80 columns.
+std::string DescriptionOf(const NfRegistration& nf);
+// The same as one JSON object: name, summary, flow_scope (connection,
+// inside_endpoint), has_timer, labels, options (key, values, default, help),
+// drop_reasons, counters (name, help), state (schema_hash: 16 hexadecimal
+// digits, record_bytes, slots: name, offset, bytes, is_blob), pools (name,
+// first, last), tables (name, key_bytes, value_bytes, max_entries).
+std::string JsonDescriptionOf(const NfRegistration& nf);
+
+// "0123456789abcdef".
+std::string SchemaHashOf(const NetworkFunction& nf);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_NF_NF_DESCRIPTION_H_

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/process/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "absl/status/statusor.h"
+#include "base/quantity.h"
+
+namespace snf {
+namespace {
+
+absl::Status Bad(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+// Without spaces, so that it can be pasted into a command line.
+std::string Compact(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}
+
+std::string Print(Nanos duration) {
+  std::string text = Compact(FormatDuration(duration, Precision::kExact));
+  if (const size_t micro = text.find("µ"); micro != std::string::npos) {
+    text.replace(micro, std::string_view("µ").size(), "u");
+  }
+  return text;
+}
+
+std::string PrintBytes(int64_t bytes) {
+  return Compact(FormatBytes(bytes, Precision::kExact));
+}
+
+std::string PrintRate(int64_t rate_bps) {
+  return Compact(FormatBitRate(rate_bps, Precision::kExact));
+}
+
+// Where the meanings of choices stand in the help.
+constexpr size_t kMeaningColumn = 25;
+
+// Lines of at most 80 columns, each indented, with '\n' at its end.
+std::string Wrap(const std::string& text, size_t indent) {
+  constexpr size_t kColumns = 80;
+  std::string wrapped;
+  std::string line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kColumns) {
+      wrapped += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return wrapped + std::string(indent, ' ') + line + "\n";
+}
+
+template <typename T>
+absl::Status CheckRange(const std::string& text, T value, T lowest, T highest,
+                        std::string (*print)(T)) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
+  return Bad(fmt::format("\"{}\" is out of range: {} to {}", text,
+                         print(lowest), print(highest)));
+}
+
+template <typename T>
+absl::Status ParseWhole(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end) return absl::OkStatus();
+  return Bad(fmt::format("\"{}\" is not a whole number from 0", text));
+}
+
+}  // namespace
+
+void FlagSet::Custom(const std::string& name, const std::string& type,
+                     const std::string& help, Parse parse, Print print) {
+  app_.add_option_function<std::string>(
+          "--" + name,
+          [name, parse](const std::string& text) {
+            const absl::Status status = parse(text);
+            if (!status.ok()) {
+              throw CLI::ValidationError("--" + name,
+                                         std::string(status.message()));
+            }
+          },
+          help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  flags_.push_back({.name = name,
+                    .type = type,
+                    .heading = heading_,
+                    .help = help,
+                    .default_text = print(),
+                    .print = print});
+}
+
+void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
+                       Nanos highest, const std::string& help) {
+  Custom(
+      name, "TIME", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<Nanos> parsed = ParseDuration(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<Nanos>(text, value, lowest, highest, snf::Print);
+      },
+      [&value] { return snf::Print(value); });
+}
+
+void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
+                                 Nanos lowest, const std::string& help) {
+  Custom(
+      name, "TIME|inf", help,
+      [&value, lowest](const std::string& text) {
+        const absl::StatusOr<Nanos> parsed = ParseDurationOrInfinity(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<Nanos>(text, value, lowest, Nanos::max(), snf::Print);
+      },
+      [&value] { return snf::Print(value); });
+}
+
+void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
+                    uint32_t highest, const std::string& help) {
+  Custom(
+      name, "BYTES", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<int64_t> parsed = ParseBytes(text);
+        if (!parsed.ok()) return parsed.status();
+        const absl::Status status =
+            CheckRange<int64_t>(text, *parsed, lowest, highest, PrintBytes);
+        if (status.ok()) value = static_cast<uint32_t>(*parsed);
+        return status;
+      },
+      [&value] { return PrintBytes(value); });
+}
+
+void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
+                      int64_t highest, const std::string& help,
+                      const std::string& if_unset) {
+  Custom(
+      name, "RATE", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<int64_t>(text, value, lowest, highest, PrintRate);
+      },
+      [&value, if_unset] {
+        return value == 0 && !if_unset.empty() ? "" : PrintRate(value);
+      });
+  if (!if_unset.empty()) flags_.back().default_text = if_unset;
+}
+
+void FlagSet::BitRateOrNone(const std::string& name, int64_t& value, bool& none,
+                            int64_t lowest, int64_t highest,
+                            const std::string& help) {
+  Custom(
+      name, "RATE|none", help,
+      [&value, &none, lowest, highest](const std::string& text) {
+        none = text == "none";
+        if (none) return absl::OkStatus();
+        const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<int64_t>(text, value, lowest, highest, PrintRate);
+      },
+      [&value, &none] { return none ? "none" : PrintRate(value); });
+}
+
+void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
+                    uint32_t highest, const std::string& help) {
+  Custom(
+      name, "N", help,
+      [&value, lowest, highest](const std::string& text) {
+        uint32_t parsed = 0;
+        if (absl::Status status = ParseWhole(text, parsed); !status.ok()) {
+          return status;
+        }
+        value = parsed;
+        return CheckRange<uint32_t>(
+            text, value, lowest, highest,
+            [](uint32_t n) { return std::to_string(n); });
+      },
+      [&value] { return std::to_string(value); });
+}
+
+void FlagSet::Number(const std::string& name, uint64_t& value,
+                     const std::string& help) {
+  Custom(
+      name, "N", help,
+      [&value](const std::string& text) { return ParseWhole(text, value); },
+      [&value] { return std::to_string(value); });
+}
+
+void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
+                       const std::string& help) {
+  Custom(
+      name, "0..1", help,
+      [&value, one](const std::string& text) {
+        double parsed = -1;
+        const char* end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), end, parsed);
+        if (error != std::errc() || rest != end || !(parsed >= 0) ||
+            parsed > 1) {
+          return Bad(fmt::format("\"{}\" is not a number from 0 to 1", text));
+        }
+        value = static_cast<uint32_t>(std::lround(parsed * one));
+        if (value == 0 && parsed > 0) {
+          return Bad(
+              fmt::format("\"{}\" is less than {:.2g}, the least above 0", text,
+                          1.0 / one));
+        }
+        return absl::OkStatus();
+      },
+      [&value, one] {
+        return fmt::format("{:.4g}", static_cast<double>(value) / one);
+      });
+}
+
+void FlagSet::Choice(const std::string& name, size_t& value,
+                     const std::vector<Meaning>& meanings,
+                     const std::string& help) {
+  std::vector<std::string> choices;
+  for (const Meaning& meaning : meanings) choices.push_back(meaning.choice);
+  Custom(
+      name, "CHOICE", help,
+      [&value, choices](const std::string& text) {
+        const auto found = std::find(choices.begin(), choices.end(), text);
+        if (found == choices.end()) {
+          return Bad(fmt::format("\"{}\" is none of {}", text,
+                                 fmt::join(choices, ", ")));
+        }
+        value = static_cast<size_t>(found - choices.begin());
+        return absl::OkStatus();
+      },
+      [&value, choices] { return choices[value]; });
+  flags_.back().meanings = meanings;
+}
+
+void FlagSet::Text(const std::string& name, std::string& value,
+                   const std::string& type, const std::string& help,
+                   const std::vector<Meaning>& meanings) {
+  Custom(
+      name, type, help,
+      [&value](const std::string& text) {
+        if (text.empty()) return Bad("\"\" is empty");
+        value = text;
+        return absl::OkStatus();
+      },
+      [&value] { return value; });
+  flags_.back().meanings = meanings;
+}
+
+void FlagSet::Switch(const std::string& name, bool& value,
+                     const std::string& help) {
+  app_.add_flag("--" + name + ",!--no_" + name, value, help);
+  flags_.push_back({.name = name,
+                    .type = "",
+                    .heading = heading_,
+                    .help = help,
+                    .default_text = value ? "on" : "off",
+                    .print = [&value] { return value ? "true" : "false"; },
+                    .meanings = {}});
+}
+
+bool FlagSet::given(const std::string& name) const {
+  return app_.count("--" + name) > 0;
+}
+
+std::string FlagSet::Help(const std::string& usage,
+                          const std::string& about) const {
+  std::string text = fmt::format("Usage: {}\n\n{}", usage, Wrap(about, 0));
+  const std::string* heading = nullptr;
+  for (const Flag& flag : flags_) {
+    if (heading == nullptr || flag.heading != *heading) {
+      heading = &flag.heading;
+      text += fmt::format("\n{}:\n", *heading);
+    }
+    const std::string name = flag.type.empty()
+                                 ? fmt::format("--{0}, --no_{0}", flag.name)
+                                 : fmt::format("--{}={}", flag.name, flag.type);
+    const std::string by_default =
+        flag.default_text.empty() ? ""
+                                  : fmt::format("  [{}]", flag.default_text);
+    text += fmt::format("  {}{}\n{}", name, by_default, Wrap(flag.help, 6));
+    for (const Meaning& meaning : flag.meanings) {
+      const std::string lines = Wrap(meaning.what, kMeaningColumn);
+      text += fmt::format("{:8}{:<{}}{}", "", meaning.choice,
+                          kMeaningColumn - 8, lines.substr(kMeaningColumn));
+    }
+  }
+  return text;
+}
+
+std::string FlagSet::Printed(const std::string& name) const {
+  for (const Flag& flag : flags_) {
+    if (flag.name == name) return fmt::format("--{}={}", name, flag.print());
+  }
+  return "--" + name;
+}
+
+std::vector<std::pair<std::string, std::string>> FlagSet::values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  values.reserve(flags_.size());
+  for (const Flag& flag : flags_) {
+    std::string value = flag.print();
+    if (!value.empty()) values.emplace_back(flag.name, std::move(value));
+  }
+  return values;
+}
+
+}  // namespace snf

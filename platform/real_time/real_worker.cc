@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/real_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/run/table_ends.h"
+#include "platform/run/unit_calls.h"
+#include "runtime/core/unit_limits.h"
+
+namespace snf {
+namespace {
+
+size_t PayloadBytesOf(const Cell& cell) {
+  const auto& message = cell.As<UnitCommand>();
+  return message.kind == UnitCommand::Kind::kSendState ? message.state.bytes
+                                                       : 0;
+}
+
+}  // namespace
+
+RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
+  const RunOptions& options = *parts_.options;
+  if (parts_.is_paced) {
+    service_.emplace(options.controller.unit_capacity_bps);
+  }
+  const UnitOptions unit_options = UnitOptionsOf(options, parts_.replicas);
+  const TableOptions table_options = TableOptionsOf(options);
+  for (uint32_t i = parts_.index; i < options.controller.max_units;
+       i += parts_.workers) {
+    const UnitId id{static_cast<uint16_t>(i)};
+    std::unique_ptr<NetworkFunction> nf = parts_.nf->create();
+    UnitTables tables(id, *nf, table_options);
+    shells_.push_back({.unit = Unit(id, unit_options, *parts_.schema,
+                                    parts_.example->pools()),
+                       .nf = std::move(nf),
+                       .tables = std::move(tables)});
+  }
+  shell_of_.resize(options.controller.max_units);
+  for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
+  for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
+  runnable_.reserve(shells_.size());
+}
+
+size_t RealWorker::PayloadBytesToFront(const Cell& cell) {
+  if (cell.is_table()) return sizeof(TableMessage);
+  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
+             ? sizeof(Alias)
+             : 0;
+}
+
+void RealWorker::Run() {
+  const auto has_work = [this] {
+    if (stop_.load(std::memory_order_seq_cst)) return true;
+    if (parts_.from_front.has_items()) return true;
+    return std::ranges::any_of(parts_.from_workers,
+                               [](LinkIn& link) { return link.has_items(); });
+  };
+  while (!stop_.load(std::memory_order_relaxed)) {
+    if (Turn()) continue;
+    Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
+    const Instant due = std::min(next_timer_, next_service_end_);
+    if (due != Instant::max()) {
+      timeout = std::min(timeout, due - parts_.clock->Now());
+      if (timeout.ns < 50'000) continue;
+    }
+    ++sleeps_;
+    parts_.bell->Wait(has_work, timeout);
+  }
+}
+
+void RealWorker::Stop() {
+  stop_.store(true, std::memory_order_seq_cst);
+  parts_.bell->Ring();
+}
+
+bool RealWorker::Turn() {
+  if (!Flush()) return true;
+  bool did = Receive();
+  if (now_ >= next_timer_) {
+    RunTimers();
+    did = true;
+  }
+  did |= ServeAll();
+  Flush();
+  Publish();
+  return did;
+}
+
+bool RealWorker::Receive() {
+  parts_.from_front.Receive();
+  for (LinkIn& link : parts_.from_workers) link.Receive();
+  // After the messages were taken: what they speak of has happened by then.
+  now_ = parts_.clock->Now();
+  size_t messages = parts_.from_front.Handle(
+      [](const Cell& cell) {
+        return cell.is_table() ? sizeof(TableMessage) : 0;
+      },
+      [this](const Cell& cell, std::span<const std::byte> payload) {
+        if (!cell.is_table()) {
+          Handle(cell.As<ControllerCommand>());
+        } else {
+          Handle(LoadAs<TableMessage>(payload.data()));
+        }
+      });
+  for (LinkIn& link : parts_.from_workers) {
+    messages += link.Handle(
+        PayloadBytesOf,
+        [this](const Cell& cell, std::span<const std::byte> record) {
+          Handle(cell.As<UnitCommand>(), record);
+        });
+  }
+  return messages > 0;
+}
+
+inline void RealWorker::Handle(const ControllerCommand& command) {
+  if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
+    // It neither commands anything nor arms a timer.
+    UnitShell& shell = Shell(command.unit);
+    shell.unit.on_packet(command.packet, command.meta);
+    List(shell);
+  } else {
+    HandleOther(command);
+  }
+}
+
+void RealWorker::HandleOther(const ControllerCommand& command) {
+  using Kind = ControllerCommand::Kind;
+  if (command.kind == Kind::kDrop) {
+    // It comes back to whom it belongs.
+    parts_.pool.Free(command.packet);
+    return;
+  }
+  UnitShell& shell = Shell(command.unit);
+  out_.clear();
+  switch (command.kind) {
+    case Kind::kReplicas:
+      shell.unit.on_replicas(command.replicas);
+      return;
+    case Kind::kStartUnit:
+      if (!command.warm) shell.unit.on_start();
+      shell.tables.OnReady(now_);
+      shell.ready = true;
+      if (service_.has_value()) shell.service.Start(now_);
+      break;
+    case Kind::kParkUnit:
+      shell.ready = false;
+      return;
+    case Kind::kStopUnit:
+      StopUnit(shell.unit, out_, [&] { ExecuteAll(shell); });
+      break;
+    case Kind::kEndFlow:
+      shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.pool}, out_);
+      break;
+    case Kind::kAliasAck:
+      shell.unit.on_alias_ack(now_, command.alias_ack, {*shell.nf, parts_.pool},
+                              out_);
+      break;
+    case Kind::kPieces:
+      shell.unit.on_pieces(now_, command.pieces, out_);
+      break;
+    case Kind::kReclaim:
+      ReclaimFrom(shell.unit, shell.ready, command.pieces.pool, out_,
+                  [&] { ExecuteAll(shell); });
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  AfterCall(shell);
+}
+
+void RealWorker::Handle(const UnitCommand& message,
+                        std::span<const std::byte> record) {
+  using Kind = UnitCommand::Kind;
+  UnitShell& shell = Shell(message.unit);
+  out_.clear();
+  switch (message.kind) {
+    case Kind::kSendPull:
+      shell.unit.on_pull(now_, message.pull, out_);
+      break;
+    case Kind::kSendState:
+      shell.unit.on_state(now_, message.state, record, out_);
+      break;
+    case Kind::kSendTook:
+      shell.unit.on_took(now_, message.took, out_);
+      break;
+    case Kind::kSendTookAck:
+      shell.unit.on_took_ack(now_, message.took_ack, out_);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  AfterCall(shell);
+}
+
+void RealWorker::Handle(const TableMessage& message) {
+  UnitShell& shell = Shell(message.unit);
+  shell.tables.OnMessage(now_, message, [this](const TableMessage& answer) {
+    SendToHome(answer);
+  });
+  if (shell.tables.TakeGone()) SendStopped(message.unit);
+  NoteTimer(shell);
+}
+
+void RealWorker::SendToHome(const TableMessage& message) {
+  parts_.to_front.Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
+}
+
+void RealWorker::SendStopped(UnitId unit) {
+  UnitCommand stopped = UnitCommand::Stopped();
+  stopped.unit = unit;
+  parts_.to_front.Send(stopped);
+}
+
+void RealWorker::AfterCall(UnitShell& shell) {
+  ExecuteAll(shell);
+  shell.tables.OnCalled(now_);
+  NoteTimer(shell);
+  List(shell);
+}
+
+void RealWorker::List(UnitShell& shell) {
+  if (shell.is_listed || !shell.ready) return;
+  shell.is_listed = true;
+  runnable_.push_back(&shell);
+}
+
+// Units without a timer that is due are left alone: the memory of all of them
+// would push the packets' out of the caches.
+void RealWorker::RunTimers() {
+  next_timer_ = Instant::max();
+  for (size_t i = 0; i < timers_.size(); ++i) {
+    if (timers_[i] <= now_) RunTimers(shells_[i]);
+    next_timer_ = std::min(next_timer_, timers_[i]);
+  }
+}
+
+void RealWorker::RunTimers(UnitShell& shell) {
+  if (shell.unit.next_wakeup() <= now_) {
+    out_.clear();
+    shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
+    AfterCall(shell);
+  }
+  if (shell.tables.next_wakeup() <= now_) {
+    shell.tables.OnTimers(
+        now_, [this](const TableMessage& message) { SendToHome(message); });
+  }
+  NoteTimer(shell);
+}
+
+// Those that have nothing to do any more leave the list.
+bool RealWorker::ServeAll() {
+  bool did = false;
+  next_service_end_ = Instant::max();
+  for (size_t i = 0; i < runnable_.size();) {
+    UnitShell& shell = *runnable_[i];
+    did |= Serve(shell);
+    NoteTimer(shell);
+    if (shell.unit.busy()) {
+      next_service_end_ = std::min(next_service_end_, shell.service.end());
+    } else if (!shell.is_listed) {
+      runnable_[i] = runnable_.back();
+      runnable_.pop_back();
+      continue;
+    }
+    ++i;
+  }
+  return did;
+}
+
+// Sets is_listed to whether there may be more to do.
+bool RealWorker::Serve(UnitShell& shell) {
+  bool did = false;
+  out_.clear();
+  for (uint32_t served = 0; served < kServedInATurn; ++served) {
+    if (!shell.unit.busy() && (!shell.ready || !Begin(shell))) {
+      shell.is_listed = false;
+      break;
+    }
+    if (shell.service.end() > now_) break;
+    Finish(shell);
+    did = true;
+  }
+  ExecuteAll(shell);
+  if (did) shell.tables.OnCalled(now_);
+  return did;
+}
+
+// Whether a packet is in service now. What becomes of those before it may stay
+// in out_: all at once is cheaper.
+bool RealWorker::Begin(UnitShell& shell) {
+  Unit::Next next = Unit::Next::kAgain;
+  while (next == Unit::Next::kAgain) {
+    const size_t before = out_.commands().size();
+    next = shell.unit.begin(now_, out_);
+    if (next == Unit::Next::kAgain || out_.commands().size() != before) {
+      ExecuteAll(shell);
+    }
+  }
+  held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
+  if (next == Unit::Next::kIdle) {
+    shell.service.SeeIdle();
+    return false;
+  }
+  const PacketMeta& meta = shell.unit.in_service();
+  const Nanos wait = shell.unit.in_service_wait();
+  const bool is_again = shell.unit.in_service_again();
+  if (!is_again) CountMove(state_, shell.unit.id(), meta, wait);
+  if (service_.has_value() && meta.has_payload()) {
+    shell.service.Begin(now_, meta.arrival,
+                        is_again || wait != Unit::kNeverHeld,
+                        service_->ServiceTime(meta.original_length));
+  }
+  return true;
+}
+
+void RealWorker::Finish(UnitShell& shell) {
+  if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
+  const size_t before = out_.commands().size();
+  shell.unit.finish(now_, {*shell.nf, parts_.pool}, out_);
+  // More than what becomes of the packet is about the state as it is now.
+  if (out_.commands().size() != before + 1) ExecuteAll(shell);
+}
+
+void RealWorker::ExecuteAll(UnitShell& shell) {
+  using Kind = UnitCommand::Kind;
+  for (const UnitCommand& command : out_.commands()) {
+    if (command.kind == Kind::kRelease) [[likely]] {
+      parts_.to_front.Send(command).unit = shell.unit.id();
+    } else {
+      Execute(shell, command);
+    }
+  }
+  out_.clear();
+}
+
+void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  switch (command.kind) {
+    case Kind::kSendPull:
+      ++state_.pulls;
+      SendToUnit(command, {});
+      break;
+    case Kind::kSendState:
+      ++(command.state.pushed ? state_.pushes : state_.answers);
+      state_.bytes += command.state.bytes;
+      if (command.state.pushed) state_.pushed_bytes += command.state.bytes;
+      SendToUnit(command, shell.unit.state_bytes(command.state.flow)
+                              .first(command.state.bytes));
+      break;
+    case Kind::kSendTook:
+    case Kind::kSendTookAck:
+      SendToUnit(command, {});
+      break;
+    case Kind::kSendAlias: {
+      const Alias& alias = shell.unit.alias(command.meta.flow);
+      parts_.to_front.Send(command, std::as_bytes(std::span(&alias, 1)));
+      break;
+    }
+    case Kind::kWait:
+      break;
+    case Kind::kStopped:
+      // First all that its NF wrote into tables has to be with the homes.
+      if (shell.tables.joined()) {
+        shell.tables.OnStop();
+      } else {
+        SendStopped(shell.unit.id());
+      }
+      break;
+    default:
+      parts_.to_front.Send(command).unit = shell.unit.id();
+      break;
+  }
+}
+
+void RealWorker::SendToUnit(const UnitCommand& command,
+                            std::span<const std::byte> record) {
+  LinkOut& link = parts_.to_workers[value(command.unit) % parts_.workers];
+  if (!link.has_room(record.size())) {
+    ++state_.messages_lost;
+    return;
+  }
+  link.Send(command, record);
+}
+
+bool RealWorker::Flush() {
+  for (LinkOut& link : parts_.to_workers) link.Flush();
+  return parts_.to_front.Flush();
+}
+
+void RealWorker::Publish() {
+  uint64_t sent = parts_.to_front.sent();
+  uint64_t received = parts_.from_front.received();
+  for (const LinkOut& link : parts_.to_workers) sent += link.sent();
+  for (const LinkIn& link : parts_.from_workers) received += link.received();
+  const Instant due = std::min(next_timer_, next_service_end_);
+  progress_.seamless.store(state_.seamless, std::memory_order_relaxed);
+  progress_.pulled.store(state_.pulled, std::memory_order_relaxed);
+  progress_.sent.store(sent, std::memory_order_release);
+  progress_.received.store(received, std::memory_order_release);
+  progress_.next_due.store(due.ns, std::memory_order_release);
+}
+
+void RealWorker::AddTo(RunResult& result) const {
+  snf::AddTo(result.state, state_);
+  result.held_packets_max =
+      std::max(result.held_packets_max, held_packets_max_);
+  result.real.sleeps += sleeps_;
+  for (const UnitShell& shell : shells_) {
+    snf::AddTo(result.state.units, shell.unit.counters());
+    size_t i = 0;
+    for (const NetworkFunction::Part& part : shell.nf->parts()) {
+      for (const uint64_t n : part.nf->counts()) {
+        result.nf_counters[i++].value += n;
+      }
+    }
+  }
+}
+
+}  // namespace snf

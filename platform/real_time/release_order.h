@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
+#define SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/large_pages.h"
+#include "runtime/core/unit_commands.h"
+
+namespace snf {
+
+// Theory of operation. What units made of the packets of a flow comes from
+// several threads; here it gets into the order of the flow's clocks
+// (protocol.md I3). Each clock ends once: released, dropped, consumed, or, of a
+// packet without payload, applied. What comes before all earlier clocks have
+// ended waits. What the NF emitted meanwhile goes ahead of the clock that it
+// comes with, or behind it if that has ended: a timer's.
+//
+// Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
+// first, with a packet emitted before it. Both wait. Then come 1 and 2: out go
+// 1, 2, the emitted one, 3.
+//
+// A flow's first clock is 1. Of flows that share a slot of the controller's
+// table the newest is at hand, others are looked up: their packets may still be
+// under way. They are forgotten when the last clock, which End tells, has
+// ended. What their NF emits later still goes out.
+//
+// Owner-thread only. Memory: 32 bytes a flow slot; nothing is allocated while
+// fewer than kReserve commands wait and no flow has lost its slot.
+class ReleaseOrder {
+ public:
+  explicit ReleaseOrder(uint32_t max_flows) {
+    flows_.reserve(max_flows);
+    AskForPages(Pages::kGrowing, flows_.data(), max_flows * sizeof(Flow));
+    nodes_.reserve(kReserve);
+    free_.reserve(kReserve);
+  }
+
+  // A unit's command about a packet, kDropPayload apart: calls handle(command)
+  // for it, if it may go, and for each that waited for it. False if its clock
+  // has ended before, and then it is not handled. handle() may not call On.
+  template <typename HandleOne>
+  bool On(const UnitCommand& command, const HandleOne& handle) {
+    const uint32_t slot = slot_of(command.meta.flow);
+    if (slot < flows_.size() && flows_[slot].flow == command.meta.flow)
+        [[likely]] {
+      return OnFlow(flows_[slot], command, handle);
+    }
+    return OnOther(command, handle);
+  }
+  // No clock of the flow comes after this one. Before anything of another flow
+  // that has its slot.
+  void End(FlowId flow, Clock last);
+  // What On will look at for the flow's packets.
+  void Prefetch(FlowId flow) const {
+    const uint32_t slot = slot_of(flow);
+    if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
+  }
+
+  size_t waiting() const { return nodes_.size() - free_.size(); }
+  // Flows that have lost their slot and not yet ended all clocks.
+  size_t earlier() const { return earlier_.size(); }
+
+ private:
+  static constexpr size_t kReserve = 4'096;
+  static constexpr uint32_t kNone = 0xffff'ffff;
+  struct alignas(32) Flow {
+    FlowId flow = kNoFlow;
+    uint64_t ended = 0;  // all clocks up to this
+    uint64_t end = ~uint64_t{0};
+    uint32_t first = kNone;  // of those that wait, in the order of coming
+    uint32_t last = kNone;
+
+    bool is_over() const { return ended >= end; }
+  };
+  static_assert(sizeof(Flow) == 32);
+  struct Node {
+    UnitCommand command;
+    uint32_t next;
+  };
+
+  static bool Ends(const UnitCommand& command) {
+    return command.kind != UnitCommand::Kind::kEmit;
+  }
+  template <typename HandleOne>
+  bool OnFlow(Flow& flow, const UnitCommand& command, const HandleOne& handle) {
+    const uint64_t clock = value(command.meta.clock);
+    if (Ends(command) && clock <= flow.ended) return false;
+    if (clock > flow.ended + 1) {
+      Append(flow, command);
+      return true;
+    }
+    if (Ends(command)) flow.ended = clock;
+    handle(command);
+    if (flow.first != kNone) [[unlikely]]
+      HandleWaiting(flow, handle);
+    return true;
+  }
+  // Of a flow that is not at hand.
+  template <typename HandleOne>
+  [[gnu::noinline]] bool OnOther(const UnitCommand& command,
+                                 const HandleOne& handle) {
+    Flow* const flow = OtherFlow(command.meta.flow);
+    if (flow == nullptr) {
+      if (Ends(command)) return false;
+      handle(command);
+      return true;
+    }
+    const bool is_first = OnFlow(*flow, command, handle);
+    if (flow->is_over()) earlier_.erase(command.meta.flow);
+    return is_first;
+  }
+  // At hand from now on if it is newer than what is; null if it is over.
+  Flow* OtherFlow(FlowId flow);
+  void Append(Flow& flow, const UnitCommand& command);
+  template <typename HandleOne>
+  [[gnu::noinline]] void HandleWaiting(Flow& flow, const HandleOne& handle) {
+    UnitCommand next = nodes_[flow.first].command;
+    while (TakeNext(flow, next)) handle(next);
+  }
+  bool TakeNext(Flow& flow, UnitCommand& next);
+
+  std::vector<Flow> flows_;  // by slot
+  absl::flat_hash_map<FlowId, Flow> earlier_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_

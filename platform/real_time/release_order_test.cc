@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/release_order.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace snf {
+namespace {
+
+using testing::ElementsAre;
+using Kind = UnitCommand::Kind;
+
+UnitCommand Command(Kind kind, FlowId flow, uint64_t clock) {
+  PacketMeta meta;
+  meta.flow = flow;
+  meta.clock = Clock{clock};
+  return UnitCommand::OfPacket(kind, kNoPacket, meta);
+}
+
+class ReleaseOrderTest : public testing::Test {
+ protected:
+  bool On(Kind kind, uint64_t clock, FlowId flow = MakeFlowId(0, 3, 0)) {
+    return order_.On(Command(kind, flow, clock), [&](const UnitCommand& c) {
+      out_.push_back(fmt::format("{}{}", c.kind == Kind::kEmit ? "e" : "",
+                                 value(c.meta.clock)));
+    });
+  }
+  ReleaseOrder order_{4};
+  std::vector<std::string> out_;
+};
+
+TEST_F(ReleaseOrderTest, FollowsTheWorkedExample) {
+  On(Kind::kEmit, 3);
+  On(Kind::kRelease, 3);
+  EXPECT_THAT(out_, ElementsAre());
+  EXPECT_EQ(order_.waiting(), 2u);
+  On(Kind::kRelease, 1);
+  EXPECT_THAT(out_, ElementsAre("1"));
+  On(Kind::kRelease, 2);
+  EXPECT_THAT(out_, ElementsAre("1", "2", "e3", "3"));
+  EXPECT_EQ(order_.waiting(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, WaitsForWhateverEndsAClock) {
+  On(Kind::kRelease, 5);
+  On(Kind::kNfDrop, 1);
+  On(Kind::kDrop, 2);
+  On(Kind::kConsume, 3);
+  EXPECT_THAT(out_, ElementsAre("1", "2", "3"));
+  On(Kind::kAdvance, 4);
+  EXPECT_THAT(out_, ElementsAre("1", "2", "3", "4", "5"));
+}
+
+TEST_F(ReleaseOrderTest, LetsATimersPacketOutBehindItsClock) {
+  On(Kind::kRelease, 1);
+  On(Kind::kEmit, 1);
+  EXPECT_THAT(out_, ElementsAre("1", "e1"));
+}
+
+TEST_F(ReleaseOrderTest, RefusesAClockThatHasEnded) {
+  EXPECT_TRUE(On(Kind::kRelease, 1));
+  EXPECT_FALSE(On(Kind::kRelease, 1));
+  EXPECT_TRUE(On(Kind::kRelease, 2));
+  EXPECT_FALSE(On(Kind::kDrop, 1));
+  EXPECT_THAT(out_, ElementsAre("1", "2"));
+}
+
+TEST_F(ReleaseOrderTest, KnowsAFlowWhoseSlotAnotherHas) {
+  const FlowId old = MakeFlowId(0, 3, 7);
+  const FlowId young = MakeFlowId(0, 3, 8);
+  On(Kind::kRelease, 1, old);
+  On(Kind::kRelease, 3, old);
+  order_.End(old, Clock{3});
+  On(Kind::kRelease, 1, young);
+  EXPECT_THAT(out_, ElementsAre("1", "1"));
+  EXPECT_EQ(order_.earlier(), 1u);
+  On(Kind::kRelease, 2, old);
+  EXPECT_THAT(out_, ElementsAre("1", "1", "2", "3"));
+  On(Kind::kRelease, 2, young);
+  EXPECT_EQ(out_.back(), "2");
+  EXPECT_FALSE(On(Kind::kRelease, 3, old));
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KnowsAFlowOfWhichNothingCameBeforeItsEnd) {
+  const FlowId old = MakeFlowId(0, 3, 7);
+  order_.End(old, Clock{2});
+  On(Kind::kRelease, 1, MakeFlowId(0, 3, 8));
+  On(Kind::kRelease, 2, old);
+  EXPECT_THAT(out_, ElementsAre("1"));
+  On(Kind::kRelease, 1, old);
+  EXPECT_THAT(out_, ElementsAre("1", "1", "2"));
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KeepsNothingOfFlowsThatAreOver) {
+  for (uint32_t generation = 0; generation < 1'000; ++generation) {
+    const FlowId flow = MakeFlowId(0, 3, generation);
+    EXPECT_TRUE(On(Kind::kRelease, 1, flow));
+    order_.End(flow, Clock{1});
+    EXPECT_EQ(order_.earlier(), 0u);
+  }
+  // What one of them emits at its end.
+  EXPECT_TRUE(On(Kind::kEmit, 1, MakeFlowId(0, 3, 7)));
+  EXPECT_EQ(out_.back(), "e1");
+  EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(0, 3, 7)));
+  EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
+}
+
+// Clocks run at random units, whose words come in order, but not those of
+// different units.
+TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
+  const char* const one_seed = std::getenv("SNF_TEST_SEED");
+  const uint64_t first =
+      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
+  uint64_t waited = 0;
+  for (uint64_t seed = first; seed < first + (one_seed != nullptr ? 1 : 300);
+       ++seed) {
+    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+    Rng rng(seed);
+    std::vector<std::deque<UnitCommand>> units(rng.Uniform(1, 5));
+    std::map<FlowId, std::vector<std::string>> expected;
+    std::map<FlowId, Clock> ends;
+    for (uint32_t i = 0; i < 12; ++i) {
+      const FlowId flow = MakeFlowId(0, i % 4, i / 4);
+      const auto clocks = static_cast<uint64_t>(rng.Uniform(1, 20));
+      ends[flow] = Clock{clocks};
+      for (uint64_t clock = 1; clock <= clocks; ++clock) {
+        auto& unit = units[rng.Below(units.size())];
+        if (rng.Chance(20'000)) {
+          unit.push_back(Command(Kind::kEmit, flow, clock));
+          expected[flow].push_back(fmt::format("e{}", clock));
+        }
+        unit.push_back(Command(Kind::kRelease, flow, clock));
+        expected[flow].push_back(std::to_string(clock));
+      }
+    }
+    ReleaseOrder order(4);
+    // Flows of a slot end one after the other, at the latest when something of
+    // the next one comes.
+    const auto end_before = [&order, &ends](FlowId flow) {
+      for (auto& [other, last] : ends) {
+        if (slot_of(other) != slot_of(flow) || other >= flow) continue;
+        if (last != Clock{}) order.End(other, last);
+        last = Clock{};
+      }
+    };
+    std::map<FlowId, std::vector<std::string>> seen;
+    const auto is_empty = [](const auto& unit) { return unit.empty(); };
+    while (!std::ranges::all_of(units, is_empty)) {
+      auto& unit = units[rng.Below(units.size())];
+      if (unit.empty()) continue;
+      end_before(unit.front().meta.flow);
+      EXPECT_TRUE(order.On(unit.front(), [&](const UnitCommand& c) {
+        seen[c.meta.flow].push_back(fmt::format(
+            "{}{}", c.kind == Kind::kEmit ? "e" : "", value(c.meta.clock)));
+      }));
+      unit.pop_front();
+      waited += order.waiting();
+    }
+    EXPECT_EQ(seen, expected);
+    EXPECT_EQ(order.waiting(), 0u);
+    EXPECT_EQ(order.earlier(), 0u);
+    if (testing::Test::HasFailure()) return;
+  }
+  std::cout << "commands that waited: " << waited << "\n";
+  if (one_seed == nullptr) {
+    EXPECT_GT(waited, 10'000u);
+  }
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/thread_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace snf {
+
+LinkOut::LinkOut(CellRing::Producer ring, size_t reserve) : ring_(ring) {
+  staged_.reserve(reserve);
+}
+
+void LinkOut::AppendPayload(std::span<const std::byte> payload) {
+  const size_t at = staged_.size();
+  staged_.resize(at + Cell::CountFor(payload.size()));
+  if (!payload.empty()) {
+    std::memcpy(&staged_[at], payload.data(), payload.size());
+  }
+}
+
+bool LinkOut::Push() {
+  const size_t pushed = ring_.Push(staged_);
+  staged_.erase(staged_.begin(),
+                staged_.begin() + static_cast<std::ptrdiff_t>(pushed));
+  return staged_.empty();
+}
+
+LinkIn::LinkIn(CellRing::Consumer ring, size_t max_payload_bytes)
+    : ring_(ring), cells_(kBurst + 1 + Cell::CountFor(max_payload_bytes)) {}
+
+void LinkIn::Join(LinkOut& out) {
+  SNF_CHECK(out.sent_ == 0 && received_ == 0);
+  joined_ = &out;
+  out.joined_ = true;
+  cells_.reserve(out.staged_.capacity());
+}
+
+// The two swap their memory.
+void LinkIn::ReceiveJoined() {
+  SNF_CHECK(begin_ == end_);
+  cells_.clear();
+  cells_.swap(joined_->staged_);
+  begin_ = 0;
+  end_ = cells_.size();
+}
+
+void LinkIn::Receive() {
+  if (joined_ != nullptr) {
+    ReceiveJoined();
+    return;
+  }
+  // What is left is the beginning of one message.
+  if (begin_ > 0) {
+    std::copy(cells_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              cells_.begin() + static_cast<std::ptrdiff_t>(end_),
+              cells_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  SNF_CHECK(end_ < cells_.size());
+  const size_t room = end_ == 0 ? kBurst : cells_.size() - end_;
+  end_ += ring_.Pop(std::span(cells_).subspan(end_, room));
+}
+
+}  // namespace snf

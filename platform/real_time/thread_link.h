@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_
+#define SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/ring/spsc_ring.h"
+
+namespace snf {
+
+// Theory of operation. A one-way link between two threads of the real-time
+// driver: messages in order, over a ring of cells. A message is a command of a
+// core, which is one cell, and its payload, if that kind of command has one, in
+// as many cells as it takes.
+//
+// Nobody ever waits for room: what the ring has none for stays with the sender,
+// in order, until a later Flush. So no two threads can wait for each other. How
+// much can stay there is for the sender to bound; a sender that can do without
+// a message asks has_room() first.
+//
+// Where both ends belong to one thread they may be joined: then nothing goes
+// through the ring, and a Receive takes all that was sent.
+//
+// Worked example: Send(kRelease), Send(kSendAlias, 72 bytes) and Flush put
+// 1 + 1 + 2 cells into the ring; the receiver's two messages are handled in
+// this order once all cells of each have come.
+struct Cell {
+  alignas(8) std::array<std::byte, 64> bytes;
+
+  // The first byte of a cell that is no command: its payload is a TableMessage.
+  static constexpr std::byte kTable{0xff};
+  static Cell OfTable() { return {{kTable}}; }
+  bool is_table() const { return bytes[0] == kTable; }
+
+  // Cells that a payload takes.
+  static constexpr size_t CountFor(size_t bytes) {
+    return (bytes + sizeof(Cell) - 1) / sizeof(Cell);
+  }
+  // Trivially copyable commands live where their bytes are (C++20
+  // [intro.object]/10).
+  template <typename Command>
+  const Command& As() const {
+    return *reinterpret_cast<const Command*>(bytes.data());
+  }
+};
+static_assert(sizeof(Cell) == 64);
+
+using CellRing = SpscRing<Cell>;
+
+// The sender's end. Owner-thread only.
+class LinkOut {
+ public:
+  // `reserve`: cells that may stay here without an allocation.
+  LinkOut(CellRing::Producer ring, size_t reserve);
+
+  // What it returns is the message, until the next call.
+  template <typename Command>
+  Command& Send(const Command& command) {
+    ++sent_;
+    staged_.push_back(std::bit_cast<Cell>(command));
+    return *reinterpret_cast<Command*>(staged_.back().bytes.data());
+  }
+  template <typename Command>
+  void Send(const Command& command, std::span<const std::byte> payload) {
+    Send(command);
+    AppendPayload(payload);
+  }
+  // Whether all that stays here and a message with such a payload would fit.
+  bool has_room(size_t payload_bytes) {
+    return joined_ ||
+           staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
+  }
+  // Hands over what there is room for, and returns whether that was all.
+  bool Flush() { return staged_.empty() || joined_ || Push(); }
+
+  uint64_t sent() const { return sent_; }  // messages
+
+ private:
+  friend class LinkIn;
+  void AppendPayload(std::span<const std::byte> payload);
+  bool Push();
+
+  CellRing::Producer ring_;
+  std::vector<Cell> staged_;
+  uint64_t sent_ = 0;
+  bool joined_ = false;
+};
+
+// The receiver's end. Owner-thread only.
+class LinkIn {
+ public:
+  // No payload may be longer.
+  LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
+
+  // The other end, which is the same thread's, is to stay where it is; once,
+  // before anything is sent.
+  void Join(LinkOut& out);
+  // Takes a burst out of the ring, or all from a joined end; Handle, then, what
+  // is in it.
+  void Receive();
+  // Calls handle(cell, payload) for each message that is here, in order;
+  // payload_bytes(cell) says how long its payload is, which is valid during the
+  // call.
+  template <typename PayloadBytes, typename HandleOne>
+  size_t Handle(const PayloadBytes& payload_bytes, const HandleOne& handle) {
+    size_t messages = 0;
+    while (begin_ < end_) {
+      const Cell& first = cells_[begin_];
+      const size_t bytes = payload_bytes(first);
+      const size_t cells = 1 + Cell::CountFor(bytes);
+      if (end_ - begin_ < cells) break;
+      const auto* payload = reinterpret_cast<const std::byte*>(&first + 1);
+      begin_ += cells;
+      handle(first, std::span(payload, bytes));
+      ++messages;
+    }
+    received_ += messages;
+    return messages;
+  }
+  bool has_items() {
+    return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();
+  }
+
+  uint64_t received() const { return received_; }  // messages handled
+
+ private:
+  static constexpr size_t kBurst = 64;
+
+  void ReceiveJoined();
+
+  CellRing::Consumer ring_;
+  LinkOut* joined_ = nullptr;
+  std::vector<Cell> cells_;
+  size_t begin_ = 0;  // of those not handled
+  size_t end_ = 0;
+  uint64_t received_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_

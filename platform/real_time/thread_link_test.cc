@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/thread_link.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace snf {
+namespace {
+
+struct Message {
+  uint64_t number = 0;
+  uint32_t payload = 0;  // bytes
+  std::array<uint32_t, 13> filling{};
+};
+static_assert(sizeof(Message) == sizeof(Cell));
+
+size_t PayloadBytesOf(const Cell& cell) { return cell.As<Message>().payload; }
+
+class Link {
+ public:
+  static constexpr size_t kMaxPayload = 1'000;
+
+  explicit Link(uint32_t cells)
+      : bytes_(CellRing::BytesFor(cells) + 128),
+        memory_(new std::byte[bytes_]{}) {
+    void* begin = memory_.get();
+    std::align(128, CellRing::BytesFor(cells), begin, bytes_);
+    const std::span<std::byte> ring(static_cast<std::byte*>(begin),
+                                    CellRing::BytesFor(cells));
+    EXPECT_TRUE(CellRing::Format(ring, cells).ok());
+    out_ = std::make_unique<LinkOut>(*CellRing::Producer::Attach(ring, nullptr),
+                                     64);
+    in_ = std::make_unique<LinkIn>(*CellRing::Consumer::Attach(ring),
+                                   kMaxPayload);
+  }
+
+  void Send(uint64_t number, uint32_t payload) {
+    std::vector<std::byte> bytes(payload);
+    for (size_t i = 0; i < payload; ++i) {
+      bytes[i] = static_cast<std::byte>(number + i);
+    }
+    out_->Send(Message{.number = number, .payload = payload}, bytes);
+  }
+  // What comes must be what was sent, in order.
+  void Receive() {
+    in_->Receive();
+    in_->Handle(PayloadBytesOf, [this](const Cell& cell,
+                                       std::span<const std::byte> payload) {
+      const auto message = cell.As<Message>();
+      EXPECT_EQ(message.number, received_++);
+      ASSERT_EQ(message.payload, payload.size());
+      for (size_t i = 0; i < payload.size(); ++i) {
+        ASSERT_EQ(payload[i], static_cast<std::byte>(message.number + i));
+      }
+    });
+  }
+  void Join() { in_->Join(*out_); }
+  LinkOut& out() { return *out_; }
+  LinkIn& in() { return *in_; }
+  uint64_t received() const { return received_; }
+
+ private:
+  size_t bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<LinkOut> out_;
+  std::unique_ptr<LinkIn> in_;
+  uint64_t received_ = 0;
+};
+
+TEST(ThreadLink, KeepsWhatTheRingHasNoRoomFor) {
+  Link link(4);
+  for (uint64_t i = 0; i < 10; ++i) link.Send(i, 0);
+  EXPECT_FALSE(link.out().Flush());
+  link.Receive();
+  EXPECT_EQ(link.received(), 4u);
+  EXPECT_FALSE(link.out().Flush());
+  link.Receive();
+  EXPECT_TRUE(link.out().Flush());
+  link.Receive();
+  EXPECT_EQ(link.received(), 10u);
+  EXPECT_EQ(link.in().received(), link.out().sent());
+}
+
+TEST(ThreadLink, HandlesAMessageWhenAllOfItHasCome) {
+  Link link(4);
+  link.Send(0, 500);  // 9 cells
+  link.Send(1, 1);
+  link.out().Flush();
+  link.Receive();
+  EXPECT_EQ(link.received(), 0u);
+  link.out().Flush();
+  link.Receive();
+  EXPECT_EQ(link.received(), 0u);
+  link.out().Flush();
+  link.Receive();
+  EXPECT_EQ(link.received(), 2u);
+}
+
+TEST(ThreadLink, SaysWhetherThereIsRoomForAllThatStays) {
+  Link link(8);
+  EXPECT_TRUE(link.out().has_room(7 * 64));
+  EXPECT_FALSE(link.out().has_room(7 * 64 + 1));
+  link.Send(0, 64);
+  EXPECT_TRUE(link.out().has_room(5 * 64));
+  EXPECT_FALSE(link.out().has_room(6 * 64));
+  link.out().Flush();
+  EXPECT_FALSE(link.out().has_room(6 * 64));
+  link.Receive();
+  EXPECT_TRUE(link.out().has_room(7 * 64));
+}
+
+TEST(ThreadLink, BringsAllAtOnceWhereItsEndsAreJoined) {
+  Link link(4);
+  link.Join();
+  EXPECT_FALSE(link.in().has_items());
+  for (uint64_t i = 0; i < 100; ++i) link.Send(i, 500);
+  EXPECT_TRUE(link.in().has_items());
+  EXPECT_TRUE(link.out().has_room(1'000'000));
+  EXPECT_TRUE(link.out().Flush());
+  link.Receive();
+  EXPECT_EQ(link.received(), 100u);
+  EXPECT_FALSE(link.in().has_items());
+  link.Send(100, 0);
+  link.Receive();
+  EXPECT_EQ(link.in().received(), link.out().sent());
+}
+
+TEST(ThreadLinkRandom, BringsEverythingInOrder) {
+  const char* const one_seed = std::getenv("SNF_TEST_SEED");
+  const uint64_t first =
+      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
+  for (uint64_t seed = first; seed < first + (one_seed != nullptr ? 1 : 100);
+       ++seed) {
+    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+    Rng rng(seed);
+    Link link(uint32_t{1} << rng.Uniform(1, 7));
+    if (rng.Chance(16'384)) link.Join();
+    uint64_t sent = 0;
+    while (sent < 500) {
+      switch (rng.Below(3)) {
+        case 0:
+          link.Send(
+              sent++,
+              static_cast<uint32_t>(
+                  rng.Chance(32'768) ? 0 : rng.Below(Link::kMaxPayload + 1)));
+          break;
+        case 1:
+          link.out().Flush();
+          break;
+        default:
+          link.Receive();
+      }
+    }
+    while (link.received() < sent) {
+      link.out().Flush();
+      link.Receive();
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(ThreadLink, BringsEverythingFromThreadToThread) {
+  constexpr uint64_t kMessages = 50'000;
+  Link link(64);
+  std::thread sender([&link] {
+    Rng rng(1);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      link.Send(i, rng.Chance(4'000)
+                       ? static_cast<uint32_t>(rng.Below(Link::kMaxPayload))
+                       : 0);
+      if (i % 8 == 7) {
+        while (!link.out().Flush()) std::this_thread::yield();
+      }
+    }
+    while (!link.out().Flush()) std::this_thread::yield();
+  });
+  while (link.received() < kMessages && !testing::Test::HasFatalFailure()) {
+    link.Receive();
+    if (!link.in().has_items()) std::this_thread::yield();
+  }
+  sender.join();
+  EXPECT_EQ(link.received(), kMessages);
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPORT_REPORT_ADVICE_H_
+#define SNF_PLATFORM_REPORT_REPORT_ADVICE_H_
+
+#include <string>
+#include <vector>
+
+#include "platform/report/report.h"
+
+namespace snf {
+
+// What a result means, in a plain sentence; in a second and third one what went
+// wrong, if something did.
+std::string Meaning(const RunOptions& options, const RunResult& result);
+
+// Why the result shows little packing: the traffic is too slow for units of
+// this size. Empty if it is not.
+std::string SlownessHint(const RunOptions& options, const RunResult& result);
+
+struct Proposal {
+  std::string purpose;  // "see every decision about the busiest flow"
+  std::vector<std::string> words;  // of the command, quoted for a shell
+};
+
+// Three commands worth trying after this result: first what would mend it.
+std::vector<Proposal> Proposals(const RunOptions& options,
+                                const RunResult& result, const RunInfo& info);
+
+// A word as a POSIX shell reads it; control characters as bash does ($'\n').
+std::string ShellWord(const std::string& word);
+
+// "23 %", "4.1 %", "less than 0.1 %".
+std::string Percent(double share);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPORT_REPORT_ADVICE_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+#include "platform/report/report.h"
+
+namespace snf {
+namespace {
+
+absl::Status Failed(const std::string& what, const std::string& path,
+                    int error) {
+  return absl::ErrnoToStatus(error, what + " " + path);
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return Failed("cannot create", path, errno);
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int write_error = errno;
+  const bool closed = std::fclose(file) == 0;
+  if (!written) return Failed("cannot write", path, write_error);
+  if (!closed) return Failed("cannot write", path, errno);
+  return absl::OkStatus();
+}
+
+// Decimal seconds without rounding.
+std::string Seconds(Nanos time) {
+  const bool negative = time.ns < 0;
+  const uint64_t ns = negative ? -static_cast<uint64_t>(time.ns)
+                               : static_cast<uint64_t>(time.ns);
+  return fmt::format("{}{}.{:09}", negative ? "-" : "", ns / 1'000'000'000,
+                     ns % 1'000'000'000);
+}
+
+std::string BandwidthCsv(const RunOptions& options, const RunResult& result) {
+  constexpr uint64_t kEpochsPerSecond = 1'000'000'000 / Provisioning::kEpochNs;
+  std::string text =
+      "start_s,offered_bps,drained_bps,provisioned_bps,units,"
+      "dropped_packets\n";
+  for (const EpochSample& sample : result.epochs) {
+    const double units = static_cast<double>(sample.unit_ns) /
+                         static_cast<double>(Provisioning::kEpochNs);
+    text += fmt::format(
+        "{},{},{},{},{:.4f},{}\n",
+        Seconds(SinceFirstPacket(sample, result.first_packet)),
+        sample.offered_bytes * 8 * kEpochsPerSecond,
+        sample.drained_bytes * 8 * kEpochsPerSecond,
+        std::llround(units *
+                     static_cast<double>(options.controller.unit_capacity_bps)),
+        units, sample.dropped_packets);
+  }
+  return text;
+}
+
+// "quantile,NAME_ns" and a line for each of some quantiles.
+std::string QuantilesCsv(const std::string& name, const Histogram& times) {
+  constexpr uint32_t kQuantiles[] = {0,      1'000,  10'000, 25'000,
+                                     50'000, 75'000, 90'000, 95'000,
+                                     99'000, 99'900, 99'990, 100'000};
+  std::string text = "quantile," + name + "_ns\n";
+  if (times.count() == 0) return text;
+  for (const uint32_t per_100000 : kQuantiles) {
+    text += fmt::format("{}.{:05},{}\n", per_100000 / 100'000,
+                        per_100000 % 100'000, times.Quantile(per_100000));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
+                      const RunResult& result) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return Failed("cannot make directory", directory, error.value());
+  const std::filesystem::path path(directory);
+  for (const auto& [name, text] :
+       {std::pair{"bandwidth.csv", BandwidthCsv(options, result)},
+        std::pair{"latency.csv", QuantilesCsv("latency", result.latency_ns)},
+        std::pair{"wait.csv", QuantilesCsv("wait", result.state.wait_ns)}}) {
+    const absl::Status status = WriteFile(path / name, text);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snf

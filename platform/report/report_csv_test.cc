@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "platform/report/report.h"
+#include "platform/report/test_report.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class CsvTest : public testing::Test {
+ protected:
+  CsvTest()
+      : directory_(
+            std::filesystem::path(testing::TempDir()) /
+            (std::string("snf_csv_") +
+             testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::remove_all(directory_);
+  }
+  ~CsvTest() override { std::filesystem::remove_all(directory_); }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(CsvTest, HasALineForEachEpoch) {
+  RunResult result = Result();
+  result.first_packet = result.first_packet + Milliseconds(30);
+  const auto deeper = directory_ / "deeper";
+  ASSERT_TRUE(WriteCsv(deeper, Options(), result).ok());
+  EXPECT_EQ(Contents(deeper / "bandwidth.csv"),
+            "start_s,offered_bps,drained_bps,provisioned_bps,units,"
+            "dropped_packets\n"
+            "-0.030000000,150000000,150000000,175000000,1.7500,0\n"
+            "0.070000000,150000000,150000000,175000000,1.7500,0\n"
+            "0.170000000,150000000,150000000,175000000,1.7500,5\n");
+}
+
+TEST_F(CsvTest, HasTheQuantilesOfLatency) {
+  RunResult result = Result();
+  result.latency_ns.Reset();
+  for (int64_t i = 0; i <= 100; ++i) result.latency_ns.Record(i);
+  ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
+  EXPECT_EQ(Contents(directory_ / "latency.csv"),
+            "quantile,latency_ns\n0.00000,0\n0.01000,1\n0.10000,10\n"
+            "0.25000,25\n0.50000,50\n0.75000,75\n0.90000,90\n0.95000,95\n"
+            "0.99000,99\n0.99900,100\n0.99990,100\n1.00000,100\n");
+}
+
+TEST_F(CsvTest, HasTheQuantilesOfWaiting) {
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result()).ok());
+  EXPECT_EQ(Contents(directory_ / "wait.csv"),
+            "quantile,wait_ns\n0.00000,0\n0.01000,0\n0.10000,0\n0.25000,0\n"
+            "0.50000,0\n0.75000,0\n0.90000,0\n0.95000,10007\n0.99000,34015\n"
+            "0.99900,40000\n0.99990,40000\n1.00000,40000\n");
+}
+
+TEST_F(CsvTest, ReplacesItsOwnFilesOnly) {
+  std::filesystem::create_directories(directory_);
+  std::ofstream(directory_ / "bandwidth.csv") << std::string(10'000, 'x');
+  std::ofstream(directory_ / "mine.csv") << "mine";
+  ASSERT_TRUE(WriteCsv(directory_, Options(), RunResult{}).ok());
+  EXPECT_EQ(Contents(directory_ / "bandwidth.csv"),
+            "start_s,offered_bps,drained_bps,provisioned_bps,units,"
+            "dropped_packets\n");
+  EXPECT_EQ(Contents(directory_ / "latency.csv"), "quantile,latency_ns\n");
+  EXPECT_EQ(Contents(directory_ / "mine.csv"), "mine");
+}
+
+TEST_F(CsvTest, NamesThePathThatItCannotWrite) {
+  std::filesystem::create_directories(directory_ / "bandwidth.csv");
+  const absl::Status status = WriteCsv(directory_, Options(), Result());
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr((directory_ / "bandwidth.csv").string()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Is a directory"));
+
+  std::ofstream(directory_ / "file") << "x";
+  const absl::Status no_directory =
+      WriteCsv(directory_ / "file" / "in_it", Options(), Result());
+  EXPECT_THAT(std::string(no_directory.message()),
+              HasSubstr((directory_ / "file" / "in_it").string()));
+  EXPECT_THAT(std::string(no_directory.message()),
+              HasSubstr("Not a directory"));
+}
+
+TEST_F(CsvTest, SaysWhenTheDiskIsFull) {
+  std::filesystem::create_directories(directory_);
+  std::filesystem::create_symlink("/dev/full", directory_ / "bandwidth.csv");
+  EXPECT_THAT(std::string(WriteCsv(directory_, Options(), Result()).message()),
+              HasSubstr("No space left on device"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "platform/report/report.h"
+#include "platform/report/test_report.h"
+
+namespace snf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+
+TEST(JsonReport, HasTheKeysThatProgramsRelyOn) {
+  RunResult result = Result();
+  result.packets_released -= 4;
+  Dropped(result, DropReason::kUnitQueueFull) = 3;
+  result.nf_drop_names = {"odd_length"};
+  result.nf_dropped = {1};
+  const std::string text = JsonReport(Options(), result, Info());
+  EXPECT_THAT(text, EndsWith("}\n"));
+  const auto json = nlohmann::ordered_json::parse(text);
+  std::vector<std::string> keys;
+  for (const auto& item : json.items()) keys.push_back(item.key());
+  ASSERT_GE(keys.size(), 18u);
+  keys.resize(18);
+  EXPECT_THAT(keys,
+              ElementsAre("packets_in", "packets_generated", "packets_released",
+                          "packets_consumed", "packets_passed_through",
+                          "packets_dropped", "flows", "flowlets", "decisions",
+                          "units_used_max", "units_used_mean", "overcommitted",
+                          "latency_ns", "digest", "seed", "flags", "version",
+                          "elapsed_s"));
+  for (const char* key :
+       {"packets_in", "packets_generated", "packets_released",
+        "packets_consumed", "packets_passed_through", "flows", "flowlets",
+        "decisions", "units_used_max", "overcommitted", "seed"}) {
+    EXPECT_TRUE(json[key].is_number_integer()) << key;
+  }
+  EXPECT_EQ(json["packets_in"], 10'000);
+  EXPECT_EQ(json["packets_dropped"]["unit_queue_full"], 3);
+  EXPECT_EQ(json["packets_dropped"]["flow_table_full"], 0);
+  EXPECT_EQ(json["packets_dropped"]["nf:odd_length"], 1);
+  EXPECT_EQ(json["packets_dropped"].size(), kDropReasons + 1);
+  EXPECT_EQ(json["units_used_mean"], 1.75);
+  EXPECT_EQ(json["latency_ns"]["p50"], result.latency_ns.Quantile(50'000));
+  EXPECT_EQ(json["latency_ns"]["p999"], result.latency_ns.Quantile(99'900));
+  EXPECT_EQ(json["latency_ns"]["max"], 1'000'000);
+  EXPECT_EQ(json["latency_ns"].size(), 5u);
+  EXPECT_EQ(json["digest"], "0123456789abcdef");
+  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["flags"]["unit_capacity"], "100Mbps");
+  EXPECT_EQ(json["flags"].size(), 2u);
+  EXPECT_EQ(json["version"], "1.2.3");
+  EXPECT_EQ(json["elapsed_s"], 0.5);
+}
+
+TEST(JsonReport, HasFurtherFigures) {
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), Result(), Info()));
+  EXPECT_EQ(json["sound"], true);
+  EXPECT_EQ(json["flowlets_by"]["new_flow"], 400);
+  EXPECT_EQ(json["flowlets_by"]["gap"], 1'000);
+  EXPECT_EQ(json["flowlets_by"]["bytes"], 100);
+  EXPECT_EQ(json["starts_cold"], 2);
+  EXPECT_EQ(json["starts_warm"], 1);
+  EXPECT_EQ(json["bit_rate_mean_bps"], 150'000'000);
+  EXPECT_DOUBLE_EQ(json["duration_s"], 0.3);
+  EXPECT_NEAR(json["capacity_used"], 0.857, 0.001);
+  EXPECT_EQ(json["parse_results"]["not_ip"], 8);
+  EXPECT_EQ(json["files"][0], "cap.pcap");
+}
+
+TEST(JsonReport, TellsHowStateMoved) {
+  RunResult result = Result();
+  StateFigures& state = result.state;
+  state.tombstones = 3;
+  state.null_packets = 4;
+  state.messages_lost = 5;
+  state.messages_duplicated = 6;
+  state.units = {.replicas_taken = 7,
+                 .replicas_evicted = 8,
+                 .replicas_expired = 9,
+                 .pulls_repeated = 10,
+                 .tooks_repeated = 11,
+                 .tooks_said_once = 12};
+  state.units.refused[0] = 13;
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
+  for (const auto& [key, number] : std::vector<std::pair<std::string, int64_t>>{
+           {"flowlets_movable", 1'100},
+           {"flowlets_moved", 300},
+           {"flowlets_seamless", 280},
+           {"flowlets_pulled", 20},
+           {"state_pushes", 1'200},
+           {"state_pulls", 20},
+           {"state_answers", 20},
+           {"state_bytes", 122'000},
+           {"state_pushed_bytes", 120'000},
+           {"replication_bps", 3'200'000},
+           {"held_packets_max", 7},
+           {"tombstones", 3},
+           {"flows_handed_over", 4},
+           {"state_messages_lost", 5},
+           {"state_messages_duplicated", 6},
+           {"replicas_taken", 7},
+           {"replicas_evicted", 8},
+           {"replicas_expired", 9},
+           {"pulls_repeated", 10},
+           {"tooks_repeated", 11},
+           {"tooks_said_once", 12}}) {
+    EXPECT_EQ(json.value(key, -1), number) << key;
+  }
+  EXPECT_EQ(json["wait_ns"]["p50"], 0);
+  EXPECT_EQ(json["wait_ns"]["max"], 40'000);
+  EXPECT_EQ(json["wait_ns"].size(), 5u);
+  EXPECT_EQ(json["wait_worst"]["flow"], "udp 10.0.0.1:5000 > 192.0.2.9:53");
+  EXPECT_EQ(json["wait_worst"]["clock"], 17);
+  EXPECT_EQ(json["wait_worst"]["unit"], 1);
+  EXPECT_EQ(json["wait_worst"]["wait_ns"], 40'000);
+  EXPECT_EQ(json["state_refused"]["stale"], 13);
+  EXPECT_EQ(json["state_refused"].size(), kStateRefusals);
+  result.state = {};
+  EXPECT_TRUE(
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()))
+          .at("wait_worst")
+          .is_null());
+}
+
+TEST(JsonReport, TellsOfAliasesAndPoolsWhereTheNfHasThem) {
+  const auto parsed = [](const RunResult& result) {
+    return nlohmann::json::parse(JsonReport(Options(), result, Info()));
+  };
+  EXPECT_FALSE(parsed(Result()).contains("aliases"));
+  EXPECT_FALSE(parsed(Result()).contains("pools"));
+  const auto json = parsed(WithAliases());
+  EXPECT_EQ(json["aliases"],
+            nlohmann::json::parse(
+                R"({"granted": 120, "at_once_max": 90, "packets_offered": 3002,
+                    "packets_found": 3000, "packets_hairpinned": 6,
+                    "refused": {"conflict": 8, "group_full": 0,
+                                "unknown": 0}})"));
+  EXPECT_EQ(json["pools"],
+            nlohmann::json::parse(
+                R"({"pools": 6, "pieces_out_max": 640, "blocks_granted": 10,
+                    "requests_refused": 3, "reclaim_rounds": 2})"));
+  EXPECT_EQ(json["conserved"], true);
+}
+
+TEST(JsonReport, TellsWhatTheNfsCounted) {
+  const auto counters = [](const RunResult& result) {
+    return nlohmann::json::parse(
+        JsonReport(Options(), result, Info()))["counters"];
+  };
+  EXPECT_EQ(counters(Result()), nlohmann::json::object());
+  EXPECT_EQ(
+      counters(WithCounters()),
+      nlohmann::json::parse(R"({"firewall.admitted": 9990, "ids.alerts": 0})"));
+  RunResult alone = WithCounters();
+  alone.nf_counters = {{.nf = "", .name = "seen", .help = "", .value = 3}};
+  EXPECT_EQ(counters(alone), nlohmann::json::parse(R"({"seen": 3})"));
+}
+
+TEST(JsonReport, SaysWhenTheRunIsNotSound) {
+  RunResult result = Result();
+  result.packets_released -= 1;
+  result.violations = 1;
+  result.violation_messages = {"order"};
+  result.i6_compared = 7;
+  result.i6_not_compared = 3;
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
+  EXPECT_EQ(json["sound"], false);
+  EXPECT_EQ(json["conserved"], false);
+  EXPECT_EQ(json["violations"], 1);
+  EXPECT_EQ(json["violation_messages"][0], "order");
+  EXPECT_EQ(json["i6_compared"], 7);
+  EXPECT_EQ(json["i6_not_compared"], 3);
+}
+
+TEST(JsonReport, StandsFileNamesThatAreNotUtf8) {
+  RunInfo info = Info();
+  info.files = {"a\xff.pcap", "\"quoted\""};
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), Result(), info));
+  EXPECT_EQ(json["files"][0], "a\uFFFD.pcap");
+  EXPECT_EQ(json["files"][1], "\"quoted\"");
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/report/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/quantity.h"
+#include "nlohmann/json.hpp"
+
+namespace snf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "hosts", in a chain "monitor.hosts".
+std::string NameOf(const std::string& nf, const std::string& name) {
+  return nf.empty() ? name : nf + "." + name;
+}
+
+void AddTable(const TableFigures& table, Page& page) {
+  std::string what = fmt::format(
+      "{}: {} of {}; {} in {}, {}", Printable(NameOf(table.nf, table.name)),
+      FormatCount(table.entries),
+      table.max_entries == 1 ? "1 entry"
+                             : FormatCount(table.max_entries) + " entries",
+      Plural(table.updates, "update"), Plural(table.messages, "message"),
+      FormatBytes(static_cast<int64_t>(table.bytes)));
+  if (table.refused > 0) {
+    what += fmt::format(", {} into the rest for want of room",
+                        FormatCount(table.refused));
+  }
+  if (table.staleness_ns.count() > 0) {
+    const auto quantile = [&](uint32_t per_100000) {
+      return FormatDuration(Nanos{table.staleness_ns.Quantile(per_100000)});
+    };
+    what += fmt::format(
+        "; known where it is read after p50 {}, p99 {}, max {}, and everywhere "
+        "after max {}",
+        quantile(50'000), quantile(99'000), quantile(100'000),
+        FormatDuration(Nanos{table.spread_ns.max()}));
+  }
+  page.Say("Table", what);
+}
+
+std::string Text(const NfReport::Cell& cell) {
+  if (const auto* number = std::get_if<uint64_t>(&cell)) {
+    return FormatCount(*number);
+  }
+  return Printable(std::get<std::string>(cell));
+}
+
+// The first column to the left, the others to the right.
+void AddGrid(const NfReport::Table& table, Page& page) {
+  std::vector<std::vector<std::string>> lines = {{}};
+  for (const std::string& column : table.columns) {
+    std::string name = column;
+    std::ranges::replace(name, '_', ' ');
+    lines.front().push_back(name);
+  }
+  for (const auto& row : table.rows) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const NfReport::Cell& cell : row) line.push_back(Text(cell));
+  }
+  std::vector<size_t> widths(table.columns.size());
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < std::min(line.size(), widths.size()); ++i) {
+      widths[i] = std::max(widths[i], ColumnsOf(line[i]));
+    }
+  }
+  for (const auto& line : lines) {
+    std::string text;
+    for (size_t i = 0; i < std::min(line.size(), widths.size()); ++i) {
+      const std::string fill(widths[i] - ColumnsOf(line[i]), ' ');
+      text += i == 0 ? "  " + line[i] + fill : "  " + fill + line[i];
+    }
+    page.Raw(text + "\n");
+  }
+}
+
+Json Quantiles(const Histogram& times) {
+  return {{"p50", times.Quantile(50'000)},
+          {"p99", times.Quantile(99'000)},
+          {"max", times.max()}};
+}
+
+Json Rows(const NfReport::Table& table) {
+  Json rows = Json::array();
+  for (const auto& row : table.rows) {
+    Json& one = rows.emplace_back(Json::object());
+    for (size_t i = 0; i < std::min(row.size(), table.columns.size()); ++i) {
+      std::visit([&](const auto& cell) { one[table.columns[i]] = cell; },
+                 row[i]);
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+void AddTables(const RunResult& result, Page& page) {
+  for (const TableFigures& table : result.tables) AddTable(table, page);
+  if (!result.tables.empty()) page.Blank();
+  for (const RunResult::OfNf& of : result.nf_reports) {
+    for (const NfReport::Table& table : of.report.tables) {
+      if (table.rows.empty()) continue;
+      page.Heading(Printable(of.nf.empty()
+                                 ? table.title
+                                 : fmt::format("{} ({})", table.title, of.nf)));
+      AddGrid(table, page);
+      page.Blank();
+    }
+  }
+}
+
+void AddTables(const RunResult& result, Json& json) {
+  Json& tables = json["tables"] = Json::object();
+  for (const TableFigures& table : result.tables) {
+    tables[NameOf(table.nf, table.name)] = {
+        {"entries", table.entries},
+        {"max_entries", table.max_entries},
+        {"updates", table.updates},
+        {"refused", table.refused},
+        {"messages", table.messages},
+        {"bytes", table.bytes},
+        {"repeated", table.repeated},
+        {"staleness_ns", Quantiles(table.staleness_ns)},
+        {"spread_ns", Quantiles(table.spread_ns)}};
+  }
+  Json& reports = json["nf_reports"] = Json::object();
+  for (const RunResult::OfNf& of : result.nf_reports) {
+    for (const NfReport::Table& table : of.report.tables) {
+      reports[NameOf(of.nf, table.title)] = Rows(table);
+    }
+  }
+}
+
+absl::Status WriteNfFiles(const RunResult& result) {
+  for (const RunResult::OfNf& of : result.nf_reports) {
+    for (const NfReport::File& file : of.report.files) {
+      std::FILE* const to = std::fopen(file.path.c_str(), "wb");
+      bool good = to != nullptr;
+      if (good) {
+        good = std::fwrite(file.bytes.data(), 1, file.bytes.size(), to) ==
+               file.bytes.size();
+        good = std::fclose(to) == 0 && good;
+      }
+      if (good) continue;
+      const std::string message =
+          fmt::format("{}: cannot write: {}", file.path, std::strerror(errno));
+      return errno == EACCES ? absl::PermissionDeniedError(message)
+                             : absl::UnavailableError(message);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snf

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPORT_REPORT_TABLES_H_
+#define SNF_PLATFORM_REPORT_REPORT_TABLES_H_
+
+#include "absl/status/status.h"
+#include "nlohmann/json_fwd.hpp"
+#include "platform/run/run.h"
+#include "platform/text/page.h"
+
+namespace snf {
+
+// The parts of the reports about shared tables, and what NFs themselves report;
+// nothing where there is none.
+void AddTables(const RunResult& result, Page& page);
+void AddTables(const RunResult& result, nlohmann::ordered_json& json);
+
+// Writes the files of NfReport. Errors name the path and the reason.
+absl::Status WriteNfFiles(const RunResult& result);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPORT_REPORT_TABLES_H_

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/report/report_tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunResult Result() {
+  RunResult result;
+  TableFigures table = {.nf = "monitor",
+                        .name = "hosts",
+                        .entries = 2,
+                        .max_entries = 65'536,
+                        .updates = 1'234,
+                        .refused = 5,
+                        .messages = 20,
+                        .bytes = 3'000,
+                        .repeated = 1};
+  table.staleness_ns.Record(2'000'000);
+  table.spread_ns.Record(3'000'000);
+  result.tables.push_back(table);
+  NfReport report;
+  report.tables.push_back(
+      {.title = "Top talkers",
+       .columns = {"host", "bytes_sent"},
+       .rows = {{"10.0.0.1", uint64_t{12'345}}, {"192.0.2.123", uint64_t{7}}}});
+  result.nf_reports.push_back({.nf = "monitor", .report = report});
+  return result;
+}
+
+TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
+  Page page(TextStyle{.columns = 100});
+  AddTables(Result(), page);
+  const std::string text = page.Take();
+  EXPECT_THAT(text, HasSubstr("monitor.hosts: 2 of 65,536 entries; 1,234 "
+                              "updates in 20 messages"));
+  EXPECT_THAT(text, HasSubstr(", 5 into"));
+  EXPECT_THAT(text, HasSubstr("2.00 ms, and everywhere after max 3.00 ms"));
+  EXPECT_THAT(text, HasSubstr("Top talkers (monitor)\n"
+                              "  host         bytes sent\n"
+                              "  10.0.0.1         12,345\n"
+                              "  192.0.2.123           7\n"));
+}
+
+TEST(ReportTables, SaysNothingWhereThereIsNone) {
+  Page page(TextStyle{});
+  AddTables(RunResult{}, page);
+  EXPECT_EQ(page.Take(), "");
+}
+
+TEST(ReportTables, TellsProgramsTheSame) {
+  nlohmann::ordered_json json;
+  AddTables(Result(), json);
+  EXPECT_EQ(json, nlohmann::ordered_json::parse(R"({
+    "tables": {"monitor.hosts": {
+      "entries": 2, "max_entries": 65536, "updates": 1234, "refused": 5,
+      "messages": 20, "bytes": 3000, "repeated": 1,
+      "staleness_ns": {"p50": 2000000, "p99": 2000000, "max": 2000000},
+      "spread_ns": {"p50": 3000000, "p99": 3000000, "max": 3000000}}},
+    "nf_reports": {"monitor.Top talkers": [
+      {"host": "10.0.0.1", "bytes_sent": 12345},
+      {"host": "192.0.2.123", "bytes_sent": 7}]}})"));
+}
+
+TEST(ReportTables, WritesTheFilesThatNfsMade) {
+  RunResult result = Result();
+  const std::string path = testing::TempDir() + "snf-report-tables";
+  result.nf_reports[0].report.files.push_back({path, std::string("a\0b", 3)});
+  ASSERT_TRUE(WriteNfFiles(result).ok());
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}),
+            std::string("a\0b", 3));
+  std::remove(path.c_str());
+  result.nf_reports[0].report.files[0].path = path + "/none/file";
+  EXPECT_THAT(std::string(WriteNfFiles(result).message()),
+              HasSubstr(path + "/none/file: cannot write: "));
+}
+
+}  // namespace
+}  // namespace snf

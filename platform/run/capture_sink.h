@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_CAPTURE_SINK_H_
+#define SNF_PLATFORM_RUN_CAPTURE_SINK_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/run/release_sink.h"
+#include "traces/capture_writer.h"
+
+namespace snf {
+
+// Writes released packets to a capture, and dropped ones to another.
+//
+// A comment says how a packet went, in words of the form key=value; of released
+// packets where asked for, of dropped ones always:
+//
+//   unit=3 flowlet=12 clock=345 latency_ns=119212
+//   dropped=unit_queue_full latency_ns=0
+//
+// `latency_ns` counts from the controller; `generated` is a packet that an NF
+// made, `passed_through` one without a flow. What is not known is left out.
+class CaptureSink final : public ReleaseSink {
+ public:
+  struct Options {
+    std::string out;    // of released packets; empty: not written
+    std::string drops;  // of dropped ones; empty: not written
+    bool annotate = false;
+  };
+
+  // Errors are those of CaptureWriter::Open.
+  static absl::StatusOr<std::unique_ptr<CaptureSink>> Open(
+      const Options& options);
+
+  // A failure stays in the writer and comes out of Close().
+  void OnRelease(const ReleasedPacket& packet) override;
+  void OnDrop(const ReleasedPacket& packet, std::string_view reason) override;
+
+  absl::Status status() const;
+  absl::Status Close();
+
+ private:
+  CaptureSink() = default;
+
+  std::unique_ptr<CaptureWriter> out_;    // null: not written
+  std::unique_ptr<CaptureWriter> drops_;  // null: not written
+  bool annotate_ = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_CAPTURE_SINK_H_

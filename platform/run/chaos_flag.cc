@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/chaos_flag.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "base/quantity.h"
+#include "fmt/format.h"
+
+namespace snf {
+namespace {
+
+constexpr std::string_view kDelay = "state_delay";
+constexpr std::string_view kLoss = "state_loss";
+constexpr std::string_view kDuplicate = "state_duplicate";
+constexpr size_t kMostDecimals = 9;
+
+absl::Status Bad(std::string_view key, std::string_view value,
+                 std::string_view what) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}=\"{}\" {}", key, value, what));
+}
+
+struct Share {
+  uint32_t of_65536 = 0;  // the nearest
+  bool vanished = false;  // rounded to none
+};
+
+// A decimal like "0.01" or ".5", if it is one and at most 1.
+std::optional<Share> ShareOf(std::string_view text) {
+  uint64_t number = 0;
+  uint64_t one = 1;
+  bool point = false;
+  size_t digits = 0;
+  for (const char c : text) {
+    if (c == '.' && !point) {
+      point = true;
+      continue;
+    }
+    if (c < '0' || c > '9' || ++digits > kMostDecimals) return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+    if (point) one *= 10;
+  }
+  if (digits == 0 || number > one) return std::nullopt;
+  const auto nearest = static_cast<uint32_t>((number * 65'536 + one / 2) / one);
+  return Share{.of_65536 = nearest, .vanished = nearest == 0 && number > 0};
+}
+
+absl::Status ParseProbability(std::string_view key, std::string_view value,
+                              uint32_t& of_65536) {
+  const std::optional<Share> parsed = ShareOf(value);
+  if (!parsed.has_value() || parsed->of_65536 > kMaxChaos65536) {
+    return Bad(key, value, "is not a probability from 0 to 0.9");
+  }
+  if (parsed->vanished) {
+    return Bad(key, value, "is less than can be told from 0; least is 0.00001");
+  }
+  of_65536 = parsed->of_65536;
+  return absl::OkStatus();
+}
+
+absl::Status ParseRange(const std::string& value, ChaosOptions& chaos) {
+  const size_t dots = value.find("..");
+  const std::string low = value.substr(0, dots);
+  const std::string high =
+      dots == std::string::npos ? low : value.substr(dots + 2);
+  for (const auto& [text, nanos] : {std::pair{&low, &chaos.state_delay_min},
+                                    std::pair{&high, &chaos.state_delay_max}}) {
+    const absl::StatusOr<Nanos> parsed = ParseDuration(*text);
+    if (!parsed.ok()) {
+      return Bad(kDelay, value,
+                 "is bad: " + std::string(parsed.status().message()));
+    }
+    if (*parsed > kMaxChaosDelay) return Bad(kDelay, value, "is above 10 s");
+    *nanos = *parsed;
+  }
+  if (chaos.state_delay_min > chaos.state_delay_max) {
+    return Bad(kDelay, value, "begins above its end");
+  }
+  return absl::OkStatus();
+}
+
+std::string Duration(Nanos duration) {
+  if (duration.ns == 0) return "0";
+  std::string text = FormatDuration(duration, Precision::kExact);
+  std::erase(text, ' ');
+  if (const size_t micro = text.find("µ"); micro != std::string::npos) {
+    text.replace(micro, std::string_view("µ").size(), "u");
+  }
+  return text;
+}
+
+// With as few decimals as bring back the same number.
+std::string Probability(uint32_t of_65536) {
+  uint64_t one = 1;
+  for (size_t decimals = 1; decimals < kMostDecimals; ++decimals) {
+    one *= 10;
+    const uint64_t number = (of_65536 * one + 32'768) / 65'536;
+    const std::string text = fmt::format("0.{:0{}}", number, decimals);
+    if (number == 0 || number == one) continue;
+    if (ShareOf(text)->of_65536 == of_65536) return text;
+  }
+  return "1";
+}
+
+}  // namespace
+
+absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text) {
+  ChaosOptions chaos;
+  std::vector<std::string> seen;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (key != kDelay && key != kLoss && key != kDuplicate) {
+      return absl::InvalidArgumentError(fmt::format(
+          "\"{}\" is none of {}, {}, {}", key, kDelay, kLoss, kDuplicate));
+    }
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(
+          fmt::format("{0} has no value; want for example {0}={1}", key,
+                      key == kDelay ? "0..2ms" : "0.01"));
+    }
+    const std::string value = word.substr(equals + 1);
+    if (std::ranges::find(seen, key) != seen.end()) {
+      return Bad(key, value, "is the second one of this key");
+    }
+    seen.push_back(key);
+    const absl::Status status =
+        key == kDelay ? ParseRange(value, chaos)
+        : key == kLoss
+            ? ParseProbability(key, value, chaos.state_loss_65536)
+            : ParseProbability(key, value, chaos.state_duplicate_65536);
+    if (!status.ok()) return status;
+  }
+  if (seen.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\" names no chaos; want for example state_delay=0..2ms", text));
+  }
+  return chaos;
+}
+
+std::string FormatChaos(const ChaosOptions& chaos) {
+  std::string text;
+  const auto add = [&text](std::string_view key, const std::string& value) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+  };
+  if (chaos.state_delay_max.ns > 0) {
+    const std::string high = Duration(chaos.state_delay_max);
+    add(kDelay, chaos.state_delay_min == chaos.state_delay_max
+                    ? high
+                    : Duration(chaos.state_delay_min) + ".." + high);
+  }
+  if (chaos.state_loss_65536 > 0) {
+    add(kLoss, Probability(chaos.state_loss_65536));
+  }
+  if (chaos.state_duplicate_65536 > 0) {
+    add(kDuplicate, Probability(chaos.state_duplicate_65536));
+  }
+  return text;
+}
+
+}  // namespace snf

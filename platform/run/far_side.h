@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_FAR_SIDE_H_
+#define SNF_PLATFORM_RUN_FAR_SIDE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/packet/endpoint.h"
+#include "base/packet/flow_key.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_prefix.h"
+#include "base/packet/packet_info.h"
+
+namespace snf {
+
+// Theory of operation. A capture holds both directions of a connection as one
+// side saw them: the answers go to the inside address, though with a NAT in
+// between the far side would have sent them to the external one. So replay
+// plays the far side (decisions.md 21): a packet to an inside endpoint is
+// rewritten (base/packet/rewrite.h) to the external endpoint that the NF
+// announced for it, checksums and quoted packets of ICMP errors included,
+// before the controller sees it.
+//
+// What never went out translated has no answers: those in the capture are
+// dropped, at a NAT of IPv4 alone all of IPv6.
+//
+// Which side is inside: what --inside says; without it, the end that sent the
+// first packet between two ends neither of which was known as inside, unless it
+// sent it to an external end. Between two inside ends a packet comes from the
+// inside.
+//
+// Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
+// announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →
+// 10.0.0.1:5000 becomes 192.0.2.9:53 → 198.51.100.1:1024.
+//
+// Owner-thread only. Memory: some 200 bytes for each inside endpoint ever seen.
+class FarSide {
+ public:
+  explicit FarSide(std::vector<IpPrefix> inside);
+
+  struct Placed {
+    Side side = Side::kUnknown;
+    FlowKey key;     // endpoint: of the inside end, or the alias it comes to
+    FlowKey inside;  // the inside end, whichever way the packet goes
+    // From the outside, and nothing is announced for its inside end.
+    bool untranslated = false;
+    // From the outside, and its destination is to become `key`. If not, it goes
+    // there already.
+    bool rewrite = false;
+  };
+  // Where a packet between these ends comes from, and its key for the
+  // controller.
+  Placed Place(const Endpoints& ends);
+
+  // The NF's word on a flow: packets to `inside` go to `external` from now on,
+  // and nowhere else. One that was another's is so no more.
+  void OnAlias(const FlowKey& inside, const FlowKey& external);
+  // What was announced for `inside` is so no more.
+  void OnFlowOver(const FlowKey& inside);
+  // The inside end for which this external one is announced, or null. A packet
+  // that leaves for such a one the network would bring back (hairpinning,
+  // RFC 4787 §6). Valid until the next call that is not const.
+  const FlowKey* InsideOf(const FlowKey& external) const {
+    const auto announced = announced_.find(external);
+    return announced == announced_.end() ? nullptr : &announced->second;
+  }
+  // Whether any is announced at this address. There are few such addresses.
+  bool HasExternal(const IpAddress& address) const {
+    return external_.contains(address);
+  }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
+  };
+  struct AddressHash {
+    size_t operator()(const IpAddress& address) const;
+  };
+  // An inside end, and what is announced for it, without a destination, which
+  // ends have none of: a packet from the outside looks at one cache line.
+  struct alignas(64) Known {
+    FlowKey inside;
+    IpAddress address{};
+    uint64_t rest = 0;  // the last word of the key; 0: nothing is announced
+
+    bool is_announced() const { return rest != 0; }
+    FlowKey external() const;
+    void Announce(const FlowKey& external);
+    void Forget() { rest = 0; }
+  };
+  static_assert(sizeof(Known) == 64);
+  struct KnownHash : KeyHash {
+    using is_transparent = void;
+    using KeyHash::operator();
+    size_t operator()(const Known& known) const {
+      return KeyHash::operator()(known.inside);
+    }
+  };
+  struct KnownEqual {
+    using is_transparent = void;
+    static const FlowKey& KeyOf(const FlowKey& key) { return key; }
+    static const FlowKey& KeyOf(const Known& known) { return known.inside; }
+    bool operator()(const auto& a, const auto& b) const {
+      return KeyOf(a) == KeyOf(b);
+    }
+  };
+  bool IsInside(const FlowKey& endpoint) const;
+  Known* Find(const FlowKey& inside);
+
+  std::vector<IpPrefix> inside_;
+  // Looked up, never iterated. Inside ends; external ends, and for which inside
+  // one they are.
+  absl::flat_hash_set<Known, KnownHash, KnownEqual> known_;
+  absl::flat_hash_map<FlowKey, FlowKey, KeyHash> announced_;
+  absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_FAR_SIDE_H_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/intake.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/packet/headers.h"
+#include "base/packet/rewrite.h"
+
+namespace snf {
+namespace {
+
+void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
+  const FlowKey& far_end = side == Side::kOutside ? ends.from : ends.to;
+  info.side = side;
+  info.far_address = far_end.source;
+  info.far_port = far_end.source_port;
+}
+
+}  // namespace
+
+Intake::Intake(const RunOptions& options, bool has_sides, BufferPool& pool)
+    : pool_(pool),
+      has_sides_(has_sides),
+      classifier_(options.flow),
+      far_side_(options.inside),
+      released_({.fragments = options.flow.fragments}) {}
+
+const Intake::Taken& Intake::Take(Instant arrival,
+                                  const CapturedPacket& captured) {
+  direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
+                                    headers_, key_);
+  return TakeAgain(arrival, captured);
+}
+
+const Intake::Taken& Intake::TakeAgain(Instant arrival,
+                                       const CapturedPacket& captured) {
+  if (direction_ == Direction::kNone) {
+    taken_.fate = Taken::Fate::kPassesThrough;
+  } else if (has_sides_) {
+    TakeOfSides(arrival, captured);
+  } else {
+    taken_.key = taken_.flow = &key_;
+    Fill(arrival, captured);
+  }
+  return taken_;
+}
+
+void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
+  taken_.fate = Taken::Fate::kDropped;
+  if (!HasEnds(key_)) {
+    taken_.key = taken_.flow = &key_;
+    taken_.reason = DropReason::kFragmentEarly;
+    return;
+  }
+  const Endpoints ends = EndpointsOf(key_, direction_);
+  placed_ = far_side_.Place(ends);
+  taken_.key = &placed_.key;
+  taken_.flow = &placed_.inside;
+  taken_.by_alias = placed_.side == Side::kOutside;
+  if (placed_.untranslated) {
+    taken_.reason = DropReason::kNotTranslated;
+    return;
+  }
+  if (!Fill(arrival, captured)) return;
+  const auto& [info, bytes] = pool_.view(taken_.packet);
+  SetSide(info, placed_.side, ends);
+  if (placed_.rewrite && placed_.key.form == FlowKeyForm::kIpv4Endpoint) {
+    RewriteDestination(bytes, headers_, placed_.key.source.ipv4(),
+                       placed_.key.source_port);
+  }
+}
+
+bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
+  const auto length = static_cast<uint32_t>(captured.bytes.size());
+  taken_.packet = pool_.Allocate(length);
+  if (taken_.packet == kNoPacket) {
+    taken_.fate = Taken::Fate::kDropped;
+    taken_.reason = length > BufferPool::kMaxPacketBytes
+                        ? DropReason::kPacketTooLarge
+                        : DropReason::kBufferPoolEmpty;
+    return false;
+  }
+  const auto& [info, room] = pool_.whole(taken_.packet);
+  std::memcpy(room.data(), captured.bytes.data(), length);
+  ::new (&info) PacketInfo{.arrival = arrival,
+                           .length = length,
+                           .original_length = captured.original_bytes,
+                           .headers = headers_,
+                           .link = captured.link};
+  taken_.fate = Taken::Fate::kPacket;
+  return true;
+}
+
+void Intake::OnAlias(const Alias& alias, const FlowKey& flow) {
+  announced_[alias.flow] = {.inside = flow, .clock = alias.clock};
+  far_side_.OnAlias(flow, alias.key);
+}
+
+void Intake::ForgetAlias(FlowId flow, Clock clock) {
+  const auto announced = announced_.find(flow);
+  if (announced == announced_.end() || announced->second.clock > clock) return;
+  far_side_.OnFlowOver(announced->second.inside);
+  announced_.erase(announced);
+}
+
+// A look at the address that it goes to, where nothing is quoted in it.
+bool Intake::MayComeBack(PacketHandle released) {
+  const ParsedPacket& headers = pool_.info(released).headers;
+  if (headers.l3 != L3::kIpv4 || IsIcmp(headers.l4_protocol)) return true;
+  const auto ip =
+      Ipv4Header<const std::byte>::At(pool_.bytes(released), headers.l3_offset);
+  return far_side_.HasExternal(IpAddress::FromIpv4(ip.destination()));
+}
+
+// A packet from the outside is not sent back there once more.
+std::optional<FlowKey> Intake::ComesBack(Instant now, PacketHandle released) {
+  PacketInfo& info = pool_.info(released);
+  if (info.side != Side::kInside || !MayComeBack(released)) {
+    return std::nullopt;
+  }
+  ParsedPacket headers;
+  FlowKey connection;
+  const Direction direction = released_.Classify(
+      now, info.link, pool_.bytes(released), headers, connection);
+  if (direction == Direction::kNone || !HasEnds(connection)) {
+    return std::nullopt;
+  }
+  const Endpoints ends = EndpointsOf(connection, direction);
+  if (far_side_.InsideOf(ends.to) == nullptr) return std::nullopt;
+  SetSide(info, Side::kOutside, ends);
+  return ends.to;
+}
+
+}  // namespace snf

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_INTAKE_H_
+#define SNF_PLATFORM_RUN_INTAKE_H_
+
+#include <cstddef>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/drop_reason.h"
+#include "base/messages/messages.h"
+#include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+#include "platform/run/far_side.h"
+#include "platform/run/run.h"
+#include "runtime/ring/buffer_pool.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Theory of operation. What lies before the controller, whatever the driver:
+// from a captured packet to one in a buffer, with the key of its flow.
+//
+// An NF whose flows are inside endpoints has two sides: then the far side
+// (far_side.h) says where a packet comes from, and what comes from the outside
+// is rewritten to the alias that it would have been sent to. A packet released
+// from the inside to an alias comes back from the outside, once.
+//
+// Owner-thread only.
+class Intake {
+ public:
+  // The pool must outlive it.
+  Intake(const RunOptions& options, bool has_sides, BufferPool& pool);
+
+  struct Taken {
+    enum class Fate : uint8_t {
+      kPacket,         // `packet` is for the controller
+      kPassesThrough,  // it has no flow
+      kDropped,        // for `reason`
+    };
+    Fate fate = Fate::kPassesThrough;
+    DropReason reason{};
+    bool by_alias = false;  // `key` is one
+    PacketHandle packet = kNoPacket;
+    const FlowKey* key = nullptr;  // for the controller
+    // Of the flow, also where the packet comes by alias.
+    const FlowKey* flow = nullptr;
+  };
+  // Valid until the next call.
+  const Taken& Take(Instant arrival, const CapturedPacket& captured);
+  // The last packet once more, which was dropped.
+  const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
+
+  // The controller granted the alias, of the flow with the key `flow`.
+  void OnAlias(const Alias& alias, const FlowKey& flow);
+  // Those granted up to the clock are so no more.
+  void ForgetAlias(FlowId flow, Clock clock);
+  size_t aliases() const { return announced_.size(); }
+
+  // A packet was released, not one of the NF's own making: the alias to which
+  // it comes back, if it does, and then its info is that of one from outside.
+  std::optional<FlowKey> ComesBack(Instant now, PacketHandle released);
+  // The flow that has an alias, or the alias itself if none has.
+  const FlowKey& FlowOf(const FlowKey& alias) const {
+    const FlowKey* const inside = far_side_.InsideOf(alias);
+    return inside != nullptr ? *inside : alias;
+  }
+
+  const ClassifierCounters& counters() const { return classifier_.counters(); }
+
+ private:
+  struct Announced {
+    FlowKey inside;
+    Clock clock{};
+  };
+
+  // Both say in taken_ what came of it.
+  void TakeOfSides(Instant arrival, const CapturedPacket& captured);
+  // Copies the packet into a buffer.
+  bool Fill(Instant arrival, const CapturedPacket& captured);
+  bool MayComeBack(PacketHandle released);
+
+  BufferPool& pool_;
+  bool has_sides_;
+  FlowClassifier classifier_;
+  // Of the last packet.
+  ParsedPacket headers_;
+  FlowKey key_;
+  Direction direction_ = Direction::kNone;
+  FarSide::Placed placed_;
+  Taken taken_;
+
+  FarSide far_side_;
+  FlowClassifier released_;  // of what is released from the inside
+  absl::flat_hash_map<FlowId, Announced> announced_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_INTAKE_H_

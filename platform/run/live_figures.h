@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_LIVE_FIGURES_H_
+#define SNF_PLATFORM_RUN_LIVE_FIGURES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "platform/run/pace.h"
+#include "platform/run/report_figures.h"
+
+namespace snf {
+
+// How a run in real time stands. Counts and sums are since its beginning, as in
+// RunResult, so that two of these tell what was between them.
+struct LiveFigures {
+  Nanos elapsed;  // since the first packet
+  Speed speed;    // asked for
+  // How much of the capture is taken, 0 … 1000; absent where nobody knows.
+  std::optional<uint32_t> done_1000{};
+
+  uint64_t packets_in = 0;
+  uint64_t bytes_in = 0;
+  uint64_t packets_generated = 0;
+  uint64_t packets_hairpinned = 0;  // released to an alias, so they came again
+  uint64_t packets_released = 0;
+  uint64_t packets_passed_through = 0;
+  uint64_t packets_consumed = 0;
+  std::vector<DropCount> drops{};  // all reasons, as DropCounts
+
+  uint64_t flows = 0;  // ever
+  uint64_t flows_ended = 0;
+  uint64_t flowlets = 0;
+  uint64_t flowlets_moved = 0;
+  // Of these, those that have begun at the new unit.
+  uint64_t seamless = 0;
+  uint64_t pulled = 0;
+
+  // All that were ever started, by id.
+  struct Unit {
+    UnitId id = kNoUnit;
+    bool is_up = false;
+    uint64_t packets = 0;  // that left it
+    uint64_t bytes = 0;
+  };
+  std::vector<Unit> units{};
+  uint64_t cold_starts = 0;
+  uint64_t warm_starts = 0;
+  std::optional<int64_t> unit_capacity_bps{};  // absent: as fast as they can be
+
+  // Of a histogram; `now` is since the figures before these.
+  struct Times {
+    struct {
+      Nanos p50;
+      Nanos p99;
+    } now, all;
+    Nanos max;
+    uint64_t count = 0;
+    uint64_t sum_ns = 0;
+  };
+  Times latency{};  // arrival to release
+  Times late{};     // how late packets were taken; count 0 without a schedule
+
+  uint64_t packets_dropped() const {
+    uint64_t sum = 0;
+    for (const DropCount& drop : drops) sum += drop.packets;
+    return sum;
+  }
+  // Taken, made or come again, but not at an end yet.
+  uint64_t packets_under_way() const {
+    return packets_in + packets_generated + packets_hairpinned -
+           packets_released - packets_passed_through - packets_consumed -
+           packets_dropped();
+  }
+  uint32_t units_up() const {
+    uint32_t up = 0;
+    for (const Unit& unit : units) up += unit.is_up ? 1 : 0;
+    return up;
+  }
+};
+
+// Makes Times of a histogram that grows.
+class LiveTimes {
+ public:
+  // `now` of what it returns is since the call before. O(buckets), some 100 µs.
+  LiveFigures::Times Take(const Histogram& grown);
+
+ private:
+  Histogram before_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_LIVE_FIGURES_H_

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_PROVISIONING_H_
+#define SNF_PLATFORM_RUN_PROVISIONING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace snf {
+
+// What one 100-ms epoch saw. Epochs are numbered from the Unix epoch; those in
+// which nothing happened and no unit was up are left out.
+struct EpochSample {
+  int64_t epoch = 0;
+  uint64_t offered_bytes = 0;  // original lengths that reached the controller
+  uint64_t drained_bytes = 0;  // original lengths that units finished
+  uint64_t dropped_packets = 0;
+  int64_t unit_ns = 0;  // time that units were up, summed over units
+};
+
+// Theory of operation. Demanded against provisioned bandwidth over time (SNF
+// Fig. 1 and 2). A unit is provisioned from the order to start it until it is
+// parked. Time is cut into epochs of 100 ms; at the end of each, every unit
+// that was up in it gives one sample of its utilisation: what it drained over
+// what it could have drained while it was up.
+//
+// Example: a 1 Gbit/s unit that was up for 50 ms of an epoch and drained 3 MB
+// had a utilisation of 24 Mbit / 50 Mbit = 48 %.
+//
+// A sparse series: a gap of years costs nothing. Owner-thread only.
+class Provisioning {
+ public:
+  static constexpr int64_t kEpochNs = 100'000'000;
+
+  explicit Provisioning(int64_t unit_capacity_bps, uint32_t max_units)
+      : capacity_bps_(unit_capacity_bps), units_(max_units) {
+    this_epoch_.reserve(max_units);
+  }
+  // Room for so much time with traffic, without an allocation.
+  void Reserve(Nanos time) {
+    samples_.reserve(static_cast<size_t>(time.ns / kEpochNs));
+  }
+
+  // Times must not run backwards.
+  void OnOffered(Instant now, uint32_t bytes) {
+    Advance(now);
+    samples_.back().offered_bytes += bytes;
+  }
+  void OnDropped(Instant now) {
+    Advance(now);
+    ++samples_.back().dropped_packets;
+  }
+  void OnDrained(Instant now, UnitId unit, uint32_t packets, uint64_t bytes) {
+    Advance(now);
+    samples_.back().drained_bytes += bytes;
+    units_[value(unit)].drained_bytes += bytes;
+    units_[value(unit)].packets += packets;
+  }
+  void OnUnitUp(Instant now, UnitId unit);
+  void OnUnitDown(Instant now, UnitId unit);
+  // Closes the last epoch; units still up are counted until now.
+  void OnEnd(Instant now);
+
+  // Of a unit until now.
+  struct Total {
+    bool is_up = false;
+    bool was_up = false;  // ever
+    uint64_t packets = 0;
+    uint64_t bytes = 0;  // original lengths
+  };
+  Total total(UnitId unit) const {
+    const Unit& u = units_[value(unit)];
+    return {.is_up = u.up,
+            .was_up = u.was_up,
+            .packets = u.packets,
+            .bytes = u.bytes + u.drained_bytes};
+  }
+
+  const std::vector<EpochSample>& samples() const { return samples_; }
+  uint32_t units_max() const { return units_max_; }
+  // Mean units over the time that at least one was up, in 1/1000.
+  int64_t units_mean_1000() const;
+  // Per unit and epoch, in 1/1000.
+  const Histogram& utilisation() const { return utilisation_; }
+
+ private:
+  struct Unit {
+    uint64_t drained_bytes = 0;  // in this epoch
+    uint64_t bytes = 0;          // drained in those before
+    uint64_t packets = 0;        // drained in all
+    int64_t up_ns = 0;           // in this epoch, up to up_since
+    Instant up_since;
+    bool up = false;
+    bool was_up = false;
+    bool listed = false;  // in this_epoch_
+  };
+
+  // Brings the series to `now`, epoch by epoch while units are up.
+  void Advance(Instant now) {
+    if (samples_.empty() || IsOver(now)) AdvanceEpochs(now);
+  }
+  // Whether the epoch is. The last one of all time never is.
+  bool IsOver(Instant now) const {
+    return now >= epoch_end_ && epoch_end_ != Instant::max();
+  }
+  void AdvanceEpochs(Instant now);
+  void StartEpoch(Instant now);
+  void CloseEpoch(Instant end);
+
+  int64_t capacity_bps_;
+  std::vector<Unit> units_;
+  std::vector<uint16_t> this_epoch_;  // units that were up in it
+  uint32_t units_up_ = 0;
+  uint32_t units_max_ = 0;
+  Instant epoch_end_;
+  Instant any_up_since_;
+  int64_t any_up_ns_ = 0;
+  int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach
+  std::vector<EpochSample> samples_;
+  Histogram utilisation_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_PROVISIONING_H_

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/provisioning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace snf {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kEpoch = Provisioning::kEpochNs;
+constexpr int64_t kGigabit = 1'000'000'000;
+
+Instant AtMs(int64_t ms) { return Instant{ms * kMs}; }
+
+std::vector<int64_t> Epochs(const Provisioning& provisioning) {
+  std::vector<int64_t> epochs;
+  for (const EpochSample& sample : provisioning.samples()) {
+    epochs.push_back(sample.epoch);
+  }
+  return epochs;
+}
+
+TEST(Provisioning, FollowsTheExampleOfItsHeader) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(20), UnitId{0});
+  provisioning.OnDrained(AtMs(40), UnitId{0}, 1, 2'000'000);
+  provisioning.OnDrained(AtMs(60), UnitId{0}, 1, 1'000'000);
+  provisioning.OnUnitDown(AtMs(70), UnitId{0});
+  provisioning.OnEnd(AtMs(70));
+  EXPECT_EQ(provisioning.utilisation().count(), 1u);
+  EXPECT_EQ(provisioning.utilisation().max(), 480);
+  ASSERT_EQ(provisioning.samples().size(), 1u);
+  EXPECT_EQ(provisioning.samples()[0].unit_ns, 50 * kMs);
+  EXPECT_EQ(provisioning.samples()[0].drained_bytes, 3'000'000u);
+  EXPECT_EQ(provisioning.units_max(), 1u);
+  EXPECT_EQ(provisioning.units_mean_1000(), 1000);
+}
+
+TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(20), UnitId{1});
+  provisioning.OnDrained(AtMs(40), UnitId{1}, 1, 2'000);
+  provisioning.OnDrained(AtMs(340), UnitId{1}, 1, 300);
+  EXPECT_TRUE(provisioning.total(UnitId{1}).is_up);
+  EXPECT_EQ(provisioning.total(UnitId{1}).packets, 2u);
+  EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'300u);
+  provisioning.OnUnitDown(AtMs(350), UnitId{1});
+  provisioning.OnUnitUp(AtMs(700), UnitId{1});
+  provisioning.OnDrained(AtMs(710), UnitId{1}, 1, 40);
+  provisioning.OnUnitDown(AtMs(720), UnitId{1});
+  EXPECT_FALSE(provisioning.total(UnitId{1}).is_up);
+  EXPECT_TRUE(provisioning.total(UnitId{1}).was_up);
+  EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'340u);
+  EXPECT_FALSE(provisioning.total(UnitId{0}).was_up);
+}
+
+TEST(Provisioning, HasNothingToSayOfNothing) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnEnd(AtMs(5));
+  EXPECT_TRUE(provisioning.samples().empty());
+  EXPECT_EQ(provisioning.units_max(), 0u);
+  EXPECT_EQ(provisioning.units_mean_1000(), 0);
+  EXPECT_EQ(provisioning.utilisation().count(), 0u);
+}
+
+TEST(Provisioning, CountsEachEventInItsEpoch) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnOffered(AtMs(99), 100);
+  provisioning.OnOffered(Instant{kEpoch - 1}, 10);
+  provisioning.OnOffered(Instant{kEpoch}, 1);
+  provisioning.OnDropped(AtMs(199));
+  provisioning.OnDropped(AtMs(200));
+  provisioning.OnDropped(AtMs(200));
+  provisioning.OnEnd(AtMs(200));
+  ASSERT_EQ(provisioning.samples().size(), 3u);
+  EXPECT_EQ(provisioning.samples()[0].offered_bytes, 110u);
+  EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
+  EXPECT_EQ(provisioning.samples()[1].dropped_packets, 1u);
+  EXPECT_EQ(provisioning.samples()[2].dropped_packets, 2u);
+}
+
+TEST(Provisioning, LeavesOutEpochsWithoutEventsOrUnits) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(50), UnitId{1});
+  provisioning.OnUnitDown(AtMs(350), UnitId{1});
+  const int64_t ten_years_ms = int64_t{10} * 365 * 86'400 * 1'000;
+  provisioning.OnOffered(AtMs(ten_years_ms), 1);
+  provisioning.OnEnd(AtMs(ten_years_ms));
+  EXPECT_THAT(Epochs(provisioning),
+              testing::ElementsAre(0, 1, 2, 3, ten_years_ms / 100));
+  EXPECT_EQ(provisioning.utilisation().count(), 4u);
+}
+
+TEST(Provisioning, CutsTimeBeforeTheUnixEpochAlike) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(-250), UnitId{0});
+  provisioning.OnOffered(AtMs(-200), 1);
+  provisioning.OnOffered(Instant{-1}, 2);
+  provisioning.OnOffered(Instant{0}, 3);
+  provisioning.OnUnitDown(AtMs(50), UnitId{0});
+  provisioning.OnEnd(AtMs(50));
+  EXPECT_THAT(Epochs(provisioning), testing::ElementsAre(-3, -2, -1, 0));
+  EXPECT_EQ(provisioning.samples()[0].unit_ns, 50 * kMs);
+  EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
+  EXPECT_EQ(provisioning.samples()[2].offered_bytes, 2u);
+  EXPECT_EQ(provisioning.samples()[3].offered_bytes, 3u);
+  EXPECT_EQ(provisioning.samples()[3].unit_ns, 50 * kMs);
+}
+
+TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(Instant::min(), UnitId{0});
+  provisioning.OnUnitDown(Instant::min() + Nanos{5}, UnitId{0});
+  provisioning.OnUnitUp(Instant{Instant::max().ns - 7}, UnitId{2});
+  provisioning.OnOffered(Instant::max(), 1);
+  provisioning.OnUnitDown(Instant::max(), UnitId{2});
+  provisioning.OnEnd(Instant::max());
+  ASSERT_EQ(provisioning.samples().size(), 2u);
+  EXPECT_EQ(provisioning.samples()[0].unit_ns, 5);
+  EXPECT_EQ(provisioning.samples()[1].unit_ns, 7);
+  EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
+}
+
+TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
+  Provisioning provisioning(kGigabit, 4);
+  provisioning.OnUnitUp(AtMs(0), UnitId{3});
+  provisioning.OnDrained(AtMs(10), UnitId{3}, 1, 3'125'000);  // 25 ms of work
+  provisioning.OnEnd(AtMs(150));
+  ASSERT_EQ(provisioning.samples().size(), 2u);
+  EXPECT_EQ(provisioning.samples()[0].unit_ns, 100 * kMs);
+  EXPECT_EQ(provisioning.samples()[1].unit_ns, 50 * kMs);
+  EXPECT_EQ(provisioning.utilisation().max(), 250);
+  EXPECT_EQ(provisioning.utilisation().min(), 0);
+}
+
+TEST(Provisioning, SamplesAUnitOnceAnEpochHoweverOftenItStarts) {
+  Provisioning provisioning(kGigabit, 4);
+  for (int64_t ms = 0; ms < 50; ms += 10) {
+    provisioning.OnUnitUp(AtMs(ms), UnitId{0});
+    provisioning.OnDrained(AtMs(ms + 4), UnitId{0}, 1,
+                           125'000);  // 1 ms of work
+    provisioning.OnUnitDown(AtMs(ms + 5), UnitId{0});
+  }
+  provisioning.OnEnd(AtMs(100));
+  EXPECT_EQ(provisioning.utilisation().count(), 1u);
+  EXPECT_EQ(provisioning.utilisation().max(), 200);
+  EXPECT_EQ(provisioning.units_max(), 1u);
+}
+
+// A thousand times as many nanoseconds as in 128 unit-days do not fit 64 bits.
+TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
+  Provisioning provisioning(kGigabit, 64);
+  constexpr int64_t kDay = 86'400 * 1'000;
+  for (uint16_t i = 0; i < 64; ++i) {
+    provisioning.OnUnitUp(AtMs(0), UnitId{i});
+  }
+  provisioning.OnUnitDown(AtMs(kDay / 2), UnitId{0});
+  for (uint16_t i = 1; i < 64; ++i) {
+    provisioning.OnUnitDown(AtMs(2 * kDay), UnitId{i});
+  }
+  provisioning.OnEnd(AtMs(2 * kDay));
+  EXPECT_EQ(provisioning.units_mean_1000(), 63'250);
+  EXPECT_EQ(provisioning.samples().size(), 2u * 864'000 + 1);
+}
+
+// The same, told interval by interval.
+struct Interval {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+struct Naive {
+  std::map<int64_t, int64_t> unit_ns;                   // by epoch
+  std::map<std::pair<size_t, int64_t>, int64_t> up_ns;  // by unit and epoch
+  int64_t any_up_ns = 0;
+  int64_t all_up_ns = 0;
+  uint32_t units_max = 0;
+};
+
+Naive Compute(const std::vector<std::vector<Interval>>& units) {
+  Naive naive;
+  std::vector<std::pair<int64_t, int>> changes;
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    for (const Interval& interval : units[unit]) {
+      changes.emplace_back(interval.begin, 1);
+      changes.emplace_back(interval.end, -1);
+      naive.all_up_ns += interval.end - interval.begin;
+      for (int64_t t = interval.begin; t < interval.end;) {
+        const int64_t epoch = (t - (t % kEpoch + kEpoch) % kEpoch) / kEpoch;
+        const int64_t until = std::min(interval.end, (epoch + 1) * kEpoch);
+        naive.unit_ns[epoch] += until - t;
+        naive.up_ns[{unit, epoch}] += until - t;
+        t = until;
+      }
+    }
+  }
+  std::sort(changes.begin(), changes.end());
+  int up = 0;
+  int64_t since = 0;
+  for (const auto& [time, change] : changes) {
+    if (up > 0) naive.any_up_ns += time - since;
+    since = time;
+    up += change;
+    naive.units_max = std::max(naive.units_max, static_cast<uint32_t>(up));
+  }
+  return naive;
+}
+
+TEST(Provisioning, AgreesWithANaiveComputation) {
+  const uint64_t seed = 5;
+  SCOPED_TRACE(seed);
+  Rng rng(seed);
+  uint64_t epochs_compared = 0;
+  for (int round = 0; round < 200; ++round) {
+    constexpr uint16_t kUnits = 5;
+    std::vector<std::vector<Interval>> units(kUnits);
+    struct Change {
+      int64_t time;
+      bool up;
+      UnitId unit;
+    };
+    std::vector<Change> changes;
+    for (uint16_t unit = 0; unit < kUnits; ++unit) {
+      int64_t time = rng.Uniform(-3 * kEpoch, kEpoch);
+      for (uint64_t n = rng.Below(6); n > 0; --n) {
+        const int64_t begin = time + rng.Exponential(kEpoch);
+        // Now and then to the nanosecond at the end of an epoch.
+        int64_t end = begin + 1 + rng.Exponential(kEpoch);
+        if (rng.Chance(16'384)) end = (end / kEpoch + 2) * kEpoch;
+        units[unit].push_back({begin, end});
+        changes.push_back({begin, true, UnitId{unit}});
+        changes.push_back({end, false, UnitId{unit}});
+        time = end + 1;
+      }
+    }
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const Change& a, const Change& b) {
+                       return std::pair(a.time, a.up) < std::pair(b.time, b.up);
+                     });
+    Provisioning provisioning(kGigabit, kUnits);
+    int64_t last = 0;
+    for (const Change& change : changes) {
+      last = change.time;
+      if (change.up) {
+        provisioning.OnUnitUp(Instant{last}, change.unit);
+      } else {
+        provisioning.OnUnitDown(Instant{last}, change.unit);
+      }
+    }
+    provisioning.OnEnd(Instant{last});
+
+    const Naive naive = Compute(units);
+    std::map<int64_t, int64_t> unit_ns;
+    for (const EpochSample& sample : provisioning.samples()) {
+      if (sample.unit_ns > 0) unit_ns[sample.epoch] = sample.unit_ns;
+    }
+    ASSERT_EQ(unit_ns, naive.unit_ns) << "round " << round;
+    ASSERT_EQ(provisioning.utilisation().count(), naive.up_ns.size());
+    ASSERT_EQ(provisioning.units_max(), naive.units_max);
+    ASSERT_EQ(
+        provisioning.units_mean_1000(),
+        naive.any_up_ns == 0 ? 0 : naive.all_up_ns * 1000 / naive.any_up_ns);
+    ASSERT_TRUE(std::is_sorted(
+        provisioning.samples().begin(), provisioning.samples().end(),
+        [](const auto& a, const auto& b) { return a.epoch < b.epoch; }));
+    epochs_compared += unit_ns.size();
+  }
+  EXPECT_GT(epochs_compared, 2'000u);
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/report_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity.h"
+#include "fmt/format.h"
+
+namespace snf {
+namespace {
+
+double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+int64_t RateOf(uint64_t bytes, Nanos time) {
+  const double bps =
+      Ratio(static_cast<double>(bytes) * 8, static_cast<double>(time.ns) / 1e9);
+  // Many bytes in a nanosecond are no rate that anybody could mean.
+  return std::llround(std::min(bps, 1e18));
+}
+
+}  // namespace
+
+ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
+  constexpr Nanos kEpoch{Provisioning::kEpochNs};
+  ReportFigures figures;
+  uint64_t offered_bytes = 0;
+  uint64_t most_bytes = 0;
+  double drained_bits = 0;
+  double unit_seconds = 0;
+  for (const EpochSample& sample : result.epochs) {
+    if (sample.offered_bytes > 0) figures.busy.ns += kEpoch.ns;
+    offered_bytes += sample.offered_bytes;
+    most_bytes = std::max(most_bytes, sample.offered_bytes);
+    drained_bits += static_cast<double>(sample.drained_bytes) * 8;
+    unit_seconds += static_cast<double>(sample.unit_ns) / 1e9;
+  }
+  figures.duration = result.last_packet - result.first_packet;
+  figures.mean_rate_bps = RateOf(result.bytes_in, figures.duration);
+  figures.busy_rate_bps = RateOf(offered_bytes, figures.busy);
+  figures.peak_rate_bps = RateOf(most_bytes, kEpoch);
+  figures.mean_packet_bytes = Ratio(static_cast<double>(result.bytes_in),
+                                    static_cast<double>(result.packets_in));
+  figures.flowlets_per_flow =
+      Ratio(static_cast<double>(result.controller.flowlets),
+            static_cast<double>(result.controller.flows));
+  figures.capacity_used = Ratio(
+      drained_bits,
+      unit_seconds * static_cast<double>(options.controller.unit_capacity_bps));
+  figures.replication_bps = RateOf(result.state.pushed_bytes, figures.busy);
+  const ControllerCounters& controller = result.controller;
+  figures.flowlets_movable =
+      controller.flowlets - std::min(controller.flowlets, controller.flows);
+  return figures;
+}
+
+bool KeepsNoState(const RunResult& result) {
+  const StateFigures& state = result.state;
+  return state.pushes + state.answers > 0 && state.bytes == 0;
+}
+
+std::string_view HeldFor(const RunResult& result) {
+  return KeepsNoState(result) ? "their turn" : "state";
+}
+
+std::vector<DropCount> DropCounts(const RunResult& result) {
+  std::vector<DropCount> drops;
+  for (size_t i = 0; i < kDropReasons; ++i) {
+    drops.push_back({.by_nf = false,
+                     .index = i,
+                     .name = std::string(ToString(static_cast<DropReason>(i))),
+                     .packets = result.dropped[i]});
+  }
+  for (size_t i = 0; i < result.nf_dropped.size(); ++i) {
+    const std::string name = i < result.nf_drop_names.size()
+                                 ? result.nf_drop_names[i]
+                                 : std::to_string(i);
+    drops.push_back({.by_nf = true,
+                     .index = i,
+                     .name = "nf:" + name,
+                     .packets = result.nf_dropped[i]});
+  }
+  return drops;
+}
+
+std::string Explain(const DropCount& drop, const RunOptions& options) {
+  if (drop.by_nf) return "the network function decided so";
+  const ControllerOptions& limits = options.controller;
+  switch (static_cast<DropReason>(drop.index)) {
+    case DropReason::kUnitQueueFull:
+      return fmt::format("the unit's queue of {} packets was full",
+                         FormatCount(limits.unit_queue_packets));
+    case DropReason::kStartBufferFull:
+      return fmt::format(
+          "the unit was still starting, its buffer of {} packets full",
+          FormatCount(limits.start_buffer_packets));
+    case DropReason::kFlowTableFull:
+      return fmt::format("the flow table of {} flows was full",
+                         FormatCount(limits.max_flows));
+    case DropReason::kBufferPoolEmpty:
+      return "all packet buffers were in use";
+    case DropReason::kPacketTooLarge:
+      return fmt::format("no buffer is larger than {} bytes",
+                         FormatCount(BufferPool::kMaxPacketBytes));
+    case DropReason::kDuplicateClock:
+      return "a unit had seen the same logical clock before";
+    case DropReason::kHoldOverflow:
+      return fmt::format("{} packets were already waiting for state at a unit",
+                         FormatCount(options.hold_packets));
+    case DropReason::kNoAlias:
+      return "it came to an address at which no flow was known";
+    case DropReason::kAliasConflict:
+      return "another flow had the alias that its own was to have";
+    case DropReason::kAliasLimit:
+      return "its host had as many aliases as it may";
+    case DropReason::kNoPieces:
+      return "the network function's pool was empty";
+    case DropReason::kFragmentEarly:
+      return "it was a later fragment of a packet whose first was not seen";
+    case DropReason::kNotTranslated:
+      return "it answers what had not been translated, or no longer was";
+    case DropReason::kCount:
+      break;
+  }
+  return "";
+}
+
+std::string NameOf(const RunResult::NfCounter& counter) {
+  return counter.nf.empty() ? counter.name : counter.nf + "." + counter.name;
+}
+
+}  // namespace snf

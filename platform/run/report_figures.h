@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_REPORT_FIGURES_H_
+#define SNF_PLATFORM_RUN_REPORT_FIGURES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// What the reports derive from a result. Ratios without a denominator are 0.
+struct ReportFigures {
+  Nanos duration;             // first to last packet
+  Nanos busy;                 // epochs of 100 ms that saw an IP packet
+  int64_t mean_rate_bps = 0;  // over the duration
+  int64_t busy_rate_bps = 0;  // of IP packets, over `busy`
+  int64_t peak_rate_bps = 0;  // of the busiest 100 ms
+  double mean_packet_bytes = 0;
+  double flowlets_per_flow = 0;
+  double capacity_used = 0;  // drained over provisioned, 0 … 1
+  // State pushed ahead of flowlets, over `busy`.
+  int64_t replication_bps = 0;
+  // Flowlets that are not the first of their flow.
+  uint64_t flowlets_movable = 0;
+
+  // Most of the time there was no traffic.
+  bool sparse() const { return busy.ns > 0 && duration.ns / 2 > busy.ns; }
+};
+
+ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
+
+// The NF keeps nothing of a flow, so that records are empty; false too where
+// none was sent.
+bool KeepsNoState(const RunResult& result);
+// What flowlets that moved are held for: "state", or "their turn".
+std::string_view HeldFor(const RunResult& result);
+
+// Drops for one reason; `index` is its DropReason, or counts the NF's reasons.
+struct DropCount {
+  bool by_nf = false;
+  size_t index = 0;
+  std::string name;  // "unit_queue_full", "nf:odd_length"
+  uint64_t packets = 0;
+};
+
+// All reasons, those of the platform first; also with 0 packets.
+std::vector<DropCount> DropCounts(const RunResult& result);
+
+// Why, for people: "the unit's queue of 1,024 packets was full".
+std::string Explain(const DropCount& drop, const RunOptions& options);
+
+// "odd", in a chain "drop_odd.odd".
+std::string NameOf(const RunResult::NfCounter& counter);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_REPORT_FIGURES_H_

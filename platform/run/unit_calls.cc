@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/unit_calls.h"
+
+#include <algorithm>
+
+namespace snf {
+namespace {
+
+// At most kMaxUnderWay, which no run comes near.
+uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
+  constexpr uint64_t kMaxUnderWay = 1 << 22;
+  return static_cast<uint32_t>(std::min(
+      uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
+}
+
+bool Returns(const UnitOut& out) {
+  return std::ranges::any_of(out.commands(), [](const UnitCommand& command) {
+    return command.kind == UnitCommand::Kind::kReturnPieces;
+  });
+}
+
+// That what was asked for is all back.
+bool ReturnsAll(const UnitOut& out, uint16_t pool) {
+  return std::ranges::any_of(out.commands(), [=](const UnitCommand& command) {
+    return command.kind == UnitCommand::Kind::kReturnPieces &&
+           command.pieces.pool == pool && command.pieces.mask == 0;
+  });
+}
+
+}  // namespace
+
+UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
+  const ControllerOptions& c = options.controller;
+  return {.max_flows = c.max_flows,
+          .queue_packets = c.unit_queue_packets,
+          .packets_elsewhere = SlotsOfAllChannels(c),
+          .hold_packets = options.hold_packets,
+          .replicas = replicas,
+          .push_after = {c.flowlet_timeout.ns / 2},
+          .max_replicas = options.max_replicas,
+          .replica_lifetime = c.flow_timeout,
+          .retry_after = options.state_retry};
+}
+
+void StopUnit(Unit& unit, UnitOut& out, absl::FunctionRef<void()> execute) {
+  unit.on_stop(out);
+  while (Returns(out)) {
+    execute();
+    out.clear();
+    unit.on_stop(out);
+  }
+}
+
+void ReclaimFrom(Unit& unit, bool serves, uint16_t pool, UnitOut& out,
+                 absl::FunctionRef<void()> execute) {
+  unit.on_reclaim(pool, out);
+  while (!serves && Returns(out) && !ReturnsAll(out, pool)) {
+    execute();
+    out.clear();
+    unit.on_reclaim(pool, out);
+  }
+}
+
+bool CountMove(StateFigures& figures, UnitId unit, const PacketMeta& meta,
+               Nanos wait) {
+  if ((meta.flags & PacketMeta::kMoved) == 0 ||
+      (meta.flags & PacketMeta::kNull) != 0) {
+    return false;
+  }
+  const bool seamless = wait == Unit::kNeverHeld;
+  ++(seamless ? figures.seamless : figures.pulled);
+  if (seamless) wait = {};
+  figures.wait_ns.Record(wait.ns);
+  if (wait <= figures.worst.wait) return false;
+  figures.worst = {.key = {},
+                   .flow = meta.flow,
+                   .clock = meta.clock,
+                   .wait = wait,
+                   .unit = unit};
+  return true;
+}
+
+void AddTo(UnitCounters& sum, const UnitCounters& one) {
+  static_assert(sizeof(UnitCounters) == 8 * (8 + kStateRefusals));
+  sum.replicas_taken += one.replicas_taken;
+  sum.replicas_evicted += one.replicas_evicted;
+  sum.replicas_expired += one.replicas_expired;
+  sum.pulls_repeated += one.pulls_repeated;
+  sum.tooks_repeated += one.tooks_repeated;
+  sum.tooks_said_once += one.tooks_said_once;
+  sum.pulls_forgotten += one.pulls_forgotten;
+  sum.pieces_refused += one.pieces_refused;
+  for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];
+}
+
+void AddTo(StateFigures& sum, const StateFigures& one) {
+  sum.seamless += one.seamless;
+  sum.pulled += one.pulled;
+  sum.wait_ns.Merge(one.wait_ns);
+  if (one.worst.wait > sum.worst.wait) sum.worst = one.worst;
+  sum.pushes += one.pushes;
+  sum.pulls += one.pulls;
+  sum.answers += one.answers;
+  sum.bytes += one.bytes;
+  sum.pushed_bytes += one.pushed_bytes;
+  sum.tombstones += one.tombstones;
+  sum.null_packets += one.null_packets;
+  sum.messages_lost += one.messages_lost;
+  sum.messages_duplicated += one.messages_duplicated;
+  AddTo(sum.units, one.units);
+}
+
+}  // namespace snf

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_RUN_H_
+#define SNF_PLATFORM_SYSTEM_TEST_TEST_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/packet/link_type.h"
+#include "base/packet/test_packets.h"
+#include "base/time.h"
+#include "platform/run/run.h"
+#include "platform/virtual_time/virtual_driver.h"
+
+namespace snf {
+
+// A run of the virtual-time driver for tests: packets in, packets out.
+
+// What a frame asks of the NF "scripted", in its last byte.
+enum class Ask : uint8_t {
+  kForward = 0x5a,
+  kDropFirst = 1,   // drop for "unwanted"
+  kDropSecond = 2,  // drop for "unloved"
+  kConsume = 3,
+  kReply = 4,  // emit a copy that ends in kReplied, then forward
+  kFlood = 5,  // emit such copies until it is refused, then forward
+  kTimer = 6,  // a timer, as many ms as the first payload byte says
+  kCancelTimer = 7,
+  kRewrite = 8,  // change the byte before the last, then forward
+};
+inline constexpr std::byte kReplied{0xf0};
+// What a timer of "scripted" emits, and what one of "keepalive" does, which
+// then sets the next one for 10 ms later.
+Frame TimerFrame();
+
+// "scripted": does what the last byte of a frame asks for.
+// "keepalive": the same, but each of its timers sets another one.
+const NfRegistration& ScriptedNf();
+const NfRegistration& KeepaliveNf();
+// Forwards everything.
+const NfRegistration& ForwardingNf();
+// "chronicle": does what a frame asks for, and writes into each a digest of all
+// earlier packets of its flow, into 6 bytes from kDigestFromEnd before the end.
+// State that is stale, lost or doubled shows in the next frame. Its timers
+// change the state as well.
+const NfRegistration& ChronicleNf();
+// The same without timers, and for kFlood just a reply: what it makes of a flow
+// does not depend on time.
+const NfRegistration& TimelessChronicleNf();
+inline constexpr size_t kDigestFromEnd = 8;
+
+// A UDP packet of the flow number `flow`; `sequence` stands in its payload.
+// At least 60 bytes in all; the direction changes nothing but the addresses.
+struct FrameFields {
+  uint32_t flow = 0;
+  uint32_t sequence = 0;
+  uint32_t bytes = 60;
+  Ask ask = Ask::kForward;
+  std::byte first_payload_byte{0};
+  bool from_responder = false;
+};
+Frame UdpFrame(const FrameFields& fields);
+// Read back from a released frame.
+bool IsUdpFrame(std::span<const std::byte> frame);
+uint32_t FlowOf(std::span<const std::byte> frame);
+uint32_t SequenceOf(std::span<const std::byte> frame);
+
+struct OfferedFrame {
+  Instant time;
+  Frame bytes;
+  uint32_t original_length = 0;  // 0: as many as there are bytes
+  LinkType link = LinkType::kEthernet;
+};
+
+// A copy of what a ReleaseSink was shown.
+struct ReleasedFrame {
+  Instant time;
+  Frame bytes;
+  uint32_t original_length = 0;
+  LinkType link{};
+  friend bool operator==(const ReleasedFrame&, const ReleasedFrame&) = default;
+};
+
+struct Outcome {
+  RunResult run;
+  std::vector<ReleasedFrame> released;
+  uint64_t events = 0;
+  uint32_t buffers_in_use = 0;
+  uint32_t flows_at_controller = 0;
+  uint64_t flows_with_a_unit = 0;  // of them: not all packets were dropped
+  uint64_t flows_at_units = 0;     // replicas apart
+  uint64_t replicas_at_units = 0;
+  uint32_t records_on_the_way = 0;
+  uint32_t units_up = 0;  // starting, active, or stopping without flows
+  uint32_t units_stopped = 0;
+};
+
+// Sees a run and does nothing, for those that want one of its calls.
+class SilentObserver : public RunObserver {
+ public:
+  void on_decision(const Decision&, const UnitPool&) override {}
+  void OnArrival(Instant, const FlowKey&, uint32_t) override {}
+  void OnEnqueue(Instant, UnitId, const PacketMeta&) override {}
+  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos) override {}
+  void OnStateSent(Instant, UnitId, UnitId, const State&) override {}
+  void OnPull(Instant, UnitId, const Pull&) override {}
+  void OnState(Instant, UnitId, const State&) override {}
+  void OnTook(Instant, UnitId, const Took&) override {}
+  void OnReleased(Instant, const PacketMeta&) override {}
+  void OnConsumed(Instant, const PacketMeta&) override {}
+  void OnDropped(Instant, FlowId, Clock, std::string_view) override {}
+};
+
+// Buffers for some hundreds of packets, and tables for some thousands of flows:
+// cheap to set up. Otherwise the defaults.
+RunOptions SmallTables();
+
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
+                  std::span<const OfferedFrame> packets,
+                  std::string_view policy = "snf",
+                  RunObserver* observer = nullptr);
+Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
+                  std::span<const OfferedFrame> packets,
+                  const PlacementPolicy& policy, RunObserver* observer);
+
+// What holds for every run, whatever was in it.
+void ExpectSound(const Outcome& outcome);
+// Two runs that ended alike in every figure.
+void ExpectSame(const RunResult& a, const RunResult& b);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_SYSTEM_TEST_TEST_RUN_H_

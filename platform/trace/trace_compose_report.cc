@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/trace/trace_compose_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/quantity.h"
+#include "platform/text/page.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kNameColumns = 34;
+constexpr size_t kFigureColumns = 10;
+
+int64_t RateOf(uint64_t bytes, Nanos duration) {
+  return static_cast<int64_t>(static_cast<double>(bytes) * 8e9 /
+                              static_cast<double>(duration.ns));
+}
+
+std::vector<FlowletRow> RowsOf(const ComposeReport& report) {
+  const Conversations& conversations = report.sources.conversations();
+  const auto& weights = report.options.weights;
+  return {{"sources, in windows of " + FormatDuration(report.options.duration),
+           WindowFigures(conversations, report.options.duration,
+                         report.options.period, weights)},
+          {"composed", report.tally.figures()},
+          {"sources, whole",
+           WholeFigures(conversations, 0, conversations.size(), weights)},
+          {"sources, squeezed to " + FormatBitRate(report.options.rate_bps),
+           SqueezedFigures(report.sources, report.options.rate_bps, weights)}};
+}
+
+}  // namespace
+
+FlowletFigures SqueezedFigures(const SourceCaptures& sources, int64_t rate_bps,
+                               const std::vector<double>& weights) {
+  FlowletFigures figures;
+  for (const SourceCaptures::File& file : sources.files()) {
+    const double bits = static_cast<double>(file.wire_bytes) * 8;
+    const double native_bps =
+        bits / std::max(1e-9, static_cast<double>(file.duration.ns) / 1e9);
+    const double divisor =
+        std::max(1.0, static_cast<double>(rate_bps) / native_bps);
+    figures.Add(WholeFigures(sources.conversations(), file.first, file.end,
+                             weights, divisor));
+  }
+  return figures;
+}
+
+std::string FlowletTable(const std::vector<FlowletRow>& rows) {
+  std::string table = fmt::format("{:<{}}", "Flowlets per flow", kNameColumns);
+  for (const Nanos gap : kFlowletGaps) {
+    const std::string head = "T " + FormatDuration(gap);
+    table += std::string(kFigureColumns - ColumnsOf(head), ' ') + head;
+  }
+  table += '\n';
+  for (const FlowletRow& row : rows) {
+    table += fmt::format("  {:<{}}", row.name, kNameColumns - 2);
+    for (size_t t = 0; t < kFlowletGaps.size(); ++t) {
+      table += fmt::format("{:>{}.2f}", row.figures.PerFlow(t), kFigureColumns);
+    }
+    table += '\n';
+  }
+  return table;
+}
+
+std::string TextOf(const ComposeReport& report) {
+  const OverlayTally& tally = report.tally;
+  const Nanos duration = report.options.duration;
+  Page page({});
+  page.set_number_columns(FormatCount(tally.packets()).size());
+  page.Raw(fmt::format("{}: {} at {}; {} bytes a packet\n",
+                       Printable(report.out), FormatDuration(duration),
+                       FormatBitRate(RateOf(tally.bytes(), duration)),
+                       FormatCount(tally.bytes() / tally.packets())));
+  page.Blank();
+  page.Count("Packets", tally.packets(),
+             fmt::format("of {} on the wire",
+                         FormatBytes(static_cast<int64_t>(tally.bytes()))));
+  page.Count("Flows", tally.flows(), "each with addresses of its own");
+  page.Count("", tally.under_way(), "under way when the capture begins");
+  page.Count("", tally.most_alive(), "at one time at most");
+  const auto& files = report.sources.files();
+  uint64_t without = 0;
+  for (const auto& file : files) without += file.packets_without;
+  page.Count("Sources", report.sources.conversations().size(),
+             fmt::format(
+                 "conversations of {} with {}", Plural(files.size(), "capture"),
+                 Plural(report.sources.conversations().packets(), "packet")));
+  if (without > 0) {
+    page.Count("", without, "packets left out: they have no readable IP");
+  }
+  page.Blank();
+  page.Raw(FlowletTable(RowsOf(report)));
+  return page.Take();
+}
+
+std::string JsonOf(const ComposeReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json flowlets = Json::object();
+  const std::vector<FlowletRow> rows = RowsOf(report);
+  const std::array names = {"sources_windowed", "composed", "sources_whole",
+                            "sources_squeezed"};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t t = 0; t < kFlowletGaps.size(); ++t) {
+      flowlets[names[i]][std::to_string(kFlowletGaps[t].ns / 1'000) + "us"] =
+          rows[i].figures.PerFlow(t);
+    }
+  }
+  const OverlayTally& tally = report.tally;
+  const Json json = {
+      {"out", report.out},
+      {"duration_ns", report.options.duration.ns},
+      {"seed", report.options.seed},
+      {"rate_bps", report.options.rate_bps},
+      {"achieved_bps", RateOf(tally.bytes(), report.options.duration)},
+      {"packets", tally.packets()},
+      {"bytes", tally.bytes()},
+      {"flows", tally.flows()},
+      {"flows_under_way", tally.under_way()},
+      {"flows_at_most", tally.most_alive()},
+      {"source_captures", report.sources.files().size()},
+      {"source_conversations", report.sources.conversations().size()},
+      {"source_packets", report.sources.conversations().packets()},
+      {"flowlets_per_flow", flowlets}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace snf

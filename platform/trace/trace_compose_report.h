@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_TRACE_TRACE_COMPOSE_REPORT_H_
+#define SNF_PLATFORM_TRACE_TRACE_COMPOSE_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "traces/synthesis/flowlet_figures.h"
+#include "traces/synthesis/overlay.h"
+#include "traces/synthesis/overlay_tally.h"
+#include "traces/synthesis/source_captures.h"
+
+namespace snf {
+
+// What `snf trace compose` tells of its result, beside what it was made from.
+struct ComposeReport {
+  const std::string& out;
+  const SourceCaptures& sources;
+  const Overlay::Options& options;
+  const OverlayTally& tally;
+};
+std::string TextOf(const ComposeReport& report);
+std::string JsonOf(const ComposeReport& report);
+
+// Lines of a table of flowlets per flow, a column for each of kFlowletGaps.
+struct FlowletRow {
+  std::string name;
+  FlowletFigures figures;
+};
+std::string FlowletTable(const std::vector<FlowletRow>& rows);
+
+// Flowlets per flow of each file's conversations, its times made shorter by
+// the factor that brings the file to this rate, if it is above 1.
+FlowletFigures SqueezedFigures(const SourceCaptures& sources, int64_t rate_bps,
+                               const std::vector<double>& weights);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_TRACE_TRACE_COMPOSE_REPORT_H_

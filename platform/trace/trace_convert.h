@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_TRACE_TRACE_CONVERT_H_
+#define SNF_PLATFORM_TRACE_TRACE_CONVERT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/time.h"
+#include "platform/trace/trace_subcommand.h"
+#include "traces/capture_reader.h"
+#include "traces/link_changer.h"
+#include "traces/merged_reader.h"
+#include "traces/packet_filter.h"
+#include "traces/split_writer.h"
+
+namespace snf {
+
+// `snf trace convert`: captures into another, of another format, framing or
+// length, or only a part of it, or into several.
+class TraceConvert final : public TraceSubcommand {
+ public:
+  explicit TraceConvert(CLI::App& trace);
+
+  absl::Status Run() override;
+
+ private:
+  // Why packets were left out.
+  struct LeftOut {
+    uint64_t window = 0;
+    uint64_t filter = 0;
+    uint64_t not_ip = 0;
+  };
+
+  void AddFlags();
+  absl::Status Convert(MergedReader& reader, SplitWriter& writer);
+  // Makes of `packet` what is written; false where it is left out.
+  bool Keep(CapturedPacket& packet);
+  // Of a result without a packet.
+  absl::Status SayWhyNothing(uint64_t packets);
+  std::string LeftOutText() const;
+
+  std::vector<std::string> files_;  // the last one is written
+  size_t resolution_ = 0;
+  size_t link_ = 0;
+  uint32_t snap_bytes_ = 0;
+  Nanos begin_;
+  Nanos end_ = Nanos::max();
+  std::string filter_text_;
+  SplitWriter::Options split_;
+  std::string split_text_ = "none";
+  bool force_ = false;
+  bool quiet_ = false;
+
+  std::unique_ptr<PacketFilter> filter_;       // null: none
+  std::unique_ptr<LinkChanger> link_changer_;  // null: none
+  Instant first_ = Instant::min();             // time of the first packet
+  Instant last_ = Instant::min();              // latest
+  LeftOut left_out_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_TRACE_TRACE_CONVERT_H_

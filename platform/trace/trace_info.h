@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_TRACE_TRACE_INFO_H_
+#define SNF_PLATFORM_TRACE_TRACE_INFO_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/process/flow_key_flag.h"
+#include "platform/trace/trace_info_report.h"
+#include "platform/trace/trace_subcommand.h"
+#include "traces/capture_statistics.h"
+
+namespace snf {
+
+// `snf trace info`: what is in captures, and what of it is usable.
+class TraceInfo final : public TraceSubcommand {
+ public:
+  explicit TraceInfo(CLI::App& trace);
+
+  absl::Status Run() override;
+
+ private:
+  void AddFlags();
+  absl::StatusOr<CaptureInfo> Read(const std::string& file) const;
+
+  std::vector<std::string> files_;
+  FlowKeyFlag flow_key_;
+  CaptureStatistics::Options options_;
+  std::string json_;
+  std::string plot_;
+  bool quiet_ = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_TRACE_TRACE_INFO_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_TRACE_TRACE_MAKING_H_
+#define SNF_PLATFORM_TRACE_TRACE_MAKING_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/time.h"
+#include "platform/process/flags.h"
+#include "traces/capture_reader.h"
+#include "traces/synthesis/source_captures.h"
+
+namespace snf {
+
+// What `snf trace compose` and `synth` share: flags of the traffic to be made,
+// reading the captures it is made from, and writing it.
+struct TraceMaking {
+  int64_t rate_bps = 1'000'000'000;
+  Nanos duration = Seconds(1);
+  uint64_t seed = 1;
+  std::string out;
+  std::string json;
+  bool force = false;
+  bool quiet = false;
+
+  void AddFlags(FlagSet& flags);
+  // Of `out` and `json`: that there is an `out`, and that nothing is replaced
+  // unasked, nor what is `read`.
+  absl::Status CheckOut(const std::vector<std::string>& read) const;
+
+  // Of these files, all into `sources`; warns of what is amiss in them. Bad
+  // data where none has a conversation.
+  absl::Status ReadSources(const std::vector<std::string>& files,
+                           SourceCaptures& sources) const;
+  // Writes what `next` gives, until it gives no more, of some `expected_bytes`
+  // on the wire, to `out`.
+  using Next = std::function<bool(CapturedPacket&)>;
+  absl::Status Write(const Next& next, uint64_t expected_bytes) const;
+  // Prints what was made: as asked for, also where no text is wanted.
+  absl::Status Tell(const std::string& as_json, const std::string& text) const;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_TRACE_TRACE_MAKING_H_

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_time/virtual_driver.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/check.h"
+#include "base/packet/flow_key_text.h"
+#include "platform/run/unit_calls.h"
+#include "platform/virtual_time/virtual_driver_event.h"
+
+namespace snf {
+
+VirtualDriver::VirtualDriver(const RunOptions& options,
+                             const PlacementPolicy& policy, const NfSpec& nf,
+                             ReleaseSink* sink, RunObserver* observer)
+    : options_(options),
+      nf_(nf),
+      example_(nf.create()),
+      schema_(example_->schema()),
+      sink_(sink),
+      observer_(observer),
+      pool_(options.buffers),
+      intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
+              pool_),
+      controller_(options.controller, policy),
+      service_(options.controller.unit_capacity_bps),
+      network_(options, schema_.record_bytes()),
+      tables_(options, *example_),
+      events_(std::make_unique<EventQueue<Event>>()),
+      units_(options.controller.max_units),
+      checker_(options.check ? &nf : nullptr,
+               [this](FlowId flow) {
+                 const FlowKey key = KeyOf(flow);
+                 return key == FlowKey{} ? "" : ToString(key);
+               }),
+      provisioning_(options.controller.unit_capacity_bps,
+                    options.controller.max_units) {
+  controller_.set_decision_observer(observer);
+  SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
+  for (const std::string_view name : example_->drop_reasons()) {
+    result_.nf_drop_names.emplace_back(name);
+  }
+  result_.aliases.has_sides =
+      example_->flow_scope() == FlowScope::kInsideEndpoint;
+  SNF_CHECK(!result_.aliases.has_sides ||
+            options.flow.kind == FlowKeyKind::kConnection);
+  result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
+  for (const NetworkFunction::Pool& pool : example_->pools()) {
+    controller_.AddPool(pool.first, pool.last);
+  }
+  result_.nf_dropped.resize(result_.nf_drop_names.size());
+}
+
+VirtualDriver::~VirtualDriver() = default;
+
+void VirtualDriver::Offer(const CapturedPacket& captured) {
+  if (result_.packets_in == 0) {
+    result_.first_packet = captured.time;
+    checker_.OnStart(captured.time);
+  } else if (captured.time < result_.last_packet) {
+    ++result_.late_packets;
+  }
+  const Instant arrival = std::max(captured.time, now_);
+  AdvanceTo(arrival);
+  ++result_.packets_in;
+  result_.bytes_in += captured.original_bytes;
+  result_.last_packet = arrival;
+
+  const Intake::Taken& taken = intake_.Take(arrival, captured);
+  if (taken.fate == Intake::Taken::Fate::kPassesThrough) {
+    PassThrough(captured);
+    return;
+  }
+  provisioning_.OnOffered(arrival, captured.original_bytes);
+  if (observer_ != nullptr) {
+    observer_->OnArrival(arrival, *taken.flow, captured.original_bytes);
+  }
+  if (taken.fate == Intake::Taken::Fate::kDropped) {
+    CountDrop(kNoFlow, Clock{}, taken.reason);
+    if (sink_ != nullptr) {
+      sink_->OnDrop(ReleasedPacket::Of(now_, captured), ToString(taken.reason));
+    }
+    return;
+  }
+  Arrive(*taken.key, taken.by_alias, taken.packet);
+}
+
+void VirtualDriver::PassThrough(const CapturedPacket& captured) {
+  ++result_.packets_passed_through;
+  digest_.Add(kNoFlow, captured.bytes);
+  if (sink_ != nullptr) sink_->OnRelease(ReleasedPacket::Of(now_, captured));
+}
+
+void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
+                           PacketHandle packet) {
+  const PacketInfo& info = pool_.info(packet);
+  const Arrival arrived = {.key = key,
+                           .time = info.arrival,
+                           .original_length = info.original_length,
+                           .packet = packet,
+                           .by_alias = by_alias};
+  controller_out_.clear();
+  SNF_CHECK(controller_.on_packets(now_, {&arrived, 1}, controller_out_) == 1);
+  if (by_alias) {
+    ++result_.aliases.packets_offered;
+    const bool is_lost = std::ranges::any_of(
+        controller_out_.commands(), [](const ControllerCommand& command) {
+          return command.kind == ControllerCommand::Kind::kDrop &&
+                 command.reason == DropReason::kNoAlias;
+        });
+    result_.aliases.packets_found += is_lost ? 0 : 1;
+  }
+  ExecuteAll();
+}
+
+void VirtualDriver::AdvanceTo(Instant time) {
+  if (time < now_) return;
+  RunUntil(time);
+  now_ = time;
+}
+
+RunResult VirtualDriver::Finish() {
+  RunUntil(Instant::max());
+  provisioning_.OnEnd(now_);
+  if (options_.check) checker_.OnEnd(now_);
+  result_.violations = checker_.violations();
+  result_.violation_messages = checker_.messages();
+  if (const Reference* reference = checker_.reference(); reference != nullptr) {
+    result_.i6_compared = reference->compared();
+    result_.i6_not_compared = reference->not_compared();
+  }
+  result_.controller = controller_.counters();
+  result_.classifier = intake_.counters();
+  result_.cold_starts = controller_.pool().cold_starts();
+  result_.warm_starts = controller_.pool().warm_starts();
+  result_.state.messages_lost = network_.lost();
+  result_.state.messages_duplicated = network_.duplicated();
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) AddTo(result_.state.units, shell->unit.counters());
+  }
+  CollectCounters();
+  tables_.Finish(*example_, result_);
+  CollectReports();
+  result_.state.pulls -= result_.state.units.pulls_repeated;
+  result_.units_max = provisioning_.units_max();
+  result_.units_mean_1000 = provisioning_.units_mean_1000();
+  result_.utilisation_1000 = provisioning_.utilisation();
+  result_.epochs = provisioning_.samples();
+  result_.digest = digest_.value();
+  return std::move(result_);
+}
+
+void VirtualDriver::CollectCounters() {
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    for (const NetworkFunction::CounterInfo& info : part.nf->counters()) {
+      result_.nf_counters.push_back(
+          {.nf = std::string(part.name), .name = info.name, .help = info.help});
+    }
+  }
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell == nullptr) continue;
+    size_t i = 0;
+    for (const NetworkFunction::Part& part : shell->nf->parts()) {
+      for (const uint64_t n : part.nf->counts()) {
+        result_.nf_counters[i++].value += n;
+      }
+    }
+  }
+}
+
+void VirtualDriver::CollectReports() {
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    NfReport report = part.nf->report();
+    if (report.tables.empty() && report.files.empty()) continue;
+    result_.nf_reports.push_back(
+        {.nf = std::string(part.name), .report = std::move(report)});
+  }
+}
+
+void VirtualDriver::RunUntil(Instant time) {
+  while (true) {
+    const Instant event = events_->next_time();
+    const Instant timer = controller_.next_wakeup();
+    const Instant tables = tables_.next_time();
+    const Instant next = std::min({event, timer, tables});
+    // Times saturate: an event may be due at the last instant, a timer never.
+    if (next > time || (events_->empty() && timer == Instant::max() &&
+                        tables == Instant::max())) {
+      return;
+    }
+    // At the end packets that nothing is under way to move, or nothing but
+    // repetitions that change nothing, would wait for ever, and their units
+    // with them. The checker says which. The controller answers by itself those
+    // that wait for pieces.
+    if (time == Instant::max() && in_channels_ > 0 &&
+        ((events_->empty() && waiting_ == 0) ||
+         next - std::max(last_drain_, result_.last_packet) > kPatience)) {
+      return;
+    }
+    now_ = std::max(now_, next);
+    ++events_handled_;
+    if (!events_->empty() && event == next) {
+      Handle(events_->Pop());
+    } else if (tables == next && timer > tables) {
+      tables_.RunNext(now_);
+      for (const UnitId unit : tables_.TakeGone()) SendStopped(unit);
+    } else {
+      controller_out_.clear();
+      controller_.on_timers(now_, controller_out_);
+      ExecuteAll();
+    }
+  }
+}
+
+void VirtualDriver::ExecuteAll() {
+  for (const ControllerCommand& command : controller_out_.commands()) {
+    Execute(command);
+  }
+}
+
+void VirtualDriver::Execute(const ControllerCommand& command) {
+  using Kind = ControllerCommand::Kind;
+  const Instant after_hop = now_ + options_.hop_delay;
+  switch (command.kind) {
+    case Kind::kReplicas:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReplicasAtUnit,
+                                       .unit = command.unit,
+                                       .replicas = command.replicas});
+      break;
+    case Kind::kEnqueue:
+      ++in_channels_;
+      if (options_.check) {
+        checker_.OnEnqueue(now_, command.unit, command.meta);
+      }
+      if (observer_ != nullptr) {
+        observer_->OnEnqueue(now_, command.unit, command.meta);
+      }
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
+                                       .unit = command.unit,
+                                       .packet = command.packet,
+                                       .meta = command.meta});
+      break;
+    case Kind::kDrop:
+      CountDrop(kNoFlow, Clock{}, command.reason);
+      ShowDrop(command.packet,
+               {.latency = now_ - pool_.info(command.packet).arrival},
+               ToString(command.reason));
+      pool_.Free(command.packet);
+      break;
+    case Kind::kStartUnit:
+      provisioning_.OnUnitUp(now_, command.unit);
+      events_->Push(now_ + (command.warm ? options_.warm_start_delay
+                                         : options_.unit_start_delay),
+                    {.kind = Event::Kind::kUnitReady,
+                     .cold = !command.warm,
+                     .unit = command.unit,
+                     .meta = {}});
+      break;
+    case Kind::kParkUnit:
+      provisioning_.OnUnitDown(now_, command.unit);
+      Shell(command.unit).ready = false;
+      break;
+    case Kind::kStopUnit:
+      events_->PushInOrder(
+          after_hop, Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
+      break;
+    case Kind::kEndFlow:
+      if (options_.check) {
+        checker_.OnEndFlow(now_, command.unit, command.end);
+      }
+      intake_.ForgetAlias(command.end.flow, command.end.last);
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
+                                       .unit = command.unit,
+                                       .end = command.end});
+      break;
+    case Kind::kAliasAck:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kAliasAckAtUnit,
+                                       .unit = command.unit,
+                                       .alias_ack = command.alias_ack});
+      break;
+    case Kind::kPieces:
+      if (options_.check) checker_.OnPiecesGranted(now_, command.pieces);
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
+                                       .unit = command.unit,
+                                       .pieces = command.pieces});
+      break;
+    case Kind::kReclaim:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReclaimAtUnit,
+                                       .unit = command.unit,
+                                       .pieces = command.pieces});
+      break;
+  }
+}
+
+void VirtualDriver::Release(const Event& event) {
+  ++result_.packets_released;
+  digest_.Add(event.meta.flow, pool_.bytes(event.packet));
+  if (!event.generated) {
+    result_.latency_ns.Record((now_ - event.meta.arrival).ns);
+    if (options_.check) checker_.OnRelease(now_, event.unit, event.meta);
+    if (observer_ != nullptr) observer_->OnReleased(now_, event.meta);
+  }
+  if (sink_ != nullptr) {
+    PacketRoute route = RouteOf(event.unit, event.meta);
+    route.generated = event.generated;
+    sink_->OnRelease(ReleasedPacket::Of(now_, pool_, event.packet, route));
+  }
+  std::optional<FlowKey> to;
+  if (!event.generated) to = intake_.ComesBack(now_, event.packet);
+  if (!to.has_value()) {
+    pool_.Free(event.packet);
+    return;
+  }
+  ++result_.aliases.packets_hairpinned;
+  events_->PushInOrder(
+      now_ + options_.hop_delay,
+      {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = *to});
+}
+
+void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {
+  ++result_.dropped[static_cast<size_t>(reason)];
+  NotifyDrop(flow, clock, ToString(reason));
+}
+
+void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
+                               std::string_view reason) {
+  provisioning_.OnDropped(now_);
+  if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
+}
+
+void VirtualDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
+                             std::string_view reason) {
+  if (sink_ == nullptr) return;
+  sink_->OnDrop(ReleasedPacket::Of(now_, pool_, packet, route), reason);
+}
+
+PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {
+  return {.unit = unit,
+          .flowlet = meta.flowlet,
+          .clock = meta.clock,
+          .latency = now_ - meta.arrival};
+}
+
+FlowKey VirtualDriver::KeyOf(FlowId flow) const {
+  const FlowTable& flows = controller_.flows();
+  const uint32_t slot = slot_of(flow);
+  const bool is_there = slot < flows.used() &&
+                        flows.numbers(slot).generation == generation_of(flow);
+  return is_there ? flows.hot(slot).key : FlowKey{};
+}
+
+uint64_t VirtualDriver::flows_at_units() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) sum += shell->unit.flows() - shell->unit.replicas();
+  }
+  return sum;
+}
+
+uint64_t VirtualDriver::replicas_at_units() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) sum += shell->unit.replicas();
+  }
+  return sum;
+}
+
+}  // namespace snf

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
+#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "platform/check/checker.h"
+#include "platform/run/digest.h"
+#include "platform/run/intake.h"
+#include "platform/run/run.h"
+#include "platform/run/service_model.h"
+#include "platform/virtual_time/event_queue.h"
+#include "platform/virtual_time/state_network.h"
+#include "platform/virtual_time/table_network.h"
+#include "runtime/core/unit.h"
+#include "runtime/sdk/state_schema.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Theory of operation. Runs a controller and its units in virtual time: one
+// thread, a queue of events, and the capture's own clock. NF code runs on the
+// real bytes; how long a unit takes for a packet (ServiceModel), a hop or a
+// start are stated delays. The same input and options give the same result on
+// every machine, bit for bit.
+//
+// The driver only carries: what a core commands becomes an event at a later
+// time, and an event becomes a call of a core. At equal times, events come
+// first in the order in which they were caused, then timers, then the next
+// packet of the capture.
+//
+//   Offer ─► classify ─► Controller ─kEnqueue, hop─► Unit::on_packet
+//                            ▲                          │ begin, service time
+//                            └─────── on_drained ───────┤ finish
+//            sink ◄── release ◄──── hop ◄───────────────┤
+//                                 other units ◄── StateNetwork ◄── messages
+//
+// A packet that comes back from the outside (intake.h) does so a hop after its
+// release.
+//
+// Owner-thread only.
+class VirtualDriver {
+ public:
+  // `policy` must outlive the driver, and the spec be good (NfSpec::check);
+  // `sink` and `observer` may be null.
+  VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
+                const NfSpec& nf, ReleaseSink* sink, RunObserver* observer);
+  ~VirtualDriver();
+
+  // The next packet of the capture. One that is earlier than the packet before
+  // counts as arriving with it.
+  void Offer(const CapturedPacket& captured);
+
+  // Lets what is due by then happen, as a packet of that time would.
+  void AdvanceTo(Instant time);
+
+  // Lets everything that is under way come to its end, and returns what came
+  // out of the run. Call once.
+  RunResult Finish();
+
+  uint64_t packets_in() const { return result_.packets_in; }
+
+  // What the run cost and what it left behind, for tests. After Finish() no
+  // buffer is in use, and units keep flows only if flow_timeout is infinite;
+  // flows_at_units() is without replicas.
+  uint64_t events() const { return events_handled_; }
+  uint32_t buffers_in_use() const { return pool_.in_use(); }
+  uint64_t flows_at_units() const;
+  uint64_t replicas_at_units() const;
+  uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
+  const Controller& controller() const { return controller_; }
+
+ private:
+  // In virtual time, without any packet leaving a unit.
+  static constexpr Nanos kPatience = Seconds(3'600);
+
+  struct Event;
+  struct UnitShell;
+
+  void RunUntil(Instant time);
+  void Handle(const Event& event);
+  void HandleAtController(const Event& event);
+  void HandleAtUnit(const Event& event, UnitShell& shell);
+  void ExecuteAll();
+  void Execute(const ControllerCommand& command);
+  void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
+  void PassThrough(const CapturedPacket& captured);
+  void ExecuteAll(UnitShell& shell);
+  void Execute(UnitShell& shell, const UnitCommand& command);
+  void ExecutePacket(UnitId unit, const UnitCommand& command);
+  void Send(const Event& message);
+  void SendState(const UnitShell& shell, const UnitCommand& command);
+  void Serve(UnitShell& shell);
+  void EndService(UnitShell& shell);
+  void Release(const Event& event);
+  void OnHairpin(const Event& event);
+  void OnAliasAtController();
+  void CountDrop(FlowId flow, Clock clock, DropReason reason);
+  void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
+  void ShowDrop(PacketHandle packet, const PacketRoute& route,
+                std::string_view reason);
+  PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
+  void CollectCounters();
+  void CollectReports();
+  void SendStopped(UnitId unit);
+  void Drained(UnitId unit, const PacketMeta& meta);
+  void Take(UnitId unit, const UnitCommand& command);
+  void ScheduleTimer(UnitShell& shell);
+  UnitShell& Shell(UnitId unit);
+  // FlowKey{} if the controller has forgotten the flow.
+  FlowKey KeyOf(FlowId flow) const;
+
+  RunOptions options_;
+  NfSpec nf_;
+  std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  StateSchema schema_;
+  ReleaseSink* sink_;
+  RunObserver* observer_;
+
+  Instant now_ = Instant::min();
+  BufferPool pool_;
+  Intake intake_;
+  Controller controller_;
+  ServiceModel service_;
+  StateNetwork network_;
+  TableNetwork tables_;
+  std::unique_ptr<EventQueue<Event>> events_;
+  std::vector<std::unique_ptr<UnitShell>> units_;
+  uint64_t events_handled_ = 0;
+  uint64_t in_channels_ = 0;             // slots of all units' channels in use
+  Instant last_drain_ = Instant::min();  // when a packet left a unit
+  std::deque<Alias> aliases_;  // on their way to the controller, in order
+  uint64_t waiting_ = 0;       // packets that are to be run again
+
+  ControllerOut controller_out_;
+  UnitOut unit_out_;
+
+  Checker checker_;
+  ReleaseDigest digest_;
+  Provisioning provisioning_;
+  RunResult result_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_H_

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What reaches the controller from units: about aliases, pieces and flows; and
+// packets that come back.
+#include <algorithm>
+
+#include "base/check.h"
+#include "platform/virtual_time/virtual_driver.h"
+#include "platform/virtual_time/virtual_driver_event.h"
+
+namespace snf {
+void VirtualDriver::HandleAtController(const Event& event) {
+  controller_out_.clear();
+  switch (event.kind) {
+    case Event::Kind::kTookAtController:
+      controller_.on_took(event.took);
+      return;
+    case Event::Kind::kStoppedAtController:
+      controller_.on_unit_stopped(event.unit);
+      return;
+    case Event::Kind::kHairpin:
+      OnHairpin(event);
+      return;
+    case Event::Kind::kAliasAtController:
+      OnAliasAtController();
+      break;
+    case Event::Kind::kNoteAtController:
+      if (options_.check) checker_.OnFlowNote(event.note);
+      if (event.note.over) {
+        intake_.ForgetAlias(event.note.flow, event.note.clock);
+      }
+      controller_.on_flow_note(now_, event.note, controller_out_);
+      break;
+    case Event::Kind::kPieceRequestAtController:
+      controller_.on_piece_request(now_, event.piece_request, controller_out_);
+      break;
+    case Event::Kind::kPiecesAtController:
+      if (options_.check) checker_.OnPiecesReturned(now_, event.pieces);
+      controller_.on_pieces_returned(now_, event.pieces, controller_out_);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  ExecuteAll();
+}
+
+void VirtualDriver::OnAliasAtController() {
+  const Alias alias = aliases_.front();
+  aliases_.pop_front();
+  controller_.on_alias(alias, controller_out_);
+  for (const ControllerCommand& command : controller_out_.commands()) {
+    if (command.kind != ControllerCommand::Kind::kAliasAck) continue;
+    const AliasResult result = command.alias_ack.result;
+    if (options_.check) checker_.OnAlias(now_, alias, result);
+    if (result != AliasResult::kGranted) continue;
+    const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
+    intake_.OnAlias(alias, inside);
+    AliasFigures& figures = result_.aliases;
+    figures.at_once_max =
+        std::max<uint64_t>(figures.at_once_max, intake_.aliases());
+  }
+}
+
+void VirtualDriver::OnHairpin(const Event& event) {
+  PacketInfo& info = pool_.info(event.packet);
+  info.arrival = now_;
+  provisioning_.OnOffered(now_, info.original_length);
+  if (observer_ != nullptr) {
+    observer_->OnArrival(now_, intake_.FlowOf(event.key), info.original_length);
+  }
+  Arrive(event.key, true, event.packet);
+}
+
+}  // namespace snf

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "platform/virtual_time/virtual_driver.h"
+
+// Inside of the virtual-time driver.
+namespace snf {
+
+// Something that happens at a later time.
+struct VirtualDriver::Event {
+  enum class Kind : uint8_t {
+    kRelease,
+    // At the controller.
+    kTookAtController,
+    kAliasAtController,  // the first of aliases_
+    kNoteAtController,
+    kPieceRequestAtController,
+    kPiecesAtController,
+    kStoppedAtController,
+    kHairpin,  // `packet` comes back, to `key`
+    // At a unit.
+    kReplicasAtUnit,
+    kPacketAtUnit,
+    kServiceEnd,
+    kPullAtUnit,
+    kStateAtUnit,
+    kTookAtUnit,
+    kTookAckAtUnit,
+    kEndFlowAtUnit,
+    kAliasAckAtUnit,
+    kPiecesAtUnit,
+    kReclaimAtUnit,
+    kStopAtUnit,
+    kUnitReady,
+    kUnitTimer,
+  };
+  bool is_at_controller() const {
+    return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
+  }
+  Kind kind{};
+  bool generated = false;  // of kRelease: the NF made the packet
+  bool cold = false;       // of kUnitReady: its process is new
+  UnitId unit = kNoUnit;
+  PacketHandle packet = kNoPacket;
+  uint32_t record = StateNetwork::kNoRecord;  // of kStateAtUnit
+  union {
+    PacketMeta meta{};
+    ReplicaSet replicas;
+    Pull pull;
+    State state;
+    Took took;
+    TookAck took_ack;
+    EndFlow end;
+    AliasAck alias_ack;
+    FlowNote note;
+    PieceRequest piece_request;
+    PieceWord pieces;
+    FlowKey key;
+  };
+
+  static Event OfUnit(Kind kind, UnitId unit) {
+    return {.kind = kind, .unit = unit, .meta = {}};
+  }
+};
+
+// A unit and what surrounds it in this driver.
+struct VirtualDriver::UnitShell {
+  Unit unit;
+  std::unique_ptr<NetworkFunction> nf;
+  bool ready = false;
+  Instant timer = Instant::max();  // the earliest kUnitTimer under way
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens at units, and what they ask for.
+#include <algorithm>
+#include <memory>
+
+#include "base/check.h"
+#include "platform/run/unit_calls.h"
+#include "platform/virtual_time/virtual_driver.h"
+#include "platform/virtual_time/virtual_driver_event.h"
+
+namespace snf {
+void VirtualDriver::Handle(const Event& event) {
+  if (event.kind == Event::Kind::kRelease) {
+    Release(event);
+    return;
+  }
+  if (event.is_at_controller()) {
+    HandleAtController(event);
+    return;
+  }
+  UnitShell& shell = Shell(event.unit);
+  switch (event.kind) {
+    case Event::Kind::kServiceEnd:
+      EndService(shell);
+      break;
+    case Event::Kind::kUnitReady:
+      if (event.cold) shell.unit.on_start();
+      tables_.OnReady(now_, event.unit, *shell.nf);
+      controller_.on_unit_ready(now_, event.unit);
+      shell.ready = true;
+      break;
+    case Event::Kind::kReplicasAtUnit:
+      shell.unit.on_replicas(event.replicas);
+      return;
+    case Event::Kind::kPacketAtUnit:
+      shell.unit.on_packet(event.packet, event.meta);
+      break;
+    default:
+      unit_out_.clear();
+      HandleAtUnit(event, shell);
+      ExecuteAll(shell);
+      break;
+  }
+  tables_.OnCalled(now_, event.unit);
+  Serve(shell);
+  ScheduleTimer(shell);
+}
+
+// Behind the pieces that it returned.
+void VirtualDriver::SendStopped(UnitId unit) {
+  events_->PushInOrder(now_ + options_.hop_delay,
+                       Event::OfUnit(Event::Kind::kStoppedAtController, unit));
+}
+
+void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
+  switch (event.kind) {
+    case Event::Kind::kPullAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnPull(now_, event.unit, event.pull);
+      }
+      shell.unit.on_pull(now_, event.pull, unit_out_);
+      break;
+    case Event::Kind::kStateAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnState(now_, event.unit, event.state);
+      }
+      shell.unit.on_state(now_, event.state, network_.record(event.record),
+                          unit_out_);
+      network_.Free(event.record);
+      break;
+    case Event::Kind::kTookAtUnit:
+      if (observer_ != nullptr) {
+        observer_->OnTook(now_, event.unit, event.took);
+      }
+      shell.unit.on_took(now_, event.took, unit_out_);
+      break;
+    case Event::Kind::kTookAckAtUnit:
+      shell.unit.on_took_ack(now_, event.took_ack, unit_out_);
+      break;
+    case Event::Kind::kEndFlowAtUnit:
+      shell.unit.on_end_flow(now_, event.end, {*shell.nf, pool_}, unit_out_);
+      break;
+    case Event::Kind::kAliasAckAtUnit:
+      if (options_.check && event.alias_ack.result != AliasResult::kGranted) {
+        checker_.OnAliasRefused(now_, event.alias_ack, pool_);
+      }
+      shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, pool_},
+                              unit_out_);
+      break;
+    case Event::Kind::kPiecesAtUnit:
+      shell.unit.on_pieces(now_, event.pieces, unit_out_);
+      break;
+    case Event::Kind::kReclaimAtUnit:
+      ReclaimFrom(shell.unit, shell.ready, event.pieces.pool, unit_out_,
+                  [&] { ExecuteAll(shell); });
+      break;
+    case Event::Kind::kStopAtUnit:
+      StopUnit(shell.unit, unit_out_, [&] { ExecuteAll(shell); });
+      break;
+    case Event::Kind::kUnitTimer:
+      // Outdated by an earlier one, which has scheduled what comes next.
+      if (now_ < shell.timer) return;
+      shell.timer = Instant::max();
+      shell.unit.on_timers(now_, {*shell.nf, pool_}, unit_out_);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+void VirtualDriver::Serve(UnitShell& shell) {
+  if (!shell.ready || shell.unit.busy()) return;
+  Unit::Next next = Unit::Next::kAgain;
+  while (next == Unit::Next::kAgain) {
+    unit_out_.clear();
+    next = shell.unit.begin(now_, unit_out_);
+    ExecuteAll(shell);
+  }
+  result_.held_packets_max =
+      std::max(result_.held_packets_max, shell.unit.held_packets());
+  if (next == Unit::Next::kIdle) return;
+  const PacketMeta& meta = shell.unit.in_service();
+  const UnitId self = shell.unit.id();
+  const Nanos wait = shell.unit.in_service_wait();
+  if (options_.check) checker_.OnServiceBegin(now_, self, meta);
+  if (shell.unit.in_service_again()) {
+    --waiting_;  // it has been told of and counted
+  } else {
+    if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
+    if (CountMove(result_.state, self, meta, wait)) {
+      result_.state.worst.key = KeyOf(meta.flow);
+    }
+  }
+  events_->Push(
+      now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
+                                 : Nanos{}),
+      Event::OfUnit(Event::Kind::kServiceEnd, self));
+}
+
+void VirtualDriver::EndService(UnitShell& shell) {
+  const UnitId self = shell.unit.id();
+  const PacketMeta meta = shell.unit.in_service();
+  const PacketHandle packet = shell.unit.packet_in_service();
+  const bool compare = options_.check && packet != kNoPacket;
+  if (options_.check) checker_.OnServiceEnd(now_, self, meta);
+  if (compare) checker_.BeforeNf(pool_.info(packet), pool_.bytes(packet));
+  unit_out_.clear();
+  shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
+  if (compare) {
+    const bool waits = std::ranges::any_of(
+        unit_out_.commands(), [](const UnitCommand& command) {
+          return command.kind == UnitCommand::Kind::kWait;
+        });
+    if (waits) {
+      checker_.OnWait(now_, self, meta);
+    } else {
+      std::span<const std::byte> record;
+      if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
+      checker_.AfterNf(now_, self, meta,
+                       {.pool = pool_,
+                        .packet = packet,
+                        .commands = unit_out_.commands(),
+                        .pieces_taken = shell.unit.pieces_taken(),
+                        .record = record});
+    }
+  }
+  ExecuteAll(shell);
+}
+
+void VirtualDriver::ExecuteAll(UnitShell& shell) {
+  for (const UnitCommand& command : unit_out_.commands()) {
+    Execute(shell, command);
+  }
+}
+
+void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  const UnitId self = shell.unit.id();
+  const Instant after_hop = now_ + options_.hop_delay;
+  switch (command.kind) {
+    case Kind::kRelease:
+    case Kind::kEmit:
+    case Kind::kNfDrop:
+    case Kind::kDrop:
+    case Kind::kConsume:
+    case Kind::kAdvance:
+    case Kind::kDropPayload:
+      ExecutePacket(self, command);
+      break;
+    case Kind::kSendPull:
+      ++result_.state.pulls;
+      Send({.kind = Event::Kind::kPullAtUnit,
+            .unit = command.unit,
+            .pull = command.pull});
+      break;
+    case Kind::kSendState:
+      SendState(shell, command);
+      break;
+    case Kind::kSendTook:
+      Send({.kind = Event::Kind::kTookAtUnit,
+            .unit = command.unit,
+            .took = command.took});
+      break;
+    case Kind::kSendTookAck:
+      Send({.kind = Event::Kind::kTookAckAtUnit,
+            .unit = command.unit,
+            .took_ack = command.took_ack});
+      break;
+    case Kind::kReportTook:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kTookAtController,
+                                       .took = command.took});
+      break;
+    case Kind::kWait:
+      ++waiting_;
+      break;
+    case Kind::kSendAlias:
+      aliases_.push_back(shell.unit.alias(command.meta.flow));
+      events_->PushInOrder(
+          after_hop, Event::OfUnit(Event::Kind::kAliasAtController, self));
+      break;
+    case Kind::kSendNote:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
+                                       .note = command.note});
+      break;
+    case Kind::kRequestPieces:
+      events_->PushInOrder(after_hop,
+                           {.kind = Event::Kind::kPieceRequestAtController,
+                            .piece_request = command.request});
+      break;
+    case Kind::kReturnPieces:
+      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
+                                       .pieces = command.pieces});
+      break;
+    case Kind::kStopped:
+      if (tables_.OnStop(now_, self)) SendStopped(self);
+      break;
+  }
+}
+
+void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  const PacketMeta& meta = command.meta;
+  switch (command.kind) {
+    case Kind::kRelease:
+    case Kind::kEmit: {
+      // The release stage is null: what a unit lets go is released a hop later.
+      const bool generated = command.kind == Kind::kEmit;
+      result_.packets_generated += generated ? 1 : 0;
+      events_->PushInOrder(now_ + options_.hop_delay,
+                           {.kind = Event::Kind::kRelease,
+                            .generated = generated,
+                            .unit = unit,
+                            .packet = command.packet,
+                            .meta = meta});
+      if (!generated) Drained(unit, meta);
+      break;
+    }
+    case Kind::kNfDrop:
+      ++result_.nf_dropped[command.nf_reason];
+      NotifyDrop(meta.flow, meta.clock,
+                 result_.nf_drop_names[command.nf_reason]);
+      ShowDrop(command.packet, RouteOf(unit, meta),
+               result_.nf_drop_names[command.nf_reason]);
+      Take(unit, command);
+      break;
+    case Kind::kDrop:
+      CountDrop(meta.flow, meta.clock, command.reason);
+      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
+      Take(unit, command);
+      break;
+    case Kind::kConsume:
+      ++result_.packets_consumed;
+      if (observer_ != nullptr) observer_->OnConsumed(now_, meta);
+      Take(unit, command);
+      break;
+    case Kind::kAdvance:
+      ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
+                                               : result_.state.tombstones);
+      if (options_.check) checker_.OnAdvanced(now_, unit, meta);
+      Drained(unit, meta);
+      break;
+    case Kind::kDropPayload:
+      CountDrop(meta.flow, meta.clock, command.reason);
+      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
+      if (options_.check) checker_.OnPayloadDropped(now_, unit, meta);
+      pool_.Free(command.packet);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+void VirtualDriver::Send(const Event& message) {
+  for (const Nanos delay : network_.Send()) {
+    if (network_.in_order()) {
+      events_->PushInOrder(now_ + delay, message);
+    } else {
+      events_->Push(now_ + delay, message);
+    }
+  }
+}
+
+void VirtualDriver::SendState(const UnitShell& shell,
+                              const UnitCommand& command) {
+  const State& state = command.state;
+  StateFigures& figures = result_.state;
+  ++(state.pushed ? figures.pushes : figures.answers);
+  figures.bytes += state.bytes;
+  if (state.pushed) figures.pushed_bytes += state.bytes;
+  if (observer_ != nullptr) {
+    observer_->OnStateSent(now_, shell.unit.id(), command.unit, state);
+  }
+  const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
+  for (const Nanos delay : network_.SendState(state.bytes)) {
+    const uint32_t record = network_.Keep(bytes);
+    if (record == StateNetwork::kNoRecord) continue;
+    events_->Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
+                                 .unit = command.unit,
+                                 .record = record,
+                                 .state = state});
+  }
+}
+
+void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
+  if (options_.check) checker_.OnTaken(now_, unit, command.meta);
+  pool_.Free(command.packet);
+  Drained(unit, command.meta);
+}
+
+void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
+  --in_channels_;
+  last_drain_ = now_;
+  if (meta.has_payload()) {
+    provisioning_.OnDrained(now_, unit, 1, meta.original_length);
+  }
+  controller_.on_drained(
+      now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});
+}
+
+void VirtualDriver::ScheduleTimer(UnitShell& shell) {
+  const Instant wakeup = shell.unit.next_wakeup();
+  if (wakeup >= shell.timer) return;
+  shell.timer = wakeup;
+  events_->Push(std::max(wakeup, now_),
+                Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+}
+
+VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
+  std::unique_ptr<UnitShell>& shell = units_[value(unit)];
+  if (shell == nullptr) {
+    const UnitOptions options = UnitOptionsOf(options_, controller_.replicas());
+    shell = std::make_unique<UnitShell>(
+        UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
+                  .nf = nf_.create()});
+  }
+  return *shell;
+}
+
+}  // namespace snf

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_WATCH_LIVE_VIEW_H_
+#define SNF_PLATFORM_WATCH_LIVE_VIEW_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "platform/run/live_board.h"
+#include "platform/watch/live_screen.h"
+
+namespace snf {
+
+// A part of a terminal, from the cursor's line on, that is drawn again and
+// again. Returns what to write for that. Between two calls nothing else may be
+// written. There is nothing to restore: the cursor is never hidden, and stands
+// below the text. A value; owner-thread only.
+class LiveCanvas {
+ public:
+  explicit LiveCanvas(bool colour) : colour_(colour) {}
+
+  // In the place of the text before, of which the terminal, now so wide, may
+  // have broken lines.
+  std::string Draw(const std::vector<LiveText>& lines, size_t columns);
+  // Back to what was there before the first Draw.
+  std::string Wipe(size_t columns);
+
+ private:
+  std::string ToTop(size_t columns) const;
+
+  bool colour_;
+  std::vector<size_t> drawn_;  // columns of each line
+};
+
+// Shows a run as long as this lives, by a thread of its own: on a terminal
+// LiveScreen, drawn for each figures on the board and wiped at the end;
+// elsewhere a LiveLine every two seconds.
+class LiveView {
+ public:
+  struct Options {
+    std::string title;
+    bool terminal = false;
+    bool colour = false;
+    std::function<LiveStyle()> style;             // asked for each drawing
+    std::function<void(std::string_view)> write;  // unbuffered
+  };
+  // The board must outlive the view; both functions are called by its thread.
+  LiveView(LiveBoard& board, Options options);
+  // Closes the board.
+  ~LiveView();
+  LiveView(const LiveView&) = delete;
+  LiveView& operator=(const LiveView&) = delete;
+
+ private:
+  void Run();
+
+  LiveBoard& board_;
+  Options options_;
+  LiveCanvas canvas_;
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_WATCH_LIVE_VIEW_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/watch/metrics_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "platform/watch/test_live.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What the format allows, line by line: samples by their whole name, each below
+// HELP and TYPE of its family.
+std::map<std::string, std::string> Parse(const std::string& text) {
+  static const std::regex kHelp("# HELP ([a-z_]+) \\S.*\\.");
+  static const std::regex kType("# TYPE ([a-z_]+) (counter|gauge|summary)");
+  static const std::regex kSample(
+      R"re(([a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? ([0-9.]+))re");
+  std::map<std::string, std::string> samples;
+  std::set<std::string> families;
+  std::string family;
+  std::string type;
+  std::istringstream lines(text);
+  EXPECT_EQ(text.back(), '\n');
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, kHelp)) {
+      EXPECT_TRUE(families.insert(match[1]).second) << "twice: " << line;
+      family = match[1];
+      type.clear();
+    } else if (std::regex_match(line, match, kType)) {
+      EXPECT_EQ(match[1], family) << line;
+      type = match[2];
+    } else if (std::regex_match(line, match, kSample)) {
+      const std::string name = match[1];
+      EXPECT_FALSE(type.empty()) << line;
+      EXPECT_TRUE(name == family ||
+                  (type == "summary" &&
+                   (name == family + "_sum" || name == family + "_count")))
+          << line;
+      EXPECT_EQ(type == "counter", name.ends_with("_total")) << line;
+      EXPECT_TRUE(name.starts_with("snf_")) << line;
+      const std::string key = name + std::string(match[2]);
+      EXPECT_TRUE(samples.emplace(key, match[3]).second) << "twice: " << line;
+    } else {
+      ADD_FAILURE() << "no line of the format: " << line;
+    }
+  }
+  return samples;
+}
+
+TEST(MetricsText, IsValidAndHasTheFigures) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  figures.drops[0].packets = 7;
+  const auto samples = Parse(MetricsText(figures));
+  const std::map<std::string, std::string> wanted = {
+      {"snf_run_seconds", "10.500000000"},
+      {"snf_packets_in_total", "10500"},
+      {"snf_packets_released_total", "10490"},
+      {"snf_packets_dropped_total{reason=\"unit_queue_full\"}", "7"},
+      {"snf_packets_dropped_total{reason=\"nf:denied\"}", "0"},
+      {"snf_packets_under_way", "3"},
+      {"snf_received_bytes_total", "1312500"},
+      {"snf_flows_begun_total", "210"},
+      {"snf_flowlets_handed_over_total{how=\"pulled\"}", "84"},
+      {"snf_unit_starts_total{how=\"cold\"}", "2"},
+      {"snf_units_up", "2"},
+      {"snf_unit_capacity_bytes_per_second", "125000"},
+      {"snf_unit_packets_total{unit=\"1\"}", "4200"},
+      {"snf_packet_latency_seconds{quantile=\"0.99\"}", "0.001760000"},
+      {"snf_packet_latency_seconds_sum", "1.500000042"},
+      {"snf_packet_latency_seconds_count", "10490"},
+      {"snf_schedule_error_seconds{quantile=\"1\"}", "0.000040000"}};
+  for (const auto& [name, value] : wanted) {
+    ASSERT_TRUE(samples.contains(name)) << name;
+    EXPECT_EQ(samples.at(name), value) << name;
+  }
+}
+
+TEST(MetricsText, IsValidBeforeTheFirstPacket) {
+  const auto samples = Parse(MetricsText(LiveFigures()));
+  EXPECT_EQ(samples.at("snf_packets_in_total"), "0");
+}
+
+TEST(MetricsText, SaysNothingOfWhatARunHasNot) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  figures.unit_capacity_bps.reset();
+  figures.late = {};
+  const std::string text = MetricsText(figures);
+  Parse(text);
+  EXPECT_THAT(text, Not(HasSubstr("capacity")));
+  EXPECT_THAT(text, Not(HasSubstr("schedule")));
+}
+
+TEST(MetricsText, EscapesWhatAReasonIsCalled) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  figures.drops[2].name = "nf:\"a\\b\"\n";
+  const auto samples = Parse(MetricsText(figures));
+  EXPECT_TRUE(
+      samples.contains(R"(snf_packets_dropped_total{reason="nf:\"a\\b\"\n"})"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/watch/onlookers.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "platform/watch/metrics_text.h"
+
+namespace snf {
+
+Onlookers::Onlookers(Options options, LiveBoard::Done done)
+    : options_(std::move(options)),
+      terminal_(Terminal::Of(STDERR_FILENO)),
+      board_(std::move(done)) {}
+
+absl::StatusOr<std::unique_ptr<Onlookers>> Onlookers::Gather(
+    Options options, LiveBoard::Done done) {
+  std::unique_ptr<Onlookers> onlookers(
+      new Onlookers(std::move(options), std::move(done)));
+  const uint16_t port = onlookers->options_.metrics_port;
+  if (port == 0) return onlookers;
+  auto server =
+      MetricsServer::Start(port, [&board = std::as_const(onlookers->board_)] {
+        return MetricsText(*board.Latest());
+      });
+  if (!server.ok()) return server.status();
+  onlookers->server_ = *std::move(server);
+  return onlookers;
+}
+
+void Onlookers::Show() {
+  if (!options_.watch) return;
+  LiveView::Options view = {.title = options_.title,
+                            .terminal = terminal_.is_terminal,
+                            .colour = terminal_.colour,
+                            .style = {},
+                            .write = {}};
+  view.style = [terminal = terminal_]() mutable {
+    terminal.Measure(STDERR_FILENO);
+    return LiveStyle{.columns = terminal.columns,
+                     .rows = terminal.rows,
+                     .utf8 = terminal.utf8};
+  };
+  view.write = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  };
+  view_ = std::make_unique<LiveView>(board_, std::move(view));
+}
+
+}  // namespace snf

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_WATCH_ONLOOKERS_H_
+#define SNF_PLATFORM_WATCH_ONLOOKERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "platform/process/metrics_server.h"
+#include "platform/run/live_board.h"
+#include "platform/text/terminal.h"
+#include "platform/watch/live_view.h"
+
+namespace snf {
+
+// Who sees a run in real time while it goes on: a user on stderr (--watch),
+// Prometheus (--metrics_port). Owner-thread only.
+class Onlookers {
+ public:
+  struct Options {
+    bool watch = false;
+    uint16_t metrics_port = 0;  // 0: none
+    std::string title;          // of what is watched
+  };
+  // Call while no other thread runs. Prometheus is answered on return. Errors
+  // are those of MetricsServer.
+  static absl::StatusOr<std::unique_ptr<Onlookers>> Gather(
+      Options options, LiveBoard::Done done);
+
+  // Where figures go; null where nobody looks.
+  LiveBoard* board() { return options_.watch || server_ ? &board_ : nullptr; }
+
+  // Between these, stderr is the view's. Call each once at the most; the end
+  // hides it, too.
+  void Show();
+  void Hide() { view_.reset(); }
+
+ private:
+  Onlookers(Options options, LiveBoard::Done done);
+
+  Options options_;
+  Terminal terminal_;
+  LiveBoard board_;
+  std::unique_ptr<MetricsServer> server_;
+  std::unique_ptr<LiveView> view_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_WATCH_ONLOOKERS_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traces/loaded_capture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/quantity.h"
+
+namespace snf {
+
+absl::Status LoadedCapture::Add(const CapturedPacket& packet) {
+  const size_t length = packet.bytes.size();
+  if (length > left_) {
+    const size_t block = std::max(kBlockBytes, length);
+    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
+    left_ = block;
+    bytes_ += block;
+  }
+  if (bytes_ + packets_.size() * sizeof(CapturedPacket) > most_bytes_) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "the capture is too large to be loaded: more than {}, half of the "
+        "machine's memory, after {} packets",
+        FormatBytes(static_cast<int64_t>(most_bytes_)),
+        FormatCount(packets_.size())));
+  }
+  CapturedPacket& loaded = packets_.emplace_back(packet);
+  loaded.bytes = {};
+  if (length > 0) {
+    // From the end of the block to its beginning.
+    left_ -= length;
+    std::byte* const bytes = blocks_.back().get() + left_;
+    std::memcpy(bytes, packet.bytes.data(), length);
+    loaded.bytes = {bytes, length};
+  }
+  first_ = std::min(first_, packet.time);
+  last_ = std::max(last_, packet.time);
+  return absl::OkStatus();
+}
+
+CapturedPacket LoadedCapture::Packet(size_t index, uint32_t round) const {
+  CapturedPacket packet = packets_[index];
+  if (round == 0) return packet;
+  using Wide = __int128;
+  const Wide duration = Wide{last_.ns} - first_.ns;
+  const auto gaps = static_cast<Wide>(std::max<size_t>(packets_.size(), 2)) - 1;
+  constexpr Wide kMost = Nanos::max().ns;
+  const Wide later = std::min((duration + duration / gaps) * round, kMost);
+  packet.time = packet.time + Nanos{static_cast<int64_t>(later)};
+  return packet;
+}
+
+}  // namespace snf

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traces/split_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace snf {
+namespace {
+
+// Where the name's ending (.pcap.gz) begins; its end if there is none.
+size_t EndingOf(const std::string& path) {
+  size_t end = path.size();
+  for (const std::string_view suffix : {".gz", ".zst", ".pcap", ".pcapng"}) {
+    if (std::string_view(path).substr(0, end).ends_with(suffix)) {
+      end -= suffix.size();
+    }
+  }
+  return end;
+}
+
+}  // namespace
+
+SplitWriter::SplitWriter(std::string path, const Options& options)
+    : path_(std::move(path)),
+      options_(options),
+      classifier_(FlowClassifier::Options{}),
+      writers_(std::max(options.flow_parts, 1u)) {}
+
+std::string SplitWriter::PathOf(uint64_t part) const {
+  if (!options_.splits()) return path_;
+  const size_t end = EndingOf(path_);
+  return fmt::format("{}-{:04}{}", path_.substr(0, end), part + 1,
+                     path_.substr(end));
+}
+
+absl::Status SplitWriter::CheckAbsent(const std::string& path, bool force) {
+  std::error_code ignored;
+  if (force || path == "-" ||
+      !std::filesystem::is_regular_file(path, ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{} is there already; --force replaces it", path));
+}
+
+uint64_t SplitWriter::PartOf(const CapturedPacket& packet) {
+  if (options_.packets > 0) return packets_written_ / options_.packets;
+  if (options_.time.ns > 0) {
+    first_ = std::min(first_, packet.time);
+    // One out of order goes with those before it.
+    const auto part =
+        static_cast<uint64_t>((packet.time - first_).ns / options_.time.ns);
+    return std::max(part, part_);
+  }
+  if (options_.flow_parts == 0) return 0;
+  ParsedPacket parsed;
+  FlowKey key;
+  const Direction direction =
+      classifier_.Classify(packet.time, packet.link, packet.bytes, parsed, key);
+  return direction == Direction::kNone ? 0 : Hash(key, 0) % options_.flow_parts;
+}
+
+absl::Status SplitWriter::Write(const CapturedPacket& packet) {
+  const uint64_t part = PartOf(packet);
+  if (options_.flow_parts == 0 && part != part_) {
+    if (absl::Status s = CloseAll(); !s.ok()) return s;
+    part_ = part;
+  }
+  auto& writer = writers_[options_.flow_parts > 0 ? part : 0];
+  if (writer == nullptr) {
+    if (parts_written_ == kMaxParts) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--split would make more than {} files, which are made", kMaxParts));
+    }
+    const std::string path = PathOf(part);
+    absl::Status status = CheckAbsent(path, options_.force);
+    if (!status.ok()) return status;
+    auto opened = CaptureWriter::Open(path, options_.writer);
+    if (!opened.ok()) return opened.status();
+    writer = *std::move(opened);
+  }
+  if (!writer->Write(packet)) return writer->status();
+  ++packets_written_;
+  return absl::OkStatus();
+}
+
+absl::Status SplitWriter::CloseAll() {
+  for (auto& writer : writers_) {
+    if (writer == nullptr) continue;
+    if (absl::Status s = writer->Close(); !s.ok()) return s;
+    writer = nullptr;
+    ++parts_written_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SplitWriter::Close() { return CloseAll(); }
+
+}  // namespace snf

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_SYNTHESIS_COMPOSER_H_
+#define SNF_TRACES_SYNTHESIS_COMPOSER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "traces/capture_reader.h"
+#include "traces/synthesis/overlay.h"
+#include "traces/synthesis/overlay_tally.h"
+#include "traces/synthesis/readdress.h"
+#include "traces/synthesis/source_captures.h"
+
+namespace snf {
+
+// When made traffic begins: any time does that is not before 1970.
+inline constexpr Instant kWindowStart = {1'000'000'000'000'000'000};
+
+// Addresses that no other copy has together: the client's from 10.0.0.0/8, by
+// the number of the copy, the server's from 198.18.0.0/15, the range for
+// benchmarks (RFC 2544 C.2.2); with IPv6 from 2001:2::/48 (RFC 5180 §8).
+struct FreshEnds {
+  IpAddress client;
+  IpAddress server;
+};
+FreshEnds FreshEndsOf(uint64_t copy, L3 l3);
+
+// The packets of captures as an Overlay lays them, each copy of a conversation
+// between two addresses of its own. Owner-thread only.
+class Composer {
+ public:
+  // `sources` has conversations, and stays unchanged as long as this.
+  Composer(const SourceCaptures& sources, const Overlay::Options& options)
+      : sources_(sources), overlay_(sources.conversations(), options) {}
+
+  // The next packet, false at the end. Its bytes are valid until the next call.
+  bool Next(CapturedPacket& packet);
+
+  const OverlayTally& tally() const { return tally_; }
+  uint64_t expected_bytes() const { return overlay_.total_bytes(); }
+
+ private:
+  const SourceCaptures& sources_;
+  Overlay overlay_;
+  OverlayTally tally_;
+  std::vector<std::byte> frame_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_SYNTHESIS_COMPOSER_H_

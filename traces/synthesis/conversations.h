@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_TRACES_SYNTHESIS_CONVERSATIONS_H_
+#define SNF_TRACES_SYNTHESIS_CONVERSATIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+
+namespace snf {
+
+// A packet as far as time and rate go.
+struct PacketShape {
+  Nanos offset;  // since its conversation's first packet
+  uint32_t wire_bytes = 0;
+};
+
+// When the packets of many conversations come and how large they are, without
+// their bytes: what an Overlay draws from. 16 bytes a packet, 16 a
+// conversation. Owner-thread only.
+class Conversations {
+ public:
+  // At least one packet; offsets begin at 0 and never go back.
+  void Add(std::span<const PacketShape> packets);
+
+  size_t size() const { return first_.size() - 1; }
+  uint64_t packets() const { return offsets_.size(); }
+
+  // Of the conversation `i`. Its packets are numbered from 0; FirstOf says
+  // which number its first one has among all that were added.
+  uint64_t FirstOf(size_t i) const { return first_[i]; }
+  uint32_t CountOf(size_t i) const {
+    return static_cast<uint32_t>(first_[i + 1] - first_[i]);
+  }
+  std::span<const int64_t> OffsetsOf(size_t i) const {
+    return std::span(offsets_).subspan(first_[i], CountOf(i));
+  }
+  int64_t SpanOf(size_t i) const { return offsets_[first_[i + 1] - 1]; }
+  uint32_t WireBytes(size_t i, size_t packet) const {
+    return static_cast<uint32_t>(BytesBetween(i, packet, packet + 1));
+  }
+  // Of its packets from `begin` to before `end`.
+  uint64_t BytesBetween(size_t i, size_t begin, size_t end) const {
+    return bytes_before_[first_[i] + end] - bytes_before_[first_[i] + begin];
+  }
+  uint64_t BytesOf(size_t i) const { return BytesBetween(i, 0, CountOf(i)); }
+
+ private:
+  std::vector<uint64_t> first_ = {0};  // one more than conversations
+  std::vector<int64_t> offsets_;
+  std::vector<uint64_t> bytes_before_ = {0};  // one more than packets
+};
+
+}  // namespace snf
+
+#endif  // SNF_TRACES_SYNTHESIS_CONVERSATIONS_H_
