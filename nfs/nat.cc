@@ -171,15 +171,15 @@ class Nat final : public NetworkFunction {
                                           const NatView& view,
                                           FlowState& flow) {
     const uint32_t port = view.source.port.host();
-    PieceWish wish = {.first = high ? kWellKnownPorts : 0,
-                      .last = high ? 0xffff : kWellKnownPorts - 1,
-                      .preferred = port};
+    PiecePreference wish = {.first = high ? kWellKnownPorts : 0,
+                            .last = high ? 0xffff : kWellKnownPorts - 1,
+                            .preferred = port};
     if (view.protocol != IpProtocol::kIcmp) {
-      wish.parity =
-          port % 2 == 0 ? PieceWish::Parity::kEven : PieceWish::Parity::kOdd;
+      wish.parity = port % 2 == 0 ? PiecePreference::Parity::kEven
+                                  : PiecePreference::Parity::kOdd;
       const std::optional<uint32_t> taken = flow.take(pool, wish);
       if (taken.has_value()) return taken;
-      wish.parity = PieceWish::Parity::kAny;
+      wish.parity = PiecePreference::Parity::kAny;
     }
     return flow.take(pool, wish);
   }

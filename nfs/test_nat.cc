@@ -115,7 +115,8 @@ bool TestNat::Emit(std::span<const std::byte> frame) {
   return true;
 }
 
-std::optional<uint32_t> TestNat::TakePiece(PoolId pool, const PieceWish& wish) {
+std::optional<uint32_t> TestNat::TakePiece(PoolId pool,
+                                           const PiecePreference& wish) {
   return pools_[static_cast<size_t>(pool)].Take(wish);
 }
 

@@ -72,7 +72,7 @@ class TestNat final : public FlowServices {
 
   bool Emit(std::span<const std::byte> frame) override;
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override;
+                                    const PiecePreference& wish) override;
   void GivePiece(PoolId pool, uint32_t piece) override;
   bool IsExhausted(PoolId pool) const override;
   void SetAlias(const FlowKey& key, uint64_t group,

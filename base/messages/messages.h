@@ -88,12 +88,12 @@ static_assert(sizeof(State) == 40);
 // A unit to the one that it took a flow's state over from, and to the
 // controller: `clock` has been processed at `taker`; what has applied less is
 // no longer needed (U7). The unit acknowledges.
-struct Took {
+struct Takeover {
   FlowId flow{};
   Clock clock{};
   UnitId taker = kNoUnit;
 };
-struct TookAck {
+struct TakeoverAck {
   FlowId flow{};
   Clock clock{};
   UnitId sender = kNoUnit;
@@ -160,16 +160,16 @@ struct FlowNote {
 // ports of an address, say. A piece lies at one place only, be it the
 // controller, a unit's set, or the state of a flow, and moves with it: what is
 // freed at a unit is that unit's. `mask` are pieces 64 · word … + 63.
-struct PieceWord {
+struct PieceBlock {
   uint32_t word = 0;
   uint16_t pool = 0;
   UnitId unit = kNoUnit;  // from or to which they go
   uint64_t mask = 0;
 };
-static_assert(sizeof(PieceWord) == 16);
+static_assert(sizeof(PieceBlock) == 16);
 
 // Unit to controller: some pieces, please; one is outstanding per pool and
-// unit. The answer is a PieceWord, with mask 0 where there are none.
+// unit. The answer is a PieceBlock, with mask 0 where there are none.
 struct PieceRequest {
   uint16_t pool = 0;
   UnitId unit = kNoUnit;
@@ -177,13 +177,13 @@ struct PieceRequest {
 
 static_assert(std::is_trivially_copyable_v<Alias> &&
               std::is_trivially_copyable_v<FlowNote> &&
-              std::is_trivially_copyable_v<PieceWord>);
+              std::is_trivially_copyable_v<PieceBlock>);
 static_assert(std::is_trivially_copyable_v<PacketMeta> &&
               std::is_trivially_copyable_v<ReplicaSet> &&
               std::is_trivially_copyable_v<Pull> &&
               std::is_trivially_copyable_v<State> &&
-              std::is_trivially_copyable_v<Took> &&
-              std::is_trivially_copyable_v<TookAck> &&
+              std::is_trivially_copyable_v<Takeover> &&
+              std::is_trivially_copyable_v<TakeoverAck> &&
               std::is_trivially_copyable_v<EndFlow> &&
               std::is_trivially_copyable_v<DrainReport>);
 

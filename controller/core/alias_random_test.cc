@@ -125,12 +125,12 @@ class Schedule {
       }
       ASSERT_LT(next, burst.size());
       ASSERT_EQ(command.packet, burst[next].packet);
-      OnPacket(burst[next++], command);
+      on_packet(burst[next++], command);
     }
     ASSERT_EQ(next, burst.size());
   }
 
-  void OnPacket(const Arrival& arrival, const ControllerCommand& command) {
+  void on_packet(const Arrival& arrival, const ControllerCommand& command) {
     const auto found = FlowOf(arrival);
     const bool dropped = command.kind == Kind::kDrop;
     if (found == flows_.end() && arrival.by_alias) {
@@ -159,7 +159,7 @@ class Schedule {
       found->second.earliest = std::max(found->second.earliest, arrival.time);
       found->second.latest = std::max(found->second.latest, arrival.time);
     }
-    if (!dropped) OnEnqueue(command);
+    if (!dropped) on_enqueue(command);
   }
   static uint32_t AddressOf(const FlowKey& key) {
     uint32_t address = 0;
@@ -167,14 +167,14 @@ class Schedule {
     return address;
   }
 
-  void OnEnqueue(const ControllerCommand& command) {
+  void on_enqueue(const ControllerCommand& command) {
     ModelFlow& flow = flows_.at(value(command.meta.flow));
     ASSERT_EQ(value(command.meta.clock), ++flow.clock);
     t.null_packets += command.packet == kNoPacket ? 1 : 0;
     if (flow.owner == command.unit) return;
     t.moved += flow.owner != kNoUnit ? 1 : 0;
     flow.owner = command.unit;
-    pieces_.OnFlowMoved(command.unit);
+    pieces_.on_flow_moved(command.unit);
   }
 
   Nanos TimeoutOf(const ModelFlow& flow) const {
@@ -203,13 +203,13 @@ class Schedule {
     for (const ControllerCommand& command : commands) {
       switch (command.kind) {
         case Kind::kEnqueue:
-          OnEnqueue(command);
+          on_enqueue(command);
           break;
         case Kind::kEndFlow: {
           const ModelFlow& flow = flows_.at(value(command.end.flow));
           EXPECT_GE(event_at_ - flow.earliest, TimeoutOf(flow));
           ++t.idled_out;
-          OnEnd(command);
+          on_end(command);
           break;
         }
         default:
@@ -218,12 +218,12 @@ class Schedule {
     }
   }
 
-  void OnEnd(const ControllerCommand& command) {
+  void on_end(const ControllerCommand& command) {
     const auto found = flows_.find(value(command.end.flow));
     const ModelFlow& flow = found->second;
     ASSERT_EQ(command.unit, flow.owner);
     ASSERT_EQ(value(command.end.last), flow.clock);
-    pieces_.OnFlowEnd(command.end.flow, command.unit);
+    pieces_.on_flow_end(command.end.flow, command.unit);
     last_id_ = found->first;
     flows_.erase(found);
   }
@@ -325,7 +325,7 @@ class Schedule {
       ASSERT_EQ(commands[0].kind, Kind::kEndFlow);
       ASSERT_EQ(commands[0].end.flow, note.flow);
       ++t.over;
-      OnEnd(commands[0]);
+      on_end(commands[0]);
       return;
     }
     t.lived_on += note.over ? 1 : 0;

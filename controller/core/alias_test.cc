@@ -194,7 +194,7 @@ TEST_F(AliasTest, EndsAFlowThatIsOver) {
   EXPECT_EQ(counters().notes_refused_unknown, 1u);
   // Its flowlet was open, but is no more: its unit is not in use.
   driver_.RunTimers(kStart + Seconds(1));
-  EXPECT_EQ(driver_.pool().placeable_units(), 0u);
+  EXPECT_EQ(driver_.units().placeable_units(), 0u);
   EXPECT_NE(Inside(kStart, 1).flow, first.flow);
 }
 
@@ -264,7 +264,7 @@ TEST_F(AliasTest, ClosesTheFlowletBeforeItEndsAFlow) {
   EXPECT_GT(end, kStart + Microseconds(500));
   EXPECT_LE(end, kStart + Microseconds(501) + kTick);
   driver_.RunTimers(kStart + Seconds(1));
-  EXPECT_EQ(driver_.pool().placeable_units(), 0u);
+  EXPECT_EQ(driver_.units().placeable_units(), 0u);
 }
 
 TEST_F(AliasTest, KeepsTheNewerOfTwoIdleTimes) {

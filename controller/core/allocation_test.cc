@@ -27,9 +27,9 @@ void Obey(Instant now, Controller& controller, ControllerOut& out) {
     }
   }
   out.clear();
-  for (uint16_t i = 0; i < controller.pool().max_units(); ++i) {
-    if (controller.pool().state(UnitId{i}) == UnitState::kStopping &&
-        controller.pool().owned_flows(UnitId{i}) == 0) {
+  for (uint16_t i = 0; i < controller.units().max_units(); ++i) {
+    if (controller.units().state(UnitId{i}) == UnitState::kStopping &&
+        controller.units().owned_flows(UnitId{i}) == 0) {
       controller.on_unit_stopped(UnitId{i});
     }
   }
@@ -73,7 +73,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
   options.unit_idle_timeout = Milliseconds(5);
   options.keep_warm = Milliseconds(5);
   Controller controller(options, *FindPlacementPolicy("snf"));
-  controller.AddPool(1'024, 65'535);
+  controller.AddPiecePool(1'024, 65'535);
   const auto out = std::make_unique<ControllerOut>();
   Rng rng(1);
   Instant now{1'000'000'000};
@@ -100,7 +100,7 @@ TEST(Controller, AllocatesNothingAfterItsConstruction) {
     }
   }
   EXPECT_EQ(Allocations(), before);
-  EXPECT_GT(controller.pool().cold_starts(), 20u);
+  EXPECT_GT(controller.units().cold_starts(), 20u);
   EXPECT_GT(controller.counters().flows_ended, 1'000u);
   EXPECT_GT(controller.counters().null_packets, 100u);
   EXPECT_GT(controller.counters().aliases_granted, 1'000u);

@@ -55,7 +55,7 @@ struct ControllerCommand {
     ReplicaSet replicas;
     EndFlow end;
     AliasAck alias_ack;
-    PieceWord pieces;
+    PieceBlock pieces;
   };
 
   static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
@@ -78,7 +78,7 @@ struct ControllerCommand {
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};
   }
-  static ControllerCommand Pieces(Kind kind, const PieceWord& pieces) {
+  static ControllerCommand Pieces(Kind kind, const PieceBlock& pieces) {
     return {.kind = kind, .unit = pieces.unit, .pieces = pieces};
   }
 };

@@ -36,13 +36,13 @@ Controller::Controller(const ControllerOptions& options,
       idle_timeouts_(options.max_flows, options.flow_timeout),
       flow_timers_(options.max_flows, Pages::kGrowing),
       demand_(options),
-      pool_(options),
+      units_(options),
       pieces_(options.max_units),
       chooser_(options),
       rng_(options.seed),
-      trail_(options.max_flows, options.max_trail_runs != 0
-                                    ? options.max_trail_runs
-                                    : options.max_flows) {
+      owners_(options.max_flows, options.max_trail_runs != 0
+                                     ? options.max_trail_runs
+                                     : options.max_flows) {
   SNF_CHECK(flowlet_timeout_.ns > 0 && options.flow_timeout > flowlet_timeout_);
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);
@@ -97,7 +97,7 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
     }
     for (size_t i = 0; i < batch.size(); ++i) {
       if (out.room() < kMaxControllerCommandsPerStep) return done;
-      OnPacket(now, batch[i], hashes[i], slots[i], out);
+      on_packet(now, batch[i], hashes[i], slots[i], out);
       ++done;
     }
   }
@@ -105,8 +105,8 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
 }
 
 // `likely` is where the flow was a moment ago, if it was known.
-void Controller::OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
-                          uint32_t likely, ControllerOut& out) {
+void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
+                           uint32_t likely, ControllerOut& out) {
   uint32_t slot = arrival.by_alias ? aliases_.Find(arrival.key, hash)
                                    : flows_.Find(arrival.key, hash, likely);
   if (slot == FlowTable::kNone) {
@@ -164,12 +164,12 @@ void Controller::ResumeFlowlet(Instant now, const Arrival& arrival,
   // The timer closed it, and then came a packet that had arrived in time; or
   // there was no unit for it so far.
   FlowHot& flow = flows_.hot(slot);
-  if (flow.unit == kNoUnit || !pool_.placeable(flow.unit)) {
+  if (flow.unit == kNoUnit || !units_.placeable(flow.unit)) {
     PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
     return;
   }
   flow.flags |= FlowHot::kOpen;
-  pool_.OpenFlowlet(flow.unit, flows_.cold(slot).demand_bps);
+  units_.OpenFlowlet(flow.unit, flows_.cold(slot).demand_bps);
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
 }
 
@@ -179,20 +179,20 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
   const Nanos gap = arrival.time - flow.last_packet;
-  pool_.Refresh(now);
+  units_.Refresh(now);
   ReplicaSet landed;
   if (cause == FlowletCause::kGap && gap >= replicas_after_) {
     flows_.GetReplicas(slot, landed);
   }
   const PlacementRequest request = {
-      .demand = pool_.Quanta(cold.demand_bps),
+      .demand = units_.Quanta(cold.demand_bps),
       .owner = cold.owner,
       .alpha = alpha_,
       .replicas = landed,
       .key_hash = Hash(flow.key, 0),
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};
-  const Placement placement = policy_->Place(now, request, pool_, out);
+  const Placement placement = policy_->Place(now, request, units_, out);
   counters_.decisions += placement.kept ? 0 : 1;
   counters_.overcommitted += placement.overcommitted ? 1 : 0;
   if (observer_ != nullptr) {
@@ -205,14 +205,14 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                             .demand_bps = cold.demand_bps,
                             .request = request,
                             .placement = placement},
-                           pool_);
+                           units_);
   }
   flow.unit = placement.unit;
   flow.flags = FlowHot::kFirstPending;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
-  pool_.OpenFlowlet(placement.unit, cold.demand_bps);
+  units_.OpenFlowlet(placement.unit, cold.demand_bps);
   ScaleAhead(now, out);
 }
 
@@ -220,7 +220,7 @@ void Controller::CloseFlowlet(uint32_t slot) {
   FlowHot& flow = flows_.hot(slot);
   FlowCold& cold = flows_.cold(slot);
   flow.flags &= static_cast<uint16_t>(~FlowHot::kOpen);
-  pool_.CloseFlowlet(flow.unit, cold.demand_bps);
+  units_.CloseFlowlet(flow.unit, cold.demand_bps);
   const int64_t measured = demand_.Measure(
       flow.flowlet_bytes, flow.last_packet - cold.flowlet_first);
   cold.demand_bps = demand_.Update(cold.demand_bps, measured);
@@ -242,11 +242,11 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   const uint64_t number =
       flow.unit == kNoUnit
           ? 0
-          : pool_.TakeSlot(now, flow.unit, arrival.original_length);
+          : units_.TakeSlot(now, flow.unit, arrival.original_length);
   if (number == 0) {
     // Without any unit there is no buffer to wait in either.
     const bool starting = flow.unit == kNoUnit ||
-                          pool_.state(flow.unit) == UnitPool::State::kStarting;
+                          units_.state(flow.unit) == UnitPool::State::kStarting;
     out.push(ControllerCommand::Drop(
         arrival.packet,
         starting ? DropReason::kStartBufferFull : DropReason::kUnitQueueFull));
@@ -304,7 +304,7 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   flows_.GetReplicas(slot, before);
   ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.numbers(slot).flowlet};
   const UnitId unit = flows_.hot(slot).unit;
-  chooser_.Choose(rng_, unit, pool_, set);
+  chooser_.Choose(rng_, unit, units_, set);
   if (set.count == 0 && before.count == 0) return;
   flows_.SetReplicas(slot, set.span());
   out.push(ControllerCommand::Replicas(unit, set));
@@ -313,54 +313,54 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
 // From the flow's newest clock on.
 void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to) {
   FlowCold& cold = flows_.cold(slot);
-  pool_.AddOwned(to);
-  pieces_.OnFlowMoved(to);
+  units_.AddOwned(to);
+  pieces_.on_flow_moved(to);
   if (cold.owner != kNoUnit) {
-    trail_.Add(slot, flows_.hot(slot).clock - 1, cold.owner);
+    owners_.Add(slot, flows_.hot(slot).clock - 1, cold.owner);
     Disown(now, cold.owner);
   }
   cold.owner = to;
 }
 
 void Controller::Disown(Instant now, UnitId unit) {
-  counters_.evacuations += pool_.RemoveOwned(now, unit) ? 1 : 0;
+  counters_.evacuations += units_.RemoveOwned(now, unit) ? 1 : 0;
 }
 
-void Controller::on_took(const Took& took) {
-  const uint32_t slot = slot_of(took.flow);
-  if (!Knows(took.flow)) {
-    ++counters_.tooks_refused_unknown;
-  } else if (took.clock > flows_.hot(slot).clock) {
-    ++counters_.tooks_refused_future;
+void Controller::on_takeover(const Takeover& takeover) {
+  const uint32_t slot = slot_of(takeover.flow);
+  if (!Knows(takeover.flow)) {
+    ++counters_.takeovers_refused_unknown;
+  } else if (takeover.clock > flows_.hot(slot).clock) {
+    ++counters_.takeovers_refused_future;
   } else {
-    trail_.Took(slot, took.clock);
+    owners_.Takeover(slot, takeover.clock);
   }
 }
 
 void Controller::ScaleAhead(Instant now, ControllerOut& out) {
   constexpr uint32_t kNearlyFull = kFullLoad * 9 / 10;
-  const UnitId least = pool_.LeastLoaded();
-  if (pool_.load(least) <= kNearlyFull || pool_.starting_units() > 0) return;
-  if (pool_.TakeWarm(now, out) == kNoUnit) pool_.StartStopped(now, out);
+  const UnitId least = units_.LeastLoaded();
+  if (units_.load(least) <= kNearlyFull || units_.starting_units() > 0) return;
+  if (units_.TakeWarm(now, out) == kNoUnit) units_.StartStopped(now, out);
 }
 
 void Controller::on_timers(Instant now, ControllerOut& out) {
-  const bool was_leaving = pool_.leaving_flows() > 0;
+  const bool was_leaving = units_.leaving_flows() > 0;
   while (out.room() >= kMaxControllerCommandsPerStep) {
     const uint32_t slot = flow_timers_.PopDue(now);
     if (slot == TimingWheel::kNone) break;
-    OnFlowTimer(now, slot, out);
+    on_flow_timer(now, slot, out);
   }
   while (out.room() >= kMaxControllerCommandsPerStep) {
-    if (!pool_.OnTimer(now, out)) break;
+    if (!units_.on_timer(now, out)) break;
   }
-  while (pieces_.OnTimer(now, counters_.pieces, out)) {
+  while (pieces_.on_timer(now, counters_.pieces, out)) {
   }
   if (!was_leaving) evacuate_at_ = now;
   if (IsEvacuating() && evacuate_at_ <= now) Evacuate(now, out);
 }
 
-void Controller::OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out) {
+void Controller::on_flow_timer(Instant now, uint32_t slot, ControllerOut& out) {
   const FlowHot& flow = flows_.hot(slot);
   if ((flow.flags & FlowHot::kOpen) != 0) {
     if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
@@ -389,7 +389,7 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
     const Clock last = flows_.hot(slot).clock;
     out.push(ControllerCommand::End(owner, {IdOf(slot), last}));
     Disown(now, owner);
-    trail_.Erase(slot);
+    owners_.Erase(slot);
     aliases_.Erase(slot, last);
     idle_timeouts_.Erase(slot);
   }
@@ -399,14 +399,14 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
 
 void Controller::Evacuate(Instant now, ControllerOut& out) {
   evacuate_at_ = now;
-  pool_.Refresh(now);
+  units_.Refresh(now);
   // A unit that is leaving gets no more flows, so going round once from where
   // it began to leave finds all that it has.
   for (uint32_t i = 0; i < evacuate_slots_ && IsEvacuating(); ++i) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
     if (evacuate_next_ >= flows_.used()) evacuate_next_ = 0;
     const UnitId owner = flows_.cold(evacuate_next_).owner;
-    if (owner != kNoUnit && pool_.state(owner) == UnitPool::State::kStopping &&
+    if (owner != kNoUnit && units_.state(owner) == UnitPool::State::kStopping &&
         !SendNullPacket(now, evacuate_next_, out)) {
       evacuate_at_ = now + kEvacuateRetry;
       return;
@@ -420,15 +420,15 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
   // Where the flow's next flowlet would fit as well.
-  const uint32_t demand = pool_.Quanta(cold.demand_bps);
+  const uint32_t demand = units_.Quanta(cold.demand_bps);
   UnitId receiver =
-      demand <= kFullLoad ? pool_.FullestAtMost(kFullLoad - demand) : kNoUnit;
-  if (receiver == kNoUnit) receiver = pool_.LeastLoaded();
-  uint64_t number = pool_.TakeSlot(now, receiver, 0);
+      demand <= kFullLoad ? units_.FullestAtMost(kFullLoad - demand) : kNoUnit;
+  if (receiver == kNoUnit) receiver = units_.LeastLoaded();
+  uint64_t number = units_.TakeSlot(now, receiver, 0);
   if (number == 0) {
     // A unit with little load may have a channel full of small packets.
-    receiver = pool_.LeastLoaded();
-    number = pool_.TakeSlot(now, receiver, 0);
+    receiver = units_.LeastLoaded();
+    number = units_.TakeSlot(now, receiver, 0);
   }
   if (number == 0) return false;
   flow.clock = flow.clock + 1;

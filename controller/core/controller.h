@@ -17,10 +17,10 @@
 #include "controller/core/flow_table.h"
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/options.h"
+#include "controller/core/owner_history.h"
 #include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
-#include "controller/core/trail.h"
 #include "controller/core/unit_pool.h"
 
 namespace snf {
@@ -53,7 +53,7 @@ struct Decision {
 class DecisionObserver {
  public:
   virtual ~DecisionObserver() = default;
-  virtual void on_decision(const Decision& decision, const UnitPool& pool) = 0;
+  virtual void on_decision(const Decision& decision, const UnitPool& units) = 0;
 };
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
@@ -88,8 +88,8 @@ class DecisionObserver {
 // otherwise the packet is dropped before, so that no clock is ever a hole.
 //
 // A value, copyable; owner-thread only; nothing is allocated after
-// construction and AddPool. Memory: ≤ 128 bytes a flow at max_flows; if all
-// have an alias and an idle timeout of their own 102 more, and 16 for each
+// construction and AddPiecePool. Memory: ≤ 128 bytes a flow at max_flows; if
+// all have an alias and an idle timeout of their own 102 more, and 16 for each
 // group.
 class Controller {
  public:
@@ -109,18 +109,18 @@ class Controller {
 
   // Packets left a unit, which frees their slots.
   void on_drained(Instant now, const DrainReport& report) {
-    pool_.OnDrained(now, report);
+    units_.on_drained(now, report);
   }
   // A unit that kStartUnit named is ready; one that kStopUnit named is gone.
-  void on_unit_ready(Instant now, UnitId unit) { pool_.OnReady(now, unit); }
+  void on_unit_ready(Instant now, UnitId unit) { units_.on_ready(now, unit); }
   // All pieces of the latter were returned before.
   void on_unit_stopped(UnitId unit) {
-    pool_.OnStopped(unit);
-    pieces_.OnUnitStopped(unit);
+    units_.on_stopped(unit);
+    pieces_.on_unit_stopped(unit);
   }
   // A unit processed a packet on state from another unit (U7). Late and
   // repeated ones are harmless; what cannot be true is refused and counted.
-  void on_took(const Took& took);
+  void on_takeover(const Takeover& takeover);
 
   // A unit asks for an alias of a flow: kAliasAck follows. It stands until the
   // flow has another, or none, or is over. Of a flow that is not in the table,
@@ -131,24 +131,24 @@ class Controller {
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
   // A pool of the NF: pieces first … last are the controller's. Call for each,
   // in order, before the first packet.
-  void AddPool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
+  void AddPiecePool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
   // The unit is running. kPieces follows, at once or when units that were asked
   // with kReclaim have returned some, or none; then from on_timers as well.
   void on_piece_request(Instant now, const PieceRequest& request,
                         ControllerOut& out) {
-    pieces_.OnRequest(now, request, counters_.pieces, out);
+    pieces_.on_request(now, request, counters_.pieces, out);
   }
   // Mask 0: that was all that kReclaim asked for.
-  void on_pieces_returned(Instant now, const PieceWord& pieces,
+  void on_pieces_returned(Instant now, const PieceBlock& pieces,
                           ControllerOut& out) {
-    pieces_.OnReturned(now, pieces, counters_.pieces, out);
+    pieces_.on_returned(now, pieces, counters_.pieces, out);
   }
 
   // When on_timers wants to be called, at once if that has passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
     const Instant timers =
-        std::min({flow_timers_.next_wakeup(), pool_.next_wakeup(),
+        std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
                   pieces_.next_wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
@@ -161,9 +161,9 @@ class Controller {
   }
 
   const ControllerCounters& counters() const { return counters_; }
-  const UnitPool& pool() const { return pool_; }
+  const UnitPool& units() const { return units_; }
   const FlowTable& flows() const { return flows_; }
-  const Trail& trail() const { return trail_; }
+  const OwnerHistory& owners() const { return owners_; }
   const AliasTable& aliases() const { return aliases_; }
   // Units to which a flow's state is to be pushed, at the most.
   uint32_t replicas() const { return replicas_; }
@@ -177,8 +177,8 @@ class Controller {
 
   uint64_t BringIndex(const Arrival& arrival) const;
   uint32_t BringEntry(const Arrival& arrival, uint64_t hash) const;
-  void OnPacket(Instant now, const Arrival& arrival, uint64_t hash,
-                uint32_t likely, ControllerOut& out);
+  void on_packet(Instant now, const Arrival& arrival, uint64_t hash,
+                 uint32_t likely, ControllerOut& out);
   void BeginFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
                     FlowletCause cause, ControllerOut& out);
   void ResumeFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
@@ -200,12 +200,12 @@ class Controller {
   void ChangeOwner(Instant now, uint32_t slot, UnitId to);
   void Disown(Instant now, UnitId unit);
   bool IsEvacuating() const {
-    return pool_.leaving_flows() > 0 && pool_.placeable_units() > 0;
+    return units_.leaving_flows() > 0 && units_.placeable_units() > 0;
   }
   void Evacuate(Instant now, ControllerOut& out);
   bool SendNullPacket(Instant now, uint32_t slot, ControllerOut& out);
   void ScaleAhead(Instant now, ControllerOut& out);
-  void OnFlowTimer(Instant now, uint32_t slot, ControllerOut& out);
+  void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   // A flow to which a clock was given, which is the least that is said of.
@@ -233,11 +233,11 @@ class Controller {
   IdleTimeouts idle_timeouts_;
   TimingWheel flow_timers_;
   DemandEstimator demand_;
-  UnitPool pool_;
+  UnitPool units_;
   PiecePools pieces_;
   ReplicaChooser chooser_;
   Rng rng_;
-  Trail trail_;
+  OwnerHistory owners_;
   Instant period_start_;        // of some reassign_period: the last one asked
   uint32_t evacuate_next_ = 0;  // the slot to go on with
   Instant evacuate_at_;         // and when

@@ -7,7 +7,7 @@ namespace snf {
 
 void Controller::on_alias(const Alias& alias, ControllerOut& out) {
   AliasResult result = AliasResult::kUnknown;
-  const bool can_answer = value(alias.unit) < pool_.max_units();
+  const bool can_answer = value(alias.unit) < units_.max_units();
   if (!can_answer || !Knows(alias.flow)) {
     ++counters_.aliases_refused_unknown;
   } else if (alias.clock > flows_.hot(slot_of(alias.flow)).clock) {

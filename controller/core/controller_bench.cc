@@ -207,15 +207,15 @@ void BM_Pieces(benchmark::State& state) {
   const Instant now{1'000'000'000};
   const uint64_t mask = ~uint64_t{0} >> (64 - pieces);
   for (uint32_t i = 0; i < 1'024; ++i) {
-    pools.OnRequest(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
+    pools.on_request(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
     out->clear();
   }
   for (uint32_t i = 0; i < 1'024; ++i) {
-    pools.OnReturned(now, {i, 0, UnitId{}, mask}, counters, *out);
+    pools.on_returned(now, {i, 0, UnitId{}, mask}, counters, *out);
   }
   for (auto _ : state) {
-    pools.OnRequest(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
-    pools.OnReturned(now, out->commands()[0].pieces, counters, *out);
+    pools.on_request(now, {.pool = 0, .unit = UnitId{}}, counters, *out);
+    pools.on_returned(now, out->commands()[0].pieces, counters, *out);
     out->clear();
   }
   SNF_CHECK(counters.pieces_faulty == 0 && counters.requests_refused == 0);

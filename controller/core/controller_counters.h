@@ -33,12 +33,12 @@ struct ControllerCounters {
   uint64_t enqueued = 0;        // packets; null packets are not among them
   uint64_t null_packets = 0;
   uint64_t evacuations = 0;  // units relieved of all their flows, to stop
-  uint64_t tooks_refused_unknown = 0;  // of a flow that is not in the table
-  uint64_t tooks_refused_future = 0;   // of a clock that was not given yet
+  uint64_t takeovers_refused_unknown = 0;  // of a flow that is not in the table
+  uint64_t takeovers_refused_future = 0;   // of a clock that was not given yet
   uint64_t aliases_granted = 0;
   uint64_t aliases_conflict = 0;         // refused: another flow has it
   uint64_t aliases_group_full = 0;       // refused: the group has its limit
-  uint64_t aliases_refused_unknown = 0;  // as tooks
+  uint64_t aliases_refused_unknown = 0;  // as takeovers
   uint64_t aliases_refused_future = 0;
   uint64_t notes_refused_unknown = 0;
   uint64_t notes_refused_future = 0;

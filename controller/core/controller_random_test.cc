@@ -22,8 +22,8 @@ struct Totals {
            table_full = 0, flowlets = 0, placed_again = 0, moved = 0,
            overcommitted = 0, cold = 0, warm = 0, parked = 0, stopped = 0,
            ended = 0, full_outs = 0, replica_sets = 0, null_packets = 0,
-           evacuations = 0, moved_off_leaving = 0, tooks = 0, tooks_refused = 0,
-           runs = 0;
+           evacuations = 0, moved_off_leaving = 0, takeovers = 0,
+           takeovers_refused = 0, runs = 0;
 };
 
 ControllerOptions RandomOptions(Rng& rng) {
@@ -106,8 +106,8 @@ class Schedule {
     totals.null_packets += driver_.null_packets;
     totals.evacuations += driver_.evacuated;
     totals.moved_off_leaving += driver_.moved_off_leaving;
-    totals.tooks += tooks_;
-    totals.tooks_refused += driver_.counters().tooks_refused_unknown;
+    totals.takeovers += tooks_;
+    totals.takeovers_refused += driver_.counters().takeovers_refused_unknown;
     totals.runs += runs_;
   }
 
@@ -139,7 +139,7 @@ class Schedule {
   // Each some time, in some order, some never and some again.
   void DeliverTooks() {
     for (uint64_t left = rng_.Below(4); left > 0; --left) {
-      const size_t there = driver_.tooks().size();
+      const size_t there = driver_.takeovers().size();
       if (there == 0) return;
       driver_.DeliverTook(there - 1 - rng_.Below(std::min<size_t>(there, 40)));
       ++tooks_;
@@ -183,11 +183,11 @@ class Schedule {
     EXPECT_EQ(driver_.counters().flows - driver_.counters().flows_ended,
               driver_.controller().flows().size());
     driver_.ExpectTrailsAgree();
-    runs_ += driver_.controller().trail().size();
+    runs_ += driver_.controller().owners().size();
     EXPECT_EQ(driver_.counters().enqueued, driver_.enqueued);
     EXPECT_EQ(driver_.counters().null_packets, driver_.null_packets);
     EXPECT_EQ(driver_.counters().evacuations, driver_.evacuated);
-    EXPECT_EQ(driver_.counters().tooks_refused_future, 0u);
+    EXPECT_EQ(driver_.counters().takeovers_refused_future, 0u);
     EXPECT_EQ(driver_.counters().flowlets_moved, driver_.moved);
   }
 
@@ -210,11 +210,11 @@ class Schedule {
     CheckPool();
     EXPECT_EQ(driver_.controller().next_wakeup(), Instant::max());
     EXPECT_EQ(driver_.controller().flows().size(), 0u);
-    EXPECT_EQ(driver_.pool().placeable_units(), 0u);
-    EXPECT_EQ(driver_.pool().starting_units(), 0u);
-    EXPECT_EQ(driver_.pool().total_load(), 0u);
-    EXPECT_EQ(driver_.pool().leaving_flows(), 0u);
-    EXPECT_EQ(driver_.controller().trail().size(), 0u);
+    EXPECT_EQ(driver_.units().placeable_units(), 0u);
+    EXPECT_EQ(driver_.units().starting_units(), 0u);
+    EXPECT_EQ(driver_.units().total_load(), 0u);
+    EXPECT_EQ(driver_.units().leaving_flows(), 0u);
+    EXPECT_EQ(driver_.controller().owners().size(), 0u);
     EXPECT_EQ(driver_.enqueued + driver_.dropped, packets_);
     for (uint32_t i = 0; i < options_.max_units; ++i) {
       // A unit that was warm at the start and never used stays so.
@@ -262,8 +262,8 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
             << t.replica_sets << " replica sets, " << t.null_packets
             << " null packets, " << t.evacuations << " evacuations, "
             << t.moved_off_leaving << " flows that went by themselves, "
-            << t.tooks << " takes, " << t.tooks_refused << " of ended flows, "
-            << t.runs << " runs of trails seen\n";
+            << t.takeovers << " takes, " << t.takeovers_refused
+            << " of ended flows, " << t.runs << " runs of trails seen\n";
   EXPECT_GT(t.enqueued, 300'000u);
   EXPECT_GT(t.queue_full, 10'000u);
   EXPECT_GT(t.start_full, 1'000u);
@@ -281,8 +281,8 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
   EXPECT_GT(t.null_packets, 2'000u);
   EXPECT_GT(t.evacuations, 1'000u);
   EXPECT_GT(t.moved_off_leaving, 100u);
-  EXPECT_GT(t.tooks, 100'000u);
-  EXPECT_GT(t.tooks_refused, 10'000u);
+  EXPECT_GT(t.takeovers, 100'000u);
+  EXPECT_GT(t.takeovers_refused, 10'000u);
   EXPECT_GT(t.runs, 100'000u);
 }
 

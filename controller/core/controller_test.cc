@@ -394,7 +394,7 @@ TEST(Controller, ShowsEachDecisionBeforeItTakesEffect) {
   EXPECT_EQ(bytes.cause, FlowletCause::kBytes);
   EXPECT_EQ(bytes.bytes, 14'000u);
   EXPECT_EQ(bytes.flowlet, 3u);
-  EXPECT_EQ(driver.pool().load(kU0), 124u);  // (17 + 224) / 2 Mbit/s
+  EXPECT_EQ(driver.units().load(kU0), 124u);  // (17 + 224) / 2 Mbit/s
 }
 
 }  // namespace

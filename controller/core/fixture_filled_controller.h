@@ -35,7 +35,7 @@ class FilledController {
       controller_.on_packets(arrival.time, {&arrival, 1}, *out);
       const ControllerCommand& last = out->commands().back();
       if ((last.meta.flags & PacketMeta::kMoved) != 0) {
-        controller_.on_took({last.meta.flow, last.meta.clock, last.unit});
+        controller_.on_takeover({last.meta.flow, last.meta.clock, last.unit});
       }
     }
     for (uint32_t i = 0; with_aliases && i < flows; ++i) {
@@ -63,10 +63,10 @@ class FilledController {
    public:
     std::string_view name() const override { return "next_unit"; }
     Placement Place(Instant now, const PlacementRequest& request,
-                    UnitPool& pool, ControllerOut& out) const override {
+                    UnitPool& units, ControllerOut& out) const override {
       const uint32_t last = request.owner == kNoUnit ? 0 : value(request.owner);
-      const UnitId unit{static_cast<uint16_t>((last + 1) % pool.max_units())};
-      SNF_CHECK(pool.Use(now, unit, out));
+      const UnitId unit{static_cast<uint16_t>((last + 1) % units.max_units())};
+      SNF_CHECK(units.Use(now, unit, out));
       return {.unit = unit};
     }
   };

@@ -24,7 +24,7 @@ class LoadedUnits {
  public:
   explicit LoadedUnits(uint32_t units)
       : options_(OptionsFor(units)),
-        pool_(options_),
+        units_(options_),
         policy_(FindPlacementPolicy("snf")),
         order_(units),
         rate_bps_(units) {
@@ -36,16 +36,16 @@ class LoadedUnits {
     }
     for (uint32_t i = 0; i < units; ++i) {
       out_.clear();
-      pool_.OnReady(now_, pool_.TakeWarm(now_, out_));
+      units_.on_ready(now_, units_.TakeWarm(now_, out_));
     }
-    SNF_CHECK(pool_.placeable_units() == units);
+    SNF_CHECK(units_.placeable_units() == units);
     for (auto& open : open_) open = UnitId{0};
-    for (const UnitId unit : open_) pool_.OpenFlowlet(unit, kDemandBps);
+    for (const UnitId unit : open_) units_.OpenFlowlet(unit, kDemandBps);
     Fill();
   }
 
   Instant now() const { return now_; }
-  const UnitPool& pool() const { return pool_; }
+  const UnitPool& units() const { return units_; }
 
   // Time goes on, and the next unit reports what left it in `share`.
   void Drain(Nanos step, Nanos share) {
@@ -54,22 +54,22 @@ class LoadedUnits {
     const auto bytes = static_cast<uint32_t>(rate_bps_[next_drained_] *
                                              share.ns / 8'000'000'000);
     next_drained_ = next_drained_ + 1 == order_.size() ? 0 : next_drained_ + 1;
-    SNF_CHECK(pool_.TakeSlot(now_, unit, bytes) != 0);
-    pool_.OnDrained(now_, {.unit = unit, .packets = 1, .bytes = bytes});
+    SNF_CHECK(units_.TakeSlot(now_, unit, bytes) != 0);
+    units_.on_drained(now_, {.unit = unit, .packets = 1, .bytes = bytes});
   }
   void Advance(Nanos step) { now_ = now_ + step; }
 
   UnitId Decide() {
     out_.clear();
-    pool_.Refresh(now_);
+    units_.Refresh(now_);
     const UnitId owner{order_[next_owner_]};
     next_owner_ = next_owner_ + 1 == order_.size() ? 0 : next_owner_ + 1;
     const Placement placement = policy_->Place(
         now_,
-        {.demand = pool_.Quanta(kDemandBps), .owner = owner, .alpha = 256},
-        pool_, out_);
-    pool_.OpenFlowlet(placement.unit, kDemandBps);
-    pool_.CloseFlowlet(open_[oldest_], kDemandBps);
+        {.demand = units_.Quanta(kDemandBps), .owner = owner, .alpha = 256},
+        units_, out_);
+    units_.OpenFlowlet(placement.unit, kDemandBps);
+    units_.CloseFlowlet(open_[oldest_], kDemandBps);
     open_[oldest_] = placement.unit;
     oldest_ = (oldest_ + 1) % kOpenFlowlets;
     return placement.unit;
@@ -95,12 +95,12 @@ class LoadedUnits {
       now_ = now_ + step;
       for (size_t unit = 0; unit < order_.size(); ++unit) Drain({}, step);
     }
-    for (size_t i = 0; i < order_.size(); ++i) pool_.Refresh(now_);
+    for (size_t i = 0; i < order_.size(); ++i) units_.Refresh(now_);
   }
 
   ControllerOptions options_;
   Instant now_{1'000'000'000};
-  UnitPool pool_;
+  UnitPool units_;
   const PlacementPolicy* policy_;
   std::vector<uint16_t> order_;
   std::vector<int64_t> rate_bps_;  // of the units in `order_`

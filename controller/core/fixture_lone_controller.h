@@ -58,7 +58,7 @@ class LoneController {
 
   const ControllerCounters& counters() const { return controller_.counters(); }
   uint32_t placeable_units() const {
-    return controller_.pool().placeable_units();
+    return controller_.units().placeable_units();
   }
 
  private:

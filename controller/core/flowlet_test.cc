@@ -110,7 +110,7 @@ TEST_F(FlowletTest, GoesOnWhereTheTimerHadClosedItTooEarly) {
                         .packet = {}};
   FlowletOf(kStart);
   driver_.Timers(kStart + Milliseconds(2));  // closes it; the unit stays
-  EXPECT_EQ(driver_.pool().state(UnitId{0}), UnitPool::State::kStarting);
+  EXPECT_EQ(driver_.units().state(UnitId{0}), UnitPool::State::kStarting);
   const Commands commands = driver_.Send(kStart + Milliseconds(2), {&late, 1});
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].meta.flowlet, 1u);
@@ -218,7 +218,7 @@ std::vector<uint32_t> ControllerFlowlets(const std::vector<Arrival>& arrivals,
     i += burst.size();
   }
   EXPECT_EQ(driver.counters().enqueued, arrivals.size());
-  EXPECT_EQ(options.max_units, driver.pool().max_units());
+  EXPECT_EQ(options.max_units, driver.units().max_units());
   return numbers;
 }
 

@@ -20,7 +20,7 @@ PiecePool::PiecePool(uint16_t pool, uint32_t first, uint32_t last,
       asked_(max_units) {
   SNF_CHECK(first <= last);
   for (uint32_t word = first / 64; word <= last / 64; ++word) {
-    OnReturned(word, ValidMask(word));
+    on_returned(word, ValidMask(word));
   }
 }
 
@@ -32,7 +32,7 @@ uint64_t PiecePool::ValidMask(uint32_t word) const {
   return mask;
 }
 
-uint64_t PiecePool::OnReturned(uint32_t word, uint64_t mask) {
+uint64_t PiecePool::on_returned(uint32_t word, uint64_t mask) {
   const uint64_t valid = mask & ValidMask(word);
   if (valid == 0) return mask;
   const uint64_t taken = valid & ~words_[word];

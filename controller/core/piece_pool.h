@@ -37,16 +37,16 @@ class PiecePool {
   uint32_t free() const { return free_; }
 
   // The unit asks; false where it waits already.
-  bool OnRequest(UnitId unit) { return waiting_.Insert(unit); }
+  bool on_request(UnitId unit) { return waiting_.Insert(unit); }
   // The unit has returned all that it could when asked.
-  void OnAnswer(UnitId unit) { asked_.Erase(unit); }
+  void on_answer(UnitId unit) { asked_.Erase(unit); }
   // The unit is gone: true where it had been asked.
-  bool OnUnitStopped(UnitId unit) {
+  bool on_unit_stopped(UnitId unit) {
     waiting_.Erase(unit);
     return asked_.Erase(unit);
   }
   // Takes pieces back, but for those that cannot be taken, which it returns.
-  uint64_t OnReturned(uint32_t word, uint64_t mask);
+  uint64_t on_returned(uint32_t word, uint64_t mask);
 
   // To be called after each of the above: does all that can be done, as far as
   // `out` has room. `holders` are the units that may have pieces. Returns when
@@ -68,7 +68,7 @@ class PiecePool {
   void Grant(UnitSet& holders, PieceCounters& counters, ControllerOut& out);
   void Refuse(PieceCounters& counters, ControllerOut& out);
   bool AskNext(const UnitSet& holders, ControllerOut& out);
-  PieceWord To(UnitId unit, uint32_t word, uint64_t mask) const {
+  PieceBlock To(UnitId unit, uint32_t word, uint64_t mask) const {
     return {.word = word, .pool = pool_, .unit = unit, .mask = mask};
   }
 

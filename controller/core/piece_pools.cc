@@ -14,8 +14,8 @@ void PiecePools::Add(uint32_t first, uint32_t last) {
   timers_ = TimingWheel(static_cast<uint32_t>(pools_.size()));
 }
 
-void PiecePools::OnRequest(Instant now, const PieceRequest& request,
-                           PieceCounters& counters, ControllerOut& out) {
+void PiecePools::on_request(Instant now, const PieceRequest& request,
+                            PieceCounters& counters, ControllerOut& out) {
   if (value(request.unit) >= max_units_) {
     ++counters.messages_faulty;
     return;
@@ -28,24 +28,24 @@ void PiecePools::OnRequest(Instant now, const PieceRequest& request,
         {.word = 0, .pool = request.pool, .unit = request.unit, .mask = 0}));
     return;
   }
-  if (!pools_[request.pool].OnRequest(request.unit)) {
+  if (!pools_[request.pool].on_request(request.unit)) {
     ++counters.messages_faulty;
     return;
   }
   Advance(now, request.pool, counters, out);
 }
 
-void PiecePools::OnReturned(Instant now, const PieceWord& pieces,
-                            PieceCounters& counters, ControllerOut& out) {
+void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
+                             PieceCounters& counters, ControllerOut& out) {
   if (value(pieces.unit) >= max_units_ || pieces.pool >= pools_.size()) {
     ++counters.messages_faulty;
     return;
   }
   PiecePool& pool = pools_[pieces.pool];
   if (pieces.mask == 0) {
-    pool.OnAnswer(pieces.unit);
+    pool.on_answer(pieces.unit);
   } else {
-    const uint64_t faulty = pool.OnReturned(pieces.word, pieces.mask);
+    const uint64_t faulty = pool.on_returned(pieces.word, pieces.mask);
     counters.pieces_faulty += static_cast<uint64_t>(std::popcount(faulty));
     counters.pieces_out -=
         static_cast<uint64_t>(std::popcount(pieces.mask & ~faulty));
@@ -53,16 +53,16 @@ void PiecePools::OnReturned(Instant now, const PieceWord& pieces,
   Advance(now, pieces.pool, counters, out);
 }
 
-void PiecePools::OnUnitStopped(UnitId unit) {
+void PiecePools::on_unit_stopped(UnitId unit) {
   holders_.Erase(unit);
   for (uint32_t i = 0; i < pools_.size(); ++i) {
     // It may have been the last one that a round waits for.
-    if (pools_[i].OnUnitStopped(unit)) timers_.Arm(i, Instant::min());
+    if (pools_[i].on_unit_stopped(unit)) timers_.Arm(i, Instant::min());
   }
 }
 
-bool PiecePools::OnTimer(Instant now, PieceCounters& counters,
-                         ControllerOut& out) {
+bool PiecePools::on_timer(Instant now, PieceCounters& counters,
+                          ControllerOut& out) {
   if (out.room() < kMaxControllerCommandsPerStep) return false;
   const uint32_t pool = timers_.PopDue(now);
   if (pool == TimingWheel::kNone) return false;

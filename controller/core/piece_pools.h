@@ -34,15 +34,15 @@ class PiecePools {
   const PiecePool& pool(uint16_t i) const { return pools_[i]; }
 
   // The unit is running. Both push what `out` has room for; the rest follows
-  // from OnTimer.
-  void OnRequest(Instant now, const PieceRequest& request,
-                 PieceCounters& counters, ControllerOut& out);
-  void OnReturned(Instant now, const PieceWord& pieces, PieceCounters& counters,
-                  ControllerOut& out);
+  // from on_timer.
+  void on_request(Instant now, const PieceRequest& request,
+                  PieceCounters& counters, ControllerOut& out);
+  void on_returned(Instant now, const PieceBlock& pieces,
+                   PieceCounters& counters, ControllerOut& out);
   // All its pieces were returned before.
-  void OnUnitStopped(UnitId unit);
+  void on_unit_stopped(UnitId unit);
   // A flow came, and perhaps pieces in its state.
-  void OnFlowMoved(UnitId to) {
+  void on_flow_moved(UnitId to) {
     if (!pools_.empty()) holders_.Insert(to);
   }
 
@@ -51,7 +51,7 @@ class PiecePools {
   }
   // Handles one pool that is due; false when there is none, as where `out` has
   // no room for a step.
-  bool OnTimer(Instant now, PieceCounters& counters, ControllerOut& out);
+  bool on_timer(Instant now, PieceCounters& counters, ControllerOut& out);
 
  private:
   void Advance(Instant now, uint32_t pool, PieceCounters& counters,

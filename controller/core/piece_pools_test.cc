@@ -26,8 +26,8 @@ class PiecePoolsTest : public testing::Test {
     options.max_units = options.warm_units = units;
     return options;
   }
-  void AddPool(uint32_t first, uint32_t last) {
-    driver_.controller().AddPool(first, last);
+  void AddPiecePool(uint32_t first, uint32_t last) {
+    driver_.controller().AddPiecePool(first, last);
   }
   Commands Request(UnitId unit, uint16_t pool = 0) {
     return driver_.On([&](Controller& c, ControllerOut& out) {
@@ -70,7 +70,7 @@ class PiecePoolsTest : public testing::Test {
 };
 
 TEST_F(PiecePoolsTest, GrantsTheWordWithTheMostPieces) {
-  AddPool(60, 200);
+  AddPiecePool(60, 200);
   ExpectPieces(Request(kU0), kU0, 1, kAll);
   ExpectPieces(Request(kU1), kU1, 2, kAll);
   ExpectPieces(Request(kU0), kU0, 3, 0x1ff);
@@ -80,7 +80,7 @@ TEST_F(PiecePoolsTest, GrantsTheWordWithTheMostPieces) {
 }
 
 TEST_F(PiecePoolsTest, LetsWhatComesBackRestLongest) {
-  AddPool(0, 191);
+  AddPiecePool(0, 191);
   ExpectPieces(Request(kU0), kU0, 0, kAll);
   EXPECT_TRUE(Return(kU0, 0, kAll).empty());
   ExpectPieces(Request(kU0), kU0, 1, kAll);
@@ -90,15 +90,15 @@ TEST_F(PiecePoolsTest, LetsWhatComesBackRestLongest) {
 }
 
 TEST_F(PiecePoolsTest, KeepsPoolsApart) {
-  AddPool(0, 63);
-  AddPool(64, 127);
+  AddPiecePool(0, 63);
+  AddPiecePool(64, 127);
   ExpectPieces(Request(kU0, 1), kU0, 1, kAll);
   ExpectPieces(Request(kU0, 0), kU0, 0, kAll);
   ExpectRefused(Request(kU0, 1), kU0);
 }
 
 TEST_F(PiecePoolsTest, RefusesWhereNobodyHasAnyToSpare) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   // The only unit that has some is the one that asks.
   ExpectRefused(Request(kU0), kU0);
@@ -107,7 +107,7 @@ TEST_F(PiecePoolsTest, RefusesWhereNobodyHasAnyToSpare) {
 }
 
 TEST_F(PiecePoolsTest, AsksTheOthersForTheirs) {
-  AddPool(0, 127);
+  AddPiecePool(0, 127);
   Request(kU0);
   Request(kU1);
   ExpectReclaims(Request(kU2), {kU0, kU1});
@@ -125,7 +125,7 @@ TEST_F(PiecePoolsTest, AsksTheOthersForTheirs) {
 }
 
 TEST_F(PiecePoolsTest, AsksOnceInTenMilliseconds) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   ExpectReclaims(Request(kU1), {kU0});
   ExpectRefused(Return(kU0, 0, 0), kU1);
@@ -137,7 +137,7 @@ TEST_F(PiecePoolsTest, AsksOnceInTenMilliseconds) {
 }
 
 TEST_F(PiecePoolsTest, GrantsBetweenRoundsWhatIsThere) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   Request(kU1);
   Return(kU0, 0, 0);
@@ -146,7 +146,7 @@ TEST_F(PiecePoolsTest, GrantsBetweenRoundsWhatIsThere) {
 }
 
 TEST_F(PiecePoolsTest, WaitsNoLongerThanItsLimit) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   ExpectReclaims(Request(kU1), {kU0});
   EXPECT_TRUE(Request(kU2).empty());
@@ -164,7 +164,7 @@ TEST_F(PiecePoolsTest, WaitsNoLongerThanItsLimit) {
 }
 
 TEST_F(PiecePoolsTest, WaitsNoMoreForAnAnswerOfTheRoundBefore) {
-  AddPool(0, 127);
+  AddPiecePool(0, 127);
   Request(kU0);
   Request(kU1);
   ExpectReclaims(Request(kU2), {kU0, kU1});
@@ -178,7 +178,7 @@ TEST_F(PiecePoolsTest, WaitsNoMoreForAnAnswerOfTheRoundBefore) {
 
 // A unit answers when the packets have run that it woke with its pieces.
 TEST_F(PiecePoolsTest, GivesWhatComesLateToWhoWaitsInTheNextRound) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   ExpectReclaims(Request(kU1), {kU0});
   now_ = kStart + PiecePool::kRound + kTick;
@@ -191,7 +191,7 @@ TEST_F(PiecePoolsTest, GivesWhatComesLateToWhoWaitsInTheNextRound) {
 }
 
 TEST_F(PiecePoolsTest, AnswersWhoWaitsInTurn) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   Request(kU2);
   Request(kU1);
@@ -227,7 +227,7 @@ class StoppingUnit : public PiecePoolsTest {
 };
 
 TEST_F(StoppingUnit, DoesNotHoldUpARound) {
-  AddPool(0, 127);
+  AddPiecePool(0, 127);
   Request(kU0);
   StopUnit0();
   Request(kU1);
@@ -241,7 +241,7 @@ TEST_F(StoppingUnit, DoesNotHoldUpARound) {
 }
 
 TEST_F(StoppingUnit, IsNotAnsweredWhenItIsGone) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU1);
   StopUnit0();
   ExpectReclaims(Request(kU0), {kU1});
@@ -252,7 +252,7 @@ TEST_F(StoppingUnit, IsNotAnsweredWhenItIsGone) {
 }
 
 TEST_F(StoppingUnit, LeavesItsPiecesToTheUnitThatItsFlowsGoTo) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   Request(kU0);
   StopUnit0();
   driver_.Stopped(kU0);
@@ -261,7 +261,7 @@ TEST_F(StoppingUnit, LeavesItsPiecesToTheUnitThatItsFlowsGoTo) {
 }
 
 TEST_F(PiecePoolsTest, DoesNotTakeWhatIsNotOfThePoolOrThereAlready) {
-  AddPool(10, 70);
+  AddPiecePool(10, 70);
   Request(kU0);
   EXPECT_EQ(counters().pieces_out, 54u);
   EXPECT_TRUE(Return(kU0, 0, 0b11 << 9).empty());  // 9 is not of the pool
@@ -280,7 +280,7 @@ TEST_F(PiecePoolsTest, DoesNotTakeWhatIsNotOfThePoolOrThereAlready) {
 }
 
 TEST_F(PiecePoolsTest, RefusesWhatIsOfNoPoolAndNoUnit) {
-  AddPool(0, 127);
+  AddPiecePool(0, 127);
   ExpectRefused(Request(kU0, 1), kU0);  // who asks wants an answer
   EXPECT_TRUE(Return(kU0, 0, 1, 1).empty());
   EXPECT_TRUE(Request(kNoUnit).empty());
@@ -295,7 +295,7 @@ TEST_F(PiecePoolsTest, RefusesWhatIsOfNoPoolAndNoUnit) {
 }
 
 TEST_F(PiecePoolsTest, IgnoresAnAnswerThatNobodyAskedFor) {
-  AddPool(0, 63);
+  AddPiecePool(0, 63);
   EXPECT_TRUE(Return(kU0, 0, 0).empty());
   Request(kU0);
   ExpectReclaims(Request(kU1), {kU0});
@@ -311,7 +311,7 @@ class ManyUnits : public PiecePoolsTest {
 };
 
 TEST_F(ManyUnits, AreAskedAndAnsweredPieceByPiece) {
-  AddPool(0, kUnits * 64 - 1);
+  AddPiecePool(0, kUnits * 64 - 1);
   for (uint32_t i = 0; i < kUnits; ++i) Request(TestDriver::Id(i));
   Commands commands = Request(TestDriver::Id(kUnits));
   EXPECT_LT(commands.size(), kUnits);

@@ -11,38 +11,38 @@ __extension__ using Wide = unsigned __int128;
 
 // A unit for a flowlet that no unit has room for.
 Placement PlaceBeyond(Instant now, const PlacementRequest& request,
-                      UnitPool& pool, ControllerOut& out) {
-  if (const UnitId warm = pool.TakeWarm(now, out); warm != kNoUnit) {
+                      UnitPool& units, ControllerOut& out) {
+  if (const UnitId warm = units.TakeWarm(now, out); warm != kNoUnit) {
     return {.unit = warm};
   }
-  if (pool.placeable_units() == 0) {
+  if (units.placeable_units() == 0) {
     // The flowlet waits in the channel of a unit that is not ready yet.
-    const UnitId starting = pool.UseStarting(now);
+    const UnitId starting = units.UseStarting(now);
     return {.unit =
-                starting != kNoUnit ? starting : pool.StartStopped(now, out)};
+                starting != kNoUnit ? starting : units.StartStopped(now, out)};
   }
   // Start as many as the load asks for, not one for every flowlet that comes
   // while the first is starting.
   const uint64_t there =
-      uint64_t{pool.placeable_units() + pool.starting_units()} * kFullLoad;
-  if (pool.starting_units() == 0 ||
-      pool.total_load() + request.demand > there) {
-    pool.StartStopped(now, out);
+      uint64_t{units.placeable_units() + units.starting_units()} * kFullLoad;
+  if (units.starting_units() == 0 ||
+      units.total_load() + request.demand > there) {
+    units.StartStopped(now, out);
   }
-  return {.unit = pool.LeastLoaded(), .overcommitted = true};
+  return {.unit = units.LeastLoaded(), .overcommitted = true};
 }
 
 // The unit of the highest score, of equals the lowest id; kNoUnit where none
 // has room. Of the units without the flow's state only the fullest with room
 // can win, so at most K + 2 scores are compared, however many units there are.
-UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& pool) {
+UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   if (request.demand > kFullLoad) return kNoUnit;
-  UnitId best = pool.FullestAtMost(kFullLoad - request.demand);
+  UnitId best = units.FullestAtMost(kFullLoad - request.demand);
   if (best == kNoUnit) return kNoUnit;
-  int64_t best_score = PlacementScore(request, best, pool);
+  int64_t best_score = PlacementScore(request, best, units);
   const auto compare = [&](UnitId unit) {
-    if (!pool.placeable(unit)) return;
-    const int64_t score = PlacementScore(request, unit, pool);
+    if (!units.placeable(unit)) return;
+    const int64_t score = PlacementScore(request, unit, units);
     if (score > best_score ||
         (score == best_score && value(unit) < value(best))) {
       best = unit;
@@ -56,46 +56,48 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& pool) {
 
 // The paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1; protocol.md
 // §2.2-2.4).
-Placement Pack(Instant now, const PlacementRequest& request, UnitPool& pool,
+Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
-  const UnitId best = BestWithRoom(request, pool);
+  const UnitId best = BestWithRoom(request, units);
   if (best != kNoUnit) return {.unit = best};
-  return PlaceBeyond(now, request, pool, out);
+  return PlaceBeyond(now, request, units, out);
 }
 
 // `unit`, whatever its load; kNoUnit where it is stopping. To leave a flow
 // there is no choice.
 Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
-                  UnitPool& pool, ControllerOut& out) {
-  if (!pool.Use(now, unit, out)) return {};
+                  UnitPool& units, ControllerOut& out) {
+  if (!units.Use(now, unit, out)) return {};
   return {.unit = unit,
-          .overcommitted = PlacementScore(request, unit, pool) < 0,
+          .overcommitted = PlacementScore(request, unit, units) < 0,
           .kept = unit == request.owner};
 }
 
 // Where the flow's last packet ran; a flow that is new, or whose unit is
 // stopping, is packed.
-Placement Stay(Instant now, const PlacementRequest& request, UnitPool& pool,
+Placement Stay(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
   if (request.owner != kNoUnit) {
-    const Placement placement = PlaceAt(now, request, request.owner, pool, out);
+    const Placement placement =
+        PlaceAt(now, request, request.owner, units, out);
     if (placement.unit != kNoUnit) return placement;
   }
-  return Pack(now, {.demand = request.demand}, pool, out);
+  return Pack(now, {.demand = request.demand}, units, out);
 }
 
-uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& pool) {
-  return static_cast<uint32_t>(Wide{request.key_hash} * pool.max_units() >> 64);
+uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& units) {
+  return static_cast<uint32_t>(Wide{request.key_hash} * units.max_units() >>
+                               64);
 }
 
 // At `unit` or, where it is stopping, the first one after it that is not.
 Placement PlaceInTurn(Instant now, const PlacementRequest& request,
-                      uint32_t unit, UnitPool& pool, ControllerOut& out) {
-  for (uint32_t tried = 0; tried < pool.max_units(); ++tried) {
+                      uint32_t unit, UnitPool& units, ControllerOut& out) {
+  for (uint32_t tried = 0; tried < units.max_units(); ++tried) {
     const Placement placement =
-        PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, pool, out);
+        PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, units, out);
     if (placement.unit != kNoUnit) return placement;
-    unit = unit + 1 < pool.max_units() ? unit + 1 : 0;
+    unit = unit + 1 < units.max_units() ? unit + 1 : 0;
   }
   return {};
 }
@@ -103,9 +105,9 @@ Placement PlaceInTurn(Instant now, const PlacementRequest& request,
 class SnfPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "snf"; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    return Pack(now, request, pool, out);
+    return Pack(now, request, units, out);
   }
 };
 
@@ -113,21 +115,21 @@ class VanillaFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "vanilla_flow"; }
   bool moves_flows() const override { return false; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    return Stay(now, request, pool, out);
+    return Stay(now, request, units, out);
   }
 };
 
 class SmartFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "smart_flow"; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    if (!request.new_period) return Stay(now, request, pool, out);
+    if (!request.new_period) return Stay(now, request, units, out);
     PlacementRequest owner_only = request;
     owner_only.replicas.count = 0;
-    return Pack(now, owner_only, pool, out);
+    return Pack(now, owner_only, units, out);
   }
 };
 
@@ -135,9 +137,9 @@ class PerPacketPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "per_packet"; }
   bool per_packet() const override { return true; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    return Pack(now, request, pool, out);
+    return Pack(now, request, units, out);
   }
 };
 
@@ -145,9 +147,9 @@ class HashPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "hash"; }
   bool moves_flows() const override { return false; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    return PlaceInTurn(now, request, UnitByHash(request, pool), pool, out);
+    return PlaceInTurn(now, request, UnitByHash(request, units), units, out);
   }
 };
 
@@ -156,21 +158,21 @@ class RotatePolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "rotate"; }
   bool per_packet() const override { return true; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    const uint32_t units = pool.max_units();
+    const uint32_t count = units.max_units();
     const uint32_t unit = request.owner == kNoUnit
-                              ? UnitByHash(request, pool)
-                              : (value(request.owner) + 1u) % units;
-    return PlaceInTurn(now, request, unit, pool, out);
+                              ? UnitByHash(request, units)
+                              : (value(request.owner) + 1u) % count;
+    return PlaceInTurn(now, request, unit, units, out);
   }
 };
 
 }  // namespace
 
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
-                       const UnitPool& pool) {
-  const uint32_t load = pool.load(unit);
+                       const UnitPool& units) {
+  const uint32_t load = units.load(unit);
   if (load + request.demand > kFullLoad) return -1;
   const auto replicas = request.replicas.span();
   const bool has_state = unit == request.owner ||

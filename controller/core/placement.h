@@ -47,7 +47,7 @@ class PlacementPolicy {
   // else replicas of its state would be of no use.
   virtual bool moves_flows() const { return true; }
   virtual Placement Place(Instant now, const PlacementRequest& request,
-                          UnitPool& pool, ControllerOut& out) const = 0;
+                          UnitPool& units, ControllerOut& out) const = 0;
 };
 
 // The policies, each with static lifetime:
@@ -68,7 +68,7 @@ const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 // state (SNF §5.2.2), in quanta; -1 without room. For placement and for
 // explaining it.
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
-                       const UnitPool& pool);
+                       const UnitPool& units);
 
 }  // namespace snf
 

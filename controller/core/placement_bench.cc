@@ -69,7 +69,7 @@ void DecideBesideDrains(benchmark::State& state, uint32_t replicas) {
     state.ResumeTiming();
     for (int i = 0; i < kDecisions; ++i) {
       units.Advance(Microseconds(1));
-      chooser.Choose(rng, units.Decide(), units.pool(), set);
+      chooser.Choose(rng, units.Decide(), units.units(), set);
       benchmark::DoNotOptimize(set);
     }
   }
@@ -122,7 +122,8 @@ void BM_ChooseReplicas(benchmark::State& state) {
   uint32_t unit = 0;
   ReplicaSet set;
   for (auto _ : state) {
-    chooser.Choose(rng, UnitId{static_cast<uint16_t>(unit)}, units.pool(), set);
+    chooser.Choose(rng, UnitId{static_cast<uint16_t>(unit)}, units.units(),
+                   set);
     benchmark::DoNotOptimize(set);
     unit = unit + 1 < count ? unit + 1 : 0;
   }

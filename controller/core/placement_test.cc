@@ -36,7 +36,7 @@ class Units {
                         static_cast<uint32_t>(loads.size()) + warm)) {
     for (const uint32_t load : loads) {
       const UnitId unit = pool_.TakeWarm(kNow, out_);
-      pool_.OnReady(kNow, unit);
+      pool_.on_ready(kNow, unit);
       pool_.OpenFlowlet(unit, load * kQuantumBps);
       EXPECT_EQ(pool_.load(unit), load);
     }
@@ -71,7 +71,7 @@ class Units {
     ControllerOut out;
     pool_.CloseFlowlet(unit, load * kQuantumBps);
     while (pool_.state(unit) != state) {
-      ASSERT_TRUE(pool_.OnTimer(pool_.next_wakeup(), out) ||
+      ASSERT_TRUE(pool_.on_timer(pool_.next_wakeup(), out) ||
                   pool_.next_wakeup() < Instant::max());
     }
   }
@@ -260,7 +260,7 @@ TEST(SnfPolicy, HasNoAnswerWhileAllUnitsAreStopping) {
   Units units({0});
   units.LeaveIdle(kU0, 0, UnitPool::State::kStopping);
   EXPECT_EQ(units.Place(25).unit, kNoUnit);
-  units.pool().OnStopped(kU0);
+  units.pool().on_stopped(kU0);
   EXPECT_EQ(units.Place(25).unit, kU0);
 }
 

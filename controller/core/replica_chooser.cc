@@ -58,17 +58,17 @@ ReplicaChooser::ReplicaChooser(const ControllerOptions& options)
   }
 }
 
-void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& pool,
+void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& units,
                             ReplicaSet& set) const {
   set.count = 0;
   switch (choice_) {
     case ReplicaChoice::kWeighted:
-      ChooseWeighted(rng, unit, pool, set);
+      ChooseWeighted(rng, unit, units, set);
       break;
     case ReplicaChoice::kDeterministic:
       for (uint32_t rank = 0;
-           set.count < replicas_ && rank < pool.placeable_units(); ++rank) {
-        const UnitId next = pool.Ranked(rank);
+           set.count < replicas_ && rank < units.placeable_units(); ++rank) {
+        const UnitId next = units.Ranked(rank);
         if (next != unit) set.units[set.count++] = next;
       }
       break;
@@ -77,14 +77,15 @@ void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& pool,
   }
 }
 
-void ReplicaChooser::ChooseWeighted(Rng& rng, UnitId unit, const UnitPool& pool,
+void ReplicaChooser::ChooseWeighted(Rng& rng, UnitId unit,
+                                    const UnitPool& units,
                                     ReplicaSet& set) const {
-  const uint32_t ranks = pool.placeable_units();
+  const uint32_t ranks = units.placeable_units();
   const uint32_t wanted = std::min(replicas_, ranks);
   DrawnRanks drawn;
   const auto draw = [&](uint32_t rank) {
     if (!drawn.Add(rank)) return;
-    const UnitId next = pool.Ranked(rank - 1);
+    const UnitId next = units.Ranked(rank - 1);
     if (next != unit) set.units[set.count++] = next;
   };
   std::array<uint64_t, kMaxReplicas> points;

@@ -42,11 +42,11 @@ class ReplicaChooser {
   // only where there are not so many. `unit` need not be placeable. Only
   // kWeighted draws from `rng`.
   // Budget: ≤ 50 ns a unit, K ≤ 16, 10,000 units; no allocation.
-  void Choose(Rng& rng, UnitId unit, const UnitPool& pool,
+  void Choose(Rng& rng, UnitId unit, const UnitPool& units,
               ReplicaSet& set) const;
 
  private:
-  void ChooseWeighted(Rng& rng, UnitId unit, const UnitPool& pool,
+  void ChooseWeighted(Rng& rng, UnitId unit, const UnitPool& units,
                       ReplicaSet& set) const;
   // A random point on the line of `ranks`, not of those in `drawn`, which
   // ascend and leave one at the least.

@@ -303,18 +303,22 @@ class ControllerTrailTest : public ReplicaTest {
   // The last clock and the unit of each run, in one number.
   std::vector<uint64_t> Runs() const {
     std::vector<uint64_t> runs;
-    const Trail& trail = driver_->controller().trail();
-    for (uint32_t i = 0; i < trail.runs(slot_of(flow_)); ++i) {
-      const Trail::Run run = trail.run(slot_of(flow_), i);
+    const OwnerHistory& owners = driver_->controller().owners();
+    for (uint32_t i = 0; i < owners.runs(slot_of(flow_)); ++i) {
+      const OwnerHistory::Run run = owners.run(slot_of(flow_), i);
       runs.push_back(value(run.last) * 10 + value(run.unit));
     }
     return runs;
   }
-  void Took(uint64_t clock, UnitId taker) {
-    driver_->controller().on_took({flow_, Clock{clock}, taker});
+  void Takeover(uint64_t clock, UnitId taker) {
+    driver_->controller().on_takeover({flow_, Clock{clock}, taker});
   }
-  uint64_t unknown() const { return driver_->counters().tooks_refused_unknown; }
-  uint64_t future() const { return driver_->counters().tooks_refused_future; }
+  uint64_t unknown() const {
+    return driver_->counters().takeovers_refused_unknown;
+  }
+  uint64_t future() const {
+    return driver_->counters().takeovers_refused_future;
+  }
 
   FlowId flow_{};
 };
@@ -325,21 +329,21 @@ TEST_F(ControllerTrailTest, HoldsWhereAFlowsClocksRan) {
 }
 
 TEST_F(ControllerTrailTest, IsShortenedByWhatIsTaken) {
-  Took(3, kU0);
+  Takeover(3, kU0);
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{30, 52}));
-  Took(3, kU0);
-  Took(2, kU0);
+  Takeover(3, kU0);
+  Takeover(2, kU0);
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{30, 52}));
-  Took(6, kU1);
+  Takeover(6, kU1);
   EXPECT_TRUE(Runs().empty());
   EXPECT_EQ(unknown() + future(), 0u);
 }
 
 TEST_F(ControllerTrailTest, IsNotTouchedByATakeOfAClockThatWasNotGivenYet) {
-  Took(7, kU1);
+  Takeover(7, kU1);
   EXPECT_EQ(Runs().size(), 3u);
   EXPECT_EQ(future(), 1u);
-  Took(6, kU1);
+  Takeover(6, kU1);
   EXPECT_EQ(future(), 1u);
   EXPECT_EQ(unknown(), 0u);
 }
@@ -347,21 +351,21 @@ TEST_F(ControllerTrailTest, IsNotTouchedByATakeOfAClockThatWasNotGivenYet) {
 TEST_F(ControllerTrailTest, RefusesATakeOfAFlowThatItDoesNotKnow) {
   Controller& controller = driver_->controller();
   const uint32_t slot = slot_of(flow_);
-  controller.on_took({MakeFlowId(1, slot, 0), Clock{3}, kU0});
-  controller.on_took({MakeFlowId(0, slot, 1), Clock{3}, kU0});
-  controller.on_took({MakeFlowId(0, 900, 0), Clock{1}, kU0});
-  controller.on_took({MakeFlowId(0, 0xffff'ffff, 0), Clock{1}, kU0});
-  controller.on_took({kNoFlow, Clock{1}, kU0});
+  controller.on_takeover({MakeFlowId(1, slot, 0), Clock{3}, kU0});
+  controller.on_takeover({MakeFlowId(0, slot, 1), Clock{3}, kU0});
+  controller.on_takeover({MakeFlowId(0, 900, 0), Clock{1}, kU0});
+  controller.on_takeover({MakeFlowId(0, 0xffff'ffff, 0), Clock{1}, kU0});
+  controller.on_takeover({kNoFlow, Clock{1}, kU0});
   EXPECT_EQ(unknown(), 5u);
   EXPECT_EQ(Runs().size(), 3u);
 }
 
 TEST_F(ControllerTrailTest, EndsWithItsFlow) {
   driver_->RunTimers(kStart + Seconds(6));
-  EXPECT_EQ(driver_->controller().trail().size(), 0u);
-  Took(6, kU1);
+  EXPECT_EQ(driver_->controller().owners().size(), 0u);
+  Takeover(6, kU1);
   // Not even the id that the slot's next flow will have.
-  driver_->controller().on_took(
+  driver_->controller().on_takeover(
       {MakeFlowId(0, slot_of(flow_), 1), Clock{0}, kU0});
   EXPECT_EQ(unknown(), 2u);
 }
@@ -376,7 +380,7 @@ TEST_F(ControllerTrailTest, IsAsLongAsItsLimitAllows) {
                 .meta.flow;
   }
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{71, 80, 91}));
-  EXPECT_EQ(driver_->controller().trail().forgotten(), 6u);
+  EXPECT_EQ(driver_->controller().owners().forgotten(), 6u);
 }
 
 }  // namespace

@@ -99,46 +99,47 @@ uint32_t TestDriver::Drain(Instant now, UnitId unit, size_t packets) {
 }
 
 void TestDriver::DeliverTook(size_t i) {
-  const Took& took = tooks_.at(i);
-  controller_.on_took(took);
-  const auto flow = flows_.find(value(took.flow));
+  const Takeover& takeover = tooks_.at(i);
+  controller_.on_takeover(takeover);
+  const auto flow = flows_.find(value(takeover.flow));
   if (flow == flows_.end()) return;
-  std::erase_if(flow->second.trail,
-                [&](const Trail::Run& run) { return run.last < took.clock; });
+  std::erase_if(flow->second.owners, [&](const OwnerHistory::Run& run) {
+    return run.last < takeover.clock;
+  });
 }
 
 void TestDriver::ExpectStatesAgree() const {
   uint32_t placeable = 0;
   for (uint32_t i = 0; i < units_.size(); ++i) {
-    const UnitState state = pool().state(Id(i));
+    const UnitState state = units().state(Id(i));
     EXPECT_EQ(state, units_[i].state) << i;
-    EXPECT_EQ(pool().owned_flows(Id(i)), units_[i].owned) << i;
-    const bool is_placeable = pool().placeable(Id(i));
+    EXPECT_EQ(units().owned_flows(Id(i)), units_[i].owned) << i;
+    const bool is_placeable = units().placeable(Id(i));
     if (is_placeable) {
-      EXPECT_EQ(pool().Ranked(placeable), Id(i));
+      EXPECT_EQ(units().Ranked(placeable), Id(i));
       ++placeable;
     }
     if (state != UnitState::kStarting) {
       EXPECT_EQ(is_placeable, state == UnitState::kActive) << i;
     }
   }
-  EXPECT_EQ(placeable, pool().placeable_units());
+  EXPECT_EQ(placeable, units().placeable_units());
 }
 
 void TestDriver::ExpectTrailsAgree() const {
-  const Trail& trail = controller_.trail();
-  ASSERT_EQ(trail.forgotten(), 0u);
+  const OwnerHistory& owners = controller_.owners();
+  ASSERT_EQ(owners.forgotten(), 0u);
   size_t runs = 0;
   for (const auto& [id, flow] : flows_) {
     const uint32_t slot = slot_of(FlowId{id});
-    runs += flow.trail.size();
-    ASSERT_EQ(trail.runs(slot), flow.trail.size()) << slot;
-    for (uint32_t i = 0; i < flow.trail.size(); ++i) {
-      EXPECT_EQ(trail.run(slot, i).last, flow.trail[i].last) << slot;
-      EXPECT_EQ(trail.run(slot, i).unit, flow.trail[i].unit) << slot;
+    runs += flow.owners.size();
+    ASSERT_EQ(owners.runs(slot), flow.owners.size()) << slot;
+    for (uint32_t i = 0; i < flow.owners.size(); ++i) {
+      EXPECT_EQ(owners.run(slot, i).last, flow.owners[i].last) << slot;
+      EXPECT_EQ(owners.run(slot, i).unit, flow.owners[i].unit) << slot;
     }
   }
-  EXPECT_EQ(trail.size(), runs);
+  EXPECT_EQ(owners.size(), runs);
 }
 
 size_t TestDriver::Execute(Commands& all) {
@@ -157,9 +158,9 @@ void TestDriver::Execute(const ControllerCommand& command) {
   EXPECT_TRUE(!replicas_.has_value() || command.kind == Kind::kEnqueue);
   switch (command.kind) {
     case Kind::kReplicas:
-      return OnReplicas(command);
+      return on_replicas(command);
     case Kind::kEnqueue:
-      return OnEnqueue(command);
+      return on_enqueue(command);
     case Kind::kDrop:
       EXPECT_NE(command.packet, kNoPacket);
       ++dropped;
@@ -177,9 +178,9 @@ void TestDriver::Execute(const ControllerCommand& command) {
       ++parked;
       return;
     case Kind::kStopUnit:
-      return OnStopUnit(command.unit);
+      return on_stop_unit(command.unit);
     case Kind::kEndFlow:
-      return OnEndFlow(command);
+      return on_end_flow(command);
     case Kind::kAliasAck:
     case Kind::kPieces:
     case Kind::kReclaim:
@@ -190,7 +191,7 @@ void TestDriver::Execute(const ControllerCommand& command) {
 
 // Different units, in use, as many as asked for if there are so many, and not
 // the unit itself.
-void TestDriver::OnReplicas(const ControllerCommand& command) {
+void TestDriver::on_replicas(const ControllerCommand& command) {
   const auto units = command.replicas.span();
   size_t others = 0;
   for (uint32_t i = 0; i < units_.size(); ++i) {
@@ -209,7 +210,7 @@ void TestDriver::OnReplicas(const ControllerCommand& command) {
   ++replica_sets;
 }
 
-void TestDriver::OnStopUnit(UnitId unit) {
+void TestDriver::on_stop_unit(UnitId unit) {
   EXPECT_EQ(Model(unit).state, UnitState::kWarm);
   Model(unit).state = UnitState::kStopping;
   ++stopped;
@@ -220,7 +221,7 @@ void TestDriver::OnStopUnit(UnitId unit) {
   })) << "nowhere to go for the flows of a unit that is to stop";
 }
 
-void TestDriver::OnEndFlow(const ControllerCommand& command) {
+void TestDriver::on_end_flow(const ControllerCommand& command) {
   FlowModel& flow = flows_.at(value(command.end.flow));
   EXPECT_EQ(value(command.end.last), flow.clock);
   EXPECT_EQ(command.unit, flow.owner);
@@ -229,7 +230,7 @@ void TestDriver::OnEndFlow(const ControllerCommand& command) {
   ++ended;
 }
 
-void TestDriver::OnEnqueue(const ControllerCommand& command) {
+void TestDriver::on_enqueue(const ControllerCommand& command) {
   UnitModel& unit = Model(command.unit);
   const PacketMeta& meta = command.meta;
   const bool starting = unit.state == UnitState::kStarting;
@@ -253,7 +254,7 @@ void TestDriver::OnEnqueue(const ControllerCommand& command) {
   flow.flowlet = meta.flowlet;
   if (flow.owner != command.unit) {
     if (flow.owner != kNoUnit) {
-      flow.trail.push_back(
+      flow.owners.push_back(
           {.first = {}, .last = Clock{flow.clock - 1}, .unit = flow.owner});
     }
     SetOwner(flow, command.unit);

@@ -79,7 +79,7 @@ class TestDriver {
 
   Controller& controller() { return controller_; }
   const Controller& controller() const { return controller_; }
-  const UnitPool& pool() const { return controller_.pool(); }
+  const UnitPool& units() const { return controller_.units(); }
   const ControllerCounters& counters() const { return controller_.counters(); }
 
   // Hands over packets, `burst` at a time, and resumes where `out` was full.
@@ -117,7 +117,7 @@ class TestDriver {
   }
   // What drained took the state over from another unit: of these the i-th is
   // told to the controller.
-  const std::vector<Took>& tooks() const { return tooks_; }
+  const std::vector<Takeover>& takeovers() const { return tooks_; }
   void DeliverTook(size_t i);
 
   size_t queued(UnitId unit) const { return units_[value(unit)].queue.size(); }
@@ -152,16 +152,16 @@ class TestDriver {
     UnitId owner = kNoUnit;
     bool moved_by_null = false;  // so the next packet must be a first one
     bool has_replicas = false;
-    std::vector<Trail::Run> trail;
+    std::vector<OwnerHistory::Run> owners;
   };
   UnitModel& Model(UnitId unit) { return units_.at(value(unit)); }
 
   size_t Execute(Commands& all);
   void Execute(const ControllerCommand& command);
-  void OnReplicas(const ControllerCommand& command);
-  void OnEnqueue(const ControllerCommand& command);
-  void OnStopUnit(UnitId unit);
-  void OnEndFlow(const ControllerCommand& command);
+  void on_replicas(const ControllerCommand& command);
+  void on_enqueue(const ControllerCommand& command);
+  void on_stop_unit(UnitId unit);
+  void on_end_flow(const ControllerCommand& command);
   void CheckPacket(UnitId unit, const PacketMeta& meta, FlowModel& flow);
   void CheckNullPacket(UnitId unit, const PacketMeta& meta, FlowModel& flow);
   void SetOwner(FlowModel& flow, UnitId owner);
@@ -175,7 +175,7 @@ class TestDriver {
   std::vector<UnitModel> units_;
   std::map<uint64_t, FlowModel> flows_;
   std::optional<ControllerCommand> replicas_;  // the command before
-  std::vector<Took> tooks_;
+  std::vector<Takeover> tooks_;
 };
 
 }  // namespace snf

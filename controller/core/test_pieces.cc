@@ -15,7 +15,7 @@ TestPieces::TestPieces(Rng rng, uint32_t units, TestDriver& driver)
     pool.requested.resize(units);
     pool.answer_at.resize(units);
     pool.asked_at.resize(units);
-    driver.controller().AddPool(pool.first, pool.last);
+    driver.controller().AddPiecePool(pool.first, pool.last);
   }
 }
 
@@ -60,7 +60,7 @@ void TestPieces::TakeIntoFlow(FlowId flow, UnitId unit) {
   }
 }
 
-void TestPieces::OnFlowEnd(FlowId flow, UnitId unit) {
+void TestPieces::on_flow_end(FlowId flow, UnitId unit) {
   for (const auto& [p, piece] : flows_[flow]) {
     pools_[p].units[value(unit)].insert(piece);
     ++from_flows;
@@ -91,7 +91,7 @@ void TestPieces::ReturnAll(Instant now) {
   }
 }
 
-void TestPieces::Return(Instant now, const PieceWord& word) {
+void TestPieces::Return(Instant now, const PieceBlock& word) {
   Observe(now, driver_.On([&](Controller& c, ControllerOut& out) {
     c.on_pieces_returned(now, word, out);
   }));
@@ -102,7 +102,7 @@ bool TestPieces::ReturnWord(Instant now, uint16_t p, UnitId unit) {
   Pool& pool = pools_[p];
   auto& there = pool.units[value(unit)];
   if (there.empty()) return false;
-  PieceWord word = {.word = *there.begin() / 64, .pool = p, .unit = unit};
+  PieceBlock word = {.word = *there.begin() / 64, .pool = p, .unit = unit};
   for (uint32_t i = 0; i < 64; ++i) {
     if (there.erase(word.word * 64 + i) == 0) continue;
     word.mask |= uint64_t{1} << i;
@@ -118,10 +118,10 @@ void TestPieces::SayNonsense(Instant now, uint16_t p) {
   const Pool& pool = pools_[p];
   const auto piece = static_cast<uint32_t>(
       rng_.Chance(10'000) ? rng_.Next() >> 32 : rng_.Below(pool.last + 100));
-  PieceWord word = {.word = piece / 64,
-                    .pool = p,
-                    .unit = UnitId{},
-                    .mask = uint64_t{1} << piece % 64};
+  PieceBlock word = {.word = piece / 64,
+                     .pool = p,
+                     .unit = UnitId{},
+                     .mask = uint64_t{1} << piece % 64};
   if (rng_.Chance(20'000)) {
     ++faulty_messages;
     if (rng_.Chance(32'768)) {
@@ -140,12 +140,12 @@ void TestPieces::SayNonsense(Instant now, uint16_t p) {
 
 void TestPieces::Observe(Instant now, const Commands& commands) {
   for (const ControllerCommand& command : commands) {
-    if (command.kind == Kind::kPieces) OnPieces(command.pieces);
-    if (command.kind == Kind::kReclaim) OnReclaim(now, command.pieces);
+    if (command.kind == Kind::kPieces) on_pieces(command.pieces);
+    if (command.kind == Kind::kReclaim) on_reclaim(now, command.pieces);
   }
 }
 
-void TestPieces::OnPieces(const PieceWord& word) {
+void TestPieces::on_pieces(const PieceBlock& word) {
   Pool& pool = pools_.at(word.pool);
   auto& requested = pool.requested.at(value(word.unit));
   EXPECT_TRUE(requested.has_value()) << "nobody asked";
@@ -172,7 +172,7 @@ void TestPieces::OnPieces(const PieceWord& word) {
   ++blocks;
 }
 
-void TestPieces::OnReclaim(Instant now, const PieceWord& word) {
+void TestPieces::on_reclaim(Instant now, const PieceBlock& word) {
   Pool& pool = pools_.at(word.pool);
   const uint32_t i = value(word.unit);
   EXPECT_TRUE(holders_.contains(word.unit));

@@ -34,9 +34,9 @@ class TestPieces {
 
   // The controller's commands, at `now`; others are not looked at.
   void Observe(Instant now, const Commands& commands);
-  void OnFlowMoved(UnitId to) { holders_.insert(to); }
+  void on_flow_moved(UnitId to) { holders_.insert(to); }
   // What the flow had is the unit's.
-  void OnFlowEnd(FlowId flow, UnitId unit);
+  void on_flow_end(FlowId flow, UnitId unit);
   // The unit may go: it returns all, and is gone.
   void Stop(Instant now, UnitId unit);
   // All that units have goes back.
@@ -63,11 +63,11 @@ class TestPieces {
   };
 
   void PlayUnit(Instant now, uint16_t pool, UnitId unit);
-  void Return(Instant now, const PieceWord& word);
+  void Return(Instant now, const PieceBlock& word);
   bool ReturnWord(Instant now, uint16_t pool, UnitId unit);
   void SayNonsense(Instant now, uint16_t pool);
-  void OnPieces(const PieceWord& word);
-  void OnReclaim(Instant now, const PieceWord& word);
+  void on_pieces(const PieceBlock& word);
+  void on_reclaim(Instant now, const PieceBlock& word);
 
   Rng rng_;
   uint32_t units_;

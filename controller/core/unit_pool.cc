@@ -132,7 +132,7 @@ UnitId UnitPool::UseStarting(Instant now) {
   return unit;
 }
 
-void UnitPool::OnReady(Instant now, UnitId unit) {
+void UnitPool::on_ready(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.state == State::kStarting);
   u.state = State::kActive;
@@ -144,14 +144,14 @@ void UnitPool::OnReady(Instant now, UnitId unit) {
   timers_.Arm(value(unit), u.last_packet + idle_timeout_);
 }
 
-void UnitPool::OnStopped(UnitId unit) {
+void UnitPool::on_stopped(UnitId unit) {
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.state == State::kStopping && u.owned_flows == 0);
   u.state = State::kStopped;
   ++units_stopped_;
 }
 
-void UnitPool::OnDrained(Instant now, const DrainReport& report) {
+void UnitPool::on_drained(Instant now, const DrainReport& report) {
   meter_.Prefetch(report.unit);
   index_.Prefetch(report.unit);
   Unit& u = units_[value(report.unit)];
@@ -182,7 +182,7 @@ bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
   return u.owned_flows == 0;
 }
 
-bool UnitPool::OnTimer(Instant now, ControllerOut& out) {
+bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   const uint32_t i = timers_.PopDue(now);
   if (i == TimingWheel::kNone) return false;
   const UnitId unit{static_cast<uint16_t>(i)};

@@ -91,9 +91,9 @@ class UnitPool {
   // false where it cannot be: it is stopping.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
-  void OnReady(Instant now, UnitId unit);
-  void OnStopped(UnitId unit);
-  void OnDrained(Instant now, const DrainReport& report);
+  void on_ready(Instant now, UnitId unit);
+  void on_stopped(UnitId unit);
+  void on_drained(Instant now, const DrainReport& report);
 
   // A flowlet opens or closes on a unit.
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
@@ -128,7 +128,7 @@ class UnitPool {
   Instant next_wakeup() const { return timers_.next_wakeup(); }
   // Handles one timer that is due; false when there is none. Pushes at most one
   // command.
-  bool OnTimer(Instant now, ControllerOut& out);
+  bool on_timer(Instant now, ControllerOut& out);
 
  private:
   struct Unit {

@@ -22,7 +22,7 @@ ControllerOptions Options(uint32_t units, uint32_t warm) {
 
 TEST(UnitPool, TakesAWarmUnitForTheFirstPacket) {
   TestDriver driver(Options(2, 1));
-  EXPECT_EQ(driver.pool().placeable_units(), 0u);
+  EXPECT_EQ(driver.units().placeable_units(), 0u);
   const Commands commands = driver.Packet(kStart, 1);
   ASSERT_EQ(commands.size(), 2u);
   EXPECT_EQ(commands[0].kind, Kind::kStartUnit);
@@ -82,7 +82,7 @@ TEST(UnitPool, NeverExceedsTheHardCap) {
     driver.ReadyAll(kStart + Microseconds(flow));
     driver.DrainAll(kStart + Microseconds(flow));
   }
-  EXPECT_EQ(driver.pool().placeable_units(), 3u);
+  EXPECT_EQ(driver.units().placeable_units(), 3u);
   EXPECT_EQ(driver.warm + driver.cold, 3u);
   EXPECT_GT(driver.counters().overcommitted, 0u);
   EXPECT_EQ(driver.dropped, 0u);
@@ -102,7 +102,7 @@ TEST(UnitPool, ParksAUnitWhenItGotNoPacketForTheIdleTimeout) {
   EXPECT_EQ(driver.parked, 0u);
   driver.RunTimers(last + Milliseconds(100) + Microseconds(33));
   EXPECT_EQ(driver.parked, 1u);
-  EXPECT_EQ(driver.pool().placeable_units(), 0u);
+  EXPECT_EQ(driver.units().placeable_units(), 0u);
   driver.ExpectStatesAgree();
 }
 
@@ -228,7 +228,7 @@ TEST(UnitPool, RelievesAUnitOfItsFlowsAfterKeepWarmWhereAnotherIsActive) {
   EXPECT_EQ(driver.state(kU0), UnitState::kStopping);
   EXPECT_EQ(driver.owned(kU0), 0u);
   EXPECT_EQ(driver.owned(kU1), 2u);
-  EXPECT_FALSE(driver.pool().placeable(kU0));
+  EXPECT_FALSE(driver.units().placeable(kU0));
 }
 
 TEST(UnitPool, UsesAUnitInWhateverStateItIs) {
@@ -250,7 +250,7 @@ TEST(UnitPool, UsesAUnitInWhateverStateItIs) {
   EXPECT_TRUE(pool.Use(kStart, kU1, out));  // starting
   EXPECT_EQ(pool.starting_units(), 0u);
   EXPECT_EQ(pool.placeable_units(), 3u);
-  for (const UnitId unit : {kU0, kU1, u2}) pool.OnReady(kStart, unit);
+  for (const UnitId unit : {kU0, kU1, u2}) pool.on_ready(kStart, unit);
   for (const UnitId unit : {kU0, kU1, u2}) {
     EXPECT_TRUE(pool.Use(kStart, unit, out));  // active
     EXPECT_EQ(pool.Ranked(value(unit)), unit);
@@ -266,15 +266,15 @@ TEST(UnitPool, DoesNotUseAUnitThatIsStopping) {
   UnitPool pool(Options(2, 1));
   ControllerOut out;
   pool.Use(kStart, kU0, out);
-  pool.OnReady(kStart, kU0);
+  pool.on_ready(kStart, kU0);
   const Instant later = kStart + Seconds(31);
-  while (pool.next_wakeup() <= later) pool.OnTimer(pool.next_wakeup(), out);
+  while (pool.next_wakeup() <= later) pool.on_timer(pool.next_wakeup(), out);
   ASSERT_EQ(pool.state(kU0), UnitState::kStopping);
   out.clear();
   EXPECT_FALSE(pool.Use(later, kU0, out));
   EXPECT_EQ(pool.TakeWarm(later, out), kNoUnit);
   EXPECT_TRUE(out.empty());
-  pool.OnStopped(kU0);
+  pool.on_stopped(kU0);
   EXPECT_TRUE(pool.Use(later, kU0, out));
   EXPECT_TRUE(pool.placeable(kU0));
 }
@@ -285,7 +285,7 @@ TEST(UnitPool, ScalesToZeroAndBack) {
   TestDriver driver(options);
   Instant now = kStart;
   for (int round = 1; round <= 3; ++round) {
-    EXPECT_EQ(driver.pool().placeable_units(), 0u);
+    EXPECT_EQ(driver.units().placeable_units(), 0u);
     driver.Packet(now, 1);
     driver.Ready(now + Milliseconds(40), kU0);
     driver.DrainAll(now + Milliseconds(40));
@@ -352,11 +352,11 @@ TEST(UnitPool, CountsWhatStillWaitsAtAUnitAsItsLoad) {
   }
   driver.Ready(kStart, kU0);
   driver.RunTimers(kStart + Milliseconds(1));  // all are closed
-  EXPECT_EQ(driver.pool().load(kU0), 103u);    // 1.25 MB in 100 ms
+  EXPECT_EQ(driver.units().load(kU0), 103u);   // 1.25 MB in 100 ms
   driver.Drain(kStart + Milliseconds(1), kU0, 50);
-  EXPECT_EQ(driver.pool().load(kU0), 52u + 52u);
+  EXPECT_EQ(driver.units().load(kU0), 52u + 52u);
   driver.DrainAll(kStart + Milliseconds(1));
-  EXPECT_EQ(driver.pool().load(kU0), 103u);
+  EXPECT_EQ(driver.units().load(kU0), 103u);
 }
 
 // As many units, all active, from which 1.25 MB drained at kStart.
@@ -366,9 +366,9 @@ UnitPool DrainedUnits(uint32_t units) {
   for (uint32_t i = 0; i < units; ++i) {
     out.clear();
     const UnitId unit = pool.TakeWarm(kStart, out);
-    pool.OnReady(kStart, unit);
+    pool.on_ready(kStart, unit);
     pool.TakeSlot(kStart, unit, 1'250'000);
-    pool.OnDrained(kStart, {.unit = unit, .packets = 1, .bytes = 1'250'000});
+    pool.on_drained(kStart, {.unit = unit, .packets = 1, .bytes = 1'250'000});
   }
   EXPECT_EQ(pool.total_load(), units * 103u);
   return pool;
@@ -411,13 +411,13 @@ TEST(UnitPool, StartsOneAheadWhenAllAreAbove90Percent) {
   driver.Packet(kStart, 0, 0);
   driver.Ready(kStart, kU0);
   for (uint32_t flow = 1; flow < 8; ++flow) driver.Packet(kStart, flow, 0);
-  EXPECT_EQ(driver.pool().load(kU0), 820u);
+  EXPECT_EQ(driver.units().load(kU0), 820u);
   EXPECT_EQ(driver.cold, 0u);
   driver.Packet(kStart, 8, 0);  // 922 > 921
-  EXPECT_EQ(driver.pool().load(kU0), 922u);
+  EXPECT_EQ(driver.units().load(kU0), 922u);
   EXPECT_EQ(driver.cold, 1u);
-  EXPECT_EQ(driver.pool().starting_units(), 1u);
-  EXPECT_FALSE(driver.pool().placeable(kU1));
+  EXPECT_EQ(driver.units().starting_units(), 1u);
+  EXPECT_FALSE(driver.units().placeable(kU1));
   EXPECT_EQ(driver.counters().overcommitted, 0u);
 }
 
@@ -432,10 +432,10 @@ TEST(UnitPool, StartsOnlyOneAheadAtATime) {
   EXPECT_EQ(driver.counters().overcommitted, 1u);
   EXPECT_EQ(driver.cold, 1u);
   driver.Ready(kStart, kU1);
-  EXPECT_TRUE(driver.pool().placeable(kU1));
+  EXPECT_TRUE(driver.units().placeable(kU1));
   driver.Packet(kStart, 10, 0);
   EXPECT_EQ(driver.cold, 1u);
-  EXPECT_EQ(driver.pool().load(kU1), 103u);
+  EXPECT_EQ(driver.units().load(kU1), 103u);
 }
 
 TEST(UnitPool, TakesAWarmUnitAheadBeforeACold) {
@@ -445,7 +445,7 @@ TEST(UnitPool, TakesAWarmUnitAheadBeforeACold) {
   for (uint32_t flow = 1; flow < 9; ++flow) driver.Packet(kStart, flow, 0);
   EXPECT_EQ(driver.warm, 2u);
   EXPECT_EQ(driver.cold, 0u);
-  EXPECT_TRUE(driver.pool().placeable(kU1));
+  EXPECT_TRUE(driver.units().placeable(kU1));
   driver.Packet(kStart, 9, 0);
   EXPECT_EQ(driver.queued(kU1), 1u);
 }
@@ -457,8 +457,8 @@ TEST(UnitPool, HasNoOpenFlowletsLeftWhenTrafficEnds) {
   driver.DrainAll(kStart);
   driver.RunTimers(kStart + Milliseconds(1));
   for (uint32_t i = 0; i < 4; ++i) {
-    if (!driver.pool().placeable(TestDriver::Id(i))) continue;
-    EXPECT_LE(driver.pool().load(TestDriver::Id(i)), 5u) << i;  // drained only
+    if (!driver.units().placeable(TestDriver::Id(i))) continue;
+    EXPECT_LE(driver.units().load(TestDriver::Id(i)), 5u) << i;  // drained only
   }
 }
 
@@ -470,12 +470,12 @@ TEST(UnitPool, SeesLoadsFadeAtTheNextDecision) {
   driver.Ready(kStart, kU0);
   for (int i = 0; i < 50; ++i) driver.Packet(kStart, 0, 15'000);
   driver.DrainAll(kStart);
-  EXPECT_EQ(driver.pool().load(kU0), 62u);
+  EXPECT_EQ(driver.units().load(kU0), 62u);
   driver.RunTimers(kStart + Milliseconds(90));
   driver.Packet(kStart + Milliseconds(99), 1);
-  EXPECT_EQ(driver.pool().load(kU0), 62u);
+  EXPECT_EQ(driver.units().load(kU0), 62u);
   driver.Packet(kStart + Milliseconds(101), 1);
-  EXPECT_EQ(driver.pool().load(kU0), 0u);
+  EXPECT_EQ(driver.units().load(kU0), 0u);
 }
 
 }  // namespace

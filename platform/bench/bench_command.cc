@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "absl/strings/str_split.h"
-#include "platform/bench/bench_contest.h"
 #include "platform/bench/bench_machine.h"
 #include "platform/bench/bench_report.h"
+#include "platform/bench/bench_suite.h"
 #include "platform/process/exit_code.h"
 #include "platform/process/version.h"
 
@@ -137,24 +137,24 @@ absl::Status BenchCommand::Measure(bool& is_right) const {
                   .operations = sizes.operations,
                   .is_quick = quick_,
                   .version = kVersion};
-  Contest contest;
+  BenchSuite suite;
   Say("making what is measured");
-  run.rows = MakeBenchRows(rows_, sizes, contest);
-  contest.Run(repetitions_, sizes.operations, [this](uint32_t repetition) {
+  run.rows = MakeBenchRows(rows_, sizes, suite);
+  suite.Run(repetitions_, sizes.operations, [this](uint32_t repetition) {
     Say(fmt::format("repetition {} of {}", repetition + 1, repetitions_));
   });
   run.load_after = LoadAverage();
-  const absl::Status checked = contest.Check();
+  const absl::Status checked = suite.Check();
   Say("");
   if (!checked.ok()) {
     fmt::print(stderr, "snf bench: {}\n", std::string(checked.message()));
     is_right = false;
   }
   if (!json_.empty()) {
-    absl::Status status = Write(json_, BenchJson(run, contest));
+    absl::Status status = Write(json_, BenchJson(run, suite));
     if (!status.ok() || json_ == "-") return status;
   }
-  return Write("-", BenchText(run, contest));
+  return Write("-", BenchText(run, suite));
 }
 
 }  // namespace snf

@@ -55,10 +55,10 @@ std::string SpreadText(const Spread& spread, std::string_view unit) {
                      Digits(spread.lowest), Digits(spread.highest));
 }
 
-std::string SideText(const BenchRow::Side& side, const Contest& contest) {
+std::string SideText(const BenchRow::Side& side, const BenchSuite& suite) {
   return fmt::format(
       "{} {}", side.what,
-      SpreadText(SpreadOf(contest.samples(side.contestant)), " " + side.unit));
+      SpreadText(SpreadOf(suite.samples(side.bench_case)), " " + side.unit));
 }
 
 // Left, in so many columns.
@@ -75,23 +75,23 @@ bool CrossesLimit(const BenchRow& row, const Spread& spread) {
   return crosses(row.must) || crosses(row.aim);
 }
 
-std::vector<std::string> NotesOf(const BenchRow& row, const Contest& contest) {
+std::vector<std::string> NotesOf(const BenchRow& row, const BenchSuite& suite) {
   std::vector<std::string> notes = row.notes;
   if (row.aim_ours.has_value()) {
     notes.push_back(fmt::format("The aim is also {} of at most {:g} ns.",
                                 row.ours->what, *row.aim_ours));
   }
-  if (CrossesLimit(row, SpreadOf(ValuesOf(row, contest)))) {
+  if (CrossesLimit(row, SpreadOf(ValuesOf(row, suite)))) {
     notes.push_back("Repetitions lie on both sides of a limit.");
   }
   return notes;
 }
 
-void AddRow(const BenchRow& row, const Contest& contest, Page& page) {
-  const std::string verdict(ToString(VerdictOf(row, contest)));
+void AddRow(const BenchRow& row, const BenchSuite& suite, Page& page) {
+  const std::string verdict(ToString(VerdictOf(row, suite)));
   std::string measured;
   if (row.not_measured.empty()) {
-    measured = SpreadText(SpreadOf(ValuesOf(row, contest)), UnitOf(row));
+    measured = SpreadText(SpreadOf(ValuesOf(row, suite)), UnitOf(row));
   }
   const std::string what =
       row.variant.empty() ? row.what : row.what + ", " + row.variant;
@@ -104,12 +104,12 @@ void AddRow(const BenchRow& row, const Contest& contest, Page& page) {
     return;
   }
   std::string sides =
-      SideText(*row.ours, contest) + " against " + SideText(*row.base, contest);
+      SideText(*row.ours, suite) + " against " + SideText(*row.base, suite);
   for (const BenchRow::Side& side : row.beside) {
-    sides += "; " + SideText(side, contest);
+    sides += "; " + SideText(side, suite);
   }
   page.Wrap("      ", 6, sides + ".");
-  for (const std::string& note : NotesOf(row, contest)) {
+  for (const std::string& note : NotesOf(row, suite)) {
     page.Wrap("      ", 6, note);
   }
 }
@@ -146,8 +146,8 @@ Json SpreadJson(const Spread& spread) {
           {"max", spread.highest}};
 }
 
-Json SideJson(const BenchRow::Side& side, const Contest& contest) {
-  const std::vector<double>& samples = contest.samples(side.contestant);
+Json SideJson(const BenchRow::Side& side, const BenchSuite& suite) {
+  const std::vector<double>& samples = suite.samples(side.bench_case);
   Json json = {{"what", side.what}, {"unit", side.unit}};
   json.update(SpreadJson(SpreadOf(samples)));
   json["samples"] = samples;
@@ -161,28 +161,28 @@ Json BudgetJson(const std::optional<BenchRow::Budget>& budget) {
   return json;
 }
 
-Json RowJson(const BenchRow& row, const Contest& contest) {
+Json RowJson(const BenchRow& row, const BenchSuite& suite) {
   Json json = {{"row", row.number},
                {"what", row.what},
                {"variant", row.variant},
                {"must", BudgetJson(row.must)},
                {"aim", BudgetJson(row.aim)},
-               {"verdict", ToString(VerdictOf(row, contest))}};
+               {"verdict", ToString(VerdictOf(row, suite))}};
   if (!row.not_measured.empty()) {
     json["not_measured"] = row.not_measured;
     return json;
   }
-  json["measured"] = SpreadJson(SpreadOf(ValuesOf(row, contest)));
+  json["measured"] = SpreadJson(SpreadOf(ValuesOf(row, suite)));
   const bool is_ratio =
       row.of == BenchRow::Of::kRatio || row.of == BenchRow::Of::kInverseRatio;
   json["unit"] = is_ratio ? "ratio" : std::string(UnitOf(row).substr(1));
-  json["ours"] = SideJson(*row.ours, contest);
-  json["base"] = SideJson(*row.base, contest);
+  json["ours"] = SideJson(*row.ours, suite);
+  json["base"] = SideJson(*row.base, suite);
   Json& beside = json["beside"] = Json::array();
   for (const BenchRow::Side& side : row.beside) {
-    beside.push_back(SideJson(side, contest));
+    beside.push_back(SideJson(side, suite));
   }
-  json["notes"] = NotesOf(row, contest);
+  json["notes"] = NotesOf(row, suite);
   return json;
 }
 
@@ -229,13 +229,13 @@ std::vector<std::string> BenchWarnings(const BenchRun& run) {
   return warnings;
 }
 
-std::string BenchText(const BenchRun& run, const Contest& contest) {
+std::string BenchText(const BenchRun& run, const BenchSuite& suite) {
   Page page({.columns = 80});
   AddMachine(run, page);
   page.Blank();
   page.Raw(" #  what\n      must      aim       measured" +
            std::string(24, ' ') + "verdict\n");
-  for (const BenchRow& row : run.rows) AddRow(row, contest, page);
+  for (const BenchRow& row : run.rows) AddRow(row, suite, page);
   const auto warnings = BenchWarnings(run);
   if (!warnings.empty()) page.Blank();
   for (const std::string& warning : warnings) {
@@ -244,13 +244,13 @@ std::string BenchText(const BenchRun& run, const Contest& contest) {
   return page.Take();
 }
 
-std::string BenchJson(const BenchRun& run, const Contest& contest) {
+std::string BenchJson(const BenchRun& run, const BenchSuite& suite) {
   Json json = {
       {"version", run.version},         {"machine", MachineJson(run)},
       {"repetitions", run.repetitions}, {"operations", run.operations},
       {"quick", run.is_quick},          {"warnings", BenchWarnings(run)}};
   Json& rows = json["rows"] = Json::array();
-  for (const BenchRow& row : run.rows) rows.push_back(RowJson(row, contest));
+  for (const BenchRow& row : run.rows) rows.push_back(RowJson(row, suite));
   return json.dump(2) + "\n";
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "platform/bench/bench_contest.h"
 #include "platform/bench/bench_machine.h"
 #include "platform/bench/bench_rows.h"
+#include "platform/bench/bench_suite.h"
 
 namespace snf {
 
@@ -28,8 +28,8 @@ struct BenchRun {
 std::vector<std::string> BenchWarnings(const BenchRun& run);
 
 // Both have every row. Text: 80 columns, UTF-8.
-std::string BenchText(const BenchRun& run, const Contest& contest);
-std::string BenchJson(const BenchRun& run, const Contest& contest);
+std::string BenchText(const BenchRun& run, const BenchSuite& suite);
+std::string BenchJson(const BenchRun& run, const BenchSuite& suite);
 
 }  // namespace snf
 

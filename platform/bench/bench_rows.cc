@@ -44,16 +44,17 @@ BenchRow NotYet(int number) {
 }  // namespace
 
 std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
-                                    const BenchSizes& sizes, Contest& contest) {
+                                    const BenchSizes& sizes,
+                                    BenchSuite& suite) {
   std::vector<BenchRow> rows;
   for (int number = 1; number <= kBenchRows; ++number) {
     if (!wanted[static_cast<size_t>(number)]) continue;
     if (number == 6 || number == 7) {
-      AddControllerRows(number, sizes, contest, rows);
+      AddControllerRows(number, sizes, suite, rows);
     } else if (number <= 9) {
-      AddChainRows(number, sizes, contest, rows);
+      AddChainRows(number, sizes, suite, rows);
     } else if (number == 14 || number == 17) {
-      AddStateRows(number, sizes, contest, rows);
+      AddStateRows(number, sizes, suite, rows);
     } else {
       rows.push_back(NotYet(number));
     }
@@ -61,22 +62,21 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
   for (BenchRow& row : rows) {
     for (const auto& side : {row.ours, row.base}) {
       if (!side.has_value() || !row.not_measured.empty()) continue;
-      row.not_measured =
-          std::string(contest.status(side->contestant).message());
+      row.not_measured = std::string(suite.status(side->bench_case).message());
     }
   }
   return rows;
 }
 
-std::vector<double> ValuesOf(const BenchRow& row, const Contest& contest) {
-  std::vector<double> values = contest.samples(row.ours->contestant);
+std::vector<double> ValuesOf(const BenchRow& row, const BenchSuite& suite) {
+  std::vector<double> values = suite.samples(row.ours->bench_case);
   for (size_t i = 0; i < values.size(); ++i) {
     switch (row.of) {
       case BenchRow::Of::kRatio:
-        values[i] /= contest.samples(row.base->contestant)[i];
+        values[i] /= suite.samples(row.base->bench_case)[i];
         break;
       case BenchRow::Of::kInverseRatio:
-        values[i] = contest.samples(row.base->contestant)[i] / values[i];
+        values[i] = suite.samples(row.base->bench_case)[i] / values[i];
         break;
       case BenchRow::Of::kOurs:
         break;
@@ -104,13 +104,13 @@ std::string_view ToString(BenchVerdict verdict) {
   SNF_CHECK(false);
 }
 
-BenchVerdict VerdictOf(const BenchRow& row, const Contest& contest) {
+BenchVerdict VerdictOf(const BenchRow& row, const BenchSuite& suite) {
   if (!row.not_measured.empty()) return BenchVerdict::kNotMeasured;
   if (!row.must.has_value() && !row.aim.has_value()) {
     return BenchVerdict::kNoBudget;
   }
-  const double value = SpreadOf(ValuesOf(row, contest)).median;
-  const double ours = SpreadOf(contest.samples(row.ours->contestant)).median;
+  const double value = SpreadOf(ValuesOf(row, suite)).median;
+  const double ours = SpreadOf(suite.samples(row.ours->bench_case)).median;
   const bool is_aim = row.aim.has_value() && IsMet(*row.aim, value) &&
                       ours <= row.aim_ours.value_or(ours);
   if (is_aim) return BenchVerdict::kMetAim;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "platform/bench/bench_contest.h"
+#include "platform/bench/bench_suite.h"
 
 namespace snf {
 
@@ -29,7 +29,7 @@ struct BenchRow {
   };
   struct Side {
     std::string what;
-    size_t contestant;
+    size_t bench_case;
     std::string unit = "ns";
   };
 
@@ -61,25 +61,25 @@ struct BenchSizes {
 // The rows of the numbers from 1 to 17 that are wanted, in order; contestants
 // are added. Those that nothing measures yet say so.
 std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
-                                    const BenchSizes& sizes, Contest& contest);
+                                    const BenchSizes& sizes, BenchSuite& suite);
 inline constexpr int kBenchRows = 17;
 
 // Each adds the rows of its numbers. Of chains: 1 to 5, 8 and 9; of the
 // controller: 6 and 7; of state: 14 and 17.
-void AddChainRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
-void AddControllerRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                        std::vector<BenchRow>& rows);
-void AddStateRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
 // Parse + lookup (base/packet/fixture_parse_lookup.h), a contestant of several
 // rows.
 std::string ParseLookupName(uint32_t flows);
-Contest::Contestant ParseLookupContestant(uint32_t flows);
+BenchSuite::BenchCase ParseLookupContestant(uint32_t flows);
 
 // The values that a row's budget is about, one a repetition.
-std::vector<double> ValuesOf(const BenchRow& row, const Contest& contest);
+std::vector<double> ValuesOf(const BenchRow& row, const BenchSuite& suite);
 
 enum class BenchVerdict : uint8_t {
   kMetAim,
@@ -89,7 +89,7 @@ enum class BenchVerdict : uint8_t {
   kNotMeasured,
 };
 std::string_view ToString(BenchVerdict verdict);
-BenchVerdict VerdictOf(const BenchRow& row, const Contest& contest);
+BenchVerdict VerdictOf(const BenchRow& row, const BenchSuite& suite);
 
 // "1 K", "10 K", "3,500".
 std::string InThousands(uint64_t count);

@@ -30,7 +30,7 @@
 namespace snf {
 namespace {
 
-using Contestant = Contest::Contestant;
+using BenchCase = BenchSuite::BenchCase;
 
 // One external address has ports for this many connections, and the monitor
 // room for them by default.
@@ -78,36 +78,36 @@ struct Fed {
   MadeTraffic traffic;
 };
 
-size_t AddFed(Contest& contest, const std::string& name, uint32_t flows,
+size_t AddFed(BenchSuite& suite, const std::string& name, uint32_t flows,
               const std::function<std::unique_ptr<BatchRunner>()>& make) {
-  return contest.Add(name, [&]() -> absl::StatusOr<Contestant> {
+  return suite.Add(name, [&]() -> absl::StatusOr<BenchCase> {
     auto fed = std::make_shared<Fed>(make(), flows);
-    return Contestant{.sample = [fed](uint64_t packets) {
+    return BenchCase{.sample = [fed](uint64_t packets) {
       return CpuNsOf(packets,
                      [&](uint64_t n) { return RunTraffic(fed->traffic, n); });
     }};
   });
 }
 
-BenchRow::Side Tables(Contest& contest, uint32_t flows, bool with_hosts) {
+BenchRow::Side Tables(BenchSuite& suite, uint32_t flows, bool with_hosts) {
   const std::string what =
       with_hosts ? "the same with one for hosts" : "the three-table floor";
-  return {what, AddFed(contest, fmt::format("{} {}", what, flows), flows, [&] {
+  return {what, AddFed(suite, fmt::format("{} {}", what, flows), flows, [&] {
             return std::make_unique<FloorRunner>(flows, with_hosts);
           })};
 }
 
-BenchRow::Side InUnit(Contest& contest, uint32_t flows) {
+BenchRow::Side InUnit(BenchSuite& suite, uint32_t flows) {
   return {"the chain in a unit",
-          AddFed(contest, fmt::format("unit {}", flows), flows, [&] {
+          AddFed(suite, fmt::format("unit {}", flows), flows, [&] {
             return std::make_unique<LoneUnit>(NfOf(Chain(flows)), flows);
           })};
 }
 
 // The real-time driver on one thread.
-BenchRow::Side Driven(Contest& contest, const std::string& what,
+BenchRow::Side Driven(BenchSuite& suite, const std::string& what,
                       const DrivenChain::Options& options) {
-  const auto make = [&]() -> absl::StatusOr<Contestant> {
+  const auto make = [&]() -> absl::StatusOr<BenchCase> {
     auto started = DrivenChain::Start(options);
     if (!started.ok()) return started.status();
     const std::shared_ptr<DrivenChain> chain = *std::move(started);
@@ -115,36 +115,35 @@ BenchRow::Side Driven(Contest& contest, const std::string& what,
       chain->Offer(packets);
       return packets;
     };
-    return Contestant{
+    return BenchCase{
         .sample = [offer](uint64_t packets) { return CpuNsOf(packets, offer); },
         .check = [chain] { return DrivenChain::Check(chain->Finish()); }};
   };
   return {what,
-          contest.Add(fmt::format("driven {} {} {}", options.nf, options.flows,
-                                  options.flowlet_timeout.ns),
-                      make)};
+          suite.Add(fmt::format("driven {} {} {}", options.nf, options.flows,
+                                options.flowlet_timeout.ns),
+                    make)};
 }
 
-BenchRow::Side Path(Contest& contest, uint32_t flows) {
-  return Driven(contest, "the whole path",
-                {.nf = Chain(flows), .flows = flows});
+BenchRow::Side Path(BenchSuite& suite, uint32_t flows) {
+  return Driven(suite, "the whole path", {.nf = Chain(flows), .flows = flows});
 }
 
-BenchRow WholePath(Contest& contest, uint32_t flows, double must, double aim) {
+BenchRow WholePath(BenchSuite& suite, uint32_t flows, double must, double aim) {
   return {.number = 1,
           .what = "whole path, firewall | monitor | nat",
           .variant = InThousands(flows) + " flows",
           .must = {{must}},
           .aim = {{aim}},
-          .ours = Path(contest, flows),
-          .base = Tables(contest, flows, false),
-          .beside = {Tables(contest, flows, true)}};
+          .ours = Path(suite, flows),
+          .base = Tables(suite, flows, false),
+          .beside = {Tables(suite, flows, true)}};
 }
 
-void AddWholePath(const BenchSizes& sizes, Contest& contest,
+void AddWholePath(const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
-  rows.push_back(WholePath(contest, sizes.few_flows, 3.5, 2.1));
-  rows.push_back(WholePath(contest, sizes.flows, 4.5, 2.3));
+  rows.push_back(WholePath(suite, sizes.few_flows, 3.5, 2.1));
+  rows.push_back(WholePath(suite, sizes.flows, 4.5, 2.3));
   for (BenchRow& row : rows) {
     if (row.number != 1) continue;
     row.notes = {
@@ -155,17 +154,17 @@ void AddWholePath(const BenchSizes& sizes, Contest& contest,
       {.number = 1,
        .what = "the same, nearly each packet a flowlet",
        .variant = InThousands(sizes.flows) + " flows",
-       .ours = Driven(contest, "the whole path",
+       .ours = Driven(suite, "the whole path",
                       {.nf = Chain(sizes.flows),
                        .flows = sizes.flows,
                        .flowlet_timeout = by_default}),
-       .base = Tables(contest, sizes.flows, false),
+       .base = Tables(suite, sizes.flows, false),
        .notes = {"At the greatest speed a flow's packets are farther apart "
                  "than the default flowlet timeout: decisions, replicas and "
                  "moves for most of them."}});
 }
 
-void AddInUnit(const BenchSizes& sizes, Contest& contest,
+void AddInUnit(const BenchSizes& sizes, BenchSuite& suite,
                std::vector<BenchRow>& rows) {
   for (const uint32_t flows : {sizes.few_flows, sizes.flows}) {
     rows.push_back({.number = 2,
@@ -173,20 +172,20 @@ void AddInUnit(const BenchSizes& sizes, Contest& contest,
                     .variant = InThousands(flows) + " flows",
                     .must = {{2.5}},
                     .aim = {{1.5}},
-                    .ours = InUnit(contest, flows),
-                    .base = Tables(contest, flows, false),
-                    .beside = {Tables(contest, flows, true)}});
+                    .ours = InUnit(suite, flows),
+                    .base = Tables(suite, flows, false),
+                    .beside = {Tables(suite, flows, true)}});
   }
 }
 
-BenchRow::Side ParseAndLookUp(Contest& contest, uint32_t flows) {
-  const auto make = [flows]() -> absl::StatusOr<Contestant> {
+BenchRow::Side ParseAndLookUp(BenchSuite& suite, uint32_t flows) {
+  const auto make = [flows]() -> absl::StatusOr<BenchCase> {
     return ParseLookupContestant(flows);
   };
-  return {"parse + lookup", contest.Add(ParseLookupName(flows), make)};
+  return {"parse + lookup", suite.Add(ParseLookupName(flows), make)};
 }
 
-void AddPassThrough(const BenchSizes& sizes, Contest& contest,
+void AddPassThrough(const BenchSizes& sizes, BenchSuite& suite,
                     std::vector<BenchRow>& rows) {
   for (const uint32_t flows : {sizes.few_flows, sizes.flows}) {
     rows.push_back(
@@ -196,22 +195,22 @@ void AddPassThrough(const BenchSizes& sizes, Contest& contest,
          .must = {{4}},
          .aim = {{2.5}},
          .ours =
-             Driven(contest, "the whole path",
+             Driven(suite, "the whole path",
                     {.nf = "passthrough", .flows = flows, .both_sides = false}),
-         .base = ParseAndLookUp(contest, flows)});
+         .base = ParseAndLookUp(suite, flows)});
   }
 }
 
-void AddNfCore(const BenchSizes& sizes, Contest& contest,
+void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
                std::vector<BenchRow>& rows) {
   const uint32_t flows = sizes.flows;
-  const auto make = [flows]() -> absl::StatusOr<Contestant> {
+  const auto make = [flows]() -> absl::StatusOr<BenchCase> {
     auto made = LoneWorker::Make(*NfSpec::Parse(Chain(flows)));
     if (!made.ok()) return made.status();
     const std::shared_ptr<LoneWorker> worker = *std::move(made);
     auto traffic =
         std::make_shared<MadeTraffic>(flows, *worker, worker->TakeBuffers());
-    return Contestant{.sample = [worker, traffic](uint64_t packets) {
+    return BenchCase{.sample = [worker, traffic](uint64_t packets) {
       RunTraffic(*traffic, packets / 8);
       const int64_t before = worker->cpu_ns();
       const uint64_t done = RunTraffic(*traffic, packets);
@@ -227,13 +226,13 @@ void AddNfCore(const BenchSizes& sizes, Contest& contest,
        .must = {{.limit = 3, .is_least = true}},
        .aim = {{.limit = 6, .is_least = true}},
        .ours = {{"a worker's turns alone",
-                 contest.Add(fmt::format("worker {}", flows), make)}},
-       .base = Tables(contest, flows, false),
+                 suite.Add(fmt::format("worker {}", flows), make)}},
+       .base = Tables(suite, flows, false),
        .notes = {"The floor's time has parsing in it, the worker's has not: "
                  "the front parses."}});
 }
 
-void AddManyFlows(const BenchSizes& sizes, Contest& contest,
+void AddManyFlows(const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
   const std::string variant = fmt::format(
       "{} against {}", InThousands(sizes.many_flows), InThousands(sizes.flows));
@@ -243,8 +242,8 @@ void AddManyFlows(const BenchSizes& sizes, Contest& contest,
        .variant = variant,
        .must = {{2.5}},
        .aim = {{1.8}},
-       .ours = Path(contest, sizes.many_flows),
-       .base = Path(contest, sizes.flows),
+       .ours = Path(suite, sizes.many_flows),
+       .base = Path(suite, sizes.flows),
        .notes = {"Many need more external addresses and larger tables of the "
                  "monitor."}});
   rows.push_back({.number = 5,
@@ -252,8 +251,8 @@ void AddManyFlows(const BenchSizes& sizes, Contest& contest,
                   .variant = variant,
                   .must = {{2.5}},
                   .aim = {{1.8}},
-                  .ours = InUnit(contest, sizes.many_flows),
-                  .base = InUnit(contest, sizes.flows)});
+                  .ours = InUnit(suite, sizes.many_flows),
+                  .base = InUnit(suite, sizes.flows)});
 }
 
 // --- Row 8 -------------------------------------------------------------------
@@ -289,17 +288,17 @@ struct TimedNat {
   MadeTraffic traffic;
 };
 
-void AddNat(const BenchSizes& sizes, Contest& contest,
+void AddNat(const BenchSizes& sizes, BenchSuite& suite,
             std::vector<BenchRow>& rows) {
   const uint32_t flows = sizes.flows;
   auto nat = std::make_shared<TimedNat>(
       std::make_unique<LoneUnit>(NfOf(Nat(flows)), flows), flows);
   auto nothing = std::make_shared<TimedNat>(nullptr, flows);
-  const auto quantile = [&contest](const std::string& name,
-                                   const std::shared_ptr<TimedNat>& of,
-                                   uint32_t per_100000) {
-    return contest.Add(name, [of, per_100000]() -> absl::StatusOr<Contestant> {
-      return Contestant{.sample = [of, per_100000](uint64_t packets) {
+  const auto quantile = [&suite](const std::string& name,
+                                 const std::shared_ptr<TimedNat>& of,
+                                 uint32_t per_100000) {
+    return suite.Add(name, [of, per_100000]() -> absl::StatusOr<BenchCase> {
+      return BenchCase{.sample = [of, per_100000](uint64_t packets) {
         of->Sample(packets);
         return static_cast<double>(of->timed.times.Quantile(per_100000));
       }};
@@ -370,12 +369,12 @@ double RoundTrip(uint64_t times) {
   return static_cast<double>(trips.Quantile(50'000));
 }
 
-void AddLatency(const BenchSizes& sizes, Contest& contest,
+void AddLatency(const BenchSizes& sizes, BenchSuite& suite,
                 std::vector<BenchRow>& rows) {
   const uint32_t packets = sizes.latency_packets;
   auto result = std::make_shared<absl::Status>();
-  const auto make = [packets, result]() -> absl::StatusOr<Contestant> {
-    return Contestant{
+  const auto make = [packets, result]() -> absl::StatusOr<BenchCase> {
+    return BenchCase{
         .sample =
             [packets, result](uint64_t) {
               auto chain = DrivenChain::Start(
@@ -400,36 +399,36 @@ void AddLatency(const BenchSizes& sizes, Contest& contest,
        .of = BenchRow::Of::kOurs,
        .must = {{5'000}},
        .aim = {{1'200}},
-       .ours = {{"the chain, two threads", contest.Add("latency", make)}},
+       .ours = {{"the chain, two threads", suite.Add("latency", make)}},
        .base = {{"a cell there and back, two threads",
-                 contest.Add("round trip",
-                             [packets]() -> absl::StatusOr<Contestant> {
-                               return Contestant{.sample = [packets](uint64_t) {
-                                 return RoundTrip(packets);
-                               }};
-                             })}},
+                 suite.Add("round trip",
+                           [packets]() -> absl::StatusOr<BenchCase> {
+                             return BenchCase{.sample = [packets](uint64_t) {
+                               return RoundTrip(packets);
+                             }};
+                           })}},
        .notes = {"By the wall clock, from when a packet was due."}});
 }
 
 }  // namespace
 
-void AddChainRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
   switch (number) {
     case 1:
-      return AddWholePath(sizes, contest, rows);
+      return AddWholePath(sizes, suite, rows);
     case 2:
-      return AddInUnit(sizes, contest, rows);
+      return AddInUnit(sizes, suite, rows);
     case 3:
-      return AddPassThrough(sizes, contest, rows);
+      return AddPassThrough(sizes, suite, rows);
     case 4:
-      return AddNfCore(sizes, contest, rows);
+      return AddNfCore(sizes, suite, rows);
     case 5:
-      return AddManyFlows(sizes, contest, rows);
+      return AddManyFlows(sizes, suite, rows);
     case 8:
-      return AddNat(sizes, contest, rows);
+      return AddNat(sizes, suite, rows);
     case 9:
-      return AddLatency(sizes, contest, rows);
+      return AddLatency(sizes, suite, rows);
     default:
       SNF_CHECK(false);
   }

@@ -24,7 +24,7 @@ namespace snf {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-using Contestant = Contest::Contestant;
+using BenchCase = BenchSuite::BenchCase;
 
 constexpr size_t kBatch = ParseLookupFloor::kBatch;
 
@@ -59,7 +59,7 @@ class Walk {
 
 // What does something to a batch of frames, and has seen all of them once.
 template <typename Batch>
-Contestant OfFrames(uint32_t flows, const Batch& batch) {
+BenchCase OfFrames(uint32_t flows, const Batch& batch) {
   auto walk = std::make_shared<Walk>(flows);
   (*walk)(walk->count(), batch);
   return {.sample = [walk, batch](uint64_t packets) {
@@ -69,7 +69,7 @@ Contestant OfFrames(uint32_t flows, const Batch& batch) {
 
 // --- Row 6 -------------------------------------------------------------------
 
-size_t AddDecision(Contest& contest, uint32_t units, uint32_t replicas) {
+size_t AddDecision(BenchSuite& suite, uint32_t units, uint32_t replicas) {
   struct Decisions {
     Decisions(uint32_t count, const ControllerOptions& options)
         : units(count), chooser(options), rng(count), step(count) {}
@@ -78,12 +78,12 @@ size_t AddDecision(Contest& contest, uint32_t units, uint32_t replicas) {
     Rng rng;
     int64_t step;
   };
-  const auto make = [units, replicas]() -> absl::StatusOr<Contestant> {
+  const auto make = [units, replicas]() -> absl::StatusOr<BenchCase> {
     ControllerOptions options;
     options.max_units = units;
     options.replicas = replicas;
     auto of = std::make_shared<Decisions>(units, options);
-    return Contestant{.sample = [of](uint64_t decisions) {
+    return BenchCase{.sample = [of](uint64_t decisions) {
       constexpr int kInTurn = 500;  // between reports, which are not measured
       int64_t cpu_ns = 0;
       uint64_t done = 0;
@@ -95,7 +95,7 @@ size_t AddDecision(Contest& contest, uint32_t units, uint32_t replicas) {
         for (int i = 0; i < kInTurn; ++i) {
           ReplicaSet set;
           of->units.Advance(Microseconds(1));
-          of->chooser.Choose(of->rng, of->units.Decide(), of->units.pool(),
+          of->chooser.Choose(of->rng, of->units.Decide(), of->units.units(),
                              set);
           Keep(set);
         }
@@ -104,19 +104,19 @@ size_t AddDecision(Contest& contest, uint32_t units, uint32_t replicas) {
       return static_cast<double>(cpu_ns) / static_cast<double>(done);
     }};
   };
-  return contest.Add(fmt::format("decision {} {}", units, replicas), make);
+  return suite.Add(fmt::format("decision {} {}", units, replicas), make);
 }
 
 // By a hash of the flow's key, which is there, among `units`.
-size_t AddHashing(Contest& contest, uint32_t units) {
-  const auto make = [units]() -> absl::StatusOr<Contestant> {
+size_t AddHashing(BenchSuite& suite, uint32_t units) {
+  const auto make = [units]() -> absl::StatusOr<BenchCase> {
     std::vector<FlowKey> keys(4'096);
     const MadeFrames frames(4'096);
     for (size_t i = 0; i < keys.size(); ++i) {
       const Bytes frame = frames.frame(i);
       keys[i] = FiveTuple(frame, Parse(LinkType::kEthernet, frame), false);
     }
-    return Contestant{.sample = [keys, units](uint64_t decisions) {
+    return BenchCase{.sample = [keys, units](uint64_t decisions) {
       return CpuNsOf(decisions, [&](uint64_t n) {
         for (uint64_t i = 0; i < n; ++i) {
           Keep(Hash(keys[i % keys.size()], 0) % units);
@@ -125,10 +125,10 @@ size_t AddHashing(Contest& contest, uint32_t units) {
       });
     }};
   };
-  return contest.Add(fmt::format("hashing {}", units), make);
+  return suite.Add(fmt::format("hashing {}", units), make);
 }
 
-void AddDecisions(const BenchSizes& sizes, Contest& contest,
+void AddDecisions(const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
   for (const uint32_t replicas : {3u, 0u}) {
     rows.push_back(
@@ -141,22 +141,23 @@ void AddDecisions(const BenchSizes& sizes, Contest& contest,
          .aim = {{1.3}},
          .aim_ours = 60,
          .ours = {{"many units",
-                   AddDecision(contest, sizes.many_units, replicas)}},
-         .base = {{"10 units", AddDecision(contest, 10, replicas)}},
-         .beside = {{"plain hash", AddHashing(contest, sizes.many_units)}}});
+                   AddDecision(suite, sizes.many_units, replicas)}},
+         .base = {{"10 units", AddDecision(suite, 10, replicas)}},
+         .beside = {{"plain hash", AddHashing(suite, sizes.many_units)}}});
   }
 }
 
 // --- Row 7 -------------------------------------------------------------------
 
-void AddRunning(uint32_t flows, Contest& contest, std::vector<BenchRow>& rows) {
-  const auto ours = [flows]() -> absl::StatusOr<Contestant> {
+void AddRunning(uint32_t flows, BenchSuite& suite,
+                std::vector<BenchRow>& rows) {
+  const auto ours = [flows]() -> absl::StatusOr<BenchCase> {
     auto controller = std::make_shared<LoneController>(flows);
     return OfFrames(flows, [controller](std::span<const Bytes> frames) {
       controller->Burst(frames);
     });
   };
-  const auto hash = [flows]() -> absl::StatusOr<Contestant> {
+  const auto hash = [flows]() -> absl::StatusOr<BenchCase> {
     std::array<uint16_t, 128> table{};
     for (uint16_t i = 0; i < table.size(); ++i) table[i] = i % 10;
     return OfFrames(flows, [table](std::span<const Bytes> frames) {
@@ -167,7 +168,7 @@ void AddRunning(uint32_t flows, Contest& contest, std::vector<BenchRow>& rows) {
       }
     });
   };
-  const auto floor = [flows]() -> absl::StatusOr<Contestant> {
+  const auto floor = [flows]() -> absl::StatusOr<BenchCase> {
     return ParseLookupContestant(flows);
   };
   rows.push_back(
@@ -177,10 +178,10 @@ void AddRunning(uint32_t flows, Contest& contest, std::vector<BenchRow>& rows) {
        .must = {{3}},
        .aim = {{1.7}},
        .ours = {{"the controller",
-                 contest.Add(fmt::format("controller {}", flows), ours)}},
-       .base = {{"parse + lookup", contest.Add(ParseLookupName(flows), floor)}},
+                 suite.Add(fmt::format("controller {}", flows), ours)}},
+       .base = {{"parse + lookup", suite.Add(ParseLookupName(flows), floor)}},
        .beside = {{"parse + plain hash",
-                   contest.Add(fmt::format("rss {}", flows), hash)}}});
+                   suite.Add(fmt::format("rss {}", flows), hash)}}});
 }
 
 }  // namespace
@@ -189,22 +190,22 @@ std::string ParseLookupName(uint32_t flows) {
   return fmt::format("parse + lookup {}", flows);
 }
 
-Contest::Contestant ParseLookupContestant(uint32_t flows) {
+BenchSuite::BenchCase ParseLookupContestant(uint32_t flows) {
   auto floor = std::make_shared<ParseLookupFloor>(flows);
   return OfFrames(flows, [floor](std::span<const Bytes> frames) {
     floor->Batch(LinkType::kEthernet, frames, 1);
   });
 }
 
-void AddControllerRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                        std::vector<BenchRow>& rows) {
   if (number == 6) {
-    AddDecisions(sizes, contest, rows);
+    AddDecisions(sizes, suite, rows);
     return;
   }
   SNF_CHECK(number == 7);
   for (const uint32_t flows : {sizes.few_flows, sizes.flows}) {
-    AddRunning(flows, contest, rows);
+    AddRunning(flows, suite, rows);
   }
 }
 

@@ -26,7 +26,7 @@
 namespace snf {
 namespace {
 
-using Contestant = Contest::Contestant;
+using BenchCase = BenchSuite::BenchCase;
 
 // --- Row 14 ------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ class CountingNf final : public NetworkFunction {
 };
 
 // Half of what a get and a put take, with the view that is made for a packet.
-absl::StatusOr<Contestant> MakeLocal() {
+absl::StatusOr<BenchCase> MakeLocal() {
   constexpr size_t kFlows = 1'024;
   struct Flows {
     CountingNf nf;
@@ -52,7 +52,7 @@ absl::StatusOr<Contestant> MakeLocal() {
     std::vector<std::byte> records = std::vector<std::byte>(kFlows * bytes);
   };
   auto flows = std::make_shared<Flows>();
-  return Contestant{.sample = [flows](uint64_t operations) {
+  return BenchCase{.sample = [flows](uint64_t operations) {
     return CpuNsOf(operations, [&](uint64_t n) {
       NoServices services;
       uint64_t done = 0;
@@ -69,12 +69,12 @@ absl::StatusOr<Contestant> MakeLocal() {
 }
 
 // Half of what a GET and a SET take, by the wall clock.
-absl::StatusOr<Contestant> MakeRedis() {
+absl::StatusOr<BenchCase> MakeRedis() {
   auto started = BenchRedis::Start();
   if (!started.ok()) return started.status();
   const std::shared_ptr<BenchRedis> redis = *std::move(started);
   auto status = std::make_shared<absl::Status>(redis->Put("flow", "00000000"));
-  return Contestant{
+  return BenchCase{
       .sample =
           [redis, status](uint64_t operations) {
             const uint64_t pairs = operations / 100 + 1;
@@ -90,15 +90,15 @@ absl::StatusOr<Contestant> MakeRedis() {
       .check = [status] { return *status; }};
 }
 
-BenchRow LocalState(Contest& contest) {
+BenchRow LocalState(BenchSuite& suite) {
   return {.number = 14,
           .what = "Redis round trip against local get or put",
           .of = BenchRow::Of::kInverseRatio,
           .must = {{.limit = 100, .is_least = true}},
           .aim = {{.limit = 400, .is_least = true}},
-          .ours = {{"get or put", contest.Add("local state", MakeLocal)}},
+          .ours = {{"get or put", suite.Add("local state", MakeLocal)}},
           .base = {{"Redis, unix socket, wall clock",
-                    contest.Add("redis", MakeRedis)}}};
+                    suite.Add("redis", MakeRedis)}}};
 }
 
 // --- Row 17 ------------------------------------------------------------------
@@ -114,12 +114,12 @@ double ResidentBytes() {
 
 // By how much making it adds to the memory of this process.
 template <typename Make>
-Contest::Make MemoryOf(uint32_t flows, const Make& make) {
-  return [flows, make]() -> absl::StatusOr<Contestant> {
+BenchSuite::Make MemoryOf(uint32_t flows, const Make& make) {
+  return [flows, make]() -> absl::StatusOr<BenchCase> {
     if (ResidentBytes() <= 0) {
       return absl::UnavailableError("no /proc/self/statm");
     }
-    return Contestant{.sample = [flows, make](uint64_t) {
+    return BenchCase{.sample = [flows, make](uint64_t) {
       malloc_trim(0);
       const double before = ResidentBytes();
       const auto made = make(flows);
@@ -128,7 +128,7 @@ Contest::Make MemoryOf(uint32_t flows, const Make& make) {
   };
 }
 
-void AddMemory(const BenchSizes& sizes, Contest& contest,
+void AddMemory(const BenchSizes& sizes, BenchSuite& suite,
                std::vector<BenchRow>& rows) {
   // So that what is freed goes back to the system, and is not used again
   // unseen.
@@ -144,15 +144,15 @@ void AddMemory(const BenchSizes& sizes, Contest& contest,
     return made;
   });
   const BenchRow::Side base = {"parse + lookup's table",
-                               contest.Add("memory of floor", floor), "B"};
+                               suite.Add("memory of floor", floor), "B"};
   const auto add = [&](const std::string& what, const std::string& name,
-                       const Contest::Make& make, const std::string& note) {
+                       const BenchSuite::Make& make, const std::string& note) {
     rows.push_back({.number = 17,
                     .what = "memory a flow, " + what,
                     .variant = InThousands(flows) + " flows",
                     .of = BenchRow::Of::kOurs,
                     .must = {{128}},
-                    .ours = {{what, contest.Add(name, make), "B"}},
+                    .ours = {{what, suite.Add(name, make), "B"}},
                     .base = base,
                     .notes = {note}});
   };
@@ -174,14 +174,14 @@ void AddMemory(const BenchSizes& sizes, Contest& contest,
 
 }  // namespace
 
-void AddStateRows(int number, const BenchSizes& sizes, Contest& contest,
+void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
   if (number == 14) {
-    rows.push_back(LocalState(contest));
+    rows.push_back(LocalState(suite));
     return;
   }
   SNF_CHECK(number == 17);
-  AddMemory(sizes, contest, rows);
+  AddMemory(sizes, suite, rows);
 }
 
 }  // namespace snf

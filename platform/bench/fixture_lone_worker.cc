@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "platform/bench/bench_contest.h"
+#include "platform/bench/bench_suite.h"
 #include "platform/run/table_ends.h"
 
 namespace snf {
@@ -74,7 +74,7 @@ LoneWorker::LoneWorker(const NfSpec& nf, SharedRegion region,
       tables_(*example_, options_.controller.max_units,
               TableOptionsOf(options_)) {}
 
-void LoneWorker::Staff(Rings& rings, BufferPool pool) {
+void LoneWorker::Staff(Rings& rings, BufferPool buffers) {
   const auto down = rings.Next();
   const auto up = rings.Next();
   const auto round = rings.Next();
@@ -88,7 +88,7 @@ void LoneWorker::Staff(Rings& rings, BufferPool pool) {
       .schema = &schema_,
       .clock = &clock_,
       .is_paced = false,
-      .pool = std::move(pool),
+      .buffers = std::move(buffers),
       .bell = rings.bell,
       .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
       .to_front = LinkOut(up.producer, kCells),
@@ -109,7 +109,7 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
   const Instant now = clock_.Now();
   for (size_t table = 0; now >= tables_.next_wakeup() && table < tables_.size();
        ++table) {
-    tables_.OnTimers(now, table, [this](const TableMessage& message) {
+    tables_.on_timers(now, table, [this](const TableMessage& message) {
       SendToUnit(message);
     });
   }
@@ -137,7 +137,8 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
     SendToUnit(message);
   };
   if (cell.is_table()) {
-    tables_.OnMessage(clock_.Now(), LoadAs<TableMessage>(payload.data()), send);
+    tables_.on_message(clock_.Now(), LoadAs<TableMessage>(payload.data()),
+                       send);
     return;
   }
   const auto command = cell.As<UnitCommand>();
@@ -153,7 +154,7 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
       break;
     }
     case Kind::kRequestPieces: {
-      PieceWord pieces = pieces_.Next(command.request.pool);
+      PieceBlock pieces = pieces_.Next(command.request.pool);
       pieces.unit = UnitId{0};
       out_->Send(
           ControllerCommand::Pieces(ControllerCommand::Kind::kPieces, pieces));

@@ -45,7 +45,7 @@ class LoneWorker final : public BatchRunner {
   struct Rings;
 
   LoneWorker(const NfSpec& nf, SharedRegion region, BufferPool front_pool);
-  void Staff(Rings& rings, BufferPool pool);
+  void Staff(Rings& rings, BufferPool buffers);
   void Handle(const Cell& cell, std::span<const std::byte> payload);
   void SendToUnit(const TableMessage& message);
 

@@ -18,7 +18,7 @@ std::string Elsewhere(UnitId unit) {
 
 Checker::Checker(const NfSpec* nf, FlowName flow_name)
     : flow_name_(std::move(flow_name)) {
-  if (nf != nullptr) reference_ = std::make_unique<Reference>(*nf);
+  if (nf != nullptr) oracle_ = std::make_unique<SingleUnitOracle>(*nf);
 }
 
 Checker::Flow& Checker::InSlot(FlowId id) {
@@ -40,15 +40,15 @@ Checker::UnderWay Checker::PacketOf(const PacketMeta& meta) const {
   return packet == under_way_.end() ? UnderWay{} : packet->second;
 }
 
-void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow& flow = InSlot(meta.flow);
   if (flow.id != meta.flow) {
     flow.ended = true;
     FreePiecesIfOver(flow);
     if (flow.under_way > 0) {
       ending_.emplace(flow.id, flow);
-    } else if (reference_ != nullptr) {
-      reference_->Forget(flow.id);
+    } else if (oracle_ != nullptr) {
+      oracle_->Forget(flow.id);
     }
     flow = {.id = meta.flow};
   }
@@ -66,7 +66,7 @@ void Checker::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   }
 }
 
-void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
+void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
   const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
   Flow* const flow = Find(now, unit, last);
   if (flow == nullptr) return;
@@ -77,15 +77,15 @@ void Checker::OnEndFlow(Instant now, UnitId unit, const EndFlow& end) {
                           flow->given, value(flow->last_unit)));
   }
   flow->ended = true;
-  ledger_.OnAliasGone(flow->id, end.last);
+  uniqueness_.on_alias_gone(flow->id, end.last);
   FreePiecesIfOver(*flow);
-  if (flow->under_way == 0 && reference_ != nullptr) {
-    reference_->Forget(flow->id);
+  if (flow->under_way == 0 && oracle_ != nullptr) {
+    oracle_->Forget(flow->id);
   }
 }
 
-void Checker::OnPayloadDropped(Instant now, UnitId unit,
-                               const PacketMeta& meta) {
+void Checker::on_payload_dropped(Instant now, UnitId unit,
+                                 const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -100,7 +100,8 @@ void Checker::OnPayloadDropped(Instant now, UnitId unit,
   }
 }
 
-void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_service_begin(Instant now, UnitId unit,
+                               const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -122,7 +123,7 @@ void Checker::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta) {
   flow->serving = value(meta.clock);
 }
 
-void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_service_end(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   if (flow->in_service != unit || flow->serving != value(meta.clock)) {
@@ -134,14 +135,14 @@ void Checker::OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta) {
 
 void Checker::BeforeNf(const PacketInfo& info,
                        std::span<const std::byte> bytes) {
-  if (reference_ != nullptr) reference_->Before(info, bytes);
+  if (oracle_ != nullptr) oracle_->Before(info, bytes);
 }
 
 void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-                      const Reference::Outcome& outcome) {
-  if (reference_ == nullptr) return;
+                      const SingleUnitOracle::Outcome& outcome) {
+  if (oracle_ == nullptr) return;
   const auto [difference, pieces] =
-      reference_->After(now, meta, ledger_, outcome);
+      oracle_->After(now, meta, uniqueness_, outcome);
   if (!difference.empty()) {
     Violation(now, unit, meta,
               "was not processed on its own state: " + difference);
@@ -151,7 +152,7 @@ void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
   if (flow != nullptr) FreePiecesIfOver(*flow);
 }
 
-void Checker::OnWait(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_wait(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow != nullptr) flow->processed = value(meta.clock) - 1;
 }
@@ -167,7 +168,7 @@ bool Checker::IsLast(const PacketMeta& meta) const {
   return ending != ending_.end() && is_last(ending->second);
 }
 
-void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_release(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -187,7 +188,7 @@ void Checker::OnRelease(Instant now, UnitId unit, const PacketMeta& meta) {
   Left(*flow, meta.clock);
 }
 
-void Checker::OnTaken(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_taken(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -203,7 +204,7 @@ void Checker::OnTaken(Instant now, UnitId unit, const PacketMeta& meta) {
   Left(*flow, meta.clock);
 }
 
-void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_advanced(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -220,33 +221,33 @@ void Checker::OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta) {
   Left(*flow, meta.clock);
 }
 
-void Checker::OnAlias(Instant now, const Alias& alias, AliasResult result) {
+void Checker::on_alias(Instant now, const Alias& alias, AliasResult result) {
   if (result != AliasResult::kGranted) return;
-  const std::string wrong = ledger_.OnAlias(alias);
+  const std::string wrong = uniqueness_.on_alias(alias);
   if (wrong.empty()) return;
   const PacketMeta setter = {
       .flow = alias.flow, .clock = alias.clock, .arrival = now};
   Violation(now, alias.unit, setter, wrong);
 }
 
-void Checker::OnAliasRefused(Instant now, const AliasAck& ack,
-                             BufferPool& pool) {
-  if (reference_ == nullptr) return;
-  reference_->OnAliasRefused(now, ack.flow, ack.result, ledger_, pool);
+void Checker::on_alias_refused(Instant now, const AliasAck& ack,
+                               BufferPool& buffers) {
+  if (oracle_ == nullptr) return;
+  oracle_->on_alias_refused(now, ack.flow, ack.result, uniqueness_, buffers);
 }
 
-void Checker::OnFlowNote(const FlowNote& note) {
-  if (note.over) ledger_.OnAliasGone(note.flow, note.clock);
+void Checker::on_flow_note(const FlowNote& note) {
+  if (note.over) uniqueness_.on_alias_gone(note.flow, note.clock);
 }
 
-void Checker::OnPiecesGranted(Instant now, const PieceWord& pieces) {
-  const std::string wrong = ledger_.OnGranted(pieces);
+void Checker::on_pieces_granted(Instant now, const PieceBlock& pieces) {
+  const std::string wrong = uniqueness_.on_granted(pieces);
   if (wrong.empty()) return;
   AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
 }
 
-void Checker::OnPiecesReturned(Instant now, const PieceWord& pieces) {
-  const std::string wrong = ledger_.OnReturned(pieces);
+void Checker::on_pieces_returned(Instant now, const PieceBlock& pieces) {
+  const std::string wrong = uniqueness_.on_returned(pieces);
   if (wrong.empty()) return;
   AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
 }
@@ -255,7 +256,7 @@ void Checker::OnPiecesReturned(Instant now, const PieceWord& pieces) {
 // the flow's last clock and knows that it was the last.
 void Checker::FreePiecesIfOver(const Flow& flow) {
   if (flow.ended && flow.processed == flow.given) {
-    ledger_.OnPiecesGone(flow.id);
+    uniqueness_.on_pieces_gone(flow.id);
   }
 }
 
@@ -263,11 +264,11 @@ void Checker::Left(Flow& flow, Clock clock) {
   if (under_way_.erase({flow.id, clock}) == 0) return;
   --flow.under_way;
   if (flow.under_way > 0 || !flow.ended) return;
-  if (reference_ != nullptr) reference_->Forget(flow.id);
+  if (oracle_ != nullptr) oracle_->Forget(flow.id);
   ending_.erase(flow.id);
 }
 
-void Checker::OnEnd(Instant now) {
+void Checker::on_end(Instant now) {
   for (const auto& [id, flow] : ending_) CheckAllLeft(now, flow);
   for (const Flow& flow : flows_) CheckAllLeft(now, flow);
 }

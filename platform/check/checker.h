@@ -15,8 +15,8 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
-#include "platform/check/ledger.h"
-#include "platform/check/reference.h"
+#include "platform/check/single_unit_oracle.h"
+#include "platform/check/uniqueness_check.h"
 
 namespace snf {
 
@@ -30,11 +30,11 @@ namespace snf {
 //   I3  the packets of a flow are released in clock order, and none before it
 //       was processed, by the unit that did
 //   I6  what a unit makes of a packet is what a unit would that runs all
-//       packets of the flow (reference.h)
+//       packets of the flow (single_unit_oracle.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
 //       consumed, once
 //   I8  a piece of a pool is in one place only, and no two flows have the same
-//       piece or the same alias (ledger.h)
+//       piece or the same alias (uniqueness_check.h)
 //
 // Of what breaks several rules at once, the first is told.
 //
@@ -47,7 +47,7 @@ namespace snf {
 //
 // Owner-thread only. Memory: 56 bytes a flow slot, some 100 for each flow that
 // lost its slot and has packets under way, 50 a packet under way, and the
-// records of reference.h.
+// records of single_unit_oracle.h.
 class Checker {
  public:
   // What a user calls a flow; empty if it is forgotten.
@@ -58,37 +58,37 @@ class Checker {
   explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
 
   // From when messages count time.
-  void OnStart(Instant first_packet) { start_ = first_packet; }
-  void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta);
-  void OnEndFlow(Instant now, UnitId unit, const EndFlow& end);
+  void on_start(Instant first_packet) { start_ = first_packet; }
+  void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_end_flow(Instant now, UnitId unit, const EndFlow& end);
   // The packet is lost, and its clock a tombstone from now on.
-  void OnPayloadDropped(Instant now, UnitId unit, const PacketMeta& meta);
-  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta);
-  void OnServiceEnd(Instant now, UnitId unit, const PacketMeta& meta);
-  // Of a packet with payload, after OnServiceEnd: as it is before the unit's NF
-  // sees it, and what comes of it, before any of it is executed, with the
+  void on_payload_dropped(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_service_end(Instant now, UnitId unit, const PacketMeta& meta);
+  // Of a packet with payload, after on_service_end: as it is before the unit's
+  // NF sees it, and what comes of it, before any of it is executed, with the
   // flow's record, none if the packet IsLast(); or that it is to be run again,
   // as if this service had not been.
   void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
   void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-               const Reference::Outcome& outcome);
-  void OnWait(Instant now, UnitId unit, const PacketMeta& meta);
+               const SingleUnitOracle::Outcome& outcome);
+  void on_wait(Instant now, UnitId unit, const PacketMeta& meta);
   // Whether the packet's flow is over with it: a unit keeps no record then.
   bool IsLast(const PacketMeta& meta) const;
-  void OnRelease(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_release(Instant now, UnitId unit, const PacketMeta& meta);
   // The packet was dropped or consumed where it was to be processed.
-  void OnTaken(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_taken(Instant now, UnitId unit, const PacketMeta& meta);
   // A clock without payload is done.
-  void OnAdvanced(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_advanced(Instant now, UnitId unit, const PacketMeta& meta);
   // What reaches the controller or leaves it about aliases and pieces; an alias
   // with the answer, and its refusal again where the unit tells the NF.
-  void OnAlias(Instant now, const Alias& alias, AliasResult result);
-  void OnAliasRefused(Instant now, const AliasAck& ack, BufferPool& pool);
-  void OnFlowNote(const FlowNote& note);
-  void OnPiecesGranted(Instant now, const PieceWord& pieces);
-  void OnPiecesReturned(Instant now, const PieceWord& pieces);
+  void on_alias(Instant now, const Alias& alias, AliasResult result);
+  void on_alias_refused(Instant now, const AliasAck& ack, BufferPool& buffers);
+  void on_flow_note(const FlowNote& note);
+  void on_pieces_granted(Instant now, const PieceBlock& pieces);
+  void on_pieces_returned(Instant now, const PieceBlock& pieces);
   // Call once nothing is in flight any more.
-  void OnEnd(Instant now);
+  void on_end(Instant now);
 
   uint64_t violations() const { return violations_; }
   // The first kMaxMessages, one line each: time, flow, unit, clock, what.
@@ -96,7 +96,7 @@ class Checker {
   static constexpr size_t kMaxMessages = 10;
 
   // Null without an NF.
-  const Reference* reference() const { return reference_.get(); }
+  const SingleUnitOracle* oracle() const { return oracle_.get(); }
 
  private:
   struct Flow {
@@ -131,10 +131,10 @@ class Checker {
   std::vector<Flow> flows_;        // by slot
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
   absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
-  std::unique_ptr<Reference> reference_;
+  std::unique_ptr<SingleUnitOracle> oracle_;
   FlowName flow_name_;
   Instant start_;
-  Ledger ledger_;
+  UniquenessCheck uniqueness_;
   uint64_t violations_ = 0;
   std::vector<std::string> messages_;
 };

@@ -168,7 +168,7 @@ TEST_F(CheckerTest, SaysWhenItHappenedAndToWhichFlow) {
   checker_ = Checker(nullptr, [](FlowId flow) {
     return flow == kFlow ? std::string("tcp a > b") : std::string();
   });
-  checker_.OnStart(Instant{1'000'000'000});
+  checker_.on_start(Instant{1'000'000'000});
   now_ = 2'234'567'890;
   Begin(kA, 1);
   ExpectOne("+1234.567891 ms, tcp a > b, unit 1: clock 1 came from nowhere",
@@ -222,7 +222,7 @@ TEST_F(CheckerTest, ReportsAPacketThatLeavesAnotherUnit) {
               HasSubstr("unit 2: clock 2 was taken, but was given to unit 1"));
   GiveNull(3);
   Skip(kB, 3, PacketMeta::kNull);
-  checker_.OnAdvanced(Now(), kA, Meta(kFlow, 3));
+  checker_.on_advanced(Now(), kA, Meta(kFlow, 3));
   EXPECT_THAT(
       checker_.messages().back(),
       HasSubstr("unit 1: clock 3 was advanced, but was given to unit 2"));
@@ -234,7 +234,7 @@ TEST_F(CheckerTest, ReportsAPacketProcessedOrDroppedAtAnotherUnit) {
   Begin(kB, 1);
   ExpectOne("unit 2: clock 1 was processed, but was given to unit 1");
   Give(kA, 2);
-  checker_.OnPayloadDropped(Now(), kB, Meta(kFlow, 2));
+  checker_.on_payload_dropped(Now(), kB, Meta(kFlow, 2));
   EXPECT_EQ(checker_.violations(), 2u);
   EXPECT_THAT(checker_.messages().back(),
               HasSubstr("clock 2 was dropped, but was given to unit 1"));

@@ -29,25 +29,25 @@ class CheckerTest : public testing::Test {
  protected:
   void Give(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
     given_[{flow, clock}] = unit;
-    checker_.OnEnqueue(Now(), unit, Meta(flow, clock));
+    checker_.on_enqueue(Now(), unit, Meta(flow, clock));
   }
   // A clock without payload, from the controller.
   void GiveNull(uint64_t clock) {
     given_[{kFlow, clock}] = kB;
-    checker_.OnEnqueue(Now(), kB, Meta(kFlow, clock, PacketMeta::kNull));
+    checker_.on_enqueue(Now(), kB, Meta(kFlow, clock, PacketMeta::kNull));
   }
   void EndFlowAt(uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnEndFlow(Now(), kA, {flow, Clock{clock}});
+    checker_.on_end_flow(Now(), kA, {flow, Clock{clock}});
   }
   void DropPayload(uint64_t clock) {
-    checker_.OnPayloadDropped(Now(), given_[{kFlow, clock}],
-                              Meta(kFlow, clock));
+    checker_.on_payload_dropped(Now(), given_[{kFlow, clock}],
+                                Meta(kFlow, clock));
   }
   void Begin(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnServiceBegin(Now(), unit, Meta(flow, clock));
+    checker_.on_service_begin(Now(), unit, Meta(flow, clock));
   }
   void End(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnServiceEnd(Now(), unit, Meta(flow, clock));
+    checker_.on_service_end(Now(), unit, Meta(flow, clock));
   }
   void Process(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
     Begin(unit, clock, flow);
@@ -56,25 +56,25 @@ class CheckerTest : public testing::Test {
   // The same of a clock without payload.
   void Skip(UnitId unit, uint64_t clock,
             uint8_t flags = PacketMeta::kTombstone) {
-    checker_.OnServiceBegin(Now(), unit, Meta(kFlow, clock, flags));
-    checker_.OnServiceEnd(Now(), unit, Meta(kFlow, clock, flags));
+    checker_.on_service_begin(Now(), unit, Meta(kFlow, clock, flags));
+    checker_.on_service_end(Now(), unit, Meta(kFlow, clock, flags));
   }
   void Advance(uint64_t clock) {
-    checker_.OnAdvanced(Now(), given_[{kFlow, clock}], Meta(kFlow, clock));
+    checker_.on_advanced(Now(), given_[{kFlow, clock}], Meta(kFlow, clock));
   }
   void Release(uint64_t clock, FlowId flow = kFlow) {
     ReleaseAt(given_[{flow, clock}], clock, flow);
   }
   void ReleaseAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnRelease(Now(), unit, Meta(flow, clock));
+    checker_.on_release(Now(), unit, Meta(flow, clock));
   }
   void Take(uint64_t clock, FlowId flow = kFlow) {
     TakeAt(given_[{flow, clock}], clock, flow);
   }
   void TakeAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.OnTaken(Now(), unit, Meta(flow, clock));
+    checker_.on_taken(Now(), unit, Meta(flow, clock));
   }
-  void Finish() { checker_.OnEnd(Now()); }
+  void Finish() { checker_.on_end(Now()); }
 
   static PacketMeta Meta(FlowId flow, uint64_t clock, uint8_t flags = 0) {
     PacketMeta meta;

@@ -14,29 +14,29 @@ namespace {
 
 // The units that the policy could choose from, by id; the most telling ones if
 // there are many.
-void DescribeCandidates(const Decision& decision, const UnitPool& pool,
+void DescribeCandidates(const Decision& decision, const UnitPool& units,
                         FlowletStory& flowlet) {
   const PlacementRequest& request = decision.request;
-  const bool all = pool.placeable_units() <= FlowletStory::kMaxCandidates;
+  const bool all = units.placeable_units() <= FlowletStory::kMaxCandidates;
   UnitId fullest = kNoUnit;
   if (request.demand <= kFullLoad) {
-    fullest = pool.FullestAtMost(kFullLoad - request.demand);
+    fullest = units.FullestAtMost(kFullLoad - request.demand);
   }
   const std::array<UnitId, 3> telling = {decision.placement.unit, fullest,
-                                         pool.LeastLoaded()};
+                                         units.LeastLoaded()};
   const auto replicas = request.replicas.span();
-  flowlet.placeable_units = pool.placeable_units();
-  flowlet.starting_units = pool.starting_units();
-  for (uint32_t i = 0; i < pool.max_units(); ++i) {
+  flowlet.placeable_units = units.placeable_units();
+  flowlet.starting_units = units.starting_units();
+  for (uint32_t i = 0; i < units.max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
-    if (!pool.placeable(unit)) continue;
-    const int64_t score = PlacementScore(request, unit, pool);
+    if (!units.placeable(unit)) continue;
+    const int64_t score = PlacementScore(request, unit, units);
     flowlet.units_with_room += score >= 0 ? 1 : 0;
     const bool has_state = unit == request.owner ||
                            std::ranges::find(replicas, unit) != replicas.end();
     if (all || has_state || std::ranges::find(telling, unit) != telling.end()) {
       flowlet.candidates.push_back({.unit = unit,
-                                    .load = pool.load(unit),
+                                    .load = units.load(unit),
                                     .score = score,
                                     .has_state = has_state});
     }
@@ -61,8 +61,8 @@ Explainer::Explainer(const FlowKey& key, const RunOptions& options,
   story_.flowlets_on_unit.resize(options.controller.max_units);
 }
 
-void Explainer::OnArrival(Instant now, const FlowKey& key,
-                          uint32_t original_length) {
+void Explainer::on_arrival(Instant now, const FlowKey& key,
+                           uint32_t original_length) {
   if (!capture_started_) {
     capture_started_ = true;
     story_.capture_start = now;
@@ -79,7 +79,7 @@ void Explainer::OnArrival(Instant now, const FlowKey& key,
   story_.packets.bytes += original_length;
 }
 
-void Explainer::on_decision(const Decision& decision, const UnitPool& pool) {
+void Explainer::on_decision(const Decision& decision, const UnitPool& units) {
   if (!is_ours_) return;
   if (decision.cause == FlowletCause::kNewFlow) {
     ++story_.lives;
@@ -101,16 +101,16 @@ void Explainer::on_decision(const Decision& decision, const UnitPool& pool) {
   flowlet.cause_bytes = length_;
   flowlet.unit_starting =
       placement.unit != kNoUnit &&
-      pool.state(placement.unit) == UnitPool::State::kStarting;
+      units.state(placement.unit) == UnitPool::State::kStarting;
   if (decision.request.owner != kNoUnit) {
-    flowlet.owner_state = pool.state(decision.request.owner);
+    flowlet.owner_state = units.state(decision.request.owner);
   }
-  DescribeCandidates(decision, pool, flowlet);
+  DescribeCandidates(decision, units, flowlet);
 }
 
-void Explainer::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
+void Explainer::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   if (!meta.has_payload()) {
-    OnHandOver(now, unit, meta);
+    on_hand_over(now, unit, meta);
     return;
   }
   if (!is_ours_ || kept() == 0) return;
@@ -128,15 +128,15 @@ void Explainer::OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   }
 }
 
-void Explainer::OnHandOver(Instant now, UnitId unit, const PacketMeta& meta) {
+void Explainer::on_hand_over(Instant now, UnitId unit, const PacketMeta& meta) {
   if (FindLife(meta.flow) == nullptr || kept() == 0) return;
   ++story_.hand_overs;
   Kept(kept() - 1).hand_over = {
       .time = now, .clock = meta.clock, .from = meta.source, .to = unit};
 }
 
-void Explainer::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
-                               Nanos wait) {
+void Explainer::on_service_begin(Instant now, UnitId unit,
+                                 const PacketMeta& meta, Nanos wait) {
   const Life* life = FindLife(meta.flow);
   if (life == nullptr || !meta.has_payload()) return;
   const Nanos in_all = now - (meta.arrival + options_.hop_delay);
@@ -158,8 +158,8 @@ void Explainer::OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
   }
 }
 
-void Explainer::OnStateSent(Instant now, UnitId /*sender*/, UnitId receiver,
-                            const State& state) {
+void Explainer::on_state_sent(Instant now, UnitId /*sender*/, UnitId receiver,
+                              const State& state) {
   if (!state.pushed || FindLife(state.flow) == nullptr) return;
   ++story_.pushes;
   FlowletStory* flowlet = FindFlowlet(state.flow, state.applied);
@@ -175,7 +175,7 @@ void Explainer::OnStateSent(Instant now, UnitId /*sender*/, UnitId receiver,
   pushes.units.push_back(receiver);
 }
 
-void Explainer::OnPull(Instant now, UnitId asked, const Pull& pull) {
+void Explainer::on_pull(Instant now, UnitId asked, const Pull& pull) {
   if (FindLife(pull.flow) == nullptr) return;
   FlowletStory* flowlet = FindFlowlet(pull.flow, pull.need + 1);
   if (flowlet == nullptr || flowlet->first != pull.need + 1 ||
@@ -189,7 +189,7 @@ void Explainer::OnPull(Instant now, UnitId asked, const Pull& pull) {
                     .need = pull.need};
 }
 
-void Explainer::OnState(Instant now, UnitId receiver, const State& state) {
+void Explainer::on_state(Instant now, UnitId receiver, const State& state) {
   if (FindLife(state.flow) == nullptr) return;
   Replica& replica = replicas_[value(receiver)];
   if (state.pushed &&
@@ -204,7 +204,7 @@ void Explainer::OnState(Instant now, UnitId receiver, const State& state) {
   flowlet->state->came = std::min(flowlet->state->came, now);
 }
 
-void Explainer::OnReleased(Instant now, const PacketMeta& meta) {
+void Explainer::on_released(Instant now, const PacketMeta& meta) {
   Life* life = FindLife(meta.flow);
   if (life == nullptr) return;
   const Nanos latency = now - meta.arrival;
@@ -221,7 +221,7 @@ void Explainer::OnReleased(Instant now, const PacketMeta& meta) {
   Left(life);
 }
 
-void Explainer::OnConsumed(Instant /*now*/, const PacketMeta& meta) {
+void Explainer::on_consumed(Instant /*now*/, const PacketMeta& meta) {
   Life* life = FindLife(meta.flow);
   if (life == nullptr) return;
   ++story_.packets.consumed;
@@ -229,8 +229,8 @@ void Explainer::OnConsumed(Instant /*now*/, const PacketMeta& meta) {
   Left(life);
 }
 
-void Explainer::OnDropped(Instant now, FlowId flow, Clock clock,
-                          std::string_view reason) {
+void Explainer::on_dropped(Instant now, FlowId flow, Clock clock,
+                           std::string_view reason) {
   if (flow == kNoFlow) {
     if (!is_ours_) return;
     story_.packets.Drop(reason, 1);

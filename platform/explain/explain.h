@@ -18,7 +18,7 @@ namespace snf {
 
 // Theory of operation. Follows one flow through a run and tells its story:
 // every flowlet, why it began, what the policy saw, and what its packets met
-// (`--explain`). It knows the flow by its key at OnArrival, where what follows
+// (`--explain`). It knows the flow by its key at on_arrival, where what follows
 // before the next arrival belongs to that packet, and by its FlowIds later. A
 // flow that was forgotten and came back has a new id; an id is kept while
 // packets are under way under it, which bounds them.
@@ -59,22 +59,22 @@ class Explainer final : public RunObserver {
   // FlowIds that events are looked up for at present.
   size_t lives_followed() const { return lives_.size(); }
 
-  void on_decision(const Decision& decision, const UnitPool& pool) override;
-  void OnArrival(Instant now, const FlowKey& key,
-                 uint32_t original_length) override;
-  void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
-  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
-                      Nanos wait) override;
-  void OnStateSent(Instant now, UnitId sender, UnitId receiver,
-                   const State& state) override;
-  void OnPull(Instant now, UnitId asked, const Pull& pull) override;
-  void OnState(Instant now, UnitId receiver, const State& state) override;
-  void OnTook(Instant /*now*/, UnitId /*told*/, const Took& /*took*/) override {
-  }
-  void OnReleased(Instant now, const PacketMeta& meta) override;
-  void OnConsumed(Instant now, const PacketMeta& meta) override;
-  void OnDropped(Instant now, FlowId flow, Clock clock,
-                 std::string_view reason) override;
+  void on_decision(const Decision& decision, const UnitPool& units) override;
+  void on_arrival(Instant now, const FlowKey& key,
+                  uint32_t original_length) override;
+  void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,
+                        Nanos wait) override;
+  void on_state_sent(Instant now, UnitId sender, UnitId receiver,
+                     const State& state) override;
+  void on_pull(Instant now, UnitId asked, const Pull& pull) override;
+  void on_state(Instant now, UnitId receiver, const State& state) override;
+  void on_takeover(Instant /*now*/, UnitId /*told*/,
+                   const Takeover& /*took*/) override {}
+  void on_released(Instant now, const PacketMeta& meta) override;
+  void on_consumed(Instant now, const PacketMeta& meta) override;
+  void on_dropped(Instant now, FlowId flow, Clock clock,
+                  std::string_view reason) override;
 
  private:
   struct Life {
@@ -92,7 +92,7 @@ class Explainer final : public RunObserver {
 
   Life* FindLife(FlowId flow);
   void Left(Life* life);
-  void OnHandOver(Instant now, UnitId unit, const PacketMeta& meta);
+  void on_hand_over(Instant now, UnitId unit, const PacketMeta& meta);
   // The flowlets kept, oldest first.
   size_t kept() const {
     return story_.first_flowlets.size() + story_.moved_flowlets.size() +
@@ -116,7 +116,7 @@ class Explainer final : public RunObserver {
   FlowId keep_flow_ = kNoFlow;
   Clock keep_clock_{};
   bool capture_started_ = false;
-  // Of the last OnArrival:
+  // Of the last on_arrival:
   bool is_ours_ = false;
   uint32_t length_ = 0;
   Nanos silence_;  // since the flow's packet before

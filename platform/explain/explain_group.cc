@@ -10,53 +10,56 @@ ExplainerGroup::ExplainerGroup(std::span<const FlowKey> keys,
 }
 
 void ExplainerGroup::on_decision(const Decision& decision,
-                                 const UnitPool& pool) {
-  for (Explainer& each : flows_) each.on_decision(decision, pool);
+                                 const UnitPool& units) {
+  for (Explainer& each : flows_) each.on_decision(decision, units);
 }
 
-void ExplainerGroup::OnArrival(Instant now, const FlowKey& key,
-                               uint32_t original_length) {
-  for (Explainer& each : flows_) each.OnArrival(now, key, original_length);
+void ExplainerGroup::on_arrival(Instant now, const FlowKey& key,
+                                uint32_t original_length) {
+  for (Explainer& each : flows_) each.on_arrival(now, key, original_length);
 }
 
-void ExplainerGroup::OnEnqueue(Instant now, UnitId unit,
-                               const PacketMeta& meta) {
-  for (Explainer& each : flows_) each.OnEnqueue(now, unit, meta);
+void ExplainerGroup::on_enqueue(Instant now, UnitId unit,
+                                const PacketMeta& meta) {
+  for (Explainer& each : flows_) each.on_enqueue(now, unit, meta);
 }
 
-void ExplainerGroup::OnServiceBegin(Instant now, UnitId unit,
-                                    const PacketMeta& meta, Nanos wait) {
-  for (Explainer& each : flows_) each.OnServiceBegin(now, unit, meta, wait);
+void ExplainerGroup::on_service_begin(Instant now, UnitId unit,
+                                      const PacketMeta& meta, Nanos wait) {
+  for (Explainer& each : flows_) each.on_service_begin(now, unit, meta, wait);
 }
 
-void ExplainerGroup::OnStateSent(Instant now, UnitId sender, UnitId receiver,
-                                 const State& state) {
-  for (Explainer& each : flows_) each.OnStateSent(now, sender, receiver, state);
+void ExplainerGroup::on_state_sent(Instant now, UnitId sender, UnitId receiver,
+                                   const State& state) {
+  for (Explainer& each : flows_)
+    each.on_state_sent(now, sender, receiver, state);
 }
 
-void ExplainerGroup::OnPull(Instant now, UnitId asked, const Pull& pull) {
-  for (Explainer& each : flows_) each.OnPull(now, asked, pull);
+void ExplainerGroup::on_pull(Instant now, UnitId asked, const Pull& pull) {
+  for (Explainer& each : flows_) each.on_pull(now, asked, pull);
 }
 
-void ExplainerGroup::OnState(Instant now, UnitId receiver, const State& state) {
-  for (Explainer& each : flows_) each.OnState(now, receiver, state);
+void ExplainerGroup::on_state(Instant now, UnitId receiver,
+                              const State& state) {
+  for (Explainer& each : flows_) each.on_state(now, receiver, state);
 }
 
-void ExplainerGroup::OnTook(Instant now, UnitId told, const Took& took) {
-  for (Explainer& each : flows_) each.OnTook(now, told, took);
+void ExplainerGroup::on_takeover(Instant now, UnitId told,
+                                 const Takeover& takeover) {
+  for (Explainer& each : flows_) each.on_takeover(now, told, takeover);
 }
 
-void ExplainerGroup::OnReleased(Instant now, const PacketMeta& meta) {
-  for (Explainer& each : flows_) each.OnReleased(now, meta);
+void ExplainerGroup::on_released(Instant now, const PacketMeta& meta) {
+  for (Explainer& each : flows_) each.on_released(now, meta);
 }
 
-void ExplainerGroup::OnConsumed(Instant now, const PacketMeta& meta) {
-  for (Explainer& each : flows_) each.OnConsumed(now, meta);
+void ExplainerGroup::on_consumed(Instant now, const PacketMeta& meta) {
+  for (Explainer& each : flows_) each.on_consumed(now, meta);
 }
 
-void ExplainerGroup::OnDropped(Instant now, FlowId flow, Clock clock,
-                               std::string_view reason) {
-  for (Explainer& each : flows_) each.OnDropped(now, flow, clock, reason);
+void ExplainerGroup::on_dropped(Instant now, FlowId flow, Clock clock,
+                                std::string_view reason) {
+  for (Explainer& each : flows_) each.on_dropped(now, flow, clock, reason);
 }
 
 }  // namespace snf

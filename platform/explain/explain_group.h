@@ -27,21 +27,21 @@ class ExplainerGroup final : public RunObserver {
 
   std::vector<Explainer>& flows() { return flows_; }
 
-  void on_decision(const Decision& decision, const UnitPool& pool) override;
-  void OnArrival(Instant now, const FlowKey& key,
-                 uint32_t original_length) override;
-  void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
-  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
-                      Nanos wait) override;
-  void OnStateSent(Instant now, UnitId sender, UnitId receiver,
-                   const State& state) override;
-  void OnPull(Instant now, UnitId asked, const Pull& pull) override;
-  void OnState(Instant now, UnitId receiver, const State& state) override;
-  void OnTook(Instant now, UnitId told, const Took& took) override;
-  void OnReleased(Instant now, const PacketMeta& meta) override;
-  void OnConsumed(Instant now, const PacketMeta& meta) override;
-  void OnDropped(Instant now, FlowId flow, Clock clock,
-                 std::string_view reason) override;
+  void on_decision(const Decision& decision, const UnitPool& units) override;
+  void on_arrival(Instant now, const FlowKey& key,
+                  uint32_t original_length) override;
+  void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,
+                        Nanos wait) override;
+  void on_state_sent(Instant now, UnitId sender, UnitId receiver,
+                     const State& state) override;
+  void on_pull(Instant now, UnitId asked, const Pull& pull) override;
+  void on_state(Instant now, UnitId receiver, const State& state) override;
+  void on_takeover(Instant now, UnitId told, const Takeover& takeover) override;
+  void on_released(Instant now, const PacketMeta& meta) override;
+  void on_consumed(Instant now, const PacketMeta& meta) override;
+  void on_dropped(Instant now, FlowId flow, Clock clock,
+                  std::string_view reason) override;
 
  private:
   std::vector<Explainer> flows_;

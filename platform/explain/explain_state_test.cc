@@ -60,7 +60,7 @@ TEST(Explain, CallsFlowletsOfSinglePacketsByTheirPackets) {
 struct ByHand {
   ByHand() : explainer(KeyOf(1), SlowUnits(), *FindPlacementPolicy("snf")) {
     const UnitPool pool(SlowUnits().controller);
-    explainer.OnArrival({0}, KeyOf(1), 100);
+    explainer.on_arrival({0}, KeyOf(1), 100);
     explainer.on_decision({.time = {0},
                            .flow = kFlow,
                            .flowlet = 1,
@@ -69,15 +69,15 @@ struct ByHand {
                            .request = {},
                            .placement = {.unit = UnitId{0}}},
                           pool);
-    explainer.OnEnqueue({0}, UnitId{0},
-                        {.flow = kFlow, .clock = Clock{1}, .arrival = {0}});
-    explainer.OnArrival({400'000}, KeyOf(1), 100);
-    explainer.OnEnqueue(
+    explainer.on_enqueue({0}, UnitId{0},
+                         {.flow = kFlow, .clock = Clock{1}, .arrival = {0}});
+    explainer.on_arrival({400'000}, KeyOf(1), 100);
+    explainer.on_enqueue(
         {400'000}, UnitId{0},
         {.flow = kFlow, .clock = Clock{2}, .arrival = {400'000}});
   }
   void Push(int64_t us, uint64_t clock, uint16_t unit) {
-    explainer.OnStateSent(
+    explainer.on_state_sent(
         {Microseconds(us).ns}, UnitId{0}, UnitId{unit},
         {.flow = kFlow, .applied = Clock{clock}, .pushed = true});
   }
@@ -93,8 +93,8 @@ TEST(Explain, TellsTheLastPushToAllItsUnits) {
   run.Push(650, 2, 4);
   run.Push(650, 2, 2);
   // An answer to a pull is none.
-  run.explainer.OnStateSent({700'000}, UnitId{0}, UnitId{3},
-                            {.flow = run.kFlow, .applied = Clock{2}});
+  run.explainer.on_state_sent({700'000}, UnitId{0}, UnitId{3},
+                              {.flow = run.kFlow, .applied = Clock{2}});
   const std::string story = run.explainer.Story();
   EXPECT_THAT(story, HasSubstr("  state     4 pushes\n"));
   EXPECT_THAT(story,
@@ -105,7 +105,7 @@ TEST(Explain, TellsTheLastPushToAllItsUnits) {
 TEST(Explain, TellsThatAUnitHandedTheFlowOverBeforeItStopped) {
   ByHand run;
   // In between came a packet of another flow.
-  run.explainer.OnArrival({900'000}, KeyOf(2), 100);
+  run.explainer.on_arrival({900'000}, KeyOf(2), 100);
   PacketMeta meta = {.flow = run.kFlow,
                      .clock = Clock{3},
                      .arrival = {1'000'000},
@@ -113,10 +113,10 @@ TEST(Explain, TellsThatAUnitHandedTheFlowOverBeforeItStopped) {
                      .source = UnitId{0},
                      .source_kind = StateSource::kUnit,
                      .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
-  run.explainer.OnEnqueue({1'000'000}, UnitId{1}, meta);
-  run.explainer.OnServiceBegin({2'000'000}, UnitId{1}, meta, Milliseconds(1));
+  run.explainer.on_enqueue({1'000'000}, UnitId{1}, meta);
+  run.explainer.on_service_begin({2'000'000}, UnitId{1}, meta, Milliseconds(1));
   meta.flow = MakeFlowId(0, 6, 1);  // nor do those of other flows count
-  run.explainer.OnEnqueue({1'000'000}, UnitId{1}, meta);
+  run.explainer.on_enqueue({1'000'000}, UnitId{1}, meta);
   const std::string story = run.explainer.Story();
   EXPECT_THAT(story,
               HasSubstr("  state     1 handed over by a unit that was to "

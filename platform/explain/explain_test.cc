@@ -397,7 +397,7 @@ TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
   Explainer explainer(KeyOf(1), options, *FindPlacementPolicy("snf"));
   UnitPool pool(options.controller);
   const FlowId flow = MakeFlowId(0, 5, 1);
-  explainer.OnArrival({0}, KeyOf(1), 100);
+  explainer.on_arrival({0}, KeyOf(1), 100);
   Decision decision = {.time = {0},
                        .flow = flow,
                        .flowlet = 1,
@@ -406,17 +406,17 @@ TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
                        .request = {},
                        .placement = {}};
   explainer.on_decision(decision, pool);
-  explainer.OnDropped({0}, kNoFlow, Clock{}, "start_buffer_full");
-  explainer.OnArrival({100'000}, KeyOf(1), 100);
+  explainer.on_dropped({0}, kNoFlow, Clock{}, "start_buffer_full");
+  explainer.on_arrival({100'000}, KeyOf(1), 100);
   decision.cause = FlowletCause::kLate;
   decision.time = {100'000};
   decision.placement.unit = UnitId{1};
   decision.request.owner = UnitId{0};
   explainer.on_decision(decision, pool);
-  explainer.OnEnqueue({100'000}, UnitId{1},
-                      {.flow = flow, .clock = Clock{1}, .arrival = {100'000}});
-  explainer.OnPull({104'000}, UnitId{0},
-                   {.flow = flow, .need = Clock{0}, .requester = UnitId{1}});
+  explainer.on_enqueue({100'000}, UnitId{1},
+                       {.flow = flow, .clock = Clock{1}, .arrival = {100'000}});
+  explainer.on_pull({104'000}, UnitId{0},
+                    {.flow = flow, .need = Clock{0}, .requester = UnitId{1}});
   const std::string story = explainer.Story();
   EXPECT_THAT(story, HasSubstr("1 placed twice"));
   EXPECT_THAT(story, HasSubstr("new flow; there is no unit for it\n"));

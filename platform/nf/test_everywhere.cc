@@ -43,18 +43,18 @@ struct Everything {
 // Notes the fates of a run's packets.
 class Watcher final : public RunObserver, public ReleaseSink {
  public:
-  void OnArrival(Instant, const FlowKey& key, uint32_t) override {
+  void on_arrival(Instant, const FlowKey& key, uint32_t) override {
     arrived_ = key;
   }
-  void OnEnqueue(Instant, UnitId, const PacketMeta& meta) override {
+  void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (!meta.has_payload()) return;
     lives_.try_emplace(meta.flow, arrived_, lives_.size());
   }
-  void OnReleased(Instant, const PacketMeta& meta) override {
+  void on_released(Instant, const PacketMeta& meta) override {
     is_released_ = true;
     released_ = meta;
   }
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     Fate fate = {.other = "",
                  .packet = {.bytes = {packet.bytes.begin(), packet.bytes.end()},
                             .original_length = packet.original_length,
@@ -69,11 +69,11 @@ class Watcher final : public RunObserver, public ReleaseSink {
     ConnectionKey(packet.bytes, headers, false, key);
     emitted_[key].push_back(std::move(fate));
   }
-  void OnConsumed(Instant, const PacketMeta& meta) override {
+  void on_consumed(Instant, const PacketMeta& meta) override {
     FateOf(meta.flow, meta.clock) = {.other = "consume", .packet = {}};
   }
-  void OnDropped(Instant, FlowId flow, Clock clock,
-                 std::string_view reason) override {
+  void on_dropped(Instant, FlowId flow, Clock clock,
+                  std::string_view reason) override {
     Fate fate = {.other = "drop " + std::string(reason), .packet = {}};
     if (flow != kNoFlow) {
       FateOf(flow, clock) = std::move(fate);
@@ -82,11 +82,11 @@ class Watcher final : public RunObserver, public ReleaseSink {
     }
   }
   void on_decision(const Decision&, const UnitPool&) override {}
-  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos) override {}
-  void OnStateSent(Instant, UnitId, UnitId, const State&) override {}
-  void OnPull(Instant, UnitId, const Pull&) override {}
-  void OnState(Instant, UnitId, const State&) override {}
-  void OnTook(Instant, UnitId, const Took&) override {}
+  void on_service_begin(Instant, UnitId, const PacketMeta&, Nanos) override {}
+  void on_state_sent(Instant, UnitId, UnitId, const State&) override {}
+  void on_pull(Instant, UnitId, const Pull&) override {}
+  void on_state(Instant, UnitId, const State&) override {}
+  void on_takeover(Instant, UnitId, const Takeover&) override {}
 
   Everything Take(RunResult run) {
     Everything all = {

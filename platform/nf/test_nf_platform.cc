@@ -14,7 +14,7 @@ NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
     : nf_(spec.create()),
       has_sides_(nf_->flow_scope() == FlowScope::kInsideEndpoint),
       classifier_({}),
-      far_side_(std::move(inside)) {
+      peer_emulator_(std::move(inside)) {
   for (const NetworkFunction::Pool& pool : nf_->pools()) {
     PieceSet& pieces = pools_.emplace_back(Pool{PieceSet(pool.words())}).here;
     for (uint32_t p = pool.first; p <= pool.last; ++p) {
@@ -31,8 +31,8 @@ bool NfTest::Platform::Emit(std::span<const std::byte> frame) {
   return true;
 }
 
-std::optional<uint32_t> NfTest::Platform::TakePiece(PoolId id,
-                                                    const PieceWish& wish) {
+std::optional<uint32_t> NfTest::Platform::TakePiece(
+    PoolId id, const PiecePreference& wish) {
   Pool& pool = pools_.at(static_cast<size_t>(id));
   const bool is_there = pool.supply == Supply::kHere ||
                         (pool.supply == Supply::kComing && call_.has_waited);
@@ -103,7 +103,7 @@ void NfTest::Platform::End(FlowId id) {
   }
   const Flow& flow = flows_.at(id);
   if (flow.alias.has_value()) aliases_.erase(flow.alias->key);
-  far_side_.OnFlowOver(flow.key);
+  peer_emulator_.on_flow_over(flow.key);
   ids_.erase(flow.key);
   flows_.erase(id);
 }
@@ -143,7 +143,7 @@ std::optional<DropReason> NfTest::Platform::Admit(TestPacket& packet,
   if (has_sides_) {
     if (!HasEnds(connection)) return DropReason::kFragmentEarly;
     const Endpoints ends = EndpointsOf(connection, direction);
-    const FarSide::Placed placed = far_side_.Place(ends);
+    const NatPeerEmulator::Placed placed = peer_emulator_.Place(ends);
     if (placed.untranslated) return DropReason::kNotTranslated;
     info.side = placed.side;
     const FlowKey& far_end =
@@ -245,7 +245,7 @@ std::optional<DropReason> NfTest::Platform::SettleAlias(FlowId id,
     if (flow.alias.has_value()) aliases_.erase(flow.alias->key);
     flow.alias = wanted;
     aliases_[wanted.key] = id;
-    far_side_.OnAlias(flow.key, wanted.key);
+    peer_emulator_.on_alias(flow.key, wanted.key);
     return std::nullopt;
   }
   CallFor(id, now_,

@@ -15,7 +15,7 @@
 #include "base/packet/classifier.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/packet_info.h"
-#include "platform/run/far_side.h"
+#include "platform/run/nat_peer_emulator.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/nf_test.h"
 
@@ -42,7 +42,7 @@ class NfTest::Platform final : public FlowServices {
 
   bool Emit(std::span<const std::byte> frame) override;
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override;
+                                    const PiecePreference& wish) override;
   void GivePiece(PoolId pool, uint32_t piece) override;
   bool IsExhausted(PoolId pool) const override { return call_.refused == pool; }
   void SetAlias(const FlowKey& key, uint64_t group,
@@ -107,7 +107,7 @@ class NfTest::Platform final : public FlowServices {
   std::unique_ptr<NetworkFunction> nf_;
   bool has_sides_;
   FlowClassifier classifier_;
-  FarSide far_side_;
+  NatPeerEmulator peer_emulator_;
   Instant now_ = Instant{} + Seconds(1'000);
   std::map<FlowKey, FlowId> ids_;
   std::map<FlowKey, FlowId> aliases_;

@@ -131,7 +131,7 @@ class MetricsServer::Listener {
       }
       ++connections_;
       const auto session = std::make_shared<Session>(
-          std::move(socket), text_, [this] { OnSessionEnd(); });
+          std::move(socket), text_, [this] { on_session_end(); });
       session->Begin();
       if (connections_ < kConnections) Accept();
     });
@@ -143,7 +143,7 @@ class MetricsServer::Listener {
       if (!error) Accept();
     });
   }
-  void OnSessionEnd() {
+  void on_session_end() {
     --connections_;
     if (!is_accepting_ && !is_over_) Accept();
   }

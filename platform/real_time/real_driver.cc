@@ -15,7 +15,8 @@
 namespace snf {
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       ReleaseSink* sink, SharedRegion region, BufferPool pool)
+                       ReleaseSink* sink, SharedRegion region,
+                       BufferPool buffers)
     : options_(options),
       real_(real),
       nf_(nf),
@@ -23,10 +24,10 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       schema_(example_->schema()),
       sink_(sink),
       region_(std::move(region)),
-      pool_(std::move(pool)),
+      buffers_(std::move(buffers)),
       pace_(real.speed),
-      intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
-              pool_),
+      ingress_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
+               buffers_),
       controller_(options.controller, policy),
       tables_(*example_, options.controller.max_units, TableOptionsOf(options)),
       order_(options.controller.max_flows),
@@ -40,7 +41,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       example_->flow_scope() == FlowScope::kInsideEndpoint;
   result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
   for (const NetworkFunction::Pool& pieces : example_->pools()) {
-    controller_.AddPool(pieces.first, pieces.last);
+    controller_.AddPiecePool(pieces.first, pieces.last);
   }
   if (result_.aliases.has_sides) {
     under_way_ =
@@ -60,10 +61,10 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     latency_times_ = std::make_unique<LiveTimes>();
     late_times_ = std::make_unique<LiveTimes>();
   }
-  const auto most = [&options](uint32_t buffers) {
+  const auto most = [&options](uint32_t of_size) {
     return std::max(std::min({options.controller.unit_queue_packets,
                               options.controller.start_buffer_packets,
-                              options.hold_packets, buffers}),
+                              options.hold_packets, of_size}),
                     1u);
   };
   most_under_way_ = {most(real.buffers.small), most(real.buffers.medium),
@@ -138,22 +139,23 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
 }
 
 void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
-  using Fate = Intake::Taken::Fate;
+  using Fate = Ingress::Taken::Fate;
   // It becomes what TakeAgain returns.
-  const Intake::Taken& taken = intake_.Take(arrival, captured);
+  const Ingress::Taken& taken = ingress_.Take(arrival, captured);
   if (taken.fate == Fate::kPassesThrough) {
     PassThrough(captured);
     return;
   }
   if (taken.fate == Fate::kDropped && real_.wait_for_room &&
       WaitForCause(taken)) {
-    intake_.TakeAgain(arrival, captured);
+    ingress_.TakeAgain(arrival, captured);
   }
-  provisioning_.OnOffered(now_, captured.original_bytes);
+  provisioning_.on_offered(now_, captured.original_bytes);
   if (taken.fate == Fate::kDropped) {
     CountDrop(taken.reason);
     if (sink_ != nullptr) {
-      sink_->OnDrop(ReleasedPacket::Of(now_, captured), ToString(taken.reason));
+      sink_->on_drop(ReleasedPacket::Of(now_, captured),
+                     ToString(taken.reason));
     }
     return;
   }
@@ -163,7 +165,7 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
 // A packet was dropped for what packets under way may change: for want of a
 // buffer, or of an alias that its flow may be about to get. Waits until they
 // are through; false if there are none.
-bool RealDriver::WaitForCause(const Intake::Taken& taken) {
+bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
   const bool wants_alias = taken.reason == DropReason::kNotTranslated;
   if (!wants_alias && taken.reason != DropReason::kBufferPoolEmpty)
     return false;
@@ -188,10 +190,10 @@ bool RealDriver::WaitForCause(const Intake::Taken& taken) {
 void RealDriver::PassThrough(const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   if (options_.check) digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ != nullptr) sink_->OnRelease(ReleasedPacket::Of(now_, captured));
+  if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now_, captured));
 }
 
-void RealDriver::Arrive(const Intake::Taken& taken, Instant arrival,
+void RealDriver::Arrive(const Ingress::Taken& taken, Instant arrival,
                         uint32_t original_length) {
   batch_.emplace_back(*taken.key, arrival, original_length, taken.packet,
                       taken.by_alias);
@@ -232,7 +234,7 @@ bool RealDriver::Turn() {
           if (!cell.is_table()) {
             Handle(cell.As<UnitCommand>(), payload);
           } else {
-            OnTable(LoadAs<TableMessage>(payload.data()));
+            on_table(LoadAs<TableMessage>(payload.data()));
           }
         });
   }
@@ -244,7 +246,7 @@ bool RealDriver::Turn() {
     controller_.on_timers(now_, out_);
     ExecuteAll();
     for (size_t table = 0; table < tables_.size(); ++table) {
-      tables_.OnTimers(now_, table, [this](const TableMessage& message) {
+      tables_.on_timers(now_, table, [this](const TableMessage& message) {
         SendToUnit(message);
       });
     }
@@ -276,13 +278,13 @@ void RealDriver::Rest(Nanos left) {
 
 void RealDriver::CountDrop(DropReason reason) {
   ++result_.dropped[static_cast<size_t>(reason)];
-  provisioning_.OnDropped(now_);
+  provisioning_.on_dropped(now_);
 }
 
 void RealDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
                           std::string_view reason) {
   if (sink_ == nullptr) return;
-  sink_->OnDrop(ReleasedPacket::Of(now_, pool_, packet, route), reason);
+  sink_->on_drop(ReleasedPacket::Of(now_, buffers_, packet, route), reason);
 }
 
 void RealDriver::Violation(std::string what) {
@@ -313,20 +315,20 @@ void RealDriver::Execute(const ControllerCommand& command) {
       by_alias_lost_ += command.reason == DropReason::kNoAlias ? 1 : 0;
       CountDrop(command.reason);
       ShowDrop(command.packet,
-               {.latency = now_ - pool_.info(command.packet).arrival},
+               {.latency = now_ - buffers_.info(command.packet).arrival},
                ToString(command.reason));
       Free(command.packet);
       return;
     case Kind::kStartUnit:
-      provisioning_.OnUnitUp(now_, command.unit);
+      provisioning_.on_unit_up(now_, command.unit);
       ++(command.warm ? result_.warm_starts : result_.cold_starts);
       StartUnit(command);
       return;
     case Kind::kParkUnit:
-      provisioning_.OnUnitDown(now_, command.unit);
+      provisioning_.on_unit_down(now_, command.unit);
       break;
     case Kind::kEndFlow:
-      intake_.ForgetAlias(command.end.flow, command.end.last);
+      ingress_.ForgetAlias(command.end.flow, command.end.last);
       order_.End(command.end.flow, command.end.last);
       break;
     default:
@@ -441,14 +443,14 @@ RunResult RealDriver::Finish() {
     ++result_.real.threads;
   }
   ++result_.real.threads;
-  provisioning_.OnEnd(now_);
+  provisioning_.on_end(now_);
   Collect();
   return std::move(result_);
 }
 
 void RealDriver::Collect() {
   result_.controller = controller_.counters();
-  result_.classifier = intake_.counters();
+  result_.classifier = ingress_.counters();
   result_.aliases.packets_found =
       result_.aliases.packets_offered - by_alias_lost_;
   for (const NetworkFunction::Part& part : example_->parts()) {
@@ -481,7 +483,7 @@ void RealDriver::Collect() {
 }
 
 uint32_t RealDriver::buffers_in_use() const {
-  uint32_t sum = pool_.in_use();
+  uint32_t sum = buffers_.in_use();
   for (const Crew& crew : crews_) sum += crew.worker->buffers_in_use();
   return sum;
 }

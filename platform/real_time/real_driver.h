@@ -23,7 +23,7 @@
 #include "platform/real_time/real_worker.h"
 #include "platform/real_time/release_order.h"
 #include "platform/run/digest.h"
-#include "platform/run/intake.h"
+#include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
 #include "platform/run/pace.h"
 #include "platform/run/provisioning.h"
@@ -67,7 +67,7 @@ struct RealOptions {
 // Between threads are links of cells in a region of memory, in which the
 // packets lie as well.
 //
-//   Offer ─► Intake ─► Controller ─commands─► workers ⇄ workers
+//   Offer ─► Ingress ─► Controller ─commands─► workers ⇄ workers
 //                          ▲                     │
 //            sink ◄── front ◄────── commands ────┘
 //
@@ -123,7 +123,7 @@ class RealDriver {
 
   RealDriver(const RunOptions& options, const RealOptions& real,
              const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink,
-             SharedRegion region, BufferPool pool);
+             SharedRegion region, BufferPool buffers);
   // What takes their places in the region (real_start.cc).
   absl::Status Staff(uint32_t workers, RegionCarver carver,
                      std::span<std::byte> pool_memory);
@@ -135,9 +135,9 @@ class RealDriver {
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);
-  bool WaitForCause(const Intake::Taken& taken);
+  bool WaitForCause(const Ingress::Taken& taken);
   void PassThrough(const CapturedPacket& captured);
-  void Arrive(const Intake::Taken& taken, Instant arrival,
+  void Arrive(const Ingress::Taken& taken, Instant arrival,
               uint32_t original_length);
   void HandleBatch();
   bool FlushAll();
@@ -152,12 +152,12 @@ class RealDriver {
   [[gnu::noinline]] bool BringBack(PacketHandle packet);
   [[gnu::noinline]] void ShowRelease(const UnitCommand& command);
   [[gnu::noinline]] void SendHome(PacketHandle packet);
-  void OnAlias(const Alias& alias);
-  void OnTable(const TableMessage& message);
+  void on_alias(const Alias& alias);
+  void on_table(const TableMessage& message);
   void SendToUnit(const TableMessage& message);
   void Release(const UnitCommand& command, bool is_generated);
   void Free(PacketHandle packet) {
-    if (!pool_.FreeIfOwn(packet)) [[unlikely]]
+    if (!buffers_.FreeIfOwn(packet)) [[unlikely]]
       SendHome(packet);
   }
   void Drained(const UnitCommand& command);
@@ -193,10 +193,10 @@ class RealDriver {
   ReleaseSink* sink_;
 
   SharedRegion region_;
-  BufferPool pool_;
+  BufferPool buffers_;
   RealClock clock_;
   Pace pace_;
-  Intake intake_;
+  Ingress ingress_;
   Controller controller_;
   TableHomes tables_;
   std::vector<Crew> crews_;

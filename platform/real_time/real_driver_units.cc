@@ -23,18 +23,18 @@ void RealDriver::Handle(const UnitCommand& command,
   out_.clear();
   switch (command.kind) {
     case Kind::kReportTook:
-      controller_.on_took(command.took);
+      controller_.on_takeover(command.takeover);
       return;
     case Kind::kSendAlias: {
       Alias alias;
       SNF_CHECK(payload.size() == sizeof alias);
       std::memcpy(&alias, payload.data(), sizeof alias);
-      OnAlias(alias);
+      on_alias(alias);
       break;
     }
     case Kind::kSendNote:
       if (command.note.over) {
-        intake_.ForgetAlias(command.note.flow, command.note.clock);
+        ingress_.ForgetAlias(command.note.flow, command.note.clock);
       }
       controller_.on_flow_note(now_, command.note, out_);
       break;
@@ -96,7 +96,7 @@ inline void RealDriver::Release(const UnitCommand& command, bool is_generated) {
     latency_ = latency;
     ++packets_of_latency_;
   }
-  if (options_.check) digest_.Add(meta.flow, pool_.bytes(command.packet));
+  if (options_.check) digest_.Add(meta.flow, buffers_.bytes(command.packet));
   if (sink_ != nullptr) ShowRelease(command);
   const bool comes_back =
       result_.aliases.has_sides && !is_generated && BringBack(command.packet);
@@ -124,7 +124,7 @@ void RealDriver::EndUnreleased(const UnitCommand& command) {
       return;
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];
-      provisioning_.OnDropped(now_);
+      provisioning_.on_dropped(now_);
       ShowDrop(command.packet, RouteOf(command),
                result_.nf_drop_names[command.nf_reason]);
       break;
@@ -141,24 +141,25 @@ void RealDriver::EndUnreleased(const UnitCommand& command) {
   Free(command.packet);
 }
 
-void RealDriver::OnAlias(const Alias& alias) {
+void RealDriver::on_alias(const Alias& alias) {
   controller_.on_alias(alias, out_);
   for (const ControllerCommand& command : out_.commands()) {
     if (command.kind != ControllerCommand::Kind::kAliasAck ||
         command.alias_ack.result != AliasResult::kGranted) {
       continue;
     }
-    intake_.OnAlias(alias, controller_.flows().hot(slot_of(alias.flow)).key);
+    ingress_.on_alias(alias, controller_.flows().hot(slot_of(alias.flow)).key);
     AliasFigures& figures = result_.aliases;
     figures.at_once_max =
-        std::max<uint64_t>(figures.at_once_max, intake_.aliases());
+        std::max<uint64_t>(figures.at_once_max, ingress_.aliases());
   }
 }
 
-void RealDriver::OnTable(const TableMessage& message) {
+void RealDriver::on_table(const TableMessage& message) {
   tables_.Count(message);
-  tables_.OnMessage(now_, message,
-                    [this](const TableMessage& answer) { SendToUnit(answer); });
+  tables_.on_message(now_, message, [this](const TableMessage& answer) {
+    SendToUnit(answer);
+  });
 }
 
 void RealDriver::SendToUnit(const TableMessage& message) {
@@ -169,13 +170,13 @@ void RealDriver::SendToUnit(const TableMessage& message) {
 
 // Whether the network would bring back what was released: then it arrives.
 bool RealDriver::BringBack(PacketHandle packet) {
-  const std::optional<FlowKey> to = intake_.ComesBack(now_, packet);
+  const std::optional<FlowKey> to = ingress_.ComesBack(now_, packet);
   if (!to.has_value()) return false;
   ++result_.aliases.packets_hairpinned;
-  PacketInfo& info = pool_.info(packet);
+  PacketInfo& info = buffers_.info(packet);
   info.arrival = now_;
-  provisioning_.OnOffered(now_, info.original_length);
-  Arrive({.fate = Intake::Taken::Fate::kPacket,
+  provisioning_.on_offered(now_, info.original_length);
+  Arrive({.fate = Ingress::Taken::Fate::kPacket,
           .by_alias = true,
           .packet = packet,
           .key = &*to},
@@ -184,8 +185,8 @@ bool RealDriver::BringBack(PacketHandle packet) {
 }
 
 void RealDriver::ShowRelease(const UnitCommand& command) {
-  sink_->OnRelease(
-      ReleasedPacket::Of(now_, pool_, command.packet, RouteOf(command)));
+  sink_->on_release(
+      ReleasedPacket::Of(now_, buffers_, command.packet, RouteOf(command)));
 }
 
 PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {
@@ -197,7 +198,7 @@ PacketRoute RealDriver::RouteOf(const UnitCommand& command) const {
 }
 
 void RealDriver::SendHome(PacketHandle packet) {
-  const auto party = static_cast<size_t>(pool_.owner(packet));
+  const auto party = static_cast<size_t>(buffers_.owner(packet));
   SNF_CHECK(party > 0);
   crews_[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
@@ -211,8 +212,8 @@ void RealDriver::RecordLatency() {
 void RealDriver::ReportDrained() {
   RecordLatency();
   if (drained_.packets == 0) return;
-  provisioning_.OnDrained(now_, drained_.unit, drained_payloads_.packets,
-                          drained_payloads_.bytes);
+  provisioning_.on_drained(now_, drained_.unit, drained_payloads_.packets,
+                           drained_payloads_.bytes);
   controller_.on_drained(now_, drained_);
   drained_ = {};
   drained_payloads_ = {};

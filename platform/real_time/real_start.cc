@@ -106,10 +106,11 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   const std::span<std::byte> memory = carver.Take(BufferPool::BytesFor(shares));
   absl::Status status = BufferPool::Format(memory, shares);
   if (!status.ok()) return status;
-  auto pool = BufferPool::Attach(memory, BufferPool::Party{0});
-  if (!pool.ok()) return pool.status();
-  std::unique_ptr<RealDriver> driver(new RealDriver(
-      options, real, policy, nf, sink, *std::move(region), *std::move(pool)));
+  auto buffers = BufferPool::Attach(memory, BufferPool::Party{0});
+  if (!buffers.ok()) return buffers.status();
+  std::unique_ptr<RealDriver> driver(new RealDriver(options, real, policy, nf,
+                                                    sink, *std::move(region),
+                                                    *std::move(buffers)));
   status = driver->Staff(workers, carver, memory);
   if (!status.ok()) return status;
   if (threads > 1) {
@@ -143,9 +144,9 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
   for (uint32_t i = 0; i < workers; ++i) {
     const Ends down = NewRing(carver, kFrontCells, bells[i]);
     const Ends up = NewRing(carver, kFrontCells, bell_);
-    auto pool = BufferPool::Attach(
+    auto buffers = BufferPool::Attach(
         pool_memory, BufferPool::Party{static_cast<uint8_t>(i + 1)});
-    if (!pool.ok()) return pool.status();
+    if (!buffers.ok()) return buffers.status();
     crews_.push_back(
         {.worker = std::make_unique<RealWorker>(RealWorker::Parts{
              .index = i,
@@ -157,7 +158,7 @@ absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
              .clock = &clock_,
              .replicas = controller_.replicas(),
              .is_paced = !real_.unpaced,
-             .pool = *std::move(pool),
+             .buffers = *std::move(buffers),
              .bell = bells[i],
              .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
              .to_front = LinkOut(up.producer, kReserve),

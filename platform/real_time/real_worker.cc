@@ -129,7 +129,7 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   if (command.kind == Kind::kDrop) {
     // It comes back to whom it belongs.
-    parts_.pool.Free(command.packet);
+    parts_.buffers.Free(command.packet);
     return;
   }
   UnitShell& shell = Shell(command.unit);
@@ -140,7 +140,7 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       return;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
-      shell.tables.OnReady(now_);
+      shell.tables.on_ready(now_);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
       break;
@@ -151,11 +151,12 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       StopUnit(shell.unit, out_, [&] { ExecuteAll(shell); });
       break;
     case Kind::kEndFlow:
-      shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.pool}, out_);
+      shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.buffers},
+                             out_);
       break;
     case Kind::kAliasAck:
-      shell.unit.on_alias_ack(now_, command.alias_ack, {*shell.nf, parts_.pool},
-                              out_);
+      shell.unit.on_alias_ack(now_, command.alias_ack,
+                              {*shell.nf, parts_.buffers}, out_);
       break;
     case Kind::kPieces:
       shell.unit.on_pieces(now_, command.pieces, out_);
@@ -183,10 +184,10 @@ void RealWorker::Handle(const UnitCommand& message,
       shell.unit.on_state(now_, message.state, record, out_);
       break;
     case Kind::kSendTook:
-      shell.unit.on_took(now_, message.took, out_);
+      shell.unit.on_takeover(now_, message.takeover, out_);
       break;
     case Kind::kSendTookAck:
-      shell.unit.on_took_ack(now_, message.took_ack, out_);
+      shell.unit.on_takeover_ack(now_, message.takeover_ack, out_);
       break;
     default:
       SNF_CHECK(false);
@@ -196,7 +197,7 @@ void RealWorker::Handle(const UnitCommand& message,
 
 void RealWorker::Handle(const TableMessage& message) {
   UnitShell& shell = Shell(message.unit);
-  shell.tables.OnMessage(now_, message, [this](const TableMessage& answer) {
+  shell.tables.on_message(now_, message, [this](const TableMessage& answer) {
     SendToHome(answer);
   });
   if (shell.tables.TakeGone()) SendStopped(message.unit);
@@ -215,7 +216,7 @@ void RealWorker::SendStopped(UnitId unit) {
 
 void RealWorker::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
-  shell.tables.OnCalled(now_);
+  shell.tables.on_called(now_);
   NoteTimer(shell);
   List(shell);
 }
@@ -239,11 +240,11 @@ void RealWorker::RunTimers() {
 void RealWorker::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    shell.unit.on_timers(now_, {*shell.nf, parts_.pool}, out_);
+    shell.unit.on_timers(now_, {*shell.nf, parts_.buffers}, out_);
     AfterCall(shell);
   }
   if (shell.tables.next_wakeup() <= now_) {
-    shell.tables.OnTimers(
+    shell.tables.on_timers(
         now_, [this](const TableMessage& message) { SendToHome(message); });
   }
   NoteTimer(shell);
@@ -283,7 +284,7 @@ bool RealWorker::Serve(UnitShell& shell) {
     did = true;
   }
   ExecuteAll(shell);
-  if (did) shell.tables.OnCalled(now_);
+  if (did) shell.tables.on_called(now_);
   return did;
 }
 
@@ -318,7 +319,7 @@ bool RealWorker::Begin(UnitShell& shell) {
 void RealWorker::Finish(UnitShell& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
   const size_t before = out_.commands().size();
-  shell.unit.finish(now_, {*shell.nf, parts_.pool}, out_);
+  shell.unit.finish(now_, {*shell.nf, parts_.buffers}, out_);
   // More than what becomes of the packet is about the state as it is now.
   if (out_.commands().size() != before + 1) ExecuteAll(shell);
 }
@@ -363,7 +364,7 @@ void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
     case Kind::kStopped:
       // First all that its NF wrote into tables has to be with the homes.
       if (shell.tables.joined()) {
-        shell.tables.OnStop();
+        shell.tables.on_stop();
       } else {
         SendStopped(shell.unit.id());
       }

@@ -62,7 +62,7 @@ class RealWorker {
     const RealClock* clock = nullptr;
     uint32_t replicas = 0;  // Controller::replicas
     bool is_paced = true;   // as the service model says
-    BufferPool pool;        // of this party
+    BufferPool buffers;     // of this party
     Doorbell* bell;         // this worker's own
     LinkIn from_front;
     LinkOut to_front;
@@ -110,7 +110,7 @@ class RealWorker {
     const bool own = value(unit) % parts_.workers == parts_.index;
     return own ? &shells_[value(unit) / parts_.workers].tables : nullptr;
   }
-  uint32_t buffers_in_use() const { return parts_.pool.in_use(); }
+  uint32_t buffers_in_use() const { return parts_.buffers.in_use(); }
 
  private:
   static constexpr uint32_t kServedInATurn = 32;

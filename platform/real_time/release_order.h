@@ -48,9 +48,9 @@ class ReleaseOrder {
     const uint32_t slot = slot_of(command.meta.flow);
     if (slot < flows_.size() && flows_[slot].flow == command.meta.flow)
         [[likely]] {
-      return OnFlow(flows_[slot], command, handle);
+      return on_flow(flows_[slot], command, handle);
     }
-    return OnOther(command, handle);
+    return on_other(command, handle);
   }
   // No clock of the flow comes after this one. Before anything of another flow
   // that has its slot.
@@ -87,7 +87,8 @@ class ReleaseOrder {
     return command.kind != UnitCommand::Kind::kEmit;
   }
   template <typename HandleOne>
-  bool OnFlow(Flow& flow, const UnitCommand& command, const HandleOne& handle) {
+  bool on_flow(Flow& flow, const UnitCommand& command,
+               const HandleOne& handle) {
     const uint64_t clock = value(command.meta.clock);
     if (Ends(command) && clock <= flow.ended) return false;
     if (clock > flow.ended + 1) {
@@ -102,15 +103,15 @@ class ReleaseOrder {
   }
   // Of a flow that is not at hand.
   template <typename HandleOne>
-  [[gnu::noinline]] bool OnOther(const UnitCommand& command,
-                                 const HandleOne& handle) {
+  [[gnu::noinline]] bool on_other(const UnitCommand& command,
+                                  const HandleOne& handle) {
     Flow* const flow = OtherFlow(command.meta.flow);
     if (flow == nullptr) {
       if (Ends(command)) return false;
       handle(command);
       return true;
     }
-    const bool is_first = OnFlow(*flow, command, handle);
+    const bool is_first = on_flow(*flow, command, handle);
     if (flow->is_over()) earlier_.erase(command.meta.flow);
     return is_first;
   }

@@ -15,7 +15,7 @@
 #include "platform/explain/explain_group.h"
 #include "platform/explain/explain_top.h"
 #include "platform/replay/replay.h"
-#include "platform/run/far_side.h"
+#include "platform/run/nat_peer_emulator.h"
 #include "traces/merged_reader.h"
 
 namespace snf {
@@ -74,7 +74,7 @@ absl::Status ReplayCommand::FindTopFlows(size_t flows,
   auto reader = MergedReader::Open(files_);
   if (!reader.ok()) return reader.status();
   FlowClassifier classifier(options_.flow);
-  FarSide far_side(options_.inside);
+  NatPeerEmulator peer_emulator(options_.inside);
   TopFlowFinder finder;
   CapturedPacket packet;
   ParsedPacket headers;
@@ -85,7 +85,7 @@ absl::Status ReplayCommand::FindTopFlows(size_t flows,
     if (direction == Direction::kNone) continue;
     if (has_sides_) {
       if (!HasEnds(key)) continue;
-      key = far_side.Place(EndpointsOf(key, direction)).inside;
+      key = peer_emulator.Place(EndpointsOf(key, direction)).inside;
     }
     finder.Add(key, packet.original_bytes);
   }

@@ -18,7 +18,7 @@
 #include "platform/run/pace.h"
 #include "platform/text/page.h"
 #include "platform/text/progress.h"
-#include "platform/watch/onlookers.h"
+#include "platform/watch/live_outputs.h"
 #include "traces/loaded_capture.h"
 #include "traces/merged_reader.h"
 
@@ -165,7 +165,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                                     ComparedRun& run) const {
   interrupt_.is_awaited = true;
   std::optional<LoadedCapture> loaded;
-  auto onlookers = Onlookers::Gather(
+  auto live_outputs = LiveOutputs::Gather(
       {.watch = watch_,
        .metrics_port = static_cast<uint16_t>(metrics_port_),
        .title = fmt::format("{}: {} under policy {}", FileList(files_),
@@ -175,7 +175,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
                    ? DoneOf(packets, loaded->size() * uint64_t{loop_})
                    : DoneOf(reader.bytes_read(), reader.total_bytes());
       });
-  if (!onlookers.ok()) return OfFlag("metrics_port", onlookers.status());
+  if (!live_outputs.ok()) return OfFlag("metrics_port", live_outputs.status());
   if (preload_ || loop_ > 1) {
     loaded.emplace(HalfOfMemory());
     absl::Status added;
@@ -193,7 +193,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
   real.interrupted = &interrupt_.came;
-  real.live = (*onlookers)->board();
+  real.live = (*live_outputs)->board();
   auto driver = RealDriver::Start(
       options_, real, *FindPlacementPolicy(run.policy), nf, watchers.sink);
   if (!driver.ok()) return driver.status();
@@ -201,7 +201,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
     (*driver)->Offer(packet);
     return !interrupt_.came.load(std::memory_order_relaxed);
   };
-  (*onlookers)->Show();
+  (*live_outputs)->Show();
   Watchers beside = watchers;
   beside.has_view = watch_;
   absl::Status status;
@@ -213,7 +213,7 @@ absl::Status ReplayCommand::RunReal(MergedReader& reader, const NfSpec& nf,
   interrupt_.is_awaited = false;
   if (!status.ok()) return status;
   if (interrupt_.came && !quiet_) {
-    (*onlookers)->Hide();
+    (*live_outputs)->Hide();
     fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
   }
   run.result = (*driver)->Finish();

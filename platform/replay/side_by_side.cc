@@ -63,8 +63,8 @@ class SideBySide::Lane final : public ReleaseSink {
         driver(options, policy, chain.nf, is_watched ? this : nullptr,
                nullptr) {}
 
-  void OnRelease(const ReleasedPacket& packet) override { Keep(packet, {}); }
-  void OnDrop(const ReleasedPacket& packet, std::string_view reason) override {
+  void on_release(const ReleasedPacket& packet) override { Keep(packet, {}); }
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
     Keep(packet, std::string(reason));
   }
 
@@ -139,11 +139,11 @@ void SideBySide::Offer(const CapturedPacket& captured) {
   if (chain.has_value()) return;
   ++packets_without_chain_;
   if (sink_ != nullptr) {
-    sink_->OnDrop({.time = captured.time,
-                   .bytes = captured.bytes,
-                   .original_length = captured.original_bytes,
-                   .link = captured.link},
-                  "no_chain");
+    sink_->on_drop({.time = captured.time,
+                    .bytes = captured.bytes,
+                    .original_length = captured.original_bytes,
+                    .link = captured.link},
+                   "no_chain");
   }
 }
 
@@ -170,9 +170,9 @@ void SideBySide::ShowReleased() {
                                   .link = packet->link,
                                   .route = packet->route};
     if (packet->drop_reason.has_value()) {
-      sink_->OnDrop(shown, *packet->drop_reason);
+      sink_->on_drop(shown, *packet->drop_reason);
     } else {
-      sink_->OnRelease(shown);
+      sink_->on_release(shown);
     }
   }
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->released.clear();

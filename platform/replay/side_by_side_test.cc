@@ -18,7 +18,7 @@ namespace {
 
 class Recorder final : public ReleaseSink {
  public:
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     released.push_back({.time = packet.time,
                         .bytes = {packet.bytes.begin(), packet.bytes.end()},
                         .original_length = packet.original_length,

@@ -167,9 +167,9 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
   count(state.messages_duplicated, "message",
         " about state duplicated by --chaos");
   count(units.pulls_repeated, "pull", " repeated for want of an answer");
-  count(units.tooks_repeated, "took",
+  count(units.takeovers_repeated, "took",
         " (the word that state was taken over) repeated");
-  count(units.tooks_said_once, "took", " said once only, for want of room");
+  count(units.takeovers_said_once, "took", " said once only, for want of room");
   uint64_t refused = 0;
   std::string reasons;
   for (size_t i = 0; i < kStateRefusals; ++i) {
@@ -411,7 +411,7 @@ void AddEnd(const RunOptions& options, const RunResult& result,
     page.Say("Checked", Checked(result));
   }
   if (info.elapsed_s > 0) {
-    page.Say("Took",
+    page.Say("Takeover",
              fmt::format(
                  "{:.2f} s, {} packets a second, snf {}", info.elapsed_s,
                  FormatCount(static_cast<uint64_t>(

@@ -83,8 +83,8 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // state_pulls, state_answers, state_bytes, state_pushed_bytes,
 // replication_bps, held_packets_max, tombstones, flows_handed_over,
 // state_messages_lost, state_messages_duplicated, replicas_taken,
-// replicas_evicted, replicas_expired, pulls_repeated, tooks_repeated,
-// tooks_said_once, state_refused (object: reason → messages); starts_cold,
+// replicas_evicted, replicas_expired, pulls_repeated, takeovers_repeated,
+// takeovers_said_once, state_refused (object: reason → messages); starts_cold,
 // starts_warm; of a run in real time, real (object: threads, wall_s from the
 // first packet until the last had left, late_ns as latency_ns of how late
 // packets were taken, null without a schedule, worker_sleeps); capacity_used

@@ -94,8 +94,8 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   json["replicas_evicted"] = units.replicas_evicted;
   json["replicas_expired"] = units.replicas_expired;
   json["pulls_repeated"] = units.pulls_repeated;
-  json["tooks_repeated"] = units.tooks_repeated;
-  json["tooks_said_once"] = units.tooks_said_once;
+  json["takeovers_repeated"] = units.takeovers_repeated;
+  json["takeovers_said_once"] = units.takeovers_said_once;
   Json& refused = json["state_refused"] = Json::object();
   for (size_t i = 0; i < kStateRefusals; ++i) {
     refused[std::string(ToString(static_cast<StateRefusal>(i)))] =

@@ -87,8 +87,8 @@ TEST(JsonReport, TellsHowStateMoved) {
                  .replicas_evicted = 8,
                  .replicas_expired = 9,
                  .pulls_repeated = 10,
-                 .tooks_repeated = 11,
-                 .tooks_said_once = 12};
+                 .takeovers_repeated = 11,
+                 .takeovers_said_once = 12};
   state.units.refused[0] = 13;
   const auto json =
       nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
@@ -112,8 +112,8 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"replicas_evicted", 8},
            {"replicas_expired", 9},
            {"pulls_repeated", 10},
-           {"tooks_repeated", 11},
-           {"tooks_said_once", 12}}) {
+           {"takeovers_repeated", 11},
+           {"takeovers_said_once", 12}}) {
     EXPECT_EQ(json.value(key, -1), number) << key;
   }
   EXPECT_EQ(json["wait_ns"]["p50"], 0);

@@ -76,7 +76,7 @@ Demanded and provisioned bandwidth per 100 ms
              0 s     0.1 s   0.2 s
 
 Digest        0123456789abcdef of all that was released, seed 7
-Took          0.50 s, 20,000 packets a second, snf 1.2.3
+Takeover          0.50 s, 20,000 packets a second, snf 1.2.3
 
 What it means
   300 ms of traffic at 150 Mbit/s ran on 1.8 units of 100 Mbit/s on average
@@ -143,8 +143,8 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   state.messages_duplicated = 5;
   state.units.replicas_evicted = 6;
   state.units.pulls_repeated = 7;
-  state.units.tooks_repeated = 1;
-  state.units.tooks_said_once = 2;
+  state.units.takeovers_repeated = 1;
+  state.units.takeovers_said_once = 2;
   state.units.refused[0] = 3;
   state.units.refused[kStateRefusals - 1] = 9;
   EXPECT_THAT(
@@ -161,7 +161,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
                     5  messages about state duplicated by --chaos
                     7  pulls repeated for want of an answer
                     1  took (the word that state was taken over) repeated
-                    2  tooks said once only, for want of room
+                    2  takeovers said once only, for want of room
                    12  messages about state refused: 3 stale, 9 pulls_full
 
 Units )"));

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<CaptureSink>> CaptureSink::Open(
   return sink;
 }
 
-void CaptureSink::OnRelease(const ReleasedPacket& packet) {
+void CaptureSink::on_release(const ReleasedPacket& packet) {
   if (out_ == nullptr) return;
   Room room;
   std::string_view comment;
@@ -70,8 +70,8 @@ void CaptureSink::OnRelease(const ReleasedPacket& packet) {
   out_->Write(PacketOf(packet), comment);
 }
 
-void CaptureSink::OnDrop(const ReleasedPacket& packet,
-                         std::string_view reason) {
+void CaptureSink::on_drop(const ReleasedPacket& packet,
+                          std::string_view reason) {
   if (drops_ == nullptr) return;
   Room reason_room;
   const auto text =

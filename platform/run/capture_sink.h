@@ -37,8 +37,8 @@ class CaptureSink final : public ReleaseSink {
       const Options& options);
 
   // A failure stays in the writer and comes out of Close().
-  void OnRelease(const ReleasedPacket& packet) override;
-  void OnDrop(const ReleasedPacket& packet, std::string_view reason) override;
+  void on_release(const ReleasedPacket& packet) override;
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override;
 
   absl::Status status() const;
   absl::Status Close();

@@ -66,7 +66,7 @@ void Provisioning::CloseEpoch(Instant end) {
   this_epoch_.resize(still_up);
 }
 
-void Provisioning::OnUnitUp(Instant now, UnitId unit) {
+void Provisioning::on_unit_up(Instant now, UnitId unit) {
   Advance(now);
   Unit& u = units_[value(unit)];
   SNF_CHECK(!u.up);
@@ -79,7 +79,7 @@ void Provisioning::OnUnitUp(Instant now, UnitId unit) {
   units_max_ = std::max(units_max_, units_up_);
 }
 
-void Provisioning::OnUnitDown(Instant now, UnitId unit) {
+void Provisioning::on_unit_down(Instant now, UnitId unit) {
   Advance(now);
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.up);
@@ -88,10 +88,10 @@ void Provisioning::OnUnitDown(Instant now, UnitId unit) {
   if (--units_up_ == 0) any_up_ns_ += (now - any_up_since_).ns;
 }
 
-void Provisioning::OnEnd(Instant now) {
+void Provisioning::on_end(Instant now) {
   if (samples_.empty()) return;
   for (size_t i = 0; i < units_.size(); ++i) {
-    if (units_[i].up) OnUnitDown(now, UnitId{static_cast<uint16_t>(i)});
+    if (units_[i].up) on_unit_down(now, UnitId{static_cast<uint16_t>(i)});
   }
   CloseEpoch(epoch_end_);
 }

@@ -46,24 +46,24 @@ class Provisioning {
   }
 
   // Times must not run backwards.
-  void OnOffered(Instant now, uint32_t bytes) {
+  void on_offered(Instant now, uint32_t bytes) {
     Advance(now);
     samples_.back().offered_bytes += bytes;
   }
-  void OnDropped(Instant now) {
+  void on_dropped(Instant now) {
     Advance(now);
     ++samples_.back().dropped_packets;
   }
-  void OnDrained(Instant now, UnitId unit, uint32_t packets, uint64_t bytes) {
+  void on_drained(Instant now, UnitId unit, uint32_t packets, uint64_t bytes) {
     Advance(now);
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
     units_[value(unit)].packets += packets;
   }
-  void OnUnitUp(Instant now, UnitId unit);
-  void OnUnitDown(Instant now, UnitId unit);
+  void on_unit_up(Instant now, UnitId unit);
+  void on_unit_down(Instant now, UnitId unit);
   // Closes the last epoch; units still up are counted until now.
-  void OnEnd(Instant now);
+  void on_end(Instant now);
 
   // Of a unit until now.
   struct Total {

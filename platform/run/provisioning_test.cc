@@ -29,11 +29,11 @@ std::vector<int64_t> Epochs(const Provisioning& provisioning) {
 
 TEST(Provisioning, FollowsTheExampleOfItsHeader) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(AtMs(20), UnitId{0});
-  provisioning.OnDrained(AtMs(40), UnitId{0}, 1, 2'000'000);
-  provisioning.OnDrained(AtMs(60), UnitId{0}, 1, 1'000'000);
-  provisioning.OnUnitDown(AtMs(70), UnitId{0});
-  provisioning.OnEnd(AtMs(70));
+  provisioning.on_unit_up(AtMs(20), UnitId{0});
+  provisioning.on_drained(AtMs(40), UnitId{0}, 1, 2'000'000);
+  provisioning.on_drained(AtMs(60), UnitId{0}, 1, 1'000'000);
+  provisioning.on_unit_down(AtMs(70), UnitId{0});
+  provisioning.on_end(AtMs(70));
   EXPECT_EQ(provisioning.utilisation().count(), 1u);
   EXPECT_EQ(provisioning.utilisation().max(), 480);
   ASSERT_EQ(provisioning.samples().size(), 1u);
@@ -45,16 +45,16 @@ TEST(Provisioning, FollowsTheExampleOfItsHeader) {
 
 TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(AtMs(20), UnitId{1});
-  provisioning.OnDrained(AtMs(40), UnitId{1}, 1, 2'000);
-  provisioning.OnDrained(AtMs(340), UnitId{1}, 1, 300);
+  provisioning.on_unit_up(AtMs(20), UnitId{1});
+  provisioning.on_drained(AtMs(40), UnitId{1}, 1, 2'000);
+  provisioning.on_drained(AtMs(340), UnitId{1}, 1, 300);
   EXPECT_TRUE(provisioning.total(UnitId{1}).is_up);
   EXPECT_EQ(provisioning.total(UnitId{1}).packets, 2u);
   EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'300u);
-  provisioning.OnUnitDown(AtMs(350), UnitId{1});
-  provisioning.OnUnitUp(AtMs(700), UnitId{1});
-  provisioning.OnDrained(AtMs(710), UnitId{1}, 1, 40);
-  provisioning.OnUnitDown(AtMs(720), UnitId{1});
+  provisioning.on_unit_down(AtMs(350), UnitId{1});
+  provisioning.on_unit_up(AtMs(700), UnitId{1});
+  provisioning.on_drained(AtMs(710), UnitId{1}, 1, 40);
+  provisioning.on_unit_down(AtMs(720), UnitId{1});
   EXPECT_FALSE(provisioning.total(UnitId{1}).is_up);
   EXPECT_TRUE(provisioning.total(UnitId{1}).was_up);
   EXPECT_EQ(provisioning.total(UnitId{1}).bytes, 2'340u);
@@ -63,7 +63,7 @@ TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
 
 TEST(Provisioning, HasNothingToSayOfNothing) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnEnd(AtMs(5));
+  provisioning.on_end(AtMs(5));
   EXPECT_TRUE(provisioning.samples().empty());
   EXPECT_EQ(provisioning.units_max(), 0u);
   EXPECT_EQ(provisioning.units_mean_1000(), 0);
@@ -72,13 +72,13 @@ TEST(Provisioning, HasNothingToSayOfNothing) {
 
 TEST(Provisioning, CountsEachEventInItsEpoch) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnOffered(AtMs(99), 100);
-  provisioning.OnOffered(Instant{kEpoch - 1}, 10);
-  provisioning.OnOffered(Instant{kEpoch}, 1);
-  provisioning.OnDropped(AtMs(199));
-  provisioning.OnDropped(AtMs(200));
-  provisioning.OnDropped(AtMs(200));
-  provisioning.OnEnd(AtMs(200));
+  provisioning.on_offered(AtMs(99), 100);
+  provisioning.on_offered(Instant{kEpoch - 1}, 10);
+  provisioning.on_offered(Instant{kEpoch}, 1);
+  provisioning.on_dropped(AtMs(199));
+  provisioning.on_dropped(AtMs(200));
+  provisioning.on_dropped(AtMs(200));
+  provisioning.on_end(AtMs(200));
   ASSERT_EQ(provisioning.samples().size(), 3u);
   EXPECT_EQ(provisioning.samples()[0].offered_bytes, 110u);
   EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
@@ -88,11 +88,11 @@ TEST(Provisioning, CountsEachEventInItsEpoch) {
 
 TEST(Provisioning, LeavesOutEpochsWithoutEventsOrUnits) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(AtMs(50), UnitId{1});
-  provisioning.OnUnitDown(AtMs(350), UnitId{1});
+  provisioning.on_unit_up(AtMs(50), UnitId{1});
+  provisioning.on_unit_down(AtMs(350), UnitId{1});
   const int64_t ten_years_ms = int64_t{10} * 365 * 86'400 * 1'000;
-  provisioning.OnOffered(AtMs(ten_years_ms), 1);
-  provisioning.OnEnd(AtMs(ten_years_ms));
+  provisioning.on_offered(AtMs(ten_years_ms), 1);
+  provisioning.on_end(AtMs(ten_years_ms));
   EXPECT_THAT(Epochs(provisioning),
               testing::ElementsAre(0, 1, 2, 3, ten_years_ms / 100));
   EXPECT_EQ(provisioning.utilisation().count(), 4u);
@@ -100,12 +100,12 @@ TEST(Provisioning, LeavesOutEpochsWithoutEventsOrUnits) {
 
 TEST(Provisioning, CutsTimeBeforeTheUnixEpochAlike) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(AtMs(-250), UnitId{0});
-  provisioning.OnOffered(AtMs(-200), 1);
-  provisioning.OnOffered(Instant{-1}, 2);
-  provisioning.OnOffered(Instant{0}, 3);
-  provisioning.OnUnitDown(AtMs(50), UnitId{0});
-  provisioning.OnEnd(AtMs(50));
+  provisioning.on_unit_up(AtMs(-250), UnitId{0});
+  provisioning.on_offered(AtMs(-200), 1);
+  provisioning.on_offered(Instant{-1}, 2);
+  provisioning.on_offered(Instant{0}, 3);
+  provisioning.on_unit_down(AtMs(50), UnitId{0});
+  provisioning.on_end(AtMs(50));
   EXPECT_THAT(Epochs(provisioning), testing::ElementsAre(-3, -2, -1, 0));
   EXPECT_EQ(provisioning.samples()[0].unit_ns, 50 * kMs);
   EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
@@ -116,12 +116,12 @@ TEST(Provisioning, CutsTimeBeforeTheUnixEpochAlike) {
 
 TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(Instant::min(), UnitId{0});
-  provisioning.OnUnitDown(Instant::min() + Nanos{5}, UnitId{0});
-  provisioning.OnUnitUp(Instant{Instant::max().ns - 7}, UnitId{2});
-  provisioning.OnOffered(Instant::max(), 1);
-  provisioning.OnUnitDown(Instant::max(), UnitId{2});
-  provisioning.OnEnd(Instant::max());
+  provisioning.on_unit_up(Instant::min(), UnitId{0});
+  provisioning.on_unit_down(Instant::min() + Nanos{5}, UnitId{0});
+  provisioning.on_unit_up(Instant{Instant::max().ns - 7}, UnitId{2});
+  provisioning.on_offered(Instant::max(), 1);
+  provisioning.on_unit_down(Instant::max(), UnitId{2});
+  provisioning.on_end(Instant::max());
   ASSERT_EQ(provisioning.samples().size(), 2u);
   EXPECT_EQ(provisioning.samples()[0].unit_ns, 5);
   EXPECT_EQ(provisioning.samples()[1].unit_ns, 7);
@@ -130,9 +130,9 @@ TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
 
 TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
   Provisioning provisioning(kGigabit, 4);
-  provisioning.OnUnitUp(AtMs(0), UnitId{3});
-  provisioning.OnDrained(AtMs(10), UnitId{3}, 1, 3'125'000);  // 25 ms of work
-  provisioning.OnEnd(AtMs(150));
+  provisioning.on_unit_up(AtMs(0), UnitId{3});
+  provisioning.on_drained(AtMs(10), UnitId{3}, 1, 3'125'000);  // 25 ms of work
+  provisioning.on_end(AtMs(150));
   ASSERT_EQ(provisioning.samples().size(), 2u);
   EXPECT_EQ(provisioning.samples()[0].unit_ns, 100 * kMs);
   EXPECT_EQ(provisioning.samples()[1].unit_ns, 50 * kMs);
@@ -143,12 +143,12 @@ TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
 TEST(Provisioning, SamplesAUnitOnceAnEpochHoweverOftenItStarts) {
   Provisioning provisioning(kGigabit, 4);
   for (int64_t ms = 0; ms < 50; ms += 10) {
-    provisioning.OnUnitUp(AtMs(ms), UnitId{0});
-    provisioning.OnDrained(AtMs(ms + 4), UnitId{0}, 1,
-                           125'000);  // 1 ms of work
-    provisioning.OnUnitDown(AtMs(ms + 5), UnitId{0});
+    provisioning.on_unit_up(AtMs(ms), UnitId{0});
+    provisioning.on_drained(AtMs(ms + 4), UnitId{0}, 1,
+                            125'000);  // 1 ms of work
+    provisioning.on_unit_down(AtMs(ms + 5), UnitId{0});
   }
-  provisioning.OnEnd(AtMs(100));
+  provisioning.on_end(AtMs(100));
   EXPECT_EQ(provisioning.utilisation().count(), 1u);
   EXPECT_EQ(provisioning.utilisation().max(), 200);
   EXPECT_EQ(provisioning.units_max(), 1u);
@@ -159,13 +159,13 @@ TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
   Provisioning provisioning(kGigabit, 64);
   constexpr int64_t kDay = 86'400 * 1'000;
   for (uint16_t i = 0; i < 64; ++i) {
-    provisioning.OnUnitUp(AtMs(0), UnitId{i});
+    provisioning.on_unit_up(AtMs(0), UnitId{i});
   }
-  provisioning.OnUnitDown(AtMs(kDay / 2), UnitId{0});
+  provisioning.on_unit_down(AtMs(kDay / 2), UnitId{0});
   for (uint16_t i = 1; i < 64; ++i) {
-    provisioning.OnUnitDown(AtMs(2 * kDay), UnitId{i});
+    provisioning.on_unit_down(AtMs(2 * kDay), UnitId{i});
   }
-  provisioning.OnEnd(AtMs(2 * kDay));
+  provisioning.on_end(AtMs(2 * kDay));
   EXPECT_EQ(provisioning.units_mean_1000(), 63'250);
   EXPECT_EQ(provisioning.samples().size(), 2u * 864'000 + 1);
 }
@@ -248,12 +248,12 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
     for (const Change& change : changes) {
       last = change.time;
       if (change.up) {
-        provisioning.OnUnitUp(Instant{last}, change.unit);
+        provisioning.on_unit_up(Instant{last}, change.unit);
       } else {
-        provisioning.OnUnitDown(Instant{last}, change.unit);
+        provisioning.on_unit_down(Instant{last}, change.unit);
       }
     }
-    provisioning.OnEnd(Instant{last});
+    provisioning.on_end(Instant{last});
 
     const Naive naive = Compute(units);
     std::map<int64_t, int64_t> unit_ns;

@@ -38,9 +38,9 @@ struct ReleasedPacket {
             .original_length = packet.original_bytes,
             .link = packet.link};
   }
-  static ReleasedPacket Of(Instant time, BufferPool& pool, PacketHandle packet,
-                           const PacketRoute& route) {
-    const auto& [info, bytes] = pool.view(packet);
+  static ReleasedPacket Of(Instant time, BufferPool& buffers,
+                           PacketHandle packet, const PacketRoute& route) {
+    const auto& [info, bytes] = buffers.view(packet);
     return {.time = time,
             .bytes = bytes,
             .original_length = info.original_length,
@@ -53,10 +53,10 @@ struct ReleasedPacket {
 class ReleaseSink {
  public:
   virtual ~ReleaseSink() = default;
-  virtual void OnRelease(const ReleasedPacket& packet) = 0;
+  virtual void on_release(const ReleasedPacket& packet) = 0;
   // `packet` as it stood when it was dropped.
-  virtual void OnDrop(const ReleasedPacket& /*packet*/,
-                      std::string_view /*reason*/) {}
+  virtual void on_drop(const ReleasedPacket& /*packet*/,
+                       std::string_view /*reason*/) {}
 };
 
 }  // namespace snf

@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
-#include "platform/run/far_side.h"
+#include "platform/run/nat_peer_emulator.h"
 #include "platform/run/provisioning.h"
 #include "platform/run/release_sink.h"
 #include "runtime/core/unit.h"
@@ -29,7 +29,8 @@
 namespace snf {
 
 // What the network does to the messages about state between units (Push, State,
-// Pull, Took, TookAck), drawn from the seed. Different delays also reorder.
+// Pull, Takeover, TakeoverAck), drawn from the seed. Different delays also
+// reorder.
 struct ChaosOptions {
   Nanos state_delay_min;  // on top of the delays of RunOptions
   Nanos state_delay_max;
@@ -46,10 +47,10 @@ struct RunOptions {
   ControllerOptions controller;
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
-  // Where an NF with two sides has its inside; empty: see FarSide.
+  // Where an NF with two sides has its inside; empty: see NatPeerEmulator.
   std::vector<IpPrefix> inside;
-  // Controller→unit, unit→controller, unit→egress; a Pull, Took or TookAck from
-  // unit to unit.
+  // Controller→unit, unit→controller, unit→egress; a Pull, Takeover or
+  // TakeoverAck from unit to unit.
   Nanos hop_delay = Microseconds(1);
   // A record from unit to unit: base + bytes / bandwidth.
   Nanos state_delay = Microseconds(20);
@@ -204,28 +205,29 @@ struct RunResult {
 class RunObserver : public DecisionObserver {
  public:
   // A packet reached the controller. What it causes there (a decision, an
-  // enqueue, a drop) is reported before the next call of OnArrival.
-  virtual void OnArrival(Instant now, const FlowKey& key,
-                         uint32_t original_length) = 0;
-  virtual void OnEnqueue(Instant now, UnitId unit, const PacketMeta& meta) = 0;
+  // enqueue, a drop) is reported before the next call of on_arrival.
+  virtual void on_arrival(Instant now, const FlowKey& key,
+                          uint32_t original_length) = 0;
+  virtual void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) = 0;
   // `wait`: how long the packet was held for state (Unit::in_service_wait).
-  virtual void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
-                              Nanos wait) = 0;
+  virtual void on_service_begin(Instant now, UnitId unit,
+                                const PacketMeta& meta, Nanos wait) = 0;
   // A state set out, pushed or in answer to a pull.
-  virtual void OnStateSent(Instant now, UnitId sender, UnitId receiver,
-                           const State& state) = 0;
+  virtual void on_state_sent(Instant now, UnitId sender, UnitId receiver,
+                             const State& state) = 0;
   // A pull, or a state, reached a unit.
-  virtual void OnPull(Instant now, UnitId asked, const Pull& pull) = 0;
-  virtual void OnState(Instant now, UnitId receiver, const State& state) = 0;
+  virtual void on_pull(Instant now, UnitId asked, const Pull& pull) = 0;
+  virtual void on_state(Instant now, UnitId receiver, const State& state) = 0;
   // A unit learnt that its copy of a flow's state is no longer needed.
-  virtual void OnTook(Instant now, UnitId told, const Took& took) = 0;
+  virtual void on_takeover(Instant now, UnitId told,
+                           const Takeover& takeover) = 0;
   // What a unit did with a packet: released a hop later, taken by the NF, …
-  virtual void OnReleased(Instant now, const PacketMeta& meta) = 0;
-  virtual void OnConsumed(Instant now, const PacketMeta& meta) = 0;
+  virtual void on_released(Instant now, const PacketMeta& meta) = 0;
+  virtual void on_consumed(Instant now, const PacketMeta& meta) = 0;
   // … or dropped. `flow` is kNoFlow, and `clock` 0, where the controller, or
-  // the driver before it, dropped the packet that OnArrival told of.
-  virtual void OnDropped(Instant now, FlowId flow, Clock clock,
-                         std::string_view reason) = 0;
+  // the driver before it, dropped the packet that on_arrival told of.
+  virtual void on_dropped(Instant now, FlowId flow, Clock clock,
+                          std::string_view reason) = 0;
 };
 
 }  // namespace snf

@@ -22,9 +22,9 @@ std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
 
 void Load(const TableHome& home, TableCopy& copy) {
   for (uint32_t i = 0; i < home.size(); ++i) {
-    copy.OnTold(home.key(i), home.version(), home.total(i), false);
+    copy.on_told(home.key(i), home.version(), home.total(i), false);
   }
-  copy.OnTold(nullptr, home.version(), home.rest(), false);
+  copy.on_told(nullptr, home.version(), home.rest(), false);
 }
 
 // In words; empty for none.

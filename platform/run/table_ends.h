@@ -29,17 +29,17 @@ class UnitTables {
   UnitTables(UnitId unit, const NetworkFunction& nf,
              const TableOptions& options);
 
-  // The NF is about to be called, until OnStop.
-  void OnReady(Instant now) {
+  // The NF is about to be called, until on_stop.
+  void on_ready(Instant now) {
     if (joined()) return;  // the unit was parked
     for (TableReplica& replica : replicas_) replica.on_start(now);
   }
   // It was called.
-  void OnCalled(Instant now) {
+  void on_called(Instant now) {
     for (TableReplica& replica : replicas_) replica.on_updates(now);
   }
   // The unit is to go: at once if not joined(), else when TakeGone says so.
-  void OnStop() {
+  void on_stop() {
     stops_ = true;
     for (TableReplica& replica : replicas_) replica.on_stop();
   }
@@ -56,7 +56,7 @@ class UnitTables {
   }
 
   template <typename Send>
-  void OnMessage(Instant now, const TableMessage& in, const Send& send) {
+  void on_message(Instant now, const TableMessage& in, const Send& send) {
     TableMessage out;
     if (replicas_[in.table].on_message(now, in, out)) send(out);
   }
@@ -68,7 +68,7 @@ class UnitTables {
     return wakeup;
   }
   template <typename Send>
-  void OnTimers(Instant now, const Send& send) {
+  void on_timers(Instant now, const Send& send) {
     TableMessage out;
     for (TableReplica& replica : replicas_) {
       while (replica.next_wakeup() <= now && replica.on_timers(now, out)) {
@@ -101,7 +101,7 @@ class TableHomes {
   // Of a message, in either direction.
   void Count(const TableMessage& message);
   template <typename Send>
-  void OnMessage(Instant now, const TableMessage& in, const Send& send) {
+  void on_message(Instant now, const TableMessage& in, const Send& send) {
     TableMessage out;
     if (homes_[in.table].home.on_message(now, in, out)) send(out);
   }
@@ -113,7 +113,7 @@ class TableHomes {
     return wakeup;
   }
   template <typename Send>
-  void OnTimers(Instant now, size_t table, const Send& send) {
+  void on_timers(Instant now, size_t table, const Send& send) {
     TableMessage out;
     while (homes_[table].home.on_timers(now, out)) send(out);
   }

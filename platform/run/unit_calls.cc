@@ -86,8 +86,8 @@ void AddTo(UnitCounters& sum, const UnitCounters& one) {
   sum.replicas_evicted += one.replicas_evicted;
   sum.replicas_expired += one.replicas_expired;
   sum.pulls_repeated += one.pulls_repeated;
-  sum.tooks_repeated += one.tooks_repeated;
-  sum.tooks_said_once += one.tooks_said_once;
+  sum.takeovers_repeated += one.takeovers_repeated;
+  sum.takeovers_said_once += one.takeovers_said_once;
   sum.pulls_forgotten += one.pulls_forgotten;
   sum.pieces_refused += one.pieces_refused;
   for (size_t i = 0; i < kStateRefusals; ++i) sum.refused[i] += one.refused[i];

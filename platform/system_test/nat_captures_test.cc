@@ -73,22 +73,22 @@ class Watch final : public SilentObserver, public ReleaseSink {
   explicit Watch(std::vector<Offered>& offered) : offered_(offered) {}
 
   void Next(size_t packet) { current_ = packet; }
-  void OnArrival(Instant, const FlowKey& inside, uint32_t) override {
+  void on_arrival(Instant, const FlowKey& inside, uint32_t) override {
     offered_[current_].inside = inside;
   }
-  void OnEnqueue(Instant, UnitId, const PacketMeta& meta) override {
+  void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (meta.has_payload()) by_clock_[{meta.flow, meta.clock}] = current_;
   }
-  void OnDropped(Instant, FlowId flow, Clock clock,
-                 std::string_view reason) override {
+  void on_dropped(Instant, FlowId flow, Clock clock,
+                  std::string_view reason) override {
     const size_t packet =
         flow == kNoFlow ? current_ : Take(flow, clock, "dropped");
     if (packet != kNone) End(packet, reason);
   }
-  void OnReleased(Instant, const PacketMeta& meta) override {
+  void on_released(Instant, const PacketMeta& meta) override {
     releasing_ = Take(meta.flow, meta.clock, "released");
   }
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     const size_t from = std::exchange(releasing_, kNone);
     const Frame bytes(packet.bytes.begin(), packet.bytes.end());
     if (from == kNone) {
@@ -169,7 +169,7 @@ class Watch final : public SilentObserver, public ReleaseSink {
           kExternal.ipv4()) {
         Fault("it went out with an address of the inside");
       }
-      OnOutbound(now, in, port, ip, is_error);
+      on_outbound(now, in, port, ip, is_error);
     } else if (!mappings_.contains(in.inside)) {
       Fault("it came in to an end without a mapping");
     }
@@ -203,8 +203,8 @@ class Watch final : public SilentObserver, public ReleaseSink {
     if (back != was) Fault("something else was changed: " + Told(in));
   }
 
-  void OnOutbound(Instant now, const Offered& in, std::optional<uint16_t> port,
-                  const ParsedPacket& ip, bool is_error) {
+  void on_outbound(Instant now, const Offered& in, std::optional<uint16_t> port,
+                   const ParsedPacket& ip, bool is_error) {
     const bool is_reset = ip.l4_protocol == IpProtocol::kTcp && !is_error &&
                           ip.fragment != Fragment::kLater &&
                           (in.packet.bytes[ip.l4_offset + size_t{13}] &

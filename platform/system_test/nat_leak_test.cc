@@ -123,7 +123,7 @@ class Mappings {
     return mapping.number == number && mapping.port != 0;
   }
   // Its port is free, and it is that flow's from now on.
-  void OnMade(Instant now, uint32_t number, uint32_t port) {
+  void on_made(Instant now, uint32_t number, uint32_t port) {
     End(now);
     Mapping& mapping = of_host_[number % kHosts];
     ASSERT_EQ(mapping.number, number);
@@ -139,7 +139,7 @@ class Mappings {
     highs_.push_back({now, live_});
   }
   // A packet of the flow comes.
-  void OnPacket(Instant now, uint32_t number) {
+  void on_packet(Instant now, uint32_t number) {
     Mapping& mapping = of_host_[number % kHosts];
     if (mapping.number != number) {
       End(now);
@@ -211,11 +211,11 @@ class Traffic final : public SilentObserver, public ReleaseSink {
     }
   }
 
-  void OnEnqueue(Instant, UnitId, const PacketMeta& meta) override {
+  void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (meta.has_payload()) flows_[slot_of(meta.flow)] = current_;
   }
-  void OnDropped(Instant now, FlowId id, Clock,
-                 std::string_view reason) override {
+  void on_dropped(Instant now, FlowId id, Clock,
+                  std::string_view reason) override {
     if (reason != "ports_exhausted") {
       ++dropped_otherwise;
       return;
@@ -230,7 +230,7 @@ class Traffic final : public SilentObserver, public ReleaseSink {
       ++refused_when_calm;
     }
   }
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     const std::span<const std::byte> frame = packet.bytes;
     const uint32_t protocol = Packets::Get(frame, Packets::kProtocol, 1);
     if (protocol == 1) {
@@ -253,7 +253,7 @@ class Traffic final : public SilentObserver, public ReleaseSink {
       ++went_on;
       return;
     }
-    of(flow).OnMade(packet.time, number, port);
+    of(flow).on_made(packet.time, number, port);
     ++made;
   }
 
@@ -300,7 +300,7 @@ class Traffic final : public SilentObserver, public ReleaseSink {
   void Offer(VirtualDriver& driver, Instant time, const Flow& flow, Step step) {
     current_ = flow;
     ++offered;
-    of(flow).OnPacket(time, flow.number);
+    of(flow).on_packet(time, flow.number);
     const Frame& frame = packets_.Of(flow, step);
     driver.Offer({.time = time,
                   .bytes = frame,

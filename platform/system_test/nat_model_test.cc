@@ -26,7 +26,7 @@ class Recorder final : public SilentObserver {
  public:
   explicit Recorder(const NatSchedule& schedule) : schedule_(schedule) {}
 
-  void OnArrival(Instant now, const FlowKey&, uint32_t length) override {
+  void on_arrival(Instant now, const FlowKey&, uint32_t length) override {
     const uint32_t number = length - kFirstLength;
     const bool is_again = number != next_;
     if (!is_again) ++next_;
@@ -36,21 +36,21 @@ class Recorder final : public SilentObserver {
     delivery.arrival = now.ns;
     delivery.order = deliveries_.size();
   }
-  void OnEnqueue(Instant, UnitId unit, const PacketMeta& meta) override {
+  void on_enqueue(Instant, UnitId unit, const PacketMeta& meta) override {
     if (!meta.has_payload()) return;
     Delivery& delivery = deliveries_.back();
     delivery.flow = meta.flow;
     delivery.unit = unit;
     by_clock_[{meta.flow, meta.clock}] = deliveries_.size() - 1;
   }
-  void OnReleased(Instant now, const PacketMeta& meta) override {
+  void on_released(Instant now, const PacketMeta& meta) override {
     Delivery& delivery = Of(meta.flow, meta.clock);
     delivery.done = now.ns - schedule_.model.hop;
     delivery.fate = ++fates_;
     released_.push_back(static_cast<size_t>(&delivery - deliveries_.data()));
   }
-  void OnDropped(Instant now, FlowId flow, Clock clock,
-                 std::string_view reason) override {
+  void on_dropped(Instant now, FlowId flow, Clock clock,
+                  std::string_view reason) override {
     Delivery& delivery = flow == kNoFlow ? deliveries_.back() : Of(flow, clock);
     delivery.done = now.ns;
     delivery.fate = ++fates_;

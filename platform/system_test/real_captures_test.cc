@@ -151,7 +151,7 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
 // flow got: that depends on which unit had which.
 class SumOfReleased : public ReleaseSink {
  public:
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     Frame frame(packet.bytes.begin(), packet.bytes.end());
     const ParsedPacket headers = Parse(packet.link, frame);
     const size_t l3 = headers.l3_offset, l4 = headers.l4_offset;

@@ -29,9 +29,9 @@ class Scatter final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "scatter"; }
   bool per_packet() const override { return true; }
-  Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    const uint32_t units = pool.max_units();
+    const uint32_t units = units.max_units();
     const auto phase = static_cast<uint64_t>(now.ns / (150 * kMs));
     Rng of_phase(phase);
     const uint64_t first = of_phase.Below(units);
@@ -42,7 +42,7 @@ class Scatter final : public PlacementPolicy {
     for (uint32_t tried = 0; tried < units; ++tried, ++unit) {
       const UnitId id{static_cast<uint16_t>(unit % units)};
       if (id == request.owner && tried + 1 < units) continue;
-      if (pool.Use(now, id, out)) return {.unit = id};
+      if (units.Use(now, id, out)) return {.unit = id};
     }
     return {};
   }

@@ -150,7 +150,7 @@ void Write32(Frame& bytes, size_t offset, uint32_t value) {
 
 class RecordingSink final : public ReleaseSink {
  public:
-  void OnRelease(const ReleasedPacket& packet) override {
+  void on_release(const ReleasedPacket& packet) override {
     released.push_back({.time = packet.time,
                         .bytes = {packet.bytes.begin(), packet.bytes.end()},
                         .original_length = packet.original_length,
@@ -241,7 +241,7 @@ Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
   outcome.records_on_the_way = driver.records_on_the_way();
   for (uint32_t i = 0; i < options.controller.max_units; ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
-    const UnitPool& pool = driver.controller().pool();
+    const UnitPool& pool = driver.controller().units();
     const auto state = pool.state(unit);
     const uint32_t flows = pool.owned_flows(unit);
     outcome.flows_with_a_unit += flows;
@@ -280,7 +280,7 @@ void ExpectSound(const Outcome& outcome) {
   EXPECT_EQ(state.null_packets, run.controller.null_packets);
   EXPECT_EQ(state.tombstones,
             run.dropped[static_cast<size_t>(DropReason::kHoldOverflow)]);
-  EXPECT_EQ(state.units.tooks_said_once, 0u);
+  EXPECT_EQ(state.units.takeovers_said_once, 0u);
   EXPECT_EQ(outcome.records_on_the_way, 0u);
 
   // The epochs hold what the totals hold.

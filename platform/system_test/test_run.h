@@ -102,16 +102,16 @@ struct Outcome {
 class SilentObserver : public RunObserver {
  public:
   void on_decision(const Decision&, const UnitPool&) override {}
-  void OnArrival(Instant, const FlowKey&, uint32_t) override {}
-  void OnEnqueue(Instant, UnitId, const PacketMeta&) override {}
-  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos) override {}
-  void OnStateSent(Instant, UnitId, UnitId, const State&) override {}
-  void OnPull(Instant, UnitId, const Pull&) override {}
-  void OnState(Instant, UnitId, const State&) override {}
-  void OnTook(Instant, UnitId, const Took&) override {}
-  void OnReleased(Instant, const PacketMeta&) override {}
-  void OnConsumed(Instant, const PacketMeta&) override {}
-  void OnDropped(Instant, FlowId, Clock, std::string_view) override {}
+  void on_arrival(Instant, const FlowKey&, uint32_t) override {}
+  void on_enqueue(Instant, UnitId, const PacketMeta&) override {}
+  void on_service_begin(Instant, UnitId, const PacketMeta&, Nanos) override {}
+  void on_state_sent(Instant, UnitId, UnitId, const State&) override {}
+  void on_pull(Instant, UnitId, const Pull&) override {}
+  void on_state(Instant, UnitId, const State&) override {}
+  void on_takeover(Instant, UnitId, const Takeover&) override {}
+  void on_released(Instant, const PacketMeta&) override {}
+  void on_consumed(Instant, const PacketMeta&) override {}
+  void on_dropped(Instant, FlowId, Clock, std::string_view) override {}
 };
 
 // Buffers for some hundreds of packets, and tables for some thousands of flows:

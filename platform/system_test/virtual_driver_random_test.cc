@@ -44,7 +44,7 @@ void AddState(const StateFigures& state, Totals& totals) {
   totals["messages lost"] += state.messages_lost;
   totals["messages that came twice"] += state.messages_duplicated;
   totals["messages repeated"] +=
-      state.units.pulls_repeated + state.units.tooks_repeated;
+      state.units.pulls_repeated + state.units.takeovers_repeated;
   totals["replicas taken"] += state.units.replicas_taken;
   totals["replicas evicted"] += state.units.replicas_evicted;
   totals["replicas expired"] += state.units.replicas_expired;
@@ -86,12 +86,13 @@ void Add(const Schedule& schedule, const Outcome& outcome, Totals& totals) {
 class CountingObserver final : public SilentObserver {
  public:
   explicit CountingObserver(Totals& totals)
-      : tooks_(totals["tooks"]), held_(totals["held packets"]) {}
-  void OnTook(Instant, UnitId told, const Took& took) override {
-    EXPECT_NE(told, took.taker);
+      : tooks_(totals["takeovers"]), held_(totals["held packets"]) {}
+  void on_takeover(Instant, UnitId told, const Takeover& takeover) override {
+    EXPECT_NE(told, takeover.taker);
     ++tooks_;
   }
-  void OnServiceBegin(Instant, UnitId, const PacketMeta&, Nanos wait) override {
+  void on_service_begin(Instant, UnitId, const PacketMeta&,
+                        Nanos wait) override {
     held_ += wait.ns > 0 ? 1 : 0;
   }
 
@@ -200,7 +201,7 @@ std::string WriteReplayLine(const Schedule& schedule, uint64_t seed) {
 // A failed check ends the program, and a run without end is ended so too.
 constexpr uint32_t kMostSecondsOfARun = 120;
 std::function<std::string()> how_to_run_again;
-void OnAbort(int signal) {
+void on_abort(int signal) {
   std::cerr << how_to_run_again() << "\n";
   if (signal == SIGALRM) std::cerr << "it does not come to an end\n";
   std::_Exit(1);
@@ -237,8 +238,8 @@ class VirtualDriverRandom : public testing::Test {
         }
         return how;
       };
-      std::signal(SIGABRT, OnAbort);
-      std::signal(SIGALRM, OnAbort);
+      std::signal(SIGABRT, on_abort);
+      std::signal(SIGALRM, on_abort);
       alarm(kMostSecondsOfARun);
       RunOne(schedule, rng, totals);
       alarm(0);
@@ -291,7 +292,7 @@ TEST_F(VirtualDriverRandom, HoldsItsPromisesOnAnySchedule) {
       {"replicas expired", 7'900},
       {"stale pushes", 8'500},
       {"pulls answered", 18'000},
-      {"tooks", 22'000},
+      {"takeovers", 22'000},
       {"messages lost", 11'000},
       {"messages that came twice", 8'400},
       {"messages repeated", 23'000},

@@ -17,10 +17,10 @@ namespace snf {
 
 // Theory of operation. The network between units, as far as messages about
 // state go: when each arrives, if it does, and the records that are on the way.
-// A Pull, Took or TookAck takes a hop; a State (a push, or an answer to a Pull)
-// takes state_delay and the time of its record at state_bandwidth. Chaos comes
-// on top, for all of them alike: it loses a message, delivers it a second time,
-// and delays each copy on its own.
+// A Pull, Takeover or TakeoverAck takes a hop; a State (a push, or an answer to
+// a Pull) takes state_delay and the time of its record at state_bandwidth.
+// Chaos comes on top, for all of them alike: it loses a message, delivers it a
+// second time, and delays each copy on its own.
 //
 // Worked example: with 20 µs, 10 Gbit/s and a record of 1,250 bytes, a push
 // arrives after 21 µs; with chaos of 0 to 5 µs and a duplicate perhaps after

@@ -20,27 +20,27 @@ TableNetwork::TableNetwork(const RunOptions& options,
       ways_(homes_.size()),
       units_(options.controller.max_units) {}
 
-void TableNetwork::OnReady(Instant now, UnitId id, const NetworkFunction& nf) {
+void TableNetwork::on_ready(Instant now, UnitId id, const NetworkFunction& nf) {
   if (homes_.size() == 0) return;
   std::unique_ptr<Unit>& unit = units_[value(id)];
   if (unit == nullptr) {
     unit = std::make_unique<Unit>(Unit{.tables = UnitTables(id, nf, options_)});
   }
-  unit->tables.OnReady(now);
+  unit->tables.on_ready(now);
   ScheduleUnit(now, id);
 }
 
 void TableNetwork::NoteUpdates(Instant now, UnitId id) {
   Unit* const unit = units_[value(id)].get();
   if (unit == nullptr) return;
-  unit->tables.OnCalled(now);
+  unit->tables.on_called(now);
   ScheduleUnit(now, id);
 }
 
-bool TableNetwork::OnStop(Instant now, UnitId id) {
+bool TableNetwork::on_stop(Instant now, UnitId id) {
   Unit* const unit = homes_.size() == 0 ? nullptr : units_[value(id)].get();
   if (unit == nullptr || !unit->tables.joined()) return true;
-  unit->tables.OnStop();
+  unit->tables.on_stop();
   ScheduleUnit(now, id);
   return false;
 }
@@ -69,7 +69,7 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
     const uint64_t before = home.version();
-    homes_.OnMessage(now, in, send);
+    homes_.on_message(now, in, send);
     if (home.version() != before) {
       const Unseen update = {home.version(), in.oldest};
       ways.unread.push_back(update);
@@ -80,7 +80,7 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
   } else {
     if (now < ways.timer) return;  // outdated
     ways.timer = Instant::max();
-    homes_.OnTimers(now, event.table, send);
+    homes_.on_timers(now, event.table, send);
   }
   ScheduleHome(now, event.table);
 }
@@ -93,12 +93,12 @@ void TableNetwork::AtUnit(Instant now, const Event& event) {
   if (event.kind == Event::Kind::kToUnit) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
-    unit.tables.OnMessage(now, in, send);
+    unit.tables.on_message(now, in, send);
     FindSeen(now, event.table);
   } else {
     if (now < unit.timer) return;  // outdated
     unit.timer = Instant::max();
-    unit.tables.OnTimers(now, send);
+    unit.tables.on_timers(now, send);
   }
   ScheduleUnit(now, event.unit);
   if (unit.tables.TakeGone()) gone_.push_back(event.unit);

@@ -37,15 +37,15 @@ class TableNetwork {
   // The tables are those of the NFs that `example` is made of.
   TableNetwork(const RunOptions& options, const NetworkFunction& example);
 
-  // The unit's NF is about to be called, until OnStop. It must outlive this.
-  void OnReady(Instant now, UnitId unit, const NetworkFunction& nf);
+  // The unit's NF is about to be called, until on_stop. It must outlive this.
+  void on_ready(Instant now, UnitId unit, const NetworkFunction& nf);
   // Its NF was called.
-  void OnCalled(Instant now, UnitId unit) {
+  void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);
   }
   // It is to go, once its updates have reached the homes: true if they have,
   // else `gone` will name it.
-  bool OnStop(Instant now, UnitId unit);
+  bool on_stop(Instant now, UnitId unit);
 
   // When something is due; Instant::max() for nothing.
   Instant next_time() const { return events_.next_time(); }

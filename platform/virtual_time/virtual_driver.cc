@@ -21,9 +21,9 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       schema_(example_->schema()),
       sink_(sink),
       observer_(observer),
-      pool_(options.buffers),
-      intake_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
-              pool_),
+      buffers_(options.buffers),
+      ingress_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
+               buffers_),
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
       network_(options, schema_.record_bytes()),
@@ -48,7 +48,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
             options.flow.kind == FlowKeyKind::kConnection);
   result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
   for (const NetworkFunction::Pool& pool : example_->pools()) {
-    controller_.AddPool(pool.first, pool.last);
+    controller_.AddPiecePool(pool.first, pool.last);
   }
   result_.nf_dropped.resize(result_.nf_drop_names.size());
 }
@@ -58,7 +58,7 @@ VirtualDriver::~VirtualDriver() = default;
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
-    checker_.OnStart(captured.time);
+    checker_.on_start(captured.time);
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
   }
@@ -68,19 +68,20 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
 
-  const Intake::Taken& taken = intake_.Take(arrival, captured);
-  if (taken.fate == Intake::Taken::Fate::kPassesThrough) {
+  const Ingress::Taken& taken = ingress_.Take(arrival, captured);
+  if (taken.fate == Ingress::Taken::Fate::kPassesThrough) {
     PassThrough(captured);
     return;
   }
-  provisioning_.OnOffered(arrival, captured.original_bytes);
+  provisioning_.on_offered(arrival, captured.original_bytes);
   if (observer_ != nullptr) {
-    observer_->OnArrival(arrival, *taken.flow, captured.original_bytes);
+    observer_->on_arrival(arrival, *taken.flow, captured.original_bytes);
   }
-  if (taken.fate == Intake::Taken::Fate::kDropped) {
+  if (taken.fate == Ingress::Taken::Fate::kDropped) {
     CountDrop(kNoFlow, Clock{}, taken.reason);
     if (sink_ != nullptr) {
-      sink_->OnDrop(ReleasedPacket::Of(now_, captured), ToString(taken.reason));
+      sink_->on_drop(ReleasedPacket::Of(now_, captured),
+                     ToString(taken.reason));
     }
     return;
   }
@@ -90,12 +91,12 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 void VirtualDriver::PassThrough(const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ != nullptr) sink_->OnRelease(ReleasedPacket::Of(now_, captured));
+  if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now_, captured));
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
                            PacketHandle packet) {
-  const PacketInfo& info = pool_.info(packet);
+  const PacketInfo& info = buffers_.info(packet);
   const Arrival arrived = {.key = key,
                            .time = info.arrival,
                            .original_length = info.original_length,
@@ -123,18 +124,18 @@ void VirtualDriver::AdvanceTo(Instant time) {
 
 RunResult VirtualDriver::Finish() {
   RunUntil(Instant::max());
-  provisioning_.OnEnd(now_);
-  if (options_.check) checker_.OnEnd(now_);
+  provisioning_.on_end(now_);
+  if (options_.check) checker_.on_end(now_);
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
-  if (const Reference* reference = checker_.reference(); reference != nullptr) {
-    result_.i6_compared = reference->compared();
-    result_.i6_not_compared = reference->not_compared();
+  if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {
+    result_.i6_compared = oracle->compared();
+    result_.i6_not_compared = oracle->not_compared();
   }
   result_.controller = controller_.counters();
-  result_.classifier = intake_.counters();
-  result_.cold_starts = controller_.pool().cold_starts();
-  result_.warm_starts = controller_.pool().warm_starts();
+  result_.classifier = ingress_.counters();
+  result_.cold_starts = controller_.units().cold_starts();
+  result_.warm_starts = controller_.units().warm_starts();
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
   for (const std::unique_ptr<UnitShell>& shell : units_) {
@@ -232,10 +233,10 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
     case Kind::kEnqueue:
       ++in_channels_;
       if (options_.check) {
-        checker_.OnEnqueue(now_, command.unit, command.meta);
+        checker_.on_enqueue(now_, command.unit, command.meta);
       }
       if (observer_ != nullptr) {
-        observer_->OnEnqueue(now_, command.unit, command.meta);
+        observer_->on_enqueue(now_, command.unit, command.meta);
       }
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
                                        .unit = command.unit,
@@ -245,12 +246,12 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
     case Kind::kDrop:
       CountDrop(kNoFlow, Clock{}, command.reason);
       ShowDrop(command.packet,
-               {.latency = now_ - pool_.info(command.packet).arrival},
+               {.latency = now_ - buffers_.info(command.packet).arrival},
                ToString(command.reason));
-      pool_.Free(command.packet);
+      buffers_.Free(command.packet);
       break;
     case Kind::kStartUnit:
-      provisioning_.OnUnitUp(now_, command.unit);
+      provisioning_.on_unit_up(now_, command.unit);
       events_->Push(now_ + (command.warm ? options_.warm_start_delay
                                          : options_.unit_start_delay),
                     {.kind = Event::Kind::kUnitReady,
@@ -259,7 +260,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                      .meta = {}});
       break;
     case Kind::kParkUnit:
-      provisioning_.OnUnitDown(now_, command.unit);
+      provisioning_.on_unit_down(now_, command.unit);
       Shell(command.unit).ready = false;
       break;
     case Kind::kStopUnit:
@@ -268,9 +269,9 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kEndFlow:
       if (options_.check) {
-        checker_.OnEndFlow(now_, command.unit, command.end);
+        checker_.on_end_flow(now_, command.unit, command.end);
       }
-      intake_.ForgetAlias(command.end.flow, command.end.last);
+      ingress_.ForgetAlias(command.end.flow, command.end.last);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
                                        .unit = command.unit,
                                        .end = command.end});
@@ -281,7 +282,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                                        .alias_ack = command.alias_ack});
       break;
     case Kind::kPieces:
-      if (options_.check) checker_.OnPiecesGranted(now_, command.pieces);
+      if (options_.check) checker_.on_pieces_granted(now_, command.pieces);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
                                        .unit = command.unit,
                                        .pieces = command.pieces});
@@ -296,21 +297,21 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
 
 void VirtualDriver::Release(const Event& event) {
   ++result_.packets_released;
-  digest_.Add(event.meta.flow, pool_.bytes(event.packet));
+  digest_.Add(event.meta.flow, buffers_.bytes(event.packet));
   if (!event.generated) {
     result_.latency_ns.Record((now_ - event.meta.arrival).ns);
-    if (options_.check) checker_.OnRelease(now_, event.unit, event.meta);
-    if (observer_ != nullptr) observer_->OnReleased(now_, event.meta);
+    if (options_.check) checker_.on_release(now_, event.unit, event.meta);
+    if (observer_ != nullptr) observer_->on_released(now_, event.meta);
   }
   if (sink_ != nullptr) {
     PacketRoute route = RouteOf(event.unit, event.meta);
     route.generated = event.generated;
-    sink_->OnRelease(ReleasedPacket::Of(now_, pool_, event.packet, route));
+    sink_->on_release(ReleasedPacket::Of(now_, buffers_, event.packet, route));
   }
   std::optional<FlowKey> to;
-  if (!event.generated) to = intake_.ComesBack(now_, event.packet);
+  if (!event.generated) to = ingress_.ComesBack(now_, event.packet);
   if (!to.has_value()) {
-    pool_.Free(event.packet);
+    buffers_.Free(event.packet);
     return;
   }
   ++result_.aliases.packets_hairpinned;
@@ -326,14 +327,14 @@ void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {
 
 void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
                                std::string_view reason) {
-  provisioning_.OnDropped(now_);
-  if (observer_ != nullptr) observer_->OnDropped(now_, flow, clock, reason);
+  provisioning_.on_dropped(now_);
+  if (observer_ != nullptr) observer_->on_dropped(now_, flow, clock, reason);
 }
 
 void VirtualDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
                              std::string_view reason) {
   if (sink_ == nullptr) return;
-  sink_->OnDrop(ReleasedPacket::Of(now_, pool_, packet, route), reason);
+  sink_->on_drop(ReleasedPacket::Of(now_, buffers_, packet, route), reason);
 }
 
 PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {

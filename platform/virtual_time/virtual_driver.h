@@ -11,7 +11,7 @@
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
 #include "platform/run/digest.h"
-#include "platform/run/intake.h"
+#include "platform/run/ingress.h"
 #include "platform/run/run.h"
 #include "platform/run/service_model.h"
 #include "platform/virtual_time/event_queue.h"
@@ -40,7 +40,7 @@ namespace snf {
 //            sink ◄── release ◄──── hop ◄───────────────┤
 //                                 other units ◄── StateNetwork ◄── messages
 //
-// A packet that comes back from the outside (intake.h) does so a hop after its
+// A packet that comes back from the outside (ingress.h) does so a hop after its
 // release.
 //
 // Owner-thread only.
@@ -69,7 +69,7 @@ class VirtualDriver {
   // buffer is in use, and units keep flows only if flow_timeout is infinite;
   // flows_at_units() is without replicas.
   uint64_t events() const { return events_handled_; }
-  uint32_t buffers_in_use() const { return pool_.in_use(); }
+  uint32_t buffers_in_use() const { return buffers_.in_use(); }
   uint64_t flows_at_units() const;
   uint64_t replicas_at_units() const;
   uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
@@ -98,8 +98,8 @@ class VirtualDriver {
   void Serve(UnitShell& shell);
   void EndService(UnitShell& shell);
   void Release(const Event& event);
-  void OnHairpin(const Event& event);
-  void OnAliasAtController();
+  void on_hairpin(const Event& event);
+  void on_alias_at_controller();
   void CountDrop(FlowId flow, Clock clock, DropReason reason);
   void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
   void ShowDrop(PacketHandle packet, const PacketRoute& route,
@@ -123,8 +123,8 @@ class VirtualDriver {
   RunObserver* observer_;
 
   Instant now_ = Instant::min();
-  BufferPool pool_;
-  Intake intake_;
+  BufferPool buffers_;
+  Ingress ingress_;
   Controller controller_;
   ServiceModel service_;
   StateNetwork network_;

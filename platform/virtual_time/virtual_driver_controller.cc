@@ -13,21 +13,21 @@ void VirtualDriver::HandleAtController(const Event& event) {
   controller_out_.clear();
   switch (event.kind) {
     case Event::Kind::kTookAtController:
-      controller_.on_took(event.took);
+      controller_.on_takeover(event.takeover);
       return;
     case Event::Kind::kStoppedAtController:
       controller_.on_unit_stopped(event.unit);
       return;
     case Event::Kind::kHairpin:
-      OnHairpin(event);
+      on_hairpin(event);
       return;
     case Event::Kind::kAliasAtController:
-      OnAliasAtController();
+      on_alias_at_controller();
       break;
     case Event::Kind::kNoteAtController:
-      if (options_.check) checker_.OnFlowNote(event.note);
+      if (options_.check) checker_.on_flow_note(event.note);
       if (event.note.over) {
-        intake_.ForgetAlias(event.note.flow, event.note.clock);
+        ingress_.ForgetAlias(event.note.flow, event.note.clock);
       }
       controller_.on_flow_note(now_, event.note, controller_out_);
       break;
@@ -35,7 +35,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_piece_request(now_, event.piece_request, controller_out_);
       break;
     case Event::Kind::kPiecesAtController:
-      if (options_.check) checker_.OnPiecesReturned(now_, event.pieces);
+      if (options_.check) checker_.on_pieces_returned(now_, event.pieces);
       controller_.on_pieces_returned(now_, event.pieces, controller_out_);
       break;
     default:
@@ -44,29 +44,30 @@ void VirtualDriver::HandleAtController(const Event& event) {
   ExecuteAll();
 }
 
-void VirtualDriver::OnAliasAtController() {
+void VirtualDriver::on_alias_at_controller() {
   const Alias alias = aliases_.front();
   aliases_.pop_front();
   controller_.on_alias(alias, controller_out_);
   for (const ControllerCommand& command : controller_out_.commands()) {
     if (command.kind != ControllerCommand::Kind::kAliasAck) continue;
     const AliasResult result = command.alias_ack.result;
-    if (options_.check) checker_.OnAlias(now_, alias, result);
+    if (options_.check) checker_.on_alias(now_, alias, result);
     if (result != AliasResult::kGranted) continue;
     const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
-    intake_.OnAlias(alias, inside);
+    ingress_.on_alias(alias, inside);
     AliasFigures& figures = result_.aliases;
     figures.at_once_max =
-        std::max<uint64_t>(figures.at_once_max, intake_.aliases());
+        std::max<uint64_t>(figures.at_once_max, ingress_.aliases());
   }
 }
 
-void VirtualDriver::OnHairpin(const Event& event) {
-  PacketInfo& info = pool_.info(event.packet);
+void VirtualDriver::on_hairpin(const Event& event) {
+  PacketInfo& info = buffers_.info(event.packet);
   info.arrival = now_;
-  provisioning_.OnOffered(now_, info.original_length);
+  provisioning_.on_offered(now_, info.original_length);
   if (observer_ != nullptr) {
-    observer_->OnArrival(now_, intake_.FlowOf(event.key), info.original_length);
+    observer_->on_arrival(now_, ingress_.FlowOf(event.key),
+                          info.original_length);
   }
   Arrive(event.key, true, event.packet);
 }

@@ -52,13 +52,13 @@ struct VirtualDriver::Event {
     ReplicaSet replicas;
     Pull pull;
     State state;
-    Took took;
-    TookAck took_ack;
+    Takeover takeover;
+    TakeoverAck takeover_ack;
     EndFlow end;
     AliasAck alias_ack;
     FlowNote note;
     PieceRequest piece_request;
-    PieceWord pieces;
+    PieceBlock pieces;
     FlowKey key;
   };
 

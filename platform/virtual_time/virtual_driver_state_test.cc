@@ -31,30 +31,31 @@ OfferedFrame At(int64_t ns, const FrameFields& fields = {}) {
 class Story final : public SilentObserver {
  public:
   explicit Story(uint32_t slot) : slot_(slot) {}
-  void OnServiceBegin(Instant now, UnitId unit, const PacketMeta& meta,
-                      Nanos wait) override {
+  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,
+                        Nanos wait) override {
     if (slot_of(meta.flow) != slot_) return;
     Add(now, fmt::format("unit {} runs {}{}", value(unit), value(meta.clock),
                          wait == Unit::kNeverHeld
                              ? ""
                              : fmt::format(" held {} us", wait.ns / kUs)));
   }
-  void OnStateSent(Instant now, UnitId sender, UnitId receiver,
-                   const State& state) override {
+  void on_state_sent(Instant now, UnitId sender, UnitId receiver,
+                     const State& state) override {
     if (slot_of(state.flow) != slot_) return;
     Add(now, fmt::format("unit {} {} {} to {}", value(sender),
                          state.pushed ? "pushes" : "answers",
                          value(state.applied), value(receiver)));
   }
-  void OnPull(Instant now, UnitId asked, const Pull& pull) override {
+  void on_pull(Instant now, UnitId asked, const Pull& pull) override {
     if (slot_of(pull.flow) != slot_) return;
     Add(now,
         fmt::format("unit {} is asked for {}", value(asked), value(pull.need)));
   }
-  void OnTook(Instant now, UnitId told, const Took& took) override {
-    if (slot_of(took.flow) != slot_) return;
+  void on_takeover(Instant now, UnitId told,
+                   const Takeover& takeover) override {
+    if (slot_of(takeover.flow) != slot_) return;
     Add(now, fmt::format("unit {} was taken from at {}", value(told),
-                         value(took.clock)));
+                         value(takeover.clock)));
   }
   std::vector<std::string> lines;
 

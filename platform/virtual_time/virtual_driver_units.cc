@@ -26,7 +26,7 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kUnitReady:
       if (event.cold) shell.unit.on_start();
-      tables_.OnReady(now_, event.unit, *shell.nf);
+      tables_.on_ready(now_, event.unit, *shell.nf);
       controller_.on_unit_ready(now_, event.unit);
       shell.ready = true;
       break;
@@ -42,7 +42,7 @@ void VirtualDriver::Handle(const Event& event) {
       ExecuteAll(shell);
       break;
   }
-  tables_.OnCalled(now_, event.unit);
+  tables_.on_called(now_, event.unit);
   Serve(shell);
   ScheduleTimer(shell);
 }
@@ -57,13 +57,13 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
   switch (event.kind) {
     case Event::Kind::kPullAtUnit:
       if (observer_ != nullptr) {
-        observer_->OnPull(now_, event.unit, event.pull);
+        observer_->on_pull(now_, event.unit, event.pull);
       }
       shell.unit.on_pull(now_, event.pull, unit_out_);
       break;
     case Event::Kind::kStateAtUnit:
       if (observer_ != nullptr) {
-        observer_->OnState(now_, event.unit, event.state);
+        observer_->on_state(now_, event.unit, event.state);
       }
       shell.unit.on_state(now_, event.state, network_.record(event.record),
                           unit_out_);
@@ -71,21 +71,21 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       break;
     case Event::Kind::kTookAtUnit:
       if (observer_ != nullptr) {
-        observer_->OnTook(now_, event.unit, event.took);
+        observer_->on_takeover(now_, event.unit, event.takeover);
       }
-      shell.unit.on_took(now_, event.took, unit_out_);
+      shell.unit.on_takeover(now_, event.takeover, unit_out_);
       break;
     case Event::Kind::kTookAckAtUnit:
-      shell.unit.on_took_ack(now_, event.took_ack, unit_out_);
+      shell.unit.on_takeover_ack(now_, event.takeover_ack, unit_out_);
       break;
     case Event::Kind::kEndFlowAtUnit:
-      shell.unit.on_end_flow(now_, event.end, {*shell.nf, pool_}, unit_out_);
+      shell.unit.on_end_flow(now_, event.end, {*shell.nf, buffers_}, unit_out_);
       break;
     case Event::Kind::kAliasAckAtUnit:
       if (options_.check && event.alias_ack.result != AliasResult::kGranted) {
-        checker_.OnAliasRefused(now_, event.alias_ack, pool_);
+        checker_.on_alias_refused(now_, event.alias_ack, buffers_);
       }
-      shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, pool_},
+      shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, buffers_},
                               unit_out_);
       break;
     case Event::Kind::kPiecesAtUnit:
@@ -102,7 +102,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       // Outdated by an earlier one, which has scheduled what comes next.
       if (now_ < shell.timer) return;
       shell.timer = Instant::max();
-      shell.unit.on_timers(now_, {*shell.nf, pool_}, unit_out_);
+      shell.unit.on_timers(now_, {*shell.nf, buffers_}, unit_out_);
       break;
     default:
       SNF_CHECK(false);
@@ -123,11 +123,12 @@ void VirtualDriver::Serve(UnitShell& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
-  if (options_.check) checker_.OnServiceBegin(now_, self, meta);
+  if (options_.check) checker_.on_service_begin(now_, self, meta);
   if (shell.unit.in_service_again()) {
     --waiting_;  // it has been told of and counted
   } else {
-    if (observer_ != nullptr) observer_->OnServiceBegin(now_, self, meta, wait);
+    if (observer_ != nullptr)
+      observer_->on_service_begin(now_, self, meta, wait);
     if (CountMove(result_.state, self, meta, wait)) {
       result_.state.worst.key = KeyOf(meta.flow);
     }
@@ -143,22 +144,22 @@ void VirtualDriver::EndService(UnitShell& shell) {
   const PacketMeta meta = shell.unit.in_service();
   const PacketHandle packet = shell.unit.packet_in_service();
   const bool compare = options_.check && packet != kNoPacket;
-  if (options_.check) checker_.OnServiceEnd(now_, self, meta);
-  if (compare) checker_.BeforeNf(pool_.info(packet), pool_.bytes(packet));
+  if (options_.check) checker_.on_service_end(now_, self, meta);
+  if (compare) checker_.BeforeNf(buffers_.info(packet), buffers_.bytes(packet));
   unit_out_.clear();
-  shell.unit.finish(now_, {*shell.nf, pool_}, unit_out_);
+  shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
   if (compare) {
     const bool waits = std::ranges::any_of(
         unit_out_.commands(), [](const UnitCommand& command) {
           return command.kind == UnitCommand::Kind::kWait;
         });
     if (waits) {
-      checker_.OnWait(now_, self, meta);
+      checker_.on_wait(now_, self, meta);
     } else {
       std::span<const std::byte> record;
       if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
       checker_.AfterNf(now_, self, meta,
-                       {.pool = pool_,
+                       {.buffers = buffers_,
                         .packet = packet,
                         .commands = unit_out_.commands(),
                         .pieces_taken = shell.unit.pieces_taken(),
@@ -200,16 +201,16 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
     case Kind::kSendTook:
       Send({.kind = Event::Kind::kTookAtUnit,
             .unit = command.unit,
-            .took = command.took});
+            .takeover = command.takeover});
       break;
     case Kind::kSendTookAck:
       Send({.kind = Event::Kind::kTookAckAtUnit,
             .unit = command.unit,
-            .took_ack = command.took_ack});
+            .takeover_ack = command.takeover_ack});
       break;
     case Kind::kReportTook:
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kTookAtController,
-                                       .took = command.took});
+                                       .takeover = command.takeover});
       break;
     case Kind::kWait:
       ++waiting_;
@@ -233,7 +234,7 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
                                        .pieces = command.pieces});
       break;
     case Kind::kStopped:
-      if (tables_.OnStop(now_, self)) SendStopped(self);
+      if (tables_.on_stop(now_, self)) SendStopped(self);
       break;
   }
 }
@@ -271,20 +272,20 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
       break;
     case Kind::kConsume:
       ++result_.packets_consumed;
-      if (observer_ != nullptr) observer_->OnConsumed(now_, meta);
+      if (observer_ != nullptr) observer_->on_consumed(now_, meta);
       Take(unit, command);
       break;
     case Kind::kAdvance:
       ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
                                                : result_.state.tombstones);
-      if (options_.check) checker_.OnAdvanced(now_, unit, meta);
+      if (options_.check) checker_.on_advanced(now_, unit, meta);
       Drained(unit, meta);
       break;
     case Kind::kDropPayload:
       CountDrop(meta.flow, meta.clock, command.reason);
       ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
-      if (options_.check) checker_.OnPayloadDropped(now_, unit, meta);
-      pool_.Free(command.packet);
+      if (options_.check) checker_.on_payload_dropped(now_, unit, meta);
+      buffers_.Free(command.packet);
       break;
     default:
       SNF_CHECK(false);
@@ -309,7 +310,7 @@ void VirtualDriver::SendState(const UnitShell& shell,
   figures.bytes += state.bytes;
   if (state.pushed) figures.pushed_bytes += state.bytes;
   if (observer_ != nullptr) {
-    observer_->OnStateSent(now_, shell.unit.id(), command.unit, state);
+    observer_->on_state_sent(now_, shell.unit.id(), command.unit, state);
   }
   const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
   for (const Nanos delay : network_.SendState(state.bytes)) {
@@ -323,8 +324,8 @@ void VirtualDriver::SendState(const UnitShell& shell,
 }
 
 void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
-  if (options_.check) checker_.OnTaken(now_, unit, command.meta);
-  pool_.Free(command.packet);
+  if (options_.check) checker_.on_taken(now_, unit, command.meta);
+  buffers_.Free(command.packet);
   Drained(unit, command.meta);
 }
 
@@ -332,7 +333,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
   if (meta.has_payload()) {
-    provisioning_.OnDrained(now_, unit, 1, meta.original_length);
+    provisioning_.on_drained(now_, unit, 1, meta.original_length);
   }
   controller_.on_drained(
       now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});

@@ -25,7 +25,7 @@ class AllPieces {
     }
   }
   // Without pieces once there are no more.
-  PieceWord Next(uint16_t pool) {
+  PieceBlock Next(uint16_t pool) {
     Left& left = pools_[pool];
     if (left.word == left.end) return {.word = 0, .pool = pool, .mask = 0};
     return {.word = left.word++, .pool = pool, .mask = ~uint64_t{0}};
@@ -70,7 +70,7 @@ class LoneUnit final : public BatchRunner {
   using Kind = UnitCommand::Kind;
 
   void Serve(Instant now, BufferPool& pool) {
-    const Unit::Environment env = {*nf_, pool};
+    const Unit::NfContext env = {*nf_, pool};
     while (unit_.begin(now, out_) == Unit::Next::kService) {
       unit_.finish(now, env, out_);
       const auto commands = out_.commands();
@@ -83,7 +83,7 @@ class LoneUnit final : public BatchRunner {
   }
 
   // Of a flow's first packet.
-  void Execute(Instant now, Unit::Environment env) {
+  void Execute(Instant now, Unit::NfContext env) {
     const std::vector<UnitCommand> commands(out_.commands().begin(),
                                             out_.commands().end());
     out_.clear();

@@ -11,7 +11,7 @@
 
 namespace snf {
 
-enum class Rule { kNone, kU1, kU2, kU4, kU5, kU7, kU8, kGiven };
+enum class Rule { kNone, kU1, kU2, kU4, kU5, kU7, kU8, kHandedOver };
 inline Rule left_out_rule = Rule::kNone;
 
 }  // namespace snf

@@ -32,10 +32,11 @@ constexpr std::array<LeftOut, 7> kRules = {{
     {Rule::kU4, "U4: older state is taken too", kTwoPackets, "I5", 14},
     {Rule::kU5, "U5: a Pull is answered with any state", kThreePackets, "I7",
      9},
-    {Rule::kU7, "U7: Took forgets newer state too", kThreePackets, "I5", 16},
+    {Rule::kU7, "U7: Takeover forgets newer state too", kThreePackets, "I5",
+     16},
     {Rule::kU8, "U8: a unit stops before its flows are taken", kScaleIn, "I5",
      5},
-    {Rule::kGiven, "a given copy is a mere replica", kEviction, "I7", 24},
+    {Rule::kHandedOver, "a given copy is a mere replica", kEviction, "I7", 24},
 }};
 
 class Rules : public ::testing::Test {

@@ -43,7 +43,7 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
   }
   if (in.kind == TableMessage::Kind::kToldAck) {
     NoteReads(now, in);
-    return OnToldAck(now, in, out);
+    return on_told_ack(now, in, out);
   }
   if (in.kind != TableMessage::Kind::kUpdate) return false;
   Unit& unit = units_[value(in.unit)];
@@ -246,8 +246,8 @@ void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
   timers_.Arm(number, now + options_.retry_after);
 }
 
-bool TableHome::OnToldAck(Instant now, const TableMessage& in,
-                          TableMessage& out) {
+bool TableHome::on_told_ack(Instant now, const TableMessage& in,
+                            TableMessage& out) {
   const uint32_t number = value(in.unit);
   Unit& unit = units_[number];
   if (!unit.joined || in.incarnation != unit.incarnation || !unit.waits ||

@@ -111,7 +111,7 @@ class TableHome {
   void Answer(const TableMessage& in, TableMessage& out) const;
   void NoteReads(Instant now, const TableMessage& in);
   void Merge(Instant now, const TableMessage& in);
-  bool OnToldAck(Instant now, const TableMessage& in, TableMessage& out);
+  bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Leave(uint32_t number);
   uint32_t SlotFor(const uint64_t* key);

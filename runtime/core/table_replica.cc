@@ -47,7 +47,7 @@ bool TableReplica::on_message(Instant now, const TableMessage& in,
                               TableMessage& out) {
   if (!IsSound(in)) return false;
   if (in.kind == TableMessage::Kind::kTold) {
-    OnTold(in, out);
+    on_told(in, out);
     on_updates(now);  // an entry may have made way
     return true;
   }
@@ -55,18 +55,18 @@ bool TableReplica::on_message(Instant now, const TableMessage& in,
       in.seq != last_.seq || in.entries != last_.entries) {
     return false;
   }
-  OnMerged(in);
+  on_merged(in);
   on_updates(now);
   return SendNext(now, out);
 }
 
-void TableReplica::OnTold(const TableMessage& in, TableMessage& out) {
+void TableReplica::on_told(const TableMessage& in, TableMessage& out) {
   const TableShape& shape = copy_.shape();
   const bool with_sent = waits_ && in.merged == last_.seq;
   for (uint32_t i = 0; i < in.entries; ++i) {
     const uint64_t* const entry = in.entry(shape, i);
-    copy_.OnTold(i == in.rest ? nullptr : entry, in.version,
-                 entry + shape.key_words(), with_sent);
+    copy_.on_told(i == in.rest ? nullptr : entry, in.version,
+                  entry + shape.key_words(), with_sent);
   }
   complete_ = std::max(complete_, in.complete);
   unread_ = reads() == said_reads_;
@@ -79,11 +79,11 @@ void TableReplica::OnTold(const TableMessage& in, TableMessage& out) {
          .seq = in.seq};
 }
 
-void TableReplica::OnMerged(const TableMessage& in) {
+void TableReplica::on_merged(const TableMessage& in) {
   const TableShape& shape = copy_.shape();
   for (uint32_t i = 0; i < in.entries; ++i) {
-    copy_.OnMerged(i, last_.entry(shape, i), (in.in_rest >> i & 1) != 0,
-                   in.version, in.entry(shape, i) + shape.key_words());
+    copy_.on_merged(i, last_.entry(shape, i), (in.in_rest >> i & 1) != 0,
+                    in.version, in.entry(shape, i) + shape.key_words());
   }
   copy_.EndSent();
   complete_ = std::max(complete_, in.complete);

@@ -109,8 +109,8 @@ class TableReplica {
  private:
   enum class State : uint8_t { kStopped, kRunning, kLeaving };
 
-  void OnTold(const TableMessage& in, TableMessage& out);
-  void OnMerged(const TableMessage& in);
+  void on_told(const TableMessage& in, TableMessage& out);
+  void on_merged(const TableMessage& in);
   bool SendNext(Instant now, TableMessage& out);
   bool IsSound(const TableMessage& in) const;
   uint32_t reads() const { return static_cast<uint32_t>(copy_.reads()); }

@@ -120,7 +120,7 @@ std::string Summary(const Findings& f) {
   const WorldRules::Totals& t = f.totals;
   text += n("seamless", t.seamless) + n("waited", t.waited) +
           n("pulls", t.pulls) + n("answers", t.answers) +
-          n("pushes", t.pushes) + n("tooks", t.tooks) +
+          n("pushes", t.pushes) + n("takeovers", t.takeovers) +
           n("evicted", t.evicted) + n("expired", t.expired) +
           n("repeated", t.repeated) + n("stopped", t.stopped) +
           n("tombstones", t.tombstones) + n("NF timers", t.timers) +

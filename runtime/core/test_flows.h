@@ -26,7 +26,7 @@ struct Totals : NetworkTotals {
   uint64_t chains = 0;     // met a unit which itself waited for a State
   uint64_t pushes = 0;
   uint64_t lost = 0;      // messages between units
-  uint64_t repeated = 0;  // Pulls and Tooks
+  uint64_t repeated = 0;  // Pulls and Takeovers
   uint64_t evicted = 0;
   uint64_t stale = 0;  // states refused because they were old
   uint32_t held_max = 0;

@@ -50,8 +50,8 @@ class TestNetwork {
   // One thing that may happen, happens.
   virtual void Step() = 0;
   virtual void Execute(Site& site) = 0;
-  virtual void OnBegin(Site&, Flow&) {}
-  virtual void OnEndSeen(Flow&) {}
+  virtual void on_begin(Site&, Flow&) {}
+  virtual void on_end_seen(Flow&) {}
   virtual void DeliverAnswer(Site&, const Item&) { FAIL(); }
   // Nothing is on its way, nor waits for anything but a timer or its service.
   virtual bool IsQuiet() const {
@@ -135,7 +135,7 @@ class TestNetwork {
     site.stops = true;
     site.channel.push_back({.kind = Item::Kind::kStop});
   }
-  void OnStopped(Site& site) {
+  void on_stopped(Site& site) {
     ASSERT_TRUE(site.stops && !site.stopped);
     ASSERT_EQ(site.unit.flows(), 0u);
     ASSERT_EQ(site.slots_used, 0u);
@@ -157,7 +157,7 @@ class TestNetwork {
            });
   }
 
-  Unit::Environment EnvironmentOf(Site& site) { return {*site.nf, buffers_}; }
+  Unit::NfContext NfContextOf(Site& site) { return {*site.nf, buffers_}; }
 
   void Deliver(Site& site) {
     const Item item = site.channel.front();
@@ -166,8 +166,8 @@ class TestNetwork {
       if (item.replicas.count > 0) site.unit.on_replicas(item.replicas);
       site.unit.on_packet(item.packet, item.meta);
     } else if (item.kind == Item::Kind::kEnd) {
-      site.unit.on_end_flow(now_, item.end, EnvironmentOf(site), out_);
-      OnEndSeen(flows_.at(item.end.flow));
+      site.unit.on_end_flow(now_, item.end, NfContextOf(site), out_);
+      on_end_seen(flows_.at(item.end.flow));
     } else if (item.kind == Item::Kind::kStop) {
       site.unit.on_stop(out_);
     } else {
@@ -207,11 +207,11 @@ class TestNetwork {
     EXPECT_EQ(flow.serving, kNoUnit) << "two units at one flow";
     EXPECT_EQ(value(meta.clock), flow.processed + 1);
     flow.serving = site.unit.id();
-    OnBegin(site, flow);
+    on_begin(site, flow);
     return true;
   }
   void RunTimers(Site& site) {
-    site.unit.on_timers(now_, EnvironmentOf(site), out_);
+    site.unit.on_timers(now_, NfContextOf(site), out_);
     Execute(site);
   }
 
@@ -239,7 +239,7 @@ class TestNetwork {
     RunOut();
     for (const Site& site : sites_) {
       ASSERT_TRUE(site.stopped);
-      ASSERT_EQ(site.unit.counters().tooks_said_once, 0u);
+      ASSERT_EQ(site.unit.counters().takeovers_said_once, 0u);
     }
     ASSERT_EQ(buffers_.in_use(), 0u);
   }

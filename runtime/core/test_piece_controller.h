@@ -46,11 +46,11 @@ class PieceController {
     return AliasResult::kGranted;
   }
 
-  void OnRequest(const PieceRequest& request) {
+  void on_request(const PieceRequest& request) {
     ASSERT_FALSE(HasRequest(request.pool, request.unit)) << "one at a time";
     desks_.at(request.pool).requests.push_back(request.unit);
   }
-  void OnReturned(const PieceWord& pieces) {
+  void on_returned(const PieceBlock& pieces) {
     ledger_.MoveWord(pieces, PieceLedger::kUnderWay, PieceLedger::kController);
     if (pieces.mask != 0) return;
     ASSERT_EQ(desks_.at(pieces.pool).asked.erase(pieces.unit), 1u);
@@ -63,12 +63,12 @@ class PieceController {
   struct Work {
     enum class Kind : uint8_t { kNone, kGrant, kReclaim };
     Kind kind = Kind::kNone;
-    PieceWord pieces{};  // to its unit
+    PieceBlock pieces{};  // to its unit
   };
   Work WorkAt(uint16_t pool, Rng& rng) {
     Desk& desk = desks_.at(pool);
     if (desk.requests.empty()) return {};
-    PieceWord word = ledger_.Any(pool, rng.Next());
+    PieceBlock word = ledger_.Any(pool, rng.Next());
     if (word.mask == 0 && desk.asked.empty() &&
         (is_patient_ ? !desk.has_asked : rng.Below(2) == 0)) {
       desk.has_asked = true;

@@ -49,7 +49,7 @@ class PieceLedger {
     --counts_[{pool, from}];
     ++counts_[{pool, to}];
   }
-  void MoveWord(const PieceWord& pieces, uint64_t from, uint64_t to) {
+  void MoveWord(const PieceBlock& pieces, uint64_t from, uint64_t to) {
     for (uint32_t bit = 0; bit < 64; ++bit) {
       if ((pieces.mask >> bit & 1) == 0) continue;
       Move(pieces.pool, pieces.word * 64 + bit, from, to);
@@ -61,7 +61,7 @@ class PieceLedger {
   }
   uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
   // A word of the controller's with pieces of the pool, with mask 0 for none.
-  PieceWord Any(uint16_t pool, uint64_t which) const {
+  PieceBlock Any(uint16_t pool, uint64_t which) const {
     std::map<uint32_t, uint64_t> words;
     for (const auto& [piece, at] : places_) {
       if (piece.first != pool || at != kController) continue;
@@ -115,7 +115,7 @@ inline std::ostream& operator<<(std::ostream& out, const PieceTotals& t) {
 // What a packet asks of the NF; its bytes.
 struct PieceWanted {
   uint64_t clock;
-  PieceWish piece;
+  PiecePreference piece;
   uint16_t pool;
   uint16_t alias_port;
   uint32_t group_limit;
@@ -137,7 +137,7 @@ inline PieceWanted AnyWanted(uint64_t clock, uint64_t alias_ports, Rng& rng) {
   wanted.piece.first = static_cast<uint32_t>(one_in(4) ? rng.Below(200) : 0);
   wanted.piece.last =
       static_cast<uint32_t>(one_in(4) ? rng.Below(200) : 65'535);
-  wanted.piece.parity = static_cast<PieceWish::Parity>(rng.Below(3));
+  wanted.piece.parity = static_cast<PiecePreference::Parity>(rng.Below(3));
   wanted.piece.preferred = static_cast<uint32_t>(rng.Below(200));
   wanted.pool = static_cast<uint16_t>(rng.Below(kTestPools));
   wanted.alias_port = static_cast<uint16_t>(rng.Below(alias_ports));
@@ -282,7 +282,7 @@ class PieceNf final : public NetworkFunction {
     return std::nullopt;
   }
   bool Take(PieceFlow& flow, FlowState& state, uint16_t pool,
-            const PieceWish& wish) {
+            const PiecePreference& wish) {
     const std::optional<uint32_t> piece = state.take(PoolId{pool}, wish);
     if (!piece.has_value()) return false;
     ledger_.Move(pool, *piece, PieceLedger::At(unit_),

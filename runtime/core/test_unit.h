@@ -79,63 +79,64 @@ class TestUnit {
     return Serve();
   }
 
-  Lines OnPull(uint64_t flow, uint64_t need, uint16_t requester) {
+  Lines on_pull(uint64_t flow, uint64_t need, uint16_t requester) {
     unit.on_pull(now, {FlowId{flow}, Clock{need}, UnitId{requester}}, out_);
     return Drain();
   }
-  Lines OnState(const SentState& sent) {
+  Lines on_state(const SentState& sent) {
     unit.on_state(now, sent.state, sent.record, out_);
     return Drain();
   }
-  Lines OnState(uint64_t flow, uint64_t applied,
-                Instant timer = Instant::max()) {
+  Lines on_state(uint64_t flow, uint64_t applied,
+                 Instant timer = Instant::max()) {
     SentState sent = StateOf(flow, applied);
     sent.state.timer = timer;
-    return OnState(sent);
+    return on_state(sent);
   }
-  Lines OnPush(uint64_t flow, uint64_t applied) {
-    return OnState(PushOf(flow, applied));
+  Lines on_push(uint64_t flow, uint64_t applied) {
+    return on_state(PushOf(flow, applied));
   }
-  Lines OnTook(uint64_t flow, uint64_t clock, uint16_t taker) {
-    unit.on_took(now, {FlowId{flow}, Clock{clock}, UnitId{taker}}, out_);
+  Lines on_takeover(uint64_t flow, uint64_t clock, uint16_t taker) {
+    unit.on_takeover(now, {FlowId{flow}, Clock{clock}, UnitId{taker}}, out_);
     return Drain();
   }
-  Lines OnTookAck(uint64_t flow, uint64_t clock, uint16_t sender) {
-    unit.on_took_ack(now, {FlowId{flow}, Clock{clock}, UnitId{sender}}, out_);
+  Lines on_takeover_ack(uint64_t flow, uint64_t clock, uint16_t sender) {
+    unit.on_takeover_ack(now, {FlowId{flow}, Clock{clock}, UnitId{sender}},
+                         out_);
     return Drain();
   }
-  Lines OnEndFlow(uint64_t flow, uint64_t last) {
+  Lines on_end_flow(uint64_t flow, uint64_t last) {
     unit.on_end_flow(now, {FlowId{flow}, Clock{last}}, {nf, pool}, out_);
     return Drain();
   }
-  Lines OnAliasAck(uint64_t flow, uint64_t clock,
-                   AliasResult result = AliasResult::kGranted) {
+  Lines on_alias_ack(uint64_t flow, uint64_t clock,
+                     AliasResult result = AliasResult::kGranted) {
     unit.on_alias_ack(now, {FlowId{flow}, Clock{clock}, result}, {nf, pool},
                       out_);
     return Drain();
   }
-  Lines OnPieces(uint16_t piece_pool, uint32_t word, uint64_t mask) {
+  Lines on_pieces(uint16_t piece_pool, uint32_t word, uint64_t mask) {
     unit.on_pieces(now, {.word = word, .pool = piece_pool, .mask = mask}, out_);
     return Drain();
   }
-  Lines OnReclaim(uint16_t piece_pool) {
+  Lines on_reclaim(uint16_t piece_pool) {
     unit.on_reclaim(piece_pool, out_);
     return Drain();
   }
-  Lines OnStop() {
+  Lines on_stop() {
     unit.on_stop(out_);
     return Drain();
   }
-  Lines OnTimersOnce(Instant at) {
+  Lines on_timers_once(Instant at) {
     now = at;
     unit.on_timers(now, {nf, pool}, out_);
     return Drain();
   }
   // All that is due.
-  Lines OnTimers(Instant at) {
+  Lines on_timers(Instant at) {
     Lines lines;
     do {
-      const Lines more = OnTimersOnce(at);
+      const Lines more = on_timers_once(at);
       lines.insert(lines.end(), more.begin(), more.end());
     } while (unit.next_wakeup() <= now);
     return lines;
@@ -166,7 +167,7 @@ class TestUnit {
   std::vector<SentState> states;        // sent, pushes too
   std::vector<Alias> aliases;           // asked for
   std::vector<FlowNote> notes;
-  std::vector<PieceWord> returned;
+  std::vector<PieceBlock> returned;
 
  private:
   // Of a packet, or a word about one.
@@ -224,11 +225,11 @@ class TestUnit {
                unit_name;
       }
       case Kind::kSendTook:
-        return "took " + Name(command.took) + " to " + unit_name;
+        return "took " + Name(command.takeover) + " to " + unit_name;
       case Kind::kSendTookAck:
-        return "ack " + Name(command.took_ack) + " to " + unit_name;
+        return "ack " + Name(command.takeover_ack) + " to " + unit_name;
       case Kind::kReportTook:
-        return "report took " + Name(command.took);
+        return "report took " + Name(command.takeover);
       case Kind::kWait:
         return "wait " + Name(command.meta);
       case Kind::kSendAlias:

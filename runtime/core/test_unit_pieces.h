@@ -52,7 +52,7 @@ class UnitPiecesTest : public ::testing::Test {
     return unit_.Serve();
   }
   Lines Grant(uint32_t word, uint64_t mask) {
-    return unit_.OnPieces(0, word, mask);
+    return unit_.on_pieces(0, word, mask);
   }
   // Ports that nobody asked for; flow 99 came and went for them.
   void Stock(uint32_t first_word, uint32_t words) {
@@ -67,7 +67,7 @@ class UnitPiecesTest : public ::testing::Test {
       has_come = true;
       Grant(w, kAll);
       unit_.Serve();
-      unit_.OnEndFlow(99, 1);
+      unit_.on_end_flow(99, 1);
     }
     unit_.nf.missing = missing;
   }

@@ -216,10 +216,10 @@ void UnitStates::RunMessage(Live& live, const Message& message) {
   const UnitId peer{message.peer};
   if (message.kind == Kind::kPull) {
     live.unit.on_pull(live.now, {flow, clock, peer}, out_);
-  } else if (message.kind == Kind::kTook) {
-    live.unit.on_took(live.now, {flow, clock, peer}, out_);
-  } else if (message.kind == Kind::kTookAck) {
-    live.unit.on_took_ack(live.now, {flow, clock, peer}, out_);
+  } else if (message.kind == Kind::kTakeover) {
+    live.unit.on_takeover(live.now, {flow, clock, peer}, out_);
+  } else if (message.kind == Kind::kTakeoverAck) {
+    live.unit.on_takeover_ack(live.now, {flow, clock, peer}, out_);
   } else {
     const auto record =
         StateSchema::WithoutZeros(std::as_bytes(std::span(message.record)));
@@ -275,7 +275,7 @@ void UnitStates::Count(const UnitCounters& before, const UnitCounters& after) {
   add(Kind::kExpired, before.replicas_expired, after.replicas_expired);
   add(Kind::kForgotten, before.pulls_forgotten, after.pulls_forgotten);
   add(Kind::kRepeated, before.pulls_repeated, after.pulls_repeated);
-  add(Kind::kRepeated, before.tooks_repeated, after.tooks_repeated);
+  add(Kind::kRepeated, before.takeovers_repeated, after.takeovers_repeated);
 }
 
 void UnitStates::Drain(const Live& live) {
@@ -323,11 +323,12 @@ Message UnitStates::MessageOf(const Live& live,
     fill(Message::Kind::kPull, command.pull, command.pull.need);
     message.peer = UnitOf(command.pull.requester);
   } else if (command.kind == Kind::kSendTook) {
-    fill(Message::Kind::kTook, command.took, command.took.clock);
-    message.peer = UnitOf(command.took.taker);
+    fill(Message::Kind::kTakeover, command.takeover, command.takeover.clock);
+    message.peer = UnitOf(command.takeover.taker);
   } else if (command.kind == Kind::kSendTookAck) {
-    fill(Message::Kind::kTookAck, command.took_ack, command.took_ack.clock);
-    message.peer = UnitOf(command.took_ack.sender);
+    fill(Message::Kind::kTakeoverAck, command.takeover_ack,
+         command.takeover_ack.clock);
+    message.peer = UnitOf(command.takeover_ack.sender);
   } else {
     const State& state = command.state;
     fill(state.pushed ? Message::Kind::kPush : Message::Kind::kState, state,

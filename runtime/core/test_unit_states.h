@@ -35,7 +35,7 @@ struct Item {
 
 // What goes from unit to unit.
 struct Message {
-  enum class Kind : uint8_t { kPush, kState, kPull, kTook, kTookAck };
+  enum class Kind : uint8_t { kPush, kState, kPull, kTakeover, kTakeoverAck };
   Kind kind = Kind::kPush;
   uint8_t to = 0;
   uint8_t flow = 0;
@@ -65,7 +65,7 @@ struct Effect {
     kEvicted,
     kExpired,
     kForgotten,  // a Pull of somebody
-    kRepeated,   // a Pull or Took
+    kRepeated,   // a Pull or Takeover
   };
   Kind kind;
   uint8_t flow = 0;

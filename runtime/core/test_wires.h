@@ -34,7 +34,7 @@ struct NetworkItem {
   ReplicaSet replicas{};  // come before the packet
   EndFlow end{};
   AliasAck ack{};
-  PieceWord pieces{};
+  PieceBlock pieces{};
 };
 
 // From unit to unit.
@@ -51,10 +51,10 @@ struct NetworkWire {
         unit.on_state(now, command.state, record, out);
         break;
       case UnitCommand::Kind::kSendTook:
-        unit.on_took(now, command.took, out);
+        unit.on_takeover(now, command.takeover, out);
         break;
       default:
-        unit.on_took_ack(now, command.took_ack, out);
+        unit.on_takeover_ack(now, command.takeover_ack, out);
     }
   }
 };

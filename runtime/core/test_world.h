@@ -109,7 +109,7 @@ class WorldRules {
     uint64_t pulls = 0;
     uint64_t pushes = 0;
     uint64_t answers = 0;
-    uint64_t tooks = 0;
+    uint64_t takeovers = 0;
     uint64_t evicted = 0;
     uint64_t expired = 0;
     uint64_t repeated = 0;

@@ -16,8 +16,8 @@ std::string Name(uint8_t flow, uint8_t clock) {
   return static_cast<char>('f' + flow) + std::to_string(clock);
 }
 std::string Name(const Message& message) {
-  static constexpr std::array<const char*, 5> kKinds = {"Push", "State", "Pull",
-                                                        "Took", "TookAck"};
+  static constexpr std::array<const char*, 5> kKinds = {
+      "Push", "State", "Pull", "Takeover", "TakeoverAck"};
   std::string text = kKinds[static_cast<size_t>(message.kind)];
   text += "(" + Name(message.flow, message.clock);
   if (message.kind >= Message::Kind::kPull) {
@@ -118,7 +118,7 @@ void WorldRules::Run(World::Flow& f, const Effect& effect) {
 void WorldRules::CountSent(const Message& message) {
   using Kind = Message::Kind;
   totals_.pulls += message.kind == Kind::kPull ? 1 : 0;
-  totals_.tooks += message.kind == Kind::kTook ? 1 : 0;
+  totals_.takeovers += message.kind == Kind::kTakeover ? 1 : 0;
   totals_.pushes += message.kind == Kind::kPush ? 1 : 0;
   totals_.answers += message.kind == Kind::kState ? 1 : 0;
 }

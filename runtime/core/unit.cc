@@ -19,14 +19,14 @@ uint32_t PacketsAnywhere(const UnitOptions& options) {
   return options.queue_packets + options.packets_elsewhere;
 }
 
-// Tooks that may wait for their acknowledgement: some for each packet under
+// Takeovers that may wait for their acknowledgement: some for each packet under
 // way, and more where there are few, since lost ones pile up.
 uint32_t MaxTooks(const UnitOptions& options) {
   return std::max(PacketsAnywhere(options) + 1, 4'096u);
 }
 
 // Flows kept: the controller's, those that are over and wait for their last
-// packets, those with nothing but Pulls or Tooks of others, and replicas.
+// packets, those with nothing but Pulls or Takeovers of others, and replicas.
 uint32_t MaxRecords(const UnitOptions& options) {
   const uint64_t most =
       uint64_t{options.max_flows} + options.max_replicas +
@@ -62,8 +62,9 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
       max_waiting_(PacketsAnywhere(options) + 1),
       max_tooks_(MaxTooks(options)),
       nodes_(options.queue_packets),
-      suspended_(options.queue_packets),
-      // Pulls and Tooks of others, and one Pull and one end for each record.
+      waiting_packets_(options.queue_packets),
+      // Pulls and Takeovers of others, and one Pull and one end for each
+      // record.
       pending_(size_t{max_waiting_} + max_tooks_ +
                2 * size_t{MaxRecords(options)}),
       index_(options.max_flows, MaxRecords(options)),
@@ -226,7 +227,7 @@ void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   AfterChange(now, slot, out);
 }
 
-void Unit::on_end_flow(Instant now, const EndFlow& end, Environment env,
+void Unit::on_end_flow(Instant now, const EndFlow& end, NfContext env,
                        UnitOut& out) {
   const uint32_t slot = FindOrAdd(end.flow);
   if (*LinkOf(slot, Pending::Kind::kEnd, kNoUnit) == kNone) {
@@ -254,7 +255,7 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
       !busy() && inbox_.head == kNone && resumed_.head == kNone;
   if (is_idle) pieces_.ReturnSpare(out);
   if (stopped_ || nodes_.used() > 0) return;
-  if (SNF_RULE(kU8, own_copies_ + tooks_waiting_ > 0, false)) return;
+  if (SNF_RULE(kU8, own_copies_ + takeovers_waiting_ > 0, false)) return;
   if (pieces_.spare() + pieces_.requests() + pieces_.reclaims() > 0) return;
   stopped_ = true;
   ForgetAll();

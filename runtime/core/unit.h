@@ -38,16 +38,16 @@ namespace snf {
 //     to the units that the controller named for the flowlet.
 // U4  State is taken only if it is newer than the copy. A push that no packet
 //     waits for does not take the place of a current or given copy, which goes
-//     by a Took alone: it is refused.
+//     by a Takeover alone: it is refused.
 // U5  A Pull is answered, from a current or given copy, as soon as exactly its
 //     clock is applied. (Once more is applied, the unit that pulled has itself
 //     run the clock that followed: the Pull is late, and gets no answer.)
 // U6  State leaves a unit only when what it contains was released. The release
 //     stage is null so far: what is applied counts as released.
 // U7  The first packet run on state from another unit tells that unit, and the
-//     controller: Took, repeated to the unit until acknowledged (what goes to
-//     the controller is not lost). Only then is that copy forgotten, and only
-//     if it has not gone on; of state that never left, it is not believed.
+//     controller: Takeover, repeated to the unit until acknowledged (what goes
+//     to the controller is not lost). Only then is that copy forgotten, and
+//     only if it has not gone on; of state that never left, it is not believed.
 // U8  A unit that is to stop answers Pulls until all its flows are taken.
 //
 // Copies are of three kinds. *Current*: the flow was processed here last, or is
@@ -61,10 +61,10 @@ namespace snf {
 //
 // Worked example: clocks 1, 2 of a flow ran at unit A, and the flow has been
 // idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3
-// to B, with source A: it runs at once, and B tells A Took(3), which forgets
-// the flow. Had the push been lost, B would hold 3 and send Pull(need 2) to A,
-// which answers State(applied 2). Had clock 3 gone to A after all and clock 4
-// to B, B's copy would be too old: B holds 4 and pulls (need 3).
+// to B, with source A: it runs at once, and B tells A Takeover(3), which
+// forgets the flow. Had the push been lost, B would hold 3 and send Pull(need
+// 2) to A, which answers State(applied 2). Had clock 3 gone to A after all and
+// clock 4 to B, B's copy would be too old: B holds 4 and pulls (need 3).
 //
 // Packets in the unit, queued or held, keep their channel slots, so the
 // controller's credits bound all queues in here: a packet handed over always
@@ -93,9 +93,9 @@ namespace snf {
 class Unit {
  public:
   // What a unit works on but does not own; the same for all calls.
-  struct Environment {
+  struct NfContext {
     NetworkFunction& nf;
-    BufferPool& pool;
+    BufferPool& buffers;
   };
   enum class Next : uint8_t {
     kIdle,     // nothing can run until something comes in
@@ -134,26 +134,26 @@ class Unit {
   // Runs the NF on the packet in service; `out` must have room for
   // kMaxUnitCommandsPerCall. Pushes what becomes of the packet, and what
   // follows from the flow's new clock.
-  void finish(Instant now, Environment env, UnitOut& out);
+  void finish(Instant now, NfContext env, UnitOut& out);
 
   void on_pull(Instant now, const Pull& pull, UnitOut& out);
   // `record` came beside it, from another unit: it is parsed, not trusted.
   void on_state(Instant now, const State& state,
                 std::span<const std::byte> record, UnitOut& out);
-  void on_took(Instant now, const Took& took, UnitOut& out);
-  void on_took_ack(Instant now, const TookAck& ack, UnitOut& out);
+  void on_takeover(Instant now, const Takeover& takeover, UnitOut& out);
+  void on_takeover_ack(Instant now, const TakeoverAck& ack, UnitOut& out);
   // Answers to kSendAlias; late and repeated ones are harmless.
-  void on_alias_ack(Instant now, const AliasAck& ack, Environment env,
+  void on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
                     UnitOut& out);
   // Answers to kRequestPieces. Pieces that are here already, or that the pool
   // does not have, are counted and not taken.
-  void on_pieces(Instant now, const PieceWord& pieces, UnitOut& out);
+  void on_pieces(Instant now, const PieceBlock& pieces, UnitOut& out);
   // The controller wants the pool's pieces back that are not in use: one
   // kReturnPieces a word, the last, with mask 0, when that was all. A few come
   // at once, the others from begin(), and all where packets are to run again
   // that waited for the pool.
   void on_reclaim(uint16_t pool, UnitOut& out);
-  void on_end_flow(Instant now, const EndFlow& end, Environment env,
+  void on_end_flow(Instant now, const EndFlow& end, NfContext env,
                    UnitOut& out);
 
   // The controller wants the unit gone: kStopped follows as soon as it keeps
@@ -168,7 +168,7 @@ class Unit {
   // Does what is due (timers of the NF, pushes, repetitions, expiry), as much
   // as `out` has room for, and kMaxTimersPerCall at most: what is left is due
   // at once.
-  void on_timers(Instant now, Environment env, UnitOut& out);
+  void on_timers(Instant now, NfContext env, UnitOut& out);
 
   // The flow's record, of which the first state.bytes go with a kSendState.
   // Valid until the next call that is not const.
@@ -183,7 +183,7 @@ class Unit {
   // That are here and free.
   uint32_t pieces(uint16_t pool) const { return pieces_.size(pool); }
 
-  // Flows of which anything is kept: a copy, packets, Pulls, Tooks.
+  // Flows of which anything is kept: a copy, packets, Pulls, Takeovers.
   uint32_t flows() const { return index_.size(); }
   uint32_t replicas() const { return replicas_; }
   uint32_t held_packets() const { return held_; }
@@ -215,7 +215,7 @@ class Unit {
   };
   static_assert(sizeof(Pending) == 24);
 
-  enum class Copy : uint8_t { kNone, kCurrent, kGiven, kReplica };
+  enum class Copy : uint8_t { kNone, kCurrent, kHandedOver, kReplica };
   struct Record {
     FlowId flow;       // kNoFlow: free
     Clock applied;     // of the copy; 0 without one
@@ -235,7 +235,7 @@ class Unit {
     bool has_left;     // a copy of `applied` was sent to another unit
 
     bool is_own() const {
-      return copy == Copy::kCurrent || copy == Copy::kGiven;
+      return copy == Copy::kCurrent || copy == Copy::kHandedOver;
     }
   };
   static_assert(sizeof(Record) == 64);
@@ -260,7 +260,7 @@ class Unit {
   };
   // More of a packet that waits for its alias, or has waited for pieces; by
   // node.
-  struct Suspended {
+  struct WaitingPacket {
     Alias alias;
     UnitCommand::Kind kind;                      // what becomes of it
     uint8_t nf_reason;                           // "
@@ -315,18 +315,18 @@ class Unit {
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
   void Complete(Instant now, uint32_t slot, Outcome outcome, uint32_t node,
-                Environment env, UnitOut& out);
+                NfContext env, UnitOut& out);
   bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool, UnitOut& out);
   void Wake(uint16_t pool);
   void Resume(uint32_t node);
 
   // The NF (unit_nf.cc).
-  class Services;
-  Outcome RunNf(Instant now, Environment env, uint32_t slot, uint32_t node,
+  class NfServices;
+  Outcome RunNf(Instant now, NfContext env, uint32_t slot, uint32_t node,
                 UnitOut& out);
-  void RunNfTimer(Instant now, Environment env, uint32_t slot, UnitOut& out);
-  void RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out);
-  void RunNfRefused(Instant now, Environment env, uint32_t slot, uint32_t node,
+  void RunNfTimer(Instant now, NfContext env, uint32_t slot, UnitOut& out);
+  void RunNfEnd(Instant now, NfContext env, uint32_t slot, UnitOut& out);
+  void RunNfRefused(Instant now, NfContext env, uint32_t slot, uint32_t node,
                     AliasResult why, UnitOut& out);
 
   // State. AfterChange does what may follow from a new state: the next held
@@ -335,11 +335,11 @@ class Unit {
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
   void AnswerPulls(uint32_t slot, UnitOut& out);
-  void EndIfOver(Instant now, uint32_t slot, const Environment* env,
+  void EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                  UnitOut& out);
   State StateMessage(uint32_t slot) const;
-  void TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
-                UnitOut& out);
+  void TellTakeover(Instant now, uint32_t slot, const PacketMeta& meta,
+                    UnitOut& out);
   bool IsSound(const State& state, std::span<const std::byte> record) const;
   // kCount: it is to be taken.
   StateRefusal Judge(const State& state,
@@ -380,7 +380,7 @@ class Unit {
   uint32_t replicas_ = 0;    // copies of that kind
   uint32_t own_copies_ = 0;  // of the others
   uint32_t pulls_waiting_ = 0;
-  uint32_t tooks_waiting_ = 0;
+  uint32_t takeovers_waiting_ = 0;
   uint32_t max_waiting_;  // Pulls
   uint32_t max_tooks_;
   bool stopping_ = false;
@@ -392,7 +392,7 @@ class Unit {
   // Of inbox_ the first whose flow is not prefetched, and how many are before.
   uint32_t ahead_ = kNone;
   uint32_t prefetched_ = 0;
-  LazyArray<Suspended> suspended_;
+  LazyArray<WaitingPacket> waiting_packets_;
 
   LazyArray<Pending> pending_;
   uint32_t pending_used_ = 0;

@@ -66,7 +66,7 @@ TEST(UnitAlias, IsAskedForInPlaceOfARelease) {
 
 TEST(UnitAlias, LetsItsPacketAndThoseBehindItGoOnceGranted) {
   TestUnit unit = Parked();
-  EXPECT_THAT(unit.OnAliasAck(1, 2), ElementsAre("release 1/2"));
+  EXPECT_THAT(unit.on_alias_ack(1, 2), ElementsAre("release 1/2"));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
   EXPECT_EQ(unit.CountOf(1), 3u);
   EXPECT_EQ(unit.pool.in_use(), 0u);
@@ -82,19 +82,19 @@ TEST(UnitAlias, OfAMovedFlowIsFollowedByTheTook) {
   TestUnit unit = Aliasing();
   unit.Send(First(1, 2, kB));
   unit.Serve();
-  unit.OnState(1, 1);
+  unit.on_state(1, 1);
   EXPECT_THAT(unit.Serve(), ElementsAre("alias 1/2"));
-  EXPECT_THAT(unit.OnAliasAck(1, 2),
+  EXPECT_THAT(unit.on_alias_ack(1, 2),
               ElementsAre("release 1/2", "took 1/2 to 1", "report took 1/2"));
 }
 
 TEST(UnitAlias, KeepsTheStateHereUntilTheAnswer) {
   TestUnit unit = Parked();
-  EXPECT_THAT(unit.OnPull(1, 2, kB), IsEmpty());
-  EXPECT_THAT(unit.OnTimers(Ms(5)), IsEmpty());  // no push
-  EXPECT_THAT(unit.OnPush(1, 9), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 2, kB), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(5)), IsEmpty());  // no push
+  EXPECT_THAT(unit.on_push(1, 9), IsEmpty());
   EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 1u);
-  EXPECT_THAT(unit.OnTook(1, 3, kC), ElementsAre("ack 1/3 to 2"));
+  EXPECT_THAT(unit.on_takeover(1, 3, kC), ElementsAre("ack 1/3 to 2"));
   EXPECT_EQ(unit.CountOf(1), 2u);
 }
 
@@ -103,8 +103,8 @@ TEST(UnitAlias, AnswersThePullThatCameMeanwhile) {
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   unit.Serve();
-  unit.OnPull(1, 2, kB);
-  EXPECT_THAT(unit.OnAliasAck(1, 2),
+  unit.on_pull(1, 2, kB);
+  EXPECT_THAT(unit.on_alias_ack(1, 2),
               ElementsAre("release 1/2", "state 1 applied 2 to 1"));
 }
 
@@ -114,9 +114,9 @@ TEST(UnitAlias, IsPushedFromWhenTheFlowIdlesAfterwards) {
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(5)), IsEmpty());
-  unit.OnAliasAck(1, 2);
-  EXPECT_THAT(unit.OnTimers(Ms(6)), ElementsAre("push 1 applied 2 to 1"));
+  EXPECT_THAT(unit.on_timers(Ms(5)), IsEmpty());
+  unit.on_alias_ack(1, 2);
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("push 1 applied 2 to 1"));
 }
 
 TEST(UnitAlias, HoldsTheTimerOfItsFlowBack) {
@@ -132,9 +132,9 @@ TEST(UnitAlias, HoldsTheTimerOfItsFlowBack) {
   };
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("alias 1/1"));
-  EXPECT_THAT(unit.OnTimers(Ms(5)), IsEmpty());
-  EXPECT_THAT(unit.OnAliasAck(1, 1), ElementsAre("release 1/1"));
-  EXPECT_THAT(unit.OnTimers(Ms(6)), ElementsAre("emit at 1/1"));
+  EXPECT_THAT(unit.on_timers(Ms(5)), IsEmpty());
+  EXPECT_THAT(unit.on_alias_ack(1, 1), ElementsAre("release 1/1"));
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("emit at 1/1"));
 }
 
 TEST(UnitAlias, ThatIsRefusedDropsItsPacketAndTellsTheNf) {
@@ -154,7 +154,7 @@ TEST(UnitAlias, ThatIsRefusedDropsItsPacketAndTellsTheNf) {
       flow.give_back(PoolId{0}, 9);
       EXPECT_EQ(flow.take(PoolId{0}, {.last = 9}), std::nullopt);
     };
-    EXPECT_THAT(unit.OnAliasAck(1, 2, result),
+    EXPECT_THAT(unit.on_alias_ack(1, 2, result),
                 ElementsAre("emit at 1/2", "note 1/2",
                             std::string("drop 1/2 for ") + reason));
     EXPECT_EQ(told, std::min(result, AliasResult::kUnknown));
@@ -177,7 +177,7 @@ TEST(UnitAlias, OfAPacketThatTheNfDropsStandsOrFallsAllTheSame) {
     };
     unit.Send(New(1));
     EXPECT_THAT(unit.Serve(), ElementsAre("alias 1/1"));
-    EXPECT_THAT(unit.OnAliasAck(1, 1, result),
+    EXPECT_THAT(unit.on_alias_ack(1, 1, result),
                 ElementsAre("nf_drop 1/1 for malformed"));
     EXPECT_EQ(refusals, result == AliasResult::kGranted ? 0 : 1);
   }
@@ -187,8 +187,8 @@ TEST(UnitAlias, AcksThatAreLateRepeatedOrOfOtherPacketsChangeNothing) {
   TestUnit unit = Parked();
   const auto ack = [&](uint64_t flow, uint64_t clock) {
     const uint64_t before = unit.unit.Fingerprint();
-    EXPECT_THAT(unit.OnAliasAck(flow, clock), IsEmpty());
-    EXPECT_THAT(unit.OnAliasAck(flow, clock, AliasResult::kConflict),
+    EXPECT_THAT(unit.on_alias_ack(flow, clock), IsEmpty());
+    EXPECT_THAT(unit.on_alias_ack(flow, clock, AliasResult::kConflict),
                 IsEmpty());
     EXPECT_EQ(unit.unit.Fingerprint(), before);
   };
@@ -197,7 +197,7 @@ TEST(UnitAlias, AcksThatAreLateRepeatedOrOfOtherPacketsChangeNothing) {
   }
   ack(2, 2);
   ack(value(kNoFlow), 2);
-  unit.OnAliasAck(1, 2);
+  unit.on_alias_ack(1, 2);
   ack(1, 2);
   unit.Serve();
   ack(1, 2);
@@ -215,10 +215,10 @@ TEST(UnitAlias, NewOneOfTheNextPacketWaitsForItsOwnAnswer) {
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   unit.Serve();
-  unit.OnAliasAck(1, 1);
+  unit.on_alias_ack(1, 1);
   EXPECT_THAT(unit.Serve(), ElementsAre("alias 1/2"));
-  EXPECT_THAT(unit.OnAliasAck(1, 1), IsEmpty());
-  EXPECT_THAT(unit.OnAliasAck(1, 2), ElementsAre("release 1/2"));
+  EXPECT_THAT(unit.on_alias_ack(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_alias_ack(1, 2), ElementsAre("release 1/2"));
   ASSERT_EQ(unit.aliases.size(), 2u);
   EXPECT_EQ(unit.aliases[0].key, KeyOf(11));
   EXPECT_EQ(unit.aliases[1].key, KeyOf(12));
@@ -228,8 +228,8 @@ TEST(UnitAlias, OfAFlowThatIsOverIsAnsweredFirst) {
   TestUnit unit = Parked();
   int ends = 0;
   unit.nf.end = [&](FlowState&) { ++ends; };
-  EXPECT_THAT(unit.OnEndFlow(1, 3), IsEmpty());
-  EXPECT_THAT(unit.OnAliasAck(1, 2), ElementsAre("release 1/2"));
+  EXPECT_THAT(unit.on_end_flow(1, 3), IsEmpty());
+  EXPECT_THAT(unit.on_alias_ack(1, 2), ElementsAre("release 1/2"));
   EXPECT_EQ(ends, 0);
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
   EXPECT_EQ(ends, 1);
@@ -241,9 +241,9 @@ TEST(UnitAlias, KeepsAUnitFromStopping) {
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   unit.Serve();
-  unit.OnEndFlow(1, 2);
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  EXPECT_THAT(unit.OnAliasAck(1, 2), ElementsAre("release 1/2", "stopped"));
+  unit.on_end_flow(1, 2);
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  EXPECT_THAT(unit.on_alias_ack(1, 2), ElementsAre("release 1/2", "stopped"));
 }
 
 TEST(UnitAlias, IsPartOfTheFingerprint) {
@@ -259,8 +259,8 @@ TEST(UnitAlias, IsPartOfTheFingerprint) {
   }
   other.Serve();
   EXPECT_NE(one.unit.Fingerprint(), other.unit.Fingerprint());
-  one.OnAliasAck(1, 2);
-  other.OnAliasAck(1, 2);
+  one.on_alias_ack(1, 2);
+  other.on_alias_ack(1, 2);
   EXPECT_EQ(one.unit.Fingerprint(), other.unit.Fingerprint());
 }
 
@@ -313,7 +313,7 @@ TEST(UnitNote, MayComeFromATimer) {
   unit.nf.timer = [](FlowState& flow) { flow.end(); };
   unit.Send(New(1));
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(2)), ElementsAre("note 1/1"));
+  EXPECT_THAT(unit.on_timers(Ms(2)), ElementsAre("note 1/1"));
 }
 
 // Unit A, whose NF counts the ends of flows, and emits a packet at each.
@@ -335,7 +335,7 @@ class EndingUnit : public ::testing::Test {
 TEST_F(EndingUnit, TellsTheNfBeforeTheStateGoes) {
   unit_.Send(New(3));
   unit_.Serve();
-  EXPECT_THAT(unit_.OnEndFlow(3, 1), ElementsAre("emit at 3/1"));
+  EXPECT_THAT(unit_.on_end_flow(3, 1), ElementsAre("emit at 3/1"));
   EXPECT_THAT(ends_, ElementsAre(301u));
   EXPECT_EQ(unit_.unit.flows(), 0u);
   EXPECT_EQ(unit_.unit.next_wakeup(), Instant::max());
@@ -344,7 +344,7 @@ TEST_F(EndingUnit, TellsTheNfBeforeTheStateGoes) {
 TEST_F(EndingUnit, TellsTheNfAfterTheLastPacket) {
   unit_.Send(New(3));
   unit_.Send(Within(3, 2));
-  unit_.OnEndFlow(3, 2);
+  unit_.on_end_flow(3, 2);
   EXPECT_THAT(ends_, IsEmpty());
   EXPECT_THAT(unit_.Serve(),
               ElementsAre("release 3/1", "release 3/2", "emit at 3/2"));
@@ -354,20 +354,20 @@ TEST_F(EndingUnit, TellsTheNfAfterTheLastPacket) {
 TEST_F(EndingUnit, TellsTheNfAfterATombstone) {
   unit_.Send(New(3));
   unit_.Send(Tombstone(Within(3, 2)));
-  unit_.OnEndFlow(3, 2);
+  unit_.on_end_flow(3, 2);
   EXPECT_THAT(unit_.Serve(),
               ElementsAre("release 3/1", "advance 3/2", "emit at 3/2"));
   EXPECT_THAT(ends_, ElementsAre(301u));
 }
 
 TEST_F(EndingUnit, DoesNotTellOfReplicasAndOfWhatWasTaken) {
-  unit_.OnPush(3, 5);
-  unit_.OnEndFlow(3, 5);
+  unit_.on_push(3, 5);
+  unit_.on_end_flow(3, 5);
   unit_.Send(New(4));
   unit_.Serve();
-  unit_.OnPull(4, 1, kB);
-  unit_.OnTook(4, 2, kB);
-  unit_.OnTimers(Ms(400'000));
+  unit_.on_pull(4, 1, kB);
+  unit_.on_takeover(4, 2, kB);
+  unit_.on_timers(Ms(400'000));
   EXPECT_THAT(ends_, IsEmpty());
   EXPECT_EQ(unit_.unit.flows(), 0u);
 }
@@ -388,9 +388,9 @@ TEST(UnitCall, PushesNoMoreThanItsLimit) {
     unit.Send(New(9));
     unit.Serve();
     has_come = true;
-    unit.OnPieces(static_cast<uint16_t>(pool), i % 150, 1ull << (i / 150));
+    unit.on_pieces(static_cast<uint16_t>(pool), i % 150, 1ull << (i / 150));
     unit.Serve();
-    unit.OnEndFlow(9, 1);
+    unit.on_end_flow(9, 1);
   }
   unit.nf.missing = [](FlowState&) { return std::nullopt; };
   const auto do_all = [&](FlowState& flow) {
@@ -408,8 +408,8 @@ TEST(UnitCall, PushesNoMoreThanItsLimit) {
   unit.nf.end = do_all;
   unit.Send(First(1, 2, kB));
   unit.Serve();
-  unit.OnState(1, 1);
-  unit.OnEndFlow(1, 2);
+  unit.on_state(1, 1);
+  unit.on_end_flow(1, 2);
   EXPECT_EQ(unit.Begin(), TestUnit::Lines{"service 1/2"});
   const size_t commands = unit.Finish().size();
   EXPECT_LE(commands, kMaxUnitCommandsPerCall);

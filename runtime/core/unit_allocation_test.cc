@@ -93,10 +93,11 @@ class PingPong {
         units_[value(command.unit)].on_state(now_, command.state, {}, out_);
         break;
       case Kind::kSendTook:
-        units_[value(command.unit)].on_took(now_, command.took, out_);
+        units_[value(command.unit)].on_takeover(now_, command.takeover, out_);
         break;
       case Kind::kSendTookAck:
-        units_[value(command.unit)].on_took_ack(now_, command.took_ack, out_);
+        units_[value(command.unit)].on_takeover_ack(now_, command.takeover_ack,
+                                                    out_);
         break;
       case Kind::kSendAlias: {
         Unit& unit = units_[value(command.meta.clock) % 2 == 0 ? 1 : 0];

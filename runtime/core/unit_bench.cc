@@ -249,7 +249,8 @@ void BM_UnitAcceptNewer(benchmark::State& state) {
 BENCHMARK(BM_UnitAcceptNewer)->Apply(FlowsAndBytes);
 
 // A flow goes to the other unit and was not pushed there: held packet, Pull,
-// State, service, Took, its acknowledgement. The time is that of both units.
+// State, service, Takeover, its acknowledgement. The time is that of both
+// units.
 void BM_UnitHandOver(benchmark::State& state) {
   using Kind = UnitCommand::Kind;
   const auto flows = static_cast<uint32_t>(state.range(0));
@@ -286,8 +287,8 @@ void BM_UnitHandOver(benchmark::State& state) {
     units[to].on_state(now, handed, record.first(handed.bytes), out);
     units[to].begin(now, out);
     units[to].finish(now, {warm.nf, warm.pool}, out);
-    units[1 - to].on_took(now, take(Kind::kSendTook, 1).took, out);
-    units[to].on_took_ack(now, take(Kind::kSendTookAck).took_ack, out);
+    units[1 - to].on_takeover(now, take(Kind::kSendTook, 1).takeover, out);
+    units[to].on_takeover_ack(now, take(Kind::kSendTookAck).takeover_ack, out);
   }
   SNF_CHECK(units[0].flows() + units[1].flows() == flows);
 }

@@ -47,11 +47,11 @@ struct UnitCommand {
     PacketMeta meta;
     Pull pull;
     State state;
-    Took took;
-    TookAck took_ack;
+    Takeover takeover;
+    TakeoverAck takeover_ack;
     FlowNote note;
     PieceRequest request;
-    PieceWord pieces;
+    PieceBlock pieces;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -64,14 +64,14 @@ struct UnitCommand {
   static UnitCommand Send(UnitId to, const State& state) {
     return {.kind = Kind::kSendState, .unit = to, .state = state};
   }
-  static UnitCommand Send(UnitId to, const Took& took) {
-    return {.kind = Kind::kSendTook, .unit = to, .took = took};
+  static UnitCommand Send(UnitId to, const Takeover& takeover) {
+    return {.kind = Kind::kSendTook, .unit = to, .takeover = takeover};
   }
-  static UnitCommand Send(UnitId to, const TookAck& ack) {
-    return {.kind = Kind::kSendTookAck, .unit = to, .took_ack = ack};
+  static UnitCommand Send(UnitId to, const TakeoverAck& ack) {
+    return {.kind = Kind::kSendTookAck, .unit = to, .takeover_ack = ack};
   }
-  static UnitCommand Report(const Took& took) {
-    return {.kind = Kind::kReportTook, .took = took};
+  static UnitCommand Report(const Takeover& takeover) {
+    return {.kind = Kind::kReportTook, .takeover = takeover};
   }
   static UnitCommand Send(const FlowNote& note) {
     return {.kind = Kind::kSendNote, .note = note};
@@ -79,7 +79,7 @@ struct UnitCommand {
   static UnitCommand Send(const PieceRequest& request) {
     return {.kind = Kind::kRequestPieces, .request = request};
   }
-  static UnitCommand Return(const PieceWord& pieces) {
+  static UnitCommand Return(const PieceBlock& pieces) {
     return {.kind = Kind::kReturnPieces, .pieces = pieces};
   }
   static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }

@@ -25,7 +25,7 @@ TEST(UnitEndFlow, ForgetsAtOnceAFlowWhoseLastPacketHasRun) {
   unit.Send(New(1));
   unit.Serve();
   EXPECT_EQ(unit.unit.flows(), 1u);
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -33,7 +33,7 @@ TEST(UnitEndFlow, WaitsForPacketsThatAreQueued) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Send(Within(1, 2));
-  unit.OnEndFlow(1, 2);
+  unit.on_end_flow(1, 2);
   EXPECT_EQ(unit.unit.flows(), 1u);
   EXPECT_THAT(unit.Begin(), ElementsAre("service 1/1"));
   unit.Finish();
@@ -46,7 +46,7 @@ TEST(UnitEndFlow, WaitsForThePacketInService) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Begin();
-  unit.OnEndFlow(1, 1);
+  unit.on_end_flow(1, 1);
   EXPECT_EQ(unit.unit.flows(), 1u);
   EXPECT_THAT(unit.Finish(), ElementsAre("release 1/1"));
   EXPECT_EQ(unit.unit.flows(), 0u);
@@ -56,13 +56,13 @@ TEST(UnitEndFlow, WaitsForAHeldPacketAndItsState) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnEndFlow(1, 3);
+  unit.on_end_flow(1, 3);
   EXPECT_EQ(unit.unit.flows(), 1u);
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
   EXPECT_EQ(unit.unit.flows(), 1u);  // until the take is acknowledged
-  unit.OnTookAck(1, 3, kA);
+  unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -70,11 +70,11 @@ TEST(UnitEndFlow, TellsTheTakeUntilItIsAcknowledged) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   unit.Serve();
-  EXPECT_THAT(unit.OnEndFlow(1, 3), IsEmpty());
-  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
-  unit.OnTookAck(1, 3, kA);
+  EXPECT_THAT(unit.on_end_flow(1, 3), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
@@ -85,12 +85,12 @@ TEST(UnitEndFlow, LeavesReplicasElsewhereToExpire) {
   a.Replicate(1, {kB});
   a.Send(New(1));
   a.Serve();
-  a.OnTimers(Ms(1));
-  b.OnState(a.states.at(0));
-  a.OnEndFlow(1, 1);
+  a.on_timers(Ms(1));
+  b.on_state(a.states.at(0));
+  a.on_end_flow(1, 1);
   EXPECT_EQ(a.unit.flows(), 0u);
   EXPECT_EQ(b.unit.replicas(), 1u);
-  EXPECT_THAT(b.OnTimers(Ms(1) + kSmallUnit.replica_lifetime), IsEmpty());
+  EXPECT_THAT(b.on_timers(Ms(1) + kSmallUnit.replica_lifetime), IsEmpty());
   EXPECT_EQ(b.unit.flows(), 0u);
   EXPECT_EQ(b.unit.counters().replicas_expired, 1u);
 }
@@ -100,8 +100,8 @@ TEST(UnitEndFlow, ForgetsACopyThatWasGiven) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -109,14 +109,14 @@ TEST(UnitEndFlow, GivesNoStateOfAFlowThatIsOver) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Begin();
-  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
   EXPECT_THAT(unit.Finish(), ElementsAre("release 1/1"));
 }
 
 TEST(UnitEndFlow, MayComeBeforeAnyPacketOfItsFlow) {
   TestUnit unit(kA);
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
   EXPECT_EQ(unit.unit.flows(), 0u);
@@ -131,7 +131,7 @@ TEST(UnitEndFlow, TakesTheTimerAlong) {
   unit.Send(New(1));
   unit.Serve();
   EXPECT_NE(unit.unit.next_wakeup(), Instant::max());
-  unit.OnEndFlow(1, 1);
+  unit.on_end_flow(1, 1);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
@@ -143,7 +143,7 @@ TEST(UnitEndFlow, LeavesRoomForAsManyNewFlows) {
   for (uint64_t flow = 1; flow <= 100; ++flow) {
     unit.Send(New(flow));
     EXPECT_THAT(unit.Serve(), SizeIs(1));
-    unit.OnEndFlow(flow, 1);
+    unit.on_end_flow(flow, 1);
   }
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
@@ -161,15 +161,15 @@ TEST(UnitEndFlow, LeavesRoomForNewFlowsWhileOldOnesWaitToBePulled) {
   }
   EXPECT_EQ(a.unit.flows(), 9u);
   for (uint64_t flow = 1; flow <= 8; ++flow) {
-    EXPECT_THAT(a.OnPull(flow, 1, kB), SizeIs(1));
-    EXPECT_THAT(a.OnTook(flow, 2, kB), SizeIs(1));
+    EXPECT_THAT(a.on_pull(flow, 1, kB), SizeIs(1));
+    EXPECT_THAT(a.on_takeover(flow, 2, kB), SizeIs(1));
   }
   EXPECT_EQ(a.unit.flows(), 1u);
 }
 
 TEST(UnitStop, IsAtOnceWhenNothingIsKept) {
   TestUnit unit(kA);
-  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_stop(), ElementsAre("stopped"));
   EXPECT_THAT(unit.Serve(), IsEmpty());
 }
 
@@ -177,17 +177,17 @@ TEST(UnitStop, WaitsForPacketsThenForFlowsToEnd) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Send(New(2));
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "release 2/1"));
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
-  EXPECT_THAT(unit.OnEndFlow(2, 1), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_end_flow(2, 1), ElementsAre("stopped"));
 }
 
 TEST(UnitStop, WaitsForTheLastPacketOfAFlowThatIsOver) {
   TestUnit unit(kA);
   unit.Send(New(1));
-  unit.OnEndFlow(1, 1);
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
+  unit.on_end_flow(1, 1);
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "stopped"));
 }
 
@@ -196,31 +196,32 @@ TEST(UnitStop, WaitsForFlowsToBeTaken) {
   unit.Send(New(1));
   unit.Send(New(2));
   unit.Serve();
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
-  EXPECT_THAT(unit.OnPull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
-  EXPECT_THAT(unit.OnTook(2, 2, kB), ElementsAre("ack 2/2 to 1"));
-  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1", "stopped"));
-  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_pull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_takeover(2, 2, kB), ElementsAre("ack 2/2 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 2, kB),
+              ElementsAre("ack 1/2 to 1", "stopped"));
+  EXPECT_THAT(unit.on_takeover(1, 2, kB), ElementsAre("ack 1/2 to 1"));
 }
 
 TEST(UnitStop, WaitsForItsTakesToBeAcknowledged) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   unit.Serve();
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  unit.OnPull(1, 3, kC);
-  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
-  EXPECT_THAT(unit.OnTookAck(1, 3, kA), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  unit.on_pull(1, 3, kC);
+  EXPECT_THAT(unit.on_takeover(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  EXPECT_THAT(unit.on_takeover_ack(1, 3, kA), ElementsAre("stopped"));
 }
 
 TEST(UnitStop, DoesNotWaitForPullsThatNobodyWillAnswer) {
   TestUnit unit(kA);
-  unit.OnPull(1, 1, kB);
-  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  unit.on_pull(1, 1, kB);
+  EXPECT_THAT(unit.on_stop(), ElementsAre("stopped"));
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -229,18 +230,18 @@ TEST(UnitStop, HandsEachFlowOverWithANullPacket) {
   TestUnit b(kB);
   for (uint64_t flow = 1; flow <= 3; ++flow) a.Send(New(flow));
   a.Serve();
-  EXPECT_THAT(a.OnStop(), IsEmpty());
+  EXPECT_THAT(a.on_stop(), IsEmpty());
   for (uint64_t flow = 1; flow <= 3; ++flow) {
     const std::string name = std::to_string(flow);
     b.Send(Null(First(flow, 2, kA)));
     EXPECT_THAT(b.Serve(), ElementsAre("pull " + name + " need 1 from 0"));
-    a.OnPull(flow, 1, kB);
-    b.OnState(a.states.back());
+    a.on_pull(flow, 1, kB);
+    b.on_state(a.states.back());
     EXPECT_THAT(b.Serve(), ElementsAre("advance " + name + "/2",
                                        "took " + name + "/2 to 0",
                                        "report took " + name + "/2"));
     EXPECT_EQ(b.CountOf(flow), 1u);
-    EXPECT_EQ(a.OnTook(flow, 2, kB).back(),
+    EXPECT_EQ(a.on_takeover(flow, 2, kB).back(),
               flow < 3 ? "ack " + name + "/2 to 1" : "stopped");
   }
 }
@@ -249,18 +250,18 @@ TEST(UnitStop, RefusesPushesAndForgetsReplicas) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  unit.OnPush(2, 5);
+  unit.on_push(2, 5);
   EXPECT_EQ(unit.unit.replicas(), 1u);
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  unit.OnPush(3, 5);
-  unit.OnPush(2, 6);
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  unit.on_push(3, 5);
+  unit.on_push(2, 6);
   EXPECT_EQ(unit.refused(StateRefusal::kStopping), 2u);
   EXPECT_EQ(unit.unit.replicas(), 1u);
-  EXPECT_THAT(unit.OnEndFlow(1, 1), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_end_flow(1, 1), ElementsAre("stopped"));
   EXPECT_EQ(unit.unit.replicas(), 0u);
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
-  unit.OnPush(3, 5);  // stopped, but still warm
+  unit.on_push(3, 5);  // stopped, but still warm
   EXPECT_EQ(unit.refused(StateRefusal::kStopping), 3u);
 }
 
@@ -268,8 +269,8 @@ TEST(UnitStop, TakesTheStateThatItsPacketsStillNeed) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnStop();
-  unit.OnState(1, 2);
+  unit.on_stop();
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(), Contains("release 1/3"));
 }
 
@@ -278,32 +279,32 @@ TEST(UnitStop, DoesNotPushWhatItKeeps) {
   unit.Replicate(1, {kB});
   unit.Send(New(1));
   unit.Serve();
-  unit.OnStop();
-  EXPECT_THAT(unit.OnTimers(Ms(1)), IsEmpty());
+  unit.on_stop();
+  EXPECT_THAT(unit.on_timers(Ms(1)), IsEmpty());
 }
 
 TEST(UnitStop, IsFollowedByStart) {
   TestUnit unit(kA);
-  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_stop(), ElementsAre("stopped"));
   unit.unit.on_start();
-  unit.OnPush(2, 5);
+  unit.on_push(2, 5);
   EXPECT_EQ(unit.unit.replicas(), 1u);
   unit.Replicate(1, {kB});
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
-  EXPECT_THAT(unit.OnTimers(Ms(1)), ElementsAre("push 1 applied 1 to 1"));
-  unit.OnEndFlow(1, 1);
-  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_timers(Ms(1)), ElementsAre("push 1 applied 1 to 1"));
+  unit.on_end_flow(1, 1);
+  EXPECT_THAT(unit.on_stop(), ElementsAre("stopped"));
 }
 
 TEST(UnitStop, MayBeTakenBackBeforeItIsDone) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  unit.OnStop();
+  unit.on_stop();
   unit.unit.on_start();
-  EXPECT_THAT(unit.OnEndFlow(1, 1), IsEmpty());
-  EXPECT_THAT(unit.OnStop(), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_end_flow(1, 1), IsEmpty());
+  EXPECT_THAT(unit.on_stop(), ElementsAre("stopped"));
 }
 
 }  // namespace

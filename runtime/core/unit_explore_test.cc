@@ -28,9 +28,9 @@ Findings ExploreAll(Configuration configuration) {
   if (kIsSlow) configuration.max_states = 50'000;
   const auto start = std::chrono::steady_clock::now();
   Findings findings = Explore(configuration);
-  const std::chrono::duration<double> took =
+  const std::chrono::duration<double> takeover =
       std::chrono::steady_clock::now() - start;
-  std::cout << Summary(findings) << "; " << took.count() << " s\n";
+  std::cout << Summary(findings) << "; " << takeover.count() << " s\n";
   std::string trace;
   for (const std::string& line : findings.trace) trace += line + "\n";
   EXPECT_EQ(findings.violation, "") << trace;
@@ -46,7 +46,7 @@ TEST(UnitExplorer, FindsNothingWrongWithFivePacketsAndTwoPushes) {
   EXPECT_GT(found.totals.seamless, 10'000u);
   EXPECT_GT(found.totals.waited, 100'000u);
   EXPECT_GT(found.totals.pushes, 100'000u);
-  EXPECT_GT(found.totals.tooks, 100'000u);
+  EXPECT_GT(found.totals.takeovers, 100'000u);
 }
 
 TEST(UnitExplorer, FindsNothingWrongWithALostMessage) {

@@ -53,7 +53,7 @@ uint64_t Unit::Fingerprint() const {
   add_list(all, resumed_);
   const auto add_waited = [&](uint32_t node) {
     if (!records_[Find(nodes_[node].meta.flow)].waited) return;
-    const Suspended& waited = suspended_[node];
+    const WaitingPacket& waited = waiting_packets_[node];
     all.Add(uint64_t{waited.in_vain} << 16 | waited.pool);
     for (const uint16_t pool : waited.refused) all.Add(pool);
   };
@@ -90,7 +90,7 @@ uint64_t Unit::Fingerprint() const {
             uint64_t{IsAnnounced(slot) ? announced_[slot] : 0} << 32);
     if (record.parked != kNone) {
       one.Add(nodes_[record.parked].meta);
-      const Suspended& parked = suspended_[record.parked];
+      const WaitingPacket& parked = waiting_packets_[record.parked];
       for (const uint64_t part :
            std::bit_cast<std::array<uint64_t, sizeof(Alias) / 8>>(
                parked.alias)) {

@@ -35,8 +35,8 @@ TestUnit Victim() {
   unit.Send(New(2));
   unit.Send(First(4, 7, kB));
   unit.Serve();
-  unit.OnPull(2, 1, kB);
-  unit.OnPush(3, 5);
+  unit.on_pull(2, 1, kB);
+  unit.on_push(3, 5);
   EXPECT_EQ(unit.refused(), 0u);
   return unit;
 }
@@ -50,13 +50,13 @@ void ExpectRefused(StateRefusal reason,
   EXPECT_EQ(unit.unit.Fingerprint(), before);
   EXPECT_EQ(unit.refused(), 1u);
   EXPECT_EQ(unit.refused(reason), 1u);
-  EXPECT_THAT(unit.OnState(4, 6), IsEmpty());
+  EXPECT_THAT(unit.on_state(4, 6), IsEmpty());
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 4/7", "took 4/7 to 1", "report took 4/7"));
 }
 
 void ExpectStateRefused(StateRefusal reason, const SentState& sent) {
-  ExpectRefused(reason, [&](TestUnit& unit) { return unit.OnState(sent); });
+  ExpectRefused(reason, [&](TestUnit& unit) { return unit.on_state(sent); });
 }
 
 // Of a record or its message, as it is pushed and as it is awaited.
@@ -158,13 +158,13 @@ TEST(HostileState, IsRefusedWhileItsFlowIsAboutToRun) {
   unit.Send(First(1, 3, kA));
   unit.Send(New(2));
   unit.Begin();
-  unit.OnState(1, 2);
-  unit.OnState(1, 8);  // while 1/3 waits for service
-  unit.OnPush(1, 8);
+  unit.on_state(1, 2);
+  unit.on_state(1, 8);  // while 1/3 waits for service
+  unit.on_push(1, 8);
   unit.Finish();
   unit.Begin();
-  unit.OnState(1, 8);  // while it is in service
-  unit.OnPush(1, 8);
+  unit.on_state(1, 8);  // while it is in service
+  unit.on_push(1, 8);
   EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 4u);
   EXPECT_EQ(unit.Finish().at(0), "release 1/3");
   EXPECT_EQ(unit.CountOf(1), 3u);
@@ -177,7 +177,7 @@ TEST(HostilePull, IsRefusedWhenMalformed) {
         {uint64_t{1}, uint64_t{2}, kA},
         {uint64_t{1}, uint64_t{2}, value(kNoUnit)}}) {
     ExpectRefused(StateRefusal::kMalformed, [&](TestUnit& unit) {
-      return unit.OnPull(flow, need, requester);
+      return unit.on_pull(flow, need, requester);
     });
   }
 }
@@ -185,7 +185,7 @@ TEST(HostilePull, IsRefusedWhenMalformed) {
 TEST(HostilePull, IsRefusedWhenItsClockIsPast) {
   for (const uint64_t flow : {1, 3}) {
     ExpectRefused(StateRefusal::kPullStale,
-                  [&](TestUnit& unit) { return unit.OnPull(flow, 1, kC); });
+                  [&](TestUnit& unit) { return unit.on_pull(flow, 1, kC); });
   }
 }
 
@@ -193,37 +193,38 @@ TEST(HostilePull, OfUnknownFlowsTakesNoMoreRoomThanThereIs) {
   TestUnit unit = Victim();
   constexpr uint64_t kRoom = 17;  // queue_packets + packets_elsewhere + 1
   for (uint64_t flow = 100; flow < 1'000; ++flow) {
-    EXPECT_THAT(unit.OnPull(flow, kFar, kC), IsEmpty());
+    EXPECT_THAT(unit.on_pull(flow, kFar, kC), IsEmpty());
   }
   EXPECT_EQ(unit.refused(StateRefusal::kPullsFull), 900 - kRoom);
   EXPECT_EQ(unit.unit.flows(), 4u + kRoom);
   // What can be answered is.
-  EXPECT_THAT(unit.OnPull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
-  EXPECT_THAT(unit.OnPull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
+  EXPECT_THAT(unit.on_pull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
+  EXPECT_THAT(unit.on_pull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
   // The others are forgotten, and what has to wait has room again.
-  unit.OnTimers(Ms(21'000));
+  unit.on_timers(Ms(21'000));
   EXPECT_EQ(unit.unit.counters().pulls_forgotten, kRoom);
-  EXPECT_THAT(unit.OnPull(4, 7, kC), IsEmpty());
-  unit.OnState(4, 6);
+  EXPECT_THAT(unit.on_pull(4, 7, kC), IsEmpty());
+  unit.on_state(4, 6);
   EXPECT_EQ(unit.Serve().back(), "state 4 applied 7 to 2");
 }
 
 TEST(HostilePull, OfManyUnitsIsAnsweredAFewAtATime) {
   TestUnit unit(kA);
-  for (uint16_t from = 1; from <= 17; ++from) unit.OnPull(1, 1, from);
+  for (uint16_t from = 1; from <= 17; ++from) unit.on_pull(1, 1, from);
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), SizeIs(5));
   size_t answers = 4;
   for (uint16_t from = 1; from <= 17; ++from) {
-    answers += unit.OnPull(1, 1, from).size();
+    answers += unit.on_pull(1, 1, from).size();
   }
   EXPECT_GE(answers, 17u);
 }
 
 TEST(HostileTook, IsRefusedWhenMalformed) {
   for (const uint16_t taker : {kA, value(kNoUnit)}) {
-    ExpectRefused(StateRefusal::kMalformed,
-                  [&](TestUnit& unit) { return unit.OnTook(1, 3, taker); });
+    ExpectRefused(StateRefusal::kMalformed, [&](TestUnit& unit) {
+      return unit.on_takeover(1, 3, taker);
+    });
   }
 }
 
@@ -231,13 +232,13 @@ TEST(HostileTook, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
   for (const uint64_t clock : {uint64_t{4}, kFar}) {
     TestUnit unit = Victim();
     const uint64_t before = unit.unit.Fingerprint();
-    unit.OnTook(1, clock, kC);
-    unit.OnTook(2, clock, kC);
+    unit.on_takeover(1, clock, kC);
+    unit.on_takeover(2, clock, kC);
     EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 2u);
     EXPECT_EQ(unit.unit.Fingerprint(), before);
     unit.Send(Within(1, 3));
     EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
-    EXPECT_THAT(unit.OnPull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
+    EXPECT_THAT(unit.on_pull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
   }
 }
 
@@ -245,37 +246,37 @@ TEST(HostileTook, DoesNotTakeAFlowWhoseStateHasNotLeft) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  EXPECT_THAT(unit.OnTook(1, 2, kC), ElementsAre("ack 1/2 to 2"));
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  EXPECT_THAT(unit.on_takeover(1, 2, kC), ElementsAre("ack 1/2 to 2"));
   EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 1u);
   EXPECT_EQ(unit.unit.flows(), 1u);
 }
 
 TEST(HostileTookAck, OfWhatWasNotToldChangesNothing) {
   TestUnit unit = Victim();
-  unit.OnState(4, 6);
+  unit.on_state(4, 6);
   unit.Serve();
   const uint64_t before = unit.unit.Fingerprint();
-  unit.OnTookAck(4, 6, kB);
-  unit.OnTookAck(4, kFar, kC);
-  unit.OnTookAck(1, kFar, kB);
-  unit.OnTookAck(value(kNoFlow), kFar, kB);
-  unit.OnTookAck(99, 1, value(kNoUnit));
-  unit.OnTookAck(4, kFar, value(kNoUnit));
+  unit.on_takeover_ack(4, 6, kB);
+  unit.on_takeover_ack(4, kFar, kC);
+  unit.on_takeover_ack(1, kFar, kB);
+  unit.on_takeover_ack(value(kNoFlow), kFar, kB);
+  unit.on_takeover_ack(99, 1, value(kNoUnit));
+  unit.on_takeover_ack(4, kFar, value(kNoUnit));
   EXPECT_EQ(unit.unit.Fingerprint(), before);
   EXPECT_EQ(unit.refused(StateRefusal::kMalformed), 2u);
 }
 
 TEST(HostilePush, FromTheFutureDoesNotDropPackets) {
   TestUnit unit(kA);
-  unit.OnPush(5, kFar);
+  unit.on_push(5, kFar);
   unit.Send(New(5));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 5/1"));
 }
 
 TEST(HostilePush, TakesNoMoreRoomThanThereIs) {
   TestUnit unit = Victim();
-  for (uint64_t flow = 100; flow < 1'000; ++flow) unit.OnPush(flow, kFar);
+  for (uint64_t flow = 100; flow < 1'000; ++flow) unit.on_push(flow, kFar);
   EXPECT_EQ(unit.unit.replicas(), kSmallUnit.max_replicas);
   EXPECT_EQ(unit.unit.flows(), 3u + kSmallUnit.max_replicas);
 }

@@ -26,14 +26,14 @@ DropReason ReasonOf(AliasResult why) {
 }  // namespace
 
 // For the length of one call of the NF.
-class Unit::Services final : public FlowServices {
+class Unit::NfServices final : public FlowServices {
  public:
   // `node` is that of the packet which the NF is to process, or kNone; only
   // then may it take pieces or set an alias.
-  Services(Unit& unit, BufferPool& pool, uint32_t slot, uint32_t node,
-           const PacketMeta& meta, LinkType link, UnitOut& out)
+  NfServices(Unit& unit, BufferPool& buffers, uint32_t slot, uint32_t node,
+             const PacketMeta& meta, LinkType link, UnitOut& out)
       : unit_(unit),
-        pool_(pool),
+        buffers_(buffers),
         out_(out),
         meta_(meta),
         slot_(slot),
@@ -46,21 +46,21 @@ class Unit::Services final : public FlowServices {
       return false;
     }
     const auto length = static_cast<uint32_t>(frame.size());
-    const PacketHandle packet = pool_.Allocate(length);
+    const PacketHandle packet = buffers_.Allocate(length);
     if (packet == kNoPacket) return false;
-    std::memcpy(pool_.room(packet).data(), frame.data(), frame.size());
-    pool_.info(packet) = {.arrival = meta_.arrival,
-                          .length = length,
-                          .original_length = length,
-                          .headers = Parse(link_, frame),
-                          .link = link_};
+    std::memcpy(buffers_.room(packet).data(), frame.data(), frame.size());
+    buffers_.info(packet) = {.arrival = meta_.arrival,
+                             .length = length,
+                             .original_length = length,
+                             .headers = Parse(link_, frame),
+                             .link = link_};
     ++emitted_;
     out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
     return true;
   }
 
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override {
+                                    const PiecePreference& wish) override {
     const uint16_t index = IndexOf(pool);
     if (node_ == kNone) return std::nullopt;
     UnitPieces& pieces = unit_.pieces_;
@@ -89,19 +89,20 @@ class Unit::Services final : public FlowServices {
   }
 
   bool IsExhausted(PoolId pool) const override {
-    return node_ == kNone || (unit_.records_[slot_].waited &&
-                              unit_.suspended_[node_].IsRefused(IndexOf(pool)));
+    return node_ == kNone ||
+           (unit_.records_[slot_].waited &&
+            unit_.waiting_packets_[node_].IsRefused(IndexOf(pool)));
   }
 
   void SetAlias(const FlowKey& key, uint64_t group,
                 uint32_t group_limit) override {
     SNF_CHECK(node_ != kNone);
-    unit_.suspended_[node_].alias = {.key = key,
-                                     .flow = meta_.flow,
-                                     .clock = meta_.clock,
-                                     .group = group,
-                                     .group_limit = group_limit,
-                                     .unit = unit_.id_};
+    unit_.waiting_packets_[node_].alias = {.key = key,
+                                           .flow = meta_.flow,
+                                           .clock = meta_.clock,
+                                           .group = group,
+                                           .group_limit = group_limit,
+                                           .unit = unit_.id_};
     has_alias_ = true;
   }
 
@@ -136,7 +137,7 @@ class Unit::Services final : public FlowServices {
   }
 
   Unit& unit_;
-  BufferPool& pool_;
+  BufferPool& buffers_;
   UnitOut& out_;
   const PacketMeta& meta_;
   uint32_t slot_;
@@ -151,16 +152,16 @@ class Unit::Services final : public FlowServices {
 
 // The one call of it is in finish().
 [[gnu::always_inline]] inline Unit::Outcome Unit::RunNf(
-    Instant now, Environment env, uint32_t slot, uint32_t node, UnitOut& out) {
+    Instant now, NfContext env, uint32_t slot, uint32_t node, UnitOut& out) {
   Record& record = records_[slot];
   const PacketMeta& meta = nodes_[node].meta;
   const PacketHandle packet = nodes_[node].packet;
-  const auto& [info, bytes] = env.pool.view(packet);
+  const auto& [info, bytes] = env.buffers.view(packet);
   if (record.waited) [[unlikely]]
-    pieces_.Ran(suspended_[node].pool);
+    pieces_.Ran(waiting_packets_[node].pool);
 
   StateView state(StateOf(slot));
-  Services services(*this, env.pool, slot, node, meta, info.link, out);
+  NfServices services(*this, env.buffers, slot, node, meta, info.link, out);
   FlowState flow(record.flow, now, record.timer, state, services);
   Packet view(info, bytes);
   const Verdict verdict = env.nf.process_packet(view, flow);
@@ -181,7 +182,7 @@ class Unit::Services final : public FlowServices {
       return Outcome(Kind::kWait);
     }
     // Packets after it may find some here.
-    if (!suspended_[node].IsRefused(pool) && !stopping_) {
+    if (!waiting_packets_[node].IsRefused(pool) && !stopping_) {
       pieces_.Request(pool, out);
     }
     outcome = Outcome(Kind::kDrop, DropReason::kNoPieces);
@@ -190,8 +191,8 @@ class Unit::Services final : public FlowServices {
   record.link = info.link;
   services.Tell();
   if (services.has_alias()) [[unlikely]] {
-    suspended_[node].kind = outcome.kind();
-    suspended_[node].nf_reason = outcome.nf_reason();
+    waiting_packets_[node].kind = outcome.kind();
+    waiting_packets_[node].nf_reason = outcome.nf_reason();
     record.parked = node;
   }
   return outcome;
@@ -199,7 +200,7 @@ class Unit::Services final : public FlowServices {
 
 // The packet leaves the unit, and the flow goes on.
 inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
-                           uint32_t node, Environment env, UnitOut& out) {
+                           uint32_t node, NfContext env, UnitOut& out) {
   const PacketMeta& meta = nodes_[node].meta;
   Record& record = records_[slot];
   if (max_set_ > 0) record.due = now + push_after_;
@@ -212,7 +213,7 @@ inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
   });
   if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
       meta.source_kind == StateSource::kUnit && meta.source != id_) {
-    TellTook(now, slot, meta, out);
+    TellTakeover(now, slot, meta, out);
   }
   nodes_.Free(node);
   if (record.pending != kNone || record.held.head != kNone) {
@@ -225,7 +226,7 @@ inline void Unit::Complete(Instant now, uint32_t slot, Outcome outcome,
     PushStoppedIfDone(out);
 }
 
-void Unit::finish(Instant now, Environment env, UnitOut& out) {
+void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   SNF_CHECK(busy() && out.room() >= kMaxUnitCommandsPerCall);
   const uint32_t node = in_service_;
   const uint32_t slot = in_service_slot_;
@@ -254,7 +255,7 @@ bool Unit::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                        UnitOut& out) {
   SNF_CHECK(pool < pieces_.pools());
   Record& record = records_[slot];
-  Suspended& packet = suspended_[node];
+  WaitingPacket& packet = waiting_packets_[node];
   if (!record.waited) {
     record.waited = true;
     packet.refused.fill(kNoPool);
@@ -288,11 +289,11 @@ void Unit::Wake(uint16_t pool) {
 }
 
 void Unit::Resume(uint32_t node) {
-  pieces_.Woken(suspended_[node].pool);
+  pieces_.Woken(waiting_packets_[node].pool);
   nodes_.Append(resumed_, node);
 }
 
-void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
+void Unit::on_pieces(Instant /*now*/, const PieceBlock& pieces, UnitOut& out) {
   const uint16_t pool = pieces.pool;
   if (pool >= pieces_.pools() || !pieces_.is_requested(pool)) {
     counters_.pieces_refused +=
@@ -304,7 +305,7 @@ void Unit::on_pieces(Instant /*now*/, const PieceWord& pieces, UnitOut& out) {
   if (pieces.mask == 0) {
     while (waiting.head != kNone) {
       const uint32_t node = nodes_.PopFront(waiting);
-      suspended_[node].Refuse();
+      waiting_packets_[node].Refuse();
       Resume(node);
     }
   } else {
@@ -324,10 +325,10 @@ void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
 const Alias& Unit::alias(FlowId flow) const {
   const uint32_t slot = Find(flow);
   SNF_CHECK(slot != FlowIndex::kNotFound && records_[slot].parked != kNone);
-  return suspended_[records_[slot].parked].alias;
+  return waiting_packets_[records_[slot].parked].alias;
 }
 
-void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
+void Unit::on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
                         UnitOut& out) {
   const uint32_t slot = Find(ack.flow);
   if (slot == FlowIndex::kNotFound) return;
@@ -335,7 +336,8 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
   const uint32_t node = record.parked;
   if (node == kNone || nodes_[node].meta.clock != ack.clock) return;
   record.parked = kNone;
-  Outcome outcome(suspended_[node].kind, {}, suspended_[node].nf_reason);
+  Outcome outcome(waiting_packets_[node].kind, {},
+                  waiting_packets_[node].nf_reason);
   if (ack.result != AliasResult::kGranted) {
     const AliasResult why = std::min(ack.result, AliasResult::kUnknown);
     RunNfRefused(now, env, slot, node, why, out);
@@ -346,25 +348,24 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, Environment env,
   Complete(now, slot, outcome, node, env, out);
 }
 
-void Unit::RunNfRefused(Instant now, Environment env, uint32_t slot,
+void Unit::RunNfRefused(Instant now, NfContext env, uint32_t slot,
                         uint32_t node, AliasResult why, UnitOut& out) {
   Record& record = records_[slot];
   StateView state(StateOf(slot));
-  Services services(*this, env.pool, slot, kNone, nodes_[node].meta,
-                    record.link, out);
+  NfServices services(*this, env.buffers, slot, kNone, nodes_[node].meta,
+                      record.link, out);
   FlowState flow(record.flow, now, record.timer, state, services);
   env.nf.on_alias_refused(flow, why);
   record.timer = flow.timer();
   services.Tell();
 }
 
-void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
-                      UnitOut& out) {
+void Unit::RunNfTimer(Instant now, NfContext env, uint32_t slot, UnitOut& out) {
   Record& record = records_[slot];
   const PacketMeta meta = {
       .flow = record.flow, .clock = record.applied, .arrival = record.timer};
   StateView state(StateOf(slot));
-  Services services(*this, env.pool, slot, kNone, meta, record.link, out);
+  NfServices services(*this, env.buffers, slot, kNone, meta, record.link, out);
   FlowState flow(record.flow, record.timer, Instant::max(), state, services);
   env.nf.on_timer(flow);
   record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
@@ -372,12 +373,12 @@ void Unit::RunNfTimer(Instant now, Environment env, uint32_t slot,
   services.Tell();
 }
 
-void Unit::RunNfEnd(Instant now, Environment env, uint32_t slot, UnitOut& out) {
+void Unit::RunNfEnd(Instant now, NfContext env, uint32_t slot, UnitOut& out) {
   const Record& record = records_[slot];
   const PacketMeta meta = {
       .flow = record.flow, .clock = record.applied, .arrival = now};
   StateView state(StateOf(slot));
-  Services services(*this, env.pool, slot, kNone, meta, record.link, out);
+  NfServices services(*this, env.buffers, slot, kNone, meta, record.link, out);
   FlowState flow(record.flow, now, record.timer, state, services);
   env.nf.on_end(flow);
 }

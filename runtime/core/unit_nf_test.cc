@@ -191,9 +191,9 @@ TEST(UnitNf, KeepsTheFramingOfAFlowThatMoved) {
   unit.Serve();
   SentState sent = StateOf(1, 4);
   sent.state.link = LinkType::kLinuxSll;
-  unit.OnState(sent);
+  unit.on_state(sent);
   unit.Serve();
-  unit.OnPull(1, 5, 2);
+  unit.on_pull(1, 5, 2);
   ASSERT_THAT(unit.states, SizeIs(1));
   EXPECT_EQ(unit.states[0].state.link, LinkType::kLinuxSll);
 }
@@ -237,10 +237,10 @@ TEST(UnitNf, WaitsForOnePoolAfterAnotherOnlySoOften) {
   uint32_t waits = 1;
   while (unit.released.empty() && waits < 100) {
     const uint16_t pool = awaited;
-    unit.OnPieces(pool, 1, 1);
+    unit.on_pieces(pool, 1, 1);
     unit.Serve();
     // Another unit asks for them.
-    unit.OnReclaim(pool);
+    unit.on_reclaim(pool);
     EXPECT_EQ(unit.unit.pieces(pool), 0u);
     ++waits;
   }

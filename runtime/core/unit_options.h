@@ -32,10 +32,10 @@ struct UnitOptions {
   // A replica that nobody used for so long is forgotten; Nanos::max() = never.
   Nanos replica_lifetime = Seconds(300);
 
-  // A Pull or Took without an answer is repeated after this time, then after
-  // twice as long, and so on up to kMaxRetryDelay, without end: nothing but the
-  // answer lets its packets go on. Nanos::max(): never, and the Pulls of others
-  // are kept without end as well.
+  // A Pull or Takeover without an answer is repeated after this time, then
+  // after twice as long, and so on up to kMaxRetryDelay, without end: nothing
+  // but the answer lets its packets go on. Nanos::max(): never, and the Pulls
+  // of others are kept without end as well.
   Nanos retry_after = Milliseconds(10);
   static constexpr Nanos kMaxRetryDelay = Seconds(1);
 };
@@ -46,7 +46,7 @@ enum class StateRefusal : uint8_t {
   kMalformed,    // its fields or its record cannot be
   kSchema,       // made by another NF, or another version of it
   kFutureClock,  // of a clock that cannot have run anywhere yet
-  kNotTaken,     // a push that comes before the Took of the copy here
+  kNotTaken,     // a push that comes before the Takeover of the copy here
   kUnsolicited,  // an answer that no packet waits for (any more)
   kStopping,     // a push to a unit that is leaving
   kPullStale,    // a Pull of a clock that its sender has gone past
@@ -62,9 +62,9 @@ struct UnitCounters {
   uint64_t replicas_evicted = 0;  // to make room for others
   uint64_t replicas_expired = 0;
   uint64_t pulls_repeated = 0;
-  uint64_t tooks_repeated = 0;
-  uint64_t tooks_said_once = 0;  // for want of room to repeat them
-  uint64_t pulls_forgotten = 0;  // asked by units that do not ask again
+  uint64_t takeovers_repeated = 0;
+  uint64_t takeovers_said_once = 0;  // for want of room to repeat them
+  uint64_t pulls_forgotten = 0;      // asked by units that do not ask again
   // That came from the controller or the NF but cannot be: of no pool, here
   // already, or not asked for.
   uint64_t pieces_refused = 0;

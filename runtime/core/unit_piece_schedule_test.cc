@@ -100,10 +100,10 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
       flow.alias.reset();
       if (command.note.clock == Clock{flow.clock}) EndFlow(flow.id);
     } else if (command.kind == UnitCommand::Kind::kRequestPieces) {
-      controller_.OnRequest(command.request);
+      controller_.on_request(command.request);
       ++totals_.requests;
     } else {
-      controller_.OnReturned(command.pieces);
+      controller_.on_returned(command.pieces);
     }
   }
 
@@ -199,7 +199,7 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
         flow.is_parked = false;
         flow.is_refused = item.ack.result != AliasResult::kGranted;
       }
-      site.unit.on_alias_ack(now_, item.ack, EnvironmentOf(site), out_);
+      site.unit.on_alias_ack(now_, item.ack, NfContextOf(site), out_);
       ASSERT_FALSE(flow.is_refused) << "the NF was not told";
     } else if (item.kind == Item::Kind::kPieces) {
       ledger_.MoveWord(item.pieces, PieceLedger::kUnderWay,
@@ -216,7 +216,7 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
     Execute(site);
   }
 
-  void OnBegin(Site& site, PieceFlow& flow) override {
+  void on_begin(Site& site, PieceFlow& flow) override {
     EXPECT_FALSE(flow.is_parked);
     in_service_.push_back(site.unit.id());
   }
@@ -224,7 +224,7 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
   void Finish(Site& site) {
     PieceFlow& flow = flows_.at(site.unit.in_service().flow);
     flow.waits = false;
-    site.unit.finish(now_, EnvironmentOf(site), out_);
+    site.unit.finish(now_, NfContextOf(site), out_);
     in_service_.erase(std::ranges::find(in_service_, site.unit.id()));
     flow.serving = kNoUnit;
     totals_.waits += flow.waits ? 1 : 0;
@@ -306,7 +306,7 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
   }
 
   void CheckStopped(Site& site) {
-    OnStopped(site);
+    on_stopped(site);
     for (uint16_t pool = 0; pool < kTestPools; ++pool) {
       ASSERT_EQ(site.unit.pieces(pool), 0u);
       ASSERT_FALSE(controller_.HasRequest(pool, site.unit.id()));

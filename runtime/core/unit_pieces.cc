@@ -27,7 +27,8 @@ uint64_t UnitPieces::Pool::PiecesOf(uint32_t word) const {
   return pieces;
 }
 
-std::optional<uint32_t> UnitPieces::Take(uint16_t pool, const PieceWish& wish) {
+std::optional<uint32_t> UnitPieces::Take(uint16_t pool,
+                                         const PiecePreference& wish) {
   if (taken_count_ == kMaxTakesPerCall) return std::nullopt;
   const std::optional<uint32_t> piece = pools_[pool].set.Take(wish);
   spare_ -= piece.has_value() ? 1 : 0;
@@ -49,7 +50,7 @@ void UnitPieces::Request(uint16_t pool, UnitOut& out) {
   out.push(UnitCommand::Send(PieceRequest{.pool = pool, .unit = unit_}));
 }
 
-uint32_t UnitPieces::Receive(const PieceWord& pieces) {
+uint32_t UnitPieces::Receive(const PieceBlock& pieces) {
   Pool& pool = pools_[pieces.pool];
   pool.requested = false;
   --requests_;

@@ -59,7 +59,7 @@ class UnitPieces {
 
   // For the NF, which may take kMaxTakesPerCall of them; `taken` is what it
   // got since ClearTaken, in order.
-  std::optional<uint32_t> Take(uint16_t pool, const PieceWish& wish);
+  std::optional<uint32_t> Take(uint16_t pool, const PiecePreference& wish);
   void ClearTaken() { taken_count_ = 0; }
   std::span<const std::optional<uint32_t>> taken() const {
     return {taken_.data(), taken_count_};
@@ -71,7 +71,7 @@ class UnitPieces {
   void Request(uint16_t pool, UnitOut& out);
   bool is_requested(uint16_t pool) const { return pools_[pool].requested; }
   // The answer to a request. Returns how many of the pieces are not taken.
-  uint32_t Receive(const PieceWord& pieces);
+  uint32_t Receive(const PieceBlock& pieces);
 
   // Sends a word of pieces back; there must be one.
   void ReturnWord(uint16_t pool, UnitOut& out);

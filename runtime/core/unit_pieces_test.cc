@@ -82,7 +82,7 @@ TEST_F(UnitPiecesTest, OfEachPoolAreWaitedForApart) {
     return std::nullopt;
   };
   EXPECT_THAT(Run(New(2)), ElementsAre("request 1", "wait 2/1"));
-  EXPECT_THAT(unit_.OnPieces(1, 0, kAll), IsEmpty());
+  EXPECT_THAT(unit_.on_pieces(1, 0, kAll), IsEmpty());
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 2/1"));
 }
 
@@ -118,7 +118,7 @@ TEST_F(UnitPiecesTest, OfAnotherPoolAreWaitedForWhereOneIsExhausted) {
   EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
-  unit_.OnPieces(1, 0, 1);
+  unit_.on_pieces(1, 0, 1);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "release 1/1"));
 }
 
@@ -134,7 +134,7 @@ TEST_F(UnitPiecesTest, AreWaitedForInTwoPoolsAtMost) {
   Run(New(1));
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
-  unit_.OnPieces(1, 0, 0);
+  unit_.on_pieces(1, 0, 0);
   EXPECT_THAT(unit_.Serve(),
               ElementsAre("request 2", "drop 1/1 for no_pieces"));
   EXPECT_TRUE(both_are_exhausted);
@@ -150,7 +150,7 @@ TEST_F(UnitPiecesTest, OfTheFirstOfTwoPoolsAreNotWaitedForAgain) {
   Run(New(1));
   Grant(0, 0);
   unit_.Serve();
-  unit_.OnPieces(1, 0, 0);
+  unit_.on_pieces(1, 0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("drop 1/1 for no_pieces"));
 }
 
@@ -169,8 +169,8 @@ TEST_F(UnitPiecesTest, AreNotAskedForNowHereNowThere) {
   for (uint32_t i = 0; lines.back() == "wait 1/1"; ++i) {
     ASSERT_LT(i, 4 * kMaxRunsInVain);
     const bool is_first = std::ranges::count(lines, "request 0") > 0;
-    unit_.OnReclaim(is_first ? 1 : 0);  // another unit wants that
-    unit_.OnPieces(is_first ? 0 : 1, 2, 1);
+    unit_.on_reclaim(is_first ? 1 : 0);  // another unit wants that
+    unit_.on_pieces(is_first ? 0 : 1, 2, 1);
     lines = unit_.Serve();
     ASSERT_FALSE(lines.empty());
   }
@@ -182,7 +182,8 @@ TEST_F(UnitPiecesTest, AreNotAskedForAgainAndAgainIfNoneIsOfUse) {
   bool was_exhausted = false;
   unit_.nf.missing = [&](FlowState& flow) -> std::optional<PoolId> {
     was_exhausted = flow.is_exhausted(kPorts);
-    const PieceWish odd = {.last = 9'999, .parity = PieceWish::Parity::kOdd};
+    const PiecePreference odd = {.last = 9'999,
+                                 .parity = PiecePreference::Parity::kOdd};
     if (flow.take(kPorts, odd).has_value()) return std::nullopt;
     return kPorts;
   };
@@ -202,9 +203,9 @@ TEST_F(UnitPiecesTest, HoldUpTheirFlowAndNoOther) {
   Start(Within(1, 2));
   unit_.Serve();
   EXPECT_EQ(unit_.unit.held_packets(), 1u);
-  EXPECT_THAT(unit_.OnPull(1, 1, kB), IsEmpty());
-  EXPECT_THAT(unit_.OnTimers(Ms(5)), IsEmpty());
-  EXPECT_THAT(unit_.OnPush(1, 9), IsEmpty());
+  EXPECT_THAT(unit_.on_pull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit_.on_timers(Ms(5)), IsEmpty());
+  EXPECT_THAT(unit_.on_push(1, 9), IsEmpty());
   EXPECT_EQ(unit_.refused(StateRefusal::kFutureClock), 1u);
   EXPECT_THAT(Do(2, [](FlowState&) {}), ElementsAre("release 2/1"));
   Grant(2, kAll);
@@ -214,11 +215,11 @@ TEST_F(UnitPiecesTest, HoldUpTheirFlowAndNoOther) {
 TEST_F(UnitPiecesTest, HoldUpTheStateThatAMovedFlowBrought) {
   Start(First(1, 5, kB));
   unit_.Serve();
-  unit_.OnState(1, 4);
+  unit_.on_state(1, 4);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "wait 1/5"));
-  EXPECT_THAT(unit_.OnPull(1, 4, 2), IsEmpty());
-  EXPECT_THAT(unit_.OnTook(1, 5, 2), ElementsAre("ack 1/5 to 2"));
-  unit_.OnState(1, 9);
+  EXPECT_THAT(unit_.on_pull(1, 4, 2), IsEmpty());
+  EXPECT_THAT(unit_.on_takeover(1, 5, 2), ElementsAre("ack 1/5 to 2"));
+  unit_.on_state(1, 9);
   EXPECT_EQ(unit_.CountOf(1), 4u);
   Grant(2, kAll);
   unit_.Begin();
@@ -251,7 +252,7 @@ TEST_F(UnitPiecesTest, GivenBackAtTheEndAreForThosePacketsThatWait) {
     EXPECT_TRUE(flow.is_exhausted(kPorts));
   };
   EXPECT_THAT(Run(New(2)), ElementsAre("wait 2/1"));
-  EXPECT_THAT(unit_.OnEndFlow(1, 1), IsEmpty());
+  EXPECT_THAT(unit_.on_end_flow(1, 1), IsEmpty());
   EXPECT_EQ(unit_.unit.pieces(0), 1u);
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 2/1"));
   EXPECT_THAT(taken_, ElementsAre(128u, 128u));
@@ -284,7 +285,7 @@ TEST_F(UnitPiecesTest, ThatThePoolDoesNotHaveAreRefused) {
     unit.nf.missing = [](FlowState&) { return std::optional(kPorts); };
     unit.Send(New(1));
     unit.Serve();
-    Lines lines = unit.OnPieces(0, word, mask);
+    Lines lines = unit.on_pieces(0, word, mask);
     EXPECT_EQ(unit.unit.pieces(0), static_cast<uint32_t>(good)) << word;
     EXPECT_EQ(unit.unit.counters().pieces_refused,
               static_cast<uint64_t>(std::popcount(mask) - good));
@@ -304,9 +305,9 @@ TEST_F(UnitPiecesTest, ThatNobodyAskedForAreRefused) {
   EXPECT_THAT(Grant(2, kAll), IsEmpty());  // repeated
   EXPECT_THAT(Grant(3, kAll), IsEmpty());
   EXPECT_THAT(Grant(3, 0), IsEmpty());
-  EXPECT_THAT(unit_.OnPieces(1, 0, 1), IsEmpty());
-  EXPECT_THAT(unit_.OnPieces(2, 0, 1), IsEmpty());
-  EXPECT_THAT(unit_.OnPieces(0xffff, 0, 1), IsEmpty());
+  EXPECT_THAT(unit_.on_pieces(1, 0, 1), IsEmpty());
+  EXPECT_THAT(unit_.on_pieces(2, 0, 1), IsEmpty());
+  EXPECT_THAT(unit_.on_pieces(0xffff, 0, 1), IsEmpty());
   EXPECT_EQ(refused(), 64u + 64 + 3);
   EXPECT_EQ(unit_.unit.Fingerprint(), before);
 }
@@ -350,7 +351,7 @@ TEST_F(UnitPiecesTest, AreTakenAtPacketsOnly) {
     flow.give_back(kPorts, 400);
   };
   Do(1, [](FlowState&) {});
-  EXPECT_THAT(unit_.OnTimers(Ms(2)), IsEmpty());
+  EXPECT_THAT(unit_.on_timers(Ms(2)), IsEmpty());
   EXPECT_EQ(unit_.unit.pieces(0), 65u);
 }
 
@@ -358,13 +359,13 @@ TEST_F(UnitPiecesTest, ArePartOfTheFingerprint) {
   const uint64_t empty = unit_.unit.Fingerprint();
   Stock(2, 1);
   EXPECT_NE(unit_.unit.Fingerprint(), empty);
-  unit_.OnReclaim(0);
+  unit_.on_reclaim(0);
   TestUnit other(kA, kSmallUnit, TestPools());
   other.nf.missing = [](FlowState&) { return std::optional(kPorts); };
   other.Send(New(1));
   other.Serve();
   const uint64_t waits = other.unit.Fingerprint();
-  other.OnPieces(0, 0, 0);
+  other.on_pieces(0, 0, 0);
   EXPECT_NE(other.unit.Fingerprint(), waits);
 }
 

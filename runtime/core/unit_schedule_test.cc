@@ -35,7 +35,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
     const UnitOptions options = {
         .max_flows = flows,
         .queue_packets = slots_,
-        // Tooks that were lost wait beside the packets.
+        // Takeovers that were lost wait beside the packets.
         .packets_elsewhere = (units - 1u) * slots_ + (loss_ > 0 ? 100 : 0),
         .hold_packets = rng_.Below(4) == 0 ? 2u : slots_,
         .replicas = static_cast<uint32_t>(rng_.Below(4)),
@@ -102,7 +102,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
     }
   }
 
-  void OnEndSeen(TestFlow& flow) override {
+  void on_end_seen(TestFlow& flow) override {
     flow.end_seen = true;
     ForgetTimerIfOver(flow);
   }
@@ -128,7 +128,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
     Execute(site);
   }
 
-  void OnBegin(Site& site, TestFlow&) override {
+  void on_begin(Site& site, TestFlow&) override {
     const PacketMeta& meta = site.unit.in_service();
     totals_.seamless += meta.source_kind == StateSource::kUnit &&
                                 meta.source != site.unit.id() &&
@@ -139,7 +139,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
 
   void Finish(Site& site) {
     TestFlow& flow = flows_.at(site.unit.in_service().flow);
-    site.unit.finish(now_, EnvironmentOf(site), out_);
+    site.unit.finish(now_, NfContextOf(site), out_);
     ++flow.processed;
     flow.serving = kNoUnit;
     ForgetTimerIfOver(flow);
@@ -174,7 +174,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
           ++reports_;
           break;
         case Kind::kStopped:
-          OnStopped(site);
+          on_stopped(site);
           break;
         case Kind::kSendPull:
           totals_.pulls +=
@@ -212,7 +212,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
     }
     for (const Site& site : sites_) {
       const UnitCounters& counters = site.unit.counters();
-      totals_.repeated += counters.pulls_repeated + counters.tooks_repeated;
+      totals_.repeated += counters.pulls_repeated + counters.takeovers_repeated;
       totals_.evicted += counters.replicas_evicted;
       totals_.stale +=
           counters.refused[static_cast<size_t>(StateRefusal::kStale)];

@@ -206,10 +206,10 @@ class Siege {
         unit.on_pull(now_, command.pull, out_);
         break;
       case UnitCommand::Kind::kSendTook:
-        unit.on_took(now_, command.took, out_);
+        unit.on_takeover(now_, command.takeover, out_);
         break;
       default:
-        unit.on_took_ack(now_, command.took_ack, out_);
+        unit.on_takeover_ack(now_, command.takeover_ack, out_);
         break;
     }
     Execute(unit);
@@ -229,13 +229,14 @@ class Siege {
                      UnitCommand::Send(to, Pull{flow, AnyClock(flow), AnyId()}),
                      {}});
       case 1:
-        return Give({to,
-                     UnitCommand::Send(to, Took{flow, AnyClock(flow), AnyId()}),
-                     {}});
+        return Give(
+            {to,
+             UnitCommand::Send(to, Takeover{flow, AnyClock(flow), AnyId()}),
+             {}});
       case 2:
         return Give(
             {to,
-             UnitCommand::Send(to, TookAck{flow, AnyClock(flow), AnyId()}),
+             UnitCommand::Send(to, TakeoverAck{flow, AnyClock(flow), AnyId()}),
              {}});
       default:
         return LieAboutState(to, flow);

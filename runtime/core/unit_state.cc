@@ -88,7 +88,7 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
       out.push(UnitCommand::Send(pull.peer, StateMessage(slot)));
       record.has_left = true;
       if (record.copy == Copy::kCurrent) {
-        SetCopy(slot, SNF_RULE(kGiven, Copy::kGiven, Copy::kReplica));
+        SetCopy(slot, SNF_RULE(kHandedOver, Copy::kHandedOver, Copy::kReplica));
         record.due = Instant::max();
       }
       ++answers;
@@ -97,7 +97,7 @@ void Unit::AnswerPulls(uint32_t slot, UnitOut& out) {
   }
 }
 
-void Unit::EndIfOver(Instant now, uint32_t slot, const Environment* env,
+void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                      UnitOut& out) {
   const Record& record = records_[slot];
   uint32_t* const end = LinkOf(slot, Pending::Kind::kEnd, kNoUnit);
@@ -225,15 +225,16 @@ void Unit::on_state(Instant now, const State& state,
   PushStoppedIfDone(out);
 }
 
-void Unit::TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
-                    UnitOut& out) {
-  const Took took = {.flow = meta.flow, .clock = meta.clock, .taker = id_};
-  out.push(UnitCommand::Send(meta.source, took));
-  out.push(UnitCommand::Report(took));
+void Unit::TellTakeover(Instant now, uint32_t slot, const PacketMeta& meta,
+                        UnitOut& out) {
+  const Takeover takeover = {
+      .flow = meta.flow, .clock = meta.clock, .taker = id_};
+  out.push(UnitCommand::Send(meta.source, takeover));
+  out.push(UnitCommand::Report(takeover));
   uint32_t* const told = LinkOf(slot, Pending::Kind::kMyTook, meta.source);
   if (*told != kNone) ErasePending(told);
-  if (tooks_waiting_ == max_tooks_) {
-    ++counters_.tooks_said_once;
+  if (takeovers_waiting_ == max_tooks_) {
+    ++counters_.takeovers_said_once;
     return;
   }
   AddPending(slot, {.clock = meta.clock,
@@ -244,27 +245,29 @@ void Unit::TellTook(Instant now, uint32_t slot, const PacketMeta& meta,
                     .tries = 0});
 }
 
-void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
-  if (took.taker == id_ || took.taker == kNoUnit) {
+void Unit::on_takeover(Instant now, const Takeover& takeover, UnitOut& out) {
+  if (takeover.taker == id_ || takeover.taker == kNoUnit) {
     Refuse(StateRefusal::kMalformed);
     return;
   }
   out.push(UnitCommand::Send(
-      took.taker,
-      TookAck{.flow = took.flow, .clock = took.clock, .sender = id_}));
-  const uint32_t slot = Find(took.flow);
+      takeover.taker,
+      TakeoverAck{
+          .flow = takeover.flow, .clock = takeover.clock, .sender = id_}));
+  const uint32_t slot = Find(takeover.flow);
   if (slot == FlowIndex::kNotFound) return;
   Record& record = records_[slot];
   // Its source ran the clock before, and sent what that left.
-  if (record.is_own() && took.clock > record.applied &&
-      (took.clock > record.applied + 1 || !record.has_left)) {
+  if (record.is_own() && takeover.clock > record.applied &&
+      (takeover.clock > record.applied + 1 || !record.has_left)) {
     Refuse(StateRefusal::kFutureClock);
     return;
   }
   // Pulls of what the taker has gone past.
   for (uint32_t* link = &record.pending; *link != kNone;) {
     const Pending& pending = pending_[*link];
-    if (pending.kind == Pending::Kind::kPull && pending.clock < took.clock) {
+    if (pending.kind == Pending::Kind::kPull &&
+        pending.clock < takeover.clock) {
       Refuse(StateRefusal::kPullStale);
       ErasePending(link);
     } else {
@@ -272,14 +275,14 @@ void Unit::on_took(Instant now, const Took& took, UnitOut& out) {
     }
   }
   if (record.copy != Copy::kNone && !IsEngaged(slot) &&
-      SNF_RULE(kU7, record.applied < took.clock, true)) {
+      SNF_RULE(kU7, record.applied < takeover.clock, true)) {
     DropCopy(slot);
   }
   AfterChange(now, slot, out);
   PushStoppedIfDone(out);
 }
 
-void Unit::on_took_ack(Instant now, const TookAck& ack, UnitOut& out) {
+void Unit::on_takeover_ack(Instant now, const TakeoverAck& ack, UnitOut& out) {
   if (ack.sender == id_ || ack.sender == kNoUnit) {
     Refuse(StateRefusal::kMalformed);
     return;
@@ -293,7 +296,7 @@ void Unit::on_took_ack(Instant now, const TookAck& ack, UnitOut& out) {
   PushStoppedIfDone(out);
 }
 
-void Unit::on_timers(Instant now, Environment env, UnitOut& out) {
+void Unit::on_timers(Instant now, NfContext env, UnitOut& out) {
   for (int i = 0; i < kMaxTimersPerCall; ++i) {
     if (out.room() < kMaxUnitCommandsPerCall) break;
     const uint32_t slot = timers_.PopDue(now);
@@ -356,10 +359,10 @@ void Unit::RepeatPending(Instant now, uint32_t slot, UnitOut& out) {
           pending.peer,
           Pull{.flow = record.flow, .need = pending.clock, .requester = id_}));
     } else {
-      ++counters_.tooks_repeated;
+      ++counters_.takeovers_repeated;
       out.push(UnitCommand::Send(
           pending.peer,
-          Took{.flow = record.flow, .clock = pending.clock, .taker = id_}));
+          Takeover{.flow = record.flow, .clock = pending.clock, .taker = id_}));
     }
     link = next;
   }
@@ -437,14 +440,14 @@ void Unit::AddPending(uint32_t slot, const Pending& pending) {
   pending_[p].next = records_[slot].pending;
   records_[slot].pending = p;
   pulls_waiting_ += pending.kind == Pending::Kind::kPull ? 1 : 0;
-  tooks_waiting_ += pending.kind == Pending::Kind::kMyTook ? 1 : 0;
+  takeovers_waiting_ += pending.kind == Pending::Kind::kMyTook ? 1 : 0;
 }
 
 void Unit::ErasePending(uint32_t* link) {
   const uint32_t p = *link;
   Pending& pending = pending_[p];
   pulls_waiting_ -= pending.kind == Pending::Kind::kPull ? 1 : 0;
-  tooks_waiting_ -= pending.kind == Pending::Kind::kMyTook ? 1 : 0;
+  takeovers_waiting_ -= pending.kind == Pending::Kind::kMyTook ? 1 : 0;
   *link = pending.next;
   pending.next = free_pending_;
   free_pending_ = p;

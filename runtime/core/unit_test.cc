@@ -29,31 +29,31 @@ TEST(Unit, FollowsTheWorkedExample) {
   a.Send(New(1));
   a.Send(Within(1, 2));
   EXPECT_THAT(a.Serve(), ElementsAre("release 1/1", "release 1/2"));
-  EXPECT_THAT(a.OnTimers(Ms(1)),
+  EXPECT_THAT(a.on_timers(Ms(1)),
               ElementsAre("push 1 applied 2 to 1", "push 1 applied 2 to 2"));
   TestUnit lost = b;
   TestUnit early = a;
-  EXPECT_THAT(b.OnState(a.states.at(0)), IsEmpty());
+  EXPECT_THAT(b.on_state(a.states.at(0)), IsEmpty());
   b.Send(First(1, 3, kA));
   EXPECT_THAT(b.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
-  EXPECT_THAT(a.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_THAT(a.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
   EXPECT_EQ(a.unit.flows(), 0u);
 
   // Had the push been lost.
   lost.Send(First(1, 3, kA));
   EXPECT_THAT(lost.Serve(), ElementsAre("pull 1 need 2 from 0"));
-  EXPECT_THAT(early.OnPull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
-  EXPECT_THAT(lost.OnState(early.states.back()), IsEmpty());
+  EXPECT_THAT(early.on_pull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
+  EXPECT_THAT(lost.on_state(early.states.back()), IsEmpty());
   EXPECT_THAT(lost.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
 
   // Had clock 3 gone to A, and 4 to B.
   TestUnit late(kB);
-  late.OnState(a.states.at(0));
+  late.on_state(a.states.at(0));
   late.Send(First(1, 4, kA));
   EXPECT_THAT(late.Serve(), ElementsAre("pull 1 need 3 from 0"));
-  late.OnState(1, 3);
+  late.on_state(1, 3);
   EXPECT_THAT(late.Serve(),
               ElementsAre("release 1/4", "took 1/4 to 0", "report took 1/4"));
 }
@@ -99,7 +99,7 @@ TEST(Unit, ServesResumedPacketsBeforeQueuedOnes) {
   unit.Send(New(2));
   unit.Send(New(3));
   EXPECT_THAT(unit.Begin(), ElementsAre("pull 1 need 4 from 0", "service 2/1"));
-  unit.OnState(1, 4);
+  unit.on_state(1, 4);
   EXPECT_THAT(unit.Finish(), ElementsAre("release 2/1"));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/5", "took 1/5 to 0",
                                         "report took 1/5", "release 3/1"));
@@ -109,13 +109,13 @@ TEST(Unit, AnswersAPullAtOnceWhenItHasAppliedTheClock) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
   EXPECT_EQ(unit.states.at(0).record, StateOf(1, 1).record);
 }
 
 TEST(Unit, AnswersAPullAfterThePacketsBeforeIt) {
   TestUnit unit(kA);
-  EXPECT_THAT(unit.OnPull(1, 2, kB), IsEmpty());  // sooner than its packets
+  EXPECT_THAT(unit.on_pull(1, 2, kB), IsEmpty());  // sooner than its packets
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "release 1/2",
@@ -126,7 +126,7 @@ TEST(Unit, AnswersAPullForThePacketInService) {
   TestUnit unit(kA);
   unit.Send(New(1));
   EXPECT_THAT(unit.Begin(), ElementsAre("service 1/1"));
-  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), IsEmpty());
   EXPECT_THAT(unit.Finish(),
               ElementsAre("release 1/1", "state 1 applied 1 to 1"));
 }
@@ -141,31 +141,31 @@ TEST(Unit, PassesStateAlongAChainThatComesBack) {
   a.Send(First(1, 4, kC));
   // The pulls come before anything has run.
   EXPECT_THAT(c.Serve(), ElementsAre("pull 1 need 2 from 1"));
-  EXPECT_THAT(b.OnPull(1, 2, kC), IsEmpty());
+  EXPECT_THAT(b.on_pull(1, 2, kC), IsEmpty());
   EXPECT_THAT(b.Serve(), ElementsAre("pull 1 need 1 from 0"));
-  EXPECT_THAT(c.OnPull(1, 3, kA), IsEmpty());
-  EXPECT_THAT(a.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(c.on_pull(1, 3, kA), IsEmpty());
+  EXPECT_THAT(a.on_pull(1, 1, kB), IsEmpty());
   EXPECT_THAT(a.Serve(), ElementsAre("release 1/1", "state 1 applied 1 to 1",
                                      "pull 1 need 3 from 2"));
-  b.OnState(a.states.back());
+  b.on_state(a.states.back());
   EXPECT_THAT(b.Serve(),
               ElementsAre("release 1/2", "took 1/2 to 0", "report took 1/2",
                           "state 1 applied 2 to 2"));
-  c.OnState(b.states.back());
+  c.on_state(b.states.back());
   EXPECT_THAT(c.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 1", "report took 1/3",
                           "state 1 applied 3 to 0"));
-  a.OnState(c.states.back());
+  a.on_state(c.states.back());
   EXPECT_THAT(a.Serve(),
               ElementsAre("release 1/4", "took 1/4 to 2", "report took 1/4"));
   EXPECT_EQ(a.CountOf(1), 4u);
   // The takes go back along it, late.
-  EXPECT_THAT(a.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
-  b.OnTookAck(1, 2, kA);
-  EXPECT_THAT(b.OnTook(1, 3, kC), ElementsAre("ack 1/3 to 2"));
-  c.OnTookAck(1, 3, kB);
-  EXPECT_THAT(c.OnTook(1, 4, kA), ElementsAre("ack 1/4 to 0"));
-  a.OnTookAck(1, 4, kC);
+  EXPECT_THAT(a.on_takeover(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  b.on_takeover_ack(1, 2, kA);
+  EXPECT_THAT(b.on_takeover(1, 3, kC), ElementsAre("ack 1/3 to 2"));
+  c.on_takeover_ack(1, 3, kB);
+  EXPECT_THAT(c.on_takeover(1, 4, kA), ElementsAre("ack 1/4 to 0"));
+  a.on_takeover_ack(1, 4, kC);
   EXPECT_EQ(a.unit.flows(), 1u);
   EXPECT_EQ(b.unit.flows() + c.unit.flows(), 0u);
 }
@@ -174,11 +174,11 @@ TEST(Unit, KeepsPullsOfLaterClocksWhenItAnswersAnEarlierOne) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Send(First(1, 3, kB));
-  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1", "state 1 applied 1 to 1",
                                         "pull 1 need 2 from 1"));
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 1", "report took 1/3",
                           "state 1 applied 3 to 2"));
@@ -192,8 +192,8 @@ TEST(Unit, AnswersAPullWhileAllItsSlotsAreTakenByPacketsOthersWaitFor) {
   unit.Send(New(1));
   unit.Serve();
   unit.Send(New(2));
-  EXPECT_THAT(unit.OnPull(2, 1, kB), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_pull(2, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 2/1", "state 2 applied 1 to 1"));
 }
@@ -206,8 +206,8 @@ TEST(Unit, PullsOnceForEachFlowAndNeed) {
   unit.Send(First(1, 6, kC));
   EXPECT_THAT(unit.Serve(),
               ElementsAre("pull 1 need 2 from 0", "pull 2 need 2 from 0"));
-  unit.OnPull(1, 4, kC);
-  unit.OnState(1, 2);
+  unit.on_pull(1, 4, kC);
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3",
                           "release 1/4", "pull 1 need 5 from 2",
@@ -243,7 +243,7 @@ TEST(Unit, DropsADuplicateOfAHeldPacketAndGoesOnBehindIt) {
   unit.Send(Within(1, 4));
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0",
                                         "drop 1/3 for duplicate_clock"));
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "took 1/3 to 0",
                                         "report took 1/3", "release 1/4"));
   EXPECT_EQ(unit.unit.held_packets(), 0u);
@@ -253,7 +253,7 @@ TEST(Unit, DropsADuplicateOfClockOneWhenTheStateWasGiven) {
   TestUnit unit(kA);
   unit.Send(First(1, 3, kB));
   unit.Send(New(1));
-  unit.OnPull(1, 1, kB);
+  unit.on_pull(1, 1, kB);
   EXPECT_THAT(unit.Serve(), Contains("state 1 applied 1 to 1"));
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("drop 1/1 for duplicate_clock"));
@@ -304,9 +304,9 @@ TEST(Unit, IsAValueThatGoesOnAlike) {
   const auto go_on = [](TestUnit& u) {
     std::vector<std::string> all = u.Finish();
     for (const auto& lines :
-         {u.Serve(), u.OnState(2, 6, Ms(9)), u.OnPull(2, 7, kC), u.Serve(),
-          u.OnTookAck(2, 7, kA), u.OnEndFlow(1, 2), u.OnStop(),
-          u.OnTook(2, 8, kC)}) {
+         {u.Serve(), u.on_state(2, 6, Ms(9)), u.on_pull(2, 7, kC), u.Serve(),
+          u.on_takeover_ack(2, 7, kA), u.on_end_flow(1, 2), u.on_stop(),
+          u.on_takeover(2, 8, kC)}) {
       all.insert(all.end(), lines.begin(), lines.end());
     }
     return all;

@@ -59,11 +59,11 @@ TEST(UnitTimers, RunOnceAndNotBeforeTheyAreDue) {
   unit.nf.packet = SetTimerByFirstByte;
   unit.Send(New(1), "\x05");
   unit.Serve(Ms(10));
-  EXPECT_THAT(unit.OnTimers(Ms(15) + Nanos{-1}), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(15) + Nanos{-1}), IsEmpty());
   EXPECT_THAT(alarms.ran, IsEmpty());
   EXPECT_LE(unit.unit.next_wakeup(), Ms(16));
-  unit.OnTimers(Ms(16));
-  unit.OnTimers(Ms(100));
+  unit.on_timers(Ms(16));
+  unit.on_timers(Ms(100));
   EXPECT_THAT(alarms.ran, ElementsAre("1@15"));
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
@@ -77,9 +77,9 @@ TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
   unit.Send(New(2), "\x05");
   unit.Send(Within(2, 2), std::string_view("\0", 1));
   unit.Serve(Ms(0));
-  unit.OnTimers(Ms(8));
+  unit.on_timers(Ms(8));
   EXPECT_THAT(alarms.ran, IsEmpty());
-  unit.OnTimers(Ms(10));
+  unit.on_timers(Ms(10));
   EXPECT_THAT(alarms.ran, ElementsAre("1@9"));
 }
 
@@ -92,7 +92,7 @@ TEST(UnitTimers, RunInTheOrderOfTheirTimes) {
   unit.Send(New(3), "\x14");
   unit.Send(New(4), "\x0a");
   unit.Serve(Ms(0));
-  unit.OnTimers(Ms(50));
+  unit.on_timers(Ms(50));
   EXPECT_THAT(alarms.ran, ElementsAre("2@10", "4@10", "3@20", "1@30"));
 }
 
@@ -105,19 +105,19 @@ TEST(UnitTimers, MoveWithTheFlow) {
   a.link = LinkType::kRawIp;
   a.Send(New(1), "\x05");
   a.Serve(Ms(10));
-  a.OnPull(1, 1, kB);
+  a.on_pull(1, 1, kB);
   EXPECT_EQ(a.unit.next_wakeup(), Instant::max());
-  a.OnPull(1, 1, kB);  // again, from the copy that was given
+  a.on_pull(1, 1, kB);  // again, from the copy that was given
   b.Send(First(1, 2, kA));
   b.Serve(Ms(11));
   ASSERT_THAT(a.states, SizeIs(2));
   for (const SentState& sent : a.states) {
     EXPECT_EQ(sent.state.timer, Ms(15));
     EXPECT_EQ(sent.state.link, LinkType::kRawIp);
-    b.OnState(sent);
+    b.on_state(sent);
   }
-  a.OnTimers(Ms(20));
-  b.OnTimers(Ms(20));
+  a.on_timers(Ms(20));
+  b.on_timers(Ms(20));
   EXPECT_THAT(at_a.ran, IsEmpty());
   EXPECT_THAT(at_b.ran, ElementsAre("1@15"));
 }
@@ -133,9 +133,9 @@ TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
   };
   unit.Send(New(1), "\x0a");
   unit.Serve(Ms(0));
-  unit.OnTimers(Ms(25));
+  unit.on_timers(Ms(25));
   EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30)));
-  unit.OnTimers(Ms(31));
+  unit.on_timers(Ms(31));
   EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30), Ms(40)));
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
@@ -150,7 +150,7 @@ TEST(UnitTimers, LetTimePassWhenOneSetsItselfWithoutDelay) {
   };
   unit.Send(New(1), "\x01");
   unit.Serve(Ms(0));
-  unit.OnTimers(Ms(2));
+  unit.on_timers(Ms(2));
   EXPECT_GT(ran, 0);
   EXPECT_LE(ran, 1'001);  // once a microsecond at the most
   EXPECT_GT(unit.unit.next_wakeup(), Ms(2));
@@ -164,9 +164,9 @@ TEST(UnitTimers, RunBesideThePacketInService) {
   unit.Serve(Ms(0));
   unit.Send(Within(1, 2), "\x05");
   unit.Begin();
-  unit.OnTimers(Ms(6));
+  unit.on_timers(Ms(6));
   unit.Finish(Ms(7));
-  unit.OnTimers(Ms(20));
+  unit.on_timers(Ms(20));
   EXPECT_THAT(alarms.ran, ElementsAre("1@5", "1@12"));
 }
 
@@ -176,8 +176,8 @@ TEST(UnitTimers, ChangeTheStateThatIsPulledAfterThem) {
   unit.nf.timer = [&](FlowState& flow) { flow.put(unit.nf.count, 77); };
   unit.Send(New(1), "\x05");
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(6)), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_timers(Ms(6)), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
   EXPECT_EQ(unit.states.at(0).record, StateOf(1, 77).record);
   EXPECT_EQ(unit.states.at(0).state.timer, Instant::max());
 }
@@ -189,9 +189,9 @@ TEST(UnitTimers, KeepTheStateFromBeingPushedUntilTheyHaveRun) {
   unit.Replicate(1, {kB});
   unit.Send(New(1), "\x05");
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(4)), IsEmpty());
-  EXPECT_THAT(unit.OnTimers(Ms(5) + Microseconds(33)), IsEmpty());
-  EXPECT_THAT(unit.OnTimers(Ms(6)), ElementsAre("push 1 applied 1 to 1"));
+  EXPECT_THAT(unit.on_timers(Ms(4)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(5) + Microseconds(33)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("push 1 applied 1 to 1"));
   EXPECT_EQ(unit.states.at(0).record, StateOf(1, 77).record);
 }
 
@@ -203,7 +203,7 @@ TEST(UnitTimers, KeepTheStateFromBeingPushedForEverIfTheySetThemselves) {
   unit.Send(New(1), "\x05");
   unit.Serve();
   for (int64_t ms = 1; ms < 50; ++ms) {
-    EXPECT_THAT(unit.OnTimers(Ms(ms)), IsEmpty());
+    EXPECT_THAT(unit.on_timers(Ms(ms)), IsEmpty());
   }
 }
 
@@ -220,21 +220,21 @@ TEST(UnitTimers, RunNowhereWhileTheStateIsOnItsWay) {
   a.Serve(Ms(0));
   b.Send(First(1, 2, kA));
   EXPECT_THAT(b.Serve(Ms(1)), ElementsAre("pull 1 need 1 from 0"));
-  a.OnPull(1, 1, kB);  // lost
+  a.on_pull(1, 1, kB);  // lost
   c.Send(First(1, 3, kB));
   c.Serve(Ms(2));
-  b.OnPull(1, 2, kC);
-  a.OnTimers(Ms(9));
-  b.OnTimers(Ms(9));
-  EXPECT_THAT(b.OnTimers(Ms(12)), ElementsAre("pull 1 need 1 from 0"));
-  a.OnPull(1, 1, kB);
-  b.OnState(a.states.back());
+  b.on_pull(1, 2, kC);
+  a.on_timers(Ms(9));
+  b.on_timers(Ms(9));
+  EXPECT_THAT(b.on_timers(Ms(12)), ElementsAre("pull 1 need 1 from 0"));
+  a.on_pull(1, 1, kB);
+  b.on_state(a.states.back());
   EXPECT_THAT(b.Serve(Ms(13)), SizeIs(4));  // runs, and is given to c
-  b.OnTimers(Ms(14));
-  a.OnTimers(Ms(14));
+  b.on_timers(Ms(14));
+  a.on_timers(Ms(14));
   c.now = Ms(14);
-  c.OnState(b.states.back());
-  c.OnTimers(Ms(14));
+  c.on_state(b.states.back());
+  c.on_timers(Ms(14));
   EXPECT_THAT(at_a.ran, IsEmpty());
   EXPECT_THAT(at_b.ran, IsEmpty());
   EXPECT_THAT(at_c.ran, ElementsAre("1@5"));
@@ -245,27 +245,27 @@ TEST(UnitTimers, OfAStateThatCameTooLateDoNotRun) {
   Alarms alarms(unit);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnState(1, 2, Ms(5));
+  unit.on_state(1, 2, Ms(5));
   unit.nf.packet = [](Packet&, FlowState& flow) {
     flow.cancel_timer();
     return Verdict::forward();
   };
   unit.Serve();
-  unit.OnState(1, 2, Ms(5));
-  EXPECT_THAT(unit.OnPull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
-  unit.OnState(1, 2, Ms(5));
-  unit.OnTook(1, 4, kC);
-  unit.OnTookAck(1, 3, kA);
-  unit.OnState(1, 2, Ms(5));
+  unit.on_state(1, 2, Ms(5));
+  EXPECT_THAT(unit.on_pull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
+  unit.on_state(1, 2, Ms(5));
+  unit.on_takeover(1, 4, kC);
+  unit.on_takeover_ack(1, 3, kA);
+  unit.on_state(1, 2, Ms(5));
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
   // Nor while the next packet of the flow waits for a newer one.
   unit.Send(First(1, 5, kC));
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 4 from 2"));
-  unit.OnState(1, 2, Ms(5));
-  unit.OnTimers(Ms(6));
+  unit.on_state(1, 2, Ms(5));
+  unit.on_timers(Ms(6));
   EXPECT_THAT(alarms.ran, IsEmpty());
-  unit.OnState(1, 4);
+  unit.on_state(1, 4);
   EXPECT_THAT(unit.Serve(), SizeIs(3));
   EXPECT_EQ(unit.refused(StateRefusal::kUnsolicited), 2u);
   EXPECT_EQ(unit.refused(StateRefusal::kStale), 2u);
@@ -281,8 +281,8 @@ TEST(UnitTimers, OfAStateAreNoLaterThanAUnitCanBear) {
   };
   unit.Send(First(1, 3, kA));
   unit.Serve(Ms(0));
-  unit.OnState(1, 2, Instant::min());
-  unit.OnTimers(Ms(5));
+  unit.on_state(1, 2, Instant::min());
+  unit.on_timers(Ms(5));
   EXPECT_GE(ran, 20'000);
   EXPECT_LE(ran, 20'010);
 }
@@ -297,9 +297,9 @@ TEST(UnitTimers, AreNotAllRunInOneCallWhereThereAreTooMany) {
   unit.now = Ms(100'000);
   unit.Send(First(1, 3, kB));
   unit.Serve();
-  unit.OnState(1, 2, Ms(0));
+  unit.on_state(1, 2, Ms(0));
   unit.Serve();
-  unit.OnTimersOnce(Ms(100'000));
+  unit.on_timers_once(Ms(100'000));
   EXPECT_EQ(calls, kMaxTimersPerCall);
   EXPECT_LE(unit.unit.next_wakeup(), unit.now);
 }
@@ -317,7 +317,7 @@ TEST(UnitTimers, StopWhereOutMightOverflowAndGoOn) {
   size_t emitted = 0;
   int calls = 0;
   for (; unit.unit.next_wakeup() <= Ms(6); ++calls) {
-    emitted += unit.OnTimersOnce(Ms(6)).size();
+    emitted += unit.on_timers_once(Ms(6)).size();
   }
   EXPECT_EQ(emitted, 8u * FlowState::kMaxEmits);
   EXPECT_EQ(calls, 2);

@@ -61,7 +61,7 @@ SNF_REGISTER_NF(Busy, "busy", "does all that an NF can do");
 class Unit final : public FlowServices {
  public:
   bool Emit(std::span<const std::byte>) override { return true; }
-  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+  std::optional<uint32_t> TakePiece(PoolId, const PiecePreference&) override {
     if (!has_pieces || ++calls_ % 7 == 0) return std::nullopt;
     return static_cast<uint32_t>(calls_ % 99) + 1;
   }

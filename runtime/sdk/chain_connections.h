@@ -117,7 +117,7 @@ class ConnectionServices final : public FlowServices {
     return services_.Emit(frame);
   }
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override {
+                                    const PiecePreference& wish) override {
     return services_.TakePiece(pool, wish);
   }
   void GivePiece(PoolId pool, uint32_t piece) override {

@@ -145,8 +145,8 @@ class RandomRun {
       EndFlow(flow);
     } else if (what < 6) {
       ++counts_["aliases refused"];
-      ASSERT_EQ(flows_[flow].OnAliasRefused(*chain_, world_, now_),
-                oracles_[flow]->OnAliasRefused(oracle_world_, now_));
+      ASSERT_EQ(flows_[flow].on_alias_refused(*chain_, world_, now_),
+                oracles_[flow]->on_alias_refused(oracle_world_, now_));
     } else if (what < 30 && chain_->pools().empty()) {
       SendBurst();
     } else {
@@ -250,8 +250,8 @@ class RandomRun {
     for (size_t i = 0; i < kFlows; ++i) {
       for (int n = 0; n < 20 && flows_[i].timer <= now_; ++n) {
         ++counts_["timers"];
-        ExpectSorted(flows_[i].OnTimer(*chain_, world_),
-                     oracles_[i]->OnTimer(oracle_world_));
+        ExpectSorted(flows_[i].on_timer(*chain_, world_),
+                     oracles_[i]->on_timer(oracle_world_));
         ExpectSame();
         if (testing::Test::HasFailure()) return;
       }
@@ -259,8 +259,8 @@ class RandomRun {
   }
   void EndFlow(size_t i) {
     ++counts_["flows ended"];
-    ExpectSorted(flows_[i].OnEnd(*chain_, world_, now_),
-                 oracles_[i]->OnEnd(oracle_world_, now_));
+    ExpectSorted(flows_[i].on_end(*chain_, world_, now_),
+                 oracles_[i]->on_end(oracle_world_, now_));
   }
   // In which order connections come is the chain's own business.
   static void ExpectSorted(ChainWorld::Said got, ChainWorld::Said expected) {

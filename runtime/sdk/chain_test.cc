@@ -159,7 +159,7 @@ TEST(Chain, EndsTheFlowForEveryNf) {
   TestChain chain("step(id=a) | {odd: step(id=b)} | step(id=c, pool=5)", 5);
   EXPECT_EQ(chain.Send(".... c:take b:end a:end").said.is_over, true);
   EXPECT_EQ(chain.world.pools[0].size(), 4u);
-  const ChainWorld::Said said = chain.flow.OnEnd(*chain.nf, chain.world, {});
+  const ChainWorld::Said said = chain.flow.on_end(*chain.nf, chain.world, {});
   EXPECT_THAT(said.frames, ElementsAre("aend", "bend", "cend"));
   EXPECT_EQ(chain.world.pools[0].size(), 5u);
 }
@@ -168,7 +168,7 @@ TEST(Chain, TellsItsNfsThatTheAliasWasRefused) {
   TestChain chain("step(id=a) | step(id=n, sided=true) | step(id=b)");
   EXPECT_EQ(chain.Send(kInside, 1, ".... n:alias6 b:alias7").said.alias_group,
             6u);
-  EXPECT_THAT(chain.flow.OnAliasRefused(*chain.nf, chain.world, {}).frames,
+  EXPECT_THAT(chain.flow.on_alias_refused(*chain.nf, chain.world, {}).frames,
               ElementsAre("nrefused"));
 }
 
@@ -242,7 +242,7 @@ TEST(Chain, ForgetsTheConnectionNotUsedForLongest) {
   EXPECT_EQ(chain.Count("chain"), 1u);
   EXPECT_THAT(packets(1), ElementsAre("a3"));
   EXPECT_THAT(packets(2), ElementsAre("aend", "a1"));
-  EXPECT_THAT(chain.flow.OnEnd(*chain.nf, chain.world, {}).frames,
+  EXPECT_THAT(chain.flow.on_end(*chain.nf, chain.world, {}).frames,
               ElementsAre("aend", "aend", "nend"));
   EXPECT_EQ(chain.world.pools[0].size(), 9u);
 }
@@ -357,11 +357,11 @@ TEST(Chain, LeavesTheFlowsTimerToTheOnlyNfThatHasOne) {
   EXPECT_EQ(chain.timer_ms(), 6);
   chain.Send(".... a:drop", 2);
   EXPECT_EQ(chain.timer_ms(), 6);
-  EXPECT_THAT(chain.flow.OnTimer(*chain.nf, chain.world).frames,
+  EXPECT_THAT(chain.flow.on_timer(*chain.nf, chain.world).frames,
               ElementsAre("btimer"));
   EXPECT_EQ(chain.flow.timer, Instant::max());
   chain.Send(".... b:again5", 7);
-  chain.flow.OnTimer(*chain.nf, chain.world);
+  chain.flow.on_timer(*chain.nf, chain.world);
   EXPECT_EQ(chain.timer_ms(), 17);
   chain.Send(".... b:cancel", 13);
   EXPECT_EQ(chain.flow.timer, Instant::max());
@@ -370,7 +370,7 @@ TEST(Chain, LeavesTheFlowsTimerToTheOnlyNfThatHasOne) {
 TEST(Chain, GivesEachNfATimerOfItsOwn) {
   TestChain chain("step(id=a, timer=true) | step(id=b, timer=true)");
   const auto run = [&] {
-    return chain.flow.OnTimer(*chain.nf, chain.world).frames;
+    return chain.flow.on_timer(*chain.nf, chain.world).frames;
   };
   chain.Send(".... a:timer8 b:timer5", 1);
   EXPECT_EQ(chain.timer_ms(), 6);
@@ -393,7 +393,7 @@ TEST(Chain, HasTimersOfConnections) {
   TestChain chain(
       "[connections=3] step(id=a, timer=true) | step(id=n, sided=true)");
   const auto run = [&] {
-    return chain.flow.OnTimer(*chain.nf, chain.world).frames;
+    return chain.flow.on_timer(*chain.nf, chain.world).frames;
   };
   chain.Send(kInside, 1, "... a:timer8", 1);
   chain.Send(kInside, 2, "... a:timer5", 1);
@@ -413,7 +413,7 @@ TEST(Chain, EndsConnectionsByTheirTimers) {
   for (uint8_t far_end = 1; far_end <= 3; ++far_end) {
     chain.Send(kInside, far_end, far_end == 2 ? "... a:timer5" : "... a:bye5");
   }
-  const auto said = chain.flow.OnTimer(*chain.nf, chain.world);
+  const auto said = chain.flow.on_timer(*chain.nf, chain.world);
   EXPECT_THAT(said.frames,
               ElementsAre("atimer", "aend", "atimer", "atimer", "aend"));
   EXPECT_FALSE(said.is_over);
@@ -455,7 +455,7 @@ TEST(Chain, TakesAnyWellFormedRecordOfConnections) {
   ASSERT_TRUE(chain.nf->schema().IsWellFormed(record));
   chain.Send(kInside, 2, "... a:cancel", 1);
   EXPECT_GE(chain.flow.timer, Instant{} + Seconds(-20));
-  chain.flow.OnTimer(*chain.nf, chain.world);
+  chain.flow.on_timer(*chain.nf, chain.world);
   chain.Send(kInside, 1, "...", 1);
   chain.Send(kInside, 3, "...", 1);
 }

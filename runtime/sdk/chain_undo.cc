@@ -67,7 +67,7 @@ bool ChainUndo::Emit(std::span<const std::byte> frame) {
 }
 
 std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,
-                                             const PieceWish& wish) {
+                                             const PiecePreference& wish) {
   if (pieces_taken_ == kMaxTaken) return std::nullopt;
   const std::optional<uint32_t> piece = services_->TakePiece(pool, wish);
   if (!piece.has_value()) return TakeGiven(pool, wish);
@@ -77,7 +77,7 @@ std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,
 
 // One that was given back during this call.
 std::optional<uint32_t> ChainUndo::TakeGiven(PoolId pool,
-                                             const PieceWish& wish) {
+                                             const PiecePreference& wish) {
   const std::span<Piece> given = given_.span().first(pieces_given_);
   const auto found = std::ranges::find_if(given, [&](const Piece& piece) {
     return piece.pool == pool && wish.Admits(piece.number);

@@ -45,7 +45,7 @@ class ChainUndo final : public FlowServices {
 
   bool Emit(std::span<const std::byte> frame) override;
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override;
+                                    const PiecePreference& wish) override;
   void GivePiece(PoolId pool, uint32_t piece) override;
   bool IsExhausted(PoolId pool) const override {
     return services_->IsExhausted(pool);
@@ -70,7 +70,7 @@ class ChainUndo final : public FlowServices {
     uint32_t group_limit;
   };
 
-  std::optional<uint32_t> TakeGiven(PoolId pool, const PieceWish& wish);
+  std::optional<uint32_t> TakeGiven(PoolId pool, const PiecePreference& wish);
 
   FlowServices* services_ = nullptr;
   LazyArray<std::byte> record_;

@@ -15,7 +15,7 @@ namespace snf {
 class NoServices final : public FlowServices {
  public:
   bool Emit(std::span<const std::byte>) override { return false; }
-  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+  std::optional<uint32_t> TakePiece(PoolId, const PiecePreference&) override {
     return std::nullopt;
   }
   void GivePiece(PoolId, uint32_t) override {}

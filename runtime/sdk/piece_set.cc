@@ -6,11 +6,11 @@
 namespace snf {
 namespace {
 
-uint64_t MaskOf(PieceWish::Parity parity) {
+uint64_t MaskOf(PiecePreference::Parity parity) {
   switch (parity) {
-    case PieceWish::Parity::kEven:
+    case PiecePreference::Parity::kEven:
       return 0x5555'5555'5555'5555;
-    case PieceWish::Parity::kOdd:
+    case PiecePreference::Parity::kOdd:
       return 0xaaaa'aaaa'aaaa'aaaa;
     default:
       return ~uint64_t{0};
@@ -19,7 +19,7 @@ uint64_t MaskOf(PieceWish::Parity parity) {
 
 }  // namespace
 
-std::optional<uint32_t> PieceSet::Take(const PieceWish& wish) {
+std::optional<uint32_t> PieceSet::Take(const PiecePreference& wish) {
   const uint64_t pieces = uint64_t{words()} * 64;
   if (size_ == 0 || wish.first >= pieces) return std::nullopt;
   const auto last =

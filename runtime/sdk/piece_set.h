@@ -16,7 +16,7 @@ namespace snf {
 enum class PoolId : uint16_t {};
 
 // Which piece of a pool is wanted.
-struct PieceWish {
+struct PiecePreference {
   enum class Parity : uint8_t { kAny, kEven, kOdd };
 
   // Pieces first … last are good, of that parity.
@@ -35,7 +35,7 @@ struct PieceWish {
 };
 
 // The pieces of a pool (ports of an address, say) that lie at one place: bits
-// of 64-bit words. The platform moves them by the word (PieceWord). A value;
+// of 64-bit words. The platform moves them by the word (PieceBlock). A value;
 // what was never there costs no memory; nothing is allocated after
 // construction.
 class PieceSet {
@@ -68,7 +68,7 @@ class PieceSet {
   }
 
   // Takes a piece out.
-  std::optional<uint32_t> Take(const PieceWish& wish);
+  std::optional<uint32_t> Take(const PiecePreference& wish);
 
  private:
   void NoteUse(uint32_t index) {

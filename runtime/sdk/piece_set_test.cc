@@ -11,7 +11,7 @@
 namespace snf {
 namespace {
 
-using Parity = PieceWish::Parity;
+using Parity = PiecePreference::Parity;
 using ::testing::Optional;
 
 constexpr uint64_t kAll = ~uint64_t{0};
@@ -45,7 +45,7 @@ TEST(PieceSet, GivesThePreferredOneOrTheNextFromItOn) {
   PieceSet set(3);
   set.Add(0, kAll);
   set.Add(2, 0b100);
-  const PieceWish wish = {.first = 0, .last = 191, .preferred = 63};
+  const PiecePreference wish = {.first = 0, .last = 191, .preferred = 63};
   EXPECT_THAT(set.Take(wish), Optional(63u));
   EXPECT_THAT(set.Take(wish), Optional(130u));
   EXPECT_THAT(set.Take(wish), Optional(0u));
@@ -56,8 +56,9 @@ TEST(PieceSet, KeepsToRangeAndParity) {
   PieceSet set(2);
   set.Add(0, kAll);
   set.Add(1, kAll);
-  const PieceWish even = {.first = 61, .last = 66, .parity = Parity::kEven};
-  const PieceWish odd = {.first = 61, .last = 66, .parity = Parity::kOdd};
+  const PiecePreference even = {
+      .first = 61, .last = 66, .parity = Parity::kEven};
+  const PiecePreference odd = {.first = 61, .last = 66, .parity = Parity::kOdd};
   EXPECT_THAT(set.Take(even), Optional(62u));
   EXPECT_THAT(set.Take(even), Optional(64u));
   EXPECT_THAT(set.Take(even), Optional(66u));
@@ -100,7 +101,7 @@ TEST(PieceSet, OfManyStepsIsTheSetOfNumbers) {
       }
       ASSERT_EQ(adds ? set.Add(word, mask) : set.Remove(word, mask), expected);
     } else {
-      PieceWish wish;
+      PiecePreference wish;
       wish.first = static_cast<uint32_t>(rng.Below(kBeyond));
       wish.last = static_cast<uint32_t>(rng.Below(kBeyond));
       wish.preferred = static_cast<uint32_t>(rng.Below(kBeyond));

@@ -229,8 +229,8 @@ TEST(SharedTable, IsAsIfWhatIsNotKeptHadNotBeen) {
         }
         for (uint32_t i = 0; i < count; ++i) {
           const Use total = {version, version};
-          copy.OnMerged(i, &taken[i], taken[i] % 3 == 0, version,
-                        &total.packets);
+          copy.on_merged(i, &taken[i], taken[i] % 3 == 0, version,
+                         &total.packets);
         }
         copy.EndSent();
       }

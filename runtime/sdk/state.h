@@ -149,7 +149,7 @@ class FlowServices {
  public:
   virtual bool Emit(std::span<const std::byte> frame) = 0;
   virtual std::optional<uint32_t> TakePiece(PoolId pool,
-                                            const PieceWish& wish) = 0;
+                                            const PiecePreference& wish) = 0;
   virtual void GivePiece(PoolId pool, uint32_t piece) = 0;
   virtual bool IsExhausted(PoolId pool) const = 0;
   virtual void SetAlias(const FlowKey& key, uint64_t group,
@@ -256,7 +256,7 @@ class FlowState {
   // here: return Verdict::wait(pool) before anything is changed, to be called
   // again with the same packet when more may have come; or, if the pool
   // is_exhausted(), as the platform found before this call, do without.
-  std::optional<uint32_t> take(PoolId pool, const PieceWish& wish) {
+  std::optional<uint32_t> take(PoolId pool, const PiecePreference& wish) {
     return services_.TakePiece(In(pool), wish);
   }
   void give_back(PoolId pool, uint32_t piece) {

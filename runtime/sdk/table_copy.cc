@@ -210,13 +210,13 @@ void TableCopy::ForgetSent(uint32_t i) {
   std::fill_n(SentAt(i), value_words_, 0);
 }
 
-void TableCopy::OnMerged(uint32_t i, const uint64_t* key, bool in_rest,
-                         uint64_t version, const uint64_t* total) {
+void TableCopy::on_merged(uint32_t i, const uint64_t* key, bool in_rest,
+                          uint64_t version, const uint64_t* total) {
   const uint32_t slot = sent_slots_[i];
   ForgetSent(i);
   if (slot != rest_) entry(slot)[kFlags] &= (uint64_t{1} << kSentShift) - 1;
   if (!in_rest) {
-    OnTold(key, version, total, false);
+    on_told(key, version, total, false);
     return;
   }
   // The entry stays until another needs its room: a home without room tells as
@@ -224,8 +224,8 @@ void TableCopy::OnMerged(uint32_t i, const uint64_t* key, bool in_rest,
   SetTotal(rest_, version, total);
 }
 
-bool TableCopy::OnTold(const uint64_t* key, uint64_t version,
-                       const uint64_t* total, bool with_sent) {
+bool TableCopy::on_told(const uint64_t* key, uint64_t version,
+                        const uint64_t* total, bool with_sent) {
   if (key == nullptr) {
     SetTotal(rest_, version, total);
     for (uint32_t i = 0; with_sent && i < sent_; ++i) {

@@ -149,14 +149,14 @@ class TableCopy {
   uint32_t sent() const { return sent_; }
   // The home has merged what was sent as the i-th, and tells the total. The
   // rest: it had no room for the key, and this is the total of its rest.
-  void OnMerged(uint32_t i, const uint64_t* key, bool in_rest, uint64_t version,
-                const uint64_t* total);
+  void on_merged(uint32_t i, const uint64_t* key, bool in_rest,
+                 uint64_t version, const uint64_t* total);
   // Once all that was sent is merged.
   void EndSent() { sent_ = 0; }
   // The home tells a total, of the rest where `key` is null. `with_sent`: what
   // was sent is in it. False: there is no room, which the home cannot mean.
-  bool OnTold(const uint64_t* key, uint64_t version, const uint64_t* total,
-              bool with_sent);
+  bool on_told(const uint64_t* key, uint64_t version, const uint64_t* total,
+               bool with_sent);
   // Forgets all. Nothing may be dirty or sent.
   void Clear();
 

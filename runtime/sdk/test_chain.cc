@@ -38,7 +38,7 @@ bool ChainWorld::Emit(std::span<const std::byte> frame) {
 }
 
 std::optional<uint32_t> ChainWorld::TakePiece(PoolId pool,
-                                              const PieceWish& wish) {
+                                              const PiecePreference& wish) {
   const auto index = static_cast<uint16_t>(pool);
   std::set<uint32_t>& free = pools.at(index);
   const auto found = std::ranges::find_if(
@@ -204,15 +204,15 @@ std::vector<ChainFlow::Outcome> ChainFlow::SendBurst(
   return outcomes;
 }
 
-ChainWorld::Said ChainFlow::OnTimer(NetworkFunction& nf, ChainWorld& world) {
+ChainWorld::Said ChainFlow::on_timer(NetworkFunction& nf, ChainWorld& world) {
   Call call(*this, timer, Instant::max(), world);
   nf.on_timer(call.flow);
   call.End();
   return world.EndCall();
 }
 
-ChainWorld::Said ChainFlow::OnEnd(NetworkFunction& nf, ChainWorld& world,
-                                  Instant now) {
+ChainWorld::Said ChainFlow::on_end(NetworkFunction& nf, ChainWorld& world,
+                                   Instant now) {
   Call call(*this, now, timer, world);
   nf.on_end(call.flow);
   call.End();
@@ -221,8 +221,8 @@ ChainWorld::Said ChainFlow::OnEnd(NetworkFunction& nf, ChainWorld& world,
   return world.EndCall();
 }
 
-ChainWorld::Said ChainFlow::OnAliasRefused(NetworkFunction& nf,
-                                           ChainWorld& world, Instant now) {
+ChainWorld::Said ChainFlow::on_alias_refused(NetworkFunction& nf,
+                                             ChainWorld& world, Instant now) {
   Call call(*this, now, timer, world);
   nf.on_alias_refused(call.flow, AliasResult::kConflict);
   call.End();

@@ -62,7 +62,7 @@ class ChainWorld final : public FlowServices {
   bool Emit(std::span<const std::byte> frame) override;
   // The least; if none is there, one that was given back in this call.
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override;
+                                    const PiecePreference& wish) override;
   void GivePiece(PoolId pool, uint32_t piece) override;
   bool IsExhausted(PoolId pool) const override {
     return exhausted == static_cast<uint16_t>(pool);
@@ -109,10 +109,10 @@ class ChainFlow {
   // was noted; of a packet that waits, that nothing did.
   Outcome Send(NetworkFunction& nf, ChainWorld& world,
                const ChainPacket& packet);
-  ChainWorld::Said OnTimer(NetworkFunction& nf, ChainWorld& world);
-  ChainWorld::Said OnEnd(NetworkFunction& nf, ChainWorld& world, Instant now);
-  ChainWorld::Said OnAliasRefused(NetworkFunction& nf, ChainWorld& world,
-                                  Instant now);
+  ChainWorld::Said on_timer(NetworkFunction& nf, ChainWorld& world);
+  ChainWorld::Said on_end(NetworkFunction& nf, ChainWorld& world, Instant now);
+  ChainWorld::Said on_alias_refused(NetworkFunction& nf, ChainWorld& world,
+                                    Instant now);
 
   // Several flows' packets in one burst, which share `world`: what was said is
   // the first's.

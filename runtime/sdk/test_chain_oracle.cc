@@ -19,7 +19,7 @@ class ChainOracle::Services final : public FlowServices {
     return oracle_.world_->Emit(frame);
   }
   std::optional<uint32_t> TakePiece(PoolId pool,
-                                    const PieceWish& wish) override {
+                                    const PiecePreference& wish) override {
     return oracle_.world_->TakePiece(pool, wish);
   }
   void GivePiece(PoolId pool, uint32_t piece) override {
@@ -210,7 +210,7 @@ ChainFlow::Outcome ChainOracle::Send(ChainWorld& world,
           .said = world.EndCall()};
 }
 
-ChainWorld::Said ChainOracle::OnTimer(ChainWorld& world) {
+ChainWorld::Said ChainOracle::on_timer(ChainWorld& world) {
   world_ = &world;
   now_ = timer();
   std::set<int> of = {kFlow};
@@ -228,7 +228,7 @@ ChainWorld::Said ChainOracle::OnTimer(ChainWorld& world) {
   return world.EndCall();
 }
 
-ChainWorld::Said ChainOracle::OnEnd(ChainWorld& world, Instant now) {
+ChainWorld::Said ChainOracle::on_end(ChainWorld& world, Instant now) {
   world_ = &world;
   now_ = now;
   while (!state_.connections.empty()) {
@@ -242,7 +242,7 @@ ChainWorld::Said ChainOracle::OnEnd(ChainWorld& world, Instant now) {
   return world.EndCall();
 }
 
-ChainWorld::Said ChainOracle::OnAliasRefused(ChainWorld& world, Instant now) {
+ChainWorld::Said ChainOracle::on_alias_refused(ChainWorld& world, Instant now) {
   world_ = &world;
   now_ = now;
   for (size_t i = 0; i < nfs_.size(); ++i) {

@@ -35,9 +35,9 @@ class ChainOracle {
   static std::string TextOf(const Tree& tree);
 
   ChainFlow::Outcome Send(ChainWorld& world, const ChainPacket& packet);
-  ChainWorld::Said OnTimer(ChainWorld& world);
-  ChainWorld::Said OnEnd(ChainWorld& world, Instant now);
-  ChainWorld::Said OnAliasRefused(ChainWorld& world, Instant now);
+  ChainWorld::Said on_timer(ChainWorld& world);
+  ChainWorld::Said on_end(ChainWorld& world, Instant now);
+  ChainWorld::Said on_alias_refused(ChainWorld& world, Instant now);
 
   Instant timer() const;
   uint64_t count(size_t nf) const { return state_.counts.at(nf); }

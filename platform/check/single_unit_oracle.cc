@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/check/reference.h"
+#include "platform/check/single_unit_oracle.h"
 
 #include <fmt/format.h>
 
@@ -58,14 +58,14 @@ bool IsSame(const Verdict& a, const Verdict& b) {
 // What a unit made of a packet, as its commands say: frames come first, and
 // what is behind the packet's own command is of no concern.
 struct Made {
-  Made(BufferPool& pool, PacketHandle handle,
+  Made(BufferPool& buffers, PacketHandle handle,
        std::span<const UnitCommand> commands)
-      : packet(pool.bytes(handle)) {
+      : packet(buffers.bytes(handle)) {
     using Kind = UnitCommand::Kind;
     for (const UnitCommand& command : commands) {
       switch (command.kind) {
         case Kind::kEmit:
-          frames[frame_count++] = pool.bytes(command.packet);
+          frames[frame_count++] = buffers.bytes(command.packet);
           continue;
         case Kind::kRelease:
           verdict = Verdict::forward();
@@ -97,12 +97,12 @@ struct Made {
 class ReplayedPieces {
  public:
   ReplayedPieces(FlowId flow, std::span<const std::optional<uint32_t>> taken,
-                 bool waited, Ledger& ledger,
+                 bool waited, UniquenessCheck& uniqueness,
                  absl::FunctionRef<bool(FlowId)> may_have_given)
       : flow_(flow),
         taken_(taken),
         waited_(waited),
-        ledger_(ledger),
+        uniqueness_(uniqueness),
         may_have_given_(may_have_given) {}
 
   std::optional<uint32_t> Take(PoolId pool) {
@@ -110,16 +110,16 @@ class ReplayedPieces {
     if (next_ == taken_.size()) return std::nullopt;
     const std::optional<uint32_t> piece = taken_[next_++];
     if (!piece.has_value()) return piece;
-    const FlowId taker = ledger_.TakerOf(pool, *piece);
+    const FlowId taker = uniqueness_.TakerOf(pool, *piece);
     if (taker != kNoFlow && may_have_given_(taker)) {
-      ledger_.OnPiecesGone(taker);
+      uniqueness_.on_pieces_gone(taker);
     }
-    std::string wrong = ledger_.OnTaken(flow_, pool, *piece);
+    std::string wrong = uniqueness_.on_taken(flow_, pool, *piece);
     if (wrong_.empty()) wrong_ = std::move(wrong);
     return piece;
   }
   void Give(PoolId pool, uint32_t piece) {
-    ledger_.OnGivenBack(flow_, pool, piece);
+    uniqueness_.on_given_back(flow_, pool, piece);
   }
   // If the unit's NF got nothing and went on, there was nothing. What it got
   // last may have been what it would have waited for, had it not before.
@@ -135,7 +135,7 @@ class ReplayedPieces {
   FlowId flow_;
   std::span<const std::optional<uint32_t>> taken_;
   bool waited_;
-  Ledger& ledger_;
+  UniquenessCheck& uniqueness_;
   absl::FunctionRef<bool(FlowId)> may_have_given_;
   size_t next_ = 0;
   std::string wrong_;
@@ -144,8 +144,9 @@ class ReplayedPieces {
 // Holds what the NF emits here against what the unit's NF emitted.
 class ComparedServices final : public FlowServices {
  public:
-  ComparedServices(BufferPool& pool, const Made& made, ReplayedPieces& pieces)
-      : pool_(pool), made_(made), pieces_(pieces) {}
+  ComparedServices(BufferPool& buffers, const Made& made,
+                   ReplayedPieces& pieces)
+      : buffers_(buffers), made_(made), pieces_(pieces) {}
 
   bool Emit(Bytes frame) override {
     if (count_ == FlowState::kMaxEmits || frame.empty() ||
@@ -167,7 +168,8 @@ class ComparedServices final : public FlowServices {
     return true;
   }
 
-  std::optional<uint32_t> TakePiece(PoolId pool, const PieceWish&) override {
+  std::optional<uint32_t> TakePiece(PoolId pool,
+                                    const PiecePreference&) override {
     return pieces_.Take(pool);
   }
   void GivePiece(PoolId pool, uint32_t piece) override {
@@ -189,13 +191,13 @@ class ComparedServices final : public FlowServices {
  private:
   bool HasRoom(Bytes frame) {
     const PacketHandle buffer =
-        pool_.Allocate(static_cast<uint32_t>(frame.size()));
+        buffers_.Allocate(static_cast<uint32_t>(frame.size()));
     if (buffer == kNoPacket) return false;
-    pool_.Free(buffer);
+    buffers_.Free(buffer);
     return true;
   }
 
-  BufferPool& pool_;
+  BufferPool& buffers_;
   const Made& made_;
   ReplayedPieces& pieces_;
   size_t count_ = 0;
@@ -206,10 +208,10 @@ class ComparedServices final : public FlowServices {
 // buffers, as the unit's is about to.
 class RefusalServices final : public FlowServices {
  public:
-  RefusalServices(FlowId flow, Ledger& ledger, BufferPool& pool)
-      : flow_(flow), ledger_(ledger), pool_(pool) {}
+  RefusalServices(FlowId flow, UniquenessCheck& uniqueness, BufferPool& buffers)
+      : flow_(flow), uniqueness_(uniqueness), buffers_(buffers) {}
   ~RefusalServices() {
-    for (int i = 0; i < emitted_; ++i) pool_.Free(frames_[i]);
+    for (int i = 0; i < emitted_; ++i) buffers_.Free(frames_[i]);
   }
 
   bool Emit(Bytes frame) override {
@@ -218,16 +220,16 @@ class RefusalServices final : public FlowServices {
       return false;
     }
     const PacketHandle buffer =
-        pool_.Allocate(static_cast<uint32_t>(frame.size()));
+        buffers_.Allocate(static_cast<uint32_t>(frame.size()));
     if (buffer == kNoPacket) return false;
     frames_[emitted_++] = buffer;
     return true;
   }
-  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+  std::optional<uint32_t> TakePiece(PoolId, const PiecePreference&) override {
     return std::nullopt;
   }
   void GivePiece(PoolId pool, uint32_t piece) override {
-    ledger_.OnGivenBack(flow_, pool, piece);
+    uniqueness_.on_given_back(flow_, pool, piece);
   }
   bool IsExhausted(PoolId) const override { return true; }
   void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
@@ -235,39 +237,41 @@ class RefusalServices final : public FlowServices {
 
  private:
   FlowId flow_;
-  Ledger& ledger_;
-  BufferPool& pool_;
+  UniquenessCheck& uniqueness_;
+  BufferPool& buffers_;
   std::array<PacketHandle, FlowState::kMaxEmits> frames_{};
   int emitted_ = 0;
 };
 
 }  // namespace
 
-Reference::Reference(const NfSpec& nf)
+SingleUnitOracle::SingleUnitOracle(const NfSpec& nf)
     : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {
   for (const NetworkFunction::Part& part : nf_->parts()) {
     for (const auto& table : part.nf->tables()) tables_.push_back(table.get());
   }
 }
 
-uint64_t Reference::TableReads() const {
+uint64_t SingleUnitOracle::TableReads() const {
   uint64_t reads = 0;
   for (const TableCopy* table : tables_) reads += table->reads();
   return reads;
 }
 
-void Reference::Before(const PacketInfo& info, Bytes bytes) {
+void SingleUnitOracle::Before(const PacketInfo& info, Bytes bytes) {
   info_ = info;
   copy_.assign(bytes.begin(), bytes.end());
 }
 
-Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
-                                     Ledger& ledger, const Outcome& outcome) {
+SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
+                                                   const PacketMeta& meta,
+                                                   UniquenessCheck& uniqueness,
+                                                   const Outcome& outcome) {
   const auto [entry, is_new] = flows_.try_emplace(meta.flow);
   Flow& own = entry->second;
   if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
   if (own.timer <= now && own.record != nullptr) {
-    StopComparing(meta.flow, own, ledger);
+    StopComparing(meta.flow, own, uniqueness);
   }
   if (own.record == nullptr) {
     ++not_compared_;
@@ -275,16 +279,16 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
   }
   ++compared_;
 
-  const Made made(outcome.pool, outcome.packet, outcome.commands);
+  const Made made(outcome.buffers, outcome.packet, outcome.commands);
   const auto may_have_given = [&](FlowId taker) {
     const auto found = flows_.find(taker);
     return found != flows_.end() && found->second.timer <= now;
   };
   const bool waited =
       made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
-  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, ledger,
+  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, uniqueness,
                         may_have_given);
-  ComparedServices services(outcome.pool, made, pieces);
+  ComparedServices services(outcome.buffers, made, pieces);
   StateView state(StateOf(own));
   FlowState flow(meta.flow, now, own.timer, state, services);
   Packet packet(info_, copy_);
@@ -292,7 +296,7 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
   const Verdict verdict = nf_->process_packet(packet, flow);
   own.timer = flow.timer();
   if (TableReads() != reads) {
-    StopComparing(meta.flow, own, ledger);
+    StopComparing(meta.flow, own, uniqueness);
     --compared_;
     ++not_compared_;
     return {.difference = {}, .pieces = pieces.wrong()};
@@ -312,25 +316,27 @@ Reference::Findings Reference::After(Instant now, const PacketMeta& meta,
     difference = Difference(outcome.record, state.record());
     if (!difference.empty()) difference = "of the state " + difference;
   }
-  if (!difference.empty()) StopComparing(meta.flow, own, ledger);
+  if (!difference.empty()) StopComparing(meta.flow, own, uniqueness);
   return {.difference = std::move(difference), .pieces = pieces.wrong()};
 }
 
-void Reference::OnAliasRefused(Instant now, FlowId id, AliasResult why,
-                               Ledger& ledger, BufferPool& pool) {
+void SingleUnitOracle::on_alias_refused(Instant now, FlowId id, AliasResult why,
+                                        UniquenessCheck& uniqueness,
+                                        BufferPool& buffers) {
   const auto entry = flows_.find(id);
   if (entry == flows_.end() || entry->second.record == nullptr) return;
   Flow& own = entry->second;
-  RefusalServices services(id, ledger, pool);
+  RefusalServices services(id, uniqueness, buffers);
   StateView state(StateOf(own));
   FlowState flow(id, now, own.timer, state, services);
   nf_->on_alias_refused(flow, why);
   own.timer = flow.timer();
 }
 
-void Reference::StopComparing(FlowId id, Flow& own, Ledger& ledger) {
+void SingleUnitOracle::StopComparing(FlowId id, Flow& own,
+                                     UniquenessCheck& uniqueness) {
   own.record.reset();
-  ledger.OnPiecesGone(id);
+  uniqueness.on_pieces_gone(id);
 }
 
 }  // namespace snf

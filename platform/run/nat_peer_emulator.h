@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_FAR_SIDE_H_
-#define SNF_PLATFORM_RUN_FAR_SIDE_H_
+#ifndef SNF_PLATFORM_RUN_NAT_PEER_EMULATOR_H_
+#define SNF_PLATFORM_RUN_NAT_PEER_EMULATOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,9 +37,9 @@ namespace snf {
 // 10.0.0.1:5000 becomes 192.0.2.9:53 → 198.51.100.1:1024.
 //
 // Owner-thread only. Memory: some 200 bytes for each inside endpoint ever seen.
-class FarSide {
+class NatPeerEmulator {
  public:
-  explicit FarSide(std::vector<IpPrefix> inside);
+  explicit NatPeerEmulator(std::vector<IpPrefix> inside);
 
   struct Placed {
     Side side = Side::kUnknown;
@@ -57,9 +57,9 @@ class FarSide {
 
   // The NF's word on a flow: packets to `inside` go to `external` from now on,
   // and nowhere else. One that was another's is so no more.
-  void OnAlias(const FlowKey& inside, const FlowKey& external);
+  void on_alias(const FlowKey& inside, const FlowKey& external);
   // What was announced for `inside` is so no more.
-  void OnFlowOver(const FlowKey& inside);
+  void on_flow_over(const FlowKey& inside);
   // The inside end for which this external one is announced, or null. A packet
   // that leaves for such a one the network would bring back (hairpinning,
   // RFC 4787 §6). Valid until the next call that is not const.
@@ -120,4 +120,4 @@ class FarSide {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_FAR_SIDE_H_
+#endif  // SNF_PLATFORM_RUN_NAT_PEER_EMULATOR_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_CHECK_REFERENCE_H_
-#define SNF_PLATFORM_CHECK_REFERENCE_H_
+#ifndef SNF_PLATFORM_CHECK_SINGLE_UNIT_ORACLE_H_
+#define SNF_PLATFORM_CHECK_SINGLE_UNIT_ORACLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "base/messages/messages.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
-#include "platform/check/ledger.h"
+#include "platform/check/uniqueness_check.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
@@ -51,12 +51,12 @@ namespace snf {
 // Nor is the verdict on a packet that waits for its alias: it is to come.
 //
 // Owner-thread only. Memory: a record for each flow that was not forgotten.
-class Reference {
+class SingleUnitOracle {
  public:
   // What a unit made of a packet. The pool is as it was, and none of the
   // commands, which are those of Unit::finish, was executed yet.
   struct Outcome {
-    BufferPool& pool;
+    BufferPool& buffers;
     PacketHandle packet = kNoPacket;
     std::span<const UnitCommand> commands;
     std::span<const std::optional<uint32_t>> pieces_taken;
@@ -70,18 +70,18 @@ class Reference {
     std::string pieces;      // that it took
   };
 
-  explicit Reference(const NfSpec& nf);
+  explicit SingleUnitOracle(const NfSpec& nf);
 
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
   // Runs the copy and compares with what the unit made of the packet. Not for
   // one that is to wait.
-  Findings After(Instant now, const PacketMeta& meta, Ledger& ledger,
-                 const Outcome& outcome);
+  Findings After(Instant now, const PacketMeta& meta,
+                 UniquenessCheck& uniqueness, const Outcome& outcome);
   // The unit is about to tell the NF that the flow's alias was refused; what
   // that emits, it takes from the pool.
-  void OnAliasRefused(Instant now, FlowId flow, AliasResult why, Ledger& ledger,
-                      BufferPool& pool);
+  void on_alias_refused(Instant now, FlowId flow, AliasResult why,
+                        UniquenessCheck& uniqueness, BufferPool& buffers);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
@@ -97,7 +97,7 @@ class Reference {
   std::span<std::byte> StateOf(const Flow& flow) const {
     return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
   }
-  void StopComparing(FlowId id, Flow& own, Ledger& ledger);
+  void StopComparing(FlowId id, Flow& own, UniquenessCheck& uniqueness);
   uint64_t TableReads() const;
 
   std::unique_ptr<NetworkFunction> nf_;
@@ -112,4 +112,4 @@ class Reference {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_CHECK_REFERENCE_H_
+#endif  // SNF_PLATFORM_CHECK_SINGLE_UNIT_ORACLE_H_

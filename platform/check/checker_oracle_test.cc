@@ -26,9 +26,9 @@ class Counting final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Counting, "test_counting", "counts a flow's packets");
 
-class ReferenceCheckerTest : public CheckerTest {
+class OracleCheckerTest : public CheckerTest {
  protected:
-  ReferenceCheckerTest() {
+  OracleCheckerTest() {
     const NfSpec counting = registration_of_Counting;
     checker_ = Checker(&counting);
   }
@@ -41,7 +41,7 @@ class ReferenceCheckerTest : public CheckerTest {
     const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
                                                    packet_, Meta(flow, clock));
     checker_.AfterNf(Now(), kA, Meta(flow, clock),
-                     {.pool = pool_,
+                     {.buffers = pool_,
                       .packet = packet_,
                       .commands = {&done, 1},
                       .pieces_taken = {}});
@@ -57,7 +57,7 @@ class ReferenceCheckerTest : public CheckerTest {
   PacketHandle packet_ = kNoPacket;
 };
 
-TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
+TEST_F(OracleCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
   for (uint64_t clock = 1; clock <= 4; ++clock) Give(kA, clock);
   Make(1, 1);
   Make(2, 2);
@@ -70,7 +70,7 @@ TEST_F(ReferenceCheckerTest, ReportsWhatStaleStateMakesOfAPacket) {
       "0 is 02, should be 03");
 }
 
-TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
+TEST_F(OracleCheckerTest, GivesClocksWithoutPayloadNoState) {
   Give(kA, 1);
   GiveNull(2);
   Give(kB, 3);
@@ -86,19 +86,19 @@ TEST_F(ReferenceCheckerTest, GivesClocksWithoutPayloadNoState) {
   EXPECT_THAT(checker_.messages(), ElementsAre());
 }
 
-TEST_F(ReferenceCheckerTest, KeepsTheStateOfAFlowUntilItsLastPacketLeft) {
+TEST_F(OracleCheckerTest, KeepsTheStateOfAFlowUntilItsLastPacketLeft) {
   Give(kA, 1);
   Give(kA, 2);
   Make(1, 1);
   EndFlowAt(2);
-  EXPECT_EQ(checker_.reference()->flows(), 1u);
+  EXPECT_EQ(checker_.oracle()->flows(), 1u);
   Give(kA, 1, kNextInSlot);
   Make(1, 1, kNextInSlot);
-  EXPECT_EQ(checker_.reference()->flows(), 2u);
+  EXPECT_EQ(checker_.oracle()->flows(), 2u);
   Make(2, 2);
-  EXPECT_EQ(checker_.reference()->flows(), 1u);
+  EXPECT_EQ(checker_.oracle()->flows(), 1u);
   EndFlowAt(1, kNextInSlot);
-  EXPECT_EQ(checker_.reference()->flows(), 0u);
+  EXPECT_EQ(checker_.oracle()->flows(), 0u);
   Finish();
   EXPECT_THAT(checker_.messages(), ElementsAre());
 }

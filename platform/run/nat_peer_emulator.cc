@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/run/far_side.h"
+#include "platform/run/nat_peer_emulator.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,23 +10,25 @@
 
 namespace snf {
 
-FarSide::FarSide(std::vector<IpPrefix> inside) : inside_(std::move(inside)) {}
+NatPeerEmulator::NatPeerEmulator(std::vector<IpPrefix> inside)
+    : inside_(std::move(inside)) {}
 
-bool FarSide::IsInside(const FlowKey& endpoint) const {
+bool NatPeerEmulator::IsInside(const FlowKey& endpoint) const {
   if (inside_.empty()) return known_.contains(endpoint);
   return std::ranges::any_of(inside_, [&endpoint](const IpPrefix& prefix) {
     return prefix.Contains(endpoint.source);
   });
 }
 
-size_t FarSide::AddressHash::operator()(const IpAddress& address) const {
+size_t NatPeerEmulator::AddressHash::operator()(
+    const IpAddress& address) const {
   const uint64_t both =
       LoadAs<uint64_t>(&address.bytes[0]) ^ LoadAs<uint64_t>(&address.bytes[8]);
   const uint64_t spread = both * 0x9e37'79b9'7f4a'7c15;
   return spread ^ spread >> 32;
 }
 
-FarSide::Placed FarSide::Place(const Endpoints& ends) {
+NatPeerEmulator::Placed NatPeerEmulator::Place(const Endpoints& ends) {
   const auto& [from, to] = ends;
   if (IsInside(from)) {
     return {.side = Side::kInside, .key = from, .inside = from};
@@ -55,8 +57,8 @@ FarSide::Placed FarSide::Place(const Endpoints& ends) {
   return {.side = Side::kInside, .key = from, .inside = from};
 }
 
-void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
-  OnFlowOver(inside);
+void NatPeerEmulator::on_alias(const FlowKey& inside, const FlowKey& external) {
+  on_flow_over(inside);
   const auto [entry, is_new] = announced_.try_emplace(external, inside);
   if (is_new) {
     ++external_[external.source];
@@ -68,7 +70,7 @@ void FarSide::OnAlias(const FlowKey& inside, const FlowKey& external) {
   Find(inside)->Announce(external);
 }
 
-void FarSide::OnFlowOver(const FlowKey& inside) {
+void NatPeerEmulator::on_flow_over(const FlowKey& inside) {
   Known* const known = Find(inside);
   if (known == nullptr || !known->is_announced()) return;
   const FlowKey external = known->external();
@@ -79,14 +81,14 @@ void FarSide::OnFlowOver(const FlowKey& inside) {
   known->Forget();
 }
 
-FarSide::Known* FarSide::Find(const FlowKey& inside) {
+NatPeerEmulator::Known* NatPeerEmulator::Find(const FlowKey& inside) {
   const auto known = known_.find(inside);
   // What is announced is no part of what it is found by.
   return known == known_.end() ? nullptr : &const_cast<Known&>(*known);
 }
 
 // By words, as they are read again.
-FlowKey FarSide::Known::external() const {
+FlowKey NatPeerEmulator::Known::external() const {
   FlowKey key;
   key.source = address;
   std::memcpy(reinterpret_cast<std::byte*>(&key) + sizeof key - sizeof rest,
@@ -94,7 +96,7 @@ FlowKey FarSide::Known::external() const {
   return key;
 }
 
-void FarSide::Known::Announce(const FlowKey& external) {
+void NatPeerEmulator::Known::Announce(const FlowKey& external) {
   address = external.source;
   rest = LoadAs<uint64_t>(reinterpret_cast<const std::byte*>(&external) +
                           sizeof external - sizeof rest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/check/reference.h"
+#include "platform/check/single_unit_oracle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,14 +101,14 @@ class Forgetful final : public NetworkFunction {
 SNF_REGISTER_NF(Forgetful, "test_forgetful", "keeps nothing a flow");
 
 // A unit in small: runs the NF on records that a test may spoil.
-class ReferenceTest : public testing::Test, protected FlowServices {
+class SingleUnitOracleTest : public testing::Test, protected FlowServices {
  protected:
   // Runs a packet of `bytes` at the unit and here.
   std::string Run(FlowId flow, std::vector<uint8_t> bytes) {
     packet_ = pool_.Allocate(static_cast<uint32_t>(bytes.size()));
     pool_.info(packet_).length = static_cast<uint32_t>(bytes.size());
     std::memcpy(pool_.room(packet_).data(), bytes.data(), bytes.size());
-    reference_.Before(pool_.info(packet_), pool_.bytes(packet_));
+    oracle_.Before(pool_.info(packet_), pool_.bytes(packet_));
     meta_.flow = flow;
     meta_.clock = meta_.clock + 1;
     out_.clear();
@@ -117,12 +117,12 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     RunAtUnit();
     const uint32_t in_use = pool_.in_use();
     const auto [difference, pieces] =
-        reference_.After(now_, meta_, ledger_,
-                         {.pool = pool_,
-                          .packet = packet_,
-                          .commands = out_.commands(),
-                          .pieces_taken = taken_,
-                          .record = std::as_bytes(std::span(records_[flow]))});
+        oracle_.After(now_, meta_, uniqueness_,
+                      {.buffers = pool_,
+                       .packet = packet_,
+                       .commands = out_.commands(),
+                       .pieces_taken = taken_,
+                       .record = std::as_bytes(std::span(records_[flow]))});
     EXPECT_EQ(pool_.in_use(), in_use);
     EXPECT_EQ(pieces, "");
     for (const UnitCommand& command : out_.commands()) {
@@ -144,8 +144,8 @@ class ReferenceTest : public testing::Test, protected FlowServices {
   BufferPool pool_{{.small = 64, .medium = 0, .large = 0}};
   std::vector<uint32_t> free_;  // pieces at the unit
   bool is_exhausted_ = true;    // if there is none, and else unasked
-  Ledger ledger_;
-  Reference reference_{registration_of_Numbering};
+  UniquenessCheck uniqueness_;
+  SingleUnitOracle oracle_{registration_of_Numbering};
 
  private:
   void RunAtUnit() {
@@ -169,7 +169,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
       done = UnitCommand::OfPacket(Kind::kSendAlias, kNoPacket, meta_);
     }
     out_.push(done);
-    out_.push(UnitCommand::Report(Took{}));  // says nothing of the packet
+    out_.push(UnitCommand::Report(Takeover{}));  // says nothing of the packet
   }
   bool Emit(std::span<const std::byte> frame) override {
     const auto length = static_cast<uint32_t>(frame.size());
@@ -185,7 +185,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
     out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
     return true;
   }
-  std::optional<uint32_t> TakePiece(PoolId, const PieceWish&) override {
+  std::optional<uint32_t> TakePiece(PoolId, const PiecePreference&) override {
     const bool empty = free_.empty();
     taken_.push_back(empty ? std::nullopt : std::optional(free_.back()));
     if (!empty) free_.pop_back();
@@ -207,7 +207,7 @@ class ReferenceTest : public testing::Test, protected FlowServices {
   bool has_alias_ = false;
 };
 
-TEST_F(ReferenceTest, FindsNoDifferenceWhereStateIsRight) {
+TEST_F(SingleUnitOracleTest, FindsNoDifferenceWhereStateIsRight) {
   for (int i = 0; i < 7; ++i) {
     for (const uint8_t ask :
          {kNumber, kDropEvery3rd, kConsumeEvery3rd, kEmitNumber}) {
@@ -215,11 +215,11 @@ TEST_F(ReferenceTest, FindsNoDifferenceWhereStateIsRight) {
       EXPECT_EQ(Run(kOther, {ask, 0, 5, 6}), "");
     }
     PacketsOf(kFlow) = 0;  // and for the reference it is another flow:
-    reference_.Forget(kFlow);
+    oracle_.Forget(kFlow);
   }
 }
 
-TEST_F(ReferenceTest, NamesTheFirstByteThatStaleStateChanges) {
+TEST_F(SingleUnitOracleTest, NamesTheFirstByteThatStaleStateChanges) {
   EXPECT_EQ(Run(kFlow, {kNumber, 0, 5}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0, 5}), "");
   PacketsOf(kFlow) = 1;
@@ -227,7 +227,7 @@ TEST_F(ReferenceTest, NamesTheFirstByteThatStaleStateChanges) {
             "of the packet byte 1 is 02, should be 03");
 }
 
-TEST_F(ReferenceTest, NamesTheVerdictThatStateChanges) {
+TEST_F(SingleUnitOracleTest, NamesTheVerdictThatStateChanges) {
   PacketsOf(kFlow) = 2;
   EXPECT_EQ(Run(kFlow, {kDropEvery3rd, 0}),
             "the packet was dropped for reason 1, should be forwarded");
@@ -238,20 +238,20 @@ TEST_F(ReferenceTest, NamesTheVerdictThatStateChanges) {
             "the packet was forwarded, should be consumed");
 }
 
-TEST_F(ReferenceTest, NamesTheFrameThatStateChanges) {
+TEST_F(SingleUnitOracleTest, NamesTheFrameThatStateChanges) {
   PacketsOf(kFlow) = 1;
   EXPECT_EQ(Run(kFlow, {kEmitNumber, 0, 9}),
             "of frame 1 that it emitted byte 0 is 02, should be 01");
 }
 
-TEST_F(ReferenceTest, CountsTheFramesOfAFlood) {
+TEST_F(SingleUnitOracleTest, CountsTheFramesOfAFlood) {
   EXPECT_EQ(Run(kFlow, {kFlood, 0}), "");
   PacketsOf(kFlow) = 3;
   EXPECT_THAT(Run(kFlow, {kFlood, 0}), HasSubstr("byte 1 is 04"));
 }
 
 // What the unit emitted, held against an NF that emits more, or less.
-TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
+TEST_F(SingleUnitOracleTest, TellsFramesThatAreMissingFromThoseTooMany) {
   const auto frames = [&](uint32_t count) {
     UnitOut out;
     const auto bytes = [&](PacketHandle packet, uint8_t first) {
@@ -263,7 +263,7 @@ TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
     const PacketHandle packet = pool_.Allocate(2);
     bytes(packet, kEmitNumber);
     pool_.bytes(packet)[1] = std::byte{0};
-    reference_.Before(pool_.info(packet), pool_.bytes(packet));
+    oracle_.Before(pool_.info(packet), pool_.bytes(packet));
     for (uint32_t i = 0; i < count; ++i) {
       const PacketHandle frame = pool_.Allocate(2);
       bytes(frame, 1);
@@ -274,9 +274,9 @@ TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
     out.push(UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {}));
     PacketMeta meta;
     meta.flow = MakeFlowId(0, count, 1);
-    return reference_
-        .After(Instant{}, meta, ledger_,
-               {.pool = pool_,
+    return oracle_
+        .After(Instant{}, meta, uniqueness_,
+               {.buffers = pool_,
                 .packet = packet,
                 .commands = out.commands(),
                 .pieces_taken = {}})
@@ -287,7 +287,7 @@ TEST_F(ReferenceTest, TellsFramesThatAreMissingFromThoseTooMany) {
   EXPECT_EQ(frames(2), "it emitted 2 frames, should be 1");
 }
 
-TEST_F(ReferenceTest, KnowsThatAnNfCannotEmitWithoutBuffers) {
+TEST_F(SingleUnitOracleTest, KnowsThatAnNfCannotEmitWithoutBuffers) {
   std::vector<PacketHandle> taken;
   for (int i = 0; i < 56; ++i) taken.push_back(pool_.Allocate(1));
   // 8 are free, one is for the packet.
@@ -297,7 +297,7 @@ TEST_F(ReferenceTest, KnowsThatAnNfCannotEmitWithoutBuffers) {
   for (const PacketHandle packet : taken) pool_.Free(packet);
 }
 
-TEST_F(ReferenceTest, ReportsAFlowOnce) {
+TEST_F(SingleUnitOracleTest, ReportsAFlowOnce) {
   PacketsOf(kFlow) = 1;
   EXPECT_NE(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
@@ -306,52 +306,53 @@ TEST_F(ReferenceTest, ReportsAFlowOnce) {
 }
 
 // Where nothing of the packet shows it.
-TEST_F(ReferenceTest, NamesTheByteOfStateThatDiffers) {
+TEST_F(SingleUnitOracleTest, NamesTheByteOfStateThatDiffers) {
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   PacketsOf(kFlow) = 0x301;  // of which packets show the lowest byte
   EXPECT_EQ(Run(kFlow, {kNumber, 0}),
             "of the state byte 9 is 03, should be 00");
 }
 
-TEST_F(ReferenceTest, ComparesUntilATimerIsDue) {
+TEST_F(SingleUnitOracleTest, ComparesUntilATimerIsDue) {
   EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
   now_ = now_ + Milliseconds(1) + Nanos{-1};
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
-  EXPECT_EQ(reference_.compared(), 2u);
-  EXPECT_EQ(reference_.not_compared(), 0u);
+  EXPECT_EQ(oracle_.compared(), 2u);
+  EXPECT_EQ(oracle_.not_compared(), 0u);
   now_ = now_ + Nanos{1};  // it may have run
   PacketsOf(kFlow) = 9;
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
-  EXPECT_EQ(reference_.not_compared(), 2u);
+  EXPECT_EQ(oracle_.not_compared(), 2u);
   // Another flow's is its own.
   PacketsOf(kOther) = 9;
   EXPECT_NE(Run(kOther, {kSetTimer, 0}), "");
-  EXPECT_EQ(reference_.compared(), 3u);
+  EXPECT_EQ(oracle_.compared(), 3u);
 }
 
-TEST_F(ReferenceTest, ComparesOnWhenATimerIsSetAnew) {
+TEST_F(SingleUnitOracleTest, ComparesOnWhenATimerIsSetAnew) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
     now_ = now_ + Milliseconds(1) + Nanos{-1};
   }
-  EXPECT_EQ(reference_.compared(), 5u);
+  EXPECT_EQ(oracle_.compared(), 5u);
 }
 
-TEST_F(ReferenceTest, KeepsARecordUntilTheFlowIsForgotten) {
+TEST_F(SingleUnitOracleTest, KeepsARecordUntilTheFlowIsForgotten) {
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
-  EXPECT_EQ(reference_.flows(), 2u);
-  reference_.Forget(kFlow);
-  EXPECT_EQ(reference_.flows(), 1u);
+  EXPECT_EQ(oracle_.flows(), 2u);
+  oracle_.Forget(kFlow);
+  EXPECT_EQ(oracle_.flows(), 1u);
   PacketsOf(kFlow) = 0;
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kOther, {kNumber, 0}), "");
 }
 
 // A piece that the unit had, and here nobody knows of.
-TEST_F(ReferenceTest, TakesThePiecesThatTheUnitTook) {
-  ledger_.OnGranted({.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+TEST_F(SingleUnitOracleTest, TakesThePiecesThatTheUnitTook) {
+  uniqueness_.on_granted(
+      {.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
   free_ = {70, 71, 72};
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
   EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
@@ -362,8 +363,9 @@ TEST_F(ReferenceTest, TakesThePiecesThatTheUnitTook) {
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
 }
 
-TEST_F(ReferenceTest, KnowsThatATimerMayHaveGivenAPieceBack) {
-  ledger_.OnGranted({.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+TEST_F(SingleUnitOracleTest, KnowsThatATimerMayHaveGivenAPieceBack) {
+  uniqueness_.on_granted(
+      {.word = 1, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
   free_ = {70};
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
   EXPECT_EQ(Run(kFlow, {kSetTimer, 0}), "");
@@ -372,23 +374,24 @@ TEST_F(ReferenceTest, KnowsThatATimerMayHaveGivenAPieceBack) {
   EXPECT_EQ(Run(kOther, {kTakePiece, 0}), "");
 }
 
-TEST_F(ReferenceTest, FindsAPoolExhaustedWhereTheUnitDid) {
+TEST_F(SingleUnitOracleTest, FindsAPoolExhaustedWhereTheUnitDid) {
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
 }
 
-TEST_F(ReferenceTest, FindsNoPoolExhaustedForAPacketThatWouldWait) {
+TEST_F(SingleUnitOracleTest, FindsNoPoolExhaustedForAPacketThatWouldWait) {
   is_exhausted_ = false;
   EXPECT_EQ(Run(kFlow, {kTakePiece, 0}), "");
 }
 
-TEST_F(ReferenceTest, ComparesBytesBeforeTheAliasIsAnswered) {
-  ledger_.OnGranted({.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+TEST_F(SingleUnitOracleTest, ComparesBytesBeforeTheAliasIsAnswered) {
+  uniqueness_.on_granted(
+      {.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
   free_ = {1, 2};
   EXPECT_EQ(Run(kFlow, {kSetAlias, 0, 5}), "");
   PacketsOf(kFlow) = 116;  // what on_alias_refused makes of it
-  reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_,
-                            pool_);
+  oracle_.on_alias_refused(now_, kFlow, AliasResult::kConflict, uniqueness_,
+                           pool_);
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   // It gave the piece back, so that another may have it.
   free_ = {2};
@@ -398,15 +401,16 @@ TEST_F(ReferenceTest, ComparesBytesBeforeTheAliasIsAnswered) {
 }
 
 // As the unit's NF is about to; what it takes is there again for that.
-TEST_F(ReferenceTest, EmitsForARefusedAliasWhatThereAreBuffersFor) {
-  ledger_.OnGranted({.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
+TEST_F(SingleUnitOracleTest, EmitsForARefusedAliasWhatThereAreBuffersFor) {
+  uniqueness_.on_granted(
+      {.word = 0, .pool = 0, .unit = UnitId{1}, .mask = ~0ull});
   for (const uint32_t buffers : {3u, 0u}) {
     free_ = {1};
     EXPECT_EQ(Run(kFlow, {kSetAlias, 0, 5}), "");
     std::vector<PacketHandle> others(64 - buffers);
     for (PacketHandle& other : others) other = pool_.Allocate(1);
-    reference_.OnAliasRefused(now_, kFlow, AliasResult::kConflict, ledger_,
-                              pool_);
+    oracle_.on_alias_refused(now_, kFlow, AliasResult::kConflict, uniqueness_,
+                             pool_);
     EXPECT_EQ(pool_.in_use(), others.size());
     for (const PacketHandle other : others) pool_.Free(other);
     PacketsOf(kFlow) = 100 + buffers;
@@ -415,18 +419,18 @@ TEST_F(ReferenceTest, EmitsForARefusedAliasWhatThereAreBuffersFor) {
 }
 
 // A unit that ran another flow's packet before.
-TEST_F(ReferenceTest, FindsWhatAnNfWithoutSlotsKeeps) {
-  Reference reference(registration_of_Forgetful);
+TEST_F(SingleUnitOracleTest, FindsWhatAnNfWithoutSlotsKeeps) {
+  SingleUnitOracle oracle(registration_of_Forgetful);
   const PacketHandle packet = pool_.Allocate(1);
   pool_.info(packet).length = 1;
   const UnitCommand done =
       UnitCommand::OfPacket(UnitCommand::Kind::kRelease, packet, {});
   const auto make = [&](uint8_t byte) {
-    reference.Before(pool_.info(packet), pool_.bytes(packet));
+    oracle.Before(pool_.info(packet), pool_.bytes(packet));
     pool_.bytes(packet)[0] = std::byte{byte};
-    return reference
-        .After(Instant{}, {}, ledger_,
-               {.pool = pool_,
+    return oracle
+        .After(Instant{}, {}, uniqueness_,
+               {.buffers = pool_,
                 .packet = packet,
                 .commands = {&done, 1},
                 .pieces_taken = {}})
@@ -434,7 +438,7 @@ TEST_F(ReferenceTest, FindsWhatAnNfWithoutSlotsKeeps) {
   };
   EXPECT_EQ(make(1), "");
   EXPECT_EQ(make(3), "of the packet byte 0 is 03, should be 02");
-  EXPECT_EQ(reference.compared(), 2u);
+  EXPECT_EQ(oracle.compared(), 2u);
 }
 
 }  // namespace

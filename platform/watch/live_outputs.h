@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_WATCH_ONLOOKERS_H_
-#define SNF_PLATFORM_WATCH_ONLOOKERS_H_
+#ifndef SNF_PLATFORM_WATCH_LIVE_OUTPUTS_H_
+#define SNF_PLATFORM_WATCH_LIVE_OUTPUTS_H_
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@ namespace snf {
 
 // Who sees a run in real time while it goes on: a user on stderr (--watch),
 // Prometheus (--metrics_port). Owner-thread only.
-class Onlookers {
+class LiveOutputs {
  public:
   struct Options {
     bool watch = false;
@@ -25,7 +25,7 @@ class Onlookers {
   };
   // Call while no other thread runs. Prometheus is answered on return. Errors
   // are those of MetricsServer.
-  static absl::StatusOr<std::unique_ptr<Onlookers>> Gather(
+  static absl::StatusOr<std::unique_ptr<LiveOutputs>> Gather(
       Options options, LiveBoard::Done done);
 
   // Where figures go; null where nobody looks.
@@ -37,7 +37,7 @@ class Onlookers {
   void Hide() { view_.reset(); }
 
  private:
-  Onlookers(Options options, LiveBoard::Done done);
+  LiveOutputs(Options options, LiveBoard::Done done);
 
   Options options_;
   Terminal terminal_;
@@ -48,4 +48,4 @@ class Onlookers {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_WATCH_ONLOOKERS_H_
+#endif  // SNF_PLATFORM_WATCH_LIVE_OUTPUTS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_TRAIL_H_
-#define SNF_CONTROLLER_CORE_TRAIL_H_
+#ifndef SNF_CONTROLLER_CORE_OWNER_HISTORY_H_
+#define SNF_CONTROLLER_CORE_OWNER_HISTORY_H_
 
 #include <cstdint>
 
@@ -11,20 +11,20 @@ namespace snf {
 
 // Where each flow ran before its present owner, as far as it is not yet taken:
 // runs of clocks and their units (protocol.md F5). When a flow moves, the run
-// that ends is added; Took(c) removes the runs that end before c. Usually none
-// or one a flow, and none for most flows.
+// that ends is added; Takeover(c) removes the runs that end before c. Usually
+// none or one a flow, and none for most flows.
 //
 // Worked example: clocks 1-4 ran at unit 0, 5-6 at unit 2, and the flow is now
 // at unit 1: Add(slot, 4, 0), Add(slot, 6, 2) leave the runs 1-4 at 0 and 5-6
-// at 2. Took(slot, 5), for unit 2 has the state, leaves 5-6 at 2; Took(slot, 7)
-// none.
+// at 2. Takeover(slot, 5), for unit 2 has the state, leaves 5-6 at 2;
+// Takeover(slot, 7) none.
 //
 // The room is bounded: where it is used up, Add forgets the flow's oldest run,
 // or, if it has none, does nothing; both are counted.
 //
 // A value; owner-thread only; nothing is allocated after construction. 4 bytes
 // for each flow slot and 24 for each run.
-class Trail {
+class OwnerHistory {
  public:
   struct Run {
     Clock first{};
@@ -32,7 +32,7 @@ class Trail {
     UnitId unit = kNoUnit;
   };
 
-  Trail(uint32_t max_flows, uint32_t max_runs);
+  OwnerHistory(uint32_t max_flows, uint32_t max_runs);
 
   // Of the flow in `slot` the clocks since the run before ran at `unit`, the
   // last of them being `last`, which is greater than that of any run before.
@@ -40,7 +40,7 @@ class Trail {
   // before is taken, or forgotten. O(1).
   void Add(uint32_t slot, Clock last, UnitId unit);
   // Everything before `clock` is taken. O(runs removed).
-  void Took(uint32_t slot, Clock clock);
+  void Takeover(uint32_t slot, Clock clock);
   void Erase(uint32_t slot);
 
   // The flow's runs, oldest first: the i-th, for i < runs(slot). O(runs), O(i).
@@ -75,4 +75,4 @@ class Trail {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_TRAIL_H_
+#endif  // SNF_CONTROLLER_CORE_OWNER_HISTORY_H_

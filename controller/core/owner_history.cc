@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/trail.h"
+#include "controller/core/owner_history.h"
 
 #include <limits>
 
@@ -7,17 +7,17 @@
 
 namespace snf {
 
-Trail::Trail(uint32_t max_flows, uint32_t max_runs)
+OwnerHistory::OwnerHistory(uint32_t max_flows, uint32_t max_runs)
     : newest_(max_flows), nodes_(max_runs) {}
 
-uint32_t Trail::TakeNode() {
+uint32_t OwnerHistory::TakeNode() {
   if (free_ == 0) return used_ < nodes_.size() ? ++used_ : 0;
   const uint32_t taken = free_;
   free_ = node(taken).next;
   return taken;
 }
 
-void Trail::Add(uint32_t slot, Clock last, UnitId unit) {
+void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit) {
   const uint32_t newest = newest_[slot];
   const Clock before = newest == 0 ? Clock{} : node(newest).last;
   SNF_CHECK(last > before);
@@ -41,7 +41,7 @@ void Trail::Add(uint32_t slot, Clock last, UnitId unit) {
   newest_[slot] = added;
 }
 
-void Trail::Took(uint32_t slot, Clock clock) {
+void OwnerHistory::Takeover(uint32_t slot, Clock clock) {
   const uint32_t newest = newest_[slot];
   if (newest == 0) return;
   for (;;) {
@@ -56,11 +56,11 @@ void Trail::Took(uint32_t slot, Clock clock) {
   newest_[slot] = 0;
 }
 
-void Trail::Erase(uint32_t slot) {
-  Took(slot, Clock{std::numeric_limits<uint64_t>::max()});
+void OwnerHistory::Erase(uint32_t slot) {
+  Takeover(slot, Clock{std::numeric_limits<uint64_t>::max()});
 }
 
-uint32_t Trail::runs(uint32_t slot) const {
+uint32_t OwnerHistory::runs(uint32_t slot) const {
   const uint32_t newest = newest_[slot];
   if (newest == 0) return 0;
   uint32_t count = 1;
@@ -68,7 +68,7 @@ uint32_t Trail::runs(uint32_t slot) const {
   return count;
 }
 
-Trail::Run Trail::run(uint32_t slot, uint32_t i) const {
+OwnerHistory::Run OwnerHistory::run(uint32_t slot, uint32_t i) const {
   uint32_t found = newest_[slot];
   SNF_CHECK(found != 0);
   for (found = node(found).next; i > 0; --i) found = node(found).next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/bench/bench_contest.h"
+#include "platform/bench/bench_suite.h"
 
 #include <time.h>
 
@@ -14,33 +14,33 @@ int64_t ThreadCpuNs() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-size_t Contest::Add(const std::string& name, const Make& make) {
+size_t BenchSuite::Add(const std::string& name, const Make& make) {
   const auto [place, is_new] = places_.try_emplace(name, all_.size());
   if (!is_new) return place->second;
   Entry entry;
   auto made = make();
   entry.status = made.status();
-  if (made.ok()) entry.contestant = *std::move(made);
+  if (made.ok()) entry.bench_case = *std::move(made);
   all_.push_back(std::move(entry));
   return place->second;
 }
 
-void Contest::Run(uint32_t repetitions, uint64_t operations,
-                  const std::function<void(uint32_t)>& begin) {
+void BenchSuite::Run(uint32_t repetitions, uint64_t operations,
+                     const std::function<void(uint32_t)>& begin) {
   for (uint32_t repetition = 0; repetition < repetitions; ++repetition) {
     begin(repetition);
     for (size_t i = 0; i < all_.size(); ++i) {
       Entry& entry = all_[(i + repetition) % all_.size()];
       if (!entry.status.ok()) continue;
-      entry.samples.push_back(entry.contestant.sample(operations));
+      entry.samples.push_back(entry.bench_case.sample(operations));
     }
   }
 }
 
-absl::Status Contest::Check() const {
+absl::Status BenchSuite::Check() const {
   for (const Entry& entry : all_) {
-    if (!entry.status.ok() || !entry.contestant.check) continue;
-    absl::Status status = entry.contestant.check();
+    if (!entry.status.ok() || !entry.bench_case.check) continue;
+    absl::Status status = entry.bench_case.check();
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/trail.h"
+#include "controller/core/owner_history.h"
 
 #include <algorithm>
 #include <deque>
@@ -20,98 +20,98 @@ struct NaiveRun {
 };
 
 // Run by run, since a failure should name the run.
-void ExpectRuns(const Trail& trail, uint32_t slot,
+void ExpectRuns(const OwnerHistory& owners, uint32_t slot,
                 const std::deque<NaiveRun>& runs) {
-  ASSERT_EQ(trail.runs(slot), runs.size()) << "slot " << slot;
+  ASSERT_EQ(owners.runs(slot), runs.size()) << "slot " << slot;
   for (uint32_t i = 0; i < runs.size(); ++i) {
-    const Trail::Run run = trail.run(slot, i);
+    const OwnerHistory::Run run = owners.run(slot, i);
     ASSERT_EQ(run.first, Clock{runs[i].first}) << "slot " << slot << " " << i;
     ASSERT_EQ(run.last, Clock{runs[i].last}) << "slot " << slot << " " << i;
     ASSERT_EQ(run.unit, runs[i].unit) << "slot " << slot << " " << i;
   }
 }
 
-TEST(Trail, KeepsTheRunsThatAreNotTaken) {
-  Trail trail(2, 8);
-  EXPECT_EQ(trail.runs(1), 0u);
-  trail.Add(1, Clock{4}, kU0);
-  trail.Add(1, Clock{6}, kU2);
-  ExpectRuns(trail, 1, {{1, 4, kU0}, {5, 6, kU2}});
-  ExpectRuns(trail, 0, {});
-  trail.Took(1, Clock{4});  // clock 4 ran at unit 0 itself
-  ExpectRuns(trail, 1, {{1, 4, kU0}, {5, 6, kU2}});
-  trail.Took(1, Clock{5});
-  ExpectRuns(trail, 1, {{5, 6, kU2}});
-  trail.Took(1, Clock{7});
-  ExpectRuns(trail, 1, {});
-  EXPECT_EQ(trail.size(), 0u);
+TEST(OwnerHistory, KeepsTheRunsThatAreNotTaken) {
+  OwnerHistory owners(2, 8);
+  EXPECT_EQ(owners.runs(1), 0u);
+  owners.Add(1, Clock{4}, kU0);
+  owners.Add(1, Clock{6}, kU2);
+  ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
+  ExpectRuns(owners, 0, {});
+  owners.Takeover(1, Clock{4});  // clock 4 ran at unit 0 itself
+  ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
+  owners.Takeover(1, Clock{5});
+  ExpectRuns(owners, 1, {{5, 6, kU2}});
+  owners.Takeover(1, Clock{7});
+  ExpectRuns(owners, 1, {});
+  EXPECT_EQ(owners.size(), 0u);
 }
 
-TEST(Trail, ForgetsNothingTwiceOnALateTook) {
-  Trail trail(1, 8);
-  trail.Took(0, Clock{9});
-  trail.Add(0, Clock{4}, kU0);
-  trail.Add(0, Clock{6}, kU1);
-  trail.Took(0, Clock{6});
-  trail.Took(0, Clock{5});
-  trail.Took(0, Clock{6});
-  ExpectRuns(trail, 0, {{5, 6, kU1}});
+TEST(OwnerHistory, ForgetsNothingTwiceOnALateTook) {
+  OwnerHistory owners(1, 8);
+  owners.Takeover(0, Clock{9});
+  owners.Add(0, Clock{4}, kU0);
+  owners.Add(0, Clock{6}, kU1);
+  owners.Takeover(0, Clock{6});
+  owners.Takeover(0, Clock{5});
+  owners.Takeover(0, Clock{6});
+  ExpectRuns(owners, 0, {{5, 6, kU1}});
 }
 
-TEST(Trail, BeginsWithClockOneWhereNoRunIsLeft) {
-  Trail trail(1, 8);
-  trail.Add(0, Clock{4}, kU0);
-  trail.Took(0, Clock{5});
-  trail.Add(0, Clock{9}, kU1);
-  ExpectRuns(trail, 0, {{1, 9, kU1}});
+TEST(OwnerHistory, BeginsWithClockOneWhereNoRunIsLeft) {
+  OwnerHistory owners(1, 8);
+  owners.Add(0, Clock{4}, kU0);
+  owners.Takeover(0, Clock{5});
+  owners.Add(0, Clock{9}, kU1);
+  ExpectRuns(owners, 0, {{1, 9, kU1}});
 }
 
-TEST(Trail, ForgetsTheFlowsOwnOldestRunWhereThereIsNoRoom) {
-  Trail trail(2, 3);
-  trail.Add(0, Clock{4}, kU0);
-  trail.Add(1, Clock{2}, kU2);
-  trail.Add(0, Clock{6}, kU1);
-  EXPECT_EQ(trail.forgotten(), 0u);
-  trail.Add(0, Clock{7}, kU2);
-  ExpectRuns(trail, 0, {{5, 6, kU1}, {7, 7, kU2}});
-  ExpectRuns(trail, 1, {{1, 2, kU2}});
-  trail.Add(1, Clock{8}, kU0);
-  ExpectRuns(trail, 1, {{3, 8, kU0}});
-  EXPECT_EQ(trail.size(), 3u);
-  EXPECT_EQ(trail.forgotten(), 2u);
+TEST(OwnerHistory, ForgetsTheFlowsOwnOldestRunWhereThereIsNoRoom) {
+  OwnerHistory owners(2, 3);
+  owners.Add(0, Clock{4}, kU0);
+  owners.Add(1, Clock{2}, kU2);
+  owners.Add(0, Clock{6}, kU1);
+  EXPECT_EQ(owners.forgotten(), 0u);
+  owners.Add(0, Clock{7}, kU2);
+  ExpectRuns(owners, 0, {{5, 6, kU1}, {7, 7, kU2}});
+  ExpectRuns(owners, 1, {{1, 2, kU2}});
+  owners.Add(1, Clock{8}, kU0);
+  ExpectRuns(owners, 1, {{3, 8, kU0}});
+  EXPECT_EQ(owners.size(), 3u);
+  EXPECT_EQ(owners.forgotten(), 2u);
 }
 
-TEST(Trail, DoesNothingForAFlowWithoutRunsWhereThereIsNoRoom) {
-  Trail trail(2, 1);
-  trail.Add(0, Clock{4}, kU0);
-  trail.Add(1, Clock{5}, kU1);
-  ExpectRuns(trail, 0, {{1, 4, kU0}});
-  ExpectRuns(trail, 1, {});
-  EXPECT_EQ(trail.forgotten(), 1u);
-  trail.Erase(0);
-  trail.Add(1, Clock{7}, kU2);
-  ExpectRuns(trail, 1, {{1, 7, kU2}});
-  Trail without_room(1, 0);
+TEST(OwnerHistory, DoesNothingForAFlowWithoutRunsWhereThereIsNoRoom) {
+  OwnerHistory owners(2, 1);
+  owners.Add(0, Clock{4}, kU0);
+  owners.Add(1, Clock{5}, kU1);
+  ExpectRuns(owners, 0, {{1, 4, kU0}});
+  ExpectRuns(owners, 1, {});
+  EXPECT_EQ(owners.forgotten(), 1u);
+  owners.Erase(0);
+  owners.Add(1, Clock{7}, kU2);
+  ExpectRuns(owners, 1, {{1, 7, kU2}});
+  OwnerHistory without_room(1, 0);
   without_room.Add(0, Clock{1}, kU0);
   ExpectRuns(without_room, 0, {});
   EXPECT_EQ(without_room.forgotten(), 1u);
 }
 
-TEST(Trail, IsAValue) {
-  Trail trail(1, 8);
-  trail.Add(0, Clock{4}, kU0);
-  Trail copy = trail;
+TEST(OwnerHistory, IsAValue) {
+  OwnerHistory owners(1, 8);
+  owners.Add(0, Clock{4}, kU0);
+  OwnerHistory copy = owners;
   copy.Add(0, Clock{5}, kU1);
-  trail.Took(0, Clock{5});
-  ExpectRuns(trail, 0, {});
+  owners.Takeover(0, Clock{5});
+  ExpectRuns(owners, 0, {});
   ExpectRuns(copy, 0, {{1, 4, kU0}, {5, 5, kU1}});
 }
 
-TEST(TrailDeathTest, RefusesClocksThatDoNotAscend) {
-  Trail trail(1, 8);
-  EXPECT_DEATH(trail.Add(0, Clock{}, kU0), "last > before");
-  trail.Add(0, Clock{4}, kU0);
-  EXPECT_DEATH(trail.Add(0, Clock{4}, kU1), "last > before");
+TEST(OwnerHistoryDeathTest, RefusesClocksThatDoNotAscend) {
+  OwnerHistory owners(1, 8);
+  EXPECT_DEATH(owners.Add(0, Clock{}, kU0), "last > before");
+  owners.Add(0, Clock{4}, kU0);
+  EXPECT_DEATH(owners.Add(0, Clock{4}, kU1), "last > before");
 }
 
 // A trail and its naive model, with flows whose clocks ascend.
@@ -120,7 +120,7 @@ class RandomTrail {
   RandomTrail(uint64_t seed, uint32_t flows, uint32_t max_runs)
       : rng_(seed),
         max_runs_(max_runs),
-        trail_(flows, max_runs),
+        owners_(flows, max_runs),
         naive_(flows),
         clocks_(flows) {}
 
@@ -130,21 +130,21 @@ class RandomTrail {
     if (what < 50) {
       Add(slot);
     } else if (what < 96) {
-      Took(slot);
+      Takeover(slot);
     } else {
-      trail_.Erase(slot);
+      owners_.Erase(slot);
       size_ -= naive_[slot].size();
       naive_[slot].clear();
       clocks_[slot] = 0;
     }
-    ASSERT_EQ(trail_.size(), size_);
-    ASSERT_EQ(trail_.forgotten(), forgotten_);
-    ExpectRuns(trail_, slot, naive_[slot]);
+    ASSERT_EQ(owners_.size(), size_);
+    ASSERT_EQ(owners_.forgotten(), forgotten_);
+    ExpectRuns(owners_, slot, naive_[slot]);
   }
 
   void ExpectAllRuns() const {
     for (uint32_t slot = 0; slot < naive_.size(); ++slot) {
-      ExpectRuns(trail_, slot, naive_[slot]);
+      ExpectRuns(owners_, slot, naive_[slot]);
     }
   }
   uint64_t forgotten() const { return forgotten_; }
@@ -156,7 +156,7 @@ class RandomTrail {
     std::deque<NaiveRun>& runs = naive_[slot];
     clocks_[slot] += 1 + rng_.Below(5);
     const UnitId unit{static_cast<uint16_t>(rng_.Below(9))};
-    trail_.Add(slot, Clock{clocks_[slot]}, unit);
+    owners_.Add(slot, Clock{clocks_[slot]}, unit);
     const uint64_t first = runs.empty() ? 1 : runs.back().last + 1;
     if (size_ == max_runs_) {
       ++forgotten_;
@@ -169,12 +169,12 @@ class RandomTrail {
     longest_ = std::max(longest_, runs.size());
   }
 
-  void Took(uint32_t slot) {
+  void Takeover(uint32_t slot) {
     std::deque<NaiveRun>& runs = naive_[slot];
     // Mostly late in the flow, as in life.
     const uint64_t clock =
         clocks_[slot] + 1 - std::min(rng_.Below(9), clocks_[slot]);
-    trail_.Took(slot, Clock{clock});
+    owners_.Takeover(slot, Clock{clock});
     while (!runs.empty() && runs.front().last < clock) {
       runs.pop_front();
       --size_;
@@ -184,7 +184,7 @@ class RandomTrail {
 
   Rng rng_;
   uint32_t max_runs_;
-  Trail trail_;
+  OwnerHistory owners_;
   std::vector<std::deque<NaiveRun>> naive_;
   std::vector<uint64_t> clocks_;
   size_t size_ = 0;
@@ -193,7 +193,7 @@ class RandomTrail {
   uint64_t taken_ = 0;
 };
 
-TEST(Trail, EqualsANaiveModel) {
+TEST(OwnerHistory, EqualsANaiveModel) {
   constexpr uint64_t kSeed = 23;
   struct Case {
     uint32_t flows, max_runs;

@@ -28,7 +28,7 @@ TestUnit Taker(const UnitOptions& options = kSmallUnit) {
   TestUnit unit(kB, options);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
   return unit;
@@ -40,7 +40,7 @@ std::vector<int64_t> TimesOf(TestUnit& unit, const std::string& line,
   std::vector<int64_t> times;
   while (unit.unit.next_wakeup() <= Ms(1'000 * seconds)) {
     const Instant wakeup = unit.unit.next_wakeup();
-    for (const std::string& said : unit.OnTimers(wakeup)) {
+    for (const std::string& said : unit.on_timers(wakeup)) {
       EXPECT_EQ(said, line);
       times.push_back((wakeup - Instant{}).ns / 1'000'000);
     }
@@ -90,61 +90,61 @@ TEST(UnitTook, IsRepeatedMoreAndMoreSeldom) {
   const std::vector<int64_t> times = TimesOf(unit, "took 1/3 to 0", 100);
   ASSERT_THAT(times, SizeIs(expected.size()));
   EXPECT_LE(LatestBy(times, expected), 100);
-  EXPECT_EQ(unit.unit.counters().tooks_repeated, expected.size());
-  unit.OnEndFlow(1, 3);
+  EXPECT_EQ(unit.unit.counters().takeovers_repeated, expected.size());
+  unit.on_end_flow(1, 3);
   EXPECT_EQ(unit.unit.flows(), 1u);  // until it is acknowledged
-  unit.OnTookAck(1, 3, kA);
+  unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
 TEST(UnitTook, IsRepeatedUntilItIsAcknowledged) {
   TestUnit unit = Taker();
-  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
-  unit.OnTookAck(1, 2, kA);  // of another
-  unit.OnTookAck(1, 3, kC);  // by another
-  unit.OnTookAck(2, 3, kA);
-  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/3 to 0"));
-  unit.OnTookAck(1, 3, kA);
-  unit.OnTookAck(1, 3, kA);
+  EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  unit.on_takeover_ack(1, 2, kA);  // of another
+  unit.on_takeover_ack(1, 3, kC);  // by another
+  unit.on_takeover_ack(2, 3, kA);
+  EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/3 to 0"));
+  unit.on_takeover_ack(1, 3, kA);
+  unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
-  EXPECT_EQ(unit.unit.counters().tooks_repeated, 2u);
+  EXPECT_EQ(unit.unit.counters().takeovers_repeated, 2u);
 }
 
 TEST(UnitTook, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
   TestUnit unit = Taker();
-  unit.OnPull(1, 3, kA);
+  unit.on_pull(1, 3, kA);
   unit.Send(First(1, 5, kA));
   unit.Serve();
-  unit.OnState(1, 4);
+  unit.on_state(1, 4);
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/5 to 0"));
-  unit.OnTookAck(1, 3, kA);
-  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/5 to 0"));
-  unit.OnTookAck(1, 5, kA);
-  EXPECT_THAT(unit.OnTimers(Ms(500)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/5 to 0"));
+  unit.on_takeover_ack(1, 3, kA);
+  EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/5 to 0"));
+  unit.on_takeover_ack(1, 5, kA);
+  EXPECT_THAT(unit.on_timers(Ms(500)), IsEmpty());
 }
 
 TEST(UnitTook, IsRepeatedToEachUnitThatHasNotAcknowledged) {
   TestUnit unit = Taker();
-  unit.OnPull(1, 3, kC);
+  unit.on_pull(1, 3, kC);
   unit.Send(First(1, 5, kC));
   unit.Serve();
-  unit.OnState(1, 4);
+  unit.on_state(1, 4);
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(11)),
+  EXPECT_THAT(unit.on_timers(Ms(11)),
               UnorderedElementsAre("took 1/3 to 0", "took 1/5 to 2"));
-  unit.OnTookAck(1, 3, kA);
-  EXPECT_THAT(unit.OnTimers(Ms(32)), ElementsAre("took 1/5 to 2"));
+  unit.on_takeover_ack(1, 3, kA);
+  EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/5 to 2"));
 }
 
 TEST(UnitTook, OutlivesTheCopyThatItIsAbout) {
   TestUnit unit = Taker();
-  unit.OnPull(1, 3, kC);
-  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
-  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("took 1/3 to 0"));
+  unit.on_pull(1, 3, kC);
+  EXPECT_THAT(unit.on_takeover(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/3 to 0"));
   EXPECT_EQ(unit.unit.flows(), 1u);
-  unit.OnTookAck(1, 3, kA);
+  unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -152,28 +152,28 @@ TEST(UnitTook, MakesTheOtherUnitForgetWhatIsOlderOnly) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
-  unit.OnPull(1, 1, kB);
+  unit.on_pull(1, 1, kB);
   unit.Send(First(1, 3, kB));
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   unit.Serve();
   // Late, and repeated.
-  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
-  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
   EXPECT_EQ(unit.CountOf(1), 3u);
-  EXPECT_THAT(unit.OnPull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
-  EXPECT_THAT(unit.OnTook(1, 4, kC), ElementsAre("ack 1/4 to 2"));
-  unit.OnTookAck(1, 3, kB);
+  EXPECT_THAT(unit.on_pull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
+  EXPECT_THAT(unit.on_takeover(1, 4, kC), ElementsAre("ack 1/4 to 2"));
+  unit.on_takeover_ack(1, 3, kB);
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.refused(), 0u);
 }
 
 TEST(UnitTook, MakesTheOtherUnitForgetAnOlderReplica) {
   TestUnit unit(kA);
-  unit.OnPush(1, 2);
-  unit.OnTook(1, 2, kC);
+  unit.on_push(1, 2);
+  unit.on_takeover(1, 2, kC);
   EXPECT_EQ(unit.unit.replicas(), 1u);
-  unit.OnTook(1, 9, kC);
+  unit.on_takeover(1, 9, kC);
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -182,15 +182,15 @@ TEST(UnitTook, MakesTheOtherUnitForgetWhatItPushedAndNobodyPulled) {
   unit.Replicate(1, {kB});
   unit.Send(New(1));
   unit.Serve();
-  unit.OnTimers(Ms(1));
-  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  unit.on_timers(Ms(1));
+  EXPECT_THAT(unit.on_takeover(1, 2, kB), ElementsAre("ack 1/2 to 1"));
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
 TEST(UnitTook, IsAcknowledgedByAUnitThatKnowsNothingOfTheFlow) {
   TestUnit unit(kA);
-  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
-  EXPECT_THAT(unit.OnTook(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
@@ -198,11 +198,11 @@ TEST(UnitTook, LeavesPacketsThatWaitForNewerState) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Send(First(1, 4, kC));
-  unit.OnPull(1, 1, kB);
+  unit.on_pull(1, 1, kB);
   unit.Serve();
-  EXPECT_THAT(unit.OnTook(1, 2, kB), ElementsAre("ack 1/2 to 1"));
+  EXPECT_THAT(unit.on_takeover(1, 2, kB), ElementsAre("ack 1/2 to 1"));
   EXPECT_EQ(unit.unit.held_packets(), 1u);
-  unit.OnState(1, 3);
+  unit.on_state(1, 3);
   EXPECT_EQ(unit.Serve().at(0), "release 1/4");
 }
 
@@ -217,7 +217,7 @@ TEST(UnitPull, IsRepeatedMoreAndMoreSeldom) {
               static_cast<double>(expected.size()), 5);
   EXPECT_EQ(unit.unit.counters().pulls_repeated, times.size());
   // An answer is welcome after however long.
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   EXPECT_EQ(unit.Serve().at(0), "release 1/3");
 }
 
@@ -225,11 +225,11 @@ TEST(UnitPull, IsRepeatedUntilTheStateHasCome) {
   TestUnit unit(kB);
   unit.Send(First(1, 3, kA));
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(11)), ElementsAre("pull 1 need 2 from 0"));
-  unit.OnState(1, 2);
+  EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("pull 1 need 2 from 0"));
+  unit.on_state(1, 2);
   unit.Serve();
-  unit.OnTookAck(1, 3, kA);
-  EXPECT_THAT(unit.OnTimers(Ms(500)), IsEmpty());
+  unit.on_takeover_ack(1, 3, kA);
+  EXPECT_THAT(unit.on_timers(Ms(500)), IsEmpty());
   EXPECT_EQ(unit.unit.counters().pulls_repeated, 1u);
 }
 
@@ -239,7 +239,7 @@ TEST(UnitPull, IsNotRepeatedWhenTheDriverLosesNothing) {
   TestUnit unit = Taker(options);
   unit.Send(First(2, 3, kA));
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(1'000'000)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(1'000'000)), IsEmpty());
 }
 
 TEST(UnitPull, IsAnsweredAgainUntilTheStateIsTaken) {
@@ -247,11 +247,11 @@ TEST(UnitPull, IsAnsweredAgainUntilTheStateIsTaken) {
   unit.Send(New(1));
   unit.Serve();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(unit.OnPull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+    EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
     EXPECT_EQ(unit.states.back().record, StateOf(1, 1).record);
   }
-  unit.OnTook(1, 2, kB);
-  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  unit.on_takeover(1, 2, kB);
+  EXPECT_THAT(unit.on_pull(1, 1, kB), IsEmpty());
 }
 
 TEST(UnitPull, OfAClockGonePastIsRefused) {
@@ -259,15 +259,15 @@ TEST(UnitPull, OfAClockGonePastIsRefused) {
   unit.Send(New(1));
   unit.Send(Within(1, 2));
   unit.Serve();
-  EXPECT_THAT(unit.OnPull(1, 1, kB), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 1, kB), IsEmpty());
   EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 1u);
   // One that waits when the unit that asked tells that it has gone past.
-  EXPECT_THAT(unit.OnPull(1, 4, kB), IsEmpty());
-  unit.OnTook(1, 2, kB);
+  EXPECT_THAT(unit.on_pull(1, 4, kB), IsEmpty());
+  unit.on_takeover(1, 2, kB);
   EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 1u);
-  unit.OnTook(2, 5, kB);
-  EXPECT_THAT(unit.OnPull(2, 4, kB), IsEmpty());
-  unit.OnTook(2, 5, kB);
+  unit.on_takeover(2, 5, kB);
+  EXPECT_THAT(unit.on_pull(2, 4, kB), IsEmpty());
+  unit.on_takeover(2, 5, kB);
   EXPECT_EQ(unit.refused(StateRefusal::kPullStale), 2u);
   EXPECT_EQ(unit.unit.flows(), 1u);
 }
@@ -275,11 +275,11 @@ TEST(UnitPull, OfAClockGonePastIsRefused) {
 TEST(UnitPull, WaitsForAUnitThatItselfWaits) {
   TestUnit unit(kB);
   unit.Send(Null(First(1, 3, kA)));
-  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0"));
-  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
-  EXPECT_THAT(unit.OnState(1, 2), IsEmpty());
-  EXPECT_THAT(unit.OnPull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
+  EXPECT_THAT(unit.on_state(1, 2), IsEmpty());
+  EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
   EXPECT_THAT(unit.Serve(),
               ElementsAre("advance 1/3", "took 1/3 to 0", "report took 1/3",
                           "state 1 applied 3 to 2"));
@@ -287,11 +287,11 @@ TEST(UnitPull, WaitsForAUnitThatItselfWaits) {
 
 TEST(UnitPull, IsForgottenWhenItIsNotRepeated) {
   TestUnit unit(kA);
-  unit.OnPull(1, 1, kB);
-  unit.OnPull(2, 1, kB);
-  unit.OnTimers(Ms(15'000));
-  unit.OnPull(2, 1, kB);
-  unit.OnTimers(Ms(20'001));
+  unit.on_pull(1, 1, kB);
+  unit.on_pull(2, 1, kB);
+  unit.on_timers(Ms(15'000));
+  unit.on_pull(2, 1, kB);
+  unit.on_timers(Ms(20'001));
   EXPECT_EQ(unit.unit.flows(), 1u);
   unit.Send(New(2));
   EXPECT_THAT(unit.Serve(),
@@ -301,11 +301,11 @@ TEST(UnitPull, IsForgottenWhenItIsNotRepeated) {
 
 TEST(UnitPull, ByOneUnitIsForEachClockThatItNamed) {
   TestUnit unit(kA);
-  unit.OnPull(1, 2, kB);
-  unit.OnPull(1, 99, kB);  // not B's, but said to be
+  unit.on_pull(1, 2, kB);
+  unit.on_pull(1, 99, kB);  // not B's, but said to be
   unit.Send(New(1));
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/1"));
-  unit.OnPull(1, 1, kC);
+  unit.on_pull(1, 1, kC);
   unit.Send(Within(1, 2));
   EXPECT_THAT(unit.Serve(),
               ElementsAre("release 1/2", "state 1 applied 2 to 1"));
@@ -316,7 +316,7 @@ TEST(UnitPull, IsRefusedWhereTooManyOfOneFlowWait) {
   options.packets_elsewhere = 200;
   TestUnit unit(kA, options);
   for (uint64_t need = 1; need <= kMaxPullsPerFlow + 2; ++need) {
-    unit.OnPull(1, need, kB);
+    unit.on_pull(1, need, kB);
   }
   EXPECT_EQ(unit.refused(StateRefusal::kPullsFull), 2u);
   unit.Send(New(1));
@@ -328,16 +328,16 @@ TEST(UnitPull, IsNotAnsweredFromAReplica) {
   TestUnit unit(kA);
   unit.Send(First(1, 3, kB));
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   unit.Serve();
-  unit.OnTook(1, 4, kC);  // of a state that has not left
+  unit.on_takeover(1, 4, kC);  // of a state that has not left
   EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 1u);
-  unit.OnPull(1, 3, kC);
-  unit.OnTook(1, 4, kC);
-  unit.OnPush(1, 9);
-  EXPECT_THAT(unit.OnPull(1, 9, kC), IsEmpty());
-  EXPECT_THAT(unit.OnStop(), IsEmpty());
-  EXPECT_THAT(unit.OnTookAck(1, 3, kB), ElementsAre("stopped"));
+  unit.on_pull(1, 3, kC);
+  unit.on_takeover(1, 4, kC);
+  unit.on_push(1, 9);
+  EXPECT_THAT(unit.on_pull(1, 9, kC), IsEmpty());
+  EXPECT_THAT(unit.on_stop(), IsEmpty());
+  EXPECT_THAT(unit.on_takeover_ack(1, 3, kB), ElementsAre("stopped"));
 }
 
 TEST(UnitReplicaSet, OutlivesTheFirstPacketOfAnEarlierFlowlet) {
@@ -356,13 +356,13 @@ TEST(UnitReplicaSet, OutlivesTheFirstPacketOfAnEarlierFlowlet) {
   EXPECT_THAT(unit.Begin(), ElementsAre("service 1/1"));
   unit.Finish();
   unit.Begin();  // the packet of flow 7
-  unit.OnPull(1, 1, kB);
-  unit.OnTook(1, 2, kB);
+  unit.on_pull(1, 1, kB);
+  unit.on_takeover(1, 2, kB);
   unit.Finish();
   unit.Serve();
-  unit.OnState(1, 2);
+  unit.on_state(1, 2);
   unit.Serve();
-  EXPECT_THAT(unit.OnTimers(Ms(1)),
+  EXPECT_THAT(unit.on_timers(Ms(1)),
               IsSupersetOf({"push 1 applied 3 to 1", "push 1 applied 3 to 2"}));
 }
 

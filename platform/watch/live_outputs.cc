@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/watch/onlookers.h"
+#include "platform/watch/live_outputs.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,27 +12,27 @@
 
 namespace snf {
 
-Onlookers::Onlookers(Options options, LiveBoard::Done done)
+LiveOutputs::LiveOutputs(Options options, LiveBoard::Done done)
     : options_(std::move(options)),
       terminal_(Terminal::Of(STDERR_FILENO)),
       board_(std::move(done)) {}
 
-absl::StatusOr<std::unique_ptr<Onlookers>> Onlookers::Gather(
+absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Gather(
     Options options, LiveBoard::Done done) {
-  std::unique_ptr<Onlookers> onlookers(
-      new Onlookers(std::move(options), std::move(done)));
-  const uint16_t port = onlookers->options_.metrics_port;
-  if (port == 0) return onlookers;
-  auto server =
-      MetricsServer::Start(port, [&board = std::as_const(onlookers->board_)] {
+  std::unique_ptr<LiveOutputs> live_outputs(
+      new LiveOutputs(std::move(options), std::move(done)));
+  const uint16_t port = live_outputs->options_.metrics_port;
+  if (port == 0) return live_outputs;
+  auto server = MetricsServer::Start(
+      port, [&board = std::as_const(live_outputs->board_)] {
         return MetricsText(*board.Latest());
       });
   if (!server.ok()) return server.status();
-  onlookers->server_ = *std::move(server);
-  return onlookers;
+  live_outputs->server_ = *std::move(server);
+  return live_outputs;
 }
 
-void Onlookers::Show() {
+void LiveOutputs::Show() {
   if (!options_.watch) return;
   LiveView::Options view = {.title = options_.title,
                             .terminal = terminal_.is_terminal,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_BENCH_BENCH_CONTEST_H_
-#define SNF_PLATFORM_BENCH_BENCH_CONTEST_H_
+#ifndef SNF_PLATFORM_BENCH_BENCH_SUITE_H_
+#define SNF_PLATFORM_BENCH_BENCH_SUITE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -23,17 +23,17 @@ int64_t ThreadCpuNs();
 // repetition is good where the times are not.
 //
 // Owner-thread only.
-class Contest {
+class BenchSuite {
  public:
   // One that is measured: returns what one operation takes (nanoseconds unless
   // said otherwise), found by about `operations` of them.
   using Sample = std::function<double(uint64_t operations)>;
-  struct Contestant {
+  struct BenchCase {
     Sample sample;
     // At the end: whether all that was done was right. May be empty.
     std::function<absl::Status()> check = {};
   };
-  using Make = std::function<absl::StatusOr<Contestant>()>;
+  using Make = std::function<absl::StatusOr<BenchCase>()>;
 
   // The place of the contestant of this name, which is made if there is none.
   size_t Add(const std::string& name, const Make& make);
@@ -51,7 +51,7 @@ class Contest {
 
  private:
   struct Entry {
-    Contestant contestant;
+    BenchCase bench_case;
     absl::Status status;
     std::vector<double> samples;
   };
@@ -74,4 +74,4 @@ Spread SpreadOf(std::vector<double> samples);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_BENCH_BENCH_CONTEST_H_
+#endif  // SNF_PLATFORM_BENCH_BENCH_SUITE_H_

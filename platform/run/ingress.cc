@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/run/intake.h"
+#include "platform/run/ingress.h"
 
 #include <cstring>
 #include <new>
@@ -19,22 +19,22 @@ void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
 
 }  // namespace
 
-Intake::Intake(const RunOptions& options, bool has_sides, BufferPool& pool)
-    : pool_(pool),
+Ingress::Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers)
+    : buffers_(buffers),
       has_sides_(has_sides),
       classifier_(options.flow),
-      far_side_(options.inside),
+      peer_emulator_(options.inside),
       released_({.fragments = options.flow.fragments}) {}
 
-const Intake::Taken& Intake::Take(Instant arrival,
-                                  const CapturedPacket& captured) {
+const Ingress::Taken& Ingress::Take(Instant arrival,
+                                    const CapturedPacket& captured) {
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
   return TakeAgain(arrival, captured);
 }
 
-const Intake::Taken& Intake::TakeAgain(Instant arrival,
-                                       const CapturedPacket& captured) {
+const Ingress::Taken& Ingress::TakeAgain(Instant arrival,
+                                         const CapturedPacket& captured) {
   if (direction_ == Direction::kNone) {
     taken_.fate = Taken::Fate::kPassesThrough;
   } else if (has_sides_) {
@@ -46,7 +46,7 @@ const Intake::Taken& Intake::TakeAgain(Instant arrival,
   return taken_;
 }
 
-void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
+void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
   taken_.fate = Taken::Fate::kDropped;
   if (!HasEnds(key_)) {
     taken_.key = taken_.flow = &key_;
@@ -54,7 +54,7 @@ void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     return;
   }
   const Endpoints ends = EndpointsOf(key_, direction_);
-  placed_ = far_side_.Place(ends);
+  placed_ = peer_emulator_.Place(ends);
   taken_.key = &placed_.key;
   taken_.flow = &placed_.inside;
   taken_.by_alias = placed_.side == Side::kOutside;
@@ -63,7 +63,7 @@ void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     return;
   }
   if (!Fill(arrival, captured)) return;
-  const auto& [info, bytes] = pool_.view(taken_.packet);
+  const auto& [info, bytes] = buffers_.view(taken_.packet);
   SetSide(info, placed_.side, ends);
   if (placed_.rewrite && placed_.key.form == FlowKeyForm::kIpv4Endpoint) {
     RewriteDestination(bytes, headers_, placed_.key.source.ipv4(),
@@ -71,9 +71,9 @@ void Intake::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
   }
 }
 
-bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
+bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
   const auto length = static_cast<uint32_t>(captured.bytes.size());
-  taken_.packet = pool_.Allocate(length);
+  taken_.packet = buffers_.Allocate(length);
   if (taken_.packet == kNoPacket) {
     taken_.fate = Taken::Fate::kDropped;
     taken_.reason = length > BufferPool::kMaxPacketBytes
@@ -81,7 +81,7 @@ bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
                         : DropReason::kBufferPoolEmpty;
     return false;
   }
-  const auto& [info, room] = pool_.whole(taken_.packet);
+  const auto& [info, room] = buffers_.whole(taken_.packet);
   std::memcpy(room.data(), captured.bytes.data(), length);
   ::new (&info) PacketInfo{.arrival = arrival,
                            .length = length,
@@ -92,42 +92,42 @@ bool Intake::Fill(Instant arrival, const CapturedPacket& captured) {
   return true;
 }
 
-void Intake::OnAlias(const Alias& alias, const FlowKey& flow) {
+void Ingress::on_alias(const Alias& alias, const FlowKey& flow) {
   announced_[alias.flow] = {.inside = flow, .clock = alias.clock};
-  far_side_.OnAlias(flow, alias.key);
+  peer_emulator_.on_alias(flow, alias.key);
 }
 
-void Intake::ForgetAlias(FlowId flow, Clock clock) {
+void Ingress::ForgetAlias(FlowId flow, Clock clock) {
   const auto announced = announced_.find(flow);
   if (announced == announced_.end() || announced->second.clock > clock) return;
-  far_side_.OnFlowOver(announced->second.inside);
+  peer_emulator_.on_flow_over(announced->second.inside);
   announced_.erase(announced);
 }
 
 // A look at the address that it goes to, where nothing is quoted in it.
-bool Intake::MayComeBack(PacketHandle released) {
-  const ParsedPacket& headers = pool_.info(released).headers;
+bool Ingress::MayComeBack(PacketHandle released) {
+  const ParsedPacket& headers = buffers_.info(released).headers;
   if (headers.l3 != L3::kIpv4 || IsIcmp(headers.l4_protocol)) return true;
-  const auto ip =
-      Ipv4Header<const std::byte>::At(pool_.bytes(released), headers.l3_offset);
-  return far_side_.HasExternal(IpAddress::FromIpv4(ip.destination()));
+  const auto ip = Ipv4Header<const std::byte>::At(buffers_.bytes(released),
+                                                  headers.l3_offset);
+  return peer_emulator_.HasExternal(IpAddress::FromIpv4(ip.destination()));
 }
 
 // A packet from the outside is not sent back there once more.
-std::optional<FlowKey> Intake::ComesBack(Instant now, PacketHandle released) {
-  PacketInfo& info = pool_.info(released);
+std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
+  PacketInfo& info = buffers_.info(released);
   if (info.side != Side::kInside || !MayComeBack(released)) {
     return std::nullopt;
   }
   ParsedPacket headers;
   FlowKey connection;
   const Direction direction = released_.Classify(
-      now, info.link, pool_.bytes(released), headers, connection);
+      now, info.link, buffers_.bytes(released), headers, connection);
   if (direction == Direction::kNone || !HasEnds(connection)) {
     return std::nullopt;
   }
   const Endpoints ends = EndpointsOf(connection, direction);
-  if (far_side_.InsideOf(ends.to) == nullptr) return std::nullopt;
+  if (peer_emulator_.InsideOf(ends.to) == nullptr) return std::nullopt;
   SetSide(info, Side::kOutside, ends);
   return ends.to;
 }

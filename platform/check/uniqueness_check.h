@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_CHECK_LEDGER_H_
-#define SNF_PLATFORM_CHECK_LEDGER_H_
+#ifndef SNF_PLATFORM_CHECK_UNIQUENESS_CHECK_H_
+#define SNF_PLATFORM_CHECK_UNIQUENESS_CHECK_H_
 
 #include <cstdint>
 #include <string>
@@ -25,22 +25,22 @@ namespace snf {
 //
 // Owner-thread only. Memory: some 32 bytes for each word granted and each piece
 // in use, and 100 for each alias.
-class Ledger {
+class UniquenessCheck {
  public:
-  std::string OnGranted(const PieceWord& pieces);
-  std::string OnReturned(const PieceWord& pieces);
+  std::string on_granted(const PieceBlock& pieces);
+  std::string on_returned(const PieceBlock& pieces);
 
   // Who has it; kNoFlow for nobody.
   FlowId TakerOf(PoolId pool, uint32_t piece) const;
-  std::string OnTaken(FlowId flow, PoolId pool, uint32_t piece);
-  void OnGivenBack(FlowId flow, PoolId pool, uint32_t piece);
+  std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
+  void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
   // The flow has no pieces any more, or nobody knows which.
-  void OnPiecesGone(FlowId flow);
+  void on_pieces_gone(FlowId flow);
 
   // It was granted; in place of the flow's alias before.
-  std::string OnAlias(const Alias& alias);
+  std::string on_alias(const Alias& alias);
   // The flow has no alias any more, if it was set at or before `clock`.
-  void OnAliasGone(FlowId flow, Clock clock);
+  void on_alias_gone(FlowId flow, Clock clock);
 
  private:
   struct KeyHash {
@@ -64,4 +64,4 @@ class Ledger {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_CHECK_LEDGER_H_
+#endif  // SNF_PLATFORM_CHECK_UNIQUENESS_CHECK_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/check/ledger.h"
+#include "platform/check/uniqueness_check.h"
 
 #include <bit>
 
@@ -15,7 +15,7 @@ std::string NameOf(FlowId flow) {
 }
 
 // "pieces 200 … of pool 0", by the first one of the mask.
-std::string NameOf(const PieceWord& pieces, uint64_t mask) {
+std::string NameOf(const PieceBlock& pieces, uint64_t mask) {
   const auto first = static_cast<uint32_t>(std::countr_zero(mask));
   return fmt::format("{} of pool {}, the first of them {},",
                      std::popcount(mask) == 1
@@ -26,7 +26,7 @@ std::string NameOf(const PieceWord& pieces, uint64_t mask) {
 
 }  // namespace
 
-std::string Ledger::OnGranted(const PieceWord& pieces) {
+std::string UniquenessCheck::on_granted(const PieceBlock& pieces) {
   uint64_t& away = away_[Name(pieces.pool, pieces.word)];
   const uint64_t twice = away & pieces.mask;
   away |= pieces.mask;
@@ -35,7 +35,7 @@ std::string Ledger::OnGranted(const PieceWord& pieces) {
                      NameOf(pieces, twice));
 }
 
-std::string Ledger::OnReturned(const PieceWord& pieces) {
+std::string UniquenessCheck::on_returned(const PieceBlock& pieces) {
   uint64_t& away = away_[Name(pieces.pool, pieces.word)];
   const uint64_t unknown = pieces.mask & ~away;
   away &= ~pieces.mask;
@@ -44,12 +44,13 @@ std::string Ledger::OnReturned(const PieceWord& pieces) {
                      NameOf(pieces, unknown));
 }
 
-FlowId Ledger::TakerOf(PoolId pool, uint32_t piece) const {
+FlowId UniquenessCheck::TakerOf(PoolId pool, uint32_t piece) const {
   const auto taker = takers_.find(Name(static_cast<uint16_t>(pool), piece));
   return taker == takers_.end() ? kNoFlow : taker->second;
 }
 
-std::string Ledger::OnTaken(FlowId flow, PoolId pool, uint32_t piece) {
+std::string UniquenessCheck::on_taken(FlowId flow, PoolId pool,
+                                      uint32_t piece) {
   const auto index = static_cast<uint16_t>(pool);
   const uint64_t name = Name(index, piece);
   const auto [entry, is_new] = takers_.try_emplace(name, flow);
@@ -64,7 +65,7 @@ std::string Ledger::OnTaken(FlowId flow, PoolId pool, uint32_t piece) {
                      piece, index);
 }
 
-void Ledger::OnGivenBack(FlowId flow, PoolId pool, uint32_t piece) {
+void UniquenessCheck::on_given_back(FlowId flow, PoolId pool, uint32_t piece) {
   const uint64_t name = Name(static_cast<uint16_t>(pool), piece);
   const auto taker = takers_.find(name);
   if (taker == takers_.end() || taker->second != flow) return;
@@ -72,14 +73,14 @@ void Ledger::OnGivenBack(FlowId flow, PoolId pool, uint32_t piece) {
   std::erase(pieces_[flow], name);
 }
 
-void Ledger::OnPiecesGone(FlowId flow) {
+void UniquenessCheck::on_pieces_gone(FlowId flow) {
   const auto pieces = pieces_.find(flow);
   if (pieces == pieces_.end()) return;
   for (const uint64_t name : pieces->second) takers_.erase(name);
   pieces_.erase(pieces);
 }
 
-std::string Ledger::OnAlias(const Alias& alias) {
+std::string UniquenessCheck::on_alias(const Alias& alias) {
   const auto [holder, is_new] = holders_.try_emplace(alias.key, alias.flow);
   if (!is_new && holder->second != alias.flow) {
     return fmt::format("was granted {}, which {} has", ToString(alias.key),
@@ -91,7 +92,7 @@ std::string Ledger::OnAlias(const Alias& alias) {
   return {};
 }
 
-void Ledger::OnAliasGone(FlowId flow, Clock clock) {
+void UniquenessCheck::on_alias_gone(FlowId flow, Clock clock) {
   const auto held = aliases_.find(flow);
   if (held == aliases_.end() || held->second.clock > clock) return;
   holders_.erase(held->second.key);

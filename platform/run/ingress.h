@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_INTAKE_H_
-#define SNF_PLATFORM_RUN_INTAKE_H_
+#ifndef SNF_PLATFORM_RUN_INGRESS_H_
+#define SNF_PLATFORM_RUN_INGRESS_H_
 
 #include <cstddef>
 #include <optional>
@@ -13,7 +13,7 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
-#include "platform/run/far_side.h"
+#include "platform/run/nat_peer_emulator.h"
 #include "platform/run/run.h"
 #include "runtime/ring/buffer_pool.h"
 #include "traces/capture_reader.h"
@@ -24,15 +24,15 @@ namespace snf {
 // from a captured packet to one in a buffer, with the key of its flow.
 //
 // An NF whose flows are inside endpoints has two sides: then the far side
-// (far_side.h) says where a packet comes from, and what comes from the outside
-// is rewritten to the alias that it would have been sent to. A packet released
-// from the inside to an alias comes back from the outside, once.
+// (nat_peer_emulator.h) says where a packet comes from, and what comes from the
+// outside is rewritten to the alias that it would have been sent to. A packet
+// released from the inside to an alias comes back from the outside, once.
 //
 // Owner-thread only.
-class Intake {
+class Ingress {
  public:
   // The pool must outlive it.
-  Intake(const RunOptions& options, bool has_sides, BufferPool& pool);
+  Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers);
 
   struct Taken {
     enum class Fate : uint8_t {
@@ -54,7 +54,7 @@ class Intake {
   const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
 
   // The controller granted the alias, of the flow with the key `flow`.
-  void OnAlias(const Alias& alias, const FlowKey& flow);
+  void on_alias(const Alias& alias, const FlowKey& flow);
   // Those granted up to the clock are so no more.
   void ForgetAlias(FlowId flow, Clock clock);
   size_t aliases() const { return announced_.size(); }
@@ -64,7 +64,7 @@ class Intake {
   std::optional<FlowKey> ComesBack(Instant now, PacketHandle released);
   // The flow that has an alias, or the alias itself if none has.
   const FlowKey& FlowOf(const FlowKey& alias) const {
-    const FlowKey* const inside = far_side_.InsideOf(alias);
+    const FlowKey* const inside = peer_emulator_.InsideOf(alias);
     return inside != nullptr ? *inside : alias;
   }
 
@@ -82,21 +82,21 @@ class Intake {
   bool Fill(Instant arrival, const CapturedPacket& captured);
   bool MayComeBack(PacketHandle released);
 
-  BufferPool& pool_;
+  BufferPool& buffers_;
   bool has_sides_;
   FlowClassifier classifier_;
   // Of the last packet.
   ParsedPacket headers_;
   FlowKey key_;
   Direction direction_ = Direction::kNone;
-  FarSide::Placed placed_;
+  NatPeerEmulator::Placed placed_;
   Taken taken_;
 
-  FarSide far_side_;
+  NatPeerEmulator peer_emulator_;
   FlowClassifier released_;  // of what is released from the inside
   absl::flat_hash_map<FlowId, Announced> announced_;
 };
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_INTAKE_H_
+#endif  // SNF_PLATFORM_RUN_INGRESS_H_

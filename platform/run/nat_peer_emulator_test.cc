@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/nat_peer_emulator.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/packet/endpoint.h"
+#include "base/packet/flow_key_text.h"
+#include "base/packet/test_packets.h"
+
+namespace snf {
+namespace {
+
+FlowKey Key(const std::string& text) {
+  const absl::StatusOr<FlowKey> key = ParseFlowKey(text);
+  EXPECT_TRUE(key.ok()) << key.status();
+  return key.value_or(FlowKey{});
+}
+
+IpPrefix V4Prefix(const IpAddress& address, uint8_t length) {
+  return {.address = address, .length = static_cast<uint8_t>(96 + length)};
+}
+
+// What becomes of a packet "tcp 10.0.0.1:5000 > 192.0.2.9:80".
+std::string Place(NatPeerEmulator& peer_emulator, const std::string& packet) {
+  FlowKey key = Key(packet);
+  const bool swapped = Canonicalize(key);
+  const NatPeerEmulator::Placed placed = peer_emulator.Place(
+      EndpointsOf(key, swapped ? Direction::kReverse : Direction::kForward));
+  std::string text = placed.side == Side::kInside    ? "inside "
+                     : placed.side == Side::kOutside ? "outside "
+                                                     : "? ";
+  text += ToString(placed.key);
+  if (placed.key != placed.inside) {
+    text += " of " + ToString(placed.inside);
+  }
+  if (placed.rewrite) text += " rewritten";
+  if (placed.untranslated) text += " untranslated";
+  return text;
+}
+
+TEST(NatPeerEmulator, TakesTheEndThatSendsFirstForTheInside) {
+  NatPeerEmulator peer_emulator({});
+  EXPECT_EQ(Place(peer_emulator, "tcp 10.0.0.1:5000 > 192.0.2.9:80"),
+            "inside tcp 10.0.0.1:5000");
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.0.0.1:5000"),
+            "outside tcp 10.0.0.1:5000 untranslated");
+  // Whoever else sends to it, too; but another port is another end.
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.7:81 > 10.0.0.1:5000"),
+            "outside tcp 10.0.0.1:5000 untranslated");
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.7:81 > 10.0.0.1:5001"),
+            "inside tcp 192.0.2.7:81");
+}
+
+TEST(NatPeerEmulator, SendsAnswersToWhatWasAnnounced) {
+  NatPeerEmulator peer_emulator({});
+  Place(peer_emulator, "udp 10.0.0.1:5000 > 192.0.2.9:53");
+  const FlowKey inside = Key("udp 10.0.0.1:5000");
+  peer_emulator.on_alias(inside, Key("udp 198.51.100.1:1024"));
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 10.0.0.1:5000"),
+            "outside udp 198.51.100.1:1024 of udp 10.0.0.1:5000 rewritten");
+  EXPECT_EQ(Place(peer_emulator, "udp 10.0.0.1:5000 > 192.0.2.9:53"),
+            "inside udp 10.0.0.1:5000");
+  // As one in whose name it is, a packet to the external end stays.
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 198.51.100.1:1024"),
+            "outside udp 198.51.100.1:1024 of udp 10.0.0.1:5000");
+
+  peer_emulator.on_alias(inside, Key("udp 198.51.100.1:1025"));
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 10.0.0.1:5000"),
+            "outside udp 198.51.100.1:1025 of udp 10.0.0.1:5000 rewritten");
+  EXPECT_EQ(peer_emulator.InsideOf(Key("udp 198.51.100.1:1024")), nullptr);
+  EXPECT_NE(peer_emulator.InsideOf(Key("udp 198.51.100.1:1025")), nullptr);
+  EXPECT_EQ(peer_emulator.InsideOf(Key("tcp 198.51.100.1:1025")), nullptr);
+
+  peer_emulator.on_flow_over(inside);
+  peer_emulator.on_flow_over(inside);
+  EXPECT_EQ(peer_emulator.InsideOf(Key("udp 198.51.100.1:1025")), nullptr);
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 10.0.0.1:5000"),
+            "outside udp 10.0.0.1:5000 untranslated");
+}
+
+TEST(NatPeerEmulator, GivesAnExternalEndToItsLastOwner) {
+  NatPeerEmulator peer_emulator({});
+  const FlowKey external = Key("udp 198.51.100.1:1024");
+  peer_emulator.on_alias(Key("udp 10.0.0.1:1"), external);
+  peer_emulator.on_alias(Key("udp 10.0.0.2:2"), external);
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 10.0.0.1:1"),
+            "outside udp 10.0.0.1:1 untranslated");
+  EXPECT_EQ(Place(peer_emulator, "udp 192.0.2.9:53 > 198.51.100.1:1024"),
+            "outside udp 198.51.100.1:1024 of udp 10.0.0.2:2");
+  // The former owner's end takes nothing from the present one.
+  peer_emulator.on_flow_over(Key("udp 10.0.0.1:1"));
+  EXPECT_NE(peer_emulator.InsideOf(external), nullptr);
+}
+
+TEST(NatPeerEmulator, BelievesThePrefixesThatItWasGiven) {
+  NatPeerEmulator peer_emulator({V4Prefix(V4(10, 0, 0, 0), 9)});
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.127.0.1:5000"),
+            "outside tcp 10.127.0.1:5000 untranslated");
+  EXPECT_EQ(Place(peer_emulator, "tcp 10.127.0.1:5000 > 192.0.2.9:80"),
+            "inside tcp 10.127.0.1:5000");
+  peer_emulator.on_alias(Key("tcp 10.127.0.1:5000"), Key("tcp 198.51.100.1:9"));
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.127.0.1:5000"),
+            "outside tcp 198.51.100.1:9 of tcp 10.127.0.1:5000 rewritten");
+  // Between two of the inside, from the inside; of two others, from outside.
+  EXPECT_EQ(Place(peer_emulator, "tcp 10.0.0.1:1 > 10.0.0.2:2"),
+            "inside tcp 10.0.0.1:1");
+  EXPECT_EQ(Place(peer_emulator, "tcp 10.128.0.1:1 > 192.0.2.9:2"),
+            "outside tcp 192.0.2.9:2");
+}
+
+}  // namespace
+}  // namespace snf
