@@ -15,7 +15,7 @@ constexpr auto value(Id id) {
   return static_cast<std::underlying_type_t<Id>>(id);
 }
 
-// A compute unit of one controller, 0 … max_units - 1 (decisions.md 26).
+// A compute unit of one controller, 0 … max_units - 1 (proto/decisions.md 26).
 enum class UnitId : uint16_t {};
 inline constexpr UnitId kNoUnit{0xffff};
 inline constexpr uint32_t kMaxUnits = 65'535;
@@ -34,8 +34,8 @@ enum class PacketHandle : uint32_t {};
 inline constexpr PacketHandle kNoPacket{0xffff'ffff};
 
 // A flow, unique over a run and over controllers: controller 8 bits, slot of
-// its flow table 32, generation of that slot 24 (decisions.md 14). Reusing a
-// slot raises the generation, so an old id never names a new flow.
+// its flow table 32, generation of that slot 24 (proto/decisions.md 14).
+// Reusing a slot raises the generation, so an old id never names a new flow.
 enum class FlowId : uint64_t {};
 inline constexpr FlowId kNoFlow{~uint64_t{0}};
 

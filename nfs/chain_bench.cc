@@ -2,9 +2,9 @@
 //
 // What NFs and a chain of them cost a packet inside a unit, and what the same
 // three NFs cost that are written by hand into one loop, each with a hash table
-// of its own: the floor (performance.md, rows 2 and 5). Of both this is
-// measured: a packet is copied into a buffer and parsed, 32 at a time; then it
-// is looked up, processed and, by a NAT, rewritten. Each of `flows` inside
+// of its own: the floor (platform/bench/budgets.md, rows 2 and 5). Of both this
+// is measured: a packet is copied into a buffer and parsed, 32 at a time; then
+// it is looked up, processed and, by a NAT, rewritten. Each of `flows` inside
 // endpoints has one connection, half of them TCP; packets come in random order,
 // as many from the inside as from the outside. Compare within one run:
 //   nfs_bench --benchmark_filter='InUnit|Tables|OnlyParse'

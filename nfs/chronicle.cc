@@ -31,9 +31,9 @@ uint64_t Fold(uint64_t digest, std::span<const std::byte> bytes) {
   return Fold(digest, rest);
 }
 
-// For tests (decisions.md 22): writes over the last 8 bytes of each packet's
-// payload a digest of all earlier packets of its flow, as they came in. State
-// that is stale, lost or doubled shows in the next byte out.
+// For tests (proto/decisions.md 22): writes over the last 8 bytes of each
+// packet's payload a digest of all earlier packets of its flow, as they came
+// in. State that is stale, lost or doubled shows in the next byte out.
 //
 // A packet with a shorter payload, or with none that was captured, goes out as
 // it came, but counts like any other. Checksums are not mended: what comes out

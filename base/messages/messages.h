@@ -12,9 +12,9 @@
 #include "base/packet/link_type.h"
 #include "base/time.h"
 
-// The words that cross between cores (decisions.md 2). Plain structs: trivially
-// copyable, sizes pinned, no pointers, so that they can lie in shared memory or
-// be sent as they stand between processes of one machine.
+// The words that cross between cores (proto/decisions.md 2). Plain structs:
+// trivially copyable, sizes pinned, no pointers, so that they can lie in shared
+// memory or be sent as they stand between processes of one machine.
 
 namespace snf {
 
@@ -24,7 +24,8 @@ enum class StateSource : uint8_t {
   kUnit,  // the unit `source` was given the packet with the clock before
 };
 
-// What travels with a packet from the controller to a unit (protocol.md §3).
+// What travels with a packet from the controller to a unit (proto/protocol.md
+// §3).
 struct PacketMeta {
   FlowId flow{};
   Clock clock{};
@@ -114,10 +115,10 @@ struct DrainReport {
 };
 
 // Unit to controller, while it handles the packet of `clock`: packets that come
-// to `key` are the flow's as well, in place of its alias before (decisions.md
-// 20). At most `group_limit` flows of one group have an alias, 0 for any
-// number. The packet is not released, nor another of the flow run, before the
-// answer.
+// to `key` are the flow's as well, in place of its alias before
+// (proto/decisions.md 20). At most `group_limit` flows of one group have an
+// alias, 0 for any number. The packet is not released, nor another of the flow
+// run, before the answer.
 struct Alias {
   FlowKey key;
   FlowId flow{};
@@ -152,12 +153,12 @@ struct FlowNote {
   // controller's flow_timeout; below 0: as it was.
   Nanos idle_timeout{-1};
   // The flow has no alias any more, and is over unless packets of it came since
-  // (decisions.md 16).
+  // (proto/decisions.md 16).
   bool over = false;
 };
 
-// Pieces of a split resource (decisions.md 18), of which there are pools: the
-// ports of an address, say. A piece lies at one place only, be it the
+// Pieces of a split resource (proto/decisions.md 18), of which there are pools:
+// the ports of an address, say. A piece lies at one place only, be it the
 // controller, a unit's set, or the state of a flow, and moves with it: what is
 // freed at a unit is that unit's. `mask` are pieces 64 · word … + 63.
 struct PieceBlock {

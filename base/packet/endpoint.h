@@ -12,7 +12,7 @@ namespace snf {
 // One end of connections as a FlowKey: address and port (ICMP queries:
 // identifier) of one protocol stand in its source, the destination is zero, and
 // its form is kIpv4Endpoint or kIpv6Endpoint. It is the key of a flow of scope
-// inside_endpoint, and of its alias (decisions.md 15, 20).
+// inside_endpoint, and of its alias (proto/decisions.md 15, 20).
 FlowKey EndpointKey(const IpAddress& address, be16 port, IpProtocol protocol,
                     FlowKeyForm form);
 

@@ -18,8 +18,9 @@ namespace snf {
 
 // The least that anything which keeps state per flow must do to a packet: parse
 // it, find its entry in an open-addressing table of 64-byte entries, and update
-// that. Benchmarks print their own figure beside this one (performance.md). It
-// exists only for them: it never grows, never forgets, and counts.
+// that. Benchmarks print their own figure beside this one
+// (platform/bench/budgets.md). It exists only for them: it never grows, never
+// forgets, and counts.
 class ParseLookupFloor {
  public:
   static constexpr size_t kBatch = 32;

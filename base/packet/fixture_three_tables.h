@@ -20,9 +20,9 @@ namespace snf {
 
 // What a firewall, a monitor and a NAT cost that are written by hand into one
 // loop, each with a hash table of its own: the floor that a chain of the three
-// is held against (performance.md rows 1 and 2). Packets are parsed already. As
-// ParseLookupFloor it exists only for benchmarks: it never grows or forgets,
-// and knows IPv4 with TCP and UDP alone.
+// is held against (platform/bench/budgets.md rows 1 and 2). Packets are parsed
+// already. As ParseLookupFloor it exists only for benchmarks: it never grows or
+// forgets, and knows IPv4 with TCP and UDP alone.
 class ThreeTableFloor {
  public:
   static constexpr size_t kBatch = 32;

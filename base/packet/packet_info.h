@@ -12,7 +12,7 @@
 
 namespace snf {
 
-// Which side of an NF that has two a packet comes from (decisions.md 15).
+// Which side of an NF that has two a packet comes from (proto/decisions.md 15).
 enum class Side : uint8_t { kUnknown, kInside, kOutside };
 
 // What is known of a packet that lies in a buffer.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cost of naming a packet's flow, and the floor that other benchmarks are
-// held against (performance.md): 60-byte TCP packets over Ethernet, of flows in
-// random order, walked in memory as an mmapped capture would be. The figure is
-// per_packet. Compare within one run:
+// held against (platform/bench/budgets.md): 60-byte TCP packets over Ethernet,
+// of flows in random order, walked in memory as an mmapped capture would be.
+// The figure is per_packet. Compare within one run:
 //   base_parse_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <algorithm>

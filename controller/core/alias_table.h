@@ -14,10 +14,10 @@ namespace snf {
 
 // Theory of operation. The second key of a flow: return traffic of a flow that
 // an NF translates comes to an address that the NF chose, its alias
-// (protocol.md U9, decisions.md 15, 20). A flow, which is a slot of the flow
-// table, has at most one alias, and an alias belongs to one flow. Aliases are
-// counted by group (an inside host), so that a limit of a group holds over all
-// units.
+// (proto/protocol.md U9, proto/decisions.md 15, 20). A flow, which is a slot of
+// the flow table, has at most one alias, and an alias belongs to one flow.
+// Aliases are counted by group (an inside host), so that a limit of a group
+// holds over all units.
 //
 // Worked example: flow slot 7 of host 10.0.0.1, limit 1, sets 198.51.100.1:1024
 // and gets it; Find gives 7. Slot 8 of the same host sets 198.51.100.1:1026:

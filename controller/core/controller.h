@@ -58,8 +58,8 @@ class DecisionObserver {
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
 // flowlet a unit, and each packet a logical clock and the metadata of
-// protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come
-// in, commands go out; it has no threads, clocks or sockets.
+// proto/protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time
+// come in, commands go out; it has no threads, clocks or sockets.
 //
 // Per packet: find the flow; is this the same flowlet? then send it where the
 // flowlet goes. Per flowlet: close the one before (measure its rate, update the

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the controller costs a packet of a running flowlet, against the floor of
-// parse + lookup (performance.md rows 5 and 7), what one costs that begins a
-// flowlet and names K replicas for it, and what it holds a flow (row 17).
+// parse + lookup (platform/bench/budgets.md rows 5 and 7), what one costs that
+// begins a flowlet and names K replicas for it, and what it holds a flow (row
+// 17).
 // 60-byte packets of flows in random order, in bursts of 32, a packet each 100
 // ns. The controller's side holds all that its driver calls: packets, timers,
 // and a drain report for each unit of a burst. The figure is ns_per_packet;

@@ -16,8 +16,8 @@ namespace snf {
 //
 // A flowlet's measured rate is its bytes over the larger of its duration and T,
 // at most a unit's capacity: the rate at which it loads a unit within the
-// detector's own horizon (decisions.md 10). DemandRule::kBurst leaves the floor
-// out.
+// detector's own horizon (proto/decisions.md 10). DemandRule::kBurst leaves the
+// floor out.
 //
 // Worked example, T = 500 µs: a lone 1500-byte packet measures 24 Mbit/s; ten
 // of them within 2 ms measure 60 Mbit/s. With δ = 0.5, a flow estimated at

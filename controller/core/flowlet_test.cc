@@ -145,7 +145,7 @@ struct NaiveFlow {
   uint32_t flowlet = 0;
 };
 
-// The flowlet number of every packet, by the words of protocol.md §1.
+// The flowlet number of every packet, by the words of proto/protocol.md §1.
 std::vector<uint32_t> NaiveFlowlets(const std::vector<Arrival>& arrivals,
                                     const ControllerOptions& options) {
   std::map<FlowKey, NaiveFlow> flows;

@@ -18,8 +18,8 @@ namespace snf {
 inline constexpr uint32_t kFullLoad = 1024;
 inline constexpr uint32_t kMaxLoad = 1 << 20;
 
-// Theory of operation. The load of each unit (protocol.md §2.6): the rate at
-// which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
+// Theory of operation. The load of each unit (proto/protocol.md 2.6): the rate
+// at which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
 // 500 µs), plus the demand of its open flowlets that this window does not yet
 // hold. Held against each other for the whole unit, that is
 //

@@ -8,14 +8,15 @@
 
 namespace snf {
 
-// What counts as a unit's load when a flowlet is placed (protocol.md §2.6).
+// What counts as a unit's load when a flowlet is placed (proto/protocol.md
+// 2.6).
 enum class LoadSignal : uint8_t {
   kDemand,   // the larger of the drained rate and the open flowlets' demand,
              // plus what still waits
   kDrained,  // the paper's bare rule: the drained rate alone
 };
 
-// How a finished flowlet's rate is measured (decisions.md 10).
+// How a finished flowlet's rate is measured (proto/decisions.md 10).
 enum class DemandRule : uint8_t {
   kFloor,  // bytes over max(last - first packet, flowlet timeout)
   kBurst,  // bytes over last - first packet; a lone packet asks for a whole
@@ -51,7 +52,7 @@ struct ControllerOptions {
   int64_t first_demand_bps = 0;
 
   LoadSignal load_signal = LoadSignal::kDemand;
-  // The drained rate is the mean over `load_buckets` of `load_bucket` (§8).
+  // The drained rate is the mean over `load_buckets` of `load_bucket` (SNF §8).
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
 
@@ -67,7 +68,7 @@ struct ControllerOptions {
   // and how they are chosen (SNF §5.2.2).
   uint32_t replicas = 3;  // 0 … kMaxReplicas
   ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
-  // How long after a push its replica counts as landed (decisions.md 13).
+  // How long after a push its replica counts as landed (proto/decisions.md 13).
   Nanos push_delay = Microseconds(200);
 
   // Period of the policy smart_flow, on a grid from time 0 on.

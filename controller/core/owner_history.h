@@ -10,9 +10,9 @@
 namespace snf {
 
 // Where each flow ran before its present owner, as far as it is not yet taken:
-// runs of clocks and their units (protocol.md F5). When a flow moves, the run
-// that ends is added; Takeover(c) removes the runs that end before c. Usually
-// none or one a flow, and none for most flows.
+// runs of clocks and their units (proto/protocol.md F5). When a flow moves, the
+// run that ends is added; Takeover(c) removes the runs that end before c.
+// Usually none or one a flow, and none for most flows.
 //
 // Worked example: clocks 1-4 ran at unit 0, 5-6 at unit 2, and the flow is now
 // at unit 1: Add(slot, 4, 0), Add(slot, 6, 2) leave the runs 1-4 at 0 and 5-6

@@ -15,8 +15,8 @@
 namespace snf {
 
 // Theory of operation. The pieces of one pool that are not at a unit, and who
-// waits for some (decisions.md 18). A request is answered with the word that
-// has the most free pieces. When none is free, the request waits while the
+// waits for some (proto/decisions.md 18). A request is answered with the word
+// that has the most free pieces. When none is free, the request waits while the
 // units that may have spare ones are asked for theirs: a reclaim round. The
 // requests that wait are answered by what comes back, and refused when the
 // round is over: when every unit has answered or stopped, or kRound after its

@@ -54,8 +54,8 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   return best;
 }
 
-// The paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1; protocol.md
-// §2.2-2.4).
+// The paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1;
+// proto/protocol.md 2.2 to 2.4).
 Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
   const UnitId best = BestWithRoom(request, units);

@@ -21,7 +21,8 @@ struct PlacementRequest {
   UnitId owner = kNoUnit;  // ran the flow's last packet; kNoUnit: a new flow
   uint32_t alpha = 0;      // α in quanta
   // Units to which a replica of the state has had time to come; none after a
-  // cut by bytes (decisions.md 13). Besides the owner, for which β is 1 anyway.
+  // cut by bytes (proto/decisions.md 13). Besides the owner, for which β is 1
+  // anyway.
   ReplicaSet replicas{};
   uint64_t key_hash = 0;   // of the flow's key; the same in every run
   bool new_period = true;  // no packet of the flow yet in this reassign_period

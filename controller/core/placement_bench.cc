@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A decision with 10 … 10,000 units (performance.md row 6): every unit is
-// placeable and loaded to 30–95 %, time advances, loads fade. One iteration is
-// one decision with all its upkeep: what came from a unit is reported, the
-// index is refreshed, the policy asked, the flowlet opened and one that was
-// opened earlier closed. A report costs more the more units there are, for
-// their windows lie farther from the cache; BM_DecisionBesideDrains leaves it
-// out, and so does BM_DecisionWithThreeReplicas. Compare `units` within one
-// run:
+// A decision with 10 … 10,000 units (platform/bench/budgets.md row 6): every
+// unit is placeable and loaded to 30–95 %, time advances, loads fade. One
+// iteration is one decision with all its upkeep: what came from a unit is
+// reported, the index is refreshed, the policy asked, the flowlet opened and
+// one that was opened earlier closed. A report costs more the more units there
+// are, for their windows lie farther from the cache; BM_DecisionBesideDrains
+// leaves it out, and so does BM_DecisionWithThreeReplicas. Compare `units`
+// within one run:
 //   controller_bench --benchmark_filter=Decision
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true

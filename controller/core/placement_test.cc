@@ -405,7 +405,7 @@ TEST(HashPolicy, GoesOnToTheNextUnitWhereOneIsStopping) {
   }
 }
 
-// --- Against an O(n) reading of protocol.md §2
+// --- Against an O(n) reading of proto/protocol.md §2
 
 struct NaivePlacement {
   Placement placement;

@@ -19,8 +19,8 @@
 namespace snf {
 
 // Theory of operation. The memory in which packets lie from ingest to egress;
-// everything in between passes handles (decisions.md 8). Buffers come in three
-// sizes, for ordinary frames, for jumbo and merged segments, and for the
+// everything in between passes handles (proto/decisions.md 8). Buffers come in
+// three sizes, for ordinary frames, for jumbo and merged segments, and for the
 // largest that a capture may hold. A packet takes the smallest free buffer that
 // fits; the last one freed is the first one used again, so that the touched
 // memory stays as small as the number of packets in flight. Handles may be

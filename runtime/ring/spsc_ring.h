@@ -59,9 +59,10 @@ absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
 // it. In the place of the dead one a new end attaches, where that one was.
 //
 // Reading and releasing are two steps, so that the ring keeps what a consumer
-// has read and is not yet done with (the released position of protocol.md L3).
-// A consumer killed in between leaves these items to the next, which reads them
-// again. Who would rather lose an item than see it twice releases first: Pop.
+// has read and is not yet done with (the released position of proto/protocol.md
+// L3). A consumer killed in between leaves these items to the next, which reads
+// them again. Who would rather lose an item than see it twice releases first:
+// Pop.
 //
 // Worked example, capacity 4: Push(a b c d e) takes four of them (pushed 4).
 // Read gives a b; Push(e) takes nothing; Release(1), and Push(e) finds released

@@ -10,8 +10,8 @@ namespace snf {
 enum class FlowScope : uint8_t {
   kConnection,  // as --flow_key says
   // All connections of one inside address, port and protocol (of ICMP queries,
-  // identifier) are one flow, and what comes to its alias (decisions.md 15).
-  // The flow's key is EndpointKey(…) of that endpoint.
+  // identifier) are one flow, and what comes to its alias (proto/decisions.md
+  // 15). The flow's key is EndpointKey(…) of that endpoint.
   kInsideEndpoint,
 };
 

@@ -59,7 +59,8 @@ class Blob {
 
 // Theory of operation. What a unit keeps for each flow, for all NFs of its
 // chain together, is one record: bytes without pointers, so that it can be
-// copied between units, or lie in shared memory, as it is (decisions.md 17).
+// copied between units, or lie in shared memory, as it is (proto/decisions.md
+// 17).
 //
 //   offset 0   8 bytes, a bit for each slot: it has a value
 //   then       the slots in the order of declaration, each 8-byte aligned
