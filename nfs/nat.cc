@@ -49,8 +49,8 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 }
 
 // Theory of operation. A network address and port translator for IPv4: TCP,
-// UDP, ICMP queries, and errors about them (RFC 4787, 5382, 5508, 7857; nat.md
-// says how each of their requirements is met).
+// UDP, ICMP queries, and errors about them (RFC 4787, 5382, 5508, 7857;
+// nfs/nat.md says how each of their requirements is met).
 //
 // A flow is one inside endpoint, so endpoint-independent mapping is nothing but
 // state: the mapping that the endpoint's first packet makes. Its external port

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mappings, their ports, filters and ends, mostly with UDP; nat.md names these
-// tests requirement by requirement.
+// Mappings, their ports, filters and ends, mostly with UDP; nfs/nat.md names
+// these tests requirement by requirement.
 #include "base/packet/endpoint.h"
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
