@@ -13,14 +13,14 @@
 
 namespace snf {
 
-// An information element of IPFIX as it stands in a record: its number (RFC
-// 7012, www.iana.org/assignments/ipfix) and its length there.
+// Describes an information element of IPFIX in a record: its number (RFC 7012,
+// www.iana.org/assignments/ipfix) and the length that it has there.
 struct IpfixField {
   uint16_t element;
   uint16_t bytes;
-  uint32_t enterprise = 0;  // whose element it is; 0: IANA's
+  uint32_t enterprise = 0;  // owns the element; 0 is IANA
 };
-// The same of the other direction (RFC 5103 §6.1).
+// Returns the same element for the other direction (RFC 5103 §6.1).
 constexpr IpfixField Reverse(IpfixField field) {
   return {field.element, field.bytes, 29'305};
 }
@@ -32,8 +32,8 @@ inline constexpr IpfixField kIpfixSource6 = {27, 16};
 inline constexpr IpfixField kIpfixDestination4 = {12, 4};
 inline constexpr IpfixField kIpfixDestination6 = {28, 16};
 
-// Builds an IPFIX file (RFC 5655): IPFIX messages (RFC 7011 §3) behind each
-// other, of at most kMaxMessageBytes; templates stand before their records.
+// Builds an IPFIX file (RFC 5655): a sequence of IPFIX messages (RFC 7011 §3)
+// of at most kMaxMessageBytes each, in which templates precede their records.
 //
 //     IpfixFile file(export_time_s);
 //     const uint16_t host = file.AddTemplate({kIpfixSource4, kIpfixPackets});
@@ -47,14 +47,15 @@ class IpfixFile {
 
   explicit IpfixFile(uint32_t export_time_s) : export_time_s_(export_time_s) {}
 
-  // Returns its number.
+  // Returns the number of the new template.
   uint16_t AddTemplate(std::initializer_list<IpfixField> fields);
-  // Begins a record of a template; the values follow, of its fields in order.
+  // Begins a record of a template. Put() must follow for each of its fields, in
+  // their order.
   void Begin(uint16_t number);
   void Put(uint64_t value, uint32_t bytes);
-  // 4 bytes, or all 16.
+  // Puts 4 bytes for an IPv4 address, else all 16.
   void Put(const IpAddress& address, bool as_ipv4);
-  // All that was added, once.
+  // Returns the file. Nothing may be called after it.
   std::string Take();
 
  private:
@@ -71,8 +72,8 @@ class IpfixFile {
   uint32_t export_time_s_;
   std::vector<Template> templates_;
   std::string bytes_;
-  size_t message_ = 0;  // where it begins
-  size_t set_ = 0;      // "; 0 for none
+  size_t message_ = 0;  // where the open message begins
+  size_t set_ = 0;      // where the open set begins; 0 if none is open
   uint16_t set_id_ = 0;
   uint32_t records_ = 0;  // data records of all messages
 };

@@ -12,17 +12,17 @@
 
 namespace snf {
 
-// What was seen of a TCP connection: bits, of which 0 is nothing. As RFC 6146
-// §3.5.2.2, to which RFC 7857 §2 refers, but that a connection may be met in
-// its midst. Simultaneous open and half-close are no special cases.
+// Records what was seen of a TCP connection, as bits; 0 is nothing. It follows
+// RFC 6146 §3.5.2.2, to which RFC 7857 §2 refers, except that a connection may
+// be met in its midst. Simultaneous open and half-close are no special cases.
 //
-//   the inside sends SYN                       kInside: transitory
-//   the outside SYN, ACK                       + kOutside: established
-//   the inside FIN                             + kInsideFin: established yet
-//   the outside FIN                            + kOutsideFin: transitory
-//   anybody RST                                + kReset: transitory, until
-//   anybody anything else                      - kReset, for it was forged
-//   anybody SYN, where it was transitory       begins anew
+//   the inside sends SYN              adds kInside: transitory
+//   the outside sends SYN, ACK        adds kOutside: established
+//   the inside sends FIN              adds kInsideFin: still established
+//   the outside sends FIN             adds kOutsideFin: transitory
+//   either side sends RST             adds kReset: transitory
+//   then either sends anything else   removes kReset: the RST was forged
+//   either sends SYN when transitory  begins anew
 struct NatTcp {
   static constexpr uint8_t kInside = 1, kOutside = 2, kInsideFin = 4,
                            kOutsideFin = 8, kReset = 16;
@@ -30,10 +30,10 @@ struct NatTcp {
   static uint8_t After(uint8_t seen, uint8_t tcp_flags, bool from_inside);
 };
 
-// One whom the inside has sent to, and the connection with it.
+// Names somebody whom the inside has sent to, and records the connection.
 struct NatPeer {
   be32 address;
-  be16 port;        // 0 of ICMP
+  be16 port;        // 0 for ICMP
   uint8_t tcp = 0;  // NatTcp
   uint8_t zero = 0;
   uint32_t tick = 0;  // of the last outbound packet
@@ -41,10 +41,11 @@ struct NatPeer {
 static_assert(sizeof(NatPeer) == 12 &&
               std::has_unique_object_representations_v<NatPeer>);
 
-// The peers of one mapping, in a blob of its flow, in no order. What is not
-// there is forgotten without harm but to itself: the filter does not admit it.
-// Time counts in ticks of 2³⁰ ns, some 1.07 s: a peer stays up to two ticks too
-// long, and its entry does not change with every packet. A view.
+// Accesses the peers of one mapping, which lie in a blob of its flow in no
+// order. A peer that was forgotten harms nobody but itself: the filter does not
+// admit it. Time counts in ticks of 2³⁰ ns, about 1.07 s, so an entry does not
+// change with every packet, and a peer may stay up to two ticks too long.
+// A view: it must not outlive the flow's state.
 // Budget: ≤ 10 ns for up to 4 peers, 2 ns for each further one.
 class NatPeers {
  public:
@@ -60,27 +61,29 @@ class NatPeers {
     Nanos other;
   };
 
-  // An end of a packet as it is remembered: an identifier is no peer's.
+  // Returns an end of a packet as it is remembered: without port for ICMP,
+  // since an identifier does not belong to a peer.
   static NatEnd PeerOf(NatEnd end, IpProtocol protocol) {
     if (protocol == IpProtocol::kIcmp) end.port = be16(0);
     return end;
   }
 
-  // What a packet changed.
+  // Tells what a packet changed.
   struct Change {
-    bool established_changed = false;  // of this peer, or it goes on
-    bool forgot_established = false;   // the peer that left for this one
+    bool established_changed = false;  // for this peer, or it goes on
+    bool forgot_established = false;   // of the peer that made room for it
   };
-  // The inside sends to the packet's destination, which is remembered now;
-  // where there is no room, the oldest that is not established leaves, or else
-  // the oldest. A reset only follows: somebody from outside may have wanted it.
+  // The inside sends to the packet's destination, which is remembered. If there
+  // is no room, the oldest peer that is not established is forgotten, or else
+  // the oldest. A reset to an unknown peer is not remembered: somebody from
+  // outside may have provoked it.
   Change Sent(const NatView& packet);
-  // The packet's source sends; one that is not remembered stays so. `refresh`:
-  // as if the inside had sent.
+  // The packet's source sends. If it is not remembered, nothing changes. With
+  // `refresh` it is kept as if the inside had sent.
   Change Received(const NatView& packet, bool refresh);
 
   bool HasEstablished(const Timeouts& timeouts) const;
-  // `peer` as PeerOf gives it.
+  // `peer` is as PeerOf returns it.
   bool Has(NatEnd peer, const Timeouts& timeouts) const;
   bool HasAddress(be32 address, const Timeouts& timeouts) const;
 
@@ -92,10 +95,10 @@ class NatPeers {
     return LoadAs<NatPeer>(&flow_.get(blob_)[index * sizeof(NatPeer)]);
   }
   void Put(uint32_t index, const NatPeer& peer);
-  // The index of the peer; size() for none.
+  // Returns the index of the peer, or size() if it is not there.
   uint32_t Find(NatEnd peer) const;
   uint32_t ToReplace() const;
-  // Time does not go backwards.
+  // Returns 0 for a peer of the future, since time does not go backwards.
   uint32_t Age(const NatPeer& peer) const {
     const uint32_t age = now_ - peer.tick;
     return age >> 31 != 0 ? 0 : age;

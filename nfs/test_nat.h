@@ -16,14 +16,14 @@
 #include "base/packet/test_packets.h"
 #include "runtime/sdk/nf.h"
 
-// For tests and benchmarks: the NF "nat", with a platform of one unit around
-// it that notes what it is asked for.
+// For tests and benchmarks: runs the NF "nat" within a platform of one unit,
+// which notes what it is asked for.
 
 namespace snf {
 
 class TestNat final : public FlowServices {
  public:
-  // `options` as in --nf nat:… . All pieces of all pools are here.
+  // `options` are as in --nf nat:…. All pieces of all pools are here.
   explicit TestNat(std::string_view options = "");
 
   struct Flow {
@@ -36,8 +36,8 @@ class TestNat final : public FlowServices {
     Frame frame;       // as it left
     std::string drop;  // the NF's reason, or ""
   };
-  // Hands a packet of that flow to the NF; `original_length` 0: all of it was
-  // captured.
+  // Hands a packet of that flow to the NF. `original_length` is 0 if all of it
+  // was captured.
   Sent Send(Flow& flow, Side side, const Frame& frame, Nanos at = {},
             LinkType link = LinkType::kRawIp, uint32_t original_length = 0);
   Sent FromInside(Flow& flow, const Frame& frame, Nanos at = {}) {
@@ -46,16 +46,16 @@ class TestNat final : public FlowServices {
   Sent FromOutside(Flow& flow, const Frame& frame, Nanos at = {}) {
     return Send(flow, Side::kOutside, frame, at);
   }
-  // The platform's word on the alias that the last packet set, if not granted.
+  // Tells the NF that the alias which the last packet set was refused.
   void RefuseAlias(Flow& flow, AliasResult why);
   void End(Flow& flow);
 
-  // The pieces of all pools that are here.
+  // Counts the pieces of all pools that are here.
   size_t pieces() const;
   std::vector<PieceSet>& pools() { return pools_; }
   NetworkFunction& nf() { return *nf_; }
 
-  // What the NF asked for, of all flows together.
+  // The aliases that the NF asked for, for all flows together.
   struct NamedAlias {
     FlowKey key;
     uint64_t group = 0;
@@ -84,24 +84,24 @@ class TestNat final : public FlowServices {
   std::vector<PieceSet> pools_;
 };
 
-// The packets of one connection, with right checksums: 10.0.0.1:5000 and
-// 192.0.2.9:53 unless said otherwise. Of ICMP the inside port is the
+// Names one end of a connection. The port of an ICMP query's inside end is its
 // identifier.
 struct TestEnd {
   IpAddress address;
   uint16_t port = 0;
 };
+// Makes a packet between two ends, with right checksums.
 Frame Between(uint8_t protocol, TestEnd from, TestEnd to,
               uint8_t tcp_flags = 0x10, uint8_t icmp_type = 8);
-// Fills in the checksum of layer 4.
+// Returns the packet with the right checksum of layer 4.
 Frame WithChecksum(Frame ip_packet);
-// An ICMP error that quotes 28 bytes of a packet.
+// Makes an ICMP error that quotes 28 bytes of a packet.
 Frame ErrorAbout(const Frame& ip_packet, const IpAddress& from,
                  const IpAddress& to);
-// Whether all checksums of an IPv4 packet are right, of what it quotes too.
-// Computed over all bytes.
+// Returns true if all checksums of an IPv4 packet are right, those in what it
+// quotes too. They are computed anew, over all bytes.
 bool HasGoodChecksums(const Frame& ip_packet);
-// Whence and whither it goes.
+// Return the packet's two ends.
 TestEnd SourceOf(const Frame& ip_packet);
 TestEnd DestinationOf(const Frame& ip_packet);
 
