@@ -394,7 +394,7 @@ class Schedule {
     pieces_.ReturnAll(now_);
     Check();
     EXPECT_EQ(driver_.counters().pieces.pieces_out, 0u);
-    EXPECT_FALSE(pieces_.IsWaited());
+    EXPECT_FALSE(pieces_.HasOpenRequests());
     t.rounds += driver_.counters().pieces.reclaim_rounds;
     t.blocks += pieces_.blocks;
     t.waited += pieces_.waited;

@@ -78,7 +78,7 @@ class Schedule {
       PlayUnits();
       if (rng_.Chance(50'000)) driver_.RunTimers(now_);
       if (rng_.Chance(3'000)) driver_.Timers(now_);
-      DeliverTooks();
+      DeliverTakeovers();
       SendBurst();
       if (step % 16 == 0) CheckPool();
       if (testing::Test::HasFailure()) return;
@@ -106,7 +106,7 @@ class Schedule {
     totals.null_packets += driver_.null_packets;
     totals.evacuations += driver_.evacuated;
     totals.moved_off_leaving += driver_.moved_off_leaving;
-    totals.takeovers += tooks_;
+    totals.takeovers += takeovers_;
     totals.takeovers_refused += driver_.counters().takeovers_refused_unknown;
     totals.runs += runs_;
   }
@@ -137,12 +137,13 @@ class Schedule {
   }
 
   // Each some time, in some order, some never and some again.
-  void DeliverTooks() {
+  void DeliverTakeovers() {
     for (uint64_t left = rng_.Below(4); left > 0; --left) {
       const size_t there = driver_.takeovers().size();
       if (there == 0) return;
-      driver_.DeliverTook(there - 1 - rng_.Below(std::min<size_t>(there, 40)));
-      ++tooks_;
+      driver_.DeliverTakeover(there - 1 -
+                              rng_.Below(std::min<size_t>(there, 40)));
+      ++takeovers_;
     }
   }
 
@@ -182,7 +183,7 @@ class Schedule {
     EXPECT_LE(driver_.controller().flows().size(), options_.max_flows);
     EXPECT_EQ(driver_.counters().flows - driver_.counters().flows_ended,
               driver_.controller().flows().size());
-    driver_.ExpectTrailsAgree();
+    driver_.ExpectOwnersAgree();
     runs_ += driver_.controller().owners().size();
     EXPECT_EQ(driver_.counters().enqueued, driver_.enqueued);
     EXPECT_EQ(driver_.counters().null_packets, driver_.null_packets);
@@ -231,7 +232,7 @@ class Schedule {
   uint64_t hot_flows_ = 0;
   uint32_t drain_chance_ = 0;
   uint64_t packets_ = 0;
-  uint64_t tooks_ = 0;
+  uint64_t takeovers_ = 0;
   uint64_t runs_ = 0;  // seen in trails
   std::array<uint64_t, kDropReasons> drops_{};
 };
@@ -244,7 +245,7 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
     Rng rng(seed);
     ControllerOptions options = RandomOptions(rng);
     // Enough for every run, so that the trail can be compared.
-    options.max_trail_runs = 1 << 20;
+    options.max_owner_runs = 1 << 20;
     Schedule schedule(seed, options, RandomPolicy(rng));
     schedule.Run(1'000);
     if (HasFailure()) return;

@@ -38,30 +38,30 @@ TEST(OwnerHistory, KeepsTheRunsThatAreNotTaken) {
   owners.Add(1, Clock{6}, kU2);
   ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
   ExpectRuns(owners, 0, {});
-  owners.Takeover(1, Clock{4});  // clock 4 ran at unit 0 itself
+  owners.RemoveBefore(1, Clock{4});  // clock 4 ran at unit 0 itself
   ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
-  owners.Takeover(1, Clock{5});
+  owners.RemoveBefore(1, Clock{5});
   ExpectRuns(owners, 1, {{5, 6, kU2}});
-  owners.Takeover(1, Clock{7});
+  owners.RemoveBefore(1, Clock{7});
   ExpectRuns(owners, 1, {});
   EXPECT_EQ(owners.size(), 0u);
 }
 
 TEST(OwnerHistory, ForgetsNothingTwiceOnALateTook) {
   OwnerHistory owners(1, 8);
-  owners.Takeover(0, Clock{9});
+  owners.RemoveBefore(0, Clock{9});
   owners.Add(0, Clock{4}, kU0);
   owners.Add(0, Clock{6}, kU1);
-  owners.Takeover(0, Clock{6});
-  owners.Takeover(0, Clock{5});
-  owners.Takeover(0, Clock{6});
+  owners.RemoveBefore(0, Clock{6});
+  owners.RemoveBefore(0, Clock{5});
+  owners.RemoveBefore(0, Clock{6});
   ExpectRuns(owners, 0, {{5, 6, kU1}});
 }
 
 TEST(OwnerHistory, BeginsWithClockOneWhereNoRunIsLeft) {
   OwnerHistory owners(1, 8);
   owners.Add(0, Clock{4}, kU0);
-  owners.Takeover(0, Clock{5});
+  owners.RemoveBefore(0, Clock{5});
   owners.Add(0, Clock{9}, kU1);
   ExpectRuns(owners, 0, {{1, 9, kU1}});
 }
@@ -102,7 +102,7 @@ TEST(OwnerHistory, IsAValue) {
   owners.Add(0, Clock{4}, kU0);
   OwnerHistory copy = owners;
   copy.Add(0, Clock{5}, kU1);
-  owners.Takeover(0, Clock{5});
+  owners.RemoveBefore(0, Clock{5});
   ExpectRuns(owners, 0, {});
   ExpectRuns(copy, 0, {{1, 4, kU0}, {5, 5, kU1}});
 }
@@ -130,7 +130,7 @@ class RandomTrail {
     if (what < 50) {
       Add(slot);
     } else if (what < 96) {
-      Takeover(slot);
+      RemoveBefore(slot);
     } else {
       owners_.Erase(slot);
       size_ -= naive_[slot].size();
@@ -169,12 +169,12 @@ class RandomTrail {
     longest_ = std::max(longest_, runs.size());
   }
 
-  void Takeover(uint32_t slot) {
+  void RemoveBefore(uint32_t slot) {
     std::deque<NaiveRun>& runs = naive_[slot];
     // Mostly late in the flow, as in life.
     const uint64_t clock =
         clocks_[slot] + 1 - std::min(rng_.Below(9), clocks_[slot]);
-    owners_.Takeover(slot, Clock{clock});
+    owners_.RemoveBefore(slot, Clock{clock});
     while (!runs.empty() && runs.front().last < clock) {
       runs.pop_front();
       --size_;

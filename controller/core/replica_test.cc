@@ -325,7 +325,7 @@ class ControllerTrailTest : public ReplicaTest {
 
 TEST_F(ControllerTrailTest, HoldsWhereAFlowsClocksRan) {
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{21, 30, 52}));
-  driver_->ExpectTrailsAgree();
+  driver_->ExpectOwnersAgree();
 }
 
 TEST_F(ControllerTrailTest, IsShortenedByWhatIsTaken) {
@@ -372,7 +372,7 @@ TEST_F(ControllerTrailTest, EndsWithItsFlow) {
 
 TEST_F(ControllerTrailTest, IsAsLongAsItsLimitAllows) {
   ControllerOptions options = Options(2, 0);
-  options.max_trail_runs = 3;
+  options.max_owner_runs = 3;
   Start(options);
   for (uint32_t i = 1; i <= 10; ++i) {
     flow_ = Packet(kStart + Milliseconds(i), TestDriver::Id(i % 2))

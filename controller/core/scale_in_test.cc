@@ -93,7 +93,7 @@ TEST_F(ScaleInTest, MovesAFlowByANullPacket) {
   EXPECT_EQ(counters().flowlets_moved, 0u);
   driver_->Stopped(kU0);
   driver_->ExpectStatesAgree();
-  driver_->ExpectTrailsAgree();
+  driver_->ExpectOwnersAgree();
 }
 
 TEST_F(ScaleInTest, GoesOnWithTheNextPacketFromTheReceiver) {
