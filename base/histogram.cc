@@ -21,7 +21,7 @@ void Histogram::Merge(const Histogram& other) {
 }
 
 void Histogram::Reset() {
-  // In place: assigning a new Histogram would allocate.
+  // The counts are cleared in place: assigning a new Histogram would allocate.
   std::fill(counts_.begin(), counts_.end(), 0);
   count_ = 0;
   sum_ = 0;
