@@ -19,7 +19,7 @@ struct NaiveRun {
   UnitId unit;
 };
 
-// Run by run, since a failure should name the run.
+// Compares run by run, so that a failure names the run.
 void ExpectRuns(const OwnerHistory& owners, uint32_t slot,
                 const std::deque<NaiveRun>& runs) {
   ASSERT_EQ(owners.runs(slot), runs.size()) << "slot " << slot;
@@ -114,10 +114,10 @@ TEST(OwnerHistoryDeathTest, RefusesClocksThatDoNotAscend) {
   EXPECT_DEATH(owners.Add(0, Clock{4}, kU1), "last > before");
 }
 
-// A trail and its naive model, with flows whose clocks ascend.
-class RandomTrail {
+// An OwnerHistory and its naive model, with flows whose clocks ascend.
+class RandomHistory {
  public:
-  RandomTrail(uint64_t seed, uint32_t flows, uint32_t max_runs)
+  RandomHistory(uint64_t seed, uint32_t flows, uint32_t max_runs)
       : rng_(seed),
         max_runs_(max_runs),
         owners_(flows, max_runs),
@@ -171,7 +171,7 @@ class RandomTrail {
 
   void RemoveBefore(uint32_t slot) {
     std::deque<NaiveRun>& runs = naive_[slot];
-    // Mostly late in the flow, as in life.
+    // The clock is mostly late in the flow, as in reality.
     const uint64_t clock =
         clocks_[slot] + 1 - std::min(rng_.Below(9), clocks_[slot]);
     owners_.RemoveBefore(slot, Clock{clock});
@@ -201,7 +201,7 @@ TEST(OwnerHistory, EqualsANaiveModel) {
   };
   for (const Case& c : {Case{1, 1, true}, Case{1, 4, true}, Case{10, 5, true},
                         Case{100, 120, true}, Case{100, 20'000, false}}) {
-    RandomTrail random(kSeed, c.flows, c.max_runs);
+    RandomHistory random(kSeed, c.flows, c.max_runs);
     for (int i = 0; i < 20'000; ++i) {
       random.Step();
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << kSeed;
