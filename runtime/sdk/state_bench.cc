@@ -103,7 +103,7 @@ void BM_StatePatchBlob(benchmark::State& state) {
 }
 BENCHMARK(BM_StatePatchBlob)->Apply(Sizes);
 
-// Of a record that ends in zeros, which must be looked at.
+// Checks a record that ends in zeros, which must be looked at.
 void BM_IsWellFormed(benchmark::State& state) {
   const BenchNf nf(static_cast<uint32_t>(state.range(0)));
   for ([[maybe_unused]] auto _ : state) {
@@ -113,7 +113,7 @@ void BM_IsWellFormed(benchmark::State& state) {
 }
 BENCHMARK(BM_IsWellFormed)->Apply(Sizes);
 
-// Of a new flow's record: zeros throughout.
+// Checks a new flow's record, which is all zeros.
 void BM_IsWellFormedEmpty(benchmark::State& state) {
   const BenchNf nf(static_cast<uint32_t>(state.range(0)));
   const std::vector<std::byte> record(nf.record.size());
