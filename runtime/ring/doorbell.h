@@ -18,8 +18,8 @@ namespace snf {
 // `rings_` is what it was before. A producer publishes work, *then* looks
 // whether the sleeper is parked, and if so changes `rings_` and wakes it. All
 // four steps are sequentially consistent: either the sleeper sees the work, or
-// the producer sees that it is parked and changes `rings_` before it can fall
-// asleep.
+// the producer sees that it is parked; then the change of `rings_` keeps it
+// from falling asleep, or the call wakes it.
 //
 // A process may be killed at any instruction. If it is killed between
 // publishing and waking, it leaves a sleeper with work: so whoever detects the
