@@ -122,8 +122,8 @@ class BufferPool {
     const uint32_t c = value(handle) >> kClassShift;
     return c < classes_.size() && IndexOf(handle) < classes_[c].count;
   }
-  // Marks the buffer as held by this party. Returns false if IsHandle(handle)
-  // is.
+  // Marks the buffer as held by this party, or returns false if it is no
+  // handle.
   bool Claim(PacketHandle handle) {
     if (!IsHandle(handle)) return false;
     SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(party_));
