@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an NF pays for state, and a unit for a record that comes from elsewhere,
-// against a copy of the whole record, by the record's bytes. A view is made for
-// each packet, so it is part of every figure. Compare within one run:
+// Measures the cost of an NF's access to state, and of a unit's check of a
+// record from elsewhere, against a copy of the whole record, by the record's
+// bytes. A view is made for each packet, so it is part of every figure. Compare
+// within one run:
 //   runtime_sdk_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <array>
