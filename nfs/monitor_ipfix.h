@@ -13,14 +13,14 @@
 
 namespace snf {
 
-// Describes an information element of IPFIX in a record: its number (RFC 7012,
-// www.iana.org/assignments/ipfix) and the length that it has there.
+// An information element of IPFIX as it stands in a record: its number (RFC
+// 7012, www.iana.org/assignments/ipfix) and its length there.
 struct IpfixField {
   uint16_t element;
   uint16_t bytes;
-  uint32_t enterprise = 0;  // owns the element; 0 is IANA
+  uint32_t enterprise = 0;  // that defines the element; 0: IANA
 };
-// Returns the same element for the other direction (RFC 5103 §6.1).
+// Returns the same field of the other direction (RFC 5103 §6.1).
 constexpr IpfixField Reverse(IpfixField field) {
   return {field.element, field.bytes, 29'305};
 }
@@ -33,7 +33,7 @@ inline constexpr IpfixField kIpfixDestination4 = {12, 4};
 inline constexpr IpfixField kIpfixDestination6 = {28, 16};
 
 // Builds an IPFIX file (RFC 5655): a sequence of IPFIX messages (RFC 7011 §3)
-// of at most kMaxMessageBytes each, in which templates precede their records.
+// of at most kMaxMessageBytes; templates stand before their records.
 //
 //     IpfixFile file(export_time_s);
 //     const uint16_t host = file.AddTemplate({kIpfixSource4, kIpfixPackets});
@@ -47,15 +47,15 @@ class IpfixFile {
 
   explicit IpfixFile(uint32_t export_time_s) : export_time_s_(export_time_s) {}
 
-  // Returns the number of the new template.
+  // Adds a template and returns its number.
   uint16_t AddTemplate(std::initializer_list<IpfixField> fields);
-  // Begins a record of a template. Put() must follow for each of its fields, in
-  // their order.
+  // Begins a record of a template. The caller then puts the values of its
+  // fields in order.
   void Begin(uint16_t number);
   void Put(uint64_t value, uint32_t bytes);
-  // Puts 4 bytes for an IPv4 address, else all 16.
+  // Puts the 4 bytes of an IPv4 address, or all 16.
   void Put(const IpAddress& address, bool as_ipv4);
-  // Returns the file. Nothing may be called after it.
+  // Returns the whole file. Called once, at the end.
   std::string Take();
 
  private:
@@ -72,8 +72,8 @@ class IpfixFile {
   uint32_t export_time_s_;
   std::vector<Template> templates_;
   std::string bytes_;
-  size_t message_ = 0;  // where the open message begins
-  size_t set_ = 0;      // where the open set begins; 0 if none is open
+  size_t message_ = 0;  // begin of the open message
+  size_t set_ = 0;      // begin of the open set; 0 for none
   uint16_t set_id_ = 0;
   uint32_t records_ = 0;  // data records of all messages
 };

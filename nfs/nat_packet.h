@@ -17,21 +17,21 @@
 
 namespace snf {
 
-// Tells why a packet is not translated.
+// The reason for which a packet is not translated.
 enum class NatDrop : uint8_t {
   kNone,
   kNotIpv4,
   kProtocol,        // neither TCP, UDP nor ICMP
-  kTruncated,       // it ends within the header of layer 4
+  kTruncated,       // ends inside the header of layer 4
   kMalformed,       // a TCP data offset below 5
   kIcmpType,        // neither query nor error, or an outdated one
   kIcmpChecksum,    // wrong in an error, or in the IP header that it quotes
   kQuotedNotOurs,   // an error about a packet that its mapping did not send
-  kSideUnknown,     // it comes from neither the inside nor the outside
-  kFromExternal,    // it comes from inside with an external source address
-  kNoMapping,       // it has none and makes none, or it came to another's
-  kMappingExpired,  // it comes from outside, to a mapping that is over
-  kFiltered,        // it comes from outside, and the filter refuses it
+  kSideUnknown,     // neither from the inside nor from the outside
+  kFromExternal,    // from the inside, with an external address as its source
+  kNoMapping,       // there is none for it, and it cannot make one
+  kMappingExpired,  // from the outside, to a mapping that is over
+  kFiltered,        // from the outside, from an endpoint that may not send
   kPortsExhausted,
   kCount,
 };
@@ -52,15 +52,15 @@ inline constexpr std::array<std::string_view,
                      "filtered",
                      "ports_exhausted"};
 
-// Names one end of a packet. The port of an ICMP query is its identifier, at
-// both ends; the port of a later fragment is 0.
+// One end of a packet. In ICMP queries the port is the identifier at both ends,
+// in later fragments it is 0.
 struct NatEnd {
   be32 address;
   be16 port;
   friend bool operator==(const NatEnd&, const NatEnd&) = default;
 };
 
-// Holds what a NAT looks at in a packet.
+// The fields of a packet that a NAT looks at.
 struct NatView {
   NatEnd source;
   NatEnd destination;
@@ -68,31 +68,32 @@ struct NatView {
   uint8_t tcp_flags = 0;
   bool is_later_fragment = false;
   bool is_icmp_request = false;
-  bool is_icmp_error = false;  // then the view has addresses alone
+  // If true, only the addresses of the ICMP error are in the view.
+  bool is_icmp_error = false;
 
   bool is_reset() const {
     return (tcp_flags & TcpHeader<const std::byte>::kRst) != 0;
   }
 };
 
-// Reads a packet into `view`, or returns why it cannot be translated. Bytes
-// beyond the capture's snap length are taken as right if the ports, the TCP
-// flags or the eight bytes of ICMP were captured; a packet that its sender cut
-// off is refused. Budget: ≤ 10 ns.
+// Fills in the view of a packet, or returns why it is not translated. Bytes cut
+// off by the capture's snap length are taken as correct, as long as ports, TCP
+// flags and the eight bytes of ICMP are there; a packet cut off by its sender
+// is refused. Budget: ≤ 10 ns.
 NatDrop ReadPacket(const Packet& packet, NatView& view);
 
-// Reads the packet that an ICMP error quotes into `quoted`, or returns why not.
-// It must be of TCP or UDP, or an ICMP query, with both ends readable, and the
-// error's checksums must be right as far as they can be verified (RFC 5508
-// REQ-3).
+// Fills in the view of the packet that an ICMP error quotes, or returns why the
+// error is not translated. The quoted packet must be of TCP, UDP or an ICMP
+// query and show its ends, and the error's checksums must be correct where they
+// can be verified (RFC 5508 REQ-3).
 NatDrop ReadQuoted(const Packet& packet, NatView& quoted);
 
-// Builds an ICMP error to the source of a packet that lies in `frame`:
-// "destination unreachable, communication administratively prohibited" (RFC
-// 5508 REQ-8). It is framed like the packet, has its diffserv class (RFC 5508
-// §7.7), and quotes as much of it as 576 bytes hold (RFC 1812 §4.3.2.3).
-// frame() is empty if there must be no answer (RFC 1812 §4.3.2.7) or if the
-// link header cannot be turned around; it is valid as long as this object.
+// An ICMP error to the source of the packet in `frame`: "destination
+// unreachable, communication administratively prohibited" (RFC 5508 REQ-8),
+// with the packet's framing and diffserv class (RFC 5508 §7.7), and as much of
+// the packet as 576 bytes hold (RFC 1812 §4.3.2.3). frame() is empty if there
+// must be no answer (RFC 1812 §4.3.2.7), or if the link header cannot be
+// reversed; it is valid as long as this object.
 class NatRefusal {
  public:
   NatRefusal(LinkType link, std::span<const std::byte> frame,

@@ -16,14 +16,15 @@
 #include "base/packet/test_packets.h"
 #include "runtime/sdk/nf.h"
 
-// For tests and benchmarks: runs the NF "nat" within a platform of one unit,
-// which notes what it is asked for.
+// For tests and benchmarks: the NF "nat" on a platform of one unit that records
+// the NF's requests.
 
 namespace snf {
 
 class TestNat final : public FlowServices {
  public:
-  // `options` are as in --nf nat:…. All pieces of all pools are here.
+  // `options` has the form of --nf nat:… . The unit has all pieces of all
+  // pools.
   explicit TestNat(std::string_view options = "");
 
   struct Flow {
@@ -36,8 +37,8 @@ class TestNat final : public FlowServices {
     Frame frame;       // as it left
     std::string drop;  // the NF's reason, or ""
   };
-  // Hands a packet of that flow to the NF. `original_length` is 0 if all of it
-  // was captured.
+  // Hands a packet of that flow to the NF. `original_length` 0 means that all
+  // of it was captured.
   Sent Send(Flow& flow, Side side, const Frame& frame, Nanos at = {},
             LinkType link = LinkType::kRawIp, uint32_t original_length = 0);
   Sent FromInside(Flow& flow, const Frame& frame, Nanos at = {}) {
@@ -46,16 +47,16 @@ class TestNat final : public FlowServices {
   Sent FromOutside(Flow& flow, const Frame& frame, Nanos at = {}) {
     return Send(flow, Side::kOutside, frame, at);
   }
-  // Tells the NF that the alias which the last packet set was refused.
+  // Refuses the alias that the last packet set.
   void RefuseAlias(Flow& flow, AliasResult why);
   void End(Flow& flow);
 
-  // Counts the pieces of all pools that are here.
+  // The number of pieces of all pools that the unit has.
   size_t pieces() const;
   std::vector<PieceSet>& pools() { return pools_; }
   NetworkFunction& nf() { return *nf_; }
 
-  // The aliases that the NF asked for, for all flows together.
+  // The NF's requests, of all flows together.
   struct NamedAlias {
     FlowKey key;
     uint64_t group = 0;
@@ -84,24 +85,23 @@ class TestNat final : public FlowServices {
   std::vector<PieceSet> pools_;
 };
 
-// Names one end of a connection. The port of an ICMP query's inside end is its
-// identifier.
 struct TestEnd {
   IpAddress address;
   uint16_t port = 0;
 };
-// Makes a packet between two ends, with right checksums.
+// Builds a packet of a connection, with correct checksums. In ICMP the
+// identifier is the port of `from` in a request and that of `to` in an answer.
 Frame Between(uint8_t protocol, TestEnd from, TestEnd to,
               uint8_t tcp_flags = 0x10, uint8_t icmp_type = 8);
-// Returns the packet with the right checksum of layer 4.
+// Fills in the checksum of layer 4.
 Frame WithChecksum(Frame ip_packet);
-// Makes an ICMP error that quotes 28 bytes of a packet.
+// An ICMP error that quotes 28 bytes of a packet.
 Frame ErrorAbout(const Frame& ip_packet, const IpAddress& from,
                  const IpAddress& to);
-// Returns true if all checksums of an IPv4 packet are right, those in what it
-// quotes too. They are computed anew, over all bytes.
+// Returns true if all checksums of an IPv4 packet are correct, also of a packet
+// that it quotes. They are computed over all bytes.
 bool HasGoodChecksums(const Frame& ip_packet);
-// Return the packet's two ends.
+// Return the ends of a packet.
 TestEnd SourceOf(const Frame& ip_packet);
 TestEnd DestinationOf(const Frame& ip_packet);
 
