@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of mappings, their ports, filters and ends, mostly with UDP;
-// nat.md names these tests requirement by requirement.
+// nfs/nat.md names these tests requirement by requirement.
 #include "base/packet/endpoint.h"
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
