@@ -41,6 +41,8 @@ class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
   virtual std::string_view name() const = 0;
+  // Says in a line of --help what the policy does.
+  virtual std::string_view help() const = 0;
   // Whether every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
   // Whether a flow may go on at another unit while its own is not stopping:
@@ -50,18 +52,9 @@ class PlacementPolicy {
                           UnitPool& units, ControllerOut& out) const = 0;
 };
 
-// The policies, each with static lifetime:
-//   snf           weighted greedy bin-packing of flowlets (SNF §4.2)
-//   vanilla_flow  bin-packing of flows: one decision for a flow's life
-//   smart_flow    the same, decided anew at a flow's first flowlet in each
-//                 reassign_period (SNF §9.1)
-//   per_packet    bin-packing of single packets: as snf, with flowlets of one
-//                 packet (NFOS)
-//   hash          by the hash of the flow over all max_units units, as RSS does
-//   rotate        each packet of a flow on the unit after that of the one
-//                 before: for trying what NFs stand
+// Returns the policies, each with static lifetime, in the order of --help.
 std::span<const PlacementPolicy* const> PlacementPolicies();
-// The policy of that name, or null.
+// Returns the policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 
 // The score of a unit for a request: its load plus α where it holds the flow's
