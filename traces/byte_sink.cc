@@ -149,4 +149,11 @@ bool ByteSink::Fail(const char* what, int error_number) {
   return false;
 }
 
+absl::Status WriteFile(const std::string& path, std::string_view bytes) {
+  auto sink = ByteSink::Open(path);
+  if (!sink.ok()) return sink.status();
+  (*sink)->Append(std::as_bytes(std::span(bytes)));
+  return (*sink)->Close();
+}
+
 }  // namespace snf

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -62,6 +63,10 @@ class ByteSink {
   std::unique_ptr<std::byte[]> compressed_;
   absl::Status status_;
 };
+
+// Writes a whole file by a ByteSink, so that nobody ever sees a part of it.
+// Errors are those of ByteSink and name the path and the reason.
+absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
 }  // namespace snf
 

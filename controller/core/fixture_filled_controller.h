@@ -63,6 +63,7 @@ class FilledController {
   class NextUnitPolicy final : public PlacementPolicy {
    public:
     std::string_view name() const override { return "next_unit"; }
+    std::string_view help() const override { return "for benchmarks"; }
     Placement Place(Instant now, const PlacementRequest& request,
                     UnitPool& units, ControllerOut& out) const override {
       const uint32_t last = request.owner == kNoUnit ? 0 : value(request.owner);

@@ -104,18 +104,26 @@ Placement PlaceInTurn(Instant now, const PlacementRequest& request,
   return {};
 }
 
+// SNF §4.2.
 class SnfPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "snf"; }
+  std::string_view help() const override {
+    return "weighted greedy bin-packing of flowlets";
+  }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     return Pack(now, request, units, out);
   }
 };
 
+// One decision for a flow's life.
 class VanillaFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "vanilla_flow"; }
+  std::string_view help() const override {
+    return "bin-packing of flows: each stays where it began";
+  }
   bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
@@ -123,9 +131,13 @@ class VanillaFlowPolicy final : public PlacementPolicy {
   }
 };
 
+// Decides at a flow's first flowlet in each reassign_period (SNF §9.1).
 class SmartFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "smart_flow"; }
+  std::string_view help() const override {
+    return "the same, each decided anew every reassign_period";
+  }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     if (!request.new_period) return Stay(now, request, units, out);
@@ -135,9 +147,13 @@ class SmartFlowPolicy final : public PlacementPolicy {
   }
 };
 
+// As snf, with flowlets of one packet (NFOS).
 class PerPacketPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "per_packet"; }
+  std::string_view help() const override {
+    return "bin-packing of single packets";
+  }
   bool per_packet() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
@@ -145,9 +161,13 @@ class PerPacketPolicy final : public PlacementPolicy {
   }
 };
 
+// As RSS does.
 class HashPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "hash"; }
+  std::string_view help() const override {
+    return "by the hash of the flow over all max_units units";
+  }
   bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
@@ -160,6 +180,9 @@ class HashPolicy final : public PlacementPolicy {
 class RotatePolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "rotate"; }
+  std::string_view help() const override {
+    return "each packet on the next unit, to try what an NF stands";
+  }
   bool per_packet() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {

@@ -42,6 +42,8 @@ class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
   virtual std::string_view name() const = 0;
+  // Says in a line of --help what the policy does.
+  virtual std::string_view help() const = 0;
   // True if every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
   // True if a flow may go on at another unit although its own is not stopping.
@@ -51,16 +53,7 @@ class PlacementPolicy {
                           UnitPool& units, ControllerOut& out) const = 0;
 };
 
-// The policies, each with static lifetime:
-//   snf           weighted greedy bin-packing of flowlets (SNF §4.2)
-//   vanilla_flow  bin-packing of flows: one decision for a flow's life
-//   smart_flow    the same, decided anew at a flow's first flowlet in each
-//                 reassign_period (SNF §9.1)
-//   per_packet    bin-packing of single packets: as snf, with flowlets of one
-//                 packet (NFOS)
-//   hash          by the hash of the flow over all max_units units, as RSS does
-//   rotate        each packet of a flow at the unit after that of the packet
-//                 before: a hard test for NFs
+// Returns the policies, each with static lifetime, in the order of --help.
 std::span<const PlacementPolicy* const> PlacementPolicies();
 // Returns the policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);

@@ -93,6 +93,7 @@ TEST(PlacementPolicies, AreFoundByName) {
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     names.push_back(policy->name());
     EXPECT_EQ(FindPlacementPolicy(policy->name()), policy);
+    EXPECT_FALSE(policy->help().empty()) << policy->name();
     EXPECT_EQ(policy->per_packet(),
               policy->name() == "per_packet" || policy->name() == "rotate");
     EXPECT_EQ(policy->moves_flows(),

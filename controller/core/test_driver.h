@@ -53,6 +53,7 @@ inline Commands Only(Kind kind, const Commands& commands) {
 class DirectedPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "directed"; }
+  std::string_view help() const override { return "for tests"; }
   bool per_packet() const override { return each_packet; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& pool,
                   ControllerOut& out) const override {

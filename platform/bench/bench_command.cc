@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_split.h"
 #include "platform/bench/bench_machine.h"
@@ -16,6 +13,7 @@
 #include "platform/bench/bench_suite.h"
 #include "platform/process/exit_code.h"
 #include "platform/process/version.h"
+#include "traces/byte_sink.h"
 
 namespace snf {
 namespace {
@@ -31,66 +29,46 @@ constexpr BenchSizes kQuickSizes = {.few_flows = 100,
                                     .latency_packets = 200,
                                     .operations = 2'000};
 
-absl::Status Write(const std::string& path, const std::string& text) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  bool good = file != nullptr;
-  good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) {
-    good =
-        (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  }
-  if (good) return absl::OkStatus();
-  const std::string message =
-      fmt::format("{}: cannot write: {}", path, std::strerror(errno));
-  return errno == EACCES ? absl::PermissionDeniedError(message)
-                         : absl::UnavailableError(message);
-}
-
 void Say(const std::string& text) {
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", text);
 }
 
 }  // namespace
 
-BenchCommand::BenchCommand(CLI::App& app)
-    : command_(*app.add_subcommand("bench", "measure the budgets")),
-      flags_(command_),
+BenchCommand::BenchCommand()
+    : FlagCommand(
+          {.summary = "measure the budgets on this machine",
+           .usage = "snf bench [--FLAG=VALUE…]",
+           .about =
+               "Measures what SNF costs on this machine, each figure beside "
+               "what it is held against: parse + lookup, a firewall, a monitor "
+               "and a NAT with a table each, assignment by hash, Redis. Both "
+               "sides take turns in one run, so their ratio is good where the "
+               "machine is not calm. All packets are made, and have 60 bytes. "
+               "Some minutes at most, and some 2 GB of memory."}),
       rows_(kBenchRows + 1, true) {
   AddFlags();
-  command_.formatter_fn([this](const CLI::App*, std::string,
-                               CLI::AppFormatMode) {
-    return flags_.Help(
-        "snf bench [--FLAG=VALUE…]",
-        "Measures what SNF costs on this machine, each figure beside what it "
-        "is held against: parse + lookup, a firewall, a monitor and a NAT "
-        "with a table each, assignment by hash, Redis. Both sides take turns "
-        "in one run, so their ratio is good where the machine is not calm. "
-        "All packets are made, and have 60 bytes. Some minutes at most, and "
-        "some 2 GB of memory.");
-  });
 }
 
 void BenchCommand::AddFlags() {
-  flags_.Custom(
+  flags().Custom(
       "rows", "N,N…",
       fmt::format("which of the budgets, 1 to {}, or all", kBenchRows),
       [this](const std::string& text) { return SetRows(text); },
       [this] { return rows_text_; });
-  flags_.Count("repetitions", repetitions_, 1, 1'000,
-               fmt::format("how often all is measured; at least {}, but for "
-                           "--quick",
-                           kFewestRepetitions));
-  flags_.Count("packets", packets_, 1'000, 100'000'000,
-               "packets, or other operations, of a repetition of most rows");
-  flags_.Switch("quick", quick_,
-                "few packets and flows, in two repetitions unless said "
-                "otherwise: to see that it works");
-  flags_.Text("json", json_, "FILE",
-              "write the figures as JSON, with every sample, to FILE (- is "
-              "stdout, instead of text)");
+  flags().Count("repetitions", repetitions_, 1, 1'000,
+                fmt::format("how often all is measured; at least {}, but for "
+                            "--quick",
+                            kFewestRepetitions));
+  flags().Count("packets", packets_, 1'000, 100'000'000,
+                "packets, or other operations, of a repetition of most rows");
+  flags().Switch("quick", quick_,
+                 "few packets and flows, in two repetitions unless said "
+                 "otherwise: to see that it works");
+  flags().Text("json", json_, "FILE",
+               "write the figures as JSON, with every sample, to FILE (- is "
+               "stdout, instead of text)");
 }
-
-bool BenchCommand::chosen() const { return command_.parsed(); }
 
 absl::Status BenchCommand::SetRows(const std::string& text) {
   rows_text_ = text;
@@ -112,25 +90,15 @@ absl::Status BenchCommand::SetRows(const std::string& text) {
   return absl::OkStatus();
 }
 
-int BenchCommand::Run() {
-  if (quick_ && !flags_.given("repetitions")) repetitions_ = 2;
+absl::Status BenchCommand::Run() {
+  if (quick_ && !flags().given("repetitions")) repetitions_ = 2;
   if (!quick_ && repetitions_ < kFewestRepetitions) {
-    fmt::print(stderr,
-               "snf bench: {}: want at least {}, or --quick (see snf bench "
-               "--help)\n",
-               flags_.Printed("repetitions"), kFewestRepetitions);
-    return kExitUsage;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: want at least {}, or --quick (see {} --help)",
+        flags().Printed("repetitions"), kFewestRepetitions, name()));
   }
-  bool is_right = true;
-  const absl::Status status = Measure(is_right);
-  if (status.ok()) return is_right ? kExitOk : kExitCheckFailed;
-  fmt::print(stderr, "snf bench: {}\n", std::string(status.message()));
-  return ExitCodeFor(status);
-}
-
-absl::Status BenchCommand::Measure(bool& is_right) const {
   BenchSizes sizes = quick_ ? kQuickSizes : BenchSizes{};
-  if (!quick_ || flags_.given("packets")) sizes.operations = packets_;
+  if (!quick_ || flags().given("packets")) sizes.operations = packets_;
   BenchRun run = {.machine = ReadMachineFacts(),
                   .load_before = LoadAverage(),
                   .repetitions = repetitions_,
@@ -147,14 +115,14 @@ absl::Status BenchCommand::Measure(bool& is_right) const {
   const absl::Status checked = suite.Check();
   Say("");
   if (!checked.ok()) {
-    fmt::print(stderr, "snf bench: {}\n", std::string(checked.message()));
-    is_right = false;
+    fmt::print(stderr, "{}: {}\n", name(), std::string(checked.message()));
+    set_exit_code(kExitCheckFailed);
   }
   if (!json_.empty()) {
-    absl::Status status = Write(json_, BenchJson(run, suite));
+    absl::Status status = WriteFile(json_, BenchJson(run, suite));
     if (!status.ok() || json_ == "-") return status;
   }
-  return Write("-", BenchText(run, suite));
+  return WriteFile("-", BenchText(run, suite));
 }
 
 }  // namespace snf

@@ -8,38 +8,22 @@
 
 #include "absl/status/status.h"
 #include "platform/bench/bench_rows.h"
-#include "platform/process/flags.h"
-
-namespace CLI {
-class App;
-}
+#include "platform/process/command.h"
 
 namespace snf {
 
-// `snf bench`: the budgets of the project, each measured on this machine beside
-// what it is held against. Built once at start; parsing fills it, Run does the
-// work.
-class BenchCommand {
+// `snf bench` measures the budgets of the project on this machine, each beside
+// what it is held against. A budget that is missed is no error, but a packet
+// that is lost on the way is one.
+class BenchCommand final : public FlagCommand {
  public:
-  // Adds the subcommand to `app`, which must outlive it.
-  explicit BenchCommand(CLI::App& app);
-  BenchCommand(const BenchCommand&) = delete;
-  BenchCommand& operator=(const BenchCommand&) = delete;
-
-  bool chosen() const;
-
-  // Runs and prints; errors are one line on stderr. Returns the exit code
-  // (platform/process/exit_code.h): a budget that is missed is no error, a
-  // packet that is lost on the way is one.
-  int Run();
+  BenchCommand();
 
  private:
+  absl::Status Run() override;
   void AddFlags();
   absl::Status SetRows(const std::string& text);
-  absl::Status Measure(bool& is_right) const;
 
-  CLI::App& command_;
-  FlagSet flags_;
   std::vector<bool> rows_;  // by number
   std::string rows_text_ = "all";
   uint32_t repetitions_ = 7;

@@ -7,41 +7,20 @@
 #include "base/quantity.h"
 #include "controller/core/load_meter.h"
 #include "fmt/format.h"
+#include "platform/text/wrapping.h"
 
 namespace snf {
 namespace {
 
-constexpr size_t kColumns = 80;
 constexpr size_t kUnitsListed = 6;
 
-// Columns that UTF-8 text takes on a screen: all of ours are one a character.
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-// "  label    piece; piece …", wrapped between pieces, the first of which
+// Adds "  label    piece; piece …", wrapped between pieces, the first of which
 // begins in column `indent`.
 void AddLines(std::string_view label, size_t indent,
               const std::vector<std::string>& pieces,
               std::string_view separator, std::string& out) {
-  std::string line = fmt::format("  {:<{}}", label, indent - 2);
-  bool is_empty = true;
-  const auto end_line = [&] {
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    line.assign(indent, ' ');
-    is_empty = true;
-  };
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    std::string piece = pieces[i];
-    if (i + 1 < pieces.size()) piece += separator;
-    // The separator's last blank may stand beyond the edge.
-    const size_t limit = i + 1 < pieces.size() ? kColumns + 1 : kColumns;
-    if (!is_empty && Columns(line) + Columns(piece) > limit) end_line();
-    line += piece;
-    is_empty = false;
-  }
-  end_line();
+  out += Wrap(fmt::format("  {:<{}}", label, indent - 2), pieces,
+              {.indent = indent, .separator = separator});
 }
 
 constexpr size_t kHeaderIndent = 12;

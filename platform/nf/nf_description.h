@@ -9,24 +9,24 @@
 
 namespace snf {
 
-// A line an NF, of at most 80 columns: name and summary.
+// Returns name and summary of each NF, in a line of at most 80 columns.
 std::string ListOf(std::span<const NfRegistration* const> nfs);
-// One JSON array of objects: name, summary.
+// Returns the same as one JSON array of objects: name, summary.
 std::string JsonListOf(std::span<const NfRegistration* const> nfs);
 
-// What an NF is, as far as it says so itself: what it takes for a flow, its
+// Describes an NF, as far as it does so itself: what it takes for a flow, its
 // labels, options, drop reasons and counters, what it keeps of a flow, the
 // pools it takes from and the tables it shares, all with no option given. Lines
 // of at most 80 columns.
 std::string DescriptionOf(const NfRegistration& nf);
-// The same as one JSON object: name, summary, flow_scope (connection,
+// Returns the same as one JSON object: name, summary, flow_scope (connection,
 // inside_endpoint), has_timer, labels, options (key, values, default, help),
 // drop_reasons, counters (name, help), state (schema_hash: 16 hexadecimal
 // digits, record_bytes, slots: name, offset, bytes, is_blob), pools (name,
 // first, last), tables (name, key_bytes, value_bytes, max_entries).
 std::string JsonDescriptionOf(const NfRegistration& nf);
 
-// "0123456789abcdef".
+// Returns the hash of the NF's state as 16 hexadecimal digits.
 std::string SchemaHashOf(const NetworkFunction& nf);
 
 }  // namespace snf

@@ -9,7 +9,7 @@
 
 namespace snf {
 
-// The files that an NF begins with: it compiles, has a slot, an option, a
+// Holds the files that an NF begins with. It compiles, has a slot, an option, a
 // counter and a drop reason, and a test that passes.
 struct NfTemplate {
   struct File {
@@ -19,11 +19,12 @@ struct NfTemplate {
   std::vector<File> files;
 };
 
-// InvalidArgument for a name that a file, a class and a CMake target cannot
-// have, or an NF has.
+// Returns InvalidArgument for a name that a file, a class and a CMake target
+// cannot have, or that an NF has.
 absl::Status CheckNfName(const std::string& name);
 
-// `in_tree`: for nfs/, with the licence, without a CMakeLists.txt.
+// Returns the files of a new NF: with `in_tree` for nfs/, with the licence and
+// without a CMakeLists.txt.
 NfTemplate MakeNfTemplate(const std::string& name, bool in_tree);
 
 }  // namespace snf

@@ -10,7 +10,7 @@
 
 namespace snf {
 
-// A file that a command is to write, and what names it on the command line.
+// Names a file that a command is to write, as the command line does.
 struct WrittenFile {
   std::string flag;  // "--json"; empty: it stands alone
   std::string name;  // empty: there is none; "-" is stdout
@@ -20,17 +20,17 @@ struct WrittenFile {
   }
 };
 
-// InvalidArgument where a file that is to be written is also read, or written
-// twice, however it is spelt. "-" and files that only pass on what is written
-// to them, as pipes and devices do, are not looked at.
+// Returns InvalidArgument if a file that is to be written is also read, or
+// written twice, however it is spelt. "-" and files that only pass on what is
+// written to them, as pipes and devices do, are not looked at.
 absl::Status CheckFiles(const std::vector<std::string>& read,
                         std::span<const WrittenFile> written);
 
-// InvalidArgument for a name by which no capture can be written: it ends in
-// .pcap or .pcapng, or in one of these and .gz or .zst. As above for what is
-// not looked at.
+// Returns InvalidArgument for a name by which no capture can be written. One
+// that can be ends in .pcap or .pcapng, or in one of these and .gz or .zst. The
+// same files as by CheckFiles are not looked at.
 absl::Status CheckCaptureName(const WrittenFile& file);
-// Whether such a name is one of pcapng.
+// Returns true if such a name is one of pcapng.
 bool NamesPcapng(const std::string& name);
 
 }  // namespace snf

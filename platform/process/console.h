@@ -6,20 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "platform/text/progress.h"
-#include "platform/text/text_style.h"
 
 namespace snf {
 
-// What an open file that is printed to can show.
-TextStyle StyleOf(int descriptor);
-
-// Writes a file that gets its name only when it is complete; "-" is stdout.
-// Errors name the path and the reason.
-absl::Status WriteText(const std::string& path, const std::string& text);
-
-// Progress on stderr, by the machine's clock. `total_bytes` may be 0: unknown.
+// Shows progress on stderr, by the machine's clock, as long as what it returns
+// lives. `total_bytes` is 0 where it is not known.
 std::unique_ptr<Progress> ShowProgress(const std::string& label,
                                        uint64_t total_bytes, bool quiet);
 

@@ -19,6 +19,7 @@ enum ExitCode : int {
   kExitInterrupted = 130,  // before there was anything to bring to its end
 };
 
+// Returns the exit code of a command that ends with `status`.
 inline ExitCode ExitCodeFor(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

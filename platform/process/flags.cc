@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <sstream>
 
-#include "absl/status/statusor.h"
 #include "base/quantity.h"
+#include "platform/text/wording.h"
+#include "platform/text/wrapping.h"
 
 namespace snf {
 namespace {
@@ -20,45 +20,24 @@ absl::Status Bad(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-// Without spaces, so that it can be pasted into a command line.
-std::string Compact(std::string text) {
-  std::erase(text, ' ');
-  return text;
-}
-
 std::string Print(Nanos duration) {
-  std::string text = Compact(FormatDuration(duration, Precision::kExact));
-  if (const size_t micro = text.find("µ"); micro != std::string::npos) {
-    text.replace(micro, std::string_view("µ").size(), "u");
-  }
-  return text;
+  return FlagText(FormatDuration(duration, Precision::kExact));
 }
 
 std::string PrintBytes(int64_t bytes) {
-  return Compact(FormatBytes(bytes, Precision::kExact));
+  return FlagText(FormatBytes(bytes, Precision::kExact));
 }
 
 std::string PrintRate(int64_t rate_bps) {
-  return Compact(FormatBitRate(rate_bps, Precision::kExact));
+  return FlagText(FormatBitRate(rate_bps, Precision::kExact));
 }
 
 // Where the meanings of choices stand in the help.
 constexpr size_t kMeaningColumn = 25;
 
-// Lines of at most 80 columns, each indented, with '\n' at its end.
-std::string Wrap(const std::string& text, size_t indent) {
-  constexpr size_t kColumns = 80;
-  std::string wrapped;
-  std::string line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kColumns) {
-      wrapped += std::string(indent, ' ') + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return wrapped + std::string(indent, ' ') + line + "\n";
+// Wraps a paragraph all lines of which are indented.
+std::string Paragraph(const std::string& text, size_t indent) {
+  return Wrap(std::string(indent, ' '), WordsOf(text), {.indent = indent});
 }
 
 template <typename T>
@@ -79,9 +58,37 @@ absl::Status ParseWhole(const std::string& text, T& value) {
 
 }  // namespace
 
+FlagSet::FlagSet() : app_(std::make_unique<CLI::App>()) {}
+
+FlagSet::~FlagSet() = default;
+
+void FlagSet::Argument(const std::string& name, std::string& value) {
+  app_->add_option(name, value)->required();
+}
+
+void FlagSet::Arguments(const std::string& name,
+                        std::vector<std::string>& values, int least) {
+  CLI::Option& option = *app_->add_option(name, values);
+  if (least > 0) option.required();
+  if (least > 1) option.expected(least, -1);
+}
+
+absl::StatusOr<bool> FlagSet::ParseCommandLine(
+    std::span<const std::string> arguments) {
+  try {
+    // CLI11 takes them from the end.
+    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::Success&) {
+    return false;  // --help
+  } catch (const CLI::ParseError& error) {
+    return Bad(error.what());
+  }
+  return true;
+}
+
 void FlagSet::Custom(const std::string& name, const std::string& type,
                      const std::string& help, Parse parse, Print print) {
-  app_.add_option_function<std::string>(
+  app_->add_option_function<std::string>(
           "--" + name,
           [name, parse](const std::string& text) {
             const absl::Status status = parse(text);
@@ -260,7 +267,7 @@ void FlagSet::Text(const std::string& name, std::string& value,
 
 void FlagSet::Switch(const std::string& name, bool& value,
                      const std::string& help) {
-  app_.add_flag("--" + name + ",!--no_" + name, value, help);
+  app_->add_flag("--" + name + ",!--no_" + name, value, help);
   flags_.push_back({.name = name,
                     .type = "",
                     .heading = heading_,
@@ -271,12 +278,12 @@ void FlagSet::Switch(const std::string& name, bool& value,
 }
 
 bool FlagSet::given(const std::string& name) const {
-  return app_.count("--" + name) > 0;
+  return app_->count("--" + name) > 0;
 }
 
 std::string FlagSet::Help(const std::string& usage,
                           const std::string& about) const {
-  std::string text = fmt::format("Usage: {}\n\n{}", usage, Wrap(about, 0));
+  std::string text = fmt::format("Usage: {}\n\n{}", usage, Paragraph(about, 0));
   const std::string* heading = nullptr;
   for (const Flag& flag : flags_) {
     if (heading == nullptr || flag.heading != *heading) {
@@ -289,11 +296,12 @@ std::string FlagSet::Help(const std::string& usage,
     const std::string by_default =
         flag.default_text.empty() ? ""
                                   : fmt::format("  [{}]", flag.default_text);
-    text += fmt::format("  {}{}\n{}", name, by_default, Wrap(flag.help, 6));
+    text +=
+        fmt::format("  {}{}\n{}", name, by_default, Paragraph(flag.help, 6));
     for (const Meaning& meaning : flag.meanings) {
-      const std::string lines = Wrap(meaning.what, kMeaningColumn);
-      text += fmt::format("{:8}{:<{}}{}", "", meaning.choice,
-                          kMeaningColumn - 8, lines.substr(kMeaningColumn));
+      text += Wrap(
+          fmt::format("{:8}{:<{}}", "", meaning.choice, kMeaningColumn - 8),
+          WordsOf(meaning.what), {.indent = kMeaningColumn});
     }
   }
   return text;

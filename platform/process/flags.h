@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/time.h"
 
 namespace CLI {
@@ -17,23 +20,33 @@ class App;
 
 namespace snf {
 
-// The flags of one command, on top of CLI11: each has a type with a unit, a
-// range and a default that its help shows, and each can be printed back, so
-// that a report can say with what it was made. A bad value is refused with the
-// flag, the value and what is right.
+// Holds the flags and arguments of one command, on top of CLI11. A flag has a
+// type with a unit, a range and a default, which its help shows; and it can be
+// printed back, so that a report can say with what it was made. A bad value is
+// refused with the flag, the value and what is right. Owner-thread only.
 class FlagSet {
  public:
-  // `app` must outlive the set, and each bound variable the parsing.
-  explicit FlagSet(CLI::App& app) : app_(app) {}
+  FlagSet();
+  ~FlagSet();
+  FlagSet(const FlagSet&) = delete;
+  FlagSet& operator=(const FlagSet&) = delete;
 
-  // Flags added from here on stand under this heading in the help.
+  // Adds what stands on the command line without a flag: one value that must be
+  // there, or any number of values, but at least so many. As of flags, the
+  // bound variable must outlive the parsing.
+  void Argument(const std::string& name, std::string& value);
+  void Arguments(const std::string& name, std::vector<std::string>& values,
+                 int least);
+
+  // Puts the flags that are added from here on under this heading in the help.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
-  // Bound variables hold the default. Ranges include their ends. A rate of 0
-  // with `if_unset`, which says what is done then, is no value.
+  // The following add flags. Bound variables hold the default. Ranges include
+  // their ends. A rate of 0 with `if_unset`, which says what is done then, is
+  // no value.
   void Duration(const std::string& name, Nanos& value, Nanos lowest,
                 Nanos highest, const std::string& help);
-  // Also takes "inf", which is Nanos::max().
+  // As Duration, but also takes "inf", which is Nanos::max().
   void DurationOrInfinity(const std::string& name, Nanos& value, Nanos lowest,
                           const std::string& help);
   void Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
@@ -41,29 +54,29 @@ class FlagSet {
   void BitRate(const std::string& name, int64_t& value, int64_t lowest,
                int64_t highest, const std::string& help,
                const std::string& if_unset = "");
-  // Also takes "none", which leaves the value and sets `none`.
+  // As BitRate, but also takes "none", which leaves the value and sets `none`.
   void BitRateOrNone(const std::string& name, int64_t& value, bool& none,
                      int64_t lowest, int64_t highest, const std::string& help);
   void Count(const std::string& name, uint32_t& value, uint32_t lowest,
              uint32_t highest, const std::string& help);
   void Number(const std::string& name, uint64_t& value,
               const std::string& help);
-  // A decimal from 0 to 1, kept as a multiple of 1/one.
+  // Takes a decimal from 0 to 1, and keeps it as a multiple of 1/one.
   void Fraction(const std::string& name, uint32_t& value, uint32_t one,
                 const std::string& help);
-  // One of the choices; `value` is the place of the chosen one. The help gives
-  // each a line of its own.
+  // Takes one of the choices; `value` is the place of the chosen one. The help
+  // gives each a line of its own.
   struct Meaning {
     std::string choice;
     std::string what;
   };
   void Choice(const std::string& name, size_t& value,
               const std::vector<Meaning>& meanings, const std::string& help);
-  // Text of which the help explains some values.
+  // Takes any text but an empty one. The help explains some values.
   void Text(const std::string& name, std::string& value,
             const std::string& type, const std::string& help,
             const std::vector<Meaning>& meanings = {});
-  // One that the caller reads and prints: the error of `parse` says what is
+  // Takes what the caller reads and prints. The error of `parse` says what is
   // wrong with which part of the text.
   using Parse = std::function<absl::Status(const std::string&)>;
   using Print = std::function<std::string()>;
@@ -71,17 +84,23 @@ class FlagSet {
               const std::string& help, Parse parse, Print print);
   void Switch(const std::string& name, bool& value, const std::string& help);
 
-  // Whether the command line named the flag.
+  // Reads a command line, without the command's name, into the bound variables.
+  // Returns false if it asks for help. Errors are InvalidArgument, and those of
+  // flags begin with the flag's name. Call once.
+  absl::StatusOr<bool> ParseCommandLine(std::span<const std::string> arguments);
+
+  // Returns true if the command line named the flag.
   bool given(const std::string& name) const;
 
-  // "--name=value", with the present value.
+  // Returns "--name=value", with the present value.
   std::string Printed(const std::string& name) const;
 
-  // The text of --help: usage, `about`, then every flag under its heading with
-  // type, default and meaning, within 80 columns.
+  // Returns the text of --help: usage, `about`, then every flag under its
+  // heading with type, default and meaning, within 80 columns.
   std::string Help(const std::string& usage, const std::string& about) const;
 
-  // Name and present value of every flag that has one, in the order of adding.
+  // Returns name and present value of every flag that has one, in the order of
+  // adding.
   std::vector<std::pair<std::string, std::string>> values() const;
 
  private:
@@ -94,7 +113,7 @@ class FlagSet {
     Print print;                         // "" if it has no value
     std::vector<Meaning> meanings = {};  // of a choice
   };
-  CLI::App& app_;
+  const std::unique_ptr<CLI::App> app_;
   std::string heading_ = "Options";
   std::vector<Flag> flags_;
 };

@@ -11,10 +11,10 @@
 
 namespace snf {
 
-// --flow_key: what packets are one flow.
+// The flag --flow_key, which says what packets are one flow.
 class FlowKeyFlag {
  public:
-  // This must outlive the parsing.
+  // Adds the flag. This must outlive the parsing.
   void Add(FlagSet& flags, const std::string& help) {
     flags.Choice("flow_key", choice_,
                  {{"connection", "both directions of a connection"},

@@ -1,59 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/replay_flags.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
+#include <charconv>
+#include <limits>
 
 #include "base/packet/ip_prefix.h"
 #include "controller/core/placement.h"
-#include "platform/process/command_files.h"
-#include "platform/replay/replay.h"
 #include "platform/run/chaos_flag.h"
+#include "platform/run/pace.h"
 #include "runtime/sdk/nf.h"
-#include "traces/split_writer.h"
 
 namespace snf {
-namespace {
 
-constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
-constexpr Nanos kMaxPushDelay = Seconds(10);
-// A state with a queue on its way comes so much later than one without.
-constexpr Nanos kPushMargin = Microseconds(180);
-
-absl::Status Usage(const std::string& message) {
-  return absl::InvalidArgumentError(message);
+ReplayFlags::ReplayFlags(FlagSet& flags) : flags_(flags) {
+  flags_.Arguments("FILE", options_.files, 0);
+  AddFlags();
+  AddTuningFlags();
+  AddStateFlags();
+  AddUnitFlags();
+  AddRealFlags();
 }
 
-std::string_view MeaningOfPolicy(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6>
-      kMeanings = {{
-          {"snf", "weighted greedy bin-packing of flowlets"},
-          {"vanilla_flow", "bin-packing of flows: each stays where it began"},
-          {"smart_flow", "the same, each decided anew every reassign_period"},
-          {"per_packet", "bin-packing of single packets"},
-          {"hash", "by the hash of the flow over all max_units units"},
-          {"rotate", "each packet on the next unit, to try what an NF stands"},
-      }};
-  for (const auto& [policy, meaning] : kMeanings) {
-    if (policy == name) return meaning;
-  }
-  return "";
-}
-
-// Stdin, a pipe and the like.
-bool CanBeReadOnlyOnce(const std::string& file) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(file, ignored).type();
-  return file == "-" || type == std::filesystem::file_type::fifo ||
-         type == std::filesystem::file_type::character ||
-         type == std::filesystem::file_type::socket;
-}
-
-}  // namespace
-
-void ReplayCommand::AddFlags() {
+void ReplayFlags::AddFlags() {
   flags_.Heading("What to run, what to write");
   std::vector<FlagSet::Meaning> nfs;
   for (const NfRegistration* nf : ListNfs()) {
@@ -61,12 +33,12 @@ void ReplayCommand::AddFlags() {
         {.choice = std::string(nf->name), .what = std::string(nf->summary)});
   }
   flags_.Text(
-      "nf", nf_, "NAME[:KEY=VALUE,…]",
+      "nf", options_.nf, "NAME[:KEY=VALUE,…]",
       "network function to run on the units, and its options, which snf "
       "nf show NAME explains; or a chain of such, as in 'policer | nat', "
       "or the file of a module, as in ./my_nf.so:",
       nfs);
-  flags_.Text("config", config_, "FILE",
+  flags_.Text("config", options_.config_file, "FILE",
               "chains of NFs, and which packets take which, instead of --nf: "
               "protobuf's text format or JSON (proto/config.proto)");
   flags_.Custom(
@@ -75,24 +47,24 @@ void ReplayCommand::AddFlags() {
       "10.0.0.0/8,2001:db8::/32; without it, whoever sends first is inside",
       [this](const std::string& text) {
         const auto inside = ParsePrefixes(text);
-        if (inside.ok()) options_.inside = *inside;
+        if (inside.ok()) options_.run.inside = *inside;
         return inside.status();
       },
-      [this] { return FormatPrefixes(options_.inside); });
-  flags_.Text("out", out_, "FILE",
+      [this] { return FormatPrefixes(options_.run.inside); });
+  flags_.Text("out", options_.out, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
-  flags_.Switch("annotate", annotate_,
+  flags_.Switch("annotate", options_.annotate,
                 "with a comment for each packet of --out, which then has to be "
                 "pcapng: its unit, flowlet, clock and latency");
-  flags_.Text("drops", drops_, "FILE",
+  flags_.Text("drops", options_.drops, "FILE",
               "write dropped packets to FILE (.pcapng, also with .gz or .zst), "
               "each with the reason as its comment");
   flags_.Switch("force", force_, "replace captures that are there");
   flags_.Text(
-      "json", json_, "FILE",
+      "json", options_.json, "FILE",
       "write the report as JSON to FILE (- is stdout, instead of text)");
-  flags_.Text("csv", csv_, "DIR",
+  flags_.Text("csv", options_.csv, "DIR",
               "write time series per 100 ms and latency quantiles to DIR");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
@@ -101,16 +73,16 @@ void ReplayCommand::AddFlags() {
               "with ; between; of an NF with two sides by its inside end, 'tcp "
               "10.0.0.1:5000'");
   AddComparison();
-  flags_.Switch("check", options_.check,
+  flags_.Switch("check", options_.run.check,
                 "hold the run to the protocol's invariants (slower "
                 "than --no_check; the result is the same)");
-  flags_.Switch("quiet", quiet_, "no progress on stderr");
-  flags_.Number("seed", options_.controller.seed,
+  flags_.Switch("quiet", options_.quiet, "no progress on stderr");
+  flags_.Number("seed", options_.run.controller.seed,
                 "seed of random choices: of replicas, and of chaos");
 }
 
-void ReplayCommand::AddTuningFlags() {
-  ControllerOptions& c = options_.controller;
+void ReplayFlags::AddTuningFlags() {
+  ControllerOptions& c = options_.run.controller;
   flags_.Heading("Flows, flowlets and where they go");
   flow_key_.Add(flags_, "what packets are one flow:");
   flags_.Duration(
@@ -125,7 +97,7 @@ void ReplayCommand::AddTuningFlags() {
   std::vector<FlagSet::Meaning> policies;
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     policies.push_back({.choice = std::string(policy->name()),
-                        .what = std::string(MeaningOfPolicy(policy->name()))});
+                        .what = std::string(policy->help())});
   }
   flags_.Choice("policy", policy_, policies,
                 "how flowlets are placed on units:");
@@ -156,8 +128,8 @@ void ReplayCommand::AddTuningFlags() {
                "buckets in the load window");
 }
 
-void ReplayCommand::AddStateFlags() {
-  ControllerOptions& c = options_.controller;
+void ReplayFlags::AddStateFlags() {
+  ControllerOptions& c = options_.run.controller;
   flags_.Heading("State, which follows flowlets from unit to unit");
   flags_.Count("replicas", c.replicas, 0, kMaxReplicas,
                "units that a flow's state is pushed to ahead of its next "
@@ -170,22 +142,23 @@ void ReplayCommand::AddStateFlags() {
   flags_.Duration("push_delay", c.push_delay, Nanos{0}, kMaxPushDelay,
                   "so long after a push, placement counts on it to have come; "
                   "it delays nothing. If not given, it is state_delay + 180us");
-  flags_.Duration("state_delay", options_.state_delay, Nanos{0}, Seconds(10),
+  flags_.Duration("state_delay", options_.run.state_delay, Nanos{0},
+                  Seconds(10),
                   "time that a state takes from unit to unit, besides that for "
                   "its bytes");
-  flags_.BitRate("state_bandwidth", options_.state_bandwidth_bps, 1'000,
+  flags_.BitRate("state_bandwidth", options_.run.state_bandwidth_bps, 1'000,
                  1'000'000'000'000,
                  "rate at which the bytes of a state go from unit to unit");
   flags_.Duration(
-      "state_retry", options_.state_retry, Microseconds(1),
+      "state_retry", options_.run.state_retry, Microseconds(1),
       UnitOptions::kMaxRetryDelay,
       "a message about state without an answer is repeated after so "
       "long, then after twice as long, and so on");
-  flags_.Count("hold_queue", options_.hold_packets, 1, 1u << 20,
+  flags_.Count("hold_queue", options_.run.hold_packets, 1, 1u << 20,
                "packets that may wait for state at a unit; more are dropped");
-  flags_.Count("max_replicas", options_.max_replicas, 1, 1u << 24,
+  flags_.Count("max_replicas", options_.run.max_replicas, 1, 1u << 24,
                "replicas kept at a unit; the oldest make room for others");
-  flags_.Duration("table_period", options_.table_period, Microseconds(100),
+  flags_.Duration("table_period", options_.run.table_period, Microseconds(100),
                   Seconds(3'600),
                   "a unit sends what it wrote into shared tables, and is sent "
                   "what others did, once in so long at most; so whoever reads "
@@ -198,13 +171,13 @@ void ReplayCommand::AddStateFlags() {
       "probabilities",
       [this](const std::string& text) {
         const absl::StatusOr<ChaosOptions> chaos = ParseChaos(text);
-        if (chaos.ok()) options_.chaos = *chaos;
+        if (chaos.ok()) options_.run.chaos = *chaos;
         return chaos.status();
       },
-      [this] { return FormatChaos(options_.chaos); });
+      [this] { return FormatChaos(options_.run.chaos); });
 }
 
-void ReplayCommand::AddComparison() {
+void ReplayFlags::AddComparison() {
   flags_.Custom(
       "compare", "POLICY[,POLICY…]",
       "run the same under each of these policies too, at most 4, and print the "
@@ -213,7 +186,7 @@ void ReplayCommand::AddComparison() {
       [this] { return fmt::format("{}", fmt::join(compare_, ",")); });
 }
 
-absl::Status ReplayCommand::ParseCompare(const std::string& text) {
+absl::Status ReplayFlags::ParseCompare(const std::string& text) {
   constexpr size_t kMost = 4;
   std::vector<std::string> policies;
   for (size_t begin = 0; begin <= text.size();) {
@@ -224,26 +197,29 @@ absl::Status ReplayCommand::ParseCompare(const std::string& text) {
       for (const PlacementPolicy* one : PlacementPolicies()) {
         known += fmt::format("{}{}", known.empty() ? "" : ", ", one->name());
       }
-      return Usage(fmt::format("\"{}\" is none of {}", policy, known));
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\" is none of {}", policy, known));
     }
     if (std::ranges::find(policies, policy) != policies.end()) {
-      return Usage(fmt::format("\"{}\" is named twice", policy));
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\" is named twice", policy));
     }
     policies.push_back(policy);
     begin = end + 1;
   }
   if (policies.size() > kMost) {
-    return Usage(fmt::format("\"{}\" names more than {}", text, kMost));
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" names more than {}", text, kMost));
   }
   compare_ = policies;
   return absl::OkStatus();
 }
 
-void ReplayCommand::AddUnitFlags() {
-  ControllerOptions& c = options_.controller;
+void ReplayFlags::AddUnitFlags() {
+  ControllerOptions& c = options_.run.controller;
   flags_.Heading("Compute units (a stated model)");
-  flags_.BitRateOrNone("unit_capacity", c.unit_capacity_bps, real_.unpaced,
-                       1'000, kMaxCapacityBps,
+  flags_.BitRateOrNone("unit_capacity", c.unit_capacity_bps,
+                       options_.real.unpaced, 1'000, kMaxCapacityBps,
                        "what one unit can process; none, with --clock=real: "
                        "each as much as it can");
   flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
@@ -259,177 +235,84 @@ void ReplayCommand::AddUnitFlags() {
                   "a unit without packets for so long is parked, warm");
   flags_.Duration("keep_warm", c.keep_warm, Nanos{0}, Seconds(86'400),
                   "a warm unit stops after so long");
-  flags_.Duration("unit_start_delay", options_.unit_start_delay, Nanos{0},
+  flags_.Duration("unit_start_delay", options_.run.unit_start_delay, Nanos{0},
                   Seconds(600),
                   "from a cold start to the first packet (not with "
                   "--unit_capacity=none)");
-  flags_.Duration("warm_start_delay", options_.warm_start_delay, Nanos{0},
+  flags_.Duration("warm_start_delay", options_.run.warm_start_delay, Nanos{0},
                   Seconds(600),
                   "from a warm start to the first packet (likewise)");
-  flags_.Duration("hop_delay", options_.hop_delay, Nanos{0}, Seconds(10),
+  flags_.Duration("hop_delay", options_.run.hop_delay, Nanos{0}, Seconds(10),
                   "controller to unit, unit to unit (but state_delay with "
                   "state), unit to the way out");
 }
 
-absl::Status ReplayCommand::AtOdds(const char* a, const char* b,
-                                   const char* because) const {
-  return Usage(fmt::format("{} with {}: {}", flags_.Printed(a),
-                           flags_.Printed(b), because));
+void ReplayFlags::AddRealFlags() {
+  flags_.Heading("Real time");
+  flags_.Choice("clock", clock_,
+                {{"virtual",
+                  "the capture's: units, hops and starts take the "
+                  "times that flags give"},
+                 {"real",
+                  "the machine's: threads and rings take the time that they "
+                  "take, units what flags give"}},
+                "whose time it is:");
+  flags_.Custom(
+      "speed", "SPEED",
+      "how fast packets come: 1x (at the capture's own gaps), 0.5x, 2Gbps, "
+      "100kpps, or max",
+      [this](const std::string& text) {
+        const absl::StatusOr<Speed> speed = ParseSpeed(text);
+        if (speed.ok()) options_.real.speed = *speed;
+        return speed.status();
+      },
+      [this] { return FormatSpeed(options_.real.speed); });
+  flags_.Choice("overload", overload_,
+                {{"auto", "wait at speed max, else drop"},
+                 {"wait", "it waits, and those behind it"},
+                 {"drop", "it is dropped, and counted"}},
+                "what becomes of a packet for which there is no room:");
+  AddThreads();
+  flags_.Switch("pin", options_.real.pin,
+                "each thread keeps to a CPU of its own");
+  flags_.Switch("preload", options_.preload,
+                "read all of the capture before it runs");
+  flags_.Count("loop", options_.loop, 1, std::numeric_limits<uint32_t>::max(),
+               "replay it so often, as one long capture; it is preloaded");
+  flags_.Switch("watch", options_.watch,
+                "show how the run stands: as a screen where stderr is a "
+                "terminal, else in a line every 2 s");
+  flags_.Count("metrics_port", metrics_port_, 0, 65'535,
+               "tell Prometheus how it stands, on "
+               "http://127.0.0.1:COUNT/metrics; 0: nowhere");
 }
 
-absl::Status ReplayCommand::CheckState() const {
-  const ControllerOptions& c = options_.controller;
-  const bool none = replica_choice_ == kNoReplicas;
-  if (flags_.given("replicas") && c.replicas >= c.max_units) {
-    return AtOdds("replicas", "max_units",
-                  "a flow's state cannot go to more other units than there "
-                  "are");
-  }
-  if (flags_.given("replicas") && flags_.given("replica_choice") &&
-      (c.replicas == 0) != none) {
-    return AtOdds(
-        "replicas", "replica_choice",
-        none ? "without a choice there are none" : "there are none to choose");
-  }
-  for (const char* flag : {"push_delay", "max_replicas"}) {
-    if (!flags_.given(flag) || (c.replicas > 0 && !none)) continue;
-    return AtOdds(flag, none ? "replica_choice" : "replicas",
-                  "there are no replicas");
-  }
-  if (flags_.given("hold_queue") &&
-      options_.hold_packets > c.unit_queue_packets) {
-    return AtOdds("hold_queue", "unit_queue",
-                  "what waits for state is a part of the queue");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReplayCommand::CheckPolicies() const {
-  const std::vector<std::string> policies = Policies();
-  const auto among = [&policies](const char* policy) {
-    return std::ranges::find(policies, policy) != policies.end();
-  };
-  if (flags_.given("reassign_period") && !among("smart_flow")) {
-    return AtOdds("reassign_period", "policy", "only smart_flow has a period");
-  }
-  if (flags_.given("flowlet_bytes") && policies.size() == 1 &&
-      FindPlacementPolicy(policies.front())->per_packet()) {
-    return AtOdds("flowlet_bytes", "policy",
-                  "each packet is a flowlet of its own");
-  }
-  if (compare_.empty()) return absl::OkStatus();
-  if (policies.size() == 1) {
-    return AtOdds("compare", "policy", "there is nothing to compare with");
-  }
-  for (const char* flag : {"out", "drops", "csv", "explain"}) {
-    if (!flags_.given(flag)) continue;
-    return AtOdds(flag, "compare", "it tells of one run alone");
-  }
-  return absl::OkStatus();
-}
-
-std::vector<std::string> ReplayCommand::Policies() const {
-  std::vector<std::string> policies = {
-      std::string(PlacementPolicies()[policy_]->name())};
-  for (const std::string& policy : compare_) {
-    if (policy != policies.front()) policies.push_back(policy);
-  }
-  return policies;
-}
-
-absl::Status ReplayCommand::CheckTogether() const {
-  const ControllerOptions& c = options_.controller;
-  if (c.flow_timeout <= c.flowlet_timeout) {
-    return AtOdds("flow_timeout", "flowlet_timeout",
-                  "a flow must outlive its flowlets");
-  }
-  if (c.unit_idle_timeout <= c.flowlet_timeout) {
-    return AtOdds("unit_idle_timeout", "flowlet_timeout",
-                  "a unit would be parked within a flowlet");
-  }
-  if (flags_.given("warm_units") && c.warm_units > c.max_units) {
-    return AtOdds("warm_units", "max_units", "more than there may be");
-  }
-  if (flags_.given("start_buffer") &&
-      c.start_buffer_packets > c.unit_queue_packets) {
-    return AtOdds("start_buffer", "unit_queue",
-                  "the start buffer is a part of the queue");
-  }
-  if (absl::Status s = CheckState(); !s.ok()) return s;
-  if (absl::Status s = CheckPolicies(); !s.ok()) return s;
-  if (absl::Status s = CheckReal(); !s.ok()) return s;
-  if (flags_.given("nf") && flags_.given("config")) {
-    return AtOdds("nf", "config", "either says what to run");
-  }
-  if (absl::Status s = CheckWritten(); !s.ok()) return s;
-  if (json_ == "-" && out_ == "-") {
-    return AtOdds("json", "out", "both cannot be stdout");
-  }
-  for (const std::string& file : files_) {
-    if (CanBeReadOnlyOnce(file) &&
-        (explains_after_a_pass() || !compare_.empty())) {
-      return Usage(fmt::format(
-          "{} with {}: it reads the capture more than once, which {} cannot",
-          flags_.Printed(explains_after_a_pass() ? "explain" : "compare"), file,
-          file == "-" ? "stdin" : "a pipe"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReplayCommand::CheckWritten() const {
-  const std::array<WrittenFile, 3> written = {
-      {{"--out", out_}, {"--drops", drops_}, {"--json", json_}}};
-  if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
-  // Only pcapng can hold comments.
-  if (annotate_ && out_ != "-" && !NamesPcapng(out_)) {
-    return Usage(
-        "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
-        "-): other formats hold no comments");
-  }
-  if (!drops_.empty() && !NamesPcapng(drops_)) {
-    return Usage(fmt::format(
-        "--drops={}: its name has to end in .pcapng, or in that and .gz or "
-        ".zst: other formats hold no comments",
-        drops_));
-  }
-  std::vector<std::string> read = files_;
-  read.push_back(config_);
-  if (absl::Status s = CheckFiles(read, written); !s.ok()) return s;
-  for (const std::string& name : {out_, drops_}) {
-    absl::Status s = SplitWriter::CheckAbsent(name, force_);
-    if (!s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
-
-void ReplayCommand::SettleOptions() {
-  options_.flow.kind = flow_key_.kind();
-  options_.flow.vlan = flow_key_.vlan();
-  ControllerOptions& c = options_.controller;
-  c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
-  c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
-  c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
-  c.hash_seed = c.seed;
-  if (real_.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
-  // A buffer for every place in the queues, up to 2 GiB of them; pages that no
-  // packet touches cost nothing.
-  constexpr uint64_t kMaxBuffers = 1 << 20;
-  options_.buffers.small = static_cast<uint32_t>(
-      std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
-                           options_.buffers.small, kMaxBuffers));
-  // Defaults give way to what was given.
-  c.replicas = replica_choice_ == kNoReplicas
-                   ? 0
-                   : std::min(c.replicas, c.max_units - 1);
-  if (!flags_.given("push_delay")) {
-    c.push_delay = std::min(Nanos{options_.state_delay.ns + kPushMargin.ns},
-                            kMaxPushDelay);
-  }
-  options_.hold_packets = std::min(options_.hold_packets, c.unit_queue_packets);
-  c.warm_units = std::min(c.warm_units, c.max_units);
-  c.start_buffer_packets =
-      std::min(c.start_buffer_packets, c.unit_queue_packets);
+void ReplayFlags::AddThreads() {
+  flags_.Custom(
+      "threads", "auto|COUNT",
+      fmt::format("threads, the controller's among them, 1 to {}; auto: as "
+                  "many as CPUs",
+                  RealOptions::kMaxThreads),
+      [this](const std::string& text) {
+        options_.real.threads = 0;
+        if (text == "auto") return absl::OkStatus();
+        uint32_t threads = 0;
+        const char* const end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, threads);
+        if (parsed.ec != std::errc() || parsed.ptr != end || threads == 0 ||
+            threads > RealOptions::kMaxThreads) {
+          return absl::InvalidArgumentError(
+              fmt::format("\"{}\" is neither auto nor from 1 to {}", text,
+                          RealOptions::kMaxThreads));
+        }
+        options_.real.threads = threads;
+        return absl::OkStatus();
+      },
+      [this] {
+        return options_.real.threads == 0
+                   ? "auto"
+                   : std::to_string(options_.real.threads);
+      });
 }
 
 }  // namespace snf

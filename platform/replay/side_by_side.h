@@ -18,13 +18,13 @@
 
 namespace snf {
 
-// `options` with the sizes that the chain gives itself.
+// Returns `options` with the sizes that the chain gives itself.
 RunOptions OptionsOf(const Config::Chain& chain, RunOptions options);
 
-// Theory of operation. Several chains in one run of virtual time, each with a
-// controller and units of its own, so that none feels the others: a
-// VirtualDriver each. A packet takes the chain of the first rule that matches
-// it or its opposite, the packet that would answer it; so all packets of a
+// Theory of operation. Runs several chains side by side in virtual time, each
+// by a VirtualDriver, with a controller and units of its own, so that none
+// feels the others. A packet takes the chain of the first rule that matches it
+// or its opposite, the packet that would answer it; so all packets of a
 // connection, its fragments and the ICMP errors about it take one chain. Frames
 // without IP go to the default chain, or else to the first: they pass through.
 //
@@ -43,14 +43,15 @@ class SideBySide {
   ~SideBySide();
 
   void Offer(const CapturedPacket& captured);
-  // Call once. Of each chain what came of it, in the order of the
-  // configuration.
+  // Returns what came of each chain, in the order of the configuration. Call
+  // once.
   std::vector<RunResult> Finish();
 
   uint64_t packets_in() const { return packets_in_; }
-  // Dropped, for neither a rule nor a default names a chain.
+  // Counts the packets that were dropped because neither a rule nor a default
+  // names a chain for them.
   uint64_t packets_without_chain() const { return packets_without_chain_; }
-  // As a chain's driver has them.
+  // Returns the options that a chain's driver has.
   const RunOptions& options(size_t chain) const;
 
  private:

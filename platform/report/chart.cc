@@ -293,9 +293,9 @@ Nanos SinceFirstPacket(const EpochSample& sample, Instant first_packet) {
 
 std::string BandwidthChart(std::span<const EpochSample> epochs,
                            Instant first_packet, int64_t unit_capacity_bps,
-                           const TextStyle& style) {
+                           const Terminal& terminal) {
   if (epochs.empty()) return "";
-  const Glyphs& glyphs = style.utf8 ? kUtf8 : kAscii;
+  const Glyphs& glyphs = terminal.utf8 ? kUtf8 : kAscii;
   const std::vector<Segment> segments = Segments(epochs);
   const bool mark_cuts = static_cast<int>(segments.size()) <= kPlotColumns / 4;
   const Layout layout =

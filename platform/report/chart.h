@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 #include "platform/run/provisioning.h"
-#include "platform/text/text_style.h"
+#include "platform/text/terminal.h"
 
 namespace snf {
 
@@ -30,7 +30,7 @@ Nanos SinceFirstPacket(const EpochSample& sample, Instant first_packet);
 // `epochs` are in the order of time. A pure function; O(epochs).
 std::string BandwidthChart(std::span<const EpochSample> epochs,
                            Instant first_packet, int64_t unit_capacity_bps,
-                           const TextStyle& style);
+                           const Terminal& terminal);
 
 }  // namespace snf
 

@@ -27,8 +27,8 @@ EpochSample Epoch(int64_t number, int64_t demanded_bps, double units) {
 }
 
 std::string Chart(const std::vector<EpochSample>& epochs,
-                  const TextStyle& style = {}) {
-  return BandwidthChart(epochs, kFirstPacket, kCapacityBps, style);
+                  const Terminal& terminal = {}) {
+  return BandwidthChart(epochs, kFirstPacket, kCapacityBps, terminal);
 }
 
 size_t WidestLine(std::string_view text) {

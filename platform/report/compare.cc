@@ -13,6 +13,7 @@
 #include "platform/report/report_advice.h"
 #include "platform/run/report_figures.h"
 #include "platform/text/page.h"
+#include "platform/text/wording.h"
 
 namespace snf {
 namespace {
@@ -273,8 +274,8 @@ bool RunsAgree(std::span<const ComparedRun> runs) {
 
 std::string TextComparison(const RunOptions& options,
                            std::span<const ComparedRun> runs,
-                           const RunInfo& info, const TextStyle& style) {
-  Page page(style);
+                           const RunInfo& info, const Terminal& terminal) {
+  Page page(terminal);
   AddProblems(runs, page);
   page.Heading(fmt::format("{}: {} under {} policies", FileList(info.files),
                            Printable(info.nf), runs.size()));

@@ -32,7 +32,7 @@ bool RunsAgree(std::span<const ComparedRun> runs);
 //   Latency p50    119 µs  131 µs  +10%    129 µs +8.8%
 std::string TextComparison(const RunOptions& options,
                            std::span<const ComparedRun> runs,
-                           const RunInfo& info, const TextStyle& style);
+                           const RunInfo& info, const Terminal& terminal);
 
 // The JSON report of the first run, with one more key: compare, an array that
 // holds for each run, the first one too, the object that JsonReport makes, but

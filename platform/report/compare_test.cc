@@ -37,8 +37,8 @@ std::vector<ComparedRun> Runs() {
 }
 
 std::string Text(const std::vector<ComparedRun>& runs,
-                 const TextStyle& style = {}) {
-  return TextComparison(Options(), runs, Info(), style);
+                 const Terminal& terminal = {}) {
+  return TextComparison(Options(), runs, Info(), terminal);
 }
 
 TEST(TextComparison, PutsRunsSideBySide) {

@@ -16,6 +16,7 @@
 #include "platform/report/report_tables.h"
 #include "platform/run/report_figures.h"
 #include "platform/text/page.h"
+#include "platform/text/wording.h"
 
 namespace snf {
 namespace {
@@ -450,9 +451,9 @@ bool RunIsSound(const RunResult& result) {
 }
 
 std::string TextReport(const RunOptions& options, const RunResult& result,
-                       const RunInfo& info, const TextStyle& style) {
+                       const RunInfo& info, const Terminal& terminal) {
   const ReportFigures figures = FiguresOf(options, result);
-  Page page(style);
+  Page page(terminal);
   page.set_number_columns(NumberColumns(result));
   AddProblems(result, page);
   AddTitle(info, page);
@@ -474,7 +475,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddNotes(result, info, page);
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
-                     options.controller.unit_capacity_bps, style);
+                     options.controller.unit_capacity_bps, terminal);
   if (!chart.empty()) {
     page.Blank();
     page.Heading("Demanded and provisioned bandwidth per 100 ms");

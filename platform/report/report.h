@@ -44,7 +44,7 @@ bool RunIsSound(const RunResult& result);
 // chart, the digest, one sentence on what it means and three commands to try
 // next. Lines end with '\n'.
 std::string TextReport(const RunOptions& options, const RunResult& result,
-                       const RunInfo& info, const TextStyle& style);
+                       const RunInfo& info, const Terminal& terminal);
 
 // The report for programs: one JSON object, indented, in UTF-8 (bytes of file
 // names that are none are replaced), and '\n'. Its keys, in this order:

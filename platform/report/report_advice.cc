@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "fmt/format.h"
 #include "platform/run/report_figures.h"
+#include "platform/text/wording.h"
 
 namespace snf {
 namespace {
@@ -248,38 +249,6 @@ void AddVariants(const RunOptions& options, const RunResult& result,
 }
 
 }  // namespace
-
-std::string Percent(double share) {
-  const double percent = share * 100;
-  if (percent > 0 && percent < 0.05) return "less than 0.1 %";
-  if (percent >= 9.95 || percent == 0) return fmt::format("{:.0f} %", percent);
-  return fmt::format("{:.1f} %", percent);
-}
-
-std::string ShellWord(const std::string& word) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80 ||
-           std::string_view("_-./=:,+%@").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-  const bool control = std::ranges::any_of(word, [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  std::string quoted = control ? "$'" : "'";
-  for (const char c : word) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else if (control && (c == '\'' || c == '\\')) {
-      quoted += {'\\', c};
-    } else if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
 
 std::string Meaning(const RunOptions& options, const RunResult& result) {
   if (!RunIsSound(result)) {

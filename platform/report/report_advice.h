@@ -26,12 +26,6 @@ struct Proposal {
 std::vector<Proposal> Proposals(const RunOptions& options,
                                 const RunResult& result, const RunInfo& info);
 
-// A word as a POSIX shell reads it; control characters as bash does ($'\n').
-std::string ShellWord(const std::string& word);
-
-// "23 %", "4.1 %", "less than 0.1 %".
-std::string Percent(double share);
-
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_REPORT_REPORT_ADVICE_H_

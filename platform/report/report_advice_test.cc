@@ -111,14 +111,6 @@ TEST(SlownessHint, IsGivenWhereOneUnitIsMostlyIdle) {
             "units make it visible.");
 }
 
-TEST(Percent, HasAsManyDigitsAsMatter) {
-  EXPECT_EQ(Percent(0), "0 %");
-  EXPECT_EQ(Percent(0.0001), "less than 0.1 %");
-  EXPECT_EQ(Percent(0.041), "4.1 %");
-  EXPECT_EQ(Percent(0.0999), "10 %");
-  EXPECT_EQ(Percent(1), "100 %");
-}
-
 std::vector<std::string> Commands(const RunOptions& options,
                                   const RunResult& result,
                                   const RunInfo& info) {
@@ -279,12 +271,6 @@ TEST(Proposals, AreWaysToKeepTheFiguresWhereNothingIsIp) {
 }
 
 TEST(Proposals, QuoteFileNamesForTheShell) {
-  EXPECT_EQ(ShellWord("a-b_c/d.pcap"), "a-b_c/d.pcap");
-  EXPECT_EQ(ShellWord("ä.pcap"), "ä.pcap");
-  EXPECT_EQ(ShellWord(""), "''");
-  EXPECT_EQ(ShellWord("a b"), "'a b'");
-  EXPECT_EQ(ShellWord("it's $HOME"), R"('it'\''s $HOME')");
-  EXPECT_EQ(ShellWord("a\033'\\"), R"($'a\x1b\'\\')");
   RunInfo info = Info();
   info.files = {"-odd", "-"};
   EXPECT_THAT(Commands(Options(), Result(), info)[0],

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -11,26 +8,11 @@
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "platform/report/report.h"
+#include "traces/byte_sink.h"
+#include "traces/file_status.h"
 
 namespace snf {
 namespace {
-
-absl::Status Failed(const std::string& what, const std::string& path,
-                    int error) {
-  return absl::ErrnoToStatus(error, what + " " + path);
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return Failed("cannot create", path, errno);
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int write_error = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!written) return Failed("cannot write", path, write_error);
-  if (!closed) return Failed("cannot write", path, errno);
-  return absl::OkStatus();
-}
 
 // Decimal seconds without rounding.
 std::string Seconds(Nanos time) {
@@ -81,7 +63,9 @@ absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
                       const RunResult& result) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) return Failed("cannot make directory", directory, error.value());
+  if (error) {
+    return FileStatus(directory + ": cannot make the directory", error.value());
+  }
   const std::filesystem::path path(directory);
   for (const auto& [name, text] :
        {std::pair{"bandwidth.csv", BandwidthCsv(options, result)},

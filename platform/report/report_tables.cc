@@ -4,15 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/quantity.h"
 #include "nlohmann/json.hpp"
+#include "traces/byte_sink.h"
 
 namespace snf {
 namespace {
@@ -144,18 +142,8 @@ void AddTables(const RunResult& result, Json& json) {
 absl::Status WriteNfFiles(const RunResult& result) {
   for (const RunResult::OfNf& of : result.nf_reports) {
     for (const NfReport::File& file : of.report.files) {
-      std::FILE* const to = std::fopen(file.path.c_str(), "wb");
-      bool good = to != nullptr;
-      if (good) {
-        good = std::fwrite(file.bytes.data(), 1, file.bytes.size(), to) ==
-               file.bytes.size();
-        good = std::fclose(to) == 0 && good;
-      }
-      if (good) continue;
-      const std::string message =
-          fmt::format("{}: cannot write: {}", file.path, std::strerror(errno));
-      return errno == EACCES ? absl::PermissionDeniedError(message)
-                             : absl::UnavailableError(message);
+      absl::Status status = WriteFile(file.path, file.bytes);
+      if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();

@@ -40,7 +40,7 @@ RunResult Result() {
 }
 
 TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
-  Page page(TextStyle{.columns = 100});
+  Page page(Terminal{.columns = 100});
   AddTables(Result(), page);
   const std::string text = page.Take();
   EXPECT_THAT(text, HasSubstr("monitor.hosts: 2 of 65,536 entries; 1,234 "
@@ -54,7 +54,7 @@ TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
 }
 
 TEST(ReportTables, SaysNothingWhereThereIsNone) {
-  Page page(TextStyle{});
+  Page page(Terminal{});
   AddTables(RunResult{}, page);
   EXPECT_EQ(page.Take(), "");
 }
@@ -84,7 +84,7 @@ TEST(ReportTables, WritesTheFilesThatNfsMade) {
   std::remove(path.c_str());
   result.nf_reports[0].report.files[0].path = path + "/none/file";
   EXPECT_THAT(std::string(WriteNfFiles(result).message()),
-              HasSubstr(path + "/none/file: cannot write: "));
+              HasSubstr(path + "/none/file: cannot create: "));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::string Text(const RunResult& result, const TextStyle& style = {}) {
-  return TextReport(Options(), result, Info(), style);
+std::string Text(const RunResult& result, const Terminal& terminal = {}) {
+  return TextReport(Options(), result, Info(), terminal);
 }
 
 TEST(TextReport, ShowsAWholeRun) {
@@ -244,7 +244,7 @@ cap.pcap: )"));
 TEST(TextReport, SaysWhatWasChecked) {
   RunResult result = Result();
   const auto text = [&] {
-    return TextReport(Options(), result, Info(), TextStyle{});
+    return TextReport(Options(), result, Info(), Terminal{});
   };
   EXPECT_THAT(text(), Not(HasSubstr("Checked")));
   result.i6_compared = 9'990;

@@ -28,20 +28,21 @@ constexpr uint32_t kInsideRouter = 0x0aff'0001;  // 10.255.0.1
 class Scatter final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "scatter"; }
+  std::string_view help() const override { return "for tests"; }
   bool per_packet() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    const uint32_t units = units.max_units();
+    const uint32_t count = units.max_units();
     const auto phase = static_cast<uint64_t>(now.ns / (150 * kMs));
     Rng of_phase(phase);
-    const uint64_t first = of_phase.Below(units);
-    const uint64_t few = 1 + of_phase.Below(units);
+    const uint64_t first = of_phase.Below(count);
+    const uint64_t few = 1 + of_phase.Below(count);
     uint64_t unit =
         first +
         Rng(request.key_hash ^ static_cast<uint64_t>(now.ns)).Below(few);
-    for (uint32_t tried = 0; tried < units; ++tried, ++unit) {
-      const UnitId id{static_cast<uint16_t>(unit % units)};
-      if (id == request.owner && tried + 1 < units) continue;
+    for (uint32_t tried = 0; tried < count; ++tried, ++unit) {
+      const UnitId id{static_cast<uint16_t>(unit % count)};
+      if (id == request.owner && tried + 1 < count) continue;
       if (units.Use(now, id, out)) return {.unit = id};
     }
     return {};

@@ -26,19 +26,19 @@ std::string Rate(double per_second) {
 
 Progress::Progress(Options options)
     : options_(std::move(options)), start_(options_.clock()) {
-  next_ = start_ + (options_.terminal ? kRedraw : kNextLine);
+  next_ = start_ + (options_.terminal.is_terminal ? kRedraw : kNextLine);
 }
 
 void Progress::Update(uint64_t packets, uint64_t bytes) {
   if (options_.quiet) return;
   const Instant now = options_.clock();
   if (now < next_) return;
-  next_ = now + (options_.terminal ? kRedraw : kNextLine);
+  next_ = now + (options_.terminal.is_terminal ? kRedraw : kNextLine);
   std::string line = Line(now - start_, packets, bytes);
-  if (options_.terminal) {
+  if (options_.terminal.is_terminal) {
     // A line that reaches the last column would wrap, and stay.
-    line.resize(std::min(
-        line.size(), static_cast<size_t>(std::max(options_.columns - 1, 0))));
+    const size_t columns = options_.terminal.columns;
+    line.resize(std::min(line.size(), columns > 0 ? columns - 1 : 0));
     options_.write("\r\033[K" + line);
     drawn_ = true;
   } else {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/time.h"
+#include "platform/text/terminal.h"
 
 namespace snf {
 
@@ -29,10 +30,10 @@ class Progress {
  public:
   struct Options {
     std::string label = "replaying";
-    bool quiet = false;        // write nothing
-    bool terminal = false;     // redraw one line, instead of a line per 10 s
-    int columns = 80;          // of the terminal; a line is cut to less
-    uint64_t total_bytes = 0;  // 0 if unknown
+    bool quiet = false;  // write nothing
+    // A line is redrawn, and cut to less than the columns, only on a terminal.
+    Terminal terminal = {};
+    uint64_t total_bytes = 0;                     // 0 if unknown
     std::function<Instant()> clock;               // monotonic
     std::function<void(std::string_view)> write;  // to stderr, unbuffered
   };
@@ -43,8 +44,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `packets` and `bytes` are totals since the start; bytes count towards
-  // Options::total_bytes.
+  // Shows how far it is, if it is time for that. `packets` and `bytes` are
+  // totals since the start; bytes count towards Options::total_bytes.
   void Update(uint64_t packets, uint64_t bytes);
 
   // Wipes the line. Call it before writing anything else; an Update draws it

@@ -18,13 +18,13 @@ using ::testing::IsEmpty;
 class ProgressTest : public testing::Test {
  protected:
   Progress::Options Terminal() {
-    return {.terminal = true,
+    return {.terminal = {.is_terminal = true},
             .clock = [this] { return now_; },
             .write = [this](std::string_view t) { written_.emplace_back(t); }};
   }
   Progress::Options LogFile() {
     Progress::Options options = Terminal();
-    options.terminal = false;
+    options.terminal = {};
     return options;
   }
   void Pass(Nanos time) { now_ = now_ + time; }
@@ -77,7 +77,7 @@ TEST_F(ProgressTest, IsWipedWhenItGoesOutOfScope) {
 
 TEST_F(ProgressTest, DoesNotReachTheLastColumn) {
   Progress::Options options = Terminal();
-  options.columns = 20;
+  options.terminal.columns = 20;
   Progress progress(options);
   Pass(Seconds(1));
   progress.Update(1'000'000, 0);

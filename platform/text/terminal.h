@@ -6,17 +6,19 @@
 
 namespace snf {
 
-// What a file that text is written to can show.
+// Says what a file that text is written to can show. The defaults are those of
+// a file that is no terminal.
 struct Terminal {
   bool is_terminal = false;
-  size_t columns = 80;  // as rows, of a terminal that does not say
+  size_t columns = 80;  // and rows: taken for a terminal that does not say
   size_t rows = 24;
-  bool utf8 = true;     // also of what is no terminal
-  bool colour = false;  // a terminal, unless NO_COLOR is set
+  bool utf8 = true;     // false: ASCII only
+  bool colour = false;  // ANSI escapes; a terminal, unless NO_COLOR is set
 
-  // Sets the program's LC_CTYPE to the user's: no other thread may run.
+  // Looks at an open file. Sets the program's LC_CTYPE to the user's, so no
+  // other thread may use the locale meanwhile.
   static Terminal Of(int descriptor);
-  // Columns and rows as they are now.
+  // Takes over the columns and rows that the terminal has now.
   void Measure(int descriptor);
 };
 

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 
+#include "platform/process/clean_interrupt.h"
 #include "platform/trace/trace_compose_report.h"
 #include "traces/synthesis/composer.h"
 
@@ -30,11 +30,9 @@ std::vector<double> WeightsOf(const Conversations& conversations,
 
 }  // namespace
 
-TraceCompose::TraceCompose(CLI::App& trace)
-    : TraceSubcommand(
-          trace,
-          {.name = "compose",
-           .summary = "overlay the conversations of captures to a rate",
+TraceCompose::TraceCompose()
+    : FlagCommand(
+          {.summary = "overlay the conversations of captures to a rate",
            .usage = "snf trace compose FILE… --out=FILE [--FLAG=VALUE…]",
            .about =
                "Takes captures apart into their conversations and makes a "
@@ -47,7 +45,7 @@ TraceCompose::TraceCompose(CLI::App& trace)
                "pcap or pcapng, also in gzip or zstd; - is stdin. What is made "
                "is written as it is drawn: memory is for the captures and the "
                "conversations under way."}) {
-  command().add_option("FILE", files_)->required();
+  flags().Arguments("FILE", files_, 1);
   making_.AddFlags(flags());
   flags().Heading("How it is composed");
   flags().Custom(
@@ -83,6 +81,7 @@ absl::Status TraceCompose::SetWeight(const std::string& text) {
 }
 
 absl::Status TraceCompose::Run() {
+  EndCleanlyWhenInterrupted(name());
   absl::Status status = making_.CheckOut(files_);
   SourceCaptures sources(snap_bytes_);
   if (status.ok()) status = making_.ReadSources(files_, sources);

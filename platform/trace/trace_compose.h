@@ -7,20 +7,19 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "platform/process/command.h"
 #include "platform/trace/trace_making.h"
-#include "platform/trace/trace_subcommand.h"
 #include "traces/capture_format.h"
 
 namespace snf {
 
-// `snf trace compose`: overlays the conversations of captures to a rate.
-class TraceCompose final : public TraceSubcommand {
+// `snf trace compose` overlays the conversations of captures to a rate.
+class TraceCompose final : public FlagCommand {
  public:
-  explicit TraceCompose(CLI::App& trace);
-
-  absl::Status Run() override;
+  TraceCompose();
 
  private:
+  absl::Status Run() override;
   absl::Status SetWeight(const std::string& text);
 
   std::vector<std::string> files_;

@@ -12,7 +12,8 @@
 
 namespace snf {
 
-// What `snf trace compose` tells of its result, beside what it was made from.
+// Holds what `snf trace compose` tells of its result, beside what it was made
+// from.
 struct ComposeReport {
   const std::string& out;
   const SourceCaptures& sources;
@@ -22,15 +23,17 @@ struct ComposeReport {
 std::string TextOf(const ComposeReport& report);
 std::string JsonOf(const ComposeReport& report);
 
-// Lines of a table of flowlets per flow, a column for each of kFlowletGaps.
+// FlowletTable returns the lines of a table of flowlets per flow, with a column
+// for each of kFlowletGaps.
 struct FlowletRow {
   std::string name;
   FlowletFigures figures;
 };
 std::string FlowletTable(const std::vector<FlowletRow>& rows);
 
-// Flowlets per flow of each file's conversations, its times made shorter by
-// the factor that brings the file to this rate, if it is above 1.
+// Counts the flowlets per flow of each file's conversations, with its times
+// made shorter by the factor that brings the file to this rate, if it is
+// above 1.
 FlowletFigures SqueezedFigures(const SourceCaptures& sources, int64_t rate_bps,
                                const std::vector<double>& weights);
 

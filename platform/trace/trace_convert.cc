@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 
 #include "base/quantity.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/process/command_files.h"
 #include "platform/process/console.h"
-#include "platform/text/page.h"
+#include "platform/text/wording.h"
 #include "traces/capture_format.h"
 
 namespace snf {
@@ -60,18 +60,16 @@ absl::Status ParseSplit(const std::string& text, SplitWriter::Options& split) {
 
 }  // namespace
 
-TraceConvert::TraceConvert(CLI::App& trace)
-    : TraceSubcommand(
-          trace,
-          {.name = "convert",
-           .summary = "another format, framing or length; a part; several",
+TraceConvert::TraceConvert()
+    : FlagCommand(
+          {.summary = "another format, framing or length; a part; several",
            .usage = "snf trace convert IN… OUT [--FLAG=VALUE…]",
            .about =
                "Reads captures (- is stdin), merges them by time and writes "
                "OUT "
                "(.pcap or .pcapng, also with .gz or .zst; - is stdout), or "
                "several by --split. Comments of the input are not kept."}) {
-  command().add_option("FILE", files_)->required()->expected(2, -1);
+  flags().Arguments("FILE", files_, 2);
   AddFlags();
 }
 
@@ -116,6 +114,7 @@ void TraceConvert::AddFlags() {
 }
 
 absl::Status TraceConvert::Run() {
+  EndCleanlyWhenInterrupted(name());
   const std::string out = files_.back();
   files_.pop_back();
   if (out.empty()) return Usage("the name of the file to write is empty");
@@ -155,7 +154,7 @@ absl::Status TraceConvert::Run() {
   status = Convert(**reader, writer);
   if (!status.ok()) return status;
   for (const std::string& warning : (*reader)->warnings()) {
-    fmt::print(stderr, "snf trace convert: {}\n", Printable(warning));
+    fmt::print(stderr, "{}: {}\n", name(), Printable(warning));
   }
   const uint32_t parts = writer.parts_written();
   fmt::print(

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/time.h"
-#include "platform/trace/trace_subcommand.h"
+#include "platform/process/command.h"
 #include "traces/capture_reader.h"
 #include "traces/link_changer.h"
 #include "traces/merged_reader.h"
@@ -19,16 +19,15 @@
 
 namespace snf {
 
-// `snf trace convert`: captures into another, of another format, framing or
-// length, or only a part of it, or into several.
-class TraceConvert final : public TraceSubcommand {
+// `snf trace convert` makes of captures another one, of another format, framing
+// or length, or with only a part of them, or several.
+class TraceConvert final : public FlagCommand {
  public:
-  explicit TraceConvert(CLI::App& trace);
-
-  absl::Status Run() override;
+  TraceConvert();
 
  private:
-  // Why packets were left out.
+  absl::Status Run() override;
+  // Counts the packets that were left out, by reason.
   struct LeftOut {
     uint64_t window = 0;
     uint64_t filter = 0;
@@ -37,9 +36,9 @@ class TraceConvert final : public TraceSubcommand {
 
   void AddFlags();
   absl::Status Convert(MergedReader& reader, SplitWriter& writer);
-  // Makes of `packet` what is written; false where it is left out.
+  // Makes of `packet` what is written; returns false if it is left out.
   bool Keep(CapturedPacket& packet);
-  // Of a result without a packet.
+  // Returns the error for a result without a packet.
   absl::Status SayWhyNothing(uint64_t packets);
   std::string LeftOutText() const;
 

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -13,10 +12,13 @@
 
 #include "absl/strings/str_split.h"
 #include "base/quantity.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/process/command_files.h"
 #include "platform/process/console.h"
-#include "platform/text/page.h"
+#include "platform/text/terminal.h"
+#include "platform/text/wording.h"
 #include "platform/trace/trace_info_plot.h"
+#include "traces/byte_sink.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -58,23 +60,14 @@ absl::StatusOr<uint32_t> ParseLimit(const std::string& text) {
   return static_cast<uint32_t>(*bytes);
 }
 
-// Without spaces, so that it can be pasted into a command line.
-std::string Compact(std::string text) {
-  std::erase(text, ' ');
-  if (const size_t micro = text.find("µ"); micro != text.npos) {
-    text.replace(micro, std::string_view("µ").size(), "u");
-  }
-  return text;
-}
-
 std::string TimeoutText(Nanos timeout) {
-  return Compact(FormatDuration(timeout, Precision::kExact));
+  return FlagText(FormatDuration(timeout, Precision::kExact));
 }
 
 std::string LimitText(uint32_t bytes) {
   return bytes == CaptureStatistics::kNoLimit
              ? "none"
-             : Compact(FormatBytes(bytes, Precision::kExact));
+             : FlagText(FormatBytes(bytes, Precision::kExact));
 }
 
 template <typename Value>
@@ -87,11 +80,9 @@ std::string PrintList(const std::vector<Value>& values,
 
 }  // namespace
 
-TraceInfo::TraceInfo(CLI::App& trace)
-    : TraceSubcommand(
-          trace,
-          {.name = "info",
-           .summary = "what is in captures, and what of it is usable",
+TraceInfo::TraceInfo()
+    : FlagCommand(
+          {.summary = "what is in captures, and what of it is usable",
            .usage = "snf trace info FILE… [--FLAG=VALUE…]",
            .about =
                "Tells of each capture (pcap, pcapng, also in gzip or zstd; - "
@@ -99,7 +90,7 @@ TraceInfo::TraceInfo(CLI::App& trace)
                "stdin) what packets, flows and flowlets are in it, and what of "
                "it is not usable. Reads it once; memory grows with flows, not "
                "with packets."}) {
-  command().add_option("FILE", files_)->required();
+  flags().Arguments("FILE", files_, 1);
   AddFlags();
 }
 
@@ -156,6 +147,7 @@ absl::StatusOr<CaptureInfo> TraceInfo::Read(const std::string& file) const {
 }
 
 absl::Status TraceInfo::Run() {
+  EndCleanlyWhenInterrupted(name());
   if (std::ranges::count(files_, "-") > 1) {
     return absl::InvalidArgumentError("stdin (-) can be read only once");
   }
@@ -174,17 +166,17 @@ absl::Status TraceInfo::Run() {
     if (!info.ok()) return info.status();
     if (json_ != "-") {
       fmt::print("{}{}", infos.empty() ? "" : "\n",
-                 TextOf(*info, StyleOf(STDOUT_FILENO)));
+                 TextOf(*info, Terminal::Of(STDOUT_FILENO)));
     }
     infos.push_back(*std::move(info));
   }
   if (!plot_.empty()) {
     const auto png = PlotOf(infos);
     if (!png.ok()) return png.status();
-    const absl::Status drawn = WriteText(plot_, *png);
+    const absl::Status drawn = WriteFile(plot_, *png);
     if (!drawn.ok()) return drawn;
   }
-  return json_.empty() ? absl::OkStatus() : WriteText(json_, JsonOf(infos));
+  return json_.empty() ? absl::OkStatus() : WriteFile(json_, JsonOf(infos));
 }
 
 }  // namespace snf

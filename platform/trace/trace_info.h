@@ -8,21 +8,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/process/command.h"
 #include "platform/process/flow_key_flag.h"
 #include "platform/trace/trace_info_report.h"
-#include "platform/trace/trace_subcommand.h"
 #include "traces/capture_statistics.h"
 
 namespace snf {
 
-// `snf trace info`: what is in captures, and what of it is usable.
-class TraceInfo final : public TraceSubcommand {
+// `snf trace info` tells what is in captures, and what of it is usable.
+class TraceInfo final : public FlagCommand {
  public:
-  explicit TraceInfo(CLI::App& trace);
-
-  absl::Status Run() override;
+  TraceInfo();
 
  private:
+  absl::Status Run() override;
   void AddFlags();
   absl::StatusOr<CaptureInfo> Read(const std::string& file) const;
 

@@ -287,9 +287,9 @@ std::vector<std::string> RemarksOn(const CaptureInfo& info) {
   return remarks;
 }
 
-std::string TextOf(const CaptureInfo& info, const TextStyle& style) {
+std::string TextOf(const CaptureInfo& info, const Terminal& terminal) {
   const CaptureFigures& f = info.figures;
-  Page page(style);
+  Page page(terminal);
   page.set_number_columns(std::max<size_t>(7, Count(f.packets).size()));
   page.Heading(Printable(info.file));
   page.Blank();

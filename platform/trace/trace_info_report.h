@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "platform/text/text_style.h"
+#include "platform/text/terminal.h"
 #include "traces/capture_reader.h"
 #include "traces/capture_statistics.h"
 
 namespace snf {
 
-// What is known of one capture.
+// Holds what is known of one capture.
 struct CaptureInfo {
   std::string file;
   uint64_t stored_bytes = 0;  // 0: not known (a pipe)
@@ -24,16 +24,16 @@ struct CaptureInfo {
   TrafficSeries series;
 };
 
-// "connection", "5tuple,vlan": as --flow_key takes it.
+// Returns "connection" or "5tuple,vlan", as --flow_key takes it.
 std::string NameOf(FlowKeyKind kind, bool vlan);
 
-// What of the capture is not usable, or only in part, and why: a sentence each;
-// nothing where all is well.
+// Returns a sentence on each thing of the capture that is not usable, or only
+// in part; none where all is well.
 std::vector<std::string> RemarksOn(const CaptureInfo& info);
 
-// The capture on a page. Pure functions.
-std::string TextOf(const CaptureInfo& info, const TextStyle& style);
-// All captures as one document of the form {"captures": […]}.
+// Returns the capture as a page of text. This and JsonOf are pure functions.
+std::string TextOf(const CaptureInfo& info, const Terminal& terminal);
+// Returns all captures as one document of the form {"captures": […]}.
 std::string JsonOf(std::span<const CaptureInfo> infos);
 
 }  // namespace snf

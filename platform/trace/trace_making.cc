@@ -8,7 +8,8 @@
 
 #include "platform/process/command_files.h"
 #include "platform/process/console.h"
-#include "platform/text/page.h"
+#include "platform/text/wording.h"
+#include "traces/byte_sink.h"
 #include "traces/capture_writer.h"
 #include "traces/split_writer.h"
 
@@ -102,11 +103,11 @@ absl::Status TraceMaking::Write(const Next& next,
 absl::Status TraceMaking::Tell(const std::string& as_json,
                                const std::string& text) const {
   if (!json.empty()) {
-    const absl::Status status = WriteText(json, as_json);
+    const absl::Status status = WriteFile(json, as_json);
     if (!status.ok() || json == "-") return status;
   }
   if (quiet || out == "-") return absl::OkStatus();
-  return WriteText("-", text);
+  return WriteFile("-", text);
 }
 
 }  // namespace snf

@@ -15,8 +15,8 @@
 
 namespace snf {
 
-// What `snf trace compose` and `synth` share: flags of the traffic to be made,
-// reading the captures it is made from, and writing it.
+// Does what `snf trace compose` and `synth` share: has the flags of the traffic
+// to be made, reads the captures it is made from, and writes it.
 struct TraceMaking {
   int64_t rate_bps = 1'000'000'000;
   Nanos duration = Seconds(1);
@@ -27,19 +27,19 @@ struct TraceMaking {
   bool quiet = false;
 
   void AddFlags(FlagSet& flags);
-  // Of `out` and `json`: that there is an `out`, and that nothing is replaced
-  // unasked, nor what is `read`.
+  // Returns InvalidArgument if there is no `out`, or if `out` or `json` would
+  // replace something unasked, or a file that is `read`.
   absl::Status CheckOut(const std::vector<std::string>& read) const;
 
-  // Of these files, all into `sources`; warns of what is amiss in them. Bad
-  // data where none has a conversation.
+  // Reads all of these files into `sources`, and warns of what is amiss in
+  // them. Returns DataLoss if none has a conversation.
   absl::Status ReadSources(const std::vector<std::string>& files,
                            SourceCaptures& sources) const;
   // Writes what `next` gives, until it gives no more, of some `expected_bytes`
   // on the wire, to `out`.
   using Next = std::function<bool(CapturedPacket&)>;
   absl::Status Write(const Next& next, uint64_t expected_bytes) const;
-  // Prints what was made: as asked for, also where no text is wanted.
+  // Prints what was made, or writes it as JSON, as the flags ask for.
   absl::Status Tell(const std::string& as_json, const std::string& text) const;
 };
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/trace/trace_synth_report.h"
 #include "traces/synthesis/drawn_model.h"
 
@@ -58,11 +58,9 @@ constexpr std::array<Preset, 3> kPresets = {{
 
 }  // namespace
 
-TraceSynth::TraceSynth(CLI::App& trace)
-    : TraceSubcommand(
-          trace,
-          {.name = "synth",
-           .summary = "make traffic after a capture, or by distributions",
+TraceSynth::TraceSynth()
+    : FlagCommand(
+          {.summary = "make traffic after a capture, or by distributions",
            .usage = "snf trace synth --out=FILE [--like=FILE] [--FLAG=VALUE…]",
            .about =
                "Makes packets, with right headers and checksums, in the "
@@ -244,6 +242,7 @@ absl::Status TraceSynth::ReadStrings() {
 }
 
 absl::Status TraceSynth::Run() {
+  EndCleanlyWhenInterrupted(name());
   absl::Status status = making_.CheckOut({like_, strings_});
   if (status.ok()) status = CheckModel();
   if (status.ok()) status = ReadStrings();

@@ -8,32 +8,32 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/process/command.h"
 #include "platform/trace/trace_making.h"
-#include "platform/trace/trace_subcommand.h"
 #include "traces/synthesis/distribution.h"
 #include "traces/synthesis/flow_model.h"
 #include "traces/synthesis/synthesizer.h"
 
 namespace snf {
 
-// `snf trace synth`: makes traffic after a model.
-class TraceSynth final : public TraceSubcommand {
+// `snf trace synth` makes traffic after a model.
+class TraceSynth final : public FlagCommand {
  public:
-  explicit TraceSynth(CLI::App& trace);
-
-  absl::Status Run() override;
+  TraceSynth();
 
  private:
+  absl::Status Run() override;
   void AddModelFlags();
   void AddOtherFlags();
   void AddDistribution(const std::string& name, Distribution::Unit unit,
                        std::string& text, const std::string& help);
-  // Of flags that say what a flow is like, where a capture says it.
+  // Returns InvalidArgument for flags that say what a flow is like where a
+  // capture says it.
   absl::Status CheckModel();
   absl::StatusOr<FlowModel> ReadModel() const;
   absl::StatusOr<FlowModel> DrawModel();
   absl::Status ReadStrings();
-  // Of `flows`, which the report holds against `model`.
+  // Makes the traffic of `flows`, which the report holds against `model`.
   absl::Status Make(const FlowModel& model, const FlowModel& flows);
 
   TraceMaking making_;

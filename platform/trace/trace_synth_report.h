@@ -12,7 +12,7 @@
 
 namespace snf {
 
-// What `snf trace synth` tells of its result, beside the model.
+// Holds what `snf trace synth` tells of its result, beside the model.
 struct SynthReport {
   const std::string& out;
   const std::string& like;  // empty: flows were drawn

@@ -17,7 +17,7 @@ LiveOutputs::LiveOutputs(Options options, LiveBoard::Done done)
       terminal_(Terminal::Of(STDERR_FILENO)),
       board_(std::move(done)) {}
 
-absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Gather(
+absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Create(
     Options options, LiveBoard::Done done) {
   std::unique_ptr<LiveOutputs> live_outputs(
       new LiveOutputs(std::move(options), std::move(done)));
@@ -35,19 +35,16 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Gather(
 void LiveOutputs::Show() {
   if (!options_.watch) return;
   LiveView::Options view = {.title = options_.title,
-                            .terminal = terminal_.is_terminal,
-                            .colour = terminal_.colour,
-                            .style = {},
-                            .write = {}};
-  view.style = [terminal = terminal_]() mutable {
-    terminal.Measure(STDERR_FILENO);
-    return LiveStyle{.columns = terminal.columns,
-                     .rows = terminal.rows,
-                     .utf8 = terminal.utf8};
-  };
-  view.write = [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stderr);
-  };
+                            .terminal =
+                                [terminal = terminal_]() mutable {
+                                  terminal.Measure(STDERR_FILENO);
+                                  return terminal;
+                                },
+                            .write =
+                                [](std::string_view text) {
+                                  std::fwrite(text.data(), 1, text.size(),
+                                              stderr);
+                                }};
   view_ = std::make_unique<LiveView>(board_, std::move(view));
 }
 

@@ -14,8 +14,8 @@
 
 namespace snf {
 
-// Who sees a run in real time while it goes on: a user on stderr (--watch),
-// Prometheus (--metrics_port). Owner-thread only.
+// Shows a run in real time while it goes on: to a user on stderr (--watch), and
+// to Prometheus (--metrics_port). Owner-thread only.
 class LiveOutputs {
  public:
   struct Options {
@@ -23,16 +23,16 @@ class LiveOutputs {
     uint16_t metrics_port = 0;  // 0: none
     std::string title;          // of what is watched
   };
-  // Call while no other thread runs. Prometheus is answered on return. Errors
-  // are those of MetricsServer.
-  static absl::StatusOr<std::unique_ptr<LiveOutputs>> Gather(
+  // Call while no other thread uses the locale (Terminal::Of). From then on
+  // Prometheus is answered. Errors are those of MetricsServer.
+  static absl::StatusOr<std::unique_ptr<LiveOutputs>> Create(
       Options options, LiveBoard::Done done);
 
-  // Where figures go; null where nobody looks.
+  // Returns where figures go, or null where nobody looks.
   LiveBoard* board() { return options_.watch || server_ ? &board_ : nullptr; }
 
-  // Between these, stderr is the view's. Call each once at the most; the end
-  // hides it, too.
+  // Begin and end the view, to which stderr belongs in between. Call each once
+  // at the most; the destructor hides the view, too.
   void Show();
   void Hide() { view_.reset(); }
 

@@ -76,10 +76,10 @@ struct UnitRate {
 class Screen {
  public:
   Screen(const LiveFigures& before, const LiveFigures& now,
-         const LiveStyle& style)
+         const Terminal& terminal)
       : before_(before),
         now_(now),
-        style_(style),
+        terminal_(terminal),
         recent_(before.elapsed, now.elapsed),
         ever_(Nanos{}, now.elapsed) {}
 
@@ -91,24 +91,26 @@ class Screen {
     AddTimes("Latency", now_.latency);
     if (now_.late.count > 0) AddTimes("Late", now_.late);
     AddUnits();
-    if (lines_.size() >= style_.rows) {
-      lines_.resize(style_.rows > 0 ? style_.rows - 1 : 0);
+    if (lines_.size() >= terminal_.rows) {
+      lines_.resize(terminal_.rows > 0 ? terminal_.rows - 1 : 0);
     }
     return std::move(lines_);
   }
 
  private:
   void Add(std::string_view text, Tone tone = Tone::kPlain) {
-    const size_t columns = style_.columns > 0 ? style_.columns - 1 : 0;
+    const size_t columns = terminal_.columns > 0 ? terminal_.columns - 1 : 0;
     lines_.push_back(
-        {CutTo(style_.utf8 ? std::string(text) : Ascii(text), columns), tone});
+        {CutTo(terminal_.utf8 ? std::string(text) : Ascii(text), columns),
+         tone});
   }
 
   // A line of the table: now, on average where there is room, in all.
   void Row(std::string_view label, const std::array<std::string, 3>& numbers,
            Tone tone = Tone::kPlain) {
     std::string line = fmt::format("{:<{}}", label, kLabelColumns);
-    const bool is_narrow = style_.columns <= kLabelColumns + 3 * kNumberColumns;
+    const bool is_narrow =
+        terminal_.columns <= kLabelColumns + 3 * kNumberColumns;
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (i == 1 && is_narrow) continue;
       const size_t columns = ColumnsOf(numbers[i]);
@@ -224,8 +226,8 @@ class Screen {
                         ? FormatBitRate(*now_.unit_capacity_bps) + " each"
                         : "shares of all packets"));
     // The last row is the cursor's.
-    const size_t used = std::min(lines_.size() + 1, style_.rows);
-    const size_t room = style_.rows - used;
+    const size_t used = std::min(lines_.size() + 1, terminal_.rows);
+    const size_t room = terminal_.rows - used;
     if (rates.size() <= room) {
       for (const UnitRate& rate : rates) AddUnit(rate);
       return;
@@ -244,7 +246,7 @@ class Screen {
 
   void AddUnit(const UnitRate& rate) {
     const size_t columns =
-        std::clamp(style_.columns - std::min(kAroundBar, style_.columns),
+        std::clamp(terminal_.columns - std::min(kAroundBar, terminal_.columns),
                    kLeastBar, kMostBar);
     Add(fmt::format("{:>7} {} {:>4.0f} % {:>13}", value(rate.id),
                     Bar(rate.share, columns), rate.share * 100,
@@ -257,20 +259,20 @@ class Screen {
     const double wanted = 8 * static_cast<double>(columns) * share;
     auto eighths = static_cast<size_t>(
         std::clamp(wanted, 0.0, 8 * static_cast<double>(columns)) + 0.5);
-    if (!style_.utf8) eighths = (eighths + 4) / 8 * 8;
+    if (!terminal_.utf8) eighths = (eighths + 4) / 8 * 8;
     if (eighths == 0 && share > 0) eighths = 1;
     std::string bar;
-    for (size_t i = 0; i < eighths / 8; ++i) bar += style_.utf8 ? "█" : "#";
-    bar += style_.utf8 ? kEighths[eighths % 8] : eighths % 8 > 0 ? "-" : "";
+    for (size_t i = 0; i < eighths / 8; ++i) bar += terminal_.utf8 ? "█" : "#";
+    bar += terminal_.utf8 ? kEighths[eighths % 8] : eighths % 8 > 0 ? "-" : "";
     for (size_t i = (eighths + 7) / 8; i < columns; ++i) {
-      bar += style_.utf8 ? "·" : ".";
+      bar += terminal_.utf8 ? "·" : ".";
     }
     return bar;
   }
 
   const LiveFigures& before_;
   const LiveFigures& now_;
-  LiveStyle style_;
+  Terminal terminal_;
   Rates recent_;
   Rates ever_;
   std::vector<LiveText> lines_;
@@ -281,8 +283,8 @@ class Screen {
 std::vector<LiveText> LiveScreen(const std::string& title,
                                  const LiveFigures& before,
                                  const LiveFigures& now,
-                                 const LiveStyle& style) {
-  return Screen(before, now, style).Draw(title);
+                                 const Terminal& terminal) {
+  return Screen(before, now, terminal).Draw(title);
 }
 
 std::string LiveLine(const LiveFigures& before, const LiveFigures& now) {

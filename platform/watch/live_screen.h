@@ -2,21 +2,14 @@
 #ifndef SNF_PLATFORM_WATCH_LIVE_SCREEN_H_
 #define SNF_PLATFORM_WATCH_LIVE_SCREEN_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "platform/run/live_figures.h"
+#include "platform/text/terminal.h"
 
 namespace snf {
-
-// What the place that a live view is drawn in can show.
-struct LiveStyle {
-  size_t columns = 80;
-  size_t rows = 24;
-  bool utf8 = true;  // false: ASCII only
-};
 
 // A line without its end, one column a character.
 struct LiveText {
@@ -38,7 +31,7 @@ struct LiveText {
 std::vector<LiveText> LiveScreen(const std::string& title,
                                  const LiveFigures& before,
                                  const LiveFigures& now,
-                                 const LiveStyle& style);
+                                 const Terminal& terminal);
 
 // The same in a line of ASCII, for logs.
 std::string LiveLine(const LiveFigures& before, const LiveFigures& now);

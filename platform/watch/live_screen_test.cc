@@ -26,9 +26,9 @@ std::string Joined(const std::vector<LiveText>& lines) {
   return text;
 }
 
-std::string Screen(const LiveStyle& style) {
+std::string Screen(const Terminal& terminal) {
   return Joined(
-      LiveScreen(kTitle, LiveFiguresAfter(20), LiveFiguresAfter(21), style));
+      LiveScreen(kTitle, LiveFiguresAfter(20), LiveFiguresAfter(21), terminal));
 }
 
 // Of those that stand for a unit, their numbers.
@@ -186,8 +186,8 @@ TEST(LiveScreen, ShowsInAsciiThatAUnitDoesSomething) {
   LiveFigures before = LiveFiguresAfter(20);
   LiveFigures now = LiveFiguresAfter(21);
   now.units[1].bytes = before.units[1].bytes + 100;
-  const LiveStyle style = {.columns = 53, .utf8 = false};
-  const auto lines = LiveScreen(kTitle, before, now, style);
+  const Terminal terminal = {.columns = 53, .utf8 = false};
+  const auto lines = LiveScreen(kTitle, before, now, terminal);
   EXPECT_THAT(lines.back().text, HasSubstr(" -" + std::string(22, '.') + " "));
 }
 

@@ -60,7 +60,7 @@ std::string LiveCanvas::Wipe(size_t columns) {
 LiveView::LiveView(LiveBoard& board, Options options)
     : board_(board),
       options_(std::move(options)),
-      canvas_(options_.colour),
+      canvas_(options_.terminal().colour),
       thread_([this] { Run(); }) {}
 
 LiveView::~LiveView() {
@@ -72,10 +72,11 @@ void LiveView::Run() {
   auto before = std::make_shared<const LiveFigures>();
   uint64_t seen = 0;
   while (const auto now = board_.WaitForNext(seen)) {
-    if (options_.terminal) {
-      const LiveStyle style = options_.style();
-      options_.write(canvas_.Draw(
-          LiveScreen(options_.title, *before, *now, style), style.columns));
+    const Terminal terminal = options_.terminal();
+    if (terminal.is_terminal) {
+      options_.write(
+          canvas_.Draw(LiveScreen(options_.title, *before, *now, terminal),
+                       terminal.columns));
     } else if (now->elapsed.ns - before->elapsed.ns >= kNextLine.ns) {
       options_.write(LiveLine(*before, *now) + "\n");
     } else {
@@ -83,7 +84,7 @@ void LiveView::Run() {
     }
     before = now;
   }
-  const std::string wipe = canvas_.Wipe(options_.style().columns);
+  const std::string wipe = canvas_.Wipe(options_.terminal().columns);
   if (!wipe.empty()) options_.write(wipe);
 }
 

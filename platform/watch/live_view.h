@@ -42,12 +42,10 @@ class LiveView {
  public:
   struct Options {
     std::string title;
-    bool terminal = false;
-    bool colour = false;
-    std::function<LiveStyle()> style;             // asked for each drawing
+    std::function<Terminal()> terminal;           // asked for each drawing
     std::function<void(std::string_view)> write;  // unbuffered
   };
-  // The board must outlive the view; both functions are called by its thread.
+  // The board must outlive the view; `write` is called by its thread alone.
   LiveView(LiveBoard& board, Options options);
   // Closes the board.
   ~LiveView();

@@ -47,16 +47,18 @@ TEST(LiveCanvas, ColoursOnlyWhereItMay) {
 // A view with a board, and what it has written so far.
 class LiveViewTest : public testing::Test {
  protected:
-  void Begin(bool terminal) {
+  void Begin(bool is_terminal) {
     view_ = std::make_unique<LiveView>(
-        board_, LiveView::Options{.title = "a run",
-                                  .terminal = terminal,
-                                  .style = [] { return LiveStyle{}; },
-                                  .write =
-                                      [this](std::string_view text) {
-                                        written_.emplace_back(text);
-                                        did_write_.release();
-                                      }});
+        board_,
+        LiveView::Options{
+            .title = "a run",
+            .terminal =
+                [is_terminal] { return Terminal{.is_terminal = is_terminal}; },
+            .write =
+                [this](std::string_view text) {
+                  written_.emplace_back(text);
+                  did_write_.release();
+                }});
   }
   // Publishes, and waits until the view has written something of it.
   void Show(int64_t half_seconds) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_REPLAY_FLAGS_H_
+#define SNF_PLATFORM_REPLAY_REPLAY_FLAGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/time.h"
+#include "platform/process/flags.h"
+#include "platform/process/flow_key_flag.h"
+#include "platform/replay/replay_options.h"
+
+namespace snf {
+
+// The flags of `snf replay`: turns a command line into ReplayOptions, and runs
+// nothing. Owner-thread only.
+class ReplayFlags {
+ public:
+  // Adds all flags to `flags`, which must outlive this.
+  explicit ReplayFlags(FlagSet& flags);
+  ReplayFlags(const ReplayFlags&) = delete;
+  ReplayFlags& operator=(const ReplayFlags&) = delete;
+
+  // Checks the flags against each other, and reads what they name: chains and
+  // flows. Call once, after the parsing. Errors are InvalidArgument, or those
+  // of LoadConfig.
+  absl::Status Settle();
+
+  // Returns what was asked for. Only after Settle.
+  const ReplayOptions& options() const { return options_; }
+
+  // Returns the command that would do the same where no file was given; ""
+  // where one was. Only after Settle.
+  std::string bundled_command() const;
+
+ private:
+  static constexpr size_t kNoReplicas = 2;  // as replica_choice_
+  static constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
+  static constexpr Nanos kMaxPushDelay = Seconds(10);
+
+  void AddFlags();
+  void AddTuningFlags();
+  void AddStateFlags();
+  void AddUnitFlags();
+  void AddRealFlags();
+  void AddThreads();
+  void AddComparison();
+  absl::Status ParseCompare(const std::string& text);
+
+  // The following are in replay_settle.cc. Checks return InvalidArgument for
+  // flags that are right alone but not together.
+  absl::Status CheckTogether() const;
+  absl::Status CheckState() const;
+  absl::Status CheckPolicies() const;
+  absl::Status CheckReal() const;
+  absl::Status CheckWritten() const;
+  absl::Status CheckReadOnce() const;
+  absl::Status AtOdds(const char* a, const char* b, const char* because) const;
+  void UseBundledCapture();
+  // Carries over what was not parsed into its place.
+  void SettlePolicies();
+  void SettleRun();
+  void SettleReal();
+  absl::Status SettleChains();
+  void SettleFlags();
+
+  FlagSet& flags_;
+  ReplayOptions options_;
+  std::string explain_;
+  bool force_ = false;
+  size_t policy_ = 0;  // in PlacementPolicies()
+  std::vector<std::string> compare_;
+  FlowKeyFlag flow_key_;
+  size_t load_signal_ = 0;
+  size_t demand_ = 0;
+  size_t replica_choice_ = 0;
+  size_t clock_ = 0;     // 1: real
+  size_t overload_ = 0;  // 1: wait, 2: drop
+  uint32_t metrics_port_ = 0;
+  bool is_bundled_ = false;
+  std::string bundled_flag_;  // that the bundled capture gave a value
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_REPLAY_FLAGS_H_

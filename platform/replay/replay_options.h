@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_REPLAY_OPTIONS_H_
+#define SNF_PLATFORM_REPLAY_REPLAY_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "platform/real_time/real_driver.h"
+#include "platform/replay/config.h"
+#include "platform/replay/explain_request.h"
+#include "platform/report/report.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// What a command line asks `snf replay` to do. ReplayFlags makes it, checked;
+// ReplayRun and ReplayOutput go by it. Plain data.
+struct ReplayOptions {
+  // What is run.
+  std::vector<std::string> files;  // captures, merged by time
+  std::string nf = "passthrough";  // of --nf, with its options
+  std::string config_file;         // of --config; empty: --nf holds
+  Config config;                   // the chains that one of the two names
+  // The policy of the run, and those that it is compared with.
+  std::vector<std::string> policies;
+  ExplainRequest explain;
+
+  // How it is run. With a single chain, the sizes are those of the chain.
+  RunOptions run;
+  bool is_real_time = false;
+  RealOptions real;
+  bool preload = false;
+  uint32_t loop = 1;  // so often, as one long capture
+
+  // Where output goes. An empty name is none, and "-" is stdout.
+  std::string out;  // released packets
+  bool annotate = false;
+  std::string drops;  // dropped packets
+  std::string json;
+  std::string csv;  // a directory
+  bool watch = false;
+  uint16_t metrics_port = 0;  // 0: none
+  bool quiet = false;
+
+  // All flags, for the report.
+  std::vector<RunInfo::Flag> flags;
+
+  // Returns true if the only chain takes all packets.
+  bool has_one_chain() const {
+    return config.chains.size() == 1 && config.default_chain.has_value() &&
+           config.rules.empty();
+  }
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_REPLAY_OPTIONS_H_

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/replay_output.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/packet/flow_key_text.h"
+#include "platform/process/version.h"
+#include "platform/replay/chains_report.h"
+#include "platform/report/compare.h"
+#include "platform/report/report_tables.h"
+#include "traces/byte_sink.h"
+
+namespace snf {
+namespace {
+
+// Returns the name of a single NF without its options; of a chain all of it.
+std::string ShortNameOf(const std::string& nf) {
+  return nf.find('|') == nf.npos ? nf.substr(0, nf.find_first_of(":(")) : nf;
+}
+
+ExitCode ExitCodeOf(bool is_sound) {
+  return is_sound ? kExitOk : kExitCheckFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<ExitCode> ReplayOutput::Write(
+    const ReplayedRun& replayed) const {
+  const RunResult& result = replayed.run.result;
+  RunInfo info = InfoOf(replayed.run, replayed.warnings);
+  info.stories = replayed.stories;
+  if (!options_.csv.empty()) {
+    absl::Status status = WriteCsv(options_.csv, options_.run, result);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = WriteNfFiles(result);
+  if (!status.ok()) return status;
+  status =
+      WriteReport([&] { return JsonReport(options_.run, result, info); },
+                  [&](const Terminal& terminal) {
+                    return TextReport(options_.run, result, info, terminal);
+                  });
+  if (status.ok()) status = TellStories(replayed.stories);
+  if (!status.ok()) return status;
+  return ExitCodeOf(RunIsSound(result));
+}
+
+absl::StatusOr<ExitCode> ReplayOutput::WriteComparison(
+    std::vector<ReplayedRun> replayed) const {
+  const std::vector<std::string> warnings = replayed.back().warnings;
+  bool is_sound = true;
+  std::vector<ComparedRun> runs;
+  for (ReplayedRun& one : replayed) {
+    is_sound &= RunIsSound(one.run.result);
+    runs.push_back(std::move(one.run));
+  }
+  is_sound &= RunsAgree(runs);
+  const RunInfo info = InfoOf(runs.front(), warnings);
+  absl::Status status =
+      WriteReport([&] { return JsonComparison(options_.run, runs, info); },
+                  [&](const Terminal& terminal) {
+                    return TextComparison(options_.run, runs, info, terminal);
+                  });
+  if (!status.ok()) return status;
+  return ExitCodeOf(is_sound);
+}
+
+absl::StatusOr<ExitCode> ReplayOutput::WriteChains(
+    const ReplayedChains& replayed) const {
+  const std::vector<Config::Chain>& chains = options_.config.chains;
+  std::vector<RunInfo> infos;
+  bool is_sound = PacketsAddUp(replayed);
+  for (size_t i = 0; i < replayed.results.size(); ++i) {
+    const RunResult& result = replayed.results[i];
+    is_sound &= RunIsSound(result);
+    infos.push_back(
+        InfoOf({.policy = replayed.policy, .result = {}}, replayed.warnings));
+    infos.back().nf = chains[i].nf.text();
+    if (absl::Status s = WriteNfFiles(result); !s.ok()) return s;
+    if (options_.csv.empty()) continue;
+    absl::Status status = WriteCsv(options_.csv + "/" + chains[i].name,
+                                   replayed.chains->options(i), result);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = WriteReport(
+      [&] { return JsonOfChains(options_.config, replayed, infos); },
+      [&](const Terminal& terminal) {
+        return TextOfChains(options_.config, replayed, infos, terminal);
+      });
+  if (!status.ok()) return status;
+  return ExitCodeOf(is_sound);
+}
+
+RunInfo ReplayOutput::InfoOf(const ComparedRun& run,
+                             const std::vector<std::string>& warnings) const {
+  const std::string& config = options_.config_file;
+  return {.version = kVersion,
+          .seed = options_.run.controller.seed,
+          .nf = config.empty() ? ShortNameOf(options_.nf) : config,
+          .policy = run.policy,
+          .files = options_.files,
+          .flags = options_.flags,
+          .warnings = warnings,
+          .elapsed_s = run.elapsed_s};
+}
+
+absl::Status ReplayOutput::WriteReport(
+    const std::function<std::string()>& json,
+    const std::function<std::string(Terminal)>& text) const {
+  if (!options_.json.empty()) {
+    if (absl::Status s = WriteFile(options_.json, json()); !s.ok()) return s;
+  }
+  if (options_.json == "-") return absl::OkStatus();
+  const bool to_stderr = options_.out == "-";
+  const Terminal terminal =
+      Terminal::Of(to_stderr ? STDERR_FILENO : STDOUT_FILENO);
+  fmt::print(to_stderr ? stderr : stdout, "{}", text(terminal));
+  return absl::OkStatus();
+}
+
+absl::Status ReplayOutput::TellStories(
+    const std::vector<FlowStory>& stories) const {
+  const bool is_in_json = options_.json == "-";
+  std::FILE* to = is_in_json || options_.out == "-" ? stderr : stdout;
+  for (const FlowStory& story : stories) {
+    if (story.packets.arrived == 0) {
+      return absl::DataLossError(fmt::format(
+          "--explain: flow \"{}\" did not come up; top is the flow with the "
+          "most bytes",
+          stories.size() == 1 ? options_.explain.text : ToString(story.key)));
+    }
+    if (!is_in_json) fmt::print(to, "\n{}", FormatStory(story, options_.run));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snf

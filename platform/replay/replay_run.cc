@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/replay_run.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <utility>
+
+#include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
+#include "controller/core/placement.h"
+#include "platform/explain/explain_group.h"
+#include "platform/explain/explain_top.h"
+#include "platform/process/console.h"
+#include "platform/process/real_clock.h"
+#include "platform/run/capture_sink.h"
+#include "platform/run/nat_peer_emulator.h"
+#include "platform/virtual_time/virtual_driver.h"
+#include "traces/merged_reader.h"
+
+namespace snf {
+
+absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
+  std::optional<ExplainerGroup> explainers;
+  if (absl::Status s = Explain(explainers); !s.ok()) return s;
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
+  const Watchers watchers = {.sink = sink->get(),
+                             .observer = explainers ? &*explainers : nullptr};
+  absl::StatusOr<ReplayedRun> replayed =
+      RunCaptures(options_.policies.front(), watchers, "replaying");
+  if (!replayed.ok()) return replayed;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
+  }
+  if (!explainers) return replayed;
+  for (Explainer& flow : explainers->flows()) {
+    replayed->stories.push_back(flow.story());
+  }
+  return replayed;
+}
+
+absl::StatusOr<std::vector<ReplayedRun>> ReplayRun::RunUnderEachPolicy() const {
+  std::vector<ReplayedRun> runs;
+  for (const std::string& policy : options_.policies) {
+    const std::string label =
+        fmt::format("replaying under {} ({} of {})", policy, runs.size() + 1,
+                    options_.policies.size());
+    absl::StatusOr<ReplayedRun> replayed = RunCaptures(policy, {}, label);
+    if (!replayed.ok()) return replayed.status();
+    runs.push_back(*std::move(replayed));
+  }
+  return runs;
+}
+
+absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
+  auto reader = MergedReader::Open(options_.files);
+  if (!reader.ok()) return reader.status();
+  auto sink = OpenSink();
+  if (!sink.ok()) return sink.status();
+  const std::string& policy = options_.policies.front();
+  auto chains = SideBySide::Make(options_.config, options_.run,
+                                 *FindPlacementPolicy(policy), sink->get());
+  if (!chains.ok()) return chains.status();
+  absl::Status status = Feed(**reader, {.sink = sink->get()}, "replaying",
+                             [&](const CapturedPacket& packet) {
+                               (*chains)->Offer(packet);
+                               return true;
+                             });
+  if (!status.ok()) return status;
+  std::vector<RunResult> results = (*chains)->Finish();
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
+  }
+  return ReplayedChains{.policy = policy,
+                        .chains = *std::move(chains),
+                        .results = std::move(results),
+                        .warnings = (*reader)->warnings()};
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayRun::OpenSink() const {
+  if (options_.out.empty() && options_.drops.empty()) return nullptr;
+  return CaptureSink::Open({.out = options_.out,
+                            .drops = options_.drops,
+                            .annotate = options_.annotate});
+}
+
+absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
+    const std::string& policy, const Watchers& watchers,
+    const std::string& label) const {
+  auto reader = MergedReader::Open(options_.files);
+  if (!reader.ok()) return reader.status();
+  ReplayedRun replayed = {.run = {.policy = policy, .result = {}}};
+  absl::Status status =
+      options_.is_real_time
+          ? RunReal(**reader, watchers, label, replayed.run)
+          : RunVirtual(**reader, watchers, label, replayed.run);
+  if (!status.ok()) return status;
+  replayed.warnings = (*reader)->warnings();
+  return replayed;
+}
+
+absl::Status ReplayRun::RunVirtual(MergedReader& reader,
+                                   const Watchers& watchers,
+                                   const std::string& label,
+                                   ComparedRun& run) const {
+  const Instant start = RealClock::Monotonic();
+  VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
+                       options_.config.chains.front().nf, watchers.sink,
+                       watchers.observer);
+  absl::Status status =
+      Feed(reader, watchers, label, [&driver](const CapturedPacket& packet) {
+        driver.Offer(packet);
+        return true;
+      });
+  if (!status.ok()) return status;
+  run.result = driver.Finish();
+  run.elapsed_s =
+      static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
+  return absl::OkStatus();
+}
+
+absl::Status ReplayRun::Feed(MergedReader& reader, const Watchers& watchers,
+                             const std::string& label,
+                             const Offer& offer) const {
+  const auto progress = ShowProgress(label, reader.total_bytes(),
+                                     options_.quiet || watchers.has_view);
+  CapturedPacket packet;
+  uint64_t packets = 0;
+  while (reader.Next(packet) == ReadResult::kPacket) {
+    if (!offer(packet)) return absl::OkStatus();
+    if (++packets % packets_per_progress() != 0) continue;
+    progress->Update(packets, reader.bytes_read());
+    // A full disk ends the run, rather than being told at its end.
+    if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
+      return watchers.sink->status();
+    }
+  }
+  return reader.status();
+}
+
+uint64_t ReplayRun::packets_per_progress() const {
+  // Slow packets take their time.
+  const bool is_paced =
+      options_.is_real_time && options_.real.speed.kind != Speed::Kind::kMax;
+  return is_paced ? 64 : 8'192;
+}
+
+absl::Status ReplayRun::Explain(
+    std::optional<ExplainerGroup>& explainers) const {
+  using Kind = ExplainRequest::Kind;
+  const ExplainRequest& request = options_.explain;
+  if (request.kind == Kind::kNothing) return absl::OkStatus();
+  const PlacementPolicy& policy =
+      *FindPlacementPolicy(options_.policies.front());
+  if (request.kind == Kind::kWorstWait) {
+    const absl::StatusOr<StateFigures::Worst> worst = FindWorstWait();
+    if (!worst.ok()) return worst.status();
+    explainers.emplace(std::span(&worst->key, 1), options_.run, policy);
+    explainers->flows().front().Keep(worst->flow, worst->clock);
+    return absl::OkStatus();
+  }
+  std::vector<FlowKey> flows = request.flows;
+  if (request.kind == Kind::kTop) {
+    absl::StatusOr<std::vector<FlowKey>> top = FindTopFlows();
+    if (!top.ok()) return top.status();
+    flows = *std::move(top);
+  }
+  explainers.emplace(flows, options_.run, policy);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<FlowKey>> ReplayRun::FindTopFlows() const {
+  auto reader = MergedReader::Open(options_.files);
+  if (!reader.ok()) return reader.status();
+  const bool has_sides =
+      options_.config.chains.front().nf.create()->flow_scope() ==
+      FlowScope::kInsideEndpoint;
+  FlowClassifier classifier(options_.run.flow);
+  NatPeerEmulator peer_emulator(options_.run.inside);
+  TopFlowFinder finder;
+  CapturedPacket packet;
+  ParsedPacket headers;
+  FlowKey key;
+  while ((*reader)->Next(packet) == ReadResult::kPacket) {
+    const Direction direction = classifier.Classify(packet.time, packet.link,
+                                                    packet.bytes, headers, key);
+    if (direction == Direction::kNone) continue;
+    if (has_sides) {
+      if (!HasEnds(key)) continue;
+      key = peer_emulator.Place(EndpointsOf(key, direction)).inside;
+    }
+    finder.Add(key, packet.original_bytes);
+  }
+  if (!(*reader)->status().ok()) return (*reader)->status();
+  std::vector<FlowKey> flows = finder.Top(options_.explain.top);
+  if (!flows.empty()) return flows;
+  return absl::DataLossError(fmt::format(
+      "{}: no IP packets, so no flow to explain", options_.files.front()));
+}
+
+absl::StatusOr<StateFigures::Worst> ReplayRun::FindWorstWait() const {
+  const absl::StatusOr<ReplayedRun> replayed =
+      RunCaptures(options_.policies.front(), {}, "looking for the worst wait");
+  if (!replayed.ok()) return replayed.status();
+  const StateFigures::Worst& worst = replayed->run.result.state.worst;
+  if (worst.wait.ns > 0 && worst.key != FlowKey{}) return worst;
+  return absl::DataLossError(
+      "--explain=worst-wait: no packet was held for its flow's state or turn");
+}
+
+}  // namespace snf

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_REPLAY_RUN_H_
+#define SNF_PLATFORM_REPLAY_REPLAY_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/process/clean_interrupt.h"
+#include "platform/replay/replay_options.h"
+#include "platform/replay/side_by_side.h"
+#include "platform/report/compare.h"
+#include "platform/run/run.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+class CaptureSink;
+class ExplainerGroup;
+class LoadedCapture;
+class MergedReader;
+class RunObserver;
+
+// What came of running the captures under one policy.
+struct ReplayedRun {
+  ComparedRun run;
+  std::vector<std::string> warnings = {};  // of the captures
+  std::vector<FlowStory> stories = {};     // that --explain asks for
+};
+
+// What came of running them through several chains side by side.
+struct ReplayedChains {
+  std::string policy;
+  std::unique_ptr<SideBySide> chains;
+  std::vector<RunResult> results;  // of each chain
+  std::vector<std::string> warnings;
+};
+
+// Runs captures as ReplayOptions say, in virtual or real time: opens readers,
+// sinks, drivers and live outputs, and shows progress. Writes released and
+// dropped packets, but no reports (replay_output.h). Owner-thread only.
+class ReplayRun {
+ public:
+  // Both must outlive this. In real time an interrupt that comes ends the
+  // feeding; the packets that were taken come to their end.
+  ReplayRun(const ReplayOptions& options, FirstInterrupt& interrupt)
+      : options_(options), interrupt_(interrupt) {}
+
+  // Each opens the captures anew. Errors name the file, or the flag.
+  absl::StatusOr<ReplayedRun> RunOnce() const;
+  absl::StatusOr<std::vector<ReplayedRun>> RunUnderEachPolicy() const;
+  absl::StatusOr<ReplayedChains> RunChains() const;
+
+ private:
+  // Who looks on at a run; each pointer may be null.
+  struct Watchers {
+    CaptureSink* sink = nullptr;
+    RunObserver* observer = nullptr;
+    bool has_view = false;  // which shows how far the run is
+  };
+  using Offer = std::function<bool(const CapturedPacket&)>;
+
+  // Returns what writes --out and --drops; null if nothing does.
+  absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
+  // Runs all captures under a policy.
+  absl::StatusOr<ReplayedRun> RunCaptures(const std::string& policy,
+                                          const Watchers& watchers,
+                                          const std::string& label) const;
+  absl::Status RunVirtual(MergedReader& reader, const Watchers& watchers,
+                          const std::string& label, ComparedRun& run) const;
+  // Offers the packets of the captures, as long as that returns true, and shows
+  // how far it is.
+  absl::Status Feed(MergedReader& reader, const Watchers& watchers,
+                    const std::string& label, const Offer& offer) const;
+  // Returns after how many packets there may be progress to show.
+  uint64_t packets_per_progress() const;
+
+  // Finds the flows that --explain means; top and worst-wait take a pass over
+  // the captures, or a run.
+  absl::Status Explain(std::optional<ExplainerGroup>& explainers) const;
+  absl::StatusOr<std::vector<FlowKey>> FindTopFlows() const;
+  absl::StatusOr<StateFigures::Worst> FindWorstWait() const;
+
+  // The following are in replay_real.cc.
+  absl::Status RunReal(MergedReader& reader, const Watchers& watchers,
+                       const std::string& label, ComparedRun& run) const;
+  absl::Status Load(MergedReader& reader, const Watchers& watchers,
+                    LoadedCapture& loaded) const;
+  absl::Status FeedLoaded(const LoadedCapture& capture,
+                          const Watchers& watchers, const std::string& label,
+                          const Offer& offer) const;
+
+  const ReplayOptions& options_;
+  FirstInterrupt& interrupt_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_REPLAY_RUN_H_

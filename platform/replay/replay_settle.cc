@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "controller/core/placement.h"
+#include "platform/process/command_files.h"
+#include "platform/process/version.h"
+#include "platform/replay/replay_flags.h"
+#include "platform/replay/side_by_side.h"
+#include "traces/split_writer.h"
+
+namespace snf {
+namespace {
+
+// A state with a queue on its way comes so much later than one without.
+constexpr Nanos kPushMargin = Microseconds(180);
+
+absl::Status Usage(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+// Returns true for stdin, a pipe and the like.
+bool CanBeReadOnlyOnce(const std::string& file) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(file, ignored).type();
+  return file == "-" || type == std::filesystem::file_type::fifo ||
+         type == std::filesystem::file_type::character ||
+         type == std::filesystem::file_type::socket;
+}
+
+// Returns true for a flag that says where output goes, so that proposals do not
+// repeat it.
+bool IsForOutput(std::string_view flag) {
+  constexpr std::array<std::string_view, 10> kForOutput = {
+      "out",     "annotate", "drops", "json",  "csv",
+      "explain", "compare",  "quiet", "watch", "metrics_port"};
+  return std::ranges::find(kForOutput, flag) != kForOutput.end();
+}
+
+}  // namespace
+
+absl::Status ReplayFlags::Settle() {
+  SettlePolicies();
+  SettleReal();
+  if (absl::Status s = CheckTogether(); !s.ok()) return s;
+  if (options_.files.empty()) UseBundledCapture();
+  SettleRun();
+  if (absl::Status s = SettleChains(); !s.ok()) return s;
+  SettleFlags();
+  return absl::OkStatus();
+}
+
+std::string ReplayFlags::bundled_command() const {
+  if (!is_bundled_) return "";
+  const std::string flag =
+      bundled_flag_.empty() ? "" : " " + flags_.Printed(bundled_flag_);
+  return fmt::format("./snf replay {}{}", options_.files.front(), flag);
+}
+
+absl::Status ReplayFlags::AtOdds(const char* a, const char* b,
+                                 const char* because) const {
+  return Usage(fmt::format("{} with {}: {}", flags_.Printed(a),
+                           flags_.Printed(b), because));
+}
+
+absl::Status ReplayFlags::CheckTogether() const {
+  const ControllerOptions& c = options_.run.controller;
+  if (c.flow_timeout <= c.flowlet_timeout) {
+    return AtOdds("flow_timeout", "flowlet_timeout",
+                  "a flow must outlive its flowlets");
+  }
+  if (c.unit_idle_timeout <= c.flowlet_timeout) {
+    return AtOdds("unit_idle_timeout", "flowlet_timeout",
+                  "a unit would be parked within a flowlet");
+  }
+  if (flags_.given("warm_units") && c.warm_units > c.max_units) {
+    return AtOdds("warm_units", "max_units", "more than there may be");
+  }
+  if (flags_.given("start_buffer") &&
+      c.start_buffer_packets > c.unit_queue_packets) {
+    return AtOdds("start_buffer", "unit_queue",
+                  "the start buffer is a part of the queue");
+  }
+  if (absl::Status s = CheckState(); !s.ok()) return s;
+  if (absl::Status s = CheckPolicies(); !s.ok()) return s;
+  if (absl::Status s = CheckReal(); !s.ok()) return s;
+  if (flags_.given("nf") && flags_.given("config")) {
+    return AtOdds("nf", "config", "either says what to run");
+  }
+  if (absl::Status s = CheckWritten(); !s.ok()) return s;
+  if (options_.json == "-" && options_.out == "-") {
+    return AtOdds("json", "out", "both cannot be stdout");
+  }
+  return CheckReadOnce();
+}
+
+absl::Status ReplayFlags::CheckReadOnce() const {
+  const bool has_a_pass = ExplainsAfterAPass(explain_);
+  if (!has_a_pass && compare_.empty()) return absl::OkStatus();
+  for (const std::string& file : options_.files) {
+    if (!CanBeReadOnlyOnce(file)) continue;
+    return Usage(fmt::format(
+        "{} with {}: it reads the capture more than once, which {} cannot",
+        flags_.Printed(has_a_pass ? "explain" : "compare"), file,
+        file == "-" ? "stdin" : "a pipe"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckState() const {
+  const ControllerOptions& c = options_.run.controller;
+  const bool none = replica_choice_ == kNoReplicas;
+  if (flags_.given("replicas") && c.replicas >= c.max_units) {
+    return AtOdds("replicas", "max_units",
+                  "a flow's state cannot go to more other units than there "
+                  "are");
+  }
+  if (flags_.given("replicas") && flags_.given("replica_choice") &&
+      (c.replicas == 0) != none) {
+    return AtOdds(
+        "replicas", "replica_choice",
+        none ? "without a choice there are none" : "there are none to choose");
+  }
+  for (const char* flag : {"push_delay", "max_replicas"}) {
+    if (!flags_.given(flag) || (c.replicas > 0 && !none)) continue;
+    return AtOdds(flag, none ? "replica_choice" : "replicas",
+                  "there are no replicas");
+  }
+  if (flags_.given("hold_queue") &&
+      options_.run.hold_packets > c.unit_queue_packets) {
+    return AtOdds("hold_queue", "unit_queue",
+                  "what waits for state is a part of the queue");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckPolicies() const {
+  const std::vector<std::string>& policies = options_.policies;
+  const auto among = [&policies](const char* policy) {
+    return std::ranges::find(policies, policy) != policies.end();
+  };
+  if (flags_.given("reassign_period") && !among("smart_flow")) {
+    return AtOdds("reassign_period", "policy", "only smart_flow has a period");
+  }
+  if (flags_.given("flowlet_bytes") && policies.size() == 1 &&
+      FindPlacementPolicy(policies.front())->per_packet()) {
+    return AtOdds("flowlet_bytes", "policy",
+                  "each packet is a flowlet of its own");
+  }
+  if (compare_.empty()) return absl::OkStatus();
+  if (policies.size() == 1) {
+    return AtOdds("compare", "policy", "there is nothing to compare with");
+  }
+  for (const char* flag : {"out", "drops", "csv", "explain"}) {
+    if (!flags_.given(flag)) continue;
+    return AtOdds(flag, "compare", "it tells of one run alone");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckReal() const {
+  if (clock_ == 1) {
+    for (const char* flag : {"config", "compare", "explain", "chaos",
+                             "hop_delay", "state_delay", "state_bandwidth"}) {
+      if (!flags_.given(flag)) continue;
+      return AtOdds(flag, "clock", "only virtual time has that");
+    }
+    for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
+      if (!options_.real.unpaced || !flags_.given(flag)) continue;
+      return AtOdds(flag, "unit_capacity", "then units are ready at once");
+    }
+    if (options_.watch && options_.quiet) {
+      return AtOdds("watch", "quiet", "it is shown on stderr");
+    }
+    return absl::OkStatus();
+  }
+  for (const char* flag : {"speed", "overload", "threads", "pin", "preload",
+                           "loop", "watch", "metrics_port"}) {
+    if (!flags_.given(flag)) continue;
+    return AtOdds(flag, "clock", "only real time has that");
+  }
+  if (options_.real.unpaced) {
+    return AtOdds("unit_capacity", "clock",
+                  "in virtual time a packet would take no time");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckWritten() const {
+  const std::array<WrittenFile, 3> written = {{{"--out", options_.out},
+                                               {"--drops", options_.drops},
+                                               {"--json", options_.json}}};
+  if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
+  // Only pcapng can hold comments.
+  if (options_.annotate && options_.out != "-" && !NamesPcapng(options_.out)) {
+    return Usage(
+        "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
+        "-): other formats hold no comments");
+  }
+  if (!options_.drops.empty() && !NamesPcapng(options_.drops)) {
+    return Usage(fmt::format(
+        "--drops={}: its name has to end in .pcapng, or in that and .gz or "
+        ".zst: other formats hold no comments",
+        options_.drops));
+  }
+  std::vector<std::string> read = options_.files;
+  read.push_back(options_.config_file);
+  if (absl::Status s = CheckFiles(read, written); !s.ok()) return s;
+  for (const std::string& name : {options_.out, options_.drops}) {
+    absl::Status s = SplitWriter::CheckAbsent(name, force_);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+void ReplayFlags::UseBundledCapture() {
+  is_bundled_ = true;
+  std::error_code error;
+  const std::filesystem::path near =
+      std::filesystem::proximate(kBundledCapture, error);
+  options_.files = {error ? kBundledCapture : near.string()};
+  if (flags_.given("unit_capacity")) return;
+  options_.run.controller.unit_capacity_bps = kBundledCaptureUnitBps;
+  bundled_flag_ = "unit_capacity";
+}
+
+void ReplayFlags::SettlePolicies() {
+  options_.policies = {std::string(PlacementPolicies()[policy_]->name())};
+  for (const std::string& policy : compare_) {
+    if (policy != options_.policies.front())
+      options_.policies.push_back(policy);
+  }
+}
+
+void ReplayFlags::SettleReal() {
+  options_.is_real_time = clock_ == 1;
+  options_.metrics_port = static_cast<uint16_t>(metrics_port_);
+  RealOptions& real = options_.real;
+  real.wait_for_room = overload_ == 1 ||
+                       (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
+}
+
+void ReplayFlags::SettleRun() {
+  options_.run.flow.kind = flow_key_.kind();
+  options_.run.flow.vlan = flow_key_.vlan();
+  ControllerOptions& c = options_.run.controller;
+  c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
+  c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
+  c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
+  c.hash_seed = c.seed;
+  if (options_.real.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
+  // A buffer for every place in the queues, up to 2 GiB of them; pages that no
+  // packet touches cost nothing.
+  constexpr uint64_t kMaxBuffers = 1 << 20;
+  options_.run.buffers.small = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
+                           options_.run.buffers.small, kMaxBuffers));
+  // Defaults give way to what was given.
+  c.replicas = replica_choice_ == kNoReplicas
+                   ? 0
+                   : std::min(c.replicas, c.max_units - 1);
+  if (!flags_.given("push_delay")) {
+    c.push_delay = std::min(Nanos{options_.run.state_delay.ns + kPushMargin.ns},
+                            kMaxPushDelay);
+  }
+  options_.run.hold_packets =
+      std::min(options_.run.hold_packets, c.unit_queue_packets);
+  c.warm_units = std::min(c.warm_units, c.max_units);
+  c.start_buffer_packets =
+      std::min(c.start_buffer_packets, c.unit_queue_packets);
+}
+
+absl::Status ReplayFlags::SettleChains() {
+  Config& config = options_.config;
+  const bool is_from_file = !options_.config_file.empty();
+  if (is_from_file) {
+    auto loaded = LoadConfig(options_.config_file);
+    if (!loaded.ok()) return loaded.status();
+    config = *std::move(loaded);
+  } else {
+    absl::StatusOr<NfSpec> nf = NfSpec::Parse(options_.nf);
+    const absl::Status status = nf.ok() ? nf->check() : nf.status();
+    if (!status.ok()) {
+      return Usage(fmt::format("--nf: {}", std::string(status.message())));
+    }
+    config.chains.push_back({.name = options_.nf, .nf = *std::move(nf)});
+    config.default_chain = 0;
+  }
+  bool has_sides = false;
+  for (const Config::Chain& chain : config.chains) {
+    has_sides |= chain.nf.create()->flow_scope() == FlowScope::kInsideEndpoint;
+  }
+  const char* const flag = is_from_file ? "config" : "nf";
+  if (!has_sides && !options_.run.inside.empty()) {
+    return AtOdds("inside", flag, "no NF tells inside from outside");
+  }
+  if (has_sides && options_.run.flow.kind != FlowKeyKind::kConnection) {
+    return AtOdds("flow_key", flag, "flows are inside ends of connections");
+  }
+  if (options_.has_one_chain()) {
+    options_.run = OptionsOf(config.chains.front(), options_.run);
+  } else {
+    for (const char* of_one : {"explain", "compare"}) {
+      if (!flags_.given(of_one)) continue;
+      return AtOdds(of_one, "config", "it tells of one chain alone");
+    }
+  }
+  auto explain = ParseExplain(explain_, {.kind = options_.run.flow.kind,
+                                         .is_inside_end = has_sides,
+                                         .nf_flag = flags_.Printed("nf")});
+  if (!explain.ok()) return explain.status();
+  options_.explain = *std::move(explain);
+  return absl::OkStatus();
+}
+
+void ReplayFlags::SettleFlags() {
+  for (auto& [name, value] : flags_.values()) {
+    const bool repeat =
+        !IsForOutput(name) && (flags_.given(name) || name == bundled_flag_);
+    options_.flags.push_back({.name = name, .value = value, .repeat = repeat});
+  }
+}
+
+}  // namespace snf
