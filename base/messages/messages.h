@@ -3,6 +3,7 @@
 #define SNF_BASE_MESSAGES_MESSAGES_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -155,6 +156,10 @@ struct FlowNote {
   // (decisions.md 16).
   bool over = false;
 };
+
+// The pools of pieces that an NF, or a whole chain of NFs, may have: they are
+// numbered from 0 in 16 bits, of which one value stays free to mean none.
+inline constexpr size_t kMaxPools = 65'535;
 
 // Pieces of a split resource (decisions.md 18), of which there are pools: the
 // ports of an address, say. A piece lies at one place only, be it the

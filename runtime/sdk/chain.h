@@ -24,17 +24,16 @@ namespace snf {
 // calls, one after the other, in one unit, and what they keep for a flow is one
 // record (Serpens §III-C). Whoever runs it sees a NetworkFunction.
 //
-// Branches are cut off: the NFs stand in one row, in the order of the text, and
-// each packet of a burst has a label, the NF that it goes to next; what that NF
-// finds of it makes the next label (Fig. 6b). One that drops or consumes the
-// packet makes it the last.
+// Branches are cut off (Fig. 6b): the NFs stand in one row, in the order of the
+// text, and each packet goes to one of them at a time. The label that an NF
+// gives the packet says which NF is next. An NF that drops or consumes the
+// packet is the last one.
 //
 // Worked example: firewall | {suspicious: ids, clean: monitor} | policer. The
-// row is 0 firewall, 1 ids, 2 monitor, 3 policer; of the firewall the labels
-// lead to 1 and 2, of both ids and monitor to 3, of the policer to 4, which is
-// out. Four packets of which the firewall finds the first and fourth suspicious
-// have the labels 0-0-0-0, then 1-2-2-1, after the ids 3-2-2-3, after the
-// monitor 3-3-3-3, and 4-4-4-4.
+// row is 0 firewall, 1 ids, 2 monitor, 3 policer; the labels of the firewall
+// lead to 1 and 2, those of both ids and monitor to 3, and that of the policer
+// out. A packet that the firewall finds suspicious goes through 0, 1 and 3, a
+// clean one through 0, 2 and 3.
 //
 // Two sides. In A | nat | B, where nat's flows are inside endpoints, packets
 // from the outside go through B, nat and A, the NFs of A and of B each in their
@@ -61,11 +60,9 @@ namespace snf {
 class Chain final : public NetworkFunction {
  public:
   static constexpr size_t kMaxNfs = 16;
-  static constexpr size_t kMaxBurst = 32;
   static constexpr uint32_t kDefaultConnections = 8;
   // An NF alone has at most kMaxDropReasons.
   static constexpr size_t kMaxReasons = 255;
-  static constexpr size_t kMaxPools = 65'535;
 
   // What it is made of.
   struct Plan {
@@ -89,11 +86,6 @@ class Chain final : public NetworkFunction {
   static absl::StatusOr<std::unique_ptr<NetworkFunction>> Make(Plan plan);
 
   Verdict process_packet(Packet& packet, FlowState& flow) override;
-  // The same of up to kMaxBurst packets of as many different flows, NF by NF.
-  void process_burst(std::span<Packet* const> packets,
-                     std::span<FlowState* const> flows,
-                     std::span<Verdict> verdicts);
-
   void on_timer(FlowState& flow) override;
   void on_end(FlowState& flow) override;
   void on_alias_refused(FlowState& flow, AliasResult why) override;

@@ -114,12 +114,6 @@ class ChainFlow {
   ChainWorld::Said on_alias_refused(NetworkFunction& nf, ChainWorld& world,
                                     Instant now);
 
-  // Several flows' packets in one burst, which share `world`: what was said is
-  // the first's.
-  static std::vector<Outcome> SendBurst(Chain& chain, ChainWorld& world,
-                                        std::span<ChainFlow* const> flows,
-                                        std::span<const ChainPacket> packets);
-
   // A slot's bytes, or none; "nat.mapping".
   std::optional<std::string> ValueOf(std::string_view name) const;
   // As a number of 8 bytes; 0 for none.
