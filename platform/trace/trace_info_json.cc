@@ -112,7 +112,7 @@ Json PacketsOf(const CaptureFigures& f) {
 Json One(const CaptureInfo& info) {
   const CaptureFigures& f = info.figures;
   Json json = {{"file", info.file},
-               {"format", info.facts.is_pcapng ? "pcapng" : "pcap"},
+               {"format", Name(info.facts.format)},
                {"compression",
                 kCompressions[static_cast<size_t>(info.facts.compression)]},
                {"stored_bytes", info.stored_bytes},
