@@ -16,9 +16,9 @@ class App;
 
 namespace snf {
 
-// `snf bench`: the budgets of the project, each measured on this machine beside
-// what it is held against. Built once at start; parsing fills it, Run does the
-// work.
+// `snf bench` measures the budgets of the project on this machine, each beside
+// the base that it is compared with. The command is built once at the start of
+// the program; parsing fills it, Run does the work.
 class BenchCommand {
  public:
   // Adds the subcommand to `app`, which must outlive it.
@@ -26,11 +26,12 @@ class BenchCommand {
   BenchCommand(const BenchCommand&) = delete;
   BenchCommand& operator=(const BenchCommand&) = delete;
 
+  // Returns true if the command line names this command.
   bool chosen() const;
 
-  // Runs and prints; errors are one line on stderr. Returns the exit code
-  // (platform/process/exit_code.h): a budget that is missed is no error, a
-  // packet that is lost on the way is one.
+  // Measures and prints; an error is one line on stderr. Returns the exit code
+  // (platform/process/exit_code.h). A budget that is missed is no error; a
+  // packet that is lost is one.
   int Run();
 
  private:
