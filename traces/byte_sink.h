@@ -18,11 +18,12 @@ namespace snf {
 
 // Writes a file that gets its name only when it is complete; .gz and .zst
 // compress. The bytes go to PATH.partial, which Close() renames and the
-// destructor removes. "-" (stdout) and what exists and is no regular file are
+// destructor removes. "-" (stdout) and existing files that are not regular are
 // written directly. Owner-thread only.
 class ByteSink {
  public:
-  // Errors: kNotFound, kPermissionDenied, kUnavailable (any other errno).
+  // Opens the file for writing. Errors: kNotFound, kPermissionDenied,
+  // kUnavailable (any other errno).
   static absl::StatusOr<std::unique_ptr<ByteSink>> Open(
       const std::string& path);
 
@@ -30,20 +31,21 @@ class ByteSink {
   ByteSink(const ByteSink&) = delete;
   ByteSink& operator=(const ByteSink&) = delete;
 
-  // Appends `bytes`, in most cases to a buffer only. Should the file fail,
+  // Appends `bytes`, in most cases to a buffer only. If the file fails,
   // status() says so, and nothing more is written.
   void Append(std::span<const std::byte> bytes);
 
-  // OK, or the first failure with path and cause.
+  // Returns OK, or the first failure with its path and cause.
   const absl::Status& status() const { return status_; }
 
-  // Writes what is buffered, ends the compression and gives the file its name.
-  // Errors as status(). To be called once, with no Append() after it.
+  // Writes the rest of the buffer, ends the compression and gives the file its
+  // name. Returns the errors of status(). Call it once, and no Append() after
+  // it.
   absl::Status Close();
 
-  // Removes the unfinished files of all sinks, for a process that is to end
-  // without their destructors: while what is returned lives, no sink of a
-  // regular file is opened, closed or destroyed. Thread-safe.
+  // Removes the unfinished files of all sinks, for a process that will end
+  // without their destructors. While the lock that is returned lives, no sink
+  // of a regular file is opened, closed or destroyed. Thread-safe.
   [[nodiscard]] static std::unique_lock<std::mutex> RemovePartialFiles();
 
  private:

@@ -32,29 +32,32 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  // The unread bytes at hand, valid until the next Require().
+  // The window of unread bytes, which is valid until the next Require().
   const std::byte* data() const { return begin_; }
   size_t size() const { return static_cast<size_t>(end_ - begin_); }
 
-  // True when at least `bytes` unread bytes are at hand, reading on if need be;
-  // false when the stream ends before, or failed: see status(), cut_short().
+  // Widens the window to at least `bytes` bytes, reading on if it is smaller.
+  // Returns false if the stream ends before that or fails: see status() and
+  // odd_end().
   bool Require(size_t bytes) { return bytes <= size() || Fill(bytes); }
 
-  // Moves over `bytes` ≤ size() bytes. They stay readable until Require().
+  // Moves the front of the window over `bytes` ≤ size() bytes, which stay
+  // readable until the next Require().
   void Consume(size_t bytes) {
     begin_ += bytes;
     offset_ += bytes;
   }
 
-  // Uncompressed bytes consumed so far.
+  // The number of uncompressed bytes that were consumed.
   uint64_t offset() const { return offset_; }
-  // How messages name the file.
+  // The name of the file in messages.
   const std::string& name() const { return name_; }
 
-  // What made Require() fail, without file and offset: kDataLoss for bad
-  // compressed data, else I/O. OK when the stream just ended.
+  // The reason why Require() failed, without file and offset: kDataLoss for
+  // bad compressed data, else an error of I/O. OK if the stream just ended.
   const absl::Status& status() const { return status_; }
-  // How the compressed stream's end differs from a proper one; else empty.
+  // Says how the end of the compressed stream differs from a proper one; empty
+  // if it does not.
   const std::string& odd_end() const { return odd_end_; }
 
   virtual Compression compression() const { return Compression::kNone; }
@@ -64,7 +67,7 @@ class ByteSource {
  protected:
   explicit ByteSource(std::string name) : name_(std::move(name)) {}
 
-  // Widens the window to at least `bytes`; false as in Require().
+  // Widens the window to at least `bytes`. Returns false as Require() does.
   virtual bool Fill(size_t bytes) = 0;
 
   const std::byte* begin_ = nullptr;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/packet/link_type.h"
 
@@ -15,12 +16,20 @@
 // writer of this folder (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
 namespace snf {
 
-// Limits. A file that exceeds one is refused with its offset and value.
+// The format of a capture file, compression aside.
+enum class CaptureFormat : uint8_t { kPcap, kPcapng };
+
+// Returns the format's name, which is also the suffix of its files.
+constexpr std::string_view Name(CaptureFormat format) {
+  return format == CaptureFormat::kPcap ? "pcap" : "pcapng";
+}
+
+// Limits. A file that exceeds one of them is refused with its offset and value.
 inline constexpr uint32_t kMaxCapturedBytes = 262'144;
 inline constexpr uint32_t kMaxBlockBytes = 16u << 20;      // pcapng block
 inline constexpr uint32_t kMaxSectionInterfaces = 65'536;  // pcapng section
 
-// pcap: the first word of a file, as the recording host stores it.
+// The first word of a pcap file, as the recording host stores it.
 inline constexpr uint32_t kPcapMicroseconds = 0xa1b2c3d4;
 inline constexpr uint32_t kPcapNanoseconds = 0xa1b23c4d;
 inline constexpr uint32_t kPcapModified = 0xa1b2cd34;  // Kuznetzov, 24-byte
@@ -29,7 +38,8 @@ inline constexpr uint32_t kPcapHeaderBytes = 24;
 inline constexpr uint32_t kPcapRecordBytes = 16;
 inline constexpr uint32_t kPcapModifiedRecordBytes = 24;
 
-// pcapng: block types, and options of the blocks we read or write.
+// The block types of pcapng, and the options of blocks that are read or
+// written here.
 inline constexpr uint32_t kByteOrderMagic = 0x1a2b3c4d;
 inline constexpr uint32_t kSectionHeaderBlock = 0x0a0d0d0a;
 inline constexpr uint32_t kInterfaceBlock = 1;
@@ -42,7 +52,8 @@ inline constexpr uint16_t kOptionComment = 1;
 inline constexpr uint16_t kOptionTsresol = 9;
 inline constexpr uint16_t kOptionTsoffset = 14;
 
-// The framing that a LINKTYPE_ number names; empty when we do not read it.
+// Returns the framing that a LINKTYPE_ number names, or nothing for a framing
+// that is not read here.
 constexpr std::optional<LinkType> LinkTypeOf(uint32_t number) {
   switch (number) {
     case 0:
@@ -66,7 +77,7 @@ constexpr std::optional<LinkType> LinkTypeOf(uint32_t number) {
   }
 }
 
-// The LINKTYPE_ number to write for `link`.
+// Returns the LINKTYPE_ number to write for `link`.
 constexpr uint16_t LinkTypeNumber(LinkType link) {
   switch (link) {
     case LinkType::kEthernet:
@@ -112,7 +123,7 @@ class FieldLoader {
   bool swapped_ = false;
 };
 
-// The bytes as messages show them: two hexadecimal digits each.
+// Returns the bytes as messages show them, in two hexadecimal digits each.
 inline std::string Hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;

@@ -15,10 +15,11 @@
 #include "base/packet/link_type.h"
 #include "base/time.h"
 #include "traces/byte_source.h"
+#include "traces/capture_format.h"
 
 namespace snf {
 
-// A packet as it stands in a capture. The writer takes the same struct.
+// A packet as it stands in a capture. Readers fill it, the writer takes it.
 struct CapturedPacket {
   Instant time;                      // since the Unix epoch
   std::span<const std::byte> bytes;  // what was captured, link header first
@@ -29,9 +30,9 @@ struct CapturedPacket {
 };
 static_assert(sizeof(CapturedPacket) == 40);
 
-// What a capture says of itself, besides its packets.
+// The facts that a capture states about itself, besides its packets.
 struct CaptureFacts {
-  // An interface of pcapng, or what a pcap file's header says.
+  // An interface of pcapng, or the header of a pcap file.
   struct Interface {
     uint32_t link_number = 0;  // LINKTYPE_
     uint32_t snap_bytes = 0;   // longest packet captured; 0: no limit
@@ -42,7 +43,7 @@ struct CaptureFacts {
   };
   static constexpr size_t kMaxInterfaces = 64;
 
-  bool is_pcapng = false;
+  CaptureFormat format = CaptureFormat::kPcap;
   Compression compression = Compression::kNone;
   // The first kMaxInterfaces that differ, in the order of the file.
   std::vector<Interface> interfaces;
@@ -74,7 +75,8 @@ enum class ReadResult : uint8_t {
 // kernel sends SIGBUS. Owner-thread only.
 class CaptureReader {
  public:
-  // Opens `path` ("-" is stdin) and reads the file header. May block on a pipe.
+  // Opens `path` ("-" is stdin) and reads the file header. It may block on a
+  // pipe.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(
       const std::string& path);
 
@@ -83,48 +85,52 @@ class CaptureReader {
   CaptureReader& operator=(const CaptureReader&) = delete;
 
   // Fills `packet` and returns kPacket. `packet.bytes` stays valid until the
-  // next call or the reader's end. kEnd and kError come again at every further
-  // call. Packets without a time (Simple Packet Blocks) take that of the packet
-  // before them.
-  // Budget: ≤ 20 ns over a mapped pcap, no allocation.
+  // next call or the reader's end. Once a call has returned kEnd or kError,
+  // every further call returns the same. Packets without a time (Simple Packet
+  // Blocks) take that of the packet before them. Budget: ≤ 20 ns over a mapped
+  // pcap, no allocation.
   ReadResult Next(CapturedPacket& packet);
 
-  // Why Next() returned kError; OK before that.
+  // Says why Next() returned kError; OK before that.
   const absl::Status& status() const { return status_; }
 
-  // What was odd but could be read on, one line each; complete after kEnd.
+  // Oddities that did not end the reading, one line each. The list is complete
+  // after kEnd.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   uint64_t packets_read() const { return packets_read_; }
 
-  // As far as the capture was read.
+  // The facts of the part of the capture that has been read.
   const CaptureFacts& facts() const { return facts_; }
 
-  // Packets earlier than their predecessor in this file.
+  // The number of packets that are earlier than their predecessor in the file.
   uint64_t timestamps_backwards() const { return timestamps_backwards_; }
 
-  // Progress, in bytes of the file as it is stored. The total is 0 where it
-  // cannot be known (pipes).
+  // The progress of reading, in bytes of the file as it is stored. The total is
+  // 0 if it is unknown, as for pipes.
   uint64_t bytes_read() const { return source_->input_bytes_read(); }
   uint64_t total_bytes() const { return source_->input_bytes_total(); }
 
  protected:
-  CaptureReader(std::unique_ptr<ByteSource> source, bool is_pcapng)
+  CaptureReader(std::unique_ptr<ByteSource> source, CaptureFormat format)
       : source_(std::move(source)),
-        facts_{.is_pcapng = is_pcapng,
+        facts_{.format = format,
                .compression = source_->compression(),
                .interfaces = {}} {}
 
-  // The format's part of Open(): kPacket when the file header is good.
+  // Does the format's part of Open(); returns kPacket if the file header is
+  // good.
   virtual ReadResult ReadFileHeader() = 0;
-  // The format's part of Next(): reads the next record.
+  // Does the format's part of Next(): reads the next record.
   virtual ReadResult Read(CapturedPacket& packet) = 0;
 
   void AddFacts(const CaptureFacts::Interface& interface);
-  // Sets status() to an error about the record at the current offset.
+  // Sets status() to an error about the record at the current offset, and
+  // returns kError.
   ReadResult Fail(const std::string& what);
-  // For when `record` wants more bytes than the source still has: kEnd if it
-  // has none at all, kError if it failed, else kEnd with a warning.
+  // Ends the reading because `record` wants more bytes than the source still
+  // has. Returns kError if the source failed, else kEnd, with a warning if some
+  // bytes were left.
   ReadResult EndOfSource(const char* record, uint64_t wanted_bytes);
   void Warn(const std::string& what);
 

@@ -24,55 +24,63 @@ namespace snf {
 inline constexpr size_t kLinkTypes = 6;
 inline constexpr size_t kFlowKeyKinds = 3;
 
-// What a capture holds, as numbers. Bytes are original lengths, the link header
-// included, unless they say otherwise.
+// The contents of a capture in numbers. Bytes are original lengths, the link
+// header included, unless the name says otherwise.
 struct CaptureFigures {
   uint64_t packets = 0;
   uint64_t bytes = 0;
   uint64_t captured_bytes = 0;
-  Instant first;  // of the clock: see below
+  // The least and the greatest time of the clock that CaptureStatistics keeps.
+  Instant first;
   Instant last;
   std::array<uint64_t, kLinkTypes> links{};       // packets by LinkType
   std::array<uint64_t, kParseResults> results{};  // packets by ParseResult
   uint64_t usable = 0;  // have a flow; all others pass through
-  // Of the usable ones.
+  // These count usable packets.
   uint64_t tcp = 0, udp = 0, icmp = 0, other_protocol = 0;
   uint64_t ipv6 = 0;
   uint64_t fragments = 0;
-  // Of all.
+  // These count all packets.
   uint64_t vlan_tagged = 0;
-  uint64_t truncated = 0;     // captured less than there was
+  uint64_t truncated = 0;     // captured in part
   uint64_t out_of_order = 0;  // earlier than the packet before
   uint64_t strays = 0;        // far ahead of both neighbours
   uint64_t first_stray = 0;   // the number of its packet, from 1; 0: none
-  // The most in one ms, as counted from the first packet.
+  // The most in one millisecond; milliseconds are counted from the first
+  // packet.
   uint64_t peak_ms_bytes = 0;
   uint64_t peak_ms_packets = 0;
-  Histogram packet_bytes;  // of all
+  Histogram packet_bytes;  // of all packets
 
   std::array<uint64_t, kFlowKeyKinds> flows{};  // by FlowKeyKind
-  // Of flows by Options::kind, as are the flowlets.
+  // Flows are here those of Options::kind, as they are for the flowlets.
   Histogram flow_bytes, flow_packets, flow_ns;
   Histogram gap_ns;  // between a flow's packets
   uint64_t flows_at_once_max = 0;
   uint64_t flows_at_once_mean_1000 = 0;  // over time, in thousandths
-  // For timeouts[i] and flowlet_bytes[j], at i × flowlet_bytes.size() + j.
+  // The flowlets for timeouts[i] and flowlet_bytes[j] are at
+  // i × flowlet_bytes.size() + j.
   std::vector<uint64_t> flowlets;
 
   Nanos duration() const { return last - first; }
   uint64_t kind_flows() const { return flow_bytes.count(); }
 };
 
-// Theory of operation. Goes once over a capture and keeps a record a flow, but
-// nothing of a packet: memory grows with flows alone (some 600 bytes each by
-// all three keys). A flow's packet begins a new flowlet when it is the flow's
-// first, comes more than T after the flow's packet before, or would bring the
-// flowlet's bytes above B; that is counted for every T and B of a grid at once.
-// A flow never ends. A packet earlier than one before it counts as of that
-// one's time. So one time too late would hold the clock for all that follow: a
-// packet more than kFar later than the packets before it and the one after it
-// is a stray, and counts as of the time of the one after it. Two in a row with
-// such times are taken at their word, as is one at the very end.
+// Counts the packets, flows and flowlets of a capture.
+//
+// Theory of operation. One pass over the capture keeps a record for each flow
+// and nothing for a packet: memory grows with flows alone (some 600 bytes each
+// by all three keys). A flow's packet begins a new flowlet when it is the
+// flow's first, comes more than T after the flow's packet before, or would
+// bring the flowlet's bytes above B; this is counted for every T and B of a
+// grid at once. A flow never ends.
+//
+// The clock never goes back: a packet that is earlier than one before it counts
+// as if it came at that one's time. A single time that is far too late would
+// therefore stop the clock for all that follow. So a packet that is more than
+// kFar later than the packets before it and than the one after it is a stray,
+// and counts as if it came with the one after it. Two such packets in a row are
+// believed, as is one at the very end.
 //
 // Example, T = 500 µs, B = 15,000: packets of 1,000 bytes of one flow at 0, 100
 // and 900 µs are two flowlets, for the last gap is 800 µs; at T = 1 ms one.
@@ -86,8 +94,8 @@ class CaptureStatistics {
 
   struct Options {
     FlowKeyKind kind = FlowKeyKind::kConnection;
-    bool vlan = false;  // whether flows on two VLANs are two, by every key
-    // kNoTimeout and kNoLimit stand for none.
+    bool vlan = false;  // flows on two VLANs are two, by every key
+    // The grid of flowlets. kNoTimeout and kNoLimit stand for none.
     std::vector<Nanos> timeouts = {Microseconds(50),  Microseconds(100),
                                    Microseconds(500), Milliseconds(1),
                                    Milliseconds(5),   Milliseconds(50)};
@@ -98,12 +106,12 @@ class CaptureStatistics {
 
   void Add(const CapturedPacket& packet);
 
-  // Goes over the flows. O(flows × log flows). To be called once, at the end,
-  // before series().
+  // Completes the figures. Call it once, at the end, before series().
+  // O(flows × log flows).
   const CaptureFigures& Finish();
 
   const Options& options() const { return options_; }
-  // Bytes over time, coarser the longer the capture is.
+  // The bytes over time; the longer the capture, the wider the bins.
   const TrafficSeries& series() const { return series_; }
 
  private:
@@ -117,7 +125,7 @@ class CaptureStatistics {
     size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
   };
 
-  // What may be a stray waits for the next packet.
+  // Keeps a packet that may be a stray until the next packet decides.
   void Hold(const CapturedPacket& packet);
   void Release();
   void Count(const CapturedPacket& packet);
@@ -129,9 +137,9 @@ class CaptureStatistics {
   Options options_;
   CaptureFigures figures_;
   TrafficSeries series_;
-  Instant before_ = Instant::min();  // the packet before, as it stands
+  Instant before_ = Instant::min();  // time of the packet before, unchanged
   Instant now_ = Instant::min();     // the latest so far
-  uint64_t packets_ = 0;             // added
+  uint64_t packets_ = 0;             // so many were added
   bool holds_ = false;
   CapturedPacket held_;  // its bytes are held_bytes_
   std::vector<std::byte> held_bytes_;
@@ -139,11 +147,12 @@ class CaptureStatistics {
   uint64_t this_ms_bytes_ = 0;
   uint64_t this_ms_packets_ = 0;
   std::vector<FlowClassifier> classifiers_;  // by FlowKeyKind
-  // Flows by the other two keys are counted only.
+  // Flows by the other two keys are only counted.
   std::array<absl::flat_hash_set<FlowKey, KeyHash>, kFlowKeyKinds> keys_;
   absl::flat_hash_map<FlowKey, uint32_t, KeyHash> places_;
   std::deque<Flow> flows_;
-  // For each flow the bytes of its open flowlet by grid cell, where limited.
+  // For each flow the bytes of its open flowlet in each cell of the grid that
+  // has a limit.
   std::deque<uint32_t> open_bytes_;
 };
 

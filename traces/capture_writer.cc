@@ -92,11 +92,12 @@ std::span<const std::byte> Padding(size_t bytes) {
   return std::span(kZeros).first(PaddingOf(bytes));
 }
 
-bool NamesPcap(std::string_view name) {
+CaptureFormat FormatOf(std::string_view name) {
   if (CompressionOfName(name) != Compression::kNone) {
     name = name.substr(0, name.rfind('.'));
   }
-  return name.ends_with(".pcap");
+  return name.ends_with(".pcap") ? CaptureFormat::kPcap
+                                 : CaptureFormat::kPcapng;
 }
 
 }  // namespace
@@ -109,8 +110,8 @@ absl::StatusOr<std::unique_ptr<CaptureWriter>> CaptureWriter::Open(
   }
   std::unique_ptr<CaptureWriter> writer(
       new CaptureWriter(path == "-" ? "stdout" : path, *std::move(sink),
-                        !NamesPcap(path), options.microseconds));
-  if (writer->pcapng_) {
+                        FormatOf(path), options.microseconds));
+  if (writer->format_ == CaptureFormat::kPcapng) {
     writer->sink_->Append(BytesOf(SectionHeader{}));
   }
   return writer;
@@ -135,13 +136,13 @@ bool CaptureWriter::Write(const CapturedPacket& packet,
                   std::to_string(kMaxCommentBytes) + ": " +
                   std::to_string(comment.size()));
   }
-  if (!pcapng_ && !comment.empty()) [[unlikely]] {
+  if (format_ == CaptureFormat::kPcap && !comment.empty()) [[unlikely]] {
     return Refuse("pcap has no place for comments, pcapng has: " +
                   std::string(comment));
   }
   const uint64_t nanos = static_cast<uint64_t>(packet.time.ns);
   const uint64_t ticks = microseconds_ ? nanos / 1'000 : nanos;
-  if (pcapng_) {
+  if (format_ == CaptureFormat::kPcapng) {
     WritePcapng(packet, ticks, comment);
   } else if (!WritePcap(packet, ticks)) {
     return false;
@@ -241,7 +242,7 @@ absl::Status CaptureWriter::Close() {
   if (!status_.ok()) {
     return status_;
   }
-  if (!pcapng_ && links_.empty()) {
+  if (format_ == CaptureFormat::kPcap && links_.empty()) {
     WritePcapHeader(LinkType::kEthernet);
   }
   return sink_->Close();

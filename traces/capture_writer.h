@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/packet/link_type.h"
 #include "traces/byte_sink.h"
+#include "traces/capture_format.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -22,55 +23,55 @@ inline constexpr uint32_t kMaxCommentBytes = 4'096;
 
 // Writes a capture that appears under its name only when it is complete.
 //
-// The name says the format: .pcap, or .pcapng, which is also what any other
-// name and "-" (stdout) get; a further .gz or .zst compresses. A pcapng file
+// The name decides the format: pcap if it ends in .pcap, else pcapng, also for
+// "-" (stdout); a further .gz or .zst compresses. A pcapng file
 // has one interface for each link type met; a pcap file has one link type, that
 // of its first packet (Ethernet if there is none), and no comments.
 //
-// What is written goes to NAME.partial, in the same folder; Close() renames it.
-// A name that stands for no regular file (a device, a named pipe) is written
-// directly. Owner-thread only.
+// Packets go to NAME.partial, in the same folder; Close() renames it. A file
+// that exists and is not regular (a device, a named pipe) is written directly.
+// Owner-thread only.
 class CaptureWriter {
  public:
   struct Options {
-    // Resolution of the timestamps: µs instead of ns, for readers that know no
-    // other. What is below is cut off.
+    // Timestamps have a resolution of µs instead of ns, for readers that know
+    // no other. They are rounded down.
     bool microseconds = false;
   };
 
-  // Errors: kNotFound, kPermissionDenied, kUnavailable (any other errno), with
-  // path and cause.
+  // Opens the file. Errors: kNotFound, kPermissionDenied, kUnavailable (any
+  // other errno), with path and cause.
   static absl::StatusOr<std::unique_ptr<CaptureWriter>> Open(
       const std::string& path, const Options& options);
 
-  // Without a good Close() before, what was written is removed.
+  // Removes the file unless Close() has succeeded.
   ~CaptureWriter() = default;
   CaptureWriter(const CaptureWriter&) = delete;
   CaptureWriter& operator=(const CaptureWriter&) = delete;
 
   // Adds a packet; `packet.interface` and `packet.file` are not used. `comment`
-  // is UTF-8 text, empty for none. False, now and from then on, when the packet
-  // cannot stand in the format (kInvalidArgument: a time before 1970 or, in
-  // pcap, after 2106; a second link type in pcap; a comment in pcap or above
+  // is UTF-8 text, empty for none. Returns false, now and from then on, if the
+  // packet cannot stand in the format (kInvalidArgument: a time before 1970 or,
+  // in pcap, after 2106; a second link type in pcap; a comment in pcap or above
   // kMaxCommentBytes; above kMaxCapturedBytes) or the file failed.
   // Budget: ≤ 60 ns + the copy, uncompressed; no allocation.
   bool Write(const CapturedPacket& packet, std::string_view comment = {});
 
-  // OK, or why Write() returned false: "FILE: packet N: what: value".
+  // Says why Write() returned false: "FILE: packet N: what: value". OK before.
   const absl::Status& status() const { return status_; }
 
   uint64_t packets_written() const { return packets_written_; }
 
-  // Writes what is buffered and gives the file its name. Returns the first
-  // failure, also one of Write(). To be called once, with no Write() after it.
+  // Writes the rest of the buffer and gives the file its name. Returns the
+  // first failure, also one of Write(). Call it once, and no Write() after it.
   absl::Status Close();
 
  private:
-  CaptureWriter(std::string path, std::unique_ptr<ByteSink> sink, bool pcapng,
-                bool microseconds)
+  CaptureWriter(std::string path, std::unique_ptr<ByteSink> sink,
+                CaptureFormat format, bool microseconds)
       : path_(std::move(path)),
         sink_(std::move(sink)),
-        pcapng_(pcapng),
+        format_(format),
         microseconds_(microseconds) {}
 
   bool WritePcap(const CapturedPacket& packet, uint64_t ticks);
@@ -82,7 +83,7 @@ class CaptureWriter {
 
   std::string path_;
   std::unique_ptr<ByteSink> sink_;
-  bool pcapng_;
+  CaptureFormat format_;
   bool microseconds_;
   std::vector<LinkType> links_;  // in pcapng by interface number
   uint64_t packets_written_ = 0;

@@ -13,27 +13,28 @@ namespace snf {
 
 enum class Compression : uint8_t { kNone, kGzip, kZstd };
 
-// By the first bytes of a file (RFC 1952, RFC 8878 with skippable frames).
+// Recognises a compression by the first bytes of a file (RFC 1952, RFC 8878
+// with skippable frames).
 Compression CompressionOfMagic(std::span<const std::byte> head);
-// By the suffix .gz or .zst.
+// Recognises a compression by the suffix .gz or .zst.
 Compression CompressionOfName(std::string_view name);
 
 // Undoes one compressed file: any number of gzip members or zstd frames in a
 // row. Owner-thread only.
 class Decompressor {
  public:
-  // Null for kNone.
+  // Returns null for kNone.
   static std::unique_ptr<Decompressor> Create(Compression compression);
   virtual ~Decompressor() = default;
 
   // Decodes from the front of `in` into `out` and drops what was read and
-  // written from the front of both. When `out` is left with room, everything
-  // that `in` held has been written. False: bad data, see error().
+  // written from the front of both. If `out` has room left afterwards, all of
+  // `in` has been decoded. Returns false for bad data: see error().
   virtual bool Decode(std::span<const std::byte>& in,
                       std::span<std::byte>& out) = 0;
 
-  // True between members: the file may end here. After a failed Decode(), true
-  // says that what stands here is no member at all.
+  // Returns true between members, where the file may end. After a failed
+  // Decode(), true means that the data here is not a member at all.
   bool between_members() const { return between_members_; }
   const std::string& error() const { return error_; }
 
@@ -45,14 +46,14 @@ class Decompressor {
 // Compresses one file. Owner-thread only.
 class Compressor {
  public:
-  // Null for kNone.
+  // Returns null for kNone.
   static std::unique_ptr<Compressor> Create(Compression compression);
   virtual ~Compressor() = default;
 
   // Encodes from the front of `in` into `out` and drops what was read and
-  // written from the front of both. With `finish` the file is ended after `in`.
-  // True when nothing is left to be done with this `in` (and, with `finish`,
-  // the file is complete); false when `out` is full: call again.
+  // written from the front of both. With `finish` the file ends after `in`.
+  // Returns true if all of `in` is encoded (and, with `finish`, the file is
+  // complete), false if `out` is full: call again.
   virtual bool Encode(std::span<const std::byte>& in, std::span<std::byte>& out,
                       bool finish) = 0;
 };

@@ -10,8 +10,9 @@
 
 namespace snf {
 
-// "what: text of `error_number`", with the codes that all file operations of
-// this folder return: kNotFound, kPermissionDenied, else kUnavailable.
+// Returns the status "what: text of `error_number`", with the codes that all
+// file operations of this folder use: kNotFound, kPermissionDenied, else
+// kUnavailable.
 inline absl::Status FileStatus(const std::string& what, int error_number) {
   const std::string message =
       what + ": " + std::generic_category().message(error_number);

@@ -12,19 +12,19 @@ namespace snf {
 
 // Gives IP packets another framing: raw IP, without any, or Ethernet.
 //
-// What stands before the IP header (tags, labels, cooked headers) goes. In
-// Ethernet, addresses are made up: from 02:00:00:00:00:01 to …:02. What pads a
-// frame behind its IP packet goes too. Example: a UDP packet of 32 bytes in an
-// Ethernet frame of 60 bytes is 32 bytes as raw IP, and 46 in Ethernet again.
-// Owner-thread only.
+// All bytes before the IP header (tags, labels, cooked headers) are removed,
+// and so is the padding behind the IP packet. A new Ethernet header has made-up
+// addresses: from 02:00:00:00:00:01 to …:02. Example: a UDP packet of 32 bytes
+// in an Ethernet frame of 60 bytes is 32 bytes as raw IP, and 46 in Ethernet
+// again. Owner-thread only.
 class LinkChanger {
  public:
-  // `to` is kRawIp or kEthernet.
+  // Makes packets of the framing `to`, which is kRawIp or kEthernet.
   explicit LinkChanger(LinkType to) : to_(to) {}
 
-  // Changes `packet`, whose bytes are then valid until the next call; one that
-  // has that framing already stays as it is. False, and nothing changed, for a
-  // frame without an IP header.
+  // Changes `packet`, whose bytes are then valid until the next call. A packet
+  // that has the framing already stays as it is. Returns false and changes
+  // nothing if the frame has no IP header.
   bool Change(CapturedPacket& packet);
 
  private:

@@ -13,22 +13,24 @@
 
 namespace snf {
 
-// Packets of a capture, all in memory, to be replayed once or more often
-// without waiting for a disk. A round begins after the round before as if the
-// capture went on: so much after its last packet as its packets are apart on
-// the average. Owner-thread only.
+// The packets of a capture, all in memory, so that they can be replayed once or
+// several times without waiting for a disk. A round begins as if the capture
+// went on: its first packet comes after the last one of the round before by the
+// mean gap between packets. Owner-thread only.
 class LoadedCapture {
  public:
-  // `most_bytes`: of memory. Add fails with ResourceExhausted beyond that.
+  // Takes at most `most_bytes` of memory.
   explicit LoadedCapture(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
+  // Copies a packet. Errors: ResourceExhausted if there is no memory for it.
   absl::Status Add(const CapturedPacket& packet);
 
   size_t size() const { return packets_.size(); }
-  // The packet `index` of a round, from 0 on. Its bytes are valid as long as
-  // the capture; its time is held at the last Instant.
+  // Returns the packet `index` of the round `round`, both counted from 0. Its
+  // bytes are valid as long as the capture; its time is Instant::max() at most.
   CapturedPacket Packet(size_t index, uint32_t round) const;
-  // Gets the packet's headers nearer. Nothing for one that there is not.
+  // Prefetches the packet's headers; does nothing for an index that is too
+  // large.
   void Prefetch(size_t index) const {
     if (index >= packets_.size()) return;
     const std::byte* const bytes = packets_[index].bytes.data();

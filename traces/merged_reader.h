@@ -16,7 +16,7 @@
 
 namespace snf {
 
-// Each file is open from start to end.
+// The most files that are merged: each of them is open from start to end.
 inline constexpr size_t kMaxMergedFiles = 512;
 
 // Several captures as one, merged by time.
@@ -36,20 +36,20 @@ class MergedReader {
   static absl::StatusOr<std::unique_ptr<MergedReader>> Open(
       const std::vector<std::string>& paths);
 
-  // As CaptureReader::Next(), `packet.file` being the place in `paths`. The
-  // first error of a file ends the reading of all of them.
+  // Reads as CaptureReader::Next() does; `packet.file` is the file's place in
+  // `paths`. The first error of a file ends the reading of all of them.
   // Budget: that of CaptureReader for one file, + 30 ns for up to 16 files; no
   // allocation.
   ReadResult Next(CapturedPacket& packet);
 
-  // Why Next() returned kError; OK before that.
+  // Says why Next() returned kError; OK before that.
   const absl::Status& status() const { return status_; }
 
-  // Packets returned so far.
+  // The number of packets that were returned.
   uint64_t packets_read() const { return packets_read_; }
 
-  // The following are sums over the files, as in CaptureReader; each file has
-  // been read one packet further than was returned.
+  // The following are those of CaptureReader, summed over the files. Each file
+  // has been read one packet further than was returned.
   std::vector<std::string> warnings() const;
   uint64_t timestamps_backwards() const;
   uint64_t bytes_read() const;
@@ -63,15 +63,16 @@ class MergedReader {
 
   explicit MergedReader(std::vector<File> files) : files_(std::move(files)) {}
 
-  // Reads on in `file`; kError sets status().
+  // Reads the next packet of `file`. If it returns kError, it has set status().
   ReadResult Advance(uint32_t file);
-  // Whether the next packet of file `a` comes after that of `b`.
+  // Returns true if the next packet of file `a` comes after that of `b`.
   bool ComesAfter(uint32_t a, uint32_t b) const;
   void Push(uint32_t file);
   uint32_t Pop();
 
   std::vector<File> files_;
-  // The files that have a next packet, but for current_: a heap by ComesAfter.
+  // A heap, by ComesAfter, of the files that have a next packet, except
+  // current_.
   std::vector<uint32_t> waiting_;
   std::optional<uint32_t> current_;  // the file whose packet was returned last
   uint64_t packets_read_ = 0;

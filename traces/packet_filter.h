@@ -16,19 +16,20 @@ namespace snf {
 
 // A filter in the language of tcpdump (pcap-filter(7)), as in
 // "tcp port 80 and net 192.0.2.0/24". It looks at a frame as it was captured:
-// behind VLAN tags only where the text says `vlan`. Owner-thread only.
+// behind VLAN tags only if the text says `vlan`. Owner-thread only.
 class PacketFilter {
  public:
-  // Errors: kInvalidArgument with the text and what libpcap says of it.
+  // Checks and compiles the text. Errors: kInvalidArgument with the text and
+  // libpcap's message.
   static absl::StatusOr<std::unique_ptr<PacketFilter>> Compile(
       const std::string& text);
   ~PacketFilter();
   PacketFilter(const PacketFilter&) = delete;
   PacketFilter& operator=(const PacketFilter&) = delete;
 
-  // Whether the packet passes. The first packet of a link type compiles the
-  // text for it; false and an error in status() where that has no such thing
-  // (as `ether host` in raw IP).
+  // Returns true if the packet passes. The first packet of a link type compiles
+  // the text for that type; if it makes no sense there (as `ether host` in raw
+  // IP), the call returns false and sets status() to an error.
   bool Passes(const CapturedPacket& packet);
   const absl::Status& status() const { return status_; }
 

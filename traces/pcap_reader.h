@@ -15,17 +15,17 @@ namespace snf {
 // fixed header and the captured bytes.
 class PcapReader final : public CaptureReader {
  public:
-  // Whether `word`, loaded in the file's order, opens a pcap file.
+  // Returns true if `word`, loaded in the file's order, opens a pcap file.
   static bool IsMagic(uint32_t word) {
     return word == kPcapMicroseconds || word == kPcapNanoseconds ||
            word == kPcapModified;
   }
 
-  // `source` stands at the file's start, whose first word, loaded by `fields`,
-  // is `magic`.
+  // Reads from `source`, which stands at the file's start. The first word,
+  // loaded by `fields`, is `magic`.
   PcapReader(std::unique_ptr<ByteSource> source, FieldLoader fields,
              uint32_t magic)
-      : CaptureReader(std::move(source), /*is_pcapng=*/false),
+      : CaptureReader(std::move(source), CaptureFormat::kPcap),
         fields_(fields),
         record_bytes_(magic == kPcapModified ? kPcapModifiedRecordBytes
                                              : kPcapRecordBytes),

@@ -25,11 +25,13 @@ namespace snf {
 // 1,572,864 × 10^9 >> 20 = 1,500,000,000 ns.
 class InterfaceClock {
  public:
-  // `resolution` is the byte of if_tsresol, whose default means 10^-6 s.
+  // Sets the tick by the byte of if_tsresol. Without a call it is 10^-6 s.
   void SetResolution(uint8_t resolution);
+  // Sets the seconds of if_tsoffset, which are added to every time.
   void SetOffset(int64_t seconds) { offset_seconds_ = seconds; }
 
-  // Empty when the time lies beyond an int64 of nanoseconds.
+  // Returns the time of so many ticks, or nothing if it lies beyond an int64 of
+  // nanoseconds.
   std::optional<Instant> TimeOf(uint64_t ticks) const;
 
  private:
@@ -43,9 +45,9 @@ class InterfaceClock {
 // packet and no interface are passed over, but their framing is checked.
 class PcapngReader final : public CaptureReader {
  public:
-  // `source` stands at the file's start.
+  // Reads from `source`, which stands at the file's start.
   explicit PcapngReader(std::unique_ptr<ByteSource> source)
-      : CaptureReader(std::move(source), /*is_pcapng=*/true) {}
+      : CaptureReader(std::move(source), CaptureFormat::kPcapng) {}
 
  protected:
   ReadResult ReadFileHeader() override;
@@ -59,13 +61,13 @@ class PcapngReader final : public CaptureReader {
     InterfaceClock clock;
     uint8_t resolution = 6;  // if_tsresol
   };
-  // Makes all of the next block ready in body_, without consuming it.
+  // Makes all of the next block available in body_, without consuming it.
   ReadResult ReadBlock();
   ReadResult StartSection();
   ReadResult AddInterface();
   ReadResult ReadInterfaceOptions(Interface& interface);
-  // Enhanced and obsolete packet blocks: but for the width of the interface
-  // number their layout is the same.
+  // Reads an enhanced or an obsolete packet block, whose layouts differ only in
+  // the width of the interface number.
   ReadResult ReadTimedPacket(CapturedPacket& packet);
   ReadResult ReadSimplePacket(CapturedPacket& packet);
   // Completes `packet`, whose interface is known, from the body's bytes after

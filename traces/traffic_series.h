@@ -10,15 +10,15 @@
 
 namespace snf {
 
-// Bytes over time in at most kMaxBins bins of equal width, which is doubled
-// whenever they do not suffice. Starts with 1 ms. Example: a packet at 1 s ends
-// in bin 1,000; one at 3 s then makes the bins 2 ms wide. A value; owner-thread
-// only. O(1) amortised.
+// Bytes over time in at most kMaxBins bins of equal width. The width begins
+// with 1 ms and is doubled whenever the bins do not suffice. Example: a packet
+// at 1 s ends in bin 1,000; one at 3 s then makes the bins 2 ms wide. A value;
+// owner-thread only. O(1) amortised.
 class TrafficSeries {
  public:
   static constexpr size_t kMaxBins = 2'048;
 
-  // `since` ≥ 0: since the start.
+  // Counts bytes at the time `since` ≥ 0 after the start.
   void Add(Nanos since, uint64_t bytes) {
     while (static_cast<uint64_t>(since.ns / width_.ns) >= kMaxBins) Halve();
     const auto bin = static_cast<size_t>(since.ns / width_.ns);

@@ -3,6 +3,7 @@
 #define SNF_BASE_MESSAGES_MESSAGES_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -159,6 +160,10 @@ struct FlowNote {
   // (proto/decisions.md 16).
   bool over = false;
 };
+
+// Pools of pieces that an NF, or a whole chain of NFs, may have at most: they
+// are numbered from 0 in 16 bits, of which one value stays free to mean none.
+inline constexpr size_t kMaxPools = 65'535;
 
 // Grants a unit pieces of a pool, or returns them to the controller
 // (proto/decisions.md 18). A pool is a resource that is split among flows, such

@@ -23,8 +23,6 @@ namespace snf {
 // costs 8 KiB, and 2 bits a unit.
 class PiecePools {
  public:
-  static constexpr size_t kMaxPools = 65'536;
-
   explicit PiecePools(uint32_t max_units)
       : max_units_(max_units), holders_(max_units), timers_(0) {}
 

@@ -8,11 +8,11 @@
 
 namespace snf {
 
-// What figures of a machine depend on; empty, or 0, where the system does not
-// say.
+// The properties of a machine that its figures depend on. A text is empty, and
+// a number 0, if the system does not tell it.
 struct MachineFacts {
   std::string cpu;       // model
-  uint32_t cpus = 0;     // that this process may use
+  uint32_t cpus = 0;     // this process may use so many
   int64_t clock_hz = 0;  // at the moment
   struct Cache {
     std::string name;  // "L1d"
@@ -23,9 +23,12 @@ struct MachineFacts {
   std::string governor;    // of the frequency, of the first CPU
   std::string hypervisor;  // "yes" inside a virtual machine
 };
+
+// Reads the facts of this machine, from /proc and /sys.
 MachineFacts ReadMachineFacts();
 
-// How many threads want to run, the mean of the last minute; -1 if unknown.
+// Returns the mean number of threads that wanted to run in the last minute, or
+// -1 if it is unknown.
 double LoadAverage();
 
 }  // namespace snf

@@ -3,16 +3,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <hiredis/hiredis.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -24,13 +21,11 @@ extern char** environ;
 namespace snf {
 namespace {
 
-absl::Status Failed(const std::string& what) {
-  return absl::UnavailableError(
-      fmt::format("redis-server: {}: {}", what, std::strerror(errno)));
-}
+constexpr timeval kPatience = {.tv_sec = 5, .tv_usec = 0};
 
-std::string Bulk(std::string_view text) {
-  return fmt::format("${}\r\n{}\r\n", text.size(), text);
+absl::Status Failed(std::string_view what, std::string_view reason) {
+  return absl::UnavailableError(
+      fmt::format("redis-server: {}: {}", what, reason));
 }
 
 // A child of this process; what it prints goes nowhere.
@@ -50,16 +45,40 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words) {
   posix_spawn_file_actions_destroy(&actions);
   if (error == ENOENT) return absl::UnavailableError("no redis-server");
   if (error == 0) return child;
-  errno = error;
-  return Failed("cannot start it");
+  return Failed("cannot start it", std::strerror(error));
+}
+
+struct FreeReply {
+  void operator()(redisReply* reply) const { freeReplyObject(reply); }
+};
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+
+// What hiredis answers to `command` on this connection; errors of the server
+// are errors here.
+absl::StatusOr<Reply> Checked(std::string_view command,
+                              const redisContext& connection, void* answer) {
+  Reply reply(static_cast<redisReply*>(answer));
+  if (reply == nullptr) return Failed("no answer", connection.errstr);
+  if (reply->type == REDIS_REPLY_ERROR) {
+    return Failed(command, std::string_view(reply->str, reply->len));
+  }
+  return reply;
 }
 
 }  // namespace
 
+void BenchRedis::Disconnect::operator()(redisContext* connection) const {
+  redisFree(connection);
+}
+
+BenchRedis::BenchRedis() : on_broken_pipe_(signal(SIGPIPE, SIG_IGN)) {}
+
 absl::StatusOr<std::unique_ptr<BenchRedis>> BenchRedis::Start() {
   std::unique_ptr<BenchRedis> redis(new BenchRedis);
   std::string directory = "/tmp/snf_bench_XXXXXX";
-  if (mkdtemp(directory.data()) == nullptr) return Failed("a directory");
+  if (mkdtemp(directory.data()) == nullptr) {
+    return Failed("a directory", std::strerror(errno));
+  }
   redis->directory_ = directory;
   auto server =
       Spawn({"redis-server", "--port", "0", "--save", "", "--appendonly", "no",
@@ -72,11 +91,12 @@ absl::StatusOr<std::unique_ptr<BenchRedis>> BenchRedis::Start() {
 }
 
 BenchRedis::~BenchRedis() {
-  if (socket_ >= 0) close(socket_);
+  connection_.reset();
   if (server_ > 0) {
     kill(server_, SIGKILL);
     waitpid(server_, nullptr, 0);
   }
+  signal(SIGPIPE, on_broken_pipe_);
   if (directory_.empty()) return;
   unlink((directory_ + "/socket").c_str());
   rmdir(directory_.c_str());
@@ -84,66 +104,43 @@ BenchRedis::~BenchRedis() {
 
 absl::Status BenchRedis::Connect() {
   using std::chrono::steady_clock;
-  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket_ < 0) return Failed("a socket");
-  timeval patience = {.tv_sec = 5, .tv_usec = 0};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
-  directory_.copy(address.sun_path, sizeof address.sun_path - 8);
-  std::strcat(address.sun_path, "/socket");
-  const auto end = steady_clock::now() + std::chrono::seconds(5);
-  while (connect(socket_, reinterpret_cast<const sockaddr*>(&address),
-                 sizeof address) != 0) {
-    if (steady_clock::now() > end) return Failed("no answer within 5 s");
+  const std::string socket = directory_ + "/socket";
+  const auto end = steady_clock::now() + std::chrono::seconds(kPatience.tv_sec);
+  while (true) {
+    connection_.reset(redisConnectUnixWithTimeout(socket.c_str(), kPatience));
+    if (connection_ == nullptr) return Failed("cannot connect", "no memory");
+    if (connection_->err == 0) break;
+    if (steady_clock::now() > end) {
+      return Failed("no answer within 5 s", connection_->errstr);
+    }
     if (waitpid(server_, nullptr, WNOHANG) == server_) {
       server_ = -1;
       return absl::UnavailableError("redis-server: it stopped at once");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  if (redisSetTimeout(connection_.get(), kPatience) != REDIS_OK) {
+    return Failed("a limit of time", connection_->errstr);
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> BenchRedis::Call(std::string_view command) {
-  if (send(socket_, command.data(), command.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(command.size())) {
-    return Failed("cannot send");
-  }
-  std::string answer;
-  size_t wanted = 1;  // bytes; more is known once there is a line
-  bool has_line = false;
-  while (answer.size() < wanted || !has_line) {
-    std::array<char, 4'096> part;
-    const ssize_t got = recv(socket_, part.data(), part.size(), 0);
-    if (got <= 0) return Failed("no answer");
-    answer.append(part.data(), static_cast<size_t>(got));
-    const size_t line = answer.find("\r\n");
-    has_line = line != answer.npos;
-    if (!has_line) continue;
-    wanted = line + 2;
-    if (answer[0] != '$') continue;
-    int64_t bytes = -1;
-    std::from_chars(answer.data() + 1, answer.data() + line, bytes);
-    if (bytes >= 0) wanted += static_cast<size_t>(bytes) + 2;
-  }
-  return answer;
-}
-
 absl::Status BenchRedis::Put(std::string_view key, std::string_view value) {
-  const auto answer = Call("*3\r\n" + Bulk("SET") + Bulk(key) + Bulk(value));
-  if (!answer.ok()) return answer.status();
-  if (*answer == "+OK\r\n") return absl::OkStatus();
-  return absl::UnavailableError("redis-server: SET: " + *answer);
+  return Checked("SET", *connection_,
+                 redisCommand(connection_.get(), "SET %b %b", key.data(),
+                              key.size(), value.data(), value.size()))
+      .status();
 }
 
 absl::StatusOr<std::string> BenchRedis::Get(std::string_view key) {
-  auto answer = Call("*2\r\n" + Bulk("GET") + Bulk(key));
-  if (!answer.ok()) return answer;
-  const size_t line = answer->find("\r\n");
-  if ((*answer)[0] != '$' || answer->size() < line + 4) {
-    return absl::UnavailableError("redis-server: GET: " + *answer);
+  const auto reply = Checked(
+      "GET", *connection_,
+      redisCommand(connection_.get(), "GET %b", key.data(), key.size()));
+  if (!reply.ok()) return reply.status();
+  if ((*reply)->type != REDIS_REPLY_STRING) {
+    return Failed("GET", "the answer is not a string");
   }
-  return answer->substr(line + 2, answer->size() - line - 4);
+  return std::string((*reply)->str, (*reply)->len);
 }
 
 }  // namespace snf

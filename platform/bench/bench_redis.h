@@ -11,34 +11,41 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+struct redisContext;
+
 namespace snf {
 
-// For benchmarks: a Redis server of its own, without a file or a port, on a
-// unix socket in a new directory under /tmp, and a connection to it. Both end
-// with it. Owner-thread only.
+// A Redis server for benchmarks and a connection to it. The server has neither
+// a port nor files: it listens on a unix socket in a new directory under /tmp,
+// and ends with this object, as the directory does. While there is one,
+// SIGPIPE is ignored: hiredis writes to a server that may have ended.
+// Owner-thread only.
 class BenchRedis {
  public:
-  // Errors: Unavailable, with the reason: there is no redis-server, or it does
-  // not answer within 5 s.
+  // Starts the server and connects. Errors: Unavailable, with the reason:
+  // there is no redis-server, or it does not answer within 5 s.
   static absl::StatusOr<std::unique_ptr<BenchRedis>> Start();
   ~BenchRedis();
   BenchRedis(const BenchRedis&) = delete;
   BenchRedis& operator=(const BenchRedis&) = delete;
 
-  // A round trip each.
+  // Each call is one round trip. Errors: Unavailable, with what the connection
+  // or the server says; after an error of the connection every call fails.
   absl::Status Put(std::string_view key, std::string_view value);
   absl::StatusOr<std::string> Get(std::string_view key);
 
  private:
-  BenchRedis() = default;
+  struct Disconnect {
+    void operator()(redisContext* connection) const;
+  };
+
+  BenchRedis();
   absl::Status Connect();
-  // Sends a command in RESP; its answer is of one line, and a bulk string if
-  // that says so.
-  absl::StatusOr<std::string> Call(std::string_view command);
 
   std::string directory_;
   pid_t server_ = -1;
-  int socket_ = -1;
+  std::unique_ptr<redisContext, Disconnect> connection_;
+  void (*on_broken_pipe_)(int);  // what was set before
 };
 
 }  // namespace snf

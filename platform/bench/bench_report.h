@@ -12,22 +12,22 @@
 
 namespace snf {
 
-// A run of `snf bench`, with what its figures depend on.
+// A run of `snf bench`, with the facts that its figures depend on.
 struct BenchRun {
   MachineFacts machine;
-  double load_before = -1;  // averages, see LoadAverage
+  double load_before = -1;  // LoadAverage() before the run and after it
   double load_after = -1;
   uint32_t repetitions = 0;
-  uint64_t operations = 0;  // a sample
+  uint64_t operations = 0;  // of a sample
   bool is_quick = false;
   std::string version = {};
   std::vector<BenchRow> rows = {};
 };
 
-// What is to be known ahead of believing the figures.
+// Returns the reasons to doubt the figures, one line each.
 std::vector<std::string> BenchWarnings(const BenchRun& run);
 
-// Both have every row. Text: 80 columns, UTF-8.
+// Return every row of the run, as UTF-8 text of 80 columns and as JSON.
 std::string BenchText(const BenchRun& run, const BenchSuite& suite);
 std::string BenchJson(const BenchRun& run, const BenchSuite& suite);
 

@@ -17,7 +17,7 @@ namespace snf {
 // platform/bench/budgets.md, what was measured of it, and what it was held
 // against in the same run.
 struct BenchRow {
-  // What the budget is about.
+  // The value that the budget limits.
   enum class Of : uint8_t {
     kRatio,         // ours / base
     kInverseRatio,  // base / ours
@@ -26,7 +26,7 @@ struct BenchRow {
   };
   struct Budget {
     double limit;
-    bool is_least = false;  // else the most
+    bool is_least = false;  // the limit is the least value, else the most
   };
   struct Side {
     std::string what;
@@ -40,15 +40,17 @@ struct BenchRow {
   Of of = Of::kRatio;
   std::optional<Budget> must = {};
   std::optional<Budget> aim = {};
-  std::optional<double> aim_ours = {};  // ours is to be no more, besides
+  // For the aim, ours must not exceed this, besides.
+  std::optional<double> aim_ours = {};
   std::optional<Side> ours = {};
   std::optional<Side> base = {};
-  std::vector<Side> beside = {};  // others that are told of
+  std::vector<Side> beside = {};  // printed, but not part of the value
   std::vector<std::string> notes = {};
-  std::string not_measured = {};  // why not; then there are no sides
+  // Says why the row is not measured; then it has no sides.
+  std::string not_measured = {};
 };
 
-// How large the traffic of rows is, so that tests can be quick.
+// The sizes of the rows' traffic; tests make them small to be quick.
 struct BenchSizes {
   uint32_t few_flows = 1'000;
   uint32_t flows = 10'000;
@@ -56,17 +58,18 @@ struct BenchSizes {
   uint32_t memory_flows = 1'000'000;
   uint32_t many_units = 10'000;
   uint32_t latency_packets = 4'000;
-  uint64_t operations = 200'000;  // a sample of most
+  uint64_t operations = 200'000;  // of a sample, in most rows
 };
 
-// The rows of the numbers from 1 to 17 that are wanted, in order; contestants
-// are added. Those that nothing measures yet say so.
-std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
-                                    const BenchSizes& sizes, BenchSuite& suite);
 inline constexpr int kBenchRows = 17;
 
-// Each adds the rows of its numbers. Of chains: 1 to 5, 8 and 9; of the
-// controller: 6 and 7; of state: 14 and 17.
+// Makes the rows from 1 to kBenchRows that are wanted, in order, and adds their
+// cases to `suite`. A row that nothing measures says so.
+std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
+                                    const BenchSizes& sizes, BenchSuite& suite);
+
+// Each of these adds the rows of `number` if they are its own. Rows 1 to 5, 8
+// and 9 are about chains, 6 and 7 about the controller, 14 and 17 about state.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
@@ -74,14 +77,15 @@ void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
 void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
-// Parse + lookup (base/packet/fixture_parse_lookup.h), a contestant of several
-// rows.
+// Return the name and the case of parse + lookup
+// (base/packet/fixture_parse_lookup.h), which several rows compare with.
 std::string ParseLookupName(uint32_t flows);
-BenchSuite::BenchCase ParseLookupContestant(uint32_t flows);
+BenchSuite::BenchCase ParseLookupCase(uint32_t flows);
 
-// The values that a row's budget is about, one a repetition.
+// Returns the values that the row's budget limits, one a repetition.
 std::vector<double> ValuesOf(const BenchRow& row, const BenchSuite& suite);
 
+// The result of holding a row to its budgets.
 enum class BenchVerdict : uint8_t {
   kMetAim,
   kMetMust,
@@ -90,9 +94,10 @@ enum class BenchVerdict : uint8_t {
   kNotMeasured,
 };
 std::string_view ToString(BenchVerdict verdict);
+// Compares the median of ValuesOf with the row's budgets.
 BenchVerdict VerdictOf(const BenchRow& row, const BenchSuite& suite);
 
-// "1 K", "10 K", "3,500".
+// Returns a count in text: "1 K", "10 K", "3,500".
 std::string InThousands(uint64_t count);
 
 }  // namespace snf

@@ -180,7 +180,7 @@ void AddInUnit(const BenchSizes& sizes, BenchSuite& suite,
 
 BenchRow::Side ParseAndLookUp(BenchSuite& suite, uint32_t flows) {
   const auto make = [flows]() -> absl::StatusOr<BenchCase> {
-    return ParseLookupContestant(flows);
+    return ParseLookupCase(flows);
   };
   return {"parse + lookup", suite.Add(ParseLookupName(flows), make)};
 }

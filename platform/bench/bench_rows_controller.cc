@@ -169,7 +169,7 @@ void AddRunning(uint32_t flows, BenchSuite& suite,
     });
   };
   const auto floor = [flows]() -> absl::StatusOr<BenchCase> {
-    return ParseLookupContestant(flows);
+    return ParseLookupCase(flows);
   };
   rows.push_back(
       {.number = 7,
@@ -190,7 +190,7 @@ std::string ParseLookupName(uint32_t flows) {
   return fmt::format("parse + lookup {}", flows);
 }
 
-BenchSuite::BenchCase ParseLookupContestant(uint32_t flows) {
+BenchSuite::BenchCase ParseLookupCase(uint32_t flows) {
   auto floor = std::make_shared<ParseLookupFloor>(flows);
   return OfFrames(flows, [floor](std::span<const Bytes> frames) {
     floor->Batch(LinkType::kEthernet, frames, 1);

@@ -14,39 +14,42 @@
 
 namespace snf {
 
-// CPU time of the calling thread, in nanoseconds.
+// Returns the CPU time of the calling thread, in nanoseconds.
 int64_t ThreadCpuNs();
 
-// Theory of operation. Things that are measured against each other,
-// interleaved: in each repetition each of them once, in turns as the first. So
-// what slows the machine down slows both sides of a ratio, and the ratio of one
-// repetition is good where the times are not.
+// Measures cases against each other.
+//
+// Theory of operation. The cases are interleaved: each repetition takes one
+// sample of every case, and begins with another one in turn. So a machine that
+// slows down slows both sides of a ratio, and the ratio of one repetition is
+// good even if its times are not.
 //
 // Owner-thread only.
 class BenchSuite {
  public:
-  // One that is measured: returns what one operation takes (nanoseconds unless
-  // said otherwise), found by about `operations` of them.
+  // Returns the cost of one operation, in nanoseconds unless the row says
+  // otherwise, measured over about `operations` of them.
   using Sample = std::function<double(uint64_t operations)>;
   struct BenchCase {
     Sample sample;
-    // At the end: whether all that was done was right. May be empty.
+    // Called at the end: returns an error if a result was wrong. May be empty.
     std::function<absl::Status()> check = {};
   };
   using Make = std::function<absl::StatusOr<BenchCase>()>;
 
-  // The place of the contestant of this name, which is made if there is none.
+  // Returns the index of the case of this name. If there is none, makes it.
   size_t Add(const std::string& name, const Make& make);
 
-  // `begin` is called ahead of each repetition.
+  // Takes `repetitions` samples of each case, of some `operations` each, and
+  // calls `begin` ahead of each repetition.
   void Run(uint32_t repetitions, uint64_t operations,
            const std::function<void(uint32_t)>& begin);
-  // Of all contestants.
+  // Returns the first error that a case's check finds.
   absl::Status Check() const;
 
-  // Why a contestant could not be made.
+  // Says why the case could not be made; OK if it was.
   const absl::Status& status(size_t i) const { return all_[i].status; }
-  // A sample of each repetition.
+  // The case's samples, one a repetition.
   const std::vector<double>& samples(size_t i) const { return all_[i].samples; }
 
  private:
@@ -59,12 +62,13 @@ class BenchSuite {
   std::vector<Entry> all_;
 };
 
-// Measures CPU time of this thread: run(n) does n operations or some more, and
-// returns how many. An eighth as many go before, so that caches are warm.
+// Returns the CPU time of this thread that an operation takes. run(n) does n
+// operations or some more, and returns how many. It is called first with an
+// eighth of `operations`, so that caches are warm.
 double CpuNsOf(uint64_t operations,
                const std::function<uint64_t(uint64_t)>& run);
 
-// The middle of samples, and how far they reach.
+// The median of samples, and their range.
 struct Spread {
   double median = 0;
   double lowest = 0;

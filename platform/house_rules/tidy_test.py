@@ -450,7 +450,6 @@ SPLIT_CLASSES = {
     "Unit": "records, replication and the NF's services are to be classes",
     "RealDriver": "the loops of controller and units are to be classes",
     "VirtualDriver": "the same loops",
-    "ReplayCommand": "modes of replay are to be classes",
 }
 MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
                     r"([A-Z]\w*)(?:<[\w, ]+>)?::(?:[A-Z]\w*::)*"

@@ -33,6 +33,8 @@ inline ExitCode ExitCodeFor(const absl::Status& status) {
       return kExitIo;
     case absl::StatusCode::kCancelled:
       return kExitInterrupted;
+    case absl::StatusCode::kFailedPrecondition:
+      return kExitUnavailable;
     case absl::StatusCode::kPermissionDenied:
       return kExitPermission;
     default:

@@ -8,14 +8,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/str_replace.h"
-#include "base/check.h"
 #include "base/quantity.h"
 #include "base/text_file.h"
-#include "platform/replay/json_places.h"
 #include "proto/config.pb.h"
 
 namespace snf {
@@ -33,61 +29,39 @@ std::string Message(const absl::Status& status) {
   return std::string(status.message());
 }
 
-std::string NoField(std::string_view name) {
-  return fmt::format("there is no field \"{}\"", name);
-}
-
-// `Message type "snf.proto.Chain" has no field named "nff".`
-std::string InOurWords(const std::string& message) {
-  constexpr std::string_view kNoField = " has no field named \"";
-  const size_t at = message.find(kNoField);
-  if (at == message.npos) return message;
-  const size_t begin = at + kNoField.size();
-  return NoField(message.substr(begin, message.find('"', begin) - begin));
-}
-
-// Keeps the first error.
+// Keeps the first error, as ":LINE:COLUMN: what it is".
 class FirstError final : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber column,
                 const std::string& message) override {
     if (!text.empty()) return;
-    text = line < 0 ? message
-                    : fmt::format("{}:{}: {}", line + 1, column + 1,
-                                  InOurWords(message));
-    has_line = line >= 0;
+    text = fmt::format(":{}:{}: {}", line + 1, column + 1, message);
   }
   std::string text;
-  bool has_line = false;
 };
 
-// Where the parts of a configuration are in its text.
+// Where the entries of a configuration are in its text.
 class Places {
  public:
   explicit Places(std::string name) : name_(std::move(name)) {}
 
   pb::TextFormat::ParseInfoTree* tree() { return &tree_; }
-  JsonPlaces& json() { return json_; }
   // Of the field's entry with that index, -1 for its only one:
-  // "sites.conf:12:1", or the name alone.
+  // "sites.conf:12:1"; in JSON, of which protobuf keeps no lines,
+  // "sites.conf: chain[2]".
   std::string Of(const std::string& field, int index) const {
     const auto at = tree_.GetLocation(
         proto::Config::descriptor()->FindFieldByName(field), index);
     if (at.line >= 0) {
       return fmt::format("{}:{}:{}", name_, at.line + 1, at.column + 1);
     }
-    return OfPath(index < 0 ? field : fmt::format("{}[{}]", field, index));
-  }
-  // In JSON.
-  std::string OfPath(const std::string& path) const {
-    return name_ + json_.Of(path);
+    return index < 0 ? name_ : fmt::format("{}: {}[{}]", name_, field, index);
   }
   const std::string& name() const { return name_; }
 
  private:
   std::string name_;
   pb::TextFormat::ParseInfoTree tree_;
-  JsonPlaces json_;
 };
 
 absl::Status ParseText(const std::string& text, Places& places,
@@ -97,54 +71,14 @@ absl::Status ParseText(const std::string& text, Places& places,
   parser.RecordErrorsTo(&error);
   parser.WriteLocationsTo(places.tree());
   if (parser.ParseFromString(text, &config)) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "{}:{}{}", places.name(), error.has_line ? "" : " ", error.text));
+  return absl::DataLossError(places.name() + error.text);
 }
 
-// Of protobuf's "(chain[0]) nff: Cannot find field." and "(chain[0].text):
-// invalid value 3 for type TYPE_STRING", where it is and what it says.
-absl::Status JsonError(const Places& places, std::string_view what) {
-  std::string path;
-  if (what.starts_with('(')) {
-    const size_t end = std::min(what.find(')'), what.size() - 1);
-    path = what.substr(1, end - 1);
-    what.remove_prefix(end + 1);
-  }
-  const size_t colon = what.find(": ");
-  if (colon == what.npos) return BadData(places.OfPath(path), what);
-  const size_t begin = std::min(what.find_first_not_of(' '), colon);
-  const std::string field(what.substr(begin, colon - begin));
-  what.remove_prefix(colon + 2);
-  if (!field.empty()) path += (path.empty() ? "" : ".") + field;
-  if (what.starts_with("Cannot find field")) {
-    return BadData(places.OfPath(path), NoField(field));
-  }
-  return BadData(
-      places.OfPath(path),
-      fmt::format("{}: {}", path,
-                  absl::StrReplaceAll(std::string(what),
-                                      {{"type TYPE_STRING", "a text"},
-                                       {"type TYPE_UINT32", "a whole number"},
-                                       {"type type.googleapis.com/", ""}})));
-}
-
-absl::Status ParseJson(const std::string& text, Places& places,
+absl::Status ParseJson(const std::string& text, const Places& places,
                        proto::Config& config) {
-  try {
-    const auto parsed = nlohmann::json::parse(text);
-    SNF_CHECK(!parsed.is_discarded());
-  } catch (const nlohmann::json::parse_error& error) {
-    // "[…] parse error at line 2, column 15: syntax error while parsing …"
-    std::string_view what = error.what();
-    const size_t colon = what.find(": ");
-    if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
-    const size_t at = error.byte == 0 ? 0 : error.byte - 1;
-    return BadData(places.name() + JsonPlaces::OfByte(text, at), what);
-  }
-  places.json() = JsonPlaces(text);
   const auto status = pb::util::JsonStringToMessage(text, &config);
   if (status.ok()) return absl::OkStatus();
-  return JsonError(places, {status.message().data(), status.message().size()});
+  return BadData(places.name(), status.message().ToString());
 }
 
 std::string Quoted(const std::string& value) {

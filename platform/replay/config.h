@@ -14,8 +14,8 @@
 
 namespace snf {
 
-// What --config says (proto/config.proto has the format), checked: every chain
-// can be made, every rule names a chain that there is.
+// The configuration of --config, in the format of proto/config.proto. It has
+// been checked: every chain can be made, every rule names a chain that exists.
 struct Config {
   struct Chain {
     std::string name;
@@ -23,23 +23,26 @@ struct Config {
     std::optional<uint32_t> max_units = std::nullopt;
     std::optional<int64_t> unit_capacity_bps = std::nullopt;
   };
-  std::vector<Chain> chains;  // at least one, at most kMaxChains
-  // In order; the first that matches decides.
-  std::vector<PacketRule> rules;
-  std::vector<size_t> rule_chains;  // of each rule, in `chains`
-  // Of what no rule matches: the default, or the only chain where there are no
-  // rules.
+  std::vector<Chain> chains;        // at least one, at most kMaxChains
+  std::vector<PacketRule> rules;    // the first that matches decides
+  std::vector<size_t> rule_chains;  // of each rule, its index in `chains`
+  // The index of the chain that takes packets which no rule matches; without
+  // it they take none. A single chain without rules is its own default.
   std::optional<size_t> default_chain;
 
   static constexpr size_t kMaxChains = 64;
 };
 
-// `text` is in JSON if it begins with a brace, else in protobuf's text format.
-// DataLoss, beginning with `name` and, as far as it is known, line and column:
-// "sites.conf:12:1: …"; unknown fields are errors.
+// Parses a configuration: JSON if `text` begins with a brace, else protobuf's
+// text format. Unknown fields are errors. Errors: DataLoss, whose message
+// begins with `name` and the place as far as protobuf tells it: line and column
+// in the text format ("sites.conf:12:1: …"), the path of the field in JSON
+// ("sites.conf: (chain[0].text): …").
 absl::StatusOr<Config> ParseConfig(const std::string& text,
                                    const std::string& name);
-// Of a file of at most 16 MiB. NotFound and the like where it cannot be read.
+
+// Parses a file of at most 16 MiB. Errors: as ParseConfig; NotFound and other
+// codes of ReadTextFile if the file cannot be read.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
 }  // namespace snf

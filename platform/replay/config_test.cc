@@ -127,34 +127,49 @@ TEST(Config, NamesTheLineOfWhatIsWrong) {
               AllOf(StartsWith("sites.conf:2"), HasSubstr("\"b\"")));
 }
 
-TEST(Config, SaysAtWhichLineAndColumnAFieldIsUnknown) {
+TEST(Config, SaysAtWhichLineAndColumnTextIsWrong) {
   EXPECT_EQ(WhatIsWrong("chain {\n  nam: \"b\" }"),
-            "sites.conf:2:6: there is no field \"nam\"");
+            "sites.conf:2:6: Message type \"snf.proto.Chain\" has no field "
+            "named \"nam\".");
+  EXPECT_EQ(WhatIsWrong("chain {\n  name: 3 }"),
+            "sites.conf:2:9: Expected string, got: 3");
+  EXPECT_EQ(WhatIsWrong("chain { max_units: 5000000000 }"),
+            "sites.conf:1:20: Integer out of range (5000000000)");
+  EXPECT_EQ(WhatIsWrong("chain"),
+            "sites.conf:1:6: Expected \"{\", found \"\".");
+}
+
+TEST(Config, SaysWhereInJsonAFieldIsUnknown) {
   EXPECT_EQ(WhatIsWrong("{\"chain\": [{\"name\": \"a\",\n  \"txt\": 1}]}"),
-            "sites.conf:2:3: there is no field \"txt\"");
+            "sites.conf: (chain[0]) txt: Cannot find field.");
   EXPECT_EQ(WhatIsWrong("{\n\"chains\": []}"),
-            "sites.conf:2:1: there is no field \"chains\"");
+            "sites.conf: chains: Cannot find field.");
 }
 
 TEST(Config, NamesThePlaceInJsonToo) {
   EXPECT_EQ(WhatIsWrong("{\"chain\": [\n}"),
-            "sites.conf:2:1: syntax error while parsing value - unexpected "
-            "'}'; expected '[', '{', or a literal");
+            "sites.conf: Unexpected token.\n}\n^");
   EXPECT_EQ(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"},
                                       {"name": "b", "text": 3}]})"),
-            "sites.conf:2:53: chain[1].text: invalid value 3 for a text");
+            "sites.conf: (chain[1].text): invalid value 3 for type "
+            "TYPE_STRING");
   EXPECT_EQ(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat",
   "maxUnits": -3}]})"),
-            "sites.conf:2:3: chain[0].max_units: invalid value -3 for a whole "
-            "number");
+            "sites.conf: (chain[0].max_units): invalid value -3 for type "
+            "TYPE_UINT32");
   EXPECT_EQ(WhatIsWrong("{\"chain\":\n [3]}"),
-            "sites.conf:2:3: chain[0]: invalid value 3 for snf.proto.Chain");
-  EXPECT_THAT(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"},
+            "sites.conf: (chain[0]): invalid value 3 for type "
+            "type.googleapis.com/snf.proto.Chain");
+  EXPECT_THAT(
+      WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"},
  {"name": "b", "text": "tan"}]})"),
-              StartsWith("sites.conf:2:2: chain \"b\": \"tan\" is no NF"));
+      StartsWith("sites.conf: chain[1]: chain \"b\": \"tan\" is no NF"));
+  EXPECT_THAT(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"}],
+ "rule": [{"match": "tpc", "chain": "a"}]})"),
+              AllOf(StartsWith("sites.conf: rule[0]: "), HasSubstr("tpc")));
   EXPECT_THAT(WhatIsWrong(R"({"chain": [{"name": "a", "text": "nat"}],
  "defaultChain": "b"})"),
-              StartsWith("sites.conf:2:2: default_chain: "));
+              StartsWith("sites.conf: default_chain: "));
 }
 
 TEST(Config, NamesThePlaceOfAnNfThatIsWrong) {

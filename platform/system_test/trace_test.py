@@ -20,9 +20,12 @@ import tempfile
 import time
 import unittest
 
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import pcap, udp_frame
+
 PROGRAM = ""
 SOURCE = pathlib.Path()
-OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
+OK, USAGE, BAD_DATA, UNAVAILABLE, IO = 0, 2, 65, 69, 74
 needs_tshark = unittest.skipUnless(shutil.which("tshark"), "no tshark here")
 
 
@@ -65,6 +68,7 @@ class Trace(unittest.TestCase):
         for word in words:
             self.assertIn(word, text)
         self.assertEqual(sorted(self.folder.iterdir()), before)
+        return done
 
     def packets_of(self, path):
         done = run("info", path, "--json=-")
@@ -122,8 +126,58 @@ class Info(Trace):
         path = self.folder / "figures.png"
         done = run("info", self.small, self.small, "--plot", path)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
         self.assertEqual(done.stdout.decode().count("45,153  in all"), 2)
+        self.assertEqual(self.width_of(path), 1200)
+        self.assertGreater(len(path.read_bytes()), 50_000)
+
+    def test_draws_captures_of_any_shape(self):
+        shapes = {"$x^2_.pcap": pcap([(1, udp_frame())]),
+                  "_none.pcap": pcap([(1, b"no IP packet")] * 2),
+                  "long.pcap": pcap([(i * 1000, udp_frame(5000 + i % 2))
+                                     for i in range(50)])}
+        for name, capture in shapes.items():
+            (self.folder / name).write_bytes(capture)
+        path = self.folder / "figures.png"
+        for files in ([[name] for name in shapes] +
+                      [list(shapes), [*shapes, self.small] * 5]):
+            with self.subTest(files):
+                path.unlink(missing_ok=True)
+                done = run("info", "--quiet", "--timeouts=1ms,inf", "--plot",
+                           path, *(self.folder / name for name in files))
+                self.assertEqual(done.returncode, OK, done.stderr.decode())
+                self.assertEqual(self.width_of(path), 1200)
+
+    def width_of(self, path):
+        image = path.read_bytes()
+        self.assertEqual(image[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(image[-8:-4], b"IEND")
+        return int.from_bytes(image[16:20], "big")
+
+    def test_draws_from_its_json(self):
+        done = run("info", self.small, "--json=-")
+        script = SOURCE / "experiments" / "plot_captures.py"
+        drawn = subprocess.run([script], input=done.stdout, check=True,
+                               capture_output=True).stdout
+        path = self.folder / "figures.png"
+        run("info", self.small, "--plot", path)
+        self.assertEqual(path.read_bytes(), drawn)
+
+    def test_draws_nothing_without_matplotlib(self):
+        module = self.folder / "matplotlib"
+        module.mkdir()
+        (module / "__init__.py").write_text("raise ImportError('not here')\n")
+        for environment, words in [
+                ({"PYTHONPATH": str(self.folder),
+                  "PYTHONDONTWRITEBYTECODE": "1"}, "ImportError: not here"),
+                ({"SNF_PYTHON": "/nowhere/python3"},
+                 "/nowhere/python3: No such file")]:
+            with self.subTest(words):
+                done = self.refused(
+                    UNAVAILABLE, [words, "python3-matplotlib"], "info",
+                    self.small, "--plot", self.folder / "figures.png",
+                    "--json", self.folder / "i.json",
+                    env={**os.environ, **environment})
+                self.assertEqual(done.stdout, b"")
 
     def test_draws_nothing_where_it_cannot(self):
         self.refused(IO, ["nowhere"], "info", self.small,

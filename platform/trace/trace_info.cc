@@ -158,6 +158,10 @@ absl::Status TraceInfo::Run() {
     return absl::InvalidArgumentError(
         fmt::format("--plot={}: want a name that ends with .png", plot_));
   }
+  // Before the work, which may take long.
+  if (!plot_.empty()) {
+    if (absl::Status s = CheckPlotting(); !s.ok()) return s;
+  }
   options_.kind = flow_key_.kind();
   options_.vlan = flow_key_.vlan();
   std::vector<CaptureInfo> infos;
@@ -170,13 +174,14 @@ absl::Status TraceInfo::Run() {
     }
     infos.push_back(*std::move(info));
   }
+  const std::string json = JsonOf(infos);
   if (!plot_.empty()) {
-    const auto png = PlotOf(infos);
+    const auto png = PlotOf(json);
     if (!png.ok()) return png.status();
     const absl::Status drawn = WriteFile(plot_, *png);
     if (!drawn.ok()) return drawn;
   }
-  return json_.empty() ? absl::OkStatus() : WriteFile(json_, JsonOf(infos));
+  return json_.empty() ? absl::OkStatus() : WriteFile(json_, json);
 }
 
 }  // namespace snf

@@ -17,6 +17,10 @@ constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip",
                                                            "zstd"};
 
 Json Quantiles(const Histogram& values) {
+  Json percentiles = Json::array();
+  for (uint32_t i = 0; i <= 100; ++i) {
+    percentiles.push_back(values.Quantile(1'000 * i));
+  }
   return {{"count", values.count()},
           {"min", values.min()},
           {"p1", values.Quantile(1'000)},
@@ -28,7 +32,8 @@ Json Quantiles(const Histogram& values) {
           {"p99", values.Quantile(99'000)},
           {"p999", values.Quantile(99'900)},
           {"max", values.max()},
-          {"mean", values.mean()}};
+          {"mean", values.mean()},
+          {"percentiles", percentiles}};  // from 0 to 100
 }
 
 Json Interfaces(const CaptureFacts& facts) {
@@ -112,7 +117,7 @@ Json PacketsOf(const CaptureFigures& f) {
 Json One(const CaptureInfo& info) {
   const CaptureFigures& f = info.figures;
   Json json = {{"file", info.file},
-               {"format", info.facts.is_pcapng ? "pcapng" : "pcap"},
+               {"format", Name(info.facts.format)},
                {"compression",
                 kCompressions[static_cast<size_t>(info.facts.compression)]},
                {"stored_bytes", info.stored_bytes},

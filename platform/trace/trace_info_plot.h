@@ -2,19 +2,24 @@
 #ifndef SNF_PLATFORM_TRACE_TRACE_INFO_PLOT_H_
 #define SNF_PLATFORM_TRACE_TRACE_INFO_PLOT_H_
 
-#include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "platform/trace/trace_info_report.h"
 
 namespace snf {
 
-// Captures as a PNG image: the rate over time; which share of flows has so many
-// bytes, and of gaps inside a flow is so long; flowlets per flow by timeout.
-// Of several captures, each has a line; of one, flowlets have a line for each
-// limit in bytes. Errors as DrawPng.
-absl::StatusOr<std::string> PlotOf(std::span<const CaptureInfo> infos);
+// The figures of `snf trace info` are drawn by experiments/plot_captures.py, in
+// a process of its own: by the Python that SNF_PYTHON names in the environment,
+// else by Debian's.
+
+// Checks, within half a second, that there is a Python with matplotlib. Errors:
+// FailedPrecondition, which names the Debian package that is missing.
+absl::Status CheckPlotting();
+
+// Returns a PNG image of what JsonOf says about captures. Errors: Internal,
+// with the last words of the script.
+absl::StatusOr<std::string> PlotOf(const std::string& json);
 
 }  // namespace snf
 

@@ -74,7 +74,7 @@ std::string Join(std::vector<std::string> parts) {
 }
 
 std::string FormatOf(const CaptureInfo& info) {
-  std::string text = info.facts.is_pcapng ? "pcapng" : "pcap";
+  std::string text(Name(info.facts.format));
   if (info.facts.compression == Compression::kGzip) text += " in gzip";
   if (info.facts.compression == Compression::kZstd) text += " in zstd";
   if (info.stored_bytes > 0) text += ", " + Bytes(info.stored_bytes);

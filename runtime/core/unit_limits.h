@@ -42,9 +42,6 @@ inline constexpr uint32_t kMaxRunsInVain = 16;
 // no third, or it could for ever.
 inline constexpr size_t kMaxRefusals = 2;
 
-// Pools of an NF.
-inline constexpr size_t kMaxPools = 65'535;
-
 // Flows looked after in one call of on_timers.
 inline constexpr int kMaxTimersPerCall = 256;
 

@@ -16,8 +16,8 @@
 #include "gtest/gtest.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
-#include "runtime/ring/packet_descriptor.h"
 #include "runtime/ring/spsc_ring.h"
+#include "runtime/ring/test_packet_descriptor.h"
 #include "runtime/ring/test_process.h"
 
 namespace snf {

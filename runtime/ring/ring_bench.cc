@@ -15,9 +15,9 @@
 #include "benchmark/benchmark.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
-#include "runtime/ring/packet_descriptor.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/ring/spsc_ring.h"
+#include "runtime/ring/test_packet_descriptor.h"
 
 namespace snf {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/ring/packet_descriptor.h"
+#include "runtime/ring/test_packet_descriptor.h"
 #include "runtime/ring/test_process.h"
 
 namespace snf {

@@ -130,41 +130,6 @@ Verdict Chain::process_packet(Packet& packet, FlowState& flow) {
   return GoThrough(way, packet, call);
 }
 
-void Chain::process_burst(std::span<Packet* const> packets,
-                          std::span<FlowState* const> flows,
-                          std::span<Verdict> verdicts) {
-  const size_t count = packets.size();
-  SNF_CHECK(count <= kMaxBurst);
-  std::array<std::optional<Call>, kMaxBurst> calls;
-  std::array<uint8_t, kMaxBurst> labels;  // the next step of each packet
-  for (size_t i = 0; i < count; ++i) {
-    const Way& way = WayOf(*packets[i]);
-    labels[i] = kOut;
-    if (!way.may_wait.empty() && MayWait(way, *packets[i], *flows[i])) {
-      // An undo must not touch the work of other packets, so run this one
-      // alone.
-      verdicts[i] = Try(way, *packets[i], *flows[i]);
-      continue;
-    }
-    calls[i].emplace(*flows[i], packets[i], false);
-    labels[i] = way.order[0];
-  }
-  for (const Way& way : ways_) {
-    for (const uint8_t index : way.order) {
-      const Step& step = steps_[index];
-      for (size_t i = 0; i < count; ++i) {
-        if (labels[i] != index || &WayOf(*packets[i]) != &way) continue;
-        const Verdict found = Run(step, *packets[i], *calls[i]);
-        labels[i] = NextOf(way, index, found);
-        if (labels[i] == kOut) verdicts[i] = Last(way, step, found, *calls[i]);
-      }
-    }
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (calls[i].has_value()) Finish(*calls[i]);
-  }
-}
-
 // Returns true if an NF may make the packet wait after others changed state.
 bool Chain::MayWait(const Way& way, const Packet& packet, FlowState& flow) {
   return std::ranges::any_of(way.may_wait, [&](uint8_t index) {

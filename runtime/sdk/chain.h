@@ -24,17 +24,16 @@ namespace snf {
 // packet goes through them by calls, one after the other, in one unit, and
 // their state of a flow is one record (Serpens §III-C).
 //
-// Branches are flattened: the NFs stand in one row, in the order of the text,
-// and each packet of a burst has a number, the NF to which it goes next. The
-// label that this NF gives the packet determines the next number (Fig. 6b). A
-// packet that an NF drops or consumes goes no further.
+// Branches are cut off (Fig. 6b): the NFs stand in one row, in the order of the
+// text, and each packet goes to one of them at a time. The label that an NF
+// gives the packet says which NF is next. An NF that drops or consumes the
+// packet is the last one.
 //
 // Worked example: firewall | {suspicious: ids, clean: monitor} | policer. The
-// row is 0 firewall, 1 ids, 2 monitor, 3 policer. The labels of the firewall
-// lead to 1 and 2, ids and monitor to 3, and the policer to 4, which is the
-// end. Four packets of which the firewall finds the first and fourth suspicious
-// have the numbers 0-0-0-0, then 1-2-2-1, after the ids 3-2-2-3, after the
-// monitor 3-3-3-3, and 4-4-4-4.
+// row is 0 firewall, 1 ids, 2 monitor, 3 policer; the labels of the firewall
+// lead to 1 and 2, those of both ids and monitor to 3, and that of the policer
+// out. A packet that the firewall finds suspicious goes through 0, 1 and 3, a
+// clean one through 0, 2 and 3.
 //
 // Two sides. In A | nat | B, where nat's flows are inside endpoints, packets
 // from the outside go through B, nat and A, the NFs of A and of B each in their
@@ -64,12 +63,10 @@ namespace snf {
 class Chain final : public NetworkFunction {
  public:
   static constexpr size_t kMaxNfs = 16;
-  static constexpr size_t kMaxBurst = 32;
   static constexpr uint32_t kDefaultConnections = 8;
   // The most drop reasons of all NFs together; one NF has at most
   // kMaxDropReasons.
   static constexpr size_t kMaxReasons = 255;
-  static constexpr size_t kMaxPools = 65'535;
 
   // The NFs of a chain and the ways between them.
   struct Plan {
@@ -94,11 +91,6 @@ class Chain final : public NetworkFunction {
   static absl::StatusOr<std::unique_ptr<NetworkFunction>> Make(Plan plan);
 
   Verdict process_packet(Packet& packet, FlowState& flow) override;
-  // Processes up to kMaxBurst packets, each of another flow, NF by NF.
-  void process_burst(std::span<Packet* const> packets,
-                     std::span<FlowState* const> flows,
-                     std::span<Verdict> verdicts);
-
   void on_timer(FlowState& flow) override;
   void on_end(FlowState& flow) override;
   void on_alias_refused(FlowState& flow, AliasResult why) override;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "runtime/sdk/chain.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/test_state.h"
 
@@ -168,29 +167,6 @@ void BM_Connections(benchmark::State& state) {
   RunPackets(state, *chain);
 }
 BENCHMARK(BM_Connections)->ArgName("nfs")->Arg(1)->Arg(3)->Arg(7);
-
-void BM_Burst(benchmark::State& state) {
-  const auto nf =
-      NfSpec::Parse(Repeated("count", state.range(0), " | ") + " | {*:}")
-          ->create();
-  auto& chain = dynamic_cast<Chain&>(*nf);
-  Flows flows(chain);
-  BenchPacket packet;
-  std::array<Packet*, Chain::kMaxBurst> packets;
-  packets.fill(&packet.packet);
-  std::vector<Verdict> verdicts(Chain::kMaxBurst, Verdict::forward());
-  while (state.KeepRunningBatch(Chain::kMaxBurst)) {
-    std::array<std::optional<TestFlow>, Chain::kMaxBurst> tests;
-    std::array<FlowState*, Chain::kMaxBurst> states;
-    for (size_t i = 0; i < tests.size(); ++i) {
-      tests[i].emplace(flows.Next());
-      states[i] = &tests[i]->flow;
-    }
-    chain.process_burst(packets, states, verdicts);
-    benchmark::DoNotOptimize(verdicts.data());
-  }
-}
-BENCHMARK(BM_Burst)->Apply(Lengths);
 
 }  // namespace
 }  // namespace snf

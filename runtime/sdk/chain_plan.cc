@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/messages/messages.h"
 #include "runtime/sdk/chain.h"
 
 namespace snf {

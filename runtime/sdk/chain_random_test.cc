@@ -147,8 +147,6 @@ class RandomRun {
       ++counts_["aliases refused"];
       ASSERT_EQ(flows_[flow].on_alias_refused(*chain_, world_, now_),
                 oracles_[flow]->on_alias_refused(oracle_world_, now_));
-    } else if (what < 30 && chain_->pools().empty()) {
-      SendBurst();
     } else {
       Send(flow);
     }
@@ -218,32 +216,6 @@ class RandomRun {
     counts_["frames emitted"] += outcome.said.frames.size();
     counts_["aliases"] += outcome.said.alias_group.has_value() ? 1 : 0;
     counts_["notes that it is over"] += outcome.said.is_over ? 1 : 0;
-  }
-
-  void SendBurst() {
-    ++counts_["bursts"];
-    std::vector<ChainFlow*> flows;
-    std::vector<ChainPacket> packets;
-    for (ChainFlow& flow : flows_) {
-      flows.push_back(&flow);
-      packets.push_back(AnyPacket());
-    }
-    const auto got = ChainFlow::SendBurst(dynamic_cast<Chain&>(*chain_), world_,
-                                          flows, packets);
-    std::vector<std::string> frames;
-    for (size_t i = 0; i < kFlows; ++i) {
-      const auto expected = oracles_[i]->Send(oracle_world_, packets[i]);
-      ASSERT_EQ(got[i].verdict, expected.verdict);
-      ASSERT_EQ(got[i].bytes, expected.bytes);
-      frames.insert(frames.end(), expected.said.frames.begin(),
-                    expected.said.frames.end());
-    }
-    // All packets share one world, which takes no more frames.
-    if (frames.size() >= FlowState::kMaxEmits) return;
-    std::vector<std::string> all = got[0].said.frames;
-    std::ranges::sort(all);
-    std::ranges::sort(frames);
-    ASSERT_EQ(all, frames);
   }
 
   void RunTimers() {

@@ -103,27 +103,27 @@ TEST(Chain, HasBranchesInBranchesAndAtItsEnd) {
   EXPECT_EQ(chain.Way("...... a:odd b:suspicious d:odd"), "abdeg forward");
 }
 
-TEST(Chain, TakesABurstNfByNfAndEachPacketItsOwnWay) {
+TEST(Chain, TakesEachPacketItsOwnWay) {
   const auto nf = MakeChain(
       "step(id=f) | {suspicious: step(id=i), clean: step(id=m)} | step(id=p)");
-  auto& chain = dynamic_cast<Chain&>(*nf);
   ChainWorld world;
-  std::vector<ChainFlow> flows(4, ChainFlow(chain));
-  const std::vector<ChainFlow*> pointers = {&flows[0], &flows[1], &flows[2],
-                                            &flows[3]};
+  std::vector<ChainFlow> flows(4, ChainFlow(*nf));
   const std::vector<ChainPacket> packets = {{.bytes = ".... f:suspicious"},
                                             {.bytes = ".... m:emit p:emit"},
                                             {.bytes = ".... f:emit m:drop"},
                                             {.bytes = ".... f:suspicious"}};
-  const auto outcomes = ChainFlow::SendBurst(chain, world, pointers, packets);
+  std::vector<ChainFlow::Outcome> outcomes;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    outcomes.push_back(flows[i].Send(*nf, world, packets[i]));
+  }
   EXPECT_EQ(outcomes[0].bytes, "fip. f:suspicious");
   EXPECT_EQ(outcomes[1].bytes, "fmp. m:emit p:emit");
   EXPECT_EQ(outcomes[2].bytes, "fm.. f:emit m:drop");
   EXPECT_EQ(outcomes[3].bytes, "fip. f:suspicious");
   EXPECT_EQ(outcomes[1].verdict, "forward");
   EXPECT_EQ(outcomes[2].verdict, "drop: step#3.denied");
-  // The first NF processes all packets before the next one does.
-  EXPECT_THAT(outcomes[0].said.frames, ElementsAre("f1", "m1", "p1"));
+  EXPECT_THAT(outcomes[1].said.frames, ElementsAre("m1", "p1"));
+  EXPECT_THAT(outcomes[2].said.frames, ElementsAre("f1"));
   EXPECT_EQ(flows[3].Number("step#2.packets"), 1u);
   EXPECT_EQ(flows[3].Number("step#3.packets"), 0u);
 }

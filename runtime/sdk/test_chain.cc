@@ -179,32 +179,6 @@ ChainFlow::Outcome ChainFlow::Send(NetworkFunction& nf, ChainWorld& world,
   return outcome;
 }
 
-std::vector<ChainFlow::Outcome> ChainFlow::SendBurst(
-    Chain& chain, ChainWorld& world, std::span<ChainFlow* const> flows,
-    std::span<const ChainPacket> packets) {
-  std::vector<std::unique_ptr<PacketBytes>> copies;
-  std::vector<std::unique_ptr<Call>> calls;
-  std::vector<Packet*> packet_pointers;
-  std::vector<FlowState*> states;
-  for (size_t i = 0; i < flows.size(); ++i) {
-    copies.push_back(std::make_unique<PacketBytes>(packets[i]));
-    calls.push_back(std::make_unique<Call>(*flows[i], packets[i].now,
-                                           flows[i]->timer, world));
-    packet_pointers.push_back(&copies[i]->packet);
-    states.push_back(&calls[i]->flow);
-  }
-  std::vector<Verdict> verdicts(flows.size(), Verdict::consume());
-  chain.process_burst(packet_pointers, states, verdicts);
-  std::vector<Outcome> outcomes;
-  for (size_t i = 0; i < flows.size(); ++i) {
-    calls[i]->End();
-    outcomes.push_back({.verdict = InWords(chain, verdicts[i]),
-                        .bytes = std::string(AsText(copies[i]->bytes)),
-                        .said = world.EndCall()});
-  }
-  return outcomes;
-}
-
 ChainWorld::Said ChainFlow::on_timer(NetworkFunction& nf, ChainWorld& world) {
   Call call(*this, timer, Instant::max(), world);
   nf.on_timer(call.flow);

@@ -117,12 +117,6 @@ class ChainFlow {
   ChainWorld::Said on_alias_refused(NetworkFunction& nf, ChainWorld& world,
                                     Instant now);
 
-  // Sends packets of several flows in one burst. They share `world`; all
-  // requests appear in the first outcome.
-  static std::vector<Outcome> SendBurst(Chain& chain, ChainWorld& world,
-                                        std::span<ChainFlow* const> flows,
-                                        std::span<const ChainPacket> packets);
-
   // The bytes of a slot, as "nat.mapping", or nothing if it has no value.
   std::optional<std::string> ValueOf(std::string_view name) const;
   // The same as a number of 8 bytes; 0 if the slot has no value.

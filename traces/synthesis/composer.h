@@ -15,27 +15,33 @@
 
 namespace snf {
 
-// When made traffic begins: any time does that is not before 1970.
+// The time at which made traffic begins. Any time from 1970 on would do.
 inline constexpr Instant kWindowStart = {1'000'000'000'000'000'000};
 
-// Addresses that no other copy has together: the client's from 10.0.0.0/8, by
-// the number of the copy, the server's from 198.18.0.0/15, the range for
-// benchmarks (RFC 2544 C.2.2); with IPv6 from 2001:2::/48 (RFC 5180 §8).
+// The two addresses of a copy of a conversation.
 struct FreshEnds {
   IpAddress client;
   IpAddress server;
 };
+
+// Returns a pair of addresses that no other copy has. The client's is from
+// 10.0.0.0/8, by the number of the copy, the server's from 198.18.0.0/15, the
+// range for benchmarks (RFC 2544 C.2.2); with IPv6 both are from 2001:2::/48
+// (RFC 5180 §8).
 FreshEnds FreshEndsOf(uint64_t copy, L3 l3);
 
-// The packets of captures as an Overlay lays them, each copy of a conversation
-// between two addresses of its own. Owner-thread only.
+// Makes packets of the conversations of captures, at the times that an Overlay
+// gives them; each copy of a conversation has two addresses of its own.
+// Owner-thread only.
 class Composer {
  public:
-  // `sources` has conversations, and stays unchanged as long as this.
+  // Draws from `sources`, which has conversations and must stay unchanged as
+  // long as this object.
   Composer(const SourceCaptures& sources, const Overlay::Options& options)
       : sources_(sources), overlay_(sources.conversations(), options) {}
 
-  // The next packet, false at the end. Its bytes are valid until the next call.
+  // Makes the next packet, whose bytes are valid until the next call. Returns
+  // false at the end.
   bool Next(CapturedPacket& packet);
 
   const OverlayTally& tally() const { return tally_; }

@@ -11,25 +11,26 @@
 
 namespace snf {
 
-// A packet as far as time and rate go.
+// The time and the size of a packet.
 struct PacketShape {
   Nanos offset;  // since its conversation's first packet
   uint32_t wire_bytes = 0;
 };
 
-// When the packets of many conversations come and how large they are, without
-// their bytes: what an Overlay draws from. 16 bytes a packet, 16 a
+// The times and sizes of the packets of many conversations, without their
+// bytes. An Overlay draws from it. It takes 16 bytes a packet and 16 a
 // conversation. Owner-thread only.
 class Conversations {
  public:
-  // At least one packet; offsets begin at 0 and never go back.
+  // Adds a conversation of at least one packet, whose offsets begin at 0 and
+  // never go back.
   void Add(std::span<const PacketShape> packets);
 
   size_t size() const { return first_.size() - 1; }
   uint64_t packets() const { return offsets_.size(); }
 
-  // Of the conversation `i`. Its packets are numbered from 0; FirstOf says
-  // which number its first one has among all that were added.
+  // The following are of the conversation `i`, whose packets are numbered from
+  // 0. FirstOf returns the number of its first packet among all packets.
   uint64_t FirstOf(size_t i) const { return first_[i]; }
   uint32_t CountOf(size_t i) const {
     return static_cast<uint32_t>(first_[i + 1] - first_[i]);
@@ -41,7 +42,7 @@ class Conversations {
   uint32_t WireBytes(size_t i, size_t packet) const {
     return static_cast<uint32_t>(BytesBetween(i, packet, packet + 1));
   }
-  // Of its packets from `begin` to before `end`.
+  // Returns the bytes of its packets from `begin` to before `end`.
   uint64_t BytesBetween(size_t i, size_t begin, size_t end) const {
     return bytes_before_[first_[i] + end] - bytes_before_[first_[i] + begin];
   }

@@ -28,10 +28,11 @@ class Distribution {
  public:
   enum class Unit : uint8_t { kBytes, kTime, kCount };
 
-  // InvalidArgument says what is wrong with which part; of a file, its status.
+  // Parses such a text. Errors: InvalidArgument, which names the part that is
+  // wrong; for a file, the status of reading it.
   static absl::StatusOr<Distribution> Parse(const std::string& text, Unit unit);
 
-  // At least 0; times in nanoseconds.
+  // Draws a value of at least 0. Times are in nanoseconds.
   int64_t Draw(Rng& rng) const;
 
   const std::string& text() const { return text_; }

@@ -11,7 +11,7 @@
 
 namespace snf {
 
-// What flows are drawn from, where no capture is to be imitated.
+// The distributions that flows are drawn from if they imitate no capture.
 struct FlowDistributions {
   Distribution flow_bytes;     // a flow ends with the packet that reaches it
   Distribution packet_bytes;   // Ethernet header included
@@ -22,17 +22,21 @@ struct FlowDistributions {
   double server_share = 0;     // of packets: sent by the server
 };
 
-// `flows` of them. Draws no more than kMostDrawnPackets packets: a flow that
-// would be longer ends there.
+// The most packets of a model that is drawn: the flow that would exceed it ends
+// there.
 inline constexpr uint64_t kMostDrawnPackets = 100'000'000;
+
+// Draws so many flows.
 FlowModel DrawnModel(const FlowDistributions& distributions, uint32_t flows,
                      Rng rng);
 
-// How many flows of `model` are under way at a time, on average, where they add
-// up to the rate: from the first packet of each to its last (Little's law).
+// Returns how many flows of `model` are under way at a time, on average, if
+// they add up to the rate. A flow is under way from its first packet to its
+// last (Little's law).
 double ConcurrencyOf(const FlowModel& model, int64_t rate_bps);
 
-// The same flows, with all gaps so much longer that ConcurrencyOf is `flows`.
+// Returns the same flows with all gaps stretched so that ConcurrencyOf is
+// `flows`.
 FlowModel WithConcurrency(const FlowModel& model, int64_t rate_bps,
                           uint32_t flows);
 

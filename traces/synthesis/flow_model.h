@@ -16,13 +16,14 @@
 
 namespace snf {
 
-// What all packets of a modelled flow share.
+// The properties that all packets of a modelled flow share.
 struct FlowKind {
   IpProtocol protocol = IpProtocol::kTcp;  // or UDP, which stands for others
   L3 l3 = L3::kIpv4;
   uint16_t server_port = 80;
 
-  // Of the headers that such a packet has at least, Ethernet's included.
+  // Returns the bytes of the headers that every such packet has, Ethernet's
+  // included.
   uint32_t LeastBytes() const {
     return (l3 == L3::kIpv4 ? 34 : 54) +
            (protocol == IpProtocol::kTcp ? 20 : 8);
@@ -30,22 +31,26 @@ struct FlowKind {
   friend bool operator==(const FlowKind&, const FlowKind&) = default;
 };
 
+// A packet of a modelled flow.
 struct ModelPacket {
-  Nanos gap;  // since the flow's packet before; of the first, no matter
+  Nanos gap;  // since the flow's packet before; ignored for the first
   uint32_t wire_bytes = 0;
   bool from_server = false;
 };
 
-// Flows that stand for all others: when packets come, of which size, and from
-// which end. Gaps depend on the pace of their flow, and sizes on gaps, so flows
-// are kept whole, rather than a distribution of each. Owner-thread only.
+// Flows that stand for all others: the time, size and direction of each of
+// their packets. Gaps depend on the pace of their flow, and sizes on gaps, so
+// flows are kept whole, rather than a distribution of each property.
+// Owner-thread only.
 class FlowModel {
  public:
-  // Of so long a window; max: flows are whole.
+  // The flows come from a window of the length `period`, whose ends cut them;
+  // with max they are whole.
   explicit FlowModel(Nanos period = Nanos::max()) : period_(period) {}
 
-  // At least one packet. Sizes are held between LeastBytes and kMostBytes; a
-  // flow that would not fit into the period ends where it does not.
+  // Adds a flow of at least one packet. Sizes are limited to the range from
+  // LeastBytes to kMostBytes; a flow that is longer than the period ends with
+  // the last packet that fits.
   void Add(const FlowKind& kind, std::span<const ModelPacket> packets);
 
   Nanos period() const { return period_; }
@@ -66,14 +71,14 @@ class FlowModel {
   std::vector<PacketShape> shapes_;
 };
 
-// Of a capture with conversations: each as it is, the period being what the
-// capture covers.
+// Returns the conversations of a capture, which has at least one, as they are.
+// The period is the time that the capture covers.
 FlowModel ModelOf(const SourceCaptures& capture);
 
-// As many flows of the same kinds and lengths as `model` has, but others: of
-// each flow, one block of 16 packets after the other comes from any flow of its
-// class, with the same protocol and about as many packets in about as much
-// time. Within a block gaps, sizes and directions go together as they did.
+// Returns other flows, as many as `model` has and of the same kinds and
+// lengths. Each is put together from blocks of 16 packets, which come from any
+// flows of its class: those of the same protocol with about as many packets in
+// about as much time. Within a block gaps, sizes and directions stay together.
 FlowModel Resampled(const FlowModel& model, Rng rng);
 
 }  // namespace snf

@@ -12,14 +12,15 @@
 
 namespace snf {
 
-// Flowlets per flow, "chances to assign", for three time-outs T and one B. A
-// packet begins a flowlet when it is its flow's first, when it comes more than
-// T after the one before, or when with it the flowlet would exceed B bytes.
+// The three timeouts T and the one limit B for which flowlets per flow, the
+// chances to assign a flow to another unit, are counted. A packet begins a
+// flowlet when it is its flow's first, when it comes more than T after the one
+// before, or when with it the flowlet would exceed B bytes.
 inline constexpr std::array kFlowletGaps = {Microseconds(100),
                                             Microseconds(500), Milliseconds(5)};
 inline constexpr uint32_t kFlowletBytes = 15'000;
 
-// Flowlets and flows, weighted, by T.
+// The weighted numbers of flows and, for each T, of flowlets.
 struct FlowletFigures {
   std::array<double, kFlowletGaps.size()> flowlets{};
   double flows = 0;
@@ -35,10 +36,11 @@ struct FlowletFigures {
   }
 };
 
-// One flow, cut into flowlets. Give it each packet in the order of time.
+// Cuts one flow into flowlets. It takes the packets in the order of time.
 class FlowletCut {
  public:
-  // Returns of which kFlowletGaps the packet begins a flowlet: a bit for each.
+  // Returns a bit for each of kFlowletGaps by which the packet begins a
+  // flowlet.
   uint32_t Take(Nanos time, uint32_t wire_bytes) {
     uint32_t begun = 0;
     for (size_t i = 0; i < kFlowletGaps.size(); ++i) {
@@ -58,15 +60,17 @@ class FlowletCut {
   bool is_new_ = true;
 };
 
-// Of the conversations as they are, or with times `divisor` times shorter for
-// those from `first` to before `end`; `weights` as in Overlay::Options.
+// Returns the figures of the conversations as they are, but that the times of
+// those from `first` to before `end` are divided by `divisor`. `weights` are
+// those of Overlay::Options.
 FlowletFigures WholeFigures(const Conversations& conversations, size_t first,
                             size_t end, std::span<const double> weights,
                             double divisor = 1);
 
-// What a window of length `window` shows of them on average, when copies of
-// each begin at any time: theory in overlay.h. A conversation with long gaps is
-// seen by many windows, each of which takes the piece that it sees for a flow.
+// Returns the figures that a window of length `window` shows on average if
+// copies of each conversation begin at any time; overlay.h has the theory. A
+// conversation with long gaps is seen by many windows, each of which takes the
+// piece that it sees for a flow.
 FlowletFigures WindowFigures(const Conversations& conversations, Nanos window,
                              Nanos period, std::span<const double> weights);
 

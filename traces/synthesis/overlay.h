@@ -63,13 +63,14 @@ class Overlay {
     std::vector<double> weights = {};  // by conversation; empty: all the same
     Bursts bursts = {};
   };
-  // What `conversation` is for a packet of a burst.
+  // The value of Packet::conversation for a packet of a burst.
   static constexpr uint32_t kBurst = std::numeric_limits<uint32_t>::max();
 
   struct Packet {
     Nanos time;         // since the window began
     uint64_t copy = 0;  // numbered from 0, those under way first
-    // Of the copy too, but numbers are used again: less than copies_at_most().
+    // A number of the copy below copies_at_most(), which is used again after
+    // the copy's last packet.
     uint32_t slot = 0;
     uint32_t conversation = 0;
     uint32_t number = 0;    // of the packet in its conversation
@@ -80,17 +81,19 @@ class Overlay {
     bool is_end = false;  // it is_last, and its conversation's last as well
   };
 
-  // `conversations`, at least one, stay unchanged as long as this. Calibrates.
+  // Lays `conversations`, at least one, which must stay unchanged as long as
+  // this object. Finds the λ that gives the rate, which costs some passes.
   Overlay(const Conversations& conversations, Options options);
 
-  // The next packet; false at the end.
+  // Gives the next packet. Returns false at the end.
   bool Next(Packet& packet);
 
-  // What Next() gives in all, but for a burst that the window's end cuts.
+  // The totals of all packets that Next() will give, but for a burst that the
+  // window's end cuts.
   uint64_t total_bytes() const { return total_.bytes; }
   uint64_t total_copies() const { return total_.copies; }
   uint64_t total_under_way() const { return total_.under_way; }
-  // So far.
+  // The number of slots in use so far.
   uint32_t copies_at_most() const {
     return static_cast<uint32_t>(alive_.size());
   }
@@ -113,7 +116,7 @@ class Overlay {
     uint64_t copies = 0;
     uint64_t under_way = 0;
   };
-  // What lies in the window of a copy that shows `number` at `time` first.
+  // The part of a copy that lies in the window.
   struct Visible {
     uint64_t packets;
     uint64_t bytes;

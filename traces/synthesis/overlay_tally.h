@@ -13,9 +13,10 @@
 
 namespace snf {
 
-// Counts what an overlay gives, packet by packet. Owner-thread only.
+// Counts the packets and flows of an overlay. Owner-thread only.
 class OverlayTally {
  public:
+  // Counts the next packet of the overlay.
   void Take(const Overlay::Packet& packet, uint32_t wire_bytes) {
     if (packet.slot >= flows_.size()) flows_.resize(packet.slot + size_t{1});
     alive_ns_ += static_cast<double>(alive_) *
@@ -47,9 +48,11 @@ class OverlayTally {
   uint64_t bytes() const { return bytes_; }
   uint64_t flows() const { return flow_bytes_.count(); }
   uint64_t under_way() const { return under_way_; }
-  // At one time, from the first packet of each that is seen to its last.
+  // The most flows that were under way at one time, each from its first packet
+  // to its last.
   uint64_t most_alive() const { return most_alive_; }
-  // The same on average over such a time, which all packets are in.
+  // The mean number of flows under way over the time `time`, in which all
+  // packets lie.
   double MeanAlive(Nanos time) const {
     return alive_ns_ / static_cast<double>(time.ns);
   }

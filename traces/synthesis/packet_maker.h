@@ -25,10 +25,11 @@ class PacketMaker {
   struct Options {
     uint64_t seed = 1;
     std::vector<std::string> strings = {};
-    // Of kDensityOne packets that have a payload.
+    // The number of packets with a string among kDensityOne that have a
+    // payload.
     uint32_t string_density = 0;
   };
-  // One flow, as it goes on.
+  // One flow and its state between packets.
   struct Flow {
     FlowKind kind;
     FreshEnds ends;
@@ -39,12 +40,12 @@ class PacketMaker {
 
   explicit PacketMaker(Options options);
 
-  // For the copy's number.
+  // Begins a flow with the addresses of the copy's number.
   Flow Begin(uint64_t copy, const FlowKind& kind);
 
-  // The next packet of the flow, of `wire_bytes` from LeastBytes to
-  // FlowModel::kMostBytes. Valid until the next call. In TCP, `place` is told
-  // by the flags SYN and FIN.
+  // Makes the next packet of the flow, valid until the next call. `wire_bytes`
+  // is from LeastBytes to FlowModel::kMostBytes. In TCP the flags SYN and FIN
+  // show `place`.
   std::span<const std::byte> Make(Flow& flow, Place place, bool from_server,
                                   uint32_t wire_bytes);
 

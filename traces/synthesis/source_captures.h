@@ -24,24 +24,25 @@ namespace snf {
 // Captures taken apart into their conversations (FlowKeyKind::kConnection, each
 // file for itself), with the packets' bytes, all in memory.
 //
-// Frames are Ethernet: those that were not get a header of it. Checksums are
-// made right where that can be (FillChecksums), for many captures were taken
-// before the card filled them in. Packets of a conversation are in the order of
-// time. Packets that have no flow are left out, and counted. Owner-thread only.
+// All frames are Ethernet: others get an Ethernet header. Checksums are set
+// right if they can be (FillChecksums), for many captures were taken before the
+// card filled them in. The packets of a conversation are in the order of time.
+// Packets that have no flow are left out and counted. Owner-thread only.
 class SourceCaptures {
  public:
   struct File {
     std::string path;
     std::vector<std::string> warnings = {};  // CaptureReader::warnings
     uint64_t packets = 0;                    // of conversations
-    uint64_t packets_without = 0;            // of none
+    uint64_t packets_without = 0;            // of no conversation
     uint64_t wire_bytes = 0;                 // of conversations
-    Nanos duration = {};  // from the first to the last of these
-    size_t first = 0;     // its conversations: from `first`
-    size_t end = 0;       // to before `end`
+    Nanos duration = {};  // from the first packet of these to the last
+    // Its conversations are those from `first` to before `end`.
+    size_t first = 0;
+    size_t end = 0;
   };
-  // Who talks. The client is the sender of the first packet, unless that is
-  // TCP's answer to a SYN.
+  // The two ends of a conversation. The client is the sender of the first
+  // packet, unless that is TCP's answer to a SYN.
   struct Ends {
     IpAddress client;
     IpAddress server;
@@ -52,16 +53,16 @@ class SourceCaptures {
   explicit SourceCaptures(uint32_t snap_bytes = kMaxCapturedBytes)
       : snap_bytes_(snap_bytes) {}
 
-  // Reads a capture to its end. Errors are those of CaptureReader; a capture
-  // without conversations is none. `progress` is told of packets and bytes read
-  // of the file every now and then.
+  // Reads a capture to its end and calls `progress` every now and then. Errors
+  // are those of CaptureReader; it is no error if a capture has no
+  // conversations.
   using Progress = std::function<void(const CaptureReader&)>;
   absl::Status Add(const std::string& path, const Progress& progress = {});
 
   const std::vector<File>& files() const { return files_; }
   const Conversations& conversations() const { return conversations_; }
   const Ends& EndsOf(size_t conversation) const { return ends_[conversation]; }
-  // The packet `number` of the conversation; no more than snap_bytes.
+  // Returns the packet `number` of the conversation, snap_bytes of it at most.
   std::span<const std::byte> BytesOf(size_t conversation, size_t number) const {
     const Frame& frame = frames_[conversations_.FirstOf(conversation) + number];
     return {frame.bytes, frame.captured_bytes};
@@ -79,7 +80,7 @@ class SourceCaptures {
   struct TimedFrame {
     Instant time;
     Frame frame;
-    bool from_second_end;  // as the sender's place in the flow key is concerned
+    bool from_second_end;  // the sender is the second end in the flow key
     bool is_answer;        // of TCP, to a SYN
   };
   struct Gathered;

@@ -16,12 +16,13 @@
 
 namespace snf {
 
-// Made packets in the rhythm of a model's flows, as an Overlay lays them.
+// Makes packets in the rhythm of a model's flows, at the times that an Overlay
+// gives them.
 //
-// Where more is asked for than the model's period, but for a little that only
-// widens its circle, several windows of equal length follow each other, each
-// with flows of its own: how a flow goes on beyond what was seen of it, nobody
-// knows. Owner-thread only.
+// A model tells nothing about how its flows go on beyond its period. So if the
+// duration exceeds the period by more than a little (which only widens the
+// circle), several windows of equal length follow each other, each with flows
+// of its own. Owner-thread only.
 class Synthesizer {
  public:
   struct Options {
@@ -33,13 +34,16 @@ class Synthesizer {
     uint32_t snap_bytes = kMaxCapturedBytes;
   };
 
-  // `model`, with flows, stays unchanged as long as this.
+  // Imitates `model`, which has flows and must stay unchanged as long as this
+  // object.
   Synthesizer(const FlowModel& model, Options options);
 
-  // The next packet, false at the end. Its bytes are valid until the next call.
+  // Makes the next packet, whose bytes are valid until the next call. Returns
+  // false at the end.
   bool Next(CapturedPacket& packet);
 
-  // Of a window, but for the last, and of the circle that its flows lie on.
+  // The lengths of a window, which the last one may fall short of, and of the
+  // circle that its flows lie on.
   Nanos window() const;
   Nanos period() const { return std::max(model_.period(), window()); }
   uint64_t expected_bytes() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_RING_PACKET_DESCRIPTOR_H_
-#define SNF_RUNTIME_RING_PACKET_DESCRIPTOR_H_
+#ifndef SNF_RUNTIME_RING_TEST_PACKET_DESCRIPTOR_H_
+#define SNF_RUNTIME_RING_TEST_PACKET_DESCRIPTOR_H_
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace snf {
 
-// A packet in a ring: its handle and its metadata. One cache line.
+// What the tests and benches of rings send: a packet, by where it lies and what
+// travels with it. One cache line.
 struct PacketDescriptor {
   PacketMeta meta;
   PacketHandle packet = kNoPacket;  // kNoPacket if the meta has no payload
@@ -22,4 +23,4 @@ static_assert(std::is_trivially_copyable_v<PacketDescriptor>);
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_RING_PACKET_DESCRIPTOR_H_
+#endif  // SNF_RUNTIME_RING_TEST_PACKET_DESCRIPTOR_H_
