@@ -70,8 +70,8 @@ class LoneUnit final : public BatchRunner {
   using Kind = UnitCommand::Kind;
 
   void Serve(Instant now, BufferPool& pool) {
-    const Unit::NfContext env = {*nf_, pool};
-    while (unit_.begin(now, out_) == Unit::Next::kService) {
+    const NfContext env = {*nf_, pool};
+    while (unit_.begin(now, out_)) {
       unit_.finish(now, env, out_);
       const auto commands = out_.commands();
       if (commands.size() == 1 && commands[0].kind == Kind::kRelease) {
@@ -83,7 +83,7 @@ class LoneUnit final : public BatchRunner {
   }
 
   // Of a flow's first packet.
-  void Execute(Instant now, Unit::NfContext env) {
+  void Execute(Instant now, NfContext env) {
     const std::vector<UnitCommand> commands(out_.commands().begin(),
                                             out_.commands().end());
     out_.clear();

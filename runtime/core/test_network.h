@@ -157,7 +157,7 @@ class TestNetwork {
            });
   }
 
-  Unit::NfContext NfContextOf(Site& site) { return {*site.nf, buffers_}; }
+  NfContext NfContextOf(Site& site) { return {*site.nf, buffers_}; }
 
   void Deliver(Site& site) {
     const Item item = site.channel.front();
@@ -199,9 +199,9 @@ class TestNetwork {
 
   // False if there is nothing to do.
   bool Begin(Site& site) {
-    const Unit::Next next = site.unit.begin(now_, out_);
+    const bool serves = site.unit.begin(now_, out_);
     Execute(site);
-    if (next != Unit::Next::kService) return next == Unit::Next::kAgain;
+    if (!serves) return site.unit.has_more();
     const PacketMeta& meta = site.unit.in_service();
     Flow& flow = flows_.at(meta.flow);
     EXPECT_EQ(flow.serving, kNoUnit) << "two units at one flow";

@@ -42,17 +42,11 @@ class TestUnit {
     unit.on_replicas(set);
   }
 
-  // One call of begin; "service 3/7", "again" or nothing ends the lines.
-  Lines Begin() {
-    const Unit::Next next = unit.begin(now, out_);
-    Lines lines = Drain();
-    if (next == Unit::Next::kService) {
-      lines.push_back("service " + Name(unit.in_service()));
-    } else if (next == Unit::Next::kAgain) {
-      lines.push_back("again");
-    }
-    return lines;
-  }
+  // Calls begin once; "service 3/7", "more" or nothing ends the lines.
+  Lines Begin() { return AfterBegin(unit.begin(now, out_)); }
+  // Goes on once with what is left of the last call; the lines end like those
+  // of Begin.
+  Lines Resume() { return AfterBegin(unit.Resume(now, out_)); }
   Lines Finish() {
     unit.finish(now, {nf, pool}, out_);
     return Drain();
@@ -67,10 +61,11 @@ class TestUnit {
     const auto add = [&](const Lines& more) {
       lines.insert(lines.end(), more.begin(), more.end());
     };
-    for (Unit::Next next = Unit::Next::kAgain; next != Unit::Next::kIdle;) {
-      next = unit.begin(now, out_);
+    for (bool has_more = true; has_more;) {
+      const bool serves = unit.begin(now, out_);
       add(Drain());
-      if (next == Unit::Next::kService) add(Finish());
+      if (serves) add(Finish());
+      has_more = serves || unit.has_more();
     }
     return lines;
   }
@@ -174,6 +169,16 @@ class TestUnit {
   static std::string Name(const auto& of) {
     return std::to_string(value(of.flow)) + "/" +
            std::to_string(value(of.clock));
+  }
+
+  Lines AfterBegin(bool serves) {
+    Lines lines = Drain();
+    if (serves) {
+      lines.push_back("service " + Name(unit.in_service()));
+    } else if (unit.has_more()) {
+      lines.push_back("more");
+    }
+    return lines;
   }
 
   void Leave(PacketHandle packet, bool is_kept) {
