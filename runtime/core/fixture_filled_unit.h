@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// For benchmarks of memory: a unit with as many flows as it may keep, each with
-// replicas named and a timer armed, and without state.
+// FilledUnit is for benchmarks of memory: its unit has as many flows as it may
+// keep, each with replicas named and a timer armed, and without state.
 class FilledUnit {
  public:
   explicit FilledUnit(uint32_t flows)

@@ -15,9 +15,10 @@
 
 namespace snf {
 
-// A unit with its NF and its buffers: packets and messages in, commands out, as
-// text. Flow and clock of a packet are "3/7"; buffers of packets that leave are
-// freed. Calls without a time happen at the time of the call before.
+// TestUnit is a unit with its NF and its buffers. It takes packets and messages
+// and returns the unit's commands as text, in which a packet is its flow and
+// clock, "3/7". Buffers of packets that leave are freed. Calls without a time
+// happen at the time of the call before.
 class TestUnit {
  public:
   using Lines = std::vector<std::string>;
@@ -127,7 +128,7 @@ class TestUnit {
     unit.on_timers(now, {nf, pool}, out_);
     return Drain();
   }
-  // All that is due.
+  // Does all that is due.
   Lines on_timers(Instant at) {
     Lines lines;
     do {
@@ -137,7 +138,7 @@ class TestUnit {
     return lines;
   }
 
-  // What the state of a flow that is kept here counts.
+  // Returns the count in the state of a flow that is kept here.
   uint64_t CountOf(uint64_t flow) const {
     uint64_t count = 0;
     std::memcpy(&count, &unit.state_bytes(FlowId{flow})[nf.count.offset()],
@@ -157,15 +158,15 @@ class TestUnit {
   ScriptedNf nf;
   BufferPool pool{{.small = 256, .medium = 1, .large = 1}};
   Instant now;
-  LinkType link = LinkType::kEthernet;  // of packets sent
-  std::vector<std::string> released;    // bytes of released and emitted packets
-  std::vector<SentState> states;        // sent, pushes too
-  std::vector<Alias> aliases;           // asked for
+  LinkType link = LinkType::kEthernet;  // is that of the packets that come
+  std::vector<std::string> released;    // has bytes of those that left
+  std::vector<SentState> states;        // has those that were sent or pushed
+  std::vector<Alias> aliases;           // has those that were asked for
   std::vector<FlowNote> notes;
   std::vector<PieceBlock> returned;
 
  private:
-  // Of a packet, or a word about one.
+  // Names a packet, or a message about one.
   static std::string Name(const auto& of) {
     return std::to_string(value(of.flow)) + "/" +
            std::to_string(value(of.clock));
