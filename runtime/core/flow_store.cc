@@ -82,16 +82,6 @@ void FlowStore::FindHotLines(const StateSchema& schema) {
   }
 }
 
-void FlowStore::PrefetchRecord(FlowId flow) const {
-  const uint32_t slot = index_.Guess(flow);
-  if (slot == FlowIndex::kNotFound) return;
-  __builtin_prefetch(&records_[slot], 1);
-  const std::byte* const bytes = state(slot).data();
-  for (const uint16_t line : std::span(hot_lines_).first(hot_line_count_)) {
-    __builtin_prefetch(bytes + line, 1);
-  }
-}
-
 uint32_t FlowStore::Add(FlowId flow) {
   uint32_t slot = free_record_;
   if (slot != kNone) {

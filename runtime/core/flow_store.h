@@ -71,7 +71,15 @@ class FlowStore {
   // Brings the index entry of a flow into the cache, then the record and the
   // state, so that FindOrAdd finds them there.
   void PrefetchIndex(FlowId flow) const { index_.Prefetch(flow); }
-  void PrefetchRecord(FlowId flow) const;
+  void PrefetchRecord(FlowId flow) const {
+    const uint32_t slot = index_.Guess(flow);
+    if (slot == kNone) return;
+    __builtin_prefetch(&records_[slot], 1);
+    const std::byte* const bytes = state(slot).data();
+    for (const uint16_t line : std::span(hot_lines_).first(hot_line_count_)) {
+      __builtin_prefetch(bytes + line, 1);
+    }
+  }
 
   // --- Copies of state. ---
   // The bytes are valid until the store is moved or destroyed. Their content is

@@ -92,7 +92,8 @@ class NfCalls {
   void on_start() { stopping_ = false; }
 
   // Runs the NF on a packet with payload. Returns kWait for one that is to be
-  // run again. The record is parked if the packet waits for its alias.
+  // run again. The record is parked if the packet waits for its alias. Callers
+  // include nf_services.h.
   Outcome Process(Instant now, NfContext env, uint32_t slot, uint32_t node,
                   FlowStore& flows, UnitOut& out);
   // Runs the NF's timer of the flow, which is due.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "runtime/core/nf_services.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
 #include "runtime/core/unit_limits.h"
