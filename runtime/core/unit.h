@@ -55,11 +55,10 @@ namespace snf {
 //     while (begin()):               a packet can run; it takes its time
 //       finish()                     at the end of which its effects happen
 // It executes the commands of each call before the next one. `now` does not run
-// backwards. Pieces that go back to the controller, and packets that cannot
-// run, may be more than one call has room for in `out`. There is one way to go
-// on: after any call, and before the driver waits,
+// backwards. There may be more to push than `out` has room for: pieces that go
+// back to the controller, and what becomes of packets that cannot run. There is
+// one way to go on: after any call, unless begin() comes next anyway,
 //     while (has_more()): Resume()   with `out` emptied before
-// A unit that begin() is called of anyway, after the call, has no need of it.
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
 // flow_store.h.

@@ -29,6 +29,14 @@ namespace snf {
 // those have run, or two units could pass the last ones to and fro for ever:
 // until then the pool answers no reclaim.
 //
+// Pieces that the unit has too many of go back, and all that are free when it
+// stops or the controller asks for them. One call sends kMaxReturnsPerCall
+// words; the unit's next calls send the others.
+//
+// Worked example: 20 words of pool 0 lie here, and the controller reclaims
+// them. The first call sends 8 words, the second 8, and the third 4 and a word
+// with mask 0, which says that this was all.
+//
 // Pools are the NF's, by index; no index may be too large. A value;
 // owner-thread only; nothing is allocated after construction.
 class UnitPieces {
