@@ -447,7 +447,6 @@ UNLIMITED = {"nfs"}
 # Classes that are in more files all the same, and why. An entry that is no
 # longer needed is a finding.
 SPLIT_CLASSES = {
-    "Unit": "records, replication and the NF's services are to be classes",
     "RealDriver": "the loops of controller and units are to be classes",
     "VirtualDriver": "the same loops",
 }

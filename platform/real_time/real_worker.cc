@@ -148,7 +148,7 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       shell.ready = false;
       return;
     case Kind::kStopUnit:
-      StopUnit(shell.unit, out_, [&] { ExecuteAll(shell); });
+      shell.unit.on_stop(out_);
       break;
     case Kind::kEndFlow:
       shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.buffers},
@@ -162,8 +162,7 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       shell.unit.on_pieces(now_, command.pieces, out_);
       break;
     case Kind::kReclaim:
-      ReclaimFrom(shell.unit, shell.ready, command.pieces.pool, out_,
-                  [&] { ExecuteAll(shell); });
+      shell.unit.on_reclaim(command.pieces.pool, out_);
       break;
     default:
       SNF_CHECK(false);
@@ -216,6 +215,10 @@ void RealWorker::SendStopped(UnitId unit) {
 
 void RealWorker::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
+  while (shell.unit.has_more()) {
+    shell.unit.Resume(now_, out_);
+    ExecuteAll(shell);
+  }
   shell.tables.on_called(now_);
   NoteTimer(shell);
   List(shell);
@@ -291,16 +294,16 @@ bool RealWorker::Serve(UnitShell& shell) {
 // Whether a packet is in service now. What becomes of those before it may stay
 // in out_: all at once is cheaper.
 bool RealWorker::Begin(UnitShell& shell) {
-  Unit::Next next = Unit::Next::kAgain;
-  while (next == Unit::Next::kAgain) {
-    const size_t before = out_.commands().size();
-    next = shell.unit.begin(now_, out_);
-    if (next == Unit::Next::kAgain || out_.commands().size() != before) {
-      ExecuteAll(shell);
-    }
+  const size_t before = out_.commands().size();
+  bool serves = shell.unit.begin(now_, out_);
+  if (out_.commands().size() != before) ExecuteAll(shell);
+  while (shell.unit.has_more()) {
+    ExecuteAll(shell);
+    serves = shell.unit.Resume(now_, out_);
+    ExecuteAll(shell);
   }
   held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
-  if (next == Unit::Next::kIdle) {
+  if (!serves) {
     shell.service.SeeIdle();
     return false;
   }

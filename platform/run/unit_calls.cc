@@ -13,20 +13,6 @@ uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
       uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
 }
 
-bool Returns(const UnitOut& out) {
-  return std::ranges::any_of(out.commands(), [](const UnitCommand& command) {
-    return command.kind == UnitCommand::Kind::kReturnPieces;
-  });
-}
-
-// That what was asked for is all back.
-bool ReturnsAll(const UnitOut& out, uint16_t pool) {
-  return std::ranges::any_of(out.commands(), [=](const UnitCommand& command) {
-    return command.kind == UnitCommand::Kind::kReturnPieces &&
-           command.pieces.pool == pool && command.pieces.mask == 0;
-  });
-}
-
 }  // namespace
 
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
@@ -40,25 +26,6 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .max_replicas = options.max_replicas,
           .replica_lifetime = c.flow_timeout,
           .retry_after = options.state_retry};
-}
-
-void StopUnit(Unit& unit, UnitOut& out, absl::FunctionRef<void()> execute) {
-  unit.on_stop(out);
-  while (Returns(out)) {
-    execute();
-    out.clear();
-    unit.on_stop(out);
-  }
-}
-
-void ReclaimFrom(Unit& unit, bool serves, uint16_t pool, UnitOut& out,
-                 absl::FunctionRef<void()> execute) {
-  unit.on_reclaim(pool, out);
-  while (!serves && Returns(out) && !ReturnsAll(out, pool)) {
-    execute();
-    out.clear();
-    unit.on_reclaim(pool, out);
-  }
 }
 
 bool CountMove(StateFigures& figures, UnitId unit, const PacketMeta& meta,

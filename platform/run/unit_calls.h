@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
@@ -18,13 +17,6 @@ namespace snf {
 
 // Of the units of a run; `replicas` is Controller::replicas().
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
-
-// Unit::on_stop and on_reclaim, until nothing more comes of them at once;
-// `execute` executes what is in `out`, the rest of which is left there.
-void StopUnit(Unit& unit, UnitOut& out, absl::FunctionRef<void()> execute);
-// `serves`: the unit serves packets, and returns what is left meanwhile.
-void ReclaimFrom(Unit& unit, bool serves, uint16_t pool, UnitOut& out,
-                 absl::FunctionRef<void()> execute);
 
 // A packet begins service that was held for so long (Unit::in_service_wait): if
 // its flowlet moved, that counts. Returns whether no other waited longer; then

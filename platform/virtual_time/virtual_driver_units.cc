@@ -40,6 +40,11 @@ void VirtualDriver::Handle(const Event& event) {
       unit_out_.clear();
       HandleAtUnit(event, shell);
       ExecuteAll(shell);
+      while (shell.unit.has_more()) {
+        unit_out_.clear();
+        shell.unit.Resume(now_, unit_out_);
+        ExecuteAll(shell);
+      }
       break;
   }
   tables_.on_called(now_, event.unit);
@@ -92,11 +97,10 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       shell.unit.on_pieces(now_, event.pieces, unit_out_);
       break;
     case Event::Kind::kReclaimAtUnit:
-      ReclaimFrom(shell.unit, shell.ready, event.pieces.pool, unit_out_,
-                  [&] { ExecuteAll(shell); });
+      shell.unit.on_reclaim(event.pieces.pool, unit_out_);
       break;
     case Event::Kind::kStopAtUnit:
-      StopUnit(shell.unit, unit_out_, [&] { ExecuteAll(shell); });
+      shell.unit.on_stop(unit_out_);
       break;
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
@@ -111,15 +115,17 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
 
 void VirtualDriver::Serve(UnitShell& shell) {
   if (!shell.ready || shell.unit.busy()) return;
-  Unit::Next next = Unit::Next::kAgain;
-  while (next == Unit::Next::kAgain) {
+  unit_out_.clear();
+  bool serves = shell.unit.begin(now_, unit_out_);
+  ExecuteAll(shell);
+  while (shell.unit.has_more()) {
     unit_out_.clear();
-    next = shell.unit.begin(now_, unit_out_);
+    serves = shell.unit.Resume(now_, unit_out_);
     ExecuteAll(shell);
   }
   result_.held_packets_max =
       std::max(result_.held_packets_max, shell.unit.held_packets());
-  if (next == Unit::Next::kIdle) return;
+  if (!serves) return;
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();

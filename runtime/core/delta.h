@@ -11,10 +11,11 @@
 
 namespace snf {
 
-// Theory of operation. What one packet changed of its flow's record, for the
-// logger that keeps a copy (proto/protocol.md L1, proto/decisions.md 17). Flow,
-// clocks and the schema's hash travel beside it. This is the partial delta; a
-// whole one is the record itself, which StateSchema::IsWellFormed judges.
+// Theory of operation. A delta says what one packet changed of its flow's
+// record, for the logger that keeps a copy (proto/protocol.md §5,
+// proto/decisions.md 17). Flow, clocks and the schema's hash travel beside it.
+// This is the partial delta; a whole one is the record itself, which
+// StateSchema::IsWellFormed judges.
 //
 //   8 bytes   a bit for each slot that changed
 //   8 bytes   a bit for each slot of the record that has a value now
@@ -30,7 +31,7 @@ namespace snf {
 // changed, and the delta takes 8 + 8, 8 for the count, and 12 + 3 (length 8,
 // from 5 to 8): 39 bytes, where the record has 64.
 
-// What a delta of this schema takes at most.
+// Returns the bytes that a delta of this schema takes at most.
 uint32_t MaxDeltaBytes(const StateSchema& schema);
 
 // Writes the delta of what was changed through `state` to `to`, which has room
@@ -40,11 +41,11 @@ uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
                      std::span<std::byte> to);
 
 // Does to `record`, which is well-formed, what was done to the record that the
-// delta was taken from. The delta comes from elsewhere: false, and nothing
-// changes, if it is malformed, or if its base cannot have been this record
-// (other slots had values, a blob was too short). Whatever the bytes, a record
-// stays well-formed; whether the values are the right ones the clocks tell.
-// Budget: ≤ 40 ns beside the copy for two slots; no allocation.
+// delta was taken from. The delta comes from elsewhere: returns false, and
+// changes nothing, if it is malformed, or if its base cannot have been this
+// record (other slots had values, a blob was too short). Whatever the bytes, a
+// record stays well-formed; whether the values are the right ones the clocks
+// tell. Budget: ≤ 40 ns beside the copy for two slots; no allocation.
 bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,
                 std::span<std::byte> record);
 

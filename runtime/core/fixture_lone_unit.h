@@ -16,7 +16,8 @@
 
 namespace snf {
 
-// The pieces of all pools of an NF, which the one unit gets word by word.
+// AllPieces has the pieces of all pools of an NF, which the one unit gets word
+// by word.
 class AllPieces {
  public:
   explicit AllPieces(std::span<const NetworkFunction::Pool> pools) {
@@ -24,7 +25,7 @@ class AllPieces {
       pools_.push_back({pool.first / 64, pool.words()});
     }
   }
-  // Without pieces once there are no more.
+  // Returns the next word of pieces, or a block without any at the end.
   PieceBlock Next(uint16_t pool) {
     Left& left = pools_[pool];
     if (left.word == left.end) return {.word = 0, .pool = pool, .mask = 0};
@@ -39,11 +40,11 @@ class AllPieces {
   std::vector<Left> pools_;
 };
 
-// For benchmarks: a unit alone, around which all is granted that it asks for.
-// Owner-thread only.
+// LoneUnit is for benchmarks: a unit alone, which is granted all that it asks
+// for. Owner-thread only.
 class LoneUnit final : public BatchRunner {
  public:
-  // Owns the NF.
+  // Takes the NF over. The unit keeps at most `flows` flows.
   LoneUnit(std::unique_ptr<NetworkFunction> nf, uint32_t flows)
       : nf_(std::move(nf)),
         unit_(UnitId{0},
@@ -60,7 +61,7 @@ class LoneUnit final : public BatchRunner {
     }
     Serve(now, buffers.pool());
   }
-  // One packet alone.
+  // Runs one packet alone.
   void RunOne(BufferPool& pool, PacketHandle packet, const PacketMeta& meta) {
     unit_.on_packet(packet, meta);
     Serve(meta.arrival, pool);
@@ -70,8 +71,8 @@ class LoneUnit final : public BatchRunner {
   using Kind = UnitCommand::Kind;
 
   void Serve(Instant now, BufferPool& pool) {
-    const Unit::NfContext env = {*nf_, pool};
-    while (unit_.begin(now, out_) == Unit::Next::kService) {
+    const NfContext env = {*nf_, pool};
+    while (unit_.begin(now, out_)) {
       unit_.finish(now, env, out_);
       const auto commands = out_.commands();
       if (commands.size() == 1 && commands[0].kind == Kind::kRelease) {
@@ -82,8 +83,8 @@ class LoneUnit final : public BatchRunner {
     }
   }
 
-  // Of a flow's first packet.
-  void Execute(Instant now, Unit::NfContext env) {
+  // Grants what the commands of a flow's first packet ask for.
+  void Execute(Instant now, NfContext env) {
     const std::vector<UnitCommand> commands(out_.commands().begin(),
                                             out_.commands().end());
     out_.clear();

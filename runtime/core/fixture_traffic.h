@@ -19,19 +19,21 @@
 #include "base/time.h"
 #include "runtime/ring/buffer_pool.h"
 
-// For benchmarks: packets for a unit, and for what it is held against.
+// These classes are for benchmarks: they make packets for a unit, and for the
+// floor that it is held against.
 namespace snf {
 
+// A packet of a connection that was made up.
 struct MadePacket {
   MadeFrame bytes{};
   IpAddress far_address;
   be16 far_port;
   Side side{};
   uint32_t flow = 0;
-  uint32_t number = 0;  // among those of its flow, from 0 on
+  uint32_t number = 0;  // counts the packets of its flow, from 0 on
 };
 
-// Buffers with a batch of packets.
+// BatchBuffers owns buffers for a batch of packets.
 class BatchBuffers {
  public:
   static constexpr size_t kBatch = ThreeTableFloor::kBatch;
@@ -39,7 +41,7 @@ class BatchBuffers {
   BatchBuffers()
       : BatchBuffers(BufferPool({.small = kBatch, .medium = 0, .large = 0}),
                      kBatch) {}
-  // So many of the pool's.
+  // Takes `count` buffers of the pool.
   BatchBuffers(BufferPool pool, size_t count)
       : pool_(std::move(pool)), handles_(count) {
     for (PacketHandle& handle : handles_) handle = pool_.Allocate(kMadeBytes);
@@ -50,7 +52,7 @@ class BatchBuffers {
   PacketInfo& info(size_t i) { return pool_.info(handles_[i]); }
   std::span<std::byte> bytes(size_t i) { return pool_.bytes(handles_[i]); }
 
-  // What ingest does to a packet, but for finding its flow.
+  // Does to a packet what ingest does, but for finding its flow.
   void Put(size_t i, const MadePacket& packet, Instant now) {
     PacketInfo& info = pool_.info(handles_[i]);
     info = {.arrival = now,
@@ -71,15 +73,16 @@ class BatchBuffers {
   std::vector<PacketHandle> handles_;
 };
 
-// What is measured: runs the packets in the first buffers.
+// A BatchRunner is what a benchmark measures.
 class BatchRunner {
  public:
   virtual ~BatchRunner() = default;
+  // Runs the packets in the first buffers, one for each of `metas`.
   virtual void Run(BatchBuffers& buffers,
                    std::span<const PacketMeta> metas) = 0;
 };
 
-// Runs them through the floor.
+// FloorRunner runs packets through the floor.
 class FloorRunner final : public BatchRunner {
  public:
   FloorRunner(uint32_t flows, bool with_hosts) : floor_(flows, with_hosts) {}
@@ -95,9 +98,10 @@ class FloorRunner final : public BatchRunner {
   ThreeTableFloor floor_;
 };
 
-// A packet each way of all connections, again and again in the same order, each
-// 100 ns after the one before. The runner, which translates, has had two of
-// each, and said what becomes of its ends, when this is made.
+// MadeTraffic sends a packet each way of all connections, again and again in
+// the same order, each 100 ns after the one before. When it is made, the
+// runner, which translates, has had two of each, and said what becomes of its
+// ends.
 class MadeTraffic {
  public:
   static constexpr Nanos kGap{100};
@@ -132,7 +136,7 @@ class MadeTraffic {
     }
   }
 
-  // A packet for each buffer: into it, parsed, and run. Returns how many.
+  // Fills each buffer with a packet, parses it and runs all. Returns how many.
   size_t RunBatch() {
     now_ = now_ + Nanos{kGap.ns * static_cast<int64_t>(buffers_.size())};
     for (size_t i = 0; i < buffers_.size(); ++i) {

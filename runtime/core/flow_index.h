@@ -11,13 +11,13 @@
 
 namespace snf {
 
-// Theory of operation. Maps a flow's id to the slot of its record in a table
-// that somebody else owns. An id has the slot of the flow in the controller's
-// table (slot_of), and those in use lie close together; so what is looked up is
-// mostly an array by that slot, where neighbours share cache lines and pages.
-// It has the newest flow of each slot. Earlier flows of a slot, of which
-// something is still to come, flows of slots beyond the array, and all but one
-// where controllers share a slot, are in a hash index.
+// Theory of operation. FlowIndex maps a flow's id to the slot of its record in
+// a table that somebody else owns. An id has the slot of the flow in the
+// controller's table (slot_of), and those in use lie close together; so what is
+// looked up is mostly an array by that slot, where neighbours share cache lines
+// and pages. That array has the newest flow of each slot. Earlier flows of a
+// slot, of which something is still to come, flows of slots beyond the array,
+// and all but one where controllers share a slot, are in a hash index.
 //
 // `flow_of(record)` gives the id of a record's flow, here and below.
 //
@@ -28,7 +28,8 @@ class FlowIndex {
  public:
   static constexpr uint32_t kNotFound = SlotIndex::kNotFound;
 
-  // For `capacity` records of flows whose slots are mostly below `slots`.
+  // Makes room for `capacity` records of flows whose slots are mostly below
+  // `slots`.
   FlowIndex(uint32_t slots, uint32_t capacity)
       : newest_(slots, Pages::kGrowing), others_(capacity) {}
 
@@ -39,9 +40,11 @@ class FlowIndex {
       __builtin_prefetch(&newest_[slot_of(flow)]);
     }
   }
-  // A record that is most likely the flow's, for prefetching it.
+  // Returns a record that is most likely the flow's, or kNotFound; for
+  // prefetching it.
   uint32_t Guess(FlowId flow) const { return NewestOf(flow); }
 
+  // Returns the flow's record, or kNotFound.
   template <typename FlowOf>
   uint32_t Find(FlowId flow, const FlowOf& flow_of) const {
     const uint32_t newest = NewestOf(flow);
@@ -88,7 +91,7 @@ class FlowIndex {
     return slot < newest_.size() ? newest_[slot] - 1 : kNotFound;
   }
 
-  LazyArray<uint32_t> newest_;  // record + 1; 0 = none
+  LazyArray<uint32_t> newest_;  // has record + 1 for each slot, or 0
   uint32_t in_newest_ = 0;
   SlotIndex others_;
 };

@@ -13,24 +13,24 @@
 
 namespace snf {
 
-// A packet inside a unit; in one list at a time.
+// A node is a packet inside a unit; it is in one list at a time.
 struct PacketNode {
   PacketMeta meta;
   PacketHandle packet;
   uint32_t next;
-  Instant held_since;  // Instant::max(): never held
+  Instant held_since;  // is Instant::max() if it was never held
 };
 static_assert(sizeof(PacketNode) == 64);
 
-// Packets in order, by the number of their node.
+// A list has packets in order, by the numbers of their nodes.
 struct PacketList {
   static constexpr uint32_t kNone = 0xffff'ffff;
   uint32_t head = kNone;
   uint32_t tail = kNone;
 };
 
-// The packets inside a unit, and what is done to lists of them. A value;
-// nothing is allocated after construction.
+// PacketNodes keeps the packets inside a unit, and does what is done to lists
+// of them. A value; owner-thread only; nothing is allocated after construction.
 class PacketNodes {
  public:
   static constexpr uint32_t kNone = PacketList::kNone;
@@ -41,7 +41,7 @@ class PacketNodes {
   PacketNode& operator[](uint32_t node) { return nodes_[node]; }
   const PacketNode& operator[](uint32_t node) const { return nodes_[node]; }
 
-  // There must be room.
+  // Returns the node of a new packet, in no list yet. There must be room.
   uint32_t Add(PacketHandle packet, const PacketMeta& meta) {
     uint32_t node = free_;
     if (node != kNone) {
@@ -68,7 +68,7 @@ class PacketNodes {
     (list.tail == kNone ? list.head : nodes_[list.tail].next) = node;
     list.tail = node;
   }
-  // kNone if there is none.
+  // Returns the node that was the first, or kNone.
   uint32_t PopFront(PacketList& list) {
     const uint32_t node = list.head;
     if (node == kNone) return kNone;
@@ -80,7 +80,7 @@ class PacketNodes {
  private:
   LazyArray<PacketNode> nodes_;
   uint32_t used_ = 0;
-  uint32_t touched_ = 0;  // nodes that ever were in use: the first ones
+  uint32_t touched_ = 0;  // counts the nodes that ever were in use
   uint32_t free_ = kNone;
 };
 

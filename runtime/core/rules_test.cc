@@ -36,7 +36,8 @@ constexpr std::array<LeftOut, 7> kRules = {{
      16},
     {Rule::kU8, "U8: a unit stops before its flows are taken", kScaleIn, "I5",
      5},
-    {Rule::kHandedOver, "a given copy is a mere replica", kEviction, "I7", 24},
+    {Rule::kHandedOver, "a copy that was handed over is a mere replica",
+     kEviction, "I7", 24},
 }};
 
 class Rules : public ::testing::Test {

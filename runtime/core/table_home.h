@@ -45,58 +45,61 @@ class TableHome {
   TableHome(uint16_t table, const TableShape& shape, uint32_t max_units,
             const TableOptions& options);
 
-  // Both: whether `out` is a message to be sent, to the unit that it names.
+  // Takes a message. Returns true if it filled `out` with a message to be
+  // sent, to the unit that `out` names.
   bool on_message(Instant now, const TableMessage& in, TableMessage& out);
-  // Call again until it says no.
+  // Does one thing that is due. Returns as on_message; the caller calls it
+  // until it returns false.
   bool on_timers(Instant now, TableMessage& out);
-  // When on_timers wants to be called; Instant::max() for never.
+  // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
 
   uint16_t table() const { return table_; }
   const TableShape& shape() const { return shape_; }
-  // Raised by each message that changes totals.
+  // Returns a number that each message which changes totals raises.
   uint64_t version() const { return version_; }
-  // Units that have joined, in no order that means anything.
+  // Returns the units that have joined; their order means nothing.
   std::span<const UnitId> joined() const {
     return {joined_.data(), joined_count_};
   }
-  // The version at which a unit that has joined did so.
+  // Returns the version at which a unit that has joined did so.
   uint64_t joined_at(UnitId unit) const {
     return units_[value(unit)].joined_at;
   }
 
   uint32_t size() const { return index_.size(); }
-  // Of entries that came from units and went into the rest.
+  // Counts the entries that came from units and went into the rest.
   uint64_t refused() const { return refused_; }
   uint64_t repeated() const { return repeated_; }
-  // Valid until the next call that is not const; key and total of words.
+  // Return the words of the i-th entry; valid until the next call that is not
+  // const.
   const uint64_t* key(uint32_t i) const { return entry(i); }
   const uint64_t* total(uint32_t i) const {
     return entry(i) + shape_.key_words();
   }
   const uint64_t* rest() const { return total(rest_); }
-  // Null where there is no such key.
+  // Returns the total of the key, or null if there is no such key.
   const uint64_t* Find(const uint64_t* key) const;
 
  private:
   struct Unit {
-    uint64_t seq;  // of the last update merged
+    uint64_t seq;  // is that of the last update merged
     uint64_t in_rest;
     uint64_t joined_at;
     uint64_t complete;
-    uint64_t sweep_version;  // at which it began
+    uint64_t sweep_version;  // is the version at which the sweep began
     uint64_t told_seq;
-    Instant sweep_began;  // the last one
+    Instant sweep_began;  // is when the last one did
     uint32_t incarnation;
-    uint32_t reads;   // as last heard
-    uint32_t place;   // in joined_
-    uint32_t behind;  // bits set
-    uint32_t cursor;  // of the sweep: slots below are done
+    uint32_t reads;   // is what the unit last said
+    uint32_t place;   // is its index in joined_
+    uint32_t behind;  // counts the bits that are set
+    uint32_t cursor;  // the sweep is done with lower slots
     bool joined;
     bool sweeping;
-    bool is_read;        // since the last sweep began
-    bool waits;          // for the answer to what was told
-    uint8_t told_count;  // slots in it
+    bool is_read;        // it was read since the last sweep began
+    bool waits;          // what was told has no answer yet
+    uint8_t told_count;  // counts the slots in it
     std::array<uint32_t, TableCopy::kMaxSent> told;
   };
 
@@ -125,18 +128,18 @@ class TableHome {
 
   uint16_t table_;
   TableShape shape_;
-  uint32_t rest_;  // its slot, after all others
+  uint32_t rest_;  // is the slot of the rest, after all others
   uint32_t bit_words_;
   TableOptions options_;
   TableHash hash_;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
-  LazyArray<uint64_t> bits_;  // of each unit bit_words_
+  LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
   LazyArray<UnitId> joined_;
   uint32_t joined_count_ = 0;
-  TimingWheel timers_;  // by unit: of the next sweep, or of a repetition
+  TimingWheel timers_;  // runs out for a unit's next sweep or repetition
 
   uint64_t version_ = 0;
   uint64_t refused_ = 0;

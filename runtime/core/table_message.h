@@ -13,37 +13,40 @@
 
 namespace snf {
 
-// What goes between a unit's copy of a shared table and the table's home
-// (table_replica.h). May be lost, come twice, or late.
+// A TableMessage goes between a unit's copy of a shared table and the table's
+// home (table_replica.h). It may be lost, come twice, or late.
 struct TableMessage {
   enum class Kind : uint8_t {
-    kUpdate,   // to the home: updates, merged once
-    kMerged,   // its answer: the totals that they went into
-    kTold,     // from the home: totals that have changed
-    kToldAck,  // its answer
+    kUpdate,   // goes to the home, with updates, which are merged once
+    kMerged,   // answers it, with the totals that they went into
+    kTold,     // comes from the home, with totals that have changed
+    kToldAck,  // answers it
   };
   static constexpr uint32_t kHeaderBytes = 56;
   static constexpr uint32_t kMaxWords = 128;
   static constexpr uint8_t kNoRest = 0xff;
 
   Kind kind = Kind::kUpdate;
-  bool leaves = false;     // of kUpdate: the last one of its incarnation
-  uint8_t rest = kNoRest;  // which entry is that of the rest, its key zeros
+  bool leaves = false;     // a kUpdate is the last one of its incarnation
+  uint8_t rest = kNoRest;  // is the entry of the rest, whose key is zeros
   uint8_t entries = 0;
   uint16_t table = 0;
-  UnitId unit = kNoUnit;     // from which, or to which
-  uint32_t incarnation = 0;  // of the unit
-  uint32_t reads = 0;        // from the unit: of its copy, so far
-  // Of the update and its answer, counted by the unit; of what is told and its
-  // answer, by the home.
+  UnitId unit = kNoUnit;     // sends it, or is to get it
+  uint32_t incarnation = 0;  // is that of the unit
+  uint32_t reads = 0;        // counts how often the unit read its copy so far
+  // Numbers updates, by the unit, and what is told, by the home; answers have
+  // the number of what they answer.
   uint64_t seq = 0;
-  uint64_t merged = 0;    // from the home: the seq of the unit's last update
-  uint64_t version = 0;   // … of the totals
-  uint64_t complete = 0;  // … with this the unit knows all totals of it
-  uint64_t in_rest = 0;   // of kMerged, a bit each: went into the rest
-  Instant
-      oldest{};  // of kUpdate: when the first of these was made; for figures
-  // Key and delta, or key and total, of each entry.
+  // The home says the seq of the unit's last update that was merged, the
+  // version of the totals, and the version of which the unit knows all totals
+  // with this message.
+  uint64_t merged = 0;
+  uint64_t version = 0;
+  uint64_t complete = 0;
+  uint64_t in_rest = 0;  // has a bit for each entry of kMerged in the rest
+  // Says when the first update in a kUpdate was made, for figures.
+  Instant oldest{};
+  // Holds key and delta, or key and total, of each entry.
   std::array<uint64_t, kMaxWords> words{};
 
   static uint32_t MaxEntries(const TableShape& shape) {
@@ -60,6 +63,7 @@ struct TableMessage {
   }
 };
 
+// Sets the times of a table's copies and its home.
 struct TableOptions {
   // Updates leave a unit, and totals the home for a unit, once in so long at
   // most; totals for a unit that does not read them, and updates of a table for
@@ -69,7 +73,8 @@ struct TableOptions {
   // What is not answered is repeated once in so long, without end: about as
   // often as something is sent where all goes well, so there is no back-off.
   Nanos retry_after = Milliseconds(10);
-  uint64_t hash_seed = 0;  // of copies and homes; does not change results
+  // Seeds the hashes of copies and homes; does not change results.
+  uint64_t hash_seed = 0;
 };
 
 }  // namespace snf

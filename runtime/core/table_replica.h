@@ -78,27 +78,30 @@ class TableReplica {
   TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
                const TableOptions& options);
 
-  // The unit begins a life. Not while joined().
+  // The unit begins a life. It must not be joined().
   void on_start(Instant now);
-  // It is to end. No more updates may come until the next on_start.
+  // That life is to end. No more updates may come until the next on_start.
   void on_stop();
-  // From on_start until, after on_stop, all that was written is merged.
+  // The life goes on from on_start until, after on_stop, all that was written
+  // is merged.
   bool joined() const { return state_ != State::kStopped; }
 
-  // Call after the NF was called: it may have updated something.
+  // The NF was called, and may have updated something.
   void on_updates(Instant now) {
     for (; stamped_ != copy_.dirty_end(); ++stamped_) {
       stamps_[stamped_ % stamps_.size()] = now;
     }
   }
-  // Both: whether `out` is a message to be sent.
+  // Takes a message of the home. Returns true if it filled `out` with a message
+  // to be sent.
   bool on_message(Instant now, const TableMessage& in, TableMessage& out);
-  // Call again until it says no.
+  // Does one thing that is due. Returns as on_message; the caller calls it
+  // until it returns false.
   bool on_timers(Instant now, TableMessage& out);
-  // When on_timers wants to be called; Instant::max() for never.
+  // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const;
 
-  // The home's version of which this copy knows all totals.
+  // Returns the home's version of which this copy knows all totals.
   uint64_t complete() const { return complete_; }
   // Nothing is under way or to be sent.
   bool settled() const { return !waits_ && !must_send_ && !has_news(); }
@@ -124,18 +127,18 @@ class TableReplica {
 
   State state_ = State::kStopped;
   uint32_t incarnation_ = 0;
-  bool must_send_ = false;  // if only an empty update
-  bool unread_ = true;      // before the home last told something
+  bool must_send_ = false;  // an update goes even if it is empty
+  bool unread_ = true;      // nobody read it before the home last told
   uint32_t said_reads_ = 0;
-  bool waits_ = false;  // for the answer to last_
-  Instant due_;         // of the repetition, or of the next round
+  bool waits_ = false;  // last_ has no answer yet
+  Instant due_;         // is when last_ is repeated, or a round begins
   Instant next_round_ = Instant::min();
-  uint64_t round_end_ = 0;  // of dirty entries, the first of the next round
+  uint64_t round_end_ = 0;  // is the first dirty entry of the next round
   uint64_t complete_ = 0;
   uint64_t repeated_ = 0;
-  TableMessage last_;  // update, and seq
+  TableMessage last_;  // is the last update, and has its seq
 
-  // When dirty entries became so; those before stamped_ have it.
+  // Says when dirty entries became so, for those before stamped_.
   LazyArray<Instant> stamps_;
   uint64_t stamped_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flows of a random schedule as its test knows them, and the NF that
-// compares what a unit shows it with that.
+// Here are the flows of a random schedule as its test knows them, and the NF
+// that compares what a unit shows it with that.
 #ifndef SNF_RUNTIME_CORE_TEST_FLOWS_H_
 #define SNF_RUNTIME_CORE_TEST_FLOWS_H_
 
@@ -17,25 +17,25 @@
 
 namespace snf {
 
-// What happened in all schedules.
+// Totals count what happened in all schedules.
 struct Totals : NetworkTotals {
-  uint64_t nulls = 0;      // and tombstones
-  uint64_t overflows = 0;  // packets that became tombstones
-  uint64_t seamless = 0;   // moves that found their state there
-  uint64_t pulls = 0;      // without repetitions
-  uint64_t chains = 0;     // met a unit which itself waited for a State
+  uint64_t nulls = 0;      // counts tombstones too
+  uint64_t overflows = 0;  // counts packets that became tombstones
+  uint64_t seamless = 0;   // counts moves that found their state there
+  uint64_t pulls = 0;      // leaves repetitions out
+  uint64_t chains = 0;     // counts Pulls to a unit that waited for a State
   uint64_t pushes = 0;
-  uint64_t lost = 0;      // messages between units
-  uint64_t repeated = 0;  // Pulls and Takeovers
+  uint64_t lost = 0;      // counts messages between units
+  uint64_t repeated = 0;  // counts Pulls and Takeovers
   uint64_t evicted = 0;
-  uint64_t stale = 0;  // states refused because they were old
+  uint64_t stale = 0;  // counts states refused because they were old
   uint32_t held_max = 0;
   uint64_t emitted = 0;
   uint64_t timers = 0;
-  uint64_t timers_moved = 0;  // ran elsewhere than they were set
+  uint64_t timers_moved = 0;  // counts those that ran where they were not set
 };
 
-// What a packet asks of the NF; its bytes.
+// A packet asks this of the NF; it is the packet's bytes.
 enum class Action : uint8_t {
   kForward,
   kDrop,
@@ -53,9 +53,9 @@ struct Wish {
 
 struct TestFlow {
   FlowId id{};
-  uint64_t clock = 0;  // of its newest packet
+  uint64_t clock = 0;  // is that of its newest packet
   uint64_t processed = 0;
-  uint64_t digest = 0;  // of the packets and timers so far
+  uint64_t digest = 0;  // is made of the packets and timers so far
   UnitId owner = kNoUnit;
   UnitId serving = kNoUnit;
   Instant timer = Instant::max();
@@ -63,18 +63,19 @@ struct TestFlow {
   bool is_over = false;   // the controller said so
   bool end_seen = false;  // its owner has heard
 
-  // A step that packet or timer takes.
+  // Takes the step of a packet or timer.
   uint64_t After(uint64_t step) const {
     return (digest ^ step) * 0x9e37'79b9'7f4a'7c15 + 1;
   }
 };
 using TestFlows = std::map<FlowId, TestFlow>;
 
-// Keeps a digest of all that it was shown of a flow, and expects that packets
-// and timers come in order, each once, to the state that the one before left.
+// The NF keeps a digest of all that it was shown of a flow, and expects that
+// packets and timers come in order, each once, to the state that the one before
+// left.
 class CheckingNf final : public NetworkFunction {
  public:
-  // `now` is that of the schedule, and changes with it.
+  // Takes the schedule's `now`, which changes with it.
   CheckingNf(UnitId unit, const Instant& now, TestFlows& flows, Totals& totals)
       : unit_(unit), now_(now), flows_(flows), totals_(totals) {}
 

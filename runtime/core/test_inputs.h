@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests give to a unit: metadata, an NF, messages about state.
+// Tests give a unit metadata, an NF and messages about state; they are here.
 #ifndef SNF_RUNTIME_CORE_TEST_INPUTS_H_
 #define SNF_RUNTIME_CORE_TEST_INPUTS_H_
 
@@ -17,8 +17,8 @@
 
 namespace snf {
 
-// Metadata of a packet within a flowlet, of clock 1 of a new flow, and of the
-// first packet of a flowlet after one that ran at unit `source`.
+// These return the metadata of a packet within a flowlet, of clock 1 of a new
+// flow, and of the first packet of a flowlet after one that ran at `source`.
 inline PacketMeta Within(uint64_t flow, uint64_t clock) {
   PacketMeta meta;
   meta.flow = FlowId{flow};
@@ -38,7 +38,7 @@ inline PacketMeta First(uint64_t flow, uint64_t clock, uint16_t source) {
   return meta;
 }
 
-// The same packet without payload.
+// Returns the metadata of the same packet without payload.
 inline PacketMeta Null(PacketMeta meta) {
   meta.flags |= PacketMeta::kNull;
   return meta;
@@ -48,7 +48,7 @@ inline PacketMeta Tombstone(PacketMeta meta) {
   return meta;
 }
 
-// An NF that does what the test says, and counts the packets of each flow.
+// ScriptedNf does what the test says, and counts the packets of each flow.
 class ScriptedNf final : public NetworkFunction {
  public:
   std::function<Verdict(Packet&, FlowState&)> packet = [](Packet&, FlowState&) {
@@ -58,7 +58,8 @@ class ScriptedNf final : public NetworkFunction {
   std::function<void(FlowState&)> end = [](FlowState&) {};
   std::function<void(FlowState&, AliasResult)> refused = [](FlowState&,
                                                             AliasResult) {};
-  // Before all else: the pool that a packet has to wait for.
+  // Is called before all else. Returns the pool that the packet has to wait
+  // for.
   std::function<std::optional<PoolId>(FlowState&)> missing = [](FlowState&) {
     return std::nullopt;
   };
@@ -93,14 +94,14 @@ inline constexpr UnitOptions kSmallUnit = {.max_flows = 16,
                                            .packets_elsewhere = 0,
                                            .max_replicas = 8};
 
-// A State message with its record, on its way.
+// SentState is a State message with its record, on its way.
 struct SentState {
   State state;
   std::vector<std::byte> record;
 };
 
-// What a unit sends after `applied` packets of a flow: their number, and not
-// the zeros behind it.
+// Returns what a unit sends after `applied` packets of a flow: their number,
+// without the zeros behind it.
 inline SentState StateOf(uint64_t flow, uint64_t applied) {
   SentState sent;
   sent.record.resize(16);
@@ -119,7 +120,7 @@ inline SentState PushOf(uint64_t flow, uint64_t applied) {
 }
 
 inline Instant Ms(int64_t ms) { return Instant{} + Milliseconds(ms); }
-// How late a timer may run.
+// Returns how late a timer may run.
 inline Nanos TimerTick() { return {int64_t{1} << TimingWheel::kTickShift}; }
 inline Instant Us(int64_t us) { return Instant{} + Microseconds(us); }
 

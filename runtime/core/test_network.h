@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The world of a random schedule: a controller that places flows at random,
-// moves and ends them, and empties units; channels in order; messages between
-// units that come in any order, and twice.
+// The world of a random schedule is here. It has a controller that places flows
+// at random, moves and ends them, and empties units; channels in order;
+// messages between units that come in any order, and twice.
 #ifndef SNF_RUNTIME_CORE_TEST_NETWORK_H_
 #define SNF_RUNTIME_CORE_TEST_NETWORK_H_
 
@@ -24,7 +24,8 @@
 
 namespace snf {
 
-// Flow has id, clock, processed, owner, serving and is_over.
+// The network of a schedule. Flow has id, clock, processed, owner, serving and
+// is_over.
 template <typename Flow, typename Nf>
 class TestNetwork {
  public:
@@ -45,15 +46,16 @@ class TestNetwork {
               const BufferPool::Options& buffers)
       : rng_(seed), buffers_(buffers), network_totals_(totals) {}
 
-  // Of a packet, what it asks of the NF.
+  // Returns a packet, whose bytes ask something of the NF.
   virtual PacketHandle MakePacket(uint64_t clock) = 0;
-  // One thing that may happen, happens.
+  // Does one thing that may happen.
   virtual void Step() = 0;
   virtual void Execute(Site& site) = 0;
   virtual void on_begin(Site&, Flow&) {}
   virtual void on_end_seen(Flow&) {}
   virtual void DeliverAnswer(Site&, const Item&) { FAIL(); }
-  // Nothing is on its way, nor waits for anything but a timer or its service.
+  // Returns true if nothing is on its way, nor waits for anything but a timer
+  // or its service.
   virtual bool IsQuiet() const {
     return wires_.empty() && std::ranges::all_of(sites_, [&](const Site& site) {
              return site.channel.empty() && !site.unit.busy() &&
@@ -72,7 +74,7 @@ class TestNetwork {
   }
   FlowId AnyFlow() { return present_[rng_.Below(present_.size())]; }
 
-  // The next packet of a flow gets its clock and its unit.
+  // Gives the next packet of a flow its clock and its unit.
   void RoutePacket() {
     Flow& flow = flows_.at(AnyFlow());
     UnitId to = flow.owner;
@@ -109,7 +111,7 @@ class TestNetwork {
     return true;
   }
 
-  // The flow is over; its place goes to a new one.
+  // Ends the flow; its place goes to a new one.
   void EndFlowOf(FlowId id) {
     Flow& flow = flows_.at(id);
     if (flow.owner == kNoUnit || flow.is_over) return;
@@ -157,7 +159,7 @@ class TestNetwork {
            });
   }
 
-  Unit::NfContext NfContextOf(Site& site) { return {*site.nf, buffers_}; }
+  NfContext NfContextOf(Site& site) { return {*site.nf, buffers_}; }
 
   void Deliver(Site& site) {
     const Item item = site.channel.front();
@@ -197,11 +199,11 @@ class TestNetwork {
     return wire;
   }
 
-  // False if there is nothing to do.
+  // Returns false if there is nothing to do.
   bool Begin(Site& site) {
-    const Unit::Next next = site.unit.begin(now_, out_);
+    const bool serves = site.unit.begin(now_, out_);
     Execute(site);
-    if (next != Unit::Next::kService) return next == Unit::Next::kAgain;
+    if (!serves) return site.unit.has_more();
     const PacketMeta& meta = site.unit.in_service();
     Flow& flow = flows_.at(meta.flow);
     EXPECT_EQ(flow.serving, kNoUnit) << "two units at one flow";
@@ -215,8 +217,8 @@ class TestNetwork {
     Execute(site);
   }
 
-  // Until nothing is on its way or waits, as it must come to (I7), whatever
-  // time that takes.
+  // Goes on until nothing is on its way or waits, as it must come to (I7),
+  // whatever time that takes.
   void RunOut() {
     for (int step = 0; !Failed(); ++step) {
       ASSERT_LT(step, kMaxSteps) << "stuck";
@@ -229,7 +231,7 @@ class TestNetwork {
       ASSERT_EQ(site.stopped, site.stops);
     }
   }
-  // All flows are over, and all units stopped.
+  // Ends all flows and stops all units.
   void EndAll() {
     RunOut();
     for (const FlowId flow : std::vector(present_)) EndFlowOf(flow);
@@ -249,17 +251,18 @@ class TestNetwork {
   Rng rng_;
   BufferPool buffers_;
   int packets_left_ = 0;
-  uint32_t slots_ = 0;       // of each channel
-  uint32_t stickiness_ = 0;  // of 65,536, that a packet stays in its flowlet
+  uint32_t slots_ = 0;       // are those of each channel
+  uint32_t stickiness_ = 0;  // packets of 65,536 stay in their flowlet
   Instant now_;
   std::map<FlowId, Flow> flows_;
-  std::vector<FlowId> present_;  // flows that are not over
+  std::vector<FlowId> present_;  // has the flows that are not over
   std::vector<Site> sites_;
   std::vector<NetworkWire> wires_;
   UnitOut out_;
 
  private:
-  // Serves what can be, and lets the next timer run; false if there is neither.
+  // Serves what can be, and lets the next timer run; returns false if there is
+  // neither.
   bool LetTimePass() {
     Instant next = Instant::max();
     for (Site& site : sites_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a controller decides about aliases and pieces in a random schedule, and
-// what lies between it and its units.
+// A controller of random schedules decides about aliases and pieces; it is
+// here, with what lies between it and its units.
 #ifndef SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_
 #define SNF_RUNTIME_CORE_TEST_PIECE_CONTROLLER_H_
 
@@ -22,11 +22,11 @@ namespace snf {
 
 class PieceController {
  public:
-  // One that is patient refuses only what it has asked everybody for.
+  // A patient controller refuses only what it has asked everybody for.
   PieceController(PieceFlows& flows, PieceLedger& ledger, bool is_patient)
       : flows_(flows), ledger_(ledger), is_patient_(is_patient) {}
 
-  // `present` are the flows that are not over.
+  // Answers an alias; `present` are the flows that are not over.
   AliasResult Decide(const Alias& alias, std::span<const FlowId> present) {
     PieceFlow& flow = flows_.at(alias.flow);
     if (flow.is_over) return AliasResult::kUnknown;
@@ -59,11 +59,11 @@ class PieceController {
     return std::ranges::count(desks_.at(pool).requests, unit) > 0;
   }
 
-  // What it does about a pool: nothing, perhaps.
+  // Work is what the controller does about a pool; it may be nothing.
   struct Work {
     enum class Kind : uint8_t { kNone, kGrant, kReclaim };
     Kind kind = Kind::kNone;
-    PieceBlock pieces{};  // to its unit
+    PieceBlock pieces{};  // goes to its unit
   };
   Work WorkAt(uint16_t pool, Rng& rng) {
     Desk& desk = desks_.at(pool);
@@ -89,13 +89,13 @@ class PieceController {
   }
   void Ask(uint16_t pool, UnitId unit) { desks_.at(pool).asked.insert(unit); }
 
-  // No request waits, and no unit still returns pieces.
+  // Returns true if no request waits, and no unit still returns pieces.
   bool is_quiet() const {
     return std::ranges::all_of(desks_, [](const Desk& desk) {
       return desk.requests.empty() && desk.asked.empty();
     });
   }
-  // Or all that it waits for are units, if it is patient.
+  // Returns true as well if it is patient, and waits for units alone.
   bool has_work(uint16_t pool) const {
     const Desk& desk = desks_.at(pool);
     return !desk.requests.empty() &&
@@ -107,7 +107,7 @@ class PieceController {
   struct Desk {
     std::vector<UnitId> requests;
     std::set<UnitId> asked;
-    bool has_asked = false;  // for the next request
+    bool has_asked = false;  // units were asked for the next request
   };
 
   PieceFlows& flows_;
@@ -116,7 +116,7 @@ class PieceController {
   std::array<Desk, kTestPools> desks_;
 };
 
-// Up to the controller, in order.
+// Messages go up to the controller in order.
 struct PieceReport {
   UnitCommand command;
   Alias alias{};

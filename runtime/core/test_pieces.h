@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flows and pieces of a random schedule as its test knows them, and the NF
-// that takes, keeps and gives back pieces, and sets aliases.
+// Here are the flows and pieces of a random schedule as its test knows them,
+// and the NF that takes, keeps and gives back pieces, and sets aliases.
 #ifndef SNF_RUNTIME_CORE_TEST_PIECES_H_
 #define SNF_RUNTIME_CORE_TEST_PIECES_H_
 
@@ -25,7 +25,7 @@ namespace snf {
 
 inline constexpr uint16_t kTestPools = 2;
 
-// Where each piece lies: at one place.
+// PieceLedger knows where each piece lies: at one place.
 class PieceLedger {
  public:
   static constexpr uint64_t kController = 1 << 16;
@@ -60,7 +60,7 @@ class PieceLedger {
     return it == counts_.end() ? 0 : it->second;
   }
   uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
-  // A word of the controller's with pieces of the pool, with mask 0 for none.
+  // Returns a word of the controller's pieces of the pool, or a mask of 0.
   PieceBlock Any(uint16_t pool, uint64_t which) const {
     std::map<uint32_t, uint64_t> words;
     for (const auto& [piece, at] : places_) {
@@ -78,15 +78,15 @@ class PieceLedger {
   std::map<std::pair<uint16_t, uint64_t>, uint32_t> counts_;
 };
 
-// What happened in all schedules.
+// Totals count what happened in all schedules.
 struct PieceTotals : NetworkTotals {
   uint64_t taken = 0;
-  uint64_t fell_back = 0;  // taken of the other pool
+  uint64_t fell_back = 0;  // counts pieces taken of the other pool
   uint64_t given = 0;
-  uint64_t given_elsewhere = 0;  // than at the unit that they came from
+  uint64_t given_elsewhere = 0;  // counts those not given where they came from
   uint64_t waits = 0;
   uint64_t requests = 0;
-  uint64_t refusals = 0;  // of requests
+  uint64_t refusals = 0;  // counts requests that were refused
   uint64_t no_pieces = 0;
   uint64_t went_without = 0;
   uint64_t reclaims = 0;
@@ -112,7 +112,7 @@ inline std::ostream& operator<<(std::ostream& out, const PieceTotals& t) {
              << t.stops << " stops, " << t.starts << " starts";
 }
 
-// What a packet asks of the NF; its bytes.
+// A packet asks this of the NF; it is the packet's bytes.
 struct PieceWanted {
   uint64_t clock;
   PiecePreference piece;
@@ -121,8 +121,8 @@ struct PieceWanted {
   uint32_t group_limit;
   bool takes;
   bool gives;
-  bool insists;     // on a piece
-  bool falls_back;  // on the other pool
+  bool insists;     // it does not go without a piece
+  bool falls_back;  // it takes one of the other pool too
   bool sets_alias;
   bool ends;
   bool sets_timer;
@@ -163,21 +163,22 @@ inline PacketHandle MakePacket(const PieceWanted& wanted, BufferPool& buffers) {
 
 struct PieceFlow {
   FlowId id{};
-  uint64_t clock = 0;      // of its newest packet
-  uint64_t processed = 0;  // clock
-  uint64_t left = 0;       // clock of the packet that left its unit last
+  uint64_t clock = 0;      // is that of its newest packet
+  uint64_t processed = 0;  // is the last clock that was
+  uint64_t left = 0;       // is the clock that left its unit last
   uint64_t digest = 0;
   UnitId owner = kNoUnit;
   UnitId serving = kNoUnit;
-  std::array<uint32_t, kTestPools> pieces{};  // plus 1
+  std::array<uint32_t, kTestPools>
+      pieces{};  // has 1 + the piece of each pool, or 0
   std::array<UnitId, kTestPools> taken_at{};
-  std::optional<uint16_t> alias;  // as the controller has it
+  std::optional<uint16_t> alias;  // is what the controller has
   bool is_parked = false;
   bool is_refused = false;   // on_alias_refused is to come
-  bool waits = false;        // the last call asked to
-  bool lacks_piece = false;  // the last call asked to once more
+  bool waits = false;        // the last call asked for that
+  bool lacks_piece = false;  // the last call asked for that once more
   bool is_over = false;
-  uint64_t ends = 0;  // calls of on_end
+  uint64_t ends = 0;  // counts the calls of on_end
 };
 using PieceFlows = std::map<FlowId, PieceFlow>;
 
@@ -234,7 +235,7 @@ class PieceNf final : public NetworkFunction {
   void on_end(FlowState& state) override {
     PieceFlow& flow = flows_.at(state.id());
     EXPECT_TRUE(flow.is_over);
-    // Of the last packet the command may be there, but not seen yet.
+    // The last packet's command may be there, but not seen yet.
     EXPECT_GE(flow.left + 1, flow.clock) << "before its last packet";
     Check(flow, state);
     for (uint16_t pool = 0; pool < kTestPools; ++pool) {
@@ -254,7 +255,7 @@ class PieceNf final : public NetworkFunction {
   }
 
  private:
-  // The state is that which the call before left, wherever that was.
+  // Expects the state that the call before left, wherever that was.
   void Check(const PieceFlow& flow, const FlowState& state) {
     EXPECT_FALSE(flow.is_parked) << "called before the answer";
     EXPECT_EQ(flow.ends, 0u) << "called after the end";
@@ -263,7 +264,7 @@ class PieceNf final : public NetworkFunction {
       EXPECT_EQ(state.get(pieces_.at(pool)), flow.pieces[pool]);
     }
   }
-  // The pool that the packet is to wait for, or to be dropped for.
+  // Returns the pool that the packet is to wait for, or to be dropped for.
   std::optional<PoolId> Missing(PieceFlow& flow, FlowState& state,
                                 const PieceWanted& wanted) {
     for (const uint16_t pool : {wanted.pool, uint16_t(1 - wanted.pool)}) {
@@ -296,7 +297,7 @@ class PieceNf final : public NetworkFunction {
   void GiveBack(PieceFlow& flow, FlowState& state, uint16_t pool) {
     if (flow.pieces[pool] == 0) return;
     const uint32_t piece = flow.pieces[pool] - 1;
-    // Before the call, in which the unit may give it to the controller.
+    // This comes before the call, in which the unit may give it away.
     ledger_.Move(pool, piece, PieceLedger::At(flow.id), PieceLedger::At(unit_));
     state.give_back(PoolId{pool}, piece);
     state.put(pieces_.at(pool), 0);

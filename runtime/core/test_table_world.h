@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units with copies of one table, its home, and a network between them that may
-// lose, repeat and delay; and an account of all updates beside them.
+// TableWorld has units with copies of one table, its home, and a network
+// between them that may lose, repeat and delay; and an account of all updates.
 #ifndef SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
 #define SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
 
@@ -26,7 +26,7 @@ struct TableWorldOptions {
   TableShape::Merge merge = nullptr;
   bool for_reports = false;
   TableOptions table{};
-  // Of each message.
+  // Messages take so long; of 65,536, so many are lost, or come twice.
   Nanos delay_min = Microseconds(1);
   Nanos delay_max = Microseconds(1);
   uint32_t loss_65536 = 0;
@@ -41,18 +41,20 @@ class TableWorld {
   explicit TableWorld(const TableWorldOptions& options);
 
   void Start(uint32_t unit);
-  // The unit writes no more; it may be started again once it is not joined().
+  // Stops a unit: it writes no more, and may be started again once it is not
+  // joined().
   void Stop(uint32_t unit);
   void Update(uint32_t unit, uint64_t key, const Value& delta);
-  // The unit's NF reads its copy.
+  // Lets the unit's NF read its copy.
   void Look(uint32_t unit);
-  // For the test to see.
+  // Return what a unit's copy has for the key, and for the rest.
   Value Read(uint32_t unit, uint64_t key) const;
   Value ReadRest(uint32_t unit) const;
 
-  // Everything that happens until then; the clock stands there afterwards.
+  // Does everything that happens until then; the clock stands there afterwards.
   void RunUntil(Instant time);
-  // Until nothing is under way or to be done; false if that does not come.
+  // Goes on until nothing is under way or to be done; returns false if that
+  // does not come.
   bool RunToTheEnd();
 
   bool joined(uint32_t unit) const { return units_[unit].replica.joined(); }
@@ -62,20 +64,20 @@ class TableWorld {
   TableCopy& copy(uint32_t unit) { return units_[unit].copy; }
   TableReplica& replica(uint32_t unit) { return units_[unit].replica; }
 
-  // In words what is wrong; empty for nothing. At the end: the copies of units
-  // that have joined are as the home's, which is the sum of all updates; with
-  // `exactly`, key by key, else with the rest.
+  // Returns in words what is wrong at the end; empty for nothing. The copies of
+  // units that have joined must be as the home's, which is the sum of all
+  // updates; with `exactly`, key by key, else with the rest.
   std::string Differences(bool exactly) const;
-  // At any time, while nothing is refused: a unit sees its own updates, none
-  // twice, and never less than before.
+  // Returns what is wrong at any time, while nothing is refused: a unit sees
+  // its own updates, none twice, and never less than before.
   std::string CheckReads(uint32_t unit, uint64_t key);
 
-  // From each update to when all know it that had joined by then; and where
-  // copies are read.
+  // Each is the longest time from an update until all know it that had joined
+  // by then; the second, where copies are read.
   Nanos spread_max() const { return spread_max_; }
   Nanos staleness_max() const { return staleness_max_; }
   uint64_t messages = 0;
-  uint64_t words = 0;  // the longest message
+  uint64_t words = 0;  // is the length of the longest message
   uint64_t lost = 0;
   uint64_t duplicated = 0;
 
@@ -86,8 +88,8 @@ class TableWorld {
     TableCopy copy;
     TableReplica replica;
     bool leaving = false;
-    std::map<uint64_t, Value> own;   // of this life
-    std::map<uint64_t, Value> seen;  // what was read last
+    std::map<uint64_t, Value> own;   // were written in this life
+    std::map<uint64_t, Value> seen;  // were read last
   };
   struct UnderWay {
     bool to_home;

@@ -15,9 +15,10 @@
 
 namespace snf {
 
-// A unit with its NF and its buffers: packets and messages in, commands out, as
-// text. Flow and clock of a packet are "3/7"; buffers of packets that leave are
-// freed. Calls without a time happen at the time of the call before.
+// TestUnit is a unit with its NF and its buffers. It takes packets and messages
+// and returns the unit's commands as text, in which a packet is its flow and
+// clock, "3/7". Buffers of packets that leave are freed. Calls without a time
+// happen at the time of the call before.
 class TestUnit {
  public:
   using Lines = std::vector<std::string>;
@@ -42,17 +43,11 @@ class TestUnit {
     unit.on_replicas(set);
   }
 
-  // One call of begin; "service 3/7", "again" or nothing ends the lines.
-  Lines Begin() {
-    const Unit::Next next = unit.begin(now, out_);
-    Lines lines = Drain();
-    if (next == Unit::Next::kService) {
-      lines.push_back("service " + Name(unit.in_service()));
-    } else if (next == Unit::Next::kAgain) {
-      lines.push_back("again");
-    }
-    return lines;
-  }
+  // Calls begin once; "service 3/7", "more" or nothing ends the lines.
+  Lines Begin() { return AfterBegin(unit.begin(now, out_)); }
+  // Goes on once with what is left of the last call; the lines end like those
+  // of Begin.
+  Lines Resume() { return AfterBegin(unit.Resume(now, out_)); }
   Lines Finish() {
     unit.finish(now, {nf, pool}, out_);
     return Drain();
@@ -67,10 +62,11 @@ class TestUnit {
     const auto add = [&](const Lines& more) {
       lines.insert(lines.end(), more.begin(), more.end());
     };
-    for (Unit::Next next = Unit::Next::kAgain; next != Unit::Next::kIdle;) {
-      next = unit.begin(now, out_);
+    for (bool has_more = true; has_more;) {
+      const bool serves = unit.begin(now, out_);
       add(Drain());
-      if (next == Unit::Next::kService) add(Finish());
+      if (serves) add(Finish());
+      has_more = serves || unit.has_more();
     }
     return lines;
   }
@@ -132,7 +128,7 @@ class TestUnit {
     unit.on_timers(now, {nf, pool}, out_);
     return Drain();
   }
-  // All that is due.
+  // Does all that is due.
   Lines on_timers(Instant at) {
     Lines lines;
     do {
@@ -142,7 +138,7 @@ class TestUnit {
     return lines;
   }
 
-  // What the state of a flow that is kept here counts.
+  // Returns the count in the state of a flow that is kept here.
   uint64_t CountOf(uint64_t flow) const {
     uint64_t count = 0;
     std::memcpy(&count, &unit.state_bytes(FlowId{flow})[nf.count.offset()],
@@ -162,18 +158,28 @@ class TestUnit {
   ScriptedNf nf;
   BufferPool pool{{.small = 256, .medium = 1, .large = 1}};
   Instant now;
-  LinkType link = LinkType::kEthernet;  // of packets sent
-  std::vector<std::string> released;    // bytes of released and emitted packets
-  std::vector<SentState> states;        // sent, pushes too
-  std::vector<Alias> aliases;           // asked for
+  LinkType link = LinkType::kEthernet;  // is that of the packets that come
+  std::vector<std::string> released;    // has bytes of those that left
+  std::vector<SentState> states;        // has those that were sent or pushed
+  std::vector<Alias> aliases;           // has those that were asked for
   std::vector<FlowNote> notes;
   std::vector<PieceBlock> returned;
 
  private:
-  // Of a packet, or a word about one.
+  // Names a packet, or a message about one.
   static std::string Name(const auto& of) {
     return std::to_string(value(of.flow)) + "/" +
            std::to_string(value(of.clock));
+  }
+
+  Lines AfterBegin(bool serves) {
+    Lines lines = Drain();
+    if (serves) {
+      lines.push_back("service " + Name(unit.in_service()));
+    } else if (unit.has_more()) {
+      lines.push_back("more");
+    }
+    return lines;
   }
 
   void Leave(PacketHandle packet, bool is_kept) {

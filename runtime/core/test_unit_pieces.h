@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit whose NF needs a piece for each packet.
 #ifndef SNF_RUNTIME_CORE_TEST_UNIT_PIECES_H_
 #define SNF_RUNTIME_CORE_TEST_UNIT_PIECES_H_
 
@@ -30,7 +29,8 @@ inline std::span<const NetworkFunction::Pool> TestPools() {
   return kPools;
 }
 
-// Unit A, whose NF takes one of the ports for each packet, or waits for it.
+// The tests have unit A, whose NF takes one of the ports for each packet, or
+// waits for it.
 class UnitPiecesTest : public ::testing::Test {
  protected:
   using Lines = TestUnit::Lines;
@@ -54,7 +54,7 @@ class UnitPiecesTest : public ::testing::Test {
   Lines Grant(uint32_t word, uint64_t mask) {
     return unit_.on_pieces(0, word, mask);
   }
-  // Ports that nobody asked for; flow 99 came and went for them.
+  // Puts ports there that nobody needs; flow 99 came and went for them.
   void Stock(uint32_t first_word, uint32_t words) {
     const auto missing = unit_.nf.missing;
     for (uint32_t w = first_word; w < first_word + words; ++w) {
@@ -71,7 +71,7 @@ class UnitPiecesTest : public ::testing::Test {
     }
     unit_.nf.missing = missing;
   }
-  // What the NF does with one more packet instead.
+  // Runs one more packet, with which the NF does `what` instead.
   Lines Do(uint64_t flow, const std::function<void(FlowState&)>& what) {
     const auto missing = std::exchange(
         unit_.nf.missing, [&](FlowState& state) -> std::optional<PoolId> {

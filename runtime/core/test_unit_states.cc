@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/core/test_unit_fingerprint.h"
 
 namespace snf {
 namespace {
@@ -81,7 +82,7 @@ UnitStates::UnitStates(const UnitOptions& options, uint8_t units,
 }
 
 UnitStates::Facts UnitStates::FactsOf(const Unit& unit) const {
-  return {.fingerprint = unit.Fingerprint(),
+  return {.fingerprint = UnitFingerprint::Of(unit),
           .parent = 0,
           .input = 0,
           .unit = UnitOf(unit.id()),
@@ -236,10 +237,10 @@ void UnitStates::RunMessage(Live& live, const Message& message) {
 }
 
 void UnitStates::Begin(Live& live) {
-  const Unit::Next next = live.unit.begin(live.now, out_);
-  SNF_CHECK(next != Unit::Next::kAgain);
+  const bool serves = live.unit.begin(live.now, out_);
+  SNF_CHECK(!live.unit.has_more());
   Drain(live);
-  if (next != Unit::Next::kService) return;
+  if (!serves) return;
   const PacketMeta& meta = live.unit.in_service();
   Add({.kind = Effect::Kind::kServe,
        .flow = FlowOf(meta.flow),
@@ -250,9 +251,9 @@ void UnitStates::Begin(Live& live) {
 }
 
 void UnitStates::LetTimePass(Live& live) {
-  const uint64_t before = live.unit.Fingerprint();
+  const uint64_t before = UnitFingerprint::Of(live.unit);
   nf_.timer_of = Chronicle::kNoFlow;
-  while (out_.empty() && live.unit.Fingerprint() == before) {
+  while (out_.empty() && UnitFingerprint::Of(live.unit) == before) {
     const Instant wakeup = live.unit.next_wakeup();
     if (wakeup == Instant::max()) return;
     live.now = std::max(live.now, wakeup);

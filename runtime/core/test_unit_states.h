@@ -17,62 +17,62 @@
 
 namespace snf {
 
-// What goes down a channel.
+// An item goes down a channel.
 struct Item {
   enum class Kind : uint8_t { kPacket, kEnd, kStop, kStart };
   Kind kind = Kind::kPacket;
   uint8_t flow = 0;
-  uint8_t clock = 0;  // of the end the last
+  uint8_t clock = 0;  // is the last one where the flow ends
   uint8_t source = kNowhere;
   bool is_first = false;
   bool is_null = false;
-  uint8_t set = 0;  // units to push to, a bit each; 0: no set comes before it
+  uint8_t set = 0;  // has a bit for each unit to push to, or names none
 
   static constexpr uint8_t kNowhere = 7;
   uint16_t Code() const;
   static Item Of(uint16_t code);
 };
 
-// What goes from unit to unit.
+// A message goes from unit to unit.
 struct Message {
   enum class Kind : uint8_t { kPush, kState, kPull, kTakeover, kTakeoverAck };
   Kind kind = Kind::kPush;
   uint8_t to = 0;
   uint8_t flow = 0;
   uint8_t clock = 0;
-  uint8_t peer = 0;                  // who pulls, took or acknowledges
-  bool has_timer = false;            // of a State
-  std::array<uint64_t, 2> record{};  // of a Push or State
+  uint8_t peer = 0;                  // pulls, took or acknowledges
+  bool has_timer = false;            // means that a State brings one
+  std::array<uint64_t, 2> record{};  // comes with a Push or State
   auto operator<=>(const Message&) const = default;
 };
 
-// What the NF below makes of its digest when it is shown a clock of a flow, or,
-// as clock kTimerClock, when its timer runs out.
+// Returns what the NF below makes of its digest when it is shown a clock of a
+// flow, or, as clock kTimerClock, when its timer runs out.
 uint64_t Extended(uint64_t digest, uint8_t flow, uint8_t clock);
 inline constexpr uint8_t kTimerClock = 15;
 
-// What one input made a unit do.
+// An effect is something that one input made a unit do.
 struct Effect {
   enum class Kind : uint8_t {
-    kSend,         // `message`
+    kSend,         // `message` leaves
     kServe,        // `flow` and `clock` are in service
     kRan,          // the NF saw the packet, on state `value`
-    kRanTimer,     // so with its timer
+    kRanTimer,     // the NF's timer ran, on state `value`
     kDone,         // the clock is applied; the packet left
-    kDuplicate,    // dropped, as one
-    kDropPayload,  // became a tombstone
+    kDuplicate,    // the packet was dropped as one
+    kDropPayload,  // the packet became a tombstone
     kStopped,
     kEvicted,
     kExpired,
-    kForgotten,  // a Pull of somebody
-    kRepeated,   // a Pull or Takeover
+    kForgotten,  // a Pull of another unit was
+    kRepeated,   // a Pull or Takeover was
   };
   Kind kind;
   uint8_t flow = 0;
   uint8_t clock = 0;
-  bool waited = false;      // kServe: it was held
-  bool sets_timer = false;  // kRan
-  bool is_moved = false;    // kServe: first of a flowlet that ran elsewhere
+  bool waited = false;      // the packet of kServe was held
+  bool sets_timer = false;  // the NF of kRan did
+  bool is_moved = false;    // the flow of kServe ran elsewhere before
   uint16_t message = 0;
   uint64_t value = 0;
 };
@@ -100,7 +100,7 @@ class UnitStates {
   };
   struct Facts {
     uint64_t fingerprint;
-    uint32_t parent;  // and the input by which it was reached
+    uint32_t parent;  // is the state from which `input` led here first
     uint32_t input;
     uint8_t unit;
     uint8_t flows;
@@ -109,7 +109,7 @@ class UnitStates {
     bool busy;
   };
 
-  // `begins_late`: begin() is an input of its own; else it follows on all
+  // With `begins_late`, begin() is an input of its own; else it follows on all
   // others, as drivers do it. Without `merges` each history is a state.
   UnitStates(const UnitOptions& options, uint8_t units, bool begins_late,
              bool has_timers, bool merges);
@@ -120,7 +120,8 @@ class UnitStates {
   const Facts& facts(StateId state) const { return states_[state]; }
   size_t size() const { return states_.size(); }
 
-  // `what` is an Item's code or a message's number.
+  // Returns what an input leads to. `what` is an Item's code or a message's
+  // number.
   Step Take(StateId state, Input input, uint16_t what = 0);
   std::span<const Effect> effects(const Step& step) const {
     return std::span(effects_).subspan(step.first_effect, step.effects);
@@ -136,9 +137,10 @@ class UnitStates {
     void on_timer(FlowState& flow) override;
 
     bool has_timers = false;
-    uint64_t seen = 0;           // by the last call
-    bool set_timer = false;      // "
-    uint8_t timer_of = kNoFlow;  // the flow, if it was a timer
+    // The last call saw this digest, set a timer, and was a timer of this flow.
+    uint64_t seen = 0;
+    bool set_timer = false;
+    uint8_t timer_of = kNoFlow;
     static constexpr uint8_t kNoFlow = 0xff;
 
    private:
@@ -163,18 +165,18 @@ class UnitStates {
 
   Chronicle nf_;
   BufferPool pool_;
-  std::vector<PacketHandle> packets_;  // by flow and clock
+  std::vector<PacketHandle> packets_;  // has one for each clock
   bool begins_late_;
   bool merges_;
   std::vector<Live> roots_;
   std::vector<Facts> states_;
   absl::flat_hash_map<uint64_t, StateId> by_fingerprint_;
-  absl::flat_hash_map<uint64_t, Step> steps_;  // by state and input
+  absl::flat_hash_map<uint64_t, Step> steps_;  // has keys of state and input
   std::vector<Effect> effects_;
   std::vector<Message> messages_;
   std::map<Message, uint16_t> numbers_;
   UnitOut out_;
-  std::vector<Effect> made_;  // by the present input
+  std::vector<Effect> made_;  // has those of the present input
 };
 
 }  // namespace snf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of random schedules: which are run, what happens in them, and what is on its
-// way to a unit.
+// Random schedules share what is here: which are run, what happens in them, and
+// what is on its way to a unit.
 #ifndef SNF_RUNTIME_CORE_TEST_WIRES_H_
 #define SNF_RUNTIME_CORE_TEST_WIRES_H_
 
@@ -15,29 +15,29 @@
 
 namespace snf {
 
-// What happened in all schedules.
+// Totals count what happened in all schedules.
 struct NetworkTotals {
   uint64_t packets = 0;
-  uint64_t moves = 0;  // flowlets
+  uint64_t moves = 0;  // counts flowlets
   uint64_t doubled = 0;
   uint64_t flows_ended = 0;
   uint64_t stops = 0;
   uint64_t starts = 0;
 };
 
-// Down a channel, in order.
+// Items go down a channel, in order.
 struct NetworkItem {
   enum class Kind : uint8_t { kPacket, kEnd, kStop, kAck, kPieces, kReclaim };
   Kind kind = Kind::kPacket;
   PacketHandle packet = kNoPacket;
   PacketMeta meta{};
-  ReplicaSet replicas{};  // come before the packet
+  ReplicaSet replicas{};  // comes before the packet
   EndFlow end{};
   AliasAck ack{};
   PieceBlock pieces{};
 };
 
-// From unit to unit.
+// Wires carry one message from unit to unit.
 struct NetworkWire {
   UnitCommand command;
   std::vector<std::byte> record;

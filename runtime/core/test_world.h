@@ -12,42 +12,49 @@
 
 namespace snf {
 
-// What may happen, and how often.
+// A configuration says what may happen in a world, and how often.
 struct Configuration {
-  uint8_t units = 3;  // at most 3
-  uint8_t flows = 1;  // at most 2
+  uint8_t units = 3;  // may be at most 3
+  uint8_t flows = 1;  // may be at most 2
   uint8_t packets = 4;
-  uint8_t pushes = 1;  // idle flows whose state is pushed before all is quiet
-  uint8_t losses = 0;  // of messages between units
-  uint8_t duplicates = 0;  // "
-  uint8_t repeats = 0;     // timers that fire though nothing was lost
-  uint8_t expiries = 0;    // of replicas, before all is quiet
-  uint8_t leaves = 0;      // units that are to stop
-  uint8_t starts = 0;      // of units that have stopped
-  uint8_t ends = 0;        // of flows
+  // So many idle flows have their state pushed before all is quiet.
+  uint8_t pushes = 1;
+  // So many messages between units are lost, and come twice.
+  uint8_t losses = 0;
+  uint8_t duplicates = 0;
+  // So many timers fire though nothing was lost.
+  uint8_t repeats = 0;
+  // So many replicas expire before all is quiet.
+  uint8_t expiries = 0;
+  // So many units are to stop, and start again.
+  uint8_t leaves = 0;
+  uint8_t starts = 0;
+  // So many flows end.
+  uint8_t ends = 0;
   uint32_t hold_packets = 16;
   // Packets wait in the channel at will; else the unit gets them at once.
   bool has_channels = false;
   bool begins_late = false;
-  bool has_timers = false;  // of the NF
-  bool merges = true;       // states of units that look alike
+  bool has_timers = false;  // the NF sets timers
+  bool merges = true;       // states of units that look alike are one
   uint64_t max_states = 20'000'000;
 };
 
-// All that is, between two steps. Without gaps: compared as bytes.
+// A world is all that is between two steps. It has no gaps, since worlds are
+// compared as bytes.
 struct World {
   static constexpr uint8_t kNobody = 7;
   static constexpr size_t kMaxQueued = 8;
   static constexpr size_t kMaxMessages = 20;
   struct Flow {
-    uint8_t next = 1;           // clock
-    uint8_t owner = kNobody;    // of next - 1
-    uint8_t done = 0;           // the last clock that was applied
-    uint8_t serving = kNobody;  // which unit has a packet in service
+    uint8_t next = 1;           // is the clock of the next packet
+    uint8_t owner = kNobody;    // is the unit of the packet before
+    uint8_t done = 0;           // is the last clock that was applied
+    uint8_t serving = kNobody;  // is the unit with a packet in service
     uint8_t is_over = 0;
     uint8_t has_timer = 0;
     std::array<uint8_t, 2> reserved{};
-    uint64_t digest = 0;  // what the NF made of it so far
+    uint64_t digest = 0;  // is what the NF made of it so far
   };
 
   std::array<Flow, 2> flows{};
@@ -55,12 +62,13 @@ struct World {
   std::array<std::array<uint16_t, kMaxQueued>, 3> channels{};
   std::array<uint8_t, 3> queued{};
   uint8_t messages = 0;
-  std::array<uint16_t, kMaxMessages> in_flight{};  // sorted
+  std::array<uint16_t, kMaxMessages> in_flight{};  // is sorted
   uint8_t used = 0;  // units 0 … used - 1 had something to do
   uint8_t leaving = kNobody;
   uint8_t has_stopped = 0;
-  uint8_t quiet_rounds = 0;  // in a row
-  uint8_t packets = 0;       // that may still come; so with the others
+  uint8_t quiet_rounds = 0;  // counts those in a row
+  // So many packets may still come; so with the others (Configuration).
+  uint8_t packets = 0;
   uint8_t pushes = 0;
   uint8_t losses = 0;
   uint8_t duplicates = 0;
@@ -77,20 +85,20 @@ uint64_t HashOf(const World& world);
 
 struct Action {
   enum class Kind : uint8_t {
-    kRoute,       // the flow's next packet to the unit, within the flowlet
-    kRouteFirst,  // as the first of a flowlet
+    kRoute,       // sends the flow's next packet, within the flowlet
+    kRouteFirst,  // sends it as the first of a flowlet
     kRouteNull,
-    kEnd,      // the flow
-    kLeave,    // the unit
-    kStart,    // "
-    kDeliver,  // from the unit's channel
+    kEnd,      // ends the flow
+    kLeave,    // tells the unit to stop
+    kStart,    // starts the unit again
+    kDeliver,  // takes an item from the unit's channel
     kBegin,
     kFinish,
     kTimer,
-    kMessage,  // arrives
+    kMessage,  // lets the message arrive
     kLose,
     kDuplicate,
-    kQuiet,  // nothing is under way: time passes everywhere
+    kQuiet,  // lets time pass everywhere, since nothing is under way
   };
   Kind kind;
   uint8_t unit = 0;
@@ -99,13 +107,14 @@ struct Action {
   uint16_t message = 0;
 };
 
-// The rules by which a world goes on: the real units, and as much of a network
-// and of a controller as they can tell apart from the real ones.
+// WorldRules says how a world goes on. It has the real units, and as much of a
+// network and of a controller as they can tell apart from the real ones.
 class WorldRules {
  public:
-  struct Totals {           // over all steps
-    uint64_t seamless = 0;  // flowlets that found their state
-    uint64_t waited = 0;    // that moved and did not
+  // Totals count over all steps.
+  struct Totals {
+    uint64_t seamless = 0;  // counts flowlets that found their state
+    uint64_t waited = 0;    // counts those that moved and did not
     uint64_t pulls = 0;
     uint64_t pushes = 0;
     uint64_t answers = 0;
@@ -115,26 +124,26 @@ class WorldRules {
     uint64_t repeated = 0;
     uint64_t stopped = 0;
     uint64_t tombstones = 0;
-    uint64_t timers = 0;  // of the NF
-    uint64_t rounds = 0;  // the most that it took to settle
+    uint64_t timers = 0;  // counts the NF's
+    uint64_t rounds = 0;  // is the most that it took to settle
   };
 
   explicit WorldRules(const Configuration& configuration);
 
   World Start() const;
   void ListActions(const World& world, std::vector<Action>& actions);
-  // Empty, or what is wrong with that step.
+  // Returns what is wrong with that step; empty for nothing.
   std::string Take(World& world, const Action& action);
   // Nothing is under way, and only the controller or a timer could change that.
   bool IsQuiet(const World& world);
-  // Nor could a timer.
+  // Nothing is under way, and only the controller could change that.
   bool IsSettled(const World& world);
-  // What is wrong with a world that is quiet, or settled.
+  // Returns what is wrong with a world that is quiet, or settled.
   std::string CheckQuiet(const World& world) const;
   std::string CheckSettled(const World& world) const;
-  // One line: the step and what it brings about.
+  // Returns one line with the step and what it brings about.
   std::string Describe(World world, const Action& action);
-  // What can be seen of a world from outside of its units.
+  // Returns a hash of what can be seen of a world from outside of its units.
   uint64_t Look(World world) const;
 
   const Totals& totals() const { return totals_; }
@@ -164,8 +173,8 @@ class WorldRules {
   Configuration configuration_;
   UnitStates states_;
   Totals totals_;
-  std::string wrong_;             // with the present step
-  std::string* story_ = nullptr;  // of the present step, where it is told
+  std::string wrong_;             // says what the present step did wrong
+  std::string* story_ = nullptr;  // tells the present step, if not null
 };
 
 }  // namespace snf

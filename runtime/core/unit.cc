@@ -2,173 +2,88 @@
 #include "runtime/core/unit.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <utility>
 
 #include "base/check.h"
+#include "runtime/core/nf_services.h"
+#include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
 #include "runtime/core/unit_limits.h"
 
 namespace snf {
-namespace {
-
-// All packets under way anywhere: each may have its flow looked for, taken or
-// ended here.
-uint32_t PacketsAnywhere(const UnitOptions& options) {
-  return options.queue_packets + options.packets_elsewhere;
-}
-
-// Takeovers that may wait for their acknowledgement: some for each packet under
-// way, and more where there are few, since lost ones pile up.
-uint32_t MaxTooks(const UnitOptions& options) {
-  return std::max(PacketsAnywhere(options) + 1, 4'096u);
-}
-
-// Flows kept: the controller's, those that are over and wait for their last
-// packets, those with nothing but Pulls or Takeovers of others, and replicas.
-uint32_t MaxRecords(const UnitOptions& options) {
-  const uint64_t most =
-      uint64_t{options.max_flows} + options.max_replicas +
-      2 * (uint64_t{options.queue_packets} + options.packets_elsewhere + 1) +
-      MaxTooks(options);
-  SNF_CHECK(most < FlowIndex::kNotFound);
-  return static_cast<uint32_t>(most);
-}
-
-constexpr uint32_t kLineBytes = 64;
-
-// No record lies in more cache lines than it must.
-uint32_t StateWords(const StateSchema& schema) {
-  const uint32_t bytes = schema.record_bytes();
-  const uint32_t rounded =
-      bytes > kLineBytes ? (bytes + kLineBytes - 1) / kLineBytes * kLineBytes
-                         : std::bit_ceil(bytes);
-  return bytes == 0 ? 0 : rounded / 8;
-}
-
-}  // namespace
 
 Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
            std::span<const NetworkFunction::Pool> pools)
     : id_(id),
-      schema_(&schema),
-      max_set_(options.replicas),
       hold_packets_(options.hold_packets),
-      max_replicas_(options.max_replicas),
-      push_after_(options.push_after),
-      replica_lifetime_(options.replica_lifetime),
-      retry_after_(options.retry_after),
-      max_waiting_(PacketsAnywhere(options) + 1),
-      max_tooks_(MaxTooks(options)),
-      nodes_(options.queue_packets),
-      waiting_packets_(options.queue_packets),
-      // Pulls and Takeovers of others, and one Pull and one end for each
-      // record.
-      pending_(size_t{max_waiting_} + max_tooks_ +
-               2 * size_t{MaxRecords(options)}),
-      index_(options.max_flows, MaxRecords(options)),
-      records_(MaxRecords(options), Pages::kGrowing),
-      sets_(size_t{MaxRecords(options)} * options.replicas, Pages::kGrowing),
-      announced_(options.replicas > 0 ? MaxRecords(options) : 0,
-                 Pages::kGrowing),
-      state_words_(StateWords(schema)),
-      states_(MaxRecords(options) * size_t{state_words_}, Pages::kGrowing),
-      timers_(MaxRecords(options), Pages::kGrowing),
-      pieces_(id, pools) {
-  SNF_CHECK(max_set_ <= kMaxReplicas && max_replicas_ > 0);
-  SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
-  FindHotLines();
-}
+      flows_(options, schema),
+      replication_(id, options, schema),
+      nf_(id, options, pools) {}
 
-// Those where slots are and blobs begin.
-void Unit::FindHotLines() {
-  for (uint32_t slot = 0; slot < schema_->slots(); ++slot) {
-    const uint32_t begin = schema_->offset(slot);
-    const uint32_t header =
-        schema_->is_blob(slot) ? StateSchema::kBlobHeaderBytes : 0;
-    const uint32_t bytes =
-        header + std::min(schema_->bytes(slot),
-                          std::max(schema_->grain(slot), kPrefetchBytes));
-    for (uint32_t at = begin / kLineBytes * kLineBytes; at < begin + bytes;
-         at += kLineBytes) {
-      if (hot_line_count_ == hot_lines_.size()) return;
-      if (hot_line_count_ > 0 && at <= hot_lines_[hot_line_count_ - 1])
-        continue;
-      hot_lines_[hot_line_count_++] = static_cast<uint16_t>(at);
-    }
-  }
-}
-
-void Unit::on_replicas(const ReplicaSet& replicas) {
-  if (max_set_ == 0) return;
-  const uint32_t slot = FindOrAdd(replicas.flow);
-  const size_t count = std::min<size_t>(replicas.count, max_set_);
-  std::copy_n(replicas.units.begin(), count, ReplicasOf(slot));
-  records_[slot].replicas = static_cast<uint8_t>(count);
-  announced_[slot] = replicas.flowlet + 1;
-}
-
-Unit::Next Unit::begin(Instant now, UnitOut& out) {
+bool Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
+  is_cut_short_ = false;
   while (true) {
-    if (out.room() < kMaxUnitCommandsPerCall) return Next::kAgain;
-    if (pieces_.can_return()) [[unlikely]] {
-      pieces_.ReturnReclaimed(out);
+    if (out.room() < kMaxUnitCommandsPerCall) {
+      is_cut_short_ = true;
+      return false;
+    }
+    if (nf_.pieces().can_return()) [[unlikely]] {
+      nf_.pieces().ReturnReclaimed(out);
       continue;
     }
-    uint32_t node = nodes_.PopFront(resumed_);
+    uint32_t node = flows_.packets().PopFront(flows_.resumed());
     const bool is_resumed = node != kNone;
     if (!is_resumed) {
       PrefetchAhead();
-      node = nodes_.PopFront(inbox_);
+      node = flows_.packets().PopFront(inbox_);
     }
     if (node == kNone) {
       PushStoppedIfDone(out);
-      return stopping_ && pieces_.spare() > 0 ? Next::kAgain : Next::kIdle;
+      return false;
     }
-    const PacketMeta& meta = nodes_[node].meta;
-    const uint32_t slot = FindOrAdd(meta.flow);
-    Record& record = records_[slot];
-    if (is_resumed) record.resumed = false;
-    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 && IsAnnounced(slot) &&
-        announced_[slot] <= meta.flowlet + 1) {
-      announced_[slot] = 0;
+    const PacketMeta& meta = flows_.packets()[node].meta;
+    const uint32_t slot = flows_.FindOrAdd(meta.flow);
+    FlowRecord& record = flows_[slot];
+    if (is_resumed) record.engaged = false;
+    if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0) {
+      flows_.on_first_of_flowlet(slot, meta.flowlet);
     }
     // A replica from the future is a lie, and no reason to drop a packet.
-    if (record.copy == Copy::kReplica && meta.clock <= record.applied) {
-      DropCopy(slot);
+    if (record.copy == CopyKind::kReplica && meta.clock <= record.applied) {
+      flows_.DropCopy(slot);
     }
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
-      ForgetIfEmpty(slot);
+      flows_.ForgetIfEmpty(slot);
     } else if (IsRunnable(record, meta)) {
       TakeIntoService(now, slot, node);
-      return Next::kService;
+      return true;
     } else {
       Hold(now, slot, node, out);
     }
   }
 }
 
+bool Unit::Resume(Instant now, UnitOut& out) {
+  if (is_cut_short_) return begin(now, out);
+  nf_.pieces().ReturnReclaimed(out);
+  PushStoppedIfDone(out);
+  return false;
+}
+
 // Brings in what the next packets need; the first of them is about to be
 // taken.
 void Unit::PrefetchAhead() {
   for (; prefetched_ <= kPrefetchPackets && ahead_ != kNone; ++prefetched_) {
-    const uint32_t slot = index_.Guess(nodes_[ahead_].meta.flow);
-    ahead_ = nodes_[ahead_].next;
-    if (slot == FlowIndex::kNotFound) continue;
-    __builtin_prefetch(&records_[slot], 1);
-    const std::byte* const state = std::as_const(*this).StateOf(slot).data();
-    for (const uint16_t line : std::span(hot_lines_).first(hot_line_count_)) {
-      __builtin_prefetch(state + line, 1);
-    }
+    const PacketNode& node = flows_.packets()[ahead_];
+    ahead_ = node.next;
+    flows_.PrefetchRecord(node.meta.flow);
   }
   if (prefetched_ > 0) --prefetched_;
 }
 
-bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
-  if (record.copy == Copy::kNone) {
+bool Unit::IsRunnable(const FlowRecord& record, const PacketMeta& meta) {
+  if (record.copy == CopyKind::kNone) {
     return meta.clock == Clock{1} && meta.source_kind == StateSource::kNone;
   }
   return SNF_RULE(kU1, meta.clock == record.applied + 1, true) &&
@@ -176,37 +91,43 @@ bool Unit::IsRunnable(const Record& record, const PacketMeta& meta) {
 }
 
 void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
-  if (const Copy copy = records_[slot].copy; copy != Copy::kCurrent) {
-    if (copy == Copy::kNone) std::ranges::fill(StateOf(slot), std::byte{0});
-    SetCopy(slot, Copy::kCurrent);
+  FlowRecord& record = flows_[slot];
+  if (record.copy != CopyKind::kCurrent) {
+    if (record.copy == CopyKind::kNone) {
+      std::ranges::fill(flows_.state(slot), std::byte{0});
+    }
+    flows_.SetCopy(slot, CopyKind::kCurrent);
   }
+  record.engaged = true;
   in_service_ = node;
   in_service_slot_ = slot;
-  const Instant since = nodes_[node].held_since;
+  const Instant since = flows_.packets()[node].held_since;
   in_service_wait_ = since == Instant::max() ? kNeverHeld : now - since;
 }
 
 void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
-  UnitCommand drop = UnitCommand::OfPacket(
-      UnitCommand::Kind::kDrop, nodes_[node].packet, nodes_[node].meta);
+  const PacketNode& n = flows_.packets()[node];
+  UnitCommand drop =
+      UnitCommand::OfPacket(UnitCommand::Kind::kDrop, n.packet, n.meta);
   // What has no payload cannot be dropped.
   if (!drop.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
   drop.reason = DropReason::kDuplicateClock;
   out.push(drop);
-  nodes_.Free(node);
+  flows_.packets().Free(node);
 }
 
 void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
-  PacketList& held = records_[slot].held;
-  PacketNode& n = nodes_[node];
+  PacketNodes& nodes = flows_.packets();
+  PacketList& held = flows_[slot].held;
+  PacketNode& n = nodes[node];
   const Clock clock = n.meta.clock;
-  if (held.tail == kNone || nodes_[held.tail].meta.clock < clock) {
+  if (held.tail == kNone || nodes[held.tail].meta.clock < clock) {
     // The rule, since clocks of one flow come through the channel in order.
-    nodes_.Append(held, node);
+    nodes.Append(held, node);
   } else {
     uint32_t* link = &held.head;
-    while (nodes_[*link].meta.clock < clock) link = &nodes_[*link].next;
-    if (nodes_[*link].meta.clock == clock) {
+    while (nodes[*link].meta.clock < clock) link = &nodes[*link].next;
+    if (nodes[*link].meta.clock == clock) {
       DropDuplicate(node, out);
       return;
     }
@@ -227,16 +148,173 @@ void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   AfterChange(now, slot, out);
 }
 
+void Unit::finish(Instant now, NfContext env, UnitOut& out) {
+  SNF_CHECK(busy() && out.room() >= kMaxUnitCommandsPerCall);
+  const uint32_t node = in_service_;
+  const uint32_t slot = in_service_slot_;
+  const PacketMeta& meta = flows_.packets()[node].meta;
+  nf_.pieces().ClearTaken();
+  const NfCalls::Outcome outcome =
+      meta.has_payload() ? nf_.Process(now, env, slot, node, flows_, out)
+                         : NfCalls::Outcome(UnitCommand::Kind::kAdvance);
+
+  in_service_ = kNone;
+  if (outcome.kind() == UnitCommand::Kind::kWait) [[unlikely]]
+    return;
+  FlowRecord& record = flows_[slot];
+  record.applied = meta.clock;
+  record.engaged = false;
+  record.waited = false;
+  record.has_left = false;
+  if (record.parked != kNone) [[unlikely]] {
+    replication_.ArmTimer(slot, flows_);
+    return;
+  }
+  Complete(now, slot, outcome, node, env, out);
+}
+
+// The packet leaves the unit, and the flow goes on.
+inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
+                           uint32_t node, NfContext env, UnitOut& out) {
+  const PacketMeta& meta = flows_.packets()[node].meta;
+  FlowRecord& record = flows_[slot];
+  replication_.on_change(now, record);
+  out.push_made([&] {
+    return UnitCommand{.kind = outcome.kind(),
+                       .reason = outcome.reason(),
+                       .nf_reason = outcome.nf_reason(),
+                       .packet = flows_.packets()[node].packet,
+                       .meta = meta};
+  });
+  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+      meta.source_kind == StateSource::kUnit && meta.source != id_) {
+    replication_.TellTakeover(now, meta, slot, flows_, out);
+  }
+  flows_.packets().Free(node);
+  if (record.pending != kNone || record.held.head != kNone) {
+    EndIfOver(now, slot, &env, out);
+    AfterChange(now, slot, out);
+  } else {
+    replication_.ArmTimer(slot, flows_);
+  }
+  if (stopping_) [[unlikely]]
+    PushStoppedIfDone(out);
+}
+
+void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
+  ResumeOrPull(now, slot, out);
+  replication_.AnswerPulls(slot, flows_, out);
+  replication_.ArmTimer(slot, flows_);
+  flows_.ForgetIfEmpty(slot);
+}
+
+void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
+  FlowRecord& record = flows_[slot];
+  const uint32_t first = record.held.head;
+  if (first == kNone) return;
+  PacketNodes& nodes = flows_.packets();
+  const PacketMeta& meta = nodes[first].meta;
+  if (record.copy == CopyKind::kNone || !IsRunnable(record, meta)) {
+    replication_.PullFor(now, meta, slot, flows_, out);
+    return;
+  }
+  nodes.PopFront(record.held);
+  --held_;
+  held_payloads_ -= meta.has_payload() ? 1 : 0;
+  flows_.SetCopy(slot, CopyKind::kCurrent);
+  record.engaged = true;
+  nodes.Append(flows_.resumed(), first);
+  uint32_t* const my_pull =
+      flows_.pending().LinkOf(record.pending, Pending::Kind::kMyPull);
+  if (*my_pull != kNone) flows_.pending().Erase(my_pull);
+}
+
+void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
+                     UnitOut& out) {
+  FlowRecord& record = flows_[slot];
+  PendingLists& pending = flows_.pending();
+  uint32_t* const end = pending.LinkOf(record.pending, Pending::Kind::kEnd);
+  if (*end == kNone || pending[*end].clock > record.applied ||
+      record.parked != kNone) {
+    return;
+  }
+  // The last packet ran here: what else is here is a copy of that.
+  if (record.is_own()) {
+    if (env == nullptr) return;
+    nf_.RunEnd(now, *env, slot, flows_, out);
+  }
+  pending.Erase(end);
+  flows_.DropCopy(slot);
+}
+
+void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
+  const uint32_t slot = replication_.on_pull(now, pull, flows_);
+  if (slot == kNone) return;
+  AfterChange(now, slot, out);
+  replication_.RefuseExcess(pull, slot, flows_);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_state(Instant now, const State& state,
+                    std::span<const std::byte> record, UnitOut& out) {
+  const uint32_t slot = replication_.on_state(now, state, record, flows_);
+  if (slot == kNone) return;
+  EndIfOver(now, slot, nullptr, out);
+  AfterChange(now, slot, out);
+  replication_.EvictReplicas(flows_);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_takeover(Instant now, const Takeover& takeover, UnitOut& out) {
+  const uint32_t slot = replication_.on_takeover(takeover, flows_, out);
+  if (slot == kNone) return;
+  AfterChange(now, slot, out);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_takeover_ack(Instant now, const TakeoverAck& ack, UnitOut& out) {
+  const uint32_t slot = replication_.on_takeover_ack(ack, flows_);
+  if (slot == kNone) return;
+  AfterChange(now, slot, out);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
+                        UnitOut& out) {
+  const uint32_t slot = flows_.Find(ack.flow);
+  if (slot == kNone) return;
+  const uint32_t node = flows_[slot].parked;
+  if (node == kNone || flows_.packets()[node].meta.clock != ack.clock) return;
+  flows_[slot].parked = kNone;
+  const NfCalls::Outcome outcome =
+      nf_.on_alias_ack(now, ack.result, env, slot, node, flows_, out);
+  Complete(now, slot, outcome, node, env, out);
+}
+
+void Unit::on_pieces(Instant /*now*/, const PieceBlock& pieces, UnitOut& out) {
+  nf_.on_pieces(pieces, flows_, out);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
+  if (pool >= nf_.pieces().pools()) return;
+  nf_.pieces().Reclaim(pool);
+  nf_.pieces().ReturnReclaimed(out);
+  PushStoppedIfDone(out);
+}
+
 void Unit::on_end_flow(Instant now, const EndFlow& end, NfContext env,
                        UnitOut& out) {
-  const uint32_t slot = FindOrAdd(end.flow);
-  if (*LinkOf(slot, Pending::Kind::kEnd, kNoUnit) == kNone) {
-    AddPending(slot, {.clock = end.last,
-                      .due = Instant::max(),
-                      .next = kNone,
-                      .peer = kNoUnit,
-                      .kind = Pending::Kind::kEnd,
-                      .tries = 0});
+  const uint32_t slot = flows_.FindOrAdd(end.flow);
+  PendingLists& pending = flows_.pending();
+  uint32_t& head = flows_[slot].pending;
+  if (*pending.LinkOf(head, Pending::Kind::kEnd) == kNone) {
+    pending.Add(head, {.clock = end.last,
+                       .due = Instant::max(),
+                       .next = kNone,
+                       .peer = kNoUnit,
+                       .kind = Pending::Kind::kEnd,
+                       .tries = 0});
   }
   EndIfOver(now, slot, &env, out);
   AfterChange(now, slot, out);
@@ -245,124 +323,65 @@ void Unit::on_end_flow(Instant now, const EndFlow& end, NfContext env,
 
 void Unit::on_stop(UnitOut& out) {
   stopping_ = true;
+  replication_.on_stop();
+  nf_.on_stop();
   PushStoppedIfDone(out);
+}
+
+void Unit::on_start() {
+  stopping_ = stopped_ = false;
+  replication_.on_start();
+  nf_.on_start();
 }
 
 void Unit::PushStoppedIfDone(UnitOut& out) {
   if (!stopping_) return;
-  // Not what packets that can run may take.
-  const bool is_idle =
-      !busy() && inbox_.head == kNone && resumed_.head == kNone;
-  if (is_idle) pieces_.ReturnSpare(out);
-  if (stopped_ || nodes_.used() > 0) return;
-  if (SNF_RULE(kU8, own_copies_ + takeovers_waiting_ > 0, false)) return;
-  if (pieces_.spare() + pieces_.requests() + pieces_.reclaims() > 0) return;
+  UnitPieces& pieces = nf_.pieces();
+  // Packets that can run may take some of them.
+  if (is_idle()) pieces.ReturnSpare(out);
+  if (stopped_ || flows_.packets().used() > 0) return;
+  if (SNF_RULE(kU8, flows_.own_copies() + flows_.pending().takeovers() > 0,
+               false)) {
+    return;
+  }
+  if (pieces.spare() + pieces.requests() + pieces.reclaims() > 0) return;
   stopped_ = true;
-  ForgetAll();
+  flows_.ForgetAll();
   out.push(UnitCommand::Stopped());
 }
 
+void Unit::on_timers(Instant now, NfContext env, UnitOut& out) {
+  for (int i = 0; i < kMaxTimersPerCall; ++i) {
+    if (out.room() < kMaxUnitCommandsPerCall) break;
+    const uint32_t slot = flows_.timers().PopDue(now);
+    if (slot == TimingWheel::kNone) break;
+    FlowRecord& record = flows_[slot];
+    record.idle_armed = false;
+    // What a timer emits must not overtake a packet that waits.
+    if (record.copy == CopyKind::kCurrent && record.timer <= now &&
+        record.parked == kNone) {
+      nf_.RunTimer(env, slot, flows_, out);
+      replication_.on_change(now, record);
+    } else {
+      replication_.PushOrExpire(now, slot, flows_, out);
+    }
+    replication_.Repeat(now, slot, flows_, out);
+    replication_.ArmTimer(slot, flows_);
+    flows_.ForgetIfEmpty(slot);
+  }
+  PushStoppedIfDone(out);
+}
+
 std::span<const std::byte> Unit::state_bytes(FlowId flow) const {
-  const uint32_t slot = Find(flow);
-  SNF_CHECK(slot != FlowIndex::kNotFound);
-  return StateOf(slot);
+  const uint32_t slot = flows_.Find(flow);
+  SNF_CHECK(slot != kNone);
+  return flows_.state(slot);
 }
 
-std::span<const std::byte> Unit::StateOf(uint32_t slot) const {
-  return std::as_bytes(std::span(states_.data() + size_t{state_words_} * slot,
-                                 schema_->record_bytes() / 8));
-}
-
-std::span<std::byte> Unit::StateOf(uint32_t slot) {
-  return std::as_writable_bytes(
-      std::span(states_.data() + size_t{state_words_} * slot,
-                schema_->record_bytes() / 8));
-}
-
-uint32_t Unit::Add(FlowId flow) {
-  uint32_t slot = free_record_;
-  if (slot != kNone) {
-    free_record_ = records_[slot].older;
-  } else {
-    SNF_CHECK(records_used_ < records_.size());
-    slot = records_used_++;
-  }
-  records_[slot] = {.flow = flow,
-                    .applied = {},
-                    .timer = Instant::max(),
-                    .due = Instant::max(),
-                    .held = {},
-                    .pending = kNone,
-                    .older = kNone,
-                    .newer = kNone,
-                    .parked = kNone,
-                    .copy = Copy::kNone,
-                    .link = LinkType::kEthernet,
-                    .replicas = 0,
-                    .resumed = false,
-                    .waited = false,
-                    .idle_armed = false,
-                    .has_left = false};
-  index_.Insert(flow, slot,
-                [&](uint32_t other) { return records_[other].flow; });
-  return slot;
-}
-
-void Unit::ForgetIfEmpty(uint32_t slot) {
-  Record& record = records_[slot];
-  if (record.copy != Copy::kNone || record.held.head != kNone ||
-      record.pending != kNone || IsAnnounced(slot)) {
-    return;
-  }
-  timers_.Disarm(slot);
-  index_.Erase(record.flow, slot);
-  record.flow = kNoFlow;
-  record.older = free_record_;
-  free_record_ = slot;
-}
-
-void Unit::ForgetAll() {
-  for (uint32_t slot = 0; slot < records_used_; ++slot) {
-    Record& record = records_[slot];
-    if (record.flow == kNoFlow) continue;
-    if (record.copy != Copy::kNone) DropCopy(slot);
-    while (record.pending != kNone) ErasePending(&record.pending);
-    if (max_set_ > 0) announced_[slot] = 0;
-    ForgetIfEmpty(slot);
-  }
-}
-
-void Unit::SetCopy(uint32_t slot, Copy copy) {
-  Record& record = records_[slot];
-  if (record.copy == Copy::kReplica) {
-    (record.older == kNone ? oldest_replica_ : records_[record.older].newer) =
-        record.newer;
-    (record.newer == kNone ? newest_replica_ : records_[record.newer].older) =
-        record.older;
-    record.older = record.newer = kNone;
-    record.due = Instant::max();
-    --replicas_;
-  } else if (record.copy != Copy::kNone) {
-    --own_copies_;
-  }
-  record.copy = copy;
-  if (copy == Copy::kReplica) {
-    record.older = newest_replica_;
-    (newest_replica_ == kNone ? oldest_replica_
-                              : records_[newest_replica_].newer) = slot;
-    newest_replica_ = slot;
-    ++replicas_;
-  } else if (copy != Copy::kNone) {
-    ++own_copies_;
-  }
-}
-
-void Unit::DropCopy(uint32_t slot) {
-  SetCopy(slot, Copy::kNone);
-  Record& record = records_[slot];
-  record.applied = Clock{};
-  record.has_left = false;
-  record.timer = record.due = Instant::max();
+const Alias& Unit::alias(FlowId flow) const {
+  const uint32_t slot = flows_.Find(flow);
+  SNF_CHECK(slot != kNone && flows_[slot].parked != kNone);
+  return nf_.alias(flows_[slot].parked);
 }
 
 }  // namespace snf

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
+#include "runtime/core/test_unit_fingerprint.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_limits.h"
 
@@ -186,11 +187,11 @@ TEST(UnitAlias, OfAPacketThatTheNfDropsStandsOrFallsAllTheSame) {
 TEST(UnitAlias, AcksThatAreLateRepeatedOrOfOtherPacketsChangeNothing) {
   TestUnit unit = Parked();
   const auto ack = [&](uint64_t flow, uint64_t clock) {
-    const uint64_t before = unit.unit.Fingerprint();
+    const uint64_t before = UnitFingerprint::Of(unit.unit);
     EXPECT_THAT(unit.on_alias_ack(flow, clock), IsEmpty());
     EXPECT_THAT(unit.on_alias_ack(flow, clock, AliasResult::kConflict),
                 IsEmpty());
-    EXPECT_EQ(unit.unit.Fingerprint(), before);
+    EXPECT_EQ(UnitFingerprint::Of(unit.unit), before);
   };
   for (const uint64_t clock : {uint64_t{0}, uint64_t{1}, uint64_t{3}}) {
     ack(1, clock);
@@ -258,10 +259,10 @@ TEST(UnitAlias, IsPartOfTheFingerprint) {
     other.Send(meta);
   }
   other.Serve();
-  EXPECT_NE(one.unit.Fingerprint(), other.unit.Fingerprint());
+  EXPECT_NE(UnitFingerprint::Of(one.unit), UnitFingerprint::Of(other.unit));
   one.on_alias_ack(1, 2);
   other.on_alias_ack(1, 2);
-  EXPECT_EQ(one.unit.Fingerprint(), other.unit.Fingerprint());
+  EXPECT_EQ(UnitFingerprint::Of(one.unit), UnitFingerprint::Of(other.unit));
 }
 
 TEST(UnitNote, OfACallIsOne) {

@@ -67,10 +67,11 @@ class PingPong {
 
  private:
   void Serve(size_t u) {
-    for (Unit::Next next = Unit::Next::kAgain; next != Unit::Next::kIdle;) {
-      next = units_[u].begin(now_, out_);
+    while (true) {
+      const bool serves = units_[u].begin(now_, out_);
       Execute();
-      if (next != Unit::Next::kService) continue;
+      if (!serves && units_[u].has_more()) continue;
+      if (!serves) return;
       units_[u].finish(now_, {nf_, pool_}, out_);
       ++processed_;
       Execute();

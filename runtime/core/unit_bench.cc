@@ -94,7 +94,7 @@ struct WarmUnit {
   void Run(const PacketMeta& meta) {
     unit.on_packet(packet, meta);
     out.clear();
-    if (unit.begin(now, out) == Unit::Next::kService) {
+    if (unit.begin(now, out)) {
       unit.finish(now, {nf, pool}, out);
     }
   }
@@ -123,7 +123,7 @@ void BM_UnitPacket(benchmark::State& state) {
     }
     while (true) {
       warm.out.clear();
-      if (warm.unit.begin(Instant{}, warm.out) != Unit::Next::kService) break;
+      if (!warm.unit.begin(Instant{}, warm.out)) break;
       warm.unit.finish(Instant{}, {warm.nf, warm.pool}, warm.out);
       benchmark::DoNotOptimize(warm.out);
     }

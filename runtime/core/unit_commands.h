@@ -11,28 +11,28 @@
 
 namespace snf {
 
-// What a unit asks of its driver.
+// A command is what a unit asks of its driver.
 struct UnitCommand {
   enum class Kind : uint8_t {
-    // What becomes of a packet; each frees its slot of the channel.
+    // These say what becomes of a packet; each frees its slot of the channel.
     kRelease,  // the NF forwards `packet`: to the release stage
     kNfDrop,   // the NF drops it; `nf_reason` indexes its drop_reasons()
     kDrop,     // the unit drops it for `reason`
     kConsume,  // the NF keeps it
     kAdvance,  // a tombstone or null packet was applied; there is no `packet`
-    // Others about packets; no slot is freed.
+    // These are about packets as well, but free no slot.
     kEmit,  // `packet` is new, made by the NF while it handled `meta.flow`
     kWait,  // `packet` is to be run again: what is to come must come first
     kDropPayload,  // `packet` is dropped for `reason`; its clock stays here, as
                    // a tombstone
-    // Messages, to `unit`.
+    // These are messages to `unit`.
     kSendPull,
-    kSendState,  // with the first bytes of Unit::state_bytes(state.flow)
+    kSendState,  // takes the first bytes of Unit::state_bytes(state.flow) along
     kSendTook,
     kSendTookAck,
-    // To the controller.
+    // These go to the controller.
     kReportTook,
-    kSendAlias,  // Unit::alias(meta.flow), of `meta`'s packet
+    kSendAlias,  // takes Unit::alias(meta.flow), of `meta`'s packet, along
     kSendNote,
     kRequestPieces,
     kReturnPieces,

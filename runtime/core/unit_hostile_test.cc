@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_unit.h"
+#include "runtime/core/test_unit_fingerprint.h"
 #include "runtime/core/unit.h"
 
 namespace snf {
@@ -45,9 +46,9 @@ TestUnit Victim() {
 void ExpectRefused(StateRefusal reason,
                    const std::function<TestUnit::Lines(TestUnit&)>& message) {
   TestUnit unit = Victim();
-  const uint64_t before = unit.unit.Fingerprint();
+  const uint64_t before = UnitFingerprint::Of(unit.unit);
   EXPECT_THAT(message(unit), IsEmpty());
-  EXPECT_EQ(unit.unit.Fingerprint(), before);
+  EXPECT_EQ(UnitFingerprint::Of(unit.unit), before);
   EXPECT_EQ(unit.refused(), 1u);
   EXPECT_EQ(unit.refused(reason), 1u);
   EXPECT_THAT(unit.on_state(4, 6), IsEmpty());
@@ -231,11 +232,11 @@ TEST(HostileTook, IsRefusedWhenMalformed) {
 TEST(HostileTook, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
   for (const uint64_t clock : {uint64_t{4}, kFar}) {
     TestUnit unit = Victim();
-    const uint64_t before = unit.unit.Fingerprint();
+    const uint64_t before = UnitFingerprint::Of(unit.unit);
     unit.on_takeover(1, clock, kC);
     unit.on_takeover(2, clock, kC);
     EXPECT_EQ(unit.refused(StateRefusal::kFutureClock), 2u);
-    EXPECT_EQ(unit.unit.Fingerprint(), before);
+    EXPECT_EQ(UnitFingerprint::Of(unit.unit), before);
     unit.Send(Within(1, 3));
     EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3"));
     EXPECT_THAT(unit.on_pull(2, 1, kB), ElementsAre("state 2 applied 1 to 1"));
@@ -256,14 +257,14 @@ TEST(HostileTookAck, OfWhatWasNotToldChangesNothing) {
   TestUnit unit = Victim();
   unit.on_state(4, 6);
   unit.Serve();
-  const uint64_t before = unit.unit.Fingerprint();
+  const uint64_t before = UnitFingerprint::Of(unit.unit);
   unit.on_takeover_ack(4, 6, kB);
   unit.on_takeover_ack(4, kFar, kC);
   unit.on_takeover_ack(1, kFar, kB);
   unit.on_takeover_ack(value(kNoFlow), kFar, kB);
   unit.on_takeover_ack(99, 1, value(kNoUnit));
   unit.on_takeover_ack(4, kFar, value(kNoUnit));
-  EXPECT_EQ(unit.unit.Fingerprint(), before);
+  EXPECT_EQ(UnitFingerprint::Of(unit.unit), before);
   EXPECT_EQ(unit.refused(StateRefusal::kMalformed), 2u);
 }
 

@@ -11,23 +11,28 @@
 
 namespace snf {
 
+// Sets the limits and times of a unit.
 struct UnitOptions {
-  uint32_t max_flows = 1 << 20;   // flows it may keep at one time
-  uint32_t queue_packets = 1024;  // slots of its channel: packets not finished
-  // Slots of all other units' channels. Each may hold the last packet of a flow
-  // that is over for the controller and whose state is still here, so that this
-  // unit keeps as many flows above max_flows. Costs nothing until it happens.
+  // The unit keeps at most so many flows of the controller at one time.
+  uint32_t max_flows = 1 << 20;
+  // Its channel has so many slots, one for each packet that is not finished.
+  uint32_t queue_packets = 1024;
+  // The channels of all other units have so many slots. Each may hold the last
+  // packet of a flow that is over for the controller and whose state is still
+  // here, so that this unit keeps as many flows above max_flows. Costs nothing
+  // until it happens.
   uint32_t packets_elsewhere = 65'536;
-  // Packets that may wait here for state, with their payload: the next becomes
-  // a tombstone. No more than queue_packets take effect.
+  // So many packets may wait here for state with their payload: the next
+  // becomes a tombstone. No more than queue_packets take effect.
   uint32_t hold_packets = 1024;
 
-  // K: the most units that a flow's state is pushed to; at most kMaxReplicas.
+  // A flow's state is pushed to so many units (K), at most kMaxReplicas.
   uint32_t replicas = 3;
-  // Idle time of a flow after which its state is pushed: T/2 (SNF §5.2.1).
+  // A flow's state is pushed when it has been idle for so long: T/2 (SNF
+  // §5.2.1).
   Nanos push_after = Microseconds(250);
-  // Replicas kept for others; the one that came first goes first. They take
-  // none of the room of the unit's own flows.
+  // So many replicas are kept for others; the one that came first goes first.
+  // They take none of the room of the unit's own flows.
   uint32_t max_replicas = 65'536;
   // A replica that nobody used for so long is forgotten; Nanos::max() = never.
   Nanos replica_lifetime = Seconds(300);
@@ -40,7 +45,7 @@ struct UnitOptions {
   static constexpr Nanos kMaxRetryDelay = Seconds(1);
 };
 
-// Why a unit did not take a message about state. The run goes on.
+// Says why a unit did not take a message about state. The run goes on.
 enum class StateRefusal : uint8_t {
   kStale,        // its clock is not newer than the copy's: late or repeated
   kMalformed,    // its fields or its record cannot be
@@ -51,22 +56,23 @@ enum class StateRefusal : uint8_t {
   kStopping,     // a push to a unit that is leaving
   kPullStale,    // a Pull of a clock that its sender has gone past
   kPullsFull,    // more Pulls than can wait
-  kCount,
 };
 inline constexpr size_t kStateRefusals =
-    static_cast<size_t>(StateRefusal::kCount);
+    static_cast<size_t>(StateRefusal::kPullsFull) + 1;
+// Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(StateRefusal refusal);
 
+// Counts what happened at a unit since it was made.
 struct UnitCounters {
-  uint64_t replicas_taken = 0;    // by push
-  uint64_t replicas_evicted = 0;  // to make room for others
+  uint64_t replicas_taken = 0;    // came by push
+  uint64_t replicas_evicted = 0;  // made room for others
   uint64_t replicas_expired = 0;
   uint64_t pulls_repeated = 0;
   uint64_t takeovers_repeated = 0;
-  uint64_t takeovers_said_once = 0;  // for want of room to repeat them
-  uint64_t pulls_forgotten = 0;      // asked by units that do not ask again
-  // That came from the controller or the NF but cannot be: of no pool, here
-  // already, or not asked for.
+  uint64_t takeovers_said_once = 0;  // had no room to be repeated
+  uint64_t pulls_forgotten = 0;      // came from units that do not ask again
+  // Counts pieces that came from the controller or the NF but cannot be: they
+  // are of no pool, here already, or were not asked for.
   uint64_t pieces_refused = 0;
   std::array<uint64_t, kStateRefusals> refused{};
 };

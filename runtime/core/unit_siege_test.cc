@@ -124,7 +124,8 @@ class Siege {
     if (unit.busy()) {
       unit.finish(now_, {nf_, pool_}, out_);
       Execute(unit);
-    } else if (unit.begin(now_, out_) != Unit::Next::kAgain) {
+    } else {
+      unit.begin(now_, out_);
       Execute(unit);
     }
     for (Unit& due : units_) {

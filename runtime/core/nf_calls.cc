@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/nf_calls.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "runtime/core/nf_services.h"
+
+namespace snf {
+namespace {
+
+DropReason ReasonOf(AliasResult why) {
+  switch (why) {
+    case AliasResult::kConflict:
+      return DropReason::kAliasConflict;
+    case AliasResult::kGroupFull:
+      return DropReason::kAliasLimit;
+    default:
+      return DropReason::kNoAlias;
+  }
+}
+
+}  // namespace
+
+NfCalls::NfCalls(UnitId id, const UnitOptions& options,
+                 std::span<const NetworkFunction::Pool> pools)
+    : id_(id), waiting_(options.queue_packets), pieces_(id, pools) {}
+
+void NfCalls::RunTimer(NfContext env, uint32_t slot, FlowStore& flows,
+                       UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  const PacketMeta meta = {
+      .flow = record.flow, .clock = record.applied, .arrival = record.timer};
+  StateView state(flows.state(slot));
+  Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
+                    out);
+  FlowState flow(record.flow, record.timer, Instant::max(), state, services);
+  env.nf.on_timer(flow);
+  record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
+  services.Tell();
+}
+
+void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
+                     FlowStore& flows, UnitOut& out) {
+  const FlowRecord& record = flows[slot];
+  const PacketMeta meta = {
+      .flow = record.flow, .clock = record.applied, .arrival = now};
+  StateView state(flows.state(slot));
+  Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
+                    out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  env.nf.on_end(flow);
+}
+
+NfCalls::Outcome NfCalls::on_alias_ack(Instant now, AliasResult result,
+                                       NfContext env, uint32_t slot,
+                                       uint32_t node, FlowStore& flows,
+                                       UnitOut& out) {
+  const Outcome outcome(waiting_[node].kind, {}, waiting_[node].nf_reason);
+  if (result == AliasResult::kGranted) return outcome;
+  const AliasResult why = std::min(result, AliasResult::kUnknown);
+  RunRefused(now, env, slot, node, why, flows, out);
+  if (outcome.kind() != UnitCommand::Kind::kRelease) return outcome;
+  return Outcome(UnitCommand::Kind::kDrop, ReasonOf(why));
+}
+
+void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
+                         uint32_t node, AliasResult why, FlowStore& flows,
+                         UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  StateView state(flows.state(slot));
+  Services services(*this, flows, env.buffers, slot, kNone,
+                    flows.packets()[node].meta, record.link, out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  env.nf.on_alias_refused(flow, why);
+  record.timer = flow.timer();
+  services.Tell();
+}
+
+// Returns false if the packet was refused already, by the pool or by enough
+// others.
+bool NfCalls::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
+                          FlowStore& flows, UnitOut& out) {
+  SNF_CHECK(pool < pieces_.pools());
+  FlowRecord& record = flows[slot];
+  WaitingPacket& packet = waiting_[node];
+  if (!record.waited) {
+    record.waited = true;
+    packet.refused.fill(kNoPool);
+    packet.in_vain = 0;
+    // It has been shown how long it waited for state.
+    flows.packets()[node].held_since = Instant::max();
+  } else if (packet.IsRefused(pool) || packet.refused.back() != kNoPool) {
+    return false;
+  } else if (pieces_.size(packet.pool) > 0) {
+    ++packet.in_vain;
+  }
+  packet.pool = pool;
+  if (packet.in_vain == kMaxRunsInVain) {
+    Refuse(packet);
+    Resume(node, flows);
+  } else {
+    flows.packets().Append(pieces_.waiting(pool), node);
+    pieces_.Request(pool, out);
+  }
+  return true;
+}
+
+void NfCalls::Refuse(WaitingPacket& packet) {
+  *std::ranges::find(packet.refused, kNoPool) = packet.pool;
+  packet.in_vain = 0;
+}
+
+// The packets that wait for the pool go first, in order: as many as there are
+// pieces, since those after them would find none.
+void NfCalls::Wake(uint16_t pool, FlowStore& flows) {
+  PacketList& waiting = pieces_.waiting(pool);
+  while (waiting.head != kNone && pieces_.unclaimed(pool) > 0) {
+    Resume(flows.packets().PopFront(waiting), flows);
+  }
+}
+
+void NfCalls::Resume(uint32_t node, FlowStore& flows) {
+  pieces_.Woken(waiting_[node].pool);
+  flows.packets().Append(flows.resumed(), node);
+}
+
+void NfCalls::on_pieces(const PieceBlock& pieces, FlowStore& flows,
+                        UnitOut& out) {
+  const uint16_t pool = pieces.pool;
+  if (pool >= pieces_.pools() || !pieces_.is_requested(pool)) {
+    pieces_refused_ += static_cast<uint64_t>(std::popcount(pieces.mask));
+    return;
+  }
+  pieces_refused_ += pieces_.Receive(pieces);
+  PacketList& waiting = pieces_.waiting(pool);
+  if (pieces.mask != 0) {
+    Wake(pool, flows);
+    if (waiting.head != kNone) pieces_.Request(pool, out);
+    return;
+  }
+  while (waiting.head != kNone) {
+    const uint32_t node = flows.packets().PopFront(waiting);
+    Refuse(waiting_[node]);
+    Resume(node, flows);
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_NF_SERVICES_H_
+#define SNF_RUNTIME_CORE_NF_SERVICES_H_
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "base/check.h"
+#include "base/messages/messages.h"
+#include "base/packet/packet_parser.h"
+#include "runtime/core/nf_calls.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Services does what the NF asks for during one call of it. It lives as long as
+// that call, and borrows all that it is made with.
+class NfCalls::Services final : public FlowServices {
+ public:
+  // `node` is that of the packet which the NF is to process, or kNone; only
+  // then may it take pieces or set an alias.
+  Services(NfCalls& calls, FlowStore& flows, BufferPool& buffers, uint32_t slot,
+           uint32_t node, const PacketMeta& meta, LinkType link, UnitOut& out)
+      : calls_(calls),
+        flows_(flows),
+        buffers_(buffers),
+        out_(out),
+        meta_(meta),
+        slot_(slot),
+        node_(node),
+        link_(link) {}
+
+  bool Emit(std::span<const std::byte> frame) override {
+    if (emitted_ == FlowState::kMaxEmits) return false;
+    if (frame.empty() || frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    const auto length = static_cast<uint32_t>(frame.size());
+    const PacketHandle packet = buffers_.Allocate(length);
+    if (packet == kNoPacket) return false;
+    std::memcpy(buffers_.room(packet).data(), frame.data(), frame.size());
+    buffers_.info(packet) = {.arrival = meta_.arrival,
+                             .length = length,
+                             .original_length = length,
+                             .headers = Parse(link_, frame),
+                             .link = link_};
+    ++emitted_;
+    out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, packet, meta_));
+    return true;
+  }
+
+  std::optional<uint32_t> TakePiece(PoolId pool,
+                                    const PiecePreference& wish) override {
+    const uint16_t index = IndexOf(pool);
+    if (node_ == kNone) return std::nullopt;
+    UnitPieces& pieces = calls_.pieces_;
+    const std::optional<uint32_t> piece = pieces.Take(index, wish);
+    if (!piece.has_value()) return piece;
+    ++kept_;
+    if (pieces.size(index) < UnitPieces::kAskBelow && !calls_.stopping_) {
+      pieces.Request(index, out_);
+    }
+    return piece;
+  }
+
+  void GivePiece(PoolId pool, uint32_t piece) override {
+    const uint16_t index = IndexOf(pool);
+    UnitPieces& pieces = calls_.pieces_;
+    if (!pieces.Give(index, piece)) {
+      ++calls_.pieces_refused_;
+      return;
+    }
+    --kept_;
+    if (pieces.size(index) > UnitPieces::kKeep && !has_returned_) {
+      pieces.ReturnWord(index, out_);
+      has_returned_ = true;
+    }
+    calls_.Wake(index, flows_);
+  }
+
+  bool IsExhausted(PoolId pool) const override {
+    return node_ == kNone || (flows_[slot_].waited &&
+                              calls_.waiting_[node_].IsRefused(IndexOf(pool)));
+  }
+
+  void SetAlias(const FlowKey& key, uint64_t group,
+                uint32_t group_limit) override {
+    SNF_CHECK(node_ != kNone);
+    calls_.waiting_[node_].alias = {.key = key,
+                                    .flow = meta_.flow,
+                                    .clock = meta_.clock,
+                                    .group = group,
+                                    .group_limit = group_limit,
+                                    .unit = calls_.id_};
+    has_alias_ = true;
+  }
+
+  void Note(Nanos idle_timeout, bool over) override {
+    if (!note_.has_value()) {
+      note_ = FlowNote{.flow = meta_.flow, .clock = meta_.clock};
+    }
+    if (idle_timeout.ns >= 0) note_->idle_timeout = idle_timeout;
+    note_->over |= over;
+  }
+
+  bool has_alias() const { return has_alias_; }
+  // Sends what the NF said, the alias first; at the end of the call.
+  void Tell() {
+    if (has_alias_) [[unlikely]] {
+      out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias, kNoPacket,
+                                      meta_));
+    }
+    if (note_.has_value()) [[unlikely]]
+      out_.push(UnitCommand::Send(*note_));
+  }
+  // The NF did something that it must not do at a packet which waits.
+  bool has_changed() const {
+    return emitted_ > 0 || has_alias_ || note_.has_value() || kept_ != 0;
+  }
+
+ private:
+  uint16_t IndexOf(PoolId pool) const {
+    const auto index = static_cast<uint16_t>(pool);
+    SNF_CHECK(index < calls_.pieces_.pools());
+    return index;
+  }
+
+  NfCalls& calls_;
+  FlowStore& flows_;
+  BufferPool& buffers_;
+  UnitOut& out_;
+  const PacketMeta& meta_;
+  uint32_t slot_;
+  uint32_t node_;
+  LinkType link_;
+  bool has_alias_ = false;
+  bool has_returned_ = false;
+  int emitted_ = 0;
+  int kept_ = 0;  // counts pieces: taken less given
+  std::optional<FlowNote> note_;
+};
+
+// This is on the path of every packet, and called at one place, Unit::finish().
+[[gnu::always_inline]] inline NfCalls::Outcome NfCalls::Process(
+    Instant now, NfContext env, uint32_t slot, uint32_t node, FlowStore& flows,
+    UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  const PacketMeta& meta = flows.packets()[node].meta;
+  const PacketHandle packet = flows.packets()[node].packet;
+  const auto& [info, bytes] = env.buffers.view(packet);
+  if (record.waited) [[unlikely]]
+    pieces_.Ran(waiting_[node].pool);
+
+  StateView state(flows.state(slot));
+  Services services(*this, flows, env.buffers, slot, node, meta, info.link,
+                    out);
+  FlowState flow(record.flow, now, record.timer, state, services);
+  Packet view(info, bytes);
+  const Verdict verdict = env.nf.process_packet(view, flow);
+
+  using Kind = UnitCommand::Kind;
+  Outcome outcome(Kind::kRelease);
+  if (verdict.kind() == Verdict::Kind::kDrop) {
+    SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
+    outcome = Outcome(Kind::kNfDrop, {}, verdict.reason());
+  } else if (verdict.kind() == Verdict::Kind::kConsume) {
+    outcome = Outcome(Kind::kConsume);
+  } else if (verdict.kind() == Verdict::Kind::kWait) {
+    SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
+              flow.timer() == record.timer);
+    const auto pool = static_cast<uint16_t>(verdict.pool());
+    if (AwaitPieces(slot, node, pool, flows, out)) {
+      out.push(UnitCommand::OfPacket(Kind::kWait, packet, meta));
+      return Outcome(Kind::kWait);
+    }
+    // Packets after it may find some here.
+    if (!waiting_[node].IsRefused(pool) && !stopping_) {
+      pieces_.Request(pool, out);
+    }
+    outcome = Outcome(Kind::kDrop, DropReason::kNoPieces);
+  }
+  record.timer = flow.timer();
+  record.link = info.link;
+  services.Tell();
+  if (services.has_alias()) [[unlikely]] {
+    waiting_[node].kind = outcome.kind();
+    waiting_[node].nf_reason = outcome.nf_reason();
+    record.parked = node;
+  }
+  return outcome;
+}
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_NF_SERVICES_H_

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/replication.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/check.h"
+#include "runtime/core/rules.h"
+#include "runtime/core/unit_limits.h"
+
+namespace snf {
+namespace {
+
+bool IsLinkType(LinkType link) { return link <= LinkType::kLoop; }
+
+bool IsSound(const State& state, std::span<const std::byte> record) {
+  return state.flow != kNoFlow && state.applied != Clock{} &&
+         IsLinkType(state.link) && record.size() == state.bytes &&
+         !(state.pushed && state.timer != Instant::max());
+}
+
+}  // namespace
+
+std::string_view ToString(StateRefusal refusal) {
+  constexpr std::array<std::string_view, kStateRefusals> kNames = {
+      "stale",       "malformed", "schema",     "future_clock", "not_taken",
+      "unsolicited", "stopping",  "pull_stale", "pulls_full"};
+  return kNames[static_cast<size_t>(refusal)];
+}
+
+Replication::Replication(UnitId id, const UnitOptions& options,
+                         const StateSchema& schema)
+    : id_(id),
+      pushes_(options.replicas > 0),
+      max_replicas_(options.max_replicas),
+      schema_(&schema),
+      push_after_(options.push_after),
+      replica_lifetime_(options.replica_lifetime),
+      retry_after_(options.retry_after) {
+  SNF_CHECK(max_replicas_ > 0);
+  SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
+}
+
+uint32_t Replication::on_pull(Instant now, const Pull& pull, FlowStore& flows) {
+  if (pull.flow == kNoFlow || pull.need == Clock{} || pull.requester == id_ ||
+      pull.requester == kNoUnit) {
+    Refuse(StateRefusal::kMalformed);
+    return kNone;
+  }
+  const uint32_t slot = flows.FindOrAdd(pull.flow);
+  uint32_t& head = flows[slot].pending;
+  const Instant due =
+      retry_after_ == Nanos::max() ? Instant::max() : now + kPullLifetime;
+  if (const uint32_t p = *flows.pending().LinkOf(head, pull); p != kNone) {
+    flows.pending()[p].due = due;
+  } else {
+    flows.pending().Add(head, {.clock = pull.need,
+                               .due = due,
+                               .next = kNone,
+                               .peer = pull.requester,
+                               .kind = Pending::Kind::kPull,
+                               .tries = 0});
+  }
+  return slot;
+}
+
+// Only Pulls that have to wait need room: others are answered all the same.
+void Replication::RefuseExcess(const Pull& pull, uint32_t slot,
+                               FlowStore& flows) {
+  PendingLists& pending = flows.pending();
+  FlowRecord& record = flows[slot];
+  if (!pending.has_too_many_pulls() &&
+      pending.PullsIn(record.pending) <= kMaxPullsPerFlow) {
+    return;
+  }
+  Refuse(StateRefusal::kPullsFull);
+  pending.Erase(pending.LinkOf(record.pending, pull));
+  flows.ForgetIfEmpty(slot);
+}
+
+std::optional<StateRefusal> Replication::Judge(
+    const State& state, std::span<const std::byte> record,
+    const FlowStore& flows) const {
+  if (!IsSound(state, record)) return StateRefusal::kMalformed;
+  if (state.schema != schema_->hash()) return StateRefusal::kSchema;
+  if (!schema_->IsWellFormed(record)) return StateRefusal::kMalformed;
+  if (stopping_ && state.pushed) return StateRefusal::kStopping;
+  const uint32_t slot = flows.Find(state.flow);
+  if (slot == kNone) {
+    if (!state.pushed) return StateRefusal::kUnsolicited;
+    return std::nullopt;
+  }
+  const FlowRecord& copy = flows[slot];
+  if (copy.copy != CopyKind::kNone &&
+      SNF_RULE(kU4, state.applied <= copy.applied, false)) {
+    return StateRefusal::kStale;
+  }
+  if (copy.is_busy()) return StateRefusal::kFutureClock;
+  if (const uint32_t first = copy.held.head; first != kNone) {
+    const Clock held = flows.packets()[first].meta.clock;
+    if (state.applied >= held) return StateRefusal::kFutureClock;
+    if (state.applied + 1 == held) return std::nullopt;
+  }
+  if (!state.pushed) return StateRefusal::kUnsolicited;
+  if (SNF_RULE(kU4, copy.is_own(), false)) return StateRefusal::kNotTaken;
+  return std::nullopt;
+}
+
+uint32_t Replication::on_state(Instant now, const State& state,
+                               std::span<const std::byte> record,
+                               FlowStore& flows) {
+  if (const auto refusal = Judge(state, record, flows); refusal.has_value()) {
+    Refuse(*refusal);
+    return kNone;
+  }
+  const uint32_t slot = flows.FindOrAdd(state.flow);
+  FlowRecord& copy = flows[slot];
+  const std::span<std::byte> bytes = flows.state(slot);
+  const auto rest = std::ranges::copy(record, bytes.begin()).out;
+  std::fill(rest, bytes.end(), std::byte{0});
+  // Awaited state becomes current at once; all else is a cache, also where an
+  // older copy was more than that.
+  flows.SetCopy(slot, CopyKind::kReplica);
+  copy.due = now + replica_lifetime_;
+  copy.has_left = false;
+  counters_.replicas_taken += state.pushed ? 1 : 0;
+  copy.applied = state.applied;
+  // A timer that is long past could be one that sets itself again and again
+  // until now.
+  copy.timer = std::max(state.timer, now + Nanos{-kMaxTimerLag.ns});
+  copy.link = state.link;
+  return slot;
+}
+
+void Replication::EvictReplicas(FlowStore& flows) {
+  while (flows.replicas() > max_replicas_) {
+    const uint32_t oldest = flows.oldest_replica();
+    ++counters_.replicas_evicted;
+    flows.DropCopy(oldest);
+    ArmTimer(oldest, flows);
+    flows.ForgetIfEmpty(oldest);
+  }
+}
+
+uint32_t Replication::on_takeover(const Takeover& takeover, FlowStore& flows,
+                                  UnitOut& out) {
+  if (takeover.taker == id_ || takeover.taker == kNoUnit) {
+    Refuse(StateRefusal::kMalformed);
+    return kNone;
+  }
+  out.push(UnitCommand::Send(
+      takeover.taker,
+      TakeoverAck{
+          .flow = takeover.flow, .clock = takeover.clock, .sender = id_}));
+  const uint32_t slot = flows.Find(takeover.flow);
+  if (slot == kNone) return kNone;
+  FlowRecord& record = flows[slot];
+  // Its source ran the clock before, and sent the state after that.
+  if (record.is_own() && takeover.clock > record.applied &&
+      (takeover.clock > record.applied + 1 || !record.has_left)) {
+    Refuse(StateRefusal::kFutureClock);
+    return kNone;
+  }
+  // The taker has gone past these Pulls.
+  for (uint32_t* link = &record.pending; *link != kNone;) {
+    Pending& pending = flows.pending()[*link];
+    if (pending.kind == Pending::Kind::kPull &&
+        pending.clock < takeover.clock) {
+      Refuse(StateRefusal::kPullStale);
+      flows.pending().Erase(link);
+    } else {
+      link = &pending.next;
+    }
+  }
+  if (record.copy != CopyKind::kNone && !record.is_busy() &&
+      SNF_RULE(kU7, record.applied < takeover.clock, true)) {
+    flows.DropCopy(slot);
+  }
+  return slot;
+}
+
+uint32_t Replication::on_takeover_ack(const TakeoverAck& ack,
+                                      FlowStore& flows) {
+  if (ack.sender == id_ || ack.sender == kNoUnit) {
+    Refuse(StateRefusal::kMalformed);
+    return kNone;
+  }
+  const uint32_t slot = flows.Find(ack.flow);
+  if (slot == kNone) return kNone;
+  PendingLists& pending = flows.pending();
+  uint32_t* const told = pending.LinkOf(flows[slot].pending,
+                                        Pending::Kind::kMyTakeover, ack.sender);
+  if (*told == kNone || pending[*told].clock > ack.clock) return kNone;
+  pending.Erase(told);
+  return slot;
+}
+
+void Replication::PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
+                          FlowStore& flows, UnitOut& out) {
+  const Clock need = meta.clock - 1;
+  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
+      need == Clock{}) {
+    return;
+  }
+  PendingLists& pending = flows.pending();
+  uint32_t& head = flows[slot].pending;
+  uint32_t* const my_pull = pending.LinkOf(head, Pending::Kind::kMyPull);
+  if (*my_pull != kNone) {
+    if (pending[*my_pull].clock == need) return;
+    pending.Erase(my_pull);
+  }
+  if (SNF_RULE(kU2, false, true)) return;
+  pending.Add(head, {.clock = need,
+                     .due = now + retry_after_,
+                     .next = kNone,
+                     .peer = meta.source,
+                     .kind = Pending::Kind::kMyPull,
+                     .tries = 0});
+  out.push(UnitCommand::Send(
+      meta.source, Pull{.flow = meta.flow, .need = need, .requester = id_}));
+}
+
+void Replication::TellTakeover(Instant now, const PacketMeta& meta,
+                               uint32_t slot, FlowStore& flows, UnitOut& out) {
+  const Takeover takeover = {
+      .flow = meta.flow, .clock = meta.clock, .taker = id_};
+  out.push(UnitCommand::Send(meta.source, takeover));
+  out.push(UnitCommand::Report(takeover));
+  PendingLists& pending = flows.pending();
+  uint32_t& head = flows[slot].pending;
+  uint32_t* const told =
+      pending.LinkOf(head, Pending::Kind::kMyTakeover, meta.source);
+  if (*told != kNone) pending.Erase(told);
+  if (!pending.has_room_for_takeover()) {
+    ++counters_.takeovers_said_once;
+    return;
+  }
+  pending.Add(head, {.clock = meta.clock,
+                     .due = now + retry_after_,
+                     .next = kNone,
+                     .peer = meta.source,
+                     .kind = Pending::Kind::kMyTakeover,
+                     .tries = 0});
+}
+
+void Replication::AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  size_t answers = 0;
+  for (uint32_t* link = &record.pending; *link != kNone;) {
+    Pending& pull = flows.pending()[*link];
+    // A replica knows only what is past: whoever names it as a source lies, and
+    // it may be gone before its state is on the way.
+    const bool is_answerable =
+        pull.kind == Pending::Kind::kPull && record.copy != CopyKind::kNone &&
+        (record.is_own() || pull.clock < record.applied) &&
+        SNF_RULE(kU5, pull.clock <= record.applied, true);
+    if (!is_answerable || record.is_busy() || answers == kMaxAnswersPerCall) {
+      link = &pull.next;
+      continue;
+    }
+    if (pull.clock < record.applied) {
+      Refuse(StateRefusal::kPullStale);
+    } else {
+      out.push(UnitCommand::Send(pull.peer, MessageOf(slot, flows)));
+      record.has_left = true;
+      if (record.copy == CopyKind::kCurrent) {
+        flows.SetCopy(slot, SNF_RULE(kHandedOver, CopyKind::kHandedOver,
+                                     CopyKind::kReplica));
+        record.due = Instant::max();
+      }
+      ++answers;
+    }
+    flows.pending().Erase(link);
+  }
+}
+
+State Replication::MessageOf(uint32_t slot, const FlowStore& flows) const {
+  const FlowRecord& record = flows[slot];
+  const auto bytes = StateSchema::WithoutZeros(flows.state(slot));
+  return {.flow = record.flow,
+          .applied = record.applied,
+          .timer = record.timer,
+          .schema = schema_->hash(),
+          .bytes = static_cast<uint32_t>(bytes.size()),
+          .link = record.link,
+          .pushed = false};
+}
+
+void Replication::PushOrExpire(Instant now, uint32_t slot, FlowStore& flows,
+                               UnitOut& out) {
+  const FlowRecord& record = flows[slot];
+  if (record.due > now) return;
+  if (record.copy == CopyKind::kReplica) {
+    ++counters_.replicas_expired;
+    flows.DropCopy(slot);
+  } else if (record.copy == CopyKind::kCurrent) {
+    Push(slot, flows, out);
+  }
+}
+
+void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  record.due = Instant::max();
+  // It is not idle, or soon to change without a clock, or of no use any more.
+  if (record.is_busy() || record.timer != Instant::max() || stopping_) return;
+  State state = MessageOf(slot, flows);
+  state.pushed = true;
+  for (const UnitId unit : flows.targets(slot)) {
+    if (unit == id_) continue;
+    out.push(UnitCommand::Send(unit, state));
+    record.has_left = true;
+  }
+}
+
+void Replication::Repeat(Instant now, uint32_t slot, FlowStore& flows,
+                         UnitOut& out) {
+  using Kind = Pending::Kind;
+  FlowRecord& record = flows[slot];
+  for (uint32_t* link = &record.pending; *link != kNone;) {
+    Pending& pending = flows.pending()[*link];
+    if (pending.due > now || out.room() == 0) {
+      link = &pending.next;
+      continue;
+    }
+    if (pending.kind == Kind::kPull) {
+      ++counters_.pulls_forgotten;
+      flows.pending().Erase(link);
+      continue;
+    }
+    pending.due = now + NextDelay(pending.tries);
+    if (pending.kind == Kind::kMyPull) {
+      ++counters_.pulls_repeated;
+      out.push(UnitCommand::Send(
+          pending.peer,
+          Pull{.flow = record.flow, .need = pending.clock, .requester = id_}));
+    } else {
+      ++counters_.takeovers_repeated;
+      out.push(UnitCommand::Send(
+          pending.peer,
+          Takeover{.flow = record.flow, .clock = pending.clock, .taker = id_}));
+    }
+    link = &pending.next;
+  }
+}
+
+Nanos Replication::NextDelay(uint8_t& tries) const {
+  Nanos delay = retry_after_;
+  for (int i = 0; i <= tries && delay < UnitOptions::kMaxRetryDelay; ++i) {
+    delay.ns *= 2;
+  }
+  if (delay < UnitOptions::kMaxRetryDelay) ++tries;
+  return std::min(delay, UnitOptions::kMaxRetryDelay);
+}
+
+void Replication::ArmTimer(uint32_t slot, FlowStore& flows) const {
+  FlowRecord& record = flows[slot];
+  const bool is_current = record.copy == CopyKind::kCurrent;
+  // While a timer is pending, there is no push.
+  const bool has_timer =
+      is_current && record.timer != Instant::max() && record.parked == kNone;
+  const bool only_idle = is_current && record.pending == kNone && !has_timer &&
+                         record.due != Instant::max();
+  // A due time that moved on is looked at when the timer runs out: not once a
+  // packet.
+  if (only_idle && record.idle_armed) return;
+  record.idle_armed = only_idle;
+  Instant due = has_timer ? record.timer : record.due;
+  for (uint32_t p = record.pending; p != kNone; p = flows.pending()[p].next) {
+    due = std::min(due, flows.pending()[p].due);
+  }
+  if (due == Instant::max()) {
+    flows.timers().Disarm(slot);
+  } else {
+    flows.timers().Arm(slot, due);
+  }
+}
+
+}  // namespace snf

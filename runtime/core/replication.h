@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_REPLICATION_H_
+#define SNF_RUNTIME_CORE_REPLICATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/time.h"
+#include "runtime/core/flow_record.h"
+#include "runtime/core/flow_store.h"
+#include "runtime/core/pending_lists.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+// Theory of operation. Replication moves the state of flows between units, and
+// says which of them owns it: the rules U2 … U8 of proto/protocol.md §4, for
+// one unit. (U1, and which packet pulls, are the unit's: unit.h.)
+//
+// U2  The lowest held packet of a flow, being the first of its flowlet, pulls
+//     the state from the unit that its metadata names.
+// U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
+//     to the units that the controller named for the flowlet.
+// U4  State is taken only if it is newer than the copy. A push that no packet
+//     waits for does not take the place of a current copy, nor of one that was
+//     handed over, which goes by a Takeover alone: it is refused.
+// U5  A Pull is answered, from a current copy or one that was handed over, as
+//     soon as exactly its clock is applied. (Once more is applied, the unit
+//     that pulled has itself run the clock that followed: the Pull is late, and
+//     gets no answer.)
+// U6  State leaves a unit only when its content was released. The release stage
+//     is null so far: state counts as released once it is applied.
+// U7  The first packet run on state from another unit tells that unit, and the
+//     controller: Takeover, repeated to the unit until acknowledged (what goes
+//     to the controller is not lost). Only then is that copy forgotten, and
+//     only if it has not gone on. A Takeover of state that never left is not
+//     believed.
+// U8  A unit that is to stop answers Pulls until all its flows are taken.
+//
+// CopyKind (flow_record.h) names the kinds of copies. No packet names a replica
+// as its source.
+//
+// Timers of the NF belong to the current copy. A timer changes state without a
+// clock, so two copies of one clock could differ: hence state with a timer
+// pending is not pushed. It moves by Pull alone, which ends the timer here.
+//
+// Worked example: clocks 1, 2 of a flow ran at unit A, and the flow has been
+// idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3
+// to B, with source A: it runs at once, and B tells A Takeover(3), which
+// forgets the flow. Had the push been lost, B would hold 3 and send Pull(need
+// 2) to A, which answers State(applied 2). Had clock 3 gone to A after all and
+// clock 4 to B, B's copy would be too old: B holds 4 and pulls (need 3).
+//
+// Each call names the unit's store, which is always the same one. Messages of
+// other units are not trusted: what cannot be is counted as refused, and
+// changes nothing. A value; owner-thread only; nothing is allocated after
+// construction.
+class Replication {
+ public:
+  static constexpr uint32_t kNone = FlowStore::kNone;
+
+  // The schema is that of the NF; it must outlive this and its copies.
+  Replication(UnitId id, const UnitOptions& options, const StateSchema& schema);
+
+  // No state is pushed and no push is taken from on_stop until on_start.
+  void on_stop() { stopping_ = true; }
+  void on_start() { stopping_ = false; }
+
+  // --- Messages. ---
+  // Each returns the slot of the flow that the message changed something of, or
+  // kNone if it changed nothing. The unit then goes on with that flow, and
+  // answers Pulls.
+  uint32_t on_pull(Instant now, const Pull& pull, FlowStore& flows);
+  // `record` came beside the message.
+  uint32_t on_state(Instant now, const State& state,
+                    std::span<const std::byte> record, FlowStore& flows);
+  // Pushes the acknowledgement.
+  uint32_t on_takeover(const Takeover& takeover, FlowStore& flows,
+                       UnitOut& out);
+  uint32_t on_takeover_ack(const TakeoverAck& ack, FlowStore& flows);
+
+  // --- What follows from a flow's new state. ---
+  // A packet or a timer of the NF changed the state: it is to be pushed later.
+  void on_change(Instant now, FlowRecord& record) const {
+    if (pushes_) record.due = now + push_after_;
+  }
+  // Asks the unit that the packet names for the state before its clock, unless
+  // that was asked for or there is no such unit.
+  void PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
+               FlowStore& flows, UnitOut& out);
+  // Tells the source of the packet, the first that ran on its state, and the
+  // controller.
+  void TellTakeover(Instant now, const PacketMeta& meta, uint32_t slot,
+                    FlowStore& flows, UnitOut& out);
+  // Answers at most kMaxAnswersPerCall Pulls that the copy satisfies.
+  void AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out);
+  // Forgets the Pull that on_pull took if it was not answered and more wait
+  // than may.
+  void RefuseExcess(const Pull& pull, uint32_t slot, FlowStore& flows);
+  // Drops replicas, the oldest first, while there are more than may be.
+  void EvictReplicas(FlowStore& flows);
+
+  // --- Timers. ---
+  // Arms the flow's timer for the first of: the NF's timer, a push or an
+  // expiry, and repetitions.
+  void ArmTimer(uint32_t slot, FlowStore& flows) const;
+  // Pushes the state if that is due, or drops a replica that has expired.
+  void PushOrExpire(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
+  // Repeats what is due as far as `out` has room, and forgets old Pulls.
+  void Repeat(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
+
+  // Counts all but pieces_refused.
+  const UnitCounters& counters() const { return counters_; }
+
+ private:
+  // Returns why the state is not to be taken.
+  std::optional<StateRefusal> Judge(const State& state,
+                                    std::span<const std::byte> record,
+                                    const FlowStore& flows) const;
+  void Refuse(StateRefusal refusal) {
+    ++counters_.refused[static_cast<size_t>(refusal)];
+  }
+  State MessageOf(uint32_t slot, const FlowStore& flows) const;
+  void Push(uint32_t slot, FlowStore& flows, UnitOut& out);
+  // Returns the time until the next repetition but one, and counts this one.
+  Nanos NextDelay(uint8_t& tries) const;
+
+  UnitId id_;
+  bool pushes_;  // some flow's state may be pushed
+  bool stopping_ = false;
+  uint32_t max_replicas_;
+  const StateSchema* schema_;
+  Nanos push_after_;
+  Nanos replica_lifetime_;
+  Nanos retry_after_;
+  UnitCounters counters_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_REPLICATION_H_
