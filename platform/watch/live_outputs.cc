@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Gather(
   if (port == 0) return live_outputs;
   auto server = MetricsServer::Start(
       port, [&board = std::as_const(live_outputs->board_)] {
-        return MetricsText(*board.Latest());
+        return MetricsText(MetricsOf(*board.Latest()));
       });
   if (!server.ok()) return server.status();
   live_outputs->server_ = *std::move(server);

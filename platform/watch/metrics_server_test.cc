@@ -99,7 +99,8 @@ TEST(MetricsServer, EndsWhileClientsAreConnected) {
 
 TEST(MetricsServer, ServesManyClientsOfARunThatGoesOn) {
   LiveBoard board([](uint64_t) { return std::nullopt; });
-  const auto server = Serve([&board] { return MetricsText(*board.Latest()); });
+  const auto server =
+      Serve([&board] { return MetricsText(MetricsOf(*board.Latest())); });
   constexpr int kClients = 2 * MetricsServer::kConnections;
   std::vector<std::thread> clients;
   std::vector<std::string> answers(kClients);

@@ -10,6 +10,8 @@
 namespace snf {
 namespace {
 
+constexpr uint64_t kPerSecond = 1'000'000'000;
+
 // Of a label's value.
 std::string Escaped(std::string_view text) {
   std::string escaped;
@@ -24,56 +26,88 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// To the nanosecond, without the rounding of a double.
-std::string InSeconds(uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-std::string InSeconds(Nanos time) {
-  return InSeconds(static_cast<uint64_t>(time.ns));
+// Without the rounding of a double.
+std::string ValueOf(const MetricSample& sample) {
+  if (sample.per_unit == 1) return fmt::to_string(sample.value);
+  return fmt::format("{}.{:09}", sample.value / kPerSecond,
+                     sample.value % kPerSecond);
 }
 
+std::string_view NameOf(MetricFamily::Type type) {
+  switch (type) {
+    case MetricFamily::Type::kCounter:
+      return "counter";
+    case MetricFamily::Type::kGauge:
+      return "gauge";
+    case MetricFamily::Type::kSummary:
+      return "summary";
+  }
+  return "";
+}
+
+// Builds families one after the other: a sample belongs to the last one.
 class Metrics {
  public:
-  // What follows are samples of that name.
-  void Name(std::string_view name, std::string_view type,
-            std::string_view help) {
-    name_ = name;
-    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  using Type = MetricFamily::Type;
+
+  void Begin(std::string_view name, Type type, std::string_view help) {
+    families_.push_back(
+        {.name = std::string(name), .help = std::string(help), .type = type});
   }
   void Counter(std::string_view name, std::string_view help) {
-    Name(name, "counter", help);
+    Begin(name, Type::kCounter, help);
   }
   void Counter(std::string_view name, uint64_t value, std::string_view help) {
     Counter(name, help);
     Sample(value);
   }
   void Gauge(std::string_view name, uint64_t value, std::string_view help) {
-    Name(name, "gauge", help);
+    Begin(name, Type::kGauge, help);
     Sample(value);
   }
-  void Sample(uint64_t value) { text_ += fmt::format("{} {}\n", name_, value); }
+  void Sample(uint64_t value) {
+    Add({.suffix = "", .labels = {}, .value = value});
+  }
   void Sample(std::string_view label, std::string_view of, uint64_t value) {
-    text_ +=
-        fmt::format("{}{{{}=\"{}\"}} {}\n", name_, label, Escaped(of), value);
+    Add({.suffix = "",
+         .labels = {{std::string(label), std::string(of)}},
+         .value = value});
+  }
+  void Seconds(std::string_view name, Nanos time, std::string_view help) {
+    Begin(name, Type::kGauge, help);
+    Add({.suffix = "",
+         .labels = {},
+         .value = Of(time),
+         .per_unit = kPerSecond});
   }
   void Summary(std::string_view name, const LiveFigures::Times& times,
                std::string_view help) {
-    Name(name, "summary", help);
-    text_ += fmt::format(
-        "{0}{{quantile=\"0.5\"}} {1}\n"
-        "{0}{{quantile=\"0.99\"}} {2}\n"
-        "{0}{{quantile=\"1\"}} {3}\n"
-        "{0}_sum {4}\n"
-        "{0}_count {5}\n",
-        name, InSeconds(times.all.p50), InSeconds(times.all.p99),
-        InSeconds(times.max), InSeconds(times.sum_ns), times.count);
+    Begin(name, Type::kSummary, help);
+    const auto quantile = [this](const char* of, Nanos time) {
+      Add({.suffix = "",
+           .labels = {{"quantile", of}},
+           .value = Of(time),
+           .per_unit = kPerSecond});
+    };
+    quantile("0.5", times.all.p50);
+    quantile("0.99", times.all.p99);
+    quantile("1", times.max);
+    Add({.suffix = "_sum",
+         .labels = {},
+         .value = times.sum_ns,
+         .per_unit = kPerSecond});
+    Add({.suffix = "_count", .labels = {}, .value = times.count});
   }
-  void Text(std::string_view text) { text_ += text; }
 
-  std::string text_;
+  std::vector<MetricFamily> Take() { return std::move(families_); }
 
  private:
-  std::string name_;
+  static uint64_t Of(Nanos time) { return static_cast<uint64_t>(time.ns); }
+  void Add(MetricSample sample) {
+    families_.back().samples.push_back(std::move(sample));
+  }
+
+  std::vector<MetricFamily> families_;
 };
 
 void AddPackets(const LiveFigures& figures, Metrics& to) {
@@ -124,7 +158,7 @@ void AddUnits(const LiveFigures& figures, Metrics& to) {
              static_cast<uint64_t>(*figures.unit_capacity_bps) / 8,
              "What a unit can take.");
   }
-  to.Name("snf_unit_up", "gauge", "Whether the unit is up.");
+  to.Begin("snf_unit_up", Metrics::Type::kGauge, "Whether the unit is up.");
   for (const LiveFigures::Unit& unit : figures.units) {
     to.Sample("unit", fmt::to_string(value(unit.id)), unit.is_up ? 1 : 0);
   }
@@ -141,10 +175,10 @@ void AddUnits(const LiveFigures& figures, Metrics& to) {
 
 }  // namespace
 
-std::string MetricsText(const LiveFigures& figures) {
+std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   Metrics to;
-  to.Name("snf_run_seconds", "gauge", "Time since the first packet.");
-  to.Text(fmt::format("snf_run_seconds {}\n", InSeconds(figures.elapsed)));
+  to.Seconds("snf_run_seconds", figures.elapsed,
+             "Time since the first packet.");
   AddPackets(figures, to);
   AddFlows(figures, to);
   AddUnits(figures, to);
@@ -155,7 +189,26 @@ std::string MetricsText(const LiveFigures& figures) {
     to.Summary("snf_schedule_error_seconds", figures.late,
                "How late packets were taken, since the first.");
   }
-  return std::move(to.text_);
+  return to.Take();
+}
+
+std::string MetricsText(const std::vector<MetricFamily>& metrics) {
+  std::string text;
+  for (const MetricFamily& family : metrics) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", family.name,
+                        family.help, NameOf(family.type));
+    for (const MetricSample& sample : family.samples) {
+      text += fmt::format("{}{}", family.name, sample.suffix);
+      for (const auto& [label, of] : sample.labels) {
+        text += fmt::format("{}{}=\"{}\"",
+                            &label == &sample.labels.front().first ? "{" : ",",
+                            label, Escaped(of));
+      }
+      if (!sample.labels.empty()) text += "}";
+      text += fmt::format(" {}\n", ValueOf(sample));
+    }
+  }
+  return text;
 }
 
 }  // namespace snf

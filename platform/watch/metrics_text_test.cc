@@ -4,19 +4,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "platform/watch/test_live.h"
 
 namespace snf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 // What the format allows, line by line: samples by their whole name, each below
 // HELP and TYPE of its family.
@@ -61,7 +65,7 @@ std::map<std::string, std::string> Parse(const std::string& text) {
 TEST(MetricsText, IsValidAndHasTheFigures) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[0].packets = 7;
-  const auto samples = Parse(MetricsText(figures));
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
   const std::map<std::string, std::string> wanted = {
       {"snf_run_seconds", "10.500000000"},
       {"snf_packets_in_total", "10500"},
@@ -86,8 +90,22 @@ TEST(MetricsText, IsValidAndHasTheFigures) {
   }
 }
 
+TEST(MetricsOf, GivesARegistryWhatTheTextSays) {
+  const std::vector<MetricFamily> metrics = MetricsOf(LiveFiguresAfter(21));
+  const auto latency = std::ranges::find(metrics, "snf_packet_latency_seconds",
+                                         &MetricFamily::name);
+  ASSERT_NE(latency, metrics.end());
+  EXPECT_EQ(latency->type, MetricFamily::Type::kSummary);
+  ASSERT_EQ(latency->samples.size(), 5u);
+  const MetricSample& p99 = latency->samples[1];
+  EXPECT_THAT(p99.labels, ElementsAre(Pair("quantile", "0.99")));
+  EXPECT_DOUBLE_EQ(p99.number(), 0.00176);
+  EXPECT_EQ(latency->samples[3].suffix, "_sum");
+  EXPECT_EQ(latency->samples[4].number(), 10'490);
+}
+
 TEST(MetricsText, IsValidBeforeTheFirstPacket) {
-  const auto samples = Parse(MetricsText(LiveFigures()));
+  const auto samples = Parse(MetricsText(MetricsOf(LiveFigures())));
   EXPECT_EQ(samples.at("snf_packets_in_total"), "0");
 }
 
@@ -95,7 +113,7 @@ TEST(MetricsText, SaysNothingOfWhatARunHasNot) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.unit_capacity_bps.reset();
   figures.late = {};
-  const std::string text = MetricsText(figures);
+  const std::string text = MetricsText(MetricsOf(figures));
   Parse(text);
   EXPECT_THAT(text, Not(HasSubstr("capacity")));
   EXPECT_THAT(text, Not(HasSubstr("schedule")));
@@ -104,7 +122,7 @@ TEST(MetricsText, SaysNothingOfWhatARunHasNot) {
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";
-  const auto samples = Parse(MetricsText(figures));
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_TRUE(
       samples.contains(R"(snf_packets_dropped_total{reason="nf:\"a\\b\"\n"})"));
 }
