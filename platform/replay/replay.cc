@@ -14,7 +14,6 @@
 #include "base/packet/flow_key_text.h"
 #include "base/packet/protocol_numbers.h"
 #include "base/quantity.h"
-#include "platform/explain/explain_group.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/console.h"
 #include "platform/process/exit_code.h"
@@ -48,6 +47,7 @@ ReplayCommand::ReplayCommand(CLI::App& app)
       flags_(command_) {
   command_.add_option("FILE", files_);
   AddFlags();
+  command_.add_flag("--json_schema", json_schema_);  // no flag of a run
   AddTuningFlags();
   AddStateFlags();
   AddUnitFlags();
@@ -88,6 +88,10 @@ void ReplayCommand::TellOfBundledCapture() const {
 }
 
 int ReplayCommand::Run() {
+  if (json_schema_) {
+    fmt::print("{}", JsonSchema());
+    return kExitOk;
+  }
   int exit_code = kExitOk;
   absl::Status status = CheckTogether();
   if (status.ok()) status = Replay(exit_code);
@@ -143,7 +147,7 @@ absl::Status ReplayCommand::Replay(int& exit_code) {
 
 absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   ComparedRun run = {.policy = Policies().front(), .result = {}};
-  std::optional<ExplainerGroup> explainers;
+  std::vector<Explainer> explainers;
   if (!explain_.empty()) {
     if (absl::Status s = Explain(nf, explainers); !s.ok()) return s;
   }
@@ -151,8 +155,7 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   if (!reader.ok()) return reader.status();
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
-  const Watchers watchers = {.sink = sink->get(),
-                             .observer = explainers ? &*explainers : nullptr};
+  const Watchers watchers = {.sink = sink->get(), .explainers = explainers};
   absl::Status status = RunCapture(**reader, nf, watchers, "replaying", run);
   if (!status.ok()) return status;
   if (*sink != nullptr) {
@@ -160,10 +163,8 @@ absl::Status ReplayCommand::ReplayOnce(const NfSpec& nf, int& exit_code) {
   }
   exit_code = RunIsSound(run.result) ? kExitOk : kExitCheckFailed;
   RunInfo info = InfoOf(run, (*reader)->warnings());
-  if (explainers) {
-    for (Explainer& flow : explainers->flows()) {
-      info.stories.push_back(flow.story());
-    }
+  for (const Explainer& flow : explainers) {
+    info.stories.push_back(flow.story());
   }
   status = Report(run.result, info);
   return status.ok() ? TellStories(info.stories) : status;
@@ -224,8 +225,11 @@ absl::Status ReplayCommand::RunCapture(MergedReader& reader, const NfSpec& nf,
                                        ComparedRun& run) const {
   if (clock_ == 1) return RunReal(reader, nf, watchers, label, run);
   const Instant start = RealClock::Monotonic();
+  Observers observers;
+  if (watchers.sink != nullptr) observers.Add(*watchers.sink);
+  for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
   VirtualDriver driver(options_, *FindPlacementPolicy(run.policy), nf,
-                       watchers.sink, watchers.observer);
+                       std::move(observers));
   absl::Status status =
       Feed(reader, watchers, label, [&driver](const CapturedPacket& packet) {
         driver.Offer(packet);

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/explain/explain.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/flags.h"
 #include "platform/process/flow_key_flag.h"
@@ -27,12 +29,10 @@ class App;
 namespace snf {
 
 class CaptureSink;
-class ExplainerGroup;
 class LoadedCapture;
 class SideBySide;
 class MergedReader;
 struct CapturedPacket;
-class RunObserver;
 
 // `snf replay`: captures in, through flowlets and units in virtual or real
 // time, a report out. Built once at start; parsing fills it, Run does the work.
@@ -50,10 +50,10 @@ class ReplayCommand {
   int Run();
 
  private:
-  // Of a run; each pointer may be null.
+  // Those who see a run; without a capture to write, `sink` is null.
   struct Watchers {
     CaptureSink* sink = nullptr;
-    RunObserver* observer = nullptr;
+    std::span<Explainer> explainers{};
     bool has_view = false;  // which tells how far it is
   };
   static constexpr size_t kNoReplicas = 2;  // as replica_choice_
@@ -118,7 +118,7 @@ class ReplayCommand {
   // pass over the captures, or a run, before.
   bool explains_after_a_pass() const;
   absl::Status Explain(const NfSpec& nf,
-                       std::optional<ExplainerGroup>& explainers) const;
+                       std::vector<Explainer>& explainers) const;
   absl::Status ReadFlow(const std::string& text, FlowKey& key) const;
   absl::Status FindTopFlows(size_t flows, std::vector<FlowKey>& keys) const;
   absl::Status FindWorstWait(const NfSpec& nf,
@@ -140,6 +140,7 @@ class ReplayCommand {
   bool force_ = false;
   std::string drops_;
   std::string json_;
+  bool json_schema_ = false;
   std::string csv_;
   std::string explain_;
   size_t policy_ = 0;  // in PlacementPolicies()

@@ -12,7 +12,6 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/protocol_numbers.h"
-#include "platform/explain/explain_group.h"
 #include "platform/explain/explain_top.h"
 #include "platform/replay/replay.h"
 #include "platform/run/nat_peer_emulator.h"
@@ -110,17 +109,16 @@ absl::Status ReplayCommand::FindWorstWait(const NfSpec& nf,
       "--explain=worst-wait: no packet was held for its flow's state or turn");
 }
 
-absl::Status ReplayCommand::Explain(
-    const NfSpec& nf, std::optional<ExplainerGroup>& explainers) const {
+absl::Status ReplayCommand::Explain(const NfSpec& nf,
+                                    std::vector<Explainer>& explainers) const {
   const PlacementPolicy& policy = *FindPlacementPolicy(Policies().front());
   std::vector<FlowKey> keys;
   if (explain_ == kWorstWait) {
     StateFigures::Worst worst;
     absl::Status status = FindWorstWait(nf, worst);
     if (!status.ok()) return status;
-    keys = {worst.key};
-    explainers.emplace(keys, options_, policy);
-    explainers->flows().front().Keep(worst.flow, worst.clock);
+    explainers.emplace_back(worst.key, options_, policy)
+        .Keep(worst.flow, worst.clock);
     return absl::OkStatus();
   }
   if (explains_after_a_pass()) {
@@ -129,18 +127,18 @@ absl::Status ReplayCommand::Explain(
       const char* const end = explain_.data() + explain_.size();
       const auto [at, error] = std::from_chars(explain_.data() + 4, end, flows);
       if (error != std::errc() || at != end || flows < 1 ||
-          flows > ExplainerGroup::kMaxFlows) {
+          flows > Explainer::kMaxExplainers) {
         return Usage(fmt::format("--explain={}: want top:1 to top:{}", explain_,
-                                 ExplainerGroup::kMaxFlows));
+                                 Explainer::kMaxExplainers));
       }
     }
     absl::Status status = FindTopFlows(flows, keys);
     if (!status.ok()) return status;
   } else {
     const std::vector<std::string> texts = absl::StrSplit(explain_, ';');
-    if (texts.size() > ExplainerGroup::kMaxFlows) {
+    if (texts.size() > Explainer::kMaxExplainers) {
       return Usage(fmt::format("--explain: {} flows, want at most {}",
-                               texts.size(), ExplainerGroup::kMaxFlows));
+                               texts.size(), Explainer::kMaxExplainers));
     }
     for (std::string text : texts) {
       absl::StripAsciiWhitespace(&text);
@@ -148,7 +146,8 @@ absl::Status ReplayCommand::Explain(
       if (!status.ok()) return status;
     }
   }
-  explainers.emplace(keys, options_, policy);
+  for (const FlowKey& key : keys)
+    explainers.emplace_back(key, options_, policy);
   return absl::OkStatus();
 }
 

@@ -91,9 +91,12 @@ void ReplayCommand::AddFlags() {
   flags_.Switch("force", force_, "replace captures that are there");
   flags_.Text(
       "json", json_, "FILE",
-      "write the report as JSON to FILE (- is stdout, instead of text)");
-  flags_.Text("csv", csv_, "DIR",
-              "write time series per 100 ms and latency quantiles to DIR");
+      "write the report as JSON to FILE (- is stdout, instead of text); snf "
+      "replay --json_schema says what its keys mean");
+  flags_.Text(
+      "csv", csv_, "DIR",
+      "write time series per 100 ms, latency quantiles and all figures to "
+      "DIR");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
               "top:N (the N that have most), worst-wait (whose packet was held "

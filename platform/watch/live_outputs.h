@@ -14,7 +14,7 @@
 
 namespace snf {
 
-// Who sees a run in real time while it goes on: a user on stderr (--watch),
+// Shows a run in real time while it goes on: to a user on stderr (--watch), to
 // Prometheus (--metrics_port). Owner-thread only.
 class LiveOutputs {
  public:
@@ -28,7 +28,7 @@ class LiveOutputs {
   static absl::StatusOr<std::unique_ptr<LiveOutputs>> Gather(
       Options options, LiveBoard::Done done);
 
-  // Where figures go; null where nobody looks.
+  // Returns the board that figures go to; null if nobody looks.
   LiveBoard* board() { return options_.watch || server_ ? &board_ : nullptr; }
 
   // Between these, stderr is the view's. Call each once at the most; the end

@@ -11,7 +11,7 @@
 
 namespace snf {
 
-// What the place that a live view is drawn in can show.
+// Says what the place that a live view is drawn in can show.
 struct LiveStyle {
   size_t columns = 80;
   size_t rows = 24;
@@ -40,7 +40,7 @@ std::vector<LiveText> LiveScreen(const std::string& title,
                                  const LiveFigures& now,
                                  const LiveStyle& style);
 
-// The same in a line of ASCII, for logs.
+// Tells the same in a line of ASCII, for logs.
 std::string LiveLine(const LiveFigures& before, const LiveFigures& now);
 
 }  // namespace snf

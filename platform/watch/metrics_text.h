@@ -30,7 +30,7 @@ struct MetricFamily {
   std::string name;
   std::string help;
   Type type{};
-  // Of a summary: one for each label `quantile`, then the sum and the count.
+  // A summary has one for each label `quantile`, then the sum and the count.
   std::vector<MetricSample> samples{};
 };
 
