@@ -102,7 +102,7 @@ void Replay(benchmark::State& state, const Trace& trace, bool check) {
   options.controller.unit_capacity_bps = 300'000'000;
   for (auto _ : state) {
     VirtualDriver driver(options, *FindPlacementPolicy("snf"),
-                         *FindNf("passthrough"), nullptr, nullptr);
+                         *FindNf("passthrough"), {});
     for (const CapturedPacket& packet : trace.packets) driver.Offer(packet);
     benchmark::DoNotOptimize(driver.Finish().digest);
   }

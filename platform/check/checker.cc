@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace snf {
 
 namespace {
@@ -100,8 +102,17 @@ void Checker::on_payload_dropped(Instant now, UnitId unit,
   }
 }
 
-void Checker::on_service_begin(Instant now, UnitId unit,
+void Checker::on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,
+                               Nanos /*wait*/) {
+  BeginService(now, unit, meta);
+}
+
+void Checker::on_service_again(Instant now, UnitId unit,
                                const PacketMeta& meta) {
+  BeginService(now, unit, meta);
+}
+
+void Checker::BeginService(Instant now, UnitId unit, const PacketMeta& meta) {
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);
@@ -133,16 +144,32 @@ void Checker::on_service_end(Instant now, UnitId unit, const PacketMeta& meta) {
   flow->processed = value(meta.clock);
 }
 
-void Checker::BeforeNf(const PacketInfo& info,
-                       std::span<const std::byte> bytes) {
+void Checker::on_nf_begin(const PacketInfo& info,
+                          std::span<const std::byte> bytes) {
   if (oracle_ != nullptr) oracle_->Before(info, bytes);
 }
 
-void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-                      const SingleUnitOracle::Outcome& outcome) {
+void Checker::on_nf_end(Instant now, UnitId unit, const PacketMeta& meta,
+                        const NfOutcome& outcome) {
+  const bool waits =
+      std::ranges::any_of(outcome.commands, [](const UnitCommand& command) {
+        return command.kind == UnitCommand::Kind::kWait;
+      });
+  if (waits) {
+    Flow* const flow = Find(now, unit, meta);
+    if (flow != nullptr) flow->processed = value(meta.clock) - 1;
+    return;
+  }
   if (oracle_ == nullptr) return;
+  std::span<const std::byte> record;
+  if (!IsLast(meta)) record = outcome.record();
   const auto [difference, pieces] =
-      oracle_->After(now, meta, uniqueness_, outcome);
+      oracle_->After(now, meta, uniqueness_,
+                     {.buffers = outcome.buffers,
+                      .packet = outcome.packet,
+                      .commands = outcome.commands,
+                      .pieces_taken = outcome.pieces_taken,
+                      .record = record});
   if (!difference.empty()) {
     Violation(now, unit, meta,
               "was not processed on its own state: " + difference);
@@ -150,11 +177,6 @@ void Checker::AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
   if (!pieces.empty()) Violation(now, unit, meta, pieces);
   const Flow* const flow = Find(now, unit, meta);
   if (flow != nullptr) FreePiecesIfOver(*flow);
-}
-
-void Checker::on_wait(Instant now, UnitId unit, const PacketMeta& meta) {
-  Flow* const flow = Find(now, unit, meta);
-  if (flow != nullptr) flow->processed = value(meta.clock) - 1;
 }
 
 bool Checker::IsLast(const PacketMeta& meta) const {
@@ -168,7 +190,13 @@ bool Checker::IsLast(const PacketMeta& meta) const {
   return ending != ending_.end() && is_last(ending->second);
 }
 
-void Checker::on_release(Instant now, UnitId unit, const PacketMeta& meta) {
+void Checker::on_release(const ReleasedPacket& released) {
+  if (!released.route.has_clock()) return;
+  const Instant now = released.time;
+  const UnitId unit = released.route.unit;
+  const PacketMeta meta = {.flow = released.route.flow,
+                           .clock = released.route.clock,
+                           .arrival = now};
   Flow* const flow = Find(now, unit, meta);
   if (flow == nullptr) return;
   const UnderWay packet = PacketOf(meta);

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "platform/check/single_unit_oracle.h"
 #include "platform/check/uniqueness_check.h"
+#include "platform/run/run_events.h"
 
 namespace snf {
 
@@ -49,47 +50,43 @@ namespace snf {
 // Owner-thread only. Memory: 56 bytes a flow slot, some 100 for each flow that
 // lost its slot and has packets under way, 50 a packet under way, and the
 // records of single_unit_oracle.h.
-class Checker {
+class Checker final : public RunObserver {
  public:
-  // What a user calls a flow; empty if it is forgotten.
+  // Returns what a user calls a flow; empty if it is forgotten.
   using FlowName = std::function<std::string(FlowId)>;
 
   // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
   // empty, and is called for messages only.
   explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
 
-  // From when messages count time.
-  void on_start(Instant first_packet) { start_ = first_packet; }
-  void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta);
-  void on_end_flow(Instant now, UnitId unit, const EndFlow& end);
+  // Messages count time from then.
+  void on_start(Instant first_packet) override { start_ = first_packet; }
+  void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_end_flow(Instant now, UnitId unit, const EndFlow& end) override;
   // The packet is lost, and its clock a tombstone from now on.
-  void on_payload_dropped(Instant now, UnitId unit, const PacketMeta& meta);
-  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta);
-  void on_service_end(Instant now, UnitId unit, const PacketMeta& meta);
-  // Of a packet with payload, after on_service_end: as it is before the unit's
-  // NF sees it, and what comes of it, before any of it is executed, with the
-  // flow's record, none if the packet IsLast(); or that it is to be run again,
-  // as if this service had not been.
-  void BeforeNf(const PacketInfo& info, std::span<const std::byte> bytes);
-  void AfterNf(Instant now, UnitId unit, const PacketMeta& meta,
-               const SingleUnitOracle::Outcome& outcome);
-  void on_wait(Instant now, UnitId unit, const PacketMeta& meta);
-  // Whether the packet's flow is over with it: a unit keeps no record then.
-  bool IsLast(const PacketMeta& meta) const;
-  void on_release(Instant now, UnitId unit, const PacketMeta& meta);
-  // The packet was dropped or consumed where it was to be processed.
-  void on_taken(Instant now, UnitId unit, const PacketMeta& meta);
-  // A clock without payload is done.
-  void on_advanced(Instant now, UnitId unit, const PacketMeta& meta);
-  // What reaches the controller or leaves it about aliases and pieces; an alias
-  // with the answer, and its refusal again where the unit tells the NF.
-  void on_alias(Instant now, const Alias& alias, AliasResult result);
-  void on_alias_refused(Instant now, const AliasAck& ack, BufferPool& buffers);
-  void on_flow_note(const FlowNote& note);
-  void on_pieces_granted(Instant now, const PieceBlock& pieces);
-  void on_pieces_returned(Instant now, const PieceBlock& pieces);
-  // Call once nothing is in flight any more.
-  void on_end(Instant now);
+  void on_payload_dropped(Instant now, UnitId unit,
+                          const PacketMeta& meta) override;
+  void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,
+                        Nanos wait) override;
+  void on_service_again(Instant now, UnitId unit,
+                        const PacketMeta& meta) override;
+  void on_service_end(Instant now, UnitId unit,
+                      const PacketMeta& meta) override;
+  void on_nf_begin(const PacketInfo& info,
+                   std::span<const std::byte> bytes) override;
+  // Where the packet is to be run again, it is as if this service had not been.
+  void on_nf_end(Instant now, UnitId unit, const PacketMeta& meta,
+                 const NfOutcome& outcome) override;
+  void on_release(const ReleasedPacket& released) override;
+  void on_taken(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_advanced(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_alias(Instant now, const Alias& alias, AliasResult result) override;
+  void on_alias_refused(Instant now, const AliasAck& ack,
+                        BufferPool& buffers) override;
+  void on_flow_note(const FlowNote& note) override;
+  void on_pieces_granted(Instant now, const PieceBlock& pieces) override;
+  void on_pieces_returned(Instant now, const PieceBlock& pieces) override;
+  void on_end(Instant now) override;
 
   uint64_t violations() const { return violations_; }
   // The first kMaxMessages, one line each: time, flow, unit, clock, what.
@@ -119,6 +116,10 @@ class Checker {
   };
 
   Flow& InSlot(FlowId id);
+  void BeginService(Instant now, UnitId unit, const PacketMeta& meta);
+  // Returns true if the flow is over with the packet: a unit keeps no record
+  // then.
+  bool IsLast(const PacketMeta& meta) const;
   // Null, and a violation, if no packet of the flow was given a clock.
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
   UnderWay PacketOf(const PacketMeta& meta) const;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "platform/check/checker.h"
 #include "platform/check/test_checker.h"
@@ -36,15 +37,16 @@ class OracleCheckerTest : public CheckerTest {
   // A unit makes of the packet with that clock one that begins with `byte`.
   void Make(uint64_t clock, uint8_t byte, FlowId flow = kFlow) {
     Process(kA, clock, flow);
-    checker_.BeforeNf(pool_.info(packet_), pool_.bytes(packet_));
+    checker_.on_nf_begin(pool_.info(packet_), pool_.bytes(packet_));
     pool_.bytes(packet_)[0] = std::byte{byte};
     const UnitCommand done = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
                                                    packet_, Meta(flow, clock));
-    checker_.AfterNf(Now(), kA, Meta(flow, clock),
-                     {.buffers = pool_,
-                      .packet = packet_,
-                      .commands = {&done, 1},
-                      .pieces_taken = {}});
+    checker_.on_nf_end(Now(), kA, Meta(flow, clock),
+                       {.buffers = pool_,
+                        .packet = packet_,
+                        .commands = {&done, 1},
+                        .pieces_taken = {},
+                        .record = [] { return std::span<const std::byte>(); }});
     Release(clock, flow);
   }
 

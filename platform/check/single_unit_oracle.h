@@ -38,8 +38,8 @@ namespace snf {
 // Pieces that the unit's NF took out of pools it takes here too, for it cannot
 // know which were there; where it found none and did not wait, it sees its pool
 // exhausted. So the bytes must be equal; that no two flows have the same piece
-// is the ledger's business, which hears of each. A packet that is to wait for a
-// piece was not run at all. Aliases and notes change nothing here.
+// is the UniquenessCheck's business, which hears of each. A packet that is to
+// wait for a piece was not run at all. Aliases and notes change nothing here.
 //
 // Not compared, but counted: a flow's packets once a timer of it was due, since
 // what a timer does falls between other packets according to how long they
@@ -53,7 +53,7 @@ namespace snf {
 // Owner-thread only. Memory: a record for each flow that was not forgotten.
 class SingleUnitOracle {
  public:
-  // What a unit made of a packet. The pool is as it was, and none of the
+  // Tells what a unit made of a packet. The pool is as it was, and none of the
   // commands, which are those of Unit::finish, was executed yet.
   struct Outcome {
     BufferPool& buffers;
@@ -64,7 +64,7 @@ class SingleUnitOracle {
     std::span<const std::byte> record = {};
   };
 
-  // What is wrong, in words; empty for nothing.
+  // Says what is wrong, in words; empty for nothing.
   struct Findings {
     std::string difference;  // the first
     std::string pieces;      // that it took

@@ -44,7 +44,7 @@ class CheckerTest : public testing::Test {
                                 Meta(kFlow, clock));
   }
   void Begin(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.on_service_begin(Now(), unit, Meta(flow, clock));
+    checker_.on_service_begin(Now(), unit, Meta(flow, clock), Nanos{});
   }
   void End(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
     checker_.on_service_end(Now(), unit, Meta(flow, clock));
@@ -56,7 +56,7 @@ class CheckerTest : public testing::Test {
   // The same of a clock without payload.
   void Skip(UnitId unit, uint64_t clock,
             uint8_t flags = PacketMeta::kTombstone) {
-    checker_.on_service_begin(Now(), unit, Meta(kFlow, clock, flags));
+    checker_.on_service_begin(Now(), unit, Meta(kFlow, clock, flags), Nanos{});
     checker_.on_service_end(Now(), unit, Meta(kFlow, clock, flags));
   }
   void Advance(uint64_t clock) {
@@ -66,7 +66,10 @@ class CheckerTest : public testing::Test {
     ReleaseAt(given_[{flow, clock}], clock, flow);
   }
   void ReleaseAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.on_release(Now(), unit, Meta(flow, clock));
+    checker_.on_release(
+        {.time = Now(),
+         .bytes = {},
+         .route = {.unit = unit, .flow = flow, .clock = Clock{clock}}});
   }
   void Take(uint64_t clock, FlowId flow = kFlow) {
     TakeAt(given_[{flow, clock}], clock, flow);

@@ -14,10 +14,11 @@
 
 namespace snf {
 
-// Who has what only one may have (I8): pieces of pools, and external endpoints.
+// Knows who has what only one may have (I8): pieces of pools, and external
+// endpoints.
 // It is told of messages as the controller sees them, and of what the NF of the
-// reference takes; it knows nothing of how the cores keep books. Each call
-// returns what is wrong, in words; empty for nothing.
+// SingleUnitOracle takes; it knows nothing of how the cores keep books. Each
+// call returns what is wrong, in words; empty for nothing.
 //
 // Example: the controller grants word 3 of pool 0, a flow takes piece 200 of
 // it, ends, and another takes 200: in order. Had the first not ended: "took
@@ -30,7 +31,7 @@ class UniquenessCheck {
   std::string on_granted(const PieceBlock& pieces);
   std::string on_returned(const PieceBlock& pieces);
 
-  // Who has it; kNoFlow for nobody.
+  // Returns the flow that has it; kNoFlow for nobody.
   FlowId TakerOf(PoolId pool, uint32_t piece) const;
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);

@@ -204,11 +204,13 @@ void Explainer::on_state(Instant now, UnitId receiver, const State& state) {
   flowlet->state->came = std::min(flowlet->state->came, now);
 }
 
-void Explainer::on_released(Instant now, const PacketMeta& meta) {
-  Life* life = FindLife(meta.flow);
+void Explainer::on_release(const ReleasedPacket& packet) {
+  const PacketRoute& route = packet.route;
+  if (!route.has_clock()) return;
+  Life* life = FindLife(route.flow);
   if (life == nullptr) return;
-  const Nanos latency = now - meta.arrival;
-  FlowletStory* flowlet = FindFlowlet(meta.flow, meta.clock);
+  const Nanos latency = route.latency;
+  FlowletStory* flowlet = FindFlowlet(route.flow, route.clock);
   for (PacketFates* fates : {&story_.packets, &FatesOf(flowlet)}) {
     ++fates->released;
     fates->longest_latency = std::max(fates->longest_latency, latency);
@@ -229,8 +231,10 @@ void Explainer::on_consumed(Instant /*now*/, const PacketMeta& meta) {
   Left(life);
 }
 
-void Explainer::on_dropped(Instant now, FlowId flow, Clock clock,
-                           std::string_view reason) {
+void Explainer::on_drop(const ReleasedPacket& packet, std::string_view reason) {
+  const Instant now = packet.time;
+  const FlowId flow = packet.route.flow;
+  const Clock clock = packet.route.clock;
   if (flow == kNoFlow) {
     if (!is_ours_) return;
     story_.packets.Drop(reason, 1);

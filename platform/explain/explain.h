@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "platform/explain/explain_story.h"
 #include "platform/run/run.h"
+#include "platform/run/run_events.h"
 
 namespace snf {
 
@@ -38,6 +39,7 @@ namespace snf {
 // event; a decision of this one a pass over all units. Owner-thread only.
 class Explainer final : public RunObserver {
  public:
+  static constexpr size_t kMaxExplainers = 16;  // that a run may have
   static constexpr size_t kFirstFlowlets = 20;
   static constexpr size_t kMovedFlowlets = 3;
   static constexpr size_t kLastFlowlets = 10;
@@ -69,12 +71,9 @@ class Explainer final : public RunObserver {
                      const State& state) override;
   void on_pull(Instant now, UnitId asked, const Pull& pull) override;
   void on_state(Instant now, UnitId receiver, const State& state) override;
-  void on_takeover(Instant /*now*/, UnitId /*told*/,
-                   const Takeover& /*took*/) override {}
-  void on_released(Instant now, const PacketMeta& meta) override;
+  void on_release(const ReleasedPacket& packet) override;
   void on_consumed(Instant now, const PacketMeta& meta) override;
-  void on_dropped(Instant now, FlowId flow, Clock clock,
-                  std::string_view reason) override;
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override;
 
  private:
   struct Life {
@@ -106,7 +105,7 @@ class Explainer final : public RunObserver {
   bool IsToBeKept(const FlowletStory& flowlet) const;
   void TellDrop(Instant now, uint32_t life, Clock clock,
                 std::string_view reason);
-  // Of the oldest of the last flowlets: kept for its move, or added up.
+  // Keeps the oldest of the last flowlets for its move, or adds it up.
   void MakeRoom();
 
   RunOptions options_;
@@ -116,7 +115,7 @@ class Explainer final : public RunObserver {
   FlowId keep_flow_ = kNoFlow;
   Clock keep_clock_{};
   bool capture_started_ = false;
-  // Of the last on_arrival:
+  // These belong to the last on_arrival.
   bool is_ours_ = false;
   uint32_t length_ = 0;
   Nanos silence_;  // since the flow's packet before

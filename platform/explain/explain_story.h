@@ -120,7 +120,7 @@ struct FlowStory {
   // Some between that moved, where few of the first did; and the one that was
   // asked for (Explainer::Keep).
   std::vector<FlowletStory> moved_flowlets;
-  // What else lay between, of which only sums are kept.
+  // Only sums are kept of what else lay between.
   uint64_t between = 0;
   PacketFates between_packets;
   uint64_t between_moved = 0;

@@ -377,7 +377,7 @@ TEST(Explain, CountsAsTheRunDoesWhenThereIsOneFlow) {
 TEST(Explain, ChangesNothing) {
   Replay seen(StormOptions());
   VirtualDriver unseen(StormOptions(), *FindPlacementPolicy("snf"),
-                       *FindNf("passthrough"), nullptr, nullptr);
+                       *FindNf("passthrough"), {});
   for (int i = 0; i < 500; ++i) {
     seen.At(i * 300, 1, 700);
     const Frame frame = FrameOf(1, 60);

@@ -21,8 +21,8 @@ struct PacketName {
   Clock clock{};
 };
 
-// What happened to some packets of the flow. Of those that arrived,
-//   enqueued + dropped by the controller; and of those enqueued
+// Counts what happened to some packets of the flow. Those that arrived are
+//   enqueued + dropped by the controller; and those enqueued are
 //   released + consumed + dropped at a unit + still on their way.
 struct PacketFates {
   uint64_t arrived = 0;
@@ -31,14 +31,15 @@ struct PacketFates {
   uint64_t released = 0;
   uint64_t consumed = 0;
   uint64_t dropped_at_unit = 0;
-  // By reason, in the order of their first drops; at most as many as reasons.
+  // Drops by reason, in the order of their first drops; at most as many as
+  // reasons.
   std::vector<std::pair<std::string, uint64_t>> dropped;
 
-  // From being able to start (arrival and a hop) to being started: behind
-  // others, for a unit to be ready, for the flow's state.
+  // The time from being able to start (arrival and a hop) to being started:
+  // behind others, for a unit to be ready, for the flow's state.
   Nanos longest_wait;
   PacketName longest_wait_of;  // nobody: nothing was started yet
-  // Of that, held in a unit for the flow's state (U2).
+  // The part of that for which packets were held for the flow's state (U2).
   uint64_t held = 0;
   Nanos longest_hold;
   PacketName longest_hold_of;  // nobody: none was held

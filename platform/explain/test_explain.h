@@ -42,8 +42,8 @@ struct Replay {
                   std::string_view nf = "passthrough",
                   std::string_view policy = "snf")
       : explainer(KeyOf(followed), options, *FindPlacementPolicy(policy)),
-        driver(options, *FindPlacementPolicy(policy), *FindNf(nf), nullptr,
-               &explainer) {}
+        driver(options, *FindPlacementPolicy(policy), *FindNf(nf),
+               {&explainer}) {}
 
   void At(int64_t us, uint16_t flow, uint32_t bytes, size_t captured = 60) {
     const Frame frame = FrameOf(flow, captured);

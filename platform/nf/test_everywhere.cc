@@ -41,7 +41,7 @@ struct Everything {
 };
 
 // Notes the fates of a run's packets.
-class Watcher final : public RunObserver, public ReleaseSink {
+class Watcher final : public RunObserver {
  public:
   void on_arrival(Instant, const FlowKey& key, uint32_t) override {
     arrived_ = key;
@@ -50,17 +50,13 @@ class Watcher final : public RunObserver, public ReleaseSink {
     if (!meta.has_payload()) return;
     lives_.try_emplace(meta.flow, arrived_, lives_.size());
   }
-  void on_released(Instant, const PacketMeta& meta) override {
-    is_released_ = true;
-    released_ = meta;
-  }
   void on_release(const ReleasedPacket& packet) override {
     Fate fate = {.other = "",
                  .packet = {.bytes = {packet.bytes.begin(), packet.bytes.end()},
                             .original_length = packet.original_length,
                             .link = packet.link}};
-    if (std::exchange(is_released_, false)) {
-      FateOf(released_.flow, released_.clock) = std::move(fate);
+    if (packet.route.has_clock()) {
+      FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
       return;
     }
     const ParsedPacket headers = Parse(packet.link, packet.bytes);
@@ -72,21 +68,14 @@ class Watcher final : public RunObserver, public ReleaseSink {
   void on_consumed(Instant, const PacketMeta& meta) override {
     FateOf(meta.flow, meta.clock) = {.other = "consume", .packet = {}};
   }
-  void on_dropped(Instant, FlowId flow, Clock clock,
-                  std::string_view reason) override {
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
     Fate fate = {.other = "drop " + std::string(reason), .packet = {}};
-    if (flow != kNoFlow) {
-      FateOf(flow, clock) = std::move(fate);
+    if (packet.route.flow != kNoFlow) {
+      FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
     } else {
       before_[arrived_].push_back(std::move(fate));
     }
   }
-  void on_decision(const Decision&, const UnitPool&) override {}
-  void on_service_begin(Instant, UnitId, const PacketMeta&, Nanos) override {}
-  void on_state_sent(Instant, UnitId, UnitId, const State&) override {}
-  void on_pull(Instant, UnitId, const Pull&) override {}
-  void on_state(Instant, UnitId, const State&) override {}
-  void on_takeover(Instant, UnitId, const Takeover&) override {}
 
   Everything Take(RunResult run) {
     Everything all = {
@@ -118,8 +107,6 @@ class Watcher final : public RunObserver, public ReleaseSink {
   }
 
   FlowKey arrived_;
-  bool is_released_ = false;
-  PacketMeta released_;
   std::map<FlowId, std::pair<FlowKey, size_t>> lives_;
   std::map<Place, Fate> fates_;
   std::map<FlowKey, std::vector<Fate>> before_;  // they had a flow
@@ -148,7 +135,7 @@ Everything Run(const NfSpec& nf, const std::vector<TestPacket>& packets,
                std::string_view policy) {
   Watcher watcher;
   VirtualDriver driver(OptionsOf(units, inside), *FindPlacementPolicy(policy),
-                       nf, &watcher, &watcher);
+                       nf, {&watcher});
   Instant now = kStart;
   for (const TestPacket& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());

@@ -277,6 +277,18 @@ void FlagSet::Switch(const std::string& name, bool& value,
                     .meanings = {}});
 }
 
+void FlagSet::Question(const std::string& name, bool& asked,
+                       const std::string& help) {
+  app_->add_flag("--" + name, asked, help);
+  flags_.push_back({.name = name,
+                    .type = "",
+                    .heading = heading_,
+                    .help = help,
+                    .default_text = "",
+                    .print = [] { return std::string(); },
+                    .meanings = {}});
+}
+
 bool FlagSet::given(const std::string& name) const {
   return app_->count("--" + name) > 0;
 }
@@ -290,9 +302,12 @@ std::string FlagSet::Help(const std::string& usage,
       heading = &flag.heading;
       text += fmt::format("\n{}:\n", *heading);
     }
-    const std::string name = flag.type.empty()
-                                 ? fmt::format("--{0}, --no_{0}", flag.name)
-                                 : fmt::format("--{}={}", flag.name, flag.type);
+    std::string name = "--" + flag.name;
+    if (!flag.type.empty()) {
+      name += "=" + flag.type;
+    } else if (!flag.default_text.empty()) {
+      name += ", --no_" + flag.name;
+    }
     const std::string by_default =
         flag.default_text.empty() ? ""
                                   : fmt::format("  [{}]", flag.default_text);

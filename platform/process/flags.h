@@ -83,6 +83,9 @@ class FlagSet {
   void Custom(const std::string& name, const std::string& type,
               const std::string& help, Parse parse, Print print);
   void Switch(const std::string& name, bool& value, const std::string& help);
+  // Adds a switch that asks something instead of what the command does; it is
+  // no part of values().
+  void Question(const std::string& name, bool& asked, const std::string& help);
 
   // Reads a command line, without the command's name, into the bound variables.
   // Returns false if it asks for help. Errors are InvalidArgument, and those of
@@ -106,7 +109,7 @@ class FlagSet {
  private:
   struct Flag {
     std::string name;
-    std::string type;  // "" for a switch
+    std::string type;  // "" for a switch or a question
     std::string heading;
     std::string help;
     std::string default_text;

@@ -15,7 +15,7 @@
 namespace snf {
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       ReleaseSink* sink, SharedRegion region,
+                       RunObserver* sink, SharedRegion region,
                        BufferPool buffers)
     : options_(options),
       real_(real),

@@ -93,7 +93,7 @@ class RealDriver {
   // more threads than may be or, pinned, than CPUs; others as SharedRegion.
   static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
       const RunOptions& options, const RealOptions& real,
-      const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink);
+      const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink);
   ~RealDriver();
 
   // The next packet of the capture. Returns when it was taken, which is when it
@@ -122,7 +122,7 @@ class RealDriver {
   };
 
   RealDriver(const RunOptions& options, const RealOptions& real,
-             const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink,
+             const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink,
              SharedRegion region, BufferPool buffers);
   // What takes their places in the region (real_start.cc).
   absl::Status Staff(uint32_t workers, RegionCarver carver,
@@ -190,7 +190,7 @@ class RealDriver {
   NfSpec nf_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
   StateSchema schema_;
-  ReleaseSink* sink_;
+  RunObserver* sink_;
 
   SharedRegion region_;
   BufferPool buffers_;

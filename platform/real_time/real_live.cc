@@ -9,27 +9,19 @@
 namespace snf {
 
 void RealDriver::PublishLive() {
+  result_.controller = controller_.counters();
   next_live_ = now_ + LiveBoard::kPeriod;
   LiveFigures live = {.elapsed = now_ - began_,
                       .speed = real_.speed,
                       .done_1000 = {},
-                      .packets_in = result_.packets_in,
-                      .bytes_in = result_.bytes_in,
-                      .packets_generated = result_.packets_generated,
-                      .packets_hairpinned = result_.aliases.packets_hairpinned,
-                      .packets_released = result_.packets_released,
-                      .packets_passed_through = result_.packets_passed_through,
-                      .packets_consumed = result_.packets_consumed,
+                      .counts = FigureCounts(result_),
                       .drops = DropCounts(result_)};
-  const ControllerCounters& counters = controller_.counters();
-  live.flows = counters.flows;
-  live.flows_ended = counters.flows_ended;
-  live.flowlets = counters.flowlets;
-  live.flowlets_moved = counters.flowlets_moved;
   for (const Crew& crew : crews_) {
     const RealWorker::Progress& progress = crew.worker->progress();
-    live.seamless += progress.seamless.load(std::memory_order_relaxed);
-    live.pulled += progress.pulled.load(std::memory_order_relaxed);
+    live.counts[&StateCounters::seamless] +=
+        progress.seamless.load(std::memory_order_relaxed);
+    live.counts[&StateCounters::pulled] +=
+        progress.pulled.load(std::memory_order_relaxed);
   }
   for (uint32_t i = 0; i < options_.controller.max_units; ++i) {
     const UnitId id{static_cast<uint16_t>(i)};
@@ -40,8 +32,6 @@ void RealDriver::PublishLive() {
                           .packets = total.packets,
                           .bytes = total.bytes});
   }
-  live.cold_starts = result_.cold_starts;
-  live.warm_starts = result_.warm_starts;
   if (!real_.unpaced) {
     live.unit_capacity_bps = options_.controller.unit_capacity_bps;
   }

@@ -81,7 +81,7 @@ Ends NewRing(RegionCarver& carver, uint32_t cells, Doorbell* bell) {
 
 absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const RunOptions& options, const RealOptions& real,
-    const PlacementPolicy& policy, const NfSpec& nf, ReleaseSink* sink) {
+    const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink) {
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   const uint32_t threads = real.threads == 0

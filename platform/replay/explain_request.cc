@@ -10,7 +10,7 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/protocol_numbers.h"
-#include "platform/explain/explain_group.h"
+#include "platform/explain/explain.h"
 
 namespace snf {
 namespace {
@@ -67,11 +67,11 @@ absl::Status ReadTop(ExplainRequest& request) {
   const auto [at, error] =
       std::from_chars(request.text.data() + kTopOf.size(), end, request.top);
   if (error == std::errc() && at == end && request.top >= 1 &&
-      request.top <= ExplainerGroup::kMaxFlows) {
+      request.top <= Explainer::kMaxExplainers) {
     return absl::OkStatus();
   }
   return Usage(fmt::format("--explain={}: want top:1 to top:{}", request.text,
-                           ExplainerGroup::kMaxFlows));
+                           Explainer::kMaxExplainers));
 }
 
 }  // namespace
@@ -94,9 +94,9 @@ absl::StatusOr<ExplainRequest> ParseExplain(const std::string& text,
   }
   request.kind = ExplainRequest::Kind::kFlows;
   const std::vector<std::string> flows = absl::StrSplit(text, ';');
-  if (flows.size() > ExplainerGroup::kMaxFlows) {
+  if (flows.size() > Explainer::kMaxExplainers) {
     return Usage(fmt::format("--explain: {} flows, want at most {}",
-                             flows.size(), ExplainerGroup::kMaxFlows));
+                             flows.size(), Explainer::kMaxExplainers));
   }
   for (std::string flow : flows) {
     absl::StripAsciiWhitespace(&flow);

@@ -10,6 +10,7 @@
 #include "platform/process/clean_interrupt.h"
 #include "platform/replay/replay_output.h"
 #include "platform/replay/replay_run.h"
+#include "platform/report/report.h"
 
 namespace snf {
 namespace {
@@ -51,6 +52,10 @@ ReplayCommand::ReplayCommand()
       replay_flags_(flags()) {}
 
 absl::Status ReplayCommand::Run() {
+  if (replay_flags_.options().json_schema) {
+    fmt::print("{}", JsonSchema());
+    return absl::OkStatus();
+  }
   static FirstInterrupt interrupt;
   EndCleanlyWhenInterrupted(name(), &interrupt);
   if (absl::Status s = replay_flags_.Settle(); !s.ok()) return s;

@@ -64,8 +64,11 @@ void ReplayFlags::AddFlags() {
   flags_.Text(
       "json", options_.json, "FILE",
       "write the report as JSON to FILE (- is stdout, instead of text)");
+  flags_.Question("json_schema", options_.json_schema,
+                  "only tell what the keys of --json mean");
   flags_.Text("csv", options_.csv, "DIR",
-              "write time series per 100 ms and latency quantiles to DIR");
+              "write time series per 100 ms, latency quantiles and all figures "
+              "to DIR");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
               "top:N (the N that have most), worst-wait (whose packet was held "

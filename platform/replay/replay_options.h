@@ -38,7 +38,8 @@ struct ReplayOptions {
   bool annotate = false;
   std::string drops;  // dropped packets
   std::string json;
-  std::string csv;  // a directory
+  bool json_schema = false;  // nothing is run; what JSON says is told of
+  std::string csv;           // a directory
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -9,7 +9,7 @@
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
 #include "controller/core/placement.h"
-#include "platform/explain/explain_group.h"
+#include "platform/explain/explain.h"
 #include "platform/explain/explain_top.h"
 #include "platform/process/console.h"
 #include "platform/process/real_clock.h"
@@ -21,20 +21,18 @@
 namespace snf {
 
 absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
-  std::optional<ExplainerGroup> explainers;
-  if (absl::Status s = Explain(explainers); !s.ok()) return s;
+  absl::StatusOr<std::vector<Explainer>> explainers = Explain();
+  if (!explainers.ok()) return explainers.status();
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
-  const Watchers watchers = {.sink = sink->get(),
-                             .observer = explainers ? &*explainers : nullptr};
+  const Watchers watchers = {.sink = sink->get(), .explainers = *explainers};
   absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), watchers, "replaying");
   if (!replayed.ok()) return replayed;
   if (*sink != nullptr) {
     if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
-  if (!explainers) return replayed;
-  for (Explainer& flow : explainers->flows()) {
+  for (const Explainer& flow : *explainers) {
     replayed->stories.push_back(flow.story());
   }
   return replayed;
@@ -105,9 +103,11 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
                                    const std::string& label,
                                    ComparedRun& run) const {
   const Instant start = RealClock::Monotonic();
+  Observers observers;
+  if (watchers.sink != nullptr) observers.Add(*watchers.sink);
+  for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
   VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
-                       options_.config.chains.front().nf, watchers.sink,
-                       watchers.observer);
+                       options_.config.chains.front().nf, std::move(observers));
   absl::Status status =
       Feed(reader, watchers, label, [&driver](const CapturedPacket& packet) {
         driver.Offer(packet);
@@ -146,19 +146,19 @@ uint64_t ReplayRun::packets_per_progress() const {
   return is_paced ? 64 : 8'192;
 }
 
-absl::Status ReplayRun::Explain(
-    std::optional<ExplainerGroup>& explainers) const {
+absl::StatusOr<std::vector<Explainer>> ReplayRun::Explain() const {
   using Kind = ExplainRequest::Kind;
   const ExplainRequest& request = options_.explain;
-  if (request.kind == Kind::kNothing) return absl::OkStatus();
+  std::vector<Explainer> explainers;
+  if (request.kind == Kind::kNothing) return explainers;
   const PlacementPolicy& policy =
       *FindPlacementPolicy(options_.policies.front());
   if (request.kind == Kind::kWorstWait) {
     const absl::StatusOr<StateFigures::Worst> worst = FindWorstWait();
     if (!worst.ok()) return worst.status();
-    explainers.emplace(std::span(&worst->key, 1), options_.run, policy);
-    explainers->flows().front().Keep(worst->flow, worst->clock);
-    return absl::OkStatus();
+    explainers.emplace_back(worst->key, options_.run, policy)
+        .Keep(worst->flow, worst->clock);
+    return explainers;
   }
   std::vector<FlowKey> flows = request.flows;
   if (request.kind == Kind::kTop) {
@@ -166,8 +166,10 @@ absl::Status ReplayRun::Explain(
     if (!top.ok()) return top.status();
     flows = *std::move(top);
   }
-  explainers.emplace(flows, options_.run, policy);
-  return absl::OkStatus();
+  for (const FlowKey& flow : flows) {
+    explainers.emplace_back(flow, options_.run, policy);
+  }
+  return explainers;
 }
 
 absl::StatusOr<std::vector<FlowKey>> ReplayRun::FindTopFlows() const {

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/explain/explain.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/replay/replay_options.h"
 #include "platform/replay/side_by_side.h"
@@ -21,10 +22,8 @@
 namespace snf {
 
 class CaptureSink;
-class ExplainerGroup;
 class LoadedCapture;
 class MergedReader;
-class RunObserver;
 
 // What came of running the captures under one policy.
 struct ReplayedRun {
@@ -57,10 +56,10 @@ class ReplayRun {
   absl::StatusOr<ReplayedChains> RunChains() const;
 
  private:
-  // Who looks on at a run; each pointer may be null.
+  // Who looks on at a run; without a capture to write, `sink` is null.
   struct Watchers {
     CaptureSink* sink = nullptr;
-    RunObserver* observer = nullptr;
+    std::span<Explainer> explainers{};
     bool has_view = false;  // which shows how far the run is
   };
   using Offer = std::function<bool(const CapturedPacket&)>;
@@ -82,7 +81,7 @@ class ReplayRun {
 
   // Finds the flows that --explain means; top and worst-wait take a pass over
   // the captures, or a run.
-  absl::Status Explain(std::optional<ExplainerGroup>& explainers) const;
+  absl::StatusOr<std::vector<Explainer>> Explain() const;
   absl::StatusOr<std::vector<FlowKey>> FindTopFlows() const;
   absl::StatusOr<StateFigures::Worst> FindWorstWait() const;
 

@@ -46,7 +46,7 @@ RunOptions OptionsOf(const Config::Chain& chain, RunOptions options) {
 }
 
 // A chain, and what it has released since that was last shown.
-class SideBySide::Lane final : public ReleaseSink {
+class SideBySide::Lane final : public RunObserver {
  public:
   struct Released {
     Instant time;
@@ -60,8 +60,7 @@ class SideBySide::Lane final : public ReleaseSink {
   Lane(const Config::Chain& chain, const RunOptions& run_options,
        const PlacementPolicy& policy, bool is_watched)
       : options(OptionsOf(chain, run_options)),
-        driver(options, policy, chain.nf, is_watched ? this : nullptr,
-               nullptr) {}
+        driver(options, policy, chain.nf, {is_watched ? this : nullptr}) {}
 
   void on_release(const ReleasedPacket& packet) override { Keep(packet, {}); }
   void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
@@ -85,7 +84,7 @@ class SideBySide::Lane final : public ReleaseSink {
 
 absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
     const Config& config, const RunOptions& options,
-    const PlacementPolicy& policy, ReleaseSink* sink) {
+    const PlacementPolicy& policy, RunObserver* sink) {
   absl::StatusOr<RuleTable> table = RuleTable::Build(config.rules);
   if (!table.ok()) return table.status();
   auto made = std::unique_ptr<SideBySide>(
@@ -98,7 +97,7 @@ absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
 }
 
 SideBySide::SideBySide(const Config& config, const RunOptions& options,
-                       ReleaseSink* sink, RuleTable table)
+                       RunObserver* sink, RuleTable table)
     : classifier_({.fragments = options.flow.fragments}),
       table_(std::move(table)),
       rule_chains_(config.rule_chains),

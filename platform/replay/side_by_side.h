@@ -39,7 +39,7 @@ class SideBySide {
   // may be null. Fails where the rules are too many for a table.
   static absl::StatusOr<std::unique_ptr<SideBySide>> Make(
       const Config& config, const RunOptions& options,
-      const PlacementPolicy& policy, ReleaseSink* sink);
+      const PlacementPolicy& policy, RunObserver* sink);
   ~SideBySide();
 
   void Offer(const CapturedPacket& captured);
@@ -57,7 +57,7 @@ class SideBySide {
  private:
   class Lane;
 
-  SideBySide(const Config& config, const RunOptions& options, ReleaseSink* sink,
+  SideBySide(const Config& config, const RunOptions& options, RunObserver* sink,
              RuleTable table);
   std::optional<size_t> ChainOf(const CapturedPacket& captured);
   void ShowReleased();
@@ -66,7 +66,7 @@ class SideBySide {
   RuleTable table_;
   std::vector<size_t> rule_chains_;
   std::optional<size_t> default_chain_;
-  ReleaseSink* sink_;
+  RunObserver* sink_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   uint64_t packets_in_ = 0;
   uint64_t packets_without_chain_ = 0;

@@ -16,7 +16,7 @@
 namespace snf {
 namespace {
 
-class Recorder final : public ReleaseSink {
+class Recorder final : public RunObserver {
  public:
   void on_release(const ReleasedPacket& packet) override {
     released.push_back({.time = packet.time,

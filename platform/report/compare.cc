@@ -293,8 +293,7 @@ std::string TextComparison(const RunOptions& options,
   double elapsed_s = 0;
   for (const ComparedRun& run : runs) elapsed_s += run.elapsed_s;
   if (elapsed_s > 0) {
-    page.Say("Takeover",
-             fmt::format("{:.2f} s, snf {}", elapsed_s, info.version));
+    page.Say("Took", fmt::format("{:.2f} s, snf {}", elapsed_s, info.version));
   }
   page.Blank();
   page.Heading("What it means");

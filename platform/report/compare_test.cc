@@ -65,7 +65,7 @@ State sent        122 KB       0 B -100%
 
 Digest        0123456789abcdef of all that was released, the same under each,
               seed 7
-Takeover          0.75 s, snf 1.2.3
+Took          0.75 s, snf 1.2.3
 
 What it means
   snf ran on the fewest units (1.75 on average), vanilla_flow on the most

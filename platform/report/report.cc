@@ -412,7 +412,7 @@ void AddEnd(const RunOptions& options, const RunResult& result,
     page.Say("Checked", Checked(result));
   }
   if (info.elapsed_s > 0) {
-    page.Say("Takeover",
+    page.Say("Took",
              fmt::format(
                  "{:.2f} s, {} packets a second, snf {}", info.elapsed_s,
                  FormatCount(static_cast<uint64_t>(

@@ -9,12 +9,12 @@
 
 namespace snf {
 
-// What a result means, in a plain sentence; in a second and third one what went
-// wrong, if something did.
+// Says what a result means, in a plain sentence; in a second and third one what
+// went wrong, if something did.
 std::string Meaning(const RunOptions& options, const RunResult& result);
 
-// Why the result shows little packing: the traffic is too slow for units of
-// this size. Empty if it is not.
+// Says why the result shows little packing: the traffic is too slow for units
+// of this size. Empty if it is not.
 std::string SlownessHint(const RunOptions& options, const RunResult& result);
 
 struct Proposal {

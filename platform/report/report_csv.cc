@@ -3,13 +3,14 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "platform/report/report.h"
-#include "traces/byte_sink.h"
-#include "traces/file_status.h"
+#include "platform/run/figures.h"
 
 namespace snf {
 namespace {
@@ -57,6 +58,21 @@ std::string QuantilesCsv(const std::string& name, const Histogram& times) {
   return text;
 }
 
+std::string FiguresCsv(const RunOptions& options, const RunResult& result) {
+  const ReportFigures derived = FiguresOf(options, result);
+  std::string text = "figure,value,unit\n";
+  for (const Figure& figure : Figures()) {
+    if (!IsShown(figure, result)) continue;
+    const auto add = [&]<typename T>(const T& number) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        text += fmt::format("{},{},{}\n", figure.key, number, figure.unit);
+      }
+    };
+    std::visit(add, ValueOf(figure, result, derived));
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
@@ -70,7 +86,8 @@ absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
   for (const auto& [name, text] :
        {std::pair{"bandwidth.csv", BandwidthCsv(options, result)},
         std::pair{"latency.csv", QuantilesCsv("latency", result.latency_ns)},
-        std::pair{"wait.csv", QuantilesCsv("wait", result.state.wait_ns)}}) {
+        std::pair{"wait.csv", QuantilesCsv("wait", result.state.wait_ns)},
+        std::pair{"figures.csv", FiguresCsv(options, result)}}) {
     const absl::Status status = WriteFile(path / name, text);
     if (!status.ok()) return status;
   }

@@ -8,11 +8,14 @@
 #include "gtest/gtest.h"
 #include "platform/report/report.h"
 #include "platform/report/test_report.h"
+#include "platform/run/figures.h"
 
 namespace snf {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string Contents(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -65,6 +68,34 @@ TEST_F(CsvTest, HasTheQuantilesOfWaiting) {
             "quantile,wait_ns\n0.00000,0\n0.01000,0\n0.10000,0\n0.25000,0\n"
             "0.50000,0\n0.75000,0\n0.90000,0\n0.95000,10007\n0.99000,34015\n"
             "0.99900,40000\n0.99990,40000\n1.00000,40000\n");
+}
+
+TEST_F(CsvTest, HasEachFigureThatIsANumber) {
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result()).ok());
+  const std::string figures = Contents(directory_ / "figures.csv");
+  EXPECT_THAT(figures,
+              StartsWith("figure,value,unit\npackets_in,10000,packets\n"));
+  EXPECT_THAT(figures, HasSubstr("\nunits_used_mean,1.75,units\n"));
+  EXPECT_THAT(figures, HasSubstr("\nflowlets_by.gap,1000,flowlets\n"));
+  EXPECT_THAT(figures, HasSubstr("\nsound,true,\n"));
+  EXPECT_THAT(figures, Not(HasSubstr("latency_ns")));
+  EXPECT_THAT(figures, Not(HasSubstr("pools")));
+}
+
+TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
+  RunResult result = WithAliases();
+  result.real.threads = 3;
+  const ReportFigures derived = FiguresOf(Options(), result);
+  ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
+  const std::string figures = Contents(directory_ / "figures.csv");
+  for (const Figure& figure : Figures()) {
+    const FigureValue value = ValueOf(figure, result, derived);
+    const bool is_number = !std::holds_alternative<std::monostate>(value) &&
+                           !std::holds_alternative<const Histogram*>(value);
+    const std::string line = "\n" + std::string(figure.key) + ",";
+    const bool has_line = figures.find(line) != figures.npos;
+    EXPECT_EQ(has_line, is_number && figure.is_in_report()) << figure.key;
+  }
 }
 
 TEST_F(CsvTest, ReplacesItsOwnFilesOnly) {

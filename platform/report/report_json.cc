@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/packet/flow_key_text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "platform/report/compare.h"
 #include "platform/report/report.h"
 #include "platform/report/report_tables.h"
+#include "platform/run/figures.h"
 #include "platform/run/report_figures.h"
 
 namespace snf {
@@ -40,156 +48,111 @@ Json ParseResults(const ClassifierCounters& classifier) {
   return json;
 }
 
-void AddRequired(const RunResult& result, const RunInfo& info, Json& json) {
-  json["packets_in"] = result.packets_in;
-  json["packets_generated"] = result.packets_generated;
-  json["packets_released"] = result.packets_released;
-  json["packets_consumed"] = result.packets_consumed;
-  json["packets_passed_through"] = result.packets_passed_through;
-  json["packets_dropped"] = Drops(result);
-  json["flows"] = result.controller.flows;
-  json["flowlets"] = result.controller.flowlets;
-  json["decisions"] = result.controller.decisions;
-  json["units_used_max"] = result.units_max;
-  json["units_used_mean"] = static_cast<double>(result.units_mean_1000) / 1000;
-  json["overcommitted"] = result.controller.overcommitted;
-  json["latency_ns"] = Quantiles(result.latency_ns);
-  json["digest"] = fmt::format("{:016x}", result.digest);
-  json["seed"] = info.seed;
-  Json& flags = json["flags"] = Json::object();
-  for (const RunInfo::Flag& flag : info.flags) flags[flag.name] = flag.value;
-  json["version"] = info.version;
-  json["elapsed_s"] = info.elapsed_s;
+Json Flags(const RunInfo& info) {
+  Json json = Json::object();
+  for (const RunInfo::Flag& flag : info.flags) json[flag.name] = flag.value;
+  return json;
 }
 
-void AddState(const RunResult& result, const ReportFigures& figures,
-              Json& json) {
-  const StateFigures& state = result.state;
-  json["flowlets_movable"] = figures.flowlets_movable;
-  json["flowlets_moved"] = result.controller.flowlets_moved;
-  json["flowlets_seamless"] = state.seamless;
-  json["flowlets_pulled"] = state.pulled;
-  json["wait_ns"] = Quantiles(state.wait_ns);
-  json["wait_worst"] = nullptr;
-  if (state.worst.wait.ns > 0) {
-    const bool is_known = state.worst.key != FlowKey{};
-    json["wait_worst"] = {{"flow", is_known ? ToString(state.worst.key) : ""},
-                          {"clock", value(state.worst.clock)},
-                          {"unit", value(state.worst.unit)},
-                          {"wait_ns", state.worst.wait.ns}};
+Json Counters(const RunResult& result) {
+  Json json = Json::object();
+  for (const RunResult::NfCounter& counter : result.nf_counters) {
+    json[NameOf(counter)] = counter.value;
   }
-  json["state_pushes"] = state.pushes;
-  json["state_pulls"] = state.pulls;
-  json["state_answers"] = state.answers;
-  json["state_bytes"] = state.bytes;
-  json["state_pushed_bytes"] = state.pushed_bytes;
-  json["replication_bps"] = figures.replication_bps;
-  json["held_packets_max"] = result.held_packets_max;
-  json["tombstones"] = state.tombstones;
-  json["flows_handed_over"] = state.null_packets;
-  json["state_messages_lost"] = state.messages_lost;
-  json["state_messages_duplicated"] = state.messages_duplicated;
-  const UnitCounters& units = state.units;
-  json["replicas_taken"] = units.replicas_taken;
-  json["replicas_evicted"] = units.replicas_evicted;
-  json["replicas_expired"] = units.replicas_expired;
-  json["pulls_repeated"] = units.pulls_repeated;
-  json["takeovers_repeated"] = units.takeovers_repeated;
-  json["takeovers_said_once"] = units.takeovers_said_once;
-  Json& refused = json["state_refused"] = Json::object();
+  return json;
+}
+
+Json WorstWait(const StateFigures::Worst& worst) {
+  if (worst.wait.ns == 0) return nullptr;
+  const bool is_known = worst.key != FlowKey{};
+  return {{"flow", is_known ? ToString(worst.key) : ""},
+          {"clock", value(worst.clock)},
+          {"unit", value(worst.unit)},
+          {"wait_ns", worst.wait.ns}};
+}
+
+Json Refused(const UnitCounters& units) {
+  Json json = Json::object();
   for (size_t i = 0; i < kStateRefusals; ++i) {
-    refused[std::string(ToString(static_cast<StateRefusal>(i)))] =
+    json[std::string(ToString(static_cast<StateRefusal>(i)))] =
         units.refused[i];
   }
+  return json;
 }
 
-void AddReal(const RunResult& result, Json& json) {
-  const RealFigures& real = result.real;
-  if (real.threads == 0) return;
-  json["real"] = {{"threads", real.threads},
-                  {"wall_s", static_cast<double>(real.wall.ns) / 1e9},
-                  {"late_ns", nullptr},
-                  {"worker_sleeps", real.sleeps}};
-  if (real.schedule_error_ns.count() > 0) {
-    json["real"]["late_ns"] = Quantiles(real.schedule_error_ns);
-  }
+Json Stories(const RunInfo& info) {
+  Json json = Json::array();
+  for (const FlowStory& story : info.stories) json.push_back(JsonOf(story));
+  return json;
 }
 
-void AddAliases(const RunResult& result, Json& json) {
-  const AliasFigures& aliases = result.aliases;
-  const ControllerCounters& counters = result.controller;
-  if (aliases.has_sides) {
-    json["aliases"] = {{"granted", counters.aliases_granted},
-                       {"at_once_max", aliases.at_once_max},
-                       {"refused",
-                        {{"conflict", counters.aliases_conflict},
-                         {"group_full", counters.aliases_group_full},
-                         {"unknown", counters.aliases_refused_unknown +
-                                         counters.aliases_refused_future}}},
-                       {"packets_offered", aliases.packets_offered},
-                       {"packets_found", aliases.packets_found},
-                       {"packets_hairpinned", aliases.packets_hairpinned}};
+// A figure that is no number, which the table leaves to the report.
+struct Composed {
+  std::string_view key;
+  Json (*json)(const RunResult& result, const RunInfo& info);
+};
+using R = const RunResult&;
+using I = const RunInfo&;
+constexpr Composed kComposed[] = {
+    {"packets_dropped", [](R r, I) { return Drops(r); }},
+    {"digest", [](R r, I) { return Json(fmt::format("{:016x}", r.digest)); }},
+    {"seed", [](R, I i) { return Json(i.seed); }},
+    {"flags", [](R, I i) { return Flags(i); }},
+    {"version", [](R, I i) { return Json(i.version); }},
+    {"elapsed_s", [](R, I i) { return Json(i.elapsed_s); }},
+    {"violation_messages", [](R r, I) { return Json(r.violation_messages); }},
+    {"nf", [](R, I i) { return Json(i.nf); }},
+    {"counters", [](R r, I) { return Counters(r); }},
+    {"tables", [](R r, I) { return JsonOfTables(r); }},
+    {"nf_reports", [](R r, I) { return JsonOfNfReports(r); }},
+    {"policy", [](R, I i) { return Json(i.policy); }},
+    {"files", [](R, I i) { return Json(i.files); }},
+    {"warnings", [](R, I i) { return Json(i.warnings); }},
+    {"wait_worst", [](R r, I) { return WorstWait(r.state.worst); }},
+    {"state_refused", [](R r, I) { return Refused(r.state.units); }},
+    {"explain", [](R, I i) { return Stories(i); }},
+    {"parse_results", [](R r, I) { return ParseResults(r.classifier); }},
+};
+
+// The value of a figure that is shown.
+Json JsonOf(const Figure& figure, const RunResult& result,
+            const ReportFigures& derived, const RunInfo& info) {
+  const FigureValue value = ValueOf(figure, result, derived);
+  if (std::holds_alternative<std::monostate>(value)) {
+    const auto composed =
+        std::ranges::find(kComposed, figure.key, &Composed::key);
+    SNF_CHECK(composed != std::end(kComposed));
+    return composed->json(result, info);
   }
-  if (aliases.pools > 0) {
-    const PieceCounters& pieces = counters.pieces;
-    json["pools"] = {{"pools", aliases.pools},
-                     {"pieces_out_max", pieces.pieces_out_max},
-                     {"blocks_granted", pieces.blocks_granted},
-                     {"requests_refused", pieces.requests_refused},
-                     {"reclaim_rounds", pieces.reclaim_rounds}};
-  }
+  const auto json = []<typename T>(const T& number) -> Json {
+    if constexpr (std::is_same_v<T, const Histogram*>) {
+      return number == nullptr ? Json(nullptr) : Quantiles(*number);
+    } else if constexpr (std::is_same_v<T, std::monostate>) {
+      return nullptr;
+    } else {
+      return number;
+    }
+  };
+  return std::visit(json, value);
 }
 
-void AddFurther(const RunOptions& options, const RunResult& result,
-                const RunInfo& info, Json& json) {
-  const ReportFigures figures = FiguresOf(options, result);
-  const ControllerCounters& controller = result.controller;
-  json["sound"] = RunIsSound(result);
-  json["conserved"] = result.conserved();
-  json["violations"] = result.violations;
-  json["violation_messages"] = result.violation_messages;
-  json["i6_compared"] = result.i6_compared;
-  json["i6_not_compared"] = result.i6_not_compared;
-  json["nf"] = info.nf;
-  Json& counters = json["counters"] = Json::object();
-  for (const RunResult::NfCounter& counter : result.nf_counters) {
-    counters[NameOf(counter)] = counter.value;
-  }
-  AddTables(result, json);
-  json["policy"] = info.policy;
-  json["files"] = info.files;
-  json["warnings"] = info.warnings;
-  json["duration_s"] = static_cast<double>(figures.duration.ns) / 1e9;
-  json["bytes_in"] = result.bytes_in;
-  json["bit_rate_mean_bps"] = figures.mean_rate_bps;
-  json["late_packets"] = result.late_packets;
-  json["flowlets_by"] = {
-      {"new_flow", controller.flowlets - controller.flowlets_by_gap -
-                       controller.flowlets_by_bytes},
-      {"gap", controller.flowlets_by_gap},
-      {"bytes", controller.flowlets_by_bytes}};
-  AddState(result, figures, json);
-  json["starts_cold"] = result.cold_starts;
-  json["starts_warm"] = result.warm_starts;
-  json["capacity_used"] = figures.capacity_used;
-  const Histogram& utilisation = result.utilisation_1000;
-  json["utilisation"] = {
-      {"p50", static_cast<double>(utilisation.Quantile(50'000)) / 1000},
-      {"p99", static_cast<double>(utilisation.Quantile(99'000)) / 1000}};
-  AddReal(result, json);
-  AddAliases(result, json);
-  for (const FlowStory& story : info.stories) {
-    json["explain"].push_back(JsonOf(story));
-  }
-  json["parse_results"] = ParseResults(result.classifier);
-  json["fragments_unmatched"] = result.classifier.fragments_unmatched;
+// Returns false for what a run did not ask for or cannot know.
+bool IsKnown(const Figure& figure, const RunInfo& info) {
+  return figure.key != "explain" || !info.stories.empty();
 }
 
 Json Document(const RunOptions& options, const RunResult& result,
               const RunInfo& info) {
+  const ReportFigures derived = FiguresOf(options, result);
   Json json = Json::object();
-  AddRequired(result, info, json);
-  AddFurther(options, result, info, json);
+  for (const Figure& figure : Figures()) {
+    if (!IsShown(figure, result) || !IsKnown(figure, info)) continue;
+    Json* at = &json;
+    const std::vector<std::string> path =
+        absl::StrSplit(std::string(figure.key), '.');
+    for (const std::string& key : path) at = &(*at)[key];
+    *at = JsonOf(figure, result, derived, info);
+  }
   return json;
 }
 
@@ -198,6 +161,21 @@ std::string Print(const Json& json) {
 }
 
 }  // namespace
+
+std::string JsonSchema() {
+  Json schema = Json::array();
+  for (const Figure& figure : Figures()) {
+    if (!figure.is_in_report()) continue;
+    Json& one = schema.emplace_back(
+        Json{{"key", figure.key}, {"type", TypeOf(figure)}});
+    const bool has_unit = !std::holds_alternative<std::monostate>(figure.place);
+    if (has_unit && !figure.unit.empty()) one["unit"] = figure.unit;
+    if (figure.adds != AddUp::kNot) one["adds_up"] = Name(figure.adds);
+    if (!figure.metric.name.empty()) one["metric"] = figure.metric.name;
+    one["help"] = figure.help;
+  }
+  return Print(schema);
+}
 
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info) {

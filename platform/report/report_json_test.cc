@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,6 +182,51 @@ TEST(JsonReport, SaysWhenTheRunIsNotSound) {
   EXPECT_EQ(json["violation_messages"][0], "order");
   EXPECT_EQ(json["i6_compared"], 7);
   EXPECT_EQ(json["i6_not_compared"], 3);
+}
+
+// The keys of a document, where objects of which the schema knows the keys are
+// left out for these.
+void AddKeys(const nlohmann::ordered_json& json, const std::string& prefix,
+             const std::set<std::string>& objects, std::set<std::string>& to) {
+  for (const auto& [name, value] : json.items()) {
+    const std::string key = prefix + name;
+    if (objects.contains(key)) {
+      AddKeys(value, key + ".", objects, to);
+    } else {
+      to.insert(key);
+    }
+  }
+}
+
+TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
+  RunResult result = WithAliases();
+  result.real.threads = 3;
+  RunInfo info = Info();
+  info.stories.emplace_back();
+  std::set<std::string> in_schema;
+  std::set<std::string> objects;
+  for (const auto& line : nlohmann::ordered_json::parse(JsonSchema())) {
+    const std::string key = line["key"];
+    EXPECT_TRUE(in_schema.insert(key).second) << key;
+    EXPECT_FALSE(line["type"].get<std::string>().empty()) << key;
+    EXPECT_FALSE(line["help"].get<std::string>().empty()) << key;
+    for (size_t i = key.find('.'); i != key.npos; i = key.find('.', i + 1)) {
+      objects.insert(key.substr(0, i));
+    }
+  }
+  std::set<std::string> in_report;
+  AddKeys(nlohmann::ordered_json::parse(JsonReport(Options(), result, info)),
+          "", objects, in_report);
+  EXPECT_EQ(in_report, in_schema);
+}
+
+TEST(JsonSchema, SaysOfEachKeyWhatItIs) {
+  const auto schema = nlohmann::ordered_json::parse(JsonSchema());
+  EXPECT_EQ(schema.front(), nlohmann::ordered_json::parse(
+                                R"({"key": "packets_in", "type": "integer",
+                    "unit": "packets", "adds_up": "sum",
+                    "metric": "snf_packets_in_total",
+                    "help": "Packets taken from the capture."})"));
 }
 
 TEST(JsonReport, StandsFileNamesThatAreNotUtf8) {

@@ -117,8 +117,8 @@ void AddTables(const RunResult& result, Page& page) {
   }
 }
 
-void AddTables(const RunResult& result, Json& json) {
-  Json& tables = json["tables"] = Json::object();
+Json JsonOfTables(const RunResult& result) {
+  Json tables = Json::object();
   for (const TableFigures& table : result.tables) {
     tables[NameOf(table.nf, table.name)] = {
         {"entries", table.entries},
@@ -131,12 +131,17 @@ void AddTables(const RunResult& result, Json& json) {
         {"staleness_ns", Quantiles(table.staleness_ns)},
         {"spread_ns", Quantiles(table.spread_ns)}};
   }
-  Json& reports = json["nf_reports"] = Json::object();
+  return tables;
+}
+
+Json JsonOfNfReports(const RunResult& result) {
+  Json reports = Json::object();
   for (const RunResult::OfNf& of : result.nf_reports) {
     for (const NfReport::Table& table : of.report.tables) {
       reports[NameOf(of.nf, table.title)] = Rows(table);
     }
   }
+  return reports;
 }
 
 absl::Status WriteNfFiles(const RunResult& result) {

@@ -9,10 +9,12 @@
 
 namespace snf {
 
-// The parts of the reports about shared tables, and what NFs themselves report;
-// nothing where there is none.
+// Adds what reports tell of shared tables and what NFs themselves report;
+// nothing if there is none.
 void AddTables(const RunResult& result, Page& page);
-void AddTables(const RunResult& result, nlohmann::ordered_json& json);
+// Returns the same as objects, by the names of tables and of what is reported.
+nlohmann::ordered_json JsonOfTables(const RunResult& result);
+nlohmann::ordered_json JsonOfNfReports(const RunResult& result);
 
 // Writes the files of NfReport. Errors name the path and the reason.
 absl::Status WriteNfFiles(const RunResult& result);

@@ -76,7 +76,7 @@ Demanded and provisioned bandwidth per 100 ms
              0 s     0.1 s   0.2 s
 
 Digest        0123456789abcdef of all that was released, seed 7
-Takeover          0.50 s, 20,000 packets a second, snf 1.2.3
+Took          0.50 s, 20,000 packets a second, snf 1.2.3
 
 What it means
   300 ms of traffic at 150 Mbit/s ran on 1.8 units of 100 Mbit/s on average

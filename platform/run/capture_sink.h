@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "platform/run/release_sink.h"
+#include "platform/run/run_events.h"
 #include "traces/capture_writer.h"
 
 namespace snf {
@@ -24,7 +24,7 @@ namespace snf {
 //
 // `latency_ns` counts from the controller; `generated` is a packet that an NF
 // made, `passed_through` one without a flow. What is not known is left out.
-class CaptureSink final : public ReleaseSink {
+class CaptureSink final : public RunObserver {
  public:
   struct Options {
     std::string out;    // of released packets; empty: not written

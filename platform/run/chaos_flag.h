@@ -13,8 +13,8 @@ namespace snf {
 inline constexpr Nanos kMaxChaosDelay = Seconds(10);
 inline constexpr uint32_t kMaxChaos65536 = 58'982;
 
-// What --chaos takes: KEY=VALUE with blanks between them, each key once at the
-// most, in any order. What is not named does not happen.
+// The value of --chaos is KEY=VALUE with blanks between them, each key once at
+// the most, in any order. What is not named does not happen.
 //
 //   state_delay=0..2ms     further delay of each message about state, evenly
 //                          from that range; or always the one that is given

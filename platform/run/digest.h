@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "platform/run/run_events.h"
 
 namespace snf {
 
@@ -22,10 +23,13 @@ namespace snf {
 // until kMaxEarlier others have lost theirs.
 //
 // Owner-thread only. Memory: 16 bytes a flow slot.
-class ReleaseDigest {
+class ReleaseDigest final : public RunObserver {
  public:
   // A packet of the flow was released; kNoFlow for those that passed through.
   void Add(FlowId flow, std::span<const std::byte> bytes);
+  void on_release(const ReleasedPacket& packet) override {
+    Add(packet.route.flow, packet.bytes);
+  }
   uint64_t value() const { return sum_; }
   static constexpr size_t kMaxEarlier = 65'536;
 

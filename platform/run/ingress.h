@@ -45,7 +45,7 @@ class Ingress {
     bool by_alias = false;  // `key` is one
     PacketHandle packet = kNoPacket;
     const FlowKey* key = nullptr;  // for the controller
-    // Of the flow, also where the packet comes by alias.
+    // The flow's key, also if the packet comes by alias.
     const FlowKey* flow = nullptr;
   };
   // Valid until the next call.
@@ -55,7 +55,7 @@ class Ingress {
 
   // The controller granted the alias, of the flow with the key `flow`.
   void on_alias(const Alias& alias, const FlowKey& flow);
-  // Those granted up to the clock are so no more.
+  // Forgets the aliases of the flow that were granted up to the clock.
   void ForgetAlias(FlowId flow, Clock clock);
   size_t aliases() const { return announced_.size(); }
 
@@ -76,7 +76,7 @@ class Ingress {
     Clock clock{};
   };
 
-  // Both say in taken_ what came of it.
+  // These two leave in taken_ what came of the packet.
   void TakeOfSides(Instant arrival, const CapturedPacket& captured);
   // Copies the packet into a buffer.
   bool Fill(Instant arrival, const CapturedPacket& captured);
@@ -85,7 +85,7 @@ class Ingress {
   BufferPool& buffers_;
   bool has_sides_;
   FlowClassifier classifier_;
-  // Of the last packet.
+  // These belong to the last packet.
   ParsedPacket headers_;
   FlowKey key_;
   Direction direction_ = Direction::kNone;

@@ -15,19 +15,19 @@
 
 namespace snf {
 
-// Where a run in real time puts its figures twice a second, and other threads
+// A run in real time puts its figures here twice a second, and other threads
 // read them. Thread-safe; the lock is held for a few instructions.
 class LiveBoard {
  public:
   static constexpr Nanos kPeriod = Milliseconds(500);
 
-  // `done` gives LiveFigures::done_1000; it is called on the thread that
+  // `done` returns LiveFigures::done_1000; it is called on the thread that
   // publishes, with the packets that were taken.
   using Done = std::function<std::optional<uint32_t>(uint64_t packets)>;
   explicit LiveBoard(Done done) : done_(std::move(done)) {}
 
   void Publish(LiveFigures figures) {
-    figures.done_1000 = done_(figures.packets_in);
+    figures.done_1000 = done_(figures.counts[&RunResult::packets_in]);
     auto next = std::make_shared<const LiveFigures>(std::move(figures));
     {
       const std::lock_guard lock(mutex_);
@@ -37,13 +37,14 @@ class LiveBoard {
     changed_.notify_all();
   }
 
-  // The latest; zeros before the first.
+  // Returns the latest figures; zeros before the first.
   std::shared_ptr<const LiveFigures> Latest() const {
     const std::lock_guard lock(mutex_);
     return figures_;
   }
 
-  // Those after the first `seen`, which it counts; null after Close.
+  // Waits for figures after the first `seen`, which it counts, and returns
+  // them; null after Close.
   std::shared_ptr<const LiveFigures> WaitForNext(uint64_t& seen) const {
     std::unique_lock lock(mutex_);
     while (published_ == seen && !is_closed_) changed_.wait(lock);

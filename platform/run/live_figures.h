@@ -9,35 +9,23 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "platform/run/figures.h"
 #include "platform/run/pace.h"
 #include "platform/run/report_figures.h"
 
 namespace snf {
 
-// How a run in real time stands. Counts and sums are since its beginning, as in
-// RunResult, so that two of these tell what was between them.
+// Tells how a run in real time stands. Counts and sums are since its beginning,
+// as in RunResult, so that two of these tell what was between them.
 struct LiveFigures {
   Nanos elapsed;  // since the first packet
   Speed speed;    // asked for
-  // How much of the capture is taken, 0 … 1000; absent where nobody knows.
+  // The share of the capture that is taken, 0 … 1000; absent if unknown.
   std::optional<uint32_t> done_1000{};
 
-  uint64_t packets_in = 0;
-  uint64_t bytes_in = 0;
-  uint64_t packets_generated = 0;
-  uint64_t packets_hairpinned = 0;  // released to an alias, so they came again
-  uint64_t packets_released = 0;
-  uint64_t packets_passed_through = 0;
-  uint64_t packets_consumed = 0;
+  // Counts of the table of figures: packets, flows, starts of units.
+  FigureCounts counts{};
   std::vector<DropCount> drops{};  // all reasons, as DropCounts
-
-  uint64_t flows = 0;  // ever
-  uint64_t flows_ended = 0;
-  uint64_t flowlets = 0;
-  uint64_t flowlets_moved = 0;
-  // Of these, those that have begun at the new unit.
-  uint64_t seamless = 0;
-  uint64_t pulled = 0;
 
   // All that were ever started, by id.
   struct Unit {
@@ -47,11 +35,9 @@ struct LiveFigures {
     uint64_t bytes = 0;
   };
   std::vector<Unit> units{};
-  uint64_t cold_starts = 0;
-  uint64_t warm_starts = 0;
   std::optional<int64_t> unit_capacity_bps{};  // absent: as fast as they can be
 
-  // Of a histogram; `now` is since the figures before these.
+  // The quantiles of a histogram; `now` is since the figures before these.
   struct Times {
     struct {
       Nanos p50;
@@ -71,9 +57,12 @@ struct LiveFigures {
   }
   // Taken, made or come again, but not at an end yet.
   uint64_t packets_under_way() const {
-    return packets_in + packets_generated + packets_hairpinned -
-           packets_released - packets_passed_through - packets_consumed -
-           packets_dropped();
+    return counts[&RunResult::packets_in] +
+           counts[&RunResult::packets_generated] +
+           counts[&AliasFigures::packets_hairpinned] -
+           counts[&RunResult::packets_released] -
+           counts[&RunResult::packets_passed_through] -
+           counts[&RunResult::packets_consumed] - packets_dropped();
   }
   uint32_t units_up() const {
     uint32_t up = 0;

@@ -24,12 +24,12 @@ namespace snf {
 // announced for it, checksums and quoted packets of ICMP errors included,
 // before the controller sees it.
 //
-// What never went out translated has no answers: those in the capture are
-// dropped, at a NAT of IPv4 alone all of IPv6.
+// Packets that never went out translated have no answers: those in the capture
+// are dropped, at a NAT of IPv4 alone all of IPv6.
 //
-// Which side is inside: what --inside says; without it, the end that sent the
-// first packet between two ends neither of which was known as inside, unless it
-// sent it to an external end. Between two inside ends a packet comes from the
+// The inside is what --inside says; without it, the end that sent the first
+// packet between two ends neither of which was known as inside, unless it sent
+// it to an external end. Between two inside ends a packet comes from the
 // inside.
 //
 // Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
@@ -45,20 +45,21 @@ class NatPeerEmulator {
     Side side = Side::kUnknown;
     FlowKey key;     // endpoint: of the inside end, or the alias it comes to
     FlowKey inside;  // the inside end, whichever way the packet goes
-    // From the outside, and nothing is announced for its inside end.
+    // The packet is from the outside, and nothing is announced for its inside
+    // end.
     bool untranslated = false;
-    // From the outside, and its destination is to become `key`. If not, it goes
-    // there already.
+    // The packet is from the outside, and its destination is to become `key`.
+    // If not, it goes there already.
     bool rewrite = false;
   };
-  // Where a packet between these ends comes from, and its key for the
+  // Returns from where a packet between these ends comes, and its key for the
   // controller.
   Placed Place(const Endpoints& ends);
 
   // The NF's word on a flow: packets to `inside` go to `external` from now on,
   // and nowhere else. One that was another's is so no more.
   void on_alias(const FlowKey& inside, const FlowKey& external);
-  // What was announced for `inside` is so no more.
+  // Forgets what was announced for `inside`.
   void on_flow_over(const FlowKey& inside);
   // The inside end for which this external one is announced, or null. A packet
   // that leaves for such a one the network would bring back (hairpinning,
@@ -67,7 +68,8 @@ class NatPeerEmulator {
     const auto announced = announced_.find(external);
     return announced == announced_.end() ? nullptr : &announced->second;
   }
-  // Whether any is announced at this address. There are few such addresses.
+  // Returns true if any is announced at this address. There are few such
+  // addresses.
   bool HasExternal(const IpAddress& address) const {
     return external_.contains(address);
   }

@@ -10,7 +10,7 @@
 
 namespace snf {
 
-// How fast a capture is replayed in real time.
+// Says how fast a capture is replayed in real time.
 struct Speed {
   enum class Kind : uint8_t {
     kTimes,    // its own gaps, `value` / 1000 times as fast
@@ -39,7 +39,7 @@ class Pace {
   explicit Pace(const Speed& speed) : speed_(speed) {}
 
   bool has_schedule() const { return speed_.kind != Speed::Kind::kMax; }
-  // Of the next packet. Call only with a schedule.
+  // Returns when the next packet is due. Call only with a schedule.
   Instant Due(Instant time, uint32_t original_length);
 
  private:

@@ -4,16 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "platform/run/run_events.h"
 
 namespace snf {
 
-// What one 100-ms epoch saw. Epochs are numbered from the Unix epoch; those in
-// which nothing happened and no unit was up are left out.
+// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch;
+// those in which nothing happened and no unit was up are left out.
 struct EpochSample {
   int64_t epoch = 0;
   uint64_t offered_bytes = 0;  // original lengths that reached the controller
@@ -32,7 +34,7 @@ struct EpochSample {
 // had a utilisation of 24 Mbit / 50 Mbit = 48 %.
 //
 // A sparse series: a gap of years costs nothing. Owner-thread only.
-class Provisioning {
+class Provisioning final : public RunObserver {
  public:
   static constexpr int64_t kEpochNs = 100'000'000;
 
@@ -54,18 +56,27 @@ class Provisioning {
     Advance(now);
     ++samples_.back().dropped_packets;
   }
-  void on_drained(Instant now, UnitId unit, uint32_t packets, uint64_t bytes) {
+  void on_arrival(Instant now, const FlowKey& /*key*/,
+                  uint32_t original_length) override {
+    on_offered(now, original_length);
+  }
+  void on_drop(const ReleasedPacket& packet,
+               std::string_view /*reason*/) override {
+    on_dropped(packet.time);
+  }
+  void on_drained(Instant now, UnitId unit, uint32_t packets,
+                  uint64_t bytes) override {
     Advance(now);
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
     units_[value(unit)].packets += packets;
   }
-  void on_unit_up(Instant now, UnitId unit);
-  void on_unit_down(Instant now, UnitId unit);
+  void on_unit_up(Instant now, UnitId unit) override;
+  void on_unit_down(Instant now, UnitId unit) override;
   // Closes the last epoch; units still up are counted until now.
-  void on_end(Instant now);
+  void on_end(Instant now) override;
 
-  // Of a unit until now.
+  // The sums of a unit until now.
   struct Total {
     bool is_up = false;
     bool was_up = false;  // ever
@@ -103,7 +114,7 @@ class Provisioning {
   void Advance(Instant now) {
     if (samples_.empty() || IsOver(now)) AdvanceEpochs(now);
   }
-  // Whether the epoch is. The last one of all time never is.
+  // Returns true if the epoch ended. The last one of all time never does.
   bool IsOver(Instant now) const {
     return now >= epoch_end_ && epoch_end_ != Instant::max();
   }

@@ -51,6 +51,21 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   const ControllerCounters& controller = result.controller;
   figures.flowlets_movable =
       controller.flowlets - std::min(controller.flowlets, controller.flows);
+  figures.flowlets_by_new_flow = controller.flowlets -
+                                 controller.flowlets_by_gap -
+                                 controller.flowlets_by_bytes;
+  figures.aliases_refused_unknown =
+      controller.aliases_refused_unknown + controller.aliases_refused_future;
+  figures.duration_s = static_cast<double>(figures.duration.ns) / 1e9;
+  figures.wall_s = static_cast<double>(result.real.wall.ns) / 1e9;
+  figures.units_mean = static_cast<double>(result.units_mean_1000) / 1000;
+  const Histogram& utilisation = result.utilisation_1000;
+  figures.utilisation_p50 =
+      static_cast<double>(utilisation.Quantile(50'000)) / 1000;
+  figures.utilisation_p99 =
+      static_cast<double>(utilisation.Quantile(99'000)) / 1000;
+  figures.conserved = result.conserved();
+  figures.sound = figures.conserved && result.violations == 0;
   return figures;
 }
 

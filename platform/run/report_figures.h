@@ -13,7 +13,7 @@
 
 namespace snf {
 
-// What the reports derive from a result. Ratios without a denominator are 0.
+// Holds what reports derive from a result. Ratios without a denominator are 0.
 struct ReportFigures {
   Nanos duration;             // first to last packet
   Nanos busy;                 // epochs of 100 ms that saw an IP packet
@@ -27,6 +27,17 @@ struct ReportFigures {
   int64_t replication_bps = 0;
   // Flowlets that are not the first of their flow.
   uint64_t flowlets_movable = 0;
+  uint64_t flowlets_by_new_flow = 0;
+  uint64_t aliases_refused_unknown = 0;  // flow or clock were not known
+
+  // Members of the result in the units of the report.
+  double duration_s = 0;
+  double wall_s = 0;  // RealFigures::wall
+  double units_mean = 0;
+  double utilisation_p50 = 0;  // 0 … 1
+  double utilisation_p99 = 0;
+  bool conserved = false;
+  bool sound = false;  // the checker saw no violation either
 
   // Most of the time there was no traffic.
   bool sparse() const { return busy.ns > 0 && duration.ns / 2 > busy.ns; }
@@ -34,10 +45,10 @@ struct ReportFigures {
 
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 
-// The NF keeps nothing of a flow, so that records are empty; false too where
-// none was sent.
+// Returns true if the NF keeps nothing of a flow, so that records are empty;
+// false too if none was sent.
 bool KeepsNoState(const RunResult& result);
-// What flowlets that moved are held for: "state", or "their turn".
+// Names that which flowlets that moved are held for: "state", "their turn".
 std::string_view HeldFor(const RunResult& result);
 
 // Drops for one reason; `index` is its DropReason, or counts the NF's reasons.
@@ -48,13 +59,13 @@ struct DropCount {
   uint64_t packets = 0;
 };
 
-// All reasons, those of the platform first; also with 0 packets.
+// Lists all reasons, those of the platform first; also with 0 packets.
 std::vector<DropCount> DropCounts(const RunResult& result);
 
-// Why, for people: "the unit's queue of 1,024 packets was full".
+// Explains a drop to people: "the unit's queue of 1,024 packets was full".
 std::string Explain(const DropCount& drop, const RunOptions& options);
 
-// "odd", in a chain "drop_odd.odd".
+// Names a counter: "odd", in a chain "drop_odd.odd".
 std::string NameOf(const RunResult::NfCounter& counter);
 
 }  // namespace snf

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/histogram.h"
@@ -20,7 +19,6 @@
 #include "controller/core/options.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/provisioning.h"
-#include "platform/run/release_sink.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
@@ -28,9 +26,9 @@
 
 namespace snf {
 
-// What the network does to the messages about state between units (Push, State,
-// Pull, Takeover, TakeoverAck), drawn from the seed. Different delays also
-// reorder.
+// Says what the network does to the messages about state between units (Push,
+// State, Pull, Takeover, TakeoverAck), drawn from the seed. Different delays
+// also reorder.
 struct ChaosOptions {
   Nanos state_delay_min;  // on top of the delays of RunOptions
   Nanos state_delay_max;
@@ -42,15 +40,16 @@ struct ChaosOptions {
   }
 };
 
-// What a run is made of, whatever its driver.
+// The options of a run, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;
   FlowClassifier::Options flow;
   BufferPool::Options buffers;
-  // Where an NF with two sides has its inside; empty: see NatPeerEmulator.
+  // The inside of an NF with two sides; empty: see NatPeerEmulator.
   std::vector<IpPrefix> inside;
-  // Controller→unit, unit→controller, unit→egress; a Pull, Takeover or
-  // TakeoverAck from unit to unit.
+  // From controller to unit, from unit to controller or egress, and of a Pull,
+  // Takeover or TakeoverAck from unit to unit. What a unit returns of credits
+  // and load is at the controller at once.
   Nanos hop_delay = Microseconds(1);
   // A record from unit to unit: base + bytes / bandwidth.
   Nanos state_delay = Microseconds(20);
@@ -65,21 +64,12 @@ struct RunOptions {
   bool check = true;                          // run the Checker
 };
 
-// How state moved in a run.
-struct StateFigures {
-  // Of the flowlets that moved (controller.flowlets_moved), by their first
+// Counts how state moved.
+struct StateCounters {
+  // Flowlets that moved (ControllerCounters::flowlets_moved), by their first
   // packet: it found its state at the new unit, or had to wait for it.
   uint64_t seamless = 0;
   uint64_t pulled = 0;
-  Histogram wait_ns;  // of all that moved; 0 where seamless
-  struct Worst {
-    FlowKey key;
-    FlowId flow = kNoFlow;
-    Clock clock{};
-    Nanos wait;
-    UnitId unit = kNoUnit;
-  } worst;
-
   uint64_t pushes = 0;   // sent, one for each receiver
   uint64_t pulls = 0;    // sent, without repetitions
   uint64_t answers = 0;  // states sent in answer to pulls
@@ -92,7 +82,20 @@ struct StateFigures {
   UnitCounters units;  // summed over units
 };
 
-// What became of an NF's aliases; controller.pieces and aliases_… tell more.
+// Tells how state moved in a run.
+struct StateFigures : StateCounters {
+  Histogram wait_ns;  // of all flowlets that moved; 0 where seamless
+  struct Worst {
+    FlowKey key;
+    FlowId flow = kNoFlow;
+    Clock clock{};
+    Nanos wait;
+    UnitId unit = kNoUnit;
+  } worst;
+};
+
+// Tells what became of an NF's aliases, besides controller.pieces and
+// controller.aliases_….
 struct AliasFigures {
   bool has_sides = false;           // the NF's flows are inside endpoints
   uint32_t pools = 0;               // that it has
@@ -102,24 +105,24 @@ struct AliasFigures {
   uint64_t at_once_max = 0;         // aliases at one time
 };
 
-// Of a shared table (runtime/core/table_replica.h).
+// Tells of a shared table (runtime/core/table_replica.h).
 struct TableFigures {
   std::string nf;  // its name in the chain; empty where it is alone
   std::string name;
   uint64_t entries = 0;  // at the end
   uint64_t max_entries = 0;
   uint64_t updates = 0;   // by NFs
-  uint64_t refused = 0;   // … and entries that went to the rest
+  uint64_t refused = 0;   // updates and entries that went to the rest
   uint64_t messages = 0;  // sent, in all directions
   uint64_t bytes = 0;
   uint64_t repeated = 0;  // messages, of these
-  // Of each message of updates, by its first one: until all units knew it that
-  // read the table; and until all did.
+  // How old each message of updates was, by its first update, when all units
+  // knew it that read the table; and when all units did.
   Histogram staleness_ns{};
   Histogram spread_ns{};
 };
 
-// Of a run in real time.
+// Tells of a run in real time.
 struct RealFigures {
   uint32_t threads = 0;         // 0: the run was in virtual time
   Nanos wall;                   // from the first packet until the last had left
@@ -127,7 +130,7 @@ struct RealFigures {
   uint64_t sleeps = 0;          // of workers that had nothing to do
 };
 
-// What came out of a run. By the rule of conservation
+// The result of a run. By the rule of conservation
 //   packets_in + packets_generated + aliases.packets_hairpinned
 //     = packets_released + packets_passed_through + packets_consumed
 //       + all drops.
@@ -141,7 +144,7 @@ struct RunResult {
   std::array<uint64_t, kDropReasons> dropped{};
   std::vector<uint64_t> nf_dropped;  // by NetworkFunction::drop_reasons()
   std::vector<std::string> nf_drop_names;
-  // What the NFs counted, summed over units (NetworkFunction::counters).
+  // The counters of NFs, summed over units (NetworkFunction::counters).
   struct NfCounter {
     std::string nf;  // its name in the chain; empty where it is alone
     std::string name;
@@ -151,7 +154,7 @@ struct RunResult {
   std::vector<NfCounter> nf_counters;
 
   std::vector<TableFigures> tables;
-  // What NFs report, those that report anything.
+  // The reports of those NFs that report anything.
   struct OfNf {
     std::string nf;  // as NfCounter::nf
     NfReport report;
@@ -181,7 +184,7 @@ struct RunResult {
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others
-  // (reference.h).
+  // (single_unit_oracle.h).
   uint64_t i6_compared = 0;
   uint64_t i6_not_compared = 0;
 
@@ -199,35 +202,6 @@ struct RunResult {
            packets_dropped();
   }
   bool conserved() const { return packets_begun() == packets_ended(); }
-};
-
-// Sees a run happen, for telling a flow's story. Absent in ordinary runs.
-class RunObserver : public DecisionObserver {
- public:
-  // A packet reached the controller. What it causes there (a decision, an
-  // enqueue, a drop) is reported before the next call of on_arrival.
-  virtual void on_arrival(Instant now, const FlowKey& key,
-                          uint32_t original_length) = 0;
-  virtual void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) = 0;
-  // `wait`: how long the packet was held for state (Unit::in_service_wait).
-  virtual void on_service_begin(Instant now, UnitId unit,
-                                const PacketMeta& meta, Nanos wait) = 0;
-  // A state set out, pushed or in answer to a pull.
-  virtual void on_state_sent(Instant now, UnitId sender, UnitId receiver,
-                             const State& state) = 0;
-  // A pull, or a state, reached a unit.
-  virtual void on_pull(Instant now, UnitId asked, const Pull& pull) = 0;
-  virtual void on_state(Instant now, UnitId receiver, const State& state) = 0;
-  // A unit learnt that its copy of a flow's state is no longer needed.
-  virtual void on_takeover(Instant now, UnitId told,
-                           const Takeover& takeover) = 0;
-  // What a unit did with a packet: released a hop later, taken by the NF, …
-  virtual void on_released(Instant now, const PacketMeta& meta) = 0;
-  virtual void on_consumed(Instant now, const PacketMeta& meta) = 0;
-  // … or dropped. `flow` is kNoFlow, and `clock` 0, where the controller, or
-  // the driver before it, dropped the packet that on_arrival told of.
-  virtual void on_dropped(Instant now, FlowId flow, Clock clock,
-                          std::string_view reason) = 0;
 };
 
 }  // namespace snf

@@ -12,7 +12,7 @@
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
 
-// What all drivers of units have in common.
+// These are calls that all drivers of units have in common.
 namespace snf {
 
 // Of the units of a run; `replicas` is Controller::replicas().
@@ -24,6 +24,7 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
 bool CountMove(StateFigures& figures, UnitId unit, const PacketMeta& meta,
                Nanos wait);
 
+// Adds the counters up; of the worst waits the longer one is kept.
 void AddTo(UnitCounters& sum, const UnitCounters& one);
 void AddTo(StateFigures& sum, const StateFigures& one);
 

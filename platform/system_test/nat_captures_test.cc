@@ -68,7 +68,7 @@ struct Offered {
 };
 
 // Sees what becomes of each packet.
-class Watch final : public SilentObserver, public ReleaseSink {
+class Watch final : public RunObserver {
  public:
   explicit Watch(std::vector<Offered>& offered) : offered_(offered) {}
 
@@ -79,17 +79,18 @@ class Watch final : public SilentObserver, public ReleaseSink {
   void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (meta.has_payload()) by_clock_[{meta.flow, meta.clock}] = current_;
   }
-  void on_dropped(Instant, FlowId flow, Clock clock,
-                  std::string_view reason) override {
-    const size_t packet =
-        flow == kNoFlow ? current_ : Take(flow, clock, "dropped");
+  void on_drop(const ReleasedPacket& dropped,
+               std::string_view reason) override {
+    const PacketRoute& route = dropped.route;
+    const size_t packet = route.flow == kNoFlow
+                              ? current_
+                              : Take(route.flow, route.clock, "dropped");
     if (packet != kNone) End(packet, reason);
   }
-  void on_released(Instant, const PacketMeta& meta) override {
-    releasing_ = Take(meta.flow, meta.clock, "released");
-  }
   void on_release(const ReleasedPacket& packet) override {
-    const size_t from = std::exchange(releasing_, kNone);
+    const PacketRoute& route = packet.route;
+    const size_t from =
+        route.has_clock() ? Take(route.flow, route.clock, "released") : kNone;
     const Frame bytes(packet.bytes.begin(), packet.bytes.end());
     if (from == kNone) {
       End(current_, "passed_through");
@@ -246,7 +247,6 @@ class Watch final : public SilentObserver, public ReleaseSink {
 
   std::vector<Offered>& offered_;
   size_t current_ = kNone;
-  size_t releasing_ = kNone;
   std::map<std::pair<FlowId, Clock>, size_t> by_clock_;
   std::map<FlowKey, Mapping> mappings_;
   std::map<std::pair<IpProtocol, uint16_t>, FlowKey> owners_;
@@ -300,7 +300,7 @@ constexpr Case kCases[] = {
 RunResult Replay(const std::vector<Offered>& packets, const RunOptions& options,
                  Watch* watch) {
   VirtualDriver driver(options, *FindPlacementPolicy("snf"),
-                       *NfSpec::Parse("nat:ip=100.127.255.254"), watch, watch);
+                       *NfSpec::Parse("nat:ip=100.127.255.254"), {watch});
   for (size_t i = 0; i < packets.size(); ++i) {
     const OfferedFrame& packet = packets[i].packet;
     if (watch != nullptr) watch->Next(i);

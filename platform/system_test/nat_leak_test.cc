@@ -187,7 +187,7 @@ class Mappings {
 };
 
 // Offers the flows' packets, and watches what becomes of them.
-class Traffic final : public SilentObserver, public ReleaseSink {
+class Traffic final : public RunObserver {
  public:
   explicit Traffic(uint64_t seed) : rng_(seed) {}
 
@@ -214,19 +214,19 @@ class Traffic final : public SilentObserver, public ReleaseSink {
   void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (meta.has_payload()) flows_[slot_of(meta.flow)] = current_;
   }
-  void on_dropped(Instant now, FlowId id, Clock,
-                  std::string_view reason) override {
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
     if (reason != "ports_exhausted") {
       ++dropped_otherwise;
       return;
     }
     ++refused;
-    const uint32_t highest = of(flows_[slot_of(id)]).Highest(now);
+    const uint32_t highest =
+        of(flows_[slot_of(packet.route.flow)]).Highest(packet.time);
     lowest_full = std::min(lowest_full, highest);
     // A rush is over so long that its mappings are too, and so is the last
     // round of questions for ports.
-    const Nanos into = {now.ns % kPeriodNs};
-    if (!IsRush(now) && into.ns > kTimeout.ns + kWindow.ns) {
+    const Nanos into = {packet.time.ns % kPeriodNs};
+    if (!IsRush(packet.time) && into.ns > kTimeout.ns + kWindow.ns) {
       ++refused_when_calm;
     }
   }
@@ -341,7 +341,7 @@ void RunFlows(uint32_t flows, bool check) {
       "nat:ports=10000-14095,udp_timeout=50ms,tcp_transitory_timeout=50ms,"
       "tcp_timeout=10s");
   VirtualDriver driver(Options(check), *FindPlacementPolicy("snf"), nat,
-                       &traffic, &traffic);
+                       {&traffic});
   traffic.Run(driver, flows);
   const RunResult run = driver.Finish();
   const PieceCounters& pieces = run.controller.pieces;

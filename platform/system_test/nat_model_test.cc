@@ -22,7 +22,7 @@ namespace snf {
 namespace {
 
 // Learns what became of each packet.
-class Recorder final : public SilentObserver {
+class Recorder final : public RunObserver {
  public:
   explicit Recorder(const NatSchedule& schedule) : schedule_(schedule) {}
 
@@ -43,16 +43,18 @@ class Recorder final : public SilentObserver {
     delivery.unit = unit;
     by_clock_[{meta.flow, meta.clock}] = deliveries_.size() - 1;
   }
-  void on_released(Instant now, const PacketMeta& meta) override {
-    Delivery& delivery = Of(meta.flow, meta.clock);
-    delivery.done = now.ns - schedule_.model.hop;
+  void on_release(const ReleasedPacket& packet) override {
+    if (!packet.route.has_clock()) return;
+    Delivery& delivery = Of(packet.route.flow, packet.route.clock);
+    delivery.done = packet.time.ns - schedule_.model.hop;
     delivery.fate = ++fates_;
     released_.push_back(static_cast<size_t>(&delivery - deliveries_.data()));
   }
-  void on_dropped(Instant now, FlowId flow, Clock clock,
-                  std::string_view reason) override {
-    Delivery& delivery = flow == kNoFlow ? deliveries_.back() : Of(flow, clock);
-    delivery.done = now.ns;
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
+    const PacketRoute& route = packet.route;
+    Delivery& delivery = route.flow == kNoFlow ? deliveries_.back()
+                                               : Of(route.flow, route.clock);
+    delivery.done = packet.time.ns;
     delivery.fate = ++fates_;
     delivery.drop = reason;
   }

@@ -53,9 +53,8 @@ RunOptions Options(uint32_t units) {
 }
 
 RunResult InVirtualTime(const LoadedCapture& capture, const NfSpec& nf,
-                        ReleaseSink* sink = nullptr) {
-  VirtualDriver driver(Options(1), *FindPlacementPolicy("snf"), nf, sink,
-                       nullptr);
+                        RunObserver* sink = nullptr) {
+  VirtualDriver driver(Options(1), *FindPlacementPolicy("snf"), nf, {sink});
   for (size_t i = 0; i < capture.size(); ++i) {
     CapturedPacket packet = capture.Packet(i, 0);
     // A packet and its answer at one time: the answer is not to come before the
@@ -68,7 +67,7 @@ RunResult InVirtualTime(const LoadedCapture& capture, const NfSpec& nf,
 
 RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
                      uint32_t units, uint32_t threads, std::string_view policy,
-                     ReleaseSink* sink = nullptr) {
+                     RunObserver* sink = nullptr) {
   RunOptions options = Options(units);
   options.controller.unit_queue_packets = 1'024;
   options.controller.start_buffer_packets = 1'024;
@@ -149,7 +148,7 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
 
 // The sum of the hashes of all that was released, whatever external port each
 // flow got: that depends on which unit had which.
-class SumOfReleased : public ReleaseSink {
+class SumOfReleased : public RunObserver {
  public:
   void on_release(const ReleasedPacket& packet) override {
     Frame frame(packet.bytes.begin(), packet.bytes.end());

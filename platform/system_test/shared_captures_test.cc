@@ -42,7 +42,7 @@ class SharedCaptures : public testing::Test {
     auto reader = MergedReader::Open({CapturesDir() + "/" + file});
     EXPECT_TRUE(reader.ok()) << reader.status();
     VirtualDriver driver(options, *FindPlacementPolicy("snf"),
-                         *FindNf("passthrough"), nullptr, nullptr);
+                         *FindNf("passthrough"), {});
     CapturedPacket packet;
     ReadResult result = (*reader)->Next(packet);
     for (; result == ReadResult::kPacket; result = (*reader)->Next(packet)) {
@@ -174,7 +174,7 @@ TEST(FuzzSeeds, GoThroughAReplayAndAddUp) {
       continue;
     }
     VirtualDriver driver(options, *FindPlacementPolicy("snf"),
-                         *FindNf("passthrough"), nullptr, nullptr);
+                         *FindNf("passthrough"), {});
     CapturedPacket packet;
     while ((*reader)->Next(packet) == ReadResult::kPacket) {
       driver.Offer(packet);

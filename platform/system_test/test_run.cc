@@ -148,7 +148,7 @@ void Write32(Frame& bytes, size_t offset, uint32_t value) {
   }
 }
 
-class RecordingSink final : public ReleaseSink {
+class RecordingSink final : public RunObserver {
  public:
   void on_release(const ReleasedPacket& packet) override {
     released.push_back({.time = packet.time,
@@ -223,7 +223,7 @@ Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   const PlacementPolicy& policy, RunObserver* observer) {
   RecordingSink sink;
-  VirtualDriver driver(options, policy, nf, &sink, observer);
+  VirtualDriver driver(options, policy, nf, {&sink, observer});
   for (const OfferedFrame& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
     driver.Offer({.time = packet.time,

@@ -75,7 +75,7 @@ struct OfferedFrame {
   LinkType link = LinkType::kEthernet;
 };
 
-// A copy of what a ReleaseSink was shown.
+// A copy of a packet that was released.
 struct ReleasedFrame {
   Instant time;
   Frame bytes;
@@ -96,22 +96,6 @@ struct Outcome {
   uint32_t records_on_the_way = 0;
   uint32_t units_up = 0;  // starting, active, or stopping without flows
   uint32_t units_stopped = 0;
-};
-
-// Sees a run and does nothing, for those that want one of its calls.
-class SilentObserver : public RunObserver {
- public:
-  void on_decision(const Decision&, const UnitPool&) override {}
-  void on_arrival(Instant, const FlowKey&, uint32_t) override {}
-  void on_enqueue(Instant, UnitId, const PacketMeta&) override {}
-  void on_service_begin(Instant, UnitId, const PacketMeta&, Nanos) override {}
-  void on_state_sent(Instant, UnitId, UnitId, const State&) override {}
-  void on_pull(Instant, UnitId, const Pull&) override {}
-  void on_state(Instant, UnitId, const State&) override {}
-  void on_takeover(Instant, UnitId, const Takeover&) override {}
-  void on_released(Instant, const PacketMeta&) override {}
-  void on_consumed(Instant, const PacketMeta&) override {}
-  void on_dropped(Instant, FlowId, Clock, std::string_view) override {}
 };
 
 // Buffers for some hundreds of packets, and tables for some thousands of flows:

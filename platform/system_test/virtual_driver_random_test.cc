@@ -83,7 +83,7 @@ void Add(const Schedule& schedule, const Outcome& outcome, Totals& totals) {
 }
 
 // Counts what the figures of a run do not.
-class CountingObserver final : public SilentObserver {
+class CountingObserver final : public RunObserver {
  public:
   explicit CountingObserver(Totals& totals)
       : tooks_(totals["takeovers"]), held_(totals["held packets"]) {}

@@ -42,7 +42,7 @@ class EventQueue {
     std::push_heap(heap_.begin(), heap_.end(), Later);
   }
 
-  // The same for a time that is not before that of the last PushInOrder.
+  // Pushes an event whose time is not before that of the last PushInOrder.
   void PushInOrder(Instant time, const Event& event) {
     SNF_CHECK(line_.empty() || time >= line_.back().key.time);
     line_.push_back({{time, ++pushed_, 0}, event});

@@ -26,12 +26,12 @@ namespace snf {
 // arrives after 21 µs; with chaos of 0 to 5 µs and a duplicate perhaps after
 // 22 and 24 µs, and then the unit refuses the second as stale.
 //
-// The same seed gives the same fates. Without chaos no random number is drawn.
+// A seed always gives the same fates. Without chaos no random number is drawn.
 // Owner-thread only.
 class StateNetwork {
  public:
   static constexpr uint32_t kNoRecord = 0xffff'ffff;
-  // Of the records on the way together; a State beyond it is lost.
+  // The limit of all records on the way; a State beyond it is lost.
   static constexpr uint64_t kMaxRecordBytes = 64 << 20;
 
   // `record_bytes`: of the longest record, StateSchema::record_bytes().
@@ -43,7 +43,7 @@ class StateNetwork {
   // none or two. Valid until the next call.
   std::span<const Nanos> Send() { return Fates(hop_delay_); }
   std::span<const Nanos> SendState(uint32_t bytes);
-  // Whether what Send was asked for arrives in the order of sending.
+  // Returns true if what Send was asked for arrives in the order of sending.
   bool in_order() const { return !chaos_.any(); }
 
   // A copy of a record, for one arrival of a State; kNoRecord where there is no

@@ -70,10 +70,10 @@ class TableNetwork {
     uint64_t version;
     Instant oldest;
   };
-  // Of a table.
+  // What is under way of a table.
   struct Ways {
     std::deque<Unseen> unread{};     // by version: not everywhere
-    std::deque<Unseen> unseen{};     // … not where it is read
+    std::deque<Unseen> unseen{};     // by version: not where it is read
     Instant timer = Instant::max();  // the earliest kHomeTimer under way
   };
   struct Unit {

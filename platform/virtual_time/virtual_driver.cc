@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/packet/flow_key_text.h"
@@ -14,13 +15,11 @@ namespace snf {
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
-                             ReleaseSink* sink, RunObserver* observer)
+                             Observers observers)
     : options_(options),
       nf_(nf),
       example_(nf.create()),
       schema_(example_->schema()),
-      sink_(sink),
-      observer_(observer),
       buffers_(options.buffers),
       ingress_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
                buffers_),
@@ -30,6 +29,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       tables_(options, *example_),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
+      observers_(std::move(observers)),
       checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {
                  const FlowKey key = KeyOf(flow);
@@ -37,7 +37,10 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                }),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
-  controller_.set_decision_observer(observer);
+  observers_.Add(provisioning_);
+  observers_.Add(digest_);
+  if (options.check) observers_.Add(checker_);
+  controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   for (const std::string_view name : example_->drop_reasons()) {
     result_.nf_drop_names.emplace_back(name);
@@ -58,7 +61,7 @@ VirtualDriver::~VirtualDriver() = default;
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
-    checker_.on_start(captured.time);
+    observers_.on_start(captured.time);
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
   }
@@ -73,16 +76,11 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
     PassThrough(captured);
     return;
   }
-  provisioning_.on_offered(arrival, captured.original_bytes);
-  if (observer_ != nullptr) {
-    observer_->on_arrival(arrival, *taken.flow, captured.original_bytes);
-  }
+  observers_.on_arrival(arrival, *taken.flow, captured.original_bytes);
   if (taken.fate == Ingress::Taken::Fate::kDropped) {
-    CountDrop(kNoFlow, Clock{}, taken.reason);
-    if (sink_ != nullptr) {
-      sink_->on_drop(ReleasedPacket::Of(now_, captured),
-                     ToString(taken.reason));
-    }
+    ++result_.dropped[static_cast<size_t>(taken.reason)];
+    observers_.on_drop(ReleasedPacket::Of(now_, captured),
+                       ToString(taken.reason));
     return;
   }
   Arrive(*taken.key, taken.by_alias, taken.packet);
@@ -90,8 +88,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 
 void VirtualDriver::PassThrough(const CapturedPacket& captured) {
   ++result_.packets_passed_through;
-  digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now_, captured));
+  observers_.on_release(ReleasedPacket::Of(now_, captured));
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -124,8 +121,7 @@ void VirtualDriver::AdvanceTo(Instant time) {
 
 RunResult VirtualDriver::Finish() {
   RunUntil(Instant::max());
-  provisioning_.on_end(now_);
-  if (options_.check) checker_.on_end(now_);
+  observers_.on_end(now_);
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
   if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {
@@ -232,26 +228,20 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kEnqueue:
       ++in_channels_;
-      if (options_.check) {
-        checker_.on_enqueue(now_, command.unit, command.meta);
-      }
-      if (observer_ != nullptr) {
-        observer_->on_enqueue(now_, command.unit, command.meta);
-      }
+      observers_.on_enqueue(now_, command.unit, command.meta);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
                                        .unit = command.unit,
                                        .packet = command.packet,
                                        .meta = command.meta});
       break;
     case Kind::kDrop:
-      CountDrop(kNoFlow, Clock{}, command.reason);
-      ShowDrop(command.packet,
-               {.latency = now_ - buffers_.info(command.packet).arrival},
-               ToString(command.reason));
+      Drop(command.packet,
+           {.latency = now_ - buffers_.info(command.packet).arrival},
+           command.reason);
       buffers_.Free(command.packet);
       break;
     case Kind::kStartUnit:
-      provisioning_.on_unit_up(now_, command.unit);
+      observers_.on_unit_up(now_, command.unit);
       events_->Push(now_ + (command.warm ? options_.warm_start_delay
                                          : options_.unit_start_delay),
                     {.kind = Event::Kind::kUnitReady,
@@ -260,7 +250,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                      .meta = {}});
       break;
     case Kind::kParkUnit:
-      provisioning_.on_unit_down(now_, command.unit);
+      observers_.on_unit_down(now_, command.unit);
       Shell(command.unit).ready = false;
       break;
     case Kind::kStopUnit:
@@ -268,9 +258,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
           after_hop, Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
       break;
     case Kind::kEndFlow:
-      if (options_.check) {
-        checker_.on_end_flow(now_, command.unit, command.end);
-      }
+      observers_.on_end_flow(now_, command.unit, command.end);
       ingress_.ForgetAlias(command.end.flow, command.end.last);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
                                        .unit = command.unit,
@@ -282,7 +270,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                                        .alias_ack = command.alias_ack});
       break;
     case Kind::kPieces:
-      if (options_.check) checker_.on_pieces_granted(now_, command.pieces);
+      observers_.on_pieces_granted(now_, command.pieces);
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
                                        .unit = command.unit,
                                        .pieces = command.pieces});
@@ -297,17 +285,11 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
 
 void VirtualDriver::Release(const Event& event) {
   ++result_.packets_released;
-  digest_.Add(event.meta.flow, buffers_.bytes(event.packet));
-  if (!event.generated) {
-    result_.latency_ns.Record((now_ - event.meta.arrival).ns);
-    if (options_.check) checker_.on_release(now_, event.unit, event.meta);
-    if (observer_ != nullptr) observer_->on_released(now_, event.meta);
-  }
-  if (sink_ != nullptr) {
-    PacketRoute route = RouteOf(event.unit, event.meta);
-    route.generated = event.generated;
-    sink_->on_release(ReleasedPacket::Of(now_, buffers_, event.packet, route));
-  }
+  PacketRoute route = RouteOf(event.unit, event.meta);
+  route.generated = event.generated;
+  if (!event.generated) result_.latency_ns.Record(route.latency.ns);
+  observers_.on_release(
+      ReleasedPacket::Of(now_, buffers_, event.packet, route));
   std::optional<FlowKey> to;
   if (!event.generated) to = ingress_.ComesBack(now_, event.packet);
   if (!to.has_value()) {
@@ -320,25 +302,16 @@ void VirtualDriver::Release(const Event& event) {
       {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = *to});
 }
 
-void VirtualDriver::CountDrop(FlowId flow, Clock clock, DropReason reason) {
+void VirtualDriver::Drop(PacketHandle packet, const PacketRoute& route,
+                         DropReason reason) {
   ++result_.dropped[static_cast<size_t>(reason)];
-  NotifyDrop(flow, clock, ToString(reason));
-}
-
-void VirtualDriver::NotifyDrop(FlowId flow, Clock clock,
-                               std::string_view reason) {
-  provisioning_.on_dropped(now_);
-  if (observer_ != nullptr) observer_->on_dropped(now_, flow, clock, reason);
-}
-
-void VirtualDriver::ShowDrop(PacketHandle packet, const PacketRoute& route,
-                             std::string_view reason) {
-  if (sink_ == nullptr) return;
-  sink_->on_drop(ReleasedPacket::Of(now_, buffers_, packet, route), reason);
+  observers_.on_drop(ReleasedPacket::Of(now_, buffers_, packet, route),
+                     ToString(reason));
 }
 
 PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {
   return {.unit = unit,
+          .flow = meta.flow,
           .flowlet = meta.flowlet,
           .clock = meta.clock,
           .latency = now_ - meta.arrival};

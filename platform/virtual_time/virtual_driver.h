@@ -12,6 +12,8 @@
 #include "platform/check/checker.h"
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
+#include "platform/run/observers.h"
+#include "platform/run/provisioning.h"
 #include "platform/run/run.h"
 #include "platform/run/service_model.h"
 #include "platform/virtual_time/event_queue.h"
@@ -46,14 +48,16 @@ namespace snf {
 // Owner-thread only.
 class VirtualDriver {
  public:
-  // `policy` must outlive the driver, and the spec be good (NfSpec::check);
-  // `sink` and `observer` may be null.
+  // `policy` and the observers must outlive the driver, and the spec be good
+  // (NfSpec::check). The driver adds observers of its own.
   VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
-                const NfSpec& nf, ReleaseSink* sink, RunObserver* observer);
+                const NfSpec& nf, Observers observers);
+  VirtualDriver(const VirtualDriver&) = delete;
+  VirtualDriver& operator=(const VirtualDriver&) = delete;
   ~VirtualDriver();
 
-  // The next packet of the capture. One that is earlier than the packet before
-  // counts as arriving with it.
+  // Takes the next packet of the capture. One that is earlier than the packet
+  // before counts as arriving with it.
   void Offer(const CapturedPacket& captured);
 
   // Lets what is due by then happen, as a packet of that time would.
@@ -65,8 +69,8 @@ class VirtualDriver {
 
   uint64_t packets_in() const { return result_.packets_in; }
 
-  // What the run cost and what it left behind, for tests. After Finish() no
-  // buffer is in use, and units keep flows only if flow_timeout is infinite;
+  // These tell tests what the run cost and what it left behind. After Finish()
+  // no buffer is in use, and units keep flows only if flow_timeout is infinite;
   // flows_at_units() is without replicas.
   uint64_t events() const { return events_handled_; }
   uint32_t buffers_in_use() const { return buffers_.in_use(); }
@@ -76,7 +80,7 @@ class VirtualDriver {
   const Controller& controller() const { return controller_; }
 
  private:
-  // In virtual time, without any packet leaving a unit.
+  // The virtual time that may pass without any packet leaving a unit.
   static constexpr Nanos kPatience = Seconds(3'600);
 
   struct Event;
@@ -100,10 +104,7 @@ class VirtualDriver {
   void Release(const Event& event);
   void on_hairpin(const Event& event);
   void on_alias_at_controller();
-  void CountDrop(FlowId flow, Clock clock, DropReason reason);
-  void NotifyDrop(FlowId flow, Clock clock, std::string_view reason);
-  void ShowDrop(PacketHandle packet, const PacketRoute& route,
-                std::string_view reason);
+  void Drop(PacketHandle packet, const PacketRoute& route, DropReason reason);
   PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
   void CollectCounters();
   void CollectReports();
@@ -119,8 +120,6 @@ class VirtualDriver {
   NfSpec nf_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
   StateSchema schema_;
-  ReleaseSink* sink_;
-  RunObserver* observer_;
 
   Instant now_ = Instant::min();
   BufferPool buffers_;
@@ -140,6 +139,7 @@ class VirtualDriver {
   ControllerOut controller_out_;
   UnitOut unit_out_;
 
+  Observers observers_;
   Checker checker_;
   ReleaseDigest digest_;
   Provisioning provisioning_;

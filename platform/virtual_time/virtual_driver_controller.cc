@@ -25,7 +25,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
       on_alias_at_controller();
       break;
     case Event::Kind::kNoteAtController:
-      if (options_.check) checker_.on_flow_note(event.note);
+      observers_.on_flow_note(event.note);
       if (event.note.over) {
         ingress_.ForgetAlias(event.note.flow, event.note.clock);
       }
@@ -35,7 +35,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_piece_request(now_, event.piece_request, controller_out_);
       break;
     case Event::Kind::kPiecesAtController:
-      if (options_.check) checker_.on_pieces_returned(now_, event.pieces);
+      observers_.on_pieces_returned(now_, event.pieces);
       controller_.on_pieces_returned(now_, event.pieces, controller_out_);
       break;
     default:
@@ -51,7 +51,7 @@ void VirtualDriver::on_alias_at_controller() {
   for (const ControllerCommand& command : controller_out_.commands()) {
     if (command.kind != ControllerCommand::Kind::kAliasAck) continue;
     const AliasResult result = command.alias_ack.result;
-    if (options_.check) checker_.on_alias(now_, alias, result);
+    observers_.on_alias(now_, alias, result);
     if (result != AliasResult::kGranted) continue;
     const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
     ingress_.on_alias(alias, inside);
@@ -64,11 +64,7 @@ void VirtualDriver::on_alias_at_controller() {
 void VirtualDriver::on_hairpin(const Event& event) {
   PacketInfo& info = buffers_.info(event.packet);
   info.arrival = now_;
-  provisioning_.on_offered(now_, info.original_length);
-  if (observer_ != nullptr) {
-    observer_->on_arrival(now_, ingress_.FlowOf(event.key),
-                          info.original_length);
-  }
+  observers_.on_arrival(now_, ingress_.FlowOf(event.key), info.original_length);
   Arrive(event.key, true, event.packet);
 }
 

@@ -28,7 +28,7 @@ OfferedFrame At(int64_t ns, const FrameFields& fields = {}) {
 }
 
 // Where a flow ran, and what its state did, a line each.
-class Story final : public SilentObserver {
+class Story final : public RunObserver {
  public:
   explicit Story(uint32_t slot) : slot_(slot) {}
   void on_service_begin(Instant now, UnitId unit, const PacketMeta& meta,

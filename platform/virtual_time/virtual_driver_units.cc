@@ -52,7 +52,7 @@ void VirtualDriver::Handle(const Event& event) {
   ScheduleTimer(shell);
 }
 
-// Behind the pieces that it returned.
+// Its message stays behind the pieces that it returned.
 void VirtualDriver::SendStopped(UnitId unit) {
   events_->PushInOrder(now_ + options_.hop_delay,
                        Event::OfUnit(Event::Kind::kStoppedAtController, unit));
@@ -61,23 +61,17 @@ void VirtualDriver::SendStopped(UnitId unit) {
 void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
   switch (event.kind) {
     case Event::Kind::kPullAtUnit:
-      if (observer_ != nullptr) {
-        observer_->on_pull(now_, event.unit, event.pull);
-      }
+      observers_.on_pull(now_, event.unit, event.pull);
       shell.unit.on_pull(now_, event.pull, unit_out_);
       break;
     case Event::Kind::kStateAtUnit:
-      if (observer_ != nullptr) {
-        observer_->on_state(now_, event.unit, event.state);
-      }
+      observers_.on_state(now_, event.unit, event.state);
       shell.unit.on_state(now_, event.state, network_.record(event.record),
                           unit_out_);
       network_.Free(event.record);
       break;
     case Event::Kind::kTookAtUnit:
-      if (observer_ != nullptr) {
-        observer_->on_takeover(now_, event.unit, event.takeover);
-      }
+      observers_.on_takeover(now_, event.unit, event.takeover);
       shell.unit.on_takeover(now_, event.takeover, unit_out_);
       break;
     case Event::Kind::kTookAckAtUnit:
@@ -87,8 +81,8 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
       shell.unit.on_end_flow(now_, event.end, {*shell.nf, buffers_}, unit_out_);
       break;
     case Event::Kind::kAliasAckAtUnit:
-      if (options_.check && event.alias_ack.result != AliasResult::kGranted) {
-        checker_.on_alias_refused(now_, event.alias_ack, buffers_);
+      if (event.alias_ack.result != AliasResult::kGranted) {
+        observers_.on_alias_refused(now_, event.alias_ack, buffers_);
       }
       shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, buffers_},
                               unit_out_);
@@ -129,12 +123,11 @@ void VirtualDriver::Serve(UnitShell& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
-  if (options_.check) checker_.on_service_begin(now_, self, meta);
   if (shell.unit.in_service_again()) {
-    --waiting_;  // it has been told of and counted
+    --waiting_;
+    observers_.on_service_again(now_, self, meta);
   } else {
-    if (observer_ != nullptr)
-      observer_->on_service_begin(now_, self, meta, wait);
+    observers_.on_service_begin(now_, self, meta, wait);
     if (CountMove(result_.state, self, meta, wait)) {
       result_.state.worst.key = KeyOf(meta.flow);
     }
@@ -149,28 +142,20 @@ void VirtualDriver::EndService(UnitShell& shell) {
   const UnitId self = shell.unit.id();
   const PacketMeta meta = shell.unit.in_service();
   const PacketHandle packet = shell.unit.packet_in_service();
-  const bool compare = options_.check && packet != kNoPacket;
-  if (options_.check) checker_.on_service_end(now_, self, meta);
-  if (compare) checker_.BeforeNf(buffers_.info(packet), buffers_.bytes(packet));
+  observers_.on_service_end(now_, self, meta);
+  if (packet != kNoPacket) {
+    observers_.on_nf_begin(buffers_.info(packet), buffers_.bytes(packet));
+  }
   unit_out_.clear();
   shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
-  if (compare) {
-    const bool waits = std::ranges::any_of(
-        unit_out_.commands(), [](const UnitCommand& command) {
-          return command.kind == UnitCommand::Kind::kWait;
-        });
-    if (waits) {
-      checker_.on_wait(now_, self, meta);
-    } else {
-      std::span<const std::byte> record;
-      if (!checker_.IsLast(meta)) record = shell.unit.state_bytes(meta.flow);
-      checker_.AfterNf(now_, self, meta,
-                       {.buffers = buffers_,
-                        .packet = packet,
-                        .commands = unit_out_.commands(),
-                        .pieces_taken = shell.unit.pieces_taken(),
-                        .record = record});
-    }
+  if (packet != kNoPacket) {
+    observers_.on_nf_end(
+        now_, self, meta,
+        NfOutcome{.buffers = buffers_,
+                  .packet = packet,
+                  .commands = unit_out_.commands(),
+                  .pieces_taken = shell.unit.pieces_taken(),
+                  .record = [&] { return shell.unit.state_bytes(meta.flow); }});
   }
   ExecuteAll(shell);
 }
@@ -265,32 +250,29 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
     }
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];
-      NotifyDrop(meta.flow, meta.clock,
-                 result_.nf_drop_names[command.nf_reason]);
-      ShowDrop(command.packet, RouteOf(unit, meta),
-               result_.nf_drop_names[command.nf_reason]);
+      observers_.on_drop(ReleasedPacket::Of(now_, buffers_, command.packet,
+                                            RouteOf(unit, meta)),
+                         result_.nf_drop_names[command.nf_reason]);
       Take(unit, command);
       break;
     case Kind::kDrop:
-      CountDrop(meta.flow, meta.clock, command.reason);
-      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
+      Drop(command.packet, RouteOf(unit, meta), command.reason);
       Take(unit, command);
       break;
     case Kind::kConsume:
       ++result_.packets_consumed;
-      if (observer_ != nullptr) observer_->on_consumed(now_, meta);
+      observers_.on_consumed(now_, meta);
       Take(unit, command);
       break;
     case Kind::kAdvance:
       ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
                                                : result_.state.tombstones);
-      if (options_.check) checker_.on_advanced(now_, unit, meta);
+      observers_.on_advanced(now_, unit, meta);
       Drained(unit, meta);
       break;
     case Kind::kDropPayload:
-      CountDrop(meta.flow, meta.clock, command.reason);
-      ShowDrop(command.packet, RouteOf(unit, meta), ToString(command.reason));
-      if (options_.check) checker_.on_payload_dropped(now_, unit, meta);
+      Drop(command.packet, RouteOf(unit, meta), command.reason);
+      observers_.on_payload_dropped(now_, unit, meta);
       buffers_.Free(command.packet);
       break;
     default:
@@ -315,9 +297,7 @@ void VirtualDriver::SendState(const UnitShell& shell,
   ++(state.pushed ? figures.pushes : figures.answers);
   figures.bytes += state.bytes;
   if (state.pushed) figures.pushed_bytes += state.bytes;
-  if (observer_ != nullptr) {
-    observer_->on_state_sent(now_, shell.unit.id(), command.unit, state);
-  }
+  observers_.on_state_sent(now_, shell.unit.id(), command.unit, state);
   const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
   for (const Nanos delay : network_.SendState(state.bytes)) {
     const uint32_t record = network_.Keep(bytes);
@@ -330,7 +310,7 @@ void VirtualDriver::SendState(const UnitShell& shell,
 }
 
 void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
-  if (options_.check) checker_.on_taken(now_, unit, command.meta);
+  observers_.on_taken(now_, unit, command.meta);
   buffers_.Free(command.packet);
   Drained(unit, command.meta);
 }
@@ -339,7 +319,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
   if (meta.has_payload()) {
-    provisioning_.on_drained(now_, unit, 1, meta.original_length);
+    observers_.on_drained(now_, unit, 1, meta.original_length);
   }
   controller_.on_drained(
       now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});

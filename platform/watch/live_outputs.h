@@ -28,7 +28,7 @@ class LiveOutputs {
   static absl::StatusOr<std::unique_ptr<LiveOutputs>> Create(
       Options options, LiveBoard::Done done);
 
-  // Returns where figures go, or null where nobody looks.
+  // Returns the board that figures go to; null if nobody looks.
   LiveBoard* board() { return options_.watch || server_ ? &board_ : nullptr; }
 
   // Begin and end the view, to which stderr belongs in between. Call each once

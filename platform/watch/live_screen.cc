@@ -23,6 +23,9 @@ constexpr size_t kMostBar = 50;
 
 using Tone = LiveText::Tone;
 
+constexpr FigurePlace kPacketsIn = &RunResult::packets_in;
+constexpr FigurePlace kBytesIn = &RunResult::bytes_in;
+
 // "µ" becomes "u".
 std::string Ascii(std::string_view text) {
   std::string ascii;
@@ -87,7 +90,7 @@ class Screen {
     Add(title, Tone::kHeading);
     AddStatus();
     AddPackets();
-    AddFlows();
+    AddCounts(false);
     AddTimes("Latency", now_.latency);
     if (now_.late.count > 0) AddTimes("Late", now_.late);
     AddUnits();
@@ -120,9 +123,6 @@ class Screen {
     line.erase(line.find_last_not_of(' ') + 1);
     Add(line, tone);
   }
-  void Count(std::string_view label, uint64_t LiveFigures::*count) {
-    Count(label, before_.*count, now_.*count);
-  }
   void Count(std::string_view label, uint64_t before, uint64_t now,
              Tone tone = Tone::kPlain) {
     Row(label,
@@ -143,28 +143,32 @@ class Screen {
     Row(status, {"now", "on average", "in all"});
   }
 
-  void AddPackets() {
-    Count("Packets in", &LiveFigures::packets_in);
-    for (const auto& [label, count] :
-         {std::pair("        made", &LiveFigures::packets_generated),
-          {"        come again", &LiveFigures::packets_hairpinned},
-          {"        released", &LiveFigures::packets_released},
-          {"        passed through", &LiveFigures::packets_passed_through},
-          {"        consumed", &LiveFigures::packets_consumed}}) {
-      if (now_.*count > 0 || count == &LiveFigures::packets_released) {
-        Count(label, count);
+  // Adds the rows of the table of figures that count packets, or the others.
+  void AddCounts(bool of_packets) {
+    for (const Figure& figure : Figures()) {
+      if (figure.row.label.empty() ||
+          (figure.unit == "packets") != of_packets) {
+        continue;
       }
+      const uint64_t now = now_.counts.of(figure);
+      if (now == 0 && figure.row.if_any) continue;
+      Count(figure.row.label, before_.counts.of(figure), now);
     }
+  }
+
+  void AddPackets() {
+    AddCounts(true);
     const uint64_t before = before_.packets_dropped();
     const uint64_t now = now_.packets_dropped();
     Count("        dropped", before, now,
           now > before ? Tone::kAlarm : Tone::kPlain);
     if (now > 0) Add("          " + Reasons());
     Row("        under way", {FormatCount(now_.packets_under_way()), "", ""});
+    const uint64_t bytes = now_.counts[kBytesIn];
     Row("Bits    in",
-        {FormatBitRate(recent_.Bits(before_.bytes_in, now_.bytes_in)),
-         FormatBitRate(ever_.Bits(0, now_.bytes_in)),
-         FormatBytes(static_cast<int64_t>(now_.bytes_in))});
+        {FormatBitRate(recent_.Bits(before_.counts[kBytesIn], bytes)),
+         FormatBitRate(ever_.Bits(0, bytes)),
+         FormatBytes(static_cast<int64_t>(bytes))});
   }
 
   std::string Reasons() const {
@@ -175,13 +179,6 @@ class Screen {
       reasons += FormatCount(drop.packets) + " " + drop.name;
     }
     return reasons;
-  }
-
-  void AddFlows() {
-    Count("Flows", &LiveFigures::flows);
-    Count("Flowlets", &LiveFigures::flowlets);
-    Count("Moves   seamless", &LiveFigures::seamless);
-    Count("        pulled", &LiveFigures::pulled);
   }
 
   void AddTimes(std::string_view label, const LiveFigures::Times& times) {
@@ -296,12 +293,15 @@ std::string LiveLine(const LiveFigures& before, const LiveFigures& now) {
   line += fmt::format(
       ": {} packets in, {}, {}; {} released, {} dropped; {} flows, {} "
       "flowlets, {} seamless, {} pulled; {} units up; latency p50 {}, p99 {}",
-      FormatCount(now.packets_in),
-      recent.Count(before.packets_in, now.packets_in),
-      FormatBitRate(recent.Bits(before.bytes_in, now.bytes_in)),
-      FormatCount(now.packets_released), FormatCount(now.packets_dropped()),
-      FormatCount(now.flows), FormatCount(now.flowlets),
-      FormatCount(now.seamless), FormatCount(now.pulled), now.units_up(),
+      FormatCount(now.counts[kPacketsIn]),
+      recent.Count(before.counts[kPacketsIn], now.counts[kPacketsIn]),
+      FormatBitRate(recent.Bits(before.counts[kBytesIn], now.counts[kBytesIn])),
+      FormatCount(now.counts[&RunResult::packets_released]),
+      FormatCount(now.packets_dropped()),
+      FormatCount(now.counts[&ControllerCounters::flows]),
+      FormatCount(now.counts[&ControllerCounters::flowlets]),
+      FormatCount(now.counts[&StateCounters::seamless]),
+      FormatCount(now.counts[&StateCounters::pulled]), now.units_up(),
       FormatDuration(now.latency.all.p50), FormatDuration(now.latency.all.p99));
   if (now.late.count > 0) {
     line += fmt::format(", late p99 {}", FormatDuration(now.late.all.p99));

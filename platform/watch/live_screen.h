@@ -33,7 +33,7 @@ std::vector<LiveText> LiveScreen(const std::string& title,
                                  const LiveFigures& now,
                                  const Terminal& terminal);
 
-// The same in a line of ASCII, for logs.
+// Tells the same in a line of ASCII, for logs.
 std::string LiveLine(const LiveFigures& before, const LiveFigures& now);
 
 }  // namespace snf

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.h"
 #include "platform/text/page.h"
 #include "platform/watch/test_live.h"
 
@@ -68,6 +69,23 @@ Units   2 up, 1.00 Mbit/s each
   EXPECT_EQ(Screen({.columns = 200}), Screen({}));
 }
 
+TEST(LiveScreen, HasARowForEachFigureThatIsToHaveOne) {
+  const LiveFigures before = LiveFiguresAfter(20);
+  LiveFigures now = LiveFiguresAfter(21);
+  uint64_t count = 1'000'000;
+  for (const Figure& figure : Figures()) {
+    if (!figure.row.label.empty()) now.counts[figure.place] = ++count;
+  }
+  const std::string text =
+      Joined(LiveScreen(kTitle, before, now, {.rows = 100}));
+  count = 1'000'000;
+  for (const Figure& figure : Figures()) {
+    if (figure.row.label.empty()) continue;
+    EXPECT_THAT(text, HasSubstr("\n" + std::string(figure.row.label) + " "));
+    EXPECT_THAT(text, HasSubstr(" " + FormatCount(++count) + "\n"));
+  }
+}
+
 TEST(LiveScreen, LeavesOutTheAverageWhereItIsNarrow) {
   EXPECT_EQ(Screen({.columns = 54, .utf8 = false}),
             R"(small.pcap.zst: nat under policy snf
@@ -105,7 +123,7 @@ TEST(LiveScreen, FitsIntoAnyTerminal) {
   LiveFigures before = LiveFiguresAfter(20);
   LiveFigures now = LiveFiguresAfter(21);
   now.drops[0].packets = 12;
-  now.packets_consumed = 5;
+  now.counts[&RunResult::packets_consumed] = 5;
   for (const bool utf8 : {false, true}) {
     for (size_t columns = 0; columns < 140; ++columns) {
       for (size_t rows = 0; rows < 30; ++rows) {

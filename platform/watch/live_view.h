@@ -22,10 +22,10 @@ class LiveCanvas {
  public:
   explicit LiveCanvas(bool colour) : colour_(colour) {}
 
-  // In the place of the text before, of which the terminal, now so wide, may
-  // have broken lines.
+  // Returns what draws the lines in the place of the text before, of which the
+  // terminal, now so wide, may have broken lines.
   std::string Draw(const std::vector<LiveText>& lines, size_t columns);
-  // Back to what was there before the first Draw.
+  // Returns what brings back what was there before the first Draw.
   std::string Wipe(size_t columns);
 
  private:

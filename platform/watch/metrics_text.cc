@@ -57,10 +57,6 @@ class Metrics {
   void Counter(std::string_view name, std::string_view help) {
     Begin(name, Type::kCounter, help);
   }
-  void Counter(std::string_view name, uint64_t value, std::string_view help) {
-    Counter(name, help);
-    Sample(value);
-  }
   void Gauge(std::string_view name, uint64_t value, std::string_view help) {
     Begin(name, Type::kGauge, help);
     Sample(value);
@@ -110,19 +106,25 @@ class Metrics {
   std::vector<MetricFamily> families_;
 };
 
+// Those of a metric with labels stand one behind the other.
+void AddCounts(const LiveFigures& figures, Metrics& to) {
+  std::string_view last;
+  for (const Figure& figure : Figures()) {
+    const FigureMetric& metric = figure.metric;
+    if (metric.name.empty()) continue;
+    if (metric.name != std::exchange(last, metric.name)) {
+      to.Counter(metric.name, metric.help.empty() ? figure.help : metric.help);
+    }
+    const uint64_t count = figures.counts.of(figure);
+    if (metric.label.empty()) {
+      to.Sample(count);
+    } else {
+      to.Sample(metric.label, metric.label_value, count);
+    }
+  }
+}
+
 void AddPackets(const LiveFigures& figures, Metrics& to) {
-  to.Counter("snf_packets_in_total", figures.packets_in,
-             "Packets taken from the capture.");
-  to.Counter("snf_packets_generated_total", figures.packets_generated,
-             "Packets that the network function made.");
-  to.Counter("snf_packets_hairpinned_total", figures.packets_hairpinned,
-             "Packets released to an alias, which came in once more.");
-  to.Counter("snf_packets_released_total", figures.packets_released,
-             "Packets that left.");
-  to.Counter("snf_packets_passed_through_total", figures.packets_passed_through,
-             "Packets without a readable IP header, which left untouched.");
-  to.Counter("snf_packets_consumed_total", figures.packets_consumed,
-             "Packets that the network function took.");
   to.Counter("snf_packets_dropped_total",
              "Packets dropped, by reason; nf:… are the network function's.");
   for (const DropCount& drop : figures.drops) {
@@ -130,28 +132,9 @@ void AddPackets(const LiveFigures& figures, Metrics& to) {
   }
   to.Gauge("snf_packets_under_way", figures.packets_under_way(),
            "Packets that are in, and not at an end yet.");
-  to.Counter("snf_received_bytes_total", figures.bytes_in,
-             "Lengths on the wire of the packets taken from the capture.");
-}
-
-void AddFlows(const LiveFigures& figures, Metrics& to) {
-  to.Counter("snf_flows_begun_total", figures.flows, "Flows that began.");
-  to.Counter("snf_flows_ended_total", figures.flows_ended,
-             "Flows that are over.");
-  to.Counter("snf_flowlets_total", figures.flowlets, "Flowlets that began.");
-  to.Counter("snf_flowlets_moved_total", figures.flowlets_moved,
-             "Flowlets sent to another unit than the one before.");
-  to.Counter("snf_flowlets_handed_over_total",
-             "Flowlets that moved and have begun: seamless, or their state "
-             "was pulled.");
-  to.Sample("how", "seamless", figures.seamless);
-  to.Sample("how", "pulled", figures.pulled);
 }
 
 void AddUnits(const LiveFigures& figures, Metrics& to) {
-  to.Counter("snf_unit_starts_total", "Units started, cold or warm.");
-  to.Sample("how", "cold", figures.cold_starts);
-  to.Sample("how", "warm", figures.warm_starts);
   to.Gauge("snf_units_up", figures.units_up(), "Units that are up.");
   if (figures.unit_capacity_bps.has_value()) {
     to.Gauge("snf_unit_capacity_bytes_per_second",
@@ -179,8 +162,8 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   Metrics to;
   to.Seconds("snf_run_seconds", figures.elapsed,
              "Time since the first packet.");
+  AddCounts(figures, to);
   AddPackets(figures, to);
-  AddFlows(figures, to);
   AddUnits(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

@@ -90,6 +90,28 @@ TEST(MetricsText, IsValidAndHasTheFigures) {
   }
 }
 
+TEST(MetricsText, HasEachFigureThatIsAMetric) {
+  LiveFigures figures;
+  uint64_t count = 100;
+  for (const Figure& figure : Figures()) {
+    if (!figure.metric.name.empty()) figures.counts[figure.place] = ++count;
+  }
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
+  count = 100;
+  for (const Figure& figure : Figures()) {
+    const FigureMetric& metric = figure.metric;
+    if (metric.name.empty()) continue;
+    std::string name(metric.name);
+    if (!metric.label.empty()) {
+      name += "{" + std::string(metric.label) + "=\"" +
+              std::string(metric.label_value) + "\"}";
+    }
+    ASSERT_TRUE(samples.contains(name)) << name;
+    EXPECT_EQ(samples.at(name), std::to_string(++count)) << name;
+  }
+  EXPECT_GT(count, 110u);
+}
+
 TEST(MetricsOf, GivesASummaryItsQuantilesSumAndCount) {
   const std::vector<MetricFamily> metrics = MetricsOf(LiveFiguresAfter(21));
   const auto latency = std::ranges::find(metrics, "snf_packet_latency_seconds",

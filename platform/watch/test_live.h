@@ -17,25 +17,27 @@ inline LiveFigures LiveFiguresAfter(int64_t half_seconds) {
   figures.elapsed = Milliseconds(500 * half_seconds);
   figures.speed = {.kind = Speed::Kind::kPackets, .value = 1'000};
   figures.done_1000 = 417;
-  figures.packets_in = 500 * n;
-  figures.bytes_in = 62'500 * n;
-  figures.packets_released = 500 * n - 10;
+  RunResult result;
+  result.packets_in = 500 * n;
+  result.bytes_in = 62'500 * n;
+  result.packets_released = 500 * n - 10;
+  result.controller.flows = 10 * n;
+  result.controller.flows_ended = 4 * n;
+  result.controller.flowlets = 60 * n;
+  result.controller.flowlets_moved = 12 * n;
+  result.state.seamless = 8 * n;
+  result.state.pulled = 4 * n;
+  result.cold_starts = 2;
+  figures.counts = FigureCounts(result);
   figures.drops = {{.name = "unit_queue_full", .packets = 0},
                    {.name = "no_alias", .packets = 0},
                    {.by_nf = true, .name = "nf:denied", .packets = 0}};
-  figures.flows = 10 * n;
-  figures.flows_ended = 4 * n;
-  figures.flowlets = 60 * n;
-  figures.flowlets_moved = 12 * n;
-  figures.seamless = 8 * n;
-  figures.pulled = 4 * n;
   figures.units = {
       {.id = UnitId{0}, .is_up = true, .packets = 300 * n, .bytes = 37'500 * n},
       {.id = UnitId{1},
        .is_up = true,
        .packets = 200 * n,
        .bytes = 25'000 * n}};
-  figures.cold_starts = 2;
   figures.unit_capacity_bps = 1'000'000;
   figures.latency = {.now = {.p50 = Microseconds(119), .p99 = {1'250'000}},
                      .all = {.p50 = Microseconds(120), .p99 = {1'760'000}},

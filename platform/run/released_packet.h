@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_RELEASE_SINK_H_
-#define SNF_PLATFORM_RUN_RELEASE_SINK_H_
+#ifndef SNF_PLATFORM_RUN_RELEASED_PACKET_H_
+#define SNF_PLATFORM_RUN_RELEASED_PACKET_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "base/ids.h"
 #include "base/packet/link_type.h"
@@ -15,16 +14,20 @@
 
 namespace snf {
 
-// How a packet came to where it leaves.
+// Tells how a packet came to where it leaves or was dropped.
 struct PacketRoute {
   UnitId unit = kNoUnit;  // that had it; kNoUnit: none, or not known
+  FlowId flow = kNoFlow;  // kNoFlow: it had none, or not yet
   uint32_t flowlet = 0;   // 0: it had none
   Clock clock{};
   Nanos latency;           // since it reached the controller
-  bool generated = false;  // by an NF
+  bool generated = false;  // by an NF, in the flow's name
+
+  // The packet is one of the flow's own, which has that clock.
+  bool has_clock() const { return flow != kNoFlow && !generated; }
 };
 
-// A packet that leaves, in the order and at the time of leaving.
+// A packet that leaves or is dropped, in the order and at the time of that.
 struct ReleasedPacket {
   Instant time;
   std::span<const std::byte> bytes;  // valid during the call
@@ -49,16 +52,6 @@ struct ReleasedPacket {
   }
 };
 
-// Where released packets go, and dropped ones. May be absent.
-class ReleaseSink {
- public:
-  virtual ~ReleaseSink() = default;
-  virtual void on_release(const ReleasedPacket& packet) = 0;
-  // `packet` as it stood when it was dropped.
-  virtual void on_drop(const ReleasedPacket& /*packet*/,
-                       std::string_view /*reason*/) {}
-};
-
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_RELEASE_SINK_H_
+#endif  // SNF_PLATFORM_RUN_RELEASED_PACKET_H_

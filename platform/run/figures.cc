@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/figures.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+constexpr AddUp kSum = AddUp::kSum;
+constexpr AddUp kMax = AddUp::kMax;
+constexpr AddUp kNot = AddUp::kNot;
+constexpr std::monostate kComposed;
+constexpr FigureMetric kNoMetric;
+constexpr bool kIfAny = true;
+
+// clang-format off
+constexpr Figure kFigures[] = {
+    {"packets_in", "packets", kSum, &RunResult::packets_in,
+     "Packets taken from the capture.",
+     {"snf_packets_in_total"}, {"Packets in"}},
+    {"packets_generated", "packets", kSum, &RunResult::packets_generated,
+     "Packets that the network function made.",
+     {"snf_packets_generated_total"}, {"        made", kIfAny}},
+    {"packets_released", "packets", kSum, &RunResult::packets_released,
+     "Packets that left.",
+     {"snf_packets_released_total"}, {"        released"}},
+    {"packets_consumed", "packets", kSum, &RunResult::packets_consumed,
+     "Packets that the network function took.",
+     {"snf_packets_consumed_total"}, {"        consumed", kIfAny}},
+    {"packets_passed_through", "packets", kSum,
+     &RunResult::packets_passed_through,
+     "Packets without a readable IP header, which left untouched.",
+     {"snf_packets_passed_through_total"}, {"        passed through", kIfAny}},
+    {"packets_dropped", "object: reason → packets", kSum, kComposed,
+     "Packets dropped, by reason; nf:… are the network function's."},
+    {"flows", "flows", kSum, &ControllerCounters::flows,
+     "Flows that began.", {"snf_flows_begun_total"}, {"Flows"}},
+    {"(flows_ended)", "flows", kSum, &ControllerCounters::flows_ended,
+     "Flows that are over.", {"snf_flows_ended_total"}},
+    {"flowlets", "flowlets", kSum, &ControllerCounters::flowlets,
+     "Flowlets that began.", {"snf_flowlets_total"}, {"Flowlets"}},
+    {"decisions", "decisions", kSum, &ControllerCounters::decisions,
+     "Choices of a unit for a flowlet, where the policy had one."},
+    {"units_used_max", "units", kMax, &RunResult::units_max,
+     "Units that were up at one time, at most."},
+    {"units_used_mean", "units", kNot, &ReportFigures::units_mean,
+     "Units that were up, on average over the time that one was."},
+    {"overcommitted", "flowlets", kSum, &ControllerCounters::overcommitted,
+     "Flowlets placed on a unit where there was no room."},
+    {"latency_ns", "ns", kNot, &RunResult::latency_ns,
+     "From arrival to release, of packets that were released."},
+    {"digest", "text: 16 hexadecimal digits", kNot, kComposed,
+     "Two runs that release the same bytes, flow by flow, have the same."},
+    {"seed", "integer", kNot, kComposed,
+     "What all random choices were drawn from."},
+    {"flags", "object: name → text", kNot, kComposed,
+     "Every flag that has a value, as the command line takes it."},
+    {"version", "text", kNot, kComposed, "Version of SNF."},
+    {"elapsed_s", "number: s", kNot, kComposed,
+     "By the clock on the wall; of a run in virtual time the only key that "
+     "differs between two runs of the same input."},
+    {"sound", "", kNot, &ReportFigures::sound,
+     "No rule of the protocol was seen broken, and packets add up."},
+    {"conserved", "", kNot, &ReportFigures::conserved,
+     "Packets add up: in + generated + hairpinned = released + passed through "
+     "+ consumed + dropped."},
+    {"violations", "violations", kSum, &RunResult::violations,
+     "Times that the checker saw a rule of the protocol broken."},
+    {"violation_messages", "array of text", kNot, kComposed,
+     "The first of these in words."},
+    {"i6_compared", "packets", kSum, &RunResult::i6_compared,
+     "Packets held against what a single unit makes of them."},
+    {"i6_not_compared", "packets", kSum, &RunResult::i6_not_compared,
+     "Packets that units ran and that were not."},
+    {"nf", "text", kNot, kComposed, "The network function, or the chains."},
+    {"counters", "object: name → integer", kSum, kComposed,
+     "What network functions counted, as \"odd\", or in a chain "
+     "\"drop_odd.odd\"."},
+    {"tables", "object: name → object", kNot, kComposed,
+     "Shared tables: entries, max_entries, updates, refused, messages, bytes, "
+     "repeated; staleness_ns, until all units know an update that read the "
+     "table, and spread_ns, until all do."},
+    {"nf_reports", "object: title → array of objects", kNot, kComposed,
+     "What network functions report themselves."},
+    {"policy", "text", kNot, kComposed, "The policy of placement."},
+    {"files", "array of text", kNot, kComposed,
+     "Captures, as the command line named them."},
+    {"warnings", "array of text", kNot, kComposed,
+     "What was noticed about the captures."},
+    {"duration_s", "s", kNot, &ReportFigures::duration_s,
+     "From the first packet to the last."},
+    {"bytes_in", "bytes", kSum, &RunResult::bytes_in,
+     "Lengths on the wire of the packets taken from the capture.",
+     {"snf_received_bytes_total"}},
+    {"bit_rate_mean_bps", "bit/s", kNot, &ReportFigures::mean_rate_bps,
+     "Over the duration; 0 for a single packet."},
+    {"late_packets", "packets", kSum, &RunResult::late_packets,
+     "Packets earlier than the one before, taken as simultaneous."},
+    {"flowlets_by.new_flow", "flowlets", kSum,
+     &ReportFigures::flowlets_by_new_flow, "Flowlets that began a flow."},
+    {"flowlets_by.gap", "flowlets", kSum, &ControllerCounters::flowlets_by_gap,
+     "Flowlets that began after a gap."},
+    {"flowlets_by.bytes", "flowlets", kSum,
+     &ControllerCounters::flowlets_by_bytes,
+     "Flowlets that began because the one before was full."},
+    {"flowlets_movable", "flowlets", kSum, &ReportFigures::flowlets_movable,
+     "Flowlets that are not the first of their flow."},
+    {"flowlets_moved", "flowlets", kSum, &ControllerCounters::flowlets_moved,
+     "Flowlets sent to another unit than the one before.",
+     {"snf_flowlets_moved_total"}},
+    {"flowlets_seamless", "flowlets", kSum, &StateCounters::seamless,
+     "Flowlets that moved and found their state.",
+     {"snf_flowlets_handed_over_total", "how", "seamless",
+      "Flowlets that moved and have begun: seamless, or their state was "
+      "pulled."},
+     {"Moves   seamless"}},
+    {"flowlets_pulled", "flowlets", kSum, &StateCounters::pulled,
+     "Flowlets that moved and had to wait for their state.",
+     {"snf_flowlets_handed_over_total", "how", "pulled"}, {"        pulled"}},
+    {"wait_ns", "ns", kNot, &StateFigures::wait_ns,
+     "For state, of flowlets that moved; 0 where seamless."},
+    {"wait_worst", "null, or object: flow clock unit wait_ns", kMax, kComposed,
+     "The packet that waited longest for state; the flow is \"\" if it was "
+     "forgotten by then."},
+    {"state_pushes", "messages", kSum, &StateCounters::pushes,
+     "States sent ahead of flowlets, one for each receiver."},
+    {"state_pulls", "messages", kSum, &StateCounters::pulls,
+     "Requests for state, without repetitions."},
+    {"state_answers", "messages", kSum, &StateCounters::answers,
+     "States sent in answer to pulls."},
+    {"state_bytes", "bytes", kSum, &StateCounters::bytes,
+     "Records in pushes and answers."},
+    {"state_pushed_bytes", "bytes", kSum, &StateCounters::pushed_bytes,
+     "Records in pushes."},
+    {"replication_bps", "bit/s", kNot, &ReportFigures::replication_bps,
+     "Records in pushes, over the epochs of 100 ms that had traffic."},
+    {"held_packets_max", "packets", kMax, &RunResult::held_packets_max,
+     "Packets held for state at one time in a unit, at most."},
+    {"tombstones", "packets", kSum, &StateCounters::tombstones,
+     "Packets dropped while they waited for state, whose clock went on."},
+    {"flows_handed_over", "flows", kSum, &StateCounters::null_packets,
+     "Flows that left a unit before it stopped."},
+    {"state_messages_lost", "messages", kSum, &StateCounters::messages_lost,
+     "Messages about state lost by chaos, or for want of room on the way."},
+    {"state_messages_duplicated", "messages", kSum,
+     &StateCounters::messages_duplicated,
+     "Messages about state that chaos let arrive twice."},
+    {"replicas_taken", "replicas", kSum, &UnitCounters::replicas_taken,
+     "Replicas that units took by push."},
+    {"replicas_evicted", "replicas", kSum, &UnitCounters::replicas_evicted,
+     "Replicas that made room for others."},
+    {"replicas_expired", "replicas", kSum, &UnitCounters::replicas_expired,
+     "Replicas that nobody asked for in time."},
+    {"pulls_repeated", "messages", kSum, &UnitCounters::pulls_repeated,
+     "Pulls repeated for want of an answer."},
+    {"takeovers_repeated", "messages", kSum, &UnitCounters::takeovers_repeated,
+     "Takeovers repeated for want of an answer."},
+    {"takeovers_said_once", "messages", kSum,
+     &UnitCounters::takeovers_said_once,
+     "Takeovers that there was no room to repeat."},
+    {"state_refused", "object: reason → messages", kSum, kComposed,
+     "Messages about state that units refused, by reason."},
+    {"starts_cold", "units", kSum, &RunResult::cold_starts,
+     "Units started whose process was new.",
+     {"snf_unit_starts_total", "how", "cold", "Units started, cold or warm."}},
+    {"starts_warm", "units", kSum, &RunResult::warm_starts,
+     "Units started that were kept warm.",
+     {"snf_unit_starts_total", "how", "warm"}},
+    {"capacity_used", "0 … 1", kNot, &ReportFigures::capacity_used,
+     "Bytes that units finished, over what was provisioned."},
+    {"utilisation.p50", "0 … 1", kNot, &ReportFigures::utilisation_p50,
+     "Half of the samples, one per unit and 100 ms, are below."},
+    {"utilisation.p99", "0 … 1", kNot, &ReportFigures::utilisation_p99,
+     "99 of 100 samples, one per unit and 100 ms, are below."},
+    {"real.threads", "threads", kNot, &RealFigures::threads,
+     "Threads that ran, of a run in real time."},
+    {"real.wall_s", "s", kNot, &ReportFigures::wall_s,
+     "From the first packet until the last had left."},
+    {"real.late_ns", "ns", kNot, &RealFigures::schedule_error_ns,
+     "How late packets were taken; null without a schedule."},
+    {"real.worker_sleeps", "sleeps", kSum, &RealFigures::sleeps,
+     "Times that a worker slept because it had nothing to do."},
+    {"aliases.granted", "aliases", kSum, &ControllerCounters::aliases_granted,
+     "Aliases given to flows, of an NF with an inside."},
+    {"aliases.at_once_max", "aliases", kMax, &AliasFigures::at_once_max,
+     "Aliases at one time, at most."},
+    {"aliases.refused.conflict", "aliases", kSum,
+     &ControllerCounters::aliases_conflict,
+     "Aliases refused because another flow had them."},
+    {"aliases.refused.group_full", "aliases", kSum,
+     &ControllerCounters::aliases_group_full,
+     "Aliases refused because their host had as many as it may."},
+    {"aliases.refused.unknown", "aliases", kSum,
+     &ReportFigures::aliases_refused_unknown,
+     "Aliases refused because the flow or the clock was not known."},
+    {"aliases.packets_offered", "packets", kSum,
+     &AliasFigures::packets_offered,
+     "Packets that reached the controller by alias."},
+    {"aliases.packets_found", "packets", kSum, &AliasFigures::packets_found,
+     "Packets by alias for which a flow was found."},
+    {"aliases.packets_hairpinned", "packets", kSum,
+     &AliasFigures::packets_hairpinned,
+     "Packets released to an alias, which came in once more.",
+     {"snf_packets_hairpinned_total"}, {"        come again", kIfAny}},
+    {"pools.pools", "pools", kNot, &AliasFigures::pools,
+     "Pools of pieces, of an NF that has any."},
+    {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
+     "Pieces that units and flows had at one time, at most."},
+    {"pools.blocks_granted", "blocks", kSum, &PieceCounters::blocks_granted,
+     "Blocks of at most 64 pieces given to units."},
+    {"pools.requests_refused", "requests", kSum,
+     &PieceCounters::requests_refused, "Requests for want of pieces refused."},
+    {"pools.reclaim_rounds", "rounds", kSum, &PieceCounters::reclaim_rounds,
+     "Times that units were asked for the pieces they could spare."},
+    {"explain", "array of objects", kNot, kComposed,
+     "The flows of --explain, with their flowlets one by one."},
+    {"parse_results", "object: result → packets", kSum, kComposed,
+     "How far the parser came."},
+    {"fragments_unmatched", "packets", kSum,
+     &ClassifierCounters::fragments_unmatched,
+     "Later IP fragments without the first one, each a flow of its own."},
+};
+// clang-format on
+
+// Returns the part of a result that a member belongs to.
+template <typename Part>
+const Part& In(const RunResult& result, const ReportFigures& derived) {
+  if constexpr (std::is_same_v<Part, ReportFigures>) {
+    return derived;
+  } else if constexpr (std::is_same_v<Part, ControllerCounters>) {
+    return result.controller;
+  } else if constexpr (std::is_same_v<Part, PieceCounters>) {
+    return result.controller.pieces;
+  } else if constexpr (std::is_same_v<Part, ClassifierCounters>) {
+    return result.classifier;
+  } else if constexpr (std::is_same_v<Part, UnitCounters>) {
+    return result.state.units;
+  } else if constexpr (std::is_same_v<Part, AliasFigures>) {
+    return result.aliases;
+  } else if constexpr (std::is_same_v<Part, RealFigures>) {
+    return result.real;
+  } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
+    return result.state;
+  } else {
+    static_assert(std::is_same_v<Part, RunResult>);
+    return result;
+  }
+}
+
+struct Reader {
+  const RunResult& result;
+  const ReportFigures& derived;
+
+  FigureValue operator()(std::monostate) const { return {}; }
+  template <typename T, typename Part>
+  FigureValue operator()(T Part::*member) const {
+    const T& value = In<Part>(result, derived).*member;
+    if constexpr (std::is_same_v<T, Histogram>) {
+      const bool is_absent =
+          std::is_same_v<Part, RealFigures> && value.count() == 0;
+      return is_absent ? nullptr : &value;
+    } else if constexpr (std::is_same_v<T, uint32_t>) {
+      return uint64_t{value};
+    } else {
+      return value;
+    }
+  }
+};
+
+struct TypeName {
+  std::string_view composed;
+
+  std::string_view operator()(std::monostate) const { return composed; }
+  template <typename T, typename Part>
+  std::string_view operator()(T Part::*) const {
+    if (std::is_same_v<T, bool>) return "boolean";
+    if (std::is_same_v<T, double>) return "number";
+    if (std::is_same_v<T, Histogram>) return "object: p50 p90 p99 p999 max";
+    return "integer";
+  }
+};
+
+}  // namespace
+
+std::string_view Name(AddUp adds) {
+  switch (adds) {
+    case AddUp::kSum:
+      return "sum";
+    case AddUp::kMax:
+      return "max";
+    case AddUp::kNot:
+      return "not";
+  }
+  return "";
+}
+
+std::span<const Figure> Figures() { return kFigures; }
+
+FigureValue ValueOf(const Figure& figure, const RunResult& result,
+                    const ReportFigures& derived) {
+  return std::visit(Reader{result, derived}, figure.place);
+}
+
+bool IsShown(const Figure& figure, const RunResult& result) {
+  if (figure.key.starts_with("real.")) return result.real.threads > 0;
+  if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
+  if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
+  return figure.is_in_report();
+}
+
+std::string_view TypeOf(const Figure& figure) {
+  return std::visit(TypeName{figure.unit}, figure.place);
+}
+
+FigureCounts::FigureCounts(const RunResult& result) {
+  static_assert(std::size(kFigures) <= kMaxFigures);
+  const ReportFigures nothing_derived;
+  for (size_t i = 0; i < std::size(kFigures); ++i) {
+    const FigureValue value = ValueOf(kFigures[i], result, nothing_derived);
+    if (const auto* count = std::get_if<uint64_t>(&value)) counts_[i] = *count;
+  }
+}
+
+size_t FigureCounts::IndexOf(const FigurePlace& place) {
+  const auto found = std::ranges::find(kFigures, place, &Figure::place);
+  SNF_CHECK(found != std::end(kFigures));
+  return static_cast<size_t>(found - std::begin(kFigures));
+}
+
+}  // namespace snf

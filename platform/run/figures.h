@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_FIGURES_H_
+#define SNF_PLATFORM_RUN_FIGURES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "base/histogram.h"
+#include "controller/core/controller_counters.h"
+#include "platform/run/report_figures.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// Theory of operation. A figure of the report is one line of a table. The JSON
+// report, its schema, figures.csv, the metrics and the live view are made by
+// going through that table, so a counter that is counted somewhere is shown
+// everywhere by adding its line:
+//
+//   {"pulls_forgotten", "pulls", kSum, &UnitCounters::pulls_forgotten,
+//    "Pulls of units that do not ask again.",
+//    {"snf_pulls_forgotten_total"}, {"Pulls   forgotten"}},
+//
+// Text for people is written by hand from the same members (report.cc).
+
+// Says how the figure of several units, controllers or runs comes of theirs.
+enum class AddUp : uint8_t { kSum, kMax, kNot };
+std::string_view Name(AddUp adds);
+
+// The place where a figure is found. Without one, it has no number: it is text,
+// or an object whose keys depend on the run.
+using FigurePlace =
+    std::variant<std::monostate, uint64_t RunResult::*, uint32_t RunResult::*,
+                 uint64_t ControllerCounters::*, uint64_t PieceCounters::*,
+                 uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
+                 uint64_t UnitCounters::*, uint64_t AliasFigures::*,
+                 uint32_t AliasFigures::*, uint64_t RealFigures::*,
+                 uint32_t RealFigures::*, bool ReportFigures::*,
+                 uint64_t ReportFigures::*, int64_t ReportFigures::*,
+                 double ReportFigures::*, Histogram RunResult::*,
+                 Histogram StateFigures::*, Histogram RealFigures::*>;
+
+// These say how a figure is shown while a run goes on. Only what is counted as
+// it happens has these, not what is gathered at the end.
+struct FigureMetric {
+  std::string_view name = "";   // "": it is none
+  std::string_view label = "";  // "": it has none
+  std::string_view label_value = "";
+  std::string_view help = "";  // of a metric with labels
+};
+struct FigureRow {
+  std::string_view label = "";  // "": the live view has no row of it
+  bool if_any = false;          // it is left out while it is 0
+};
+
+struct Figure {
+  // Its key in the JSON report; "a.b" is the key b of the object a. Keys that
+  // begin with '(' are not in the report.
+  std::string_view key;
+  std::string_view unit;  // without a place: its type
+  AddUp adds;
+  FigurePlace place;
+  std::string_view help;
+  FigureMetric metric = {};
+  FigureRow row = {};
+
+  bool is_in_report() const { return !key.starts_with('('); }
+};
+
+// Returns all figures, in the order of the JSON report.
+std::span<const Figure> Figures();
+
+// The value of a figure: a number; or a histogram of the result, null if the
+// run could not have one.
+using FigureValue = std::variant<std::monostate, bool, uint64_t, int64_t,
+                                 double, const Histogram*>;
+FigureValue ValueOf(const Figure& figure, const RunResult& result,
+                    const ReportFigures& derived);
+// Returns false if runs such as this one do not have the figure, as those of an
+// NF without pools.
+bool IsShown(const Figure& figure, const RunResult& result);
+
+// The type of a figure in JSON: "integer", "number", "boolean"; or, where keys
+// depend on the run, a sentence about it.
+std::string_view TypeOf(const Figure& figure);
+
+// A copy of all figures that are counts, as they stand at one time.
+class FigureCounts {
+ public:
+  FigureCounts() = default;
+  explicit FigureCounts(const RunResult& result);
+
+  // O(figures). The place must be that of a count in the table.
+  uint64_t operator[](const FigurePlace& place) const {
+    return counts_[IndexOf(place)];
+  }
+  uint64_t& operator[](const FigurePlace& place) {
+    return counts_[IndexOf(place)];
+  }
+  uint64_t of(const Figure& figure) const {
+    return counts_[static_cast<size_t>(&figure - Figures().data())];
+  }
+
+ private:
+  static constexpr size_t kMaxFigures = 128;
+  static size_t IndexOf(const FigurePlace& place);
+
+  std::array<uint64_t, kMaxFigures> counts_{};  // by figure
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_FIGURES_H_
