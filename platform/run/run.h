@@ -21,6 +21,7 @@
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/provisioning.h"
 #include "platform/run/release_sink.h"
+#include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
@@ -63,33 +64,6 @@ struct RunOptions {
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
   Nanos warm_start_delay = Microseconds(30);  // from warm to ready
   bool check = true;                          // run the Checker
-};
-
-// How state moved in a run.
-struct StateFigures {
-  // Of the flowlets that moved (controller.flowlets_moved), by their first
-  // packet: it found its state at the new unit, or had to wait for it.
-  uint64_t seamless = 0;
-  uint64_t pulled = 0;
-  Histogram wait_ns;  // of all that moved; 0 where seamless
-  struct Worst {
-    FlowKey key;
-    FlowId flow = kNoFlow;
-    Clock clock{};
-    Nanos wait;
-    UnitId unit = kNoUnit;
-  } worst;
-
-  uint64_t pushes = 0;   // sent, one for each receiver
-  uint64_t pulls = 0;    // sent, without repetitions
-  uint64_t answers = 0;  // states sent in answer to pulls
-  uint64_t bytes = 0;    // of records in pushes and answers
-  uint64_t pushed_bytes = 0;
-  uint64_t tombstones = 0;     // clocks that a tombstone took
-  uint64_t null_packets = 0;   // flows that left a unit before it stopped (U8)
-  uint64_t messages_lost = 0;  // by chaos, or for want of room on the way
-  uint64_t messages_duplicated = 0;
-  UnitCounters units;  // summed over units
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.

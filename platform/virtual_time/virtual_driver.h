@@ -13,10 +13,10 @@
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
-#include "platform/run/service_model.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
 #include "platform/virtual_time/table_network.h"
+#include "runtime/core/service_model.h"
 #include "runtime/core/unit.h"
 #include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
@@ -105,8 +105,6 @@ class VirtualDriver {
   void ShowDrop(PacketHandle packet, const PacketRoute& route,
                 std::string_view reason);
   PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
-  void CollectCounters();
-  void CollectReports();
   void SendStopped(UnitId unit);
   void Drained(UnitId unit, const PacketMeta& meta);
   void Take(UnitId unit, const UnitCommand& command);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_SERVICE_MODEL_H_
-#define SNF_PLATFORM_RUN_SERVICE_MODEL_H_
+#ifndef SNF_RUNTIME_CORE_SERVICE_MODEL_H_
+#define SNF_RUNTIME_CORE_SERVICE_MODEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,11 +9,10 @@
 
 namespace snf {
 
-// A unit as a serial server (decisions.md 5): a packet keeps it busy for its
-// original length × 8 / capacity, rounded up to a nanosecond. Used by every
-// driver, so that a unit is as fast in virtual time as on the real clock. A
-// length of more than 2^31 bytes, which only a broken capture has, counts as
-// 2^31.
+// Models a unit as a serial server: a packet keeps it busy for its original
+// length × 8 / capacity, rounded up to a nanosecond. Every driver uses it, so
+// that a unit is as fast in virtual time as on the real clock. A length of more
+// than 2^31 bytes, which only a broken capture has, counts as 2^31.
 //
 // Example: 1500 bytes at 1 Gbit/s take 12 µs.
 class ServiceModel {
@@ -34,4 +33,4 @@ class ServiceModel {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_SERVICE_MODEL_H_
+#endif  // SNF_RUNTIME_CORE_SERVICE_MODEL_H_
