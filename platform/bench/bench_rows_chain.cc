@@ -229,7 +229,7 @@ void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
                  suite.Add(fmt::format("worker {}", flows), make)}},
        .base = Tables(suite, flows, false),
        .notes = {"The floor's time has parsing in it, the worker's has not: "
-                 "the front parses."}});
+                 "the dispatcher parses."}});
 }
 
 void AddManyFlows(const BenchSizes& sizes, BenchSuite& suite,

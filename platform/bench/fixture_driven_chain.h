@@ -26,17 +26,18 @@ class DrivenChain {
     bool both_sides = true;  // else from the inside alone
     uint32_t threads = 1;
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
-    // So long that flowlets end because they are full, unless said otherwise.
+    // By default so long that flowlets end only because they are full.
     Nanos flowlet_timeout = Seconds(60);
   };
-  // The NF's text must be good. Errors as RealDriver::Start.
+  // The NF's text must be good. Errors are those of RealDriver::Start.
   static absl::StatusOr<std::unique_ptr<DrivenChain>> Start(
       const Options& options);
 
-  // The next packets, at the speed.
+  // Offers the next packets, at the speed.
   void Offer(uint64_t packets);
-  // Call once; the run is good if every packet was released.
+  // Ends the run. Call it once.
   RunResult Finish() { return driver_->Finish(); }
+  // Returns an error, which says why, unless every packet was released.
   static absl::Status Check(const RunResult& result);
 
  private:

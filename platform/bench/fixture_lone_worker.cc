@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/bench/fixture_lone_worker.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <new>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "base/check.h"
 #include "platform/bench/bench_suite.h"
-#include "platform/run/table_ends.h"
+#include "platform/run/run_setup.h"
+#include "runtime/core/link_payload.h"
 
 namespace snf {
 namespace {
@@ -19,92 +18,41 @@ constexpr std::array<BufferPool::Options, 2> kShares = {
     {{.small = LoneWorker::kBatch, .medium = 0, .large = 0},
      {.small = 64, .medium = 0, .large = 0}}};
 
-}  // namespace
-
-// Three: to the worker, from it, and from it to itself.
-struct LoneWorker::Rings {
-  struct Ends {
-    CellRing::Producer producer;
-    CellRing::Consumer consumer;
-  };
-  static size_t Bytes() {
-    return RegionCarver::RoundUp(sizeof(Doorbell)) +
-           3 * RegionCarver::RoundUp(CellRing::BytesFor(kCells));
-  }
-  explicit Rings(RegionCarver& from)
-      : carver(from),
-        bell(new (carver.Take(sizeof(Doorbell)).data()) Doorbell) {}
-  Ends Next() {
-    const std::span<std::byte> memory = carver.Take(CellRing::BytesFor(kCells));
-    SNF_CHECK(CellRing::Format(memory, kCells).ok());
-    return {*CellRing::Producer::Attach(memory, nullptr),
-            *CellRing::Consumer::Attach(memory)};
-  }
-  RegionCarver& carver;
-  Doorbell* bell;
-};
-
-absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf) {
-  const size_t pool_bytes = BufferPool::BytesFor(kShares);
-  auto region = SharedRegion::Create(
-      {.name = "snf_bench",
-       .bytes = RegionCarver::RoundUp(pool_bytes) + Rings::Bytes()});
-  if (!region.ok()) return region.status();
-  RegionCarver carver(region->bytes());
-  const std::span<std::byte> memory = carver.Take(pool_bytes);
-  SNF_CHECK(BufferPool::Format(memory, kShares).ok());
-  auto front = BufferPool::Attach(memory, BufferPool::Party{0});
-  auto own = BufferPool::Attach(memory, BufferPool::Party{1});
-  SNF_CHECK(front.ok() && own.ok());
-  Rings rings(carver);
-  std::unique_ptr<LoneWorker> lone(
-      new LoneWorker(nf, *std::move(region), *std::move(front)));
-  lone->Staff(rings, *std::move(own));
-  return lone;
+// As in a run with the default options.
+UnitLoopOptions LoopOptions() {
+  const RunOptions run;
+  return {.max_units = run.controller.max_units,
+          .unit = UnitOptionsOf(run, 0),
+          .tables = TableOptionsOf(run),
+          .unit_capacity_bps = std::nullopt};
 }
 
-LoneWorker::LoneWorker(const NfSpec& nf, SharedRegion region,
-                       BufferPool front_pool)
-    : nf_(nf),
-      example_(nf.create()),
-      schema_(example_->schema()),
-      region_(std::move(region)),
-      front_pool_(std::move(front_pool)),
-      pieces_(example_->pools()),
-      tables_(*example_, options_.controller.max_units,
-              TableOptionsOf(options_)) {}
+}  // namespace
 
-void LoneWorker::Staff(Rings& rings, BufferPool buffers) {
-  const auto down = rings.Next();
-  const auto up = rings.Next();
-  const auto round = rings.Next();
-  out_ = std::make_unique<LinkOut>(down.producer, kCells);
-  in_ = std::make_unique<LinkIn>(up.consumer,
-                                 std::max(sizeof(Alias), sizeof(TableMessage)));
-  RealWorker::Parts parts = {
-      .options = &options_,
-      .nf = &nf_,
-      .example = example_.get(),
-      .schema = &schema_,
-      .clock = &clock_,
-      .is_paced = false,
-      .buffers = std::move(buffers),
-      .bell = rings.bell,
-      .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
-      .to_front = LinkOut(up.producer, kCells),
-      .from_workers = {},
-      .to_workers = {},
-  };
-  parts.from_workers.emplace_back(round.consumer, schema_.record_bytes());
-  parts.to_workers.emplace_back(round.producer, kCells);
-  worker_ = std::make_unique<RealWorker>(std::move(parts));
-  out_->Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
-                                       UnitId{0}, false));
+absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf) {
+  auto region =
+      LoopRegion::Create({.shares = kShares,
+                          .record_bytes = nf.create()->schema().record_bytes(),
+                          .controller_cells = kCells,
+                          .controller_reserve = kCells});
+  if (!region.ok()) return region.status();
+  return std::unique_ptr<LoneWorker>(new LoneWorker(nf, *std::move(region)));
+}
+
+LoneWorker::LoneWorker(const NfSpec& nf, LoopRegion region)
+    : region_(std::move(region)),
+      pieces_(nf.create()->pools()),
+      tables_(*nf.create(), LoopOptions().max_units, LoopOptions().tables),
+      loop_(LoopOptions(), nf, clock_, std::move(region_.unit_loops.front())),
+      out_(region_.controller.loops.front().out),
+      in_(region_.controller.loops.front().in) {
+  out_.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
+                                      UnitId{0}, false));
 }
 
 void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
   for (size_t i = 0; i < metas.size(); ++i) {
-    out_->Send(ControllerCommand::Enqueue(UnitId{0}, buffers[i], metas[i]));
+    out_.Send(ControllerCommand::Enqueue(UnitId{0}, buffers[i], metas[i]));
   }
   const Instant now = clock_.Now();
   for (size_t table = 0; now >= tables_.next_wakeup() && table < tables_.size();
@@ -115,9 +63,9 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
   }
   released_ = 0;
   while (released_ < metas.size()) {
-    SNF_CHECK(out_->Flush());
+    SNF_CHECK(out_.Flush());
     const int64_t begin = ThreadCpuNs();
-    while (worker_->Turn()) {
+    while (loop_.Turn()) {
     }
     cpu_ns_ += ThreadCpuNs() - begin;
     const auto handle = [this](const Cell& cell,
@@ -125,12 +73,12 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
       Handle(cell, payload);
     };
     do {
-      in_->Receive();
-    } while (in_->Handle(RealWorker::PayloadBytesToFront, handle) > 0);
+      in_.Receive();
+    } while (in_.Handle(PayloadToController, handle) > 0);
   }
 }
 
-// What a controller would do that grants all.
+// Answers as a controller would that grants everything.
 void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
   using Kind = UnitCommand::Kind;
   const auto send = [this](const TableMessage& message) {
@@ -147,16 +95,15 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
       ++released_;
       break;
     case Kind::kSendAlias: {
-      Alias alias;
-      std::memcpy(&alias, payload.data(), sizeof alias);
-      out_->Send(ControllerCommand::Ack(
+      const auto alias = LoadAs<Alias>(payload.data());
+      out_.Send(ControllerCommand::Ack(
           UnitId{0}, {.flow = alias.flow, .clock = alias.clock}));
       break;
     }
     case Kind::kRequestPieces: {
       PieceBlock pieces = pieces_.Next(command.request.pool);
       pieces.unit = UnitId{0};
-      out_->Send(
+      out_.Send(
           ControllerCommand::Pieces(ControllerCommand::Kind::kPieces, pieces));
       break;
     }
@@ -166,7 +113,7 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
 }
 
 void LoneWorker::SendToUnit(const TableMessage& message) {
-  out_->Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
+  out_.Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
 }
 
 }  // namespace snf

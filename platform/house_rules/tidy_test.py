@@ -32,6 +32,7 @@ CORES = {"controller/core", "runtime/core", "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
+CORE_WORDS = {"controller/core", "runtime/core"}
 TEXT = TRACES | {"platform/text"}
 RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
@@ -51,9 +52,11 @@ MAY_INCLUDE = {
     "runtime/sdk": BASE,
     "runtime/ring": BASE,
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring"},
-    "runtime/live": SHELL | {"runtime/sdk", "runtime/core", "nfs"},
+    # The loops of controllers and of units send each other what their cores
+    # command: so each reads the words of both.
+    "runtime/live": SHELL | CORE_WORDS | {"runtime/sdk", "nfs"},
     "controller/core": BASE,
-    "controller/live": SHELL | {"controller/core"},
+    "controller/live": SHELL | CORE_WORDS,
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},
     "nfs": BASE | {"runtime/sdk"},

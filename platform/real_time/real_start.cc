@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a run in real time comes to be: memory, links, threads.
+// How a run in real time comes to be: its memory, loops and threads.
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "platform/real_time/real_driver.h"
+#include "platform/run/run_setup.h"
+#include "runtime/core/service_model.h"
+#include "runtime/core/table_homes.h"
 
 namespace snf {
 namespace {
 
-constexpr uint32_t kFrontCells = 1'024;  // of a link to or from the front
-constexpr uint32_t kLeastCells = 512;    // of one between workers
-constexpr size_t kReserve = 8'192;       // cells that may wait at the front
 // For packets that NFs make.
 constexpr BufferPool::Options kWorkerBuffers = {
     .small = 512, .medium = 16, .large = 2};
@@ -44,37 +42,19 @@ absl::Status PinTo(pthread_t thread, int cpu) {
                                             cpu, std::strerror(error)));
 }
 
-// Cells of a link between workers: some messages with the largest record.
-uint32_t WorkerCells(uint32_t record_bytes) {
-  const size_t message = 1 + Cell::CountFor(record_bytes);
-  return std::max(kLeastCells,
-                  static_cast<uint32_t>(std::bit_ceil(4 * message)));
+uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
+  return real.threads == 0 ? std::min(cpus, RealOptions::kMaxThreads)
+                           : real.threads;
 }
 
-// Where everything lies; the same order in SizeOf and in Staff.
-size_t SizeOf(std::span<const BufferPool::Options> shares, uint32_t workers,
-              uint32_t record_bytes) {
-  const auto round = RegionCarver::RoundUp;
-  size_t bytes = round(BufferPool::BytesFor(shares));
-  bytes += (1 + workers) * round(sizeof(Doorbell));
-  bytes += 2 * size_t{workers} * round(CellRing::BytesFor(kFrontCells));
-  return bytes + size_t{workers} * workers *
-                     round(CellRing::BytesFor(WorkerCells(record_bytes)));
-}
-
-struct Ends {
-  CellRing::Producer producer;
-  CellRing::Consumer consumer;
-};
-
-// A new ring; `bell` is rung for what is pushed.
-Ends NewRing(RegionCarver& carver, uint32_t cells, Doorbell* bell) {
-  const std::span<std::byte> memory = carver.Take(CellRing::BytesFor(cells));
-  SNF_CHECK(CellRing::Format(memory, cells).ok());
-  auto producer = CellRing::Producer::Attach(memory, bell);
-  auto consumer = CellRing::Consumer::Attach(memory);
-  SNF_CHECK(producer.ok() && consumer.ok());
-  return {*producer, *consumer};
+ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
+                                    const RealOptions& real,
+                                    const NetworkFunction& example) {
+  return {.controller = options.controller,
+          .cold_start_delay = real.unpaced ? Nanos{} : options.unit_start_delay,
+          .warm_start_delay = real.unpaced ? Nanos{} : options.warm_start_delay,
+          .counts_flows = HasSides(example),
+          .shares_thread = real.threads == 1};
 }
 
 }  // namespace
@@ -84,103 +64,107 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink) {
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
-  const uint32_t threads = real.threads == 0
-                               ? std::min(own, RealOptions::kMaxThreads)
-                               : real.threads;
-  if (threads > RealOptions::kMaxThreads) {
+  RealOptions resolved = real;
+  resolved.threads = HowManyThreads(real, own);
+  if (resolved.threads > RealOptions::kMaxThreads) {
+    return absl::InvalidArgumentError(fmt::format("{} threads are more than {}",
+                                                  resolved.threads,
+                                                  RealOptions::kMaxThreads));
+  }
+  if (real.pin && resolved.threads > own) {
     return absl::InvalidArgumentError(fmt::format(
-        "{} threads are more than {}", threads, RealOptions::kMaxThreads));
+        "{} threads cannot be pinned to {} CPUs", resolved.threads, own));
   }
-  if (real.pin && threads > own) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} threads cannot be pinned to {} CPUs", threads, own));
-  }
-  const uint32_t workers = std::max(threads - 1, uint32_t{1});
+  const uint32_t workers = std::max(resolved.threads - 1, uint32_t{1});
   std::vector<BufferPool::Options> shares(1 + workers, kWorkerBuffers);
   shares[0] = real.buffers;
-  const uint32_t record_bytes = nf.create()->schema().record_bytes();
-  auto region = SharedRegion::Create(
-      {.name = "snf", .bytes = SizeOf(shares, workers, record_bytes)});
+  auto region = LoopRegion::Create(
+      {.shares = shares, .record_bytes = nf.create()->schema().record_bytes()});
   if (!region.ok()) return region.status();
-  RegionCarver carver(region->bytes());
-  const std::span<std::byte> memory = carver.Take(BufferPool::BytesFor(shares));
-  absl::Status status = BufferPool::Format(memory, shares);
+  std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
+  std::unique_ptr<RealDriver> driver(
+      new RealDriver(options, resolved, policy, nf, sink, *std::move(region)));
+  driver->CreateWorkers(nf, std::move(links));
+  const absl::Status status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
-  auto buffers = BufferPool::Attach(memory, BufferPool::Party{0});
-  if (!buffers.ok()) return buffers.status();
-  std::unique_ptr<RealDriver> driver(new RealDriver(options, real, policy, nf,
-                                                    sink, *std::move(region),
-                                                    *std::move(buffers)));
-  status = driver->Staff(workers, carver, memory);
-  if (!status.ok()) return status;
-  if (threads > 1) {
-    status = driver->StartThreads(cpus);
-    if (!status.ok()) return status;
-  } else {
-    Crew& crew = driver->crews_.front();
-    crew.worker->Join(crew.out, crew.in);
-  }
   return driver;
 }
 
-absl::Status RealDriver::Staff(uint32_t workers, RegionCarver carver,
-                               std::span<std::byte> pool_memory) {
-  const auto new_bell = [&carver] {
-    return new (carver.Take(sizeof(Doorbell)).data()) Doorbell;
+RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
+                       const PlacementPolicy& policy, const NfSpec& nf,
+                       RunObserver* sink, LoopRegion region)
+    : options_(options),
+      real_(real),
+      example_(nf.create()),
+      result_(EmptyResult(*example_)),
+      region_(std::move(region.memory)),
+      buffers_(std::move(region.buffers)),
+      pace_(real.speed),
+      ingress_(options, HasSides(*example_), buffers_),
+      loop_(LoopOptionsOf(options, real, *example_), policy,
+            TableHomes(*example_, options.controller.max_units,
+                       TableOptionsOf(options)),
+            clock_, std::move(region.controller)),
+      egress_(options, sink, ingress_, buffers_, loop_, result_) {
+  AddPiecePools(*example_, loop_.controller());
+  if (!real.unpaced) {
+    constexpr uint32_t kMaxPacket = 65'535;
+    const Nanos service = ServiceModel(options.controller.unit_capacity_bps)
+                              .ServiceTime(kMaxPacket);
+    patience_.ns +=
+        std::max({options.unit_start_delay, options.warm_start_delay, service})
+            .ns;
+  }
+  if (real.live != nullptr) {
+    latency_times_ = std::make_unique<LiveTimes>();
+    late_times_ = std::make_unique<LiveTimes>();
+  }
+  const auto most = [&options](uint32_t of_size) {
+    return std::max(std::min({options.controller.unit_queue_packets,
+                              options.controller.start_buffer_packets,
+                              options.hold_packets, of_size}),
+                    1u);
   };
-  bell_ = new_bell();
-  std::vector<Doorbell*> bells;
-  for (uint32_t i = 0; i < workers; ++i) bells.push_back(new_bell());
-  const uint32_t record_bytes = schema_.record_bytes();
-  std::vector<std::vector<LinkOut>> to_workers(workers);
-  std::vector<std::vector<LinkIn>> from_workers(workers);
-  for (uint32_t from = 0; from < workers; ++from) {
-    for (uint32_t to = 0; to < workers; ++to) {
-      const Ends ends = NewRing(carver, WorkerCells(record_bytes), bells[to]);
-      to_workers[from].emplace_back(ends.producer, kLeastCells);
-      from_workers[to].emplace_back(ends.consumer, record_bytes);
-    }
+  most_under_way_ = {most(real.buffers.small), most(real.buffers.medium),
+                     most(real.buffers.large)};
+}
+
+RealDriver::~RealDriver() {
+  for (Worker& worker : workers_) {
+    worker.loop->Stop();
+    if (worker.thread.joinable()) worker.thread.join();
   }
-  for (uint32_t i = 0; i < workers; ++i) {
-    const Ends down = NewRing(carver, kFrontCells, bells[i]);
-    const Ends up = NewRing(carver, kFrontCells, bell_);
-    auto buffers = BufferPool::Attach(
-        pool_memory, BufferPool::Party{static_cast<uint8_t>(i + 1)});
-    if (!buffers.ok()) return buffers.status();
-    crews_.push_back(
-        {.worker = std::make_unique<RealWorker>(RealWorker::Parts{
-             .index = i,
-             .workers = workers,
-             .options = &options_,
-             .nf = &nf_,
-             .example = example_.get(),
-             .schema = &schema_,
-             .clock = &clock_,
-             .replicas = controller_.replicas(),
-             .is_paced = !real_.unpaced,
-             .buffers = *std::move(buffers),
-             .bell = bells[i],
-             .from_front = LinkIn(down.consumer, sizeof(TableMessage)),
-             .to_front = LinkOut(up.producer, kReserve),
-             .from_workers = std::move(from_workers[i]),
-             .to_workers = std::move(to_workers[i])}),
-         .out = LinkOut(down.producer, kReserve),
-         .in =
-             LinkIn(up.consumer, std::max(sizeof(Alias), sizeof(TableMessage))),
-         .thread = {}});
+}
+
+void RealDriver::CreateWorkers(const NfSpec& nf,
+                               std::vector<UnitLoopLinks> links) {
+  UnitLoopOptions options;
+  options.loops = static_cast<uint32_t>(links.size());
+  options.max_units = options_.controller.max_units;
+  options.unit = UnitOptionsOf(options_, controller().replicas());
+  options.tables = TableOptionsOf(options_);
+  if (!real_.unpaced) {
+    options.unit_capacity_bps = options_.controller.unit_capacity_bps;
   }
-  for (uint32_t unit = 0; unit < options_.controller.max_units; ++unit) {
-    link_to_.push_back(&crews_[unit % workers].out);
+  for (UnitLoopLinks& of_worker : links) {
+    workers_.push_back({.loop = std::make_unique<UnitLoop>(
+                            options, nf, clock_, std::move(of_worker)),
+                        .thread = {}});
+    ++options.index;
   }
-  return absl::OkStatus();
 }
 
 absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
-  for (size_t i = 0; i < crews_.size(); ++i) {
-    Crew& crew = crews_[i];
-    crew.thread = std::thread([worker = crew.worker.get()] { worker->Run(); });
+  if (!has_threads()) {
+    ControllerLinks::UnitLoopEnds& ends = loop_.ends(0);
+    workers_.front().loop->Join(ends.out, ends.in);
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    worker.thread = std::thread([loop = worker.loop.get()] { loop->Run(); });
     if (!real_.pin) continue;
-    absl::Status status = PinTo(crew.thread.native_handle(), cpus[i + 1]);
+    absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
     if (!status.ok()) return status;
   }
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();

@@ -44,7 +44,7 @@ void ReleaseOrder::Append(Flow& flow, const UnitCommand& command) {
   flow.last = node;
 }
 
-// The first of those that wait that may go; commands of one clock are in order.
+// Takes out the first command that may go; commands of one clock stay in order.
 bool ReleaseOrder::TakeNext(Flow& flow, UnitCommand& next) {
   uint32_t before = kNone;
   for (uint32_t node = flow.first; node != kNone;

@@ -13,12 +13,13 @@
 
 namespace snf {
 
-// Theory of operation. What units made of the packets of a flow comes from
-// several threads; here it gets into the order of the flow's clocks
-// (proto/protocol.md I3). Each clock ends once: released, dropped, consumed,
-// or, of a packet without payload, applied. What comes before all earlier
-// clocks have ended waits. What the NF emitted meanwhile goes ahead of the
-// clock that it comes with, or behind it if that has ended: a timer's.
+// Theory of operation. Units say on several threads what became of the packets
+// of a flow; a ReleaseOrder brings this into the order of the flow's clocks
+// (protocol.md I3). Each clock ends once: released, dropped, consumed, or, of a
+// packet without payload, applied. A packet that comes before all earlier
+// clocks have ended waits. A packet that the NF emitted meanwhile goes ahead of
+// the clock that it comes with, or, if a timer emitted it, behind that clock,
+// which has ended.
 //
 // Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
 // first, with a packet emitted before it. Both wait. Then come 1 and 2: out go
@@ -40,9 +41,10 @@ class ReleaseOrder {
     free_.reserve(kReserve);
   }
 
-  // A unit's command about a packet, kDropPayload apart: calls handle(command)
-  // for it, if it may go, and for each that waited for it. False if its clock
-  // has ended before, and then it is not handled. handle() may not call On.
+  // Takes a unit's command about a packet, kDropPayload apart. Calls
+  // handle(command) for it, if it may go, and for each that waited for it.
+  // Returns false if its clock has ended before; then it is not handled.
+  // handle() may not call On.
   template <typename HandleOne>
   bool On(const UnitCommand& command, const HandleOne& handle) {
     const uint32_t slot = slot_of(command.meta.flow);
@@ -52,17 +54,18 @@ class ReleaseOrder {
     }
     return on_other(command, handle);
   }
-  // No clock of the flow comes after this one. Before anything of another flow
-  // that has its slot.
+  // Says that no clock of the flow comes after this one. Call it before
+  // anything of another flow comes that has the flow's slot.
   void End(FlowId flow, Clock last);
-  // What On will look at for the flow's packets.
+  // Fetches what On will look at for the flow's packets.
   void Prefetch(FlowId flow) const {
     const uint32_t slot = slot_of(flow);
     if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
   }
 
+  // Returns how many commands wait.
   size_t waiting() const { return nodes_.size() - free_.size(); }
-  // Flows that have lost their slot and not yet ended all clocks.
+  // Returns how many flows have lost their slot and not yet ended all clocks.
   size_t earlier() const { return earlier_.size(); }
 
  private:
@@ -101,7 +104,7 @@ class ReleaseOrder {
       HandleWaiting(flow, handle);
     return true;
   }
-  // Of a flow that is not at hand.
+  // The same for a flow that is not at hand.
   template <typename HandleOne>
   [[gnu::noinline]] bool on_other(const UnitCommand& command,
                                   const HandleOne& handle) {
@@ -115,7 +118,8 @@ class ReleaseOrder {
     if (flow->is_over()) earlier_.erase(command.meta.flow);
     return is_first;
   }
-  // At hand from now on if it is newer than what is; null if it is over.
+  // Finds a flow that is not at hand; one that is newer than the flow at hand
+  // takes its place. Returns null if the flow is over.
   Flow* OtherFlow(FlowId flow);
   void Append(Flow& flow, const UnitCommand& command);
   template <typename HandleOne>

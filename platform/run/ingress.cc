@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/run/ingress.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -94,6 +95,7 @@ bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
 
 void Ingress::on_alias(const Alias& alias, const FlowKey& flow) {
   announced_[alias.flow] = {.inside = flow, .clock = alias.clock};
+  aliases_max_ = std::max(aliases_max_, announced_.size());
   peer_emulator_.on_alias(flow, alias.key);
 }
 

@@ -57,7 +57,8 @@ class Ingress {
   void on_alias(const Alias& alias, const FlowKey& flow);
   // Forgets the aliases of the flow that were granted up to the clock.
   void ForgetAlias(FlowId flow, Clock clock);
-  size_t aliases() const { return announced_.size(); }
+  // Returns how many aliases there were at one time, at the most.
+  size_t aliases_max() const { return aliases_max_; }
 
   // A packet was released, not one of the NF's own making: the alias to which
   // it comes back, if it does, and then its info is that of one from outside.
@@ -95,6 +96,7 @@ class Ingress {
   NatPeerEmulator peer_emulator_;
   FlowClassifier released_;  // of what is released from the inside
   absl::flat_hash_map<FlowId, Announced> announced_;
+  size_t aliases_max_ = 0;
 };
 
 }  // namespace snf

@@ -19,6 +19,7 @@
 #include "controller/core/options.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/provisioning.h"
+#include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
@@ -64,38 +65,7 @@ struct RunOptions {
   bool check = true;                          // run the Checker
 };
 
-// Counts how state moved.
-struct StateCounters {
-  // Flowlets that moved (ControllerCounters::flowlets_moved), by their first
-  // packet: it found its state at the new unit, or had to wait for it.
-  uint64_t seamless = 0;
-  uint64_t pulled = 0;
-  uint64_t pushes = 0;   // sent, one for each receiver
-  uint64_t pulls = 0;    // sent, without repetitions
-  uint64_t answers = 0;  // states sent in answer to pulls
-  uint64_t bytes = 0;    // of records in pushes and answers
-  uint64_t pushed_bytes = 0;
-  uint64_t tombstones = 0;     // clocks that a tombstone took
-  uint64_t null_packets = 0;   // flows that left a unit before it stopped (U8)
-  uint64_t messages_lost = 0;  // by chaos, or for want of room on the way
-  uint64_t messages_duplicated = 0;
-  UnitCounters units;  // summed over units
-};
-
-// Tells how state moved in a run.
-struct StateFigures : StateCounters {
-  Histogram wait_ns;  // of all flowlets that moved; 0 where seamless
-  struct Worst {
-    FlowKey key;
-    FlowId flow = kNoFlow;
-    Clock clock{};
-    Nanos wait;
-    UnitId unit = kNoUnit;
-  } worst;
-};
-
-// Tells what became of an NF's aliases, besides controller.pieces and
-// controller.aliases_….
+// What became of an NF's aliases; controller.pieces and aliases_… tell more.
 struct AliasFigures {
   bool has_sides = false;           // the NF's flows are inside endpoints
   uint32_t pools = 0;               // that it has

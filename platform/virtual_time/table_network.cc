@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/run/run_setup.h"
+#include "platform/run/table_totals.h"
+
 namespace snf {
 namespace {
 
@@ -149,9 +152,9 @@ void TableNetwork::FindSeen(Instant now, uint16_t table) {
       updates.pop_front();
     }
   };
-  TableFigures& figures = homes_.figures(table);
-  find(ways_[table].unread, true, figures.spread_ns);
-  find(ways_[table].unseen, false, figures.staleness_ns);
+  Ways& ways = ways_[table];
+  find(ways.unread, true, ways.spread_ns);
+  find(ways.unseen, false, ways.staleness_ns);
 }
 
 bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
@@ -169,7 +172,11 @@ void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
   for (const std::unique_ptr<Unit>& unit : units_) {
     units.push_back(unit == nullptr ? nullptr : &unit->tables);
   }
-  homes_.Finish(units, nf, result);
+  AddTables(homes_, units, nf, result);
+  for (size_t table = 0; table < ways_.size(); ++table) {
+    result.tables[table].staleness_ns = ways_[table].staleness_ns;
+    result.tables[table].spread_ns = ways_[table].spread_ns;
+  }
 }
 
 }  // namespace snf

@@ -7,13 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "platform/run/run.h"
-#include "platform/run/table_ends.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
+#include "runtime/core/table_homes.h"
 #include "runtime/core/table_message.h"
+#include "runtime/core/unit_tables.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
@@ -75,6 +77,8 @@ class TableNetwork {
     std::deque<Unseen> unread{};     // by version: not everywhere
     std::deque<Unseen> unseen{};     // by version: not where it is read
     Instant timer = Instant::max();  // the earliest kHomeTimer under way
+    Histogram staleness_ns{};        // as in TableFigures
+    Histogram spread_ns{};
   };
   struct Unit {
     UnitTables tables;

@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "base/packet/flow_key_text.h"
-#include "platform/run/unit_calls.h"
+#include "platform/run/run_setup.h"
+#include "platform/run/run_totals.h"
 #include "platform/virtual_time/virtual_driver_event.h"
+#include "runtime/core/state_figures.h"
 
 namespace snf {
 
@@ -21,8 +23,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       example_(nf.create()),
       schema_(example_->schema()),
       buffers_(options.buffers),
-      ingress_(options, example_->flow_scope() == FlowScope::kInsideEndpoint,
-               buffers_),
+      ingress_(options, HasSides(*example_), buffers_),
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
       network_(options, schema_.record_bytes()),
@@ -36,24 +37,16 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                  return key == FlowKey{} ? "" : ToString(key);
                }),
       provisioning_(options.controller.unit_capacity_bps,
-                    options.controller.max_units) {
+                    options.controller.max_units),
+      result_(EmptyResult(*example_)) {
   observers_.Add(provisioning_);
   observers_.Add(digest_);
   if (options.check) observers_.Add(checker_);
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
-  for (const std::string_view name : example_->drop_reasons()) {
-    result_.nf_drop_names.emplace_back(name);
-  }
-  result_.aliases.has_sides =
-      example_->flow_scope() == FlowScope::kInsideEndpoint;
   SNF_CHECK(!result_.aliases.has_sides ||
             options.flow.kind == FlowKeyKind::kConnection);
-  result_.aliases.pools = static_cast<uint32_t>(example_->pools().size());
-  for (const NetworkFunction::Pool& pool : example_->pools()) {
-    controller_.AddPiecePool(pool.first, pool.last);
-  }
-  result_.nf_dropped.resize(result_.nf_drop_names.size());
+  AddPiecePools(*example_, controller_);
 }
 
 VirtualDriver::~VirtualDriver() = default;
@@ -128,52 +121,20 @@ RunResult VirtualDriver::Finish() {
     result_.i6_compared = oracle->compared();
     result_.i6_not_compared = oracle->not_compared();
   }
-  result_.controller = controller_.counters();
-  result_.classifier = ingress_.counters();
-  result_.cold_starts = controller_.units().cold_starts();
-  result_.warm_starts = controller_.units().warm_starts();
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
-  for (const std::unique_ptr<UnitShell>& shell : units_) {
-    if (shell != nullptr) AddTo(result_.state.units, shell->unit.counters());
-  }
-  CollectCounters();
-  tables_.Finish(*example_, result_);
-  CollectReports();
-  result_.state.pulls -= result_.state.units.pulls_repeated;
-  result_.units_max = provisioning_.units_max();
-  result_.units_mean_1000 = provisioning_.units_mean_1000();
-  result_.utilisation_1000 = provisioning_.utilisation();
-  result_.epochs = provisioning_.samples();
-  result_.digest = digest_.value();
-  return std::move(result_);
-}
-
-void VirtualDriver::CollectCounters() {
-  for (const NetworkFunction::Part& part : example_->parts()) {
-    for (const NetworkFunction::CounterInfo& info : part.nf->counters()) {
-      result_.nf_counters.push_back(
-          {.nf = std::string(part.name), .name = info.name, .help = info.help});
-    }
-  }
+  AddNfCounters(*example_, result_);
   for (const std::unique_ptr<UnitShell>& shell : units_) {
     if (shell == nullptr) continue;
-    size_t i = 0;
-    for (const NetworkFunction::Part& part : shell->nf->parts()) {
-      for (const uint64_t n : part.nf->counts()) {
-        result_.nf_counters[i++].value += n;
-      }
-    }
+    AddCounters(result_.state.units, shell->unit.counters());
+    AddNfCounts(*shell->nf, result_);
   }
-}
-
-void VirtualDriver::CollectReports() {
-  for (const NetworkFunction::Part& part : example_->parts()) {
-    NfReport report = part.nf->report();
-    if (report.tables.empty() && report.files.empty()) continue;
-    result_.nf_reports.push_back(
-        {.nf = std::string(part.name), .report = std::move(report)});
-  }
+  result_.state.pulls -= result_.state.units.pulls_repeated;
+  AddTotals(controller_, ingress_, provisioning_, result_);
+  tables_.Finish(*example_, result_);
+  AddNfReports(*example_, result_);
+  result_.digest = digest_.value();
+  return std::move(result_);
 }
 
 void VirtualDriver::RunUntil(Instant time) {

@@ -15,10 +15,10 @@
 #include "platform/run/observers.h"
 #include "platform/run/provisioning.h"
 #include "platform/run/run.h"
-#include "platform/run/service_model.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
 #include "platform/virtual_time/table_network.h"
+#include "runtime/core/service_model.h"
 #include "runtime/core/unit.h"
 #include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
@@ -106,8 +106,6 @@ class VirtualDriver {
   void on_alias_at_controller();
   void Drop(PacketHandle packet, const PacketRoute& route, DropReason reason);
   PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
-  void CollectCounters();
-  void CollectReports();
   void SendStopped(UnitId unit);
   void Drained(UnitId unit, const PacketMeta& meta);
   void Take(UnitId unit, const UnitCommand& command);

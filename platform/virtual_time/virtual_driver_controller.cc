@@ -2,8 +2,6 @@
 //
 // What reaches the controller from units: about aliases, pieces and flows; and
 // packets that come back.
-#include <algorithm>
-
 #include "base/check.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "platform/virtual_time/virtual_driver_event.h"
@@ -55,9 +53,6 @@ void VirtualDriver::on_alias_at_controller() {
     if (result != AliasResult::kGranted) continue;
     const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
     ingress_.on_alias(alias, inside);
-    AliasFigures& figures = result_.aliases;
-    figures.at_once_max =
-        std::max<uint64_t>(figures.at_once_max, ingress_.aliases());
   }
 }
 

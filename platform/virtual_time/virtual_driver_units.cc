@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "base/check.h"
-#include "platform/run/unit_calls.h"
+#include "platform/run/run_setup.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "platform/virtual_time/virtual_driver_event.h"
+#include "runtime/core/state_figures.h"
 
 namespace snf {
 void VirtualDriver::Handle(const Event& event) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/real_time/paced_service.h"
+#include "runtime/live/paced_service.h"
 
 #include <gtest/gtest.h>
 

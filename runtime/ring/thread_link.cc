@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/real_time/thread_link.h"
+#include "runtime/ring/thread_link.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,16 @@
 #include "base/check.h"
 
 namespace snf {
+
+LinkRing LinkRing::Make(RegionCarver& carver, uint32_t cells,
+                        Doorbell* receiver) {
+  const std::span<std::byte> memory = carver.Take(CellRing::BytesFor(cells));
+  SNF_CHECK(CellRing::Format(memory, cells).ok());
+  auto producer = CellRing::Producer::Attach(memory, receiver);
+  auto consumer = CellRing::Consumer::Attach(memory);
+  SNF_CHECK(producer.ok() && consumer.ok());
+  return {*producer, *consumer};
+}
 
 LinkOut::LinkOut(CellRing::Producer ring, size_t reserve) : ring_(ring) {
   staged_.reserve(reserve);
@@ -37,7 +47,7 @@ void LinkIn::Join(LinkOut& out) {
   cells_.reserve(out.staged_.capacity());
 }
 
-// The two swap their memory.
+// The two ends swap their memory.
 void LinkIn::ReceiveJoined() {
   SNF_CHECK(begin_ == end_);
   cells_.clear();
@@ -51,7 +61,7 @@ void LinkIn::Receive() {
     ReceiveJoined();
     return;
   }
-  // What is left is the beginning of one message.
+  // Only the beginning of one message can be left.
   if (begin_ > 0) {
     std::copy(cells_.begin() + static_cast<std::ptrdiff_t>(begin_),
               cells_.begin() + static_cast<std::ptrdiff_t>(end_),

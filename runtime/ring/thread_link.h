@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_
-#define SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_
+#ifndef SNF_RUNTIME_RING_THREAD_LINK_H_
+#define SNF_RUNTIME_RING_THREAD_LINK_H_
 
 #include <array>
 #include <bit>
@@ -9,14 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/shared_region.h"
 #include "runtime/ring/spsc_ring.h"
 
 namespace snf {
 
-// Theory of operation. A one-way link between two threads of the real-time
-// driver: messages in order, over a ring of cells. A message is a command of a
-// core, which is one cell, and its payload, if that kind of command has one, in
-// as many cells as it takes.
+// Theory of operation. A link carries messages one way between two event loops,
+// in order, over a ring of cells. A message is a command of a core, which is
+// one cell, and its payload, if that kind of command has one, in as many cells
+// as it takes.
 //
 // Nobody ever waits for room: what the ring has none for stays with the sender,
 // in order, until a later Flush. So no two threads can wait for each other. How
@@ -32,17 +34,18 @@ namespace snf {
 struct Cell {
   alignas(8) std::array<std::byte, 64> bytes;
 
-  // The first byte of a cell that is no command: its payload is a TableMessage.
+  // The first byte of a cell that is no command: its payload is a message about
+  // a shared table.
   static constexpr std::byte kTable{0xff};
   static Cell OfTable() { return {{kTable}}; }
   bool is_table() const { return bytes[0] == kTable; }
 
-  // Cells that a payload takes.
+  // Returns how many cells a payload takes.
   static constexpr size_t CountFor(size_t bytes) {
     return (bytes + sizeof(Cell) - 1) / sizeof(Cell);
   }
-  // Trivially copyable commands live where their bytes are (C++20
-  // [intro.object]/10).
+  // Returns the command in the cell. Trivially copyable commands live where
+  // their bytes are (C++20 [intro.object]/10).
   template <typename Command>
   const Command& As() const {
     return *reinterpret_cast<const Command*>(bytes.data());
@@ -52,13 +55,28 @@ static_assert(sizeof(Cell) == 64);
 
 using CellRing = SpscRing<Cell>;
 
+// Holds the ends of a new ring of cells, for a LinkOut and a LinkIn.
+struct LinkRing {
+  CellRing::Producer producer;
+  CellRing::Consumer consumer;
+
+  // Makes a ring of `cells`, a power of two, from the next piece of a region.
+  // `receiver`, which may be null, is rung for what is pushed.
+  static LinkRing Make(RegionCarver& carver, uint32_t cells,
+                       Doorbell* receiver);
+  // Returns how much of a region Make takes.
+  static size_t BytesFor(uint32_t cells) {
+    return RegionCarver::RoundUp(CellRing::BytesFor(cells));
+  }
+};
+
 // The sender's end. Owner-thread only.
 class LinkOut {
  public:
-  // `reserve`: cells that may stay here without an allocation.
+  // So many cells may stay here without an allocation as `reserve` says.
   LinkOut(CellRing::Producer ring, size_t reserve);
 
-  // What it returns is the message, until the next call.
+  // Returns the message, which may be changed until the next call.
   template <typename Command>
   Command& Send(const Command& command) {
     ++sent_;
@@ -70,12 +88,13 @@ class LinkOut {
     Send(command);
     AppendPayload(payload);
   }
-  // Whether all that stays here and a message with such a payload would fit.
+  // Returns true if all that stays here and a message with such a payload would
+  // fit into the ring.
   bool has_room(size_t payload_bytes) {
     return joined_ ||
            staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
   }
-  // Hands over what there is room for, and returns whether that was all.
+  // Hands over what there is room for; returns true if that was all.
   bool Flush() { return staged_.empty() || joined_ || Push(); }
 
   uint64_t sent() const { return sent_; }  // messages
@@ -94,18 +113,18 @@ class LinkOut {
 // The receiver's end. Owner-thread only.
 class LinkIn {
  public:
-  // No payload may be longer.
+  // No payload may be longer than `max_payload_bytes`.
   LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
 
-  // The other end, which is the same thread's, is to stay where it is; once,
-  // before anything is sent.
+  // Joins this end to the other one, which is the same thread's and has to stay
+  // where it is. Call it once, before anything is sent.
   void Join(LinkOut& out);
-  // Takes a burst out of the ring, or all from a joined end; Handle, then, what
-  // is in it.
+  // Takes a burst out of the ring, or everything from a joined end; Handle has
+  // to follow, which handles what is in it.
   void Receive();
-  // Calls handle(cell, payload) for each message that is here, in order;
-  // payload_bytes(cell) says how long its payload is, which is valid during the
-  // call.
+  // Calls handle(cell, payload) for each message that is here, in order, and
+  // returns how many there were. payload_bytes(cell) says how long the payload
+  // of a message is, which is valid during the call.
   template <typename PayloadBytes, typename HandleOne>
   size_t Handle(const PayloadBytes& payload_bytes, const HandleOne& handle) {
     size_t messages = 0;
@@ -143,4 +162,4 @@ class LinkIn {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_REAL_TIME_THREAD_LINK_H_
+#endif  // SNF_RUNTIME_RING_THREAD_LINK_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/run/service_model.h"
+#include "runtime/core/service_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_REAL_TIME_PACED_SERVICE_H_
-#define SNF_PLATFORM_REAL_TIME_PACED_SERVICE_H_
+#ifndef SNF_RUNTIME_LIVE_PACED_SERVICE_H_
+#define SNF_RUNTIME_LIVE_PACED_SERVICE_H_
 
 #include <algorithm>
 #include <utility>
@@ -9,11 +9,11 @@
 
 namespace snf {
 
-// When the packets end that a unit of the service model serves on the real
-// clock. It is looked at now and then, later than a packet ends: its capacity
-// must not suffer from that, or flows that wait for one another would make the
-// unit ever later. So a packet begins when the one before it ended, be that
-// long ago, as long as there was one to begin.
+// Says when the packets end that a unit of the service model (service_model.h)
+// serves on the real clock. The unit is looked at now and then, later than a
+// packet ends: its capacity must not suffer from that, or flows that wait for
+// one another would make the unit ever later. So a packet begins when the one
+// before it ended, be that long ago, as long as there was one to begin.
 //
 // Worked example, packets of 10 µs: two are there at 100 µs, and end at 110 and
 // 120, though both ends are seen at 150. There is nothing to run then. State
@@ -24,7 +24,7 @@ class PacedService {
  public:
   // The unit can serve from now on.
   void Start(Instant now) { end_ = std::max(end_, now); }
-  // There is no packet to begin.
+  // The unit has no packet to begin.
   void SeeIdle() { was_idle_ = true; }
   // The next packet begins, at `now` as it seems. A packet that `has_waited`
   // could not begin at its arrival: it waited for what came just now, unless it
@@ -38,7 +38,7 @@ class PacedService {
     }
     end_ = end_ + takes;
   }
-  // Of the packet in service, or else of the last one.
+  // Returns when the packet in service ends, or else when the last one did.
   Instant end() const { return end_; }
 
  private:
@@ -48,4 +48,4 @@ class PacedService {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_REAL_TIME_PACED_SERVICE_H_
+#endif  // SNF_RUNTIME_LIVE_PACED_SERVICE_H_

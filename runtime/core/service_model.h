@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_SERVICE_MODEL_H_
-#define SNF_PLATFORM_RUN_SERVICE_MODEL_H_
+#ifndef SNF_RUNTIME_CORE_SERVICE_MODEL_H_
+#define SNF_RUNTIME_CORE_SERVICE_MODEL_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -34,4 +34,4 @@ class ServiceModel {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_SERVICE_MODEL_H_
+#endif  // SNF_RUNTIME_CORE_SERVICE_MODEL_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/real_time/thread_link.h"
+#include "runtime/ring/thread_link.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -140,7 +140,7 @@ TEST(ThreadLinkRandom, BringsEverythingInOrder) {
       one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
   for (uint64_t seed = first; seed < first + (one_seed != nullptr ? 1 : 100);
        ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
     Rng rng(seed);
     Link link(uint32_t{1} << rng.Uniform(1, 7));
     if (rng.Chance(16'384)) link.Join();

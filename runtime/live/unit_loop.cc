@@ -1,60 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/real_time/real_worker.h"
+#include "runtime/live/unit_loop.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "base/check.h"
-#include "platform/run/table_ends.h"
-#include "platform/run/unit_calls.h"
+#include "runtime/core/link_payload.h"
+#include "runtime/core/table_message.h"
 #include "runtime/core/unit_limits.h"
 
 namespace snf {
-namespace {
 
-size_t PayloadBytesOf(const Cell& cell) {
-  const auto& message = cell.As<UnitCommand>();
-  return message.kind == UnitCommand::Kind::kSendState ? message.state.bytes
-                                                       : 0;
-}
-
-}  // namespace
-
-RealWorker::RealWorker(Parts parts) : parts_(std::move(parts)) {
-  const RunOptions& options = *parts_.options;
-  if (parts_.is_paced) {
-    service_.emplace(options.controller.unit_capacity_bps);
+UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
+                   const RealClock& clock, UnitLoopLinks links)
+    : links_(std::move(links)),
+      clock_(clock),
+      schema_(nf.create()->schema()),
+      loops_(options.loops) {
+  if (options.unit_capacity_bps.has_value()) {
+    service_.emplace(*options.unit_capacity_bps);
   }
-  const UnitOptions unit_options = UnitOptionsOf(options, parts_.replicas);
-  const TableOptions table_options = TableOptionsOf(options);
-  for (uint32_t i = parts_.index; i < options.controller.max_units;
-       i += parts_.workers) {
+  for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
-    std::unique_ptr<NetworkFunction> nf = parts_.nf->create();
-    UnitTables tables(id, *nf, table_options);
-    shells_.push_back({.unit = Unit(id, unit_options, *parts_.schema,
-                                    parts_.example->pools()),
-                       .nf = std::move(nf),
+    std::unique_ptr<NetworkFunction> own = nf.create();
+    UnitTables tables(id, *own, options.tables);
+    shells_.push_back({.unit = Unit(id, options.unit, schema_, own->pools()),
+                       .nf = std::move(own),
                        .tables = std::move(tables)});
   }
-  shell_of_.resize(options.controller.max_units);
+  shell_of_.resize(options.max_units);
   for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
   for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
 }
 
-size_t RealWorker::PayloadBytesToFront(const Cell& cell) {
-  if (cell.is_table()) return sizeof(TableMessage);
-  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
-             ? sizeof(Alias)
-             : 0;
-}
-
-void RealWorker::Run() {
+void UnitLoop::Run() {
   const auto has_work = [this] {
     if (stop_.load(std::memory_order_seq_cst)) return true;
-    if (parts_.from_front.has_items()) return true;
-    return std::ranges::any_of(parts_.from_workers,
+    if (links_.from_controller.has_items()) return true;
+    return std::ranges::any_of(links_.from_loops,
                                [](LinkIn& link) { return link.has_items(); });
   };
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -62,20 +47,20 @@ void RealWorker::Run() {
     Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
     const Instant due = std::min(next_timer_, next_service_end_);
     if (due != Instant::max()) {
-      timeout = std::min(timeout, due - parts_.clock->Now());
+      timeout = std::min(timeout, due - clock_.Now());
       if (timeout.ns < 50'000) continue;
     }
     ++sleeps_;
-    parts_.bell->Wait(has_work, timeout);
+    links_.bell->Wait(has_work, timeout);
   }
 }
 
-void RealWorker::Stop() {
+void UnitLoop::Stop() {
   stop_.store(true, std::memory_order_seq_cst);
-  parts_.bell->Ring();
+  links_.bell->Ring();
 }
 
-bool RealWorker::Turn() {
+bool UnitLoop::Turn() {
   if (!Flush()) return true;
   bool did = Receive();
   if (now_ >= next_timer_) {
@@ -88,15 +73,14 @@ bool RealWorker::Turn() {
   return did;
 }
 
-bool RealWorker::Receive() {
-  parts_.from_front.Receive();
-  for (LinkIn& link : parts_.from_workers) link.Receive();
-  // After the messages were taken: what they speak of has happened by then.
-  now_ = parts_.clock->Now();
-  size_t messages = parts_.from_front.Handle(
-      [](const Cell& cell) {
-        return cell.is_table() ? sizeof(TableMessage) : 0;
-      },
+bool UnitLoop::Receive() {
+  links_.from_controller.Receive();
+  for (LinkIn& link : links_.from_loops) link.Receive();
+  // Read after the messages were taken: what they speak of has happened by
+  // then.
+  now_ = clock_.Now();
+  size_t messages = links_.from_controller.Handle(
+      PayloadFromController,
       [this](const Cell& cell, std::span<const std::byte> payload) {
         if (!cell.is_table()) {
           Handle(cell.As<ControllerCommand>());
@@ -104,9 +88,9 @@ bool RealWorker::Receive() {
           Handle(LoadAs<TableMessage>(payload.data()));
         }
       });
-  for (LinkIn& link : parts_.from_workers) {
+  for (LinkIn& link : links_.from_loops) {
     messages += link.Handle(
-        PayloadBytesOf,
+        PayloadBetweenUnits,
         [this](const Cell& cell, std::span<const std::byte> record) {
           Handle(cell.As<UnitCommand>(), record);
         });
@@ -114,7 +98,7 @@ bool RealWorker::Receive() {
   return messages > 0;
 }
 
-inline void RealWorker::Handle(const ControllerCommand& command) {
+inline void UnitLoop::Handle(const ControllerCommand& command) {
   if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
     // It neither commands anything nor arms a timer.
     UnitShell& shell = Shell(command.unit);
@@ -125,11 +109,11 @@ inline void RealWorker::Handle(const ControllerCommand& command) {
   }
 }
 
-void RealWorker::HandleOther(const ControllerCommand& command) {
+void UnitLoop::HandleOther(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   if (command.kind == Kind::kDrop) {
-    // It comes back to whom it belongs.
-    parts_.buffers.Free(command.packet);
+    // The buffer comes back to its owner.
+    links_.buffers.Free(command.packet);
     return;
   }
   UnitShell& shell = Shell(command.unit);
@@ -151,12 +135,12 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
       shell.unit.on_stop(out_);
       break;
     case Kind::kEndFlow:
-      shell.unit.on_end_flow(now_, command.end, {*shell.nf, parts_.buffers},
+      shell.unit.on_end_flow(now_, command.end, {*shell.nf, links_.buffers},
                              out_);
       break;
     case Kind::kAliasAck:
       shell.unit.on_alias_ack(now_, command.alias_ack,
-                              {*shell.nf, parts_.buffers}, out_);
+                              {*shell.nf, links_.buffers}, out_);
       break;
     case Kind::kPieces:
       shell.unit.on_pieces(now_, command.pieces, out_);
@@ -170,8 +154,8 @@ void RealWorker::HandleOther(const ControllerCommand& command) {
   AfterCall(shell);
 }
 
-void RealWorker::Handle(const UnitCommand& message,
-                        std::span<const std::byte> record) {
+void UnitLoop::Handle(const UnitCommand& message,
+                      std::span<const std::byte> record) {
   using Kind = UnitCommand::Kind;
   UnitShell& shell = Shell(message.unit);
   out_.clear();
@@ -194,7 +178,7 @@ void RealWorker::Handle(const UnitCommand& message,
   AfterCall(shell);
 }
 
-void RealWorker::Handle(const TableMessage& message) {
+void UnitLoop::Handle(const TableMessage& message) {
   UnitShell& shell = Shell(message.unit);
   shell.tables.on_message(now_, message, [this](const TableMessage& answer) {
     SendToHome(answer);
@@ -203,17 +187,18 @@ void RealWorker::Handle(const TableMessage& message) {
   NoteTimer(shell);
 }
 
-void RealWorker::SendToHome(const TableMessage& message) {
-  parts_.to_front.Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
+void UnitLoop::SendToHome(const TableMessage& message) {
+  links_.to_controller.Send(Cell::OfTable(),
+                            std::as_bytes(std::span(&message, 1)));
 }
 
-void RealWorker::SendStopped(UnitId unit) {
+void UnitLoop::SendStopped(UnitId unit) {
   UnitCommand stopped = UnitCommand::Stopped();
   stopped.unit = unit;
-  parts_.to_front.Send(stopped);
+  links_.to_controller.Send(stopped);
 }
 
-void RealWorker::AfterCall(UnitShell& shell) {
+void UnitLoop::AfterCall(UnitShell& shell) {
   ExecuteAll(shell);
   while (shell.unit.has_more()) {
     shell.unit.Resume(now_, out_);
@@ -224,7 +209,7 @@ void RealWorker::AfterCall(UnitShell& shell) {
   List(shell);
 }
 
-void RealWorker::List(UnitShell& shell) {
+void UnitLoop::List(UnitShell& shell) {
   if (shell.is_listed || !shell.ready) return;
   shell.is_listed = true;
   runnable_.push_back(&shell);
@@ -232,7 +217,7 @@ void RealWorker::List(UnitShell& shell) {
 
 // Units without a timer that is due are left alone: the memory of all of them
 // would push the packets' out of the caches.
-void RealWorker::RunTimers() {
+void UnitLoop::RunTimers() {
   next_timer_ = Instant::max();
   for (size_t i = 0; i < timers_.size(); ++i) {
     if (timers_[i] <= now_) RunTimers(shells_[i]);
@@ -240,10 +225,10 @@ void RealWorker::RunTimers() {
   }
 }
 
-void RealWorker::RunTimers(UnitShell& shell) {
+void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    shell.unit.on_timers(now_, {*shell.nf, parts_.buffers}, out_);
+    shell.unit.on_timers(now_, {*shell.nf, links_.buffers}, out_);
     AfterCall(shell);
   }
   if (shell.tables.next_wakeup() <= now_) {
@@ -253,8 +238,8 @@ void RealWorker::RunTimers(UnitShell& shell) {
   NoteTimer(shell);
 }
 
-// Those that have nothing to do any more leave the list.
-bool RealWorker::ServeAll() {
+// Units that have nothing to do any more leave the list.
+bool UnitLoop::ServeAll() {
   bool did = false;
   next_service_end_ = Instant::max();
   for (size_t i = 0; i < runnable_.size();) {
@@ -273,8 +258,8 @@ bool RealWorker::ServeAll() {
   return did;
 }
 
-// Sets is_listed to whether there may be more to do.
-bool RealWorker::Serve(UnitShell& shell) {
+// Clears is_listed if there is nothing more to do.
+bool UnitLoop::Serve(UnitShell& shell) {
   bool did = false;
   out_.clear();
   for (uint32_t served = 0; served < kServedInATurn; ++served) {
@@ -291,9 +276,9 @@ bool RealWorker::Serve(UnitShell& shell) {
   return did;
 }
 
-// Whether a packet is in service now. What becomes of those before it may stay
-// in out_: all at once is cheaper.
-bool RealWorker::Begin(UnitShell& shell) {
+// Returns true if a packet is in service now. What becomes of those before it
+// may stay in out_: it is cheaper to execute all at once.
+bool UnitLoop::Begin(UnitShell& shell) {
   const size_t before = out_.commands().size();
   bool serves = shell.unit.begin(now_, out_);
   if (out_.commands().size() != before) ExecuteAll(shell);
@@ -319,19 +304,20 @@ bool RealWorker::Begin(UnitShell& shell) {
   return true;
 }
 
-void RealWorker::Finish(UnitShell& shell) {
+void UnitLoop::Finish(UnitShell& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
   const size_t before = out_.commands().size();
-  shell.unit.finish(now_, {*shell.nf, parts_.buffers}, out_);
-  // More than what becomes of the packet is about the state as it is now.
+  shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
+  // Other commands than what becomes of the packet are about the state as it
+  // is now.
   if (out_.commands().size() != before + 1) ExecuteAll(shell);
 }
 
-void RealWorker::ExecuteAll(UnitShell& shell) {
+void UnitLoop::ExecuteAll(UnitShell& shell) {
   using Kind = UnitCommand::Kind;
   for (const UnitCommand& command : out_.commands()) {
     if (command.kind == Kind::kRelease) [[likely]] {
-      parts_.to_front.Send(command).unit = shell.unit.id();
+      links_.to_controller.Send(command).unit = shell.unit.id();
     } else {
       Execute(shell, command);
     }
@@ -339,7 +325,7 @@ void RealWorker::ExecuteAll(UnitShell& shell) {
   out_.clear();
 }
 
-void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
+void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   switch (command.kind) {
     case Kind::kSendPull:
@@ -359,13 +345,13 @@ void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
       break;
     case Kind::kSendAlias: {
       const Alias& alias = shell.unit.alias(command.meta.flow);
-      parts_.to_front.Send(command, std::as_bytes(std::span(&alias, 1)));
+      links_.to_controller.Send(command, std::as_bytes(std::span(&alias, 1)));
       break;
     }
     case Kind::kWait:
       break;
     case Kind::kStopped:
-      // First all that its NF wrote into tables has to be with the homes.
+      // All that its NF wrote into tables has to be with the homes first.
       if (shell.tables.joined()) {
         shell.tables.on_stop();
       } else {
@@ -373,14 +359,14 @@ void RealWorker::Execute(UnitShell& shell, const UnitCommand& command) {
       }
       break;
     default:
-      parts_.to_front.Send(command).unit = shell.unit.id();
+      links_.to_controller.Send(command).unit = shell.unit.id();
       break;
   }
 }
 
-void RealWorker::SendToUnit(const UnitCommand& command,
-                            std::span<const std::byte> record) {
-  LinkOut& link = parts_.to_workers[value(command.unit) % parts_.workers];
+void UnitLoop::SendToUnit(const UnitCommand& command,
+                          std::span<const std::byte> record) {
+  LinkOut& link = links_.to_loops[value(command.unit) % loops_];
   if (!link.has_room(record.size())) {
     ++state_.messages_lost;
     return;
@@ -388,38 +374,41 @@ void RealWorker::SendToUnit(const UnitCommand& command,
   link.Send(command, record);
 }
 
-bool RealWorker::Flush() {
-  for (LinkOut& link : parts_.to_workers) link.Flush();
-  return parts_.to_front.Flush();
+bool UnitLoop::Flush() {
+  for (LinkOut& link : links_.to_loops) link.Flush();
+  return links_.to_controller.Flush();
 }
 
-void RealWorker::Publish() {
-  uint64_t sent = parts_.to_front.sent();
-  uint64_t received = parts_.from_front.received();
-  for (const LinkOut& link : parts_.to_workers) sent += link.sent();
-  for (const LinkIn& link : parts_.from_workers) received += link.received();
+void UnitLoop::Publish() {
+  uint64_t sent = links_.to_controller.sent();
+  uint64_t received = links_.from_controller.received();
+  for (const LinkOut& link : links_.to_loops) sent += link.sent();
+  for (const LinkIn& link : links_.from_loops) received += link.received();
   const Instant due = std::min(next_timer_, next_service_end_);
-  progress_.seamless.store(state_.seamless, std::memory_order_relaxed);
-  progress_.pulled.store(state_.pulled, std::memory_order_relaxed);
-  progress_.sent.store(sent, std::memory_order_release);
-  progress_.received.store(received, std::memory_order_release);
-  progress_.next_due.store(due.ns, std::memory_order_release);
+  LoopProgress& progress = *links_.progress;
+  progress.seamless.store(state_.seamless, std::memory_order_relaxed);
+  progress.pulled.store(state_.pulled, std::memory_order_relaxed);
+  progress.sent.store(sent, std::memory_order_release);
+  progress.received.store(received, std::memory_order_release);
+  progress.next_due.store(due.ns, std::memory_order_release);
 }
 
-void RealWorker::AddTo(RunResult& result) const {
-  snf::AddTo(result.state, state_);
-  result.held_packets_max =
-      std::max(result.held_packets_max, held_packets_max_);
-  result.real.sleeps += sleeps_;
+UnitLoopFigures UnitLoop::figures() const {
+  UnitLoopFigures figures = {.state = state_,
+                             .held_packets_max = held_packets_max_,
+                             .sleeps = sleeps_,
+                             .nf_counts = {}};
   for (const UnitShell& shell : shells_) {
-    snf::AddTo(result.state.units, shell.unit.counters());
+    AddCounters(figures.state.units, shell.unit.counters());
     size_t i = 0;
     for (const NetworkFunction::Part& part : shell.nf->parts()) {
       for (const uint64_t n : part.nf->counts()) {
-        result.nf_counters[i++].value += n;
+        if (i == figures.nf_counts.size()) figures.nf_counts.push_back(0);
+        figures.nf_counts[i++] += n;
       }
     }
   }
+  return figures;
 }
 
 }  // namespace snf

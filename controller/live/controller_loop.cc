@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/live/controller_loop.h"
+
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+
+ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
+                               const PlacementPolicy& policy, TableHomes tables,
+                               const RealClock& clock, ControllerLinks links)
+    : clock_(clock),
+      cold_start_delay_(options.cold_start_delay),
+      warm_start_delay_(options.warm_start_delay),
+      shares_thread_(options.shares_thread),
+      controller_(options.controller, policy),
+      tables_(std::move(tables)),
+      links_(std::move(links)) {
+  SNF_CHECK(!links_.loops.empty());
+  for (uint32_t unit = 0; unit < options.controller.max_units; ++unit) {
+    link_to_.push_back(&links_.loops[unit % links_.loops.size()].out);
+  }
+  if (options.counts_flows) {
+    under_way_ =
+        LazyArray<uint64_t>(options.controller.max_flows, Pages::kGrowing);
+  }
+  starting_.reserve(options.controller.max_units);
+  batch_.reserve(2 * kBatch);
+}
+
+void ControllerLoop::FlushAll() {
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.out.Flush();
+}
+
+void ControllerLoop::IdleWait(Nanos most) {
+  const auto has_items = [this] {
+    return std::ranges::any_of(links_.loops,
+                               [](auto& loop) { return loop.in.has_items(); });
+  };
+  // A sleep takes longer than this.
+  constexpr Nanos kShort = Microseconds(100);
+  // Units of the same thread are not heard of until they get a turn.
+  const Nanos left =
+      std::min(most, (shares_thread_ ? NextDue() : NextTimer()) - now_);
+  if (left < kShort) {
+    if (!shares_thread_) std::this_thread::yield();
+    return;
+  }
+  links_.bell->Wait(has_items, {left.ns - kShort.ns / 2},
+                    shares_thread_ ? 0 : Doorbell::kSpins);
+}
+
+Instant ControllerLoop::NextDue() const {
+  Instant due = NextTimer();
+  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    due = std::min(due, Instant{loop.progress->next_due.load()});
+  }
+  return due;
+}
+
+// Messages received are counted first: see LoopProgress.
+bool ControllerLoop::IsQuiet() const {
+  uint64_t received = 0;
+  uint64_t sent = 0;
+  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    received += loop.in.received() + loop.progress->received.load();
+  }
+  const bool is_due = NextDue() <= clock_.Now();
+  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    sent += loop.out.sent() + loop.progress->sent.load();
+  }
+  return received == sent && !is_due && batch_.empty();
+}
+
+// Leaves in out_ what the controller commands.
+void ControllerLoop::HandleOther(const UnitCommand& command,
+                                 std::span<const std::byte> payload,
+                                 ControllerEvents& events) {
+  using Kind = UnitCommand::Kind;
+  ReportDrained(events);
+  out_.clear();
+  switch (command.kind) {
+    case Kind::kReportTook:
+      controller_.on_takeover(command.takeover);
+      break;
+    case Kind::kSendAlias:
+      SNF_CHECK(payload.size() == sizeof(Alias));
+      on_alias(LoadAs<Alias>(payload.data()), events);
+      break;
+    case Kind::kSendNote:
+      if (command.note.over) {
+        events.on_alias_over(command.note.flow, command.note.clock);
+      }
+      controller_.on_flow_note(now_, command.note, out_);
+      break;
+    case Kind::kRequestPieces:
+      controller_.on_piece_request(now_, command.request, out_);
+      break;
+    case Kind::kReturnPieces:
+      controller_.on_pieces_returned(now_, command.pieces, out_);
+      break;
+    case Kind::kStopped:
+      controller_.on_unit_stopped(command.unit);
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+}
+
+void ControllerLoop::on_alias(const Alias& alias, ControllerEvents& events) {
+  controller_.on_alias(alias, out_);
+  for (const ControllerCommand& command : out_.commands()) {
+    if (command.kind == ControllerCommand::Kind::kAliasAck &&
+        command.alias_ack.result == AliasResult::kGranted) {
+      events.on_alias_granted(alias,
+                              controller_.flows().hot(slot_of(alias.flow)).key);
+    }
+  }
+}
+
+void ControllerLoop::on_table(const TableMessage& message) {
+  tables_.Count(message);
+  tables_.on_message(now_, message, [this](const TableMessage& answer) {
+    SendToUnit(answer);
+  });
+}
+
+void ControllerLoop::RunTableTimers() {
+  for (size_t table = 0; table < tables_.size(); ++table) {
+    tables_.on_timers(now_, table, [this](const TableMessage& message) {
+      SendToUnit(message);
+    });
+  }
+}
+
+void ControllerLoop::SendToUnit(const TableMessage& message) {
+  tables_.Count(message);
+  link_to_[value(message.unit)]->Send(Cell::OfTable(),
+                                      std::as_bytes(std::span(&message, 1)));
+}
+
+void ControllerLoop::ReportDrained(ControllerEvents& events) {
+  if (drained_.packets == 0) return;
+  with_payload_.unit = drained_.unit;
+  events.on_drained(now_, with_payload_);
+  controller_.on_drained(now_, drained_);
+  drained_ = {};
+  with_payload_ = {};
+}
+
+void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
+                                  PacketHandle packet) {
+  const auto party = static_cast<size_t>(owner);
+  SNF_CHECK(party > 0);
+  links_.loops[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
+}
+
+void ControllerLoop::Execute(const ControllerCommand& command,
+                             ControllerEvents& events) {
+  using Kind = ControllerCommand::Kind;
+  switch (command.kind) {
+    case Kind::kDrop:
+      figures_.aliases_unknown +=
+          command.reason == DropReason::kNoAlias ? 1 : 0;
+      events.on_drop(now_, command.packet, command.reason);
+      return;
+    case Kind::kStartUnit:
+      events.on_unit_up(now_, command.unit);
+      StartUnit(command);
+      return;
+    case Kind::kParkUnit:
+      events.on_unit_down(now_, command.unit);
+      break;
+    case Kind::kEndFlow:
+      events.on_end_flow(command.end);
+      break;
+    default:
+      break;
+  }
+  Send(command);
+}
+
+void ControllerLoop::StartUnit(const ControllerCommand& command) {
+  const Nanos delay = command.warm ? warm_start_delay_ : cold_start_delay_;
+  if (delay.ns == 0) {
+    FinishStart(command);
+    return;
+  }
+  starting_.push_back({.ready = now_ + delay, .command = command});
+  next_ready_ = std::min(next_ready_, starting_.back().ready);
+}
+
+void ControllerLoop::FinishStart(const ControllerCommand& command) {
+  Send(command);
+  // The unit's loop runs: what follows in the link finds the unit started.
+  controller_.on_unit_ready(now_, command.unit);
+}
+
+void ControllerLoop::FinishStarts() {
+  if (now_ < next_ready_) return;
+  const auto is_ready = [this](const UnitStart& start) {
+    return start.ready <= now_;
+  };
+  for (const UnitStart& start : starting_) {
+    if (is_ready(start)) FinishStart(start.command);
+  }
+  std::erase_if(starting_, is_ready);
+  next_ready_ = Instant::max();
+  for (const UnitStart& start : starting_) {
+    next_ready_ = std::min(next_ready_, start.ready);
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_LIVE_CONTROLLER_LOOP_H_
+#define SNF_CONTROLLER_LIVE_CONTROLLER_LOOP_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/byte_order.h"
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+#include "controller/core/commands.h"
+#include "controller/core/controller.h"
+#include "controller/core/options.h"
+#include "controller/core/placement.h"
+#include "controller/live/controller_events.h"
+#include "platform/process/real_clock.h"
+#include "runtime/core/link_payload.h"
+#include "runtime/core/table_homes.h"
+#include "runtime/core/table_message.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_progress.h"
+#include "runtime/ring/thread_link.h"
+
+namespace snf {
+
+struct ControllerLoopOptions {
+  ControllerOptions controller;
+  // How long units take to start; 0: they are ready at once.
+  Nanos cold_start_delay;
+  Nanos warm_start_delay;
+  // Packets under way are also counted by flow (under_way).
+  bool counts_flows = false;
+  // The only loop of units takes its turns on this thread, before those of the
+  // controller, and its links are joined.
+  bool shares_thread = false;
+};
+
+// Connects a controller to the loops of units. Where it points to outlives the
+// controller's loop.
+struct ControllerLinks {
+  struct UnitLoopEnds {
+    LinkOut out;
+    LinkIn in;
+    const LoopProgress* progress;
+  };
+  Doorbell* bell;                   // the controller's; all unit loops ring it
+  std::vector<UnitLoopEnds> loops;  // loop i of n runs the units i, n + i, …
+};
+
+struct ControllerLoopFigures {
+  uint64_t packets_by_alias = 0;  // arrived
+  uint64_t aliases_unknown = 0;   // of these, dropped: no flow had the alias
+};
+
+// Theory of operation. The event loop around a controller: it turns arrivals,
+// what units say, and time into calls of Controller, and what the controller
+// commands into messages to the loops of units (unit_loop.h). The homes of the
+// NF's shared tables live here as well.
+//
+//   host ─Arrive─► batch ─► Controller ─ControllerCommand─► unit loops …
+//   host ◄─on_packet, ControllerEvents─┐       ▲                │
+//                                      └───────┴─UnitCommand────┘
+//
+// It works in turns, which the host takes on its thread: a turn takes a burst
+// from each link, reads the clock once, handles the messages, and does what is
+// due. Arrivals are collected into a batch, which the host hands over with
+// HandleBatch, or the next turn does if there were messages.
+//
+// Worked example: three Arrive and a HandleBatch put kStartUnit and
+// 3 × kEnqueue into the link to the loop of unit 0. Two turns later three
+// kRelease are there: on_packet is called for each, the host calls FreeSlot
+// three times, and the controller is told once that 3 packets left unit 0.
+//
+// Owner-thread only. Nothing is allocated for a packet.
+class ControllerLoop {
+ public:
+  static constexpr size_t kBatch = 32;
+
+  // The policy and the clock must outlive the loop. The tables' homes are those
+  // of the NF that the units run.
+  ControllerLoop(const ControllerLoopOptions& options,
+                 const PlacementPolicy& policy, TableHomes tables,
+                 const RealClock& clock, ControllerLinks links);
+
+  // Gives the ends of a link that is to be joined. They stay where they are.
+  ControllerLinks::UnitLoopEnds& ends(size_t loop) {
+    return links_.loops[loop];
+  }
+
+  // Adds a packet to the batch. It arrived at `arrival`, not after now().
+  void Arrive(const FlowKey& key, Instant arrival, uint32_t original_length,
+              PacketHandle packet, bool by_alias) {
+    batch_.emplace_back(key, arrival, original_length, packet, by_alias);
+    controller_.Expect(batch_);
+    figures_.packets_by_alias += by_alias ? 1 : 0;
+  }
+  size_t batch_size() const { return batch_.size(); }
+  // Hands the batch to the controller, and sends what it commands.
+  template <ControllerHost Host>
+  void HandleBatch(Host& host);
+  // Handles what the units have sent, and what is due; returns true if there
+  // was anything. The time is read after the messages were taken.
+  template <ControllerHost Host>
+  bool Turn(Host& host);
+  // Sleeps until there is something to do, for `most` at the most, or yields if
+  // that is hardly any time.
+  void IdleWait(Nanos most);
+
+  // A packet that on_packet told of is at its end: it frees its slot of the
+  // unit's channel.
+  void FreeSlot(const UnitCommand& command, ControllerEvents& events) {
+    const PacketMeta& meta = command.meta;
+    --in_channels_;
+    if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
+    if (drained_.unit != command.unit) ReportDrained(events);
+    drained_.unit = command.unit;
+    ++drained_.packets;
+    drained_.bytes += meta.original_length;
+    if (!meta.has_payload()) return;
+    ++with_payload_.packets;
+    with_payload_.bytes += meta.original_length;
+  }
+  // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
+  // the pool is loop i.
+  void ReturnBuffer(BufferPool::Party owner, PacketHandle packet);
+
+  // Returns the time of the last turn, or of ReadClock if that was later.
+  Instant now() const { return now_; }
+  Instant ReadClock() { return now_ = clock_.Now(); }
+
+  // Returns how many slots of all units' channels are in use: packets that were
+  // sent to units and are not yet at their end.
+  uint64_t in_channels() const { return in_channels_; }
+  // Returns the number of these of the flow with this slot of the controller's
+  // table, if options.counts_flows.
+  uint64_t under_way(uint32_t slot) const { return under_way_[slot]; }
+  // Returns true if units are starting.
+  bool is_starting() const { return !starting_.empty(); }
+  // Returns when something is due, here or in a unit loop; Instant::max() for
+  // never.
+  Instant NextDue() const;
+  // Returns true if nothing is under way to or from a unit, and nothing is due.
+  bool IsQuiet() const;
+
+  Controller& controller() { return controller_; }
+  const Controller& controller() const { return controller_; }
+  const TableHomes& tables() const { return tables_; }
+  const ControllerLoopFigures& figures() const { return figures_; }
+
+ private:
+  Instant NextTimer() const {
+    return std::min(
+        {controller_.next_wakeup(), tables_.next_wakeup(), next_ready_});
+  }
+  void FlushAll();
+  void HandleOther(const UnitCommand& command,
+                   std::span<const std::byte> payload,
+                   ControllerEvents& events);
+  void on_alias(const Alias& alias, ControllerEvents& events);
+  void on_table(const TableMessage& message);
+  void SendToUnit(const TableMessage& message);
+  void ReportDrained(ControllerEvents& events);
+  void FinishStarts();
+  void RunTableTimers();
+  // Sends what is in out_.
+  template <ControllerHost Host>
+  void ExecuteAll(Host& host);
+  void Execute(const ControllerCommand& command, ControllerEvents& events);
+  void StartUnit(const ControllerCommand& command);
+  void FinishStart(const ControllerCommand& command);
+  void Send(const ControllerCommand& command) {
+    link_to_[value(command.unit)]->Send(command);
+  }
+
+  const RealClock& clock_;
+  Nanos cold_start_delay_;
+  Nanos warm_start_delay_;
+  bool shares_thread_;
+  Controller controller_;
+  TableHomes tables_;
+  ControllerLinks links_;
+  std::vector<LinkOut*> link_to_;  // by unit
+
+  Instant now_ = Instant::min();
+  std::vector<Arrival> batch_;
+  ControllerOut out_;
+  uint64_t in_channels_ = 0;
+  LazyArray<uint64_t> under_way_;  // by the slot of the flow
+  // Units that are starting: the commands, and when they are ready.
+  struct UnitStart {
+    Instant ready;
+    ControllerCommand command;
+  };
+  std::vector<UnitStart> starting_;
+  Instant next_ready_ = Instant::max();  // the earliest of them
+  // What one unit has drained and the controller was not told of yet.
+  DrainReport drained_;
+  DrainReport with_payload_;  // of these
+  ControllerLoopFigures figures_;
+};
+
+template <ControllerHost Host>
+void ControllerLoop::HandleBatch(Host& host) {
+  for (size_t done = 0; done < batch_.size();) {
+    out_.clear();
+    done += controller_.on_packets(now_, std::span(batch_).subspan(done), out_);
+    ExecuteAll(host);
+  }
+  batch_.clear();
+  FlushAll();
+}
+
+template <ControllerHost Host>
+bool ControllerLoop::Turn(Host& host) {
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
+  // Units set out with it before: no packet is released before it was run.
+  ReadClock();
+  size_t messages = 0;
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    messages += loop.in.Handle(
+        PayloadToController,
+        [&](const Cell& cell, std::span<const std::byte> payload) {
+          const auto& command = cell.As<UnitCommand>();
+          if (cell.is_table()) {
+            on_table(LoadAs<TableMessage>(payload.data()));
+          } else if (command.kind <= UnitCommand::Kind::kDropPayload) {
+            host.on_packet(now_, command);
+          } else {
+            HandleOther(command, payload, host);
+            ExecuteAll(host);
+          }
+        });
+  }
+  ReportDrained(host);
+  const bool is_due = now_ >= NextTimer();
+  if (is_due) {
+    FinishStarts();
+    out_.clear();
+    controller_.on_timers(now_, out_);
+    ExecuteAll(host);
+    RunTableTimers();
+  }
+  // What the host released may have come back.
+  if (!batch_.empty() && messages > 0) HandleBatch(host);
+  FlushAll();
+  return messages > 0 || is_due;
+}
+
+template <ControllerHost Host>
+void ControllerLoop::ExecuteAll(Host& host) {
+  for (const ControllerCommand& command : out_.commands()) {
+    if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
+      ++in_channels_;
+      if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
+      host.on_enqueue(command.meta);
+      Send(command);
+    } else {
+      Execute(command, host);
+    }
+  }
+}
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_LIVE_CONTROLLER_LOOP_H_

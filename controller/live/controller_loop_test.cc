@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets in, packets out, over links whose other ends are the test's: there
+// are no units.
+#include "controller/live/controller_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/core/test_inputs.h"
+#include "runtime/ring/test_region.h"
+
+namespace snf {
+namespace {
+
+using Kind = ControllerCommand::Kind;
+
+FlowKey Key(uint16_t flow) {
+  FlowKey key;
+  key.source_port = be16{flow};
+  key.form = FlowKeyForm::kIpv4;
+  return key;
+}
+
+ControllerLoopOptions SmallOptions() {
+  ControllerLoopOptions options;
+  options.controller.max_flows = 64;
+  options.controller.max_units = 4;
+  options.controller.replicas = 0;
+  return options;
+}
+
+// A controller's loop with what runs it, and the ends of units' loops.
+class TestController final : public ControllerEvents {
+ public:
+  explicit TestController(const ControllerLoopOptions& options = SmallOptions(),
+                          size_t loops = 1) {
+    clock_.Start(Instant{1'000'000'000});
+    ControllerLinks links = {.bell = region_.New<Doorbell>(), .loops = {}};
+    for (size_t i = 0; i < loops; ++i) {
+      const LinkRing down = region_.Ring(nullptr);
+      const LinkRing up = region_.Ring(links.bell);
+      progress.push_back(region_.New<LoopProgress>());
+      links.loops.push_back({.out = LinkOut(down.producer, 64),
+                             .in = LinkIn(up.consumer, kMaxPayloadToController),
+                             .progress = progress.back()});
+      from_.emplace_back(down.consumer, kMaxPayloadFromController);
+      to_.emplace_back(up.producer, 64);
+    }
+    loop.emplace(options, *FindPlacementPolicy("snf"),
+                 TableHomes(ScriptedNf(), 4, TableOptions{}), clock_,
+                 std::move(links));
+    loop->ReadClock();
+  }
+
+  void Arrive(uint16_t flow, bool by_alias = false) {
+    loop->Arrive(Key(flow), loop->now(), 100, PacketHandle{next_packet_++},
+                 by_alias);
+  }
+  // Returns what a loop of units has been sent.
+  std::vector<ControllerCommand> Commands(size_t of_loop = 0) {
+    std::vector<ControllerCommand> commands;
+    from_[of_loop].Receive();
+    from_[of_loop].Handle(PayloadFromController,
+                          [&](const Cell& cell, std::span<const std::byte>) {
+                            commands.push_back(cell.As<ControllerCommand>());
+                          });
+    progress[of_loop]->received.store(from_[of_loop].received());
+    return commands;
+  }
+  // Says something for a unit.
+  void Say(UnitCommand command, UnitId unit,
+           std::span<const std::byte> payload = {}) {
+    command.unit = unit;
+    LinkOut& link = to_[value(unit) % to_.size()];
+    link.Send(command, payload);
+    EXPECT_TRUE(link.Flush());
+    progress[value(unit) % to_.size()]->sent.store(link.sent());
+  }
+  bool Turn() { return loop->Turn(*this); }
+  void HandleBatch() { loop->HandleBatch(*this); }
+  RealClock& clock() { return clock_; }
+
+  void on_enqueue(const PacketMeta&) { ++enqueued; }
+  void on_packet(Instant, const UnitCommand& command) {
+    ++packets;
+    loop->FreeSlot(command, *this);
+  }
+  void on_drop(Instant, PacketHandle, DropReason reason) override {
+    drops.push_back(reason);
+  }
+  void on_unit_up(Instant, UnitId) override { ++units_up; }
+  void on_unit_down(Instant, UnitId) override { --units_up; }
+  void on_drained(Instant, const DrainReport& report) override {
+    drained.push_back(report);
+  }
+  void on_end_flow(const EndFlow& end) override { ended.push_back(end); }
+  void on_alias_granted(const Alias& alias, const FlowKey& inside) override {
+    aliases.emplace_back(alias, inside);
+  }
+  void on_alias_over(FlowId flow, Clock) override { over.push_back(flow); }
+
+  size_t enqueued = 0;
+  size_t packets = 0;
+  int units_up = 0;
+  std::vector<DropReason> drops;
+  std::vector<DrainReport> drained;
+  std::vector<EndFlow> ended;
+  std::vector<std::pair<Alias, FlowKey>> aliases;
+  std::vector<FlowId> over;
+  std::vector<LoopProgress*> progress;
+  std::optional<ControllerLoop> loop;
+
+ private:
+  TestRegion region_;
+  RealClock clock_;
+  std::vector<LinkOut> to_;
+  std::vector<LinkIn> from_;
+  uint32_t next_packet_ = 0;
+};
+
+TEST(ControllerLoop, SendsPacketsToAUnitAndFreesTheirSlots) {
+  TestController test;
+  for (int i = 0; i < 3; ++i) test.Arrive(1);
+  EXPECT_EQ(test.loop->batch_size(), 3u);
+  test.HandleBatch();
+  EXPECT_EQ(test.loop->batch_size(), 0u);
+  const std::vector<ControllerCommand> commands = test.Commands();
+  ASSERT_EQ(commands.size(), 4u);
+  EXPECT_EQ(commands[0].kind, Kind::kStartUnit);
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(commands[i].kind, Kind::kEnqueue);
+    EXPECT_EQ(commands[i].meta.clock, Clock{i});
+    test.Say(UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                   commands[i].packet, commands[i].meta),
+             commands[i].unit);
+  }
+  EXPECT_EQ(test.enqueued, 3u);
+  EXPECT_EQ(test.units_up, 1);
+  EXPECT_EQ(test.loop->in_channels(), 3u);
+  EXPECT_FALSE(test.loop->IsQuiet());
+  EXPECT_TRUE(test.Turn());
+  EXPECT_EQ(test.packets, 3u);
+  EXPECT_EQ(test.loop->in_channels(), 0u);
+  ASSERT_EQ(test.drained.size(), 1u);
+  EXPECT_EQ(test.drained[0].unit, commands[0].unit);
+  EXPECT_EQ(test.drained[0].packets, 3u);
+  EXPECT_EQ(test.drained[0].bytes, 300u);
+  EXPECT_EQ(test.loop->controller().counters().flows, 1u);
+}
+
+// Timers of the controller may be due meanwhile; they are let run first.
+TEST(ControllerLoop, IsQuietOnceUnitsHaveHandledAllThatWasSent) {
+  TestController test;
+  test.Arrive(1);
+  test.HandleBatch();
+  EXPECT_FALSE(test.loop->IsQuiet());
+  test.Commands();
+  while (test.Turn()) test.Commands();
+  EXPECT_TRUE(test.loop->IsQuiet());
+  test.Say(UnitCommand::Return({.unit = UnitId{0}}), UnitId{0});
+  EXPECT_FALSE(test.loop->IsQuiet());
+}
+
+TEST(ControllerLoop, StartsAUnitOnceItsDelayIsOver) {
+  ControllerLoopOptions options = SmallOptions();
+  options.controller.warm_units = 0;
+  options.cold_start_delay = Seconds(100);
+  TestController test(options);
+  test.Arrive(1);
+  test.HandleBatch();
+  EXPECT_TRUE(test.loop->is_starting());
+  EXPECT_EQ(test.units_up, 1);
+  std::vector<ControllerCommand> commands = test.Commands();
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].kind, Kind::kEnqueue);
+  test.clock().SkipTo(test.loop->now() + Seconds(101));
+  test.Turn();
+  EXPECT_FALSE(test.loop->is_starting());
+  commands = test.Commands();
+  ASSERT_GE(commands.size(), 1u);
+  EXPECT_EQ(commands[0].kind, Kind::kStartUnit);
+}
+
+TEST(ControllerLoop, DropsWhatAUnitHasNoRoomFor) {
+  ControllerLoopOptions options = SmallOptions();
+  options.controller.max_units = 1;
+  options.controller.unit_queue_packets = 2;
+  options.controller.start_buffer_packets = 2;
+  TestController test(options);
+  for (int i = 0; i < 5; ++i) test.Arrive(1);
+  test.HandleBatch();
+  EXPECT_EQ(test.loop->in_channels(), 2u);
+  EXPECT_EQ(test.drops.size(), 3u);
+}
+
+TEST(ControllerLoop, AnswersAnAliasByWhichPacketsAreFound) {
+  ControllerLoopOptions options = SmallOptions();
+  options.counts_flows = true;
+  TestController test(options);
+  test.Arrive(1);
+  test.HandleBatch();
+  const ControllerCommand first = test.Commands().back();
+  const Alias alias = {.key = Key(9),
+                       .flow = first.meta.flow,
+                       .clock = first.meta.clock,
+                       .unit = first.unit};
+  UnitCommand ask = UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias,
+                                          first.packet, first.meta);
+  test.Say(ask, first.unit, std::as_bytes(std::span(&alias, 1)));
+  test.Turn();
+  const std::vector<ControllerCommand> answer = test.Commands();
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].kind, Kind::kAliasAck);
+  EXPECT_EQ(answer[0].alias_ack.result, AliasResult::kGranted);
+  ASSERT_EQ(test.aliases.size(), 1u);
+  EXPECT_EQ(test.aliases[0].first.key, Key(9));
+  EXPECT_EQ(test.aliases[0].second, Key(1));
+  test.Arrive(9, true);
+  test.Arrive(8, true);
+  test.HandleBatch();
+  EXPECT_EQ(test.Commands().back().meta.flow, first.meta.flow);
+  EXPECT_EQ(test.loop->under_way(slot_of(first.meta.flow)), 2u);
+  EXPECT_EQ(test.loop->figures().packets_by_alias, 2u);
+  EXPECT_EQ(test.loop->figures().aliases_unknown, 1u);
+}
+
+TEST(ControllerLoop, ReturnsABufferToTheLoopThatOwnsIt) {
+  TestController test(SmallOptions(), 2);
+  test.loop->ReturnBuffer(BufferPool::Party{2}, PacketHandle{17});
+  test.Turn();
+  EXPECT_TRUE(test.Commands(0).empty());
+  const std::vector<ControllerCommand> commands = test.Commands(1);
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].kind, Kind::kDrop);
+  EXPECT_EQ(commands[0].packet, PacketHandle{17});
+}
+
+TEST(ControllerLoop, TellsTheUnitsThatAFlowIsOver) {
+  ControllerLoopOptions options = SmallOptions();
+  options.controller.flow_timeout = Seconds(10);
+  TestController test(options);
+  test.Arrive(1);
+  test.HandleBatch();
+  const ControllerCommand first = test.Commands().back();
+  test.Say(UnitCommand::OfPacket(UnitCommand::Kind::kRelease, first.packet,
+                                 first.meta),
+           first.unit);
+  test.Turn();
+  test.clock().SkipTo(test.loop->now() + Seconds(20));
+  for (int i = 0; i < 10 && test.ended.empty(); ++i) test.Turn();
+  ASSERT_EQ(test.ended.size(), 1u);
+  EXPECT_EQ(test.ended[0].flow, first.meta.flow);
+  EXPECT_EQ(test.ended[0].last, Clock{1});
+}
+
+}  // namespace
+}  // namespace snf

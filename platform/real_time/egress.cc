@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/egress.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+PacketRoute RouteOf(Instant now, const UnitCommand& command) {
+  return {.unit = command.unit,
+          .flowlet = command.meta.flowlet,
+          .clock = command.meta.clock,
+          .latency = now - command.meta.arrival,
+          .generated = command.kind == UnitCommand::Kind::kEmit};
+}
+
+}  // namespace
+
+Egress::Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
+               BufferPool& buffers, ControllerLoop& loop, RunResult& result)
+    : has_digest_(options.check),
+      has_sides_(result.aliases.has_sides),
+      sink_(sink),
+      ingress_(ingress),
+      buffers_(buffers),
+      loop_(loop),
+      result_(result),
+      order_(options.controller.max_flows),
+      provisioning_(options.controller.unit_capacity_bps,
+                    options.controller.max_units) {
+  provisioning_.Reserve(Seconds(3'600));
+}
+
+void Egress::PassThrough(Instant now, const CapturedPacket& captured) {
+  ++result_.packets_passed_through;
+  if (has_digest_) digest_.Add(kNoFlow, captured.bytes);
+  if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now, captured));
+}
+
+void Egress::Drop(Instant now, const CapturedPacket& captured,
+                  DropReason reason) {
+  CountDrop(now, reason);
+  if (sink_ != nullptr) {
+    sink_->on_drop(ReleasedPacket::Of(now, captured), ToString(reason));
+  }
+}
+
+void Egress::on_packet(Instant now, const UnitCommand& command) {
+  if (command.kind == UnitCommand::Kind::kDropPayload) [[unlikely]] {
+    DropPayload(now, command);
+    return;
+  }
+  const bool is_first = order_.On(
+      command, [=, this](const UnitCommand& next) { EndPacket(now, next); });
+  if (!is_first) [[unlikely]]
+    EndTwice(now, command);
+}
+
+void Egress::DropPayload(Instant now, const UnitCommand& command) {
+  CountDrop(now, command.reason);
+  ShowDrop(now, command.packet, RouteOf(now, command),
+           ToString(command.reason));
+  Free(command.packet);
+}
+
+void Egress::EndTwice(Instant now, const UnitCommand& command) {
+  Violate(fmt::format("I3: clock {} of a flow ended twice",
+                      value(command.meta.clock)));
+  EndPacket(now, command);
+}
+
+inline void Egress::Release(Instant now, const UnitCommand& command,
+                            bool is_generated) {
+  const PacketMeta& meta = command.meta;
+  ++result_.packets_released;
+  if (is_generated) {
+    ++result_.packets_generated;
+  } else {
+    const Nanos latency = now - meta.arrival;
+    if (latency != latency_) RecordLatency();
+    latency_ = latency;
+    ++packets_of_latency_;
+  }
+  if (has_digest_) digest_.Add(meta.flow, buffers_.bytes(command.packet));
+  if (sink_ != nullptr) ShowRelease(now, command);
+  const bool comes_back =
+      has_sides_ && !is_generated && BringBack(now, command.packet);
+  if (!comes_back) Free(command.packet);
+}
+
+void Egress::EndPacket(Instant now, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  const bool is_generated = command.kind == Kind::kEmit;
+  if (command.kind == Kind::kRelease || is_generated) [[likely]] {
+    Release(now, command, is_generated);
+  } else {
+    EndUnreleased(now, command);
+  }
+  if (!is_generated) loop_.FreeSlot(command, *this);
+}
+
+void Egress::EndUnreleased(Instant now, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  switch (command.kind) {
+    case Kind::kAdvance:
+      ++((command.meta.flags & PacketMeta::kNull) != 0
+             ? result_.state.null_packets
+             : result_.state.tombstones);
+      return;
+    case Kind::kNfDrop:
+      ++result_.nf_dropped[command.nf_reason];
+      provisioning_.on_dropped(now);
+      ShowDrop(now, command.packet, RouteOf(now, command),
+               result_.nf_drop_names[command.nf_reason]);
+      break;
+    case Kind::kDrop:
+      CountDrop(now, command.reason);
+      ShowDrop(now, command.packet, RouteOf(now, command),
+               ToString(command.reason));
+      break;
+    case Kind::kConsume:
+      ++result_.packets_consumed;
+      break;
+    default:
+      SNF_CHECK(false);
+  }
+  Free(command.packet);
+}
+
+// Returns true if the network would bring back what was released, which has
+// arrived at the controller then.
+bool Egress::BringBack(Instant now, PacketHandle packet) {
+  const std::optional<FlowKey> to = ingress_.ComesBack(now, packet);
+  if (!to.has_value()) return false;
+  ++result_.aliases.packets_hairpinned;
+  PacketInfo& info = buffers_.info(packet);
+  info.arrival = now;
+  provisioning_.on_offered(now, info.original_length);
+  loop_.Arrive(*to, now, info.original_length, packet, true);
+  return true;
+}
+
+void Egress::ShowRelease(Instant now, const UnitCommand& command) {
+  sink_->on_release(
+      ReleasedPacket::Of(now, buffers_, command.packet, RouteOf(now, command)));
+}
+
+void Egress::ReturnBuffer(PacketHandle packet) {
+  loop_.ReturnBuffer(buffers_.owner(packet), packet);
+}
+
+void Egress::on_drop(Instant now, PacketHandle packet, DropReason reason) {
+  CountDrop(now, reason);
+  ShowDrop(now, packet, {.latency = now - buffers_.info(packet).arrival},
+           ToString(reason));
+  Free(packet);
+}
+
+void Egress::on_unit_up(Instant now, UnitId unit) {
+  provisioning_.on_unit_up(now, unit);
+}
+
+void Egress::on_unit_down(Instant now, UnitId unit) {
+  provisioning_.on_unit_down(now, unit);
+}
+
+void Egress::on_drained(Instant now, const DrainReport& with_payload) {
+  RecordLatency();
+  provisioning_.on_drained(now, with_payload.unit, with_payload.packets,
+                           with_payload.bytes);
+}
+
+void Egress::on_end_flow(const EndFlow& end) {
+  ingress_.ForgetAlias(end.flow, end.last);
+  order_.End(end.flow, end.last);
+}
+
+void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {
+  ingress_.on_alias(alias, inside);
+}
+
+void Egress::on_alias_over(FlowId flow, Clock clock) {
+  ingress_.ForgetAlias(flow, clock);
+}
+
+void Egress::RecordLatency() {
+  if (packets_of_latency_ == 0) return;
+  result_.latency_ns.Record(latency_.ns, packets_of_latency_);
+  packets_of_latency_ = 0;
+}
+
+void Egress::CountDrop(Instant now, DropReason reason) {
+  ++result_.dropped[static_cast<size_t>(reason)];
+  provisioning_.on_dropped(now);
+}
+
+void Egress::ShowDrop(Instant now, PacketHandle packet,
+                      const PacketRoute& route, std::string_view reason) {
+  if (sink_ == nullptr) return;
+  sink_->on_drop(ReleasedPacket::Of(now, buffers_, packet, route), reason);
+}
+
+void Egress::Violate(std::string what) {
+  ++result_.violations;
+  constexpr size_t kMostMessages = 10;
+  if (result_.violation_messages.size() < kMostMessages) {
+    result_.violation_messages.push_back(std::move(what));
+  }
+}
+
+void Egress::CheckNoneWaits() {
+  if (order_.waiting() + order_.earlier() == 0) return;
+  Violate(
+      fmt::format("I3: {} packets wait for clocks that never ended, of "
+                  "flows of which {} have lost their slot",
+                  order_.waiting(), order_.earlier()));
+}
+
+void Egress::Finish(Instant now) {
+  provisioning_.on_end(now);
+  result_.digest = digest_.value();
+}
+
+}  // namespace snf

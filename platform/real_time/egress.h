@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_EGRESS_H_
+#define SNF_PLATFORM_REAL_TIME_EGRESS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/messages/drop_reason.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+#include "controller/live/controller_loop.h"
+#include "platform/real_time/release_order.h"
+#include "platform/run/digest.h"
+#include "platform/run/ingress.h"
+#include "platform/run/provisioning.h"
+#include "platform/run/run_events.h"
+#include "platform/run/run.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/buffer_pool.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Brings the packets of a run in real time to their end: into the order of
+// their flows, out to the sink, into the digest and the figures, and their
+// buffers back to whom they belong. A packet that would come back from the
+// network (Ingress) arrives at the controller once more.
+//
+// It is what the controller's loop tells of packets. Owner-thread only; no
+// packet is allocated for.
+class Egress final : public ControllerEvents {
+ public:
+  // All that is given must outlive the object; `sink` may be null.
+  Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
+         BufferPool& buffers, ControllerLoop& loop, RunResult& result);
+
+  // A packet that an IP header begins came to the ingress.
+  void on_offered(Instant now, uint32_t bytes) {
+    provisioning_.on_offered(now, bytes);
+  }
+  // Releases a packet that has no flow.
+  void PassThrough(Instant now, const CapturedPacket& captured);
+  // Drops a packet before it got a buffer.
+  void Drop(Instant now, const CapturedPacket& captured, DropReason reason);
+
+  void on_enqueue(const PacketMeta& meta) { order_.Prefetch(meta.flow); }
+  void on_packet(Instant now, const UnitCommand& command);
+  void on_drop(Instant now, PacketHandle packet, DropReason reason) override;
+  void on_unit_up(Instant now, UnitId unit) override;
+  void on_unit_down(Instant now, UnitId unit) override;
+  void on_drained(Instant now, const DrainReport& with_payload) override;
+  void on_end_flow(const EndFlow& end) override;
+  void on_alias_granted(const Alias& alias, const FlowKey& inside) override;
+  void on_alias_over(FlowId flow, Clock clock) override;
+
+  // Adds a violation to the result.
+  void Violate(std::string what);
+  // Adds a violation if packets still wait for others of their flow.
+  void CheckNoneWaits();
+  // Ends the provisioning and adds the digest to the result.
+  void Finish(Instant now);
+  const Provisioning& provisioning() const { return provisioning_; }
+
+ private:
+  void EndPacket(Instant now, const UnitCommand& command);
+  // Out of line: packets do not pay for what few of them need.
+  [[gnu::noinline]] void DropPayload(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] void EndTwice(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] bool BringBack(Instant now, PacketHandle packet);
+  [[gnu::noinline]] void ShowRelease(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] void ReturnBuffer(PacketHandle packet);
+  void Release(Instant now, const UnitCommand& command, bool is_generated);
+  void Free(PacketHandle packet) {
+    if (!buffers_.FreeIfOwn(packet)) [[unlikely]]
+      ReturnBuffer(packet);
+  }
+  void RecordLatency();
+  void CountDrop(Instant now, DropReason reason);
+  void ShowDrop(Instant now, PacketHandle packet, const PacketRoute& route,
+                std::string_view reason);
+
+  const bool has_digest_;
+  const bool has_sides_;
+  RunObserver* const sink_;
+  Ingress& ingress_;
+  BufferPool& buffers_;
+  ControllerLoop& loop_;
+  RunResult& result_;
+  // Packets released that are not recorded yet: those that come and go together
+  // have the same latency.
+  uint32_t packets_of_latency_ = 0;
+  Nanos latency_;
+  ReleaseDigest digest_;
+  ReleaseOrder order_;
+  Provisioning provisioning_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_EGRESS_H_

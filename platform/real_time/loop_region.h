@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_LOOP_REGION_H_
+#define SNF_PLATFORM_REAL_TIME_LOOP_REGION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/live/controller_loop.h"
+#include "runtime/live/unit_loop.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/shared_region.h"
+
+namespace snf {
+
+// Memory in which packets lie, and links, between a controller's loop and loops
+// of units. Its parts are handed to the loops, which it has to outlive.
+struct LoopRegion {
+  struct Options {
+    // Shares of the buffers: of the controller, then of each loop of units,
+    // whose number this says.
+    std::span<const BufferPool::Options> shares;
+    uint32_t record_bytes = 0;          // of the NF's state
+    uint32_t controller_cells = 1'024;  // of a link to or from the controller
+    size_t controller_reserve = 8'192;  // cells that may wait at such a link
+  };
+  // Errors as SharedRegion::Create and BufferPool::Format.
+  static absl::StatusOr<LoopRegion> Create(const Options& options);
+
+  SharedRegion memory;
+  BufferPool buffers;  // the controller's
+  ControllerLinks controller;
+  std::vector<UnitLoopLinks> unit_loops;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_LOOP_REGION_H_

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/run/run_setup.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "controller/core/options.h"
+
+namespace snf {
+namespace {
+
+// At most kMaxUnderWay, which no run comes near.
+uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
+  constexpr uint64_t kMaxUnderWay = 1 << 22;
+  return static_cast<uint32_t>(std::min(
+      uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
+}
+
+}  // namespace
+
+UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
+  const ControllerOptions& c = options.controller;
+  return {.max_flows = c.max_flows,
+          .queue_packets = c.unit_queue_packets,
+          .packets_elsewhere = SlotsOfAllChannels(c),
+          .hold_packets = options.hold_packets,
+          .replicas = replicas,
+          .push_after = {c.flowlet_timeout.ns / 2},
+          .max_replicas = options.max_replicas,
+          .replica_lifetime = c.flow_timeout,
+          .retry_after = options.state_retry};
+}
+
+TableOptions TableOptionsOf(const RunOptions& options) {
+  return {.period = options.table_period,
+          .retry_after = options.state_retry,
+          .hash_seed = options.controller.hash_seed};
+}
+
+bool HasSides(const NetworkFunction& nf) {
+  return nf.flow_scope() == FlowScope::kInsideEndpoint;
+}
+
+RunResult EmptyResult(const NetworkFunction& example) {
+  RunResult result;
+  for (const std::string_view name : example.drop_reasons()) {
+    result.nf_drop_names.emplace_back(name);
+  }
+  result.nf_dropped.resize(result.nf_drop_names.size());
+  result.aliases.has_sides = HasSides(example);
+  result.aliases.pools = static_cast<uint32_t>(example.pools().size());
+  return result;
+}
+
+void AddPiecePools(const NetworkFunction& example, Controller& controller) {
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    controller.AddPiecePool(pool.first, pool.last);
+  }
+}
+
+}  // namespace snf

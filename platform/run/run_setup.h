@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_RUN_SETUP_H_
+#define SNF_PLATFORM_RUN_RUN_SETUP_H_
+
+#include <cstdint>
+
+#include "controller/core/controller.h"
+#include "platform/run/run.h"
+#include "runtime/core/table_message.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/sdk/nf.h"
+
+// Sets up what every driver of a run has.
+namespace snf {
+
+// Returns the options of the run's units; `replicas` is Controller::replicas().
+UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
+TableOptions TableOptionsOf(const RunOptions& options);
+
+// Returns true if the NF's flows are inside endpoints.
+bool HasSides(const NetworkFunction& nf);
+
+// Returns the result of a run that has not begun, of an NF like `example`.
+RunResult EmptyResult(const NetworkFunction& example);
+
+// Gives the controller the NF's pools of pieces, before the first packet.
+void AddPiecePools(const NetworkFunction& example, Controller& controller);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_RUN_SETUP_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_LINK_PAYLOAD_H_
+#define SNF_RUNTIME_CORE_LINK_PAYLOAD_H_
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/messages/messages.h"
+#include "runtime/core/table_message.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/thread_link.h"
+
+// How long the payloads of messages are on the links between the loops of a
+// controller and of units. Each function takes a message's first cell.
+namespace snf {
+
+// On a link from a controller, whose commands have no payload.
+inline size_t PayloadFromController(const Cell& cell) {
+  return cell.is_table() ? sizeof(TableMessage) : 0;
+}
+inline constexpr size_t kMaxPayloadFromController = sizeof(TableMessage);
+
+// On a link from units to a controller.
+inline size_t PayloadToController(const Cell& cell) {
+  if (cell.is_table()) return sizeof(TableMessage);
+  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
+             ? sizeof(Alias)
+             : 0;
+}
+inline constexpr size_t kMaxPayloadToController =
+    std::max(sizeof(Alias), sizeof(TableMessage));
+
+// On a link from units to units: a record of state.
+inline size_t PayloadBetweenUnits(const Cell& cell) {
+  const auto& message = cell.As<UnitCommand>();
+  return message.kind == UnitCommand::Kind::kSendState ? message.state.bytes
+                                                       : 0;
+}
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_LINK_PAYLOAD_H_

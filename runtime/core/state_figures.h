@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_STATE_FIGURES_H_
+#define SNF_RUNTIME_CORE_STATE_FIGURES_H_
+
+#include <cstdint>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+#include "runtime/core/unit_options.h"
+
+namespace snf {
+
+// Counts how state moved between units.
+struct StateCounters {
+  // Flowlets that moved (ControllerCounters::flowlets_moved), by their first
+  // packet: it found its state at the new unit, or had to wait for it.
+  uint64_t seamless = 0;
+  uint64_t pulled = 0;
+  uint64_t pushes = 0;   // sent, one for each receiver
+  uint64_t pulls = 0;    // sent, without repetitions
+  uint64_t answers = 0;  // states sent in answer to pulls
+  uint64_t bytes = 0;    // of records in pushes and answers
+  uint64_t pushed_bytes = 0;
+  uint64_t tombstones = 0;     // clocks that a tombstone took
+  uint64_t null_packets = 0;   // flows that left a unit before it stopped (U8)
+  uint64_t messages_lost = 0;  // by chaos, or for want of room on the way
+  uint64_t messages_duplicated = 0;
+  UnitCounters units;  // summed over units
+};
+
+// Tells how state moved in a run.
+struct StateFigures : StateCounters {
+  Histogram wait_ns;  // of all flowlets that moved; 0 where seamless
+  struct Worst {
+    FlowKey key;
+    FlowId flow = kNoFlow;
+    Clock clock{};
+    Nanos wait;
+    UnitId unit = kNoUnit;
+  } worst;
+};
+
+// Counts that a packet begins service which was held for `wait`
+// (Unit::in_service_wait), if its flowlet moved. Returns true if no packet
+// before it waited as long; then the caller fills in the key of figures.worst,
+// if it knows that.
+bool CountMove(StateFigures& figures, UnitId unit, const PacketMeta& meta,
+               Nanos wait);
+
+// Adds the counters up; of the worst waits the longer one is kept.
+void AddTo(StateFigures& sum, const StateFigures& one);
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_STATE_FIGURES_H_

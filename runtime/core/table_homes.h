@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_TABLE_HOMES_H_
+#define SNF_RUNTIME_CORE_TABLE_HOMES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "base/time.h"
+#include "runtime/core/table_home.h"
+#include "runtime/core/table_message.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// The homes of all shared tables of an NF. Whoever runs them carries the
+// messages between them and the units (unit_tables.h), which are handed out as
+// send(message). Owner-thread only.
+class TableHomes {
+ public:
+  // The tables are those of the NFs that `example` is made of; it is not kept.
+  TableHomes(const NetworkFunction& example, uint32_t max_units,
+             const TableOptions& options);
+
+  size_t size() const { return homes_.size(); }
+  const TableHome& home(size_t table) const { return homes_[table].home; }
+
+  // Counts a message, in either direction.
+  void Count(const TableMessage& message);
+  struct Traffic {
+    uint64_t messages = 0;
+    uint64_t bytes = 0;
+  };
+  const Traffic& traffic(size_t table) const { return homes_[table].traffic; }
+
+  template <typename Send>
+  void on_message(Instant now, const TableMessage& in, const Send& send) {
+    TableMessage out;
+    if (homes_[in.table].home.on_message(now, in, out)) send(out);
+  }
+  // Returns when a table wants on_timers to be called; Instant::max() for
+  // never.
+  Instant next_wakeup() const {
+    Instant wakeup = Instant::max();
+    for (const Home& one : homes_) {
+      wakeup = std::min(wakeup, one.home.next_wakeup());
+    }
+    return wakeup;
+  }
+  template <typename Send>
+  void on_timers(Instant now, size_t table, const Send& send) {
+    TableMessage out;
+    while (homes_[table].home.on_timers(now, out)) send(out);
+  }
+
+ private:
+  struct Home {
+    TableHome home;
+    Traffic traffic;
+  };
+  std::deque<Home> homes_;  // by table
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_TABLE_HOMES_H_

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/unit_tables.h"
+
+#include <cstdint>
+
+namespace snf {
+
+std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
+  std::vector<TableCopy*> tables;
+  for (const NetworkFunction::Part& part : nf.parts()) {
+    for (const auto& table : part.nf->tables()) tables.push_back(table.get());
+  }
+  return tables;
+}
+
+UnitTables::UnitTables(UnitId unit, const NetworkFunction& nf,
+                       const TableOptions& options)
+    : copies_(TablesOf(nf)) {
+  for (uint16_t table = 0; table < copies_.size(); ++table) {
+    replicas_.emplace_back(table, unit, *copies_[table], options);
+  }
+}
+
+}  // namespace snf

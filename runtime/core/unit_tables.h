@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_UNIT_TABLES_H_
+#define SNF_RUNTIME_CORE_UNIT_TABLES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "runtime/core/table_message.h"
+#include "runtime/core/table_replica.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/table_copy.h"
+
+namespace snf {
+
+// Returns the shared tables of all NFs that `nf` is made of; they are the NF's.
+std::vector<TableCopy*> TablesOf(const NetworkFunction& nf);
+
+// The replicas of one unit: one for each shared table of its NF. Whoever runs
+// the unit carries the messages between them and the homes (table_homes.h),
+// which are handed out as send(message). Owner-thread only.
+class UnitTables {
+ public:
+  // `nf` must outlive the object.
+  UnitTables(UnitId unit, const NetworkFunction& nf,
+             const TableOptions& options);
+
+  // The NF is about to be called, until on_stop. A unit that was only parked
+  // still has its replicas.
+  void on_ready(Instant now) {
+    if (joined()) return;
+    for (TableReplica& replica : replicas_) replica.on_start(now);
+  }
+  // The NF was called.
+  void on_called(Instant now) {
+    for (TableReplica& replica : replicas_) replica.on_updates(now);
+  }
+  // The unit is to go. It may go at once if joined() is false, else as soon as
+  // TakeGone returns true.
+  void on_stop() {
+    stops_ = true;
+    for (TableReplica& replica : replicas_) replica.on_stop();
+  }
+  // Returns true if a home still waits for something from this unit.
+  bool joined() const {
+    return std::ranges::any_of(
+        replicas_, [](const TableReplica& one) { return one.joined(); });
+  }
+  // Returns true once: when all that the unit wrote is with the homes.
+  bool TakeGone() {
+    if (!stops_ || joined()) return false;
+    stops_ = false;
+    return true;
+  }
+
+  template <typename Send>
+  void on_message(Instant now, const TableMessage& in, const Send& send) {
+    TableMessage out;
+    if (replicas_[in.table].on_message(now, in, out)) send(out);
+  }
+  // Returns when on_timers wants to be called; Instant::max() for never.
+  Instant next_wakeup() const {
+    Instant wakeup = Instant::max();
+    for (const TableReplica& replica : replicas_) {
+      wakeup = std::min(wakeup, replica.next_wakeup());
+    }
+    return wakeup;
+  }
+  template <typename Send>
+  void on_timers(Instant now, const Send& send) {
+    TableMessage out;
+    for (TableReplica& replica : replicas_) {
+      while (replica.next_wakeup() <= now && replica.on_timers(now, out)) {
+        send(out);
+      }
+    }
+  }
+
+  const TableReplica& replica(size_t table) const { return replicas_[table]; }
+  const TableCopy& copy(size_t table) const { return *copies_[table]; }
+
+ private:
+  std::vector<TableReplica> replicas_;  // by table
+  std::vector<TableCopy*> copies_;
+  bool stops_ = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_UNIT_TABLES_H_

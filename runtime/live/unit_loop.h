@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_LIVE_UNIT_LOOP_H_
+#define SNF_RUNTIME_LIVE_UNIT_LOOP_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "controller/core/commands.h"
+#include "platform/process/real_clock.h"
+#include "runtime/core/service_model.h"
+#include "runtime/core/state_figures.h"
+#include "runtime/core/unit.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/core/unit_tables.h"
+#include "runtime/live/paced_service.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_progress.h"
+#include "runtime/ring/thread_link.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_spec.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+struct UnitLoopOptions {
+  // The loop of this index among `loops` runs the units index, loops + index,
+  // 2 · loops + index … below max_units.
+  uint32_t index = 0;
+  uint32_t loops = 1;
+  uint32_t max_units = 64;
+  UnitOptions unit;  // of each unit
+  TableOptions tables;
+  // A unit is as fast as the ServiceModel of this capacity says; absent: as
+  // fast as it can be.
+  std::optional<int64_t> unit_capacity_bps;
+};
+
+// Holds what connects a loop to a controller and to all loops of units. Where
+// it points to outlives the loop.
+struct UnitLoopLinks {
+  BufferPool buffers;  // as a party of its own
+  Doorbell* bell;      // the loop's; all who send to it ring it
+  LoopProgress* progress;
+  LinkIn from_controller;
+  LinkOut to_controller;
+  std::vector<LinkIn> from_loops;  // by index, the own among them
+  std::vector<LinkOut> to_loops;
+};
+
+// Counts what a loop's units did.
+struct UnitLoopFigures {
+  StateFigures state;
+  uint32_t held_packets_max = 0;  // in one unit
+  uint64_t sleeps = 0;            // when there was nothing to do
+  // The counts of all parts of the NF, in order, summed over units; empty if
+  // the loop has none.
+  std::vector<uint64_t> nf_counts;
+};
+
+// Theory of operation. The event loop that runs units: it turns messages into
+// calls of Unit, and what units command into messages. It gets a controller's
+// commands, messages about state from all loops of units, and sends what its
+// units command to the controller and to other units' loops.
+//
+//   controller ─ControllerCommand─►  ┌────────┐ ─UnitCommand─► controller
+//   loops … ────UnitCommand───────►  │ units  │ ─UnitCommand─► loops …
+//                                    └────────┘
+//
+// It works in turns. In a turn it takes a burst from each link, reads the
+// clock once, lets timers that are due run, and serves each unit that has
+// packets, kServedInATurn at the most. If units have a capacity, what a packet
+// causes happens when its service ends.
+//
+// A message for which another loop's link has no room is lost, and counted:
+// units repeat what matters. Messages to the controller stay until there is
+// room, and no turn begins before they are gone.
+//
+// Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
+// It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
+// runs the other 8, whatever comes meanwhile.
+//
+// Owner-thread only, but for Stop, Wake and the progress in its links. Nothing
+// is allocated for a packet.
+class UnitLoop {
+ public:
+  // The clock must outlive the loop, and the NF be good (NfSpec::check).
+  UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
+           const RealClock& clock, UnitLoopLinks links);
+
+  // Takes turns until Stop; sleeps when there is nothing to do.
+  void Run();
+  // Lets Run return soon. Any thread.
+  void Stop();
+  // Lets the loop look at the clock, which has skipped. Any thread.
+  void Wake() { links_.bell->Ring(); }
+
+  // Joins the links to and from the controller to their other ends, whose
+  // thread will take this loop's turns. The ends must stay where they are. Call
+  // it before anything is sent.
+  void Join(LinkOut& from_controller, LinkIn& to_controller) {
+    links_.from_controller.Join(from_controller);
+    to_controller.Join(links_.to_controller);
+  }
+  // Takes one turn; returns true if there was anything to do.
+  bool Turn();
+
+  const LoopProgress& progress() const { return *links_.progress; }
+  // Returns what was counted; call it when no turn is under way any more.
+  UnitLoopFigures figures() const;
+  // Returns null for a unit that is not this loop's.
+  const UnitTables* tables(UnitId unit) const {
+    const UnitShell* const shell = shell_of_[value(unit)];
+    return shell != nullptr ? &shell->tables : nullptr;
+  }
+  uint32_t buffers_in_use() const { return links_.buffers.in_use(); }
+
+ private:
+  static constexpr uint32_t kServedInATurn = 32;
+
+  struct UnitShell {
+    Unit unit;
+    std::unique_ptr<NetworkFunction> nf;
+    UnitTables tables;
+    bool ready = false;
+    bool is_listed = false;  // in runnable_
+    PacedService service{};  // of a unit with a capacity
+  };
+
+  UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
+  static Instant NextTimer(const UnitShell& shell) {
+    return std::min(shell.unit.next_wakeup(), shell.tables.next_wakeup());
+  }
+  // Follows every call that may have armed or disarmed a timer.
+  void NoteTimer(const UnitShell& shell) {
+    Instant& timer = timers_[static_cast<size_t>(&shell - shells_.data())];
+    timer = NextTimer(shell);
+    next_timer_ = std::min(next_timer_, timer);
+  }
+  bool Receive();
+  void Handle(const ControllerCommand& command);
+  [[gnu::noinline]] void HandleOther(const ControllerCommand& command);
+  void Handle(const UnitCommand& message, std::span<const std::byte> record);
+  void Handle(const TableMessage& message);
+  void SendToHome(const TableMessage& message);
+  void SendStopped(UnitId unit);
+  void AfterCall(UnitShell& shell);
+  void List(UnitShell& shell);
+  bool ServeAll();
+  bool Serve(UnitShell& shell);
+  bool Begin(UnitShell& shell);
+  void Finish(UnitShell& shell);
+  void RunTimers();
+  void RunTimers(UnitShell& shell);
+  void ExecuteAll(UnitShell& shell);
+  void Execute(UnitShell& shell, const UnitCommand& command);
+  void SendToUnit(const UnitCommand& command,
+                  std::span<const std::byte> record);
+  bool Flush();
+  void Publish();
+
+  UnitLoopLinks links_;
+  const RealClock& clock_;
+  StateSchema schema_;
+  uint32_t loops_;
+  std::optional<ServiceModel> service_;  // absent: as fast as can be
+  std::vector<UnitShell> shells_;        // by unit / loops
+  std::vector<UnitShell*> shell_of_;     // by unit; null: not this loop's
+  std::vector<Instant> timers_;          // of shells_: the earliest
+  std::vector<UnitShell*> runnable_;
+  Instant now_ = Instant::min();
+  Instant next_timer_ = Instant::max();  // the earliest of all units
+  Instant next_service_end_ = Instant::max();
+  UnitOut out_;
+  StateFigures state_;
+  uint32_t held_packets_max_ = 0;
+  uint64_t sleeps_ = 0;
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_LIVE_UNIT_LOOP_H_

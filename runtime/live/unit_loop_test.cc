@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets in, packets out, over links; there is no controller.
+#include "runtime/live/unit_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/core/link_payload.h"
+#include "runtime/core/test_inputs.h"
+#include "runtime/ring/test_region.h"
+
+namespace snf {
+namespace {
+
+using Kind = UnitCommand::Kind;
+
+// Loops of units, and a controller's ends of their links.
+class Loops {
+ public:
+  Loops(size_t count, std::string_view nf, UnitLoopOptions options = {}) {
+    clock_.Start(Instant{1'000'000});
+    const std::vector<BufferPool::Options> shares(
+        1 + count, {.small = 64, .medium = 0, .large = 0});
+    region_.MakePool(shares);
+    pool_ = std::make_unique<BufferPool>(region_.Attach(0));
+    std::vector<Doorbell*> bells;
+    for (size_t i = 0; i < count; ++i) bells.push_back(region_.New<Doorbell>());
+    std::vector<std::vector<LinkOut>> outs(count);
+    std::vector<std::vector<LinkIn>> ins(count);
+    for (size_t from = 0; from < count; ++from) {
+      for (size_t to = 0; to < count; ++to) {
+        const LinkRing ring = region_.Ring(bells[to]);
+        outs[from].emplace_back(ring.producer, 64);
+        ins[to].emplace_back(ring.consumer, 4'096);
+      }
+    }
+    options.loops = static_cast<uint32_t>(count);
+    options.max_units = 4;
+    options.unit = {.max_flows = 64, .queue_packets = 64, .replicas = 0};
+    const NfSpec spec = *NfSpec::Parse(nf);
+    for (size_t i = 0; i < count; ++i) {
+      const LinkRing down = region_.Ring(bells[i]);
+      const LinkRing up = region_.Ring(nullptr);
+      to_.emplace_back(down.producer, 64);
+      from_.emplace_back(up.consumer, kMaxPayloadToController);
+      options.index = static_cast<uint32_t>(i);
+      loops_.push_back(std::make_unique<UnitLoop>(
+          options, spec, clock_,
+          UnitLoopLinks{.buffers = region_.Attach(static_cast<uint8_t>(i + 1)),
+                        .bell = bells[i],
+                        .progress = region_.New<LoopProgress>(),
+                        .from_controller =
+                            LinkIn(down.consumer, kMaxPayloadFromController),
+                        .to_controller = LinkOut(up.producer, 64),
+                        .from_loops = std::move(ins[i]),
+                        .to_loops = std::move(outs[i])}));
+    }
+  }
+
+  void Start(uint16_t unit) {
+    Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
+                                   UnitId{unit}, false));
+  }
+  // A packet of 100 bytes, which counts as one of `length`.
+  void Enqueue(uint16_t unit, PacketMeta meta, uint32_t length = 100) {
+    const PacketHandle packet = pool_->Allocate(100);
+    pool_->info(packet) = {};
+    pool_->info(packet).length = 100;
+    pool_->info(packet).original_length = length;
+    meta.arrival = clock_.Now();
+    meta.original_length = length;
+    Send(ControllerCommand::Enqueue(UnitId{unit}, packet, meta));
+  }
+  void Send(const ControllerCommand& command) {
+    LinkOut& link = to_[value(command.unit) % loops_.size()];
+    link.Send(command);
+    EXPECT_TRUE(link.Flush());
+  }
+  // Lets all loops take turns until none has anything to do.
+  void Turn() {
+    bool did = true;
+    while (std::exchange(did, false)) {
+      for (const auto& loop : loops_) did |= loop->Turn();
+    }
+    Receive();
+  }
+  void Receive() {
+    for (LinkIn& link : from_) {
+      link.Receive();
+      link.Handle(PayloadToController,
+                  [this](const Cell& cell, std::span<const std::byte>) {
+                    if (cell.is_table()) {
+                      ++tables_;
+                      return;
+                    }
+                    heard_.push_back(cell.As<UnitCommand>());
+                    if (heard_.back().kind != Kind::kRelease) return;
+                    pool_->Free(heard_.back().packet);
+                  });
+    }
+  }
+  std::vector<UnitCommand> TakeHeard() { return std::exchange(heard_, {}); }
+  size_t tables() const { return tables_; }
+  UnitLoop& loop(size_t i) { return *loops_[i]; }
+  RealClock& clock() { return clock_; }
+  BufferPool& pool() { return *pool_; }
+
+ private:
+  TestRegion region_;
+  RealClock clock_;
+  std::unique_ptr<BufferPool> pool_;
+  std::vector<LinkOut> to_;
+  std::vector<LinkIn> from_;
+  std::vector<std::unique_ptr<UnitLoop>> loops_;
+  std::vector<UnitCommand> heard_;
+  size_t tables_ = 0;
+};
+
+TEST(UnitLoop, ReleasesWhatItIsGiven) {
+  Loops loops(1, "passthrough");
+  loops.Start(2);
+  loops.Enqueue(2, New(7));
+  loops.Enqueue(2, Within(7, 2));
+  loops.Turn();
+  const std::vector<UnitCommand> heard = loops.TakeHeard();
+  ASSERT_EQ(heard.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(heard[i].kind, Kind::kRelease);
+    EXPECT_EQ(heard[i].unit, UnitId{2});
+    EXPECT_EQ(heard[i].meta.clock, Clock{i + 1});
+  }
+  EXPECT_EQ(loops.pool().in_use(), 0u);
+  EXPECT_EQ(loops.loop(0).progress().received.load(), 3u);
+  EXPECT_EQ(loops.loop(0).progress().sent.load(), 2u);
+}
+
+TEST(UnitLoop, RunsNoPacketBeforeItsUnitIsStarted) {
+  Loops loops(1, "passthrough");
+  loops.Enqueue(0, New(7));
+  loops.Turn();
+  EXPECT_TRUE(loops.TakeHeard().empty());
+  loops.Start(0);
+  loops.Turn();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+}
+
+TEST(UnitLoop, FetchesTheStateOfAFlowThatMovedFromAnotherLoop) {
+  Loops loops(2, "passthrough");
+  loops.Start(0);
+  loops.Start(1);
+  loops.Enqueue(0, New(7));
+  loops.Turn();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+  PacketMeta moved = First(7, 2, 0);
+  moved.flags |= PacketMeta::kMoved;
+  loops.Enqueue(1, moved);
+  loops.Turn();
+  const std::vector<UnitCommand> heard = loops.TakeHeard();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[0].unit, UnitId{1});
+  EXPECT_TRUE(heard[0].kind == Kind::kReportTook ||
+              heard[1].kind == Kind::kReportTook);
+  EXPECT_TRUE(heard[0].kind == Kind::kRelease ||
+              heard[1].kind == Kind::kRelease);
+  const UnitLoopFigures asked = loops.loop(0).figures();
+  EXPECT_EQ(asked.state.answers, 1u);
+  const UnitLoopFigures asks = loops.loop(1).figures();
+  EXPECT_EQ(asks.state.pulls, 1u);
+  EXPECT_EQ(asks.state.pulled, 1u);
+  EXPECT_EQ(asks.held_packets_max, 1u);
+}
+
+// 1,500 bytes at 1 Mbit/s take 12 ms.
+TEST(UnitLoop, ServesAsFastAsTheUnitsCapacity) {
+  UnitLoopOptions options;
+  options.unit_capacity_bps = 1'000'000;
+  Loops loops(1, "passthrough", options);
+  loops.Start(0);
+  const Instant begin = loops.clock().Now();
+  loops.Enqueue(0, New(7), 1'500);
+  loops.loop(0).Turn();
+  loops.Receive();
+  EXPECT_TRUE(loops.TakeHeard().empty());
+  const Instant due{loops.loop(0).progress().next_due.load()};
+  EXPECT_GE(due - begin, Milliseconds(12));
+  loops.clock().SkipTo(due);
+  loops.loop(0).Turn();
+  loops.Receive();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+}
+
+TEST(UnitLoop, TellsTheHomesOfTablesThatAUnitStarts) {
+  Loops loops(1, "monitor");
+  loops.Start(3);
+  loops.loop(0).Turn();
+  loops.clock().SkipTo(loops.clock().Now() + Milliseconds(20));
+  loops.loop(0).Turn();
+  loops.Receive();
+  EXPECT_GE(loops.tables(), 1u);
+  EXPECT_TRUE(loops.loop(0).tables(UnitId{3})->joined());
+  EXPECT_FALSE(loops.loop(0).tables(UnitId{2})->joined());
+}
+
+TEST(UnitLoop, SaysThatAUnitHasStopped) {
+  Loops loops(2, "passthrough");
+  loops.Start(1);
+  loops.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit,
+                                       UnitId{1}, false));
+  loops.Turn();
+  const std::vector<UnitCommand> heard = loops.TakeHeard();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].kind, Kind::kStopped);
+  EXPECT_EQ(heard[0].unit, UnitId{1});
+  EXPECT_EQ(loops.loop(0).tables(UnitId{1}), nullptr);
+}
+
+TEST(UnitLoop, RunsOnAThreadUntilItIsStopped) {
+  constexpr uint64_t kPackets = 2'000;
+  Loops loops(1, "passthrough");
+  std::thread thread([&loops] { loops.loop(0).Run(); });
+  loops.Start(0);
+  uint64_t released = 0;
+  for (uint64_t sent = 0; released < kPackets;) {
+    if (sent < kPackets && sent - released < 32) {
+      ++sent;
+      loops.Enqueue(0, sent == 1 ? New(7) : Within(7, sent));
+    }
+    loops.Receive();
+    released += loops.TakeHeard().size();
+    if (sent == kPackets) std::this_thread::yield();
+  }
+  loops.loop(0).Stop();
+  thread.join();
+  EXPECT_EQ(released, kPackets);
+  EXPECT_EQ(loops.pool().in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace snf

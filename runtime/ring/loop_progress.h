@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_RING_LOOP_PROGRESS_H_
+#define SNF_RUNTIME_RING_LOOP_PROGRESS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace snf {
+
+// Tells other threads how far an event loop of units has come, so that they can
+// see that nothing is under way. The messages that `received` counts are
+// handled, and the messages that this caused are in `sent`. So whoever reads
+// `received` of all loops first, and finds as many in `sent` of all loops, be
+// it later, knows that no message was in between.
+//
+// The loop writes, any thread reads. It may lie in a region.
+struct alignas(128) LoopProgress {
+  std::atomic<uint64_t> received{0};
+  std::atomic<uint64_t> sent{0};
+  std::atomic<int64_t> next_due{Instant::max().ns};
+  // For the eye only, as in StateFigures.
+  std::atomic<uint64_t> seamless{0};
+  std::atomic<uint64_t> pulled{0};
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(LoopProgress) == 128);
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_RING_LOOP_PROGRESS_H_
