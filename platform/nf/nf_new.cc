@@ -28,8 +28,7 @@ absl::Status Write(const NfTemplate& begun, const fs::path& directory,
   }
   fs::create_directories(directory, error);
   if (error) {
-    return FileStatus(directory.string() + ": cannot make the directory",
-                      error.value());
+    return FileStatus(directory.string() + ": cannot write", error.value());
   }
   for (const NfTemplate::File& file : begun.files) {
     const fs::path path = directory / file.name;

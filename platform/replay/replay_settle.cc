@@ -232,8 +232,8 @@ void ReplayFlags::UseBundledCapture() {
 void ReplayFlags::SettlePolicies() {
   options_.policies = {std::string(PlacementPolicies()[policy_]->name())};
   for (const std::string& policy : compare_) {
-    if (policy != options_.policies.front())
-      options_.policies.push_back(policy);
+    if (policy == options_.policies.front()) continue;
+    options_.policies.push_back(policy);
   }
 }
 
