@@ -173,14 +173,18 @@ class Live(unittest.TestCase):
                 with contextlib.suppress(ConnectionResetError):
                     return client.recv(1000)
                 return b""
-            # No HTTP, too long a request: closed.
-            for request in (b"\0\1\2\r\n\r\n",
-                            b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n"):
+            # No HTTP, too long a request: closed, with no more than an error.
+            for request, answer in (
+                    (b"\0\1\2\r\n\r\n", b""),
+                    (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n",
+                     b"HTTP/1.1 414 URI Too Long\r\n")):
                 with socket.create_connection(("127.0.0.1", port)) as client:
                     client.settimeout(PATIENCE_S)
                     with contextlib.suppress(OSError):
                         client.sendall(request)
-                    self.assertEqual(rest(client), b"")
+                    got = rest(client)
+                    self.assertEqual(got[:len(answer) or None], answer)
+                    self.assertEqual(rest(client) if got else b"", b"")
             # More clients than are served at a time, who say nothing: they are
             # closed after a while, and another one gets its answer.
             silent = [socket.create_connection(("127.0.0.1", port))

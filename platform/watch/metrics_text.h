@@ -17,11 +17,7 @@ struct MetricSample {
   std::string_view suffix;  // of the family's name: "", "_sum" or "_count"
   std::vector<std::pair<std::string, std::string>> labels;
   uint64_t value = 0;
-  uint64_t per_unit = 1;  // 1, or 10⁹ of a time in nanoseconds
-
-  double number() const {
-    return static_cast<double>(value) / static_cast<double>(per_unit);
-  }
+  uint64_t per_unit = 1;  // 1, or 10⁹ for a time in nanoseconds
 };
 
 // The samples of a metric, under one name.
@@ -30,7 +26,7 @@ struct MetricFamily {
   std::string name;
   std::string help;
   Type type{};
-  // Of a summary: one for each label `quantile`, then the sum and the count.
+  // A summary has a sample for each label `quantile`, then its sum and count.
   std::vector<MetricSample> samples{};
 };
 

@@ -90,7 +90,7 @@ TEST(MetricsText, IsValidAndHasTheFigures) {
   }
 }
 
-TEST(MetricsOf, GivesARegistryWhatTheTextSays) {
+TEST(MetricsOf, GivesASummaryItsQuantilesSumAndCount) {
   const std::vector<MetricFamily> metrics = MetricsOf(LiveFiguresAfter(21));
   const auto latency = std::ranges::find(metrics, "snf_packet_latency_seconds",
                                          &MetricFamily::name);
@@ -99,9 +99,11 @@ TEST(MetricsOf, GivesARegistryWhatTheTextSays) {
   ASSERT_EQ(latency->samples.size(), 5u);
   const MetricSample& p99 = latency->samples[1];
   EXPECT_THAT(p99.labels, ElementsAre(Pair("quantile", "0.99")));
-  EXPECT_DOUBLE_EQ(p99.number(), 0.00176);
+  EXPECT_EQ(p99.value, 1'760'000u);
+  EXPECT_EQ(p99.per_unit, 1'000'000'000u);
   EXPECT_EQ(latency->samples[3].suffix, "_sum");
-  EXPECT_EQ(latency->samples[4].number(), 10'490);
+  EXPECT_EQ(latency->samples[4].value, 10'490u);
+  EXPECT_EQ(latency->samples[4].per_unit, 1u);
 }
 
 TEST(MetricsText, IsValidBeforeTheFirstPacket) {
