@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counters.h"
 #include "base/packet/flow_key_text.h"
 #include "platform/run/run_setup.h"
 #include "platform/run/run_totals.h"

@@ -6,6 +6,7 @@
 
 #include "base/byte_order.h"
 #include "base/check.h"
+#include "base/counters.h"
 #include "runtime/core/link_payload.h"
 #include "runtime/core/table_message.h"
 #include "runtime/core/unit_limits.h"
