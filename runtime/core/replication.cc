@@ -133,14 +133,12 @@ uint32_t Replication::on_state(Instant now, const State& state,
   return slot;
 }
 
-void Replication::EvictReplicas(FlowStore& flows) {
-  while (flows.replicas() > max_replicas_) {
-    const uint32_t oldest = flows.oldest_replica();
-    ++counters_.replicas_evicted;
-    flows.DropCopy(oldest);
-    ArmTimer(oldest, flows);
-    flows.ForgetIfEmpty(oldest);
-  }
+void Replication::EvictReplica(FlowStore& flows) {
+  const uint32_t oldest = flows.oldest_replica();
+  ++counters_.replicas_evicted;
+  flows.DropCopy(oldest);
+  ArmTimer(oldest, flows);
+  flows.ForgetIfEmpty(oldest);
 }
 
 uint32_t Replication::on_takeover(const Takeover& takeover, FlowStore& flows,

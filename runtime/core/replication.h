@@ -104,7 +104,9 @@ class Replication {
   // than may.
   void RefuseExcess(const Pull& pull, uint32_t slot, FlowStore& flows);
   // Drops replicas, the oldest first, while there are more than may be.
-  void EvictReplicas(FlowStore& flows);
+  void EvictReplicas(FlowStore& flows) {
+    while (flows.replicas() > max_replicas_) EvictReplica(flows);
+  }
 
   // --- Timers. ---
   // Arms the flow's timer for the first of: the NF's timer, a push or an
@@ -127,6 +129,7 @@ class Replication {
     ++counters_.refused[static_cast<size_t>(refusal)];
   }
   State MessageOf(uint32_t slot, const FlowStore& flows) const;
+  void EvictReplica(FlowStore& flows);
   void Push(uint32_t slot, FlowStore& flows, UnitOut& out);
   // Returns the time until the next repetition but one, and counts this one.
   Nanos NextDelay(uint8_t& tries) const;

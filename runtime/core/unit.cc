@@ -202,8 +202,10 @@ inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
 }
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
-  ResumeOrPull(now, slot, out);
-  replication_.AnswerPulls(slot, flows_, out);
+  if (flows_[slot].held.head != kNone) ResumeOrPull(now, slot, out);
+  if (flows_[slot].pending != kNone) {
+    replication_.AnswerPulls(slot, flows_, out);
+  }
   replication_.ArmTimer(slot, flows_);
   flows_.ForgetIfEmpty(slot);
 }
@@ -211,7 +213,6 @@ void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
 void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
   FlowRecord& record = flows_[slot];
   const uint32_t first = record.held.head;
-  if (first == kNone) return;
   PacketNodes& nodes = flows_.packets();
   const PacketMeta& meta = nodes[first].meta;
   if (record.copy == CopyKind::kNone || !IsRunnable(record, meta)) {
@@ -259,7 +260,7 @@ void Unit::on_state(Instant now, const State& state,
                     std::span<const std::byte> record, UnitOut& out) {
   const uint32_t slot = replication_.on_state(now, state, record, flows_);
   if (slot == kNone) return;
-  EndIfOver(now, slot, nullptr, out);
+  if (flows_[slot].pending != kNone) EndIfOver(now, slot, nullptr, out);
   AfterChange(now, slot, out);
   replication_.EvictReplicas(flows_);
   PushStoppedIfDone(out);

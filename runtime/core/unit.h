@@ -198,6 +198,7 @@ class Unit {
   // Does what may follow from a flow's new state. The end of the flow comes
   // before: what is over gives no answer.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
+  // Lets the first of the held packets, of which there are some, run or pull.
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
   // Without `env`, the NF cannot be told: the end of a flow that ran here
   // waits.
