@@ -88,6 +88,10 @@ class Checker final : public RunObserver {
   void on_pieces_returned(Instant now, const PieceBlock& pieces) override;
   void on_end(Instant now) override;
 
+  // Returns true if the flow is over with the packet: a unit keeps no record
+  // then, so that none is asked for in on_nf_end.
+  bool IsLast(const PacketMeta& meta) const;
+
   uint64_t violations() const { return violations_; }
   // The first kMaxMessages, one line each: time, flow, unit, clock, what.
   const std::vector<std::string>& messages() const { return messages_; }
@@ -117,9 +121,6 @@ class Checker final : public RunObserver {
 
   Flow& InSlot(FlowId id);
   void BeginService(Instant now, UnitId unit, const PacketMeta& meta);
-  // Returns true if the flow is over with the packet: a unit keeps no record
-  // then.
-  bool IsLast(const PacketMeta& meta) const;
   // Null, and a violation, if no packet of the flow was given a clock.
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
   UnderWay PacketOf(const PacketMeta& meta) const;

@@ -66,10 +66,9 @@ class CheckerTest : public testing::Test {
     ReleaseAt(given_[{flow, clock}], clock, flow);
   }
   void ReleaseAt(UnitId unit, uint64_t clock, FlowId flow = kFlow) {
-    checker_.on_release(
-        {.time = Now(),
-         .bytes = {},
-         .route = {.unit = unit, .flow = flow, .clock = Clock{clock}}});
+    const PacketRoute route = {
+        .unit = unit, .flow = flow, .clock = Clock{clock}, .latency = {}};
+    checker_.on_release({.time = Now(), .bytes = {}, .route = route});
   }
   void Take(uint64_t clock, FlowId flow = kFlow) {
     TakeAt(given_[{flow, clock}], clock, flow);

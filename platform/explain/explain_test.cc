@@ -406,7 +406,7 @@ TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
                        .request = {},
                        .placement = {}};
   explainer.on_decision(decision, pool);
-  explainer.on_dropped({0}, kNoFlow, Clock{}, "start_buffer_full");
+  explainer.on_drop({.time = {0}, .bytes = {}}, "start_buffer_full");
   explainer.on_arrival({100'000}, KeyOf(1), 100);
   decision.cause = FlowletCause::kLate;
   decision.time = {100'000};

@@ -168,9 +168,10 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
   count(state.messages_duplicated, "message",
         " about state duplicated by --chaos");
   count(units.pulls_repeated, "pull", " repeated for want of an answer");
-  count(units.takeovers_repeated, "took",
+  count(units.takeovers_repeated, "takeover",
         " (the word that state was taken over) repeated");
-  count(units.takeovers_said_once, "took", " said once only, for want of room");
+  count(units.takeovers_said_once, "takeover",
+        " said once only, for want of room");
   uint64_t refused = 0;
   std::string reasons;
   for (size_t i = 0; i < kStateRefusals; ++i) {

@@ -60,8 +60,9 @@ TEST(ReportTables, SaysNothingWhereThereIsNone) {
 }
 
 TEST(ReportTables, TellsProgramsTheSame) {
-  nlohmann::ordered_json json;
-  AddTables(Result(), json);
+  const nlohmann::ordered_json json = {
+      {"tables", JsonOfTables(Result())},
+      {"nf_reports", JsonOfNfReports(Result())}};
   EXPECT_EQ(json, nlohmann::ordered_json::parse(R"({
     "tables": {"monitor.hosts": {
       "entries": 2, "max_entries": 65536, "updates": 1234, "refused": 5,

@@ -160,7 +160,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
                        want of room
                     5  messages about state duplicated by --chaos
                     7  pulls repeated for want of an answer
-                    1  took (the word that state was taken over) repeated
+                    1  takeover (the word that state was taken over) repeated
                     2  takeovers said once only, for want of room
                    12  messages about state refused: 3 stale, 9 pulls_full
 
