@@ -450,7 +450,6 @@ UNLIMITED = {"nfs"}
 # Classes that are in more files all the same, and why. An entry that is no
 # longer needed is a finding.
 SPLIT_CLASSES = {
-    "RealDriver": "the loops of controller and units are to be classes",
     "VirtualDriver": "the same loops",
 }
 MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"

@@ -11,6 +11,8 @@
 #include "fmt/format.h"
 #include "platform/report/report.h"
 #include "platform/run/figures.h"
+#include "traces/byte_sink.h"
+#include "traces/file_status.h"
 
 namespace snf {
 namespace {
