@@ -82,7 +82,7 @@ void ControllerLoop::HandleOther(const UnitCommand& command,
   ReportDrained(events);
   out_.clear();
   switch (command.kind) {
-    case Kind::kReportTook:
+    case Kind::kReportTakeover:
       controller_.on_takeover(command.takeover);
       break;
     case Kind::kSendAlias:

@@ -184,7 +184,6 @@ BAD = [
     ("citation", law("// The mean over a window (§8).")),
     ("folder-size", files_in("traces", 36)),
     ("split-class", parts_of("Reader", 3)),
-    ("split-class", parts_of("Unit", 2)),  # needs no entry in the list
     ("fixture", at("traces/x.cc", '#include "base/packet/fixture_flows.h"')),
     ("fixture", at("platform/run/x.h", '#include "traces/fixture_a.h"')),
 ]

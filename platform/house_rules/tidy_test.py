@@ -447,11 +447,6 @@ MOST_FILES = 35  # of the product in a folder
 MOST_FILES_OF_A_CLASS = 2
 # NFs do not know each other: their folder may be as long as the list of NFs.
 UNLIMITED = {"nfs"}
-# Classes that are in more files all the same, and why. An entry that is no
-# longer needed is a finding.
-SPLIT_CLASSES = {
-    "VirtualDriver": "the same loops",
-}
 MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
                     r"([A-Z]\w*)(?:<[\w, ]+>)?::(?:[A-Z]\w*::)*"
                     r"(?:~?\w+|operator\S+)\s*\(", re.MULTILINE)
@@ -473,14 +468,10 @@ def check_size(tree: Tree) -> Iterator[Finding]:
             yield Finding(f"{folder}/", 1, "folder-size",
                           f"{len(paths)} files, at most {MOST_FILES}")
     for (_, name), paths in classes.items():
-        is_split = len(paths) > MOST_FILES_OF_A_CLASS
-        if is_split and name not in SPLIT_CLASSES:
+        if len(paths) > MOST_FILES_OF_A_CLASS:
             yield Finding(min(paths), 1, "split-class",
                           f"{name} is defined in {len(paths)} files, at most "
                           f"{MOST_FILES_OF_A_CLASS}")
-        elif name in SPLIT_CLASSES and not is_split:
-            yield Finding(min(paths), 1, "split-class",
-                          f"{name} may leave SPLIT_CLASSES")
 
 
 # --- Notes on length ----------------------------------------------------------

@@ -15,7 +15,7 @@ struct VirtualDriver::Event {
   enum class Kind : uint8_t {
     kRelease,
     // At the controller.
-    kTookAtController,
+    kTakeoverAtController,
     kAliasAtController,  // the first of aliases_
     kNoteAtController,
     kPieceRequestAtController,
@@ -28,8 +28,8 @@ struct VirtualDriver::Event {
     kServiceEnd,
     kPullAtUnit,
     kStateAtUnit,
-    kTookAtUnit,
-    kTookAckAtUnit,
+    kTakeoverAtUnit,
+    kTakeoverAckAtUnit,
     kEndFlowAtUnit,
     kAliasAckAtUnit,
     kPiecesAtUnit,

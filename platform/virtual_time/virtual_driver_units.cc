@@ -71,11 +71,11 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
                           unit_out_);
       network_.Free(event.record);
       break;
-    case Event::Kind::kTookAtUnit:
+    case Event::Kind::kTakeoverAtUnit:
       observers_.on_takeover(now_, event.unit, event.takeover);
       shell.unit.on_takeover(now_, event.takeover, unit_out_);
       break;
-    case Event::Kind::kTookAckAtUnit:
+    case Event::Kind::kTakeoverAckAtUnit:
       shell.unit.on_takeover_ack(now_, event.takeover_ack, unit_out_);
       break;
     case Event::Kind::kEndFlowAtUnit:
@@ -190,19 +190,20 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
     case Kind::kSendState:
       SendState(shell, command);
       break;
-    case Kind::kSendTook:
-      Send({.kind = Event::Kind::kTookAtUnit,
+    case Kind::kSendTakeover:
+      Send({.kind = Event::Kind::kTakeoverAtUnit,
             .unit = command.unit,
             .takeover = command.takeover});
       break;
-    case Kind::kSendTookAck:
-      Send({.kind = Event::Kind::kTookAckAtUnit,
+    case Kind::kSendTakeoverAck:
+      Send({.kind = Event::Kind::kTakeoverAckAtUnit,
             .unit = command.unit,
             .takeover_ack = command.takeover_ack});
       break;
-    case Kind::kReportTook:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kTookAtController,
-                                       .takeover = command.takeover});
+    case Kind::kReportTakeover:
+      events_->PushInOrder(after_hop,
+                           {.kind = Event::Kind::kTakeoverAtController,
+                            .takeover = command.takeover});
       break;
     case Kind::kWait:
       ++waiting_;

@@ -230,11 +230,11 @@ class TestUnit {
                std::to_string(value(command.state.applied)) + " to " +
                unit_name;
       }
-      case Kind::kSendTook:
+      case Kind::kSendTakeover:
         return "took " + Name(command.takeover) + " to " + unit_name;
-      case Kind::kSendTookAck:
+      case Kind::kSendTakeoverAck:
         return "ack " + Name(command.takeover_ack) + " to " + unit_name;
-      case Kind::kReportTook:
+      case Kind::kReportTakeover:
         return "report took " + Name(command.takeover);
       case Kind::kWait:
         return "wait " + Name(command.meta);

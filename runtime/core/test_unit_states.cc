@@ -286,12 +286,12 @@ void UnitStates::Drain(const Live& live) {
     switch (command.kind) {
       case Kind::kSendPull:
       case Kind::kSendState:
-      case Kind::kSendTook:
-      case Kind::kSendTookAck:
+      case Kind::kSendTakeover:
+      case Kind::kSendTakeoverAck:
         effect.kind = Effect::Kind::kSend;
         effect.message = NumberOf(MessageOf(live, command));
         break;
-      case Kind::kReportTook:
+      case Kind::kReportTakeover:
         continue;
       case Kind::kStopped:
         effect.kind = Effect::Kind::kStopped;
@@ -323,10 +323,10 @@ Message UnitStates::MessageOf(const Live& live,
   if (command.kind == Kind::kSendPull) {
     fill(Message::Kind::kPull, command.pull, command.pull.need);
     message.peer = UnitOf(command.pull.requester);
-  } else if (command.kind == Kind::kSendTook) {
+  } else if (command.kind == Kind::kSendTakeover) {
     fill(Message::Kind::kTakeover, command.takeover, command.takeover.clock);
     message.peer = UnitOf(command.takeover.taker);
-  } else if (command.kind == Kind::kSendTookAck) {
+  } else if (command.kind == Kind::kSendTakeoverAck) {
     fill(Message::Kind::kTakeoverAck, command.takeover_ack,
          command.takeover_ack.clock);
     message.peer = UnitOf(command.takeover_ack.sender);

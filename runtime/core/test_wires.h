@@ -50,7 +50,7 @@ struct NetworkWire {
       case UnitCommand::Kind::kSendState:
         unit.on_state(now, command.state, record, out);
         break;
-      case UnitCommand::Kind::kSendTook:
+      case UnitCommand::Kind::kSendTakeover:
         unit.on_takeover(now, command.takeover, out);
         break;
       default:

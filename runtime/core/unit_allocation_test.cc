@@ -93,10 +93,10 @@ class PingPong {
       case Kind::kSendState:
         units_[value(command.unit)].on_state(now_, command.state, {}, out_);
         break;
-      case Kind::kSendTook:
+      case Kind::kSendTakeover:
         units_[value(command.unit)].on_takeover(now_, command.takeover, out_);
         break;
-      case Kind::kSendTookAck:
+      case Kind::kSendTakeoverAck:
         units_[value(command.unit)].on_takeover_ack(now_, command.takeover_ack,
                                                     out_);
         break;
@@ -114,7 +114,7 @@ class PingPong {
       case Kind::kWait:
         --processed_;
         return;
-      case Kind::kReportTook:
+      case Kind::kReportTakeover:
         return;
       default:
         pool_.Free(command.packet);

@@ -287,8 +287,9 @@ void BM_UnitHandOver(benchmark::State& state) {
     units[to].on_state(now, handed, record.first(handed.bytes), out);
     units[to].begin(now, out);
     units[to].finish(now, {warm.nf, warm.pool}, out);
-    units[1 - to].on_takeover(now, take(Kind::kSendTook, 1).takeover, out);
-    units[to].on_takeover_ack(now, take(Kind::kSendTookAck).takeover_ack, out);
+    units[1 - to].on_takeover(now, take(Kind::kSendTakeover, 1).takeover, out);
+    units[to].on_takeover_ack(now, take(Kind::kSendTakeoverAck).takeover_ack,
+                              out);
   }
   SNF_CHECK(units[0].flows() + units[1].flows() == flows);
 }

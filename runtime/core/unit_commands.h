@@ -28,10 +28,10 @@ struct UnitCommand {
     // These are messages to `unit`.
     kSendPull,
     kSendState,  // takes the first bytes of Unit::state_bytes(state.flow) along
-    kSendTook,
-    kSendTookAck,
+    kSendTakeover,
+    kSendTakeoverAck,
     // These go to the controller.
-    kReportTook,
+    kReportTakeover,
     kSendAlias,  // takes Unit::alias(meta.flow), of `meta`'s packet, along
     kSendNote,
     kRequestPieces,
@@ -65,13 +65,13 @@ struct UnitCommand {
     return {.kind = Kind::kSendState, .unit = to, .state = state};
   }
   static UnitCommand Send(UnitId to, const Takeover& takeover) {
-    return {.kind = Kind::kSendTook, .unit = to, .takeover = takeover};
+    return {.kind = Kind::kSendTakeover, .unit = to, .takeover = takeover};
   }
   static UnitCommand Send(UnitId to, const TakeoverAck& ack) {
-    return {.kind = Kind::kSendTookAck, .unit = to, .takeover_ack = ack};
+    return {.kind = Kind::kSendTakeoverAck, .unit = to, .takeover_ack = ack};
   }
   static UnitCommand Report(const Takeover& takeover) {
-    return {.kind = Kind::kReportTook, .takeover = takeover};
+    return {.kind = Kind::kReportTakeover, .takeover = takeover};
   }
   static UnitCommand Send(const FlowNote& note) {
     return {.kind = Kind::kSendNote, .note = note};

@@ -221,7 +221,7 @@ TEST(HostilePull, OfManyUnitsIsAnsweredAFewAtATime) {
   EXPECT_GE(answers, 17u);
 }
 
-TEST(HostileTook, IsRefusedWhenMalformed) {
+TEST(HostileTakeover, IsRefusedWhenMalformed) {
   for (const uint16_t taker : {kA, value(kNoUnit)}) {
     ExpectRefused(StateRefusal::kMalformed, [&](TestUnit& unit) {
       return unit.on_takeover(1, 3, taker);
@@ -229,7 +229,7 @@ TEST(HostileTook, IsRefusedWhenMalformed) {
   }
 }
 
-TEST(HostileTook, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
+TEST(HostileTakeover, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
   for (const uint64_t clock : {uint64_t{4}, kFar}) {
     TestUnit unit = Victim();
     const uint64_t before = UnitFingerprint::Of(unit.unit);
@@ -243,7 +243,7 @@ TEST(HostileTook, DoesNotTakeAFlowWhoseNextClockIsNotTheOneTold) {
   }
 }
 
-TEST(HostileTook, DoesNotTakeAFlowWhoseStateHasNotLeft) {
+TEST(HostileTakeover, DoesNotTakeAFlowWhoseStateHasNotLeft) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
@@ -253,7 +253,7 @@ TEST(HostileTook, DoesNotTakeAFlowWhoseStateHasNotLeft) {
   EXPECT_EQ(unit.unit.flows(), 1u);
 }
 
-TEST(HostileTookAck, OfWhatWasNotToldChangesNothing) {
+TEST(HostileTakeoverAck, OfWhatWasNotToldChangesNothing) {
   TestUnit unit = Victim();
   unit.on_state(4, 6);
   unit.Serve();

@@ -254,7 +254,7 @@ class PieceSchedule : public TestNetwork<PieceFlow, PieceNf> {
         case Kind::kWait:
           ASSERT_TRUE(flows_.at(command.meta.flow).waits);
           break;
-        case Kind::kReportTook:
+        case Kind::kReportTakeover:
           break;
         case Kind::kSendAlias:
           ASSERT_TRUE(flows_.at(command.meta.flow).is_parked);

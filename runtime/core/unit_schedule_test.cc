@@ -170,7 +170,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
           ++totals_.overflows;
           buffers_.Free(command.packet);
           break;
-        case Kind::kReportTook:
+        case Kind::kReportTakeover:
           ++reports_;
           break;
         case Kind::kStopped:

@@ -184,8 +184,8 @@ class Siege {
         case Kind::kSendPull:
           ++totals_.pulls;
           [[fallthrough]];
-        case Kind::kSendTook:
-        case Kind::kSendTookAck:
+        case Kind::kSendTakeover:
+        case Kind::kSendTakeoverAck:
           messages_.push_back({command.unit, command, {}});
           break;
         default:
@@ -206,7 +206,7 @@ class Siege {
       case UnitCommand::Kind::kSendPull:
         unit.on_pull(now_, command.pull, out_);
         break;
-      case UnitCommand::Kind::kSendTook:
+      case UnitCommand::Kind::kSendTakeover:
         unit.on_takeover(now_, command.takeover, out_);
         break;
       default:

@@ -71,7 +71,7 @@ int64_t LatestBy(const std::vector<int64_t>& times,
   return most;
 }
 
-TEST(UnitTook, IsToldForTheFirstPacketOfAFlowletFromElsewhereOnly) {
+TEST(UnitTakeover, IsToldForTheFirstPacketOfAFlowletFromElsewhereOnly) {
   TestUnit unit = Taker();
   unit.Send(Within(1, 4));
   unit.Send(First(1, 5, kB));
@@ -80,7 +80,7 @@ TEST(UnitTook, IsToldForTheFirstPacketOfAFlowletFromElsewhereOnly) {
               ElementsAre("release 1/4", "release 1/5", "release 2/1"));
 }
 
-TEST(UnitTook, IsRepeatedMoreAndMoreSeldom) {
+TEST(UnitTakeover, IsRepeatedMoreAndMoreSeldom) {
   TestUnit unit = Taker({.max_flows = 16,
                          .queue_packets = 16,
                          .packets_elsewhere = 0,
@@ -98,7 +98,7 @@ TEST(UnitTook, IsRepeatedMoreAndMoreSeldom) {
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
-TEST(UnitTook, IsRepeatedUntilItIsAcknowledged) {
+TEST(UnitTakeover, IsRepeatedUntilItIsAcknowledged) {
   TestUnit unit = Taker();
   EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/3 to 0"));
   unit.on_takeover_ack(1, 2, kA);  // of another
@@ -111,7 +111,7 @@ TEST(UnitTook, IsRepeatedUntilItIsAcknowledged) {
   EXPECT_EQ(unit.unit.counters().takeovers_repeated, 2u);
 }
 
-TEST(UnitTook, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
+TEST(UnitTakeover, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
   TestUnit unit = Taker();
   unit.on_pull(1, 3, kA);
   unit.Send(First(1, 5, kA));
@@ -125,7 +125,7 @@ TEST(UnitTook, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
   EXPECT_THAT(unit.on_timers(Ms(500)), IsEmpty());
 }
 
-TEST(UnitTook, IsRepeatedToEachUnitThatHasNotAcknowledged) {
+TEST(UnitTakeover, IsRepeatedToEachUnitThatHasNotAcknowledged) {
   TestUnit unit = Taker();
   unit.on_pull(1, 3, kC);
   unit.Send(First(1, 5, kC));
@@ -138,7 +138,7 @@ TEST(UnitTook, IsRepeatedToEachUnitThatHasNotAcknowledged) {
   EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/5 to 2"));
 }
 
-TEST(UnitTook, OutlivesTheCopyThatItIsAbout) {
+TEST(UnitTakeover, OutlivesTheCopyThatItIsAbout) {
   TestUnit unit = Taker();
   unit.on_pull(1, 3, kC);
   EXPECT_THAT(unit.on_takeover(1, 4, kC), ElementsAre("ack 1/4 to 2"));
@@ -148,7 +148,7 @@ TEST(UnitTook, OutlivesTheCopyThatItIsAbout) {
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
-TEST(UnitTook, MakesTheOtherUnitForgetWhatIsOlderOnly) {
+TEST(UnitTakeover, MakesTheOtherUnitForgetWhatIsOlderOnly) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Serve();
@@ -168,7 +168,7 @@ TEST(UnitTook, MakesTheOtherUnitForgetWhatIsOlderOnly) {
   EXPECT_EQ(unit.refused(), 0u);
 }
 
-TEST(UnitTook, MakesTheOtherUnitForgetAnOlderReplica) {
+TEST(UnitTakeover, MakesTheOtherUnitForgetAnOlderReplica) {
   TestUnit unit(kA);
   unit.on_push(1, 2);
   unit.on_takeover(1, 2, kC);
@@ -177,7 +177,7 @@ TEST(UnitTook, MakesTheOtherUnitForgetAnOlderReplica) {
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
-TEST(UnitTook, MakesTheOtherUnitForgetWhatItPushedAndNobodyPulled) {
+TEST(UnitTakeover, MakesTheOtherUnitForgetWhatItPushedAndNobodyPulled) {
   TestUnit unit(kA);
   unit.Replicate(1, {kB});
   unit.Send(New(1));
@@ -187,14 +187,14 @@ TEST(UnitTook, MakesTheOtherUnitForgetWhatItPushedAndNobodyPulled) {
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
-TEST(UnitTook, IsAcknowledgedByAUnitThatKnowsNothingOfTheFlow) {
+TEST(UnitTakeover, IsAcknowledgedByAUnitThatKnowsNothingOfTheFlow) {
   TestUnit unit(kA);
   EXPECT_THAT(unit.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
   EXPECT_THAT(unit.on_takeover(1, 3, kB), ElementsAre("ack 1/3 to 1"));
   EXPECT_EQ(unit.unit.flows(), 0u);
 }
 
-TEST(UnitTook, LeavesPacketsThatWaitForNewerState) {
+TEST(UnitTakeover, LeavesPacketsThatWaitForNewerState) {
   TestUnit unit(kA);
   unit.Send(New(1));
   unit.Send(First(1, 4, kC));

@@ -167,10 +167,10 @@ void UnitLoop::Handle(const UnitCommand& message,
     case Kind::kSendState:
       shell.unit.on_state(now_, message.state, record, out_);
       break;
-    case Kind::kSendTook:
+    case Kind::kSendTakeover:
       shell.unit.on_takeover(now_, message.takeover, out_);
       break;
-    case Kind::kSendTookAck:
+    case Kind::kSendTakeoverAck:
       shell.unit.on_takeover_ack(now_, message.takeover_ack, out_);
       break;
     default:
@@ -340,8 +340,8 @@ void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
       SendToUnit(command, shell.unit.state_bytes(command.state.flow)
                               .first(command.state.bytes));
       break;
-    case Kind::kSendTook:
-    case Kind::kSendTookAck:
+    case Kind::kSendTakeover:
+    case Kind::kSendTakeoverAck:
       SendToUnit(command, {});
       break;
     case Kind::kSendAlias: {

@@ -165,8 +165,8 @@ TEST(UnitLoop, FetchesTheStateOfAFlowThatMovedFromAnotherLoop) {
   const std::vector<UnitCommand> heard = loops.TakeHeard();
   ASSERT_EQ(heard.size(), 2u);
   EXPECT_EQ(heard[0].unit, UnitId{1});
-  EXPECT_TRUE(heard[0].kind == Kind::kReportTook ||
-              heard[1].kind == Kind::kReportTook);
+  EXPECT_TRUE(heard[0].kind == Kind::kReportTakeover ||
+              heard[1].kind == Kind::kReportTakeover);
   EXPECT_TRUE(heard[0].kind == Kind::kRelease ||
               heard[1].kind == Kind::kRelease);
   const UnitLoopFigures asked = loops.loop(0).figures();
