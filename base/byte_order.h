@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// `value` with its bytes swapped where the machine is little-endian; its own
-// inverse.
+// Returns `value` with its bytes swapped if the machine is little-endian, else
+// unchanged. The function is its own inverse.
 template <std::unsigned_integral T>
 constexpr T SwapToBigEndian(T value) {
   static_assert(std::endian::native == std::endian::little ||
@@ -53,7 +53,7 @@ using be16 = BigEndian<uint16_t>;
 using be32 = BigEndian<uint32_t>;
 static_assert(sizeof(be16) == 2 && sizeof(be32) == 4);
 
-// Loads and stores at any alignment. The caller has checked the bounds.
+// Load and store at any alignment. The caller checks the bounds before.
 template <typename T>
 T LoadAs(const std::byte* from) {
   T value;

@@ -13,8 +13,8 @@ namespace snf::internal {
 }
 }  // namespace snf::internal
 
-// Programmer errors only, in every build. Bytes that come from outside are
-// parsed and never checked.
+// Aborts, in every build, if the condition is false. For programmer errors
+// only: bytes that come from outside are parsed and never checked.
 #define SNF_CHECK(condition)                                        \
   do {                                                              \
     if (!(condition)) [[unlikely]] {                                \

@@ -21,7 +21,7 @@ void Histogram::Merge(const Histogram& other) {
 }
 
 void Histogram::Reset() {
-  // In place: assigning a new Histogram would allocate.
+  // The counts are cleared in place: assigning a new Histogram would allocate.
   std::fill(counts_.begin(), counts_.end(), 0);
   count_ = 0;
   sum_ = 0;
@@ -33,7 +33,7 @@ int64_t Histogram::Quantile(uint32_t per_100000) const {
   SNF_CHECK(per_100000 <= 100'000);
   if (count_ == 0) return 0;
   if (per_100000 == 0) return lowest_;
-  // How many values must not exceed the answer, rounded up.
+  // This many values, rounded up, must not exceed the answer.
   const unsigned __int128 parts =
       static_cast<unsigned __int128>(count_) * per_100000 + 99'999;
   const uint64_t wanted = static_cast<uint64_t>(parts / 100'000);

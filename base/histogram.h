@@ -12,9 +12,9 @@
 
 namespace snf {
 
-// How often which value came: any int64 ≥ 0, to three significant digits, in a
-// fixed 432 KiB (55,296 buckets of 8 bytes), allocated by the constructor
-// alone.
+// Counts how often each value was recorded: any int64 ≥ 0, to three significant
+// digits, in a fixed 432 KiB (55,296 buckets of 8 bytes), allocated by the
+// constructor alone.
 //
 // Theory of operation. Values below 2,048 have a bucket each. Above, each power
 // of two is cut into 1,024 buckets of equal width, so that a bucket is never
@@ -35,7 +35,7 @@ class Histogram {
 
   // Budget: ≤ 5 ns, no allocation, no lock. `value` ≥ 0.
   void Record(int64_t value) { Record(value, 1); }
-  // The same value so many times; more than 0.
+  // Records the value `times` times; times > 0.
   void Record(int64_t value, uint32_t times) {
     SNF_CHECK(value >= 0 && times > 0);
     counts_[BucketOf(value)] += times;
@@ -45,25 +45,25 @@ class Histogram {
     if (value > max_) max_ = value;
   }
 
-  // As if all that `other` recorded had been recorded here. O(buckets).
+  // Adds everything that `other` has recorded. O(buckets).
   void Merge(const Histogram& other);
 
-  // Back to what the constructor made. O(buckets).
+  // Forgets everything that was recorded. O(buckets), no allocation.
   void Reset();
 
-  // The smallest recorded value that at least `per_100000` of 100,000 of the
-  // values do not exceed, in the accuracy above: 50'000 is the median, 99'900
-  // is p99.9. 0 gives the exact minimum, 100'000 the exact maximum; an empty
-  // histogram gives 0. per_100000 ≤ 100,000. O(buckets), some 10 µs.
+  // Returns the smallest recorded value that at least `per_100000` of 100,000
+  // of the values do not exceed, in the accuracy above: 50'000 is the median,
+  // 99'900 is p99.9. 0 gives the exact minimum, 100'000 the exact maximum; an
+  // empty histogram gives 0. per_100000 ≤ 100,000. O(buckets), some 10 µs.
   int64_t Quantile(uint32_t per_100000) const;
-  // The same of what was recorded since `earlier`, which was a copy of this;
-  // also 0 gives no more than the bucket.
+  // Returns the quantile of the values recorded after `earlier`, a copy of this
+  // histogram, was made. Here 0 is only as exact as any other quantile.
   int64_t QuantileSince(const Histogram& earlier, uint32_t per_100000) const;
 
   uint64_t count() const { return count_; }
-  // Held at 2^64 - 1, which nanoseconds reach after 584 years.
+  // The sum saturates at 2^64 - 1, which nanoseconds reach after 584 years.
   uint64_t sum() const { return sum_; }
-  // 0 when nothing is recorded, as the mean (rounded down) is.
+  // Minimum, maximum and mean (rounded down) of an empty histogram are 0.
   int64_t min() const { return count_ == 0 ? 0 : lowest_; }
   int64_t max() const { return max_; }
   int64_t mean() const {

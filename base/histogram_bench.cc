@@ -9,7 +9,7 @@
 namespace snf {
 namespace {
 
-// Latencies as a run records them, drawn beforehand.
+// Returns random latencies like those that a run records.
 std::vector<int64_t> Latencies() {
   Rng rng(1);
   std::vector<int64_t> values(4'096);

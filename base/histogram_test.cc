@@ -16,7 +16,8 @@ constexpr uint32_t kQuantiles[] = {0,      1,      1'000,  10'000,
                                    50'000, 90'000, 99'000, 99'900,
                                    99'990, 99'999, 100'000};
 
-// The exact quantile: the least value that enough of the values do not exceed.
+// Returns the exact quantile: the least value that enough of the values do not
+// exceed.
 int64_t ExactQuantile(std::vector<int64_t> values, uint32_t per_100000) {
   std::sort(values.begin(), values.end());
   size_t i = 0;
@@ -33,7 +34,7 @@ void ExpectQuantilesNear(const Histogram& histogram,
   }
 }
 
-// Values of all magnitudes.
+// Returns values of all magnitudes.
 std::vector<int64_t> LogUniform(Rng& rng, size_t n) {
   std::vector<int64_t> values(n);
   for (int64_t& value : values) {

@@ -15,27 +15,30 @@ constexpr auto value(Id id) {
   return static_cast<std::underlying_type_t<Id>>(id);
 }
 
-// A compute unit of one controller, 0 … max_units - 1 (decisions.md 26).
+// Names a compute unit of one controller: 0 … max_units - 1
+// (proto/decisions.md 26).
 enum class UnitId : uint16_t {};
 inline constexpr UnitId kNoUnit{0xffff};
 inline constexpr uint32_t kMaxUnits = 65'535;
 
-// K, the number of units a flow's state is pushed to (SNF §5.2.2).
+// The greatest K, the number of units that a flow's state is pushed to (SNF
+// §5.2.2).
 inline constexpr uint32_t kMaxReplicas = 16;
 
-// A logical clock of one flow: 1, 2, 3 … given by the controller to each packet
-// that it really enqueues (SNF §5.3). 0 means "before the first packet".
+// The logical clock of one flow. The controller gives 1, 2, 3 … to the packets
+// that it really enqueues (SNF §5.3); 0 means "before the first packet".
 enum class Clock : uint64_t {};
 constexpr Clock operator+(Clock c, uint64_t n) { return Clock{value(c) + n}; }
 constexpr Clock operator-(Clock c, uint64_t n) { return Clock{value(c) - n}; }
 
-// A buffer of a BufferPool (runtime/ring/buffer_pool.h).
+// Names a buffer of a BufferPool (runtime/ring/buffer_pool.h).
 enum class PacketHandle : uint32_t {};
 inline constexpr PacketHandle kNoPacket{0xffff'ffff};
 
-// A flow, unique over a run and over controllers: controller 8 bits, slot of
-// its flow table 32, generation of that slot 24 (decisions.md 14). Reusing a
-// slot raises the generation, so an old id never names a new flow.
+// Names a flow, uniquely over a run and over controllers. An id holds the
+// controller (8 bits), the slot in its flow table (32 bits) and the generation
+// of that slot (24 bits) (proto/decisions.md 14). Reusing a slot raises the
+// generation, so an old id never names a new flow.
 enum class FlowId : uint64_t {};
 inline constexpr FlowId kNoFlow{~uint64_t{0}};
 

@@ -15,7 +15,7 @@ void AskForPages(Pages pages, void* table, size_t bytes) {
   if (pages == Pages::kGrowing) begin += kLarge;
   const uintptr_t end = (address + bytes) / kLarge * kLarge;
   if (begin >= end) return;
-  // Fails where there are none, which is as good as not to have asked.
+  // A failure means that there are no large pages; small ones serve as well.
   static_cast<void>(madvise(static_cast<std::byte*>(table) + (begin - address),
                             end - begin, MADV_HUGEPAGE));
 }

@@ -6,21 +6,22 @@
 
 namespace snf {
 
-// What the memory of a table is to come in. Large pages (2 MB on x86-64) spare
-// the processor most walks through its page tables, which is what a table waits
-// for that is many times larger than the caches; but all of one is used up as
-// soon as a byte of it is touched.
+// The size of the memory pages for a table. Large pages (2 MB on x86-64) spare
+// the processor most walks through its page tables, on which a table many times
+// larger than the caches spends most of its waiting; but touching one byte of a
+// large page uses up all of it.
 enum class Pages : unsigned char {
   kSmall,
-  // For a table whose entries are used from the first on: small ones in its
-  // first 2 MB.
+  // For a table that fills up from its first entry on: the first 2 MB stay in
+  // small pages, so that a nearly empty table costs little.
   kGrowing,
-  // For one that is used all over as soon as there is something in it.
+  // For a table whose entries are scattered all over it, as those of a hash
+  // table are.
   kLarge,
 };
 
-// Asks the system for these for a table that was not touched yet. A hint: a
-// system that has no large pages goes on as before.
+// Asks the system for such pages for a table that was not touched yet. This is
+// a hint: without large pages the system serves the table with small ones.
 void AskForPages(Pages pages, void* table, size_t bytes);
 
 }  // namespace snf

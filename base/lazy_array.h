@@ -27,8 +27,8 @@ class LazyArray {
   static_assert(alignof(T) <= 64);
 
   LazyArray() = default;
-  // Throws std::bad_alloc where the address space does not suffice. A copy is
-  // in small pages.
+  // Throws std::bad_alloc if the address space does not suffice. A copy of the
+  // array has small pages, whatever the original has.
   explicit LazyArray(size_t size, Pages pages = Pages::kSmall)
       : memory_(Allocate(size)), data_(Align(memory_.get())), size_(size) {
     AskForPages(pages, data_, size * sizeof(T));
@@ -76,7 +76,7 @@ class LazyArray {
   }
 
   std::unique_ptr<std::byte[], Free> memory_;
-  T* data_ = nullptr;  // in it, at the beginning of a cache line
+  T* data_ = nullptr;  // in memory_, at the beginning of a cache line
   size_t size_ = 0;
 };
 

@@ -84,7 +84,8 @@ TEST(LazyArray, ThrowsWhereTheAddressSpaceDoesNotSuffice) {
   EXPECT_THROW(LazyArray<char>(kAll - 10), std::bad_alloc);
 }
 
-// What the system notes of the memory there, in words of two letters.
+// Returns the system's flags of the memory at this address, in words of two
+// letters.
 std::string FlagsOfMemory(const void* at) {
   const auto address = reinterpret_cast<uintptr_t>(at);
   std::ifstream maps("/proc/self/smaps");
@@ -122,7 +123,7 @@ TEST(LazyArray, AsksForLargePagesWhereItIsTold) {
 
 #ifndef __SANITIZE_ADDRESS__  // which has an allocator of its own
 
-// Resident bytes of this process; 0 where the system does not say.
+// Returns the resident bytes of this process, or 0 if the system does not tell.
 size_t ResidentBytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;

@@ -22,7 +22,7 @@ struct Unit {
   uint64_t size;  // in the smallest unit: ns, B, bit/s
 };
 
-// What is parsed, for the messages.
+// A kind of quantity, and its words in error messages.
 struct Kind {
   std::string_view noun;
   std::string_view smallest;
@@ -84,7 +84,7 @@ std::string Message(const Kind& kind, const std::string& text,
   return message.append("; want for example ").append(kind.examples);
 }
 
-// The digits at the front of `rest`, which is moved past them.
+// Returns the digits at the front of `rest` and removes them from it.
 std::string_view TakeDigits(std::string_view& rest) {
   size_t n = 0;
   while (n < rest.size() && rest[n] >= '0' && rest[n] <= '9') ++n;
@@ -93,7 +93,8 @@ std::string_view TakeDigits(std::string_view& rest) {
   return digits;
 }
 
-// The number that at most 19 digits spell, or nothing when there are more.
+// Returns the number, or nothing if it has more than 19 digits without leading
+// zeros.
 std::optional<uint64_t> ToNumber(std::string_view digits) {
   const size_t zeros = digits.find_first_not_of('0');
   digits.remove_prefix(std::min(zeros, digits.size()));
@@ -165,7 +166,7 @@ std::string WithUnit(std::string number, std::string_view unit) {
   return number.append(" ").append(unit);
 }
 
-// `value` in `unit`, with this many decimals, rounded half up.
+// Writes `value` in `unit` with this many decimals, rounded half up.
 std::string Rounded(uint64_t value, const Unit& unit, int decimals) {
   uint64_t power = 1;
   for (int i = 0; i < decimals; ++i) power *= 10;
@@ -180,13 +181,13 @@ std::string Rounded(uint64_t value, const Unit& unit, int decimals) {
   return WithUnit(number, unit.name);
 }
 
-// Whether `value`, rounded to whole units, is at least `count` of them.
+// Returns true if `value`, rounded to whole units, is at least `count` of them.
 bool AtLeast(uint64_t value, uint64_t unit_size, uint64_t count) {
   return uint128{value} * 2 >= uint128{unit_size} * (2 * count - 1);
 }
 
-// 1.23, 12.3 or 123 units. What rounds up to 10 has a decimal less: 9.995 is
-// 10.0.
+// Writes 1.23, 12.3 or 123 units. A value that rounds up to 10 loses a decimal:
+// 9.995 is 10.0.
 std::string ThreeDigitsIn(uint64_t value, const Unit& unit) {
   if (!AtLeast(value, unit.size / 100, 1'000)) return Rounded(value, unit, 2);
   if (!AtLeast(value, unit.size / 10, 1'000)) return Rounded(value, unit, 1);
@@ -213,7 +214,7 @@ std::string AllDigits(uint64_t value, Scale scale) {
 }
 
 std::string Format(int64_t value, Scale scale, Precision precision) {
-  // Through uint64_t, where the smallest int64 has a negative too.
+  // The smallest int64 can be negated only as a uint64_t.
   const uint64_t bits = static_cast<uint64_t>(value);
   const uint64_t magnitude = value < 0 ? -bits : bits;
   const std::string text = precision == Precision::kExact

@@ -84,7 +84,7 @@ int64_t Rng::Uniform(int64_t low, int64_t high) {
   SNF_CHECK(low <= high);
   const uint64_t base = static_cast<uint64_t>(low);
   const uint64_t count = static_cast<uint64_t>(high) - base + 1;
-  // All 2^64 values: their count does not fit, and none needs rejecting.
+  // The count of all 2^64 values does not fit; then none needs rejecting.
   const uint64_t offset = count == 0 ? Next() : Below(count);
   return static_cast<int64_t>(base + offset);
 }

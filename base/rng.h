@@ -10,10 +10,10 @@
 
 namespace snf {
 
-// −ln(u / 2^64) in units of 2^-32, without floating point: a count of leading
-// zeros and a table of log2 with 256 linear pieces. `u` = 0 is taken as 1. The
-// result is never below the true value minus 2^-32, and above it by at most
-// 2.0e-6 (so 1.0 is found as 1.000000 … 1.000002). Pure; ≤ 5 ns.
+// Returns −ln(u / 2^64) in units of 2^-32, without floating point, by a count
+// of leading zeros and a table of log2 with 256 linear pieces. `u` = 0 is taken
+// as 1. The result is never below the true value minus 2^-32, and above it by
+// at most 2.0e-6 (so 1.0 is found as 1.000000 … 1.000002). Pure; ≤ 5 ns.
 uint64_t NegativeLog(uint64_t u);
 
 // A reproducible source of random integers: xoshiro256** (Blackman and Vigna,
@@ -32,26 +32,26 @@ class Rng {
  public:
   explicit Rng(uint64_t seed);
 
-  // 64 random bits. Budget: ≤ 2 ns.
+  // Returns 64 random bits. Budget: ≤ 2 ns.
   uint64_t Next();
 
-  // Uniform in [0, n), without bias (Lemire, "Fast Random Integer Generation
-  // in an Interval", 2019). n > 0. Budget: ≤ 4 ns.
+  // Returns a number uniform in [0, n), without bias (Lemire, "Fast Random
+  // Integer Generation in an Interval", 2019). n > 0. Budget: ≤ 4 ns.
   uint64_t Below(uint64_t n);
 
-  // Uniform in [low, high], both included; low ≤ high.
+  // Returns a number uniform in [low, high], both included; low ≤ high.
   int64_t Uniform(int64_t low, int64_t high);
 
-  // True in `per_65536` of 65,536 cases; per_65536 ≤ 65,536.
+  // Returns true in `per_65536` of 65,536 cases; per_65536 ≤ 65,536.
   bool Chance(uint32_t per_65536);
 
-  // Exponentially distributed with this mean ≥ 0, rounded to the nearest
-  // integer (so 0 can come) and held at the int64 maximum. Accuracy: that of
-  // NegativeLog, 2.0e-6 of the mean; the greatest value is 44.4 means.
-  // Budget: ≤ 10 ns.
+  // Returns an exponentially distributed number of this mean ≥ 0, rounded to
+  // the nearest integer (so it may be 0) and limited to the int64 maximum.
+  // Accuracy: that of NegativeLog, 2.0e-6 of the mean; the greatest value is
+  // 44.4 means. Budget: ≤ 10 ns.
   int64_t Exponential(int64_t mean);
 
-  // Index i with probability weights[i] / sum; the sum must not be 0.
+  // Returns index i with probability weights[i] / sum; the sum must not be 0.
   // O(weights).
   size_t Weighted(std::span<const uint32_t> weights);
 
@@ -63,8 +63,8 @@ class Rng {
     }
   }
 
-  // Another generator, independent of this one and of its other forks. It
-  // depends on the seed and on `stream` alone, not on what was drawn so far;
+  // Returns another generator, independent of this one and of its other forks.
+  // It depends on the seed and on `stream` alone, not on what was drawn so far;
   // forking the same stream twice gives equal generators.
   Rng Fork(uint64_t stream) const;
 

@@ -143,7 +143,8 @@ TEST(Rng, SpreadsSmallRangesEvenly) {
 }
 
 TEST(Rng, IsUnbiasedWhereTheRangeIsLarge) {
-  // Of 3·2^62 values; without rejection every third came twice as often.
+  // The range is 3·2^62; without rejection every third value would come twice
+  // as often.
   constexpr uint64_t kRange = uint64_t{3} << 62;
   Rng rng(13);
   std::array<int, 3> by_remainder{};
@@ -192,7 +193,7 @@ TEST(Rng, FindsTheLogarithmToTwoInAMillion) {
   double least = 0, most = 0;
   Rng rng(17);
   for (int i = 0; i < 1'000'000; ++i) {
-    // All magnitudes alike.
+    // All magnitudes are equally likely.
     const uint64_t u = rng.Next() >> rng.Below(64) | 1;
     least = std::min(least, error(u));
     most = std::max(most, error(u));
@@ -212,7 +213,8 @@ TEST(Rng, FindsTheLogarithmAtItsEnds) {
 }
 
 TEST(Rng, NeverRisesAsTheLogarithmsArgumentRises) {
-  // Across the seams of the table's pieces and of the powers of two.
+  // The values lie on both sides of the borders of the table's pieces and of
+  // the powers of two.
   for (int shift = 9; shift < 64; ++shift) {
     for (uint64_t piece = 256; piece < 512; ++piece) {
       const uint64_t seam = piece << 55 >> (63 - shift);

@@ -23,8 +23,9 @@ namespace snf {
 // 0x20000000 and 0x21000000 both have home 1: the first lies in bucket 1, the
 // second in 2. Erasing the first moves the second back to bucket 1.
 //
-// Fixed at construction; a value; owner-thread only; deterministic.
-// Cost: one cache line a lookup, which Prefetch can bring in ahead.
+// The capacity is fixed at construction. A value; owner-thread only;
+// deterministic. Cost: one cache line a lookup, which Prefetch can bring in
+// ahead.
 class SlotIndex {
  public:
   static constexpr uint32_t kNotFound = 0xffff'ffff;
@@ -41,8 +42,8 @@ class SlotIndex {
     __builtin_prefetch(&buckets_[Home(Tag(hash))]);
   }
 
-  // The slot whose tag equals the hash's and for which `matches(slot)` is true,
-  // or kNotFound.
+  // Returns a slot with the hash's tag for which `matches(slot)` is true, or
+  // kNotFound.
   template <typename Matches>
   uint32_t Find(uint64_t hash, Matches matches) const {
     const uint32_t tag = Tag(hash);
@@ -55,12 +56,13 @@ class SlotIndex {
     }
   }
 
-  // The first slot with the hash's tag, unverified, for prefetching its entry.
+  // Returns the first slot with the hash's tag, or kNotFound. The slot is not
+  // verified: it serves to prefetch its entry.
   uint32_t Guess(uint64_t hash) const {
     return Find(hash, [](uint32_t) { return true; });
   }
 
-  // Adds a slot that is not there. At most `capacity` are.
+  // Adds a slot that is not in the index. The index holds at most `capacity`.
   void Insert(uint64_t hash, uint32_t slot) {
     SNF_CHECK(size_ < capacity_);
     const uint32_t tag = Tag(hash);
@@ -70,7 +72,7 @@ class SlotIndex {
     ++size_;
   }
 
-  // Removes a slot that is there.
+  // Removes a slot that was inserted with this hash.
   void Erase(uint64_t hash, uint32_t slot) {
     size_t hole = Home(Tag(hash));
     while (buckets_[hole].slot_plus_one != slot + 1) {

@@ -13,7 +13,7 @@
 namespace snf {
 namespace {
 
-// The table that an index stands for: a hash for each slot.
+// The table of an index: a hash for each slot.
 class IndexedTable {
  public:
   explicit IndexedTable(uint32_t capacity) : index(capacity) {}
@@ -35,7 +35,7 @@ class IndexedTable {
   std::unordered_map<uint32_t, uint64_t> hashes;
 };
 
-// A hash whose bucket lies at `place` of 2^16, before others push it on.
+// Returns a hash whose home is at `place` of 2^16.
 uint64_t HashAt(uint64_t place, uint32_t lower) { return place << 48 | lower; }
 
 TEST(SlotIndex, FindsNothingWhenEmpty) {
@@ -137,8 +137,8 @@ struct IndexTotals {
   uint64_t full = 0;
 };
 
-// Random work on an index and on a std::unordered_map, compared at each step
-// and, now and then, entry by entry.
+// Makes random changes to an index and to a std::unordered_map, and compares
+// them at each step and, now and then, entry by entry.
 void Compare(Rng& rng, IndexTotals& totals) {
   const auto capacity = static_cast<uint32_t>(rng.Uniform(1, 80));
   const uint64_t tags = 1 + rng.Below(uint64_t{2} * capacity);

@@ -7,12 +7,13 @@
 
 namespace snf {
 
-// What global operator new was asked for so far, in all its forms and by all
-// threads: a program in which this is called has another one, which counts.
+// Returns how often global operator new was called so far, in all its forms and
+// by all threads. A program that links this function gets an operator new that
+// counts.
 uint64_t Allocations();
 
-// Bytes that malloc has handed out, which LazyArray takes without operator new;
-// 0 under AddressSanitizer.
+// Returns the bytes that malloc has handed out and not got back, with those of
+// LazyArray, which bypasses operator new. 0 under AddressSanitizer.
 size_t BytesInUse();
 
 }  // namespace snf

@@ -9,8 +9,9 @@
 
 namespace snf {
 
-// All of a file of at most `max_bytes`, for set-up only. The status says why it
-// cannot be had, and of which file; of a larger one, OutOfRange.
+// Returns the whole text of a file. A file of more than `max_bytes` is
+// OutOfRange; other errors are those of the system. The message names the file.
+// For set-up only.
 absl::StatusOr<std::string> ReadTextFile(const std::string& file,
                                          size_t max_bytes);
 

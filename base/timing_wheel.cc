@@ -42,7 +42,7 @@ void TimingWheel::Disarm(uint32_t node) {
 }
 
 void TimingWheel::Link(uint32_t node, uint64_t tick) {
-  // The level is that of the highest bit in which the tick differs from now.
+  // The highest bit in which the tick differs from now names the level.
   const uint64_t differs = (tick ^ now_tick_) | 1;
   const int level = (static_cast<int>(std::bit_width(differs)) - 1) / kSlotBits;
   const uint64_t slot = tick >> (level * kSlotBits) & (kSlots - 1);

@@ -16,9 +16,9 @@ namespace snf {
 // tick that is not before t. Level l has 64 slots of 64^l ticks, and a bitmap
 // of its non-empty slots, so the next wake-up is found without walking and a
 // gap of years costs as much as one of a tick. Nine levels span every int64
-// nanosecond (what is armed behind the last tick is due with it). The lists are
-// doubly linked by node number: arming, re-arming and disarming are O(1), and
-// nothing is allocated after construction.
+// nanosecond (a node armed beyond the last tick is due at the last). The lists
+// are doubly linked by node number: arming, re-arming and disarming are O(1),
+// and nothing is allocated after construction.
 //
 // Worked example: at tick 100, arming tick 130 puts the node on level 0 only if
 // 130 and 100 share all bits above the lowest six: 100 = 1·64 + 36 and
@@ -36,19 +36,21 @@ class TimingWheel {
   TimingWheel() : TimingWheel(0) {}
   explicit TimingWheel(uint32_t capacity, Pages pages = Pages::kSmall);
 
-  // Arms the node for `due`, in place of what it was armed for. A time that has
-  // passed is due at the next PopDue; Instant::max() is never due.
+  // Arms the node for `due`, in place of the time it was armed for before. A
+  // node armed for the past is due at the next PopDue; Instant::max() disarms
+  // it.
   void Arm(uint32_t node, Instant due);
+  // Disarms the node, if it is armed.
   void Disarm(uint32_t node);
   bool armed(uint32_t node) const { return nodes_[node].place != 0; }
 
-  // When PopDue should next be called; Instant::max() if nothing is armed. May
-  // be earlier than the first node is due (a level must be opened), never
-  // later.
+  // The time at which PopDue should next be called; Instant::max() if nothing
+  // is armed. It may be earlier than the first node is due (a level must be
+  // opened), never later.
   Instant next_wakeup() const;
 
-  // Disarms and returns a node that is due at `now`, or kNone. Time must not
-  // run backwards between calls; an earlier `now` finds nothing new.
+  // Disarms and returns a node that is due at `now`, or returns kNone. Time
+  // must not run backwards between calls.
   uint32_t PopDue(Instant now);
 
  private:

@@ -23,7 +23,7 @@ constexpr int64_t kTick = int64_t{1} << TimingWheel::kTickShift;
 constexpr int64_t kYear = int64_t{366} * 86'400 * 1'000'000'000;
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-// What the header promises of a gap: each level is opened at most once.
+// By the header's contract each level is opened at most once in a gap.
 constexpr int kLevels = 9;
 
 Instant At(int64_t ns) { return Instant{ns}; }
@@ -181,8 +181,8 @@ TEST(TimingWheel, IsAValue) {
   EXPECT_THAT(PopAll(wheel, At(7 * kTick)), ElementsAre(0));
 }
 
-// What the wheel promises, with a std::multimap: nodes by tick, those of one
-// tick in the order of arming.
+// Does what the wheel's contract says, with a std::multimap: nodes by tick,
+// those of one tick in the order of arming.
 class ReferenceWheel {
  public:
   using Tick = __int128;
@@ -214,7 +214,7 @@ class ReferenceWheel {
   }
   bool empty() const { return order_.empty(); }
   bool armed(uint32_t node) const { return places_.count(node) != 0; }
-  // When the first node is due.
+  // Returns the time at which the first node is due.
   Instant FirstDue() const {
     return At(static_cast<int64_t>(order_.begin()->first * kTick));
   }
@@ -272,7 +272,8 @@ class WheelComparison {
   }
 
  private:
-  // From nanoseconds to centuries, each magnitude as often as any other.
+  // Returns a span from nanoseconds to centuries; all magnitudes are equally
+  // likely.
   Nanos Span() {
     return {static_cast<int64_t>(rng_.Next() >> (1 + rng_.Below(62)))};
   }
@@ -280,7 +281,7 @@ class WheelComparison {
   void Arm(uint32_t node) {
     Instant due = rng_.Below(16) == 0 ? Instant::max() : now_ + Span();
     if (rng_.Below(4) == 0) due = now_ + Nanos{-Span().ns};
-    // Many of one tick.
+    // Many nodes share a tick.
     if (rng_.Below(4) == 0) due = now_ + Nanos{rng_.Uniform(0, 100'000)};
     totals_.armed += 1;
     totals_.armed_again += wheel_.armed(node) ? 1 : 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NFs and a chain of them cost a packet inside a unit, and what the same
-// three NFs cost that are written by hand into one loop, each with a hash table
-// of its own: the floor (performance.md, rows 2 and 5). Of both this is
-// measured: a packet is copied into a buffer and parsed, 32 at a time; then it
-// is looked up, processed and, by a NAT, rewritten. Each of `flows` inside
-// endpoints has one connection, half of them TCP; packets come in random order,
-// as many from the inside as from the outside. Compare within one run:
+// Measures the cost per packet of NFs and of a chain of them inside a unit, and
+// the floor: the same three NFs written by hand into one loop, each with a hash
+// table of its own (platform/bench/budgets.md, rows 2 and 5). In both, packets
+// are copied into buffers and parsed, 32 at a time; then they are looked up,
+// processed and, by a NAT, rewritten. Each of `flows` inside endpoints has one
+// connection, half of them TCP; packets come in random order, as many from the
+// inside as from the outside. Compare within one run:
 //   nfs_bench --benchmark_filter='InUnit|Tables|OnlyParse'
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
@@ -24,7 +24,8 @@
 namespace snf {
 namespace {
 
-// The runner that `make` makes of a number of flows, kept for repetitions.
+// Measures the runner that `make` makes for a number of flows. The runner is
+// kept for repetitions.
 template <typename Make>
 void MeasureKept(benchmark::State& state, const std::string& name, Make make) {
   struct Kept {
@@ -77,12 +78,13 @@ void BM_Tables(benchmark::State& state, bool with_hosts) {
     return std::make_unique<FloorRunner>(flows, with_hosts);
   });
 }
-// A connection of the firewall, a flow of the monitor, a mapping of the NAT.
+// Three tables: connections of the firewall, flows of the monitor, mappings of
+// the NAT.
 BENCHMARK_CAPTURE(BM_Tables, three, false)
     ->Arg(1'000)
     ->Arg(10'000)
     ->Arg(200'000);
-// With the monitor's hosts too.
+// A fourth table has the monitor's hosts.
 BENCHMARK_CAPTURE(BM_Tables, four, true)->Arg(1'000)->Arg(10'000)->Arg(200'000);
 
 class Nothing final : public BatchRunner {

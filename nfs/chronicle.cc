@@ -11,9 +11,9 @@
 namespace snf {
 namespace {
 
-// Folds bytes into a digest. For given bytes it maps different digests to
-// different ones: once two histories differ, equal packets do not make them
-// meet again. The same on every machine.
+// Folds a word into a digest. For a given word it maps different digests to
+// different ones: once two histories differ, equal packets do not make their
+// digests equal again. The same on every machine.
 uint64_t Fold(uint64_t digest, uint64_t word) {
   digest = (digest ^ word) * 0x9e37'79b9'7f4a'7c15;
   return digest ^ digest >> 32;
@@ -31,16 +31,17 @@ uint64_t Fold(uint64_t digest, std::span<const std::byte> bytes) {
   return Fold(digest, rest);
 }
 
-// For tests (decisions.md 22): writes over the last 8 bytes of each packet's
-// payload a digest of all earlier packets of its flow, as they came in. State
-// that is stale, lost or doubled shows in the next byte out.
+// An NF for tests (proto/decisions.md 22). It overwrites the last 8 bytes of
+// each packet's payload with a digest of all earlier packets of its flow, as
+// they arrived. So state that is stale, lost or duplicated shows in the next
+// packet.
 //
-// A packet with a shorter payload, or with none that was captured, goes out as
-// it came, but counts like any other. Checksums are not mended: what comes out
-// is to be compared, not to be received.
+// A packet with a shorter payload, or one that was not captured, leaves
+// unchanged, but is part of the digest like any other. Checksums are not
+// updated: the packets are meant to be compared, not to be received.
 class Chronicle final : public NetworkFunction {
-  // Each of them alone tells whether the state is the right one: the count and
-  // the last packet's end are folded into the digest too.
+  // An error in any of these slots shows, because the count and the end of the
+  // last packet are folded into the digest too.
   Slot<uint64_t> digest_ = declare<uint64_t>("digest");
   Slot<uint64_t> packets_ = declare<uint64_t>("packets");
   static constexpr uint32_t kLastBytes = 64;

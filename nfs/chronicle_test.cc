@@ -25,7 +25,7 @@ Frame UdpFrame(size_t payload_bytes, uint8_t content = 0x5a) {
   return frame;
 }
 
-// Packets that all differ, in length too.
+// Makes packets that all differ, also in length.
 std::vector<Frame> Frames(uint8_t count) {
   std::vector<Frame> frames;
   for (uint8_t i = 0; i < count; ++i) {
@@ -37,7 +37,7 @@ std::vector<Frame> Frames(uint8_t count) {
 // One flow with its state.
 class Flow {
  public:
-  // What comes out for a packet.
+  // Sends a packet and returns it as the NF leaves it.
   Frame Send(Frame frame, LinkType link = LinkType::kEthernet) {
     PacketInfo info;
     info.length = static_cast<uint32_t>(frame.size());
@@ -70,7 +70,8 @@ Frame WithoutDigest(const Frame& frame) {
   return {frame.begin(), frame.end() - kDigestBytes};
 }
 
-// The packets sent once, and in another way that differs from `first` on.
+// Expects that `sent`, the packets sent in another way, differs from `first` on
+// from the packets sent in order.
 void ExpectDiffersFrom(size_t first, const std::vector<Frame>& frames,
                        const std::vector<Frame>& sent) {
   const std::vector<Frame> expected = Flow().Send(frames);
@@ -94,7 +95,7 @@ TEST(Chronicle, WritesTheDigestOfAllEarlierPacketsOverThePayloadsEnd) {
   EXPECT_EQ(WithoutDigest(first), WithoutDigest(frame));
   EXPECT_EQ(WithoutDigest(second), WithoutDigest(frame));
   EXPECT_EQ(WithoutDigest(third), WithoutDigest(frame));
-  // Of nothing, of one, and of two packets: the same on every machine.
+  // The digests of no, one and two packets are the same on every machine.
   EXPECT_EQ(DigestIn(first), Hex("00 00 00 00 00 00 00 00"));
   EXPECT_EQ(DigestIn(second), Hex("24 13 e3 10 53 2d cc d7"));
   EXPECT_EQ(DigestIn(third), Hex("e6 9d 96 22 10 b5 ca c8"));
@@ -148,7 +149,7 @@ TEST(Chronicle, ChangesNothingButThePayloadsEndOfAnyFrameHoweverCut) {
       Frame sent = flow.Send(frame, sample.link);
       if (sent == frame) continue;
       ++written;
-      // Only behind a whole header, and nowhere else.
+      // The NF writes only behind a whole header.
       ASSERT_TRUE(headers.result == ParseResult::kComplete ||
                   headers.result == ParseResult::kLaterFragment);
       ASSERT_GE(headers.payload_bytes(), kDigestBytes);

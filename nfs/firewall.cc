@@ -46,7 +46,7 @@ RulesPtr RulesOfFile(NfOptions& o) {
   return rules != nullptr ? rules : std::make_shared<const FirewallRules>();
 }
 
-// Of the options "deny" and "allow".
+// Returns the rules of the options "deny" and "allow".
 RulesPtr RulesInLine(NfOptions& o) {
   RuleList list;
   for (const Action action : {kDeny, kAllow}) {
@@ -75,13 +75,13 @@ RulesPtr RulesInLine(NfOptions& o) {
                                                           : FirewallRules());
 }
 
-// What is known of a flow. All zero: nothing.
+// The state of a flow; all zeros for a flow without a connection.
 struct Connection {
   enum State : uint8_t { kNone, kTakenUp, kOpen, kEnded };
 
-  int64_t ended_ns = 0;  // of kEnded
+  int64_t ended_ns = 0;  // valid in kEnded
   uint32_t denied = 0;   // a bit for each direction and kind of packet
-  uint16_t fins = 0;     // a bit for each direction that had its last packet
+  uint16_t fins = 0;     // a bit for each direction that had its FIN
   uint8_t state = kNone;
   uint8_t is_marked = 0;
 
@@ -89,21 +89,24 @@ struct Connection {
 };
 static_assert(sizeof(Connection) == 16);
 
-// Theory of operation. A stateful filter: rules are asked once, about the
-// packet that begins a connection (of TCP, a SYN alone). If they allow it, all
-// packets of the connection pass, in both directions; if they mark it, they
-// pass too, by the label "suspicious". If they deny it, so is what follows in
-// that direction, but the other end may still begin.
+// Theory of operation. A stateful filter: the rules are asked once, about the
+// packet that begins a connection (with TCP, a packet with SYN and without ACK,
+// FIN or RST). If they allow it, all packets of the connection pass, in both
+// directions; if they mark it, the packets pass too, with the label
+// "suspicious". If they deny it, further packets in that direction are denied,
+// but the other end may still begin a connection.
 //
-// Where there is no connection, `strict` drops all else. Without it, rules are
-// asked once about TCP with other flags, which takes up a connection in its
-// midst, until a SYN asks again; and each time about what never makes one: ICMP
-// errors, later fragments, headers cut off. With the connection that they are
-// of or about, these pass, and if it was denied, they are.
+// Without a connection, `strict` drops all other packets. Otherwise the rules
+// are asked once about a TCP packet with other flags, which takes up a
+// connection in its midst, until a SYN asks again; and each time about packets
+// that never make a connection: ICMP errors, later fragments, headers cut off.
+// These packets pass if their connection was allowed, and are denied if it was
+// denied.
 //
-// A connection of TCP is over at a reset, or when both directions had their
-// FIN; sequence numbers are not looked at. Then a SYN begins a new one, and any
-// other packet is of the old one for 30 s. Others last as long as their flow.
+// A TCP connection is over at a reset, or when both directions had their FIN;
+// sequence numbers are ignored. Then a SYN begins a new one, and any other
+// packet belongs to the old one for 30 s. Connections of other protocols last
+// as long as their flow.
 //
 // Example: allow=tcp to any port 80,default=deny. The SYN of 10.0.0.1:5000 to
 // 192.0.2.9:80 is allowed by the rule, the answer to port 5000 by the
@@ -160,7 +163,8 @@ class Firewall final : public NetworkFunction {
   enum Drop : uint8_t { kDenied, kNoConnection };
   static constexpr Nanos kLinger = Seconds(30);
 
-  // What a packet can do for a connection: begin it, take it up, or neither.
+  // The effect that a packet can have: it begins a connection, takes one up in
+  // its midst, or does neither.
   enum class Kind : uint8_t { kBegins, kTakesUp, kOther };
   struct Looked {
     Kind kind = Kind::kOther;
@@ -186,7 +190,7 @@ class Firewall final : public NetworkFunction {
     return {is_error ? Kind::kOther : Kind::kBegins};
   }
 
-  // Whether it goes from the larger end to the smaller.
+  // Returns true if the packet goes from the larger end to the smaller.
   static bool IsReverse(const Packet& packet) {
     FlowKey ends;
     return ConnectionKey(packet.bytes(), packet.headers(), false, ends);
@@ -197,7 +201,7 @@ class Firewall final : public NetworkFunction {
     return Verdict::forward(action == kMark ? 1 : 0);
   }
 
-  // Whether the packet belongs to a connection that was allowed.
+  // Returns true if the packet belongs to a connection that was allowed.
   static bool Has(const Connection& connection, Kind kind, Instant arrival) {
     if (connection.state == Connection::kOpen) return true;
     if (kind == Kind::kBegins) return false;
@@ -218,7 +222,7 @@ class Firewall final : public NetworkFunction {
     }
   }
 
-  // What the rules say, or else the default.
+  // Returns the action of the first rule that matches, or else the default.
   Action Decide(const Packet& packet) {
     const PacketFields fields = FieldsOf(packet.bytes(), packet.headers());
     for (const RulesPtr& rules : rules_) {
@@ -232,7 +236,7 @@ class Firewall final : public NetworkFunction {
     return otherwise_;
   }
 
-  std::array<RulesPtr, 2> rules_;  // in line, of the file
+  std::array<RulesPtr, 2> rules_;  // of the options, then of the file
   Action otherwise_;
   bool strict_;
   Slot<Connection> connection_ = declare<Connection>("connection");

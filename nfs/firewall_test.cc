@@ -28,7 +28,7 @@ const std::string kError =
 const std::string kOnlyOut =
     "firewall:allow=any from 10.0.0.0/8,default=deny,strict=true";
 
-// A file of rules, for as long as it lives.
+// A file of rules, which the destructor removes.
 class RuleFile {
  public:
   explicit RuleFile(const std::string& text) { std::ofstream(path_) << text; }
@@ -39,7 +39,7 @@ class RuleFile {
   std::string path_ = testing::TempDir() + "/firewall_test.rules";
 };
 
-// Whether the options are taken; if not, why.
+// Returns "" if the firewall takes the options, else the error.
 std::string Check(const std::string& options) {
   const auto parsed = NfOptions::Parse(options);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
@@ -127,7 +127,8 @@ TEST(Firewall, IfStrictWantsConnectionsFromTheirBeginning) {
   EXPECT_EQ(nf.Send(kData), kData);
 }
 
-// A packet without flags is denied; the SYN that then comes is another matter.
+// A packet without flags is denied; the rules are asked again about the SYN
+// that follows.
 TEST(Firewall, AsksAgainAboutASynAfterItDeniedOtherFlags) {
   NfTest nf("firewall:deny=tcp flags /SA,default=allow");
   const std::string none = "tcp 10.0.0.1:5000 > 192.0.2.9:80 no_flags";
@@ -230,7 +231,7 @@ TEST(Firewall, AllowsFragmentsOfAConnection) {
   EXPECT_EQ(nf.Send(later), later);
 }
 
-// Who may send what shows no ports does not thereby open its connection.
+// A packet without ports that is allowed does not open its connection.
 TEST(Firewall, MakesNoConnectionOfFragmentsAndErrors) {
   NfTest nf("firewall:deny=tcp to any port 80;udp to any port 53");
   const std::string other_later =

@@ -18,12 +18,13 @@ namespace {
 // Theory of operation. Counts packets and bytes of each flow, in a slot, and of
 // each host, in a table that all units write together (Serpens' example of
 // global state with eventual consistency, §III-B): an address has flows on many
-// units. Bytes are those on the wire, link header included. It forwards all.
+// units. Bytes are those on the wire, link header included. It forwards all
+// packets.
 //
 // The report has the hosts that sent and received most. With the option ipfix,
 // hosts and flows that ended are also written to an IPFIX file (RFC 7011, 5655;
-// both directions of a flow in one record, RFC 5103); flows go there through a
-// table as well, by their name and beginning.
+// both directions of a flow in one record, RFC 5103). Ended flows too are
+// collected in a shared table, by their key and begin.
 class Monitor final : public NetworkFunction {
  public:
   explicit Monitor(NfOptions& options)
@@ -117,7 +118,9 @@ class Monitor final : public NetworkFunction {
     ended_->update(seen.key, seen.use);
   }
 
-  // Fragments have no ports.
+  // Returns true if the packet goes against the flow's first packet. Addresses
+  // decide, since fragments have no ports; ports decide only between equal
+  // addresses.
   static bool IsBack(const FlowKey& key, const FlowKey& first) {
     return key.source == first.destination &&
            (key.source != first.source ||

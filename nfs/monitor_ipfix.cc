@@ -63,7 +63,7 @@ void IpfixFile::Append(uint64_t value, uint32_t bytes) {
   }
 }
 
-// One with room for so many bytes more.
+// Opens a set, or goes on with one, that has room for `next_bytes` more.
 void IpfixFile::OpenSet(uint16_t id, size_t next_bytes) {
   const bool is_open = set_ != 0 && set_id_ == id;
   const size_t needed = next_bytes + (is_open ? 0 : kSetHeaderBytes);
@@ -80,7 +80,7 @@ void IpfixFile::OpenSet(uint16_t id, size_t next_bytes) {
     Append(kVersion, 2);
     Append(0, 2);  // the length
     Append(export_time_s_, 4);
-    Append(records_, 4);  // in all messages before
+    Append(records_, 4);  // of all messages before
     Append(kObservationDomain, 4);
   }
   set_ = bytes_.size();

@@ -18,9 +18,9 @@ namespace snf {
 struct IpfixField {
   uint16_t element;
   uint16_t bytes;
-  uint32_t enterprise = 0;  // whose element it is; 0: IANA's
+  uint32_t enterprise = 0;  // that defines the element; 0: IANA
 };
-// The same of the other direction (RFC 5103 §6.1).
+// Returns the same field of the other direction (RFC 5103 §6.1).
 constexpr IpfixField Reverse(IpfixField field) {
   return {field.element, field.bytes, 29'305};
 }
@@ -32,8 +32,8 @@ inline constexpr IpfixField kIpfixSource6 = {27, 16};
 inline constexpr IpfixField kIpfixDestination4 = {12, 4};
 inline constexpr IpfixField kIpfixDestination6 = {28, 16};
 
-// Builds an IPFIX file (RFC 5655): IPFIX messages (RFC 7011 §3) behind each
-// other, of at most kMaxMessageBytes; templates stand before their records.
+// Builds an IPFIX file (RFC 5655): a sequence of IPFIX messages (RFC 7011 §3)
+// of at most kMaxMessageBytes; templates stand before their records.
 //
 //     IpfixFile file(export_time_s);
 //     const uint16_t host = file.AddTemplate({kIpfixSource4, kIpfixPackets});
@@ -47,14 +47,15 @@ class IpfixFile {
 
   explicit IpfixFile(uint32_t export_time_s) : export_time_s_(export_time_s) {}
 
-  // Returns its number.
+  // Adds a template and returns its number.
   uint16_t AddTemplate(std::initializer_list<IpfixField> fields);
-  // Begins a record of a template; the values follow, of its fields in order.
+  // Begins a record of a template. The caller then puts the values of its
+  // fields in order.
   void Begin(uint16_t number);
   void Put(uint64_t value, uint32_t bytes);
-  // 4 bytes, or all 16.
+  // Puts the 4 bytes of an IPv4 address, or all 16.
   void Put(const IpAddress& address, bool as_ipv4);
-  // All that was added, once.
+  // Returns the whole file. Called once, at the end.
   std::string Take();
 
  private:
@@ -71,8 +72,8 @@ class IpfixFile {
   uint32_t export_time_s_;
   std::vector<Template> templates_;
   std::string bytes_;
-  size_t message_ = 0;  // where it begins
-  size_t set_ = 0;      // "; 0 for none
+  size_t message_ = 0;  // begin of the open message
+  size_t set_ = 0;      // begin of the open set; 0 for none
   uint16_t set_id_ = 0;
   uint32_t records_ = 0;  // data records of all messages
 };

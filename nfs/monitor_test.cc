@@ -16,7 +16,7 @@ constexpr const char* kQuery = "udp 10.0.0.1:5000 > 192.0.2.9:53 len=58";
 constexpr const char* kAnswer = "udp 192.0.2.9:53 > 10.0.0.1:5000 len=158";
 constexpr const char* kOther = "tcp 10.0.0.1:5000 > 192.0.2.7:80 len=46";
 
-// "10.0.0.1 sent 100 in 1, received 200 in 1"
+// Returns lines as "10.0.0.1 sent 100 in 1, received 200 in 1".
 std::vector<std::string> TopTalkers(NfTest& nf) {
   std::vector<std::string> lines;
   const NfReport report = nf.nf().report();
@@ -82,7 +82,7 @@ TEST(Monitor, IsTheSameEverywhere) {
       "monitor", Packets({kQuery, kAnswer, kOther, kAnswer, kQuery, kOther})));
 }
 
-// Big-endian numbers, one after the other.
+// Reads big-endian numbers one after the other.
 class Reader {
  public:
   explicit Reader(const std::string& bytes) : bytes_(bytes) {}

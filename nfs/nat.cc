@@ -18,8 +18,8 @@
 namespace snf {
 namespace {
 
-// What decides how long a mapping lives. Of kTcpPinned an established
-// connection is no longer among the peers.
+// The rule for the lifetime of a mapping. kTcpPinned means that an established
+// connection has lost its place among the peers.
 enum class Lifetime : uint8_t {
   kUdp,
   kIcmp,
@@ -49,24 +49,24 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 }
 
 // Theory of operation. A network address and port translator for IPv4: TCP,
-// UDP, ICMP queries, and errors about them (RFC 4787, 5382, 5508, 7857; nat.md
-// says how each of their requirements is met).
+// UDP, ICMP queries, and errors about them (RFC 4787, 5382, 5508, 7857;
+// nfs/nat.md says how each of their requirements is met).
 //
-// A flow is one inside endpoint, so endpoint-independent mapping is nothing but
-// state: the mapping that the endpoint's first packet makes. Its external port
-// is a piece of the pool of its external address and protocol; its external
-// endpoint is the flow's alias, by which the answers find it. The mapping ends
-// with the flow, or when an inbound packet finds it too old.
+// A flow is one inside endpoint, so endpoint-independent mapping is simply the
+// flow's state: the mapping that the endpoint's first packet makes. Its
+// external port is a piece of the pool of its external address and protocol;
+// its external endpoint is the flow's alias, by which the answers find it. The
+// mapping ends with the flow, or when an inbound packet finds it expired.
 //
-// Example: 10.0.0.1:5000 sends UDP to 192.0.2.9:53. The NF takes 5000, or the
-// next even port that is here, say 5002, of 198.51.100.1, announces
-// 198.51.100.1:5002, and rewrites the source. Whatever comes to that endpoint
-// in the next 300 s is rewritten to 10.0.0.1:5000.
+// Example: 10.0.0.1:5000 sends UDP to 192.0.2.9:53. The NF takes port 5000 of
+// 198.51.100.1, or the next even port that its unit has, say 5002, sets the
+// alias 198.51.100.1:5002, and rewrites the source. A packet that comes to that
+// endpoint within the next 300 s is rewritten to 10.0.0.1:5000.
 class Nat final : public NetworkFunction {
  public:
   explicit Nat(NfOptions& options) : options_(options) {
     DeclarePools();
-    // Only a refused alias is answered for with what is kept here.
+    // The kept packet is only needed to answer for a refused alias.
     if (options_.host_ports > 0) {
       refused_ = declare_blob("refused", kRefusedBytes);
     }
@@ -120,7 +120,8 @@ class Nat final : public NetworkFunction {
 
   // --- Pools ---------------------------------------------------------------
 
-  // One for each address, protocol, and half of the ports (RFC 4787 REQ-3a).
+  // Declares a pool for each address, protocol, and half of the ports (RFC 4787
+  // REQ-3a).
   void DeclarePools() {
     static constexpr std::array<const char*, kProtocols> kNames = {"tcp", "udp",
                                                                    "icmp"};
@@ -141,7 +142,7 @@ class Nat final : public NetworkFunction {
     }
   }
 
-  // Without a value where the pool has no port of that half.
+  // Returns the pool, or nothing if that half has no ports.
   std::optional<PoolId> PoolOf(size_t address, IpProtocol protocol,
                                bool high) const {
     const size_t kind = protocol == IpProtocol::kTcp   ? 0
@@ -165,7 +166,7 @@ class Nat final : public NetworkFunction {
     return Hash(KeyOf(end, protocol), 0) % options_.addresses.size();
   }
 
-  // The port that comes nearest to the inside one: itself, then one of its
+  // Takes the port nearest to the inside one: that port itself, then one of its
   // parity, then any (RFC 4787 REQ-4).
   static std::optional<uint32_t> TakePort(PoolId pool, bool high,
                                           const NatView& view,
@@ -197,7 +198,8 @@ class Nat final : public NetworkFunction {
     } else if (refused_.has_value() && flow.has(*refused_)) {
       flow.erase(*refused_);  // it was granted
     }
-    // Resets answer what came from outside, as a rule (RFC 7857 §7.1).
+    // A reset usually answers a packet from outside, so it does not keep the
+    // mapping (RFC 7857 §7.1).
     if (!view.is_reset()) flow.put(refreshed_, packet.arrival().ns);
     if (KeepsPeers(view)) {
       NatPeers peers(flow, peers_, packet.arrival());
@@ -217,7 +219,7 @@ class Nat final : public NetworkFunction {
                : NatDrop::kNone;
   }
 
-  // Makes the mapping, or says what becomes of the packet without.
+  // Makes the mapping, or returns the verdict on a packet that gets none.
   std::optional<Verdict> Map(const Packet& packet, const NatView& view,
                              FlowState& flow, Mapping& mapping) {
     const size_t address = AddressOf(view);
@@ -253,8 +255,9 @@ class Nat final : public NetworkFunction {
     return std::nullopt;
   }
 
-  // RFC 5508 REQ-5: the outer source becomes ours, whoever sent the error. It
-  // neither makes nor refreshes a mapping (REQ-6).
+  // Translates an ICMP error from the inside. Its outer source becomes the
+  // external address, whoever sent the error (RFC 5508 REQ-5). It neither makes
+  // nor refreshes a mapping (REQ-6).
   NatDrop OutboundError(Packet& packet, const NatView& view,
                         const Mapping& mapping) const {
     if (!mapping) return NatDrop::kNoMapping;
@@ -298,7 +301,8 @@ class Nat final : public NetworkFunction {
     return NatDrop::kNone;
   }
 
-  // RFC 5508 REQ-4. It ends no mapping, not even an old one (RFC 4787 REQ-12).
+  // Translates an ICMP error from the outside (RFC 5508 REQ-4). It ends no
+  // mapping, not even an old one (RFC 4787 REQ-12).
   NatDrop InboundError(Packet& packet, const NatView& view,
                        const Mapping& mapping, FlowState& flow) const {
     NatView quoted;
@@ -318,7 +322,8 @@ class Nat final : public NetworkFunction {
 
   // --- State ---------------------------------------------------------------
 
-  // Whether an end of `view` is that of the mapping, as far as it shows.
+  // Returns true if an end of `view` is that of the mapping, as far as the
+  // packet shows it.
   static bool IsEnd(NatEnd end, NatEnd of_mapping, const NatView& view,
                     const Mapping& mapping) {
     return view.protocol == mapping.protocol &&
@@ -360,7 +365,8 @@ class Nat final : public NetworkFunction {
             options_.filtering != NatFiltering::kEndpointIndependent);
   }
 
-  // A later fragment does not show its port, but its first did.
+  // Returns true if the filter lets packets from `from` in. A later fragment
+  // shows no port, but its first fragment did.
   bool Admits(const NatPeers& peers, NatEnd from, const NatView& view) const {
     if (options_.filtering == NatFiltering::kEndpointIndependent) return true;
     const NatPeers::Timeouts timeouts = PeerTimeouts(view.protocol);
@@ -371,7 +377,7 @@ class Nat final : public NetworkFunction {
     return peers.Has(NatPeers::PeerOf(from, view.protocol), timeouts);
   }
 
-  // The mapping lives as long as the longest-lived connection that it has.
+  // Makes the mapping live as long as its longest-lived connection.
   void Follow(const NatPeers::Change& change, const NatPeers& peers,
               Mapping& mapping, FlowState& flow) const {
     if (!change.established_changed && !change.forgot_established) return;
@@ -406,7 +412,8 @@ class Nat final : public NetworkFunction {
 
   // --- Refusals (RFC 5508 REQ-8) -------------------------------------------
 
-  // At most one a second and flow (RFC 1812 §4.3.2.8).
+  // Returns true if a refusal may be sent: at most one per second and flow (RFC
+  // 1812 §4.3.2.8).
   bool MayRefuse(Instant now, const FlowState& flow) const {
     return !flow.has(answered_) ||
            now - Instant{flow.get(answered_)} >= kRefusalPeriod;
@@ -419,7 +426,8 @@ class Nat final : public NetworkFunction {
     if (flow.emit(refusal.frame())) flow.put(answered_, packet.arrival().ns);
   }
 
-  // That an alias is refused shows when the packet has been rewritten.
+  // Keeps a copy of the packet: an alias is refused only after the packet has
+  // been rewritten.
   void KeepForRefusal(const Packet& packet, FlowState& flow) const {
     if (!refused_.has_value()) return;
     if (!MayRefuse(packet.arrival(), flow)) return flow.erase(*refused_);
@@ -447,7 +455,7 @@ class Nat final : public NetworkFunction {
   std::vector<std::optional<PoolId>> pools_;  // see PoolOf
 
   Slot<Mapping> mapping_ = declare<Mapping>("mapping");
-  // When the last packet came that keeps the mapping: Instant::ns.
+  // The arrival of the last packet that kept the mapping alive, as Instant::ns.
   Slot<int64_t> refreshed_ = declare<int64_t>("refreshed");
   Slot<int64_t> answered_ = declare<int64_t>("answered");
   Blob peers_ = declare_blob("peers", options_.peers * sizeof(NatPeer));

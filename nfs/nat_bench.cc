@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What translation costs a packet where its state is: the NF's process_packet
-// on the flow's record, against a NAT that is nothing but two hash maps and the
-// same rewriting. Packets of `flows` inside endpoints in random order, half of
-// them answers; parsing is part of neither. The figure is per_packet. Compare
-// within one run:
+// Measures the cost of translating a packet whose state is at hand: the NF's
+// process_packet on the flow's record, against a NAT that consists of two hash
+// maps and the same rewriting. The packets of `flows` inside endpoints come in
+// random order, half of them answers; neither side parses. The figure is
+// per_packet. Compare within one run:
 //   nfs_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <array>
@@ -110,7 +110,8 @@ void BM_Nat(benchmark::State& state) {
   SNF_CHECK(dropped == 0);
 }
 
-// The same endpoints by a hash map: no state machine, filter or ends.
+// Translates the same endpoints by hash maps, without state machine, filter or
+// timeouts.
 class BareNat {
  public:
   struct Mapping {
@@ -128,7 +129,7 @@ class BareNat {
         source ? ports.source_port() : ports.destination_port(),
         headers.l4_protocol, FlowKeyForm::kIpv4Endpoint);
   }
-  // Whether there is a mapping.
+  // Returns false if there is no mapping.
   bool Translate(const BenchPacket& packet, std::span<std::byte> bytes) {
     const bool out = packet.info.side == Side::kInside;
     auto& map = out ? to_external : to_inside;

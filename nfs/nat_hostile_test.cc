@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NAT's options, and packets that mean harm or nothing.
+// Tests of the NAT's options, and of hostile and meaningless packets.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -168,9 +168,9 @@ uint64_t TestSeed() {
   return seed;
 }
 
-// Packets of one endpoint, some of them spoilt, from both sides and at any
-// time: whatever goes out came from here or goes there, no piece is lost, and
-// each reason is met (but for those that the tests above meet).
+// Sends packets of one endpoint, some of them corrupted, from both sides and at
+// any time. Every packet that leaves has the right endpoint, no piece is lost,
+// and every drop reason occurs (except for those of the tests above).
 TEST(NatHostile, TranslatesOrDropsAnyPacketAndLosesNoPort) {
   Rng rng(TestSeed());
   TestNat nat("filtering=address_dependent,peers=3,host_ports=5");
@@ -197,7 +197,7 @@ TEST(NatHostile, TranslatesOrDropsAnyPacketAndLosesNoPort) {
       }
       const bool is_spoilt = rng.Below(4) == 0;
       if (is_spoilt) {
-        // Another address would be another flow's.
+        // A packet with another address would belong to another flow.
         const size_t spoilt = rng.Below(frame.size());
         const bool is_address = spoilt >= 12 && spoilt < 20;
         if (!is_address) frame[spoilt] ^= std::byte{1} << rng.Below(8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMP through the NAT: queries, and errors about what it translated.
+// Tests of ICMP through the NAT: queries, and errors about translated packets.
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
 #include "gtest/gtest.h"
@@ -153,7 +153,7 @@ TEST(NatIcmp, DropsErrorsThatQuoteWhatWasNotSent) {
     EXPECT_EQ(in(m.translated, V4(192, 0, 2, 77)), "quoted_not_ours");
     EXPECT_EQ(in(Between(protocol == 6 ? 17 : 6, kExternal, kPeer)),
               "quoted_not_ours");
-    // About an error, a protocol that is not translated, or no IPv4.
+    // The quoted packet is an error, of another protocol, or not IPv4.
     EXPECT_EQ(in(ErrorAbout(m.translated, kExternal.address, kRouter)),
               "quoted_not_ours");
     EXPECT_EQ(
@@ -204,14 +204,14 @@ TEST(NatIcmp, DropsErrorsWithWrongChecksums) {
   Frame bad = good;
   bad[22] ^= std::byte{1};
   EXPECT_EQ(m.nat.FromOutside(m.flow, bad).drop, "icmp_checksum");
-  // Of the quoted IP header, in a message that is right.
+  // The checksum of the quoted IP header is wrong, that of the message right.
   Frame quoted = m.translated;
   quoted[8] ^= std::byte{1};
   EXPECT_EQ(
       m.nat.FromOutside(m.flow, ErrorAbout(quoted, kRouter, kExternal.address))
           .drop,
       "icmp_checksum");
-  // Of the quoted layer 4: nobody's business.
+  // The checksum of the quoted layer 4 is wrong, which is ignored.
   quoted = m.translated;
   quoted[26] ^= std::byte{1};
   EXPECT_EQ(

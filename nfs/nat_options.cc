@@ -11,8 +11,8 @@
 namespace snf {
 namespace {
 
-// Takes a number off the front of `text`; without a value where there is none
-// or it is above `max`.
+// Removes a number from the front of `text` and returns it, or nothing if there
+// is none or it is above `max`.
 std::optional<uint32_t> TakeNumber(std::string_view& text, uint32_t max) {
   uint32_t number = 0;
   const auto [rest, error] =
@@ -22,7 +22,7 @@ std::optional<uint32_t> TakeNumber(std::string_view& text, uint32_t max) {
   return number;
 }
 
-// "192.0.2.1", of one host.
+// Reads "192.0.2.1", the address of one host.
 std::optional<uint32_t> ParseAddress(std::string_view text) {
   uint32_t address = 0;
   for (int i = 0; i < 4; ++i) {
@@ -46,7 +46,7 @@ struct Range {
   uint32_t last;
 };
 
-// "a-b", or "a" alone.
+// Reads "a-b", or "a" alone.
 template <typename ParseOne>
 std::optional<Range> ParseRange(std::string_view text, ParseOne parse_one) {
   const size_t dash = text.find('-');

@@ -11,21 +11,22 @@
 
 namespace snf {
 
-// From whom an external endpoint takes packets (RFC 4787 §5).
+// The outside endpoints from which an external endpoint takes packets (RFC 4787
+// §5).
 enum class NatFiltering : uint8_t {
-  kEndpointIndependent,      // from anybody
-  kAddressDependent,         // from addresses that the inside has sent to
-  kAddressAndPortDependent,  // from endpoints that the inside has sent to
+  kEndpointIndependent,      // all
+  kAddressDependent,         // those at addresses that the inside has sent to
+  kAddressAndPortDependent,  // those that the inside has sent to
 };
 
-// What --nf nat:… says. What is wrong is told by NfOptions::status().
+// The options of --nf nat:… . NfOptions::status() reports errors.
 struct NatOptions {
   explicit NatOptions(NfOptions& options);
 
   static constexpr uint32_t kMaxAddresses = 256;
   static constexpr int64_t kMaxPeers = 256;
 
-  // ip=192.0.2.1-192.0.2.4+192.0.2.9: the external addresses, in order.
+  // ip=192.0.2.1-192.0.2.4+192.0.2.9: the external addresses, ascending.
   std::vector<be32> addresses;
   // ports=1024-65535: external ports and ICMP identifiers, of each address and
   // protocol.
@@ -35,20 +36,21 @@ struct NatOptions {
   NatFiltering filtering = NatFiltering::kEndpointIndependent;
   // host_ports=0: the most mappings of one inside address; 0 for any number.
   uint32_t host_ports = 0;
-  // peers=16: how many a mapping remembers, for its filter and for what TCP
-  // connections it has.
+  // peers=16: the number of peers that a mapping remembers, for its filter and
+  // for the states of its TCP connections.
   uint32_t peers = 16;
-  // A mapping is over so long after its last outbound packet. RFC 4787 REQ-5,
-  // RFC 5382 REQ-5 and RFC 5508 REQ-2 want no less than 2 min, 2 h 4 min, 4 min
-  // and 60 s.
+  // The times after its last outbound packet at which a mapping ends. RFC 4787
+  // REQ-5, RFC 5382 REQ-5 and RFC 5508 REQ-2 want no less than 2 min, 2 h 4
+  // min, 4 min and 60 s.
   Nanos udp_timeout = Seconds(300);
   Nanos tcp_timeout = Seconds(7'440);
   Nanos tcp_transitory_timeout = Seconds(240);
   Nanos icmp_timeout = Seconds(60);
-  // refresh=outbound|both: whether inbound packets keep a mapping too.
+  // refresh=outbound|both: with both, inbound packets also keep a mapping
+  // alive.
   bool inbound_refreshes = false;
-  // pooling=paired|arbitrary: whether an inside address has one external
-  // address, or each endpoint its own.
+  // pooling=paired|arbitrary: paired gives an inside address one external
+  // address, arbitrary chooses one for each endpoint.
   bool is_paired = true;
 };
 

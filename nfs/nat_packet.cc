@@ -25,7 +25,8 @@ void ReadAddresses(Bytes frame, const ParsedPacket& headers, NatView& view) {
   view.protocol = headers.l4_protocol;
 }
 
-// Of TCP, UDP and ICMP queries; whether they are there.
+// Reads the ports of TCP and UDP, or the identifier of an ICMP query. Returns
+// false if they are not there.
 bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
   if (protocol == IpProtocol::kIcmp) {
     const auto icmp = IcmpHeader<Byte>::At(l4, 0, protocol);
@@ -43,7 +44,8 @@ bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
   return true;
 }
 
-// Source quench, information request and reply (RFC 5508 REQ-10c).
+// Returns true for source quench, information request and reply (RFC 5508
+// REQ-10c).
 bool IsOutdated(uint8_t icmp_type) {
   return icmp_type == 4 || icmp_type == 15 || icmp_type == 16;
 }
@@ -53,8 +55,8 @@ bool IsTranslated(IpProtocol protocol) {
          protocol == IpProtocol::kIcmp;
 }
 
-// Whether the capture holds all of the ICMP message, and its sum is right or
-// cannot be known.
+// Returns true if the checksum of the ICMP message is correct, or cannot be
+// verified because the message is not whole.
 bool HasGoodIcmpChecksum(Bytes frame, const ParsedPacket& headers) {
   const auto ip = Ipv4Header<Byte>::At(frame, headers.l3_offset);
   const bool is_whole =
@@ -63,7 +65,8 @@ bool HasGoodIcmpChecksum(Bytes frame, const ParsedPacket& headers) {
   return !is_whole || InternetChecksum(L4(frame, headers)) == be16(0);
 }
 
-// Whether an answer may go to who sent this (RFC 1812 §4.3.2.7).
+// Returns true if the sender of this packet may get an answer (RFC 1812
+// §4.3.2.7).
 bool MayBeAnswered(Ipv4Header<Byte> ip) {
   const uint32_t source = ip.source().host() >> 24;
   const uint32_t destination = ip.destination().host();
@@ -71,8 +74,8 @@ bool MayBeAnswered(Ipv4Header<Byte> ip) {
          destination < 0xe000'0000;
 }
 
-// Of those link headers that serve for the way back as they are, or with their
-// addresses exchanged.
+// Returns the size of a link header that serves for the way back as it is, or
+// with its addresses exchanged; nothing for other link types.
 std::optional<size_t> LinkHeaderBytes(LinkType link) {
   switch (link) {
     case LinkType::kEthernet:
@@ -158,7 +161,7 @@ NatRefusal::NatRefusal(LinkType link, std::span<const std::byte> frame,
   std::memcpy(bytes_.data(), frame.data(), link_bytes);
   if (link == LinkType::kEthernet) {
     constexpr auto kGroup = std::byte{1};
-    if ((frame[0] & kGroup) != std::byte{0}) return;  // many have it
+    if ((frame[0] & kGroup) != std::byte{0}) return;  // a group address
     std::swap_ranges(&bytes_[0], &bytes_[6], &bytes_[6]);
   }
   constexpr size_t kIpBytes = Ipv4Header<Byte>::kMinBytes;

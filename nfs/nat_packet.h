@@ -17,21 +17,21 @@
 
 namespace snf {
 
-// Why a packet is not translated.
+// The reason for which a packet is not translated.
 enum class NatDrop : uint8_t {
   kNone,
   kNotIpv4,
   kProtocol,        // neither TCP, UDP nor ICMP
-  kTruncated,       // it ends inside the header of layer 4
+  kTruncated,       // ends inside the header of layer 4
   kMalformed,       // a TCP data offset below 5
   kIcmpType,        // neither query nor error, or an outdated one
-  kIcmpChecksum,    // of an error, or of the IP header that it quotes
+  kIcmpChecksum,    // wrong in an error, or in the IP header that it quotes
   kQuotedNotOurs,   // an error about a packet that its mapping did not send
   kSideUnknown,     // neither from the inside nor from the outside
   kFromExternal,    // from the inside, with an external address as its source
-  kNoMapping,       // and it cannot make one, or came to another's address
+  kNoMapping,       // there is none for it, and it cannot make one
   kMappingExpired,  // from the outside, to a mapping that is over
-  kFiltered,        // from the outside, from one who may not
+  kFiltered,        // from the outside, from an endpoint that may not send
   kPortsExhausted,
   kCount,
 };
@@ -52,15 +52,15 @@ inline constexpr std::array<std::string_view,
                      "filtered",
                      "ports_exhausted"};
 
-// One end of a packet. Of ICMP queries the port is the identifier at both ends,
-// of later fragments it is 0.
+// One end of a packet. In ICMP queries the port is the identifier at both ends,
+// in later fragments it is 0.
 struct NatEnd {
   be32 address;
   be16 port;
   friend bool operator==(const NatEnd&, const NatEnd&) = default;
 };
 
-// What a NAT looks at in a packet.
+// The fields of a packet that a NAT looks at.
 struct NatView {
   NatEnd source;
   NatEnd destination;
@@ -68,7 +68,7 @@ struct NatView {
   uint8_t tcp_flags = 0;
   bool is_later_fragment = false;
   bool is_icmp_request = false;
-  // Of an ICMP error only addresses are in the view.
+  // If true, only the addresses of the ICMP error are in the view.
   bool is_icmp_error = false;
 
   bool is_reset() const {
@@ -76,22 +76,24 @@ struct NatView {
   }
 };
 
-// What was cut off by the capture's snap length is taken as right, so long as
-// ports, TCP flags and the eight bytes of ICMP are there; what the sender cut
-// off is not. Budget: ≤ 10 ns.
+// Fills in the view of a packet, or returns why it is not translated. Bytes cut
+// off by the capture's snap length are taken as correct, as long as ports, TCP
+// flags and the eight bytes of ICMP are there; a packet cut off by its sender
+// is refused. Budget: ≤ 10 ns.
 NatDrop ReadPacket(const Packet& packet, NatView& view);
 
-// The packet that an ICMP error quotes, if it is one of TCP, UDP or an ICMP
-// query of which the ends can be told, in an error whose checksums are right
-// where they can be verified (RFC 5508 REQ-3).
+// Fills in the view of the packet that an ICMP error quotes, or returns why the
+// error is not translated. The quoted packet must be of TCP, UDP or an ICMP
+// query and show its ends, and the error's checksums must be correct where they
+// can be verified (RFC 5508 REQ-3).
 NatDrop ReadQuoted(const Packet& packet, NatView& quoted);
 
-// An ICMP error to the source of a packet that lies in `frame`: "destination
+// An ICMP error to the source of the packet in `frame`: "destination
 // unreachable, communication administratively prohibited" (RFC 5508 REQ-8),
-// framed like it and of its diffserv class (RFC 5508 §7.7), with as much of it
-// as 576 bytes hold (RFC 1812 §4.3.2.3).
-// Empty where there must be no answer (RFC 1812 §4.3.2.7), or where the link
-// header is one that cannot be turned around. Valid as long as this object.
+// with the packet's framing and diffserv class (RFC 5508 §7.7), and as much of
+// the packet as 576 bytes hold (RFC 1812 §4.3.2.3). frame() is empty if there
+// must be no answer (RFC 1812 §4.3.2.7), or if the link header cannot be
+// reversed; it is valid as long as this object.
 class NatRefusal {
  public:
   NatRefusal(LinkType link, std::span<const std::byte> frame,

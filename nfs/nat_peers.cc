@@ -56,7 +56,7 @@ uint32_t NatPeers::ToReplace() const {
   const uint32_t n = size();
   const auto max = static_cast<uint32_t>(blob_.max_bytes() / sizeof(NatPeer));
   if (n < max) return n;
-  // The age decides among those of a kind.
+  // Peers that are not established go first, and among equals the oldest.
   const auto rank = [this](const NatPeer& peer) {
     return std::pair(!NatTcp::IsEstablished(peer.tcp), Age(peer));
   };
@@ -79,7 +79,7 @@ NatPeers::Change NatPeers::Update(uint32_t index, NatPeer peer, uint8_t tcp,
   if (peer.tcp == tcp && peer.tick == tick) return {};
   const bool was_established = NatTcp::IsEstablished(peer.tcp);
   const bool is_established = NatTcp::IsEstablished(tcp);
-  // One that was long silent no longer counted.
+  // An established peer whose tick changes may have expired before.
   const bool goes_on = is_established && peer.tick != tick;
   peer.tcp = tcp;
   peer.tick = tick;

@@ -12,28 +12,31 @@
 
 namespace snf {
 
-// What was seen of a TCP connection: bits, of which 0 is nothing. As RFC 6146
-// §3.5.2.2, to which RFC 7857 §2 refers, but that a connection may be met in
-// its midst. Simultaneous open and half-close are no special cases.
+// The packets seen of a TCP connection, as bits; 0 if none was seen. The states
+// are those of RFC 6146 §3.5.2.2, to which RFC 7857 §2 refers, except that a
+// connection may be met in its midst. Simultaneous open and half-close are no
+// special cases.
 //
 //   the inside sends SYN                       kInside: transitory
 //   the outside SYN, ACK                       + kOutside: established
-//   the inside FIN                             + kInsideFin: established yet
+//   the inside FIN                             + kInsideFin: still established
 //   the outside FIN                            + kOutsideFin: transitory
-//   anybody RST                                + kReset: transitory, until
-//   anybody anything else                      - kReset, for it was forged
-//   anybody SYN, where it was transitory       begins anew
+//   either side RST                            + kReset: transitory
+//   either side another packet                 - kReset, for it was forged
+//   either side SYN, while transitory          begins anew
 struct NatTcp {
   static constexpr uint8_t kInside = 1, kOutside = 2, kInsideFin = 4,
                            kOutsideFin = 8, kReset = 16;
+  // Returns true if the state is established, false if it is transitory.
   static bool IsEstablished(uint8_t seen);
+  // Returns the state after a packet with these flags.
   static uint8_t After(uint8_t seen, uint8_t tcp_flags, bool from_inside);
 };
 
-// One whom the inside has sent to, and the connection with it.
+// An endpoint to which the inside has sent, and the connection with it.
 struct NatPeer {
   be32 address;
-  be16 port;        // 0 of ICMP
+  be16 port;        // 0 with ICMP
   uint8_t tcp = 0;  // NatTcp
   uint8_t zero = 0;
   uint32_t tick = 0;  // of the last outbound packet
@@ -41,11 +44,12 @@ struct NatPeer {
 static_assert(sizeof(NatPeer) == 12 &&
               std::has_unique_object_representations_v<NatPeer>);
 
-// The peers of one mapping, in a blob of its flow, in no order. What is not
-// there is forgotten without harm but to itself: the filter does not admit it.
-// Time counts in ticks of 2³⁰ ns, some 1.07 s: a peer stays up to two ticks too
-// long, and its entry does not change with every packet. A view.
-// Budget: ≤ 10 ns for up to 4 peers, 2 ns for each further one.
+// The peers of one mapping, in a blob of its flow, in no order. A peer that is
+// forgotten is no longer admitted by the filter; nothing else suffers. Time
+// counts in ticks of 2³⁰ ns, some 1.07 s: a peer stays up to two ticks too
+// long, but its entry does not change with every packet. A view, valid during
+// one call of the NF. Budget: ≤ 10 ns for up to 4 peers, 2 ns for each further
+// one.
 class NatPeers {
  public:
   NatPeers(FlowState& flow, Blob blob, Instant now)
@@ -60,27 +64,28 @@ class NatPeers {
     Nanos other;
   };
 
-  // An end of a packet as it is remembered: an identifier is no peer's.
+  // Returns an end of a packet as peers are stored: without the identifier of
+  // ICMP, which is not the peer's.
   static NatEnd PeerOf(NatEnd end, IpProtocol protocol) {
     if (protocol == IpProtocol::kIcmp) end.port = be16(0);
     return end;
   }
 
-  // What a packet changed.
+  // The changes that a packet made.
   struct Change {
-    bool established_changed = false;  // of this peer, or it goes on
-    bool forgot_established = false;   // the peer that left for this one
+    bool established_changed = false;  // for this peer, or its tick changed
+    bool forgot_established = false;   // an established peer made room
   };
-  // The inside sends to the packet's destination, which is remembered now;
-  // where there is no room, the oldest that is not established leaves, or else
-  // the oldest. A reset only follows: somebody from outside may have wanted it.
+  // The inside sends a packet; its destination becomes a peer. If there is no
+  // room, the oldest peer that is not established leaves, or else the oldest. A
+  // reset adds no peer: somebody outside may have provoked it.
   Change Sent(const NatView& packet);
-  // The packet's source sends; one that is not remembered stays so. `refresh`:
-  // as if the inside had sent.
+  // The packet's source sends; if it is not a peer, it does not become one.
+  // `refresh` keeps the peer as long as if the inside had sent.
   Change Received(const NatView& packet, bool refresh);
 
   bool HasEstablished(const Timeouts& timeouts) const;
-  // `peer` as PeerOf gives it.
+  // Returns true if `peer`, as PeerOf gives it, is a live peer.
   bool Has(NatEnd peer, const Timeouts& timeouts) const;
   bool HasAddress(be32 address, const Timeouts& timeouts) const;
 
@@ -92,10 +97,10 @@ class NatPeers {
     return LoadAs<NatPeer>(&flow_.get(blob_)[index * sizeof(NatPeer)]);
   }
   void Put(uint32_t index, const NatPeer& peer);
-  // The index of the peer; size() for none.
+  // Returns the index of the peer, or size() for none.
   uint32_t Find(NatEnd peer) const;
   uint32_t ToReplace() const;
-  // Time does not go backwards.
+  // Returns the ticks since the peer's last packet, or 0 if time ran backwards.
   uint32_t Age(const NatPeer& peer) const {
     const uint32_t age = now_ - peer.tick;
     return age >> 31 != 0 ? 0 : age;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the NAT tells the inside when it can make no mapping.
+// Tests of the NAT's answer to the inside when it can make no mapping.
 #include <algorithm>
 
 #include "gtest/gtest.h"
@@ -40,7 +40,7 @@ TEST(NatRefusal, TellsTheInsideWhenPortsAreExhaustedOnceASecond) {
   EXPECT_EQ(nat.emitted.size(), 2u);
 }
 
-// Its external address has no port left; the other has.
+// The host's external address has no port left, but another address has.
 TEST(NatRefusal, RefusesRatherThanGiveAHostASecondExternalAddress) {
   TestNat nat("ip=192.0.2.1-192.0.2.2,ports=2000-2000");
   nat.exhausted = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -88,10 +88,10 @@ TEST(NatRefusal, FramesARefusalAsThePacketWas) {
   EXPECT_EQ(Frame(vlan.begin(), vlan.begin() + 18),
             Hex("02 00 00 00 00 01  02 00 00 00 00 02  81 00 00 07 08 00"));
   EXPECT_TRUE(HasGoodChecksums(Frame(vlan.begin() + 18, vlan.end())));
-  // Link headers with a length of their own are not answered.
+  // A packet whose link header contains a length is not answered.
   EXPECT_TRUE(refusal(Ethernet(0x8864, Pppoe(0x21, packet))).empty());
   EXPECT_TRUE(refusal(Snap(0x0800, packet)).empty());
-  // Nor what went to many.
+  // A broadcast is not answered either.
   Frame broadcast = Ethernet(0x0800, packet);
   std::fill_n(broadcast.begin(), 6, std::byte{0xff});
   EXPECT_TRUE(refusal(broadcast).empty());
@@ -123,10 +123,11 @@ TEST(NatRefusal, GivesThePortBackAndTellsTheInsideWhenTheHostHasTooMany) {
   ASSERT_EQ(nat.emitted.size(), 1u);
   EXPECT_TRUE(HasGoodChecksums(nat.emitted[0]));
   EXPECT_EQ(DestinationOf(nat.emitted[0]).address, kInside.address);
-  // It is the packet as it came that is quoted.
+  // The answer quotes the packet as it came.
   EXPECT_EQ(Frame(nat.emitted[0].begin() + 28, nat.emitted[0].end()), packet);
 
-  // Once a second; and the flow can have its mapping when there is room again.
+  // There is one answer a second, and the flow gets a mapping once there is
+  // room.
   nat.FromInside(flow, packet, Milliseconds(500));
   nat.RefuseAlias(flow, AliasResult::kGroupFull);
   EXPECT_EQ(nat.emitted.size(), 1u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the NAT follows TCP connections, seen by how long a mapping lives.
+// Tests how the NAT follows TCP connections, by the lifetime of mappings.
 #include <utility>
 #include <vector>
 
@@ -37,7 +37,7 @@ class Connections {
     Send(kOut, kSyn | kAck, peer);
     Send(kIn, kAck, peer);
   }
-  // As the platform was told.
+  // The idle timeout that the NF set last.
   Nanos timeout() const { return nat.notes.back().idle_timeout; }
 
   TestNat nat;
@@ -204,7 +204,7 @@ TEST(NatTcp, ForgetsConnectionsThatAreNotEstablishedFirst) {
   for (uint16_t port = 1; port < 50; ++port) {
     c.Send(kIn, kSyn, {V4(203, 0, 113, 1), port}, Seconds(port));
   }
-  // Were it forgotten, this would not be noticed.
+  // If the peer were forgotten, this reset would have no effect.
   c.Send(kOut, kRst);
   EXPECT_EQ(c.timeout(), kTransitory);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mappings, their ports, filters and ends, mostly with UDP; nat.md names these
-// tests requirement by requirement.
+// Tests of mappings, their ports, filters and ends, mostly with UDP;
+// nfs/nat.md names these tests requirement by requirement.
 #include "base/packet/endpoint.h"
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
@@ -53,7 +53,7 @@ TEST(Nat, AnnouncesTheExternalEndpointAsTheFlowsAlias) {
                           IpProtocol{protocol}, FlowKeyForm::kIpv4Endpoint));
     EXPECT_EQ(nat.aliases[0].group, 0x0a00'0001u);
     EXPECT_EQ(nat.aliases[0].limit, 7u);
-    // One is enough.
+    // The second packet needs no other alias.
     nat.FromInside(flow, Between(protocol, kInside, kPeer), Seconds(1));
     EXPECT_EQ(nat.aliases.size(), 1u);
   }
@@ -295,7 +295,8 @@ TEST(Nat, DropsInboundPacketsWhenTheTimeSinceTheLastOutboundOneIsOver) {
       const Frame out = Between(c.protocol, kInside, kPeer, 2);
       nat.FromInside(flow, out);
       nat.FromInside(flow, out, Seconds(40));
-      // Of somebody else: a TCP peer's answer would make it established.
+      // Another endpoint sends: a TCP peer's answer would establish the
+      // connection.
       const Frame back =
           Between(c.protocol, kOther, {kExternal, 5000}, 0x10, 0);
       const int64_t end = 40 + c.seconds;
@@ -304,7 +305,7 @@ TEST(Nat, DropsInboundPacketsWhenTheTimeSinceTheLastOutboundOneIsOver) {
                                 Nanos{Seconds(end).ns + (is_late ? 1 : 0)})
                     .drop,
                 is_late ? "mapping_expired" : "");
-      // Then all of it is over, at once.
+      // When the mapping is over, its port and its flow are given up at once.
       EXPECT_EQ(nat.pieces(), before - (is_late ? 0 : 1));
       EXPECT_EQ(nat.notes.back().over, is_late);
     }
@@ -319,7 +320,7 @@ TEST(Nat, IsRefreshedByInboundPacketsWhereAsked) {
   for (int64_t at = 200; at < 2000; at += 200) {
     EXPECT_EQ(nat.FromOutside(flow, back, Seconds(at)).drop, "") << at;
   }
-  // Not by those that it does not admit.
+  // Packets that the filter does not admit do not refresh the mapping.
   const Frame other = Udp(kOther, {kExternal, 5000});
   EXPECT_EQ(nat.FromOutside(flow, other, Seconds(2000)).drop, "filtered");
   EXPECT_EQ(nat.FromOutside(flow, back, Seconds(2101)).drop, "mapping_expired");
@@ -352,7 +353,7 @@ TEST(Nat, SaysHowLongTheFlowMayBeIdleOnceForAllOfAKind) {
   EXPECT_EQ(nat.notes[1].idle_timeout, Seconds(8));
 }
 
-// The platform brings what is sent to an external endpoint back, from outside.
+// The platform brings a packet to an external endpoint back, from the outside.
 TEST(Nat, HairpinsWithTheExternalSourceAddressAndPort) {
   for (const uint8_t protocol : {kUdp, kTcp}) {
     TestNat nat("filtering=address_and_port_dependent");
@@ -400,7 +401,7 @@ TEST(Nat, MakesNoMappingForALaterFragment) {
   EXPECT_TRUE(nat.aliases.empty());
 }
 
-// What a packet says changes neither mapping nor filter but as said above.
+// Many peers and ports change neither the mapping nor the filter.
 TEST(Nat, BehavesTheSameAfterManyPeersAndPorts) {
   TestNat nat("filtering=address_and_port_dependent");
   TestNat::Flow flow = nat.NewFlow();

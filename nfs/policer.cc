@@ -13,10 +13,10 @@ __extension__ using Wide = unsigned __int128;
 
 // Theory of operation. A token bucket for each connection (SNF §8), which both
 // directions share. It holds at most `burst` bytes, is full at first, and fills
-// at `rate`. A packet that finds its length in it takes that out and conforms;
-// any other is over, and takes nothing. So of any stretch of time t no more
-// than burst + rate × t conforms. Lengths are those on the wire, link header
-// included, however little was captured.
+// at `rate`. A packet conforms if the bucket holds its length, which it takes
+// out; any other packet is over the rate and takes nothing. So in any span of
+// time t no more than burst + rate × t bytes conform. Lengths are those on the
+// wire, link header included, however little was captured.
 //
 // Tokens are counted in 1/8,000,000,000 of a byte: at r bit/s, r of them come
 // in a nanosecond, and nothing is rounded.
@@ -42,8 +42,8 @@ class Policer final : public NetworkFunction {
   static constexpr uint64_t kByte = 8'000'000'000;  // in tokens
 
   struct Bucket {
-    int64_t filled_ns = 0;  // when it was
-    uint64_t tokens = 0;    // and with what
+    int64_t filled_ns = 0;  // the time of the last filling
+    uint64_t tokens = 0;    // the tokens at that time
   };
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
@@ -59,7 +59,8 @@ class Policer final : public NetworkFunction {
     return marks_ ? Verdict::forward(1) : Verdict::drop(0);
   }
 
-  // The bucket when the packet comes. Time does not go back.
+  // Returns the bucket filled up to the packet's arrival, or unchanged if time
+  // ran backwards.
   Bucket Filled(const Bucket& bucket, const Packet& packet) const {
     const int64_t now_ns = std::max(packet.arrival().ns, bucket.filled_ns);
     const uint64_t elapsed_ns =

@@ -13,7 +13,7 @@
 namespace snf {
 namespace {
 
-// Of 1,000 bytes on the wire.
+// Packets of 1,000 bytes on the wire.
 const std::string kPacket = "udp 10.0.0.1:5000 > 192.0.2.9:53 len=10 wire=1000";
 const std::string kBack = "udp 192.0.2.9:53 > 10.0.0.1:5000 len=10 wire=1000";
 const std::string kOver = "drop over_rate";
@@ -51,7 +51,7 @@ TEST(Policer, NeverHoldsMoreThanABurst) {
 }
 
 TEST(Policer, TakesNoOverflowForTokens) {
-  // Longest time, highest rate, largest bucket and packet.
+  // The longest time, the highest rate, the largest bucket and packet.
   NfTest nf("policer:rate=1Tbps,burst=1GB");
   // Its tokens are a little above 2⁶⁴.
   const std::string most = "udp 10.0.0.1:5000 > 192.0.2.9:53 wire=2305843010";
@@ -102,7 +102,7 @@ struct Sent {
   int64_t bytes;
 };
 
-// Of every stretch of time: what conforms is at most burst + rate × time.
+// Expects that in every span of time at most burst + rate × time bytes conform.
 void ExpectWithinRate(const std::vector<Sent>& conforming, int64_t rate_bps,
                       int64_t burst_bytes) {
   __extension__ using Wide = __int128;
@@ -119,8 +119,8 @@ void ExpectWithinRate(const std::vector<Sent>& conforming, int64_t rate_bps,
   }
 }
 
-// Whatever arrives: never more than allowed; and where more is offered than
-// that, all of it but for what is too small for one more packet.
+// Random traffic never gets more than is allowed. If more is offered, it gets
+// all of that, except for a rest too small for one more packet.
 TEST(Policer, HoldsRandomTrafficToTheRateAndLetsItHaveThat) {
   const char* const given = std::getenv("SNF_TEST_SEED");
   const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
@@ -139,7 +139,7 @@ TEST(Policer, HoldsRandomTrafficToTheRateAndLetsItHaveThat) {
     int64_t offered = 0;
     int64_t passed = 0;
     for (int i = 0; i < 400; ++i) {
-      // Time for the packet at the rate: twice to 1/10 of that is given.
+      // The gap is twice to 1/10 of the packet's time at the rate.
       const int64_t bytes = rng.Uniform(60, 1'500);
       const int64_t fair_ns = bytes * 8'000'000'000 / rate_bps;
       packet.gap.ns = is_flood ? fair_ns / rng.Uniform(2, 10)

@@ -16,14 +16,15 @@
 #include "base/packet/test_packets.h"
 #include "runtime/sdk/nf.h"
 
-// For tests and benchmarks: the NF "nat", with a platform of one unit around
-// it that notes what it is asked for.
+// For tests and benchmarks: the NF "nat" on a platform of one unit that records
+// the NF's requests.
 
 namespace snf {
 
 class TestNat final : public FlowServices {
  public:
-  // `options` as in --nf nat:… . All pieces of all pools are here.
+  // `options` has the form of --nf nat:… . The unit has all pieces of all
+  // pools.
   explicit TestNat(std::string_view options = "");
 
   struct Flow {
@@ -36,8 +37,8 @@ class TestNat final : public FlowServices {
     Frame frame;       // as it left
     std::string drop;  // the NF's reason, or ""
   };
-  // Hands a packet of that flow to the NF; `original_length` 0: all of it was
-  // captured.
+  // Hands a packet of that flow to the NF. `original_length` 0 means that all
+  // of it was captured.
   Sent Send(Flow& flow, Side side, const Frame& frame, Nanos at = {},
             LinkType link = LinkType::kRawIp, uint32_t original_length = 0);
   Sent FromInside(Flow& flow, const Frame& frame, Nanos at = {}) {
@@ -46,16 +47,16 @@ class TestNat final : public FlowServices {
   Sent FromOutside(Flow& flow, const Frame& frame, Nanos at = {}) {
     return Send(flow, Side::kOutside, frame, at);
   }
-  // The platform's word on the alias that the last packet set, if not granted.
+  // Refuses the alias that the last packet set.
   void RefuseAlias(Flow& flow, AliasResult why);
   void End(Flow& flow);
 
-  // The pieces of all pools that are here.
+  // The number of pieces of all pools that the unit has.
   size_t pieces() const;
   std::vector<PieceSet>& pools() { return pools_; }
   NetworkFunction& nf() { return *nf_; }
 
-  // What the NF asked for, of all flows together.
+  // The NF's requests, of all flows together.
   struct NamedAlias {
     FlowKey key;
     uint64_t group = 0;
@@ -84,13 +85,12 @@ class TestNat final : public FlowServices {
   std::vector<PieceSet> pools_;
 };
 
-// The packets of one connection, with right checksums: 10.0.0.1:5000 and
-// 192.0.2.9:53 unless said otherwise. Of ICMP the inside port is the
-// identifier.
 struct TestEnd {
   IpAddress address;
   uint16_t port = 0;
 };
+// Builds a packet of a connection, with correct checksums. In ICMP the
+// identifier is the port of `from` in a request and that of `to` in an answer.
 Frame Between(uint8_t protocol, TestEnd from, TestEnd to,
               uint8_t tcp_flags = 0x10, uint8_t icmp_type = 8);
 // Fills in the checksum of layer 4.
@@ -98,10 +98,10 @@ Frame WithChecksum(Frame ip_packet);
 // An ICMP error that quotes 28 bytes of a packet.
 Frame ErrorAbout(const Frame& ip_packet, const IpAddress& from,
                  const IpAddress& to);
-// Whether all checksums of an IPv4 packet are right, of what it quotes too.
-// Computed over all bytes.
+// Returns true if all checksums of an IPv4 packet are correct, also of a packet
+// that it quotes. They are computed over all bytes.
 bool HasGoodChecksums(const Frame& ip_packet);
-// Whence and whither it goes.
+// Return the ends of a packet.
 TestEnd SourceOf(const Frame& ip_packet);
 TestEnd DestinationOf(const Frame& ip_packet);
 

@@ -13,20 +13,21 @@
 namespace snf {
 namespace {
 
-// Theory of operation. Keeps floods of UDP out of a network (SNF §8; reflected
-// ones among them: answers to queries that somebody else sent in its name). A
-// client of the inside that sends a request puts its connection on the list:
-// from then on the other end's packets are let in, for `timeout`, and for
+// Theory of operation. Keeps floods of UDP out of a network (SNF §8), also
+// reflected ones: answers to queries that somebody else sent in its name. An
+// inside client that sends a request puts its connection on the list: from then
+// on the other end's packets are let in, for `timeout`, and for
 // `stream_timeout` as soon as it has answered. Requests renew that, answers do
-// not: who floods cannot keep a connection open. All other UDP from outside to
-// inside is dropped.
+// not, so a flooder cannot keep a connection open. All other UDP from outside
+// to inside is dropped.
 //
-// Example: 10.0.0.1:5000 asks 192.0.2.9:53 at 0 s. An answer may come until
-// 30 s; it comes at 1 s, and the next one may come until 120 s. The same from
+// Example: 10.0.0.1:5000 asks 192.0.2.9:53 at 0 s. An answer may come until 30
+// s; it comes at 1 s, and the next one may come until 120 s. A packet from
 // 192.0.2.9:123 is not let in.
 //
-// What is not UDP, and what does not cross the border of the network, is
-// forwarded; of the latter, UDP is counted, which tells of a wrong `inside`.
+// Packets that are not UDP, or that do not cross the border of the network, are
+// forwarded. UDP packets that do not cross it are counted, which reveals a
+// wrong `inside`.
 class UdpWhitelister final : public NetworkFunction {
  public:
   explicit UdpWhitelister(NfOptions& options)
@@ -45,8 +46,8 @@ class UdpWhitelister final : public NetworkFunction {
     uint64_t phase;
   };
   enum Drop : uint8_t { kUnsolicited, kLate };
-  // A flow is not kept longer than this if it is not on the list, or no more:
-  // a flood is of many.
+  // The time for which a flow is kept that is not on the list, or no longer: a
+  // flood consists of many such flows.
   static constexpr Nanos kForgetAfter = Seconds(1);
 
   static std::vector<IpPrefix> Inside(NfOptions& options) {

@@ -24,7 +24,7 @@ TEST(UdpWhitelister, DropsWhatNobodyAskedFor) {
   NfTest nf("udp_whitelister");
   EXPECT_EQ(nf.Send(kAnswer), "drop unsolicited");
   nf.Send(kQuery);
-  // From another port, from another host, and to another port.
+  // Packets from another port, from another host, and to another port.
   for (const std::string ends :
        {"192.0.2.9:123 > 10.0.0.1:5000", "192.0.2.8:53 > 10.0.0.1:5000",
         "192.0.2.9:53 > 10.0.0.1:5001"}) {
@@ -73,7 +73,7 @@ TEST(UdpWhitelister, ForgetsWhatItDoesNotNeed) {
   EXPECT_EQ(nf.flows(), 1u);
   nf.Pass(Seconds(1));
   EXPECT_EQ(nf.flows(), 0u);
-  // One that an answer without request began too.
+  // A flow that began with an answer without a request works the same.
   nf.Send(kAnswer);
   nf.Send(kQuery);
   nf.Pass(Seconds(20));

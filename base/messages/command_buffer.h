@@ -13,9 +13,9 @@
 
 namespace snf {
 
-// The fixed room into which a core writes its commands; the caller owns it,
-// executes what is in it and clears it. A core looks at `room()` before it
-// starts a step and stops where the step might not fit; the caller then
+// Holds the commands of a core, in room of fixed size. The caller owns the
+// buffer, executes the commands in it and clears it. A core looks at `room()`
+// before it starts a step, and stops if the step might not fit; the caller then
 // resumes it with an empty buffer. Owner-thread only.
 template <typename Command, size_t kCapacity>
 class CommandBuffer {
@@ -30,16 +30,16 @@ class CommandBuffer {
     SNF_CHECK(size_ < kCapacity);
     std::memcpy(&bytes_[size_++ * sizeof(Command)], &command, sizeof command);
   }
-  // What make() returns, made in its place: a copy of what was written a moment
-  // ago in narrower pieces has to wait for them.
+  // Pushes what make() returns, and builds it in place. Copying a command that
+  // was just written in narrower pieces would stall until they are stored.
   template <typename Make>
   void push_made(const Make& make) {
     SNF_CHECK(size_ < kCapacity);
     ::new (&bytes_[size_++ * sizeof(Command)]) Command(make());
   }
   std::span<const Command> commands() const {
-    // Trivially copyable commands live where their bytes are (C++20
-    // [intro.object]/10), without a constructor for those not yet pushed.
+    // Trivially copyable commands begin to live where their bytes are written
+    // (C++20 [intro.object]/10); those not yet pushed are never constructed.
     return {reinterpret_cast<const Command*>(bytes_.data()), size_};
   }
 

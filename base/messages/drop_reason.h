@@ -9,28 +9,28 @@
 
 namespace snf {
 
-// Why the platform itself dropped a packet. An NF's own reasons are named by
-// the NF (runtime/sdk/nf.h) and counted beside these.
+// Tells why the platform itself dropped a packet. An NF names its own reasons
+// (runtime/sdk/nf.h), which are counted beside these.
 enum class DropReason : uint8_t {
   kUnitQueueFull,    // the unit's channel had no free slot
-  kStartBufferFull,  // the unit was still starting and its buffer was full
-  kFlowTableFull,    // a new flow, and max_flows are already there
-  kBufferPoolEmpty,  // no buffer to hold the packet
-  kPacketTooLarge,   // larger than the largest buffer
-  kDuplicateClock,   // a unit saw a clock that it had applied (U1)
-  kHoldOverflow,     // a unit holds too many packets that wait for state (U2)
-  kNoAlias,          // came to an address at which no flow is known
-  kAliasConflict,    // its flow's alias is another flow's
-  kAliasLimit,       // its flow's group has all the aliases that it may
-  kNoPieces,         // the NF waited for a pool that is empty
-  kFragmentEarly,    // a fragment before its first; its flow is not known
-  kNotTranslated,    // of the far side: what it answers never went out
+  kStartBufferFull,  // the unit was still starting, and its buffer was full
+  kFlowTableFull,    // the flow is new, and max_flows are already there
+  kBufferPoolEmpty,  // no buffer was free to hold the packet
+  kPacketTooLarge,   // it is larger than the largest buffer
+  kDuplicateClock,   // the unit had applied its clock before (U1)
+  kHoldOverflow,     // the unit already held too many waiting packets (U2)
+  kNoAlias,          // it came to an address that is no flow's alias
+  kAliasConflict,    // its flow's alias belongs to another flow (U9)
+  kAliasLimit,       // its flow's group has as many aliases as it may
+  kNoPieces,         // the NF needed a piece of a pool that is empty
+  kFragmentEarly,    // it is a fragment that came before the first one
+  kNotTranslated,    // it answers what never went out translated
   kCount,
 };
 
 inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::kCount);
 
-// The name used in reports, in JSON and as a metric label.
+// Returns the name used in reports, in JSON and as a metric label.
 constexpr std::string_view ToString(DropReason reason) {
   constexpr std::array<std::string_view, kDropReasons> kNames = {
       "unit_queue_full",   "start_buffer_full", "flow_table_full",

@@ -12,19 +12,19 @@
 #include "base/packet/link_type.h"
 #include "base/time.h"
 
-// The words that cross between cores (decisions.md 2). Plain structs: trivially
-// copyable, sizes pinned, no pointers, so that they can lie in shared memory or
-// be sent as they stand between processes of one machine.
+// The messages between cores (proto/decisions.md 2) are plain structs:
+// trivially copyable, of pinned sizes and without pointers, so that they can
+// lie in shared memory, or go between processes of one machine as they are.
 
 namespace snf {
 
-// Where the state that a flowlet's first packet needs is to be found.
+// Tells where the state is that a flowlet's first packet needs.
 enum class StateSource : uint8_t {
-  kNone,  // a new flow: the state is null
-  kUnit,  // the unit `source` was given the packet with the clock before
+  kNone,  // nowhere: the flow is new, its state is null
+  kUnit,  // at the unit `source`, which got the packet of the clock before
 };
 
-// What travels with a packet from the controller to a unit (protocol.md §3).
+// Travels with a packet from the controller to a unit (proto/protocol.md §3).
 struct PacketMeta {
   FlowId flow{};
   Clock clock{};
@@ -42,16 +42,17 @@ struct PacketMeta {
   static constexpr uint8_t kFirstOfFlowlet = 1 << 0;  // the source is valid
   static constexpr uint8_t kNewFlow = 1 << 1;  // first packet of its flow
   static constexpr uint8_t kMoved = 1 << 2;  // the flowlet before ran elsewhere
-  // Carries a clock and nothing else: takes a slot of the channel but no
-  // buffer, is not shown to the NF, changes and releases nothing.
+  // A packet with one of the next two flags carries a clock and nothing else.
+  // It takes a slot of the channel but no buffer, is not shown to the NF, and
+  // changes and releases nothing.
   static constexpr uint8_t kTombstone = 1 << 3;  // the clock's packet is lost
   static constexpr uint8_t kNull = 1 << 4;       // moves the state (U8)
   bool has_payload() const { return (flags & (kTombstone | kNull)) == 0; }
 };
 static_assert(sizeof(PacketMeta) == 48);
 
-// Controller to a flow's unit, in the channel ahead of the first packet of a
-// flowlet: where to push the flow's state when it idles (U3).
+// The controller tells a flow's unit where to push the flow's state when the
+// flow idles (U3). It goes down the channel ahead of a flowlet's first packet.
 struct ReplicaSet {
   FlowId flow{};
   std::array<UnitId, kMaxReplicas> units{};  // `count` of them are valid
@@ -62,18 +63,19 @@ struct ReplicaSet {
 };
 static_assert(sizeof(ReplicaSet) == 48);
 
-// Unit to unit: "send me the flow's state once you have applied `need`" (U5).
+// A unit asks another for a flow's state, once that unit has applied `need`
+// (U5).
 struct Pull {
   FlowId flow{};
   Clock need{};
   UnitId requester = kNoUnit;
 };
 
-// Unit to unit: the state of a flow as `applied` left it, either pushed ahead
-// of the next flowlet (U3) or in answer to a Pull (U5). The record's first
-// `bytes` bytes travel beside it; all others are 0. `timer` is the NF's pending
-// timer, Instant::max() where it has none, as always in a push; `link` the
-// framing of the flow's packets.
+// A unit sends another the state of a flow as `applied` left it, either ahead
+// of the next flowlet (U3) or in answer to a Pull (U5). The first `bytes` bytes
+// of the record travel beside this message; all others are 0. `timer` is the
+// NF's pending timer, or Instant::max() if it has none, as always in a push.
+// `link` is the framing of the flow's packets.
 struct State {
   FlowId flow{};
   Clock applied{};
@@ -85,9 +87,9 @@ struct State {
 };
 static_assert(sizeof(State) == 40);
 
-// A unit to the one that it took a flow's state over from, and to the
-// controller: `clock` has been processed at `taker`; what has applied less is
-// no longer needed (U7). The unit acknowledges.
+// A unit tells the unit that it took a flow's state over from, and the
+// controller, that `clock` has been processed at `taker`: copies that have
+// applied less are no longer needed (U7). The old unit acknowledges.
 struct Takeover {
   FlowId flow{};
   Clock clock{};
@@ -99,77 +101,80 @@ struct TakeoverAck {
   UnitId sender = kNoUnit;
 };
 
-// Controller to the owner: the flow has been idle for its timeout and `last`
-// was its last clock; the unit forgets it once it has applied `last`.
+// The controller tells the owner that the flow has been idle for its timeout,
+// and that `last` was its last clock. The unit forgets the flow once it has
+// applied `last`.
 struct EndFlow {
   FlowId flow{};
   Clock last{};
 };
 
-// What left a unit since its last report; returns as many channel slots.
+// A unit tells the controller what left it since its last report. As many
+// slots of its channel are free again.
 struct DrainReport {
   UnitId unit = kNoUnit;
   uint32_t packets = 0;
   uint64_t bytes = 0;  // original lengths
 };
 
-// Unit to controller, while it handles the packet of `clock`: packets that come
-// to `key` are the flow's as well, in place of its alias before (decisions.md
-// 20). At most `group_limit` flows of one group have an alias, 0 for any
-// number. The packet is not released, nor another of the flow run, before the
-// answer.
+// A unit that handles the packet of `clock` asks the controller to take packets
+// that come to `key` for the flow's as well (U9, proto/decisions.md 20). It
+// replaces the flow's alias before. At most `group_limit` flows of one group
+// may have an alias; 0 sets no limit. Until the answer, the unit neither
+// releases the packet nor runs another of the flow.
 struct Alias {
   FlowKey key;
   FlowId flow{};
   Clock clock{};
-  uint64_t group = 0;  // what the NF counts by: an inside host
+  uint64_t group = 0;  // the NF's own number, of an inside host say
   uint32_t group_limit = 0;
-  UnitId unit = kNoUnit;  // that asks
+  UnitId unit = kNoUnit;  // asks
   uint16_t reserved = 0;
 };
 static_assert(sizeof(Alias) == 72);
 
 enum class AliasResult : uint8_t {
   kGranted,
-  kConflict,   // another flow has it
-  kGroupFull,  // the group has its limit of them
+  kConflict,   // another flow has this alias
+  kGroupFull,  // the group has as many aliases as it may
   kUnknown,    // the controller knows no such flow
 };
 
-// Controller to the unit that asked.
+// The controller answers the unit that asked for an alias.
 struct AliasAck {
   FlowId flow{};
   Clock clock{};
   AliasResult result = AliasResult::kGranted;
 };
 
-// Unit to controller: what the NF says of a flow, at `clock`, that it keeps.
-// It comes after the Aliases that the unit sent before.
+// A unit tells the controller what its NF said of a flow at `clock`. The note
+// does not overtake the aliases that the unit asked for before.
 struct FlowNote {
   FlowId flow{};
   Clock clock{};
-  // The flow is over after so long without packets, in place of the
-  // controller's flow_timeout; below 0: as it was.
+  // The flow ends after this time without packets, instead of after the
+  // controller's flow_timeout. A value below 0 changes nothing.
   Nanos idle_timeout{-1};
-  // The flow has no alias any more, and is over unless packets of it came since
-  // (decisions.md 16).
+  // The flow loses its alias, and ends unless packets of it came since `clock`
+  // (proto/decisions.md 16).
   bool over = false;
 };
 
-// Pieces of a split resource (decisions.md 18), of which there are pools: the
-// ports of an address, say. A piece lies at one place only, be it the
-// controller, a unit's set, or the state of a flow, and moves with it: what is
-// freed at a unit is that unit's. `mask` are pieces 64 · word … + 63.
+// Grants a unit pieces of a pool, or returns them to the controller
+// (proto/decisions.md 18). A pool is a resource that is split among flows, such
+// as the ports of an address. Each piece lies at one place: the controller, the
+// set of a unit, or the state of a flow. A piece freed at a unit is that
+// unit's. Bit i of `mask` stands for piece 64 · word + i.
 struct PieceBlock {
   uint32_t word = 0;
   uint16_t pool = 0;
-  UnitId unit = kNoUnit;  // from or to which they go
+  UnitId unit = kNoUnit;  // gets or returns them
   uint64_t mask = 0;
 };
 static_assert(sizeof(PieceBlock) == 16);
 
-// Unit to controller: some pieces, please; one is outstanding per pool and
-// unit. The answer is a PieceBlock, with mask 0 where there are none.
+// A unit asks the controller for pieces of a pool, with one request open for
+// each pool. The answer is a PieceBlock; its mask is 0 if none are left.
 struct PieceRequest {
   uint16_t pool = 0;
   UnitId unit = kNoUnit;

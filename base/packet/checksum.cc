@@ -7,7 +7,8 @@
 namespace snf {
 namespace {
 
-// A one's complement sum in the machine's order: the carry comes back in below.
+// Adds in one's complement, in the machine's byte order: the carry is added to
+// the lowest bit.
 uint64_t Add(uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   const bool carry = __builtin_add_overflow(a, b, &sum);
@@ -39,7 +40,7 @@ be16 Complement(uint64_t sum) {
 uint16_t Raw(be16 word) { return std::bit_cast<uint16_t>(word); }
 uint32_t Raw(be32 word) { return std::bit_cast<uint32_t>(word); }
 
-// ~HC + ~m + m' for the complement of m and m' themselves.
+// Computes ~(~HC + ~m + m') from HC, ~m and m'.
 be16 Update(be16 checksum, uint64_t not_before, uint64_t after) {
   const auto not_checksum = static_cast<uint16_t>(~Raw(checksum));
   return Complement(Add(Add(not_checksum, not_before), after));

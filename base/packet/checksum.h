@@ -25,12 +25,14 @@ namespace snf {
 // Example (RFC 1071 §3): over 00 01 f2 03 f4 f5 f6 f7 the sum is ddf2 and the
 // checksum 220d.
 
-// Over `bytes`; an odd last byte counts as the upper half of a word.
+// Returns the Internet checksum of `bytes`; an odd last byte counts as the
+// upper half of a word.
 be16 InternetChecksum(std::span<const std::byte> bytes);
 
-// Of TCP, UDP and ICMPv6: over the pseudo header (RFC 9293 §3.1, RFC 8200 §8.1)
-// and `l4`, which is the whole header and payload. Serves both versions of IP:
-// what mapping adds to an IPv4 address sums up to zero.
+// Returns the checksum of TCP, UDP or ICMPv6: over the pseudo header (RFC 9293
+// §3.1, RFC 8200 §8.1) and `l4`, which is the whole header and payload. It
+// serves both versions of IP, for the bytes that mapping adds to an IPv4
+// address sum up to zero.
 be16 L4Checksum(const IpAddress& source, const IpAddress& destination,
                 IpProtocol protocol, std::span<const std::byte> l4);
 
@@ -40,23 +42,24 @@ inline be16 UdpChecksumToSend(be16 computed) {
   return computed == be16(0) ? be16(0xffff) : computed;
 }
 
-// The checksum after a covered 16-bit word, 32-bit word or address changed from
-// `before` to `after`: HC' = ~(~HC + ~m + m') (RFC 1624, equation 3). Words
-// begin at even offsets. Changing what is not covered is the caller's error. A
-// wrong checksum stays as wrong as it was. Budget: ≤ 2 ns.
+// Returns the checksum after a covered 16-bit word, 32-bit word or address
+// changed from `before` to `after`: HC' = ~(~HC + ~m + m') (RFC 1624, equation
+// 3). Words begin at even offsets. The caller must not pass a word that the
+// checksum does not cover. A wrong checksum stays as wrong as it was. Budget: ≤
+// 2 ns.
 be16 UpdateChecksum(be16 checksum, be16 before, be16 after);
 be16 UpdateChecksum(be16 checksum, be32 before, be32 after);
 be16 UpdateChecksum(be16 checksum, const IpAddress& before,
                     const IpAddress& after);
 
-// The same for UDP, where 0, no checksum, stays 0.
+// Updates the checksum of UDP, where 0 means "no checksum" and stays 0.
 template <typename Word>
 be16 UpdateUdpChecksum(be16 checksum, const Word& before, const Word& after) {
   if (checksum == be16(0)) return checksum;
   return UdpChecksumToSend(UpdateChecksum(checksum, before, after));
 }
 
-// Sets the header checksum to the right value.
+// Sets the header checksum to the correct value.
 inline void FillIpv4Checksum(Ipv4Header<std::byte> ip) {
   ip.set_checksum(be16(0));
   ip.set_checksum(InternetChecksum(ip.header()));

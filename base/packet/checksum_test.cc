@@ -19,7 +19,7 @@ uint64_t TestSeed() {
   return seed;
 }
 
-// RFC 1071 as it is written: 16 bits at a time.
+// Computes the checksum as RFC 1071 is written, 16 bits at a time.
 be16 Naive(std::span<const std::byte> bytes) {
   uint32_t sum = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -111,7 +111,7 @@ TEST(UpdateChecksum, MapsIpv4AddressesLikeTheirWords) {
             UpdateChecksum(be16(0x1234), be32(0x0a00'0001), be32(0xc000'0209)));
 }
 
-// A pseudo header built by hand.
+// The test builds the pseudo header by hand.
 TEST(L4Checksum, CoversThePseudoHeaderOfIpv4) {
   const Frame udp = Udp(5000, 53, 7);
   const Frame pseudo = Hex("0a 00 00 01  c0 00 02 09  00 11 00 0f") + udp;

@@ -8,7 +8,8 @@
 namespace snf {
 namespace {
 
-// The packet that an ICMP error quotes; without IP where there is none.
+// Parses the packet that an ICMP error quotes. The result has no IP if `packet`
+// quotes none.
 ParsedPacket Quoted(std::span<const std::byte> frame,
                     const ParsedPacket& packet) {
   if (packet.icmp_inner_offset == 0) return {};

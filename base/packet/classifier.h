@@ -15,18 +15,19 @@
 
 namespace snf {
 
-// Whether a packet has a flow, and which way it goes along its key.
+// The direction in which a packet goes along the key of its flow.
 enum class Direction : uint8_t {
   kNone,     // no key: the frame holds no IP packet, or a malformed one
   kForward,  // from the key's source to its destination
-  kReverse,  // the other way
+  kReverse,  // from the key's destination to its source
 };
 
-// What the classifier has seen. `results` adds up to all packets.
+// Counters of the packets that the classifier has seen. The sum of `results` is
+// the number of all packets.
 struct ClassifierCounters {
   std::array<uint64_t, kParseResults> results{};  // by ParseResult
   // Fragments are counted for kConnection only.
-  uint64_t fragments_first = 0;      // whose flow was remembered
+  uint64_t fragments_first = 0;      // first ones; their flow is remembered
   uint64_t fragments_matched = 0;    // later ones of a remembered packet
   uint64_t fragments_unmatched = 0;  // later ones with a key of their own
   uint64_t icmp_errors_matched = 0;  // keyed by the packet they quote
@@ -35,18 +36,17 @@ struct ClassifierCounters {
     return results[static_cast<size_t>(result)];
   }
   uint64_t packets() const;
-  // Packets with no IP header, or none that could be read: they pass through.
+  // Packets without an IP header that could be read: they pass through.
   uint64_t not_ip() const;
 };
 
-// Theory of operation. From a frame to the name of its flow: parse, then form
-// the key that FlowKeyKind asks for. For kConnection the key of a packet is its
-// two ends in canonical order, except that
+// Theory of operation. The classifier finds the name of a frame's flow: it
+// parses the frame and forms the key that FlowKeyKind asks for. For kConnection
+// the key of a packet is its two ends in canonical order, except that
 // - a first fragment's key is remembered, and its later fragments get the same;
 // - a later fragment that comes before its first, or whose first was never
-// seen,
-//   gets a key of its own, FragmentKey: all such fragments of one packet share
-//   it and no connection can have it;
+//   seen, gets a key of its own, FragmentKey: all such fragments of one packet
+//   share it and no connection can have it;
 // - an ICMP error gets the key of the packet it quotes, and goes the other way.
 //
 // Where layer 4 was cut off before its ports (a short capture, an IPv6 chain
@@ -65,15 +65,16 @@ class FlowClassifier {
  public:
   struct Options {
     FlowKeyKind kind = FlowKeyKind::kConnection;
-    // Whether the same addresses and ports on two VLANs are two flows.
+    // If true, the same addresses and ports on two VLANs are two flows.
     bool vlan = false;
     FragmentTable::Options fragments = {};
   };
 
   explicit FlowClassifier(const Options& options);
 
-  // Fills in `packet`, and `key` unless the answer is kNone. `now` is the
-  // packet's arrival time: it ages the fragments.
+  // Parses the frame into `packet` and, unless it returns kNone, fills in
+  // `key`. `now` is the packet's arrival time, by which remembered fragments
+  // age.
   Direction Classify(Instant now, LinkType link,
                      std::span<const std::byte> frame, ParsedPacket& packet,
                      FlowKey& key);
@@ -82,7 +83,7 @@ class FlowClassifier {
   const FragmentTable& fragments() const { return fragments_; }
 
  private:
-  // Each fills in `key` and returns whether the packet goes the other way.
+  // Each fills in `key` and returns true if the packet's direction is kReverse.
   bool Connection(Instant now, std::span<const std::byte> frame,
                   const ParsedPacket& packet, FlowKey& key);
   bool ConnectionOfLaterFragment(Instant now, std::span<const std::byte> frame,

@@ -146,7 +146,7 @@ TEST(FlowClassifier, GivesAnErrorWithoutReadableQuoteItsOwnKey) {
   EXPECT_EQ(shown.counters().icmp_errors_matched, 0u);
 }
 
-// The three fragments of one datagram, in IPv4 and in IPv6.
+// Returns the three fragments of one datagram, in IPv4 or in IPv6.
 std::vector<Frame> Fragments(bool is_ipv6, uint16_t id) {
   const Frame first = Udp(5000, 53, 16), rest(24);
   if (!is_ipv6) {

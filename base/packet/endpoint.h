@@ -9,23 +9,25 @@
 
 namespace snf {
 
-// One end of connections as a FlowKey: address and port (ICMP queries:
-// identifier) of one protocol stand in its source, the destination is zero, and
-// its form is kIpv4Endpoint or kIpv6Endpoint. It is the key of a flow of scope
-// inside_endpoint, and of its alias (decisions.md 15, 20).
+// Returns one end of connections as a FlowKey. Its source holds the address and
+// the port (of ICMP queries the identifier) of one protocol, its destination is
+// zero, and its form is kIpv4Endpoint or kIpv6Endpoint. It is the key of a flow
+// of scope inside_endpoint, and of its alias (proto/decisions.md 15, 20).
 FlowKey EndpointKey(const IpAddress& address, be16 port, IpProtocol protocol,
                     FlowKeyForm form);
 
-// The ends of a packet as its connection key and direction say, which are those
-// of the quoted packet, exchanged, in an ICMP error, and those of the first
-// fragment in the others.
+// The two ends of a packet, as endpoint keys. An ICMP error has the ends of the
+// packet that it quotes, exchanged; a later fragment has those of its first
+// fragment.
 struct Endpoints {
   FlowKey from;
   FlowKey to;
 };
-// Whether they are known: not of a fragment before its first.
+// Returns false for the key of a fragment whose first fragment was not seen:
+// its ends are unknown.
 bool HasEnds(const FlowKey& connection);
-// Requires HasEnds. VLANs are kept.
+// Returns the ends of a packet with this connection key and direction. Requires
+// HasEnds(connection). Each end keeps the connection's VLAN.
 Endpoints EndpointsOf(const FlowKey& connection, Direction direction);
 
 }  // namespace snf

@@ -13,7 +13,7 @@ const IpAddress kOutside = V4(192, 0, 2, 9);
 
 class EndpointTest : public testing::Test {
  protected:
-  // "FROM to TO" of a packet, as the classifier sees it.
+  // Returns "FROM to TO" of a packet, as the classifier sees it.
   std::string Ends(const Frame& packet) {
     ParsedPacket parsed;
     FlowKey key;
@@ -56,8 +56,8 @@ TEST_F(EndpointTest, OfAnIcmpQueryHaveItsIdentifier) {
             "icmp 192.0.2.9:77 to icmp 10.0.0.1:77");
 }
 
-// A router on the way answers in its own name, but the error is the business of
-// the ends of the packet that it quotes.
+// A router on the way answers in its own name, but the error belongs to the
+// ends of the packet that it quotes.
 TEST_F(EndpointTest, OfAnIcmpErrorAreThoseOfThePacketQuotedExchanged) {
   const Frame quoted =
       Ipv4({.source = kInside, .destination = kOutside}, Udp(5000, 53));

@@ -17,7 +17,7 @@
 #include "base/packet/protocol_numbers.h"
 #include "base/rng.h"
 
-// Packets of 60 bytes for benchmarks: the same ones in each of them.
+// Packets of 60 bytes that all benchmarks share.
 namespace snf {
 
 inline constexpr size_t kMadeBytes = 60;
@@ -28,8 +28,9 @@ struct MadeEnd {
   be16 port;
 };
 
-// Between an inside endpoint of its own, eight of which share an address of
-// 10.0.0.0/8, and one of 1,000 hosts outside; in turns TCP and UDP.
+// A connection between an inside endpoint of its own and one of 1,000 hosts
+// outside. Eight inside endpoints share an address of 10.0.0.0/8. Connections
+// of even number are TCP, the others UDP.
 struct MadeConnection {
   MadeEnd inside;
   MadeEnd far;
@@ -47,7 +48,7 @@ struct MadeConnection {
   }
 };
 
-// In Ethernet and IPv4, with right checksums.
+// Builds a frame of Ethernet and IPv4 with correct checksums.
 inline MadeFrame MakeFrame(IpProtocol protocol, const MadeEnd& from,
                            const MadeEnd& to,
                            uint8_t tcp_flags = TcpHeader<std::byte>::kAck) {
@@ -83,8 +84,9 @@ inline MadeFrame MakeFrame(IpProtocol protocol, const MadeEnd& from,
   return frame;
 }
 
-// Packets from the inside of `flows` connections in random order, back to back
-// in memory: each once, then any.
+// Packets from the inside of `flows` connections, contiguous in memory and in
+// random order. There are at least 2^18; every connection has one packet, and
+// the rest belong to random connections.
 class MadeFrames {
  public:
   explicit MadeFrames(uint32_t flows)

@@ -16,10 +16,11 @@
 
 namespace snf {
 
-// The least that anything which keeps state per flow must do to a packet: parse
-// it, find its entry in an open-addressing table of 64-byte entries, and update
-// that. Benchmarks print their own figure beside this one (performance.md). It
-// exists only for them: it never grows, never forgets, and counts.
+// The least work that anything which keeps state per flow must do to a packet:
+// parse it, find its entry in an open-addressing table of 64-byte entries, and
+// update the entry. Benchmarks print their own figure beside this one
+// (platform/bench/budgets.md). The table exists only for them: it counts
+// packets and bytes, never grows and never forgets a flow.
 class ParseLookupFloor {
  public:
   static constexpr size_t kBatch = 32;
@@ -32,7 +33,7 @@ class ParseLookupFloor {
   };
   static_assert(sizeof(Entry) == 64);
 
-  // Room for `max_flows` in a table that is at most half full.
+  // Holds at most `max_flows` flows, in a table that is at most half full.
   explicit ParseLookupFloor(size_t max_flows)
       : entries_(std::bit_ceil(2 * max_flows)), max_flows_(max_flows) {}
 
@@ -45,8 +46,8 @@ class ParseLookupFloor {
     Update(key, Hash(key, 0), frame.size(), now_ns);
   }
 
-  // At most kBatch frames: all are parsed and their entries prefetched before
-  // the first is looked up.
+  // Handles at most kBatch frames: it parses all and prefetches their entries
+  // before it looks up the first.
   void Batch(LinkType link, std::span<const std::span<const std::byte>> frames,
              int64_t now_ns) {
     size_t count = 0;

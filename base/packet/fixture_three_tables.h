@@ -18,17 +18,18 @@
 
 namespace snf {
 
-// What a firewall, a monitor and a NAT cost that are written by hand into one
-// loop, each with a hash table of its own: the floor that a chain of the three
-// is held against (performance.md rows 1 and 2). Packets are parsed already. As
-// ParseLookupFloor it exists only for benchmarks: it never grows or forgets,
-// and knows IPv4 with TCP and UDP alone.
+// A firewall, a monitor and a NAT written by hand into one loop, each with a
+// hash table of its own. Their cost is the floor with which a chain of the
+// three NFs is compared (platform/bench/budgets.md rows 1 and 2). Packets are
+// already parsed. Like ParseLookupFloor it exists only for benchmarks: it never
+// grows or forgets, and knows only IPv4 with TCP and UDP.
 class ThreeTableFloor {
  public:
   static constexpr size_t kBatch = 32;
 
-  // Inside endpoints, each with one connection to one of 1,000 hosts at the
-  // most. With hosts the monitor counts these too, in a fourth table.
+  // `flows` is the number of inside endpoints, each with one connection to one
+  // of at most 1,000 hosts. With hosts the monitor also counts the hosts, in a
+  // fourth table.
   ThreeTableFloor(size_t flows, bool with_hosts)
       : firewall_(flows),
         monitor_(flows),
@@ -36,12 +37,13 @@ class ThreeTableFloor {
         hosts_(flows + 1'000),
         with_hosts_(with_hosts) {}
 
-  // At most kBatch packets, which are translated in place. A connection begins
-  // from the inside; what comes from the outside goes to where the NAT said.
+  // A packet, which is translated in place. A connection begins from the
+  // inside; a packet from the outside has an address that the NAT gave out.
   struct Item {
     std::span<std::byte> frame;
     const PacketInfo* info;
   };
+  // Handles at most kBatch packets.
   void Batch(std::span<const Item> items) {
     const size_t count = items.size();
     for (size_t i = 0; i < count; ++i) {
@@ -49,7 +51,8 @@ class ThreeTableFloor {
       pending.end = EndOf(items[i]);
       pending.end_hash = Hash(pending.end, 0);
       nat_.Prefetch(pending.end_hash);
-      // From the outside it is known once it is translated.
+      // The connection of a packet from the outside is known once the packet is
+      // translated.
       if (items[i].info->side == Side::kInside) Look(items[i], pending);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -60,7 +63,8 @@ class ThreeTableFloor {
   }
 
  private:
-  // Open addressing, at most half full, an entry in a cache line.
+  // A hash table with open addressing, at most half full, each entry a cache
+  // line.
   template <typename Value>
   class Table {
    public:
@@ -128,7 +132,8 @@ class ThreeTableFloor {
         headers.l4_protocol, FlowKeyForm::kIpv4Endpoint);
   }
 
-  // Between the ends inside and outside.
+  // Finds the packet's connection, between an end inside and one outside, and
+  // prefetches its entries.
   void Look(const Item& item, Pending& pending) {
     ConnectionKey(item.frame, item.info->headers, false, pending.connection);
     pending.hash = Hash(pending.connection, 0);

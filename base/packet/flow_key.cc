@@ -74,7 +74,7 @@ uint64_t Rest(uint32_t ports, uint16_t vlan, IpProtocol protocol,
          static_cast<uint8_t>(form);
 }
 
-// The addresses of the packet's IP header, beside `rest`.
+// Returns `rest` together with the addresses of the packet's IP header.
 Numbers WithAddresses(Frame frame, const ParsedPacket& packet, uint64_t rest) {
   if (packet.l3 == L3::kIpv4) {
     const auto ip = Ipv4Header<Byte>::At(frame, packet.l3_offset);
@@ -89,7 +89,7 @@ Numbers WithAddresses(Frame frame, const ParsedPacket& packet, uint64_t rest) {
           rest};
 }
 
-// The ports, or 0 where the packet has none or they were cut off.
+// Returns the ports, or 0 if the packet has none or they were cut off.
 uint32_t PortsOf(Frame frame, const ParsedPacket& packet) {
   if (packet.fragment == Fragment::kLater || !HasPorts(packet.l4_protocol)) {
     return 0;
@@ -119,14 +119,15 @@ Numbers NumbersOf(Frame frame, const ParsedPacket& packet, uint32_t ports,
                        Rest(ports, vlan, packet.l4_protocol, form));
 }
 
-// Whether they were the other way around.
+// Writes the numbers into `key` with the smaller end first. Returns true if the
+// ends were swapped.
 bool SaveCanonical(const Numbers& numbers, FlowKey& key) {
   const bool is_reverse = FirstEndIsLarger(numbers);
   Save(is_reverse ? Swapped(numbers) : numbers, key);
   return is_reverse;
 }
 
-// Both halves of the 128-bit product, folded: one multiplication spreads every
+// Folds both halves of the 128-bit product: one multiplication spreads every
 // bit of both factors.
 uint64_t Fold(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;

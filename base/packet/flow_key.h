@@ -16,26 +16,25 @@
 
 namespace snf {
 
-// What packets have in common that are one flow.
+// The fields that packets of one flow have in common.
 enum class FlowKeyKind : uint8_t {
   // Both directions of a connection: the two ends (address, port) in canonical
-  // order, the smaller first. ICMP queries by their identifier, which stands in
-  // both ports. An ICMP error belongs to the connection whose packet it quotes.
-  // Fragments belong to the connection of their first fragment.
+  // order, the smaller first. ICMP queries have their identifier in both ports.
+  // An ICMP error belongs to the connection whose packet it quotes. Fragments
+  // belong to the connection of their first fragment.
   kConnection,
   // One direction: addresses, protocol and ports as the packet has them; ports
   // are 0 for ICMP and for fragments other than the first.
   k5Tuple,
   // Both directions of all that two hosts exchange under one protocol:
   // kConnection without ports, hence with the smaller address first, and with
-  // no
-  // need to remember fragments.
+  // no need to remember fragments.
   k3Tuple,
 };
 
-// Which version of IP, and whether the key names a connection, one end of some,
-// or, for want of its first fragment, only a fragmented packet. The values keep
-// them apart.
+// The version of IP, and what the key names: a connection, one end of
+// connections, or a fragmented packet whose first fragment was not seen. Keys
+// of different forms are never equal.
 enum class FlowKeyForm : uint8_t {
   kNone = 0,
   kIpv4 = 4,
@@ -72,13 +71,15 @@ struct alignas(8) FlowKey {
             DifferenceAt(16, a, b) | DifferenceAt(24, a, b) |
             DifferenceAt(32, a, b)) == 0;
   }
-  // By bytes: an order for reports, the same on every machine.
+  // Orders keys by their bytes, for reports; the order is the same on every
+  // machine.
   friend std::strong_ordering operator<=>(const FlowKey& a, const FlowKey& b) {
     return std::memcmp(&a, &b, sizeof a) <=> 0;
   }
 
  private:
-  // By the word, as keys are written, so that no load waits for two stores.
+  // Keys are compared in the words in which they are written, so that no load
+  // waits for two stores.
   static uint64_t DifferenceAt(size_t offset, const FlowKey& a,
                                const FlowKey& b) {
     return LoadAs<uint64_t>(reinterpret_cast<const std::byte*>(&a) + offset) ^
@@ -88,36 +89,39 @@ struct alignas(8) FlowKey {
 static_assert(sizeof(FlowKey) == 40 && std::is_trivially_copyable_v<FlowKey> &&
               std::has_unique_object_representations_v<FlowKey>);
 
-// A function of the key's bytes and the seed, the same on every machine and for
-// good: results may depend on it. Every input bit reaches every output bit, so
-// any bits of the result index a table; with a secret seed nobody outside can
-// aim at a bucket. Budget: ≤ 5 ns.
+// Returns a hash of the key's bytes and the seed. It is the same on every
+// machine and will never change: results may depend on it. Every input bit
+// reaches every output bit, so any bits of the result index a table; with a
+// secret seed nobody outside can aim at a bucket. Budget: ≤ 5 ns.
 uint64_t Hash(const FlowKey& key, uint64_t seed);
 
-// The key of the opposite direction.
+// Returns the key of the opposite direction.
 FlowKey Reversed(const FlowKey& key);
 
-// The keys of a connection's ends: each has the end's address and port in its
-// source, and no destination; all else is the connection's, but for the form.
+// Fills in the keys of a connection's two ends. Each has the end's address and
+// port in its source, no destination, the form `form`, and everything else of
+// the connection.
 void SplitEnds(const FlowKey& connection, FlowKeyForm form, FlowKey& source,
                FlowKey& destination);
 
-// Puts the smaller end (address, then port) first. Returns whether it swapped.
+// Puts the smaller end (address, then port) first. Returns true if the ends
+// were swapped.
 bool Canonicalize(FlowKey& key);
 
-// The keys of a packet that has an IP header, as FlowKeyKind defines them but
-// without regard to other packets: fragments and ICMP errors are the
-// classifier's (classifier.h). `with_vlan` fills in the VLAN. Ports are read if
+// Fill in the key of a packet that has an IP header, as FlowKeyKind defines it
+// but without regard to other packets: the classifier handles fragments and
+// ICMP errors (classifier.h). `with_vlan` fills in the VLAN. Ports are read if
 // their four bytes are there, even where the rest of the header was cut off;
-// else they are 0. The two that put the smaller end first return whether they
-// swapped.
+// else they are 0. The two that put the smaller end first return true if they
+// swapped the ends.
 void FiveTuple(std::span<const std::byte> frame, const ParsedPacket& packet,
                bool with_vlan, FlowKey& key);
 bool ConnectionKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                    bool with_vlan, FlowKey& key);
 bool HostPairKey(std::span<const std::byte> frame, const ParsedPacket& packet,
                  bool with_vlan, FlowKey& key);
-// ConnectionKey of a packet over IPv4 with these ports, without a VLAN.
+// Fills in the key that ConnectionKey gives for an IPv4 packet with these ends
+// and without a VLAN. Returns true if the ends were swapped.
 struct Ipv4End {
   be32 address;
   be16 port;
@@ -132,9 +136,10 @@ inline FlowKey FiveTuple(std::span<const std::byte> frame,
   return key;
 }
 
-// What the fragments of one packet share, in the fragment's form: addresses and
-// id, with IPv4 also the protocol (RFC 791 §3.2). In IPv6 the protocol is 0,
-// for only the first fragment is sure to know it (RFC 8200 §4.5).
+// Returns the key that the fragments of one packet share, in a fragment's form:
+// addresses and id, with IPv4 also the protocol (RFC 791 §3.2). In IPv6 the
+// protocol is 0, for only the first fragment is sure to name it (RFC 8200
+// §4.5).
 FlowKey FragmentKey(std::span<const std::byte> frame,
                     const ParsedPacket& packet, bool with_vlan);
 

@@ -135,7 +135,7 @@ TEST(Canonicalize, OrdersAddressesAsNumbersInAllTheirBytes) {
   }
 }
 
-// The order of equality, order and hash is the bytes'.
+// Equality, order and hash depend on every byte.
 TEST(FlowKey, DiffersInEveryByte) {
   const FlowKey key = ExampleKey();
   for (size_t byte = 0; byte < sizeof key; ++byte) {
@@ -159,7 +159,7 @@ FlowKey RandomKey(Rng& rng) {
   return std::bit_cast<FlowKey>(words);
 }
 
-// Keys as they come: 10.x.y.z with few bits that differ.
+// Returns keys as they occur in practice: 10.x.y.z with few bits that differ.
 FlowKey OrdinaryKey(uint32_t number) {
   FlowKey key = ExampleKey();
   key.source = IpAddress::FromIpv4(be32(0x0a00'0000 + number / 16));

@@ -63,8 +63,8 @@ struct End {
   FlowKeyForm form = FlowKeyForm::kNone;
 };
 
-// "10.0.0.1", "10.0.0.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". If it is
-// none of them, `wrong` says why.
+// Reads "10.0.0.1", "10.0.0.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". If
+// the text is none of them, `wrong` says why.
 std::optional<End> EndIn(std::string_view text, std::string& wrong) {
   wrong = "no address \"" + std::string(text) + "\"";
   End end;
@@ -101,7 +101,7 @@ absl::Status Unreadable(const std::string& text, std::string_view what) {
       "; want for example \"tcp 10.0.0.1:5000 > 192.0.2.9:53\"");
 }
 
-// A word of the text after another; empty at its end.
+// Returns the words of a text one by one, and an empty word at its end.
 class Words {
  public:
   explicit Words(const std::string& text) : stream_(text) {}

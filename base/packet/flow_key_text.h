@@ -11,12 +11,13 @@
 
 namespace snf {
 
-// "tcp", "icmp6" …; of a protocol without a name here its number.
+// Returns "tcp", "icmp6" …, or the number of a protocol that has no name here.
 std::string ToString(IpProtocol protocol);
-// Reads that, also in capitals; of those with a name the number too.
+// Reads a name, also in capitals, or the number of any protocol. Returns
+// nothing for any other text.
 std::optional<IpProtocol> ParseProtocol(std::string_view text);
 
-// A flow key for people:
+// Writes a flow key for people:
 //
 //   tcp 10.0.0.1:5000 > 192.0.2.9:53
 //   vlan 100 udp [2001:db8::1]:5000 > [2001:db8::9]:53
@@ -29,10 +30,10 @@ std::optional<IpProtocol> ParseProtocol(std::string_view text);
 // its number: "89 10.0.0.1 > 10.0.0.2".
 std::string ToString(const FlowKey& key);
 
-// Reads that form. Protocols may be numbers or in capitals, a missing port is
-// 0, and "<>" for ">" asks for the connection, so the ends may come in any
-// order; without either and a second end it is an endpoint. What cannot be read
-// is an InvalidArgument that quotes it.
+// Reads that form. Protocols may be numbers or in capitals, and a missing port
+// is 0. With "<>" in place of ">" the key is that of the connection, so the
+// ends may come in any order; a single end gives an endpoint key. A text that
+// cannot be read gives InvalidArgument, which quotes it.
 absl::StatusOr<FlowKey> ParseFlowKey(const std::string& text);
 
 }  // namespace snf

@@ -28,16 +28,18 @@ inline constexpr uint32_t kMaxFragmentTableCapacity = 1 << 20;
 class FragmentTable {
  public:
   struct Options {
-    // Packets in fragments at a time, 1 … kMaxFragmentTableCapacity; 107 bytes
-    // each, once used.
+    // The number of fragmented packets that are remembered at a time, 1 …
+    // kMaxFragmentTableCapacity. Each costs 107 bytes once used.
     uint32_t capacity = 4096;
-    // How long after its first fragment a packet's others may come. RFC 791
-    // §3.2 suggests 15 s and RFC 8200 §4.5 says 60 s; Linux takes 30 s.
+    // The time after its first fragment within which a packet's other fragments
+    // may come. RFC 791 §3.2 suggests 15 s and RFC 8200 §4.5 says 60 s; Linux
+    // takes 30 s.
     Nanos timeout = Seconds(30);
-    // Keeps outsiders from aiming at a bucket.
+    // A secret seed keeps outsiders from aiming at a bucket.
     uint64_t hash_seed = 0;
   };
-  // A flow and whether the packet goes from its second end to its first.
+  // A flow, and the direction of the packet: it is reverse if the packet goes
+  // from the key's second end to its first.
   struct Flow {
     FlowKey key;
     bool is_reverse = false;
@@ -45,12 +47,14 @@ class FragmentTable {
 
   explicit FragmentTable(const Options& options);
 
-  // `fragment` is a FragmentKey. One that is there gets the new flow and time
-  // and keeps its place in the ring.
+  // Remembers the flow of the packet whose FragmentKey is `fragment`. A key
+  // that is already in the table gets the new flow and time and keeps its place
+  // in the ring.
   void Insert(Instant now, const FlowKey& fragment, const Flow& flow);
 
-  // Null where the first fragment was not seen, or too long ago, or its entry
-  // had to make room. Valid until the next Insert.
+  // Returns the packet's flow, or null if its first fragment was not seen, came
+  // too long ago, or had to make room for others. The pointer is valid until
+  // the next Insert.
   const Flow* Find(Instant now, const FlowKey& fragment) const;
 
   uint32_t size() const { return size_; }

@@ -96,7 +96,8 @@ TEST(FragmentTable, IsAValue) {
   EXPECT_EQ(copy.Find(At(0), Fragmented(1)), nullptr);
 }
 
-// Against a map with a list of the order of arrival; no time passes.
+// Compares the table with a map and a list of the order of arrival; no time
+// passes.
 TEST(FragmentTable, AgreesWithAMapOverRandomUse) {
   Rng rng(11);
   constexpr uint32_t kCapacity = 64;

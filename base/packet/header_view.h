@@ -15,15 +15,16 @@ namespace snf {
 template <typename Byte>
 concept ByteOrConstByte = std::same_as<std::remove_const_t<Byte>, std::byte>;
 
-// What all header views share: the place of the header in a packet. A view
-// borrows the packet's bytes, fits in two registers, is made where it is needed
-// and not stored. `Byte` is `const std::byte` to read, `std::byte` to rewrite
-// as well.
+// The part that all header views share: the place of the header in a packet. A
+// view borrows the packet's bytes, fits in two registers, is made where it is
+// needed and not stored. `Byte` is `const std::byte` to read, `std::byte` to
+// rewrite as well.
 //
-// Each view V has `V::At(bytes, offset)`: the header that begins at `offset`,
-// or an empty view (false) where the bytes end before the header does or where
-// its own length field is impossible. On a view that is not empty, getters and
-// setters need no check; on an empty one they must not be called.
+// Each view V has `V::At(bytes, offset)`, which returns the header that begins
+// at `offset`, or an empty view (which converts to false) if the bytes end
+// before the header does or if its own length field is impossible. On a view
+// that is not empty, getters and setters need no check; on an empty one they
+// must not be called.
 template <ByteOrConstByte Byte>
 class HeaderView {
  public:
@@ -37,7 +38,7 @@ class HeaderView {
     return offset <= bytes.size() && size <= bytes.size() - offset;
   }
 
-  // Sanitizer builds stop here when the view is empty.
+  // Sanitizer builds stop here if the view is empty.
   Byte* at(size_t offset) const {
     if (start_ == nullptr) __builtin_unreachable();
     return start_ + offset;

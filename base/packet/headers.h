@@ -2,7 +2,7 @@
 #ifndef SNF_BASE_PACKET_HEADERS_H_
 #define SNF_BASE_PACKET_HEADERS_H_
 
-// All header views: see header_view.h for what they share.
+// Includes all header views; header_view.h describes the part that they share.
 #include "base/packet/ip_headers.h"    // IWYU pragma: export
 #include "base/packet/l4_headers.h"    // IWYU pragma: export
 #include "base/packet/link_headers.h"  // IWYU pragma: export

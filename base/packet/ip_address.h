@@ -12,11 +12,12 @@
 
 namespace snf {
 
-// An IPv6 address, or an IPv4 address in the mapped form ::ffff:a.b.c.d
-// (RFC 4291 §2.5.5.2), as 16 bytes in network order. One form for both, so that
+// An IPv6 address, or an IPv4 address in the mapped form ::ffff:a.b.c.d (RFC
+// 4291 §2.5.5.2), as 16 bytes in network order. One form for both, so that
 // prefixes match alike: the IPv4 prefix /n is the prefix /(96 + n). A real IPv6
 // packet may carry a mapped address too, so the bytes alone do not tell the
-// version; who needs it keeps it beside (flow_key.h).
+// version: code that needs the version stores it beside the address
+// (flow_key.h).
 struct IpAddress {
   std::array<std::byte, 16> bytes{};
 
@@ -28,12 +29,12 @@ struct IpAddress {
     return mapped;
   }
 
-  // The last four bytes: the IPv4 address, if this is one.
+  // The last four bytes, which are the IPv4 address if this is one.
   be32 ipv4() const { return LoadBe32(bytes.data() + 12); }
 
   friend constexpr bool operator==(const IpAddress&,
                                    const IpAddress&) = default;
-  // As numbers, the same on every machine.
+  // Orders addresses as numbers, the same on every machine.
   friend std::strong_ordering operator<=>(const IpAddress& a,
                                           const IpAddress& b) {
     return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) <=> 0;

@@ -14,8 +14,8 @@ struct Run {
   size_t count = 0;
 };
 
-// The longest run of at least two zero groups, the first among equals: what
-// RFC 5952 §4.2 replaces with "::".
+// Returns the longest run of at least two zero groups, the first among equals,
+// which RFC 5952 §4.2 replaces with "::".
 Run LongestZeroRun(const std::array<uint16_t, 8>& groups) {
   Run best, run;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -33,7 +33,8 @@ bool IsMapped(const IpAddress& address) {
   return IpAddress::FromIpv4(address.ipv4()) == address;
 }
 
-// A zero in the text would end it early.
+// A zero byte inside the text would end it early for inet_pton, so it is
+// refused.
 bool Read(int family, std::string_view text, std::byte* to) {
   return text.find('\0') == std::string_view::npos &&
          inet_pton(family, std::string(text).c_str(), to) == 1;

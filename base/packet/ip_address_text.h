@@ -10,14 +10,16 @@
 
 namespace snf {
 
-// "10.0.0.1", in the mapped form; nothing where the text is anything else.
+// Reads "10.0.0.1" and returns it in the mapped form, or nothing if the text is
+// anything else.
 std::optional<IpAddress> ParseIpv4(std::string_view text);
-// "2001:db8::1".
+// Reads "2001:db8::1". Returns nothing if the text is no IPv6 address.
 std::optional<IpAddress> ParseIpv6(std::string_view text);
 
-// Of the last four bytes.
+// Writes the last four bytes as an IPv4 address.
 std::string Ipv4Text(const IpAddress& address);
-// Compressed as RFC 5952 wants it; mapped addresses as "::ffff:10.0.0.1".
+// Writes an IPv6 address, compressed as RFC 5952 wants it, and a mapped address
+// as "::ffff:10.0.0.1".
 std::string Ipv6Text(const IpAddress& address);
 
 }  // namespace snf

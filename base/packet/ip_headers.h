@@ -11,12 +11,12 @@
 
 namespace snf {
 
-// IPv4 with its options (RFC 791). `At` wants version 4 and the whole header,
-// options included; it does not look at the total length, which may well be
-// more than was captured, and does not verify the checksum.
+// IPv4 with its options (RFC 791). `At` requires version 4 and the whole
+// header, options included. It ignores the total length, which may exceed the
+// captured bytes, and does not verify the checksum.
 //
-// The setters change their field alone: the checksums that cover it are the
-// caller's (checksum.h).
+// A setter changes only its field: the caller updates the checksums that cover
+// it (checksum.h).
 template <ByteOrConstByte Byte>
 class Ipv4Header : public HeaderView<Byte> {
  public:
@@ -84,7 +84,8 @@ class Ipv6Header : public HeaderView<Byte> {
     return static_cast<uint8_t>(this->u16(0) >> 4);
   }
   uint32_t flow_label() const { return this->u32(0) & 0x000f'ffff; }
-  // Of everything behind the fixed header; 0 in a jumbogram (RFC 2675).
+  // The length of everything behind the fixed header; 0 in a jumbogram (RFC
+  // 2675).
   uint16_t payload_bytes() const { return this->u16(4); }
   IpProtocol next_header() const { return IpProtocol{this->u8(6)}; }
   uint8_t hop_limit() const { return this->u8(7); }
@@ -106,8 +107,8 @@ class Ipv6Header : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
-// Whether an IPv6 packet's header of this number is followed by another header.
-// ESP (50) is not: what follows it is encrypted.
+// Returns true if an IPv6 header of this number is followed by another header.
+// ESP (50) is not among them: the bytes behind it are encrypted.
 constexpr bool IsIpv6Extension(IpProtocol protocol) {
   return protocol == IpProtocol::kHopByHop ||
          protocol == IpProtocol::kRouting ||

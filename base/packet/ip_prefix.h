@@ -20,20 +20,22 @@ struct IpPrefix {
   uint8_t length = 0;
 
   bool Contains(const IpAddress& other) const;
-  // Whether it holds mapped addresses only.
+  // True if the prefix contains only mapped addresses, so that it is one of
+  // IPv4.
   bool is_ipv4() const {
     return length >= 96 && address == IpAddress::FromIpv4(address.ipv4());
   }
   friend bool operator==(const IpPrefix&, const IpPrefix&) = default;
 };
 
-// Address prefixes with commas between them, IPv4 and IPv6, as
-// "10.0.0.0/8,2001:db8::/32"; an address without a length is one host. What
-// cannot be read, or has bits behind its length, is InvalidArgument with that
-// part of the text.
+// Reads address prefixes of IPv4 and IPv6 with commas between them, as
+// "10.0.0.0/8,2001:db8::/32"; an address without a length is one host. A part
+// that cannot be read, or that has bits behind its length, gives
+// InvalidArgument, which quotes it.
 absl::StatusOr<std::vector<IpPrefix>> ParsePrefixes(std::string_view text);
 
-// The shortest text that ParsePrefixes reads as these; "" for none.
+// Writes the shortest text that ParsePrefixes reads as these prefixes; "" for
+// none.
 std::string FormatPrefixes(std::span<const IpPrefix> prefixes);
 
 }  // namespace snf

@@ -31,8 +31,8 @@ class PortsView : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
-// TCP with its options (RFC 9293). `At` wants the whole header. Setters change
-// their field alone; the checksum is the caller's (checksum.h).
+// TCP with its options (RFC 9293). `At` requires the whole header. A setter
+// changes only its field; the caller updates the checksum (checksum.h).
 template <ByteOrConstByte Byte>
 class TcpHeader : public HeaderView<Byte> {
  public:
@@ -87,7 +87,7 @@ class UdpHeader : public HeaderView<Byte> {
 
   be16 source_port() const { return this->b16(0); }
   be16 destination_port() const { return this->b16(2); }
-  // Header and payload together, as the header says.
+  // The length of header and payload together, as the header gives it.
   uint16_t length_bytes() const { return this->u16(4); }
   be16 checksum() const { return this->b16(kChecksumOffset); }
 
@@ -104,8 +104,9 @@ class UdpHeader : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
-// ICMP (RFC 792) or ICMPv6 (RFC 4443), the eight bytes that their queries and
-// errors share. Types mean different things in the two, hence the parameter.
+// ICMP (RFC 792) or ICMPv6 (RFC 4443): the eight bytes that their queries and
+// errors share. A type means different things in the two, hence the parameter
+// `protocol`.
 template <ByteOrConstByte Byte>
 class IcmpHeader : public HeaderView<Byte> {
  public:
@@ -121,11 +122,11 @@ class IcmpHeader : public HeaderView<Byte> {
   uint8_t type() const { return this->u8(0); }
   uint8_t code() const { return this->u8(1); }
   be16 checksum() const { return this->b16(kChecksumOffset); }
-  // Of a query or its reply.
+  // The identifier and the sequence number of a query or its reply.
   be16 identifier() const { return this->b16(4); }
   be16 sequence() const { return this->b16(6); }
 
-  // Whether the IP packet that caused the message is quoted behind these eight
+  // True if the IP packet that caused the message is quoted behind these eight
   // bytes. ICMP: unreachable, source quench, redirect, time exceeded, parameter
   // problem. ICMPv6: every type below 128.
   bool is_error() const {
@@ -134,8 +135,8 @@ class IcmpHeader : public HeaderView<Byte> {
     return t == 3 || t == 4 || t == 5 || t == 11 || t == 12;
   }
 
-  // Whether it has an identifier: echo, timestamp, information, address mask
-  // and extended echo (RFC 8335); ICMPv6: echo and extended echo.
+  // True if the message has an identifier. ICMP: echo, timestamp, information,
+  // address mask and extended echo (RFC 8335); ICMPv6: echo and extended echo.
   bool is_query() const {
     const uint8_t t = type();
     if (protocol_ == IpProtocol::kIcmpv6) {

@@ -44,7 +44,7 @@ class VlanTag : public HeaderView<Byte> {
     return VlanTag(bytes.data() + offset);
   }
 
-  // 0 where the tag carries a priority and no VLAN.
+  // 0 if the tag carries a priority and no VLAN.
   uint16_t id() const { return this->u16(0) & 0x0fff; }
   uint8_t priority() const { return static_cast<uint8_t>(this->u8(0) >> 5); }
   EtherType type() const { return EtherType{this->u16(2)}; }
@@ -64,7 +64,7 @@ class SnapHeader : public HeaderView<Byte> {
     return SnapHeader(bytes.data() + offset);
   }
 
-  // Whether an Ethernet type follows: LLC says SNAP, unnumbered, and the
+  // True if an Ethernet type follows: LLC says SNAP, unnumbered, and the
   // organisation is 0 (RFC 1042) or 0000f8 (802.1H).
   bool has_type() const {
     const uint32_t organisation = this->u32(2) & 0x00ff'ffff;
@@ -88,7 +88,7 @@ class PppoeHeader : public HeaderView<Byte> {
     return PppoeHeader(bytes.data() + offset);
   }
 
-  // Version 1, type 1, code 0: session data.
+  // True for version 1, type 1 and code 0, which mark session data.
   bool is_session_data() const { return this->u16(0) == 0x1100; }
   uint16_t session() const { return this->u16(2); }
   PppProtocol protocol() const { return PppProtocol{this->u16(6)}; }
@@ -134,7 +134,8 @@ class LinuxSllHeader : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
-// Its second version (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html).
+// The second version of Linux "cooked" capture
+// (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html).
 template <ByteOrConstByte Byte>
 class LinuxSll2Header : public HeaderView<Byte> {
  public:
@@ -155,7 +156,8 @@ class LinuxSll2Header : public HeaderView<Byte> {
 
 // The address family of BSD loopback captures: network order with
 // LINKTYPE_LOOP, the recording host's with LINKTYPE_NULL. Families are small
-// numbers, so the order shows by itself and one reading serves both.
+// numbers, so the value itself shows its byte order and one accessor serves
+// both.
 template <ByteOrConstByte Byte>
 class LoopbackHeader : public HeaderView<Byte> {
  public:

@@ -6,8 +6,8 @@
 
 namespace snf {
 
-// The framing of a captured packet. Values are our own and dense; the capture
-// reader maps the LINKTYPE_ numbers of pcap and pcapng onto them
+// The framing of a captured packet. The values are SNF's own and dense; the
+// capture reader maps the LINKTYPE_ numbers of pcap and pcapng onto them
 // (www.tcpdump.org/linktypes.html).
 enum class LinkType : uint8_t {
   kEthernet,   // LINKTYPE 1

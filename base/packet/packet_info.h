@@ -12,10 +12,11 @@
 
 namespace snf {
 
-// Which side of an NF that has two a packet comes from (decisions.md 15).
+// The side of an NF with two sides from which a packet comes
+// (proto/decisions.md 15).
 enum class Side : uint8_t { kUnknown, kInside, kOutside };
 
-// What is known of a packet that lies in a buffer.
+// The description of a packet that lies in a buffer.
 struct PacketInfo {
   Instant arrival;
   uint32_t length = 0;           // captured bytes, all of them in the buffer
@@ -23,7 +24,7 @@ struct PacketInfo {
   ParsedPacket headers;          // offsets into the bytes
   LinkType link = LinkType::kEthernet;
   Side side = Side::kUnknown;
-  // Of an NF with two sides: the end of the connection that is not its flow's.
+  // With an NF of two sides, the end of the connection that is not the flow's.
   be16 far_port{};
   IpAddress far_address{};
 };

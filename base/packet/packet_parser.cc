@@ -19,7 +19,7 @@ void Stop(ParseResult why, ParsedPacket& packet) { packet.result = why; }
 // eight extension headers hold at most 8 × 2,048 bytes.
 uint16_t Offset(size_t offset) { return static_cast<uint16_t>(offset); }
 
-// `bytes` ends where the IP packet does.
+// Parses the ICMP header; `bytes` ends where the IP packet does.
 void ParseIcmp(Frame bytes, ParsedPacket& packet) {
   const auto icmp =
       IcmpHeader<Byte>::At(bytes, packet.l4_offset, packet.l4_protocol);
@@ -83,7 +83,8 @@ void SetFragment(uint32_t id, uint16_t offset_bytes, bool more,
   }
 }
 
-// Where the IP packet at `offset` ends: where its length says, or the capture.
+// Returns the end of the IP packet at `offset`: that of its length field or
+// that of the capture, whichever comes first.
 uint32_t End(Frame frame, size_t offset, bool has_length, size_t ip_bytes) {
   const size_t captured = frame.size() - offset;
   return static_cast<uint32_t>(
@@ -150,8 +151,8 @@ void ParseIpv6(Frame frame, size_t offset, ParsedPacket& packet) {
   ParseIpv6Chain(frame, offset + kHeader, ip.next_header(), packet);
 }
 
-// Where the link header says that IP stands, and which version it names; kNone
-// leaves that to the version nibble.
+// The place of the IP header and its version, as the link header gives them;
+// version kNone leaves the version to the IP header's first nibble.
 struct IpPlace {
   size_t offset = 0;
   L3 version = L3::kNone;
@@ -209,7 +210,8 @@ ParseResult FindBehindPppoe(Frame frame, IpPlace& place) {
   }
 }
 
-// Steps over VLAN tags and SNAP; `type` is then of what follows them.
+// Steps over VLAN tags and SNAP, and sets `type` to that of the bytes behind
+// them.
 ParseResult SkipTags(Frame frame, EtherType& type, IpPlace& place,
                      ParsedPacket& packet) {
   while (IsVlan(type)) {
@@ -254,7 +256,7 @@ ParseResult FindBehindType(Frame frame, EtherType type, IpPlace& place,
   }
 }
 
-// Link headers that carry an Ethernet type and differ in where it stands.
+// Finds IP behind a link header that carries an Ethernet type.
 template <typename Header>
 ParseResult FindBehind(Frame frame, IpPlace& place, ParsedPacket& packet) {
   const auto header = Header::At(frame, 0);

@@ -12,16 +12,18 @@
 
 namespace snf {
 
-// More than this many headers of one kind in a row is somebody's test of us.
+// A frame with more headers of one kind in a row than this is hostile or
+// broken, and is not parsed further.
 inline constexpr int kMaxVlanTags = 4;
 inline constexpr int kMaxMplsLabels = 8;
 inline constexpr int kMaxIpv6Extensions = 8;
 
 enum class L3 : uint8_t { kNone, kIpv4, kIpv6 };
 
-// How far the parser came, and why no further. Up to kTooManyExtensions there
-// is an IP header; only kComplete has a whole layer-4 header where the protocol
-// is one whose header is read (TCP, UDP, ICMP, ICMPv6).
+// The point that the parser reached, and why it went no further. Results up to
+// kTooManyExtensions have an IP header. kComplete means that the layer-4 header
+// is whole, if the protocol is one whose header is read (TCP, UDP, ICMP,
+// ICMPv6).
 enum class ParseResult : uint8_t {
   kComplete,
   kLaterFragment,      // a fragment without layer-4 header
@@ -37,17 +39,18 @@ enum class ParseResult : uint8_t {
 };
 inline constexpr size_t kParseResults = 11;
 
-// "complete", "later_fragment" …: for reports.
+// Returns "complete", "later_fragment" …, for reports.
 std::string_view Name(ParseResult result);
 
-// kFirst has offset 0 and more to come; kLater has an offset. An IPv6 packet
-// with a fragment header and nothing more to come is whole (RFC 6946): kNone.
+// The kind of a fragment: kFirst has offset 0 and more fragments follow it;
+// kLater has another offset. An IPv6 packet with a fragment header, offset 0
+// and no more fragments is whole (RFC 6946) and counts as kNone.
 enum class Fragment : uint8_t { kNone, kFirst, kLater };
 
-// Where things stand in a frame. All offsets count from the frame's first byte
-// and never point behind its captured end. A plain value, 28 bytes.
+// The places of the headers in a frame. All offsets count from the frame's
+// first byte and never point behind its captured end. A plain value, 28 bytes.
 struct ParsedPacket {
-  // End of the IP packet as captured: link-layer padding is not in it, and a
+  // The end of the IP packet as captured: it excludes link-layer padding, and a
   // frame cut by a snap length ends where it was cut.
   uint32_t end_offset = 0;
   uint32_t fragment_id = 0;  // 16 bits in IPv4
@@ -55,14 +58,15 @@ struct ParsedPacket {
   uint16_t l3_offset = 0;       // IP header
   uint16_t l4_offset = 0;       // behind the IP header and its extensions
   uint16_t payload_offset = 0;  // behind the L4 header; else = l4_offset
-  // The IP header quoted in an ICMP error; 0: none (or none captured).
+  // The offset of the IP header quoted in an ICMP error; 0 if none is quoted or
+  // it was not captured.
   uint16_t icmp_inner_offset = 0;
   uint16_t outer_vlan = 0;  // 0: no tag, or one with a priority only
   uint16_t inner_vlan = 0;  // of the second tag
   uint8_t vlan_tags = 0;
   L3 l3 = L3::kNone;
-  // Of the header at l4_offset. In a later IPv6 fragment the fragment header's
-  // next header, which may be an extension header.
+  // The protocol of the header at l4_offset. In a later IPv6 fragment it is the
+  // fragment header's next header, which may be an extension header.
   IpProtocol l4_protocol{};
   Fragment fragment = Fragment::kNone;
   ParseResult result = ParseResult::kNotIp;
@@ -79,9 +83,9 @@ static_assert(sizeof(ParsedPacket) == 28);
 // PPPoE sessions, MPLS labels and LLC/SNAP are unwrapped; IP tunnels (GRE,
 // IP in IP, VXLAN …) are not: their outer header is the packet's.
 //
-// `frame` is what was captured, which may be less than the packet: nothing is
-// taken from a length field that the bytes do not hold. Any bytes are allowed;
-// the answer depends on nothing else. Reads no byte outside `frame`.
+// `frame` holds the captured bytes, which may be fewer than the packet has: no
+// length field makes the parser look beyond them. Any bytes are allowed, and
+// the result depends on nothing else. Reads no byte outside `frame`.
 //
 // IPv4 with a total length of 0 and IPv6 with a payload length of 0 (segments
 // captured before the card cut them, jumbograms) reach to the frame's end.
@@ -95,8 +99,9 @@ inline ParsedPacket Parse(LinkType link, std::span<const std::byte> frame) {
   return packet;
 }
 
-// The packet quoted in an ICMP error, `outer.icmp_inner_offset` being not 0.
-// Its layer 4 is as a rule cut to eight bytes: kL4Truncated, with ports.
+// Parses the packet quoted in an ICMP error, whose `outer.icmp_inner_offset`
+// must not be 0. Its layer 4 is usually cut to eight bytes, so the result is
+// kL4Truncated although the ports are there.
 ParsedPacket ParseInner(std::span<const std::byte> frame,
                         const ParsedPacket& outer);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of naming a packet's flow, and the floor that other benchmarks are
-// held against (performance.md): 60-byte TCP packets over Ethernet, of flows in
-// random order, walked in memory as an mmapped capture would be. The figure is
-// per_packet. Compare within one run:
+// Measures the cost of finding the name of a packet's flow, and the floor with
+// which other benchmarks are compared (platform/bench/budgets.md). The packets
+// are 60-byte TCP over Ethernet, of flows in random order, read from memory as
+// from an mmapped capture. The figure is per_packet. Compare within one run:
 //   base_parse_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr size_t kBatch = ParseLookupFloor::kBatch;
 
 using Bytes = std::span<const std::byte>;
 
-// Packets of `flows` flows, back to back in memory, at least 256 K of them.
+// Packets of `flows` flows, contiguous in memory, at least 256 K of them.
 class Traffic {
  public:
   explicit Traffic(size_t flows)
@@ -65,7 +65,8 @@ class Traffic {
   std::vector<std::byte> bytes_;
 };
 
-// One for each number of flows, made at first use: repetitions share it.
+// Returns the traffic of so many flows. It is made at first use and shared by
+// repetitions.
 const Traffic& TrafficOf(size_t flows) {
   static std::vector<std::pair<size_t, std::unique_ptr<Traffic>>> all;
   for (const auto& [n, traffic] : all) {
@@ -152,7 +153,7 @@ BENCHMARK(BM_Classify)
     ->Arg(static_cast<int>(FlowKeyKind::k5Tuple))
     ->Arg(static_cast<int>(FlowKeyKind::k3Tuple));
 
-// A floor that has seen every flow.
+// Returns a floor that has seen every flow.
 ParseLookupFloor WarmFloor(const Traffic& traffic, size_t flows) {
   ParseLookupFloor floor(flows);
   for (size_t i = 0; i < traffic.count(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a frame of any link type: the parser stays inside of it, and
-// what it says of it holds together.
+// Parses any bytes as a frame of any link type: the parser must stay inside the
+// frame, and its results must be consistent.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ void CheckOffsets(const ParsedPacket& packet, size_t bytes) {
   SNF_CHECK(packet.icmp_inner_offset <= packet.end_offset);
 }
 
-// The short way says what the long one does.
+// PlainConnection must give the same results as Parse and ConnectionKey.
 void CheckPlain(std::span<const std::byte> frame) {
   ParsedPacket packet;
   FlowKey key;
@@ -70,7 +70,8 @@ void ParseAndClassify(LinkType link, std::span<const std::byte> frame) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (bytes == 0) return 0;
   const auto link = static_cast<snf::LinkType>(data[0] % snf::kLinkTypes);
-  // As long as the frame, so that the sanitizer sees a byte too many.
+  // The copy is as long as the frame, so that the sanitizer sees an access
+  // beyond it.
   const size_t length = bytes - 1;
   const auto frame = std::make_unique<std::byte[]>(length);
   std::copy_n(reinterpret_cast<const std::byte*>(data + 1), length,

@@ -307,7 +307,7 @@ TEST(Parse, NamesATcpHeaderThatIsTooShort) {
             ParseResult::kL4Truncated);
 }
 
-// What must hold whatever the bytes are.
+// Expects what must hold whatever the bytes are.
 void ExpectSane(const ParsedPacket& packet, size_t frame_bytes) {
   ASSERT_LT(static_cast<size_t>(packet.result), kParseResults);
   ASSERT_EQ(packet.has_ip(), packet.result < ParseResult::kNotIp);

@@ -122,7 +122,7 @@ TEST(PacketText, ShowsAChecksumThatWasNotUpdated) {
   EXPECT_THAT(ToText(packet), HasSubstr(":80 \"query\" bad_checksum="));
 }
 
-// Whatever the frame: two texts are equal only if the frames are.
+// For any two frames, the texts are equal only if the frames are.
 TEST(PacketText, HidesNoByteOfAnyFrame) {
   for (const Sample& sample : AllSamples()) {
     SCOPED_TRACE(sample.name);
@@ -141,7 +141,7 @@ TEST(PacketText, HidesNoByteOfAnyFrame) {
   }
 }
 
-// Of any bytes, and of any words in place of those that are right.
+// The input is random bytes, and correct texts with words replaced.
 TEST(PacketText, StandsAnything) {
   const char* const given = std::getenv("SNF_TEST_SEED");
   const uint64_t seed = given != nullptr ? std::stoull(given) : 7;

@@ -16,7 +16,8 @@ using Ipv4 = Ipv4Header<Byte>;
 constexpr size_t kL3 = Ethernet::kBytes;
 constexpr size_t kL4 = kL3 + Ipv4::kMinBytes;
 
-// Of the layer-4 header at kL4; 0 if it is not whole, or of another protocol.
+// Returns the size of the layer-4 header at kL4, or 0 if the header is not
+// whole or of another protocol.
 size_t HeaderBytes(std::span<Byte> bytes, IpProtocol protocol) {
   if (protocol == IpProtocol::kTcp) {
     const auto tcp = TcpHeader<Byte>::At(bytes, kL4);

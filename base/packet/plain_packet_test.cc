@@ -22,7 +22,8 @@ Frame Plain(uint8_t protocol, const Frame& l4) {
   return Ethernet(0x0800, Ipv4({.protocol = protocol}, l4));
 }
 
-// Whether the frame is plain. If it is, the long way says the same of it.
+// Returns true if the frame is plain. Then Parse and ConnectionKey must give
+// the same results.
 bool IsPlain(const Frame& frame) {
   ParsedPacket packet;
   FlowKey key;
@@ -84,7 +85,7 @@ TEST(PlainConnection, LeavesAllOthersToTheParser) {
       IsPlain(Ethernet(0x0800, Ipv4({.fragment_offset_bytes = 8}, Udp(1, 2)))));
   EXPECT_FALSE(IsPlain(Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({}, Udp(1, 2))))));
   EXPECT_FALSE(IsPlain(Ethernet(0x86dd, Ipv6({}, Udp(1, 2)))));
-  // Without a total length it reaches to the frame's end.
+  // An IP packet without a total length reaches to the frame's end.
   Frame endless = Plain(kUdp, Udp(1, 2));
   endless[16] = endless[17] = std::byte{0};
   EXPECT_FALSE(IsPlain(endless));
@@ -100,7 +101,7 @@ TEST(PlainConnection, WantsTheWholeHeader) {
   }
 }
 
-// Any bytes changed, any length.
+// Frames have random bytes changed and random lengths.
 TEST(PlainConnection, SaysWhatTheParserSaysOfAnyFrame) {
   const char* const given = std::getenv("SNF_TEST_SEED");
   const uint64_t seed = given != nullptr ? std::stoull(given) : 7;

@@ -7,8 +7,8 @@
 namespace snf {
 
 // The protocol field of IPv4 and the next-header field of IPv6
-// (iana.org/assignments/protocol-numbers). Any byte is a value; the ones that
-// this code names are listed.
+// (iana.org/assignments/protocol-numbers). Any byte is a valid value; only
+// those that this code names are listed.
 enum class IpProtocol : uint8_t {
   kHopByHop = 0,
   kIcmp = 1,
@@ -28,7 +28,8 @@ enum class IpProtocol : uint8_t {
   kUdpLite = 136,
 };
 
-// Whether the protocol's header begins with a source and a destination port.
+// Returns true if the protocol's header begins with a source and a destination
+// port.
 constexpr bool HasPorts(IpProtocol protocol) {
   return protocol == IpProtocol::kTcp || protocol == IpProtocol::kUdp ||
          protocol == IpProtocol::kSctp || protocol == IpProtocol::kUdpLite ||

@@ -13,7 +13,7 @@ using Bytes = std::span<std::byte>;
 
 enum class End : uint8_t { kSource, kDestination };
 
-// What one end becomes, and what its address was.
+// The new end, and the address before.
 struct Change {
   End end;
   be32 address_before;
@@ -21,8 +21,9 @@ struct Change {
   be16 port;
 };
 
-// Sets the port or identifier at `offset` of `l4`, if it is there, and updates
-// the checksum, if that is. A pseudo header has the address in the checksum.
+// Sets the port or identifier at `offset` of `l4`, if it was captured, and
+// updates the checksum, if that was captured. The checksum covers the address
+// where it covers a pseudo header.
 void SetPort(Bytes l4, size_t offset, size_t checksum_offset,
              IpProtocol protocol, const Change& change) {
   if (l4.size() < offset + sizeof(be16)) return;
@@ -67,7 +68,8 @@ void RewriteL4(Bytes l4, const ParsedPacket& headers, const Change& change) {
   }
 }
 
-// `headers` are of `frame` or of what it quotes.
+// Rewrites one end of the packet that `headers` describes: the frame's own or
+// the one that it quotes.
 void RewriteOne(Bytes frame, const ParsedPacket& headers, End end, be32 address,
                 be16 port) {
   const auto ip = Ipv4Header<std::byte>::At(frame, headers.l3_offset);
@@ -79,13 +81,13 @@ void RewriteOne(Bytes frame, const ParsedPacket& headers, End end, be32 address,
             {end, before, address, port});
 }
 
-// The quoted packet, and the checksum of the message around it.
+// Rewrites the quoted packet and updates the checksum of the message around it.
 void RewriteQuoted(Bytes frame, const ParsedPacket& outer, End end,
                    be32 address, be16 port) {
   const ParsedPacket quoted = ParseInner(frame, outer);
   if (quoted.l3 != L3::kIpv4) return;
-  // All that changes lies in the two headers, of which the second has a
-  // checksum 18 bytes from its beginning at most.
+  // All changes lie in the two quoted headers, and the checksum of the second
+  // ends at most 18 bytes behind its beginning.
   constexpr size_t kL4Bytes = TcpHeader<std::byte>::kMinBytes;
   const size_t end_offset =
       std::min<size_t>(quoted.end_offset, quoted.l4_offset + kL4Bytes);
@@ -93,7 +95,7 @@ void RewriteQuoted(Bytes frame, const ParsedPacket& outer, End end,
       frame.subspan(quoted.l3_offset, end_offset - quoted.l3_offset);
   const be16 before = InternetChecksum(changes);
   RewriteOne(frame, quoted, end, address, port);
-  // The two are complements of the words' sums, hence the other way around.
+  // The two checksums are complements of the sums of words, hence their order.
   const auto icmp =
       IcmpHeader<std::byte>::At(frame, outer.l4_offset, outer.l4_protocol);
   icmp.set_checksum(

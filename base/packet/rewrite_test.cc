@@ -217,8 +217,8 @@ TEST(Rewrite, OfAnErrorAboutALaterFragmentChangesAddressesAlone) {
       Error(kPeer, kInside, inside, 28));
 }
 
-// Whatever of the packet was captured is as in the packet captured whole, but
-// for a checksum that quotes or covers what comes behind.
+// The captured part of a packet changes as in the packet captured whole, except
+// for a checksum that covers bytes that were cut off.
 TEST(Rewrite, OfAPacketCutShortChangesWhatIsThere) {
   for (const uint8_t protocol : kProtocols) {
     const Frame whole = Packet(protocol, kInside, 5000, kPeer, 53);
@@ -228,7 +228,7 @@ TEST(Rewrite, OfAPacketCutShortChangesWhatIsThere) {
       const Frame cut(whole.begin(),
                       whole.begin() + static_cast<ptrdiff_t>(size));
       Frame wanted(after.begin(), after.begin() + static_cast<ptrdiff_t>(size));
-      // Half a field is not there.
+      // A field that is half cut off is not changed.
       const size_t checksum = protocol == 6 ? 36 : 26;
       if (size == 21) wanted[20] = whole[20];
       if (protocol != 1 && size == checksum + 1) {
@@ -247,7 +247,8 @@ uint64_t TestSeed() {
   return seed;
 }
 
-// Anything parses as something; sanitizer builds see a byte too far.
+// Any bytes parse as something; sanitizer builds see an access beyond the
+// frame.
 TEST(Rewrite, OfAnyBytesChangesNothingOutsideOfTheIpPacket) {
   Rng rng(TestSeed());
   const std::vector<Sample> samples = AllSamples();

@@ -14,7 +14,7 @@ namespace {
 
 using ConstBytes = std::span<const std::byte>;
 
-// Null where there is none.
+// Returns the place of the checksum, or null if the header has none.
 std::byte* ChecksumIn(Frame& l4, IpProtocol protocol) {
   const size_t offset = protocol == IpProtocol::kTcp   ? 16
                         : protocol == IpProtocol::kUdp ? 6
@@ -24,7 +24,8 @@ std::byte* ChecksumIn(Frame& l4, IpProtocol protocol) {
   return has_one && l4.size() >= offset + 2 ? &l4[offset] : nullptr;
 }
 
-// The right one for these bytes, in which it stands as 0.
+// Computes the correct checksum of these bytes, in which the checksum field is
+// 0.
 be16 ChecksumOf(const Frame& l4, const FlowKey& flow) {
   if (flow.protocol == IpProtocol::kIcmp) return InternetChecksum(l4);
   const be16 sum = L4Checksum(flow.source, flow.destination, flow.protocol, l4);
@@ -148,7 +149,7 @@ void ReadL4(const Frame& frame, const ParsedPacket& headers,
   }
 }
 
-// The longest payload that is shown, as text or in hexadecimal.
+// The longest payloads that are written out, as text and in hexadecimal.
 constexpr size_t kMostText = 256;
 constexpr size_t kMostHex = 32;
 
@@ -207,7 +208,8 @@ std::string FlagsText(const TestPacketFields& fields) {
   return text;
 }
 
-// What an ICMP error quotes, as far as `about` can say it.
+// Writes the packet that an ICMP error quotes, as far as `about` can express
+// it.
 std::string AboutText(const TestPacketFields& fields) {
   Frame quoted = Ethernet(fields.is_ipv4() ? 0x0800 : 0x86dd, fields.payload);
   const ParsedPacket headers = Parse(LinkType::kEthernet, quoted);

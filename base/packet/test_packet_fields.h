@@ -16,8 +16,9 @@
 
 namespace snf {
 
-// What a packet's text (test_packet_text.h) says of an Ethernet frame with IP,
-// and what is as if not said.
+// The fields of an Ethernet frame with IP that a packet's text
+// (test_packet_text.h) can give, with the defaults for those that it leaves
+// out.
 struct TestPacketFields {
   static inline const Frame kSourceMac = Hex("02 00 00 00 00 01");
   static inline const Frame kDestinationMac = Hex("02 00 00 00 00 02");
@@ -36,12 +37,12 @@ struct TestPacketFields {
   uint8_t icmp_type = 8;
   uint8_t icmp_code = 0;
   uint16_t icmp_id = 0;
-  uint32_t seq = 0;  // of TCP, or of ICMP
+  uint32_t seq = 0;  // TCP or ICMP
   uint32_t ack = 0;
   uint16_t window = 65'535;
   Frame tcp_options;
   Frame payload;               // of an ICMP error what it quotes
-  bool is_icmp_error = false;  // to be read only
+  bool is_icmp_error = false;  // set by FieldsOf, ignored by FrameOf
   bool no_checksum = false;
   std::optional<uint16_t> bad_checksum;
   std::optional<uint16_t> bad_ip_checksum;
@@ -50,21 +51,21 @@ struct TestPacketFields {
 };
 
 Frame FrameOf(const TestPacketFields& fields);
-// As well as they can say it: FrameOf of them may be another frame. Without
-// value where there is no IP.
+// Returns the fields that describe a frame best: FrameOf of them may give
+// another frame. Returns nothing if the frame has no IP.
 std::optional<TestPacketFields> FieldsOf(const Frame& frame);
 std::string TextOf(const TestPacketFields& fields);
-// "x'00ff'".
+// Writes bytes as "x'00ff'".
 std::string HexText(std::span<const std::byte> bytes);
 
-// By bit.
+// The names of the TCP flags, from bit 0.
 inline constexpr std::array<std::string_view, 8> kTcpFlagNames = {
     "FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"};
 
-// Types of ICMP that have a name.
+// An ICMP type that has a name.
 struct TestIcmpName {
   std::string_view name;
-  int ipv4;  // -1: not there
+  int ipv4;  // -1: ICMP has no such type
   int ipv6;
 };
 inline constexpr TestIcmpName kTestIcmpNames[] = {{"echo", 8, 128},

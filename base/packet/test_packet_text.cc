@@ -21,7 +21,7 @@ namespace {
 
 using Fields = TestPacketFields;
 
-// What a word may be said of.
+// The packets to which a word applies.
 enum class Of : uint8_t { kAll, kIpv4, kTcp, kUdp, kIcmp, kTcpOrIcmp };
 
 bool IsOf(Of of, const FlowKey& flow) {
@@ -101,7 +101,7 @@ absl::StatusOr<uint64_t> NumberIn(std::string_view word, std::string_view text,
   return number;
 }
 
-// Of "…'aa bb'".
+// Returns the bytes in the quotes of "…'aa bb'".
 absl::StatusOr<Frame> HexIn(std::string_view word) {
   const size_t begin = word.find('\'') + 1;
   std::string digits;
@@ -148,7 +148,8 @@ absl::StatusOr<Frame> TextIn(std::string_view word) {
   return bytes;
 }
 
-// Words between blanks, which may stand in "…", '…' and {…} too.
+// Splits the text into words at blanks, except for blanks inside "…", '…' and
+// {…}.
 absl::StatusOr<std::vector<std::string_view>> WordsIn(std::string_view text) {
   std::vector<std::string_view> words;
   size_t i = 0;
@@ -306,7 +307,7 @@ bool Parser::ParseIcmpName(std::string_view word) {
   return false;
 }
 
-// Of key=value.
+// Handles a word of the form key=value.
 absl::Status Parser::ParseAssignment(std::string_view word) {
   const size_t equals = std::min(word.find('='), word.size());
   const std::string_view key = word.substr(0, equals);
@@ -370,7 +371,7 @@ absl::Status Parser::Finish() {
   return absl::OkStatus();
 }
 
-// FNV-1a, over all that makes packets equal.
+// Computes FNV-1a over everything that makes packets equal.
 uint32_t DigestOf(const TestPacket& packet) {
   uint32_t digest = 0x811c'9dc5;
   const auto add = [&digest](uint32_t byte) {

@@ -12,7 +12,7 @@
 
 namespace snf {
 
-// A packet for tests, and when it comes.
+// A packet for tests, and the gap before it.
 struct TestPacket {
   Frame bytes;
   uint32_t original_length = 0;  // on the wire; never below bytes.size()
@@ -22,7 +22,7 @@ struct TestPacket {
   friend bool operator==(const TestPacket&, const TestPacket&) = default;
 };
 
-// Packets in prose:
+// Reads a packet written in prose:
 //
 //   udp 10.0.0.1:5000 > 192.0.2.9:53 "query"
 //   tcp [2001:db8::1]:5000 > [2001:db8::9]:80 SYN seq=1 vlan=12 ttl=3
@@ -33,8 +33,8 @@ struct TestPacket {
 //   89 10.0.0.1 > 224.0.0.5 "the payload of another protocol"
 //   frame x'ffffffffffff 020000000001 0806'             any other bytes
 //
-// It begins with the gap to the packet before, 1 ms if none is given, and the
-// flow (flow_key_text.h); the words after it may come in any order:
+// A text begins with the gap to the packet before, 1 ms if none is given, and
+// the flow (flow_key_text.h); the words after it may come in any order:
 //
 //   "…" x'…'           payload, text (with \" \\ \n \r \t) or hexadecimal
 //   len=N              bytes of payload; zeros behind what is given
@@ -50,15 +50,16 @@ struct TestPacket {
 //   no_checksum        of UDP
 //   bad_checksum=N bad_ip_checksum=N   what stands there instead of the right
 //
-// Numbers are decimal, or hexadecimal with 0x. Lengths and checksums are right
-// unless it says otherwise. What cannot be read is an InvalidArgument that
-// quotes the word.
+// Numbers are decimal, or hexadecimal with 0x. Lengths and checksums are
+// correct unless the text says otherwise. A word that cannot be read gives
+// InvalidArgument, which quotes it.
 absl::StatusOr<TestPacket> ParsePacket(const std::string& text);
 
-// The same form, in one fixed order and without what is as if not said, nor
-// the gap. Texts are equal if and only if the packets are: what has no words
-// (options of IP, other links, payloads too long to be shown) makes the text
-// end in digest=…, over all of it.
+// Writes a packet in the same form, in one fixed order, without default values
+// and without the gap. Texts are equal if and only if the packets are: if a
+// packet has parts that the form cannot express (options of IP, other links,
+// payloads too long to be shown), its text ends in digest=… over the whole
+// packet.
 std::string ToText(const TestPacket& packet);
 
 }  // namespace snf

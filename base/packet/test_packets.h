@@ -16,11 +16,11 @@ namespace snf {
 //
 //   Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({}, Udp(5000, 53))))
 //
-// Each function puts one header in front of what it is given. Lengths and the
-// checksum of IPv4 are right; those of layer 4 are 0. For tests only.
+// Each function puts one header in front of its payload. Lengths and the
+// checksum of IPv4 are correct; checksums of layer 4 are 0. For tests only.
 using Frame = std::vector<std::byte>;
 
-// "aa bb 0c": bytes in hexadecimal, blanks ignored.
+// Reads bytes in hexadecimal, as "aa bb 0c"; blanks are ignored.
 Frame Hex(const std::string& digits);
 Frame operator+(Frame front, const Frame& back);
 
@@ -51,7 +51,8 @@ struct Ipv6Fields {
   static IpAddress Address(const char* text);
 };
 Frame Ipv6(const Ipv6Fields& fields, const Frame& payload);
-// Hop-by-hop, routing, destination options: `words` × 8 bytes, at least one.
+// Builds a hop-by-hop, routing or destination options header of `words` × 8
+// bytes, words ≥ 1.
 Frame Ipv6Extension(uint8_t next_header, size_t words, const Frame& payload);
 Frame Ipv6Authentication(uint8_t next_header, const Frame& payload);
 Frame Ipv6Fragment(uint8_t next_header, uint16_t offset_bytes, bool more,
@@ -66,12 +67,13 @@ Frame Icmp(uint8_t type, uint8_t code, uint16_t identifier,
 
 IpAddress V4(uint8_t a, uint8_t b, uint8_t c, uint8_t d);
 
-// One of each kind of frame that the parser knows.
+// A frame of one kind that the parser knows.
 struct Sample {
   std::string name;
   LinkType link;
   Frame frame;
 };
+// Returns a sample of each kind.
 std::vector<Sample> AllSamples();
 
 }  // namespace snf

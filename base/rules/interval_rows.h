@@ -10,15 +10,16 @@
 
 namespace snf {
 
-// Intervals of the values of one field, each with the number of a bit: tells
-// which bits have an interval that holds a value. The borders of all cut the
-// values into pieces, and each piece has a row of its bits.
+// A set of intervals of one field's values, each with the number of a bit. Find
+// tells, for a value, the bits that have an interval with the value in it. The
+// borders of all intervals cut the values into segments, and each segment has a
+// row of its bits.
 //
-// Worked example: [0, 9] of bit 0, [4, 5] and [5, 7] of bit 1 make the pieces
+// Worked example: [0, 9] of bit 0, [4, 5] and [5, 7] of bit 1 make the segments
 // 0-3 {0}, 4-7 {0, 1}, 8-9 {0}, and from 10 on {}.
 //
-// Value is an unsigned integer. Add all, then Finish once, then Find, which
-// bisects. A value; any number of threads may Find.
+// Value is an unsigned integer. Call Add for all intervals, then Finish once,
+// then Find, which bisects. A value; any number of threads may Find.
 template <typename Value>
 class IntervalRows {
  public:
@@ -28,7 +29,7 @@ class IntervalRows {
     borders_.push_back({static_cast<Value>(last + 1), bit, false});
   }
 
-  // Bits are below 64 × row_words.
+  // Builds the rows. The numbers of all bits are below 64 × row_words.
   void Finish(size_t row_words) {
     row_words_ = row_words;
     std::ranges::sort(borders_, {}, &Border::at);
@@ -50,7 +51,8 @@ class IntervalRows {
     borders_ = {};
   }
 
-  // A row of row_words.
+  // Returns the row of the value's segment, row_words long. It is valid as long
+  // as this object.
   const uint64_t* Find(Value value) const {
     const Value* at = starts_.data();
     for (size_t left = starts_.size(); left > 1;) {
@@ -68,7 +70,8 @@ class IntervalRows {
     bool begins;
   };
 
-  // From `at` on, which is behind all before or 0.
+  // Sets the row of all values from `at` on; `at` is greater than in every call
+  // before, or 0.
   void SetRow(Value at, const std::vector<uint64_t>& row) {
     const auto last = std::span(rows_).last(row_words_);
     if (std::ranges::equal(last, row)) return;

@@ -33,7 +33,8 @@ absl::Status Wrong(std::string_view word, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(Quoted(word), ": ", parts...));
 }
 
-// Takes the next word off the text; empty at its end.
+// Removes the next word from the text and returns it; the word is empty at the
+// end of the text.
 std::string_view NextWord(std::string_view& text) {
   const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
   text.remove_prefix(begin);
@@ -85,7 +86,7 @@ absl::Status ReadAddresses(std::string_view word,
   return absl::OkStatus();
 }
 
-// A bit for each letter; without a value if one is no flag.
+// Returns a bit for each letter, or nothing if a letter is no flag.
 std::optional<uint8_t> FlagsIn(std::string_view letters) {
   unsigned flags = 0;
   for (const char letter : letters) {

@@ -24,7 +24,8 @@ struct PortRange {
   friend bool operator==(const PortRange&, const PortRange&) = default;
 };
 
-// Theory of operation. What packets are meant, in the manner of pf.conf(5):
+// Theory of operation. A rule says which packets are meant, in the manner of
+// pf.conf(5):
 //
 //   tcp from 10.0.0.0/8 to any port 80,443,8000-8999 vlan 12 flags S/SA
 //
@@ -37,20 +38,21 @@ struct PortRange {
 //   flags     = "flags" [set] "/" mask                 of FSRPAUEW
 //
 // A packet matches if all parts that the rule has do:
-// - The protocol is that of the header at which the parser stops: of IPv6
-//   behind all extension headers, of a later IPv6 fragment what its fragment
-//   header says.
+// - The protocol is that of the header at which the parser stops: with IPv6 the
+//   one behind all extension headers, in a later IPv6 fragment the one that its
+//   fragment header names.
 // - A prefix of IPv4 matches IPv4 packets only, one of IPv6 only IPv6 packets
 //   (one of mapped addresses, ::ffff:0:0/96, is one of IPv4); "any" both.
-// - A rule with ports matches only packets that show theirs: of a protocol that
-//   has ports, no later fragments, and none cut off before them. So a fragment
-//   that follows passes a rule with ports by.
-// - The VLAN is the outermost tag's. A tag with a priority only is none.
-// - Flags match TCP whose whole header is there: of those in the mask, those in
-//   the set are on and the others off. "S/SA" is a packet that begins a
-//   connection, "/SA" has neither.
+// - A rule with ports matches only packets whose ports can be read: those of a
+//   protocol that has ports, but not later fragments, nor packets cut off
+//   before the ports. So a later fragment never matches a rule with ports.
+// - The VLAN is that of the outermost tag. A tag with only a priority counts as
+//   none.
+// - Flags match TCP packets whose header is whole: of the flags in the mask,
+//   those in the set are on and the others off. "S/SA" matches a packet that
+//   begins a connection, "/SA" one with neither flag.
 //
-// A value, not for the packet path: see rule_table.h.
+// A value, not for the packet path, which uses rule_table.h.
 struct PacketRule {
   struct TcpFlags {
     uint8_t set = 0;
@@ -58,7 +60,7 @@ struct PacketRule {
     friend bool operator==(const TcpFlags&, const TcpFlags&) = default;
   };
 
-  // Without a value, or empty: any.
+  // A part without a value, or empty, matches any packet.
   std::optional<IpProtocol> protocol;
   std::vector<IpPrefix> from;
   std::vector<PortRange> from_ports;
@@ -70,17 +72,17 @@ struct PacketRule {
   friend bool operator==(const PacketRule&, const PacketRule&) = default;
 };
 
-// InvalidArgument, quoting the word that is wrong and saying what is right: for
-// rules that can match nothing too, as ports of ICMP.
+// Reads a rule. InvalidArgument quotes the wrong word and says what is right.
+// Rules that can match nothing are refused too, as ports of ICMP.
 absl::StatusOr<PacketRule> ParsePacketRule(std::string_view text);
-// As ParsePacketRule reads it, with "from" and "to".
+// Writes the rule as ParsePacketRule reads it, always with "from" and "to".
 std::string ToString(const PacketRule& rule);
 
-// Rules in order, each with what is to be done.
+// Rules in order, each with its action.
 struct RuleList {
   std::string name;  // of the file
   std::vector<PacketRule> rules;
-  // Of each rule: an index into the names of actions, and its line in the file.
+  // For each rule an index into the names of actions, and its line in the file.
   std::vector<uint16_t> actions;
   std::vector<uint32_t> lines;
 };
@@ -88,19 +90,19 @@ struct RuleList {
 inline constexpr size_t kMaxRules = 100'000;
 inline constexpr size_t kMaxRuleFileBytes = 32 * 1024 * 1024;
 
-// A line is an action and a rule, "deny tcp from any to any port 23"; "#"
-// begins a comment, and lines without anything are skipped. Errors name the
+// Reads rules, one a line: an action and a rule, as "deny tcp from any to any
+// port 23". "#" begins a comment, and empty lines are skipped. Errors name the
 // file, as `name`, and the line: `fw.rules:12: "prot": …`.
 absl::StatusOr<RuleList> ParseRules(std::string_view text,
                                     const std::string& name,
                                     std::span<const std::string_view> actions);
-// Of a file, which has at most kMaxRuleFileBytes. NotFound and the like where
-// it cannot be read.
+// Reads the rules of a file of at most kMaxRuleFileBytes. A file that cannot be
+// read gives NotFound and the like.
 absl::StatusOr<RuleList> LoadRules(const std::string& file,
                                    std::span<const std::string_view> actions);
 
-// What rules see of a packet. For want of a packet it can be filled in from a
-// FlowKey of FlowKeyKind::k5Tuple.
+// The fields of a packet that rules see. Without a packet they can be filled in
+// from a FlowKey of FlowKeyKind::k5Tuple.
 struct PacketFields {
   IpAddress source;
   IpAddress destination;
@@ -113,7 +115,7 @@ struct PacketFields {
   bool has_ports = false;
   bool has_tcp_flags = false;
 };
-// Of any packet. Budget: ≤ 10 ns.
+// Returns the fields of a packet, which may be any frame. Budget: ≤ 10 ns.
 PacketFields FieldsOf(std::span<const std::byte> frame,
                       const ParsedPacket& packet);
 

@@ -177,7 +177,8 @@ TEST(RuleFile, IsReadFromDisk) {
   EXPECT_FALSE(LoadRules(testing::TempDir(), kActions).ok());
 }
 
-// "tcp 10.0.0.1:5000 > 192.0.2.9:80 flags 10 vlan 7", as far as it shows.
+// Returns the fields as "tcp 10.0.0.1:5000 > 192.0.2.9:80 flags 10 vlan 7",
+// without those that the packet does not show.
 std::string Shown(const Frame& frame, LinkType link = LinkType::kRawIp) {
   const PacketFields f = FieldsOf(frame, Parse(link, frame));
   if (f.l3 == L3::kNone) return "none";

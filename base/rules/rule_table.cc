@@ -36,10 +36,11 @@ struct Prefix {
   Value last() const { return static_cast<Value>(value | ~mask()); }
 };
 
-// The length of which a prefix is hashed, at most its own.
+// Returns how many bits of a prefix are hashed, at most its length.
 size_t HashedLength(size_t length) { return length < 8 ? 0 : length / 4 * 4; }
 
-// The prefixes by which a range of ports is hashed, which cover it.
+// Returns the port prefixes by which a range of ports is hashed; together they
+// cover it.
 constexpr size_t kMaxBlocks = 8;
 std::vector<Prefix<uint16_t>> BlocksOf(const PortRange& range) {
   if (range.first == range.last) return {{range.first, 16}};
@@ -71,7 +72,7 @@ bool Has(const PortRange& range, uint16_t port) {
   return port >= range.first && port <= range.last;
 }
 
-// All of a packet but addresses, as one word.
+// Packs everything of a packet but its addresses into one word.
 constexpr uint64_t kHasPorts = uint64_t{1} << 31;
 constexpr uint64_t kHasFlags = uint64_t{1} << 30;
 constexpr uint64_t kVlanMask = 0xfff;
@@ -119,14 +120,13 @@ Ipv6Number NumberOf(const IpAddress& address, Ipv6Number) {
   return Ipv6Number{half(0)} << 64 | half(8);
 }
 
-// Both halves of the product, folded (flow_key.cc).
+// Folds both halves of the product, as in flow_key.cc.
 uint64_t Fold(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// --- All rules of one version of IP
-// -------------------------------------------
+// --- All rules of one version of IP ------------------------------------------
 
 template <typename Number>
 class RuleSpace {
@@ -148,7 +148,8 @@ class RuleSpace {
       }
     }
   }
-  // How many patterns Add would add; if more than `max`, some number above.
+  // Returns how many patterns Add would add; if more than `max`, any number
+  // above it.
   static uint64_t CountOf(const PacketRule& rule, uint64_t max) {
     uint64_t count = 1;
     for (const size_t factor :
@@ -159,7 +160,7 @@ class RuleSpace {
     return count;
   }
 
-  // Once, behind the last Add.
+  // Builds the table. Called once, after the last Add.
   void Finish() {
     FinishRows();
     FinishBuckets();
@@ -206,7 +207,8 @@ class RuleSpace {
 
  private:
   static constexpr size_t kWords = sizeof(Number) / 4 + 1;
-  // A bit for each tuple, or more than one.
+  // A row has a bit for each tuple; several tuples share a bit if there are
+  // more.
   static constexpr size_t kMaxRowWords = 8;
   using Words = std::array<uint64_t, kWords>;
 
@@ -214,7 +216,7 @@ class RuleSpace {
     Words mask;
     uint32_t best;  // rule
   };
-  // All that a rule asks of a packet.
+  // The conditions of one pattern: masked words, port ranges and the rule.
   struct Pattern {
     Words mask;
     Words value;
@@ -222,14 +224,14 @@ class RuleSpace {
     PortRange destination_ports;
     uint32_t rule;
 
-    // Of all that it matches the greatest, word by word.
+    // The greatest words that the pattern matches.
     Words last() const {
       Words words;
       for (size_t i = 0; i < kWords; ++i) words[i] = value[i] | ~mask[i];
       return words;
     }
   };
-  // The patterns that are hashed alike, in order.
+  // The patterns with the same key, in order of their rules.
   struct Bucket {
     Words key;
     uint32_t tuple;
@@ -317,7 +319,8 @@ class RuleSpace {
     });
   }
 
-  // The index is at most half full, so that what is not there shows soon.
+  // The index is at most half full, so that a search for a missing key ends
+  // soon.
   void FinishBuckets() {
     index_ = SlotIndex(static_cast<uint32_t>(2 * added_.size()));
     std::vector<uint32_t> bucket_of(added_.size());
@@ -358,8 +361,8 @@ class RuleSpace {
     });
   }
 
-  // The first rule of this tuple that matches, if it is before `found`, which
-  // it is otherwise.
+  // Returns the first rule of this tuple that matches, if it is before `found`,
+  // else `found`.
   uint32_t FindIn(size_t tuple, const PacketFields& fields, const Words& words,
                   uint32_t found) const {
     Words key;
@@ -386,9 +389,9 @@ class RuleSpace {
            Has(pattern.destination_ports, fields.destination_port);
   }
 
-  // By the first rule that each has.
+  // Tuples in the order of the first rule that each has.
   std::vector<Tuple> tuples_;
-  // Of each value the tuples that have a pattern with it.
+  // For each value, the tuples that have a pattern with it.
   IntervalRows<Number> sources_;
   IntervalRows<Number> destinations_;
   IntervalRows<uint16_t> source_ports_;
@@ -398,7 +401,7 @@ class RuleSpace {
   std::vector<Pattern> patterns_;
   SlotIndex index_;
 
-  // Until Finish.
+  // The patterns added so far, until Finish.
   struct Added {
     uint32_t tuple;
     Words key;

@@ -22,22 +22,21 @@ namespace snf {
 // The fields of a packet are a few words: 2 of IPv4, 5 of IPv6, with tables of
 // their own for each. A rule becomes patterns, one for each combination of its
 // prefixes and ports. A pattern is hashed by a key that is coarser than itself:
-// - of its prefixes by the length rounded down to a multiple of 4, below 8 by
-// 0;
-// - of a port by itself, of a range of ports by each block of 256 that it
-// meets,
-//   or not at all where these are more than 8;
-// - by VLAN and protocol, if it has them.
-// All patterns with one mask of the key are a tuple; those with one key are a
-// bucket, in order of their rules, and are looked at one by one.
+// - of a prefix, the bits of its length rounded down to a multiple of 4, and
+//   none of one shorter than 8;
+// - of a port, all bits; of a range of ports, those of each block of 256 ports
+//   that it meets, or none if it meets more than 8;
+// - VLAN and protocol, if it has them.
+// All patterns whose keys have the same mask are a tuple. Those with the same
+// key are a bucket, which is searched one by one in the order of the rules.
 //
 // Tuples are in the order of the first rule that each has, so the search ends
-// at the first tuple whose best rule is not better than the one found. And most
-// need no look: the borders of all prefixes cut the addresses into pieces, and
-// for each piece the table has a row of bits, of the tuples with a prefix there
-// (interval_rows.h); so it has for ports and protocols. The tuples to look at
-// are the AND of five rows. A row has at most 512 bits: tuples that are 512
-// apart share theirs.
+// at the first tuple whose best rule is not better than the one found. Most
+// tuples need no look at all: the borders of all prefixes cut the addresses
+// into segments, and for each segment the table has a row of bits, one for each
+// tuple with a prefix there (interval_rows.h). It has such rows for ports and
+// protocols too. The tuples to search are the AND of five rows. A row has at
+// most 512 bits: tuples whose numbers differ by a multiple of 512 share theirs.
 //
 // Worked example:
 //
@@ -48,12 +47,13 @@ namespace snf {
 //
 // has tuples A = (tcp, to /8, port) with rule 0, B = (tcp, to /16, port) with
 // rules 1 and 2, C = () with rule 3. A packet to 10.9.0.1 port 80 is in no
-// prefix of B, and to no port of A, so C alone is looked at. Of one to 10.2.0.1
-// port 80, A is not looked at, for its port, and B has a bucket for 10.2.0.0/16
-// port 80, in which rule 2 matches; C, whose best rule is 3, is not looked at.
+// prefix of B and to no port of A, so only C is searched. For a packet to
+// 10.2.0.1 port 80, A is skipped because of its port, and B has a bucket for
+// 10.2.0.0/16 port 80, in which rule 2 matches; C, whose best rule is 3, is not
+// searched.
 //
-// Many rules that differ in nothing but ranges of more than 2,048 ports, or in
-// flags, are one bucket, and looked at one by one.
+// Many rules that differ only in ranges of more than 2,048 ports, or in flags,
+// are one bucket and are searched one by one.
 //
 // Never changes once built; any number of threads may look up. Deterministic.
 class RuleTable {
@@ -61,13 +61,15 @@ class RuleTable {
   static constexpr uint32_t kNoRule = 0xffff'ffff;
 
   struct Options {
-    // Of all rules together. Bounds memory: each has up to 400 bytes, 500 of
-    // IPv6, and twice that while the table is built.
+    // The limit on the patterns of all rules together. It bounds memory: a
+    // pattern takes up to 400 bytes, with IPv6 500, and twice that while the
+    // table is built.
     size_t max_patterns = 1'000'000;
   };
 
-  // At most kMaxRules rules. InvalidArgument where they need more patterns than
-  // there may be, naming the rule by its number (from 1), or file and line.
+  // Builds a table of at most kMaxRules rules. If they need more than
+  // max_patterns, InvalidArgument names the rule by its number (from 1), or by
+  // file and line.
   static absl::StatusOr<RuleTable> Build(std::span<const PacketRule> rules,
                                          const Options& options);
   static absl::StatusOr<RuleTable> Build(const RuleList& list,
@@ -84,16 +86,16 @@ class RuleTable {
   RuleTable& operator=(RuleTable&&) noexcept;
   ~RuleTable();
 
-  // The index of the first rule that matches, or kNoRule. No allocation.
-  // Budget, of the rules in rule_table_bench.cc: a third of the time of a
-  // linear scan at 1,000 rules, a tenth at 10,000.
+  // Returns the index of the first rule that matches, or kNoRule. No
+  // allocation. Budget, for the rules in rule_table_bench.cc: a third of the
+  // time of a linear scan at 1,000 rules, a tenth at 10,000.
   uint32_t Find(const PacketFields& fields) const;
   uint32_t Find(std::span<const std::byte> frame,
                 const ParsedPacket& packet) const {
     return Find(FieldsOf(frame, packet));
   }
 
-  // For reports: how many there are, of IPv4 and IPv6 together.
+  // The numbers of patterns and tuples, of IPv4 and IPv6 together, for reports.
   size_t patterns() const;
   size_t tuples() const;
 

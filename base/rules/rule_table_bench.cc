@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of finding a packet's rule, beside that of going from rule to rule.
+// Measures the cost of finding a packet's rule, and that of a linear scan.
 // Rules are made in the manner of ClassBench (Taylor and Turner, INFOCOM 2005):
 // prefixes nest, ports are those of a few services, the high ones, any or a
 // range, and three in four rules are TCP. Three packets in four match a rule,
@@ -29,13 +29,13 @@ IpPrefix Ipv4Prefix(uint32_t address, uint32_t length) {
           .length = static_cast<uint8_t>(96 + length)};
 }
 
-// Rules and packets for them, and the rules once more as a linear scan would
-// have them.
+// Rules and packets for them, and the rules once more in the form for a linear
+// scan.
 class Workload {
  public:
   explicit Workload(size_t rules) : rng_(rules) {
     for (size_t i = 0; i < 8 + rules / 16; ++i) {
-      // A network within an earlier one, as often as not.
+      // Half of the networks lie within an earlier one.
       const uint32_t outer =
           i == 0 || rng_.Chance(32'768)
               ? static_cast<uint32_t>(rng_.Next())
@@ -163,7 +163,8 @@ class Workload {
   std::vector<PacketFields> packets_;
 };
 
-// One for each number of rules, made at first use: repetitions share it.
+// Returns the workload of so many rules. It is made at first use and shared by
+// repetitions.
 const Workload& WorkloadOf(const benchmark::State& state) {
   static std::vector<std::pair<int64_t, std::unique_ptr<Workload>>> all;
   for (const auto& [rules, workload] : all) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random rules and packets, held against a matcher that goes from rule to rule.
-// It shares neither text nor structures with the table: rules go in as text,
-// packets as bytes. SNF_TEST_SEED sets the seed, SNF_LONG_TESTS=1 runs more.
+// Compares the table with a matcher that goes from rule to rule, for random
+// rules and packets. The two share neither text nor structures: rules are
+// passed as text, packets as bytes. SNF_TEST_SEED sets the seed,
+// SNF_LONG_TESTS=1 runs more.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -49,7 +50,7 @@ struct TestPacket {
   int from_port = 0, to_port = 0;
   int vlan = 0;
   int flags = 0;
-  // How much of it shows.
+  // The part of the packet that can be read.
   enum { kWhole, kFirstFragment, kLaterFragment, kNoPorts, kNoFlags } shows{};
 
   bool has_ports() const {
@@ -113,8 +114,7 @@ uint32_t FindOneByOne(const std::vector<TestRule>& rules,
   return kNoRule;
 }
 
-// --- As text and as bytes
-// -----------------------------------------------------
+// --- As text and as bytes ----------------------------------------------------
 
 IpAddress AddressOf(bool is_ipv6, const Bytes& b) {
   if (!is_ipv6) return V4(b[0], b[1], b[2], b[3]);
@@ -205,8 +205,7 @@ Frame FrameOf(const TestPacket& p, Rng& rng) {
   return Ethernet(0x8100, Vlan(static_cast<uint16_t>(p.vlan), type, ip));
 }
 
-// --- At random
-// ------------------------------------------------------------------
+// --- At random ---------------------------------------------------------------
 
 class Maker {
  public:
@@ -216,8 +215,9 @@ class Maker {
 
   std::vector<TestRule> Rules() {
     const uint64_t count = rng_.Chance(6'000) ? 1'000 : 1 + rng_.Below(60);
-    // How much a set's rules leave open, so that sets with many matches of each
-    // packet, and with hardly any, both come.
+    // The probability that a rule leaves a part open differs between sets, so
+    // that there are sets with many matches of each packet and sets with hardly
+    // any.
     openness_ = static_cast<uint32_t>(10'000 + rng_.Below(50'000));
     std::vector<TestRule> rules;
     for (uint64_t i = 0; i < count; ++i) rules.push_back(Rule());
@@ -260,7 +260,8 @@ class Maker {
   int Protocol() { return Pick({6, 6, 6, 17, 17, 1, 58, 132, 47, 0, 255}); }
   int Vlan() { return Pick({0, 0, 0, 12, 13, 4095}); }
 
-  // Few bytes of few values, so that prefixes nest and meet.
+  // Returns an address whose bytes have few values, so that prefixes nest and
+  // meet.
   Bytes Address(bool is_ipv6) {
     Bytes bytes{};
     bytes[0] = is_ipv6 ? 0x20 : 10;
@@ -268,7 +269,7 @@ class Maker {
     for (size_t i = 1; i < bytes.size(); ++i) {
       bytes[i] = static_cast<uint8_t>(Pick({0, 0, 1, 128, 255}));
     }
-    // The mapped form, which is IPv6 all the same.
+    // Some addresses have the mapped form, which is IPv6 nevertheless.
     if (is_ipv6 && rng_.Chance(2'000)) {
       std::fill_n(bytes.begin(), 10, uint8_t{0});
       bytes[10] = bytes[11] = 0xff;
@@ -336,7 +337,8 @@ class Maker {
     return rule;
   }
 
-  // Inside one of the prefixes, at its borders or next to them.
+  // Returns an address inside one of the prefixes, at its borders or next to
+  // them.
   Bytes Near(const std::vector<TestPrefix>& prefixes, bool is_ipv6) {
     if (prefixes.empty() || rng_.Chance(5'000)) return Address(is_ipv6);
     const TestPrefix& prefix = prefixes[rng_.Below(prefixes.size())];

@@ -101,8 +101,8 @@ TEST(RuleTable, FindsPortsInRangesOfAnySize) {
   }
 }
 
-// More tuples than a row has bits. The packet of each rule matches no rule
-// before: its addresses have a bit right behind the rule's prefixes.
+// There are more tuples than a row has bits. The packet of each rule matches no
+// earlier rule: its addresses have a bit right behind the rule's prefixes.
 TEST(RuleTable, FindsEachOfManyTuples) {
   std::vector<std::string> rules;
   std::vector<Frame> frames;
@@ -192,7 +192,7 @@ TEST(RuleTable, TakesTheProtocolBehindIpv6Extensions) {
       Ipv6({.next_header = 60},
            Ipv6Extension(43, 1, Ipv6Extension(6, 1, Tcp(5000, 80))));
   EXPECT_EQ(Find(table, hidden), 0u);
-  // Of a later fragment no more is known than what its fragment header says.
+  // The protocol of a later fragment is the one that its fragment header names.
   EXPECT_EQ(Find(table, Ipv6({.next_header = 44},
                              Ipv6Fragment(60, 8, false, 1, Frame(16)))),
             1u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random schedules of aliases, notes, idle times and pieces, against a model of
-// maps that looks at everything each time.
+// Compares random schedules of aliases, notes, idle times and pieces with a
+// model of maps that looks at everything each time.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -36,8 +36,8 @@ Totals t;
 struct ModelFlow {
   FlowKey key;
   uint64_t clock = 0;
-  // Its last packet came between these: packets that found no slot count, but
-  // whether the flow was known then is not seen.
+  // The flow's last packet came between these times. Packets that found no slot
+  // count too, but the test cannot see whether the flow was known then.
   Instant earliest, latest;
   UnitId owner = kNoUnit;
   std::optional<FlowKey> alias;
@@ -197,7 +197,7 @@ class Schedule {
     pieces_.ExpectAnswers(now_);
   }
 
-  // What comes without being asked for.
+  // Observes commands that answer no message of the test.
   void Observe(const Commands& commands) {
     pieces_.Observe(event_at_, commands);
     for (const ControllerCommand& command : commands) {
@@ -230,7 +230,7 @@ class Schedule {
 
   // --- What units say of flows
 
-  // A flow, and a clock, mostly of those that there are.
+  // A flow and a clock, mostly ones that exist.
   struct Said {
     FlowId flow{};
     Clock clock{};
@@ -379,7 +379,7 @@ class Schedule {
     pieces_.Check();
   }
 
-  // Without packets all flows end, and all pieces come back.
+  // Lets time pass without packets: all flows end, and all pieces come back.
   void Finish() {
     for (int round = 0; round < 60; ++round) {
       event_at_ = now_;
@@ -394,7 +394,7 @@ class Schedule {
     pieces_.ReturnAll(now_);
     Check();
     EXPECT_EQ(driver_.counters().pieces.pieces_out, 0u);
-    EXPECT_FALSE(pieces_.IsWaited());
+    EXPECT_FALSE(pieces_.HasOpenRequests());
     t.rounds += driver_.counters().pieces.reclaim_rounds;
     t.blocks += pieces_.blocks;
     t.waited += pieces_.waited;

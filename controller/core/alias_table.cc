@@ -10,7 +10,7 @@ AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
       group_index_(max_flows),
       groups_(max_flows) {}
 
-// The finalizer of splitmix64.
+// Mixes the id and the seed with the finalizer of splitmix64.
 uint64_t AliasTable::HashOfGroup(uint64_t id) const {
   uint64_t h = id + seed_ + 0x9e37'79b9'7f4a'7c15;
   h = (h ^ h >> 30) * 0xbf58'476d'1ce4'e5b9;
@@ -28,7 +28,8 @@ uint32_t AliasTable::InsertGroup(uint64_t id) {
   if (group != kNone) {
     free_group_ = groups_[group].next_free;
   } else {
-    // A group has a flow at least, so there are never too many.
+    // Every group has at least one flow, so there are never more than
+    // max_flows.
     group = groups_used_++;
   }
   groups_[group] = {.id = id, .flows = 0, .next_free = kNone};
@@ -42,14 +43,14 @@ AliasResult AliasTable::Set(uint32_t slot, const Alias& alias) {
   if (holder != kNone && holder != slot) return AliasResult::kConflict;
   uint32_t group = FindGroup(alias.group);
   if (alias.group_limit != 0 && group != kNone) {
-    // The alias that it replaces does not count.
+    // The alias that is replaced does not count towards the limit.
     const uint32_t own = entries_[slot].group == group + 1 ? 1 : 0;
     if (groups_[group].flows - own >= alias.group_limit) {
       return AliasResult::kGroupFull;
     }
   }
   if (entries_[slot].group != 0) Remove(slot);
-  group = FindGroup(alias.group);  // it may have gone
+  group = FindGroup(alias.group);  // Remove may have freed it
   if (group == kNone) group = InsertGroup(alias.group);
   ++groups_[group].flows;
   entries_[slot] = {.key = alias.key, .clock = alias.clock, .group = group + 1};

@@ -12,48 +12,52 @@
 
 namespace snf {
 
-// Theory of operation. The second key of a flow: return traffic of a flow that
-// an NF translates comes to an address that the NF chose, its alias
-// (protocol.md U9, decisions.md 15, 20). A flow, which is a slot of the flow
-// table, has at most one alias, and an alias belongs to one flow. Aliases are
-// counted by group (an inside host), so that a limit of a group holds over all
-// units.
+// Theory of operation. An alias is the second key of a flow: return traffic of
+// a flow that an NF translates comes to an address that the NF chose
+// (proto/protocol.md U9, proto/decisions.md 15, 20). A flow, which is a slot of
+// the flow table, has at most one alias, and an alias belongs to one flow.
+// Aliases are counted by group (an inside host), so that a limit of a group
+// holds over all units.
 //
 // Worked example: flow slot 7 of host 10.0.0.1, limit 1, sets 198.51.100.1:1024
 // and gets it; Find gives 7. Slot 8 of the same host sets 198.51.100.1:1026:
 // kGroupFull. Slot 9 of another host sets …:1024: kConflict. Slot 7 sets
-// …:1028: granted, in place of …:1024, which is free again.
+// …:1028, which is granted in place of …:1024, and …:1024 is free again.
 //
-// A value; owner-thread only; nothing is allocated after construction. 64 bytes
-// for each flow slot that ever had an alias, 16 for each group, and of each of
-// the two indexes at most 10.7 for each of max_flows; nothing without aliases.
+// A value; owner-thread only; nothing is allocated after construction. Memory:
+// 64 bytes for each flow slot that ever had an alias, 16 for each group, and in
+// each of the two indexes at most 10.7 for each of max_flows; nothing without
+// aliases.
 class AliasTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
 
-  // The hash of a key is that of the flow table with the same seed.
+  // With the same seed a key has the same hash here as in the flow table.
   AliasTable(uint32_t max_flows, uint64_t hash_seed);
 
   uint32_t size() const { return index_.size(); }
   uint32_t groups() const { return group_index_.size(); }
 
-  // As those of FlowTable; what PrefetchEntry returns is a guess.
+  // Prefetch the index, and then the entry, ahead of Find. PrefetchEntry
+  // returns the slot that Find will most likely return, or kNone.
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
   uint32_t PrefetchEntry(uint64_t hash) const {
     const uint32_t slot = index_.Guess(hash);
     if (slot != kNone) __builtin_prefetch(&entries_[slot]);
     return slot;
   }
-  // The slot of the flow whose alias the key is, or kNone.
+  // Returns the slot of the flow whose alias is `key`, or kNone. `hash` is that
+  // of the key.
   uint32_t Find(const FlowKey& key, uint64_t hash) const {
     return index_.Find(
         hash, [&](uint32_t slot) { return entries_[slot].key == key; });
   }
 
-  // Gives the flow this alias in place of the one it has; unless granted,
-  // nothing changes. kGranted, kConflict or kGroupFull.
+  // Gives the flow this alias in place of the one it has. Returns kGranted, or
+  // kConflict or kGroupFull and changes nothing.
   AliasResult Set(uint32_t slot, const Alias& alias);
-  // Takes the flow's alias, if it has one that was set at or before `clock`.
+  // Removes the flow's alias if it was set at or before `clock`. Returns false
+  // if there is no such alias.
   bool Erase(uint32_t slot, Clock clock);
 
  private:

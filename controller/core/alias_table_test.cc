@@ -54,14 +54,15 @@ TEST(AliasTable, HoldsAGroupToItsLimit) {
   EXPECT_EQ(table.Set(2, Of(2, 5, 2)), AliasResult::kGranted);
   EXPECT_EQ(table.Set(3, Of(3, 5, 2)), AliasResult::kGroupFull);
   EXPECT_EQ(table.Set(4, Of(4, 6, 1)), AliasResult::kGranted);  // another's
-  // One that has an alias may change it, but not come from another group.
+  // A flow of the full group may change its alias, but a flow of another group
+  // may not join.
   EXPECT_EQ(table.Set(2, Of(5, 5, 2)), AliasResult::kGranted);
   EXPECT_EQ(table.Set(4, Of(6, 5, 2)), AliasResult::kGroupFull);
   EXPECT_EQ(Find(table, 4), 4u);
   EXPECT_TRUE(table.Erase(1, Clock{1}));
   EXPECT_EQ(table.Set(4, Of(6, 5, 2)), AliasResult::kGranted);
   EXPECT_EQ(table.Set(3, Of(3, 5, 2)), AliasResult::kGroupFull);
-  // No limit.
+  // Limit 0 means no limit.
   EXPECT_EQ(table.Set(3, Of(3, 5, 0)), AliasResult::kGranted);
   EXPECT_EQ(table.groups(), 1u);
 }

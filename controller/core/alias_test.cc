@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets by alias, and what an NF says of its flows.
+// Tests of packets by alias, and of messages of an NF about its flows.
 #include <vector>
 
 #include "controller/core/test_driver.h"
@@ -66,7 +66,7 @@ class AliasTest : public testing::Test {
   void Idle(Instant now, const PacketMeta& meta, Nanos timeout) {
     EXPECT_TRUE(Note(now, {meta.flow, meta.clock, timeout, false}).empty());
   }
-  // When the only flow ended by itself.
+  // Returns the time at which the only flow ended by itself.
   Instant EndOfFlow() {
     Instant now = kStart;
     while (driver_.ended == 0) {
@@ -107,11 +107,12 @@ TEST_F(AliasTest, DropsAPacketThatNoFlowHasTheAliasOf) {
 TEST_F(AliasTest, TellsKeysFromAliases) {
   const PacketMeta first = Inside(kStart, 1);
   Set(first, 1024);
-  // The alias's key, but not by alias: a flow of its own.
+  // A packet with the alias's key that does not come by alias has a flow of its
+  // own.
   Arrival arrival = {.key = External(1024), .time = kStart};
   arrival.packet = PacketHandle{1};
   EXPECT_NE(driver_.Send(kStart, {&arrival, 1}).back().meta.flow, first.flow);
-  // The flow's key by alias: nobody's.
+  // A packet with the flow's key that comes by alias belongs to no flow.
   arrival.key = Flow(1);
   arrival.by_alias = true;
   EXPECT_EQ(driver_.Send(kStart, {&arrival, 1}).back().reason,
@@ -168,7 +169,7 @@ TEST_F(AliasTest, TakesTheAliasWhenAFlowIdlesOut) {
   EXPECT_LE(EndOfFlow(), kStart + Seconds(10) + kTick);
   const Instant later = kStart + Seconds(11);
   EXPECT_EQ(Outside(later, 1024).reason, DropReason::kNoAlias);
-  // Neither the alias nor the group is taken, nor does the slot remember.
+  // Alias and group are free again, and the slot has forgotten them.
   const PacketMeta next = Inside(later, 2);
   EXPECT_EQ(slot_of(next.flow), 0u);
   EXPECT_EQ(Set(next, 1024, 5, 1), AliasResult::kGranted);
@@ -189,10 +190,10 @@ TEST_F(AliasTest, EndsAFlowThatIsOver) {
   EXPECT_EQ(driver_.controller().flows().size(), 0u);
   EXPECT_EQ(driver_.controller().aliases().size(), 0u);
   EXPECT_EQ(Outside(kStart, 1024).reason, DropReason::kNoAlias);
-  // The same again, or late: of a flow that is no more.
+  // A repeated or late note is about a flow that no longer exists.
   EXPECT_TRUE(Note(kStart, {first.flow, first.clock, Nanos{-1}, true}).empty());
   EXPECT_EQ(counters().notes_refused_unknown, 1u);
-  // Its flowlet was open, but is no more: its unit is not in use.
+  // The flow's flowlet, which was open, is closed: its unit is not in use.
   driver_.RunTimers(kStart + Seconds(1));
   EXPECT_EQ(driver_.units().placeable_units(), 0u);
   EXPECT_NE(Inside(kStart, 1).flow, first.flow);
@@ -207,7 +208,7 @@ TEST_F(AliasTest, LetsAFlowLiveOnThatHasPacketsOnTheirWay) {
   EXPECT_EQ(value(Inside(kStart, 1).clock), 3u);
   EXPECT_EQ(Set(second, 1026, 5, 1), AliasResult::kGranted);
   EXPECT_EQ(Outside(kStart, 1026).meta.flow, first.flow);
-  // What comes late from the unit before does not take the new alias.
+  // A late note from the unit before does not remove the new alias.
   EXPECT_TRUE(Note(kStart, {first.flow, first.clock, Nanos{-1}, true}).empty());
   EXPECT_EQ(Outside(kStart, 1026).meta.flow, first.flow);
   EXPECT_EQ(counters().flows_over, 0u);

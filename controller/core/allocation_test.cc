@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A controller allocates nothing after its construction.
+// Tests that a controller allocates nothing after its construction.
 #include <memory>
 
 #include "base/rng.h"
@@ -9,8 +9,8 @@
 namespace snf {
 namespace {
 
-// Every packet leaves at once, every unit is ready at once, and gone once it
-// owns no flow.
+// Executes commands: every packet leaves at once, every unit is ready at once,
+// and a stopping unit is gone once it owns no flow.
 void Obey(Instant now, Controller& controller, ControllerOut& out) {
   for (const ControllerCommand& command : out.commands()) {
     switch (command.kind) {
@@ -35,7 +35,7 @@ void Obey(Instant now, Controller& controller, ControllerOut& out) {
   }
 }
 
-// What units say of the flow of each packet, and of pieces.
+// Sends the messages of units about the flow of each packet, and about pieces.
 void Say(Instant now, Rng& rng, Controller& controller, ControllerOut& out) {
   const ControllerCommand last =
       out.empty() ? ControllerCommand{} : out.commands().back();

@@ -13,35 +13,37 @@
 
 namespace snf {
 
-// A packet as it reaches the controller. Arrivals of one controller come in
-// time order, but a time that runs backwards is harmless: it opens no gap.
+// A packet that reaches the controller. Arrivals come in the order of their
+// times; a time that runs backwards is harmless, since it opens no gap.
 struct Arrival {
   FlowKey key;
   Instant time;
   uint32_t original_length = 0;
   PacketHandle packet = kNoPacket;
-  // `key` is an alias: the packet is its flow's, and dropped without one.
+  // If true, `key` is an alias: the packet belongs to the flow that has this
+  // alias, and is dropped if no flow has it.
   bool by_alias = false;
-  // What Controller::Expect has found so far: where the flow is, most likely,
-  // and the hash of `key`; 0 if it was not called.
+  // Private to the controller: Expect stores the flow's likely slot and the
+  // hash of `key` here, on_packets reads them. Callers leave the defaults.
   uint32_t slot = ~uint32_t{0};
   uint64_t hash = 0;
 };
 
-// What the controller asks of its driver.
+// An order of the controller to its driver.
 struct ControllerCommand {
   enum class Kind : uint8_t {
-    kReplicas,   // put `replicas` into the channel of `unit`: stands before the
+    kReplicas,   // put `replicas` into the channel of `unit`; precedes the
                  // kEnqueue of a flowlet's first packet; takes no slot
     kEnqueue,    // put `packet` with `meta` into the channel of `unit`; a null
                  // packet (PacketMeta::kNull) comes with kNoPacket
     kDrop,       // drop `packet` for `reason`
-    kStartUnit,  // start `unit`, then call on_unit_ready; `warm` says from what
+    kStartUnit,  // start `unit`, which is warm if `warm`, else stopped; then
+                 // call on_unit_ready
     kParkUnit,   // `unit` is out of use but keeps its process and state
-    kStopUnit,   // stop `unit` once all its flows are taken, then
+    kStopUnit,   // stop `unit` once all its flows are taken over, then call
                  // on_unit_stopped
     kEndFlow,    // tell `unit` that a flow is over
-    kAliasAck,   // answer `unit`
+    kAliasAck,   // answer the alias request of `unit`
     kPieces,     // give `pieces` to `unit`
     kReclaim,    // ask `unit` for the pieces of pieces.pool that it can spare
   };
@@ -84,8 +86,8 @@ struct ControllerCommand {
 };
 
 // The most commands that one packet, or one timer, can cause. A packet causes
-// four at the most: a unit that the policy starts, one started ahead of need,
-// the flowlet's replicas, and what becomes of the packet.
+// at most four: start the unit that the policy wants, start one ahead of need,
+// name the flowlet's replicas, and enqueue or drop the packet.
 inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 

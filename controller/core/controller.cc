@@ -40,8 +40,8 @@ Controller::Controller(const ControllerOptions& options,
       pieces_(options.max_units),
       chooser_(options),
       rng_(options.seed),
-      owners_(options.max_flows, options.max_trail_runs != 0
-                                     ? options.max_trail_runs
+      owners_(options.max_flows, options.max_owner_runs != 0
+                                     ? options.max_owner_runs
                                      : options.max_flows) {
   SNF_CHECK(flowlet_timeout_.ns > 0 && options.flow_timeout > flowlet_timeout_);
   SNF_CHECK(options.flowlet_bytes > 0 &&
@@ -50,7 +50,7 @@ Controller::Controller(const ControllerOptions& options,
   SNF_CHECK(evacuate_slots_ > 0);
 }
 
-// Returns the hash.
+// Prefetches the packet's index bucket and returns the hash of its key.
 inline uint64_t Controller::BringIndex(const Arrival& arrival) const {
   const uint64_t hash = flows_.HashOf(arrival.key);
   if (arrival.by_alias) {
@@ -61,7 +61,7 @@ inline uint64_t Controller::BringIndex(const Arrival& arrival) const {
   return hash;
 }
 
-// Returns where the flow is, most likely.
+// Prefetches the entry of the packet's flow and returns its likely slot.
 inline uint32_t Controller::BringEntry(const Arrival& arrival,
                                        uint64_t hash) const {
   const uint32_t slot =
@@ -84,7 +84,7 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
   while (done < arrivals.size()) {
     const auto batch =
         arrivals.subspan(done, std::min(kBatch, arrivals.size() - done));
-    // What Expect was not called for, or has left.
+    // Do what Expect was not called for, or has not done yet.
     std::array<uint64_t, kBatch> hashes;
     for (size_t i = 0; i < batch.size(); ++i) {
       hashes[i] = batch[i].hash != 0 ? batch[i].hash : BringIndex(batch[i]);
@@ -104,7 +104,7 @@ size_t Controller::on_packets(Instant now, std::span<const Arrival> arrivals,
   return done;
 }
 
-// `likely` is where the flow was a moment ago, if it was known.
+// `likely` is the slot that the flow had a moment ago, or kNone.
 void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
                            uint32_t likely, ControllerOut& out) {
   uint32_t slot = arrival.by_alias ? aliases_.Find(arrival.key, hash)
@@ -161,8 +161,8 @@ void Controller::BeginFlowlet(Instant now, const Arrival& arrival,
 
 void Controller::ResumeFlowlet(Instant now, const Arrival& arrival,
                                uint32_t slot, ControllerOut& out) {
-  // The timer closed it, and then came a packet that had arrived in time; or
-  // there was no unit for it so far.
+  // Either the timer closed the flowlet before a packet that had arrived in
+  // time was handled, or there was no unit for the flowlet so far.
   FlowHot& flow = flows_.hot(slot);
   if (flow.unit == kNoUnit || !units_.placeable(flow.unit)) {
     PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
@@ -227,7 +227,7 @@ void Controller::CloseFlowlet(uint32_t slot) {
 }
 
 bool Controller::BeginsPeriod(Instant arrival, Instant last_packet) {
-  // A division only where the period is not that of the decision before.
+  // Divide only if the period is not that of the decision before.
   if (arrival < period_start_ || arrival - period_start_ >= reassign_period_) {
     const int64_t into = arrival.ns % reassign_period_.ns;
     period_start_ =
@@ -244,7 +244,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
           ? 0
           : units_.TakeSlot(now, flow.unit, arrival.original_length);
   if (number == 0) {
-    // Without any unit there is no buffer to wait in either.
+    // Without a unit there is no start buffer either.
     const bool starting = flow.unit == kNoUnit ||
                           units_.state(flow.unit) == UnitPool::State::kStarting;
     out.push(ControllerCommand::Drop(
@@ -275,7 +275,8 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   });
 }
 
-// The flow's newest clock is the first of its flowlet.
+// Starts the flowlet at its unit. The flow's newest clock is the flowlet's
+// first.
 Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
                                                    ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
@@ -310,7 +311,7 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   out.push(ControllerCommand::Replicas(unit, set));
 }
 
-// From the flow's newest clock on.
+// Makes `to` the owner from the flow's newest clock on.
 void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to) {
   FlowCold& cold = flows_.cold(slot);
   units_.AddOwned(to);
@@ -333,7 +334,7 @@ void Controller::on_takeover(const Takeover& takeover) {
   } else if (takeover.clock > flows_.hot(slot).clock) {
     ++counters_.takeovers_refused_future;
   } else {
-    owners_.Takeover(slot, takeover.clock);
+    owners_.RemoveBefore(slot, takeover.clock);
   }
 }
 
@@ -382,7 +383,7 @@ void Controller::ArmIdle(uint32_t slot) {
                              : flows_.hot(slot).last_packet + timeout);
 }
 
-// Its flowlet is closed, its timer not armed.
+// Requires that the flowlet is closed and the flow's timer not armed.
 void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   const UnitId owner = flows_.cold(slot).owner;
   if (owner != kNoUnit) {
@@ -400,8 +401,8 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
 void Controller::Evacuate(Instant now, ControllerOut& out) {
   evacuate_at_ = now;
   units_.Refresh(now);
-  // A unit that is leaving gets no more flows, so going round once from where
-  // it began to leave finds all that it has.
+  // A unit that is leaving gets no more flows, so one round through the table,
+  // from where it began to leave, finds all flows that it owns.
   for (uint32_t i = 0; i < evacuate_slots_ && IsEvacuating(); ++i) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
     if (evacuate_next_ >= flows_.used()) evacuate_next_ = 0;
@@ -419,14 +420,15 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
                                 ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
-  // Where the flow's next flowlet would fit as well.
+  // Choose a unit in which the flow's next flowlet would fit as well.
   const uint32_t demand = units_.Quanta(cold.demand_bps);
   UnitId receiver =
       demand <= kFullLoad ? units_.FullestAtMost(kFullLoad - demand) : kNoUnit;
   if (receiver == kNoUnit) receiver = units_.LeastLoaded();
   uint64_t number = units_.TakeSlot(now, receiver, 0);
   if (number == 0) {
-    // A unit with little load may have a channel full of small packets.
+    // The chosen unit may have little load and yet a channel full of small
+    // packets.
     receiver = units_.LeastLoaded();
     number = units_.TakeSlot(now, receiver, 0);
   }
@@ -441,9 +443,9 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
       .source = cold.owner,
       .source_kind = StateSource::kUnit,
       .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
-  // Even if the unit is back by then, a late packet must be placed anew.
+  // A late packet must be placed anew, even if the unit is back by then.
   if (flow.unit == cold.owner) flow.unit = kNoUnit;
-  // Copies that were pushed are of an older clock now.
+  // Replicas that were pushed are older than this clock.
   flows_.SetReplicas(slot, {});
   ChangeOwner(now, slot, receiver);
   ++counters_.null_packets;

@@ -25,30 +25,31 @@
 
 namespace snf {
 
-// Why a flowlet began (SNF §4.1).
+// The reason why a flowlet was placed (SNF §4.1).
 enum class FlowletCause : uint8_t {
   kNewFlow,  // the first packet of its flow
   kGap,      // the gap exceeded T
   kBytes,    // the packet would have pushed the flowlet over B bytes, or the
              // policy wants a flowlet for each packet
-  kLate,     // a later packet of a flowlet that has no unit (any more)
+  kLate,     // a later packet of a flowlet whose unit is gone, or that never
+             // had one
 };
 
-// A flowlet gets a unit, be it without a choice (Placement::kept).
+// The placement of a flowlet, also one without a choice (Placement::kept).
 struct Decision {
   Instant time;  // arrival of the packet that caused it
   FlowId flow{};
   uint32_t flowlet = 0;
   FlowletCause cause{};
   Nanos gap;               // since the flow's last packet
-  uint32_t bytes = 0;      // of the flowlet that it ended
-  int64_t demand_bps = 0;  // the estimate
+  uint32_t bytes = 0;      // of the flow's flowlet before
+  int64_t demand_bps = 0;  // the estimate for this flowlet
   PlacementRequest request;
   Placement placement;
 };
 
-// Sees every decision before it takes effect: the pool's loads are those that
-// the policy saw. Off the hot path: a controller without one pays a branch a
+// Sees every decision before it takes effect: the loads of `units` are those
+// that the policy saw. A controller without an observer pays one branch a
 // decision.
 class DecisionObserver {
  public:
@@ -58,93 +59,98 @@ class DecisionObserver {
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
 // flowlet a unit, and each packet a logical clock and the metadata of
-// protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time come
-// in, commands go out; it has no threads, clocks or sockets.
+// proto/protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time
+// come in, commands go out; it has no threads, clocks or sockets.
 //
-// Per packet: find the flow; is this the same flowlet? then send it where the
-// flowlet goes. Per flowlet: close the one before (measure its rate, update the
-// flow's estimate), ask the policy for a unit, count the demand on it, choose
-// the units that get a replica of the state when the flowlet idles. By timer: a
-// flowlet that has been silent for more than T no longer counts; a flow that
-// has been silent for flow_timeout is ended.
+// Per packet: find the flow and, if the flowlet goes on, send the packet to the
+// flowlet's unit. Per flowlet: close the one before (measure its rate, update
+// the flow's estimate), ask the policy for a unit, count the demand on it,
+// choose the units that get a replica of the state when the flowlet idles. By
+// timer: a flowlet that has been silent for more than T no longer counts; a
+// flow that has been silent for flow_timeout is ended.
 //
-// Scale-in (U8). A unit that is to stop and still owns flows is relieved of
-// them: each gets a null packet to another unit, which pulls the state. They
-// are found by going through the flow table, evacuate_slots at a time, for all
-// such units at once. Where a flow's packet comes first, that moves it as well.
+// Scale-in (U8). A unit that is to stop while it owns flows is relieved of
+// them: for each flow another unit gets a null packet and pulls the state. The
+// flows are found by going through the flow table, evacuate_slots at a time,
+// for all such units at once. A packet of the flow that comes before the null
+// packet moves the flow as well.
 //
 // Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
 // drives timers only. So flowlet counts do not depend on bursts or timers.
 // Each event's `now` must be at least the one before, and `now` of on_packets
 // at least the arrivals in it.
 //
-// Aliases (U9). A packet that comes by alias is one of the flow that has it,
-// and from there on like any other. What an NF says of a flow, with a clock,
-// may overtake what it said at another unit before: the newer clock wins.
-// Pieces are granted by the word and asked back when there are none
-// (piece_pool.h).
+// Aliases (U9). A packet that comes by alias belongs to the flow that has the
+// alias, and is then treated like any other. A message of an NF about a flow
+// may overtake one that it sent from another unit before: each carries a clock,
+// and the newer clock wins. Pieces are granted a word at a time and reclaimed
+// when there are none (piece_pool.h).
 //
-// A clock is given only to a packet that gets a slot of the unit's channel;
-// otherwise the packet is dropped before, so that no clock is ever a hole.
+// A packet gets a clock only once it has a slot of the unit's channel; a packet
+// without a slot is dropped before, so no clock is ever missing at the units.
 //
-// A value, copyable; owner-thread only; nothing is allocated after
-// construction and AddPiecePool. Memory: ≤ 128 bytes a flow at max_flows; if
-// all have an alias and an idle timeout of their own 102 more, and 16 for each
-// group.
+// A value, copyable; owner-thread only; nothing is allocated after construction
+// and AddPiecePool. Memory: ≤ 128 bytes a flow at max_flows; 102 more if all
+// have an alias and an idle timeout of their own, and 16 for each group.
 class Controller {
  public:
   // The policy must outlive the controller.
   Controller(const ControllerOptions& options, const PlacementPolicy& policy);
 
-  // The batch that on_packets is to get has one packet more, its last: brings
-  // in what will be needed for it, a step at a time. Where this was not called
-  // for a packet, on_packets does it itself; then it has to wait for memory.
+  // Prefetches the memory that the last packet of `batch` will need. The caller
+  // builds the batch for on_packets packet by packet and calls this after each
+  // one. Without the call on_packets prefetches itself, and waits for memory.
   void Expect(std::span<Arrival> batch);
 
   // Handles packets in order until all are done or `out` might not hold the
-  // commands of one more; returns how many are done. Budget: ≤ 3 × parse and
-  // lookup a packet of a running flowlet; no allocation.
+  // commands of one more. Returns how many are done. Budget for a packet of a
+  // running flowlet: ≤ 3 × parse and lookup; no allocation.
   size_t on_packets(Instant now, std::span<const Arrival> arrivals,
                     ControllerOut& out);
 
-  // Packets left a unit, which frees their slots.
+  // Packets have left a unit, which frees their slots.
   void on_drained(Instant now, const DrainReport& report) {
     units_.on_drained(now, report);
   }
-  // A unit that kStartUnit named is ready; one that kStopUnit named is gone.
+  // The unit that a kStartUnit named is ready.
   void on_unit_ready(Instant now, UnitId unit) { units_.on_ready(now, unit); }
-  // All pieces of the latter were returned before.
+  // The unit that a kStopUnit named is gone. The caller must have returned all
+  // its pieces with on_pieces_returned before.
   void on_unit_stopped(UnitId unit) {
     units_.on_stopped(unit);
     pieces_.on_unit_stopped(unit);
   }
-  // A unit processed a packet on state from another unit (U7). Late and
-  // repeated ones are harmless; what cannot be true is refused and counted.
+  // A unit has processed a packet on state that it took over from another unit
+  // (U7). Late and repeated messages are harmless; impossible ones are refused
+  // and counted.
   void on_takeover(const Takeover& takeover);
 
-  // A unit asks for an alias of a flow: kAliasAck follows. It stands until the
-  // flow has another, or none, or is over. Of a flow that is not in the table,
-  // or of a clock that was not given yet, it is refused as kUnknown; where
-  // there is no such unit, it is only counted.
+  // A unit asks for an alias of a flow; kAliasAck answers. A granted alias
+  // stands until the flow gets another, gives it up, or ends. A request for a
+  // flow that is not in the table, or with a clock that was not given yet, is
+  // refused as kUnknown. One from a unit that does not exist is counted and not
+  // answered.
   void on_alias(const Alias& alias, ControllerOut& out);
-  // What an NF keeps of a flow. What cannot be true is refused and counted.
+  // An NF says how long it keeps a flow, or that the flow is over. Impossible
+  // notes are refused and counted.
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
-  // A pool of the NF: pieces first … last are the controller's. Call for each,
-  // in order, before the first packet.
+  // Adds a pool of the NF, whose pieces first … last are all at the controller.
+  // Called for each pool in order, before the first packet.
   void AddPiecePool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
-  // The unit is running. kPieces follows, at once or when units that were asked
-  // with kReclaim have returned some, or none; then from on_timers as well.
+  // A running unit asks for pieces. kPieces answers: at once, or after the
+  // units that were asked with kReclaim have answered, possibly from on_timers.
   void on_piece_request(Instant now, const PieceRequest& request,
                         ControllerOut& out) {
     pieces_.on_request(now, request, counters_.pieces, out);
   }
-  // Mask 0: that was all that kReclaim asked for.
+  // A unit returns pieces. Mask 0 says that it has returned all that the last
+  // kReclaim asked for.
   void on_pieces_returned(Instant now, const PieceBlock& pieces,
                           ControllerOut& out) {
     pieces_.on_returned(now, pieces, counters_.pieces, out);
   }
 
-  // When on_timers wants to be called, at once if that has passed;
+  // The time at which on_timers must be called, which may have passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
     const Instant timers =
@@ -155,7 +161,8 @@ class Controller {
   // Handles due timers, as many as `out` has room for.
   void on_timers(Instant now, ControllerOut& out);
 
-  // Null (the default) for none; it must outlive its use.
+  // Sets the observer; null (the default) for none. The observer must outlive
+  // the controller or the next call.
   void set_decision_observer(DecisionObserver* observer) {
     observer_ = observer;
   }
@@ -165,14 +172,15 @@ class Controller {
   const FlowTable& flows() const { return flows_; }
   const OwnerHistory& owners() const { return owners_; }
   const AliasTable& aliases() const { return aliases_; }
-  // Units to which a flow's state is to be pushed, at the most.
+  // The most units to which a flow's state is pushed.
   uint32_t replicas() const { return replicas_; }
 
  private:
   static constexpr size_t kBatch = 32;
-  // Packets between what Expect does first for one and what it does then.
+  // Expect prefetches a packet's index bucket, and this many packets later its
+  // entry.
   static constexpr size_t kLead = 8;
-  // Until a full channel is tried again with a null packet.
+  // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
 
   uint64_t BringIndex(const Arrival& arrival) const;
@@ -189,7 +197,7 @@ class Controller {
   bool BeginsPeriod(Instant arrival, Instant last_packet);
   void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                ControllerOut& out);
-  // What a flowlet's first packet says besides (PacketMeta).
+  // The fields of PacketMeta that only a flowlet's first packet sets.
   struct FirstOfFlowlet {
     UnitId source = kNoUnit;
     StateSource source_kind = StateSource::kNone;
@@ -208,7 +216,8 @@ class Controller {
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
-  // A flow to which a clock was given, which is the least that is said of.
+  // Returns true if the flow is in the table and got a clock; units send
+  // messages only about such flows.
   bool Knows(FlowId flow) const {
     const uint32_t slot = slot_of(flow);
     return slot < flows_.used() && IdOf(slot) == flow &&
@@ -219,11 +228,11 @@ class Controller {
   }
 
   Nanos flowlet_timeout_;
-  int64_t flowlet_bytes_;  // -1: every packet is too many
-  Nanos replicas_after_;   // the gap in which replicas have landed
+  int64_t flowlet_bytes_;  // -1: every packet begins a flowlet
+  Nanos replicas_after_;   // after this gap replicas have landed
   Nanos reassign_period_;
   uint32_t alpha_;
-  uint32_t replicas_;  // 0 where the choice is none, or flows stay
+  uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
   uint32_t evacuate_slots_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
@@ -238,9 +247,9 @@ class Controller {
   ReplicaChooser chooser_;
   Rng rng_;
   OwnerHistory owners_;
-  Instant period_start_;        // of some reassign_period: the last one asked
-  uint32_t evacuate_next_ = 0;  // the slot to go on with
-  Instant evacuate_at_;         // and when
+  Instant period_start_;        // of the reassign_period last looked up
+  uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
+  Instant evacuate_at_;         // the time at which it goes on
   ControllerCounters counters_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What units say of flows: aliases and notes.
+// The controller's handling of aliases and flow notes.
 #include "controller/core/controller.h"
 
 namespace snf {
@@ -48,7 +48,7 @@ void Controller::on_flow_note(Instant now, const FlowNote& note,
       !idle_timeouts_.Set(slot, note.clock, note.idle_timeout)) {
     return;
   }
-  // An open flowlet's timer is that of the flowlet.
+  // While a flowlet is open, the flow's timer serves the flowlet.
   if ((flow.flags & FlowHot::kOpen) == 0) ArmIdle(slot);
 }
 

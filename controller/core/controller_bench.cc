@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the controller costs a packet of a running flowlet, against the floor of
-// parse + lookup (performance.md rows 5 and 7), what one costs that begins a
-// flowlet and names K replicas for it, and what it holds a flow (row 17).
-// 60-byte packets of flows in random order, in bursts of 32, a packet each 100
-// ns. The controller's side holds all that its driver calls: packets, timers,
-// and a drain report for each unit of a burst. The figure is ns_per_packet;
-// compare within one run:
+// Measures the controller's cost for a packet of a running flowlet, against the
+// floor of parse + lookup (platform/bench/budgets.md rows 5 and 7), for one
+// that begins a flowlet and names K replicas for it, and the memory for a flow
+// (row 17). Packets of 60 bytes come in bursts of 32, of flows in random order,
+// one packet each 100 ns. The controller's side includes all calls of its
+// driver: packets, timers, and a drain report for each unit of a burst. The
+// figure is ns_per_packet; compare within one run:
 //   controller_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
 //       --benchmark_filter='Floor|Running'
@@ -41,7 +41,8 @@ constexpr size_t kBatch = ParseLookupFloor::kBatch;
 
 using Bytes = std::span<const std::byte>;
 
-// One for each number of flows, made at first use: repetitions share it.
+// Returns the packets of so many flows. They are made at first use and shared
+// by repetitions.
 const MadeFrames& TrafficOf(size_t flows) {
   static std::vector<std::pair<size_t, std::unique_ptr<MadeFrames>>> all;
   for (const auto& [n, traffic] : all) {
@@ -102,9 +103,9 @@ void Flows(benchmark::internal::Benchmark* bench) {
 BENCHMARK(BM_Floor)->Apply(Flows);
 BENCHMARK(BM_RunningFlowlets)->Apply(Flows);
 
-// Every packet begins a flowlet, for the one before is full: measured, closed,
-// placed, opened, its replicas drawn from the units in use, remembered and
-// sent.
+// Every packet begins a flowlet, for the one before is full. The cost includes
+// measuring and closing the old one, placing and opening the new one, and
+// choosing and sending its replicas.
 void BM_NewFlowlets(benchmark::State& state) {
   const auto flows = static_cast<size_t>(state.range(0));
   const MadeFrames& traffic = TrafficOf(flows);
@@ -125,8 +126,8 @@ BENCHMARK(BM_NewFlowlets)
     ->ArgNames({"flows", "replicas"})
     ->ArgsProduct({{1'000, 200'000}, {0, 1, 3, 16}});
 
-// As BM_RunningFlowlets, but what is behind the classifier alone, of packets
-// that come by alias, or not.
+// Like BM_RunningFlowlets, but without the classifier, for packets that come by
+// alias, or not.
 void BM_RunningFlowletsFound(benchmark::State& state) {
   const auto flows = static_cast<uint32_t>(state.range(0));
   ControllerOptions options;
@@ -179,7 +180,7 @@ BENCHMARK(BM_RunningFlowletsFound)
     ->ArgNames({"flows", "by_alias"})
     ->ArgsProduct({{1'000, 200'000}, {0, 1}});
 
-// A flow gets another alias.
+// Measures a flow that gets another alias.
 void BM_Alias(benchmark::State& state) {
   const auto flows = static_cast<uint32_t>(state.range(0));
   AliasTable table(flows, 0);
@@ -196,8 +197,9 @@ void BM_Alias(benchmark::State& state) {
 }
 BENCHMARK(BM_Alias)->ArgName("flows")->Arg(1'000)->Arg(200'000);
 
-// A request of a pool of 65,536 pieces that has just as many free in every
-// word, and their way back; 64 is the best case, others look at all words.
+// Measures a request to a pool of 65,536 pieces, and the return of the pieces.
+// Every word has `pieces` free ones; 64 is the best case, others look at all
+// words.
 void BM_Pieces(benchmark::State& state) {
   const auto pieces = static_cast<int>(state.range(0));
   PiecePools pools(64);
@@ -222,8 +224,7 @@ void BM_Pieces(benchmark::State& state) {
 }
 BENCHMARK(BM_Pieces)->ArgName("pieces")->Arg(1)->Arg(64);
 
-// --- Memory
-// -------------------------------------------------------------------
+// --- Memory ------------------------------------------------------------------
 
 int64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
@@ -233,15 +234,13 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// A million IPv6 flows at one time, all with an open flowlet, in a controller
-// that has room for just as many: what the process has grown by since before
-// the controller was made. A second round of packets, a second later, begins
-// new flowlets, which all move and are taken at once. With `aliases` each flow
-// then has an alias and an idle timeout, and 16 are a group.
+// Measures the memory by which the process grows for a controller with a
+// million IPv6 flows (FilledController).
 void BM_MemoryOfAMillionFlows(benchmark::State& state) {
   constexpr uint32_t kFlows = 1'000'000;
   double bytes_per_flow = 0;
-  // So that free memory goes back to the system, and is not used again unseen.
+  // With this, free memory goes back to the system instead of being reused
+  // unseen.
   mallopt(M_MMAP_THRESHOLD, 1 << 17);
   for (auto _ : state) {
     const int64_t before = ResidentBytes();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random schedules: packets, drains, delays of start and stop, late timers,
-// takes late, repeated and out of order, under all policies. The
-// driver of the test holds every command to what must always be true.
+// Runs random schedules under all policies: packets, drains, delays of start
+// and stop, late timers, takeovers that come late, repeated and out of order.
+// The test's driver checks every command against what must always hold.
 #include <array>
 #include <iostream>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Instant kStart{1'000'000'000};
 
-// Everything that happened in all runs.
+// Counts everything that happened in all runs.
 struct Totals {
   uint64_t packets = 0, enqueued = 0, queue_full = 0, start_full = 0,
            table_full = 0, flowlets = 0, placed_again = 0, moved = 0,
@@ -55,7 +55,7 @@ ControllerOptions RandomOptions(Rng& rng) {
   return options;
 }
 
-// Mostly the platform's own.
+// Returns a random policy, mostly "snf".
 const PlacementPolicy& RandomPolicy(Rng& rng) {
   const auto policies = PlacementPolicies();
   return *policies[rng.Chance(40'000) ? 0 : rng.Below(policies.size())];
@@ -78,7 +78,7 @@ class Schedule {
       PlayUnits();
       if (rng_.Chance(50'000)) driver_.RunTimers(now_);
       if (rng_.Chance(3'000)) driver_.Timers(now_);
-      DeliverTooks();
+      DeliverTakeovers();
       SendBurst();
       if (step % 16 == 0) CheckPool();
       if (testing::Test::HasFailure()) return;
@@ -106,13 +106,13 @@ class Schedule {
     totals.null_packets += driver_.null_packets;
     totals.evacuations += driver_.evacuated;
     totals.moved_off_leaving += driver_.moved_off_leaving;
-    totals.takeovers += tooks_;
+    totals.takeovers += takeovers_;
     totals.takeovers_refused += driver_.counters().takeovers_refused_unknown;
     totals.runs += runs_;
   }
 
  private:
-  // Units become ready, are gone, and drain, each at some time.
+  // Lets some units become ready, stop and drain.
   void PlayUnits() {
     for (uint32_t i = 0; i < options_.max_units; ++i) {
       const UnitId unit = TestDriver::Id(i);
@@ -136,13 +136,14 @@ class Schedule {
     }
   }
 
-  // Each some time, in some order, some never and some again.
-  void DeliverTooks() {
+  // Delivers some takeovers: late, in random order, some never and some twice.
+  void DeliverTakeovers() {
     for (uint64_t left = rng_.Below(4); left > 0; --left) {
       const size_t there = driver_.takeovers().size();
       if (there == 0) return;
-      driver_.DeliverTook(there - 1 - rng_.Below(std::min<size_t>(there, 40)));
-      ++tooks_;
+      driver_.DeliverTakeover(there - 1 -
+                              rng_.Below(std::min<size_t>(there, 40)));
+      ++takeovers_;
     }
   }
 
@@ -157,7 +158,7 @@ class Schedule {
           .original_length = static_cast<uint32_t>(rng_.Uniform(0, 1'514)),
           .packet = PacketHandle{static_cast<uint32_t>(packets_++)}};
     }
-    // Every packet is answered for, once and in order.
+    // Every packet is enqueued or dropped, once and in order.
     size_t next = 0;
     for (const ControllerCommand& command :
          driver_.Send(now_, burst, 1 + rng_.Below(300))) {
@@ -182,7 +183,7 @@ class Schedule {
     EXPECT_LE(driver_.controller().flows().size(), options_.max_flows);
     EXPECT_EQ(driver_.counters().flows - driver_.counters().flows_ended,
               driver_.controller().flows().size());
-    driver_.ExpectTrailsAgree();
+    driver_.ExpectOwnersAgree();
     runs_ += driver_.controller().owners().size();
     EXPECT_EQ(driver_.counters().enqueued, driver_.enqueued);
     EXPECT_EQ(driver_.counters().null_packets, driver_.null_packets);
@@ -191,8 +192,8 @@ class Schedule {
     EXPECT_EQ(driver_.counters().flowlets_moved, driver_.moved);
   }
 
-  // No more packets: everything must come to its end by itself. Units are not
-  // parked while flowlets are open on them, so none is.
+  // Lets time pass without packets: everything must end by itself. Units are
+  // not parked while flowlets are open on them, so none stays open.
   void Finish() {
     for (int round = 0; round < 200; ++round) {
       driver_.ReadyAll(now_);
@@ -231,8 +232,8 @@ class Schedule {
   uint64_t hot_flows_ = 0;
   uint32_t drain_chance_ = 0;
   uint64_t packets_ = 0;
-  uint64_t tooks_ = 0;
-  uint64_t runs_ = 0;  // seen in trails
+  uint64_t takeovers_ = 0;
+  uint64_t runs_ = 0;  // seen in owner histories
   std::array<uint64_t, kDropReasons> drops_{};
 };
 
@@ -243,8 +244,8 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
     ControllerOptions options = RandomOptions(rng);
-    // Enough for every run, so that the trail can be compared.
-    options.max_trail_runs = 1 << 20;
+    // There is room for every run, so that owner histories can be compared.
+    options.max_owner_runs = 1 << 20;
     Schedule schedule(seed, options, RandomPolicy(rng));
     schedule.Run(1'000);
     if (HasFailure()) return;
@@ -263,7 +264,7 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
             << " null packets, " << t.evacuations << " evacuations, "
             << t.moved_off_leaving << " flows that went by themselves, "
             << t.takeovers << " takes, " << t.takeovers_refused
-            << " of ended flows, " << t.runs << " runs of trails seen\n";
+            << " of ended flows, " << t.runs << " runs of owners seen\n";
   EXPECT_GT(t.enqueued, 300'000u);
   EXPECT_GT(t.queue_full, 10'000u);
   EXPECT_GT(t.start_full, 1'000u);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clocks, metadata, flows' ends, and the contract with the driver.
+// Tests of clocks, metadata, the ends of flows, and the contract with the
+// driver.
 #include "controller/core/controller.h"
 
 #include <tuple>
@@ -99,7 +100,7 @@ TEST(Controller, SaysWhereTheStateOfAMovedFlowletIs) {
   options.warm_units = 2;
   options.first_demand_bps = 600'000'000;
   TestDriver driver(options);
-  // A unit each; then flow 1 is asked for half of that, and joins flow 2.
+  // Each flow has its own unit; then flow 1 needs half of it, and joins flow 2.
   driver.Packet(kStart, 1);
   driver.Packet(kStart + kGap, 2);
   driver.Packet(kStart + kGap, 2);
@@ -304,7 +305,7 @@ TEST(Controller, ResumesTimersWhereOutWasFull) {
     out.clear();
     controller.on_timers(late, out);
     ended += out.commands().size();
-    // What closed in this call may be due in the next one only.
+    // A timer that this call arms may be due only in the next one.
   }
   EXPECT_EQ(ended, 1'000u);
   EXPECT_EQ(controller.flows().size(), 0u);
@@ -330,8 +331,7 @@ TEST(Controller, IsAValue) {
   EXPECT_EQ(copy.parked, 1u);
 }
 
-// --- What an observer sees
-// ----------------------------------------------------
+// --- What an observer sees ---------------------------------------------------
 
 struct Recorder : DecisionObserver {
   void on_decision(const Decision& decision, const UnitPool& pool) override {
@@ -342,7 +342,7 @@ struct Recorder : DecisionObserver {
   std::vector<uint32_t> loads;
 };
 
-// Of three flowlets of each of two flows.
+// There are three flowlets of each of two flows.
 TEST(Controller, CountsAsDecisionsWhereThePolicyHadAChoice) {
   const auto decisions = [](std::string_view policy) {
     ControllerOptions options = Options();

@@ -10,14 +10,14 @@
 
 namespace snf {
 
-// Theory of operation. What rate a new flowlet will ask for (SNF §4.1): a
-// flow's first flowlet the mean measured rate of all flowlets so far, of all
-// flows; a later one e_n = δ·measured_{n-1} + (1-δ)·e_{n-1}.
+// Theory of operation. Estimates the rate that a new flowlet will need (SNF
+// §4.1): for a flow's first flowlet, the mean measured rate of all flowlets of
+// all flows so far; for a later one, e_n = δ·measured_{n-1} + (1-δ)·e_{n-1}.
 //
 // A flowlet's measured rate is its bytes over the larger of its duration and T,
 // at most a unit's capacity: the rate at which it loads a unit within the
-// detector's own horizon (decisions.md 10). DemandRule::kBurst leaves the floor
-// out.
+// detector's own horizon (proto/decisions.md 10). DemandRule::kBurst leaves the
+// floor out.
 //
 // Worked example, T = 500 µs: a lone 1500-byte packet measures 24 Mbit/s; ten
 // of them within 2 ms measure 60 Mbit/s. With δ = 0.5, a flow estimated at
@@ -36,8 +36,8 @@ class DemandEstimator {
                 ? std::min(options.first_demand_bps, options.unit_capacity_bps)
                 : options.unit_capacity_bps / 100) {}
 
-  // The rate of a finished flowlet, `duration` from first to last packet. More
-  // than 2^31 bytes count as 2^31.
+  // Returns the measured rate of a finished flowlet; `duration` is the time
+  // from its first to its last packet. More than 2^31 bytes count as 2^31.
   int64_t Measure(uint64_t bytes, Nanos duration) const {
     const int64_t floor = rule_ == DemandRule::kFloor ? floor_ns_ : 0;
     const int64_t over_ns = std::max(duration.ns, floor);
@@ -48,8 +48,8 @@ class DemandEstimator {
         std::min(rate, static_cast<uint64_t>(capacity_bps_)));
   }
 
-  // Takes a finished flowlet's rate into the mean, and returns the flow's next
-  // estimate, rounded down. Both rates ≤ 2^40.
+  // Adds a finished flowlet's rate to the mean and returns the flow's next
+  // estimate, rounded down. Both rates are ≤ 2^40 bit/s.
   int64_t Update(int64_t estimate_bps, int64_t measured_bps) {
     sum_ += static_cast<uint64_t>(measured_bps) >> kMeanShift;
     ++measured_;
@@ -59,7 +59,7 @@ class DemandEstimator {
            kOne;
   }
 
-  // The estimate for a flow's first flowlet.
+  // Returns the estimate for a flow's first flowlet.
   int64_t FirstDemand() const {
     if (measured_ == 0) return first_bps_;
     return static_cast<int64_t>(sum_ / measured_ << kMeanShift);

@@ -14,10 +14,11 @@
 
 namespace snf {
 
-// For benchmarks of memory: a controller with as many IPv6 flows as it has room
-// for, all at one time and with an open flowlet. A second round of packets, a
-// second later, began new flowlets, which all moved and were taken at once.
-// With aliases each flow then has one and an idle timeout, and 16 are a group.
+// A controller for benchmarks of memory, with as many IPv6 flows as it has room
+// for, each with an open flowlet. A second round of packets, one second after
+// the first, began new flowlets, which all moved and were taken over at once.
+// With aliases each flow also has an alias and an idle timeout; 16 flows are a
+// group.
 class FilledController {
  public:
   FilledController(uint32_t flows, bool with_aliases)
@@ -58,7 +59,7 @@ class FilledController {
   }
 
  private:
-  // Each flowlet at the unit next to that of the one before.
+  // Places each flowlet at the unit after that of the flow's flowlet before.
   class NextUnitPolicy final : public PlacementPolicy {
    public:
     std::string_view name() const override { return "next_unit"; }

@@ -18,7 +18,7 @@
 
 namespace snf {
 
-// For benchmarks of decisions: units at steady rates between 30 and 95 % of
+// Units for benchmarks of decisions, at steady rates between 30 and 95 % of
 // their capacity. Owner-thread only.
 class LoadedUnits {
  public:
@@ -47,7 +47,8 @@ class LoadedUnits {
   Instant now() const { return now_; }
   const UnitPool& units() const { return units_; }
 
-  // Time goes on, and the next unit reports what left it in `share`.
+  // Advances time by `step`; the next unit then reports the bytes that left it
+  // during `share`.
   void Drain(Nanos step, Nanos share) {
     now_ = now_ + step;
     const UnitId unit{order_[next_drained_]};
@@ -78,7 +79,7 @@ class LoadedUnits {
  private:
   static constexpr int64_t kCapacityBps = 1'000'000'000;
   static constexpr int64_t kDemandBps = 5'000'000;
-  static constexpr size_t kOpenFlowlets = 8;  // few: loads stay the drains'
+  static constexpr size_t kOpenFlowlets = 8;  // few, so drains make the load
 
   static ControllerOptions OptionsFor(uint32_t units) {
     ControllerOptions options;
@@ -88,7 +89,7 @@ class LoadedUnits {
     return options;
   }
 
-  // A whole window of traffic at the units' rates.
+  // Drains a whole window of traffic at the units' rates.
   void Fill() {
     const Nanos step = options_.load_bucket;
     for (uint32_t i = 0; i < options_.load_buckets; ++i) {

@@ -16,9 +16,9 @@
 
 namespace snf {
 
-// For benchmarks: a controller whose flowlets all go on, unless they are full,
-// and all that its driver calls: packets of 60 bytes in Ethernet, one each 100
-// ns, timers, and a drain report for each unit of a burst. Owner-thread only.
+// A controller for benchmarks, with everything that its driver calls: packets
+// of 60 bytes in Ethernet, one each 100 ns, timers, and a drain report for each
+// unit of a burst. Flowlets end only when they are full. Owner-thread only.
 class LoneController {
  public:
   static constexpr size_t kBatch = 32;
@@ -38,7 +38,8 @@ class LoneController {
       now_ = now_ + kPacketGap;
       const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
       if (!packet.has_ip()) continue;
-      // In place: a copy of what was just written in parts would wait for it.
+      // The arrival is filled in place: a copy of a struct that was just
+      // written field by field would stall.
       Arrival& arrival = arrivals_[count++];
       arrival.key = FiveTuple(frame, packet, false);
       arrival.time = now_;
@@ -62,8 +63,9 @@ class LoneController {
   }
 
  private:
-  // A flow's packets are `flows` gaps apart on average: 20 of them is a gap
-  // that hardly ever comes, and the flow's timer fires once in 20 packets.
+  // A flow's packets are `flows` gaps apart on average. A flowlet timeout of 20
+  // times that hardly ever passes, and the flow's timer fires once in 20
+  // packets.
   static ControllerOptions OptionsFor(size_t flows, uint32_t flowlet_bytes,
                                       uint32_t replicas) {
     ControllerOptions options;
@@ -73,12 +75,12 @@ class LoneController {
     options.flowlet_bytes = flowlet_bytes;
     options.max_flows = static_cast<uint32_t>(flows);
     options.warm_units = options.max_units;
-    // 4.8 Gbit/s come, and so much is asked for.
+    // The demands add up to the 4.8 Gbit/s that arrive.
     options.first_demand_bps = 4'800'000'000 / static_cast<int64_t>(flows);
     return options;
   }
 
-  // Every packet leaves its unit at once.
+  // Executes the commands; every packet leaves its unit at once.
   void Execute() {
     for (const ControllerCommand& command : out_.commands()) {
       if (command.kind == ControllerCommand::Kind::kStartUnit) {

@@ -15,41 +15,42 @@
 
 namespace snf {
 
-// What every packet of a flow reads and writes: one cache line.
+// The part of a flow that every packet reads and writes: one cache line.
 struct alignas(64) FlowHot {
   FlowKey key;
   Instant last_packet;
   Clock clock{};           // of the newest packet enqueued
-  uint32_t flowlet_bytes;  // original lengths, this flowlet
-  UnitId unit{};           // where this flowlet's packets go
+  uint32_t flowlet_bytes;  // sum of original lengths in this flowlet
+  UnitId unit{};           // of this flowlet's packets
   uint16_t flags;
 
-  static constexpr uint16_t kOpen = 1 << 0;  // its demand counts on `unit`
+  static constexpr uint16_t kOpen = 1 << 0;  // its demand counts at `unit`
   // No packet of this flowlet has been enqueued yet: the next one is its first.
   static constexpr uint16_t kFirstPending = 1 << 1;
 };
 static_assert(sizeof(FlowHot) == 64);
 
-// What every packet of a flow is told, and flowlets change.
+// The numbers that every packet of a flow carries and that only flowlets
+// change.
 struct FlowNumbers {
   uint32_t flowlet;     // 1, 2, 3 …
   uint32_t generation;  // of the slot; 24 bits are used
 };
 
-// What only the begin and the end of a flowlet need.
+// The part of a flow that only the begin and the end of a flowlet need.
 struct FlowCold {
   Instant flowlet_first;  // arrival of the flowlet's first packet
   int64_t demand_bps;     // its estimate e_n
   UnitId owner{};         // of the newest clock; kNoUnit before the first
-  std::array<UnitId, 3> replicas;  // the first of them, see FlowTable
+  std::array<UnitId, 3> replicas;  // the first three, see SetReplicas
 };
 static_assert(sizeof(FlowNumbers) + sizeof(FlowCold) == 32);
 
-// The flows of one controller: a slot each, found by key. Slots do not move and
-// are given out lowest first, then most recently freed first, so flow ids are
-// the same in every run. 64 + 8 + 24 bytes a slot, 2 for each replica above
-// three, and at most 10.7 of index; what was never used costs no memory. A
-// value; owner-thread only.
+// The flows of one controller: a slot each, found by key. Slots do not move. A
+// new flow gets the slot freed last, or else the lowest unused one, so flow ids
+// are the same in every run. A slot takes 64 + 8 + 24 bytes, 2 for each replica
+// above three, and at most 10.7 of index; unused slots cost no memory. A value;
+// owner-thread only.
 class FlowTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
@@ -67,7 +68,8 @@ class FlowTable {
   }
 
   uint32_t size() const { return index_.size(); }
-  // Slots from here on were never used. One below may be free: it has no owner.
+  // Slots from this one on were never used. A slot below it may be free: then
+  // it has no owner.
   uint32_t used() const { return used_; }
   FlowHot& hot(uint32_t slot) { return hot_[slot]; }
   FlowNumbers& numbers(uint32_t slot) { return numbers_[slot]; }
@@ -76,8 +78,8 @@ class FlowTable {
   const FlowNumbers& numbers(uint32_t slot) const { return numbers_[slot]; }
   const FlowCold& cold(uint32_t slot) const { return cold_[slot]; }
 
-  // A batch is looked up in three passes: HashOf and PrefetchIndex; Guess,
-  // where a flow most likely is, or kNone, and Prefetch; Find.
+  // A batch is looked up in three passes: HashOf and PrefetchIndex; Guess and
+  // Prefetch; Find. Guess returns the likely slot of a flow, or kNone.
   uint64_t HashOf(const FlowKey& key) const { return Hash(key, seed_); }
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
   uint32_t Guess(uint64_t hash) const { return index_.Guess(hash); }
@@ -87,6 +89,7 @@ class FlowTable {
     __builtin_prefetch(&numbers_[slot]);
   }
 
+  // Returns the flow's slot, or kNone. A wrong `guess` costs only time.
   uint32_t Find(const FlowKey& key, uint64_t hash,
                 uint32_t guess = kNone) const {
     if (guess != kNone && hot_[guess].key == key) [[likely]]
@@ -95,7 +98,8 @@ class FlowTable {
                        [&](uint32_t slot) { return hot_[slot].key == key; });
   }
 
-  // Adds a flow that is not there; kNone when the table is full.
+  // Adds a flow that is not in the table and returns its slot, or kNone if the
+  // table is full.
   uint32_t Insert(const FlowKey& key, uint64_t hash) {
     uint32_t slot = free_;
     if (slot != kNone) {
@@ -115,17 +119,18 @@ class FlowTable {
     return slot;
   }
 
-  // Frees a slot; flow ids of its next user differ.
+  // Frees a slot. The next flow in it gets another flow id.
   void Erase(uint32_t slot) {
     index_.Erase(HashOf(hot_[slot].key), slot);
-    hot_[slot].key = {};  // which no flow has: a guess from before is wrong
+    hot_[slot].key = {};  // matches no flow, so an older guess is wrong
     numbers_[slot].generation = (numbers_[slot].generation + 1) & 0xff'ffff;
     numbers_[slot].flowlet = free_;
     cold_[slot].owner = kNoUnit;
     free_ = slot;
   }
 
-  // The units to which the flow's state is pushed: none for a new flow.
+  // Sets or reads the units to which the flow's state is pushed; a new flow has
+  // none.
   void SetReplicas(uint32_t slot, std::span<const UnitId> units) {
     for (uint32_t i = 0; i < replicas_; ++i) {
       Replica(slot, i) = i < units.size() ? units[i] : kNoUnit;
@@ -157,7 +162,7 @@ class FlowTable {
   uint64_t seed_;
   uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
-  uint32_t free_ = kNone;  // of freed slots, a list through flowlet
+  uint32_t free_ = kNone;  // list of freed slots, linked by `flowlet`
   SlotIndex index_;
   LazyArray<FlowHot> hot_;
   LazyArray<FlowNumbers> numbers_;

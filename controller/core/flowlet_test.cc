@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where flowlets begin: to the nanosecond and the byte, whatever the bursts and
-// timers do.
+// Tests where flowlets begin: to the nanosecond and the byte, whatever the
+// bursts and timers do.
 #include <iostream>
 #include <map>
 #include <vector>
@@ -25,7 +25,7 @@ ControllerOptions Options() {
 
 class FlowletTest : public testing::Test {
  protected:
-  // The flowlet that a packet of flow 1 falls into.
+  // Returns the flowlet of a packet of flow 1.
   uint32_t FlowletOf(Instant at, uint32_t length = 100) {
     const Commands enqueued =
         Only(Kind::kEnqueue, driver_.Packet(at, 1, length));
@@ -88,7 +88,8 @@ TEST_F(FlowletTest, IsNotEndedByATimeThatRunsBackwards) {
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].meta.flowlet, 1u);
   EXPECT_EQ(commands[0].meta.arrival, early.time);
-  // The gap counts from the latest packet, not from the newest.
+  // The gap counts from the greatest arrival time, not from the packet sent
+  // last.
   EXPECT_EQ(FlowletOf(kStart + kTimeout), 1u);
   EXPECT_EQ(FlowletOf(kStart + kTimeout + kTimeout + kNanosecond), 2u);
 }
@@ -136,8 +137,7 @@ TEST_F(FlowletTest, IsPlacedAgainWhereItsUnitWasParkedMeanwhile) {
   EXPECT_EQ(driver_.counters().flowlets, 1u);
 }
 
-// --- Against an independent model
-// ---------------------------------------------
+// --- Against an independent model --------------------------------------------
 
 struct NaiveFlow {
   int64_t last = 0;
@@ -145,7 +145,8 @@ struct NaiveFlow {
   uint32_t flowlet = 0;
 };
 
-// The flowlet number of every packet, by the words of protocol.md §1.
+// Returns the flowlet number of every packet, by the words of proto/protocol.md
+// §1.
 std::vector<uint32_t> NaiveFlowlets(const std::vector<Arrival>& arrivals,
                                     const ControllerOptions& options) {
   std::map<FlowKey, NaiveFlow> flows;
@@ -166,7 +167,8 @@ std::vector<uint32_t> NaiveFlowlets(const std::vector<Arrival>& arrivals,
   return numbers;
 }
 
-// Gaps around T, also exactly T and T + 1; sizes that often fill B exactly.
+// Returns packets with gaps around T, also exactly T and T + 1, and sizes that
+// often fill B exactly.
 std::vector<Arrival> RandomPackets(Rng& rng, size_t count) {
   std::vector<Arrival> arrivals;
   std::vector<int64_t> last(20, kStart.ns);

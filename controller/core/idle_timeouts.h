@@ -11,9 +11,9 @@
 
 namespace snf {
 
-// How long each flow may be without packets: what its NF said last, else the
-// same for all. A value; owner-thread only; nothing is allocated after
-// construction. 16 bytes a flow slot, which cost nothing until one is set.
+// The idle timeout of each flow: the one that its NF set last, or else the
+// default. A value; owner-thread only; nothing is allocated after construction.
+// Takes 16 bytes a flow slot, and none until a timeout is set.
 class IdleTimeouts {
  public:
   IdleTimeouts(uint32_t max_flows, Nanos otherwise)
@@ -23,8 +23,9 @@ class IdleTimeouts {
     if (size_ == 0 || said_[slot].timeout.ns == 0) return otherwise_;
     return said_[slot].timeout;
   }
-  // What was said at `clock`; false where something newer was said before. A
-  // timeout is at least 1 ns.
+  // Sets the timeout that the NF named at `clock`. Returns false, and changes
+  // nothing, if one of a newer clock is set. A timeout below 1 ns counts as 1
+  // ns.
   bool Set(uint32_t slot, Clock clock, Nanos timeout) {
     Said& said = said_[slot];
     if (clock < said.clock) return false;
@@ -40,13 +41,13 @@ class IdleTimeouts {
 
  private:
   struct Said {
-    Nanos timeout;  // 0: nothing
+    Nanos timeout;  // 0: not set
     Clock clock;
   };
   static_assert(sizeof(Said) == 16);
 
   Nanos otherwise_;
-  uint32_t size_ = 0;  // flows of which something was said
+  uint32_t size_ = 0;  // flows with a timeout of their own
   LazyArray<Said> said_;
 };
 

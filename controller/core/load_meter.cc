@@ -14,18 +14,18 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 constexpr int kFractionBits = 48;
 
-// ceil(amount * factor / 2^48), limited to kMaxLoad. A whole unit's capacity
-// is never more than kFullLoad, for the factor was rounded down.
+// Returns ceil(amount * factor / 2^48), limited to kMaxLoad. A whole unit's
+// capacity is never more than kFullLoad, for the factor was rounded down.
 uint32_t ScaleUp(uint64_t amount, uint64_t factor) {
   constexpr Wide kRoundUp = (Wide{1} << kFractionBits) - 1;
   const Wide quanta = (Wide{amount} * factor + kRoundUp) >> kFractionBits;
   return quanta < kMaxLoad ? static_cast<uint32_t>(quanta) : kMaxLoad;
 }
 
-// Sets n buckets to 0 and returns what they held.
+// Sets n buckets to 0 and returns the sum that they held.
 uint64_t TakeAll(uint32_t* ring, uint64_t n) {
-  // As many sums as a vector register may hold: one alone would wait for
-  // itself.
+  // Use as many sums as a vector register may hold: each addition to a single
+  // sum would wait for the one before.
   constexpr uint64_t kLanes = 8;
   std::array<uint64_t, kLanes> sums{};
   uint64_t i = 0;
@@ -58,8 +58,8 @@ LoadMeter::LoadMeter(const ControllerOptions& options)
 uint64_t LoadMeter::Bucket(Instant now) {
   const Nanos into = now - current_start_;
   if (current_bucket_ == 0 || into.ns < 0 || into.ns >= bucket_ns_) {
-    // Counted from the smallest Instant, so that no bucket is negative and 0 is
-    // before all.
+    // Buckets count from the smallest Instant, so that none is negative and 0
+    // is before all.
     const auto width = static_cast<uint64_t>(bucket_ns_);
     const uint64_t since = static_cast<uint64_t>(now.ns) ^ uint64_t { 1 } << 63;
     current_bucket_ = since / width + 1;

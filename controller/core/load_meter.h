@@ -11,23 +11,23 @@
 
 namespace snf {
 
-// Loads and demands are compared in quanta of 1/1024 of a unit's capacity.
-// They are rounded up, so that room is never claimed where there is none: a
-// load is less than one quantum above the true value, and (for its factor is
-// rounded down) up to a full unit at most 2^-8 of a quantum below it.
+// Loads and demands are compared in quanta of 1/1024 of a unit's capacity. They
+// are rounded up, so that a unit never seems to have room that it has not: a
+// load is less than one quantum above the true value, and (because its factor
+// is rounded down) up to a full unit at most 2^-8 of a quantum below it.
 inline constexpr uint32_t kFullLoad = 1024;
 inline constexpr uint32_t kMaxLoad = 1 << 20;
 
-// Theory of operation. The load of each unit (protocol.md §2.6): the rate at
-// which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
+// Theory of operation. The load of each unit (proto/protocol.md 2.6): the rate
+// at which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
 // 500 µs), plus the demand of its open flowlets that this window does not yet
-// hold. Held against each other for the whole unit, that is
+// hold. For the unit as a whole, that is
 //
 //     drained + max(0, open demand - drained) = max(drained, open demand)
 //
-// To this comes what still waits at the unit, spread over the window: flowlets
-// that have ended, or were cut by B, ask for nothing any more, but their
-// packets are in the way of those that follow.
+// The bytes that still wait at the unit are added, spread over the window:
+// flowlets that have ended, or were cut by B, need nothing any more, but their
+// packets delay those that follow.
 //
 //     load = max(drained, open demand) + queued
 //
@@ -40,16 +40,17 @@ inline constexpr uint32_t kMaxLoad = 1 << 20;
 // drained, which over 100 ms is 100 Mbit/s; still 205 quanta. After 100 ms both
 // are 200 Mbit/s. The flowlets close: 205 quanta, falling to 0 within 100 ms.
 //
-// A unit's window is brought to the present when it is looked at: an idle unit
+// A unit's window is brought up to date when it is looked at: an idle unit
 // costs nothing, and a gap of years one step. A value; owner-thread only.
 class LoadMeter {
  public:
   explicit LoadMeter(const ControllerOptions& options);
 
-  // `bytes` (original lengths) left the unit at `now`.
+  // Records that `bytes` (original lengths) left the unit at `now`.
   void AddDrained(Instant now, UnitId unit, uint64_t bytes);
 
-  // Has what AddDrained will need brought near, where there are many units.
+  // Prefetches the memory that AddDrained will need, for the case of many
+  // units.
   void Prefetch(UnitId unit) const {
     const uint32_t* ring = &rings_[size_t{value(unit)} * buckets_];
     __builtin_prefetch(&meters_[value(unit)], 1);
@@ -58,27 +59,28 @@ class LoadMeter {
         &ring[current_position_ < 16 ? 0 : current_position_ - 16], 1);
   }
 
-  // A flowlet of this demand opened on, or is no longer open on, the unit.
+  // Record that a flowlet of this demand opened on, or is no longer open on,
+  // the unit.
   void AddOpenDemand(UnitId unit, int64_t demand_bps);
   void RemoveOpenDemand(UnitId unit, int64_t demand_bps);
   uint32_t open_flowlets(UnitId unit) const {
     return meters_[value(unit)].open_flowlets;
   }
 
-  // The load at `now`, in quanta, at most kMaxLoad. Budget: ≤ 20 ns when the
-  // unit was looked at in this bucket or the one before.
-  // `queued_bytes` are those that the unit has got and not yet drained.
+  // Returns the load at `now`, in quanta, at most kMaxLoad. `queued_bytes` are
+  // those that wait at the unit. Budget: ≤ 20 ns if the unit was looked at in
+  // this bucket or the one before.
   uint32_t Load(Instant now, UnitId unit, uint64_t queued_bytes = 0);
 
-  // The load with the window of the last Load or AddDrained: never below that
-  // of Load. Budget: ≤ 5 ns.
+  // Returns the load by the window of the last Load or AddDrained, which is
+  // never below what Load would return. Budget: ≤ 5 ns.
   uint32_t LastLoad(UnitId unit, uint64_t queued_bytes = 0) const;
 
-  // A demand in quanta.
+  // Returns a demand in quanta, rounded up.
   uint32_t Quanta(int64_t rate_bps) const;
 
-  // The number of the bucket that `now` falls into. By time alone, loads change
-  // only when it does.
+  // Returns the number of the bucket into which `now` falls. As time passes,
+  // loads change only when this number does.
   uint64_t Bucket(Instant now);
 
  private:
@@ -89,7 +91,7 @@ class LoadMeter {
     uint32_t open_flowlets;
   };
 
-  // A bucket's bytes lie at its number modulo buckets_.
+  // A bucket's bytes stand at its number modulo buckets_.
   uint32_t PositionOf(uint64_t bucket) const;
   uint32_t* RingOf(UnitId unit) {
     return &rings_[size_t{value(unit)} * buckets_];

@@ -150,7 +150,7 @@ TEST(LoadMeter, RoundsDemandUpByLessThanAQuantum) {
   }
 }
 
-// What left one unit, as a list of buckets.
+// The bytes that left one unit, as a list of buckets.
 class NaiveWindow {
  public:
   explicit NaiveWindow(const ControllerOptions& options) : options_(options) {}
@@ -194,7 +194,8 @@ Nanos RandomStep(Rng& rng, const ControllerOptions& options) {
   }
 }
 
-// From 1678 to well after 1970, units looked at now and then.
+// Compares the meter with NaiveWindow, from 1678 to well after 1970; units are
+// looked at now and then.
 void CompareWithNaive(uint64_t seed, ControllerOptions options,
                       std::array<uint64_t, 3>& totals) {
   Rng rng(seed);

@@ -8,24 +8,27 @@
 
 namespace snf {
 
-// What counts as a unit's load when a flowlet is placed (protocol.md §2.6).
+// The measure of a unit's load when a flowlet is placed (proto/protocol.md
+// 2.6).
 enum class LoadSignal : uint8_t {
   kDemand,   // the larger of the drained rate and the open flowlets' demand,
-             // plus what still waits
+             // plus the packets that still wait
   kDrained,  // the paper's bare rule: the drained rate alone
 };
 
-// How a finished flowlet's rate is measured (decisions.md 10).
+// The rule by which a finished flowlet's rate is measured (proto/decisions.md
+// 10).
 enum class DemandRule : uint8_t {
   kFloor,  // bytes over max(last - first packet, flowlet timeout)
-  kBurst,  // bytes over last - first packet; a lone packet asks for a whole
-           // unit
+  kBurst,  // bytes over last - first packet; a lone packet counts as a
+           // whole unit's capacity
 };
 
-// Which units a flow's state is replicated to (SNF §5.2.2, Pseudocode 2).
+// The choice of the units that get replicas of a flow's state (SNF §5.2.2,
+// Pseudocode 2).
 enum class ReplicaChoice : uint8_t {
   kWeighted,       // random, weight inverse to the unit's rank by id
-  kDeterministic,  // those of the lowest ids
+  kDeterministic,  // the units of the lowest ids
   kNone,           // none: state is pulled when it is missed ("reactive")
 };
 
@@ -34,11 +37,11 @@ enum class ReplicaChoice : uint8_t {
 struct ControllerOptions {
   // Flowlets end when the gap exceeds T (SNF §4.1) …
   Nanos flowlet_timeout = Microseconds(500);
-  // … or when the next packet would push them over B bytes. At most 1 GB.
+  // … or when the next packet would push their size over B bytes. At most 1 GB.
   uint32_t flowlet_bytes = 15'000;
-  // A flow without packets for so long is forgotten; Nanos::max() = never.
+  // A flow without packets for this long is forgotten; Nanos::max() = never.
   Nanos flow_timeout = Seconds(300);
-  // Flows in the table at one time; a packet of one more is dropped.
+  // The most flows at one time; packets of further flows are dropped.
   uint32_t max_flows = 1 << 20;
 
   // α, the weight of state against utilisation, in 1/1024: 0 … 1024.
@@ -46,38 +49,39 @@ struct ControllerOptions {
   // δ, the weight of the last measured rate in the EWMA, in 1/65536.
   uint32_t ewma_delta_65536 = 32'768;
   DemandRule demand_rule = DemandRule::kFloor;
-  // Demand of a flow's first flowlet before any was measured; 0 = 1 % of a
-  // unit's capacity.
+  // The demand of a flow's first flowlet before any flowlet was measured; 0 = 1
+  // % of a unit's capacity.
   int64_t first_demand_bps = 0;
 
   LoadSignal load_signal = LoadSignal::kDemand;
-  // The drained rate is the mean over `load_buckets` of `load_bucket` (§8).
+  // The drained rate is the mean over `load_buckets` of `load_bucket` (SNF §8).
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
 
   uint32_t max_units = 64;                    // 1 … kMaxUnits
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
   uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
-  uint32_t start_buffer_packets = 256;  // of them usable until it is ready
-  uint32_t warm_units = 1;              // units warm at the start
+  uint32_t start_buffer_packets = 256;        // slots usable until it is ready
+  uint32_t warm_units = 1;                    // units warm at the start
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 
-  // K, the units that a flow's state is pushed to ahead of its next flowlet,
-  // and how they are chosen (SNF §5.2.2).
+  // K, the number of units that a flow's state is pushed to ahead of its next
+  // flowlet, and the rule that chooses them (SNF §5.2.2).
   uint32_t replicas = 3;  // 0 … kMaxReplicas
   ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
-  // How long after a push its replica counts as landed (decisions.md 13).
+  // The time after a push at which its replica counts as landed
+  // (proto/decisions.md 13).
   Nanos push_delay = Microseconds(200);
 
-  // Period of the policy smart_flow, on a grid from time 0 on.
+  // The period of the policy smart_flow, on a grid that begins at time 0.
   Nanos reassign_period = Milliseconds(100);
 
-  // Flow slots looked at in one step while a unit is being emptied (U8).
+  // The flow slots that one step looks at while a unit is being emptied (U8).
   uint32_t evacuate_slots = 4'096;
-  // Runs of clocks kept of flows that moved and were not yet taken (F5), over
-  // all flows; 0 = max_flows.
-  uint32_t max_trail_runs = 0;
+  // The most runs in the owner history (F5) of all flows together; 0 =
+  // max_flows.
+  uint32_t max_owner_runs = 0;
 
   uint64_t seed = 1;          // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids

@@ -25,7 +25,8 @@ void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit) {
   if (added == 0) {
     ++forgotten_;
     if (newest == 0) return;
-    // The oldest run's node follows the newest's as the new run's would.
+    // Reuse the oldest run's node: it already stands behind the newest, where a
+    // new node would go.
     added = node(newest).next;
   } else {
     ++size_;
@@ -41,7 +42,7 @@ void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit) {
   newest_[slot] = added;
 }
 
-void OwnerHistory::Takeover(uint32_t slot, Clock clock) {
+void OwnerHistory::RemoveBefore(uint32_t slot, Clock clock) {
   const uint32_t newest = newest_[slot];
   if (newest == 0) return;
   for (;;) {
@@ -57,7 +58,7 @@ void OwnerHistory::Takeover(uint32_t slot, Clock clock) {
 }
 
 void OwnerHistory::Erase(uint32_t slot) {
-  Takeover(slot, Clock{std::numeric_limits<uint64_t>::max()});
+  RemoveBefore(slot, Clock{std::numeric_limits<uint64_t>::max()});
 }
 
 uint32_t OwnerHistory::runs(uint32_t slot) const {

@@ -9,21 +9,21 @@
 
 namespace snf {
 
-// Where each flow ran before its present owner, as far as it is not yet taken:
-// runs of clocks and their units (protocol.md F5). When a flow moves, the run
-// that ends is added; Takeover(c) removes the runs that end before c. Usually
-// none or one a flow, and none for most flows.
+// The units at which each flow ran before its present owner, as runs of clocks,
+// until the state of each run is taken over (proto/protocol.md F5). When a flow
+// moves, the run that ends is added; RemoveBefore(c) removes the runs that end
+// before c. A flow usually has no run or one, and most flows have none.
 //
 // Worked example: clocks 1-4 ran at unit 0, 5-6 at unit 2, and the flow is now
 // at unit 1: Add(slot, 4, 0), Add(slot, 6, 2) leave the runs 1-4 at 0 and 5-6
-// at 2. Takeover(slot, 5), for unit 2 has the state, leaves 5-6 at 2;
-// Takeover(slot, 7) none.
+// at 2. When unit 2 has taken the state over with clock 5, RemoveBefore(slot,
+// 5) leaves 5-6 at 2; RemoveBefore(slot, 7) leaves none.
 //
-// The room is bounded: where it is used up, Add forgets the flow's oldest run,
-// or, if it has none, does nothing; both are counted.
+// The room is bounded: when it is used up, Add replaces the flow's oldest run
+// or, if the flow has none, does nothing. Both are counted as forgotten.
 //
-// A value; owner-thread only; nothing is allocated after construction. 4 bytes
-// for each flow slot and 24 for each run.
+// A value; owner-thread only; nothing is allocated after construction. Takes 4
+// bytes for each flow slot and 24 for each run.
 class OwnerHistory {
  public:
   struct Run {
@@ -34,20 +34,23 @@ class OwnerHistory {
 
   OwnerHistory(uint32_t max_flows, uint32_t max_runs);
 
-  // Of the flow in `slot` the clocks since the run before ran at `unit`, the
-  // last of them being `last`, which is greater than that of any run before.
-  // Where no run is left, the run begins with clock 1: what ran elsewhere
-  // before is taken, or forgotten. O(1).
+  // Adds the run of the flow in `slot` that ended at clock `last` and ran at
+  // `unit`. `last` is greater than that of every earlier run. The run begins
+  // behind the flow's newest run, or with clock 1 if it has none: earlier runs
+  // are then taken over or forgotten. O(1).
   void Add(uint32_t slot, Clock last, UnitId unit);
-  // Everything before `clock` is taken. O(runs removed).
-  void Takeover(uint32_t slot, Clock clock);
+  // Removes the runs that end before `clock`: their state is taken over. O(runs
+  // removed).
+  void RemoveBefore(uint32_t slot, Clock clock);
+  // Removes all runs of the flow. O(runs removed).
   void Erase(uint32_t slot);
 
-  // The flow's runs, oldest first: the i-th, for i < runs(slot). O(runs), O(i).
+  // The number of the flow's runs, in O(runs), and the i-th of them, oldest
+  // first, for i < runs(slot), in O(i).
   uint32_t runs(uint32_t slot) const;
   Run run(uint32_t slot, uint32_t i) const;
 
-  // Runs of all flows; those that were forgotten so far.
+  // The runs of all flows, and how many were forgotten so far.
   uint32_t size() const { return size_; }
   uint64_t forgotten() const { return forgotten_; }
 
@@ -60,7 +63,7 @@ class OwnerHistory {
   };
   static_assert(sizeof(Node) == 24);
 
-  // Nodes are named by 1 + their index, for 0 is none.
+  // A node's name is 1 + its index; 0 names none.
   Node& node(uint32_t name) { return nodes_[name - 1]; }
   const Node& node(uint32_t name) const { return nodes_[name - 1]; }
   uint32_t TakeNode();

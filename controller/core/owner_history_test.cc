@@ -19,7 +19,7 @@ struct NaiveRun {
   UnitId unit;
 };
 
-// Run by run, since a failure should name the run.
+// Compares run by run, so that a failure names the run.
 void ExpectRuns(const OwnerHistory& owners, uint32_t slot,
                 const std::deque<NaiveRun>& runs) {
   ASSERT_EQ(owners.runs(slot), runs.size()) << "slot " << slot;
@@ -38,30 +38,30 @@ TEST(OwnerHistory, KeepsTheRunsThatAreNotTaken) {
   owners.Add(1, Clock{6}, kU2);
   ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
   ExpectRuns(owners, 0, {});
-  owners.Takeover(1, Clock{4});  // clock 4 ran at unit 0 itself
+  owners.RemoveBefore(1, Clock{4});  // clock 4 ran at unit 0 itself
   ExpectRuns(owners, 1, {{1, 4, kU0}, {5, 6, kU2}});
-  owners.Takeover(1, Clock{5});
+  owners.RemoveBefore(1, Clock{5});
   ExpectRuns(owners, 1, {{5, 6, kU2}});
-  owners.Takeover(1, Clock{7});
+  owners.RemoveBefore(1, Clock{7});
   ExpectRuns(owners, 1, {});
   EXPECT_EQ(owners.size(), 0u);
 }
 
 TEST(OwnerHistory, ForgetsNothingTwiceOnALateTook) {
   OwnerHistory owners(1, 8);
-  owners.Takeover(0, Clock{9});
+  owners.RemoveBefore(0, Clock{9});
   owners.Add(0, Clock{4}, kU0);
   owners.Add(0, Clock{6}, kU1);
-  owners.Takeover(0, Clock{6});
-  owners.Takeover(0, Clock{5});
-  owners.Takeover(0, Clock{6});
+  owners.RemoveBefore(0, Clock{6});
+  owners.RemoveBefore(0, Clock{5});
+  owners.RemoveBefore(0, Clock{6});
   ExpectRuns(owners, 0, {{5, 6, kU1}});
 }
 
 TEST(OwnerHistory, BeginsWithClockOneWhereNoRunIsLeft) {
   OwnerHistory owners(1, 8);
   owners.Add(0, Clock{4}, kU0);
-  owners.Takeover(0, Clock{5});
+  owners.RemoveBefore(0, Clock{5});
   owners.Add(0, Clock{9}, kU1);
   ExpectRuns(owners, 0, {{1, 9, kU1}});
 }
@@ -102,7 +102,7 @@ TEST(OwnerHistory, IsAValue) {
   owners.Add(0, Clock{4}, kU0);
   OwnerHistory copy = owners;
   copy.Add(0, Clock{5}, kU1);
-  owners.Takeover(0, Clock{5});
+  owners.RemoveBefore(0, Clock{5});
   ExpectRuns(owners, 0, {});
   ExpectRuns(copy, 0, {{1, 4, kU0}, {5, 5, kU1}});
 }
@@ -114,10 +114,10 @@ TEST(OwnerHistoryDeathTest, RefusesClocksThatDoNotAscend) {
   EXPECT_DEATH(owners.Add(0, Clock{4}, kU1), "last > before");
 }
 
-// A trail and its naive model, with flows whose clocks ascend.
-class RandomTrail {
+// An OwnerHistory and its naive model, with flows whose clocks ascend.
+class RandomHistory {
  public:
-  RandomTrail(uint64_t seed, uint32_t flows, uint32_t max_runs)
+  RandomHistory(uint64_t seed, uint32_t flows, uint32_t max_runs)
       : rng_(seed),
         max_runs_(max_runs),
         owners_(flows, max_runs),
@@ -130,7 +130,7 @@ class RandomTrail {
     if (what < 50) {
       Add(slot);
     } else if (what < 96) {
-      Takeover(slot);
+      RemoveBefore(slot);
     } else {
       owners_.Erase(slot);
       size_ -= naive_[slot].size();
@@ -169,12 +169,12 @@ class RandomTrail {
     longest_ = std::max(longest_, runs.size());
   }
 
-  void Takeover(uint32_t slot) {
+  void RemoveBefore(uint32_t slot) {
     std::deque<NaiveRun>& runs = naive_[slot];
-    // Mostly late in the flow, as in life.
+    // The clock is mostly late in the flow, as in reality.
     const uint64_t clock =
         clocks_[slot] + 1 - std::min(rng_.Below(9), clocks_[slot]);
-    owners_.Takeover(slot, Clock{clock});
+    owners_.RemoveBefore(slot, Clock{clock});
     while (!runs.empty() && runs.front().last < clock) {
       runs.pop_front();
       --size_;
@@ -201,7 +201,7 @@ TEST(OwnerHistory, EqualsANaiveModel) {
   };
   for (const Case& c : {Case{1, 1, true}, Case{1, 4, true}, Case{10, 5, true},
                         Case{100, 120, true}, Case{100, 20'000, false}}) {
-    RandomTrail random(kSeed, c.flows, c.max_runs);
+    RandomHistory random(kSeed, c.flows, c.max_runs);
     for (int i = 0; i < 20'000; ++i) {
       random.Step();
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << kSeed;

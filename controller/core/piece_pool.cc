@@ -50,7 +50,7 @@ Instant PiecePool::Advance(Instant now, UnitSet& holders,
       if (!AskNext(holders, out)) phase_ = Phase::kAsked;
     } else if (phase_ == Phase::kAsked) {
       if (asked_.size() > 0 && now < round_until_) return round_until_;
-      // Whoever has not answered by now is not waited for.
+      // Units that have not answered by now are not waited for.
       asked_.Clear();
       phase_ = Phase::kRefusing;
     } else if (waiting_.size() == 0) {
@@ -70,7 +70,7 @@ Instant PiecePool::Advance(Instant now, UnitSet& holders,
   return Instant::min();
 }
 
-// In turn, so that no unit starves.
+// Removes and returns the next unit that waits, in turn, so that none starves.
 UnitId PiecePool::NextWaiting() {
   UnitId unit = waiting_.NextFrom(serve_next_);
   if (unit == kNoUnit) unit = waiting_.NextFrom(0);
@@ -101,8 +101,8 @@ void PiecePool::Refuse(PieceCounters& counters, ControllerOut& out) {
                                      To(NextWaiting(), 0, 0)));
 }
 
-// From the word after the one granted last on, so that pieces that came back
-// rest longest.
+// Returns the word with the most free pieces. The search begins behind the word
+// granted last, so that returned pieces rest as long as possible.
 uint32_t PiecePool::FullestWord() const {
   const uint32_t begin = first_ / 64;
   const uint32_t end = last_ / 64 + 1;
@@ -121,7 +121,8 @@ uint32_t PiecePool::FullestWord() const {
   return fullest;
 }
 
-// A unit that waits has none to spare.
+// Asks the next holder. A unit that waits has no pieces to spare and is
+// skipped.
 bool PiecePool::AskNext(const UnitSet& holders, ControllerOut& out) {
   const UnitId unit = holders.NextFrom(ask_next_, &waiting_);
   if (unit == kNoUnit) return false;

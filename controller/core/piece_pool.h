@@ -14,18 +14,20 @@
 
 namespace snf {
 
-// Theory of operation. The pieces of one pool that are not at a unit, and who
-// waits for some (decisions.md 18). A request is answered with the word that
-// has the most free pieces. When none is free, the request waits while the
-// units that may have spare ones are asked for theirs: a reclaim round. The
-// requests that wait are answered by what comes back, and refused when the
-// round is over: when every unit has answered or stopped, or kRound after its
-// begin. The next one begins no sooner than kRound after that; what is asked
-// for in between, with nothing free, is refused at once.
+// Theory of operation. The pool holds the pieces that are not at a unit, and
+// the units that wait for some (proto/decisions.md 18). A request is answered
+// with the word that has the most free pieces. When none is free, the request
+// waits while the units that may have pieces are asked for those that they can
+// spare: a reclaim round. Waiting requests are answered with the pieces that
+// come back, and refused when the round is over: when every unit has answered
+// or stopped, or kRound after its begin. The next round begins no sooner than
+// kRound after the begin of the last; requests in between, with nothing free,
+// are refused at once.
 //
 // Worked example: pieces 0 … 127. Unit 0 asks and gets word 0, unit 1 word 1.
-// Unit 2 asks: units 0 and 1 are asked; 0 returns pieces 40-63, which go to
-// unit 2, and says that this was all; so does 1. The round is over.
+// Unit 2 asks, so units 0 and 1 are asked. Unit 0 returns pieces 40-63, which
+// go to unit 2, and says that this was all; unit 1 says so too. The round is
+// over.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class PiecePool {
@@ -36,21 +38,24 @@ class PiecePool {
 
   uint32_t free() const { return free_; }
 
-  // The unit asks; false where it waits already.
+  // Notes that the unit asks for pieces. Returns false if it waits already.
   bool on_request(UnitId unit) { return waiting_.Insert(unit); }
-  // The unit has returned all that it could when asked.
+  // Notes that the unit has returned all that it could spare.
   void on_answer(UnitId unit) { asked_.Erase(unit); }
-  // The unit is gone: true where it had been asked.
+  // Forgets a unit that is gone. Returns true if the round waited for its
+  // answer.
   bool on_unit_stopped(UnitId unit) {
     waiting_.Erase(unit);
     return asked_.Erase(unit);
   }
-  // Takes pieces back, but for those that cannot be taken, which it returns.
+  // Takes pieces back. Returns the mask of those that were not out or are not
+  // of the pool, which stay as they are.
   uint64_t on_returned(uint32_t word, uint64_t mask);
 
-  // To be called after each of the above: does all that can be done, as far as
-  // `out` has room. `holders` are the units that may have pieces. Returns when
-  // to call again; Instant::min() for at once, Instant::max() for never.
+  // Answers, refuses and asks as far as `out` has room; must be called after
+  // each of the methods above. `holders` are the units that may have pieces.
+  // Returns the time of the next call: Instant::min() for at once,
+  // Instant::max() for never.
   Instant Advance(Instant now, UnitSet& holders, PieceCounters& counters,
                   ControllerOut& out);
 
@@ -59,7 +64,7 @@ class PiecePool {
     kIdle,
     kAsking,    // a round: units from ask_next_ on are still to be asked
     kAsked,     // a round: some have not answered yet
-    kRefusing,  // a round is over, or too near, for those that still wait
+    kRefusing,  // the round is over, or the last too recent: refuse who waits
   };
 
   uint64_t ValidMask(uint32_t word) const;
@@ -79,12 +84,13 @@ class PiecePool {
   uint32_t grant_next_ = 0;  // the word to look at first
   uint32_t serve_next_ = 0;  // the unit to answer first
   uint32_t ask_next_ = 0;
-  // The latest end of the last round, and the earliest begin of the next.
+  // The last round ends then at the latest, and the next begins then at the
+  // earliest.
   Instant round_until_ = Instant::min();
-  LazyArray<uint64_t> words_;  // the pieces that are here
-  uint32_t free_ = 0;          // how many
+  LazyArray<uint64_t> words_;  // the free pieces
+  uint32_t free_ = 0;          // their number
   UnitSet waiting_;
-  UnitSet asked_;  // in this round, and have not answered
+  UnitSet asked_;  // in this round, without an answer yet
 };
 
 }  // namespace snf

@@ -21,7 +21,7 @@ void PiecePools::on_request(Instant now, const PieceRequest& request,
     return;
   }
   if (request.pool >= pools_.size()) {
-    // Whoever asks wants an answer.
+    // The unit waits for an answer to every request, so it is refused.
     ++counters.messages_faulty;
     out.push(ControllerCommand::Pieces(
         ControllerCommand::Kind::kPieces,
@@ -56,7 +56,7 @@ void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
 void PiecePools::on_unit_stopped(UnitId unit) {
   holders_.Erase(unit);
   for (uint32_t i = 0; i < pools_.size(); ++i) {
-    // It may have been the last one that a round waits for.
+    // The round may have waited only for this unit.
     if (pools_[i].on_unit_stopped(unit)) timers_.Arm(i, Instant::min());
   }
 }

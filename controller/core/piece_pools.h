@@ -15,9 +15,9 @@
 
 namespace snf {
 
-// The pools of a controller, and which units may have pieces: those that were
-// granted some, or that a flow moved to, since they last stopped. What a unit
-// says of a pool or of pieces that cannot be is refused and counted.
+// The pools of a controller, and the units that may have pieces: those that
+// were granted some, or to which a flow moved, since they last stopped.
+// Messages about pools or pieces that do not exist are refused and counted.
 //
 // A value; owner-thread only; allocates in Add only. A pool of 65,536 pieces
 // costs 8 KiB, and 2 bits a unit.
@@ -28,20 +28,20 @@ class PiecePools {
   explicit PiecePools(uint32_t max_units)
       : max_units_(max_units), holders_(max_units), timers_(0) {}
 
-  // Before anything else is called.
+  // Adds a pool with the pieces first … last. Called before anything else.
   void Add(uint32_t first, uint32_t last);
   size_t size() const { return pools_.size(); }
   const PiecePool& pool(uint16_t i) const { return pools_[i]; }
 
-  // The unit is running. Both push what `out` has room for; the rest follows
-  // from on_timer.
+  // A running unit asks for pieces. on_request and on_returned push as many
+  // commands as `out` has room for; the rest follows from on_timer.
   void on_request(Instant now, const PieceRequest& request,
                   PieceCounters& counters, ControllerOut& out);
   void on_returned(Instant now, const PieceBlock& pieces,
                    PieceCounters& counters, ControllerOut& out);
-  // All its pieces were returned before.
+  // The unit is gone. The caller must have returned all its pieces before.
   void on_unit_stopped(UnitId unit);
-  // A flow came, and perhaps pieces in its state.
+  // A flow moved to the unit, perhaps with pieces in its state.
   void on_flow_moved(UnitId to) {
     if (!pools_.empty()) holders_.Insert(to);
   }
@@ -49,8 +49,8 @@ class PiecePools {
   Instant next_wakeup() const {
     return pools_.empty() ? Instant::max() : timers_.next_wakeup();
   }
-  // Handles one pool that is due; false when there is none, as where `out` has
-  // no room for a step.
+  // Handles one pool that is due. Returns false if there is none, or if `out`
+  // has no room for a step.
   bool on_timer(Instant now, PieceCounters& counters, ControllerOut& out);
 
  private:

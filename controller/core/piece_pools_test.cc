@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of pieces, through the controller.
+// Tests of pools of pieces, through the controller.
 #include "controller/core/piece_pools.h"
 
 #include <vector>
@@ -114,7 +114,7 @@ TEST_F(PiecePoolsTest, AsksTheOthersForTheirs) {
   EXPECT_TRUE(driver_.RunTimers(now_).empty());
   EXPECT_GT(next_wakeup(), now_);
   ExpectPieces(Return(kU1, 1, 0xff), kU2, 1, 0xff);
-  // In the round others wait as well.
+  // A request during the round waits as well.
   EXPECT_TRUE(Request(kU2).empty());
   EXPECT_TRUE(Return(kU1, 0, 0).empty());
   ExpectPieces(Return(kU0, 0, 1), kU2, 0, 1);
@@ -157,7 +157,7 @@ TEST_F(PiecePoolsTest, WaitsNoLongerThanItsLimit) {
   ASSERT_EQ(commands.size(), 2u);
   EXPECT_EQ(commands[0].pieces.mask | commands[1].pieces.mask, 0u);
   EXPECT_EQ(next_wakeup(), Instant::max());
-  // An answer that comes after all is not lost, nor is it another round's end.
+  // A late answer is not lost, and does not end another round.
   EXPECT_TRUE(Return(kU0, 0, 6).empty());
   EXPECT_TRUE(Return(kU0, 0, 0).empty());
   ExpectPieces(Request(kU2), kU2, 0, 6);
@@ -171,12 +171,12 @@ TEST_F(PiecePoolsTest, WaitsNoMoreForAnAnswerOfTheRoundBefore) {
   Return(kU1, 0, 0);
   now_ = kStart + PiecePool::kRound + kTick;
   ExpectRefused(driver_.RunTimers(now_), kU2);
-  // Unit 0, which never answered, wants some itself.
+  // Unit 0, which never answered, now asks for pieces itself.
   ExpectReclaims(Request(kU0), {kU1});
   ExpectRefused(Return(kU1, 0, 0), kU0);
 }
 
-// A unit answers when the packets have run that it woke with its pieces.
+// A unit returns pieces after it has run the packets that waited for them.
 TEST_F(PiecePoolsTest, GivesWhatComesLateToWhoWaitsInTheNextRound) {
   AddPiecePool(0, 63);
   Request(kU0);
@@ -202,7 +202,7 @@ TEST_F(PiecePoolsTest, AnswersWhoWaitsInTurn) {
   ExpectPieces(Return(kU0, 0, 4), kU1, 0, 4);
 }
 
-// Units 0 and 1 run, 0 leaves.
+// Units 0 and 1 run, and unit 0 stops.
 class StoppingUnit : public PiecePoolsTest {
  protected:
   void StopUnit0() {
@@ -235,7 +235,7 @@ TEST_F(StoppingUnit, DoesNotHoldUpARound) {
   driver_.Stopped(kU0);
   EXPECT_LE(next_wakeup(), now_);
   ExpectRefused(driver_.Timers(now_), kU1);
-  // It is asked no more, even where it was before it stopped.
+  // A stopped unit is not asked again, even if it was asked before it stopped.
   now_ = now_ + PiecePool::kRound;
   ExpectRefused(Request(kU1), kU1);
 }
@@ -303,7 +303,7 @@ TEST_F(PiecePoolsTest, IgnoresAnAnswerThatNobodyAskedFor) {
   ExpectRefused(Return(kU0, 0, 0), kU1);
 }
 
-// More units than fit into one ControllerOut.
+// There are more units than commands that fit into one ControllerOut.
 class ManyUnits : public PiecePoolsTest {
  protected:
   static constexpr uint32_t kUnits = 1'000;
@@ -316,7 +316,7 @@ TEST_F(ManyUnits, AreAskedAndAnsweredPieceByPiece) {
   Commands commands = Request(TestDriver::Id(kUnits));
   EXPECT_LT(commands.size(), kUnits);
   EXPECT_LE(next_wakeup(), now_);
-  // Others want some before the first have been asked.
+  // Other units ask for pieces before all units have been asked for theirs.
   for (uint32_t i = kUnits - 300; i < kUnits; ++i) {
     for (const ControllerCommand& c : Request(TestDriver::Id(i))) {
       commands.push_back(c);

@@ -9,7 +9,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// A unit for a flowlet that no unit has room for.
+// Places a flowlet for which no unit has room.
 Placement PlaceBeyond(Instant now, const PlacementRequest& request,
                       UnitPool& units, ControllerOut& out) {
   if (const UnitId warm = units.TakeWarm(now, out); warm != kNoUnit) {
@@ -21,7 +21,7 @@ Placement PlaceBeyond(Instant now, const PlacementRequest& request,
     return {.unit =
                 starting != kNoUnit ? starting : units.StartStopped(now, out)};
   }
-  // Start as many as the load asks for, not one for every flowlet that comes
+  // Start as many units as the load needs, not one for every flowlet that comes
   // while the first is starting.
   const uint64_t there =
       uint64_t{units.placeable_units() + units.starting_units()} * kFullLoad;
@@ -32,9 +32,10 @@ Placement PlaceBeyond(Instant now, const PlacementRequest& request,
   return {.unit = units.LeastLoaded(), .overcommitted = true};
 }
 
-// The unit of the highest score, of equals the lowest id; kNoUnit where none
-// has room. Of the units without the flow's state only the fullest with room
-// can win, so at most K + 2 scores are compared, however many units there are.
+// Returns the unit of the highest score, of equals the lowest id, or kNoUnit if
+// none has room. Of the units without the flow's state only the fullest with
+// room can win, so at most K + 2 scores are compared, however many units there
+// are.
 UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   if (request.demand > kFullLoad) return kNoUnit;
   UnitId best = units.FullestAtMost(kFullLoad - request.demand);
@@ -54,8 +55,8 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   return best;
 }
 
-// The paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1; protocol.md
-// §2.2-2.4).
+// Places by the paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1;
+// proto/protocol.md §2.2-2.4).
 Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
   const UnitId best = BestWithRoom(request, units);
@@ -63,8 +64,8 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
   return PlaceBeyond(now, request, units, out);
 }
 
-// `unit`, whatever its load; kNoUnit where it is stopping. To leave a flow
-// there is no choice.
+// Places the flowlet at `unit`, whatever its load, or at kNoUnit if it is
+// stopping. A flow that stays at its owner counts as kept, not as a decision.
 Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
                   UnitPool& units, ControllerOut& out) {
   if (!units.Use(now, unit, out)) return {};
@@ -73,8 +74,8 @@ Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
           .kept = unit == request.owner};
 }
 
-// Where the flow's last packet ran; a flow that is new, or whose unit is
-// stopping, is packed.
+// Places the flowlet where the flow's last packet ran. A flow that is new, or
+// whose unit is stopping, is packed.
 Placement Stay(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
   if (request.owner != kNoUnit) {
@@ -90,7 +91,8 @@ uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& units) {
                                64);
 }
 
-// At `unit` or, where it is stopping, the first one after it that is not.
+// Places the flowlet at `unit` or, if that is stopping, at the first one after
+// it that is not.
 Placement PlaceInTurn(Instant now, const PlacementRequest& request,
                       uint32_t unit, UnitPool& units, ControllerOut& out) {
   for (uint32_t tried = 0; tried < units.max_units(); ++tried) {
@@ -153,7 +155,8 @@ class HashPolicy final : public PlacementPolicy {
   }
 };
 
-// No two packets of a flow in a row on one unit: what an NF must stand.
+// Never runs two packets of a flow in a row at the same unit, which every NF
+// must withstand.
 class RotatePolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "rotate"; }

@@ -18,33 +18,34 @@ namespace snf {
 // A flowlet that needs a unit.
 struct PlacementRequest {
   uint32_t demand = 0;     // in quanta of a unit's capacity
-  UnitId owner = kNoUnit;  // ran the flow's last packet; kNoUnit: a new flow
+  UnitId owner = kNoUnit;  // of the flow's last packet; kNoUnit: a new flow
   uint32_t alpha = 0;      // α in quanta
-  // Units to which a replica of the state has had time to come; none after a
-  // cut by bytes (decisions.md 13). Besides the owner, for which β is 1 anyway.
+  // The units, other than the owner, at which a replica of the state has had
+  // time to land; none after a cut by bytes (proto/decisions.md 13). For these
+  // and the owner β is 1.
   ReplicaSet replicas{};
   uint64_t key_hash = 0;   // of the flow's key; the same in every run
   bool new_period = true;  // no packet of the flow yet in this reassign_period
 };
 
 struct Placement {
-  UnitId unit = kNoUnit;       // kNoUnit while all units are stopping
+  UnitId unit = kNoUnit;       // kNoUnit if all units are stopping
   bool overcommitted = false;  // the unit has no room for the demand
-  bool kept = false;           // where the flow was, without a choice
+  bool kept = false;           // stays at the owner without a choice
 };
 
-// Where a flowlet goes. A policy is a stateless function of the request and of
-// the pool, whose loads are up to date; it may start units (one command at the
-// most) and answers with a placeable unit; with kNoUnit only if there is none,
-// not even one to start: all are stopping.
+// Chooses the unit of a flowlet. A policy is a stateless function of the
+// request and of the units, whose loads are up to date. It may start a unit (at
+// most one command) and returns a placeable unit, or kNoUnit if there is none
+// and none can be started, because all are stopping.
 class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
   virtual std::string_view name() const = 0;
-  // Whether every packet is to be a flowlet of its own.
+  // True if every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
-  // Whether a flow may go on at another unit while its own is not stopping:
-  // else replicas of its state would be of no use.
+  // True if a flow may go on at another unit although its own is not stopping.
+  // If false, replicas of its state are of no use and none are made.
   virtual bool moves_flows() const { return true; }
   virtual Placement Place(Instant now, const PlacementRequest& request,
                           UnitPool& units, ControllerOut& out) const = 0;
@@ -58,15 +59,15 @@ class PlacementPolicy {
 //   per_packet    bin-packing of single packets: as snf, with flowlets of one
 //                 packet (NFOS)
 //   hash          by the hash of the flow over all max_units units, as RSS does
-//   rotate        each packet of a flow on the unit after that of the one
-//                 before: for trying what NFs stand
+//   rotate        each packet of a flow at the unit after that of the packet
+//                 before: a hard test for NFs
 std::span<const PlacementPolicy* const> PlacementPolicies();
-// The policy of that name, or null.
+// Returns the policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 
-// The score of a unit for a request: its load plus α where it holds the flow's
-// state (SNF §5.2.2), in quanta; -1 without room. For placement and for
-// explaining it.
+// Returns the score of a unit for a request, in quanta: its load, plus α if it
+// holds the flow's state (SNF §5.2.2); -1 if it has no room. The unit must be
+// placeable. Used to place flowlets and to explain placements.
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units);
 

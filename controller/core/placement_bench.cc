@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A decision with 10 … 10,000 units (performance.md row 6): every unit is
-// placeable and loaded to 30–95 %, time advances, loads fade. One iteration is
-// one decision with all its upkeep: what came from a unit is reported, the
-// index is refreshed, the policy asked, the flowlet opened and one that was
-// opened earlier closed. A report costs more the more units there are, for
-// their windows lie farther from the cache; BM_DecisionBesideDrains leaves it
-// out, and so does BM_DecisionWithThreeReplicas. Compare `units` within one
-// run:
+// Measures a decision with 10 … 10,000 units (platform/bench/budgets.md row 6):
+// every unit is placeable and loaded to 30–95 %, time advances, loads fade. One
+// iteration is one decision with all its upkeep: a unit's drain is reported,
+// the index refreshed, the policy asked, the flowlet opened and an older one
+// closed. A report costs more the more units there are, for their windows lie
+// farther from the cache; BM_DecisionBesideDrains leaves it out, and so does
+// BM_DecisionWithThreeReplicas. Compare `units` within one run:
 //   controller_bench --benchmark_filter=Decision
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
@@ -48,9 +47,9 @@ void BM_DecisionEveryMicrosecond(benchmark::State& state) {
 }
 BENCHMARK(BM_DecisionEveryMicrosecond)->Apply(Units);
 
-// The same, but for the reports: those of each 500 µs come at once, and not in
-// the measured time. What is left is a decision and what it does against decay,
-// and the draw of K replicas for it.
+// Does the same, but the reports of each 500 µs come at once and outside the
+// measured time. The rest is a decision with its upkeep against decay, and the
+// draw of K replicas for it.
 void DecideBesideDrains(benchmark::State& state, uint32_t replicas) {
   constexpr int kDecisions = 500;
   const auto count = static_cast<uint32_t>(state.range(0));
@@ -85,8 +84,8 @@ void BM_DecisionWithThreeReplicas(benchmark::State& state) {
 }
 BENCHMARK(BM_DecisionWithThreeReplicas)->Apply(Units);
 
-// A decision every microsecond while nothing drains: all loads fade to nothing
-// within the window, and then it begins again.
+// Makes a decision every microsecond while nothing drains: all loads fade to
+// nothing within the window, and then it begins again.
 void BM_DecisionPureDecay(benchmark::State& state) {
   const LoadedUnits full(static_cast<uint32_t>(state.range(0)));
   LoadedUnits units = full;
@@ -110,7 +109,7 @@ void UnitsAndReplicas(benchmark::internal::Benchmark* bench) {
   }
 }
 
-// The replicas of a flowlet, for flowlets at one unit after another.
+// Chooses the replicas of a flowlet, for flowlets at one unit after another.
 void BM_ChooseReplicas(benchmark::State& state) {
   const auto count = static_cast<uint32_t>(state.range(0));
   const LoadedUnits units(count);

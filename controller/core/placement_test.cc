@@ -55,13 +55,13 @@ class Units {
                   uint32_t alpha = 256) {
     return Place({.demand = demand, .owner = owner, .alpha = alpha});
   }
-  // Place, and count the demand.
+  // Places a flowlet and counts its demand.
   UnitId Open(uint32_t demand) {
     const UnitId unit = Place(demand).unit;
     pool_.OpenFlowlet(unit, demand * kQuantumBps);
     return unit;
   }
-  // The commands that the last Place pushed: -1 for none, else the unit.
+  // The unit that the last Place started, or -1 for none.
   int started() const {
     return out_.empty() ? -1 : value(out_.commands()[0].unit);
   }
@@ -219,10 +219,11 @@ TEST(SnfPolicy, LetsTheFirstFlowletsWaitWhereNoUnitIsReady) {
 }
 
 TEST(SnfPolicy, DoesNotStampede) {
-  // One full unit; then flowlets of half a unit come while others start.
+  // There is one full unit; then flowlets of half a unit come while others
+  // start.
   Units units({1'024}, /*warm=*/0, /*stopped=*/50);
   for (int i = 0; i < 20; ++i) units.Open(512);
-  // 11 units' worth is asked for: 10 are started beside the one there.
+  // The load of 11 units is asked for, so 10 are started besides the first.
   EXPECT_EQ(units.pool().cold_starts(), 10u);
 }
 
@@ -405,7 +406,7 @@ TEST(HashPolicy, GoesOnToTheNextUnitWhereOneIsStopping) {
   }
 }
 
-// --- Against an O(n) reading of protocol.md §2
+// --- Against an O(n) reading of proto/protocol.md §2
 
 struct NaivePlacement {
   Placement placement;

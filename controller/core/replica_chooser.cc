@@ -10,12 +10,12 @@
 namespace snf {
 namespace {
 
-// Ranks in ascending order.
+// The ranks drawn so far, in ascending order.
 class DrawnRanks {
  public:
   uint32_t size() const { return size_; }
   std::span<const uint32_t> span() const { return {ranks_.data(), size_}; }
-  // False where it is there already.
+  // Adds a rank. Returns false if it was drawn already.
   bool Add(uint32_t rank) {
     if (std::ranges::find(span(), rank) != span().end()) return false;
     uint32_t i = size_++;
@@ -26,13 +26,14 @@ class DrawnRanks {
 
  private:
   uint32_t size_ = 0;
-  // One more than the replicas: the rank of the flowlet's own unit.
+  // The rank of the flowlet's own unit may be drawn besides those of the
+  // replicas.
   std::array<uint32_t, kMaxReplicas + 1> ranks_;
 };
 
-// For each of `points` < sums[ranks] the rank whose part of the line `sums` it
-// lies in. Step by step for all of them, so that they wait for memory together,
-// and without a branch, for which way it goes cannot be predicted.
+// Finds for each of `points` < sums[ranks] the rank in whose part of the line
+// `sums` it lies. All searches advance together, so that they wait for memory
+// at the same time, and without branches, which could not be predicted.
 void FindRanks(const LazyArray<uint64_t>& sums, uint32_t ranks,
                std::span<const uint64_t> points, uint32_t* found) {
   std::fill_n(found, points.size(), 1);

@@ -28,7 +28,7 @@ ControllerOptions OptionsOf(uint32_t units, uint32_t replicas,
   return options;
 }
 
-// A pool in which these units are placeable.
+// Returns a pool in which these units are placeable.
 UnitPool PoolOf(uint32_t max_units, const std::vector<uint32_t>& placeable) {
   UnitPool pool(OptionsOf(max_units, 0, ReplicaChoice::kNone));
   ControllerOut out;
@@ -55,7 +55,7 @@ std::vector<uint32_t> Choose(const ReplicaChooser& chooser, Rng& rng,
   return units;
 }
 
-// The probability of each sequence of draws, by going through all of them.
+// The probability of each sequence of draws, found by enumerating all.
 using Odds = std::map<std::vector<uint32_t>, double>;
 void AddOdds(const std::vector<uint32_t>& placeable, uint32_t unit,
              size_t replicas, std::vector<uint32_t>& drawn, double odds,
@@ -133,7 +133,7 @@ TEST(ReplicaChooser, DrawsTheFirstOfManyByTheInverseOfRank) {
   const UnitPool pool = FullPool(kUnits);
   const ReplicaChooser chooser(OptionsOf(kUnits, 1, ReplicaChoice::kWeighted));
   Rng rng(kSeed);
-  // By powers of two: ranks 1, 2-3, 4-7 …
+  // Ranks are counted by powers of two: 1, 2-3, 4-7 …
   std::vector<int> counts(14);
   std::vector<double> weights(14);
   for (int i = 0; i < kDraws; ++i) {

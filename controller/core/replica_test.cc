@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which units get a flow's state ahead of its next flowlet, when they count as
-// having it, and where a flow's clocks ran.
+// Tests of the units that get a flow's state ahead of its next flowlet, of the
+// time from which they count, and of the owner history.
 #include <optional>
 #include <vector>
 
@@ -31,8 +31,8 @@ std::vector<UnitId> UnitsOf(const ReplicaSet& set) {
   return {set.span().begin(), set.span().end()};
 }
 
-// All units of a directed controller are active: a packet of a flow of its own
-// went to each. The test's flow is 1.
+// A controller with a directed policy, all of whose units are active: each got
+// a packet of another flow. The test's flow is 1.
 class ReplicaTest : public testing::Test {
  protected:
   void Start(const ControllerOptions& options) {
@@ -44,7 +44,7 @@ class ReplicaTest : public testing::Test {
     driver_->ReadyAll(kStart);
     driver_->DrainAll(kStart);
   }
-  // A packet of flow 1, whose flowlet, if it begins with it, goes to `unit`.
+  // Sends a packet of flow 1. If it begins a flowlet, that goes to `unit`.
   Commands Packet(Instant at, UnitId unit, uint32_t length = 100) {
     policy_.unit = unit;
     const Commands commands = driver_->Packet(at, 1, length);
@@ -171,7 +171,7 @@ TEST_F(ReplicaTest, AreRememberedHoweverMany) {
   for (uint32_t replicas = 1; replicas <= kMaxReplicas; ++replicas) {
     Start(Options(kMaxReplicas + 1, replicas));
     const Commands commands = Packet(kStart, kU0);
-    // What another flow is told must not get in the way.
+    // Replicas of another flow must not interfere.
     policy_.unit = UnitId{kMaxReplicas};
     driver_->Packet(kStart + kGap, 100);
     ASSERT_EQ(commands[0].replicas.count, replicas);
@@ -220,8 +220,7 @@ TEST(Replicas, AreTheSameForTheSameSeedOnly) {
   EXPECT_NE(AllReplicas(1), AllReplicas(2));
 }
 
-// --- What else a policy is told
-// -----------------------------------------------
+// --- What else a policy is told ----------------------------------------------
 
 TEST_F(ReplicaTest, PolicyIsToldTheSameHashWhateverTheTablesSeed) {
   ControllerOptions options = Options(2, 0);
@@ -285,10 +284,9 @@ TEST_F(ReplicaTest, PolicyThatWantsItDecidesForEveryPacket) {
   EXPECT_EQ(driver_->counters().flowlets_by_bytes, 5u);
 }
 
-// --- The trail
-// ----------------------------------------------------------------
+// --- The owner history -------------------------------------------------------
 
-class ControllerTrailTest : public ReplicaTest {
+class ControllerOwnersTest : public ReplicaTest {
  protected:
   // Clocks 1 and 2 at unit 1, 3 at unit 0, 4 and 5 at unit 2, 6 at unit 1.
   void SetUp() override {
@@ -323,12 +321,12 @@ class ControllerTrailTest : public ReplicaTest {
   FlowId flow_{};
 };
 
-TEST_F(ControllerTrailTest, HoldsWhereAFlowsClocksRan) {
+TEST_F(ControllerOwnersTest, HoldsWhereAFlowsClocksRan) {
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{21, 30, 52}));
-  driver_->ExpectTrailsAgree();
+  driver_->ExpectOwnersAgree();
 }
 
-TEST_F(ControllerTrailTest, IsShortenedByWhatIsTaken) {
+TEST_F(ControllerOwnersTest, IsShortenedByWhatIsTaken) {
   Takeover(3, kU0);
   EXPECT_EQ(Runs(), (std::vector<uint64_t>{30, 52}));
   Takeover(3, kU0);
@@ -339,7 +337,7 @@ TEST_F(ControllerTrailTest, IsShortenedByWhatIsTaken) {
   EXPECT_EQ(unknown() + future(), 0u);
 }
 
-TEST_F(ControllerTrailTest, IsNotTouchedByATakeOfAClockThatWasNotGivenYet) {
+TEST_F(ControllerOwnersTest, IsNotTouchedByATakeOfAClockThatWasNotGivenYet) {
   Takeover(7, kU1);
   EXPECT_EQ(Runs().size(), 3u);
   EXPECT_EQ(future(), 1u);
@@ -348,7 +346,7 @@ TEST_F(ControllerTrailTest, IsNotTouchedByATakeOfAClockThatWasNotGivenYet) {
   EXPECT_EQ(unknown(), 0u);
 }
 
-TEST_F(ControllerTrailTest, RefusesATakeOfAFlowThatItDoesNotKnow) {
+TEST_F(ControllerOwnersTest, RefusesATakeOfAFlowThatItDoesNotKnow) {
   Controller& controller = driver_->controller();
   const uint32_t slot = slot_of(flow_);
   controller.on_takeover({MakeFlowId(1, slot, 0), Clock{3}, kU0});
@@ -360,19 +358,19 @@ TEST_F(ControllerTrailTest, RefusesATakeOfAFlowThatItDoesNotKnow) {
   EXPECT_EQ(Runs().size(), 3u);
 }
 
-TEST_F(ControllerTrailTest, EndsWithItsFlow) {
+TEST_F(ControllerOwnersTest, EndsWithItsFlow) {
   driver_->RunTimers(kStart + Seconds(6));
   EXPECT_EQ(driver_->controller().owners().size(), 0u);
   Takeover(6, kU1);
-  // Not even the id that the slot's next flow will have.
+  // The id that the slot's next flow will have is not known yet.
   driver_->controller().on_takeover(
       {MakeFlowId(0, slot_of(flow_), 1), Clock{0}, kU0});
   EXPECT_EQ(unknown(), 2u);
 }
 
-TEST_F(ControllerTrailTest, IsAsLongAsItsLimitAllows) {
+TEST_F(ControllerOwnersTest, IsAsLongAsItsLimitAllows) {
   ControllerOptions options = Options(2, 0);
-  options.max_trail_runs = 3;
+  options.max_owner_runs = 3;
   Start(options);
   for (uint32_t i = 1; i <= 10; ++i) {
     flow_ = Packet(kStart + Milliseconds(i), TestDriver::Id(i % 2))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a unit that is to stop is relieved of its flows (U8).
+// Tests how a unit that is to stop is relieved of its flows (U8).
 #include <optional>
 #include <vector>
 
@@ -33,7 +33,7 @@ class ScaleInTest : public testing::Test {
     driver_.emplace(options, policy_);
     now_ = kStart;
   }
-  // The first packets of these flows run at `unit`.
+  // Sends the first packets of these flows to `unit`.
   void Run(UnitId unit, uint32_t first_flow, uint32_t flows) {
     policy_.unit = unit;
     for (uint32_t i = 0; i < flows; ++i) {
@@ -42,8 +42,8 @@ class ScaleInTest : public testing::Test {
       driver_->DrainAll(now_);
     }
   }
-  // Time passes, with a packet of the busy flow at `unit` now and then, until
-  // `leaving` is to stop. Returns the commands of the last timers.
+  // Lets time pass, with a packet of the busy flow at `unit` now and then,
+  // until `leaving` is to stop. Returns the commands of the last timers.
   Commands RunUntilStop(UnitId unit, UnitId leaving) {
     policy_.unit = unit;
     for (int i = 0; i < 100; ++i) {
@@ -93,7 +93,7 @@ TEST_F(ScaleInTest, MovesAFlowByANullPacket) {
   EXPECT_EQ(counters().flowlets_moved, 0u);
   driver_->Stopped(kU0);
   driver_->ExpectStatesAgree();
-  driver_->ExpectTrailsAgree();
+  driver_->ExpectOwnersAgree();
 }
 
 TEST_F(ScaleInTest, GoesOnWithTheNextPacketFromTheReceiver) {
@@ -365,8 +365,8 @@ TEST_F(ScaleInTest, ForgetsTheReplicasOfAMovedFlow) {
   EXPECT_EQ(policy_.last.replicas.count, 0u);
 }
 
-// Where a flow of that demand goes when unit 0 leaves, while so much waits at
-// units 1 and 2 (12.5 MB are a full unit).
+// Tests where a flow goes when unit 0 leaves, by its demand and by the bytes
+// that wait at units 1 and 2 (12.5 MB are a full unit).
 class ReceiverTest : public ScaleInTest {
  protected:
   UnitId ReceiverOf(int64_t demand_bps, uint32_t bytes_1, uint32_t bytes_2) {

@@ -91,15 +91,15 @@ uint32_t TestDriver::Drain(Instant now, UnitId unit, size_t packets) {
     ++report.packets;
     report.bytes += meta.original_length;
     if (meta.source_kind == StateSource::kUnit && meta.source != unit) {
-      tooks_.push_back({meta.flow, meta.clock, unit});
+      takeovers_.push_back({meta.flow, meta.clock, unit});
     }
   }
   if (report.packets > 0) controller_.on_drained(now, report);
   return report.packets;
 }
 
-void TestDriver::DeliverTook(size_t i) {
-  const Takeover& takeover = tooks_.at(i);
+void TestDriver::DeliverTakeover(size_t i) {
+  const Takeover& takeover = takeovers_.at(i);
   controller_.on_takeover(takeover);
   const auto flow = flows_.find(value(takeover.flow));
   if (flow == flows_.end()) return;
@@ -126,7 +126,7 @@ void TestDriver::ExpectStatesAgree() const {
   EXPECT_EQ(placeable, units().placeable_units());
 }
 
-void TestDriver::ExpectTrailsAgree() const {
+void TestDriver::ExpectOwnersAgree() const {
   const OwnerHistory& owners = controller_.owners();
   ASSERT_EQ(owners.forgotten(), 0u);
   size_t runs = 0;
@@ -189,8 +189,8 @@ void TestDriver::Execute(const ControllerCommand& command) {
   }
 }
 
-// Different units, in use, as many as asked for if there are so many, and not
-// the unit itself.
+// Expects different units in use, other than the unit itself, and as many as
+// were asked for or as there are.
 void TestDriver::on_replicas(const ControllerCommand& command) {
   const auto units = command.replicas.span();
   size_t others = 0;

@@ -31,7 +31,7 @@ inline FlowKey Flow(uint32_t number) {
   return key;
 }
 
-// An external address's port, as an alias.
+// Returns an alias: a port of one external address.
 inline FlowKey External(uint16_t port) {
   FlowKey key;
   key.source = IpAddress::FromIpv4(be32(0xc633'6401));
@@ -48,7 +48,8 @@ inline Commands Only(Kind kind, const Commands& commands) {
   return found;
 }
 
-// Places each flowlet where the test says, and keeps what it was asked.
+// Places each flowlet at the unit that the test sets, and keeps the last
+// request.
 class DirectedPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "directed"; }
@@ -66,11 +67,11 @@ class DirectedPolicy final : public PlacementPolicy {
 };
 
 // Plays driver and units for a controller, and expects of every command what
-// must hold of it always: that the unit is in a state for it, that its channel
-// has room, that channel numbers and clocks count 1, 2, 3 …, that replicas are
-// named right before the packet that they are for, that null packets go from
-// units that are stopping to others, and that a flow ends where and with what
-// it last was. For tests only.
+// must always hold: that the unit is in a state that allows it, that its
+// channel has room, that channel numbers and clocks count 1, 2, 3 …, that
+// replicas are named right before the packet that they belong to, that null
+// packets move flows from stopping units to others, and that a flow ends at its
+// last owner with its last clock. For tests only.
 class TestDriver {
  public:
   explicit TestDriver(
@@ -82,13 +83,13 @@ class TestDriver {
   const UnitPool& units() const { return controller_.units(); }
   const ControllerCounters& counters() const { return controller_.counters(); }
 
-  // Hands over packets, `burst` at a time, and resumes where `out` was full.
+  // Hands over packets, `burst` at a time, and continues if `out` was full.
   Commands Send(Instant now, std::span<const Arrival> arrivals,
                 size_t burst = 32);
-  // One packet, at its own time.
+  // Sends one packet; `now` is its arrival.
   Commands Packet(Instant at, uint32_t flow, uint32_t length = 1000);
 
-  // Any other event, as `event(controller, out)`.
+  // Runs any other event, as `event(controller, out)`.
   template <typename Event>
   Commands On(Event event) {
     event(controller_, out_);
@@ -97,15 +98,16 @@ class TestDriver {
     return all;
   }
 
-  // One call at `now`, however late that is.
+  // Calls on_timers once at `now`, however late that is.
   Commands Timers(Instant now);
-  // Calls at each wake-up up to `until`.
+  // Calls on_timers at each wake-up up to `until`.
   Commands RunTimers(Instant until);
 
   void Ready(Instant now, UnitId unit);
-  // All its flows must be owned by others.
+  // Stops the unit. All its flows must be owned by others.
   void Stopped(UnitId unit);
-  // The first `packets` of the unit's queue leave it; how many there were.
+  // Lets the first `packets` of the unit's queue leave it. Returns how many
+  // left.
   uint32_t Drain(Instant now, UnitId unit, size_t packets = SIZE_MAX);
   void DrainAll(Instant now) {
     for (uint32_t i = 0; i < units_.size(); ++i) Drain(now, Id(i));
@@ -115,19 +117,19 @@ class TestDriver {
       if (units_[i].state == UnitState::kStarting) Ready(now, Id(i));
     }
   }
-  // What drained took the state over from another unit: of these the i-th is
-  // told to the controller.
-  const std::vector<Takeover>& takeovers() const { return tooks_; }
-  void DeliverTook(size_t i);
+  // The takeovers by packets that have drained. DeliverTakeover tells the
+  // controller the i-th.
+  const std::vector<Takeover>& takeovers() const { return takeovers_; }
+  void DeliverTakeover(size_t i);
 
   size_t queued(UnitId unit) const { return units_[value(unit)].queue.size(); }
   UnitState state(UnitId unit) const { return units_[value(unit)].state; }
   uint32_t owned(UnitId unit) const { return units_[value(unit)].owned; }
   static UnitId Id(uint32_t i) { return UnitId{static_cast<uint16_t>(i)}; }
 
-  // Of the controller's view and the model's, which must be the same.
+  // Expect that the controller's view and the model agree.
   void ExpectStatesAgree() const;
-  void ExpectTrailsAgree() const;
+  void ExpectOwnersAgree() const;
 
   // Totals over the run.
   uint64_t enqueued = 0, null_packets = 0, dropped = 0, ended = 0, cold = 0,
@@ -136,7 +138,7 @@ class TestDriver {
            timer_calls = 0, full_outs = 0;
   size_t most_queued = 0;
 
-  // Each of how many packets of a burst is told ahead; 0: none.
+  // Every n-th packet of a burst is announced with Expect; 0: none.
   size_t expect_each = 0;
 
  private:
@@ -175,7 +177,7 @@ class TestDriver {
   std::vector<UnitModel> units_;
   std::map<uint64_t, FlowModel> flows_;
   std::optional<ControllerCommand> replicas_;  // the command before
-  std::vector<Takeover> tooks_;
+  std::vector<Takeover> takeovers_;
 };
 
 }  // namespace snf

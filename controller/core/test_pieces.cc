@@ -97,7 +97,7 @@ void TestPieces::Return(Instant now, const PieceBlock& word) {
   }));
 }
 
-// The pieces of one word; false where the unit has none.
+// Returns the unit's pieces of one word. Returns false if it has none.
 bool TestPieces::ReturnWord(Instant now, uint16_t p, UnitId unit) {
   Pool& pool = pools_[p];
   auto& there = pool.units[value(unit)];
@@ -112,8 +112,8 @@ bool TestPieces::ReturnWord(Instant now, uint16_t p, UnitId unit) {
   return true;
 }
 
-// Pieces that are there already or not of the pool; units and pools that do not
-// exist.
+// Sends messages about pieces that are at the controller already or not of the
+// pool, and about units and pools that do not exist.
 void TestPieces::SayNonsense(Instant now, uint16_t p) {
   const Pool& pool = pools_[p];
   const auto piece = static_cast<uint32_t>(
@@ -213,7 +213,7 @@ void TestPieces::ExpectAnswers(Instant now) const {
   }
 }
 
-bool TestPieces::IsWaited() const {
+bool TestPieces::HasOpenRequests() const {
   for (const Pool& pool : pools_) {
     for (const auto& at : pool.requested) {
       if (at.has_value()) return true;

@@ -16,36 +16,38 @@
 namespace snf {
 
 // Plays units that take pieces of pools, keep some in flows, and give them back
-// late or never when they are asked; and expects of every answer what must hold
-// of it always: that somebody asked, that what is granted was at the controller
-// and no word was fuller, that nothing is refused which is there, that only
-// units are asked that may have some, at most once in a round, and that all
-// requests are answered in time. It knows where each piece is. For tests only.
+// late or never when they are asked. It expects of every answer what must
+// always hold: that a unit asked for it, that granted pieces were at the
+// controller and no word was fuller, that nothing is refused while pieces are
+// free, that only units are asked that may have some, at most once in a round,
+// and that all requests are answered in time. It tracks where each piece is.
+// For tests only.
 class TestPieces {
  public:
   static constexpr uint16_t kPools = 2;
 
   TestPieces(Rng rng, uint32_t units, TestDriver& driver);
 
-  // Some of what may happen at `now`; commands are handled.
+  // Plays some random events at `now` and handles the commands that follow.
   void Play(Instant now);
-  // Some pieces that are at the unit go into a flow that it owns.
+  // Moves some pieces from the unit into a flow that it owns.
   void TakeIntoFlow(FlowId flow, UnitId unit);
 
-  // The controller's commands, at `now`; others are not looked at.
+  // Handles those of the controller's commands that concern pieces.
   void Observe(Instant now, const Commands& commands);
   void on_flow_moved(UnitId to) { holders_.insert(to); }
-  // What the flow had is the unit's.
+  // The pieces of the flow become the unit's.
   void on_flow_end(FlowId flow, UnitId unit);
-  // The unit may go: it returns all, and is gone.
+  // Stops the unit after it has returned all its pieces.
   void Stop(Instant now, UnitId unit);
-  // All that units have goes back.
+  // Returns all pieces of all units.
   void ReturnAll(Instant now);
 
   void Check() const;
-  // Of a controller whose timers were called up to `now`.
+  // Expects that no request is overdue; the controller's timers must have been
+  // called up to `now`.
   void ExpectAnswers(Instant now) const;
-  bool IsWaited() const;
+  bool HasOpenRequests() const;
 
   // Totals over the run.
   uint64_t blocks = 0, waited = 0, refused = 0, unanswered = 0,

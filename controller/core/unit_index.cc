@@ -97,7 +97,8 @@ void UnitIndex::Update(UnitId unit, uint32_t load) {
 }
 
 UnitId UnitIndex::FullestAtMost(uint32_t limit) const {
-  // A row beyond a full unit holds several loads: only whole rows are asked.
+  // A row beyond a full unit holds several loads, so the limit ends at a full
+  // unit.
   const uint32_t row = std::min(limit, kFullLoad);
   const uint32_t word = row / kWordBits;
   const uint64_t up_to = ~uint64_t{0} >> (kWordBits - 1 - row % kWordBits);

@@ -11,16 +11,16 @@
 
 namespace snf {
 
-// Theory of operation. The units that may be given flowlets, by load. There is
-// a row for each load: one a quantum up to a full unit, one per 16 quanta
-// beyond, so that overloaded units are still told apart. A row is a set of
-// units kept as a two-level bitmap, and a two-level bitmap over the rows says
-// which are not empty. The words of a unit's bit in neighbouring rows lie side
-// by side, since loads change little by little. "The fullest unit with room" is
-// then: the highest non-empty row at or below a limit, and in it the lowest id;
-// "the least loaded" is the lowest non-empty row. Each is a handful of
-// find-first-bit steps whatever the number of units, and so is a change of
-// load.
+// Theory of operation. An index, by load, of the units that may be given
+// flowlets. There is a row for each load: one per quantum up to a full unit,
+// one per 16 quanta beyond, so that overloaded units are still told apart. A
+// row is a set of units kept as a two-level bitmap, and a two-level bitmap over
+// the rows says which are not empty. The words of a unit's bit in neighbouring
+// rows lie side by side, since loads change little by little. "The fullest unit
+// with room" is then: the highest non-empty row at or below a limit, and in it
+// the lowest id; "the least loaded" is the lowest non-empty row. Each is a
+// handful of find-first-bit steps whatever the number of units, and so is a
+// change of load.
 //
 // Worked example: units 0, 1, 2 with loads 900, 700, 700 and a demand of 200:
 // the limit is 1024 - 200 = 824; the highest row at or below it is 700, its
@@ -34,7 +34,7 @@ class UnitIndex {
   bool contains(UnitId unit) const { return loads_[value(unit)] != 0; }
   uint32_t size() const { return size_; }
   uint64_t total_load() const { return total_load_; }
-  // Of a unit in the index.
+  // The load of a unit in the index.
   uint32_t load(UnitId unit) const { return loads_[value(unit)] - 1; }
 
   void Insert(UnitId unit, uint32_t load);
@@ -42,15 +42,18 @@ class UnitIndex {
   void Prefetch(UnitId unit) const {
     if (contains(unit)) __builtin_prefetch(WordOf(RowOf(load(unit)), unit), 1);
   }
-  // Budget: ≤ 15 ns; ≤ 3 ns when the row stays the same.
+  // Changes the load of a unit in the index. Budget: ≤ 15 ns; ≤ 3 ns if the row
+  // stays the same.
   void Update(UnitId unit, uint32_t load);
 
-  // The unit with the highest load ≤ limit, of equals the lowest id; kNoUnit if
-  // there is none. Budget: ≤ 15 ns.
+  // Returns the unit with the highest load ≤ limit, of equals the lowest id, or
+  // kNoUnit if there is none. A limit beyond a full unit counts as a full unit.
+  // Budget: ≤ 15 ns.
   UnitId FullestAtMost(uint32_t limit) const;
 
-  // The unit with the lowest load, of equals the lowest id; kNoUnit when empty.
-  // Loads beyond a full unit are equal within steps of 16 quanta.
+  // Returns the unit with the lowest load, of equals the lowest id, or kNoUnit
+  // if the index is empty. Loads beyond a full unit count as equal within steps
+  // of 16 quanta.
   UnitId LeastLoaded() const;
 
  private:

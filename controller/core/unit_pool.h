@@ -24,32 +24,34 @@ namespace snf {
 //      │            └─────────── taken again ─────────┘                  │
 //      └──────────────────────────────────────────────────────────stopped┘
 //
-// A unit is placeable (is in the index) when it is active; a warm unit at once
-// when it is taken, since it needs microseconds; a stopped one that was started
-// only when it is ready, unless there is no other, for then its channel is the
-// buffer in which packets wait.
+// A unit is placeable (is in the index) when it is active. A warm unit is
+// placeable as soon as it is taken, since it needs only microseconds; a stopped
+// one that was started only when it is ready, unless there is no other: then
+// its channel is the buffer in which packets wait.
 //
 // A unit is idle when it got no packet for `unit_idle_timeout`, has none left
 // and no flowlet is open on it. A warm unit stops `keep_warm` later. If it owns
 // flows then, it is leaving: it must be relieved of them one by one (U8), and
-// is no longer taken. But where no unit is placeable, there is nowhere for them
-// to go, and it stays warm until one is, or until it owns no flow.
+// is no longer taken. But if no unit is placeable, its flows have nowhere to
+// go, and it stays warm until one is, or until it owns no flow.
 //
 // Loads fade with time. The index is brought up to date for a unit whenever
-// something drains from it; and in turn, without cause, kRefreshPerBucket units
-// in each load bucket in which there are decisions. So a decision costs the
-// same whatever the number of units. With up to 64 units every decision sees
-// exact loads. With more, that of a unit from which nothing drains may be seen
-// as it was units / 64 buckets ago (10,000 units: 78 ms), or units / 8
-// decisions ago where decisions are rarer than eight a bucket: too high, for
-// loads fade. What waits at a unit is seen as of its last drain or flowlet.
+// something drains from it; besides, kRefreshPerBucket units are brought up to
+// date in turn in each load bucket in which there are decisions. So a decision
+// costs the same whatever the number of units. With up to 64 units every
+// decision sees exact loads. With more, the load of a unit from which nothing
+// drains may be as old as units / 64 buckets (10,000 units: 78 ms), or units /
+// 8 decisions if there are fewer than eight a bucket: it is then too high, for
+// loads fade. The bytes that wait at a unit are those of its last drain or
+// flowlet.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
  public:
   enum class State : uint8_t { kStopped, kStarting, kActive, kWarm, kStopping };
   static constexpr uint32_t kRefreshPerBucket = 64;
-  // Where there are more units than that.
+  // The most units refreshed per decision if there are more than
+  // kRefreshPerBucket.
   static constexpr uint32_t kRefreshPerDecision = 8;
 
   explicit UnitPool(const ControllerOptions& options);
@@ -62,7 +64,7 @@ class UnitPool {
   uint64_t cold_starts() const { return cold_starts_; }
   uint64_t warm_starts() const { return warm_starts_; }
 
-  // Demand in quanta of a unit's capacity (LoadMeter).
+  // Returns a demand in quanta of a unit's capacity (LoadMeter).
   uint32_t Quanta(int64_t rate_bps) const { return meter_.Quanta(rate_bps); }
   // The load of a placeable unit, as the index has it.
   uint32_t load(UnitId unit) const { return index_.load(unit); }
@@ -72,35 +74,35 @@ class UnitPool {
   }
   UnitId LeastLoaded() const { return index_.LeastLoaded(); }
 
-  // The placeable unit with that many placeable ones of lower id, for
+  // Returns the placeable unit that has `rank` placeable units of lower id, for
   // rank < placeable_units(). O(1).
   UnitId Ranked(uint32_t rank) const { return ranks_.At(rank); }
 
-  // Brings loads up to `now` ahead of a decision, within the bound above.
+  // Brings loads up to `now` before a decision, within the bounds above.
   void Refresh(Instant now);
 
-  // Takes a warm unit, or starts a stopped one, lowest id first. Returns
-  // kNoUnit when there is none. Pushes one command.
+  // Takes a warm unit, or starts a stopped one, lowest id first, and pushes one
+  // command. Returns kNoUnit, and pushes nothing, if there is none.
   UnitId TakeWarm(Instant now, ControllerOut& out);
   UnitId StartStopped(Instant now, ControllerOut& out);
-  // Where no unit is placeable: makes a starting one so, lowest id first;
-  // kNoUnit if none is starting.
+  // Makes a starting unit placeable, lowest id first; for when no unit is
+  // placeable. Returns kNoUnit if none is starting.
   UnitId UseStarting(Instant now);
 
-  // Makes that unit placeable, whatever its load, by one command at the most;
-  // false where it cannot be: it is stopping.
+  // Makes that unit placeable, whatever its load, with at most one command.
+  // Returns false if the unit is stopping.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
   void on_ready(Instant now, UnitId unit);
   void on_stopped(UnitId unit);
   void on_drained(Instant now, const DrainReport& report);
 
-  // A flowlet opens or closes on a unit.
+  // Record that a flowlet of this demand opens or closes on a unit.
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
   void CloseFlowlet(UnitId unit, int64_t demand_bps);
 
   // Takes a slot of the unit's channel for a packet of `bytes` (original
-  // length): its channel number, or 0 where no slot is free.
+  // length). Returns its channel number, or 0 if no slot is free.
   uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
     Unit& u = units_[value(unit)];
     // The idle clock restarts at a packet, also at one that finds no slot.
@@ -109,14 +111,14 @@ class UnitPool {
         u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
     if (u.slots_used >= limit) return 0;
     ++u.slots_used;
-    // The index learns of it with the next drain or flowlet: not for each
-    // packet.
+    // The index learns of these bytes with the next drain or flowlet, since an
+    // update for each packet would cost too much.
     u.queued_bytes += bytes;
     return ++u.channel_number;
   }
 
-  // A flow's state is now, or is no longer, on the unit. RemoveOwned says
-  // whether this was the last flow of a unit that is leaving.
+  // Record that the unit owns one flow more or less. RemoveOwned returns true
+  // if this was the last flow of a unit that is leaving.
   void AddOwned(UnitId unit) { ++units_[value(unit)].owned_flows; }
   bool RemoveOwned(Instant now, UnitId unit);
   uint32_t owned_flows(UnitId unit) const {
@@ -126,19 +128,19 @@ class UnitPool {
   uint64_t leaving_flows() const { return leaving_flows_; }
 
   Instant next_wakeup() const { return timers_.next_wakeup(); }
-  // Handles one timer that is due; false when there is none. Pushes at most one
-  // command.
+  // Handles one timer that is due and pushes at most one command. Returns false
+  // if no timer is due.
   bool on_timer(Instant now, ControllerOut& out);
 
  private:
   struct Unit {
     State state;
-    bool waits;  // keep_warm is over, but there is nowhere for its flows
+    bool waits;  // keep_warm is over, but its flows have nowhere to go
     uint32_t slots_used;
     uint32_t owned_flows;
     Instant last_packet;
     uint64_t channel_number;
-    uint64_t queued_bytes;  // in the slots that are used
+    uint64_t queued_bytes;  // of the packets in used slots
   };
 
   UnitId LowestIn(State state) const;
@@ -154,7 +156,7 @@ class UnitPool {
     index_.Update(unit,
                   meter_.Load(now, unit, units_[value(unit)].queued_bytes));
   }
-  // The same without bringing the window to the present.
+  // Does the same without bringing the load's window up to date.
   void TouchSameTime(UnitId unit) {
     if (!index_.contains(unit)) return;
     index_.Update(unit,
@@ -175,9 +177,9 @@ class UnitPool {
   uint64_t cold_starts_ = 0;
   uint64_t warm_starts_ = 0;
 
-  uint64_t refresh_bucket_ = 0;  // the bucket that the index is brought to
-  uint32_t refresh_next_ = 0;    // the unit to go on with
-  uint32_t refresh_left_ = 0;    // units that this bucket still allows
+  uint64_t refresh_bucket_ = 0;  // the bucket of the last Refresh
+  uint32_t refresh_next_ = 0;    // the unit refreshed last
+  uint32_t refresh_left_ = 0;    // units still to refresh in this bucket
 
   LazyArray<Unit> units_;
   LoadMeter meter_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of units, packets in and commands out. Unit capacity 1 Gbit/s.
+// Tests of the life of units, packets in and commands out. A unit's capacity is
+// 1 Gbit/s.
 #include "controller/core/unit_pool.h"
 
 #include "controller/core/test_driver.h"
@@ -359,7 +360,7 @@ TEST(UnitPool, CountsWhatStillWaitsAtAUnitAsItsLoad) {
   EXPECT_EQ(driver.units().load(kU0), 103u);
 }
 
-// As many units, all active, from which 1.25 MB drained at kStart.
+// Returns a pool of active units, from each of which 1.25 MB drained at kStart.
 UnitPool DrainedUnits(uint32_t units) {
   UnitPool pool(Options(units, units));
   ControllerOut out;
@@ -395,11 +396,10 @@ TEST(UnitPool, Sees64LoadsABucketAnd8ADecisionWithMoreUnits) {
   EXPECT_EQ(pool.total_load(), 0u);
 }
 
-// --- One unit ahead of need
-// ---------------------------------------------------
+// --- One unit ahead of need --------------------------------------------------
 
-// Demands of 100 Mbit/s each: 103 quanta, the tenth does not fit. Packets of no
-// bytes, which do not count themselves.
+// Demands are 100 Mbit/s each: 103 quanta, of which the tenth does not fit.
+// Packets have no bytes, so that they do not count themselves.
 ControllerOptions Tenths(uint32_t units, uint32_t warm) {
   ControllerOptions options = Options(units, warm);
   options.first_demand_bps = 100'000'000;

@@ -10,24 +10,26 @@
 
 namespace snf {
 
-// A set of units that finds its members by rank: the member with so many of
-// lower id. They lie in the order of their ids, for every flowlet asks for
-// ranks, and members come and go no oftener than units start and park.
+// A set of units that finds its members by rank: the member of rank r has r
+// members of lower id. Members are stored in the order of their ids, because
+// every flowlet asks for ranks while members change only when units start and
+// park.
 //
-// Worked example: of {2, 5, 6} rank 0 is unit 2 and rank 2 is unit 6.
+// Worked example: in {2, 5, 6} rank 0 is unit 2 and rank 2 is unit 6.
 //
-// 2 bytes a unit. A value; owner-thread only; nothing is allocated after
+// Takes 2 bytes a unit. A value; owner-thread only; nothing is allocated after
 // construction.
 class UnitRanks {
  public:
   explicit UnitRanks(uint32_t max_units);
 
   uint32_t size() const { return size_; }
-  // A unit that is not a member; one that is. O(members of higher id): ≤ 1 µs
-  // for 10,000.
+  // Adds a unit that is not a member. O(members of higher id): ≤ 1 µs for
+  // 10,000.
   void Insert(UnitId unit);
+  // Removes a member. O(members of higher id).
   void Erase(UnitId unit);
-  // The member of that rank, for rank < size(). O(1).
+  // Returns the member of that rank, for rank < size(). O(1).
   UnitId At(uint32_t rank) const {
     SNF_CHECK(rank < size_);
     return members_[rank];

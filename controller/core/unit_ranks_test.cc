@@ -76,7 +76,7 @@ TEST_P(UnitRanksOfSize, EqualsASortedSet) {
       }
     }
     ASSERT_EQ(ranks.size(), naive.size());
-    // All ranks now and then, one at other times.
+    // Compare all ranks now and then, one rank at other times.
     auto it = naive.begin();
     if (units <= 65 || round % 40 == 0) {
       for (uint32_t rank = 0; it != naive.end(); ++it, ++rank) {

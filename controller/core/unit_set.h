@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// A set of units: a bit each. A value; owner-thread only; nothing is allocated
-// after construction.
+// A set of units, one bit each. A value; owner-thread only; nothing is
+// allocated after construction.
 class UnitSet {
  public:
   explicit UnitSet(uint32_t max_units)
@@ -22,13 +22,14 @@ class UnitSet {
   bool Has(UnitId unit) const {
     return (words_[value(unit) / 64] & Bit(unit)) != 0;
   }
-  // False where it is there already; where it is not there.
+  // Adds the unit. Returns false if it is already a member.
   bool Insert(UnitId unit) {
     if (Has(unit)) return false;
     words_[value(unit) / 64] |= Bit(unit);
     ++size_;
     return true;
   }
+  // Removes the unit. Returns false if it was not a member.
   bool Erase(UnitId unit) {
     if (!Has(unit)) return false;
     words_[value(unit) / 64] &= ~Bit(unit);
@@ -39,8 +40,8 @@ class UnitSet {
     if (size_ > 0) std::ranges::fill(words_.span(), 0);
     size_ = 0;
   }
-  // The first member from this id on, or kNoUnit; one that is not in `without`,
-  // if given, a set of the same units. O(max_units / 64).
+  // Returns the member of the lowest id ≥ `id` that is not in `without`, a set
+  // of as many units, or kNoUnit if there is none. O(max_units / 64).
   UnitId NextFrom(uint32_t id, const UnitSet* without = nullptr) const {
     uint64_t mask = ~uint64_t{0} << id % 64;
     for (size_t w = id / 64; w < words_.size(); ++w, mask = ~uint64_t{0}) {

@@ -13,8 +13,9 @@
 
 namespace snf {
 
-// A line of `snf bench`: a budget of the project, by its number, what was
-// measured of it, and what it was held against in the same run.
+// A line of `snf bench`: a budget of the project by its number in
+// platform/bench/budgets.md, what was measured of it, and what it was held
+// against in the same run.
 struct BenchRow {
   // What the budget is about.
   enum class Of : uint8_t {

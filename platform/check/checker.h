@@ -20,9 +20,10 @@
 
 namespace snf {
 
-// Watches a run from outside and holds it to the invariants of protocol.md §4.
-// It sees only what the cores exchange and shares no code with them; it changes
-// nothing, so a run's digest is the same with and without it. Checked so far:
+// Watches a run from outside and holds it to the invariants of
+// proto/protocol.md §4. It sees only what the cores exchange and shares no code
+// with them; it changes nothing, so a run's digest is the same with and without
+// it. Checked so far:
 //
 //   I1  single writer: a flow is in service at one unit at a time, at the one
 //       that the packet was given to, and no clock is processed twice

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import tidy_citations
 import tidy_test
 
 LICENSE = "// " + tidy_test.SPDX + "\n"
@@ -34,6 +35,28 @@ def at(path: str, *lines: str) -> tidy_test.Tree:
     """A tree of one file that is right but for `lines`."""
     make = header(path, *lines) if path.endswith(".h") else source(*lines)
     return {path: make}
+
+
+def law(*lines: str) -> tidy_test.Tree:
+    """Documents with a few rules, and a header that cites them."""
+    return at("base/x.h", *lines) | {
+        "proto/protocol.md": "## 2. Words\n- **2.6** load\n## 4. Units\n"
+                             "- **U1 Order** (*built*)\n- **U2** **L3**\n",
+        "proto/decisions.md": "**5. Service.** See U7.\n\n**15. Scope**\n",
+        "platform/bench/budgets.md": "| row | must |\n| 6 | 2 |\n| 17 | 3 |\n",
+    }
+
+
+def files_in(folder: str, count: int, name: str = "x") -> tidy_test.Tree:
+    return {path: text for i in range(count)
+            for path, text in at(f"{folder}/{name}{i}.cc").items()}
+
+
+def parts_of(name: str, count: int) -> tidy_test.Tree:
+    """A class of which each file has a member."""
+    return {path: text for i in range(count) for path, text in
+            at(f"runtime/core/x{i}.cc", f"int {name}::F{i}(int n) {{",
+               "  return n;", "}").items()}
 
 
 CORE = "controller/core/x.cc"
@@ -141,6 +164,29 @@ BAD = [
     ("file-name", {"nfs/common/nat.cc": source()}),
     ("named-test", {**at("nfs/x_test.cc", "TEST(Nat, MapsUdp) {}"),
                     "nfs/x.md": "| 1 | `Nat.MapsUdp`, `Nat.MapsTcp` |\n"}),
+    ("citation", at("base/x.h", "// See nowhere.md.")),
+    ("citation", {**at("base/x.h", "// See x.md."), "base/x.md": "x\n"}),
+    ("citation", at("base/x.h", "// See protocol.md U1.")),
+    ("citation", {"base/x.md": "See [the law](../proto/law.md).\n"}),
+    ("citation", {"base/x.sh": f"# {tidy_test.SPDX}\n# base/README.md\n"}),
+    ("citation", law("// Never twice (proto/protocol.md U3).")),
+    ("citation", law("// Ordered, by proto/protocol.md U1", "// and U4.")),
+    ("citation", law("// Counted (proto/protocol.md §5).")),
+    ("citation", law("// Load (proto/protocol.md 2.7).")),
+    ("citation", law("// See proto/decisions.md 15, 20.")),
+    ("citation", law("// See proto/decisions.md U1.")),
+    ("citation", {**law(), "base/x.md": "As `proto/decisions.md` 16 says\n"}),
+    ("citation", law("// platform/bench/budgets.md rows 6 and 8.")),
+    ("citation", law("// platform/bench/budgets.md row 6", "// and (row 9)")),
+    ("citation", {**law(), **at("platform/bench/x.cc", "// Rows 6 to 9")}),
+    ("citation", law("int n;  // the copy is gone (U9)")),
+    ("citation", law("/* F1 */ int n;")),
+    ("citation", law("// The mean over a window (§8).")),
+    ("folder-size", files_in("traces", 36)),
+    ("split-class", parts_of("Reader", 3)),
+    ("split-class", parts_of("Unit", 2)),  # needs no entry in the list
+    ("fixture", at("traces/x.cc", '#include "base/packet/fixture_flows.h"')),
+    ("fixture", at("platform/run/x.h", '#include "traces/fixture_a.h"')),
 ]
 
 # Trees in which nothing may be found.
@@ -184,6 +230,25 @@ GOOD = [
     {**at("nfs/x_test.cc", "TEST_F(Nat,", "       MapsUdp) {}"),
      "nfs/x.md": "`Nat.MapsUdp`, as all that are named `Nat.`; `x.cc`\n"},
     {"README.md": "A workload under experiments/home/ or $HOME/work\n"},
+    law("// U1 and U2 (proto/protocol.md U1, proto/decisions.md 5,",
+        "// 15) hold; the load is that of proto/protocol.md 2.6, by the words",
+        "// of proto/protocol.md §2. As in", "// proto/decisions.md",
+        "// 15. It has 9 lives (RFC 791 §3.2), and U+00B5 is no rule.",
+        'auto s = "nowhere.md U9"; U9 u; int L7 = 0xF2;',
+        "// platform/bench/budgets.md rows 6 and 17; 9 rows."),
+    {**law(), "base/README.md": "See ../proto/protocol.md or x.md\n",
+     "base/x.md": "[law](../proto/decisions.md), base/README.md, U9\n",
+     "base/y.py": f"# {tidy_test.SPDX}\n# base/x.md\nopen('nowhere.md')\n"},
+    files_in("traces", 35) | files_in("traces", 9, "test_x") |
+    files_in("traces", 9, "fixture_x") | files_in("nfs", 60),
+    parts_of("Reader", 2) | at("runtime/core/x9_test.cc",
+                               "int Reader::F9(int n) {", "}"),
+    parts_of("Reader", 2) | at("runtime/core/x9.cc", "int G() {",
+                               "  return Reader::F1(2);", "}"),
+    parts_of("Unit", 4),
+    at("traces/x_bench.cc", '#include "base/packet/fixture_flows.h"'),
+    at("base/fixture_x.h", '#include "base/fixture_y.h"'),
+    at("platform/bench/x.cc", '#include "base/packet/fixture_flows.h"'),
 ]
 
 LONG_FUNCTION = source("void F(int a,", "       int b) {",
@@ -238,15 +303,18 @@ def run() -> int:
         if got != want:
             failures.append(f"{name} tree: exit code {got}, want {want}")
     # No rule without a case: the rules are those that the source names.
-    with open(tidy_test.__file__, encoding="utf-8") as file:
-        text = file.read()
+    text = ""
+    for module in (tidy_test, tidy_citations):
+        with open(module.__file__, encoding="utf-8") as file:
+            text += file.read()
     rules = set(tidy_test.NOT_PURE) | set(tidy_test.BANNED) | {"sleep", "float"}
     for rule in ("folder", "include", "library", "link", "hash-order",
                  "license", "guard", "marker", "machine-path",
-                 "trailing-space", "columns", "file-name", "named-test"):
+                 "trailing-space", "columns", "file-name", "named-test",
+                 "citation", "folder-size", "split-class", "fixture"):
         rules.add(rule)
         if f'"{rule}"' not in text:
-            failures.append(f"tidy_test.py has no rule {rule}")
+            failures.append(f"no rule {rule}")
     for rule in sorted(rules - {rule for rule, _ in BAD}):
         failures.append(f"no case for the rule {rule}")
     for failure in failures:

@@ -20,8 +20,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from tidy_tree import (Finding, Tree, blanked, is_cpp, is_script, is_test,
-                       line_at, read_tree)
+from tidy_citations import check_citations
+from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
+                       is_test, line_at, read_tree)
 
 # --- The house: which folder may include which --------------------------------
 
@@ -147,6 +148,10 @@ def check_includes(tree: Tree) -> Iterator[Finding]:
                 elif is_test(name) and not is_test(path):
                     yield Finding(path, line, "include",
                                   f"{name} is for tests")
+                elif is_fixture(name) and folder != "platform/bench" and \
+                        not (is_test(path) or is_fixture(path)):
+                    yield Finding(path, line, "fixture",
+                                  f"{name} is for tests and benchmarks")
                 continue
             if bracket == '"' and "/" not in name:
                 yield Finding(path, line, "include",
@@ -433,6 +438,51 @@ def check_named_tests(tree: Tree) -> Iterator[Finding]:
                                   "named-test", f"no test {match.group()}")
 
 
+# --- Size ---------------------------------------------------------------------
+
+MOST_FILES = 35  # of the product in a folder
+MOST_FILES_OF_A_CLASS = 2
+# NFs do not know each other: their folder may be as long as the list of NFs.
+UNLIMITED = {"nfs"}
+# Classes that are in more files all the same, and why. An entry that is no
+# longer needed is a finding.
+SPLIT_CLASSES = {
+    "Unit": "records, replication and the NF's services are to be classes",
+    "RealDriver": "the loops of controller and units are to be classes",
+    "VirtualDriver": "the same loops",
+    "ReplayCommand": "modes of replay are to be classes",
+}
+MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
+                    r"([A-Z]\w*)(?:<[\w, ]+>)?::(?:[A-Z]\w*::)*"
+                    r"(?:~?\w+|operator\S+)\s*\(", re.MULTILINE)
+
+
+def check_size(tree: Tree) -> Iterator[Finding]:
+    files = {}    # folder -> files of the product
+    classes = {}  # (folder, class) -> files that define its members
+    for path, text in tree.items():
+        if not is_cpp(path) or is_test(path) or is_fixture(path):
+            continue
+        folder = os.path.dirname(path)
+        files.setdefault(folder, set()).add(path)
+        if path.endswith(".cc"):
+            for match in MEMBER.finditer(blanked(text)):
+                classes.setdefault((folder, match.group(1)), set()).add(path)
+    for folder, paths in files.items():
+        if len(paths) > MOST_FILES and folder not in UNLIMITED:
+            yield Finding(f"{folder}/", 1, "folder-size",
+                          f"{len(paths)} files, at most {MOST_FILES}")
+    for (_, name), paths in classes.items():
+        is_split = len(paths) > MOST_FILES_OF_A_CLASS
+        if is_split and name not in SPLIT_CLASSES:
+            yield Finding(min(paths), 1, "split-class",
+                          f"{name} is defined in {len(paths)} files, at most "
+                          f"{MOST_FILES_OF_A_CLASS}")
+        elif name in SPLIT_CLASSES and not is_split:
+            yield Finding(min(paths), 1, "split-class",
+                          f"{name} may leave SPLIT_CLASSES")
+
+
 # --- Notes on length ----------------------------------------------------------
 
 def long_functions(code: str) -> Iterator[tuple[int, int]]:
@@ -476,6 +526,7 @@ def notes(tree: Tree) -> Iterator[Finding]:
 CHECKS: list[Callable[[Tree], Iterator[Finding]]] = [
     check_includes, check_links, check_calls, check_hash_order, check_license,
     check_guards, check_words, check_names, check_named_tests,
+    check_citations, check_size,
 ]
 
 

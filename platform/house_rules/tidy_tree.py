@@ -29,26 +29,44 @@ def is_test(path: str) -> bool:
                      path) is not None
 
 
+def is_fixture(path: str) -> bool:
+    """What only tests, benchmarks and `snf bench` include."""
+    return re.search(r"(^|/)fixture_\w+\.(h|cc)$", path) is not None
+
+
 def is_script(path: str, text: str) -> bool:
     return path.endswith((".py", ".sh")) or text.startswith("#!")
 
 
+# A comment or a literal of C++.
+TOKEN = re.compile(
+    r'R"(?P<d>[^()\\\s]{0,16})\(.*?\)(?P=d)"'
+    r'|//[^\n]*|/\*.*?\*/'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL)
+
+
 def blanked(text: str) -> str:
     """C++ without the insides of comments and literals; lines stay."""
-    token = re.compile(
-        r'R"(?P<d>[^()\\\s]{0,16})\(.*?\)(?P=d)"'
-        r'|//[^\n]*|/\*.*?\*/'
-        r'|"(?:\\.|[^"\\\n])*"'
-        r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'",
-        re.DOTALL)
-
     def blank(match):
         found = match.group()
         if found.startswith("/"):
             return re.sub(r"[^\n]", " ", found)
         return '"' + re.sub(r"[^\n]", " ", found[1:-1]) + '"'
 
-    return token.sub(blank, text)
+    return TOKEN.sub(blank, text)
+
+
+def comments(text: str) -> str:
+    """The insides of comments of C++, and nothing else; lines stay."""
+    said, end = [], 0
+    for match in TOKEN.finditer(text):
+        said.append(re.sub(r"[^\n]", " ", text[end:match.start()]))
+        found, end = match.group(), match.end()
+        said.append("  " + found[2:] if found.startswith("/")
+                    else re.sub(r"[^\n]", " ", found))
+    return re.sub(r"(?m)^(\s*)//", r"\1  ", "".join(said))
 
 
 def line_at(text: str, offset: int) -> int:

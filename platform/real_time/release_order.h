@@ -15,10 +15,10 @@ namespace snf {
 
 // Theory of operation. What units made of the packets of a flow comes from
 // several threads; here it gets into the order of the flow's clocks
-// (protocol.md I3). Each clock ends once: released, dropped, consumed, or, of a
-// packet without payload, applied. What comes before all earlier clocks have
-// ended waits. What the NF emitted meanwhile goes ahead of the clock that it
-// comes with, or behind it if that has ended: a timer's.
+// (proto/protocol.md I3). Each clock ends once: released, dropped, consumed,
+// or, of a packet without payload, applied. What comes before all earlier
+// clocks have ended waits. What the NF emitted meanwhile goes ahead of the
+// clock that it comes with, or behind it if that has ended: a timer's.
 //
 // Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
 // first, with a packet emitted before it. Both wait. Then come 1 and 2: out go

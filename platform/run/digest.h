@@ -12,10 +12,10 @@
 
 namespace snf {
 
-// One number for everything that was released (decisions.md 25): the sum over
-// flows of the hash of the flow's released packets in order. Times are not part
-// of it, nor is the order between flows: two runs that release the same bytes,
-// flow by flow, have the same digest.
+// One number for everything that was released (proto/decisions.md 25): the sum
+// over flows of the hash of the flow's released packets in order. Times are not
+// part of it, nor is the order between flows: two runs that release the same
+// bytes, flow by flow, have the same digest.
 //
 // A flow may end while packets of it are still queued, and its slot then has
 // releases of two flows in turn: the hash of a flow that lost its slot is kept

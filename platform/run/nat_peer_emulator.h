@@ -19,7 +19,7 @@ namespace snf {
 // Theory of operation. A capture holds both directions of a connection as one
 // side saw them: the answers go to the inside address, though with a NAT in
 // between the far side would have sent them to the external one. So replay
-// plays the far side (decisions.md 21): a packet to an inside endpoint is
+// plays the far side (proto/decisions.md 21): a packet to an inside endpoint is
 // rewritten (base/packet/rewrite.h) to the external endpoint that the NF
 // announced for it, checksums and quoted packets of ICMP errors included,
 // before the controller sees it.

@@ -9,8 +9,8 @@
 
 namespace snf {
 
-// A unit as a serial server (decisions.md 5): a packet keeps it busy for its
-// original length × 8 / capacity, rounded up to a nanosecond. Used by every
+// A unit as a serial server (proto/decisions.md 5): a packet keeps it busy for
+// its original length × 8 / capacity, rounded up to a nanosecond. Used by every
 // driver, so that a unit is as fast in virtual time as on the real clock. A
 // length of more than 2^31 bytes, which only a broken capture has, counts as
 // 2^31.

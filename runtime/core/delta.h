@@ -12,9 +12,9 @@
 namespace snf {
 
 // Theory of operation. What one packet changed of its flow's record, for the
-// logger that keeps a copy (protocol.md §5, decisions.md 17). Flow, clocks and
-// the schema's hash travel beside it. This is the partial delta; a whole one is
-// the record itself, which StateSchema::IsWellFormed judges.
+// logger that keeps a copy (proto/protocol.md L1, proto/decisions.md 17). Flow,
+// clocks and the schema's hash travel beside it. This is the partial delta; a
+// whole one is the record itself, which StateSchema::IsWellFormed judges.
 //
 //   8 bytes   a bit for each slot that changed
 //   8 bytes   a bit for each slot of the record that has a value now

@@ -3,7 +3,7 @@
 #define SNF_RUNTIME_CORE_RULES_H_
 
 // SNF_RULE(rule, condition, otherwise) marks where the code keeps to a rule of
-// protocol.md §4: it is `condition`. In a build for tests, which defines
+// proto/protocol.md §4: it is `condition`. In a build for tests, which defines
 // SNF_RULES_CAN_BE_LEFT_OUT, it is `otherwise` while that rule is left out: so
 // a test can show that the rule is needed, and that it would notice.
 

@@ -27,7 +27,7 @@
 namespace snf {
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the
-// state of its flows (SNF §5); the rules U1 … U8 are those of protocol.md §4.
+// state of its flows (SNF §5), by the rules U1 … U8 of proto/protocol.md §4.
 //
 // U1  A packet is run if and only if its clock is the one after the clock that
 //     the unit's copy of the flow's state has applied, or it is the first of a
@@ -80,7 +80,8 @@ namespace snf {
 // return them, or is kept for packets that are to run again, follows from
 // begin(): kAgain until it is done.
 //
-// The driver serves a unit like this, whatever its clock is (decisions.md 5):
+// The driver serves a unit like this, whatever its clock is (proto/decisions.md
+// 5):
 //     on_packet …                       as packets come in
 //     while begin() == kService:        a packet can run; it takes its time
 //       finish()                        at the end of which its effects happen

@@ -20,9 +20,9 @@
 
 namespace snf {
 
-// The free pieces of an NF's pools that lie at one unit (decisions.md 18), and
-// the packets that wait for some. All that it says to the controller goes
-// through here: one request a pool at a time, and words that go back.
+// The free pieces of an NF's pools that lie at one unit (proto/decisions.md
+// 18), and the packets that wait for some. All that it says to the controller
+// goes through here: one request a pool at a time, and words that go back.
 //
 // Pieces that packets were woken for are not given to the controller before
 // those have run, or two units could pass the last ones to and fro for ever:

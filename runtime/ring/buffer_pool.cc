@@ -106,7 +106,7 @@ absl::StatusOr<BufferPool> BufferPool::Attach(std::span<std::byte> memory,
   return pool;
 }
 
-// What the party's predecessor held is free: it is gone.
+// The buffers that the party's predecessor held are free, because it is dead.
 void BufferPool::FindFree() {
   for (size_t c = 0; c < classes_.size(); ++c) {
     SizeClass& size = classes_[c];
@@ -161,7 +161,7 @@ BufferPool::Party BufferPool::owner(PacketHandle handle) const {
     end += shares_[p][c];
     if (IndexOf(handle) < end) return Party{static_cast<uint8_t>(p)};
   }
-  SNF_CHECK(false);  // no handle
+  SNF_CHECK(false);  // IsHandle() was false
   return Party{0};
 }
 

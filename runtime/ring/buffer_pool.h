@@ -18,39 +18,41 @@
 
 namespace snf {
 
-// Theory of operation. The memory in which packets lie from ingest to egress;
-// everything in between passes handles (decisions.md 8). Buffers come in three
-// sizes, for ordinary frames, for jumbo and merged segments, and for the
-// largest that a capture may hold. A packet takes the smallest free buffer that
-// fits; the last one freed is the first one used again, so that the touched
-// memory stays as small as the number of packets in flight. Handles may be
-// freed in any order. A handle names its size in the upper two bits.
+// Theory of operation. The pool is the memory in which packets stay from ingest
+// to egress; everything in between passes handles (proto/decisions.md 8).
+// Buffers come in three sizes, for ordinary frames, for jumbo frames and merged
+// segments, and for the largest packets that a capture may hold. A packet takes
+// the smallest free buffer that fits; the buffer freed last is used first, so
+// that no more memory is touched than the packets in flight need. Handles may
+// be freed in any order. The upper two bits of a handle name its size.
 //
 // A pool lies in private memory, or in a region (SharedRegion) where several
 // *parties*, threads or processes, attach to it: a controller, a unit, its
 // logger. A handle then means the same to all of them. Each party has a share
-// of the buffers, and allocates and frees these only; its books (which are free
-// and which are not) are in its own memory, where nobody else can spoil them.
-// It may read and write any buffer whose handle was given to it. When done with
-// one it sends the handle to the owner() through a ring, for Return().
+// of the buffers, and allocates and frees only these. Its records of which of
+// them are free are in its own memory, where no other party can corrupt them.
+// It may read and write any buffer whose handle was given to it. When it is
+// done with such a buffer, it sends the handle to the owner() through a ring,
+// for Return().
 //
-// Each buffer has a mark, in the region, that says who *holds* it: its owner
-// from Allocate on, then whoever claimed it. A consumer claims what it reads
-// from a ring before it releases it there. So of a party that died, whatever
-// the instruction, and once those it had rings with have claimed all that is in
-// them, it had exactly what Held() finds: nothing is lost, nothing is freed
-// twice. After that the party may attach again: its share is free but for what
-// others hold.
+// Each buffer has a mark, in the region, that names the party that *holds* it:
+// its owner from Allocate on, then the party that claimed it last. A consumer
+// claims the buffers that it reads from a ring before it releases them there.
+// If a party dies, at whatever instruction, the parties that it had rings with
+// claim everything that is in the rings; then ForEachHeld() finds exactly the
+// buffers that the dead party had: none is lost and none is freed twice. After
+// that the party may attach again: its share is free except for the buffers
+// that others hold.
 //
 // Worked example: party 0 allocates a and b and pushes them to party 1, which
 // reads both, claims them, releases them, sends a back, and is killed. Party 0
-// pops a from the return ring: Return(a). It reads what is left in the ring to
-// party 1: nothing. Held(1) gives b, which it claims and pushes to another
-// party, or returns.
+// pops a from the return ring: Return(a). It reads the rest of the ring to
+// party 1, which is empty. ForEachHeld(1) gives b, which it claims and pushes
+// to another party, or returns.
 //
 // Nothing is allocated after construction. Owner-thread only; different objects
-// on the same region may be used at the same time. In private memory a value;
-// in a region it moves, and the region outlives it.
+// on the same region may be used at the same time. In private memory it is a
+// value; in a region it can only be moved, and the region must outlive it.
 // Budget: Allocate and Free ≤ 5 ns each, no lock.
 class BufferPool {
  public:
@@ -64,27 +66,31 @@ class BufferPool {
     uint32_t large = 256;
   };
 
-  // Who takes part in a pool in a region: an index into its shares.
+  // A party of a pool in a region: an index into the pool's shares.
   enum class Party : uint8_t {};
   static constexpr size_t kMaxParties = 64;
 
-  // In private memory, with one party.
+  // Makes a pool in private memory, with one party.
   explicit BufferPool(const Options& options);
 
-  // Memory that a pool with these shares takes, at most kMaxParties of them.
+  // Returns the bytes of memory that a pool with these shares takes. More than
+  // kMaxParties shares, or more buffers than handles can name, give the largest
+  // size_t.
   static size_t BytesFor(std::span<const Options> shares);
-  // Makes a pool in memory that is zero; once, before anybody attaches. Errors:
-  // InvalidArgument if the memory is too small or not aligned to 64 bytes, the
-  // buffers are more than handles can name, or the parties too many or none.
+  // Makes a pool in zeroed memory. Called once, before any party attaches.
+  // Errors: InvalidArgument if the memory is too small or not aligned to 64
+  // bytes, if there are more buffers than handles can name, or more than
+  // kMaxParties parties.
   static absl::Status Format(std::span<std::byte> memory,
                              std::span<const Options> shares);
-  // As this party: after one that died, only as said above. Errors:
-  // InvalidArgument if the memory holds no pool with such a party.
+  // Attaches to a pool as this party; after a death, only once the others have
+  // done what is said above. Errors: InvalidArgument if the memory holds no
+  // pool, or the party is not below kMaxParties.
   static absl::StatusOr<BufferPool> Attach(std::span<std::byte> memory,
                                            Party party);
 
-  // A buffer with room for `bytes`, its info for the caller to write; kNoPacket
-  // if none is free or `bytes` exceeds kMaxPacketBytes.
+  // Returns a buffer with room for `bytes`, whose info the caller must write,
+  // or kNoPacket if none is free or `bytes` exceeds kMaxPacketBytes.
   PacketHandle Allocate(uint32_t bytes);
 
   // Takes a buffer back. The handle must be in use, and of this party's share.
@@ -92,8 +98,8 @@ class BufferPool {
     const bool is_own = FreeIfOwn(handle);
     SNF_CHECK(is_own);
   }
-  // The same, but a handle of another share, or not in use, is left alone: then
-  // false.
+  // Takes a buffer back, but returns false and does nothing if the handle is of
+  // another share or not in use.
   bool FreeIfOwn(PacketHandle handle) {
     if (!IsTaken(handle)) return false;
     SizeClass& size = Class(handle);
@@ -104,39 +110,43 @@ class BufferPool {
     --in_use_;
     return true;
   }
-  // The same for a handle that came from another party: one that is not in use,
-  // or no handle of this share, is refused and counted.
+  // Does the same for a handle that came from another party, and counts those
+  // that it refuses.
   bool Return(PacketHandle handle);
   uint64_t refused_returns() const { return refused_returns_; }
 
-  // Whether the handle is of any share: to be asked of one that comes from
-  // another process. All that follows wants such handles.
+  // Returns true if the handle names a buffer of any share. Called for handles
+  // that come from another process; the methods below, except Claim, require
+  // it.
   bool IsHandle(PacketHandle handle) const {
     const uint32_t c = value(handle) >> kClassShift;
     return c < classes_.size() && IndexOf(handle) < classes_[c].count;
   }
-  // This party holds the buffer now. False if it is no handle.
+  // Marks the buffer as held by this party, or returns false if it is no
+  // handle.
   bool Claim(PacketHandle handle) {
     if (!IsHandle(handle)) return false;
     SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(party_));
     return true;
   }
-  // To whom the handle is to be sent when it is done with.
+  // Returns the party to which the handle is sent when the holder is done with
+  // it.
   Party owner(PacketHandle handle) const;
-  // Calls found(handle) for each buffer of this share in use that the party
-  // holds; `found` may free it. Walks over all that were ever in use.
+  // Calls found(handle) for each buffer of this share that is in use and that
+  // the party holds; `found` may free it. O(buffers of the share ever used).
   template <typename Found>
-  void Held(Party party, const Found& found);
+  void ForEachHeld(Party party, const Found& found);
 
   PacketInfo& info(PacketHandle handle) {
     return InfoAt(Class(handle), IndexOf(handle));
   }
 
-  // The whole room of the buffer; the packet's bytes are its first info.length,
-  // or all of it where another process wrote a length beyond it.
+  // The whole room of the buffer, and the packet's bytes: the first info.length
+  // of the room, or all of it if another process wrote a greater length.
   std::span<std::byte> room(PacketHandle handle) { return whole(handle).bytes; }
   std::span<std::byte> bytes(PacketHandle handle) { return view(handle).bytes; }
-  // The info and the bytes, or the info and the room.
+  // The info of a buffer, with its room (whole) or with the packet's bytes
+  // (view).
   struct View {
     PacketInfo& info;
     std::span<std::byte> bytes;
@@ -154,13 +164,13 @@ class BufferPool {
              std::min(info.length, size.bytes)}};
   }
 
-  // Of this party's share.
+  // The number of buffers of this party's share in use.
   uint32_t in_use() const { return in_use_; }
 
  private:
   static constexpr int kClassShift = 30;
-  static constexpr uint32_t kEnd = ~uint32_t{0};  // of the list of free ones
-  static constexpr uint32_t kTaken = kEnd - 1;    // in use: not in that list
+  static constexpr uint32_t kEnd = ~uint32_t{0};  // ends the free list
+  static constexpr uint32_t kTaken = kEnd - 1;    // in use, not in that list
 
   using Counts = std::array<uint32_t, kBufferBytes.size()>;
   using Shares = std::array<Counts, kMaxParties>;
@@ -168,27 +178,27 @@ class BufferPool {
     uint64_t magic;
     Shares shares;
   };
-  // In front of each buffer lies its PacketInfo, so that a packet and what is
-  // known of it are neighbours, and the first lines of packets do not all fall
+  // Each buffer's PacketInfo stands in front of it, so that a packet and its
+  // description are neighbours, and the first lines of packets do not all fall
   // into the same few sets of a cache.
   static_assert(sizeof(PacketInfo) == 64);
 
-  // Buffers of one size. Offsets count from base(); indices in the list of
-  // free ones from `first`.
+  // The buffers of one size. Offsets count from base(); indices in the free
+  // list count from `first`.
   struct SizeClass {
     uint32_t bytes = 0;
-    uint32_t count = 0;    // of all shares
-    uint32_t first = 0;    // of this share
-    uint32_t used = 0;     // of this share, ever handed out
-    uint32_t free = kEnd;  // list of freed ones through `next`
-    size_t holders = 0;    // of each buffer a MarkOf(party); 0: free
-    size_t buffers = 0;
+    uint32_t count = 0;        // of all shares
+    uint32_t first = 0;        // of this share
+    uint32_t used = 0;         // of this share, ever handed out
+    uint32_t free = kEnd;      // list of freed buffers, linked by `next`
+    size_t holders = 0;        // offset of each buffer's MarkOf(party); 0: free
+    size_t buffers = 0;        // offset of the buffers
     LazyArray<uint32_t> next;  // of this share
   };
   using Classes = std::array<SizeClass, kBufferBytes.size()>;
 
-  // Where the buffers lie if they lie in a region: then a copy of the pool
-  // would be a second book about the same share.
+  // The address of the region, if the pool is in one. A pool in a region must
+  // not be copied: a copy would be a second record of the same share.
   class Region {
    public:
     explicit Region(std::byte* base = nullptr) : base_(base) {}
@@ -209,15 +219,16 @@ class BufferPool {
 
   BufferPool(const Shares& shares, Party party);
   static Shares SharesOf(std::span<const Options> options);
-  // Says where the buffers lie; returns where they end.
+  // Sets the places of the buffers and returns the offset of their end.
   static size_t Place(const Shares& shares, Classes& classes);
+  // Makes all buffers of the share free that no other party holds.
   void FindFree();
-  // In use, and of this share.
+  // Returns true if the handle is of this share and in use.
   bool IsTaken(PacketHandle handle) const {
     const size_t c = value(handle) >> kClassShift;
     if (c >= classes_.size()) return false;
     const SizeClass& size = classes_[c];
-    // Below `first` it wraps around, to a number beyond `used`.
+    // An index below `first` wraps around to a number beyond `used`.
     const uint32_t index = IndexOf(handle) - size.first;
     return index < size.used && size.next[index] == kTaken;
   }
@@ -255,7 +266,7 @@ class BufferPool {
     std::atomic_ref(holder).store(mark, std::memory_order_relaxed);
   }
 
-  LazyArray<std::byte> memory_;  // where there is no region
+  LazyArray<std::byte> memory_;  // if there is no region
   Region region_;
   Party party_;
   Shares shares_;
@@ -265,7 +276,7 @@ class BufferPool {
 };
 
 template <typename Found>
-void BufferPool::Held(Party party, const Found& found) {
+void BufferPool::ForEachHeld(Party party, const Found& found) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     SizeClass& size = classes_[c];
     for (uint32_t i = 0; i < size.used; ++i) {

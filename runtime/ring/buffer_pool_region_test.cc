@@ -39,7 +39,7 @@ struct Rig {
 
 std::vector<PacketHandle> HeldBy(BufferPool& pool, Party party) {
   std::vector<PacketHandle> held;
-  pool.Held(party, [&](PacketHandle handle) { held.push_back(handle); });
+  pool.ForEachHeld(party, [&](PacketHandle handle) { held.push_back(handle); });
   return held;
 }
 
@@ -136,14 +136,16 @@ TEST(BufferPoolInARegion, FindsWhatAPartyHolds) {
   EXPECT_THAT(HeldBy(controller, kUnit), UnorderedElementsAre(b, c));
   EXPECT_THAT(HeldBy(controller, kLogger), ElementsAre(a));
   EXPECT_THAT(HeldBy(controller, kController), ElementsAre(d));
-  controller.Held(kUnit, [&](PacketHandle held) { controller.Free(held); });
+  controller.ForEachHeld(kUnit,
+                         [&](PacketHandle held) { controller.Free(held); });
   EXPECT_THAT(HeldBy(controller, kUnit), IsEmpty());
   EXPECT_EQ(controller.in_use(), 2u);
   unit.Claim(b);  // it is free: no mark makes it used
   EXPECT_THAT(HeldBy(controller, kUnit), IsEmpty());
 }
 
-// What it held is free again, what others hold is not.
+// The buffers that the dead unit held are free again; those that others hold
+// are not.
 TEST(BufferPoolInARegion, LetsANewUnitHaveTheShareOfADeadOne) {
   const Rig rig({kNone, {.small = 3, .medium = 0, .large = 0}, kNone});
   BufferPool logger = rig.Attach(kLogger);
@@ -194,7 +196,8 @@ TEST(BufferPoolInARegion, AbortsOnASecondBookForOneShare) {
   EXPECT_DEATH(BufferPool copy = moved, "check failed");
 }
 
-// A unit that writes anything anywhere spoils packets, but not the books.
+// A unit that writes anything anywhere spoils packets, but not the records of
+// free buffers.
 TEST(BufferPoolInARegion, KeepsItsBooksWhateverIsWrittenIntoTheRegion) {
   const Seeds seeds(100);
   uint64_t returned = 0;
@@ -223,7 +226,7 @@ TEST(BufferPoolInARegion, KeepsItsBooksWhateverIsWrittenIntoTheRegion) {
       returned += is_out;
       std::erase(out, any);
       ASSERT_EQ(pool.in_use(), out.size());
-      pool.Held(kUnit, [&](PacketHandle held) {
+      pool.ForEachHeld(kUnit, [&](PacketHandle held) {
         EXPECT_EQ(std::ranges::count(out, held), 1);
         EXPECT_LE(pool.bytes(held).size(), pool.room(held).size());
       });

@@ -9,7 +9,7 @@
 namespace snf {
 namespace {
 
-// Not FUTEX_PRIVATE_FLAG: the word is the same for all who map the region.
+// Calls without FUTEX_PRIVATE_FLAG, since several processes share the word.
 void Futex(std::atomic<uint32_t>& word, int operation, uint32_t operand,
            const timespec* timeout) {
   syscall(SYS_futex, &word, operation, operand, timeout, nullptr, 0);

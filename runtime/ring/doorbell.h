@@ -9,39 +9,42 @@
 
 namespace snf {
 
-// How a thread that has had nothing to do goes to sleep, and is woken by
-// threads of any process that maps the region in which the Doorbell lies.
+// Lets a thread that has nothing to do sleep, until a thread of any process
+// that maps the Doorbell's region wakes it.
 //
-// Theory of operation. One thread sleeps at a Doorbell, its own; all rings that
-// it reads ring this one. The sleeper says that it is parked, *then* looks once
-// more whether there is work, and sleeps only as long as `rings_` is what it
-// was before. Who brings work publishes it, *then* looks whether the sleeper is
-// parked, and if so changes `rings_` and wakes it. All four are sequentially
-// consistent: either the one sees the work or the other sees the parked
-// sleeper, and between its look and its sleep `rings_` has changed.
+// Theory of operation. Each thread sleeps at a Doorbell of its own; the
+// producers of all rings that it reads ring this one. The sleeper says that it
+// is parked, *then* looks once more for work, and sleeps only as long as
+// `rings_` is what it was before. A producer publishes work, *then* looks
+// whether the sleeper is parked, and if so changes `rings_` and wakes it. All
+// four steps are sequentially consistent: either the sleeper sees the work, or
+// the producer sees that it is parked; then the change of `rings_` keeps it
+// from falling asleep, or the call wakes it.
 //
-// A process may be killed anywhere. Killed between publishing and waking, it
-// leaves a sleeper with work; so who finds out that a process died calls Ring()
-// for those that it fed, and waits have timeouts. Killed while it sleeps, it
-// leaves `parked_` set, which costs those who ring a system call each; the
-// next that sleeps here clears it.
+// A process may be killed at any instruction. If it is killed between
+// publishing and waking, it leaves a sleeper with work: so whoever detects the
+// death calls Ring() for the consumers of the dead process, and waits have
+// timeouts. If it is killed while it sleeps, it leaves `parked_` set, which
+// costs producers a system call for each ring; the next thread that sleeps here
+// clears it.
 //
-// Lies in a region, zeroed at first. Budget: Ring ≤ 1 ns if nobody is parked.
+// A Doorbell is in a region, zeroed at first. Budget: Ring ≤ 1 ns if no thread
+// is parked.
 class Doorbell {
  public:
-  // About 50 µs of `pause`, what a wake-up costs several times over.
+  // About 50 µs of `pause`, several times the cost of a wake-up.
   static constexpr uint32_t kSpins = 2'000;
 
-  // Wakes the sleeper if it is parked. What it is to see must have been stored
-  // before with sequential consistency, as SpscRing does. Any thread.
+  // Wakes the sleeper if it is parked. The caller must have stored the new work
+  // with sequential consistency before, as SpscRing does. Any thread.
   void Ring() {
     if (parked_.load(std::memory_order_seq_cst) != 0) Wake();
   }
 
-  // Calls ready() up to `spins` times, then once more and sleeps until the next
-  // Ring(), the timeout (Nanos::max(): none) or a signal; it may wake for no
-  // reason. Returns what ready() said last. Owner thread only.
-  // ready() looks at memory with sequential consistency, as has_items() does.
+  // Calls ready() up to `spins` times, then once more, and sleeps until the
+  // next Ring(), the timeout (Nanos::max(): none) or a signal; it may also wake
+  // without a reason. Returns the last result of ready(), which must read
+  // memory with sequential consistency, as has_items() does. Owner thread only.
   template <typename Ready>
   bool Wait(const Ready& ready, Nanos timeout, uint32_t spins = kSpins) {
     for (uint32_t i = 0; i < spins; ++i) {
@@ -71,7 +74,7 @@ class Doorbell {
   void SleepWhile(uint32_t rings, Nanos timeout);
 
   alignas(128) std::atomic<uint32_t> parked_{0};  // written by the sleeper only
-  std::atomic<uint32_t> rings_{0};                // and this if it is parked
+  std::atomic<uint32_t> rings_{0};  // changed by who rings a parked sleeper
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 static_assert(sizeof(Doorbell) == 128);

@@ -39,8 +39,8 @@ struct Rig {
   Way there, back;
 };
 
-// Waits for `rounds` items and sends each on, one more; how often it woke up,
-// in the end, without one.
+// Waits for `rounds` items and sends each on, increased by 1. Returns how often
+// it stopped waiting without an item.
 int Echo(const Way& from, const Way& to, int rounds, uint32_t spins) {
   auto consumer = *Ring::Consumer::Attach(from.ring);
   auto producer = *Ring::Producer::Attach(to.ring, to.bell);

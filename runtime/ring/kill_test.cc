@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that are killed, at every instruction or at any time, and what the
+// Kills peers, at every instruction or at random times, and tests what the
 // survivor finds.
 #include <algorithm>
 #include <array>
@@ -134,8 +134,8 @@ TEST_F(KilledAtARing, WhilePoppingABurstReleasesAllOfItOrNothing) {
   EXPECT_GT(not_released, 5u);
 }
 
-// The consumer sleeps meanwhile. Whatever was published, it is not slept over
-// once somebody has rung for the dead one.
+// The consumer sleeps meanwhile. It wakes up for everything that was published,
+// once the survivor has rung for the dead producer.
 TEST_F(KilledAtARing, WhileWakingTheConsumerLeavesNobodyAsleep) {
   const std::vector<Item> burst = MakeItems(kDone, kBurst);
   std::thread sleeper;
@@ -170,8 +170,8 @@ constexpr BufferPool::Party kController{0};
 constexpr BufferPool::Party kUnit{1};
 constexpr BufferPool::Party kLogger{2};
 
-// A controller, whose packets go to a unit, which sends some on to its logger
-// and others back. Controller and logger survive.
+// A controller sends packets to a unit, which sends some on to its logger and
+// others back. Controller and logger survive.
 class KilledUnit : public ::testing::Test {
  protected:
   using Descriptors = SpscRing<PacketDescriptor>;
@@ -236,7 +236,7 @@ class KilledUnit : public ::testing::Test {
       unit.to.Push({&item, 1});
     }
   }
-  // For ever: holds some packets, and sends others on in any order.
+  // Runs forever: holds some packets, and sends others on in any order.
   static int RunUnit(Ends unit, Rng rng) {
     constexpr size_t kHeldWhenIdle = 4;
     std::vector<PacketDescriptor> held;
@@ -317,7 +317,7 @@ TEST_F(KilledUnit, AtAnyInstructionHasEachPacketAtOnePlace) {
         Drain(output_, *logger_, count_at(0));
         DrainReturns(returns_, count_at(1));
         Drain(input_, *controller_, count_at(2));
-        controller_->Held(kUnit, count_at(3));
+        controller_->ForEachHeld(kUnit, count_at(3));
         EXPECT_THAT(clocks, ::testing::UnorderedElementsAre(1, 2, 3, 4));
         EXPECT_EQ(controller_->in_use(), 4 - found[1]);
         outcomes.insert(found);
@@ -329,7 +329,8 @@ TEST_F(KilledUnit, AtAnyInstructionHasEachPacketAtOnePlace) {
   EXPECT_TRUE(kStride > 1 || outcomes.contains({0, 0, 1, 3}));
 }
 
-// Units die at random times, one after the other; what one held, the next gets.
+// Units die at random times, one after the other; the next unit gets the
+// packets that the dead one held.
 TEST_F(KilledUnit, AtAnyTimeLosesNoPacketAndDoublesNone) {
   struct {
     uint64_t packets = 0, kills = 0, held = 0, in_ring = 0;
@@ -376,7 +377,7 @@ TEST_F(KilledUnit, AtAnyTimeLosesNoPacketAndDoublesNone) {
       Drain(input_, *controller_,
             [&](PacketHandle packet) { again.push_back(packet); });
       totals.in_ring += again.size();
-      controller_->Held(kUnit, [&](PacketHandle packet) {
+      controller_->ForEachHeld(kUnit, [&](PacketHandle packet) {
         ++totals.held;
         again.push_back(packet);
       });

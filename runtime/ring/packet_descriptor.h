@@ -11,10 +11,10 @@
 
 namespace snf {
 
-// A packet in a ring: where it lies and what travels with it. One cache line.
+// A packet in a ring: its handle and its metadata. One cache line.
 struct PacketDescriptor {
   PacketMeta meta;
-  PacketHandle packet = kNoPacket;  // none where the meta has no payload
+  PacketHandle packet = kNoPacket;  // kNoPacket if the meta has no payload
   std::array<uint32_t, 3> reserved{};
 };
 static_assert(sizeof(PacketDescriptor) == 64);

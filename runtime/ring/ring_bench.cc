@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passing packets between two threads costs. The two spin, each on its own
-// processor, and both must be free; BM_RingOneThread and BM_CopyFloor need one.
+// Measures the cost of passing packets between two threads. The two spin, each
+// on its own processor, and both processors must be free; BM_RingOneThread and
+// BM_CopyFloor need only one.
 #include <sched.h>
 
 #include <array>
@@ -70,7 +71,8 @@ struct Pair {
   std::array<std::span<std::byte>, 2> rings;
 };
 
-// Both ends in one thread, in bursts: instructions, without misses.
+// Runs both ends in one thread, in bursts: the cost of instructions without
+// cache misses.
 template <typename T>
 void BM_RingOneThread(benchmark::State& state) {
   Pair<T> pair;
@@ -120,8 +122,8 @@ void BM_RingThroughput(benchmark::State& state) {
 BENCHMARK(BM_RingThroughput<PacketDescriptor>)->UseRealTime();
 BENCHMARK(BM_RingThroughput<PacketHandle>)->UseRealTime();
 
-// A descriptor there and one back: the time is that of two hops. With spins 0
-// each hop wakes a parked thread.
+// Sends a descriptor there and one back: the time is that of two hops. With
+// spins 0 each hop wakes a parked thread.
 void BM_RingRoundTrip(benchmark::State& state) {
   Pair<PacketDescriptor> pair;
   const auto spins = static_cast<uint32_t>(state.range(0));
@@ -161,8 +163,8 @@ BENCHMARK(BM_RingRoundTrip)
     ->Arg(0)
     ->UseRealTime();
 
-// Packets of so many bytes: one thread copies them into buffers and sends them,
-// the other claims them, copies them out and returns the handles.
+// Passes packets of one size: one thread copies them into buffers and sends
+// them, the other claims them, copies them out and returns the handles.
 void BM_PacketsCopiedInAndOut(benchmark::State& state) {
   using Party = BufferPool::Party;
   const auto bytes = static_cast<uint32_t>(state.range(0));
@@ -229,7 +231,7 @@ BENCHMARK(BM_PacketsCopiedInAndOut)
     ->Arg(1'434)
     ->UseRealTime();
 
-// The two copies of such a packet alone, in one thread.
+// Makes only the two copies of such a packet, in one thread.
 void BM_CopyFloor(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   std::vector<std::byte> from(bytes);

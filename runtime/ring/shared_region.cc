@@ -37,8 +37,9 @@ absl::Status Error(std::string_view what, size_t bytes) {
                    : absl::UnavailableError(text);
 }
 
-// The figure of the line "key:   figure kB", in bytes, in a file of /proc, of
-// the lines that follow the one that begins with `after`. 0 if it is not there.
+// Returns, in bytes, the figure of the line "key:   figure kB" in a file of
+// /proc, the first one from the line on that begins with `after`; 0 if there is
+// none.
 size_t ProcBytes(const char* path, std::string_view after,
                  std::string_view key) {
   constexpr size_t kMostBytes = size_t{64} << 20;
@@ -60,7 +61,7 @@ size_t ProcBytes(const char* path, std::string_view after,
   return 0;
 }
 
-// Of a mapping of this process.
+// Returns how many bytes of a mapping of this process are in huge pages.
 size_t HugeBytes(std::span<const std::byte> mapping) {
   const std::string begin =
       absl::StrCat(absl::Hex(reinterpret_cast<uintptr_t>(mapping.data())), "-");
@@ -71,8 +72,8 @@ size_t HugeBytes(std::span<const std::byte> mapping) {
                                                : bytes("ShmemPmdMapped:");
 }
 
-// The kernel gives pages one by one until it has to kill somebody: so what
-// cannot be had is refused before.
+// Refuses a size for which the machine has no memory. The kernel would give
+// pages one by one until it has to kill a process.
 absl::Status CheckMemory(size_t bytes) {
   const size_t available = ProcBytes("/proc/meminfo", "", "MemAvailable:");
   if (available == 0 || bytes <= available) return absl::OkStatus();
@@ -105,7 +106,7 @@ absl::StatusOr<SharedRegion> SharedRegion::Create(const Options& options) {
     if (!status.ok()) return status;
     return region;
   };
-  // First the huge pages that an administrator has set aside; then ordinary
+  // Try the huge pages that an administrator has set aside first, then ordinary
   // pages, of which the kernel may make huge ones.
   if (options.huge_pages && options.bytes >= kHugePage) {
     auto region = create(MFD_HUGETLB | MFD_HUGE_2MB, kHugePage);

@@ -12,10 +12,10 @@
 
 namespace snf {
 
-// Memory that several processes map, each where its own address space has room.
-// So nothing in it is a pointer: what lies in a region (SpscRing, Doorbell,
-// BufferPool) is found by its offset. It has no name in any file system, and is
-// gone when the last process that maps it is.
+// Memory that several processes map, each at an address of its own. So it
+// contains no pointers: the objects in a region (SpscRing, Doorbell,
+// BufferPool) are found by their offsets. It has no name in any file system,
+// and disappears with the last process that maps it.
 //
 // Worked example, a region with one ring, between a controller and a unit:
 //     controller                            unit
@@ -24,42 +24,45 @@ namespace snf {
 //     memory = carver.Take(m)               memory = carver.Take(m)
 //     Ring::Format(memory, 1'024)
 //     Ring::Producer::Attach(memory, …)     Ring::Consumer::Attach(memory)
-// The descriptor fd() goes to the unit by fork, or over a unix socket.
+// The unit gets the descriptor fd() by fork, or over a unix socket.
 //
-// The size is sealed: no process can shrink the memory under another one, which
-// would die of it (SIGBUS). All pages are there before Create and Map return,
-// so that traffic never waits for one, and a lack of memory is an error then.
+// The size is sealed: no process can shrink the memory and so kill another one
+// (SIGBUS). All pages are allocated before Create and Map return, so that
+// traffic never waits for one, and a lack of memory is an error of Create or
+// Map.
 //
-// Moves, does not copy. Thread-compatible; what lies inside has rules of its
-// own.
+// It can be moved but not copied. Thread-compatible; the objects inside have
+// rules of their own.
 class SharedRegion {
  public:
   struct Options {
     std::string name = "region";  // seen in /proc/*/maps
     size_t bytes = 0;             // > 0; rounded up to whole pages
-    bool huge_pages = true;       // where the system gives them
+    bool huge_pages = true;       // if the system has them
   };
 
-  // A new region, zeroed. Errors, with the size and the system's reason:
-  // ResourceExhausted if there is not so much memory, Unavailable if the system
-  // has no memfd or cannot fill it in advance (Linux before 5.14).
+  // Makes a zeroed region. Errors, with the size and the system's reason:
+  // InvalidArgument for an impossible size, ResourceExhausted if there is not
+  // enough memory, Unavailable if the system has no memfd or cannot fill it in
+  // advance (Linux before 5.14).
   static absl::StatusOr<SharedRegion> Create(const Options& options);
 
-  // The region behind a descriptor that another process made; what it holds
-  // stays as it is. The descriptor is not taken over. Errors: InvalidArgument
-  // if it is no memory of sealed size, else as Create.
+  // Maps the region of a descriptor that another process made; its contents
+  // stay as they are. The caller keeps the descriptor. Errors: InvalidArgument
+  // if it is no memory of sealed size, else those of Create.
   static absl::StatusOr<SharedRegion> Map(int fd);
 
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&& other) noexcept;
   ~SharedRegion();
 
-  // Valid as long as the region. Aligned to a page.
+  // The memory, aligned to a page. Valid as long as the region.
   std::span<std::byte> bytes() const { return bytes_; }
-  // To hand to another process; closed with the region, and by exec.
+  // The descriptor to hand to another process; closed with the region, and by
+  // exec.
   int fd() const { return fd_; }
-  // How much of it lies in huge pages here: all of it, nothing (the default of
-  // most systems), or what the kernel found room for.
+  // The bytes of it that are in huge pages in this process: all, none (the
+  // default of most systems), or those for which the kernel found room.
   size_t huge_bytes() const { return huge_bytes_; }
 
  private:
@@ -71,18 +74,19 @@ class SharedRegion {
   size_t huge_bytes_ = 0;
 };
 
-// Hands out a region piece by piece. The same takes in the same order give the
+// Hands out a region part by part. The same calls in the same order give the
 // same offsets in every process.
 class RegionCarver {
  public:
   static constexpr size_t kAlignment = 128;  // two cache lines
-  // What a piece of so many bytes takes up.
+  // Returns the bytes that a part of `bytes` bytes occupies.
   static constexpr size_t RoundUp(size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   explicit RegionCarver(std::span<std::byte> bytes) : left_(bytes) {}
-  // The next piece; empty if so much is not left.
+  // Returns the next part, or an empty span if fewer than `bytes` bytes are
+  // left.
   std::span<std::byte> Take(size_t bytes);
 
  private:

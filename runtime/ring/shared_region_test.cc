@@ -39,7 +39,7 @@ TEST(SharedRegion, SaysHowMuchOfItLiesInHugePages) {
   RecordProperty("huge_bytes", std::to_string(region->huge_bytes()));
 }
 
-// Memory of a sanitizer's own is not counted.
+// Not instrumented, so that a sanitizer's own memory is not counted.
 __attribute__((no_sanitize("address", "thread"))) void TouchEachPage(
     std::byte* bytes, size_t size) {
   for (size_t i = 0; i < size; i += 4'096) bytes[i] = std::byte{1};

@@ -17,14 +17,15 @@
 
 namespace snf {
 
-// What the two ends share, in front of the items. Each word has one writer, and
-// a pair of cache lines (which processors fetch together) of its own.
+// The words that the two ends share, in front of the items. Each position has
+// one writer, and a pair of cache lines (which processors fetch together) of
+// its own.
 struct RingHeader {
   uint64_t magic;
   uint32_t item_bytes;
   uint32_t capacity;
-  alignas(128) std::atomic<uint64_t> pushed;    // the producer's
-  alignas(128) std::atomic<uint64_t> released;  // the consumer's
+  alignas(128) std::atomic<uint64_t> pushed;    // the producer writes it
+  alignas(128) std::atomic<uint64_t> released;  // the consumer writes it
 };
 static_assert(sizeof(RingHeader) == 384);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -32,7 +33,8 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 namespace internal {
 absl::Status FormatRing(std::span<std::byte> memory, uint32_t item_bytes,
                         uint32_t capacity);
-// A ring as it was found: checked, and read once.
+// A ring that was found in memory, checked; each shared word was read only
+// once.
 struct AttachedRing {
   RingHeader* header;
   uint32_t capacity;
@@ -51,43 +53,45 @@ absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
 // two. The producer owns the slots [pushed, released + capacity), the consumer
 // [released, pushed). A burst is copied in and then published by one store of
 // `pushed`, copied out and then given back by one store of `released`. Each end
-// keeps what it last saw of the other's position, and looks again only when
-// that leaves it no room, or no items.
+// remembers the other's position as it last saw it, and looks again only when
+// that leaves too little room, or too few items.
 //
-// Whoever is killed, at whatever instruction, has published or released all of
-// a burst or nothing of it: the ring is whole, and the survivor goes on using
-// it. In the place of the dead one a new end attaches, where that one was.
+// An end that is killed, at whatever instruction, has published or released all
+// of a burst or nothing of it: the ring is consistent, and the survivor goes on
+// using it. A new end may attach in place of the dead one and continues at its
+// position.
 //
 // Reading and releasing are two steps, so that the ring keeps what a consumer
-// has read and is not yet done with (the released position of protocol.md L3).
-// A consumer killed in between leaves these items to the next, which reads them
-// again. Who would rather lose an item than see it twice releases first: Pop.
+// has read and is not yet done with (the released position of proto/protocol.md
+// L3). A consumer killed in between leaves these items to the next, which reads
+// them again. A consumer that would rather lose an item than see it twice uses
+// Pop.
 //
 // Worked example, capacity 4: Push(a b c d e) takes four of them (pushed 4).
 // Read gives a b; Push(e) takes nothing; Release(1), and Push(e) finds released
 // 1: it takes e, into the slot of a (pushed 5). The consumer dies; the next one
 // reads b c d e.
 //
-// The other end is not trusted. A position that cannot be is counted in
-// faults() and ignored; items are copied out before anybody looks at them. What
-// they say is the reader's to judge.
+// The other end is not trusted. An impossible position is counted in faults()
+// and ignored; items are copied out before they are looked at. The reader must
+// check the contents of items.
 //
-// Each end is owner-thread only, moves or copies as long as one of the copies
-// is used, and is valid as long as the memory. Budget: a burst of 32 items of
-// 64 bytes ≤ 10 ns an item for both ends; no allocation, no lock, and no system
-// call but to wake a parked consumer.
+// Each end is owner-thread only and valid as long as the memory. It may be
+// moved or copied, but only one of the copies may be used. Budget: a burst of
+// 32 items of 64 bytes ≤ 10 ns an item for both ends; no allocation, no lock,
+// and no system call but to wake a parked consumer.
 template <typename T>
 class SpscRing {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
   static_assert(alignof(T) <= 64);
 
-  // Memory that a ring of this capacity takes.
+  // Returns the bytes of memory that a ring of this capacity takes.
   static constexpr size_t BytesFor(uint32_t capacity) {
     return sizeof(RingHeader) + size_t{capacity} * sizeof(T);
   }
 
-  // Makes an empty ring; once, before either end attaches. Errors:
+  // Makes an empty ring. Called once, before either end attaches. Errors:
   // InvalidArgument if the capacity is no power of two, or the memory smaller
   // than BytesFor(capacity) or not aligned to 128 bytes.
   static absl::Status Format(std::span<std::byte> memory, uint32_t capacity) {
@@ -96,24 +100,24 @@ class SpscRing {
 
   class Producer {
    public:
-    // At the position where the last producer stopped. `consumer`, which may be
-    // null, is rung for every burst. Errors: InvalidArgument if the memory
-    // holds no ring of such items.
+    // Attaches at the position where the last producer stopped. `consumer`,
+    // which may be null, is rung for every burst. Errors: InvalidArgument if
+    // the memory holds no ring of such items.
     static absl::StatusOr<Producer> Attach(std::span<std::byte> memory,
                                            Doorbell* consumer);
 
-    // Publishes as many of the items, from the first, as there is room for;
-    // returns how many. What becomes of the others is the caller's to say.
+    // Publishes as many of the items, from the first on, as there is room for,
+    // and returns how many. The caller keeps the others.
     size_t Push(std::span<const T> items);
 
-    // How many items could be pushed now.
+    // The number of items that could be pushed now.
     size_t room() {
       Refresh();
       return capacity_ - (pushed_ - known_released_);
     }
     uint32_t capacity() const { return capacity_; }
     uint64_t pushed() const { return pushed_; }
-    // As far as the consumer is known to have released.
+    // The position up to which the consumer has released, as far as is known.
     uint64_t released() {
       Refresh();
       return known_released_;
@@ -135,20 +139,24 @@ class SpscRing {
 
   class Consumer {
    public:
-    // Its first item is the first that was not released. Errors as Producer's.
+    // Attaches at the first item that was not released. Errors: those of
+    // Producer::Attach.
     static absl::StatusOr<Consumer> Attach(std::span<std::byte> memory);
 
-    // Copies out the items that follow those read before; returns how many.
+    // Copies out the items that follow those read before, and returns how many.
     size_t Read(std::span<T> items);
-    // Gives the oldest `count` items that were read back to the producer.
+    // Gives the slots of the oldest `count` items that were read back to the
+    // producer.
     void Release(size_t count);
+    // Reads and releases items; returns how many. All items read before must be
+    // released.
     size_t Pop(std::span<T> items) {
       const size_t count = Read(items);
       Release(count);
       return count;
     }
 
-    // There is something to read. For Doorbell::Wait.
+    // True if there are items to read. For Doorbell::Wait.
     bool has_items() {
       if (known_pushed_ == read_) Refresh();
       return known_pushed_ != read_;
@@ -262,7 +270,8 @@ void SpscRing<T>::Consumer::Release(size_t count) {
   header_->released.store(released_, std::memory_order_release);
 }
 
-// Sequentially consistent for has_items(); it costs no more than acquire.
+// The load is sequentially consistent for has_items(); it costs no more than
+// acquire.
 template <typename T>
 void SpscRing<T>::Consumer::Refresh() {
   const uint64_t pushed = header_->pushed.load(std::memory_order_seq_cst);

@@ -218,7 +218,7 @@ TEST(SpscRing, OutlivesAPeerThatWritesNonsense) {
   EXPECT_GT(refused, 1'000u);
 }
 
-// Against a queue that cannot be wrong, with ends that are replaced.
+// Compares the ring with a std::deque while ends are replaced.
 TEST(SpscRing, IsAQueueInAnyOrderOfCalls) {
   struct {
     uint64_t pushed = 0, full = 0, wrapped = 0, replaced = 0, again = 0;

@@ -22,8 +22,8 @@ inline SharedRegion MakeRegion(size_t bytes) {
   return std::move(*region);
 }
 
-// The seeds of a random test: `count` from 1 on, 20 times as many if
-// SNF_LONG_TESTS is set, or SNF_TEST_SEED alone.
+// The seeds of a random test: 1 … `usual`, 20 times as many if SNF_LONG_TESTS
+// is set, or only SNF_TEST_SEED if that is set.
 struct Seeds {
   explicit Seeds(uint64_t usual) {
     const char* const one = std::getenv("SNF_TEST_SEED");
@@ -35,7 +35,7 @@ struct Seeds {
   uint64_t last;
 };
 
-// A process that runs act() and ends with what it returns.
+// A process that runs act() and exits with its result.
 class Child {
  public:
   template <typename Act>
@@ -46,21 +46,22 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child() { Kill(); }
 
-  // Returns when it is dead.
+  // Kills the process and returns when it is dead.
   void Kill() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
     Join();
   }
-  // Its exit code; -1 if a signal ended it.
+  // Waits for the end of the process. Returns its exit code, or -1 if a signal
+  // ended it.
   int Join() {
     int status = 0;
     if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1;
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // Of a child that is traced: waits for its next stop, which is that of one
-  // more instruction (and not a SIGSTOP, nor its end).
+  // Wait for the next stop of a traced child. IsStepped returns true if it has
+  // stopped after one instruction, IsStopped if it has stopped by SIGSTOP.
   bool IsStepped() { return NextStop() == SIGTRAP; }
   bool IsStopped() { return NextStop() == SIGSTOP; }
   pid_t pid() const { return pid_; }
@@ -75,7 +76,7 @@ class Child {
   pid_t pid_;
 };
 
-// Whether this machine lets a process trace its child.
+// Returns true if this machine lets a process trace its child.
 inline bool CanTrace() {
   Child child([] {
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 1;
@@ -85,11 +86,11 @@ inline bool CanTrace() {
   return child.IsStopped();
 }
 
-// For k = 0, 1, 2 …: prepare(), act() in a child that is killed after k machine
-// instructions, judge(k); until act() comes to its end. Returns how many
-// instructions that took, with some before and after it. Where every kill would
-// take too long (sanitizers make thousands of instructions of a few), every
-// `stride`th is tried.
+// Runs, for k = 0, `stride`, 2 · `stride` …, prepare(), act() in a child that
+// is killed after k machine instructions, and judge(k), until act() comes to
+// its end. Returns how many instructions that took, with some before and after
+// act(). A stride above 1 is for sanitizers, which turn a few instructions into
+// thousands.
 template <typename Prepare, typename Act, typename Judge>
 int KillAtEveryInstruction(int stride, const Prepare& prepare, const Act& act,
                            const Judge& judge) {

@@ -9,13 +9,13 @@
 namespace snf {
 namespace {
 
-// A timer that comes from elsewhere is not further back than this, or one that
-// sets itself again and again could run for years in one go.
+// A timer in state from another unit is taken to be at most this far in the
+// past; else a timer that sets itself again could run for years in one go.
 constexpr Nanos kMaxTimerLag = Seconds(20);
 
 }  // namespace
 
-// The record of a connection as the NFs of one call see it.
+// The connection of one call: its record as the NFs see it.
 struct Chain::Connection {
   Connection(const FlowState& of, uint32_t number, std::span<std::byte> record)
       : entry(number),
@@ -28,9 +28,9 @@ struct Chain::Connection {
   FlowState flow;
 };
 
-// A call of the chain: what its NFs have in common.
+// The state that the NFs share during one call of the chain.
 struct Chain::Call {
-  // `of`: the packet, if it is one.
+  // `of` is the packet, or null if the call is not for a packet.
   Call(FlowState& state, const Packet* of, bool can_be_undone)
       : flow(state),
         packet(of),
@@ -40,17 +40,17 @@ struct Chain::Call {
   FlowState& flow;
   const Packet* packet;
   Instant begin_timer;
-  Instant timer;  // as it is to be, unless some slot's timer has changed
+  Instant timer;  // the flow's new timer, unless timers_changed
   bool timers_changed = false;
   bool can_undo;
   std::optional<Connection> connection;
 };
 
-// At the end of each call.
+// Ends a call: stores the connection and sets the flow's timer.
 inline void Chain::Finish(Call& call) {
   if (call.connection.has_value()) CloseConnection(call);
   FlowState& flow = call.flow;
-  // Otherwise an NF without has_timer() has set one.
+  // A failure means that an NF without has_timer() has set a timer.
   SNF_CHECK(flow.timer_ == call.begin_timer);
   flow.timer_ = call.timers_changed ? Earliest(flow) : call.timer;
   flow.part_ = {};
@@ -81,11 +81,11 @@ Verdict Chain::RunWithTimer(const Step& step, Packet& packet, Call& call,
 inline uint8_t Chain::NextOf(const Way& way, uint8_t index, Verdict found) {
   if (found.kind() != Verdict::Kind::kForward) return kOut;
   const uint8_t next = way.next[index];
-  // What the NF found is not waited for where it decides nothing.
+  // If the label decides nothing, the CPU need not wait for it.
   return next != kByLabel ? next : way.by_label[index][found.label()];
 }
 
-// What the chain says where one of its NFs, the last for the packet, says this.
+// Returns the chain's verdict, given that of the packet's last NF.
 Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
                     const Call& call) const {
   switch (found.kind()) {
@@ -94,7 +94,7 @@ Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
       return Verdict::drop(
           static_cast<uint8_t>(step.first_reason + found.reason()));
     case Verdict::Kind::kWait:
-      // Otherwise may_wait was wrong.
+      // A failure means that the NF's may_wait() was wrong.
       SNF_CHECK(call.can_undo || (&step == &steps_[way.order[0]] &&
                                   !call.connection.has_value()));
       return Verdict::wait(PoolId{static_cast<uint16_t>(
@@ -136,12 +136,13 @@ void Chain::process_burst(std::span<Packet* const> packets,
   const size_t count = packets.size();
   SNF_CHECK(count <= kMaxBurst);
   std::array<std::optional<Call>, kMaxBurst> calls;
-  std::array<uint8_t, kMaxBurst> labels;  // the NF that comes next
+  std::array<uint8_t, kMaxBurst> labels;  // the next step of each packet
   for (size_t i = 0; i < count; ++i) {
     const Way& way = WayOf(*packets[i]);
     labels[i] = kOut;
     if (!way.may_wait.empty() && MayWait(way, *packets[i], *flows[i])) {
-      // What it undoes must be its own alone.
+      // An undo must not touch the work of other packets, so run this one
+      // alone.
       verdicts[i] = Try(way, *packets[i], *flows[i]);
       continue;
     }
@@ -164,7 +165,7 @@ void Chain::process_burst(std::span<Packet* const> packets,
   }
 }
 
-// Whether some NF may make it wait when others have changed something.
+// Returns true if an NF may make the packet wait after others changed state.
 bool Chain::MayWait(const Way& way, const Packet& packet, FlowState& flow) {
   return std::ranges::any_of(way.may_wait, [&](uint8_t index) {
     const Step& step = steps_[index];
@@ -242,7 +243,7 @@ Instant Chain::Earliest(const FlowState& flow) const {
   return std::max(earliest, flow.now_ + Nanos{-kMaxTimerLag.ns});
 }
 
-// Of the NF if it is due.
+// Runs the NF's timer if it is due.
 void Chain::RunTimer(const Step& step, Call& call, FlowState& flow) {
   if (step.timer.exists()) {
     if (step.timer.Get(flow.state_) > flow.now_) return;
@@ -258,7 +259,8 @@ void Chain::on_timer(FlowState& flow) {
     if (step.has_timer && !step.in_connection) RunTimer(step, call, flow);
   }
   if (connections_have_timers_) {
-    // Backwards: one that ends gives its number to one that was.
+    // Go backwards: a connection that ends gives its number to one already
+    // handled.
     for (uint32_t i = connections_->size(flow.state_); i-- > 0;) {
       call.connection.emplace(flow, i, connections_->RecordOf(flow.state_, i));
       for (const Step& step : steps_) {
@@ -285,7 +287,7 @@ void Chain::on_end(FlowState& flow) {
   Finish(call);
 }
 
-// Where there are two sides the alias is that of the NF that has them.
+// In a chain with two sides the alias is that of the NF that has them.
 void Chain::on_alias_refused(FlowState& flow, AliasResult why) {
   Call call(flow, nullptr, false);
   for (const Step& step : steps_) {
@@ -297,7 +299,7 @@ void Chain::on_alias_refused(FlowState& flow, AliasResult why) {
 
 // --- Connections of an inside endpoint --------------------------------------
 
-// The packet's, which is one of the flow's from now on.
+// Finds the packet's connection, or adds it to the flow's.
 void Chain::OpenConnection(Call& call) {
   StateView& state = call.flow.state_;
   uint32_t entry = 0;
@@ -322,7 +324,7 @@ void Chain::OpenConnection(Call& call) {
 
 void Chain::CloseConnection(Call& call) {
   const Connection& connection = *call.connection;
-  // Otherwise an NF without has_timer() has set one.
+  // A failure means that an NF without has_timer() has set a timer.
   SNF_CHECK(connection.flow.timer_ == Instant::max());
   const uint32_t entry = connection.entry;
   const bool has_changed = connection.state.dirty() != 0;

@@ -20,54 +20,58 @@
 
 namespace snf {
 
-// Theory of operation. Several NFs that are one: a packet goes through them by
-// calls, one after the other, in one unit, and what they keep for a flow is one
-// record (Serpens §III-C). Whoever runs it sees a NetworkFunction.
+// Theory of operation. A chain makes several NFs into one NetworkFunction: a
+// packet goes through them by calls, one after the other, in one unit, and
+// their state of a flow is one record (Serpens §III-C).
 //
-// Branches are cut off: the NFs stand in one row, in the order of the text, and
-// each packet of a burst has a label, the NF that it goes to next; what that NF
-// finds of it makes the next label (Fig. 6b). One that drops or consumes the
-// packet makes it the last.
+// Branches are flattened: the NFs stand in one row, in the order of the text,
+// and each packet of a burst has a number, the NF to which it goes next. The
+// label that this NF gives the packet determines the next number (Fig. 6b). A
+// packet that an NF drops or consumes goes no further.
 //
 // Worked example: firewall | {suspicious: ids, clean: monitor} | policer. The
-// row is 0 firewall, 1 ids, 2 monitor, 3 policer; of the firewall the labels
-// lead to 1 and 2, of both ids and monitor to 3, of the policer to 4, which is
-// out. Four packets of which the firewall finds the first and fourth suspicious
-// have the labels 0-0-0-0, then 1-2-2-1, after the ids 3-2-2-3, after the
+// row is 0 firewall, 1 ids, 2 monitor, 3 policer. The labels of the firewall
+// lead to 1 and 2, ids and monitor to 3, and the policer to 4, which is the
+// end. Four packets of which the firewall finds the first and fourth suspicious
+// have the numbers 0-0-0-0, then 1-2-2-1, after the ids 3-2-2-3, after the
 // monitor 3-3-3-3, and 4-4-4-4.
 //
 // Two sides. In A | nat | B, where nat's flows are inside endpoints, packets
 // from the outside go through B, nat and A, the NFs of A and of B each in their
-// order: A sees inside addresses only, B external ones. The other NFs keep
-// state of connections nevertheless: the flow's record has a table of records,
-// one for each of its `connections` last used ones, by the end outside; that
-// which was not used for longest makes room (on_end). There FlowState::end ends
-// the connection, and set_idle_timeout, which is the endpoint's, does nothing.
+// order: A sees only inside addresses, B only external ones. The NFs of A and B
+// nevertheless keep state per connection: the flow's record has a table of
+// records, one for each of the `connections` connections used last, by the end
+// outside. A new connection replaces the one unused for longest, for which
+// on_end is called. In such an NF FlowState::end ends the connection, and
+// set_idle_timeout, which concerns the endpoint, does nothing.
 //
-// State. An NF's slots are called "nat.mapping"; they lie in the record so much
-// further (NfPart). Its timer is the flow's if it is the only NF that has one,
-// and else lies in a slot "nat timer": the flow's is the earliest of all.
+// State. An NF's slots are called "nat.mapping"; their place in the record is
+// that in the NF's own record plus a shift (NfPart). If only one NF has a
+// timer, it is the flow's. Otherwise each timer has a slot "nat timer", and the
+// flow's timer is the earliest of them.
 //
 // Waiting. A packet that is to wait must have changed nothing (Verdict::wait),
-// but NFs before the one that waits have. So where may_wait says that one
-// might, the chain keeps what there was and puts off what is asked of the unit,
-// for the length of the call (chain_undo.h).
+// but NFs before the one that waits may have changed their state. So if
+// may_wait says that an NF might wait, the chain saves the state before the
+// call and delays requests to the unit until its end (chain_undo.h).
 //
-// Emitted packets leave as they are: they do not go through the chain. What a
-// call may emit and take (FlowState), all NFs of it may together.
+// Emitted packets leave as they are: they do not go through the chain. The
+// limits on what one call may emit and take (FlowState) hold for all NFs of the
+// chain together.
 //
-// Budget: ≤ 4 ns an NF beside its own, where flows are connections; nothing is
-// allocated after construction.
+// Budget: ≤ 4 ns for each NF besides its own time, if flows are connections;
+// nothing is allocated after construction. Owner-thread only.
 class Chain final : public NetworkFunction {
  public:
   static constexpr size_t kMaxNfs = 16;
   static constexpr size_t kMaxBurst = 32;
   static constexpr uint32_t kDefaultConnections = 8;
-  // An NF alone has at most kMaxDropReasons.
+  // The most drop reasons of all NFs together; one NF has at most
+  // kMaxDropReasons.
   static constexpr size_t kMaxReasons = 255;
   static constexpr size_t kMaxPools = 65'535;
 
-  // What it is made of.
+  // The NFs of a chain and the ways between them.
   struct Plan {
     // Packets with this label, "*" for all others, go to the NF `next`.
     struct Arm {
@@ -76,20 +80,21 @@ class Chain final : public NetworkFunction {
     };
     struct Nf {
       const NfRegistration* registered;
-      std::string name;  // none twice
+      std::string name;  // unique in the chain
       std::unique_ptr<NetworkFunction> nf;
       std::vector<Arm> arms;
-      uint8_t after;  // where packets go that take no arm; further than here
+      uint8_t after;  // the next NF of packets that take no arm; a later one
       bool in_braces;
     };
     std::vector<Nf> nfs;
     uint32_t connections = kDefaultConnections;
   };
-  // InvalidArgument, naming the NF, if they cannot be one chain.
+  // Makes a chain. InvalidArgument, naming the NF, if the NFs cannot be one
+  // chain.
   static absl::StatusOr<std::unique_ptr<NetworkFunction>> Make(Plan plan);
 
   Verdict process_packet(Packet& packet, FlowState& flow) override;
-  // The same of up to kMaxBurst packets of as many different flows, NF by NF.
+  // Processes up to kMaxBurst packets, each of another flow, NF by NF.
   void process_burst(std::span<Packet* const> packets,
                      std::span<FlowState* const> flows,
                      std::span<Verdict> verdicts);
@@ -102,16 +107,17 @@ class Chain final : public NetworkFunction {
     return sided_.has_value() ? FlowScope::kInsideEndpoint
                               : FlowScope::kConnection;
   }
-  // "firewall.denied". Valid as long as the chain.
+  // The reasons of all NFs, as "firewall.denied". Valid as long as the chain.
   std::span<const std::string_view> drop_reasons() const override {
     return reasons_;
   }
   bool has_timer() const override { return has_timer_; }
-  // In order; behind them "chain", for what is counted here.
+  // The NFs in order, and behind them the chain itself, as "chain", for its own
+  // counters.
   std::vector<Part> parts() const override;
 
  private:
-  // An NF, in the order of the text.
+  // One NF of the chain; steps stand in the order of the text.
   struct Step {
     NetworkFunction* nf = nullptr;
     NfPart place;
@@ -119,15 +125,15 @@ class Chain final : public NetworkFunction {
     uint8_t reasons = 0;
     bool has_timer = false;
     bool in_connection = false;
-    TimerSlot timer;  // none: its timer is the flow's
+    TimerSlot timer;  // if it does not exist, its timer is the flow's
   };
-  // How packets of one side go.
+  // The way that packets from one side go.
   struct Way {
-    std::vector<uint8_t> order;  // of steps
-    // The step after one, or kByLabel.
+    std::vector<uint8_t> order;  // indexes of steps
+    // For each step the next one, kOut, or kByLabel: then by_label names it.
     std::array<uint8_t, kMaxNfs> next;
     std::array<std::array<uint8_t, 256>, kMaxNfs> by_label;
-    std::vector<uint8_t> may_wait;  // steps where something may have changed
+    std::vector<uint8_t> may_wait;  // steps that may wait after a change
   };
   struct Connection;
   struct Call;
@@ -149,7 +155,7 @@ class Chain final : public NetworkFunction {
   Verdict Run(const Step& step, Packet& packet, Call& call);
   Verdict RunWithTimer(const Step& step, Packet& packet, Call& call,
                        FlowState& flow);
-  // The step after one that said this; kOut for none.
+  // Returns the step after step `index`, which returned `found`; kOut for none.
   static uint8_t NextOf(const Way& way, uint8_t index, Verdict found);
   Verdict Last(const Way& way, const Step& step, Verdict found,
                const Call& call) const;
@@ -177,7 +183,7 @@ class Chain final : public NetworkFunction {
   std::optional<Counter> forgotten_;
   std::vector<std::string> reason_names_;
   std::vector<std::string_view> reasons_;
-  std::optional<ChainUndo> undo_;  // where some NF may wait
+  std::optional<ChainUndo> undo_;  // if some NF may wait
 };
 
 }  // namespace snf

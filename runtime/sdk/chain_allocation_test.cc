@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain allocates nothing after its construction.
+// Tests that a chain allocates nothing after its construction.
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace snf {
 namespace {
 
-// Does all that an NF can do, and has two sides if asked.
+// Does everything that an NF can do, and has two sides if asked.
 class Busy final : public NetworkFunction {
  public:
   explicit Busy(NfOptions& options)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a chain costs: a packet through `nfs` NFs, each of which counts the
-// packets of its flow, of 10,000 flows in turn. BM_Calls calls them one after
-// the other, on the same records: the floor. Compare within one run:
+// Measures the cost of a chain: a packet goes through `nfs` NFs, each of which
+// counts the packets of its flow; 10,000 flows take turns. BM_Calls calls the
+// NFs one after the other, on the same records, which is the floor. Compare
+// within one run:
 //   runtime_sdk_chain_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <array>
@@ -58,7 +59,7 @@ SNF_REGISTER_NF(BenchNothing, "nothing", "does nothing");
 
 constexpr size_t kFlows = 10'000;
 
-// The flows of an NF.
+// The records of an NF's flows.
 class Flows {
  public:
   explicit Flows(const NetworkFunction& nf)
@@ -91,7 +92,8 @@ void Lengths(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("nfs")->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 }
 
-// Each packet a call with a view and a flow of its own, as a unit does it.
+// Calls the NF for each packet with a view and a flow of its own, as a unit
+// does.
 void RunPackets(benchmark::State& state, NetworkFunction& nf) {
   Flows flows(nf);
   BenchPacket packet;
@@ -138,8 +140,8 @@ void BM_Chain(benchmark::State& state) {
 }
 BENCHMARK(BM_Chain)->Apply(Lengths);
 
-// Each packet leaves out half of the NFs that are branches: `nfs` is how many
-// it goes through on the average.
+// Each packet skips half of the NFs that are branches: `nfs` is the number that
+// it goes through on average.
 void BM_Branches(benchmark::State& state) {
   std::string text = "count | {odd: count, even: count}";
   for (int64_t i = 2; i < state.range(0); i += 2) {
@@ -149,7 +151,7 @@ void BM_Branches(benchmark::State& state) {
 }
 BENCHMARK(BM_Branches)->ArgName("nfs")->Arg(2)->Arg(4)->Arg(8);
 
-// The last NF might wait, were it a new flow.
+// The last NF may wait in a new flow.
 void BM_MayWait(benchmark::State& state) {
   const auto chain = NfSpec::Parse(Repeated("count", state.range(0), " | ") +
                                    " | count(pool=true)")

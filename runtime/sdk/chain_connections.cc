@@ -21,7 +21,7 @@ void ConnectionTable::PutKey(StateView& state, uint32_t entry,
   Mark(state, entry);
 }
 
-// By the word, for speed.
+// Compares keys word by word, for speed.
 uint32_t ConnectionTable::Find(const StateView& state, const IpAddress& address,
                                be16 port) const {
   const auto high = LoadAs<uint64_t>(address.bytes.data());
@@ -61,7 +61,7 @@ uint32_t ConnectionTable::Add(StateView& state, const IpAddress& address,
   SNF_CHECK(entry < max_);
   const Key key = {
       .address = address, .port = port.host(), .used = LastUse(state) + 1};
-  // Behind a blob's length all bytes are 0: the record is there already.
+  // Bytes behind a blob's length are 0, so the new record is already zeros.
   state.PatchBlob(slot_, offset_, entry * entry_bytes_,
                   std::as_bytes(std::span(&key, 1)));
   const uint32_t record = entry * entry_bytes_ + uint32_t{sizeof key};
@@ -69,7 +69,8 @@ uint32_t ConnectionTable::Add(StateView& state, const IpAddress& address,
   return entry;
 }
 
-// The last one used stays as it is: a connection alone writes nothing.
+// An entry that is already the one used last is not written, so a flow with one
+// connection writes nothing.
 void ConnectionTable::Use(StateView& state, uint32_t entry) const {
   const uint64_t last = LastUse(state);
   if (UseOf(state, entry) == last) return;

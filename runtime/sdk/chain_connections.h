@@ -22,7 +22,8 @@ class TimerSlot {
   TimerSlot(uint32_t index, uint32_t offset) : index_(index), offset_(offset) {}
 
   bool exists() const { return index_ != kNone; }
-  Instant Get(const StateView& state) const {  // Instant::max() for none
+  // Returns Instant::max() if no timer is set.
+  Instant Get(const StateView& state) const {
     if (!state.Has(index_)) return Instant::max();
     Instant timer;
     state.Get(offset_, &timer.ns, sizeof timer.ns);
@@ -42,19 +43,18 @@ class TimerSlot {
   uint32_t offset_ = 0;
 };
 
-// The table of an inside endpoint's record in which a chain keeps a record for
-// each of its connections (chain.h): how it is found, and which one goes.
-// Entries are numbered from 0 on; a removal gives the last one the number of
-// the one removed. Knows no NF. Each call's cost is that of a look at `max`
-// keys.
+// The table in an inside endpoint's record in which a chain keeps a record for
+// each of the endpoint's connections (chain.h). Entries are numbered from 0 on;
+// Remove gives the last entry the number of the removed one. Each call costs at
+// most a look at `max` keys.
 class ConnectionTable {
  public:
-  // What comes before the record. Of records from elsewhere it may be anything:
-  // keys may be there twice, and times be any.
+  // The key before each record. In state from other units it may be anything:
+  // keys may occur twice, and `used` may have any value.
   struct Key {
     IpAddress address;  // of the end outside
     uint64_t port;
-    uint64_t used;  // the larger the later
+    uint64_t used;  // larger means used later
   };
   static_assert(sizeof(Key) == 32 &&
                 std::has_unique_object_representations_v<Key>);
@@ -70,17 +70,20 @@ class ConnectionTable {
     return state.BlobLength(offset_) / entry_bytes_;
   }
   static constexpr uint32_t kNone = 0xffff'ffff;
+  // Returns the entry of the connection with this end outside, or kNone.
   uint32_t Find(const StateView& state, const IpAddress& address,
-                be16 port) const;  // kNone: it is not there
-  // The one not used for longest; there must be one.
+                be16 port) const;
+  // Returns the entry unused for longest. The table must not be empty.
   uint32_t Oldest(const StateView& state) const;
 
-  // There must be room. It is used now.
+  // Adds an entry, which becomes the one used last, with a record of zeros. The
+  // table must have room.
   uint32_t Add(StateView& state, const IpAddress& address, be16 port) const;
+  // Makes the entry the one used last.
   void Use(StateView& state, uint32_t entry) const;
   void Remove(StateView& state, uint32_t entry) const;
 
-  // Whoever changes the record of an entry says so, by Mark.
+  // Returns the record of an entry. The caller calls Mark after changing it.
   std::span<std::byte> RecordOf(const StateView& state, uint32_t entry) const {
     return state.BlobInPlace(offset_, entry * entry_bytes_, entry_bytes_)
         .subspan(sizeof(Key));
@@ -107,8 +110,8 @@ class ConnectionTable {
   uint32_t max_;
 };
 
-// What an NF of connections may ask for where the flow is an endpoint: what is
-// the endpoint's does nothing.
+// The services for an NF that keeps state per connection in a flow that is an
+// endpoint: requests that concern the endpoint do nothing.
 class ConnectionServices final : public FlowServices {
  public:
   explicit ConnectionServices(FlowServices& services) : services_(services) {}

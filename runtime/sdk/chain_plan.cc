@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a chain is made of its plan.
+// Construction of a chain from its plan.
 #include <algorithm>
 #include <utility>
 
@@ -29,7 +29,7 @@ std::string InWords(std::span<const std::string_view> labels) {
 
 constexpr uint32_t kTimerBytes = sizeof(Instant);
 
-// Of a record without its presence bits.
+// Returns the bytes of a record without its presence bits.
 uint32_t SlotBytes(const StateSchema& schema) {
   return schema.slots() == 0 ? 0 : schema.record_bytes() - 8;
 }
@@ -185,8 +185,8 @@ absl::Status Chain::AddLabels() {
   return absl::OkStatus();
 }
 
-// From the outside the NFs behind the one with two sides come before it, and
-// those before it behind it.
+// For packets from the outside, the NFs behind the one with two sides come
+// before it, and those before it come behind it.
 void Chain::AddWays() {
   Way& in = ways_[0];
   Way& out = ways_[1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random chains against a plain interpreter (test_chain_oracle.h).
+// Compares random chains with a plain interpreter (test_chain_oracle.h).
 // SNF_LONG_TESTS=1 runs 50 times as many; SNF_TEST_SEED=n runs the one with
 // that seed.
 #include <algorithm>
@@ -34,7 +34,7 @@ struct AnyChain {
     const bool is_sided = Chance(rng, 50);
     if (is_sided) sided_at = rng.Below(left);
     tree = Sequence(0);
-    // So that it is always a chain, and where it should have sides has them.
+    // The tree must be a chain, and have two sides if it should.
     while (tree.size() < 2) tree.push_back(Node(0));
     if (is_sided && !has_sides) {
       sided_at = ids.size();
@@ -110,7 +110,7 @@ class RandomRun {
     text_ = "[connections=" + std::to_string(connections_) + "]" +
             ChainOracle::TextOf(any_.tree);
     chain_ = MakeChain(text_);
-    // Its own text says the same.
+    // A spec's own text parses to the same spec.
     EXPECT_EQ(NfSpec::Parse(NfSpec::Parse(text_)->text())->text(),
               NfSpec::Parse(text_)->text());
     const auto pieces = static_cast<uint32_t>(rng.Below(5));
@@ -176,7 +176,7 @@ class RandomRun {
       words.push_back(verbs.substr(at, verbs.find(' ', at) - at));
     }
     std::string verb = words[rng_.Below(words.size())];
-    // What ends a packet's way comes less often.
+    // Words that end a packet's way are chosen less often.
     if (words[0] == verb || verb == "other" || verb == "consume") {
       verb = words[rng_.Below(words.size())];
     }
@@ -238,7 +238,7 @@ class RandomRun {
       frames.insert(frames.end(), expected.said.frames.begin(),
                     expected.said.frames.end());
     }
-    // Of one world, which takes no more.
+    // All packets share one world, which takes no more frames.
     if (frames.size() >= FlowState::kMaxEmits) return;
     std::vector<std::string> all = got[0].said.frames;
     std::ranges::sort(all);
@@ -262,9 +262,10 @@ class RandomRun {
     ExpectSorted(flows_[i].on_end(*chain_, world_, now_),
                  oracles_[i]->on_end(oracle_world_, now_));
   }
-  // In which order connections come is the chain's own business.
+  // Compares without order, since the order of connections is the chain's
+  // choice.
   static void ExpectSorted(ChainWorld::Said got, ChainWorld::Said expected) {
-    // More than there is room for: which, depends on the order.
+    // If there is no room for all frames, the order decides which are lost.
     if (got.frames.size() == FlowState::kMaxEmits) {
       ASSERT_EQ(expected.frames.size(), got.frames.size());
       return;

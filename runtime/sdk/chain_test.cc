@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 constexpr Side kInside = Side::kInside;
 constexpr Side kOutside = Side::kOutside;
 
-// A chain with its flow. Where there are two sides the flow is an endpoint.
+// A chain with its flow. If it has two sides, the flow is an endpoint.
 struct TestChain {
   explicit TestChain(std::string_view text, uint32_t pieces = 0)
       : nf(MakeChain(text)), flow(*nf) {
@@ -35,7 +35,7 @@ struct TestChain {
                       .bytes = bytes,
                       .now = Instant{} + Milliseconds(ms)});
   }
-  // The way that a packet took, and what became of it.
+  // Returns the way that a packet took, and its verdict.
   std::string Way(const std::string& bytes) {
     const ChainFlow::Outcome outcome = Send(bytes);
     return outcome.bytes.substr(0, outcome.bytes.find_first_of(". ")) + " " +
@@ -122,7 +122,7 @@ TEST(Chain, TakesABurstNfByNfAndEachPacketItsOwnWay) {
   EXPECT_EQ(outcomes[3].bytes, "fip. f:suspicious");
   EXPECT_EQ(outcomes[1].verdict, "forward");
   EXPECT_EQ(outcomes[2].verdict, "drop: step#3.denied");
-  // What the first NF does to all packets comes before what the next one does.
+  // The first NF processes all packets before the next one does.
   EXPECT_THAT(outcomes[0].said.frames, ElementsAre("f1", "m1", "p1"));
   EXPECT_EQ(flows[3].Number("step#2.packets"), 1u);
   EXPECT_EQ(flows[3].Number("step#3.packets"), 0u);
@@ -446,7 +446,8 @@ TEST(Chain, TakesAnyWellFormedRecordOfConnections) {
   std::vector<std::byte>& record = chain.flow.record;
   const uint32_t entry = chain.nf->schema().grain(3);
   const uint32_t begin = chain.nf->schema().offset(3) + 8;
-  // The same key twice, used as late as can be, and timers of long ago.
+  // The record has the same key twice, with the greatest `used`, and timers of
+  // long ago.
   std::copy_n(&record[begin], 24, &record[begin + entry]);
   for (const uint32_t key : {begin, begin + entry}) {
     std::fill_n(&record[key + 24], 8, std::byte{0xff});

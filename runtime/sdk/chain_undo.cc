@@ -39,7 +39,7 @@ void ChainUndo::Undo(const Packet& packet, StateView& state) {
 void ChainUndo::Do() {
   size_t begin = 0;
   for (const size_t end : std::span(frame_ends_).first(frames_emitted_)) {
-    // That there is no buffer now is as if it got lost.
+    // If there is no buffer now, the frame is lost, as if on the wire.
     services_->Emit({frames_.data() + begin, end - begin});
     begin = end;
   }
@@ -75,7 +75,7 @@ std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,
   return piece;
 }
 
-// One that was given back during this call.
+// Takes a piece that was given back during this call.
 std::optional<uint32_t> ChainUndo::TakeGiven(PoolId pool,
                                              const PiecePreference& wish) {
   const std::span<Piece> given = given_.span().first(pieces_given_);

@@ -17,30 +17,32 @@
 
 namespace snf {
 
-// What a chain needs to have done nothing to a packet that is to wait: a copy
-// of its bytes and of the flow's record, and in place of the unit's services
-// these, which do nothing until it is known that it need not wait. Only pieces
-// are taken at once, and given back then.
+// Lets a chain undo a call whose packet is to wait. It copies the packet's
+// bytes and the flow's record, and stands in for the unit's services: requests
+// are kept until it is known that the packet need not wait. Only pieces are
+// taken at once; Undo gives them back.
 //
-// All memory is reserved at construction, and touched where used.
+// All memory is reserved at construction and costs nothing until it is used.
+// Owner-thread only.
 class ChainUndo final : public FlowServices {
  public:
-  // In one call; more is refused, as if there were none.
+  // The most pieces that one call may take; more are refused as if the pool had
+  // none.
   static constexpr size_t kMaxTaken = 64;
-  // More is a programmer's error.
+  // The most pieces that one call may give back; more is a programmer's error.
   static constexpr size_t kMaxGiven = 65'536;
-  // The largest packet, and what frames emitted may have together.
+  // The largest packet, and the most bytes of all frames that one call emits.
   static constexpr size_t kMaxPacketBytes = 256 * 1024;
   static constexpr size_t kMaxEmittedBytes = 1024 * 1024;
 
   explicit ChainUndo(uint32_t record_bytes);
 
-  // Before the call.
+  // Saves the packet and the record; called before the call.
   void Begin(FlowServices& services, const Packet& packet,
              const StateView& state);
-  // After it: all is as it was …
+  // Restores everything after a call whose packet waits.
   void Undo(const Packet& packet, StateView& state);
-  // … or what was asked for is done.
+  // Carries out the requests after a call whose packet does not wait.
   void Do();
 
   bool Emit(std::span<const std::byte> frame) override;
@@ -77,7 +79,7 @@ class ChainUndo final : public FlowServices {
   LazyArray<std::byte> packet_;
   uint64_t dirty_ = 0;
 
-  LazyArray<std::byte> frames_;  // one after the other
+  LazyArray<std::byte> frames_;  // the emitted frames, end to end
   std::array<size_t, FlowState::kMaxEmits> frame_ends_;
   size_t frames_emitted_ = 0;
   std::array<Piece, kMaxTaken> taken_;

@@ -6,12 +6,13 @@
 
 namespace snf {
 
-// What makes packets one flow, for an NF.
+// The rule by which packets are one flow for an NF.
 enum class FlowScope : uint8_t {
-  kConnection,  // as --flow_key says
-  // All connections of one inside address, port and protocol (of ICMP queries,
-  // identifier) are one flow, and what comes to its alias (decisions.md 15).
-  // The flow's key is EndpointKey(…) of that endpoint.
+  kConnection,  // by the flow key that --flow_key names
+  // All connections of one inside address, port (of ICMP queries, identifier)
+  // and protocol are one flow, together with the packets that come to its alias
+  // (proto/decisions.md 15). The flow's key is the EndpointKey of that
+  // endpoint.
   kInsideEndpoint,
 };
 

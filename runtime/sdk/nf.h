@@ -44,8 +44,8 @@ namespace snf {
 //     };
 //     SNF_REGISTER_NF(DropOdd, "drop_odd", "drops frames of odd length");
 //
-// What it keeps for each flow it declares as slots, and reads and writes by
-// get and put (state.h):
+// State of each flow is declared as slots, and read and written by get and put
+// (state.h):
 //
 //     class Count final : public NetworkFunction {
 //       Slot<uint64_t> packets_ = declare<uint64_t>("packets");
@@ -61,7 +61,7 @@ namespace snf {
 // clock: packet.arrival() is the time.
 //
 // An NF with options takes them in its constructor: Nat(NfOptions& options)
-// (nf_options.h). What it counts is one line too, and appears in reports:
+// (nf_options.h). A counter is one line too, and appears in reports:
 //
 //     Counter odd_ = declare_counter("odd", "frames of odd length");
 //     … count(odd_);
@@ -69,22 +69,24 @@ class NetworkFunction {
  public:
   virtual ~NetworkFunction() = default;
 
+  // Processes one packet of the flow and decides what becomes of it.
   virtual Verdict process_packet(Packet& packet, FlowState& flow) = 0;
 
   // The timer that process_packet set with flow.set_timer has run out.
   virtual void on_timer(FlowState& /*flow*/) {}
 
-  // The flow is over: the last call for it. Its state is gone afterwards, so
-  // give back pieces that it has.
+  // The flow is over, and this is the last call for it. Its state is gone
+  // afterwards, so the NF must give back the pieces in it.
   virtual void on_end(FlowState& /*flow*/) {}
-  // The alias that the last packet set was refused, and that packet dropped.
+  // The alias that the last packet set was refused, and that packet was
+  // dropped.
   virtual void on_alias_refused(FlowState& /*flow*/, AliasResult /*why*/) {}
 
-  // What makes packets one flow: the same for all objects of a class.
+  // The rule by which packets are one flow; the same for all objects of a
+  // class.
   virtual FlowScope flow_scope() const { return FlowScope::kConnection; }
 
-  // Pools in the order of declaration: the words of 64 pieces that each has,
-  // and which of their bits are pieces.
+  // A declared pool. Its pieces first … last are bits of words of 64.
   struct Pool {
     std::string name;
     uint32_t first;  // piece
@@ -98,44 +100,43 @@ class NetworkFunction {
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }
   static constexpr size_t kMaxDropReasons = 32;
 
-  // Names of what the NF may find of a packet that it forwards, so that a chain
-  // can branch on it: "firewall | {suspicious: ids} | nat" (chain.h). The first
-  // is that of forward(). Static lifetime.
+  // Names of the labels that the NF gives to packets that it forwards, so that
+  // a chain can branch on them: "firewall | {suspicious: ids} | nat" (chain.h).
+  // The first is that of forward(). Static lifetime.
   virtual std::span<const std::string_view> labels() const { return {}; }
 
-  // Whether the NF ever calls flow.set_timer, which it then may in a chain.
+  // True if the NF ever calls flow.set_timer. In a chain only such an NF may.
   virtual bool has_timer() const { return false; }
-  // Whether the flow's next packet may make process_packet return
-  // Verdict::wait: false saves a chain its precautions.
+  // True if process_packet may return Verdict::wait for the flow's next packet.
+  // False saves a chain its precautions.
   virtual bool may_wait(const FlowState& /*flow*/) const {
     return !pools_.empty();
   }
 
-  // What this object has counted since it was made: of each counter declared,
-  // in order.
+  // The declared counters, in order, and the counts of this object since it was
+  // made.
   struct CounterInfo {
     std::string name;
     std::string help;
   };
   std::span<const CounterInfo> counters() const { return counters_; }
   std::span<const uint64_t> counts() const { return counts_; }
-  // The NFs that a chain is made of, by name; of any other NF itself alone, by
-  // no name.
+  // The NFs of a chain, by name; for any other NF only itself, without a name.
   struct Part {
     std::string_view name;
     const NetworkFunction* nf;
   };
   virtual std::vector<Part> parts() const { return {{"", this}}; }
 
-  // Its unit's copies of the tables declared; a chain has none of its own.
+  // The unit's copies of the declared tables. A chain has no tables of its own.
   std::span<const std::unique_ptr<TableCopy>> tables() const { return tables_; }
 
-  // What it tells at the end of a run, once, on an object that has run nothing
-  // and whose tables are those of the run, all updates merged.
+  // Returns the NF's report at the end of a run. Called once, on an object that
+  // has processed no packet and whose tables hold all updates of the run.
   virtual NfReport report() const { return {}; }
 
-  // What the NF counts, and writes into tables, from here on is kept only if
-  // `keep` (chains).
+  // Between the two calls, counts and updates of tables are tentative: they are
+  // kept only if `keep`. For chains.
   void BeginTentative() {
     kept_counts_ = counts_;
     for (const auto& table : tables_) table->BeginTentative();
@@ -145,28 +146,30 @@ class NetworkFunction {
     for (const auto& table : tables_) table->EndTentative(keep);
   }
 
-  // The slots declared, all of them as they had to be. Its hash has the
-  // registered name in it if the object comes from NfRegistration::create.
+  // The schema of the declared slots; all declarations must have been valid.
+  // Its hash covers the registered name if the object comes from
+  // NfRegistration::create.
   const StateSchema& schema() const {
     SNF_CHECK(declared_.ok());
     return schema_;
   }
-  // What is wrong with what the constructor declared: NfRegistration::check
-  // and those who load modules tell it.
+  // The first error in what the constructor declared. NfRegistration::check and
+  // the loading of modules report it.
   const absl::Status& declared() const { return declared_; }
 
  protected:
-  // Declares what is kept for each flow: in member initialisers. `name` tells
-  // it apart from the NF's other slots. At most StateSchema::kMaxSlots, of
-  // together kMaxRecordBytes.
+  // Declares a slot of each flow's state, in a member initialiser. `name` tells
+  // it apart from the NF's other slots. An NF has at most
+  // StateSchema::kMaxSlots slots, which take at most kMaxRecordBytes together.
   template <typename T>
   Slot<T> declare(std::string_view name) {
     static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
-    // The function's name as the compiler prints it has the type's in it.
+    // The function's name as the compiler prints it contains the type's name.
     const uint32_t index = Add(name, sizeof(T), __PRETTY_FUNCTION__, false);
     return {index, schema_.offset(index)};
   }
-  // A resource of which units get pieces, numbered first … last ≤ 65,535.
+  // Declares a resource of which units get pieces, numbered first … last ≤
+  // 65,535.
   PoolId declare_pool(std::string name, uint32_t first, uint32_t last) {
     if (first > last || last > 65'535) {
       Refuse("pool", name, "its pieces are not first <= last <= 65535");
@@ -174,11 +177,14 @@ class NetworkFunction {
     pools_.push_back({std::move(name), first, last});
     return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
   }
+  // Declares up to max_bytes bytes of each flow's state; otherwise like
+  // declare.
   Blob declare_blob(std::string_view name, uint32_t max_bytes) {
     const uint32_t index = Add(name, max_bytes, {}, true);
     return {index, schema_.offset(index), max_bytes};
   }
-  // A table that all units write (shared_table.h). `merge`: see there.
+  // Declares a table that all units write (shared_table.h, which explains
+  // `merge`).
   template <typename Key, typename Value, typename Merge = SumOfWords>
   SharedTable<Key, Value> declare_shared(
       std::string name, uint32_t max_entries, Merge /*merge*/ = {},
@@ -194,6 +200,7 @@ class NetworkFunction {
     explicit Counter(uint32_t index) : index_(index) {}
     uint32_t index_;
   };
+  // Declares a counter; `name` is unique in the NF.
   Counter declare_counter(std::string name, std::string help);
   void count(Counter counter, uint64_t n = 1) { counts_[counter.index_] += n; }
 
@@ -201,7 +208,7 @@ class NetworkFunction {
   friend struct NfRegistration;
   friend class Chain;
 
-  // The index of the slot; 0 where it is refused.
+  // Adds a slot and returns its index, or refuses it and returns 0.
   uint32_t Add(std::string_view slot, uint64_t bytes, std::string_view type,
                bool is_blob);
   void Refuse(std::string_view what, std::string_view name,
@@ -213,7 +220,8 @@ class NetworkFunction {
   std::vector<CounterInfo> counters_;
   std::vector<uint64_t> counts_;
   std::vector<uint64_t> kept_counts_;  // before BeginTentative
-  // Their handles are part of the class: an object with tables is not copied.
+  // Handles of tables are members of the NF, so an object with tables must not
+  // be copied.
   struct Tables : std::vector<std::unique_ptr<TableCopy>> {
     Tables() = default;
     Tables(const Tables& other) : vector() { SNF_CHECK(other.empty()); }
@@ -225,21 +233,23 @@ class NetworkFunction {
   Tables tables_;
 };
 
-// One line of the registry. Lives for the whole program; its name is its own.
+// One line of the registry. It lives as long as the program, and its name is
+// unique.
 struct NfRegistration {
   using Factory = std::unique_ptr<NetworkFunction> (*)(NfOptions& options);
   NfRegistration(std::string_view name, std::string_view summary,
                  Factory factory);
 
-  // A new object, whose schema bears the name: the schemas of two NFs differ
-  // though their slots be the same. The options must be good: see check().
+  // Returns a new object. Its schema contains the NF's name, so the schemas of
+  // two NFs differ even if their slots are the same. check(options) must be OK.
   std::unique_ptr<NetworkFunction> create(const NfOptions& options = {}) const;
-  // Whether the NF takes these options, and declares what can be; if not, what
-  // is wrong.
+  // Returns OK if the NF takes these options and its declarations are valid,
+  // else the error.
   absl::Status check(const NfOptions& options) const;
-  // One to look at, without options: for running it may lack some.
+  // Returns an object made without options, to look at but not to run: required
+  // options may be missing.
   std::unique_ptr<NetworkFunction> example() const;
-  // Those that it has, in order.
+  // The options that the NF has, in order.
   std::vector<NfOptions::Description> options() const;
 
   std::string_view name;
@@ -247,9 +257,9 @@ struct NfRegistration {
   Factory factory;
 };
 
-// The NF of that name, or null.
+// Returns the NF of that name, or null.
 const NfRegistration* FindNf(std::string_view name);
-// All of them, by name.
+// Returns all NFs, sorted by name.
 std::vector<const NfRegistration*> ListNfs();
 
 template <typename Class>

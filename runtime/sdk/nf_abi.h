@@ -14,9 +14,9 @@
 
 namespace snf {
 
-// What an NF that is built as a module, and the program that loads it, must
-// have in common, as bytes that can be read from the module's file before any
-// of its code runs (nf_module.h).
+// The facts in which an NF built as a module and the program that loads it must
+// agree, as bytes that can be read from the module's file before any of its
+// code runs (nf_module.h).
 struct NfAbi {
   static constexpr std::array<char, 8> kMagic = {'S', 'N', 'F', '-',
                                                  'A', 'B', 'I', '\0'};
@@ -25,7 +25,7 @@ struct NfAbi {
   std::array<char, 8> magic;
   uint32_t version;
   uint32_t reserved;
-  // Compiler, standard library and headers; '\0' behind it.
+  // Names compiler, standard library and headers; ends in '\0'.
   std::array<char, 240> text;
 };
 static_assert(sizeof(NfAbi) == 256);
@@ -34,7 +34,7 @@ static_assert(std::has_unique_object_representations_v<NfAbi>);
 #define SNF_TEXT_OF_VALUE(value) #value
 #define SNF_TEXT_OF(macro) SNF_TEXT_OF_VALUE(macro)
 
-// Of the translation unit that it is compiled in.
+// Returns the ABI of the translation unit that calls it.
 constexpr NfAbi MakeNfAbi() {
   constexpr std::string_view kText =
 #if defined(__clang__)
@@ -71,7 +71,7 @@ constexpr NfAbi MakeNfAbi() {
 #undef SNF_TEXT_OF
 #undef SNF_TEXT_OF_VALUE
 
-// Stands in every module, and nowhere else.
+// This symbol is in every module, and nowhere else.
 #ifdef SNF_NF_MODULE
 extern "C" {
 [[gnu::used, gnu::visibility("default")]] inline constexpr NfAbi snf_nf_abi =

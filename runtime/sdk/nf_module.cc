@@ -27,7 +27,7 @@ absl::Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(what);
 }
 
-// By file, without symbolic links.
+// The NFs of each loaded module, by the file's path without symbolic links.
 std::map<std::string, Nfs>& Loaded() {
   static std::map<std::string, Nfs> loaded;
   return loaded;
@@ -51,7 +51,7 @@ std::string HashOf(const NfRegistration& nf) {
       absl::Hex(nf.example()->schema().hash(), absl::kZeroPad16));
 }
 
-// Whether a module may bring this NF.
+// Returns OK if a module may register this NF.
 absl::Status CheckPlace(const NfRegistration& nf) {
   if (const absl::Status s = nf.example()->declared(); !s.ok()) {
     return Bad(absl::StrCat("has an NF \"", std::string(nf.name),

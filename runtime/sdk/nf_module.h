@@ -12,26 +12,26 @@
 namespace snf {
 
 // Theory of operation. The file of an NF can be linked into the program, or be
-// built as a module (snf_add_nf of CMake) that is loaded at start, by
-// `--nf ./my_nf.so`. A module is a shared object that takes the SDK and base
-// from the program, and says what it was built for: compiler, library, and a
-// hash of the headers (nf_abi.h). That is read and compared before the file is
-// opened as a library; then its registrations run, as those of linked NFs do
-// before main.
+// built as a module (snf_add_nf of CMake) that is loaded at start, by `--nf
+// ./my_nf.so`. A module is a shared object that uses the SDK and base of the
+// program, and names what it was built for: compiler, library, and a hash of
+// the headers (nf_abi.h). This is read and compared before the file is opened
+// as a library; then its registrations run, as those of linked NFs do before
+// main.
 //
-// The comparison finds mistakes. It is no defence against a module that means
-// harm: what is loaded runs with the rights of the program.
+// The comparison finds mistakes. It is no defence against a malicious module,
+// which runs with the rights of the program.
 //
 // A module may take the place of a linked NF of the same name, if both keep the
 // same state of a flow: their schemas have the same hash (without options, as
 // `snf nf show` prints it).
 
-// Whether a name is a module's file: it has a '/' or ends in ".so".
+// Returns true if the name is a module's file: it has a '/' or ends in ".so".
 bool NamesNfModule(std::string_view name);
 
-// Loads a module, unless it is loaded, and makes its NFs known to FindNf.
-// Returns the only one, or that of the file's name. Modules stay loaded. Errors
-// begin with the file.
+// Loads a module, unless it is loaded already, and makes its NFs known to
+// FindNf. Returns its only NF, or the one with the file's name. Modules stay
+// loaded. Error messages begin with the file.
 absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
 
 }  // namespace snf

@@ -31,12 +31,13 @@ absl::Status CutOff() {
   return Bad("is cut off, or its ELF headers are damaged");
 }
 
-// Parts of a file by what the file says, so in need of a look at the bounds.
+// A part of a file. Offsets come from the file itself, so every access is
+// checked against the bounds.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  // Without a value where the part is not inside.
+  // Returns nothing if the part is not inside.
   std::optional<Bytes> Part(uint64_t offset, uint64_t size) const {
     if (offset > bytes_.size() || size > bytes_.size() - offset) {
       return std::nullopt;
@@ -51,7 +52,7 @@ class Bytes {
     std::memcpy(&value, part->bytes_.data(), sizeof value);
     return value;
   }
-  // Whether at `offset` is `text` with '\0' behind it.
+  // Returns true if `text` and a '\0' stand at `offset`.
   bool Has(uint64_t offset, std::string_view text) const {
     const std::optional<Bytes> part = Part(offset, text.size() + 1);
     return part.has_value() &&
@@ -86,7 +87,7 @@ absl::Status CheckHeader(const Bytes& file, Elf64_Ehdr& header) {
   return absl::OkStatus();
 }
 
-// The bytes that the symbol has in the file.
+// Reads the symbol's bytes in the file.
 absl::StatusOr<NfAbi> ReadSymbol(const Bytes& file, const Bytes& sections,
                                  const Elf64_Sym& symbol) {
   const auto section =

@@ -11,12 +11,13 @@
 
 namespace snf {
 
-// What a module's file says that it was built for (symbol snf_nf_abi), whatever
-// these bytes are. InvalidArgument where they are no shared object of this
-// machine that has that symbol once: "is no ELF file".
+// Reads the ABI that a module's file names (symbol snf_nf_abi). The bytes may
+// be anything: if they are not a shared object of this machine that has the
+// symbol exactly once, InvalidArgument says why, as "is no ELF file".
 absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> file);
 
-// Whether what was built for `theirs` can run with `ours`; if not, both.
+// Returns OK if a module built for `theirs` can run with `ours`, else an error
+// that names both.
 absl::Status CheckNfAbi(const NfAbi& theirs, const NfAbi& ours);
 
 }  // namespace snf

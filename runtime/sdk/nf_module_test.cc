@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// As in the modules that are to take its place: of the same name there.
+// The modules that replace this NF have one of the same name.
 class ModuleNf final : public NetworkFunction {
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
@@ -45,7 +45,7 @@ std::vector<std::byte> BytesOf(const std::string& file) {
   return bytes;
 }
 
-// Where `text` is; it must be there.
+// Returns the place of `text`, which must be there.
 size_t Find(const std::vector<std::byte>& bytes, std::string_view text) {
   const auto found = std::ranges::search(
       bytes, text, {}, {}, [](char c) { return static_cast<std::byte>(c); });
@@ -68,7 +68,7 @@ std::vector<std::byte> With(std::vector<std::byte> bytes, size_t offset,
   return bytes;
 }
 
-// A file that is gone at the end of the test.
+// A file that is removed at the end of the test.
 class Scratch {
  public:
   explicit Scratch(const std::vector<std::byte>& bytes)
@@ -134,7 +134,7 @@ TEST(NfModuleFile, IsRefusedWhereverItIsCutOff) {
   }
 }
 
-// In every byte, and in every word, of the headers.
+// Writes `value` at every place of the headers in turn.
 template <typename T>
 void TryInHeaders(std::vector<std::byte> bytes, T value) {
   Elf64_Ehdr header;

@@ -59,7 +59,7 @@ const std::string* NfOptions::Ask(const std::string& key, std::string values,
   return &found->second.text;
 }
 
-// A quantity of a kind: how it is read, and how it is printed.
+// Reads a quantity of one kind; `parse` reads and `print` writes such a one.
 template <typename T, typename ParseOne, typename PrintOne>
 T NfOptions::Quantity(const std::string& key, std::string_view kind,
                       T otherwise, T min, T max, std::string_view help,

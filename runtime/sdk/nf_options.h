@@ -18,8 +18,8 @@
 namespace snf {
 
 // The options of one NF, as "key=value,key=value" gives them. An NF's
-// constructor asks for each that it has, in one line that says its default,
-// what is right and what it is for:
+// constructor asks for each of its options in one line, with the default, the
+// valid values and the purpose:
 //
 //     struct PolicerOptions {
 //       explicit PolicerOptions(NfOptions& o)
@@ -28,40 +28,42 @@ namespace snf {
 //       int64_t rate_bps;
 //     };
 //
-// What is missing has the default, and what is wrong is remembered: the
-// constructor goes on with the default, and status() tells of the first thing
-// wrong, an option that nobody asked for among them. A value; copies share what
-// was loaded. Not for the packet path.
+// A missing option has its default. After a wrong one the constructor goes on
+// with the default, and status() reports the first error; an option that nobody
+// asked for is an error too. A value; copies share loaded files. Not for the
+// packet path.
 class NfOptions {
  public:
   NfOptions() = default;
-  // Of the text after the colon in --nf NAME:… . There values contain no comma;
-  // a key given twice is an error.
+  // Parses the text after the colon in --nf NAME:… . Values contain no comma; a
+  // key given twice is an error.
   static absl::StatusOr<NfOptions> Parse(std::string_view text);
   explicit NfOptions(const std::map<std::string, std::string>& values);
 
-  // `values` names what is right, in capitals: "ADDRESS[-ADDRESS]".
+  // `values` describes the valid values, in capitals: "ADDRESS[-ADDRESS]". This
+  // method and the next ones return the value, or `otherwise` if the option is
+  // missing or wrong.
   std::string Text(const std::string& key, std::string_view otherwise,
                    std::string_view values, std::string_view help);
   int64_t Integer(const std::string& key, int64_t otherwise, int64_t min,
                   int64_t max, std::string_view help);
   Nanos Duration(const std::string& key, Nanos otherwise, Nanos min, Nanos max,
                  std::string_view help);
-  // In bit/s; "10Mbps".
+  // Returns bit/s; reads "10Mbps".
   int64_t BitRate(const std::string& key, int64_t otherwise, int64_t min,
                   int64_t max, std::string_view help);
   int64_t Bytes(const std::string& key, int64_t otherwise, int64_t min,
                 int64_t max, std::string_view help);
-  // The index of the value among `names`.
+  // Returns the index of the value among `names`.
   size_t Choice(const std::string& key, size_t otherwise,
                 std::span<const std::string_view> names, std::string_view help);
-  // "true" or "false".
+  // Reads "true" or "false".
   bool Flag(const std::string& key, bool otherwise, std::string_view help);
 
-  // What `load` makes of the file that is named: global read state. It is
-  // loaded once for all objects of the NF that a run has. Null where no file is
-  // given, or a bad one: then the status of `load`, which names file and line,
-  // is that of the options.
+  // Returns the result of `load` for the file that the option names: read-only
+  // state that all objects of the NF in a run share, loaded once. Returns null
+  // if no file is given or `load` fails; its error, which names file and line,
+  // then becomes status().
   template <typename T>
   std::shared_ptr<const T> Load(
       const std::string& key, std::string_view help,
@@ -80,22 +82,23 @@ class NfOptions {
     return std::static_pointer_cast<const T>(kept);
   }
 
-  // For what only the NF can see: `message` says what is right.
+  // Reports an error that only the NF can detect; `message` says what is right.
   void Fail(const std::string& key, const std::string& message);
-  // Call when all were asked for. InvalidArgument, naming key and value.
+  // Called after all options were asked for. Returns OK, or InvalidArgument
+  // with key and value.
   absl::Status status() const;
 
-  // What was asked for, in order.
+  // The options that were asked for, in order.
   struct Description {
     std::string key;
-    std::string values;  // that are right: "TIME, 1 ms to 1 d"
+    std::string values;  // the valid ones: "TIME, 1 ms to 1 d"
     std::string otherwise;
     std::string help;
   };
   std::span<const Description> described() const { return described_; }
-  // As Parse takes it, by key; empty without options.
+  // The text that Parse reads, sorted by key; empty without options.
   std::string text() const;
-  // What is given, by key.
+  // The given values, by key.
   std::map<std::string, std::string> values() const;
 
  private:
@@ -103,7 +106,7 @@ class NfOptions {
     std::string text;
     bool asked = false;
   };
-  // Null where it is not given.
+  // Returns the option's text, or null if it is not given.
   const std::string* Ask(const std::string& key, std::string values,
                          std::string otherwise, std::string_view help);
   template <typename T, typename ParseOne, typename PrintOne>

@@ -20,7 +20,7 @@ NfOptions Good(std::string_view text) {
   EXPECT_TRUE(options.ok()) << options.status();
   return *options;
 }
-// The message, where the text is no list of options.
+// Returns the error of a text that is no list of options.
 std::string WhatIsWrong(std::string_view text) {
   const absl::Status status = NfOptions::Parse(text).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -8,8 +8,8 @@
 
 namespace snf {
 
-// While it lives, NFs that register are caught: not known to FindNf and
-// ListNfs until Add. One at a time; for what loads modules.
+// Catches the NFs that register while it lives: FindNf and ListNfs do not know
+// them until Add. Only one may live at a time. For the loading of modules.
 class CaughtNfs {
  public:
   CaughtNfs();
@@ -17,9 +17,9 @@ class CaughtNfs {
   CaughtNfs(const CaughtNfs&) = delete;
   CaughtNfs& operator=(const CaughtNfs&) = delete;
 
-  // In the order of registration.
+  // The caught NFs, in the order of registration.
   const std::vector<const NfRegistration*>& nfs() const { return nfs_; }
-  // Makes them known, each in the place of one of its name.
+  // Makes them known; each replaces an NF of the same name.
   void Add();
 
  private:

@@ -9,16 +9,17 @@
 
 namespace snf {
 
-// What an NF tells when a run is over (NetworkFunction::report).
+// The report of an NF after a run (NetworkFunction::report).
 struct NfReport {
   using Cell = std::variant<uint64_t, std::string>;
-  // For people a section of the report, for programs an array of objects.
+  // A table, which is a section of the text report and an array of objects in
+  // JSON.
   struct Table {
     std::string title;                 // "Top talkers"
     std::vector<std::string> columns;  // "bytes_sent": keys of the objects
     std::vector<std::vector<Cell>> rows;
   };
-  // To be written, where the user named the path.
+  // A file to be written at a path that the user named.
   struct File {
     std::string path;
     std::string bytes;

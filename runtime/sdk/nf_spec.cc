@@ -17,7 +17,7 @@ absl::Status With(std::string_view name, const absl::Status& status) {
       absl::StrCat(std::string(name), ": ", std::string(status.message())));
 }
 
-// What a value must not have to stand as it is.
+// Returns the value as it stands in a text: in quotes if it needs them.
 std::string Quoted(const std::string& value) {
   const bool is_bare = !value.empty() && value.front() != ' ' &&
                        value.back() != ' ' &&

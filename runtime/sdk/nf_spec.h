@@ -16,8 +16,8 @@
 
 namespace snf {
 
-// What units run: an NF with its options, or a chain of such (Serpens §III-C,
-// Fig. 8: chain, distribute, aggregate; chain.h). As text:
+// The program of units: an NF with its options, or a chain of such (Serpens
+// §III-C, Fig. 8: chain, distribute, aggregate; chain.h). As text:
 //
 //     nat:ip=192.0.2.1,ports=1024-65535                  one NF
 //     firewall(rules=fw.txt) | {suspicious: ids, clean: monitor} | nat
@@ -28,27 +28,29 @@ namespace snf {
 //     arm    = label ":" [ chain ]
 //     nf     = name [ "(" [ key "=" value { "," key "=" value } ] ")" ]
 //
-// Braces follow an NF and distribute by what it found: a packet takes the arm
-// of its label (NetworkFunction::labels()), or that of "*", which is the last,
-// or else none; after the braces the arms are together again. Names are those
-// that a NameTable knows, which may be chains themselves, or of registered NFs,
-// or are files of modules (nf_module.h).
-// A value with a comma, a bracket or a blank at an end stands in "…", where \"
-// and \\ are " and \. In the form without parentheses it has no comma.
+// Braces follow an NF and distribute by its labels: a packet takes the arm of
+// its label (NetworkFunction::labels()), or that of "*", which is the last, or
+// else none; after the braces the arms join again. A name is one that a
+// NameTable knows, which may stand for a chain, or that of a registered NF, or
+// the file of a module (nf_module.h). A value that contains a comma or a
+// bracket, or begins or ends with a blank, stands in "…", where \" and \\ mean
+// " and \. In the form without parentheses it has no comma.
 //
-// [connections=…]: of how many connections of one inside endpoint the NFs
-// beside one with two sides keep state (chain.h).
+// [connections=…] is the number of connections of one inside endpoint of which
+// the NFs beside one with two sides keep state (chain.h).
 //
-// A value; copies share what their options have loaded.
+// A value; copies share the files that their options have loaded.
 class NfSpec {
  public:
-  static constexpr size_t kMaxDepth = 8;  // of braces in braces
+  static constexpr size_t kMaxDepth = 8;  // of nested braces
   static constexpr uint32_t kMaxConnections = 1024;
 
-  // Makes of a name what it stands for; null for nothing. It may parse only
-  // then, with itself as the table: a name that needs itself is found out.
+  // Finds the spec that a name stands for. A table may call Parse with itself
+  // as `names` only inside Find, so that a name defined by itself is detected.
   class NameTable {
    public:
+    // Returns the spec, which the table owns, or null if it does not know the
+    // name.
     virtual absl::StatusOr<const NfSpec*> Find(std::string_view name) const = 0;
 
    protected:
@@ -56,24 +58,25 @@ class NfSpec {
 
    private:
     friend class NfSpec;
-    // What is being looked up, each for the sake of the one before.
+    // The names being looked up, each because the one before needs it.
     mutable std::vector<std::string> looked_up_;
   };
 
-  NfSpec() = default;  // of nothing
-  // Of one NF. Not explicit: an NF is what it is.
+  NfSpec() = default;  // without an NF
+  // A spec of one NF. Not explicit, so that an NF can stand for its spec.
   NfSpec(const NfRegistration& nf, NfOptions options = {});  // NOLINT
 
-  // InvalidArgument, quoting what is wrong and saying at which character.
+  // Parses a text. InvalidArgument quotes the wrong part and names its
+  // character. `names` may be null.
   static absl::StatusOr<NfSpec> Parse(std::string_view text,
                                       const NameTable* names = nullptr);
 
-  // As Parse takes it.
+  // The text that Parse reads.
   std::string text() const;
-  // Whether all NFs take their options, know the labels that are asked of them,
-  // and can stand in one chain; if not, what is wrong.
+  // Returns OK if all NFs take their options, have the labels that the braces
+  // name, and can stand in one chain; else the error.
   absl::Status check() const;
-  // A new object. The spec must be good: see check().
+  // Returns a new object. check() must be OK.
   std::unique_ptr<NetworkFunction> create() const;
 
  private:
@@ -94,7 +97,8 @@ class NfSpec {
   static size_t CountOf(const Nodes& nodes);
   static size_t DepthOf(const Nodes& nodes);
   static std::string TextOf(const Nodes& nodes);
-  // Adds what `nodes` come to; a packet goes on at `exit` afterwards.
+  // Adds the NFs of `nodes` to the plan; a packet that leaves them goes on at
+  // `exit`.
   static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
                             bool in_braces, bool is_checked);
   bool is_chain() const { return nodes_.size() > 1 || !nodes_[0].arms.empty(); }

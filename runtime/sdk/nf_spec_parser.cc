@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// A name may be the path of a module.
+// Returns true if `c` may stand in a name, which may be the path of a module.
 bool IsOfName(char c) {
   constexpr std::string_view kOthers = "_-./+~@";
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
@@ -34,7 +34,8 @@ std::string NfNames() {
 
 }  // namespace
 
-// Recursive descent; what fails says so once and stops the others.
+// A recursive descent parser. A method that fails records the error and returns
+// false, and so do its callers.
 class NfSpec::Parser {
  public:
   Parser(std::string_view text, const NameTable* names)
@@ -57,7 +58,7 @@ class NfSpec::Parser {
   }
 
  private:
-  // What names itself needs no place.
+  // Records an error whose message already says where it is.
   bool Fail(const std::string& what) {
     error_ = absl::InvalidArgumentError(what);
     return false;
@@ -85,7 +86,7 @@ class NfSpec::Parser {
     return Fail(at_,
                 absl::StrCat("there should be \"", std::string(1, c), "\""));
   }
-  // Empty where there is none.
+  // Reads a name; empty if there is none.
   std::string_view Name() {
     SkipBlanks();
     const size_t begin = at_;
@@ -93,7 +94,7 @@ class NfSpec::Parser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // "nat:ip=192.0.2.1", which is all of it.
+  // Parses the form "nat:ip=192.0.2.1", which is the whole text.
   absl::StatusOr<NfSpec> WithoutParentheses(std::string_view name,
                                             size_t begin) {
     Nodes nodes;
@@ -186,7 +187,8 @@ class NfSpec::Parser {
     return Expect('}');
   }
 
-  // What `name`, which stands at `begin`, comes to, with the options behind it.
+  // Adds the NF or chain that `name`, which stands at `begin`, means, with the
+  // options behind it.
   bool Nf(Nodes& nodes, std::string_view name, size_t begin, size_t depth) {
     if (name.empty()) return Fail(begin, "there should be the name of an NF");
     const NfSpec* named = nullptr;
@@ -235,7 +237,7 @@ class NfSpec::Parser {
     const absl::StatusOr<const NfSpec*> found = names_->Find(name);
     looked_up.pop_back();
     if (!found.ok()) {
-      // Of names in names the innermost is told.
+      // If names are nested, the error is about the innermost.
       const std::string what(found.status().message());
       return Fail(what.starts_with('"') ? what : InQuotes(name) + ": " + what);
     }

@@ -70,7 +70,7 @@ class Sided final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Sided, "sided", "has two sides");
 
-// What is wrong with a text, or the text of the spec.
+// Returns the error in a text, or the text of its spec.
 std::string Parsed(std::string_view text,
                    const NfSpec::NameTable* names = nullptr) {
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(text, names);
@@ -121,7 +121,7 @@ TEST(NfSpec, TakesValuesInQuotes) {
     const auto spec = NfSpec::Parse(text);
     EXPECT_TRUE(spec.ok()) << spec.status();
     if (!spec.ok()) return std::string();
-    // Once more by its own text.
+    // The spec's own text gives the same chain.
     EXPECT_EQ(TextOf(*NfSpec::Parse(spec->text())->create()),
               TextOf(*spec->create()));
     return TextOf(*spec->create());
@@ -230,7 +230,7 @@ TEST(NfSpec, LoadsAFileOnceForAllThatItCreates) {
 
 // --- Names ------------------------------------------------------------------
 
-// Parses what a name stands for when it is asked for it.
+// A table that parses the text of a name when the name is looked up.
 class Lazy final : public NfSpec::NameTable {
  public:
   using Texts = std::map<std::string, std::string, std::less<>>;

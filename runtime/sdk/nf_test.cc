@@ -61,7 +61,7 @@ class SameSlots final : public NetworkFunction {
 };
 SNF_REGISTER_NF(SameSlots, "same_slots", "has the slots of count");
 
-// Declares what its option says.
+// Declares a slot as its option says.
 class Declares final : public NetworkFunction {
  public:
   explicit Declares(NfOptions& options) {

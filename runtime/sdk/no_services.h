@@ -11,7 +11,7 @@
 
 namespace snf {
 
-// What a flow gets where there is no unit: nothing.
+// The services of a flow without a unit: every request fails or does nothing.
 class NoServices final : public FlowServices {
  public:
   bool Emit(std::span<const std::byte>) override { return false; }

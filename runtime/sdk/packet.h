@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// A packet as an NF sees it, for the length of one process_packet call. The
-// bytes may be rewritten in place.
+// A packet as an NF sees it, valid during one process_packet call. The bytes
+// may be rewritten in place.
 class Packet {
  public:
   Packet(const PacketInfo& info, std::span<std::byte> bytes)
@@ -26,21 +26,21 @@ class Packet {
   uint32_t original_length() const { return info_.original_length; }
   LinkType link() const { return info_.link; }
 
-  // Where its headers are (base/packet/packet_parser.h); has_ip() is true.
+  // The places of its headers (base/packet/packet_parser.h); has_ip() is true.
   const ParsedPacket& headers() const { return info_.headers; }
 
-  // Which side it comes from, where the NF's flows are inside endpoints; a
+  // The side from which it comes, if the NF's flows are inside endpoints. A
   // packet made by an NF comes from the inside.
   Side side() const { return info_.side; }
 
-  // The other end of its connection, where the NF's flows are inside endpoints:
+  // The outside end of its connection, if the NF's flows are inside endpoints:
   // address and port (ICMP queries: identifier). Fragments and ICMP errors have
-  // that of the connection that they belong to.
+  // that of the connection to which they belong.
   const IpAddress& far_address() const { return info_.far_address; }
   be16 far_port() const { return info_.far_port; }
 
-  // When it reached SNF. The only time an NF should decide by: it is the same
-  // wherever and whenever the packet is processed.
+  // The time at which it reached SNF. An NF should use no other time: this one
+  // is the same wherever and whenever the packet is processed.
   Instant arrival() const { return info_.arrival; }
 
  private:

@@ -12,19 +12,18 @@
 
 namespace snf {
 
-// A pool of an NF, by the order of NetworkFunction::declare_pool.
+// The number of a pool of an NF, in the order of NetworkFunction::declare_pool.
 enum class PoolId : uint16_t {};
 
-// Which piece of a pool is wanted.
+// The piece of a pool that is wanted.
 struct PiecePreference {
   enum class Parity : uint8_t { kAny, kEven, kOdd };
 
-  // Pieces first … last are good, of that parity.
+  // Any piece of first … last of that parity will do.
   uint32_t first = 0;
   uint32_t last = 0;
   Parity parity = Parity::kAny;
-  // This one if it is there and good, else the one found first from it on, and
-  // then from `first` on.
+  // The search begins at this piece, and goes on from `first` if it finds none.
   uint32_t preferred = 0;
 
   bool Admits(uint32_t piece) const {
@@ -34,10 +33,9 @@ struct PiecePreference {
   }
 };
 
-// The pieces of a pool (ports of an address, say) that lie at one place: bits
-// of 64-bit words. The platform moves them by the word (PieceBlock). A value;
-// what was never there costs no memory; nothing is allocated after
-// construction.
+// The pieces of a pool (ports of an address, say) that are at one unit, as bits
+// of 64-bit words. The platform moves them a word at a time (PieceBlock). A
+// value; unused words cost no memory; nothing is allocated after construction.
 class PieceSet {
  public:
   explicit PieceSet(uint32_t words) : words_(words), used_(words / 64 + 1) {}
@@ -49,8 +47,8 @@ class PieceSet {
   }
   uint64_t word(uint32_t index) const { return words_[index]; }
 
-  // Adds the pieces of a word; returns those that were there already, which
-  // is a fault of somebody: a piece lies at one place only.
+  // Adds the pieces of a word. Returns those that were already here, which is
+  // an error of the caller: a piece is at one place only.
   uint64_t Add(uint32_t index, uint64_t mask) {
     const uint64_t twice = words_[index] & mask;
     size_ += static_cast<uint32_t>(std::popcount(mask & ~twice));
@@ -58,7 +56,7 @@ class PieceSet {
     NoteUse(index);
     return twice;
   }
-  // Removes the pieces of a word that are there, and returns them.
+  // Removes the pieces of a word that are here, and returns them.
   uint64_t Remove(uint32_t index, uint64_t mask) {
     const uint64_t removed = words_[index] & mask;
     size_ -= static_cast<uint32_t>(std::popcount(removed));
@@ -67,7 +65,7 @@ class PieceSet {
     return removed;
   }
 
-  // Takes a piece out.
+  // Removes a piece that `wish` admits and returns it, or returns nothing.
   std::optional<uint32_t> Take(const PiecePreference& wish);
 
  private:
@@ -76,14 +74,14 @@ class PieceSet {
     uint64_t& used = used_[index / 64];
     used = words_[index] != 0 ? used | bit : used & ~bit;
   }
-  // The first word from this one on in which there are pieces; words() or more
-  // if there is none.
+  // Returns the first word from this one on that has pieces, or a number ≥
+  // words() if there is none.
   uint32_t NextUsed(uint32_t index) const;
   std::optional<uint32_t> TakeFrom(uint32_t first, uint32_t last,
                                    uint64_t parity);
 
   LazyArray<uint64_t> words_;
-  LazyArray<uint64_t> used_;  // a bit for each word that is not 0
+  LazyArray<uint64_t> used_;  // a bit for each word, set if it is not 0
   uint32_t size_ = 0;
 };
 

@@ -73,7 +73,7 @@ TEST(PieceSet, HasNothingOutsideOfItsWordsOrOfAnEmptyRange) {
   EXPECT_EQ(set.Take({.first = ~0u, .last = ~0u}), std::nullopt);
   EXPECT_EQ(set.Take({.first = 5, .last = 4}), std::nullopt);
   EXPECT_THAT(set.Take({.first = 63, .last = ~0u}), Optional(63u));
-  // What is preferred but not good is not given.
+  // A preferred piece that the wish does not admit is not taken.
   EXPECT_THAT(set.Take({.first = 8, .last = 9, .preferred = 50}), Optional(8u));
   EXPECT_THAT(set.Take({.first = 8, .last = 9, .preferred = 2}), Optional(9u));
 }

@@ -14,15 +14,15 @@
 
 namespace snf {
 
-// How values are merged by default.
+// The default merge: the sum of each word.
 struct SumOfWords {};
 
-// Whether packets read a table, or reports alone (TableOptions).
+// The reader of a table: packets, or reports only.
 enum class TableReader : uint8_t { kPacket, kReport };
 
 // A table that all units of a run write together: global state with eventual
-// consistency (Serpens §III-B, §IV-A). A handle, to be had from
-// NetworkFunction::declare_shared alone and good as long as the NF:
+// consistency (Serpens §III-B, §IV-A). This is a handle, which only
+// NetworkFunction::declare_shared gives and which is valid as long as the NF:
 //
 //     struct Use {
 //       uint64_t packets;
@@ -32,31 +32,30 @@ enum class TableReader : uint8_t { kPacket, kReport };
 //         declare_shared<IpAddress, Use>("hosts", 65'536);
 //     … hosts_.update(source, {1, packet.original_length()});
 //
-// Each unit works on a copy of its own, without waiting for anybody. What it
-// updates others see later, within the bound that table_replica.h states; in
-// the end all copies are equal, and nothing is lost or counted twice.
+// Each unit works on a copy of its own, without waiting. Other units see its
+// updates later, within the bound that table_replica.h states; in the end all
+// copies are equal, and no update is lost or counted twice.
 //
-// Values are merged: word by word the sum, or by a hook, a lambda without
-// captures that adds to a value. It must be commutative and associative, and a
-// value of zeros must change nothing:
+// Values are merged by the sum of each word, or by a hook: a lambda without
+// captures that merges a second value into the first. It must be commutative
+// and associative, and a value of zeros must change nothing:
 //
 //     declare_shared<IpAddress, Peak>("peaks", 1'024,
 //         [](Peak& value, const Peak& more) {
 //           value.bps = std::max(value.bps, more.bps);
 //         });
 //
-// A table that no packet reads may say so: what is updated then leaves the unit
-// less often, and costs less.
+// A table that no packet reads may say so: its updates then leave the unit less
+// often and cost less.
 //
 //     declare_shared<IpAddress, Use>("hosts", 65'536, SumOfWords{},
 //                                    TableReader::kReport);
 //
-// There is no erasing: a key once seen stays. A table that is full adds what is
-// for other keys to its rest.
+// Keys are never erased. A full table adds updates of further keys to its rest.
 //
-// What an NF makes of a packet should not depend on get(): it tells what was
-// known by chance, here and now. A run with --check does not compare flows
-// whose packets did.
+// The processing of a packet should not depend on get(), whose result depends
+// on unit and moment. A run with --check does not compare flows whose packets
+// read a table.
 template <typename Key, typename Value>
 class SharedTable {
   static_assert(std::is_trivially_copyable_v<Key> &&
@@ -70,22 +69,22 @@ class SharedTable {
                 sizeof(Value) <= TableShape::kMaxValueBytes);
 
  public:
-  // Merges `delta` into the key's value, which is zeros where there is none, or
-  // into the rest. Budget: ≤ 15 ns in cache, no allocation.
+  // Merges `delta` into the key's value, which is zeros if the key is new, or
+  // into the rest if there is no room. Budget: ≤ 15 ns in cache, no allocation.
   void update(const Key& key, const Value& delta) {
     copy_->Update<kKeyWords, kValueWords>(WordsOf<kKeyWords>(key).data(),
                                           WordsOf<kValueWords>(delta).data());
   }
 
-  // As known here: what all units wrote some time ago, and this one till now;
-  // Value{} where there is no such key.
+  // The value as this unit knows it: the updates that all units made some time
+  // ago, and its own up to now. Value{} if there is no such key.
   Value get(const Key& key) const {
     copy_->NoteRead();
     ValueWords value{};
     copy_->Read(WordsOf<kKeyWords>(key).data(), value.data());
     return FromWords<Value>(value.data());
   }
-  // What was written to keys that there was no room for.
+  // The merged updates of keys for which there was no room.
   Value rest() const {
     copy_->NoteRead();
     ValueWords value{};
@@ -96,8 +95,8 @@ class SharedTable {
     copy_->NoteRead();
     return copy_->size();
   }
-  // Calls visit(const Key&, const Value&); the order means nothing. For
-  // reports.
+  // Calls visit(const Key&, const Value&) for each key, in no particular order.
+  // For reports.
   template <typename Visit>
   void for_each(Visit visit) const {
     copy_->NoteRead();
@@ -125,7 +124,7 @@ class SharedTable {
   template <typename T>
   static T FromWords(const uint64_t* words) {
     T value;
-    // Keys and values may have member initialisers.
+    // The cast is for types with member initialisers, which are not trivial.
     std::memcpy(static_cast<void*>(&value), words, sizeof value);
     return value;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an update of a shared table costs, of keys drawn at random, against a
-// hash map. Compare within one run:
+// Measures an update of a shared table, with random keys, against a hash map.
+// Compare within one run:
 //   runtime_sdk_bench --benchmark_filter=Table
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
@@ -63,7 +63,7 @@ void BM_TableUpdate(benchmark::State& state) {
 }
 BENCHMARK(BM_TableUpdate)->Apply(Hosts);
 
-// As in a chain, around each packet.
+// Updates are tentative, as in a chain around each packet.
 void BM_TableUpdateThatIsUndone(benchmark::State& state) {
   BenchNf nf;
   const std::vector<Key> keys = Keys(state.range(0));

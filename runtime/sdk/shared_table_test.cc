@@ -24,7 +24,7 @@ struct Peak {
   uint32_t rate;
   friend bool operator==(const Peak&, const Peak&) = default;
 };
-// Of three bytes: keys are filled up.
+// A key of three bytes, which is filled up to a word.
 struct Odd {
   std::array<uint8_t, 3> bytes;
   friend auto operator<=>(const Odd&, const Odd&) = default;

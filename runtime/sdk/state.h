@@ -20,12 +20,13 @@
 
 namespace snf {
 
-// A record (state_schema.h) while an NF works on it: every change goes through
-// here and is noted, which is what makes the delta (runtime/core/delta.h). The
-// record must be well-formed, which it then stays, and outlive the view.
+// A view of a record (state_schema.h) while an NF works on it. Every change
+// goes through the view and is noted, so that a delta can be made
+// (runtime/core/delta.h). The record must be well-formed, stays so, and must
+// outlive the view.
 //
-// The view knows no schema: index, offset and sizes are those of a slot of it,
-// and no blob is made longer than its maximum. FlowState sees to that.
+// The view knows no schema: the caller passes index, offset and size of a slot,
+// and never makes a blob longer than its maximum. FlowState ensures this.
 class StateView {
  public:
   // A part of a blob, in bytes from its beginning.
@@ -41,8 +42,9 @@ class StateView {
   std::span<const std::byte> record() const { return record_; }
   // A bit for each slot that was put, patched or erased.
   uint64_t dirty() const { return dirty_; }
-  // Of a blob whose bit is set, what was written. Outside of it, and below the
-  // lengths before and now, the blob is as it was; what was appended is inside.
+  // The part that was written of a blob whose dirty bit is set. Appended bytes
+  // are inside it. Outside of it the blob is unchanged, up to the shorter of
+  // its lengths before and now.
   Range dirty_range(uint32_t index) const { return ranges_[index]; }
 
   bool Has(uint32_t index) const { return (Present() >> index & 1) != 0; }
@@ -87,8 +89,8 @@ class StateView {
     SetBlobLength(offset, std::max(BlobLength(offset), end));
     MarkBlob(index, begin, end);
   }
-  // A part of a blob that may be changed in place, within its length; once it
-  // is, MarkBlob must say so.
+  // Returns a part of a blob, within its length, to be changed in place. The
+  // caller calls MarkBlob after changing it.
   std::span<std::byte> BlobInPlace(uint32_t offset, uint32_t begin,
                                    uint32_t bytes) const {
     return record_.subspan(offset + StateSchema::kBlobHeaderBytes + begin,
@@ -109,8 +111,7 @@ class StateView {
     ranges_[index] = {0, 0};
     Mark(index, false);
   }
-  // Takes back what was changed since the record was `before` and the dirty
-  // bits were these.
+  // Restores the record to `before` and the dirty bits to `dirty`.
   void Undo(std::span<const std::byte> before, uint64_t dirty) {
     if (!before.empty()) {
       std::memcpy(record_.data(), before.data(), before.size());
@@ -140,11 +141,13 @@ class StateView {
 
   std::span<std::byte> record_;
   uint64_t dirty_ = 0;
-  // Of dirty blobs only: not even zeroed, since a view is made for each packet.
+  // Valid only for dirty blobs. Not zeroed, since a view is made for each
+  // packet.
   std::array<Range, StateSchema::kMaxSlots> ranges_;
 };
 
-// What a unit does for an NF while it handles a packet or a timer.
+// The services of a unit for an NF that handles a packet or a timer. FlowState
+// documents each of them.
 class FlowServices {
  public:
   virtual bool Emit(std::span<const std::byte> frame) = 0;
@@ -154,21 +157,21 @@ class FlowServices {
   virtual bool IsExhausted(PoolId pool) const = 0;
   virtual void SetAlias(const FlowKey& key, uint64_t group,
                         uint32_t group_limit) = 0;
-  // Of FlowNote.
+  // Sets the fields of FlowNote; a negative idle_timeout leaves it unchanged.
   virtual void Note(Nanos idle_timeout, bool over) = 0;
 
  protected:
   ~FlowServices() = default;
 };
 
-// Where the slots and pools of one NF are among those of its chain.
+// The place of one NF's slots and pools among those of its chain.
 struct NfPart {
   uint32_t first_slot = 0;
   uint32_t first_byte = 0;  // added to the offset of each slot
   uint16_t first_pool = 0;
 };
 
-// The flow that a packet belongs to, for the length of one call. It is the same
+// The flow to which a packet belongs, valid during one call. It is the same
 // flow, with the same state, on whichever unit the packet is processed.
 class FlowState {
  public:
@@ -185,7 +188,7 @@ class FlowState {
 
   FlowId id() const { return id_; }
 
-  // The value of a slot: what was put last, at whichever unit; T{} where there
+  // The value of a slot: the one put last, at whichever unit, or T{} if there
   // is none. Budget: ≤ 2 ns.
   template <typename T>
   T get(Slot<T> slot) const {
@@ -206,13 +209,13 @@ class FlowState {
     return state_.Has(IndexOf(slot));
   }
 
-  // The bytes of a blob; none where there is no value. Valid until the blob
-  // changes or the call ends.
+  // The bytes of a blob; empty if it has no value. Valid until the blob changes
+  // or the call ends.
   std::span<const std::byte> get(Blob blob) const {
     return state_.GetBlob(OffsetOf(blob));
   }
-  // Replaces a blob, if need be by no bytes, which is a value too; false, and
-  // nothing changes, if it would exceed its maximum. Here and in patch, `bytes`
+  // Replaces a blob; no bytes are a value too. Returns false, and changes
+  // nothing, if the blob would exceed its maximum. Here and in patch, `bytes`
   // may be a part of the blob itself.
   bool put(Blob blob, std::span<const std::byte> bytes) {
     if (bytes.size() > blob.max_bytes()) return false;
@@ -220,8 +223,9 @@ class FlowState {
     return true;
   }
   // Overwrites or appends a part of a blob, from `begin` on, which is at most
-  // its length; false, and nothing changes, if it would exceed its maximum.
-  // Costs, here and on the way to the logger, only what changes.
+  // its length. Returns false, and changes nothing, if the blob would exceed
+  // its maximum. The cost, here and on the way to the logger, is that of the
+  // changed bytes only.
   bool patch(Blob blob, uint32_t begin, std::span<const std::byte> bytes) {
     if (begin > state_.BlobLength(OffsetOf(blob)) ||
         bytes.size() > blob.max_bytes() - begin) {
@@ -237,50 +241,55 @@ class FlowState {
   static constexpr int kMaxEmits = 16;
 
   // Sends a packet of the NF's own making, framed as the capture's link type.
-  // It leaves before the packet being processed. False when the frame is
-  // empty or too large, when there is no buffer, or when the call has emitted
-  // kMaxEmits: nothing was sent.
+  // It leaves before the packet being processed. Returns false, and sends
+  // nothing, if the frame is empty or too large, if there is no buffer, or if
+  // the call has emitted kMaxEmits packets.
   bool emit(std::span<const std::byte> frame) { return services_.Emit(frame); }
 
-  // Asks for NetworkFunction::on_timer once, `after` from now, in place of the
-  // flow's timer so far; from on_timer itself at least kMinPeriod, so that time
-  // passes. The timer moves with the flow. While one is pending, the flow's
-  // state is not replicated ahead: a flowlet that moves has to wait for it.
+  // Requests one call of NetworkFunction::on_timer, `after` from now, in place
+  // of the flow's timer so far. From on_timer itself, `after` is at least
+  // kMinPeriod, so that time passes. The timer moves with the flow. While it is
+  // pending, the flow's state is not replicated ahead, and a flowlet that moves
+  // has to wait for the state.
   static constexpr Nanos kMinPeriod = Microseconds(1);
   void set_timer(Nanos after) { timer_ = now_ + after; }
   void cancel_timer() { timer_ = Instant::max(); }
   Instant timer() const { return timer_; }  // Instant::max() for none
 
-  // Takes a piece out of a pool that the NF declared: it is nobody else's until
-  // given back, by whichever unit then has the flow. Without a value none is
-  // here: return Verdict::wait(pool) before anything is changed, to be called
-  // again with the same packet when more may have come; or, if the pool
-  // is_exhausted(), as the platform found before this call, do without.
+  // Takes a piece out of a pool that the NF declared. No other flow has it
+  // until it is given back, by whichever unit then has the flow. Returns
+  // nothing if the unit has no such piece. The NF then returns
+  // Verdict::wait(pool), before it has changed anything, and is called again
+  // with the same packet when pieces may have come; or, if is_exhausted(pool),
+  // it does without a piece.
   std::optional<uint32_t> take(PoolId pool, const PiecePreference& wish) {
     return services_.TakePiece(In(pool), wish);
   }
+  // Gives back a piece that the flow has.
   void give_back(PoolId pool, uint32_t piece) {
     services_.GivePiece(In(pool), piece);
   }
+  // True if the platform found, before this call, that no unit can spare a
+  // piece.
   bool is_exhausted(PoolId pool) const {
     return services_.IsExhausted(In(pool));
   }
 
-  // From process_packet: packets that come to `key` belong to this flow from
-  // now on, instead of its alias before; of a flow there is one alias at most.
-  // It stands once the packet is released. Where another flow has it, or where
-  // `group` has group_limit flows with an alias already (0: no limit), the
-  // packet is dropped and on_alias_refused called.
+  // Gives the flow an alias, in place of the one it has: packets that come to
+  // `key` then belong to this flow. Only from process_packet. The alias is in
+  // force once the packet is released. If another flow has it, or if `group`
+  // already has group_limit flows with an alias (0: no limit), the packet is
+  // dropped and on_alias_refused called.
   void set_alias(const FlowKey& key, uint64_t group = 0,
                  uint32_t group_limit = 0) {
     services_.SetAlias(key, group, group_limit);
   }
 
-  // The flow is over, and on_end called, after so long without any packet; in
-  // place of --flow_timeout.
+  // Sets the time without any packet after which the flow is over and on_end is
+  // called, in place of --flow_timeout.
   void set_idle_timeout(Nanos timeout) { services_.Note(timeout, false); }
-  // The flow is over, unless packets of it are on their way, and its alias is
-  // gone in any case. From process_packet or on_timer.
+  // Ends the flow, unless packets of it are on their way; its alias is removed
+  // in any case. Only from process_packet or on_timer.
   void end() { services_.Note(Nanos{-1}, true); }
 
  private:

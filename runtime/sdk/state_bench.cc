@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an NF pays for state, and a unit for a record that comes from elsewhere,
-// against a copy of the whole record, by the record's bytes. A view is made for
-// each packet, so it is part of every figure. Compare within one run:
+// Measures the cost of an NF's access to state, and of a unit's check of a
+// record from elsewhere, against a copy of the whole record, by the record's
+// bytes. A view is made for each packet, so it is part of every figure. Compare
+// within one run:
 //   runtime_sdk_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <array>
@@ -103,7 +104,7 @@ void BM_StatePatchBlob(benchmark::State& state) {
 }
 BENCHMARK(BM_StatePatchBlob)->Apply(Sizes);
 
-// Of a record that ends in zeros, which must be looked at.
+// Checks a record that ends in zeros, which must be looked at.
 void BM_IsWellFormed(benchmark::State& state) {
   const BenchNf nf(static_cast<uint32_t>(state.range(0)));
   for ([[maybe_unused]] auto _ : state) {
@@ -113,7 +114,7 @@ void BM_IsWellFormed(benchmark::State& state) {
 }
 BENCHMARK(BM_IsWellFormed)->Apply(Sizes);
 
-// Of a new flow's record: zeros throughout.
+// Checks a new flow's record, which is all zeros.
 void BM_IsWellFormedEmpty(benchmark::State& state) {
   const BenchNf nf(static_cast<uint32_t>(state.range(0)));
   const std::vector<std::byte> record(nf.record.size());

@@ -11,7 +11,7 @@
 namespace snf {
 namespace {
 
-// FNV-1a: for a few names at start.
+// Returns FNV-1a of the text. It is slow, but only hashes a few names at start.
 uint64_t HashOf(std::string_view text) {
   uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char c : text) {
@@ -20,7 +20,7 @@ uint64_t HashOf(std::string_view text) {
   return hash;
 }
 
-// `hash` and one more word, in this order.
+// Hashes one more word; the order of words matters.
 uint64_t Chain(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
   return hash ^ hash >> 32;
@@ -28,16 +28,15 @@ uint64_t Chain(uint64_t hash, uint64_t word) {
 
 constexpr uint32_t RoundUp(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
-// The first byte is 0, and each other byte is like the one before it: memcmp
-// looks at many at a time.
+// Returns true if all bytes are 0: the first is, and each other one equals the
+// one before it, which memcmp compares many at a time.
 bool IsZero(std::span<const std::byte> bytes) {
   return bytes.empty() ||
          (bytes[0] == std::byte{0} &&
           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-// Of bytes behind which there are only zeros: one word, and what is there of
-// some of them.
+// Read a word, or a part, of bytes that are followed by any number of zeros.
 uint64_t WordAt(std::span<const std::byte> bytes, size_t at) {
   return at < bytes.size() ? LoadAs<uint64_t>(&bytes[at]) : 0;
 }
@@ -107,7 +106,7 @@ StateSchema::Shift StateSchema::Append(std::string_view prefix,
     const Spec& spec = other.specs_[slot];
     Add(std::string(prefix) + "." + spec.name, {}, spec.bytes, spec.is_blob);
   }
-  // The types are in there.
+  // The other schema's hash covers the types of its slots.
   hash_ = Chain(Chain(hash_, HashOf(prefix)), other.hash_);
   return shift;
 }

@@ -13,9 +13,9 @@
 
 namespace snf {
 
-// A value of type T that an NF keeps for each flow. A handle, to be had from
-// NetworkFunction::declare alone and good for that NF's flows; copying it
-// copies the reference.
+// A handle of a value of type T that an NF keeps for each flow. Only
+// NetworkFunction::declare gives one, and it is valid for that NF's flows.
+// Copying it copies the reference.
 template <typename T>
 class Slot {
   static_assert(std::is_trivially_copyable_v<T>,
@@ -28,7 +28,7 @@ class Slot {
                 "in structs, and no enum that must have one of its names");
 
  public:
-  uint32_t index() const { return index_; }    // of the record's slots
+  uint32_t index() const { return index_; }    // among the record's slots
   uint32_t offset() const { return offset_; }  // in the record
 
  private:
@@ -39,8 +39,8 @@ class Slot {
   uint32_t offset_;
 };
 
-// Up to max_bytes() bytes that an NF keeps for each flow; a handle like Slot,
-// from NetworkFunction::declare_blob.
+// A handle like Slot, from NetworkFunction::declare_blob, of up to max_bytes()
+// bytes that an NF keeps for each flow.
 class Blob {
  public:
   uint32_t index() const { return index_; }
@@ -57,9 +57,9 @@ class Blob {
   uint32_t max_bytes_;
 };
 
-// Theory of operation. What a unit keeps for each flow, for all NFs of its
-// chain together, is one record: bytes without pointers, so that it can be
-// copied between units, or lie in shared memory, as it is (decisions.md 17).
+// Theory of operation. A unit's state of a flow, for all NFs of its chain
+// together, is one record: bytes without pointers, so that it can be copied
+// between units, or lie in shared memory, as it is (proto/decisions.md 17).
 //
 //   offset 0   8 bytes, a bit for each slot: it has a value
 //   then       the slots in the order of declaration, each 8-byte aligned
@@ -73,8 +73,8 @@ class Blob {
 // zeros is that of a new flow. On the way between units a record lacks zeros at
 // its end, in words of 8 bytes.
 //
-// The hash of a schema tells whether two units mean the same by the same bytes:
-// it is over the NF's name and the slots' names, types, sizes and offsets.
+// The hash of a schema is over the NF's name and the slots' names, types, sizes
+// and offsets. If it is equal, two units interpret a record's bytes alike.
 //
 // Worked example: slots "packets" (uint64_t) and "ports" (a struct of 12 bytes)
 // and a blob "name" of at most 20 bytes: they lie at 8, 16 and 32, and a record
@@ -87,32 +87,32 @@ class StateSchema {
   static constexpr uint32_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint32_t kBlobHeaderBytes = 8;
 
-  // Names the NF that the slots belong to: part of the hash.
+  // Names the NF to which the slots belong. The name is part of the hash.
   void set_nf(std::string_view name);
 
-  // Why such a slot cannot be added; empty where it can.
+  // Returns why such a slot cannot be added, or "" if it can.
   std::string WhyNot(std::string_view slot_name, uint64_t bytes,
                      bool is_blob) const;
-  // Adds a slot and returns its index; it must be one that can be added.
-  // `type` names a type: it tells those apart that have the same size.
+  // Adds a slot and returns its index; WhyNot must be "". `type` names the
+  // slot's type, so that types of the same size give different hashes.
   uint32_t AddSlot(std::string_view name, uint32_t bytes,
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
 
-  // Where slots of another schema are among those here: so much further.
+  // The shift from the slots of another schema to their places in this one.
   struct Shift {
     uint32_t slots = 0;
     uint32_t bytes = 0;
   };
-  // Adds all slots of a schema without a table, as "prefix.name". They must
-  // fit.
+  // Adds all slots of a schema without a table, as "prefix.name". They must fit
+  // (HasRoomFor).
   Shift Append(std::string_view prefix, const StateSchema& other);
-  // Adds a table; there is one at most. `key_bytes` is a multiple of 8, and
-  // `entries` has slots and no table.
+  // Adds a table and returns its slot; a schema has at most one. `key_bytes` is
+  // a multiple of 8, and `entries` has slots and no table.
   uint32_t AddTable(std::string_view name, uint32_t key_bytes,
                     const StateSchema& entries, uint32_t max_entries);
-  // Whether so many slots more, of so many bytes, can be added; each takes a
-  // multiple of 8, and a blob or a table kBlobHeaderBytes besides.
+  // Returns true if `slots` more slots of `bytes` bytes in all can be added.
+  // Each takes a multiple of 8, and a blob or a table kBlobHeaderBytes besides.
   bool HasRoomFor(uint32_t slots, uint64_t bytes) const {
     return slots_ + slots <= kMaxSlots &&
            (record_bytes_ == 0 ? 8 : record_bytes_) + bytes <= kMaxRecordBytes;
@@ -121,29 +121,30 @@ class StateSchema {
   uint32_t slots() const { return slots_; }
   std::string_view name(uint32_t slot) const { return specs_[slot].name; }
   uint32_t offset(uint32_t slot) const { return specs_[slot].offset; }
-  // Of a typed slot its size; of a blob its maximum.
+  // The size of a typed slot, or the maximum of a blob.
   uint32_t bytes(uint32_t slot) const { return specs_[slot].bytes; }
   bool is_blob(uint32_t slot) const { return specs_[slot].is_blob; }
-  // What the lengths of a blob and of changes to it are multiples of: an entry
-  // of a table; of another blob 1.
+  // The length of a blob, and of changes to it, is a multiple of this: the size
+  // of an entry for a table, 1 for any other blob.
   uint32_t grain(uint32_t slot) const {
     return slot == table_slot_ ? entry_bytes_ : 1;
   }
 
-  // Of one record, a multiple of 8; 0 without slots.
+  // The size of a record, a multiple of 8; 0 without slots.
   uint32_t record_bytes() const { return record_bytes_; }
   uint64_t hash() const { return hash_; }
 
-  // The record without words of zeros at its end: what is sent of it.
+  // Returns the record without words of zeros at its end, which is the part
+  // that is sent.
   static std::span<const std::byte> WithoutZeros(
       std::span<const std::byte> record);
-  // Whether bytes from elsewhere are a record as described above, in every bit
-  // that the values themselves leave; words of zeros at its end may be missing.
+  // Returns true if bytes from elsewhere are a record as described above; words
+  // of zeros at the end may be missing. Values themselves may be anything.
   // Budget: ≤ 10 ns for two slots, and a look at each byte without value (≤ 30
   // ns a KB).
   bool IsWellFormed(std::span<const std::byte> record) const;
-  // Whether such bytes can stand in a blob: in a table they must be entries,
-  // each of a well-formed record.
+  // Returns true if such bytes can stand in the blob `slot`. In a table they
+  // must be entries, each with a well-formed record.
   bool CanHold(uint32_t slot, std::span<const std::byte> bytes) const;
 
  private:
@@ -163,8 +164,8 @@ class StateSchema {
   uint32_t record_bytes_ = 0;
   uint64_t hash_ = 0;
   std::array<Spec, kMaxSlots> specs_{};
-  // Of the table.
-  uint32_t table_slot_ = kMaxSlots;  // none
+  // The table, if there is one.
+  uint32_t table_slot_ = kMaxSlots;  // kMaxSlots for none
   uint32_t key_bytes_ = 0;
   uint32_t entry_bytes_ = 0;
   std::vector<Spec> entry_specs_;

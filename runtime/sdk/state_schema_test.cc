@@ -27,7 +27,7 @@ StateSchema Example() {
   return schema;
 }
 
-// Of the example, with all three values; "name" of five bytes.
+// Returns a record of the example with all three values; "name" has five bytes.
 Bytes ExampleRecord() {
   Bytes record(64);
   record[0] = std::byte{7};
@@ -139,7 +139,7 @@ TEST(StateSchema, LeavesOutWordsOfZerosAtTheEnd) {
   EXPECT_EQ(bytes(record), 64u);
 }
 
-// Whatever is cut off counts as zeros.
+// Bytes that are cut off count as zeros.
 TEST(StateSchema, JudgesAShortRecordAsIfItsZerosWereThere) {
   const StateSchema schema = Example();
   for (size_t length = 0; length <= 64; length += 8) {
@@ -262,8 +262,8 @@ TEST(StateSchema, KnowsWhatFits) {
   EXPECT_FALSE(schema.HasRoomFor(1, 65'521));
 }
 
-// One slot of 8 bytes, and a table of at most 3 entries: 16 bytes of key, and
-// a record of 8 + 8.
+// The schema has one slot of 8 bytes, and a table of at most 3 entries: 16
+// bytes of key, and a record of 8 + 8.
 struct TableExample {
   TableExample() {
     schema.AddSlot("before", 8, "bytes");

@@ -10,7 +10,8 @@
 namespace snf {
 namespace {
 
-// What an update needs of an entry lies in its first cache line, if it fits.
+// Rounds the size of an entry, in words, up to whole cache lines if it is more
+// than one, so that an update needs as few lines as possible.
 uint32_t InLines(uint32_t words) {
   constexpr uint32_t kLine = 8;
   return words <= kLine ? words : (words + kLine - 1) / kLine * kLine;
@@ -68,7 +69,8 @@ void TableCopy::ReadSlot(uint32_t slot, uint64_t* value) const {
     }
     return;
   }
-  // Of the rest there may be several: entries that made way.
+  // The rest may have been sent several times: entries that made way count as
+  // rest.
   for (uint32_t i = 0; i < sent_; ++i) {
     if (sent_slots_[i] == rest_) {
       shape_.MergeInto(value, &sent_deltas_[i * value_words_]);
@@ -76,7 +78,7 @@ void TableCopy::ReadSlot(uint32_t slot, uint64_t* value) const {
   }
 }
 
-// Where an update goes that is tentative, or the first of its key.
+// Returns the slot of an update that is tentative, or the first of its key.
 uint32_t TableCopy::SlotToChange(uint32_t slot, const uint64_t* key,
                                  uint64_t hash) {
   const bool is_new = slot == SlotIndex::kNotFound;
@@ -109,7 +111,7 @@ uint32_t TableCopy::Add(const uint64_t* key, uint64_t hash) {
   }
   uint64_t* const own = entry(slot);
   own[kVersion] = 0;
-  own[kFlags] |= kUsed;  // and it may be dirty still
+  own[kFlags] |= kUsed;  // kDirty may still be set
   std::copy_n(key, key_words_, own + kKey);
   std::fill_n(own + pending_at_, 2 * value_words_, 0);
   index_.Insert(hash, slot);
@@ -123,7 +125,8 @@ void TableCopy::Free(uint32_t slot) {
   own[kVersion] = std::exchange(free_, slot + 1);
 }
 
-// Lets an own entry go, whose slot is taken at once; false if there is none.
+// Removes an own entry, whose slot the caller takes at once. Returns false if
+// there is none.
 bool TableCopy::MakeRoom() {
   for (uint32_t tried = 0; tried < used_; ++tried) {
     eviction_ = eviction_ + 1 < used_ ? eviction_ + 1 : 0;
@@ -169,7 +172,7 @@ void TableCopy::EndTentative(bool keep) {
     std::copy_n(&noted_pending_[noted_ * value_words_], value_words_,
                 PendingOf(note.slot));
     if (!note.was_dirty) {
-      --dirty_end_;  // it was the last
+      --dirty_end_;  // it was added last
       flags &= ~kDirty;
     }
     if (note.is_new) Free(note.slot);
@@ -181,7 +184,7 @@ TableCopy::Taken TableCopy::Take(uint64_t* key, uint64_t* delta) {
   uint64_t* const own = entry(slot);
   own[kFlags] &= ~kDirty;
   uint64_t* const pending = PendingOf(slot);
-  // An own entry is told of though its updates be zeros.
+  // An own entry is sent even if its updates are zeros.
   const bool is_own = own[kVersion] == 0 && (own[kFlags] & kUsed) != 0;
   if (!is_own && std::all_of(pending, pending + value_words_,
                              [](uint64_t word) { return word == 0; })) {
@@ -205,7 +208,7 @@ void TableCopy::SetTotal(uint32_t slot, uint64_t version,
   std::copy_n(total, value_words_, own + total_at_);
 }
 
-// What was sent as the i-th is in a total now.
+// Forgets the updates sent as the i-th, which are now part of a total.
 void TableCopy::ForgetSent(uint32_t i) {
   std::fill_n(SentAt(i), value_words_, 0);
 }
@@ -219,8 +222,8 @@ void TableCopy::on_merged(uint32_t i, const uint64_t* key, bool in_rest,
     on_told(key, version, total, false);
     return;
   }
-  // The entry stays until another needs its room: a home without room tells as
-  // many keys as fit in here.
+  // The entry stays until another needs its room: a full home tells as many
+  // keys as fit here.
   SetTotal(rest_, version, total);
 }
 

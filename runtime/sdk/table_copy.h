@@ -13,12 +13,13 @@
 
 namespace snf {
 
-// What a shared table (shared_table.h) is like, whatever its types: keys and
+// The shape of a shared table (shared_table.h) without its types: keys and
 // values are words, the last one filled up with zeros.
 struct TableShape {
   static constexpr uint32_t kMaxKeyBytes = 64;
   static constexpr uint32_t kMaxValueBytes = 256;
-  // Adds to a value. Commutative, associative, and zeros change nothing.
+  // Merges `more` into `value`. Commutative and associative; zeros change
+  // nothing.
   using Merge = void (*)(uint64_t* value, const uint64_t* more);
 
   std::string name;
@@ -26,7 +27,7 @@ struct TableShape {
   uint32_t value_bytes = 0;
   uint32_t max_entries = 0;
   Merge merge = nullptr;     // null: the sum of each word
-  bool for_reports = false;  // read when all is over: updates may lag
+  bool for_reports = false;  // read only at the end: updates may lag
 
   uint32_t key_words() const { return (key_bytes + 7) / 8; }
   uint32_t value_words() const { return (value_bytes + 7) / 8; }
@@ -40,8 +41,8 @@ struct TableShape {
   }
 };
 
-// Whoever chooses keys cannot tell whose hashes are alike: the factor is the
-// seed's. The same on every machine.
+// A hash of keys whose factor depends on the seed, so that an attacker cannot
+// choose keys that collide. The same on every machine.
 class TableHash {
  public:
   explicit TableHash(uint64_t seed = 0);
@@ -58,39 +59,40 @@ class TableHash {
   uint64_t factor_;
 };
 
-// Theory of operation. One unit's copy of a shared table: for each key the
-// total as the home of the table last told it, and what was updated here that
-// is not in it, which is *pending* until a replica (table_replica.h) takes it,
-// and *sent* until the home has merged it. A read merges the three.
+// Theory of operation. One unit's copy of a shared table. For each key it has
+// the *total* that the home of the table told last, and the updates made here
+// that are not in the total: they are *pending* until a replica
+// (table_replica.h) takes them, and *sent* until the home has merged them. A
+// read merges the three.
 //
 // Entries without a total are this unit's own: the home may have no room for
-// them. It never has more keys than the table may, so what it tells always has
-// room here: an own entry makes way for it, into the *rest*. The rest is the
-// entry without a key that takes the updates there is no room for, so none is
-// lost.
+// them. The home never has more keys than the table may, so a key that it tells
+// always has room here: an own entry makes way for it and is merged into the
+// *rest*. The rest is the entry without a key that takes the updates for which
+// there is no room, so none is lost.
 //
-// Worked example: of a host the home told 10 packets; 3 were sent since, and 2
-// came after that. It reads 15. The home merges the 3 with 4 from another unit
-// and answers 17: it reads 19, of which 2 are pending.
+// Worked example: the home told that a host has 10 packets; 3 were sent since,
+// and 2 came after that. A read gives 15. The home merges the 3 with 4 from
+// another unit and answers 17: a read gives 19, of which 2 are pending.
 //
-// Owner-thread only; nothing is allocated after construction. Memory: what is
-// used of 28 + 8 · (2 + words of key + 2 · words of value) bytes an entry, the
-// latter in whole cache lines if it is more than one.
+// Owner-thread only; nothing is allocated after construction. Memory: 28 + 8 ·
+// (2 + words of key + 2 · words of value) bytes for each entry that is used;
+// the second term is in whole cache lines if it is more than one.
 class TableCopy {
  public:
   static constexpr uint32_t kMaxSent = 64;  // entries sent at a time
-  // Entries that may be updated between BeginTentative and EndTentative; what
-  // is more goes to the rest.
+  // The most entries that may be updated between BeginTentative and
+  // EndTentative; updates of further ones go to the rest.
   static constexpr uint32_t kMaxTentative = 64;
 
   explicit TableCopy(TableShape shape);
 
   const TableShape& shape() const { return shape_; }
   const TableHash& hash() const { return hash_; }
-  // Nothing may have been updated yet.
+  // Sets the hash, before the first update.
   void set_hash(const TableHash& hash);
 
-  // For NFs. Budget of Update: ≤ 15 ns in cache.
+  // Merges `delta` into the key's value, for NFs. Budget: ≤ 15 ns in cache.
   template <uint32_t kKeyWords, uint32_t kValueWords>
   void Update(const uint64_t* key, const uint64_t* delta) {
     ++updates_;
@@ -108,11 +110,11 @@ class TableCopy {
     }
     if ((own[kFlags] & kDirty) == 0) MarkDirty(slot);
   }
-  // Whether there is such a key; its value is that of the table as known here.
+  // Reads the value as known here. Returns false if there is no such key.
   bool Read(const uint64_t* key, uint64_t* value) const;
   void ReadRest(uint64_t* value) const { ReadSlot(rest_, value); }
-  // Keys in no order that means anything, but always the same: calls
-  // visit(key, value) of words.
+  // Calls visit(key, value), in words, for each key. The order means nothing
+  // but is the same in every run.
   template <typename Visit>
   void ForEach(Visit visit) const {
     std::array<uint64_t, TableShape::kMaxValueBytes / 8> value{};
@@ -124,52 +126,54 @@ class TableCopy {
   }
   uint32_t size() const { return index_.size(); }
   uint64_t updates() const { return updates_; }
-  // Updates for which there was no room here, and entries that made way before
-  // the home had heard of their updates.
+  // The number of updates for which there was no room here, and of entries that
+  // made way while updates were pending.
   uint64_t refused() const { return refused_; }
-  // That an NF reads what others wrote, so what it does depends on when.
+  // Counts a read by an NF, whose further actions then depend on the moment.
   void NoteRead() { ++reads_; }
   uint64_t reads() const { return reads_; }
 
-  // What is updated from here on is kept only if `keep`.
+  // Updates between the two calls are kept only if `keep`.
   void BeginTentative();
   void EndTentative(bool keep);
 
-  // For the replica. Dirty entries come in the order of their first update: the
-  // n-th since the beginning, n from dirty_begin() to dirty_end() - 1, is
-  // pending.
+  // The dirty entries, for the replica. They are numbered in the order of their
+  // first update; numbers dirty_begin() to dirty_end() - 1 are pending.
   uint64_t dirty_begin() const { return dirty_begin_; }
   uint64_t dirty_end() const { return dirty_end_; }
   bool dirty() const { return dirty_begin_ != dirty_end_; }
 
   enum class Taken : uint8_t { kEntry, kRest, kNothing };
-  // Makes what is pending of the first dirty entry sent, as the next of at most
-  // kMaxSent; nothing where it has become nothing.
+  // Turns the pending updates of the first dirty entry into sent ones, the next
+  // of at most kMaxSent, and copies them to `key` and `delta`. Returns kNothing
+  // if an undo has left no updates.
   Taken Take(uint64_t* key, uint64_t* delta);
   uint32_t sent() const { return sent_; }
-  // The home has merged what was sent as the i-th, and tells the total. The
-  // rest: it had no room for the key, and this is the total of its rest.
+  // The home has merged the updates sent as the i-th, and tells the new total.
+  // `in_rest` means that it had no room for the key, and that the total is that
+  // of its rest.
   void on_merged(uint32_t i, const uint64_t* key, bool in_rest,
                  uint64_t version, const uint64_t* total);
-  // Once all that was sent is merged.
+  // Called when everything that was sent is merged.
   void EndSent() { sent_ = 0; }
-  // The home tells a total, of the rest where `key` is null. `with_sent`: what
-  // was sent is in it. False: there is no room, which the home cannot mean.
+  // The home tells the total of a key, or of the rest if `key` is null.
+  // `with_sent` means that the total includes the updates sent. Returns false
+  // if there is no room, which a correct home never causes.
   bool on_told(const uint64_t* key, uint64_t version, const uint64_t* total,
                bool with_sent);
-  // Forgets all. Nothing may be dirty or sent.
+  // Removes all entries. Nothing may be dirty or sent.
   void Clear();
 
  private:
-  // An entry: kVersion, kFlags, key, pending, total. Of a free one kVersion is
-  // the next free slot plus one.
-  static constexpr uint32_t kVersion = 0;  // of the total; 0: the home has none
+  // The words of an entry: kVersion, kFlags, key, pending, total. In a free
+  // entry kVersion is the next free slot plus one.
+  static constexpr uint32_t kVersion = 0;  // of the total; 0: no total
   static constexpr uint32_t kFlags = 1;
   static constexpr uint32_t kKey = 2;
   static constexpr uint64_t kUsed = 1;
   static constexpr uint64_t kDirty = 2;
-  static constexpr uint64_t kNoted = 4;      // in the journal
-  static constexpr uint32_t kSentShift = 8;  // 1 + its place among what is sent
+  static constexpr uint64_t kNoted = 4;      // in notes_
+  static constexpr uint32_t kSentShift = 8;  // 1 + its number among the sent
 
   struct Note {
     uint32_t slot;
@@ -214,7 +218,7 @@ class TableCopy {
   uint32_t pending_at_;
   uint32_t total_at_;
   uint32_t entry_words_;
-  uint32_t rest_;  // its slot, after all others
+  uint32_t rest_;  // the slot of the rest, after all others
   bool tentative_ = false;
   TableHash hash_;
 

@@ -87,7 +87,8 @@ struct ChainFlow::Call {
     ASSERT_EQ(present & ~state.dirty(), 0u);
     for (uint32_t slot = 0; slot < schema.slots(); ++slot) ExpectNoted(slot);
   }
-  // Of one slot: what is not noted as changed is as it was.
+  // Expects that the parts of a slot that are not noted as changed are
+  // unchanged.
   void ExpectNoted(uint32_t slot) {
     const StateSchema& schema = *own.schema_;
     const uint32_t begin = schema.offset(slot);

@@ -18,36 +18,38 @@
 #include "runtime/sdk/nf_spec.h"
 
 // For tests of chains: flows without a unit, and an NF that does what packets
-// say.
+// tell it.
 //
-// "step": a packet's bytes are words. Into the first, of dots, each NF that
-// sees the packet writes its id: what comes out shows the way. The others are
-// for one NF each: "b:drop" is for that with id=b.
+// The NF is "step". A packet's bytes are words. The first word is dots, into
+// which each NF that sees the packet writes its id, so that the packet shows
+// its way. Each other word is for one NF: "b:drop" is for the one with id=b.
 //
 //   drop, other         drop for "denied", for "other"
 //   consume
 //   suspicious, odd     labels; else it finds "clean"
-//   parity              "clean" or "odd" by the number of packets so far
-//   emit                its id and the number of packets so far
-//   take, give          a piece of its pool; it waits, or if the pool is
-//                       exhausted emits "none"
-//   timer5, cancel      a timer in 5 ms; when it runs out, it emits
+//   parity              label "clean" or "odd" by the number of packets so far
+//   emit                emits its id and the number of packets so far
+//   take, give          takes or gives a piece of its pool; it waits, or emits
+//                       "none" if the pool is exhausted
+//   timer5, cancel      sets a timer in 5 ms, which emits; cancels it
 //   again5              the same, but each timer sets the next
 //   bye5                the same, but the timer ends the flow
 //   note                appends to its blob; log3 writes at 3
 //   forget              erases its blob
-//   idle7, end, alias3  of its flow: a timeout of 7 ms; the group 3
+//   idle7, end, alias3  sets an idle timeout of 7 ms, ends the flow, sets an
+//                       alias of group 3
 //
-// Its options: id; state, for slots "packets" and "log" (pieces need it); pool,
-// its pieces; timer, sided: whether it has such; holder: it may wait where it
-// has no piece, and otherwise always. It counts "packets", and at on_end gives
-// back its piece and emits its id and "end".
+// Its options: id; state gives it slots "packets" and "log" (needed for
+// pieces); pool is the number of its pieces; timer and sided give it a timer
+// and two sides; with holder it may wait only while it has no piece, otherwise
+// always. It counts "packets", and on_end gives back its piece and emits its id
+// and "end".
 namespace snf {
 
-// What a unit does for an NF, and what was asked of it.
+// The services of a unit for an NF, and the requests made to them.
 class ChainWorld final : public FlowServices {
  public:
-  // What one call said.
+  // The requests of one call.
   struct Said {
     std::vector<std::string> frames;
     std::optional<uint64_t> alias_group;
@@ -56,11 +58,12 @@ class ChainWorld final : public FlowServices {
     bool operator==(const Said&) const = default;
   };
 
-  // Those of `nf`, each with so many pieces.
+  // Adds the pools of `nf`, each with `pieces` pieces.
   void AddPools(const NetworkFunction& nf, uint32_t pieces);
 
   bool Emit(std::span<const std::byte> frame) override;
-  // The least; if none is there, one that was given back in this call.
+  // Takes the lowest piece, or if there is none one that was given back in this
+  // call.
   std::optional<uint32_t> TakePiece(PoolId pool,
                                     const PiecePreference& wish) override;
   void GivePiece(PoolId pool, uint32_t piece) override;
@@ -74,7 +77,7 @@ class ChainWorld final : public FlowServices {
     if (idle_timeout.ns >= 0) said.idle_timeout = idle_timeout;
     said.is_over |= over;
   }
-  // The call is over: what it said, from now on nothing.
+  // Ends the call: returns its requests and forgets them.
   Said EndCall();
 
   std::vector<std::set<uint32_t>> pools;
@@ -105,8 +108,8 @@ class ChainFlow {
     ChainWorld::Said said;
     bool operator==(const Outcome&) const = default;
   };
-  // Each expects of the record that it is well-formed, and that what changed
-  // was noted; of a packet that waits, that nothing did.
+  // Each of these expects that the record is well-formed and that every change
+  // was noted; if the packet waits, that nothing changed.
   Outcome Send(NetworkFunction& nf, ChainWorld& world,
                const ChainPacket& packet);
   ChainWorld::Said on_timer(NetworkFunction& nf, ChainWorld& world);
@@ -114,15 +117,15 @@ class ChainFlow {
   ChainWorld::Said on_alias_refused(NetworkFunction& nf, ChainWorld& world,
                                     Instant now);
 
-  // Several flows' packets in one burst, which share `world`: what was said is
-  // the first's.
+  // Sends packets of several flows in one burst. They share `world`; all
+  // requests appear in the first outcome.
   static std::vector<Outcome> SendBurst(Chain& chain, ChainWorld& world,
                                         std::span<ChainFlow* const> flows,
                                         std::span<const ChainPacket> packets);
 
-  // A slot's bytes, or none; "nat.mapping".
+  // The bytes of a slot, as "nat.mapping", or nothing if it has no value.
   std::optional<std::string> ValueOf(std::string_view name) const;
-  // As a number of 8 bytes; 0 for none.
+  // The same as a number of 8 bytes; 0 if the slot has no value.
   uint64_t Number(std::string_view name) const;
 
   std::vector<std::byte> record;
@@ -133,7 +136,7 @@ class ChainFlow {
   const StateSchema* schema_;
 };
 
-// The NF of this text, which must be good.
+// Makes the NF of this text, which must be valid.
 std::unique_ptr<NetworkFunction> MakeChain(std::string_view text);
 std::string_view AsText(std::span<const std::byte> bytes);
 

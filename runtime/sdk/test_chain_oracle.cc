@@ -10,7 +10,8 @@
 
 namespace snf {
 
-// What an NF of connections asks of an endpoint does nothing.
+// Passes requests on; those of an NF of connections that concern the endpoint
+// do nothing.
 class ChainOracle::Services final : public FlowServices {
  public:
   Services(ChainOracle& oracle, bool is_of_connection)
@@ -266,7 +267,7 @@ Instant ChainOracle::timer() const {
 
 namespace {
 
-// By the name of each slot that has a value.
+// The values of slots by name; slots without a value are missing.
 using Values = std::map<std::string, std::string>;
 
 Values ValuesOf(const std::string& prefix, const StateSchema& schema,

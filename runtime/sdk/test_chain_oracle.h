@@ -17,9 +17,9 @@
 
 namespace snf {
 
-// A chain of "step" as a tree, and what must come of its packets, worked out in
-// another way: by walking the tree, with a record for each NF and connection in
-// a map, and by a copy of everything in case the packet waits. For tests.
+// Predicts what a chain of "step" NFs does, by another algorithm than the
+// chain's: it walks a tree of NFs, keeps a record for each NF and connection in
+// a map, and copies everything in case the packet waits. For tests.
 class ChainOracle {
  public:
   struct Node;
@@ -42,7 +42,7 @@ class ChainOracle {
   Instant timer() const;
   uint64_t count(size_t nf) const { return state_.counts.at(nf); }
   uint64_t forgotten() const { return state_.forgotten; }
-  // All that the chain keeps for the flow must be what is kept here.
+  // Expects that the chain's state of the flow equals the oracle's.
   void ExpectIsKept(const NetworkFunction& chain, const ChainFlow& flow) const;
 
  private:
@@ -56,7 +56,7 @@ class ChainOracle {
     std::vector<std::byte> record;
     Instant timer = Instant::max();
   };
-  static constexpr int kFlow = -1;  // in place of a connection
+  static constexpr int kFlow = -1;  // instead of a connection's far end
   struct State {
     std::map<std::pair<size_t, int>, Kept> kept;  // by NF and far end
     std::list<int> connections;                   // the one used last is last
@@ -66,7 +66,7 @@ class ChainOracle {
   class Services;
 
   void Add(const Tree& tree);
-  // What becomes of the packet; nothing: it goes on.
+  // Walk and Visit return the packet's verdict, or nothing if it goes on.
   std::optional<std::string> Walk(const Tree& tree, size_t begin, size_t end);
   std::optional<std::string> Visit(const Node& node);
   void Call(size_t nf, int connection,
@@ -77,10 +77,10 @@ class ChainOracle {
   Tree tree_;
   uint32_t max_connections_;
   std::vector<Nf> nfs_;
-  std::optional<size_t> sided_;  // of the tree
+  std::optional<size_t> sided_;  // the NF of tree_ with two sides
   bool has_table_ = false;
   State state_;
-  // Of the call under way.
+  // The call under way.
   ChainWorld* world_ = nullptr;
   Packet* packet_ = nullptr;
   int far_end_ = 0;

@@ -81,7 +81,7 @@ class Step final : public NetworkFunction {
   }
 
  private:
-  // False if it is to wait.
+  // Returns false if the packet is to wait.
   bool TryTake(FlowState& flow) {
     if (flow.has(*piece_)) return true;
     const auto piece = flow.take(*pool_, {.first = 0, .last = 65'535});

@@ -4,11 +4,11 @@
 
 #include "runtime/sdk/nf.h"
 
-// Modules for nf_module_test.cc, one for each of these.
+// Modules for nf_module_test.cc, one for each of these macros.
 #if defined(TEST_MODULE_UNRESOLVED)
 extern "C" int snf_nobody_has_this();
 #elif defined(TEST_MODULE_NONE)
-// A name as long as snf_nf_abi, of those that nf_module.map shows.
+// A symbol whose name is as long as snf_nf_abi and visible by nf_module.map.
 extern const char second asm("_ZTSsecond");
 const char second = 'x';
 #endif

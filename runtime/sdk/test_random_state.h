@@ -19,8 +19,8 @@
 
 namespace snf {
 
-// For tests: has slots of random kinds and sizes, does at random what can be
-// done to state, and keeps in a second way what must have come of it.
+// An NF for tests with slots of random kinds and sizes. It makes random changes
+// of state and keeps the expected values in a second form.
 class RandomStateNf final : public NetworkFunction {
  public:
   using Bytes = std::vector<std::byte>;
@@ -49,7 +49,7 @@ class RandomStateNf final : public NetworkFunction {
     return Verdict::forward();
   }
 
-  // One call of FlowState, which must do as it says.
+  // Makes one random call of FlowState and expects its documented effect.
   void Change(Rng& rng, FlowState& flow) {
     const auto slot = static_cast<uint32_t>(rng.Below(values_.size()));
     if (const auto found = blobs_.find(slot); found != blobs_.end()) {
@@ -61,7 +61,7 @@ class RandomStateNf final : public NetworkFunction {
     }
   }
 
-  // What all that was put looks like to a reader.
+  // Expects that a reader of `flow` sees all expected values.
   void ExpectAllIn(const FlowState& flow) const {
     for (const auto& [slot, handle] : bytes_) ExpectTyped(flow, handle);
     for (const auto& [slot, handle] : twelves_) ExpectTyped(flow, handle);
@@ -73,7 +73,7 @@ class RandomStateNf final : public NetworkFunction {
     }
   }
 
-  // The one record that holds these values.
+  // Returns the only record that holds the expected values.
   Bytes Record() const {
     Bytes record(schema().record_bytes());
     uint64_t present = 0;
@@ -99,7 +99,7 @@ class RandomStateNf final : public NetworkFunction {
     for (std::byte& byte : random) byte = static_cast<std::byte>(rng.Next());
     return random;
   }
-  // Often 0 or all.
+  // Returns a random number up to `max`, often 0 or `max`.
   static uint32_t Some(Rng& rng, uint32_t max) {
     const uint64_t kind = rng.Below(6);
     return kind == 0   ? 0

@@ -8,26 +8,28 @@
 
 namespace snf {
 
-// What becomes of a packet.
+// An NF's decision on a packet.
 class Verdict {
  public:
   enum class Kind : uint8_t { kForward, kDrop, kConsume, kWait };
 
-  // `label` is an index into NetworkFunction::labels(): which branch of a chain
-  // the packet takes.
+  // Forwards the packet. `label` is an index into NetworkFunction::labels() and
+  // decides which branch of a chain the packet takes.
   static constexpr Verdict forward(uint8_t label = 0) {
     return {Kind::kForward, label};
   }
-  // `reason` is an index into NetworkFunction::drop_reasons().
+  // Drops the packet. `reason` is an index into
+  // NetworkFunction::drop_reasons().
   static constexpr Verdict drop(uint8_t reason) {
     return {Kind::kDrop, reason};
   }
   // The packet was for the NF itself and goes no further.
   static constexpr Verdict consume() { return {Kind::kConsume, 0}; }
 
-  // FlowState::take had no piece of `pool`: call again when more may be there.
-  // Nothing may have been changed, taken or emitted. A packet may wait for one
-  // pool and, if that is_exhausted(), for one other; then it is dropped.
+  // Makes the packet wait for a piece of `pool`, of which FlowState::take had
+  // none: the NF is called again when pieces may have come. The NF must have
+  // changed, taken and emitted nothing. A packet may wait for one pool and, if
+  // that is_exhausted(), for one other; then it is dropped.
   static constexpr Verdict wait(PoolId pool) { return {Kind::kWait, 0, pool}; }
 
   constexpr Kind kind() const { return kind_; }
