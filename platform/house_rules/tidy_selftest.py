@@ -244,7 +244,6 @@ GOOD = [
                                "int Reader::F9(int n) {", "}"),
     parts_of("Reader", 2) | at("runtime/core/x9.cc", "int G() {",
                                "  return Reader::F1(2);", "}"),
-    parts_of("Unit", 4),
     at("traces/x_bench.cc", '#include "base/packet/fixture_flows.h"'),
     at("base/fixture_x.h", '#include "base/fixture_y.h"'),
     at("platform/bench/x.cc", '#include "base/packet/fixture_flows.h"'),
