@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kWindowBytes = 256u << 10;  // stays within the L2 cache
 constexpr size_t kInputBytes = 64u << 10;
 constexpr size_t kMappedStepBytes = 4u << 20;
-constexpr size_t kMagicBytes = 4;
+constexpr size_t kCompressionMagicBytes = 4;
 
 // An open file that is read from front to back.
 class InputFile {
@@ -240,7 +240,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(
   const bool regular = S_ISREG(facts.st_mode);
   const auto file_bytes = regular ? static_cast<uint64_t>(facts.st_size) : 0;
 
-  std::array<std::byte, kMagicBytes> magic;
+  std::array<std::byte, kCompressionMagicBytes> magic;
   size_t magic_bytes = 0;
   while (magic_bytes < magic.size()) {
     const ssize_t got = file.Read(std::span(magic).subspan(magic_bytes));

@@ -123,6 +123,9 @@ class FieldLoader {
   bool swapped_ = false;
 };
 
+// The code and the length that precede the value of an option in pcapng.
+inline constexpr uint32_t kOptionHeaderBytes = 4;
+
 // Returns the bytes as messages show them, in two hexadecimal digits each.
 inline std::string Hex(std::span<const std::byte> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";

@@ -10,7 +10,7 @@
 namespace snf {
 namespace {
 
-constexpr size_t kMagicBytes = 4;
+constexpr size_t kFormatMagicBytes = 4;
 
 // "FILE: offset N: what", the shape of every message about contents.
 std::string AtOffset(const ByteSource& source, const std::string& what) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(
   }
   std::unique_ptr<ByteSource> source = *std::move(opened);
   std::unique_ptr<CaptureReader> reader;
-  if (source->Require(kMagicBytes)) {
+  if (source->Require(kFormatMagicBytes)) {
     reader = CreateReader(source);
   }
   if (reader == nullptr) {
@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(
       return FailureOf(*source);
     }
     const std::span<const std::byte> head(
-        source->data(), std::min(source->size(), kMagicBytes));
+        source->data(), std::min(source->size(), kFormatMagicBytes));
     return absl::DataLossError(AtOffset(
         *source, head.empty()
                      ? "the file is empty"

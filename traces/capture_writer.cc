@@ -75,7 +75,6 @@ struct OptionHeader {
   uint16_t code;
   uint16_t bytes;
 };
-constexpr uint32_t kOptionHeaderBytes = 4;
 static_assert(sizeof(OptionHeader) == kOptionHeaderBytes);
 
 template <typename Layout>

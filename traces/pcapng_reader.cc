@@ -15,7 +15,6 @@ constexpr uint32_t kSectionBodyBytes = 16;
 constexpr uint32_t kInterfaceBodyBytes = 8;
 constexpr uint32_t kTimedFieldBytes = 20;
 constexpr uint32_t kSimpleFieldBytes = 4;
-constexpr uint32_t kOptionHeaderBytes = 4;
 
 // The largest power of ten in 64 bits is 10^19.
 constexpr uint32_t kMaxPowerOfTen = 19;

@@ -6,14 +6,6 @@
 #include "platform/explain/explain_story.h"
 
 namespace snf {
-namespace {
-
-std::string Exact(Nanos duration) {
-  return FormatDuration(duration, Precision::kExact);
-}
-
-}  // namespace
-
 std::string FormatLegend(const FlowStory& story, const RunOptions& options) {
   const ControllerOptions& controller = options.controller;
   const std::string by_policy = fmt::format(
@@ -47,8 +39,9 @@ How to read the flowlets
       fmt::arg("capacity", FormatBitRate(controller.unit_capacity_bps)),
       fmt::arg("score", story.by_score ? by_score : by_policy),
       fmt::arg("units", FlowletStory::kMaxCandidates),
-      fmt::arg("idle", Exact({controller.flowlet_timeout.ns / 2})),
-      fmt::arg("hop", Exact(options.hop_delay)));
+      fmt::arg("idle", FormatDuration({controller.flowlet_timeout.ns / 2},
+                                      Precision::kExact)),
+      fmt::arg("hop", FormatDuration(options.hop_delay, Precision::kExact)));
 }
 
 }  // namespace snf

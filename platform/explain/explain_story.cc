@@ -45,10 +45,6 @@ std::string Offset(Instant time, Instant start) {
   return fmt::format("+{}.{:03} ms", FormatCount(us / 1000), us % 1000);
 }
 
-std::string Exact(Nanos duration) {
-  return FormatDuration(duration, Precision::kExact);
-}
-
 // As one would ask for it: "<>" where the flow is both directions.
 std::string NameOf(const FlowKey& key, FlowKeyKind kind) {
   std::string name = ToString(key);
@@ -171,10 +167,11 @@ void AddHeader(const FlowStory& story, const RunOptions& options,
   }
   add("decisions", line);
   if (story.lives > 1) {
-    add("lives", {FormatCount(story.lives),
-                  "it is forgotten when silent for " +
-                      Exact(options.controller.flow_timeout),
-                  "flowlets and clocks then begin at 1 again"});
+    add("lives",
+        {FormatCount(story.lives),
+         "it is forgotten when silent for " +
+             FormatDuration(options.controller.flow_timeout, Precision::kExact),
+         "flowlets and clocks then begin at 1 again"});
   }
   if (story.flowlets > 0) add("units", UnitsUsed(story));
   line.clear();
@@ -211,10 +208,13 @@ std::string CauseOf(const FlowletStory& flowlet, const FlowStory& story,
   switch (decision.cause) {
     case FlowletCause::kNewFlow:
       if (flowlet.life <= 1) return "new flow";
-      return "forgotten, new again after " + Exact(decision.gap);
+      return "forgotten, new again after " +
+             FormatDuration(decision.gap, Precision::kExact);
     case FlowletCause::kGap:
-      return "gap of " + Exact(decision.gap) + " > " +
-             Exact(options.controller.flowlet_timeout);
+      return "gap of " + FormatDuration(decision.gap, Precision::kExact) +
+             " > " +
+             FormatDuration(options.controller.flowlet_timeout,
+                            Precision::kExact);
     case FlowletCause::kBytes:
       if (story.per_packet) return "the next packet";
       return fmt::format("{} + {} bytes > {}", FormatCount(decision.bytes),

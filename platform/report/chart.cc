@@ -13,8 +13,8 @@
 namespace snf {
 namespace {
 
-constexpr int kLabelColumns = 11;  // "1.25 Gbit/s"
-constexpr int kPlotColumns = 72 - kLabelColumns - 2;
+constexpr int kRateColumns = 11;  // "1.25 Gbit/s"
+constexpr int kPlotColumns = 72 - kRateColumns - 2;
 constexpr int kRows = 8;
 constexpr int kMaxEpochColumns = 8;
 constexpr int64_t kLongestDrawnGap = 10;  // epochs
@@ -85,8 +85,8 @@ std::vector<Segment> Segments(std::span<const EpochSample> epochs) {
   return segments;
 }
 
-int64_t ColumnsOf(std::span<const Segment> segments, int64_t epochs_per_column,
-                  int64_t columns_per_epoch) {
+int64_t PlotColumnsOf(std::span<const Segment> segments,
+                      int64_t epochs_per_column, int64_t columns_per_epoch) {
   int64_t columns = 0;
   for (const Segment& segment : segments) {
     columns += (segment.epochs + epochs_per_column - 1) / epochs_per_column *
@@ -159,10 +159,10 @@ Layout ArrangeSegments(std::span<const EpochSample> epochs,
                        int64_t capacity_bps) {
   Layout layout;
   int64_t& per_column = layout.epochs_per_column;
-  while (ColumnsOf(segments, per_column, 1) > kPlotColumns) ++per_column;
+  while (PlotColumnsOf(segments, per_column, 1) > kPlotColumns) ++per_column;
   int64_t wide = 1;
   while (per_column == 1 && wide < kMaxEpochColumns &&
-         ColumnsOf(segments, 1, wide + 1) <= kPlotColumns) {
+         PlotColumnsOf(segments, 1, wide + 1) <= kPlotColumns) {
     ++wide;
   }
   size_t next = 0;
@@ -210,8 +210,8 @@ Layout ArrangeJoined(std::span<const EpochSample> epochs, Instant first_packet,
 }
 
 // What stands in `row`, 0 being the lowest, of a column.
-std::string_view Cell(const Column& column, int row, double top_bps,
-                      const Glyphs& glyphs) {
+std::string_view GlyphOf(const Column& column, int row, double top_bps,
+                         const Glyphs& glyphs) {
   if (column.cut) return glyphs.cut;
   const double per_row = kRows / top_bps;
   const double demanded = column.demanded_bps * per_row - row;
@@ -232,8 +232,7 @@ std::string_view Cell(const Column& column, int row, double top_bps,
 }
 
 std::string XAxis(const Layout& layout, const Glyphs& glyphs) {
-  std::string axis =
-      fmt::format("{:>{}} {}", "0", kLabelColumns, glyphs.corner);
+  std::string axis = fmt::format("{:>{}} {}", "0", kRateColumns, glyphs.corner);
   for (size_t i = 0; i < layout.columns.size(); ++i) axis += glyphs.x_axis;
   std::string line;  // ASCII but for "µs"
   for (const Label& label : layout.labels) {
@@ -242,7 +241,7 @@ std::string XAxis(const Layout& layout, const Glyphs& glyphs) {
     if (column + label.text.size() > kPlotColumns) continue;
     line.append(column - line.size(), ' ').append(label.text);
   }
-  return fmt::format("{}\n{:{}}{}\n", axis, "", kLabelColumns + 2, line);
+  return fmt::format("{}\n{:{}}{}\n", axis, "", kRateColumns + 2, line);
 }
 
 std::string Legend(const Layout& layout, const Glyphs& glyphs) {
@@ -250,7 +249,7 @@ std::string Legend(const Layout& layout, const Glyphs& glyphs) {
     return c.demanded_bps > c.provisioned_bps;
   });
   return fmt::format(
-      "{:{}}{} demanded   {} provisioned, unused{}\n", "", kLabelColumns + 2,
+      "{:{}}{} demanded   {} provisioned, unused{}\n", "", kRateColumns + 2,
       glyphs.demanded.back(), glyphs.idle,
       beyond ? fmt::format("   {} demanded beyond it", glyphs.beyond) : "");
 }
@@ -258,7 +257,7 @@ std::string Legend(const Layout& layout, const Glyphs& glyphs) {
 // What is not seen in the picture itself.
 std::string Notes(const Layout& layout, std::span<const Segment> segments) {
   std::string notes;
-  const int indent = kLabelColumns + 2;
+  const int indent = kRateColumns + 2;
   if (layout.epochs_per_column > 1) {
     notes += fmt::format("{:{}}A column is the mean of {}.\n", "", indent,
                          FormatDuration(Nanos{layout.epochs_per_column *
@@ -314,10 +313,10 @@ std::string BandwidthChart(std::span<const EpochSample> epochs,
     const bool tick = row == kRows - 1 || row == kRows / 2 - 1;
     const std::string label =
         tick ? FormatBitRate(std::llround(top_bps * (row + 1) / kRows)) : "";
-    std::string line = fmt::format("{:>{}} {}", label, kLabelColumns,
+    std::string line = fmt::format("{:>{}} {}", label, kRateColumns,
                                    tick ? glyphs.y_tick : glyphs.y_axis);
     for (const Column& column : layout.columns) {
-      line += Cell(column, row, top_bps, glyphs);
+      line += GlyphOf(column, row, top_bps, glyphs);
     }
     chart += line.erase(line.find_last_not_of(' ') + 1) + '\n';
   }

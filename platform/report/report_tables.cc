@@ -82,7 +82,7 @@ void AddGrid(const NfReport::Table& table, Page& page) {
   }
 }
 
-Json Quantiles(const Histogram& times) {
+Json Staleness(const Histogram& times) {
   return {{"p50", times.Quantile(50'000)},
           {"p99", times.Quantile(99'000)},
           {"max", times.max()}};
@@ -128,8 +128,8 @@ Json JsonOfTables(const RunResult& result) {
         {"messages", table.messages},
         {"bytes", table.bytes},
         {"repeated", table.repeated},
-        {"staleness_ns", Quantiles(table.staleness_ns)},
-        {"spread_ns", Quantiles(table.spread_ns)}};
+        {"staleness_ns", Staleness(table.staleness_ns)},
+        {"spread_ns", Staleness(table.spread_ns)}};
   }
   return tables;
 }

@@ -18,7 +18,7 @@
 namespace snf {
 namespace {
 
-constexpr uint64_t kPacketsPerProgress = 1 << 14;
+constexpr uint64_t kConvertedPerProgress = 1 << 14;
 
 absl::Status Usage(const std::string& message) {
   return absl::InvalidArgumentError(message);
@@ -171,7 +171,7 @@ absl::Status TraceConvert::Convert(MergedReader& reader, SplitWriter& writer) {
       ShowProgress("converting", reader.total_bytes(), quiet_);
   CapturedPacket packet;
   while (reader.Next(packet) == ReadResult::kPacket) {
-    if (reader.packets_read() % kPacketsPerProgress == 0) {
+    if (reader.packets_read() % kConvertedPerProgress == 0) {
       progress->Update(reader.packets_read(), reader.bytes_read());
     }
     if (!Keep(packet)) {

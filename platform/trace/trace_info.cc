@@ -25,7 +25,7 @@ namespace snf {
 namespace {
 
 constexpr size_t kMaxGrid = 12;
-constexpr uint64_t kPacketsPerProgress = 1 << 16;
+constexpr uint64_t kReadPerProgress = 1 << 16;
 
 // "100us,500us": each part read by `parse`, at most kMaxGrid, in rising order.
 template <typename Value, typename Parse>
@@ -64,7 +64,7 @@ std::string TimeoutText(Nanos timeout) {
   return FlagText(FormatDuration(timeout, Precision::kExact));
 }
 
-std::string LimitText(uint32_t bytes) {
+std::string LimitFlagText(uint32_t bytes) {
   return bytes == CaptureStatistics::kNoLimit
              ? "none"
              : FlagText(FormatBytes(bytes, Precision::kExact));
@@ -112,7 +112,7 @@ void TraceInfo::AddFlags() {
       [this](const std::string& text) {
         return ParseList(text, ParseLimit, options_.flowlet_bytes);
       },
-      [this] { return PrintList(options_.flowlet_bytes, LimitText); });
+      [this] { return PrintList(options_.flowlet_bytes, LimitFlagText); });
   flags().Text("json", json_, "FILE",
                "write all figures as JSON to FILE (- is stdout, instead of "
                "text)");
@@ -132,7 +132,7 @@ absl::StatusOr<CaptureInfo> TraceInfo::Read(const std::string& file) const {
   CapturedPacket packet;
   while (reader.Next(packet) == ReadResult::kPacket) {
     statistics.Add(packet);
-    if (reader.packets_read() % kPacketsPerProgress == 0) {
+    if (reader.packets_read() % kReadPerProgress == 0) {
       progress->Update(reader.packets_read(), reader.bytes_read());
     }
   }

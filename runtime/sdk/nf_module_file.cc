@@ -23,12 +23,12 @@ constexpr Elf64_Half kMachine = EM_AARCH64;
 #error "name the ELF machine of this processor"
 #endif
 
-absl::Status Bad(std::string_view what) {
+absl::Status BadFile(std::string_view what) {
   return absl::InvalidArgumentError(std::string(what));
 }
 
 absl::Status CutOff() {
-  return Bad("is cut off, or its ELF headers are damaged");
+  return BadFile("is cut off, or its ELF headers are damaged");
 }
 
 // A part of a file. Offsets come from the file itself, so every access is
@@ -68,21 +68,22 @@ class Bytes {
 absl::Status CheckHeader(const Bytes& file, Elf64_Ehdr& header) {
   const auto magic = file.Read<std::array<char, SELFMAG>>(0);
   if (!magic.has_value() || std::memcmp(magic->data(), ELFMAG, SELFMAG) != 0) {
-    return Bad("is no ELF file");
+    return BadFile("is no ELF file");
   }
   const auto ident = file.Read<std::array<unsigned char, EI_NIDENT>>(0);
   if (!ident.has_value()) return CutOff();
   if ((*ident)[EI_CLASS] == ELFCLASS32) {
-    return Bad("is for 32-bit machines, and this one has 64 bits");
+    return BadFile("is for 32-bit machines, and this one has 64 bits");
   }
   const auto read = file.Read<Elf64_Ehdr>(0);
   if (!read.has_value() || (*ident)[EI_CLASS] != ELFCLASS64) return CutOff();
   header = *read;
   if ((*ident)[EI_DATA] != ELFDATA2LSB || header.e_machine != kMachine) {
-    return Bad(absl::StrCat("is for another kind of machine: ELF number ",
-                            header.e_machine, ", and this one is ", kMachine));
+    return BadFile(absl::StrCat("is for another kind of machine: ELF number ",
+                                header.e_machine, ", and this one is ",
+                                kMachine));
   }
-  if (header.e_type != ET_DYN) return Bad("is no shared object");
+  if (header.e_type != ET_DYN) return BadFile("is no shared object");
   if (header.e_shentsize != sizeof(Elf64_Shdr)) return CutOff();
   return absl::OkStatus();
 }
@@ -99,8 +100,8 @@ absl::StatusOr<NfAbi> ReadSymbol(const Bytes& file, const Bytes& sections,
   const auto abi = content->Read<NfAbi>(symbol.st_value - section->sh_addr);
   if (!abi.has_value()) return CutOff();
   if (abi->magic != NfAbi::kMagic) {
-    return Bad(absl::StrCat("has a symbol ", std::string(kSymbol),
-                            " that is something else"));
+    return BadFile(absl::StrCat("has a symbol ", std::string(kSymbol),
+                                " that is something else"));
   }
   return *abi;
 }
@@ -137,27 +138,27 @@ absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> bytes) {
       if (symbol->st_shndx == SHN_UNDEF || !text->Has(symbol->st_name, kSymbol))
         continue;
       if (found.has_value()) {
-        return Bad(absl::StrCat("has two symbols ", std::string(kSymbol)));
+        return BadFile(absl::StrCat("has two symbols ", std::string(kSymbol)));
       }
       found = symbol;
     }
   }
   if (found.has_value()) return ReadSymbol(file, *sections, *found);
-  return Bad(absl::StrCat("is no NF module: it has no symbol ",
-                          std::string(kSymbol),
-                          ", which those built by snf_add_nf have"));
+  return BadFile(absl::StrCat("is no NF module: it has no symbol ",
+                              std::string(kSymbol),
+                              ", which those built by snf_add_nf have"));
 }
 
 absl::Status CheckNfAbi(const NfAbi& theirs, const NfAbi& ours) {
   if (theirs.version != ours.version) {
-    return Bad(absl::StrCat("was built for version ", theirs.version,
-                            " of the NF ABI, and this program has ",
-                            ours.version, ": build it anew"));
+    return BadFile(absl::StrCat("was built for version ", theirs.version,
+                                " of the NF ABI, and this program has ",
+                                ours.version, ": build it anew"));
   }
   if (theirs.text != ours.text) {
-    return Bad(absl::StrCat("was built for \"", TextOf(theirs),
-                            "\", and this program is \"", TextOf(ours),
-                            "\": build it anew"));
+    return BadFile(absl::StrCat("was built for \"", TextOf(theirs),
+                                "\", and this program is \"", TextOf(ours),
+                                "\": build it anew"));
   }
   return absl::OkStatus();
 }
