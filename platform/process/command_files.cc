@@ -35,7 +35,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 std::string WithoutCompression(std::string name) {
   for (const std::string_view compression : {".gz", ".zst"}) {
     if (!name.ends_with(compression)) continue;
-    name.resize(name.size() - compression.size());
+    name.erase(name.size() - compression.size());
     break;
   }
   return name;
