@@ -201,7 +201,7 @@ class ControllerLoop {
   };
   std::vector<UnitStart> starting_;
   Instant next_ready_ = Instant::max();  // the earliest of them
-  // What one unit has drained and the controller was not told of yet.
+  // One unit has drained this, and the controller was not told of it yet.
   DrainReport drained_;
   DrainReport with_payload_;  // of these
   ControllerLoopFigures figures_;
@@ -248,7 +248,7 @@ bool ControllerLoop::Turn(Host& host) {
     ExecuteAll(host);
     RunTableTimers();
   }
-  // What the host released may have come back.
+  // Packets that the host released may have come back.
   if (!batch_.empty() && messages > 0) HandleBatch(host);
   FlushAll();
   return messages > 0 || is_due;

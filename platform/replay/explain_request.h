@@ -31,7 +31,7 @@ struct ExplainRequest {
 // the text of --explain means.
 bool ExplainsAfterAPass(std::string_view text);
 
-// What a flow is in a run.
+// Says what a flow is in a run.
 struct FlowForm {
   FlowKeyKind kind = FlowKeyKind::kConnection;
   bool is_inside_end = false;  // of an NF that has two sides

@@ -17,7 +17,7 @@ namespace snf {
 // What a command line asks `snf replay` to do. ReplayFlags makes it, checked;
 // ReplayRun and ReplayOutput go by it. Plain data.
 struct ReplayOptions {
-  // What is run.
+  // The following say what is run.
   std::vector<std::string> files;  // captures, merged by time
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
@@ -26,14 +26,16 @@ struct ReplayOptions {
   std::vector<std::string> policies;
   ExplainRequest explain;
 
-  // How it is run. With a single chain, the sizes are those of the chain.
+  // The following say how it is run. With a single chain, the sizes are those
+  // of the chain.
   RunOptions run;
   bool is_real_time = false;
   RealOptions real;
   bool preload = false;
   uint32_t loop = 1;  // so often, as one long capture
 
-  // Where output goes. An empty name is none, and "-" is stdout.
+  // The following say where output goes. An empty name is none, and "-" is
+  // stdout.
   std::string out;  // released packets
   bool annotate = false;
   std::string drops;  // dropped packets

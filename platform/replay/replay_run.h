@@ -25,14 +25,14 @@ class CaptureSink;
 class LoadedCapture;
 class MergedReader;
 
-// What came of running the captures under one policy.
+// Tells what came of running the captures under one policy.
 struct ReplayedRun {
   ComparedRun run;
   std::vector<std::string> warnings = {};  // of the captures
   std::vector<FlowStory> stories = {};     // that --explain asks for
 };
 
-// What came of running them through several chains side by side.
+// Tells what came of running them through several chains side by side.
 struct ReplayedChains {
   std::string policy;
   std::unique_ptr<SideBySide> chains;

@@ -72,7 +72,7 @@ class TableNetwork {
     uint64_t version;
     Instant oldest;
   };
-  // What is under way of a table.
+  // The messages of a table that are under way.
   struct Ways {
     std::deque<Unseen> unread{};     // by version: not everywhere
     std::deque<Unseen> unseen{};     // by version: not where it is read

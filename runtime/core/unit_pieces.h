@@ -77,7 +77,7 @@ class UnitPieces {
 
   // A packet that waited for the pool is to run: call it once for each.
   void Woken(uint16_t pool);
-  // That packet runs.
+  // A packet that was woken runs.
   void Ran(uint16_t pool);
   // Counts the pieces that no packet was woken for.
   uint32_t unclaimed(uint16_t pool) const {
