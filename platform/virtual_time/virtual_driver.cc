@@ -20,17 +20,16 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
                              Observers observers)
     : options_(options),
-      nf_(nf),
       example_(nf.create()),
-      schema_(example_->schema()),
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
       controller_(options.controller, policy),
       service_(options.controller.unit_capacity_bps),
-      network_(options, schema_.record_bytes()),
+      network_(options, example_->schema().record_bytes()),
       tables_(options, *example_),
       events_(std::make_unique<EventQueue<Event>>()),
-      units_(options.controller.max_units),
+      units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
+             options.controller.max_units),
       observers_(std::move(observers)),
       checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {
@@ -39,7 +38,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                }),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units),
-      result_(EmptyResult(*example_)) {
+      result_(EmptyResult(*example_)),
+      exits_(buffers_, observers_, result_) {
   observers_.Add(provisioning_);
   observers_.Add(digest_);
   if (options.check) observers_.Add(checker_);
@@ -67,22 +67,15 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 
   const Ingress::Taken& taken = ingress_.Take(arrival, captured);
   if (taken.fate == Ingress::Taken::Fate::kPassesThrough) {
-    PassThrough(captured);
+    exits_.PassThrough(now_, captured);
     return;
   }
   observers_.on_arrival(arrival, *taken.flow, captured.original_bytes);
   if (taken.fate == Ingress::Taken::Fate::kDropped) {
-    ++result_.dropped[static_cast<size_t>(taken.reason)];
-    observers_.on_drop(ReleasedPacket::Of(now_, captured),
-                       ToString(taken.reason));
+    exits_.Drop(now_, captured, taken.reason);
     return;
   }
   Arrive(*taken.key, taken.by_alias, taken.packet);
-}
-
-void VirtualDriver::PassThrough(const CapturedPacket& captured) {
-  ++result_.packets_passed_through;
-  observers_.on_release(ReleasedPacket::Of(now_, captured));
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -125,11 +118,7 @@ RunResult VirtualDriver::Finish() {
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
   AddNfCounters(*example_, result_);
-  for (const std::unique_ptr<UnitShell>& shell : units_) {
-    if (shell == nullptr) continue;
-    AddCounters(result_.state.units, shell->unit.counters());
-    AddNfCounts(*shell->nf, result_);
-  }
+  units_.AddTotals(result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
   AddTotals(controller_, ingress_, provisioning_, result_);
   tables_.Finish(*example_, result_);
@@ -197,10 +186,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                                        .meta = command.meta});
       break;
     case Kind::kDrop:
-      Drop(command.packet,
-           {.latency = now_ - buffers_.info(command.packet).arrival},
-           command.reason);
-      buffers_.Free(command.packet);
+      exits_.Drop(now_, command.packet, command.reason);
       break;
     case Kind::kStartUnit:
       observers_.on_unit_up(now_, command.unit);
@@ -213,7 +199,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kParkUnit:
       observers_.on_unit_down(now_, command.unit);
-      Shell(command.unit).ready = false;
+      units_.of(command.unit).ready = false;
       break;
     case Kind::kStopUnit:
       events_->PushInOrder(
@@ -246,12 +232,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Release(const Event& event) {
-  ++result_.packets_released;
-  PacketRoute route = RouteOf(event.unit, event.meta);
-  route.generated = event.generated;
-  if (!event.generated) result_.latency_ns.Record(route.latency.ns);
-  observers_.on_release(
-      ReleasedPacket::Of(now_, buffers_, event.packet, route));
+  exits_.Release(now_, event.unit, event.meta, event.packet, event.generated);
   std::optional<FlowKey> to;
   if (!event.generated) to = ingress_.ComesBack(now_, event.packet);
   if (!to.has_value()) {
@@ -264,43 +245,12 @@ void VirtualDriver::Release(const Event& event) {
       {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = *to});
 }
 
-void VirtualDriver::Drop(PacketHandle packet, const PacketRoute& route,
-                         DropReason reason) {
-  ++result_.dropped[static_cast<size_t>(reason)];
-  observers_.on_drop(ReleasedPacket::Of(now_, buffers_, packet, route),
-                     ToString(reason));
-}
-
-PacketRoute VirtualDriver::RouteOf(UnitId unit, const PacketMeta& meta) const {
-  return {.unit = unit,
-          .flow = meta.flow,
-          .flowlet = meta.flowlet,
-          .clock = meta.clock,
-          .latency = now_ - meta.arrival};
-}
-
 FlowKey VirtualDriver::KeyOf(FlowId flow) const {
   const FlowTable& flows = controller_.flows();
   const uint32_t slot = slot_of(flow);
   const bool is_there = slot < flows.used() &&
                         flows.numbers(slot).generation == generation_of(flow);
   return is_there ? flows.hot(slot).key : FlowKey{};
-}
-
-uint64_t VirtualDriver::flows_at_units() const {
-  uint64_t sum = 0;
-  for (const std::unique_ptr<UnitShell>& shell : units_) {
-    if (shell != nullptr) sum += shell->unit.flows() - shell->unit.replicas();
-  }
-  return sum;
-}
-
-uint64_t VirtualDriver::replicas_at_units() const {
-  uint64_t sum = 0;
-  for (const std::unique_ptr<UnitShell>& shell : units_) {
-    if (shell != nullptr) sum += shell->unit.replicas();
-  }
-  return sum;
 }
 
 void VirtualDriver::HandleAtController(const Event& event) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "base/time.h"
 #include "controller/core/controller.h"
@@ -16,11 +15,11 @@
 #include "platform/run/provisioning.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/event_queue.h"
+#include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/state_network.h"
 #include "platform/virtual_time/table_network.h"
+#include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
-#include "runtime/core/unit.h"
-#include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -74,8 +73,8 @@ class VirtualDriver {
   // flows_at_units() is without replicas.
   uint64_t events() const { return events_handled_; }
   uint32_t buffers_in_use() const { return buffers_.in_use(); }
-  uint64_t flows_at_units() const;
-  uint64_t replicas_at_units() const;
+  uint64_t flows_at_units() const { return units_.flows(); }
+  uint64_t replicas_at_units() const { return units_.replicas(); }
   uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
   const Controller& controller() const { return controller_; }
 
@@ -84,40 +83,32 @@ class VirtualDriver {
   static constexpr Nanos kPatience = Seconds(3'600);
 
   struct Event;
-  struct UnitShell;
 
   void RunUntil(Instant time);
   void Handle(const Event& event);
   void HandleAtController(const Event& event);
-  void HandleAtUnit(const Event& event, UnitShell& shell);
+  void HandleAtUnit(const Event& event, VirtualUnit& shell);
   void ExecuteAll();
   void Execute(const ControllerCommand& command);
   void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
-  void PassThrough(const CapturedPacket& captured);
-  void ExecuteAll(UnitShell& shell);
-  void Execute(UnitShell& shell, const UnitCommand& command);
+  void ExecuteAll(VirtualUnit& shell);
+  void Execute(VirtualUnit& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
   void Send(const Event& message);
-  void SendState(const UnitShell& shell, const UnitCommand& command);
-  void Serve(UnitShell& shell);
-  void EndService(UnitShell& shell);
+  void SendState(const VirtualUnit& shell, const UnitCommand& command);
+  void Serve(VirtualUnit& shell);
+  void EndService(VirtualUnit& shell);
   void Release(const Event& event);
   void on_hairpin(const Event& event);
   void on_alias_at_controller();
-  void Drop(PacketHandle packet, const PacketRoute& route, DropReason reason);
-  PacketRoute RouteOf(UnitId unit, const PacketMeta& meta) const;
   void SendStopped(UnitId unit);
   void Drained(UnitId unit, const PacketMeta& meta);
-  void Take(UnitId unit, const UnitCommand& command);
-  void ScheduleTimer(UnitShell& shell);
-  UnitShell& Shell(UnitId unit);
+  void ScheduleTimer(VirtualUnit& shell);
   // FlowKey{} if the controller has forgotten the flow.
   FlowKey KeyOf(FlowId flow) const;
 
   RunOptions options_;
-  NfSpec nf_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
-  StateSchema schema_;
 
   Instant now_ = Instant::min();
   BufferPool buffers_;
@@ -127,7 +118,7 @@ class VirtualDriver {
   StateNetwork network_;
   TableNetwork tables_;
   std::unique_ptr<EventQueue<Event>> events_;
-  std::vector<std::unique_ptr<UnitShell>> units_;
+  VirtualUnits units_;
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;             // slots of all units' channels in use
   Instant last_drain_ = Instant::min();  // when a packet left a unit
@@ -142,6 +133,7 @@ class VirtualDriver {
   ReleaseDigest digest_;
   Provisioning provisioning_;
   RunResult result_;
+  PacketExits exits_;
 };
 
 }  // namespace snf

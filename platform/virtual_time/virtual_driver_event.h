@@ -3,7 +3,6 @@
 #define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
 
 #include <cstdint>
-#include <memory>
 
 #include "platform/virtual_time/virtual_driver.h"
 
@@ -65,14 +64,6 @@ struct VirtualDriver::Event {
   static Event OfUnit(Kind kind, UnitId unit) {
     return {.kind = kind, .unit = unit, .meta = {}};
   }
-};
-
-// A unit and what surrounds it in this driver.
-struct VirtualDriver::UnitShell {
-  Unit unit;
-  std::unique_ptr<NetworkFunction> nf;
-  bool ready = false;
-  Instant timer = Instant::max();  // the earliest kUnitTimer under way
 };
 
 }  // namespace snf

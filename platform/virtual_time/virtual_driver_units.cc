@@ -2,15 +2,14 @@
 //
 // What happens at units, and what they ask for.
 #include <algorithm>
-#include <memory>
 
 #include "base/check.h"
-#include "platform/run/run_setup.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "platform/virtual_time/virtual_driver_event.h"
 #include "runtime/core/state_figures.h"
 
 namespace snf {
+
 void VirtualDriver::Handle(const Event& event) {
   if (event.kind == Event::Kind::kRelease) {
     Release(event);
@@ -20,7 +19,7 @@ void VirtualDriver::Handle(const Event& event) {
     HandleAtController(event);
     return;
   }
-  UnitShell& shell = Shell(event.unit);
+  VirtualUnit& shell = units_.of(event.unit);
   switch (event.kind) {
     case Event::Kind::kServiceEnd:
       EndService(shell);
@@ -59,7 +58,7 @@ void VirtualDriver::SendStopped(UnitId unit) {
                        Event::OfUnit(Event::Kind::kStoppedAtController, unit));
 }
 
-void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
+void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
   switch (event.kind) {
     case Event::Kind::kPullAtUnit:
       observers_.on_pull(now_, event.unit, event.pull);
@@ -108,7 +107,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
   }
 }
 
-void VirtualDriver::Serve(UnitShell& shell) {
+void VirtualDriver::Serve(VirtualUnit& shell) {
   if (!shell.ready || shell.unit.busy()) return;
   unit_out_.clear();
   bool serves = shell.unit.begin(now_, unit_out_);
@@ -139,7 +138,7 @@ void VirtualDriver::Serve(UnitShell& shell) {
       Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
-void VirtualDriver::EndService(UnitShell& shell) {
+void VirtualDriver::EndService(VirtualUnit& shell) {
   const UnitId self = shell.unit.id();
   const PacketMeta meta = shell.unit.in_service();
   const PacketHandle packet = shell.unit.packet_in_service();
@@ -161,13 +160,13 @@ void VirtualDriver::EndService(UnitShell& shell) {
   ExecuteAll(shell);
 }
 
-void VirtualDriver::ExecuteAll(UnitShell& shell) {
+void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
   for (const UnitCommand& command : unit_out_.commands()) {
     Execute(shell, command);
   }
 }
 
-void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
+void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   const UnitId self = shell.unit.id();
   const Instant after_hop = now_ + options_.hop_delay;
@@ -234,52 +233,22 @@ void VirtualDriver::Execute(UnitShell& shell, const UnitCommand& command) {
 
 void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
-  const PacketMeta& meta = command.meta;
-  switch (command.kind) {
-    case Kind::kRelease:
-    case Kind::kEmit: {
-      // The release stage is null: what a unit lets go is released a hop later.
-      const bool generated = command.kind == Kind::kEmit;
-      result_.packets_generated += generated ? 1 : 0;
-      events_->PushInOrder(now_ + options_.hop_delay,
-                           {.kind = Event::Kind::kRelease,
-                            .generated = generated,
-                            .unit = unit,
-                            .packet = command.packet,
-                            .meta = meta});
-      if (!generated) Drained(unit, meta);
-      break;
-    }
-    case Kind::kNfDrop:
-      ++result_.nf_dropped[command.nf_reason];
-      observers_.on_drop(ReleasedPacket::Of(now_, buffers_, command.packet,
-                                            RouteOf(unit, meta)),
-                         result_.nf_drop_names[command.nf_reason]);
-      Take(unit, command);
-      break;
-    case Kind::kDrop:
-      Drop(command.packet, RouteOf(unit, meta), command.reason);
-      Take(unit, command);
-      break;
-    case Kind::kConsume:
-      ++result_.packets_consumed;
-      observers_.on_consumed(now_, meta);
-      Take(unit, command);
-      break;
-    case Kind::kAdvance:
-      ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
-                                               : result_.state.tombstones);
-      observers_.on_advanced(now_, unit, meta);
-      Drained(unit, meta);
-      break;
-    case Kind::kDropPayload:
-      Drop(command.packet, RouteOf(unit, meta), command.reason);
-      observers_.on_payload_dropped(now_, unit, meta);
-      buffers_.Free(command.packet);
-      break;
-    default:
-      SNF_CHECK(false);
+  if (command.kind != Kind::kRelease && command.kind != Kind::kEmit) {
+    exits_.End(now_, unit, command);
+    // A packet whose payload is dropped still has to give its clock.
+    if (command.kind != Kind::kDropPayload) Drained(unit, command.meta);
+    return;
   }
+  // The release stage is null: what a unit lets go is released a hop later.
+  const bool generated = command.kind == Kind::kEmit;
+  result_.packets_generated += generated ? 1 : 0;
+  events_->PushInOrder(now_ + options_.hop_delay,
+                       {.kind = Event::Kind::kRelease,
+                        .generated = generated,
+                        .unit = unit,
+                        .packet = command.packet,
+                        .meta = command.meta});
+  if (!generated) Drained(unit, command.meta);
 }
 
 void VirtualDriver::Send(const Event& message) {
@@ -292,7 +261,7 @@ void VirtualDriver::Send(const Event& message) {
   }
 }
 
-void VirtualDriver::SendState(const UnitShell& shell,
+void VirtualDriver::SendState(const VirtualUnit& shell,
                               const UnitCommand& command) {
   const State& state = command.state;
   StateFigures& figures = result_.state;
@@ -311,12 +280,6 @@ void VirtualDriver::SendState(const UnitShell& shell,
   }
 }
 
-void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
-  observers_.on_taken(now_, unit, command.meta);
-  buffers_.Free(command.packet);
-  Drained(unit, command.meta);
-}
-
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
@@ -327,23 +290,12 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
       now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});
 }
 
-void VirtualDriver::ScheduleTimer(UnitShell& shell) {
+void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
   const Instant wakeup = shell.unit.next_wakeup();
   if (wakeup >= shell.timer) return;
   shell.timer = wakeup;
   events_->Push(std::max(wakeup, now_),
                 Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
-}
-
-VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
-  std::unique_ptr<UnitShell>& shell = units_[value(unit)];
-  if (shell == nullptr) {
-    const UnitOptions options = UnitOptionsOf(options_, controller_.replicas());
-    shell = std::make_unique<UnitShell>(
-        UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
-                  .nf = nf_.create()});
-  }
-  return *shell;
 }
 
 }  // namespace snf

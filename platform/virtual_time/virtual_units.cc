@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_time/virtual_units.h"
+
+#include "base/counters.h"
+#include "platform/run/run_totals.h"
+
+namespace snf {
+
+VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
+                           const NetworkFunction& example, uint32_t max_units)
+    : options_(options),
+      nf_(nf),
+      example_(example),
+      schema_(example.schema()),
+      units_(max_units) {}
+
+VirtualUnit& VirtualUnits::Make(UnitId unit) {
+  std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
+  made = std::make_unique<VirtualUnit>(
+      VirtualUnit{.unit = Unit(unit, options_, schema_, example_.pools()),
+                  .nf = nf_.create()});
+  return *made;
+}
+
+uint64_t VirtualUnits::flows() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<VirtualUnit>& each : units_) {
+    if (each != nullptr) sum += each->unit.flows() - each->unit.replicas();
+  }
+  return sum;
+}
+
+uint64_t VirtualUnits::replicas() const {
+  uint64_t sum = 0;
+  for (const std::unique_ptr<VirtualUnit>& each : units_) {
+    if (each != nullptr) sum += each->unit.replicas();
+  }
+  return sum;
+}
+
+void VirtualUnits::AddTotals(RunResult& result) const {
+  for (const std::unique_ptr<VirtualUnit>& each : units_) {
+    if (each == nullptr) continue;
+    AddCounters(result.state.units, each->unit.counters());
+    AddNfCounts(*each->nf, result);
+  }
+}
+
+}  // namespace snf
