@@ -48,7 +48,11 @@ struct PacketMeta {
   // changes and releases nothing.
   static constexpr uint8_t kTombstone = 1 << 3;  // the clock's packet is lost
   static constexpr uint8_t kNull = 1 << 4;       // moves the state (U8)
+  // A null packet may carry one more effect: the NF's timer runs, if it is due
+  // at the packet's arrival (U11).
+  static constexpr uint8_t kTimer = 1 << 5;
   bool has_payload() const { return (flags & (kTombstone | kNull)) == 0; }
+  bool runs_timer() const { return (flags & (kTimer | kTombstone)) == kTimer; }
 };
 static_assert(sizeof(PacketMeta) == 48);
 
@@ -100,6 +104,16 @@ struct TakeoverAck {
   FlowId flow{};
   Clock clock{};
   UnitId sender = kNoUnit;
+};
+
+// A unit tells the controller that a timer of the NF is due in a flow that it
+// owns, of which it has applied all clocks up to `applied` (U11). The answer is
+// a timer packet, with the next clock; there is none if the flow went on
+// meanwhile, for then its unit asks again.
+struct TimerDue {
+  FlowId flow{};
+  Clock applied{};
+  UnitId unit = kNoUnit;
 };
 
 // The controller tells the owner that the flow has been idle for its timeout,
@@ -194,6 +208,7 @@ static_assert(std::is_trivially_copyable_v<PacketMeta> &&
               std::is_trivially_copyable_v<State> &&
               std::is_trivially_copyable_v<Takeover> &&
               std::is_trivially_copyable_v<TakeoverAck> &&
+              std::is_trivially_copyable_v<TimerDue> &&
               std::is_trivially_copyable_v<EndFlow> &&
               std::is_trivially_copyable_v<DrainReport>);
 

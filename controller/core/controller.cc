@@ -418,21 +418,23 @@ void Controller::Evacuate(Instant now, ControllerOut& out) {
 
 bool Controller::SendNullPacket(Instant now, uint32_t slot,
                                 ControllerOut& out) {
-  FlowHot& flow = flows_.hot(slot);
-  const FlowCold& cold = flows_.cold(slot);
   // Choose a unit in which the flow's next flowlet would fit as well.
-  const uint32_t demand = units_.Quanta(cold.demand_bps);
+  const uint32_t demand = units_.Quanta(flows_.cold(slot).demand_bps);
   UnitId receiver =
       demand <= kFullLoad ? units_.FullestAtMost(kFullLoad - demand) : kNoUnit;
   if (receiver == kNoUnit) receiver = units_.LeastLoaded();
-  uint64_t number = units_.TakeSlot(now, receiver, 0);
-  if (number == 0) {
-    // The chosen unit may have little load and yet a channel full of small
-    // packets.
-    receiver = units_.LeastLoaded();
-    number = units_.TakeSlot(now, receiver, 0);
-  }
+  // The chosen unit may have little load and yet a channel full of small
+  // packets.
+  return MoveByNullPacket(now, slot, receiver, 0, out) ||
+         MoveByNullPacket(now, slot, units_.LeastLoaded(), 0, out);
+}
+
+bool Controller::MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
+                                  uint8_t flags, ControllerOut& out) {
+  const uint64_t number = units_.TakeSlot(now, receiver, 0);
   if (number == 0) return false;
+  FlowHot& flow = flows_.hot(slot);
+  const FlowCold& cold = flows_.cold(slot);
   flow.clock = flow.clock + 1;
   const PacketMeta meta = {
       .flow = IdOf(slot),
@@ -442,7 +444,8 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
       .flowlet = flows_.numbers(slot).flowlet,
       .source = cold.owner,
       .source_kind = StateSource::kUnit,
-      .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
+      .flags = static_cast<uint8_t>(PacketMeta::kFirstOfFlowlet |
+                                    PacketMeta::kNull | flags)};
   // A late packet must be placed anew, even if the unit is back by then.
   if (flow.unit == cold.owner) flow.unit = kNoUnit;
   // Replicas that were pushed are older than this clock.
@@ -450,6 +453,54 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
   ChangeOwner(now, slot, receiver);
   ++counters_.null_packets;
   out.push(ControllerCommand::Enqueue(receiver, kNoPacket, meta));
+  return true;
+}
+
+void Controller::on_timer_due(Instant now, const TimerDue& due,
+                              ControllerOut& out) {
+  const uint32_t slot = slot_of(due.flow);
+  if (!Knows(due.flow)) {
+    ++counters_.timers_refused_unknown;
+  } else if (due.applied > flows_.hot(slot).clock) {
+    ++counters_.timers_refused_future;
+  } else if (due.applied < flows_.hot(slot).clock ||
+             due.unit != flows_.cold(slot).owner) {
+    ++counters_.timers_refused_stale;
+  } else if (!SendTimerPacket(now, slot, out)) {
+    ++counters_.timers_without_slot;
+  }
+}
+
+bool Controller::SendTimerPacket(Instant now, uint32_t slot,
+                                 ControllerOut& out) {
+  const UnitId owner = flows_.cold(slot).owner;
+  if (!units_.placeable(owner)) {
+    UnitId receiver = units_.LeastLoaded();
+    if (receiver == kNoUnit) receiver = units_.TakeWarm(now, out);
+    if (receiver == kNoUnit) receiver = units_.UseStarting(now);
+    if (receiver == kNoUnit) receiver = units_.StartStopped(now, out);
+    if (receiver == kNoUnit) return false;
+    if (receiver != owner) {
+      if (!MoveByNullPacket(now, slot, receiver, PacketMeta::kTimer, out)) {
+        return false;
+      }
+      ++counters_.timer_packets;
+      return true;
+    }
+  }
+  const uint64_t number = units_.TakeSlot(now, owner, 0);
+  if (number == 0) return false;
+  FlowHot& flow = flows_.hot(slot);
+  flow.clock = flow.clock + 1;
+  ++counters_.timer_packets;
+  out.push(ControllerCommand::Enqueue(
+      owner, kNoPacket,
+      {.flow = IdOf(slot),
+       .clock = flow.clock,
+       .arrival = now,
+       .channel_number = number,
+       .flowlet = flows_.numbers(slot).flowlet,
+       .flags = PacketMeta::kNull | PacketMeta::kTimer}));
   return true;
 }
 

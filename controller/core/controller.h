@@ -125,6 +125,13 @@ class Controller {
   // and counted.
   void on_takeover(const Takeover& takeover);
 
+  // A unit asks for a timer packet of a flow that it owns (U11). A timer packet
+  // opens no flowlet and is no sign of life of the flow. If the owner is not
+  // placeable, it goes to another unit, which takes the flow over; if none is,
+  // one is started for it. A request that finds no free slot is put off: the
+  // unit repeats it. Outdated ones are refused and counted.
+  void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out);
+
   // A unit asks for an alias of a flow; kAliasAck answers. A granted alias
   // stands until the flow gets another, gives it up, or ends. A request for a
   // flow that is not in the table, or with a clock that was not given yet, is
@@ -212,6 +219,11 @@ class Controller {
   }
   void Evacuate(Instant now, ControllerOut& out);
   bool SendNullPacket(Instant now, uint32_t slot, ControllerOut& out);
+  bool SendTimerPacket(Instant now, uint32_t slot, ControllerOut& out);
+  // Moves the flow to that unit by a packet without payload, which has such
+  // flags besides. Returns false if the unit's channel is full.
+  bool MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
+                        uint8_t flags, ControllerOut& out);
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);

@@ -34,6 +34,11 @@ struct ControllerCounters {
   uint64_t overcommitted = 0;   // placements on a unit without room
   uint64_t enqueued = 0;        // packets, without null packets
   uint64_t null_packets = 0;
+  uint64_t timer_packets = 0;
+  uint64_t timers_refused_unknown = 0;  // see takeovers_refused_unknown
+  uint64_t timers_refused_future = 0;
+  uint64_t timers_refused_stale = 0;  // the flow went on, or has another owner
+  uint64_t timers_without_slot = 0;   // put off: the unit's channel was full
   uint64_t evacuations = 0;  // stopping units relieved of all their flows
   uint64_t takeovers_refused_unknown = 0;  // the flow is not in the table
   uint64_t takeovers_refused_future = 0;   // the clock was not given yet

@@ -95,6 +95,9 @@ void ControllerLoop::HandleOther(const UnitCommand& command,
       }
       controller_.on_flow_note(now_, command.note, out_);
       break;
+    case Kind::kSendTimerDue:
+      controller_.on_timer_due(now_, command.timer_due, out_);
+      break;
     case Kind::kRequestPieces:
       controller_.on_piece_request(now_, command.request, out_);
       break;

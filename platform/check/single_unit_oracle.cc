@@ -8,8 +8,6 @@
 #include <cstring>
 #include <optional>
 
-#include "absl/functional/function_ref.h"
-
 namespace snf {
 namespace {
 
@@ -58,9 +56,10 @@ bool IsSame(const Verdict& a, const Verdict& b) {
 // What a unit made of a packet, as its commands say: frames come first, and
 // what is behind the packet's own command is of no concern.
 struct Made {
+  // `handle` is kNoPacket for a timer packet.
   Made(BufferPool& buffers, PacketHandle handle,
-       std::span<const UnitCommand> commands)
-      : packet(buffers.bytes(handle)) {
+       std::span<const UnitCommand> commands) {
+    if (handle != kNoPacket) packet = buffers.bytes(handle);
     using Kind = UnitCommand::Kind;
     for (const UnitCommand& command : commands) {
       switch (command.kind) {
@@ -93,27 +92,17 @@ struct Made {
 };
 
 // Gives the NF here the pieces that the unit's NF took, in that order.
-// may_have_given tells of a flow whether its timer may have given some back.
 class ReplayedPieces {
  public:
   ReplayedPieces(FlowId flow, std::span<const std::optional<uint32_t>> taken,
-                 bool waited, UniquenessCheck& uniqueness,
-                 absl::FunctionRef<bool(FlowId)> may_have_given)
-      : flow_(flow),
-        taken_(taken),
-        waited_(waited),
-        uniqueness_(uniqueness),
-        may_have_given_(may_have_given) {}
+                 bool waited, UniquenessCheck& uniqueness)
+      : flow_(flow), taken_(taken), waited_(waited), uniqueness_(uniqueness) {}
 
   std::optional<uint32_t> Take(PoolId pool) {
     // The unit gave nothing once it had given so much.
     if (next_ == taken_.size()) return std::nullopt;
     const std::optional<uint32_t> piece = taken_[next_++];
     if (!piece.has_value()) return piece;
-    const FlowId taker = uniqueness_.TakerOf(pool, *piece);
-    if (taker != kNoFlow && may_have_given_(taker)) {
-      uniqueness_.on_pieces_gone(taker);
-    }
     std::string wrong = uniqueness_.on_taken(flow_, pool, *piece);
     if (wrong_.empty()) wrong_ = std::move(wrong);
     return piece;
@@ -136,7 +125,6 @@ class ReplayedPieces {
   std::span<const std::optional<uint32_t>> taken_;
   bool waited_;
   UniquenessCheck& uniqueness_;
-  absl::FunctionRef<bool(FlowId)> may_have_given_;
   size_t next_ = 0;
   std::string wrong_;
 };
@@ -270,54 +258,58 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   const auto [entry, is_new] = flows_.try_emplace(meta.flow);
   Flow& own = entry->second;
   if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
-  if (own.timer <= now && own.record != nullptr) {
-    StopComparing(meta.flow, own, uniqueness);
-  }
+  const uint64_t packets = meta.has_payload() ? 1 : 0;
   if (own.record == nullptr) {
-    ++not_compared_;
+    not_compared_ += packets;
     return {};
   }
-  ++compared_;
-
   const Made made(outcome.buffers, outcome.packet, outcome.commands);
-  const auto may_have_given = [&](FlowId taker) {
-    const auto found = flows_.find(taker);
-    return found != flows_.end() && found->second.timer <= now;
-  };
   const bool waited =
       made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
-  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, uniqueness,
-                        may_have_given);
+  ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, uniqueness);
   ComparedServices services(outcome.buffers, made, pieces);
   StateView state(StateOf(own));
-  FlowState flow(meta.flow, now, own.timer, state, services);
-  Packet packet(info_, copy_);
   const uint64_t reads = TableReads();
-  const Verdict verdict = nf_->process_packet(packet, flow);
-  own.timer = flow.timer();
+  std::string difference;
+  if (meta.runs_timer()) {
+    RunTimer(meta, own, state, services);
+    difference = services.TakeDifference();
+  } else {
+    FlowState flow(meta.flow, now, own.timer, state, services);
+    Packet packet(info_, copy_);
+    const Verdict verdict = nf_->process_packet(packet, flow);
+    own.timer = flow.timer();
+    difference = services.TakeDifference();
+    if (difference.empty() && made.verdict.has_value() &&
+        !IsSame(verdict, *made.verdict)) {
+      difference = fmt::format("the packet was {}, should be {}",
+                               InWords(*made.verdict), InWords(verdict));
+    }
+    if (difference.empty()) {
+      difference = Difference(made.packet, copy_);
+      if (!difference.empty()) difference = "of the packet " + difference;
+    }
+  }
   if (TableReads() != reads) {
     StopComparing(meta.flow, own, uniqueness);
-    --compared_;
-    ++not_compared_;
+    not_compared_ += packets;
     return {.difference = {}, .pieces = pieces.wrong()};
   }
-
-  std::string difference = services.TakeDifference();
-  if (difference.empty() && made.verdict.has_value() &&
-      !IsSame(verdict, *made.verdict)) {
-    difference = fmt::format("the packet was {}, should be {}",
-                             InWords(*made.verdict), InWords(verdict));
-  }
-  if (difference.empty()) {
-    difference = Difference(made.packet, copy_);
-    if (!difference.empty()) difference = "of the packet " + difference;
-  }
+  compared_ += packets;
   if (difference.empty() && !outcome.record.empty()) {
     difference = Difference(outcome.record, state.record());
     if (!difference.empty()) difference = "of the state " + difference;
   }
   if (!difference.empty()) StopComparing(meta.flow, own, uniqueness);
   return {.difference = std::move(difference), .pieces = pieces.wrong()};
+}
+
+void SingleUnitOracle::RunTimer(const PacketMeta& meta, Flow& own,
+                                StateView& state, FlowServices& services) {
+  if (own.timer > meta.arrival) return;
+  FlowState flow(meta.flow, own.timer, Instant::max(), state, services);
+  nf_->on_timer(flow);
+  own.timer = std::max(flow.timer(), own.timer + FlowState::kMinPeriod);
 }
 
 void SingleUnitOracle::on_alias_refused(Instant now, FlowId id, AliasResult why,

@@ -41,12 +41,12 @@ namespace snf {
 // is the UniquenessCheck's business, which hears of each. A packet that is to
 // wait for a piece was not run at all. Aliases and notes change nothing here.
 //
-// Not compared, but counted: a flow's packets once a timer of it was due, since
-// what a timer does falls between other packets according to how long they
-// queued; once the NF has read a shared table for one of them, since what is
-// known of it where and when depends on timing, and here nothing is known but
-// what was updated here; and those after a difference was found. An NF that
-// cannot emit because no buffer is free cannot here either.
+// A timer of the NF runs here at the timer packet at which it runs there. Not
+// compared, but counted: a flow's packets once the NF has read a shared table
+// for one of them, since what is known of it where and when depends on timing,
+// and here nothing is known but what was updated here; and those after a
+// difference was found. An NF that cannot emit because no buffer is free cannot
+// here either.
 //
 // Nor is the verdict on a packet that waits for its alias: it is to come.
 //
@@ -75,7 +75,7 @@ class SingleUnitOracle {
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
   // Runs the copy and compares with what the unit made of the packet. Not for
-  // one that is to wait.
+  // one that is to wait. A timer packet comes without Before.
   Findings After(Instant now, const PacketMeta& meta,
                  UniquenessCheck& uniqueness, const Outcome& outcome);
   // The unit is about to tell the NF that the flow's alias was refused; what
@@ -97,6 +97,8 @@ class SingleUnitOracle {
   std::span<std::byte> StateOf(const Flow& flow) const {
     return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
   }
+  void RunTimer(const PacketMeta& meta, Flow& own, StateView& state,
+                FlowServices& services);
   void StopComparing(FlowId id, Flow& own, UniquenessCheck& uniqueness);
   uint64_t TableReads() const;
 

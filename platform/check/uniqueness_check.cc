@@ -44,11 +44,6 @@ std::string UniquenessCheck::on_returned(const PieceBlock& pieces) {
                      NameOf(pieces, unknown));
 }
 
-FlowId UniquenessCheck::TakerOf(PoolId pool, uint32_t piece) const {
-  const auto taker = takers_.find(Name(static_cast<uint16_t>(pool), piece));
-  return taker == takers_.end() ? kNoFlow : taker->second;
-}
-
 std::string UniquenessCheck::on_taken(FlowId flow, PoolId pool,
                                       uint32_t piece) {
   const auto index = static_cast<uint16_t>(pool);

@@ -31,8 +31,6 @@ class UniquenessCheck {
   std::string on_granted(const PieceBlock& pieces);
   std::string on_returned(const PieceBlock& pieces);
 
-  // Returns the flow that has it; kNoFlow for nobody.
-  FlowId TakerOf(PoolId pool, uint32_t piece) const;
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
   // The flow has no pieces any more, or nobody knows which.

@@ -108,9 +108,7 @@ void Egress::EndUnreleased(Instant now, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   switch (command.kind) {
     case Kind::kAdvance:
-      ++((command.meta.flags & PacketMeta::kNull) != 0
-             ? result_.state.null_packets
-             : result_.state.tombstones);
+      CountAdvanced(result_.state, command.meta);
       return;
     case Kind::kNfDrop:
       ++result_.nf_dropped[command.nf_reason];

@@ -82,6 +82,7 @@ class RunObserver : public DecisionObserver {
   virtual void on_service_end(Instant /*now*/, UnitId /*unit*/,
                               const PacketMeta& /*meta*/) {}
   // The NF is about to run a packet, and has. Both come after on_service_end.
+  // Of a timer packet there is only the second.
   virtual void on_nf_begin(const PacketInfo& /*info*/,
                            std::span<const std::byte> /*bytes*/) {}
   virtual void on_nf_end(Instant /*now*/, UnitId /*unit*/,

@@ -65,8 +65,7 @@ void PacketExits::End(Instant now, UnitId unit, const UnitCommand& command) {
       Take(now, unit, command);
       break;
     case Kind::kAdvance:
-      ++((meta.flags & PacketMeta::kNull) != 0 ? result_.state.null_packets
-                                               : result_.state.tombstones);
+      CountAdvanced(result_.state, meta);
       observers_.on_advanced(now, unit, meta);
       break;
     case Kind::kDropPayload:

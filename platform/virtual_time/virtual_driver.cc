@@ -275,6 +275,9 @@ void VirtualDriver::HandleAtController(const Event& event) {
       }
       controller_.on_flow_note(now_, event.note, controller_out_);
       break;
+    case Event::Kind::kTimerDueAtController:
+      controller_.on_timer_due(now_, event.timer_due, controller_out_);
+      break;
     case Event::Kind::kPieceRequestAtController:
       controller_.on_piece_request(now_, event.piece_request, controller_out_);
       break;

@@ -17,6 +17,7 @@ struct VirtualDriver::Event {
     kTakeoverAtController,
     kAliasAtController,  // the first of aliases_
     kNoteAtController,
+    kTimerDueAtController,
     kPieceRequestAtController,
     kPiecesAtController,
     kStoppedAtController,
@@ -56,6 +57,7 @@ struct VirtualDriver::Event {
     EndFlow end;
     AliasAck alias_ack;
     FlowNote note;
+    TimerDue timer_due;
     PieceRequest piece_request;
     PieceBlock pieces;
     FlowKey key;

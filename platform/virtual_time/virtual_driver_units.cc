@@ -100,7 +100,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
       // Outdated by an earlier one, which has scheduled what comes next.
       if (now_ < shell.timer) return;
       shell.timer = Instant::max();
-      shell.unit.on_timers(now_, {*shell.nf, buffers_}, unit_out_);
+      shell.unit.on_timers(now_, unit_out_);
       break;
     default:
       SNF_CHECK(false);
@@ -148,7 +148,7 @@ void VirtualDriver::EndService(VirtualUnit& shell) {
   }
   unit_out_.clear();
   shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
-  if (packet != kNoPacket) {
+  if (packet != kNoPacket || meta.runs_timer()) {
     observers_.on_nf_end(
         now_, self, meta,
         NfOutcome{.buffers = buffers_,
@@ -215,6 +215,11 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
     case Kind::kSendNote:
       events_->PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
                                        .note = command.note});
+      break;
+    case Kind::kSendTimerDue:
+      events_->PushInOrder(after_hop,
+                           {.kind = Event::Kind::kTimerDueAtController,
+                            .timer_due = command.timer_due});
       break;
     case Kind::kRequestPieces:
       events_->PushInOrder(after_hop,

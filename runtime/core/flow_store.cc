@@ -148,6 +148,7 @@ void FlowStore::SetCopy(uint32_t slot, CopyKind copy) {
   } else if (record.copy != CopyKind::kNone) {
     --own_copies_;
   }
+  if (copy != CopyKind::kCurrent) ForgetTimerRequest(slot);
   record.copy = copy;
   if (copy == CopyKind::kReplica) {
     record.older = newest_replica_;
@@ -158,6 +159,13 @@ void FlowStore::SetCopy(uint32_t slot, CopyKind copy) {
   } else if (copy != CopyKind::kNone) {
     ++own_copies_;
   }
+}
+
+void FlowStore::ForgetTimerRequest(uint32_t slot) {
+  uint32_t& head = records_[slot].pending;
+  if (head == kNone) return;
+  uint32_t* const asked = pending_.LinkOf(head, Pending::Kind::kMyTimer);
+  if (*asked != kNone) pending_.Erase(asked);
 }
 
 void FlowStore::DropCopy(uint32_t slot) {

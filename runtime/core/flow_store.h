@@ -93,6 +93,9 @@ class FlowStore {
     return std::as_bytes(std::span(StateWords(slot), used_words_));
   }
   void SetCopy(uint32_t slot, CopyKind copy);
+  // Forgets that a timer packet was asked for: the clock has moved on, or the
+  // timer is not this unit's any more.
+  void ForgetTimerRequest(uint32_t slot);
   // Leaves the flow without a copy, a clock and a timer.
   void DropCopy(uint32_t slot);
   uint32_t replicas() const { return replicas_; }

@@ -27,11 +27,10 @@ NfCalls::NfCalls(UnitId id, const UnitOptions& options,
                  std::span<const NetworkFunction::Pool> pools)
     : id_(id), waiting_(options.queue_packets), pieces_(id, pools) {}
 
-void NfCalls::RunTimer(NfContext env, uint32_t slot, FlowStore& flows,
-                       UnitOut& out) {
+void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
+                       FlowStore& flows, UnitOut& out) {
   FlowRecord& record = flows[slot];
-  const PacketMeta meta = {
-      .flow = record.flow, .clock = record.applied, .arrival = record.timer};
+  if (record.timer > meta.arrival) return;
   StateView state(flows.state(slot));
   Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
                     out);

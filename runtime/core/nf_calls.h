@@ -96,8 +96,10 @@ class NfCalls {
   // include nf_services.h.
   Outcome Process(Instant now, NfContext env, uint32_t slot, uint32_t node,
                   FlowStore& flows, UnitOut& out);
-  // Runs the NF's timer of the flow, which is due.
-  void RunTimer(NfContext env, uint32_t slot, FlowStore& flows, UnitOut& out);
+  // Runs the NF's timer of the flow, if it is due at the arrival of the timer
+  // packet, whose metadata this is.
+  void RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
+                FlowStore& flows, UnitOut& out);
   // Tells the NF that the flow is over.
   void RunEnd(Instant now, NfContext env, uint32_t slot, FlowStore& flows,
               UnitOut& out);

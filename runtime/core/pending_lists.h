@@ -19,6 +19,7 @@ struct Pending {
     kPull,        // `peer` wants the state of `clock`
     kMyPull,      // this unit asked `peer` for the state of `clock`
     kMyTakeover,  // this unit told `peer` that it has run `clock`
+    kMyTimer,     // this unit asked for a timer packet after `clock`
     kEnd,         // the flow is over with `clock`
   };
   Clock clock;
@@ -41,12 +42,12 @@ class PendingLists {
  public:
   static constexpr uint32_t kNone = 0xffff'ffff;
 
-  // There is room for so many Pulls and Takeovers, and for a Pull of this unit
-  // and an end for each flow.
+  // There is room for so many Pulls and Takeovers, and for a Pull and a request
+  // of a timer packet by this unit, and an end, for each flow.
   PendingLists(uint32_t max_pulls, uint32_t max_takeovers, uint32_t max_flows)
       : max_pulls_(max_pulls),
         max_takeovers_(max_takeovers),
-        all_(size_t{max_pulls} + max_takeovers + 2 * size_t{max_flows}) {}
+        all_(size_t{max_pulls} + max_takeovers + 3 * size_t{max_flows}) {}
 
   Pending& operator[](uint32_t pending) { return all_[pending]; }
   const Pending& operator[](uint32_t pending) const { return all_[pending]; }

@@ -74,13 +74,13 @@ TEST(PendingLists, CountTakeovers) {
 }
 
 TEST(PendingLists, UseTheRoomOfWhatWasErasedAgain) {
-  PendingLists lists(1, 1, 1);  // room for four
+  PendingLists lists(1, 1, 1);  // room for five
   uint32_t head = PendingLists::kNone;
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 4; ++i) lists.Add(head, Of(Kind::kEnd, 1, 1));
-    for (int i = 0; i < 4; ++i) lists.Erase(&head);
+    for (int i = 0; i < 5; ++i) lists.Add(head, Of(Kind::kEnd, 1, 1));
+    for (int i = 0; i < 5; ++i) lists.Erase(&head);
   }
-  for (int i = 0; i < 4; ++i) lists.Add(head, Of(Kind::kEnd, 1, 1));
+  for (int i = 0; i < 5; ++i) lists.Add(head, Of(Kind::kEnd, 1, 1));
   EXPECT_DEATH(lists.Add(head, Of(Kind::kEnd, 1, 1)), "check failed");
 }
 

@@ -16,8 +16,7 @@ bool IsLinkType(LinkType link) { return link <= LinkType::kLoop; }
 
 bool IsSound(const State& state, std::span<const std::byte> record) {
   return state.flow != kNoFlow && state.applied != Clock{} &&
-         IsLinkType(state.link) && record.size() == state.bytes &&
-         !(state.pushed && state.timer != Instant::max());
+         IsLinkType(state.link) && record.size() == state.bytes;
 }
 
 }  // namespace
@@ -300,8 +299,8 @@ void Replication::PushOrExpire(Instant now, uint32_t slot, FlowStore& flows,
 void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
   FlowRecord& record = flows[slot];
   record.due = Instant::max();
-  // It is not idle, or soon to change without a clock, or of no use any more.
-  if (record.is_busy() || record.timer != Instant::max() || stopping_) return;
+  // It is not idle, or of no use any more.
+  if (record.is_busy() || stopping_) return;
   State state = MessageOf(slot, flows);
   state.pushed = true;
   for (const UnitId unit : flows.targets(slot)) {
@@ -309,6 +308,25 @@ void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
     out.push(UnitCommand::Send(unit, state));
     record.has_left = true;
   }
+}
+
+void Replication::AskForTimer(Instant now, uint32_t slot, FlowStore& flows,
+                              UnitOut& out) {
+  FlowRecord& record = flows[slot];
+  if (record.copy != CopyKind::kCurrent || record.timer > now ||
+      record.parked != kNone) {
+    return;
+  }
+  PendingLists& pending = flows.pending();
+  if (*pending.LinkOf(record.pending, Pending::Kind::kMyTimer) != kNone) return;
+  pending.Add(record.pending, {.clock = record.applied,
+                               .due = now + retry_after_,
+                               .next = kNone,
+                               .peer = kNoUnit,
+                               .kind = Pending::Kind::kMyTimer,
+                               .tries = 0});
+  out.push(UnitCommand::Send(
+      TimerDue{.flow = record.flow, .applied = record.applied, .unit = id_}));
 }
 
 void Replication::Repeat(Instant now, uint32_t slot, FlowStore& flows,
@@ -332,6 +350,10 @@ void Replication::Repeat(Instant now, uint32_t slot, FlowStore& flows,
       out.push(UnitCommand::Send(
           pending.peer,
           Pull{.flow = record.flow, .need = pending.clock, .requester = id_}));
+    } else if (pending.kind == Kind::kMyTimer) {
+      ++counters_.timers_asked_again;
+      out.push(UnitCommand::Send(TimerDue{
+          .flow = record.flow, .applied = pending.clock, .unit = id_}));
     } else {
       ++counters_.takeovers_repeated;
       out.push(UnitCommand::Send(
@@ -351,19 +373,22 @@ Nanos Replication::NextDelay(uint8_t& tries) const {
   return std::min(delay, UnitOptions::kMaxRetryDelay);
 }
 
-void Replication::ArmTimer(uint32_t slot, FlowStore& flows) const {
+void Replication::ArmTimer(uint32_t slot, FlowStore& flows) {
   FlowRecord& record = flows[slot];
   const bool is_current = record.copy == CopyKind::kCurrent;
-  // While a timer is pending, there is no push.
+  // Once a timer packet is asked for, the request's own time counts.
   const bool has_timer =
-      is_current && record.timer != Instant::max() && record.parked == kNone;
+      is_current && record.timer != Instant::max() && record.parked == kNone &&
+      (record.pending == kNone ||
+       *flows.pending().LinkOf(record.pending, Pending::Kind::kMyTimer) ==
+           kNone);
   const bool only_idle = is_current && record.pending == kNone && !has_timer &&
                          record.due != Instant::max();
   // A due time that moved on is looked at when the timer runs out: not once a
   // packet.
   if (only_idle && record.idle_armed) return;
   record.idle_armed = only_idle;
-  Instant due = has_timer ? record.timer : record.due;
+  Instant due = has_timer ? std::min(record.timer, record.due) : record.due;
   for (uint32_t p = record.pending; p != kNone; p = flows.pending()[p].next) {
     due = std::min(due, flows.pending()[p].due);
   }

@@ -46,9 +46,10 @@ namespace snf {
 // CopyKind (flow_record.h) names the kinds of copies. No packet names a replica
 // as its source.
 //
-// Timers of the NF belong to the current copy. A timer changes state without a
-// clock, so two copies of one clock could differ: hence state with a timer
-// pending is not pushed. It moves by Pull alone, which ends the timer here.
+// U11 The NF's timer belongs to the state: it is pushed and pulled with it.
+// Only the current copy looks at it. When it is due, the controller is asked
+// for a timer packet, which has a clock of its own; the request is repeated
+// until the flow's next clock has run here or the copy is no longer current.
 //
 // Worked example: clocks 1, 2 of a flow ran at unit A, and the flow has been
 // idle for T/2: A pushes (applied 2) to B and C. The controller sends clock 3
@@ -109,9 +110,11 @@ class Replication {
   }
 
   // --- Timers. ---
+  // Asks for a timer packet if the NF's timer is due and none is asked for.
+  void AskForTimer(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
   // Arms the flow's timer for the first of: the NF's timer, a push or an
   // expiry, and repetitions.
-  void ArmTimer(uint32_t slot, FlowStore& flows) const;
+  void ArmTimer(uint32_t slot, FlowStore& flows);
   // Pushes the state if that is due, or drops a replica that has expired.
   void PushOrExpire(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
   // Repeats what is due as far as `out` has room, and forgets old Pulls.

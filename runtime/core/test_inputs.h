@@ -43,6 +43,13 @@ inline PacketMeta Null(PacketMeta meta) {
   meta.flags |= PacketMeta::kNull;
   return meta;
 }
+// Returns the metadata of a timer packet to the unit that ran the clock before.
+inline PacketMeta TimerPacket(uint64_t flow, uint64_t clock, Instant arrival) {
+  PacketMeta meta = Within(flow, clock);
+  meta.arrival = arrival;
+  meta.flags = PacketMeta::kNull | PacketMeta::kTimer;
+  return meta;
+}
 inline PacketMeta Tombstone(PacketMeta meta) {
   meta.flags |= PacketMeta::kTombstone;
   return meta;

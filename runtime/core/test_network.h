@@ -57,7 +57,8 @@ class TestNetwork {
   // Returns true if nothing is on its way, nor waits for anything but a timer
   // or its service.
   virtual bool IsQuiet() const {
-    return wires_.empty() && std::ranges::all_of(sites_, [&](const Site& site) {
+    return wires_.empty() && asked_.empty() &&
+           std::ranges::all_of(sites_, [&](const Site& site) {
              return site.channel.empty() && !site.unit.busy() &&
                     !MustEmpty(site);
            });
@@ -105,10 +106,26 @@ class TestNetwork {
       for (size_t i = 0; i < 3; ++i) item.replicas.units.at(i) = AnyUnit();
     }
     item.meta.flags |= flags;
+    item.meta.arrival = now_;
     if (flags == 0) item.packet = MakePacket(flow.clock);
     flow.owner = to;
     site.channel.push_back(item);
     return true;
+  }
+
+  // Answers the first request of a timer packet, unless the flow went on.
+  void AnswerTimer() {
+    if (asked_.empty()) return;
+    const TimerDue due = asked_.front();
+    asked_.pop_front();
+    Flow& flow = flows_.at(due.flow);
+    if (flow.is_over || flow.owner != due.unit ||
+        flow.clock != value(due.applied)) {
+      return;
+    }
+    const bool moves = sites_[value(due.unit)].stops || rng_.Below(4) == 0;
+    Route(flow, moves ? AnyUnit() : due.unit, moves,
+          PacketMeta::kNull | PacketMeta::kTimer);
   }
 
   // Ends the flow; its place goes to a new one.
@@ -213,7 +230,7 @@ class TestNetwork {
     return true;
   }
   void RunTimers(Site& site) {
-    site.unit.on_timers(now_, NfContextOf(site), out_);
+    site.unit.on_timers(now_, out_);
     Execute(site);
   }
 
@@ -258,6 +275,7 @@ class TestNetwork {
   std::vector<FlowId> present_;  // has the flows that are not over
   std::vector<Site> sites_;
   std::vector<NetworkWire> wires_;
+  std::deque<TimerDue> asked_;  // has what goes to the controller
   UnitOut out_;
 
  private:

@@ -125,8 +125,13 @@ class TestUnit {
   }
   Lines on_timers_once(Instant at) {
     now = at;
-    unit.on_timers(now, {nf, pool}, out_);
+    unit.on_timers(now, out_);
     return Drain();
+  }
+  // Sends the timer packet that was asked for last and serves all packets.
+  Lines RunTimer(uint64_t flow, uint64_t clock) {
+    Send(TimerPacket(flow, clock, now));
+    return Serve();
   }
   // Does all that is due.
   Lines on_timers(Instant at) {
@@ -244,6 +249,9 @@ class TestUnit {
       case Kind::kSendNote:
         notes.push_back(command.note);
         return "note " + Name(command.note);
+      case Kind::kSendTimerDue:
+        return "timer due " + std::to_string(value(command.timer_due.flow)) +
+               " applied " + std::to_string(value(command.timer_due.applied));
       case Kind::kRequestPieces:
         return "request " + std::to_string(command.request.pool);
       case Kind::kReturnPieces:

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint8_t kClocks = 16;
 constexpr Nanos kTimerAfter = Microseconds(100);
+// Marks the code of a timer packet, which names no units to push to.
+constexpr uint8_t kTimerSet = 15;
 
 FlowId IdOf(uint8_t flow) { return FlowId{flow + uint64_t{1}}; }
 uint8_t FlowOf(FlowId id) { return static_cast<uint8_t>(value(id) - 1); }
@@ -21,9 +23,9 @@ uint8_t UnitOf(UnitId unit) { return static_cast<uint8_t>(value(unit)); }
 }  // namespace
 
 uint16_t Item::Code() const {
-  return static_cast<uint16_t>(static_cast<unsigned>(kind) | flow << 2 |
-                               clock << 3 | source << 7 | is_first << 10 |
-                               is_null << 11 | set << 12);
+  return static_cast<uint16_t>(
+      static_cast<unsigned>(kind) | flow << 2 | clock << 3 | source << 7 |
+      is_first << 10 | is_null << 11 | (is_timer ? kTimerSet : set) << 12);
 }
 
 Item Item::Of(uint16_t code) {
@@ -36,7 +38,8 @@ Item Item::Of(uint16_t code) {
           .source = bits(7, 7),
           .is_first = bits(10, 1) != 0,
           .is_null = bits(11, 1) != 0,
-          .set = bits(12, 15)};
+          .is_timer = bits(11, 1) != 0 && bits(12, 15) == kTimerSet,
+          .set = bits(11, 1) != 0 ? uint8_t{0} : bits(12, 15)};
 }
 
 uint64_t Extended(uint64_t digest, uint8_t flow, uint8_t clock) {
@@ -163,12 +166,18 @@ void UnitStates::Run(Live& live, Input input, uint16_t what) {
       break;
     case Input::kFinish: {
       const PacketMeta meta = live.unit.in_service();
+      nf_.timer_of = Chronicle::kNoFlow;
       live.unit.finish(live.now, {nf_, pool_}, out_);
       if (meta.has_payload()) {
         Add({.kind = Effect::Kind::kRan,
              .flow = FlowOf(meta.flow),
              .clock = ClockOf(meta.clock),
              .sets_timer = nf_.set_timer,
+             .value = nf_.seen});
+      } else if (nf_.timer_of != Chronicle::kNoFlow) {
+        Add({.kind = Effect::Kind::kRanTimer,
+             .flow = nf_.timer_of,
+             .clock = ClockOf(meta.clock),
              .value = nf_.seen});
       }
       Drain(live);
@@ -201,6 +210,10 @@ void UnitStates::RunItem(Live& live, const Item& item) {
     meta.clock = Clock{item.clock};
     if (item.is_first) meta.flags |= PacketMeta::kFirstOfFlowlet;
     if (item.is_null) meta.flags |= PacketMeta::kNull;
+    if (item.is_timer) {
+      meta.flags |= PacketMeta::kTimer;
+      meta.arrival = Instant::max();  // what is set is due
+    }
     if (item.source != Item::kNowhere) {
       meta.source_kind = StateSource::kUnit;
       meta.source = UnitId{item.source};
@@ -252,17 +265,11 @@ void UnitStates::Begin(Live& live) {
 
 void UnitStates::LetTimePass(Live& live) {
   const uint64_t before = UnitFingerprint::Of(live.unit);
-  nf_.timer_of = Chronicle::kNoFlow;
   while (out_.empty() && UnitFingerprint::Of(live.unit) == before) {
     const Instant wakeup = live.unit.next_wakeup();
     if (wakeup == Instant::max()) return;
     live.now = std::max(live.now, wakeup);
-    live.unit.on_timers(live.now, {nf_, pool_}, out_);
-  }
-  if (nf_.timer_of != Chronicle::kNoFlow) {
-    Add({.kind = Effect::Kind::kRanTimer,
-         .flow = nf_.timer_of,
-         .value = nf_.seen});
+    live.unit.on_timers(live.now, out_);
   }
   Drain(live);
 }
@@ -277,6 +284,7 @@ void UnitStates::Count(const UnitCounters& before, const UnitCounters& after) {
   add(Kind::kForgotten, before.pulls_forgotten, after.pulls_forgotten);
   add(Kind::kRepeated, before.pulls_repeated, after.pulls_repeated);
   add(Kind::kRepeated, before.takeovers_repeated, after.takeovers_repeated);
+  add(Kind::kRepeated, before.timers_asked_again, after.timers_asked_again);
 }
 
 void UnitStates::Drain(const Live& live) {
@@ -293,6 +301,11 @@ void UnitStates::Drain(const Live& live) {
         break;
       case Kind::kReportTakeover:
         continue;
+      case Kind::kSendTimerDue:
+        effect.kind = Effect::Kind::kAskTimer;
+        effect.flow = FlowOf(command.timer_due.flow);
+        effect.clock = ClockOf(command.timer_due.applied);
+        break;
       case Kind::kStopped:
         effect.kind = Effect::Kind::kStopped;
         break;

@@ -26,7 +26,8 @@ struct Item {
   uint8_t source = kNowhere;
   bool is_first = false;
   bool is_null = false;
-  uint8_t set = 0;  // has a bit for each unit to push to, or names none
+  bool is_timer = false;  // of a null packet
+  uint8_t set = 0;        // has a bit for each unit to push to, or names none
 
   static constexpr uint8_t kNowhere = 7;
   uint16_t Code() const;
@@ -47,7 +48,7 @@ struct Message {
 };
 
 // Returns what the NF below makes of its digest when it is shown a clock of a
-// flow, or, as clock kTimerClock, when its timer runs out.
+// flow, or, as clock kTimerClock, when its timer runs.
 uint64_t Extended(uint64_t digest, uint8_t flow, uint8_t clock);
 inline constexpr uint8_t kTimerClock = 15;
 
@@ -58,6 +59,7 @@ struct Effect {
     kServe,        // `flow` and `clock` are in service
     kRan,          // the NF saw the packet, on state `value`
     kRanTimer,     // the NF's timer ran, on state `value`
+    kAskTimer,     // the unit asks for a timer packet after `clock`
     kDone,         // the clock is applied; the packet left
     kDuplicate,    // the packet was dropped as one
     kDropPayload,  // the packet became a tombstone

@@ -77,6 +77,10 @@ void WorldRules::ListRoutes(const World& world, uint8_t flow,
         actions.push_back({.kind = Kind::kRoute, .unit = unit, .flow = flow});
       }
     }
+    if (f.is_asked != 0) {
+      actions.push_back(
+          {.kind = Kind::kRouteTimer, .unit = unit, .flow = flow});
+    }
     if (has_begun && f.owner == world.leaving) {
       actions.push_back({.kind = Kind::kRouteNull, .unit = unit, .flow = flow});
     }
@@ -143,9 +147,9 @@ bool WorldRules::MayFireTimer(const World& world, uint8_t unit) {
   bool pushes = false;
   bool repeats = false;
   bool expires = false;
+  bool asks = false;
   for (const Effect& effect : states_.effects(step)) {
-    // There are no more of them than packets that set them.
-    if (effect.kind == Effect::Kind::kRanTimer) return true;
+    asks |= effect.kind == Effect::Kind::kAskTimer;
     pushes |= effect.kind == Effect::Kind::kSend &&
               states_.message(effect.message).kind == Message::Kind::kPush;
     repeats |= effect.kind == Effect::Kind::kRepeated ||
@@ -154,12 +158,17 @@ bool WorldRules::MayFireTimer(const World& world, uint8_t unit) {
   }
   if (repeats) return world.repeats > 0;
   if (expires) return world.expiries > 0;
+  // There are no more requests of timer packets than packets that set timers.
+  if (asks) return true;
   // Otherwise a timer matters only for those behind it.
   return (pushes && world.pushes > 0) || world.repeats + world.expiries > 0;
 }
 
 bool WorldRules::IsQuiet(const World& world) {
   if (world.messages > 0) return false;
+  for (const World::Flow& flow : world.flows) {
+    if (flow.is_asked != 0) return false;
+  }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
     const UnitStates::StateId state = world.units[unit];
     if (world.queued[unit] > 0 || states_.facts(state).busy) return false;
@@ -192,6 +201,7 @@ std::string WorldRules::Take(World& world, const Action& action) {
     case Kind::kRoute:
     case Kind::kRouteFirst:
     case Kind::kRouteNull:
+    case Kind::kRouteTimer:
     case Kind::kEnd:
     case Kind::kLeave:
       Give(world, action.unit, RoutedItem(world, action));
@@ -259,13 +269,17 @@ Item WorldRules::RoutedItem(World& world, const Action& action) const {
   if (action.kind == Kind::kEnd) {
     --world.ends;
     f.is_over = 1;
+    f.is_asked = 0;
     item.kind = Item::Kind::kEnd;
     item.clock = f.next - uint8_t{1};
     return item;
   }
   item.clock = f.next++;
-  item.is_first = action.kind != Kind::kRoute;
-  item.is_null = action.kind == Kind::kRouteNull;
+  item.is_timer = action.kind == Kind::kRouteTimer;
+  item.is_first =
+      action.kind != Kind::kRoute && !(item.is_timer && action.unit == f.owner);
+  item.is_null = item.is_timer || action.kind == Kind::kRouteNull;
+  f.is_asked = 0;
   if (item.is_first && item.clock > 1) item.source = f.owner;
   if (!item.is_null) {
     --world.packets;

@@ -53,7 +53,9 @@ struct World {
     uint8_t serving = kNobody;  // is the unit with a packet in service
     uint8_t is_over = 0;
     uint8_t has_timer = 0;
-    std::array<uint8_t, 2> reserved{};
+    // The owner has asked for a timer packet, and the flow did not go on since.
+    uint8_t is_asked = 0;
+    uint8_t reserved = 0;
     uint64_t digest = 0;  // is what the NF made of it so far
   };
 
@@ -88,10 +90,11 @@ struct Action {
     kRoute,       // sends the flow's next packet, within the flowlet
     kRouteFirst,  // sends it as the first of a flowlet
     kRouteNull,
-    kEnd,      // ends the flow
-    kLeave,    // tells the unit to stop
-    kStart,    // starts the unit again
-    kDeliver,  // takes an item from the unit's channel
+    kRouteTimer,  // answers the request of a timer packet
+    kEnd,         // ends the flow
+    kLeave,       // tells the unit to stop
+    kStart,       // starts the unit again
+    kDeliver,     // takes an item from the unit's channel
     kBegin,
     kFinish,
     kTimer,

@@ -50,6 +50,12 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
     case Kind::kRanTimer:
       Run(f, effect);
       break;
+    case Kind::kAskTimer:
+      // Requests that the flow has gone past are refused.
+      if (f.is_over == 0 && unit == f.owner && effect.clock + 1 == f.next) {
+        f.is_asked = 1;
+      }
+      break;
     case Kind::kDone:
       if (effect.clock != f.done + 1) {
         Fail("I3: " + Name(effect.flow, effect.clock) + " leaves after " +
@@ -229,6 +235,8 @@ void WorldRules::Tell(uint8_t unit, const Effect& effect) {
     text = " is done with " + name;
   } else if (effect.kind == Kind::kDuplicate) {
     text = " drops " + name;
+  } else if (effect.kind == Kind::kAskTimer) {
+    text = " asks for a timer packet after " + name;
   } else if (effect.kind == Kind::kStopped) {
     text = " has stopped";
   } else if (effect.kind == Kind::kEvicted) {
@@ -259,6 +267,9 @@ std::string WorldRules::Describe(World world, const Action& action) {
       break;
     case Kind::kRouteNull:
       story = clock + ", null, to " + unit + ", from " + UnitName(f.owner);
+      break;
+    case Kind::kRouteTimer:
+      story = clock + ", timer, to " + unit + ", from " + UnitName(f.owner);
       break;
     case Kind::kEnd:
       story = "flow " + clock.substr(0, 1) + " is over";

@@ -154,9 +154,12 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   const uint32_t slot = in_service_slot_;
   const PacketMeta& meta = flows_.packets()[node].meta;
   nf_.pieces().ClearTaken();
-  const NfCalls::Outcome outcome =
-      meta.has_payload() ? nf_.Process(now, env, slot, node, flows_, out)
-                         : NfCalls::Outcome(UnitCommand::Kind::kAdvance);
+  NfCalls::Outcome outcome(UnitCommand::Kind::kAdvance);
+  if (meta.has_payload()) [[likely]] {
+    outcome = nf_.Process(now, env, slot, node, flows_, out);
+  } else if (meta.runs_timer()) {
+    nf_.RunTimer(env, slot, meta, flows_, out);
+  }
 
   in_service_ = kNone;
   if (outcome.kind() == UnitCommand::Kind::kWait) [[unlikely]]
@@ -192,6 +195,7 @@ inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
   }
   flows_.packets().Free(node);
   if (record.pending != kNone || record.held.head != kNone) {
+    flows_.ForgetTimerRequest(slot);
     EndIfOver(now, slot, &env, out);
     AfterChange(now, slot, out);
   } else {
@@ -351,21 +355,15 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
   out.push(UnitCommand::Stopped());
 }
 
-void Unit::on_timers(Instant now, NfContext env, UnitOut& out) {
+void Unit::on_timers(Instant now, UnitOut& out) {
   for (int i = 0; i < kMaxTimersPerCall; ++i) {
     if (out.room() < kMaxUnitCommandsPerCall) break;
     const uint32_t slot = flows_.timers().PopDue(now);
     if (slot == TimingWheel::kNone) break;
     FlowRecord& record = flows_[slot];
     record.idle_armed = false;
-    // What a timer emits must not overtake a packet that waits.
-    if (record.copy == CopyKind::kCurrent && record.timer <= now &&
-        record.parked == kNone) {
-      nf_.RunTimer(env, slot, flows_, out);
-      replication_.on_change(now, record);
-    } else {
-      replication_.PushOrExpire(now, slot, flows_, out);
-    }
+    replication_.AskForTimer(now, slot, flows_, out);
+    replication_.PushOrExpire(now, slot, flows_, out);
     replication_.Repeat(now, slot, flows_, out);
     replication_.ArmTimer(slot, flows_);
     flows_.ForgetIfEmpty(slot);

@@ -148,10 +148,10 @@ class Unit {
   // --- Timers. ---
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return flows_.timers().next_wakeup(); }
-  // Does what is due (timers of the NF, pushes, repetitions, expiry), as much
-  // as `out` has room for, and kMaxTimersPerCall at most: what is left is due
-  // at once.
-  void on_timers(Instant now, NfContext env, UnitOut& out);
+  // Does what is due (requests of timer packets, pushes, repetitions, expiry),
+  // as much as `out` has room for, and kMaxTimersPerCall at most: what is left
+  // is due at once.
+  void on_timers(Instant now, UnitOut& out);
 
   // --- What commands refer to. ---
   // Returns the flow's record, of which the first state.bytes go with a

@@ -135,7 +135,8 @@ TEST(UnitAlias, HoldsTheTimerOfItsFlowBack) {
   EXPECT_THAT(unit.Serve(), ElementsAre("alias 1/1"));
   EXPECT_THAT(unit.on_timers(Ms(5)), IsEmpty());
   EXPECT_THAT(unit.on_alias_ack(1, 1), ElementsAre("release 1/1"));
-  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("emit at 1/1"));
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("timer due 1 applied 1"));
+  EXPECT_THAT(unit.RunTimer(1, 2), ElementsAre("emit at 1/2", "advance 1/2"));
 }
 
 TEST(UnitAlias, ThatIsRefusedDropsItsPacketAndTellsTheNf) {
@@ -314,7 +315,8 @@ TEST(UnitNote, MayComeFromATimer) {
   unit.nf.timer = [](FlowState& flow) { flow.end(); };
   unit.Send(New(1));
   unit.Serve();
-  EXPECT_THAT(unit.on_timers(Ms(2)), ElementsAre("note 1/1"));
+  unit.now = Ms(2);
+  EXPECT_THAT(unit.RunTimer(1, 2), ElementsAre("note 1/2", "advance 1/2"));
 }
 
 // Unit A, whose NF counts the ends of flows, and emits a packet at each.

@@ -50,13 +50,17 @@ class PingPong {
       now_ = now_ + Milliseconds(3);
       for (Unit& unit : units_) {
         while (unit.next_wakeup() <= now_) {
-          unit.on_timers(now_, {nf_, pool_}, out_);
+          unit.on_timers(now_, out_);
           Execute();
         }
       }
     }
     for (uint64_t flow = 1; flow <= flows; ++flow) {
-      units_[1].on_end_flow(now_, {FlowId{flow}, Clock{6}}, {nf_, pool_}, out_);
+      units_[1].on_packet(kNoPacket, TimerPacket(flow, 7, now_));
+    }
+    Serve(1);
+    for (uint64_t flow = 1; flow <= flows; ++flow) {
+      units_[1].on_end_flow(now_, {FlowId{flow}, Clock{7}}, {nf_, pool_}, out_);
       Execute();
     }
   }
@@ -115,6 +119,8 @@ class PingPong {
         --processed_;
         return;
       case Kind::kReportTakeover:
+      case Kind::kSendTimerDue:
+      case Kind::kAdvance:
         return;
       default:
         pool_.Free(command.packet);
@@ -144,7 +150,7 @@ TEST(UnitAllocation, IsNoneAfterConstruction) {
   units.Run(60);
   EXPECT_EQ(Allocations(), before);
   EXPECT_EQ(BytesInUse(), bytes_before);
-  EXPECT_EQ(units.processed(), 6u * 60u);
+  EXPECT_EQ(units.processed(), 7u * 60u);
   EXPECT_EQ(units.flows(), 0u);
   EXPECT_EQ(units.pieces(), 32u);
 }

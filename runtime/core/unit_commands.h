@@ -19,7 +19,7 @@ struct UnitCommand {
     kNfDrop,   // the NF drops it; `nf_reason` indexes its drop_reasons()
     kDrop,     // the unit drops it for `reason`
     kConsume,  // the NF keeps it
-    kAdvance,  // a tombstone or null packet was applied; there is no `packet`
+    kAdvance,  // a packet without payload was applied; there is no `packet`
     // These are about packets as well, but free no slot.
     kEmit,  // `packet` is new, made by the NF while it handled `meta.flow`
     kWait,  // `packet` is to be run again: what is to come must come first
@@ -34,6 +34,7 @@ struct UnitCommand {
     kReportTakeover,
     kSendAlias,  // takes Unit::alias(meta.flow), of `meta`'s packet, along
     kSendNote,
+    kSendTimerDue,
     kRequestPieces,
     kReturnPieces,
     kStopped,  // the unit keeps nothing any more and may go
@@ -50,6 +51,7 @@ struct UnitCommand {
     Takeover takeover;
     TakeoverAck takeover_ack;
     FlowNote note;
+    TimerDue timer_due;
     PieceRequest request;
     PieceBlock pieces;
   };
@@ -75,6 +77,9 @@ struct UnitCommand {
   }
   static UnitCommand Send(const FlowNote& note) {
     return {.kind = Kind::kSendNote, .note = note};
+  }
+  static UnitCommand Send(const TimerDue& timer_due) {
+    return {.kind = Kind::kSendTimerDue, .timer_due = timer_due};
   }
   static UnitCommand Send(const PieceRequest& request) {
     return {.kind = Kind::kRequestPieces, .request = request};

@@ -113,9 +113,6 @@ TEST(HostileState, IsRefusedWhenMalformed) {
         sent.record[blob + 8 + 2] = std::byte{1};
       }};
   for (const auto& spoil : ways) ExpectRefusedBothWays(kReason, spoil);
-  SentState push = PushOf(9, 4);
-  push.state.timer = Ms(1);
-  ExpectStateRefused(kReason, push);
 }
 
 TEST(HostileState, IsRefusedWhenMadeByAnotherNf) {

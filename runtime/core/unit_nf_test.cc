@@ -168,8 +168,11 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
   UnitOut out;
   ASSERT_TRUE(unit.begin(Instant{}, out));
   unit.finish(Instant{}, {nf, pool}, out);
-  unit.on_timers(Instant{} + Seconds(1), {nf, pool}, out);
-  ASSERT_THAT(out.commands(), SizeIs(3));
+  const Instant arrival = Instant{} + Seconds(1);
+  unit.on_packet(kNoPacket, TimerPacket(1, 2, arrival));
+  ASSERT_TRUE(unit.begin(arrival, out));
+  unit.finish(arrival, {nf, pool}, out);
+  ASSERT_THAT(out.commands(), SizeIs(4));
   for (const size_t i : {size_t{0}, size_t{2}}) {
     const UnitCommand& emit = out.commands()[i];
     ASSERT_EQ(emit.kind, UnitCommand::Kind::kEmit);
@@ -181,8 +184,7 @@ TEST(UnitNf, EmitsParsedPacketsOfTheFlowsFraming) {
     EXPECT_EQ(info.headers.l4_offset, 20);
   }
   EXPECT_EQ(pool.info(out.commands()[0].packet).arrival, Instant{77});
-  EXPECT_EQ(pool.info(out.commands()[2].packet).arrival,
-            Instant{} + Milliseconds(1));
+  EXPECT_EQ(pool.info(out.commands()[2].packet).arrival, arrival);
 }
 
 TEST(UnitNf, KeepsTheFramingOfAFlowThatMoved) {

@@ -70,6 +70,7 @@ struct UnitCounters {
   uint64_t pulls_repeated = 0;
   uint64_t takeovers_repeated = 0;
   uint64_t takeovers_said_once = 0;  // had no room to be repeated
+  uint64_t timers_asked_again = 0;   // requests of timer packets repeated
   uint64_t pulls_forgotten = 0;      // came from units that do not ask again
   // Counts pieces that came from the controller or the NF but cannot be: they
   // are of no pool, here already, or were not asked for.

@@ -352,7 +352,8 @@ TEST_F(UnitPiecesTest, AreTakenAtPacketsOnly) {
     flow.give_back(kPorts, 400);
   };
   Do(1, [](FlowState&) {});
-  EXPECT_THAT(unit_.on_timers(Ms(2)), IsEmpty());
+  unit_.now = Ms(2);
+  unit_.RunTimer(1, 2);
   EXPECT_EQ(unit_.unit.pieces(0), 65u);
 }
 

@@ -95,6 +95,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
         break;
       case 3:
         if (site.stops) Empty(site);
+        if (rng_.Below(2) == 0) AnswerTimer();
         break;
       default:
         if (is_slow_ && rng_.Below(64) != 0) break;
@@ -169,6 +170,9 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
         case Kind::kDropPayload:
           ++totals_.overflows;
           buffers_.Free(command.packet);
+          break;
+        case Kind::kSendTimerDue:
+          asked_.push_back(command.timer_due);
           break;
         case Kind::kReportTakeover:
           ++reports_;

@@ -24,10 +24,11 @@ constexpr uint64_t kFlows = 20;       // the rest are in lies alone
 constexpr uint16_t kUnits = 3;
 constexpr uint32_t kHonestUnderWay = 4;  // packets
 constexpr uint32_t kVictimPackets = 8;   // each may wait for ever
+constexpr uint32_t kTimerPackets = 4;    // so may these
 
 constexpr UnitOptions kOptions = {
     .max_flows = kHonestFlows + kVictims,
-    .queue_packets = kHonestUnderWay + kVictimPackets,
+    .queue_packets = kHonestUnderWay + kVictimPackets + kTimerPackets,
     .packets_elsewhere = 2 * (kHonestUnderWay + kVictimPackets),
     .replicas = 2,
     .max_replicas = 5,
@@ -53,15 +54,15 @@ class Siege {
       units_.emplace_back(UnitId{id}, kOptions, ScriptedNf::Schema());
     }
     nf_.packet = [this](Packet& packet, FlowState& flow) {
-      uint64_t clock = 0;
-      std::memcpy(&clock, packet.bytes().data(), sizeof clock);
+      uint64_t number = 0;
+      std::memcpy(&number, packet.bytes().data(), sizeof number);
       if (value(flow.id()) < kHonestFlows) {
-        EXPECT_EQ(flow.get(nf_.count), clock) << "stale or foreign state";
+        EXPECT_EQ(flow.get(nf_.count), number) << "stale or foreign state";
         ++totals_.released;
       } else {
         ++totals_.victims_ran;
       }
-      if (clock % 7 == 0) flow.set_timer(Milliseconds(3));
+      if (number % 7 == 0) flow.set_timer(Milliseconds(3));
       return Verdict::forward();
     };
     nf_.timer = [this](FlowState& flow) {
@@ -97,6 +98,7 @@ class Siege {
   };
   struct Flow {
     uint64_t clock = 0;
+    uint64_t packets = 0;  // of those clocks
     UnitId owner = kNoUnit;
   };
 
@@ -130,7 +132,7 @@ class Siege {
     }
     for (Unit& due : units_) {
       for (; due.next_wakeup() <= now_; Execute(due)) {
-        due.on_timers(now_, {nf_, pool_}, out_);
+        due.on_timers(now_, out_);
       }
     }
   }
@@ -152,11 +154,21 @@ class Siege {
                         .units = {AnyUnit().id(), AnyUnit().id()},
                         .count = 2});
     }
-    const PacketHandle packet = pool_.Allocate(sizeof flow.clock);
-    std::memcpy(pool_.room(packet).data(), &flow.clock, sizeof flow.clock);
-    pool_.info(packet).length = sizeof flow.clock;
+    ++flow.packets;
+    const PacketHandle packet = pool_.Allocate(sizeof flow.packets);
+    std::memcpy(pool_.room(packet).data(), &flow.packets, sizeof flow.packets);
+    pool_.info(packet).length = sizeof flow.packets;
     unit.on_packet(packet, meta);
     under_way_ += IsHonest(meta.flow) ? 1 : 0;
+  }
+
+  void AnswerTimer(Unit& unit, const TimerDue& due) {
+    const uint64_t id = value(due.flow);
+    if (id >= kFlows || timer_packets_ == kTimerPackets) return;
+    Flow& flow = flows_[id];
+    if (flow.owner != unit.id() || flow.clock != value(due.applied)) return;
+    ++timer_packets_;
+    unit.on_packet(kNoPacket, TimerPacket(id, ++flow.clock, now_));
   }
 
   void Execute(Unit& unit) {
@@ -170,7 +182,14 @@ class Siege {
                       !IsHonest(command.meta.flow));
           pool_.Free(command.packet);
           break;
+        case Kind::kSendTimerDue:
+          AnswerTimer(unit, command.timer_due);
+          break;
         case Kind::kAdvance:
+          if ((command.meta.flags & PacketMeta::kTimer) != 0) {
+            --timer_packets_;
+            break;
+          }
           under_way_ -= IsHonest(command.meta.flow) ? 1 : 0;
           break;
         case Kind::kSendState: {
@@ -287,6 +306,7 @@ class Siege {
   std::deque<Message> messages_;
   uint32_t under_way_ = 0;  // packets of honest flows
   uint32_t victims_ = 0;    // packets of victims so far
+  uint32_t timer_packets_ = 0;
   Instant now_;
   UnitOut out_;
 };

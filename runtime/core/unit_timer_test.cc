@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timers of a unit's NF: they belong to one copy of the state.
+// The timers of a unit's NF belong to a flow's state, and run at the clock of a
+// timer packet (U11).
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@ constexpr uint16_t kA = 0;
 constexpr uint16_t kB = 1;
 constexpr uint16_t kC = 2;
 
-// Times at which the timer of each flow ran, as "flow@nanoseconds".
+// Times at which the timer of each flow was due when it ran, as
+// "flow@milliseconds".
 struct Alarms {
   explicit Alarms(TestUnit& unit) {
     unit.nf.timer = [this](FlowState& flow) {
@@ -53,47 +55,96 @@ Verdict SetTimerByFirstByte(Packet& packet, FlowState& flow) {
   return Verdict::forward();
 }
 
-TEST(UnitTimers, RunOnceAndNotBeforeTheyAreDue) {
+TEST(UnitTimers, AreAskedForOnceDueAndRunAtTheClockOfTheAnswer) {
   TestUnit unit(kA, kWithoutPushes);
   Alarms alarms(unit);
   unit.nf.packet = SetTimerByFirstByte;
   unit.Send(New(1), "\x05");
   unit.Serve(Ms(10));
   EXPECT_THAT(unit.on_timers(Ms(15) + Nanos{-1}), IsEmpty());
-  EXPECT_THAT(alarms.ran, IsEmpty());
   EXPECT_LE(unit.unit.next_wakeup(), Ms(16));
-  unit.on_timers(Ms(16));
+  EXPECT_THAT(unit.on_timers(Ms(16)), ElementsAre("timer due 1 applied 1"));
+  EXPECT_THAT(alarms.ran, IsEmpty());
+  EXPECT_THAT(unit.RunTimer(1, 2), ElementsAre("advance 1/2"));
+  EXPECT_THAT(alarms.ran, ElementsAre("1@15"));
   unit.on_timers(Ms(100));
   EXPECT_THAT(alarms.ran, ElementsAre("1@15"));
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
+TEST(UnitTimers, AreAskedForAgainUntilTheFlowGoesOn) {
+  TestUnit unit(kA, kWithoutPushes);
+  unit.nf.packet = SetTimerByFirstByte;
+  unit.Send(New(1), "\x05");
+  unit.Serve(Ms(0));
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("timer due 1 applied 1"));
+  EXPECT_THAT(unit.on_timers(Ms(15)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(17)), ElementsAre("timer due 1 applied 1"));
+  EXPECT_EQ(unit.unit.counters().timers_asked_again, 1u);
+  // A packet overtakes the answer, and sets the timer anew.
+  unit.Send(Within(1, 2), "\x09");
+  unit.Serve(Ms(20));
+  EXPECT_THAT(unit.on_timers(Ms(28)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(30)), ElementsAre("timer due 1 applied 2"));
+}
+
+TEST(UnitTimers, DoNotRunAtATimerPacketThatIsTooEarlyForThem) {
+  TestUnit unit(kA, kWithoutPushes);
+  Alarms alarms(unit);
+  unit.nf.packet = SetTimerByFirstByte;
+  unit.Send(New(1), "\x05");
+  unit.Serve(Ms(0));
+  unit.now = Ms(5) + Nanos{-1};
+  EXPECT_THAT(unit.RunTimer(1, 2), ElementsAre("advance 1/2"));
+  EXPECT_THAT(alarms.ran, IsEmpty());
+  unit.now = Ms(5);
+  unit.RunTimer(1, 3);
+  EXPECT_THAT(alarms.ran, ElementsAre("1@5"));
+  // Nor where none is set any more, nor at one that became a tombstone.
+  unit.RunTimer(1, 4);
+  unit.Send(Within(1, 5), "\x01");
+  unit.Serve();
+  unit.now = Ms(7);
+  unit.Send(Tombstone(TimerPacket(1, 6, Ms(7))));
+  EXPECT_THAT(unit.Serve(), ElementsAre("advance 1/6"));
+  EXPECT_THAT(alarms.ran, ElementsAre("1@5"));
+}
+
 TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
   TestUnit unit(kA);
-  Alarms alarms(unit);
   unit.nf.packet = SetTimerByFirstByte;
   unit.Send(New(1), "\x05");
   unit.Send(Within(1, 2), "\x09");
   unit.Send(New(2), "\x05");
   unit.Send(Within(2, 2), std::string_view("\0", 1));
   unit.Serve(Ms(0));
-  unit.on_timers(Ms(8));
-  EXPECT_THAT(alarms.ran, IsEmpty());
-  unit.on_timers(Ms(10));
-  EXPECT_THAT(alarms.ran, ElementsAre("1@9"));
+  EXPECT_THAT(unit.on_timers(Ms(8)), IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(10)), ElementsAre("timer due 1 applied 2"));
 }
 
-TEST(UnitTimers, RunInTheOrderOfTheirTimes) {
+TEST(UnitTimers, AreAskedForInTheOrderOfTheirTimes) {
   TestUnit unit(kA);
-  Alarms alarms(unit);
   unit.nf.packet = SetTimerByFirstByte;
   unit.Send(New(1), "\x1e");
   unit.Send(New(2), "\x0a");
   unit.Send(New(3), "\x14");
   unit.Send(New(4), "\x0a");
   unit.Serve(Ms(0));
-  unit.on_timers(Ms(50));
-  EXPECT_THAT(alarms.ran, ElementsAre("2@10", "4@10", "3@20", "1@30"));
+  TestUnit::Lines asked;
+  for (const int64_t ms : {11, 21, 31}) {
+    for (const std::string& line : unit.on_timers(Ms(ms))) {
+      if (line.starts_with("timer due")) asked.push_back(line.substr(10, 1));
+    }
+    // So many are due by then; those before are asked for again.
+    if (ms == 11) {
+      EXPECT_THAT(asked, ElementsAre("2", "4"));
+    }
+    if (ms == 21) {
+      EXPECT_THAT(asked, ::testing::Contains("3"));
+      EXPECT_THAT(asked, ::testing::Not(::testing::Contains("1")));
+    }
+  }
+  EXPECT_THAT(asked, ::testing::Contains("1"));
 }
 
 TEST(UnitTimers, MoveWithTheFlow) {
@@ -107,7 +158,7 @@ TEST(UnitTimers, MoveWithTheFlow) {
   a.Serve(Ms(10));
   a.on_pull(1, 1, kB);
   EXPECT_EQ(a.unit.next_wakeup(), Instant::max());
-  a.on_pull(1, 1, kB);  // again, from the copy that was given
+  a.on_pull(1, 1, kB);  // again, from the copy that was handed over
   b.Send(First(1, 2, kA));
   b.Serve(Ms(11));
   ASSERT_THAT(a.states, SizeIs(2));
@@ -116,10 +167,59 @@ TEST(UnitTimers, MoveWithTheFlow) {
     EXPECT_EQ(sent.state.link, LinkType::kRawIp);
     b.on_state(sent);
   }
-  a.on_timers(Ms(20));
-  b.on_timers(Ms(20));
+  EXPECT_THAT(a.on_timers(Ms(20)), IsEmpty());
+  b.Serve();
+  EXPECT_THAT(b.on_timers(Ms(20)), ElementsAre("timer due 1 applied 2"));
+  b.RunTimer(1, 3);
   EXPECT_THAT(at_a.ran, IsEmpty());
   EXPECT_THAT(at_b.ran, ElementsAre("1@15"));
+}
+
+TEST(UnitTimers, MoveWithAPushToo) {
+  TestUnit a(kA);
+  TestUnit b(kB);
+  Alarms at_b(b);
+  a.nf.packet = SetTimerByFirstByte;
+  a.Replicate(1, {kB});
+  a.Send(New(1), "\x05");
+  a.Serve(Ms(0));
+  EXPECT_THAT(a.on_timers(Ms(4)), ElementsAre("push 1 applied 1 to 1"));
+  EXPECT_EQ(a.states.at(0).state.timer, Ms(5));
+  b.on_state(a.states.at(0));
+  // A replica asks for nothing.
+  EXPECT_THAT(b.on_timers(Ms(6)), IsEmpty());
+  b.Send(First(1, 2, kA));
+  b.Serve();
+  EXPECT_THAT(b.on_timers(Ms(7)), ElementsAre("timer due 1 applied 2"));
+  b.RunTimer(1, 3);
+  EXPECT_THAT(at_b.ran, ElementsAre("1@5"));
+}
+
+TEST(UnitTimers, RunAtATimerPacketThatBringsTheFlowAlong) {
+  TestUnit b(kB);
+  Alarms alarms(b);
+  PacketMeta meta = First(1, 2, kA);
+  meta.flags |= PacketMeta::kNull | PacketMeta::kTimer;
+  meta.arrival = Ms(6);
+  b.now = Ms(6);
+  b.Send(meta);
+  EXPECT_THAT(b.Serve(), ElementsAre("pull 1 need 1 from 0"));
+  b.on_state(1, 1, Ms(5));
+  EXPECT_THAT(b.Serve(),
+              ElementsAre("advance 1/2", "took 1/2 to 0", "report took 1/2"));
+  EXPECT_THAT(alarms.ran, ElementsAre("1@5"));
+}
+
+TEST(UnitTimers, AreForgottenWithARequestWhenTheFlowMovesOn) {
+  TestUnit a(kA);
+  a.nf.packet = SetTimerByFirstByte;
+  a.Send(New(1), "\x05");
+  a.Serve(Ms(0));
+  EXPECT_THAT(a.on_timers(Ms(6)), ElementsAre("timer due 1 applied 1"));
+  a.on_pull(1, 1, kB);
+  a.on_takeover(1, 2, kB);
+  EXPECT_EQ(a.unit.flows(), 0u);
+  EXPECT_EQ(a.unit.next_wakeup(), Instant::max());
 }
 
 TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
@@ -133,9 +233,13 @@ TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
   };
   unit.Send(New(1), "\x0a");
   unit.Serve(Ms(0));
-  unit.on_timers(Ms(25));
-  EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30)));
-  unit.on_timers(Ms(31));
+  EXPECT_THAT(unit.on_timers(Ms(25)), ElementsAre("timer due 1 applied 1"));
+  unit.RunTimer(1, 2);
+  EXPECT_THAT(ran, ElementsAre(Ms(20)));
+  EXPECT_THAT(unit.on_timers(Ms(25)), ElementsAre("timer due 1 applied 2"));
+  unit.RunTimer(1, 3);
+  EXPECT_THAT(unit.on_timers(Ms(31)), ElementsAre("timer due 1 applied 3"));
+  unit.RunTimer(1, 4);
   EXPECT_THAT(ran, ElementsAre(Ms(20), Ms(30), Ms(40)));
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
@@ -143,20 +247,22 @@ TEST(UnitTimers, CountFromTheTimeTheyWereDueWhenSetFromATimer) {
 TEST(UnitTimers, LetTimePassWhenOneSetsItselfWithoutDelay) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;
-  int ran = 0;
+  Instant next;
   unit.nf.timer = [&](FlowState& flow) {
+    flow.set_timer(Nanos{0});
+    next = flow.timer();
     flow.set_timer(Nanos{-5});
-    ++ran;
   };
   unit.Send(New(1), "\x01");
   unit.Serve(Ms(0));
-  unit.on_timers(Ms(2));
-  EXPECT_GT(ran, 0);
-  EXPECT_LE(ran, 1'001);  // once a microsecond at the most
-  EXPECT_GT(unit.unit.next_wakeup(), Ms(2));
+  unit.now = Ms(2);
+  unit.RunTimer(1, 2);
+  EXPECT_EQ(next, Ms(1));
+  unit.RunTimer(1, 3);
+  EXPECT_EQ(next, Ms(1) + FlowState::kMinPeriod);
 }
 
-TEST(UnitTimers, RunBesideThePacketInService) {
+TEST(UnitTimers, RunInTheirTurnAmongTheFlowsPackets) {
   TestUnit unit(kA);
   Alarms alarms(unit);
   unit.nf.packet = SetTimerByFirstByte;
@@ -164,47 +270,40 @@ TEST(UnitTimers, RunBesideThePacketInService) {
   unit.Serve(Ms(0));
   unit.Send(Within(1, 2), "\x05");
   unit.Begin();
-  unit.on_timers(Ms(6));
+  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("timer due 1 applied 1"));
   unit.Finish(Ms(7));
-  unit.on_timers(Ms(20));
-  EXPECT_THAT(alarms.ran, ElementsAre("1@5", "1@12"));
+  // The controller refuses that request; what is due now is asked for.
+  EXPECT_THAT(unit.on_timers(Ms(20)),
+              ::testing::Contains("timer due 1 applied 2"));
+  unit.RunTimer(1, 3);
+  EXPECT_THAT(alarms.ran, ElementsAre("1@12"));
 }
 
-TEST(UnitTimers, ChangeTheStateThatIsPulledAfterThem) {
+TEST(UnitTimers, ChangeTheStateAndItsClock) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;
   unit.nf.timer = [&](FlowState& flow) { flow.put(unit.nf.count, 77); };
   unit.Send(New(1), "\x05");
   unit.Serve();
-  EXPECT_THAT(unit.on_timers(Ms(6)), IsEmpty());
-  EXPECT_THAT(unit.on_pull(1, 1, kB), ElementsAre("state 1 applied 1 to 1"));
+  unit.on_timers(Ms(6));
+  unit.RunTimer(1, 2);
+  EXPECT_THAT(unit.on_pull(1, 2, kB), ElementsAre("state 1 applied 2 to 1"));
   EXPECT_EQ(unit.states.at(0).record, StateOf(1, 77).record);
   EXPECT_EQ(unit.states.at(0).state.timer, Instant::max());
 }
 
-TEST(UnitTimers, KeepTheStateFromBeingPushedUntilTheyHaveRun) {
+TEST(UnitTimers, ArePushedBeforeAndAfterTheyRan) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;
   unit.nf.timer = [&](FlowState& flow) { flow.put(unit.nf.count, 77); };
   unit.Replicate(1, {kB});
   unit.Send(New(1), "\x05");
   unit.Serve();
-  EXPECT_THAT(unit.on_timers(Ms(4)), IsEmpty());
-  EXPECT_THAT(unit.on_timers(Ms(5) + Microseconds(33)), IsEmpty());
-  EXPECT_THAT(unit.on_timers(Ms(6)), ElementsAre("push 1 applied 1 to 1"));
-  EXPECT_EQ(unit.states.at(0).record, StateOf(1, 77).record);
-}
-
-TEST(UnitTimers, KeepTheStateFromBeingPushedForEverIfTheySetThemselves) {
-  TestUnit unit(kA);
-  unit.nf.packet = SetTimerByFirstByte;
-  unit.nf.timer = [](FlowState& flow) { flow.set_timer(Milliseconds(5)); };
-  unit.Replicate(1, {kB});
-  unit.Send(New(1), "\x05");
-  unit.Serve();
-  for (int64_t ms = 1; ms < 50; ++ms) {
-    EXPECT_THAT(unit.on_timers(Ms(ms)), IsEmpty());
-  }
+  EXPECT_THAT(unit.on_timers(Ms(4)), ElementsAre("push 1 applied 1 to 1"));
+  unit.on_timers(Ms(6));
+  unit.RunTimer(1, 2);
+  EXPECT_THAT(unit.on_timers(Ms(8)), ElementsAre("push 1 applied 2 to 1"));
+  EXPECT_EQ(unit.states.at(1).record, StateOf(1, 77).record);
 }
 
 TEST(UnitTimers, RunNowhereWhileTheStateIsOnItsWay) {
@@ -212,8 +311,6 @@ TEST(UnitTimers, RunNowhereWhileTheStateIsOnItsWay) {
   TestUnit a(kA);
   TestUnit b(kB);
   TestUnit c(kC);
-  Alarms at_a(a);
-  Alarms at_b(b);
   Alarms at_c(c);
   a.nf.packet = SetTimerByFirstByte;
   a.Send(New(1), "\x05");
@@ -224,25 +321,24 @@ TEST(UnitTimers, RunNowhereWhileTheStateIsOnItsWay) {
   c.Send(First(1, 3, kB));
   c.Serve(Ms(2));
   b.on_pull(1, 2, kC);
-  a.on_timers(Ms(9));
-  b.on_timers(Ms(9));
+  EXPECT_THAT(a.on_timers(Ms(9)), IsEmpty());
+  EXPECT_THAT(b.on_timers(Ms(9)), IsEmpty());
   EXPECT_THAT(b.on_timers(Ms(12)), ElementsAre("pull 1 need 1 from 0"));
   a.on_pull(1, 1, kB);
   b.on_state(a.states.back());
   EXPECT_THAT(b.Serve(Ms(13)), SizeIs(4));  // runs, and is given to c
-  b.on_timers(Ms(14));
-  a.on_timers(Ms(14));
+  EXPECT_THAT(b.on_timers(Ms(14)), IsEmpty());
+  EXPECT_THAT(a.on_timers(Ms(14)), IsEmpty());
   c.now = Ms(14);
   c.on_state(b.states.back());
+  c.Serve();
   c.on_timers(Ms(14));
-  EXPECT_THAT(at_a.ran, IsEmpty());
-  EXPECT_THAT(at_b.ran, IsEmpty());
+  c.RunTimer(1, 4);
   EXPECT_THAT(at_c.ran, ElementsAre("1@5"));
 }
 
-TEST(UnitTimers, OfAStateThatCameTooLateDoNotRun) {
+TEST(UnitTimers, OfAStateThatCameTooLateAreNotAskedFor) {
   TestUnit unit(kB);
-  Alarms alarms(unit);
   unit.Send(First(1, 3, kA));
   unit.Serve();
   unit.on_state(1, 2, Ms(5));
@@ -263,8 +359,7 @@ TEST(UnitTimers, OfAStateThatCameTooLateDoNotRun) {
   unit.Send(First(1, 5, kC));
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 4 from 2"));
   unit.on_state(1, 2, Ms(5));
-  unit.on_timers(Ms(6));
-  EXPECT_THAT(alarms.ran, IsEmpty());
+  EXPECT_THAT(unit.on_timers(Ms(6)), IsEmpty());
   unit.on_state(1, 4);
   EXPECT_THAT(unit.Serve(), SizeIs(3));
   EXPECT_EQ(unit.refused(StateRefusal::kUnsolicited), 2u);
@@ -272,39 +367,45 @@ TEST(UnitTimers, OfAStateThatCameTooLateDoNotRun) {
 }
 
 TEST(UnitTimers, OfAStateAreNoLaterThanAUnitCanBear) {
-  // One that is due for years and sets itself again every millisecond.
+  // One that was due years ago.
   TestUnit unit(kB);
-  int64_t ran = 0;
+  Instant due;
   unit.nf.timer = [&](FlowState& flow) {
-    ++ran;
-    flow.set_timer(Milliseconds(1));
+    flow.set_timer(Nanos{0});
+    due = flow.timer();
   };
   unit.Send(First(1, 3, kA));
-  unit.Serve(Ms(0));
+  unit.Serve(Ms(100'000));
   unit.on_state(1, 2, Instant::min());
-  unit.on_timers(Ms(5));
-  EXPECT_GE(ran, 20'000);
-  EXPECT_LE(ran, 20'010);
+  unit.Serve();
+  unit.RunTimer(1, 4);
+  EXPECT_EQ(due, Ms(100'000) + Nanos{-kMaxTimerLag.ns});
 }
 
-TEST(UnitTimers, AreNotAllRunInOneCallWhereThereAreTooMany) {
-  TestUnit unit(kA);
+TEST(UnitTimers, AreNotAllAskedForInOneCallWhereThereAreTooMany) {
+  constexpr uint32_t kFlows = kMaxTimersPerCall + 10;
+  TestUnit unit(kA, {.max_flows = kFlows,
+                     .queue_packets = kFlows,
+                     .packets_elsewhere = 0,
+                     .replicas = 0,
+                     .max_replicas = 8});
+  unit.nf.packet = SetTimerByFirstByte;
+  for (uint64_t flow = 1; flow <= kFlows; ++flow) {
+    unit.Send(New(flow), "\x05");
+    unit.Serve(Ms(0));
+  }
+  size_t asked = 0;
   int calls = 0;
-  unit.nf.timer = [&](FlowState& flow) {
-    ++calls;
-    flow.set_timer(Milliseconds(1));
-  };
-  unit.now = Ms(100'000);
-  unit.Send(First(1, 3, kB));
-  unit.Serve();
-  unit.on_state(1, 2, Ms(0));
-  unit.Serve();
-  unit.on_timers_once(Ms(100'000));
-  EXPECT_EQ(calls, kMaxTimersPerCall);
-  EXPECT_LE(unit.unit.next_wakeup(), unit.now);
+  for (; unit.unit.next_wakeup() <= Ms(6); ++calls) {
+    const size_t now_asked = unit.on_timers_once(Ms(6)).size();
+    EXPECT_LE(now_asked, static_cast<size_t>(kMaxTimersPerCall));
+    asked += now_asked;
+  }
+  EXPECT_EQ(asked, kFlows);
+  EXPECT_GE(calls, 2);
 }
 
-TEST(UnitTimers, StopWhereOutMightOverflowAndGoOn) {
+TEST(UnitTimers, EmitAheadOfTheirClock) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;
   unit.nf.timer = [](FlowState& flow) {
@@ -312,15 +413,13 @@ TEST(UnitTimers, StopWhereOutMightOverflowAndGoOn) {
     while (flow.emit(frame)) {
     }
   };
-  for (uint64_t flow = 1; flow <= 8; ++flow) unit.Send(New(flow), "\x05");
+  unit.Send(New(1), "\x05");
   unit.Serve(Ms(0));
-  size_t emitted = 0;
-  int calls = 0;
-  for (; unit.unit.next_wakeup() <= Ms(6); ++calls) {
-    emitted += unit.on_timers_once(Ms(6)).size();
-  }
-  EXPECT_EQ(emitted, 8u * FlowState::kMaxEmits);
-  EXPECT_EQ(calls, 2);
+  unit.on_timers(Ms(6));
+  const TestUnit::Lines lines = unit.RunTimer(1, 2);
+  ASSERT_EQ(lines.size(), FlowState::kMaxEmits + size_t{1});
+  EXPECT_EQ(lines.front(), "emit at 1/2");
+  EXPECT_EQ(lines.back(), "advance 1/2");
   EXPECT_EQ(unit.pool.in_use(), 0u);
 }
 

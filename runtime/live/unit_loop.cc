@@ -229,7 +229,7 @@ void UnitLoop::RunTimers() {
 void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    shell.unit.on_timers(now_, {*shell.nf, links_.buffers}, out_);
+    shell.unit.on_timers(now_, out_);
     AfterCall(shell);
   }
   if (shell.tables.next_wakeup() <= now_) {
