@@ -136,7 +136,7 @@ class TestDriver {
   uint64_t enqueued = 0, null_packets = 0, dropped = 0, ended = 0, cold = 0,
            warm = 0, parked = 0, stopped = 0, evacuated = 0, moved = 0,
            moved_off_leaving = 0, replica_sets = 0, resent_first = 0,
-           timer_calls = 0, full_outs = 0;
+           timer_calls = 0, timer_packets = 0, full_outs = 0;
   size_t most_queued = 0;
 
   // Every n-th packet of a burst is announced with Expect; 0: none.

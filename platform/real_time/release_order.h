@@ -18,8 +18,8 @@ namespace snf {
 // (proto/protocol.md I3). Each clock ends once: released, dropped, consumed,
 // or, of a packet without payload, applied. A packet that comes before all
 // earlier clocks have ended waits. A packet that the NF emitted meanwhile goes
-// ahead of the clock that it comes with, or, if a timer emitted it, behind that
-// clock, which has ended.
+// ahead of the clock that it comes with, or, if the flow's end emitted it,
+// behind that clock, which has ended.
 //
 // Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
 // first, with a packet emitted before it. Both wait. Then come 1 and 2: out go

@@ -395,9 +395,10 @@ std::string Checked(const RunResult& result) {
                   FormatCount(result.i6_compared));
   if (result.i6_not_compared > 0) {
     text += fmt::format(
-        "; {} not: a timer of their flow was due before{}",
-        FormatCount(result.i6_not_compared),
-        result.tables.empty() ? "" : ", or the NF had read a shared table");
+        "; {} not: the NF had read a shared table for their flow, or it "
+        "differed "
+        "before",
+        FormatCount(result.i6_not_compared));
   }
   return text;
 }

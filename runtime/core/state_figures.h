@@ -25,7 +25,7 @@ struct StateCounters {
   uint64_t bytes = 0;    // of records in pushes and answers
   uint64_t pushed_bytes = 0;
   uint64_t tombstones = 0;     // clocks that a tombstone took
-  uint64_t null_packets = 0;   // flows that left a unit before it stopped (U8)
+  uint64_t null_packets = 0;   // flows that left a unit without a packet (U8)
   uint64_t timer_packets = 0;  // at which the NF's timer could run (U11)
   uint64_t messages_lost = 0;  // by chaos, or for want of room on the way
   uint64_t messages_duplicated = 0;
@@ -51,15 +51,15 @@ struct StateFigures : StateCounters {
 bool CountMove(StateFigures& figures, UnitId unit, const PacketMeta& meta,
                Nanos wait);
 
-// Counts a packet without payload that was applied.
+// Counts a packet without payload that was applied. A timer packet may be a
+// flow's null packet as well.
 inline void CountAdvanced(StateCounters& counters, const PacketMeta& meta) {
   if ((meta.flags & PacketMeta::kNull) == 0) {
     ++counters.tombstones;
-  } else if ((meta.flags & PacketMeta::kTimer) != 0) {
-    ++counters.timer_packets;
-  } else {
-    ++counters.null_packets;
+    return;
   }
+  if ((meta.flags & PacketMeta::kTimer) != 0) ++counters.timer_packets;
+  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0) ++counters.null_packets;
 }
 
 // Adds the counters up; of the worst waits the longer one is kept.

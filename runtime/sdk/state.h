@@ -248,9 +248,9 @@ class FlowState {
 
   // Requests one call of NetworkFunction::on_timer, `after` from now, in place
   // of the flow's timer so far. From on_timer itself, `after` is at least
-  // kMinPeriod, so that time passes. The timer moves with the flow. While it is
-  // pending, the flow's state is not replicated ahead, and a flowlet that moves
-  // has to wait for the state.
+  // kMinPeriod, so that time passes. The timer is part of the flow's state and
+  // moves with it. The call comes in the order of the flow's packets, some hops
+  // after the timer is due, and sees as now the time at which it was due.
   static constexpr Nanos kMinPeriod = Microseconds(1);
   void set_timer(Nanos after) { timer_ = now_ + after; }
   void cancel_timer() { timer_ = Instant::max(); }
