@@ -395,9 +395,8 @@ std::string Checked(const RunResult& result) {
                   FormatCount(result.i6_compared));
   if (result.i6_not_compared > 0) {
     text += fmt::format(
-        "; {} not: the NF had read a shared table for their flow, or it "
-        "differed "
-        "before",
+        "; {} not: the NF had read a shared table for their flow, or a packet "
+        "before them differed",
         FormatCount(result.i6_not_compared));
   }
   return text;
