@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
 
 namespace snf {
@@ -65,6 +66,11 @@ class SharedTable {
                     std::has_unique_object_representations_v<Value>,
                 "equal values must be equal bytes: no padding (name the gaps "
                 "and set them to 0), no floating point");
+  static_assert(
+      internal::HasNoPointers<Key> && internal::HasNoPointers<Value>,
+      "a pointer means nothing at another unit: tables have no pointers, "
+      "references and unions, not in structs either, and a type with "
+      "constructors has a constexpr one");
   static_assert(sizeof(Key) <= TableShape::kMaxKeyBytes &&
                 sizeof(Value) <= TableShape::kMaxValueBytes);
 

@@ -3,6 +3,7 @@
 #define SNF_RUNTIME_SDK_STATE_SCHEMA_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,28 @@
 #include <vector>
 
 namespace snf {
+
+namespace internal {
+
+// Returns true if a value of type T can be made of bytes at compile time: then
+// no part of it, however deep, is a pointer, a reference or a union. (g++ 12
+// does not look into arrays.)
+template <typename T>
+constexpr bool IsMadeOfBytes() {
+  struct Holder {
+    std::remove_cv_t<T> value;
+  };
+  [[maybe_unused]] const auto made =
+      std::bit_cast<Holder>(std::array<std::byte, sizeof(T)>{});
+  return true;
+}
+template <typename T>
+concept HasNoPointers =
+    !std::is_pointer_v<std::remove_all_extents_t<T>> && requires {
+  typename std::bool_constant<IsMadeOfBytes<T>()>;
+};
+
+}  // namespace internal
 
 // A handle of a value of type T that an NF keeps for each flow. Only
 // NetworkFunction::declare gives one, and it is valid for that NF's flows.
@@ -23,6 +46,10 @@ class Slot {
   static_assert(std::has_unique_object_representations_v<T>,
                 "equal values must be equal bytes: no padding (name the gaps "
                 "and set them to 0), no floating point");
+  static_assert(internal::HasNoPointers<T>,
+                "a pointer means nothing at another unit: state has no "
+                "pointers, references and unions, not in structs either, and "
+                "a type with constructors has a constexpr one");
   static_assert(!std::is_same_v<T, bool>,
                 "a byte from elsewhere may be neither: use uint8_t, here and "
                 "in structs, and no enum that must have one of its names");
