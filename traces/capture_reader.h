@@ -27,8 +27,9 @@ struct CapturedPacket {
   uint32_t interface = 0;            // number in its pcapng section; pcap: 0
   uint32_t file = 0;                 // place in MergedReader's list; else 0
   LinkType link = LinkType::kEthernet;
+  uint64_t number = 0;  // of those that MergedReader returned, from 1; else 0
 };
-static_assert(sizeof(CapturedPacket) == 40);
+static_assert(sizeof(CapturedPacket) == 48);
 
 // The facts that a capture states about itself, besides its packets.
 struct CaptureFacts {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/functional/function_ref.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
@@ -293,7 +294,9 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   FlowState flow(meta.flow, now, own.timer, state, services);
   Packet packet(info_, copy_);
   const uint64_t reads = TableReads();
-  const Verdict verdict = nf_->process_packet(packet, flow);
+  Verdict verdict = Verdict::forward();
+  CallNf(*nf_, NfCall::Hook::kProcessPacket, &meta, outcome.packet,
+         [&] { verdict = nf_->process_packet(packet, flow); });
   own.timer = flow.timer();
   if (TableReads() != reads) {
     StopComparing(meta.flow, own, uniqueness);
@@ -329,7 +332,9 @@ void SingleUnitOracle::on_alias_refused(Instant now, FlowId id, AliasResult why,
   RefusalServices services(id, uniqueness, buffers);
   StateView state(StateOf(own));
   FlowState flow(id, now, own.timer, state, services);
-  nf_->on_alias_refused(flow, why);
+  const PacketMeta meta = {.flow = id, .arrival = now};
+  CallNf(*nf_, NfCall::Hook::kOnAliasRefused, &meta, kNoPacket,
+         [&] { nf_->on_alias_refused(flow, why); });
   own.timer = flow.timer();
 }
 

@@ -77,6 +77,9 @@ class Numbering final : public NetworkFunction {
     }
     return Verdict::forward();
   }
+  bool has_timer() const override { return true; }
+  bool may_wait(const FlowState&) const override { return true; }
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
   void on_alias_refused(FlowState& flow, AliasResult) override {
     flow.give_back(kPool, flow.get(piece_));
     const std::byte frame{};

@@ -10,6 +10,7 @@
 
 #include "base/packet/flow_key_text.h"
 #include "controller/core/placement.h"
+#include "platform/process/nf_guard.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "runtime/sdk/nf_test.h"
@@ -276,6 +277,7 @@ std::string ReplayLine(const std::string& nf,
 testing::AssertionResult RunEverywhere(const std::string& nf,
                                        const std::vector<TestPacket>& packets,
                                        const EverywhereOptions& options) {
+  GuardNfCalls("RunEverywhere");
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
   const absl::Status status = spec.ok() ? spec->check() : spec.status();
   if (!status.ok()) {

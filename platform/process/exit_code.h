@@ -11,6 +11,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitCheckFailed = 1,   // packets do not add up, or an invariant broke
   kExitUsage = 2,         // a flag or an argument
+  kExitNf = 3,            // a network function failed (nf_guard.h)
   kExitBadData = 65,      // the contents of an input
   kExitUnavailable = 69,  // something that this machine does not have
   kExitInternal = 70,

@@ -134,6 +134,7 @@ bool RealDriver::Drain() {
   loop_.HandleBatch(egress_);
   Instant last_move = RealClock::Monotonic();
   while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+    if (RealClock::Monotonic() - finishing_ > kTimersAtEnd) StopTimers();
     const uint64_t left = loop_.in_channels();
     const bool did = Turn();
     // Timers go on for as long as a packet is in a unit: they move none.
@@ -147,8 +148,23 @@ bool RealDriver::Drain() {
   return true;
 }
 
+void RealDriver::StopTimers() {
+  for (const Worker& worker : workers_) worker.loop->StopTimers();
+}
+
+FlowKey RealDriver::FlowOf(FlowId flow) const {
+  const FlowTable& flows = controller().flows();
+  const uint32_t slot = slot_of(flow);
+  if (slot >= options_.controller.max_flows ||
+      flows.numbers(slot).generation != generation_of(flow)) {
+    return {};
+  }
+  return flows.hot(slot).key;
+}
+
 RunResult RealDriver::Finish() {
   if (result_.packets_in == 0) clock_.Start(Instant{});
+  finishing_ = RealClock::Monotonic();
   bool is_over = Drain();
   if (!is_over) {
     egress_.Violate(
@@ -160,6 +176,9 @@ RunResult RealDriver::Finish() {
   // A step as long as this lets many flows end at once.
   constexpr Nanos kStep = Milliseconds(10);
   while (is_over && loop_.NextDue() != Instant::max()) {
+    if (loop_.NextDue() - result_.last_packet > kTimersAfterLastPacket) {
+      StopTimers();
+    }
     clock_.SkipTo(loop_.NextDue() + kStep);
     for (const Worker& worker : workers_) worker.loop->Wake();
     is_over = Drain();

@@ -28,6 +28,7 @@
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
 #include "traces/capture_reader.h"
 
@@ -83,7 +84,7 @@ struct RealOptions {
 // it stay, is told of as a violation.
 //
 // Owner-thread only.
-class RealDriver {
+class RealDriver final : private NfCallNames {
  public:
   // `policy` must outlive the driver, and the spec be good (NfSpec::check);
   // `sink` may be null. The threads run on return. Errors: InvalidArgument,
@@ -108,6 +109,9 @@ class RealDriver {
 
  private:
   static constexpr Nanos kPatience = Seconds(10);
+  // Timers of NFs run for so long by the clock on the wall after the last
+  // packet, and no longer than kTimersAfterLastPacket.
+  static constexpr Nanos kTimersAtEnd = Seconds(10);
 
   struct Worker {
     std::unique_ptr<UnitLoop> loop;
@@ -120,6 +124,12 @@ class RealDriver {
   void CreateWorkers(const NfSpec& nf, std::vector<UnitLoopLinks> links);
   absl::Status StartThreads(const std::vector<int>& cpus);
 
+  // Asked by a thread that runs an NF of the flow, which is not forgotten
+  // meanwhile, so that nobody writes its key.
+  FlowKey FlowOf(FlowId flow) const override;
+  uint64_t NumberOf(PacketHandle packet) const override {
+    return ingress_.NumberOf(packet);
+  }
   bool has_threads() const { return real_.threads > 1; }
   bool is_interrupted() const {
     return real_.interrupted != nullptr && real_.interrupted->load();
@@ -130,6 +140,7 @@ class RealDriver {
   bool WaitForCause(const Ingress::Taken& taken);
   bool Turn();
   bool Drain();
+  void StopTimers();
   void PublishLive();
   void Collect();
 
@@ -149,6 +160,7 @@ class RealDriver {
 
   Instant began_;
   Instant last_captured_;
+  Instant finishing_ = Instant::max();  // on the clock on the wall
   // So many packets may be under way that none is dropped for want of room, by
   // the size of buffers.
   std::array<uint32_t, 3> most_under_way_;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/process/nf_guard.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
@@ -130,6 +131,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
 }
 
 RealDriver::~RealDriver() {
+  nf_call.names = nullptr;
   for (Worker& worker : workers_) {
     worker.loop->Stop();
     if (worker.thread.joinable()) worker.thread.join();
@@ -158,11 +160,16 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
   if (!has_threads()) {
     ControllerLinks::UnitLoopEnds& ends = loop_.ends(0);
     workers_.front().loop->Join(ends.out, ends.in);
+    nf_call.names = this;
     return absl::OkStatus();
   }
   for (size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
-    worker.thread = std::thread([loop = worker.loop.get()] { loop->Run(); });
+    worker.thread = std::thread([this, loop = worker.loop.get()] {
+      GuardThread();
+      nf_call.names = this;
+      loop->Run();
+    });
     if (!real_.pin) continue;
     absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
     if (!status.ok()) return status;

@@ -172,6 +172,8 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
         " (the word that state was taken over) repeated");
   count(units.takeovers_said_once, "takeover",
         " said once only, for want of room");
+  count(units.timers_left, "timer",
+        " of the NF still armed at the end, not run any more");
   uint64_t refused = 0;
   std::string reasons;
   for (size_t i = 0; i < kStateRefusals; ++i) {

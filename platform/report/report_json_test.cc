@@ -89,7 +89,8 @@ TEST(JsonReport, TellsHowStateMoved) {
                  .replicas_expired = 9,
                  .pulls_repeated = 10,
                  .takeovers_repeated = 11,
-                 .takeovers_said_once = 12};
+                 .takeovers_said_once = 12,
+                 .timers_left = 14};
   state.units.refused[0] = 13;
   const auto json =
       nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
@@ -114,7 +115,8 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"replicas_expired", 9},
            {"pulls_repeated", 10},
            {"takeovers_repeated", 11},
-           {"takeovers_said_once", 12}}) {
+           {"takeovers_said_once", 12},
+           {"timers_left", 14}}) {
     EXPECT_EQ(json.value(key, -1), number) << key;
   }
   EXPECT_EQ(json["wait_ns"]["p50"], 0);

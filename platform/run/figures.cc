@@ -163,6 +163,8 @@ constexpr Figure kFigures[] = {
      "Takeovers that there was no room to repeat."},
     {"state_refused", "object: reason → messages", kSum, kComposed,
      "Messages about state that units refused, by reason."},
+    {"timers_left", "timers", kSum, &UnitCounters::timers_left,
+     "Timers of network functions still armed when the run ended."},
     {"starts_cold", "units", kSum, &RunResult::cold_starts,
      "Units started whose process was new.",
      {"snf_unit_starts_total", "how", "cold", "Units started, cold or warm."}},

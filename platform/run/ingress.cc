@@ -25,10 +25,13 @@ Ingress::Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers)
       has_sides_(has_sides),
       classifier_(options.flow),
       peer_emulator_(options.inside),
-      released_({.fragments = options.flow.fragments}) {}
+      released_({.fragments = options.flow.fragments}),
+      numbers_(buffers.places()) {}
 
 const Ingress::Taken& Ingress::Take(Instant arrival,
                                     const CapturedPacket& captured) {
+  ++taken_packets_;
+  number_ = captured.number != 0 ? captured.number : taken_packets_;
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
   return TakeAgain(arrival, captured);
@@ -89,6 +92,7 @@ bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
                            .original_length = captured.original_bytes,
                            .headers = headers_,
                            .link = captured.link};
+  numbers_[buffers_.place(taken_.packet)] = number_;
   taken_.fate = Taken::Fate::kPacket;
   return true;
 }

@@ -41,6 +41,11 @@ struct ChaosOptions {
   }
 };
 
+// After the last packet, timers of NFs run for so long at most, in the time of
+// the run: a timer that is armed again and again does not keep it from ending.
+// Those that are still armed are counted (UnitCounters::timers_left).
+inline constexpr Nanos kTimersAfterLastPacket = Seconds(3'600);
+
 // The options of a run, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_report.h"
 
 namespace snf {
@@ -41,7 +42,9 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
 
 void AddNfReports(const NetworkFunction& example, RunResult& result) {
   for (const NetworkFunction::Part& part : example.parts()) {
-    NfReport report = part.nf->report();
+    NfReport report;
+    CallNf(*part.nf, NfCall::Hook::kReport, nullptr, kNoPacket,
+           [&] { report = part.nf->report(); });
     if (report.tables.empty() && report.files.empty()) continue;
     result.nf_reports.push_back(
         {.nf = std::string(part.name), .report = std::move(report)});

@@ -50,7 +50,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   AddPiecePools(*example_, controller_);
 }
 
-VirtualDriver::~VirtualDriver() = default;
+VirtualDriver::~VirtualDriver() { nf_call.names = nullptr; }
 
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
@@ -114,6 +114,9 @@ void VirtualDriver::AdvanceTo(Instant time) {
 }
 
 RunResult VirtualDriver::Finish() {
+  is_ending_ = true;
+  RunUntil(now_ + kTimersAfterLastPacket);
+  StopTimers();
   RunUntil(Instant::max());
   observers_.on_end(now_);
   result_.violations = checker_.violations();
@@ -138,7 +141,15 @@ RunResult VirtualDriver::Finish() {
   return std::move(result_);
 }
 
+void VirtualDriver::StopTimers() {
+  stops_timers_ = true;
+  for (const std::unique_ptr<UnitShell>& shell : units_) {
+    if (shell != nullptr) shell->unit.StopTimers();
+  }
+}
+
 void VirtualDriver::RunUntil(Instant time) {
+  nf_call.names = this;
   while (true) {
     const Instant event = events_->next_time();
     const Instant timer = controller_.next_wakeup();
@@ -153,13 +164,14 @@ void VirtualDriver::RunUntil(Instant time) {
     // repetitions that change nothing, would wait for ever, and their units
     // with them. The checker says which. The controller answers by itself those
     // that wait for pieces.
-    if (time == Instant::max() && in_channels_ > 0 &&
+    if (is_ending_ && in_channels_ > 0 &&
         ((events_->empty() && waiting_ == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }
     now_ = std::max(now_, next);
     ++events_handled_;
+    if (timers_at_end_ > kMaxTimersAtEnd && !stops_timers_) StopTimers();
     if (!events_->empty() && event == next) {
       Handle(events_->Pop());
     } else if (tables == next && timer > tables) {

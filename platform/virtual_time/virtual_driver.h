@@ -20,6 +20,7 @@
 #include "platform/virtual_time/table_network.h"
 #include "runtime/core/service_model.h"
 #include "runtime/core/unit.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
 
@@ -46,7 +47,7 @@ namespace snf {
 // release.
 //
 // Owner-thread only.
-class VirtualDriver {
+class VirtualDriver final : private NfCallNames {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -82,11 +83,19 @@ class VirtualDriver {
  private:
   // The virtual time that may pass without any packet leaving a unit.
   static constexpr Nanos kPatience = Seconds(3'600);
+  // So often timers of units may run out after the last packet, until those of
+  // NFs are stopped.
+  static constexpr uint32_t kMaxTimersAtEnd = 10'000'000;
 
   struct Event;
   struct UnitShell;
 
   void RunUntil(Instant time);
+  void StopTimers();
+  FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
+  uint64_t NumberOf(PacketHandle packet) const override {
+    return ingress_.NumberOf(packet);
+  }
   void Handle(const Event& event);
   void HandleAtController(const Event& event);
   void HandleAtUnit(const Event& event, UnitShell& shell);
@@ -133,6 +142,9 @@ class VirtualDriver {
   Instant last_drain_ = Instant::min();  // when a packet left a unit
   std::deque<Alias> aliases_;  // on their way to the controller, in order
   uint64_t waiting_ = 0;       // packets that are to be run again
+  bool is_ending_ = false;     // after the last packet
+  bool stops_timers_ = false;  // of NFs
+  uint32_t timers_at_end_ = 0;
 
   ControllerOut controller_out_;
   UnitOut unit_out_;

@@ -100,6 +100,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, UnitShell& shell) {
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
       if (now_ < shell.timer) return;
+      timers_at_end_ += is_ending_ ? 1 : 0;
       shell.timer = Instant::max();
       shell.unit.on_timers(now_, {*shell.nf, buffers_}, unit_out_);
       break;
@@ -338,10 +339,12 @@ void VirtualDriver::ScheduleTimer(UnitShell& shell) {
 VirtualDriver::UnitShell& VirtualDriver::Shell(UnitId unit) {
   std::unique_ptr<UnitShell>& shell = units_[value(unit)];
   if (shell == nullptr) {
-    const UnitOptions options = UnitOptionsOf(options_, controller_.replicas());
+    UnitOptions options = UnitOptionsOf(options_, controller_.replicas());
+    options.guard_every = 1;
     shell = std::make_unique<UnitShell>(
         UnitShell{.unit = Unit(unit, options, schema_, example_->pools()),
                   .nf = nf_.create()});
+    if (stops_timers_) shell->unit.StopTimers();
   }
   return *shell;
 }

@@ -361,7 +361,12 @@ void Unit::on_timers(Instant now, NfContext env, UnitOut& out) {
     // What a timer emits must not overtake a packet that waits.
     if (record.copy == CopyKind::kCurrent && record.timer <= now &&
         record.parked == kNone) {
-      nf_.RunTimer(env, slot, flows_, out);
+      if (stops_timers_) [[unlikely]] {
+        ++timers_left_;
+        record.timer = Instant::max();
+      } else {
+        nf_.RunTimer(env, slot, flows_, out);
+      }
       replication_.on_change(now, record);
     } else {
       replication_.PushOrExpire(now, slot, flows_, out);

@@ -152,6 +152,9 @@ class Unit {
   // as `out` has room for, and kMaxTimersPerCall at most: what is left is due
   // at once.
   void on_timers(Instant now, NfContext env, UnitOut& out);
+  // The run is coming to its end: timers of the NF that become due from now on
+  // are counted (timers_left), and do not run.
+  void StopTimers() { stops_timers_ = true; }
 
   // --- What commands refer to. ---
   // Returns the flow's record, of which the first state.bytes go with a
@@ -176,6 +179,7 @@ class Unit {
   UnitCounters counters() const {
     UnitCounters counters = replication_.counters();
     counters.pieces_refused = nf_.pieces_refused();
+    counters.timers_left = timers_left_;
     return counters;
   }
 
@@ -209,6 +213,7 @@ class Unit {
   UnitId id_;
   bool stopping_ = false;
   bool stopped_ = false;
+  bool stops_timers_ = false;
   bool is_cut_short_ = false;  // what begin() had to do was more than fits
   uint32_t in_service_ = kNone;
   uint32_t in_service_slot_ = kNone;
@@ -216,6 +221,7 @@ class Unit {
   uint32_t held_ = 0;
   uint32_t held_payloads_ = 0;
   uint32_t hold_packets_;
+  uint64_t timers_left_ = 0;
 
   PacketList inbox_;  // has packets as they came
   // The first packet of inbox_ whose flow is not prefetched, and the number of

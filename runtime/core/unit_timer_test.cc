@@ -68,6 +68,25 @@ TEST(UnitTimers, RunOnceAndNotBeforeTheyAreDue) {
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
+TEST(UnitTimers, AreCountedButDoNotRunAtTheEndOfARun) {
+  TestUnit unit(kA, kWithoutPushes);
+  Alarms alarms(unit);
+  unit.nf.packet = SetTimerByFirstByte;
+  unit.Send(New(1), "\x05");
+  unit.Send(New(2), "\x07");
+  unit.Send(New(3), "\x09");
+  unit.Serve(Ms(10));
+  unit.on_timers(Ms(16));
+  unit.unit.StopTimers();
+  EXPECT_EQ(unit.unit.counters().timers_left, 0u);
+  unit.on_timers(Ms(17));
+  EXPECT_EQ(unit.unit.counters().timers_left, 1u);
+  unit.on_timers(Ms(100));
+  EXPECT_EQ(unit.unit.counters().timers_left, 2u);
+  EXPECT_THAT(alarms.ran, ElementsAre("1@15"));
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+}
+
 TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
   TestUnit unit(kA);
   Alarms alarms(unit);

@@ -229,6 +229,7 @@ void UnitLoop::RunTimers() {
 void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
+    if (stops_timers_.load(std::memory_order_relaxed)) shell.unit.StopTimers();
     shell.unit.on_timers(now_, {*shell.nf, links_.buffers}, out_);
     AfterCall(shell);
   }

@@ -100,6 +100,8 @@ class UnitLoop {
   void Run();
   // Lets Run return soon. Any thread.
   void Stop();
+  // Lets no timer of the NF run any more (Unit::StopTimers). Any thread.
+  void StopTimers() { stops_timers_.store(true, std::memory_order_relaxed); }
   // Lets the loop look at the clock, which has skipped. Any thread.
   void Wake() { links_.bell->Ring(); }
 
@@ -184,6 +186,7 @@ class UnitLoop {
   uint32_t held_packets_max_ = 0;
   uint64_t sleeps_ = 0;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> stops_timers_{false};
 };
 
 }  // namespace snf

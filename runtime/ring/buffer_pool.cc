@@ -27,6 +27,7 @@ auto BufferPool::SharesOf(std::span<const Options> options) -> Shares {
 
 size_t BufferPool::Place(const Shares& shares, Classes& classes) {
   size_t end = RoundUp(sizeof(Header));
+  size_t place = 0;
   for (size_t c = 0; c < classes.size(); ++c) {
     uint64_t count = 0;
     for (const Counts& share : shares) count += share[c];
@@ -34,6 +35,8 @@ size_t BufferPool::Place(const Shares& shares, Classes& classes) {
     SizeClass& size = classes[c];
     size.bytes = kBufferBytes[c];
     size.count = static_cast<uint32_t>(count);
+    size.place = place;
+    place += count;
     size.holders = end;
     size.buffers = RoundUp(size.holders + count * sizeof(uint16_t));
     end = size.buffers + count * Stride(size.bytes);

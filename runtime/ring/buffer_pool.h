@@ -137,6 +137,15 @@ class BufferPool {
   template <typename Found>
   void ForEachHeld(Party party, const Found& found);
 
+  // Numbers the buffers of all shares from 0 to places() - 1, for arrays beside
+  // the pool.
+  size_t place(PacketHandle handle) const {
+    return classes_[value(handle) >> kClassShift].place + IndexOf(handle);
+  }
+  size_t places() const {
+    return classes_.back().place + classes_.back().count;
+  }
+
   PacketInfo& info(PacketHandle handle) {
     return InfoAt(Class(handle), IndexOf(handle));
   }
@@ -189,6 +198,7 @@ class BufferPool {
     uint32_t bytes = 0;
     uint32_t count = 0;        // of all shares
     uint32_t first = 0;        // of this share
+    size_t place = 0;          // of the first buffer of all shares
     uint32_t used = 0;         // of this share, ever handed out
     uint32_t free = kEnd;      // list of freed buffers, linked by `next`
     size_t holders = 0;        // offset of each buffer's MarkOf(party); 0: free

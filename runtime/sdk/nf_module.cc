@@ -69,10 +69,9 @@ absl::Status CheckPlace(const NfRegistration& nf) {
   }
   return Bad(absl::StrCat(
       "has an NF \"", std::string(nf.name),
-      "\" that does not keep the same state as the one in this program: "
-      "its schema is ",
-      HashOf(nf), ", and that one's ", HashOf(*linked),
-      "; give it another name"));
+      "\" that does not keep the same state as the one in this program, of ",
+      linked->where.file_name(), ": its schema is ", HashOf(nf),
+      ", and that one's ", HashOf(*linked), "; give it another name"));
 }
 
 absl::StatusOr<Nfs> Load(const std::string& path) {

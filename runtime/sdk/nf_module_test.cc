@@ -203,6 +203,13 @@ TEST(NfModule, DoesNotRunWhereItWasBuiltForSomethingElse) {
   EXPECT_STREQ(std::getenv("SNF_TEST_MODULE_RAN"), "yes");
 }
 
+TEST(NfModule, DoesNotRunWhereItLaysOutStructsOtherwise) {
+  EXPECT_THAT(
+      LoadError(ModuleOf("packed")),
+      AllOf(HasSubstr("was built for \"gcc"), HasSubstr("packing 4/4"),
+            HasSubstr("this program is \"gcc"), HasSubstr("packing 8/4")));
+}
+
 TEST(NfModule, MayHaveSeveralNfs) {
   const auto nf = LoadNfModule(ModuleOf("several"));
   ASSERT_TRUE(nf.ok()) << nf.status().message();
@@ -222,7 +229,8 @@ TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
   const NfRegistration* const linked = FindNf("linked");
   EXPECT_THAT(LoadError(ModuleOf("other_state")),
               AllOf(HasSubstr("has an NF \"linked\" that does not keep the "
-                              "same state as the one in this program"),
+                              "same state as the one in this program, of "),
+                    HasSubstr("nf_module_test.cc: its schema"),
                     HasSubstr("its schema is ")));
   EXPECT_EQ(FindNf("linked"), linked);
   const auto nf = LoadNfModule(ModuleOf("linked"));
