@@ -79,7 +79,7 @@ TEST(UnitTimers, AreCountedButDoNotRunAtTheEndOfARun) {
   unit.on_timers(Ms(16));
   unit.unit.StopTimers();
   EXPECT_EQ(unit.unit.counters().timers_left, 0u);
-  unit.on_timers(Ms(17));
+  unit.on_timers(Ms(18));
   EXPECT_EQ(unit.unit.counters().timers_left, 1u);
   unit.on_timers(Ms(100));
   EXPECT_EQ(unit.unit.counters().timers_left, 2u);
