@@ -20,7 +20,10 @@ constexpr EthernetHeader kIpv6Header = {2, 0, 0, 0, 0, 2,    2,
 }  // namespace
 
 bool LinkChanger::Change(CapturedPacket& packet) {
-  if (packet.link == to_) return true;
+  if (packet.link == to_) {
+    packet.link_number = 0;
+    return true;
+  }
   const ParsedPacket parsed = Parse(packet.link, packet.bytes);
   if (!parsed.has_ip()) return false;
   const bool is_whole = packet.bytes.size() == packet.original_bytes;
@@ -29,6 +32,7 @@ bool LinkChanger::Change(CapturedPacket& packet) {
   packet.original_bytes = is_whole ? static_cast<uint32_t>(packet.bytes.size())
                                    : packet.original_bytes - parsed.l3_offset;
   packet.link = to_;
+  packet.link_number = 0;
   if (to_ == LinkType::kRawIp) return true;
   const EthernetHeader& header =
       parsed.l3 == L3::kIpv4 ? kIpv4Header : kIpv6Header;
