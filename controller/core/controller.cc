@@ -35,6 +35,7 @@ Controller::Controller(const ControllerOptions& options,
       aliases_(options.max_flows, options.hash_seed),
       idle_timeouts_(options.max_flows, options.flow_timeout),
       flow_timers_(options.max_flows, Pages::kGrowing),
+      cost_(options),
       demand_(options),
       units_(options),
       pieces_(options.max_units),
@@ -127,7 +128,7 @@ void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
     if (arrival.time - flow.last_packet > flowlet_timeout_) {
       ++counters_.flowlets_by_gap;
       BeginFlowlet(now, arrival, slot, FlowletCause::kGap, out);
-    } else if (int64_t{flow.flowlet_bytes} + arrival.original_length >
+    } else if (int64_t{flow.flowlet_bytes} + cost_(arrival.original_length) >
                flowlet_bytes_) {
       ++counters_.flowlets_by_bytes;
       BeginFlowlet(now, arrival, slot, FlowletCause::kBytes, out);
@@ -137,7 +138,7 @@ void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
   }
   FlowHot& flow = flows_.hot(slot);
   flow.last_packet = std::max(flow.last_packet, arrival.time);
-  flow.flowlet_bytes += arrival.original_length;
+  flow.flowlet_bytes += cost_(arrival.original_length);
   Enqueue(now, arrival, slot, out);
 }
 
@@ -242,7 +243,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   const uint64_t number =
       flow.unit == kNoUnit
           ? 0
-          : units_.TakeSlot(now, flow.unit, arrival.original_length);
+          : units_.TakeSlot(now, flow.unit, cost_(arrival.original_length));
   if (number == 0) {
     // Without a unit there is no start buffer either.
     const bool starting = flow.unit == kNoUnit ||

@@ -18,6 +18,7 @@
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/options.h"
 #include "controller/core/owner_history.h"
+#include "controller/core/packet_cost.h"
 #include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
@@ -108,7 +109,12 @@ class Controller {
   size_t on_packets(Instant now, std::span<const Arrival> arrivals,
                     ControllerOut& out);
 
-  // Packets have left a unit, which frees their slots.
+  // Returns what a packet costs of a unit, as drains are to report it.
+  uint32_t CostOf(uint32_t original_length) const {
+    return cost_(original_length);
+  }
+  // Packets have left a unit, which frees their slots; `report.bytes` is the
+  // sum of what each cost (CostOf).
   void on_drained(Instant now, const DrainReport& report) {
     units_.on_drained(now, report);
   }
@@ -241,6 +247,7 @@ class Controller {
   AliasTable aliases_;
   IdleTimeouts idle_timeouts_;
   TimingWheel flow_timers_;
+  PacketCost cost_;
   DemandEstimator demand_;
   UnitPool units_;
   PiecePools pieces_;

@@ -111,6 +111,7 @@ class SnfPolicy final : public PlacementPolicy {
   std::string_view help() const override {
     return "weighted greedy bin-packing of flowlets";
   }
+  bool by_score() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     return Pack(now, request, units, out);
@@ -155,6 +156,7 @@ class PerPacketPolicy final : public PlacementPolicy {
     return "bin-packing of single packets";
   }
   bool per_packet() const override { return true; }
+  bool by_score() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     return Pack(now, request, units, out);

@@ -46,6 +46,9 @@ class PlacementPolicy {
   virtual std::string_view help() const = 0;
   // True if every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
+  // True if every flowlet goes to the unit of the highest PlacementScore, where
+  // one has room.
+  virtual bool by_score() const { return false; }
   // True if a flow may go on at another unit although its own is not stopping.
   // If false, replicas of its state are of no use and none are made.
   virtual bool moves_flows() const { return true; }

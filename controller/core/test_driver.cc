@@ -89,7 +89,7 @@ uint32_t TestDriver::Drain(Instant now, UnitId unit, size_t packets) {
   for (; report.packets < packets && !queue.empty(); queue.pop_front()) {
     const PacketMeta& meta = queue.front();
     ++report.packets;
-    report.bytes += meta.original_length;
+    report.bytes += controller_.CostOf(meta.original_length);
     if (meta.source_kind == StateSource::kUnit && meta.source != unit) {
       takeovers_.push_back({meta.flow, meta.clock, unit});
     }

@@ -123,10 +123,11 @@ class ControllerLoop {
     if (drained_.unit != command.unit) ReportDrained(events);
     drained_.unit = command.unit;
     ++drained_.packets;
-    drained_.bytes += meta.original_length;
+    const uint32_t cost = controller_.CostOf(meta.original_length);
+    drained_.bytes += cost;
     if (!meta.has_payload()) return;
     ++with_payload_.packets;
-    with_payload_.bytes += meta.original_length;
+    with_payload_.bytes += cost;
   }
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
   // the pool is loop i.

@@ -24,7 +24,7 @@ UnitLoopOptions LoopOptions() {
   return {.max_units = run.controller.max_units,
           .unit = UnitOptionsOf(run, 0),
           .tables = TableOptionsOf(run),
-          .unit_capacity_bps = std::nullopt};
+          .service = std::nullopt};
 }
 
 }  // namespace

@@ -271,10 +271,10 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   Flow& own = entry->second;
   if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
   if (own.timer <= now && own.record != nullptr) {
-    StopComparing(meta.flow, own, uniqueness);
+    StopComparing(meta.flow, own, Cause::kTimer, uniqueness);
   }
   if (own.record == nullptr) {
-    ++not_compared_;
+    ++not_compared_[static_cast<size_t>(own.cause)];
     return {};
   }
   ++compared_;
@@ -296,9 +296,9 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   const Verdict verdict = nf_->process_packet(packet, flow);
   own.timer = flow.timer();
   if (TableReads() != reads) {
-    StopComparing(meta.flow, own, uniqueness);
+    StopComparing(meta.flow, own, Cause::kTableRead, uniqueness);
     --compared_;
-    ++not_compared_;
+    ++not_compared_[static_cast<size_t>(own.cause)];
     return {.difference = {}, .pieces = pieces.wrong()};
   }
 
@@ -316,7 +316,9 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
     difference = Difference(outcome.record, state.record());
     if (!difference.empty()) difference = "of the state " + difference;
   }
-  if (!difference.empty()) StopComparing(meta.flow, own, uniqueness);
+  if (!difference.empty()) {
+    StopComparing(meta.flow, own, Cause::kDifference, uniqueness);
+  }
   return {.difference = std::move(difference), .pieces = pieces.wrong()};
 }
 
@@ -333,9 +335,10 @@ void SingleUnitOracle::on_alias_refused(Instant now, FlowId id, AliasResult why,
   own.timer = flow.timer();
 }
 
-void SingleUnitOracle::StopComparing(FlowId id, Flow& own,
+void SingleUnitOracle::StopComparing(FlowId id, Flow& own, Cause cause,
                                      UniquenessCheck& uniqueness) {
   own.record.reset();
+  own.cause = cause;
   uniqueness.on_pieces_gone(id);
 }
 

@@ -301,6 +301,8 @@ TEST_F(SingleUnitOracleTest, ReportsAFlowOnce) {
   PacketsOf(kFlow) = 1;
   EXPECT_NE(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(oracle_.not_compared(SingleUnitOracle::Cause::kDifference), 1u);
+  EXPECT_EQ(oracle_.not_compared(), 1u);
   PacketsOf(kOther) = 1;
   EXPECT_NE(Run(kOther, {kNumber, 0}), "");
 }
@@ -324,6 +326,7 @@ TEST_F(SingleUnitOracleTest, ComparesUntilATimerIsDue) {
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(oracle_.not_compared(), 2u);
+  EXPECT_EQ(oracle_.not_compared(SingleUnitOracle::Cause::kTimer), 2u);
   // Another flow's is its own.
   PacketsOf(kOther) = 9;
   EXPECT_NE(Run(kOther, {kSetTimer, 0}), "");

@@ -53,11 +53,13 @@ bool HasFlowlet(std::string_view reason) {
 
 Explainer::Explainer(const FlowKey& key, const RunOptions& options,
                      const PlacementPolicy& policy)
-    : options_(options), replicas_(options.controller.max_units) {
+    : options_(options),
+      cost_(options.controller),
+      replicas_(options.controller.max_units) {
   story_.key = key;
   story_.policy = policy.name();
   story_.per_packet = policy.per_packet();
-  story_.by_score = policy.name() == "snf" || policy.name() == "per_packet";
+  story_.by_score = policy.by_score();
   story_.flowlets_on_unit.resize(options.controller.max_units);
 }
 
@@ -98,7 +100,7 @@ void Explainer::on_decision(const Decision& decision, const UnitPool& units) {
   flowlet.life = story_.lives;
   flowlet.decision = decision;
   flowlet.decision.gap = silence_;
-  flowlet.cause_bytes = length_;
+  flowlet.cause_bytes = cost_(length_);
   flowlet.unit_starting =
       placement.unit != kNoUnit &&
       units.state(placement.unit) == UnitPool::State::kStarting;

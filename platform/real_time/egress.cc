@@ -31,14 +31,19 @@ Egress::Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
       loop_(loop),
       result_(result),
       order_(options.controller.max_flows),
-      provisioning_(options.controller.unit_capacity_bps,
-                    options.controller.max_units) {
+      provisioning_(options.controller) {
   provisioning_.Reserve(Seconds(3'600));
+  if (has_digest_ && has_sides_) {
+    renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
+  }
 }
 
 void Egress::PassThrough(Instant now, const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   if (has_digest_) digest_.Add(kNoFlow, captured.bytes);
+  if (renaming_digest_ != nullptr) {
+    renaming_digest_->Add(now, kNoFlow, captured.link, captured.bytes);
+  }
   if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now, captured));
 }
 
@@ -86,7 +91,7 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     latency_ = latency;
     ++packets_of_latency_;
   }
-  if (has_digest_) digest_.Add(meta.flow, buffers_.bytes(command.packet));
+  if (has_digest_) AddToDigests(now, command);
   if (sink_ != nullptr) ShowRelease(now, command);
   const bool comes_back =
       has_sides_ && !is_generated && BringBack(now, command.packet);
@@ -145,6 +150,13 @@ bool Egress::BringBack(Instant now, PacketHandle packet) {
   return true;
 }
 
+void Egress::AddToDigests(Instant now, const UnitCommand& command) {
+  const auto& [info, bytes] = buffers_.view(command.packet);
+  digest_.Add(command.meta.flow, bytes);
+  if (renaming_digest_ == nullptr) return;
+  renaming_digest_->Add(now, command.meta.flow, info.link, bytes);
+}
+
 void Egress::ShowRelease(Instant now, const UnitCommand& command) {
   sink_->on_release(
       ReleasedPacket::Of(now, buffers_, command.packet, RouteOf(now, command)));
@@ -182,6 +194,9 @@ void Egress::on_end_flow(const EndFlow& end) {
 
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {
   ingress_.on_alias(alias, inside);
+  if (renaming_digest_ != nullptr) {
+    renaming_digest_->on_granted(alias.key, inside);
+  }
 }
 
 void Egress::on_alias_over(FlowId flow, Clock clock) {
@@ -224,6 +239,8 @@ void Egress::CheckNoneWaits() {
 void Egress::Finish(Instant now) {
   provisioning_.on_end(now);
   result_.digest = digest_.value();
+  result_.digest_up_to_renaming =
+      renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;
 }
 
 }  // namespace snf

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REAL_TIME_EGRESS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
 #include "platform/run/provisioning.h"
+#include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
 #include "runtime/core/unit_commands.h"
@@ -37,6 +39,8 @@ class Egress final : public ControllerEvents {
   Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
          BufferPool& buffers, ControllerLoop& loop, RunResult& result);
 
+  // The run begins with this time.
+  void on_start(Instant first_packet) { provisioning_.on_start(first_packet); }
   // A packet that an IP header begins came to the ingress.
   void on_offered(Instant now, uint32_t bytes) {
     provisioning_.on_offered(now, bytes);
@@ -74,6 +78,7 @@ class Egress final : public ControllerEvents {
   [[gnu::noinline]] void EndTwice(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
   [[gnu::noinline]] bool BringBack(Instant now, PacketHandle packet);
+  [[gnu::noinline]] void AddToDigests(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void ShowRelease(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void ReturnBuffer(PacketHandle packet);
   void Release(Instant now, const UnitCommand& command, bool is_generated);
@@ -98,6 +103,7 @@ class Egress final : public ControllerEvents {
   uint32_t packets_of_latency_ = 0;
   Nanos latency_;
   ReleaseDigest digest_;
+  std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
   ReleaseOrder order_;
   Provisioning provisioning_;
 };

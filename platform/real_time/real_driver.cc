@@ -19,12 +19,13 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
     clock_.Start(captured.time);
+    egress_.on_start(captured.time);
     began_ = loop_.ReadClock();
     if (real_.live != nullptr) next_live_ = began_;
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
-  last_captured_ = captured.time;
+  last_captured_ = std::max(last_captured_, captured.time);
   Instant arrival = loop_.now();
   if (pace_.has_schedule()) {
     arrival = pace_.Due(captured.time, captured.original_bytes);

@@ -148,7 +148,7 @@ class RealDriver {
   std::vector<Worker> workers_;
 
   Instant began_;
-  Instant last_captured_;
+  Instant last_captured_ = Instant::min();
   // So many packets may be under way that none is dropped for want of room, by
   // the size of buffers.
   std::array<uint32_t, 3> most_under_way_;

@@ -47,6 +47,10 @@ uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
                            : real.threads;
 }
 
+ServiceModel ServiceOf(const ControllerOptions& options) {
+  return ServiceModel(options.unit_capacity_bps, options.unit_packets_ps);
+}
+
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
@@ -109,8 +113,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   AddPiecePools(*example_, loop_.controller());
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
-    const Nanos service = ServiceModel(options.controller.unit_capacity_bps)
-                              .ServiceTime(kMaxPacket);
+    const Nanos service = ServiceOf(options.controller).ServiceTime(kMaxPacket);
     patience_.ns +=
         std::max({options.unit_start_delay, options.warm_start_delay, service})
             .ns;
@@ -144,7 +147,7 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
   options.unit = UnitOptionsOf(options_, controller().replicas());
   options.tables = TableOptionsOf(options_);
   if (!real_.unpaced) {
-    options.unit_capacity_bps = options_.controller.unit_capacity_bps;
+    options.service = ServiceOf(options_.controller);
   }
   for (UnitLoopLinks& of_worker : links) {
     workers_.push_back({.loop = std::make_unique<UnitLoop>(

@@ -225,6 +225,11 @@ void ReplayFlags::AddUnitFlags() {
                        options_.real.unpaced, 1'000, kMaxCapacityBps,
                        "what one unit can process; none, with --clock=real: "
                        "each as much as it can");
+  flags_.PacketRate("unit_packets", c.unit_packets_ps, 1, 1'000'000'000,
+                    "what one unit can process in packets: one takes at least "
+                    "1 / RATE, and costs as much as one that takes so long "
+                    "by its bits, in load, demand and flowlet_bytes",
+                    "as many as unit_capacity carries");
   flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
   flags_.Count("warm_units", c.warm_units, 0, kMaxUnits,
                "units warm at the start");

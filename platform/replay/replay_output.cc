@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/packet/flow_key_text.h"
+#include "base/quantity.h"
 #include "platform/process/version.h"
 #include "platform/replay/chains_report.h"
 #include "platform/report/compare.h"
@@ -20,6 +21,16 @@ namespace {
 // Returns the name of a single NF without its options; of a chain all of it.
 std::string ShortNameOf(const std::string& nf) {
   return nf.find('|') == nf.npos ? nf.substr(0, nf.find_first_of(":(")) : nf;
+}
+
+// Says why there is nothing to tell of the packet that was held longest.
+std::string WhyNoStory(const StateFigures::Worst& worst) {
+  if (worst.wait.ns == 0) {
+    return "no packet was held for its flow's state or turn";
+  }
+  return fmt::format(
+      "a packet was held for {}, but its flow is not known any more",
+      FormatDuration(worst.wait));
 }
 
 ExitCode ExitCodeOf(bool is_sound) {
@@ -44,7 +55,7 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
                   [&](const Terminal& terminal) {
                     return TextReport(options_.run, result, info, terminal);
                   });
-  if (status.ok()) status = TellStories(replayed.stories);
+  if (status.ok()) status = TellStories(replayed);
   if (!status.ok()) return status;
   return ExitCodeOf(RunIsSound(result));
 }
@@ -122,10 +133,15 @@ absl::Status ReplayOutput::WriteReport(
   return absl::OkStatus();
 }
 
-absl::Status ReplayOutput::TellStories(
-    const std::vector<FlowStory>& stories) const {
+absl::Status ReplayOutput::TellStories(const ReplayedRun& replayed) const {
+  const std::vector<FlowStory>& stories = replayed.stories;
   const bool is_in_json = options_.json == "-";
   std::FILE* to = is_in_json || options_.out == "-" ? stderr : stdout;
+  if (options_.explain.kind == ExplainRequest::Kind::kWorstWait &&
+      stories.empty()) {
+    fmt::print(to, "\n--explain=worst-wait: {}\n",
+               WhyNoStory(replayed.run.result.state.worst));
+  }
   for (const FlowStory& story : stories) {
     if (story.packets.arrived == 0) {
       return absl::DataLossError(fmt::format(

@@ -174,6 +174,10 @@ absl::Status ReplayFlags::CheckReal() const {
       if (!options_.real.unpaced || !flags_.given(flag)) continue;
       return AtOdds(flag, "unit_capacity", "then units are ready at once");
     }
+    if (options_.real.unpaced && flags_.given("unit_packets")) {
+      return AtOdds("unit_packets", "unit_capacity",
+                    "then units are as fast as they can be");
+    }
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
     }

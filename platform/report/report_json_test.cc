@@ -103,7 +103,7 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"state_answers", 20},
            {"state_bytes", 122'000},
            {"state_pushed_bytes", 120'000},
-           {"replication_bps", 3'200'000},
+           {"replication_bps", 4'480'000},
            {"held_packets_max", 7},
            {"tombstones", 3},
            {"flows_handed_over", 4},

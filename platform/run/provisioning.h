@@ -10,16 +10,21 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "controller/core/options.h"
+#include "controller/core/packet_cost.h"
 #include "platform/run/run_events.h"
 
 namespace snf {
 
-// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch;
-// those in which nothing happened and no unit was up are left out.
+// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch,
+// and as much later than whole 100 ms as the run's first packet is; those in
+// which nothing happened and no unit was up are left out.
 struct EpochSample {
   int64_t epoch = 0;
-  uint64_t offered_bytes = 0;  // original lengths that reached the controller
-  uint64_t drained_bytes = 0;  // original lengths that units finished
+  // What packets cost (PacketCost) that reached the controller, and that units
+  // finished.
+  uint64_t offered_bytes = 0;
+  uint64_t drained_bytes = 0;
   uint64_t dropped_packets = 0;
   int64_t unit_ns = 0;  // time that units were up, summed over units
 };
@@ -38,19 +43,24 @@ class Provisioning final : public RunObserver {
  public:
   static constexpr int64_t kEpochNs = 100'000'000;
 
-  explicit Provisioning(int64_t unit_capacity_bps, uint32_t max_units)
-      : capacity_bps_(unit_capacity_bps), units_(max_units) {
-    this_epoch_.reserve(max_units);
+  explicit Provisioning(const ControllerOptions& options)
+      : capacity_bps_(options.unit_capacity_bps),
+        cost_(options),
+        units_(options.max_units) {
+    this_epoch_.reserve(options.max_units);
   }
   // Room for so much time with traffic, without an allocation.
   void Reserve(Nanos time) {
     samples_.reserve(static_cast<size_t>(time.ns / kEpochNs));
   }
 
+  // Epochs begin with the first packet: one at that time, others 100 ms apart.
+  void on_start(Instant first_packet) override;
   // Times must not run backwards.
   void on_offered(Instant now, uint32_t bytes) {
     Advance(now);
-    samples_.back().offered_bytes += bytes;
+    last_traffic_ = now;
+    samples_.back().offered_bytes += cost_(bytes);
   }
   void on_dropped(Instant now) {
     Advance(now);
@@ -67,6 +77,7 @@ class Provisioning final : public RunObserver {
   void on_drained(Instant now, UnitId unit, uint32_t packets,
                   uint64_t bytes) override {
     Advance(now);
+    last_traffic_ = now;
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
     units_[value(unit)].packets += packets;
@@ -81,7 +92,7 @@ class Provisioning final : public RunObserver {
     bool is_up = false;
     bool was_up = false;  // ever
     uint64_t packets = 0;
-    uint64_t bytes = 0;  // original lengths
+    uint64_t bytes = 0;  // what they cost
   };
   Total total(UnitId unit) const {
     const Unit& u = units_[value(unit)];
@@ -95,6 +106,10 @@ class Provisioning final : public RunObserver {
   uint32_t units_max() const { return units_max_; }
   // Mean units over the time that at least one was up, in 1/1000.
   int64_t units_mean_1000() const;
+  // Time that units were up, summed over units, until the last packet came to
+  // the controller or left a unit: not the time for which they lie idle
+  // behind all traffic. After on_end.
+  int64_t unit_ns_with_traffic() const { return unit_ns_with_traffic_; }
   // Per unit and epoch, in 1/1000.
   const Histogram& utilisation() const { return utilisation_; }
 
@@ -119,15 +134,25 @@ class Provisioning final : public RunObserver {
     return now >= epoch_end_ && epoch_end_ != Instant::max();
   }
   void AdvanceEpochs(Instant now);
+  int64_t EpochOf(Instant now) const;
   void StartEpoch(Instant now);
   void CloseEpoch(Instant end);
+  // Counts the time since then for the units that are up; called before their
+  // number changes.
+  void CountUnitTime(Instant now);
 
   int64_t capacity_bps_;
+  PacketCost cost_;
   std::vector<Unit> units_;
   std::vector<uint16_t> this_epoch_;  // units that were up in it
   uint32_t units_up_ = 0;
   uint32_t units_max_ = 0;
+  int64_t phase_ns_ = 0;  // of epochs, behind whole 100 ms
   Instant epoch_end_;
+  Instant last_traffic_ = Instant::min();
+  Instant counted_until_;
+  int64_t counted_unit_ns_ = 0;  // until then; saturates, as the next does
+  int64_t unit_ns_with_traffic_ = 0;
   Instant any_up_since_;
   int64_t any_up_ns_ = 0;
   int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/messages/messages.h"
 #include "base/quantity.h"
 #include "fmt/format.h"
 
@@ -27,13 +28,11 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   uint64_t offered_bytes = 0;
   uint64_t most_bytes = 0;
   double drained_bits = 0;
-  double unit_seconds = 0;
   for (const EpochSample& sample : result.epochs) {
     if (sample.offered_bytes > 0) figures.busy.ns += kEpoch.ns;
     offered_bytes += sample.offered_bytes;
     most_bytes = std::max(most_bytes, sample.offered_bytes);
     drained_bits += static_cast<double>(sample.drained_bytes) * 8;
-    unit_seconds += static_cast<double>(sample.unit_ns) / 1e9;
   }
   figures.duration = result.last_packet - result.first_packet;
   figures.mean_rate_bps = RateOf(result.bytes_in, figures.duration);
@@ -44,10 +43,13 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   figures.flowlets_per_flow =
       Ratio(static_cast<double>(result.controller.flowlets),
             static_cast<double>(result.controller.flows));
-  figures.capacity_used = Ratio(
-      drained_bits,
-      unit_seconds * static_cast<double>(options.controller.unit_capacity_bps));
-  figures.replication_bps = RateOf(result.state.pushed_bytes, figures.busy);
+  figures.capacity_used =
+      Ratio(drained_bits,
+            static_cast<double>(result.unit_ns_with_traffic) / 1e9 *
+                static_cast<double>(options.controller.unit_capacity_bps));
+  figures.replication_bps =
+      RateOf(result.state.pushed_bytes + result.state.pushes * sizeof(State),
+             figures.busy);
   const ControllerCounters& controller = result.controller;
   figures.flowlets_movable =
       controller.flowlets - std::min(controller.flowlets, controller.flows);
@@ -76,6 +78,14 @@ bool KeepsNoState(const RunResult& result) {
 
 std::string_view HeldFor(const RunResult& result) {
   return KeepsNoState(result) ? "their turn" : "state";
+}
+
+std::string UnitCapacity(const ControllerOptions& options) {
+  std::string text = FormatBitRate(options.unit_capacity_bps);
+  if (options.unit_packets_ps > 0) {
+    text += " and " + FormatPacketRate(options.unit_packets_ps);
+  }
+  return text;
 }
 
 std::vector<DropCount> DropCounts(const RunResult& result) {

@@ -22,8 +22,11 @@ struct ReportFigures {
   int64_t peak_rate_bps = 0;  // of the busiest 100 ms
   double mean_packet_bytes = 0;
   double flowlets_per_flow = 0;
-  double capacity_used = 0;  // drained over provisioned, 0 … 1
-  // State pushed ahead of flowlets, over `busy`.
+  // Drained over provisioned, 0 … 1; time in which units lie idle behind all
+  // traffic does not count.
+  double capacity_used = 0;
+  // State pushed ahead of flowlets, over `busy`: of each push the message
+  // (State) and the record.
   int64_t replication_bps = 0;
   // Flowlets that are not the first of their flow.
   uint64_t flowlets_movable = 0;
@@ -50,6 +53,9 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 bool KeepsNoState(const RunResult& result);
 // Names that which flowlets that moved are held for: "state", "their turn".
 std::string_view HeldFor(const RunResult& result);
+
+// Says what a unit can process: "300 Mbit/s", "300 Mbit/s and 1.00 Mpps".
+std::string UnitCapacity(const ControllerOptions& options);
 
 // Drops for one reason; `index` is its DropReason, or counts the NF's reasons.
 struct DropCount {

@@ -147,16 +147,25 @@ struct RunResult {
   Histogram latency_ns;  // arrival to release, of packets that were released
   uint32_t units_max = 0;
   int64_t units_mean_1000 = 0;
-  Histogram utilisation_1000;  // per unit and epoch
+  int64_t unit_ns_with_traffic = 0;  // Provisioning::unit_ns_with_traffic
+  Histogram utilisation_1000;        // per unit and epoch
   std::vector<EpochSample> epochs;
 
   uint64_t digest = 0;
+  // The same for runs that differ in the external ports that they gave, and
+  // equal to `digest` for an NF without sides (renaming_digest.h).
+  uint64_t digest_up_to_renaming = 0;
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others
   // (single_unit_oracle.h).
   uint64_t i6_compared = 0;
   uint64_t i6_not_compared = 0;
+  // Of these: since a timer of the flow was due, the NF read a shared table,
+  // or a difference was found.
+  uint64_t i6_after_timer = 0;
+  uint64_t i6_after_table_read = 0;
+  uint64_t i6_after_difference = 0;
 
   uint64_t packets_dropped() const {
     uint64_t sum = 0;

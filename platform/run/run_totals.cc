@@ -35,6 +35,7 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
   result.aliases.at_once_max = ingress.aliases_max();
   result.units_max = provisioning.units_max();
   result.units_mean_1000 = provisioning.units_mean_1000();
+  result.unit_ns_with_traffic = provisioning.unit_ns_with_traffic();
   result.utilisation_1000 = provisioning.utilisation();
   result.epochs = provisioning.samples();
 }

@@ -88,6 +88,21 @@ class Replay(Command):
         self.assertLessEqual(flowlet["pull"]["asked_ns"],
                              flowlet["pull"]["came_ns"])
 
+    def test_says_that_nothing_waited(self):
+        for flags in [], ["--json=-"]:
+            done = run("replay", self.good, "--quiet", "--max_units=1",
+                       "--explain=worst-wait", *flags)
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+            self.assertIn("--explain=worst-wait: no packet was held",
+                          (done.stderr if flags else done.stdout).decode())
+
+    def test_explains_a_flow_of_an_nf_with_two_sides_by_its_inside_end(self):
+        for flow in ("udp 192.0.2.1:5001", "udp 192.0.2.1:5001 > 198.51.100.9:53"):
+            done = run("replay", self.good, "--quiet", "--nf=nat:ip=203.0.113.7",
+                       "--explain", flow)
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+            self.assertIn("Flow udp 192.0.2.1:5001\n", done.stdout.decode())
+
     def test_explains_several_flows_in_one_run(self):
         top = self.stories("top:3")["explain"]
         self.assertEqual(len(top), 3)
@@ -158,6 +173,32 @@ class Replay(Command):
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
         written = json.loads(pathlib.Path(file).read_text())
         self.assertEqual(len(written["compare"]), 3)
+
+    def test_compares_a_nat_up_to_which_ports_it_gave(self):
+        # By hash the flows run on other units, which have other ports.
+        capture = self.file("nat.pcap", pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(400)]))
+        compared = self.report(capture, "--nf=nat:ip=203.0.113.7",
+                               "--compare=hash")["compare"]
+        self.assertEqual([each["packets_released"] for each in compared],
+                         [400, 400])
+        self.assertNotEqual(compared[0]["digest"], compared[1]["digest"])
+        self.assertEqual(compared[0]["digest_up_to_renaming"],
+                         compared[1]["digest_up_to_renaming"])
+        alone = self.report(capture)
+        self.assertEqual(alone["digest"], alone["digest_up_to_renaming"])
+
+    def test_holds_units_to_a_rate_of_packets(self):
+        small = SOURCE / "traces" / "small.pcap.zst"
+        by_bits, by_both = (
+            self.report(small, "--unit_capacity=300Mbps", *flags)
+            for flags in ([], ["--unit_packets=10kpps"]))
+        self.assertGreater(by_both["units_used_mean"],
+                           by_bits["units_used_mean"])
+        # A packet takes 100 us, and two hops.
+        fast = self.report(self.good, "--unit_packets=10kpps")["latency_ns"]
+        self.assertEqual(fast["p50"] // 1000, 102)
+        self.assertEqual(by_both["digest"], by_bits["digest"])
 
     def test_runs_the_same_chaos_for_the_same_seed(self):
         # What chronicle writes tells whether each packet met the right state.

@@ -26,7 +26,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
       controller_(options.controller, policy),
-      service_(options.controller.unit_capacity_bps),
+      service_(options.controller.unit_capacity_bps,
+               options.controller.unit_packets_ps),
       network_(options, schema_.record_bytes()),
       tables_(options, *example_),
       events_(std::make_unique<EventQueue<Event>>()),
@@ -37,11 +38,14 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                  const FlowKey key = KeyOf(flow);
                  return key == FlowKey{} ? "" : ToString(key);
                }),
-      provisioning_(options.controller.unit_capacity_bps,
-                    options.controller.max_units),
+      provisioning_(options.controller),
       result_(EmptyResult(*example_)) {
   observers_.Add(provisioning_);
   observers_.Add(digest_);
+  if (result_.aliases.has_sides) {
+    renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
+    observers_.Add(*renaming_digest_);
+  }
   if (options.check) observers_.Add(checker_);
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
@@ -120,7 +124,11 @@ RunResult VirtualDriver::Finish() {
   result_.violation_messages = checker_.messages();
   if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {
     result_.i6_compared = oracle->compared();
+    using Cause = SingleUnitOracle::Cause;
     result_.i6_not_compared = oracle->not_compared();
+    result_.i6_after_timer = oracle->not_compared(Cause::kTimer);
+    result_.i6_after_table_read = oracle->not_compared(Cause::kTableRead);
+    result_.i6_after_difference = oracle->not_compared(Cause::kDifference);
   }
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
@@ -135,6 +143,8 @@ RunResult VirtualDriver::Finish() {
   tables_.Finish(*example_, result_);
   AddNfReports(*example_, result_);
   result_.digest = digest_.value();
+  result_.digest_up_to_renaming =
+      renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;
   return std::move(result_);
 }
 
@@ -349,6 +359,9 @@ void VirtualDriver::on_alias_at_controller() {
     if (result != AliasResult::kGranted) continue;
     const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
     ingress_.on_alias(alias, inside);
+    if (renaming_digest_ != nullptr) {
+      renaming_digest_->on_granted(alias.key, inside);
+    }
   }
 }
 

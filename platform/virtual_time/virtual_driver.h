@@ -14,6 +14,7 @@
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
 #include "platform/run/provisioning.h"
+#include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
@@ -140,6 +141,7 @@ class VirtualDriver {
   Observers observers_;
   Checker checker_;
   ReleaseDigest digest_;
+  std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
   Provisioning provisioning_;
   RunResult result_;
 };

@@ -320,11 +320,9 @@ void VirtualDriver::Take(UnitId unit, const UnitCommand& command) {
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
-  if (meta.has_payload()) {
-    observers_.on_drained(now_, unit, 1, meta.original_length);
-  }
-  controller_.on_drained(
-      now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});
+  const uint32_t cost = controller_.CostOf(meta.original_length);
+  if (meta.has_payload()) observers_.on_drained(now_, unit, 1, cost);
+  controller_.on_drained(now_, {.unit = unit, .packets = 1, .bytes = cost});
 }
 
 void VirtualDriver::ScheduleTimer(UnitShell& shell) {

@@ -18,10 +18,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     : links_(std::move(links)),
       clock_(clock),
       schema_(nf.create()->schema()),
-      loops_(options.loops) {
-  if (options.unit_capacity_bps.has_value()) {
-    service_.emplace(*options.unit_capacity_bps);
-  }
+      loops_(options.loops),
+      service_(options.service) {
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();

@@ -39,9 +39,8 @@ struct UnitLoopOptions {
   uint32_t max_units = 64;
   UnitOptions unit;  // of each unit
   TableOptions tables;
-  // A unit is as fast as the ServiceModel of this capacity says; absent: as
-  // fast as it can be.
-  std::optional<int64_t> unit_capacity_bps;
+  // A unit is as fast as this says; absent: as fast as it can be.
+  std::optional<ServiceModel> service;
 };
 
 // Holds what connects a loop to a controller and to all loops of units. Where

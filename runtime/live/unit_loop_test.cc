@@ -180,7 +180,7 @@ TEST(UnitLoop, FetchesTheStateOfAFlowThatMovedFromAnotherLoop) {
 // 1,500 bytes at 1 Mbit/s take 12 ms.
 TEST(UnitLoop, ServesAsFastAsTheUnitsCapacity) {
   UnitLoopOptions options;
-  options.unit_capacity_bps = 1'000'000;
+  options.service = ServiceModel(1'000'000);
   Loops loops(1, "passthrough", options);
   loops.Start(0);
   const Instant begin = loops.clock().Now();
