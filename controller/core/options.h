@@ -63,9 +63,9 @@ struct ControllerOptions {
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
   // many as its capacity in bits carries.
   int64_t unit_packets_ps = 0;
-  uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
-  uint32_t start_buffer_packets = 256;        // slots usable until it is ready
-  uint32_t warm_units = 1;                    // units warm at the start
+  uint32_t unit_queue_packets = 1024;   // slots of a unit's channel
+  uint32_t start_buffer_packets = 256;  // slots usable until it is ready
+  uint32_t warm_units = 1;              // units warm at the start
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 
