@@ -45,6 +45,33 @@ TEST(Explain, ShowsNoScoresWhereTheyDoNotDecide) {
   EXPECT_THAT(story, HasSubstr("stays on unit 0\n"));
 }
 
+// As snf places, under another name.
+class ByScorePolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "by_score"; }
+  std::string_view help() const override { return "for tests"; }
+  bool by_score() const override { return true; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
+                  ControllerOut& out) const override {
+    return FindPlacementPolicy("snf")->Place(now, request, units, out);
+  }
+};
+
+TEST(Explain, ShowsScoresOfAnyPolicyThatGoesByThem) {
+  static const ByScorePolicy kPolicy;
+  Explainer explainer(KeyOf(1), SlowUnits(), kPolicy);
+  VirtualDriver driver(SlowUnits(), kPolicy, *FindNf("passthrough"),
+                       {&explainer});
+  for (const int64_t us : {0, 1'000}) {
+    const Frame frame = FrameOf(1, 60);
+    driver.Offer(
+        {.time = {Microseconds(us).ns}, .bytes = frame, .original_bytes = 100});
+  }
+  driver.Finish();
+  EXPECT_THAT(explainer.Story(), HasSubstr("+25.0"));
+  EXPECT_THAT(explainer.Story(), Not(HasSubstr("policy by_score chose")));
+}
+
 TEST(Explain, CallsFlowletsOfSinglePacketsByTheirPackets) {
   Replay run(SlowUnits(), 1, "passthrough", "per_packet");
   run.At(0, 1, 100);

@@ -242,18 +242,19 @@ class Convert(Trace):
                                         "--force", f"--filter={text}")
                     self.assertIn(f"{kept} of 2 packets", said)
 
-    @needs_tshark
-    def test_leaves_loopback_readable_whatever_the_byte_order(self):
+    def test_writes_the_family_of_loopback_in_the_order_of_the_file(self):
         for order in "<>":
             path = self.framed("null.pcap", 0,
                                lambda family: struct.pack(order + "I", family),
                                order)
-            for name in ("out.pcap", "out.pcapng"):
-                with self.subTest(order + name):
-                    out = self.folder / name
-                    self.convert(path, out, "--force")
-                    self.assertEqual(fields(out, "null.family"),
-                                     [["2"], ["30"]])
+            out = self.folder / "out.pcap"
+            self.convert(path, out, "--force")
+            data, at, families = out.read_bytes(), 24, []
+            own = "<" if data[:1] in b"\xd4\x4d" else ">"
+            while at < len(data):
+                families += struct.unpack_from(own + "I", data, at + 16)
+                at += 16 + struct.unpack_from(own + "I", data, at + 8)[0]
+            self.assertEqual(families, [2, 30])
 
     def test_keeps_the_number_of_the_link_type(self):
         path = self.folder / "ip4.pcap"
