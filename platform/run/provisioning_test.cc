@@ -101,12 +101,15 @@ TEST(Provisioning, BeginsItsEpochsWithTheFirstPacket) {
     provisioning.on_offered(AtMs(first_ms), 1);
     provisioning.on_offered(AtMs(first_ms + 99), 10);
     provisioning.on_offered(AtMs(first_ms + 100), 100);
-    provisioning.on_end(AtMs(first_ms + 150));
+    provisioning.on_offered(AtMs(first_ms + 390), 1'000);
+    provisioning.on_end(AtMs(first_ms + 395));
     const std::vector<EpochSample>& samples = provisioning.samples();
-    ASSERT_EQ(samples.size(), 2u);
+    ASSERT_EQ(samples.size(), 3u);
     EXPECT_EQ(samples[0].offered_bytes, 11u);
     EXPECT_EQ(samples[1].offered_bytes, 100u);
     EXPECT_EQ(samples[1].epoch, samples[0].epoch + 1);
+    EXPECT_EQ(samples[2].offered_bytes, 1'000u);
+    EXPECT_EQ(samples[2].epoch, samples[0].epoch + 3);
   }
 }
 
