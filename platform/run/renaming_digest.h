@@ -22,10 +22,10 @@ namespace snf {
 // inside endpoint depends on the unit that translates its first packet, so two
 // runs that place flows differently release different bytes. Invariant I6
 // (proto/protocol.md §4) allows just that: a renaming of external ports. This
-// digest is the same for two such runs. It is the ReleaseDigest of packets in
-// which each external endpoint is replaced by the inside endpoint that was
-// granted it, checksums included (base/packet/rewrite.h). An alias is one
-// flow's only (I8), so no two inside endpoints get the same name by this.
+// digest (proto/decisions.md 25) is the same for two such runs: a ReleaseDigest
+// of packets in which each external endpoint is replaced by the inside endpoint
+// that was granted it, checksums included (base/packet/rewrite.h). An alias is
+// one flow's only (I8), so no two inside endpoints get the same name by this.
 //
 // Example: one run releases 198.51.100.1:1024 > 192.0.2.9:53 for 10.0.0.1:5000,
 // another 198.51.100.1:2000 > 192.0.2.9:53. Both are digested as
