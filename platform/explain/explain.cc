@@ -12,8 +12,14 @@
 namespace snf {
 namespace {
 
-// The units that the policy could choose from, by id; the most telling ones if
-// there are many.
+// Whether the controller dropped the packet after it had placed its flowlet.
+bool HasFlowlet(std::string_view reason) {
+  return reason == ToString(DropReason::kUnitQueueFull) ||
+         reason == ToString(DropReason::kStartBufferFull);
+}
+
+}  // namespace
+
 void DescribeCandidates(const Decision& decision, const UnitPool& units,
                         FlowletStory& flowlet) {
   const PlacementRequest& request = decision.request;
@@ -42,14 +48,6 @@ void DescribeCandidates(const Decision& decision, const UnitPool& units,
     }
   }
 }
-
-// Whether the controller dropped the packet after it had placed its flowlet.
-bool HasFlowlet(std::string_view reason) {
-  return reason == ToString(DropReason::kUnitQueueFull) ||
-         reason == ToString(DropReason::kStartBufferFull);
-}
-
-}  // namespace
 
 Explainer::Explainer(const FlowKey& key, const RunOptions& options,
                      const PlacementPolicy& policy)

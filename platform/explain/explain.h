@@ -121,6 +121,13 @@ class Explainer final : public RunObserver {
   Nanos silence_;  // since the flow's packet before
 };
 
+// Adds to `flowlet` the units that the policy could choose from: how many there
+// are, and of FlowletStory::kMaxCandidates or fewer all, else the most telling
+// ones. O(units); call it from on_decision, while loads are as the policy saw
+// them.
+void DescribeCandidates(const Decision& decision, const UnitPool& units,
+                        FlowletStory& flowlet);
+
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_EXPLAIN_EXPLAIN_H_

@@ -66,9 +66,14 @@ void ReplayFlags::AddFlags() {
       "write the report as JSON to FILE (- is stdout, instead of text)");
   flags_.Question("json_schema", options_.json_schema,
                   "only tell what the keys of --json mean");
-  flags_.Text("csv", options_.csv, "DIR",
-              "write time series per 100 ms, latency quantiles and all figures "
-              "to DIR");
+  flags_.Text(
+      "csv", options_.csv, "DIR",
+      "write time series per 100 ms, of single units per 10 ms, latency "
+      "quantiles and all figures to DIR");
+  flags_.Text("decisions", options_.decisions, "FILE",
+              "write every placement of a flowlet and what the policy saw to "
+              "FILE (.csv, or .jsonl for an object a line, also with .gz or "
+              ".zst)");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
               "top:N (the N that have most), worst-wait (whose packet was held "

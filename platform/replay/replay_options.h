@@ -42,6 +42,7 @@ struct ReplayOptions {
   std::string json;
   bool json_schema = false;  // nothing is run; what JSON says is told of
   std::string csv;           // a directory
+  std::string decisions;     // a log of placements
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -34,7 +34,9 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
   RunInfo info = InfoOf(replayed.run, replayed.warnings);
   info.stories = replayed.stories;
   if (!options_.csv.empty()) {
-    absl::Status status = WriteCsv(options_.csv, options_.run, result);
+    const UnitSeries* const units =
+        replayed.units.has_value() ? &*replayed.units : nullptr;
+    absl::Status status = WriteCsv(options_.csv, options_.run, result, units);
     if (!status.ok()) return status;
   }
   absl::Status status = WriteNfFiles(result);

@@ -9,6 +9,7 @@
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
 #include "controller/core/placement.h"
+#include "platform/explain/decision_log.h"
 #include "platform/explain/explain.h"
 #include "platform/explain/explain_top.h"
 #include "platform/process/console.h"
@@ -25,16 +26,30 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   if (!explainers.ok()) return explainers.status();
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
-  const Watchers watchers = {.sink = sink->get(), .explainers = *explainers};
+  auto decisions = OpenDecisions();
+  if (!decisions.ok()) return decisions.status();
+  std::optional<UnitSeries> units;
+  if (!options_.csv.empty() && !options_.is_real_time) {
+    const ControllerOptions& c = options_.run.controller;
+    units.emplace(c.unit_capacity_bps, c.max_units);
+  }
+  const Watchers watchers = {.sink = sink->get(),
+                             .decisions = decisions->get(),
+                             .units = units.has_value() ? &*units : nullptr,
+                             .explainers = *explainers};
   absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), watchers, "replaying");
   if (!replayed.ok()) return replayed;
   if (*sink != nullptr) {
     if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
+  if (*decisions != nullptr) {
+    if (absl::Status s = (*decisions)->Close(); !s.ok()) return s;
+  }
   for (const Explainer& flow : *explainers) {
     replayed->stories.push_back(flow.story());
   }
+  replayed->units = std::move(units);
   return replayed;
 }
 
@@ -83,6 +98,11 @@ absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayRun::OpenSink() const {
                             .annotate = options_.annotate});
 }
 
+absl::StatusOr<std::unique_ptr<DecisionLog>> ReplayRun::OpenDecisions() const {
+  if (options_.decisions.empty()) return nullptr;
+  return DecisionLog::Open(options_.decisions);
+}
+
 absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
     const std::string& policy, const Watchers& watchers,
     const std::string& label) const {
@@ -105,6 +125,8 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   const Instant start = RealClock::Monotonic();
   Observers observers;
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);
+  if (watchers.decisions != nullptr) observers.Add(*watchers.decisions);
+  if (watchers.units != nullptr) observers.Add(*watchers.units);
   for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
   VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
                        options_.config.chains.front().nf, std::move(observers));
@@ -134,6 +156,9 @@ absl::Status ReplayRun::Feed(MergedReader& reader, const Watchers& watchers,
     // A full disk ends the run, rather than being told at its end.
     if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
       return watchers.sink->status();
+    }
+    if (watchers.decisions != nullptr && !watchers.decisions->status().ok()) {
+      return watchers.decisions->status();
     }
   }
   return reader.status();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "controller/core/placement.h"
+#include "platform/explain/decision_log.h"
 #include "platform/process/command_files.h"
 #include "platform/process/version.h"
 #include "platform/replay/replay_flags.h"
@@ -36,8 +37,8 @@ bool CanBeReadOnlyOnce(const std::string& file) {
 // Returns true for a flag that says where output goes, so that proposals do not
 // repeat it.
 bool IsForOutput(std::string_view flag) {
-  constexpr std::array<std::string_view, 10> kForOutput = {
-      "out",     "annotate", "drops", "json",  "csv",
+  constexpr std::array<std::string_view, 11> kForOutput = {
+      "out",     "annotate", "drops", "json",  "csv",         "decisions",
       "explain", "compare",  "quiet", "watch", "metrics_port"};
   return std::ranges::find(kForOutput, flag) != kForOutput.end();
 }
@@ -156,7 +157,7 @@ absl::Status ReplayFlags::CheckPolicies() const {
   if (policies.size() == 1) {
     return AtOdds("compare", "policy", "there is nothing to compare with");
   }
-  for (const char* flag : {"out", "drops", "csv", "explain"}) {
+  for (const char* flag : {"out", "drops", "csv", "decisions", "explain"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "compare", "it tells of one run alone");
   }
@@ -165,8 +166,9 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
-    for (const char* flag : {"config", "compare", "explain", "chaos",
-                             "hop_delay", "state_delay", "state_bandwidth"}) {
+    for (const char* flag :
+         {"config", "compare", "explain", "decisions", "chaos", "hop_delay",
+          "state_delay", "state_bandwidth"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -192,9 +194,11 @@ absl::Status ReplayFlags::CheckReal() const {
 }
 
 absl::Status ReplayFlags::CheckWritten() const {
-  const std::array<WrittenFile, 3> written = {{{"--out", options_.out},
-                                               {"--drops", options_.drops},
-                                               {"--json", options_.json}}};
+  const std::array<WrittenFile, 4> written = {
+      {{"--out", options_.out},
+       {"--drops", options_.drops},
+       {"--json", options_.json},
+       {"--decisions", options_.decisions}}};
   if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
   // Only pcapng can hold comments.
   if (options_.annotate && options_.out != "-" && !NamesPcapng(options_.out)) {
@@ -207,6 +211,12 @@ absl::Status ReplayFlags::CheckWritten() const {
         "--drops={}: its name has to end in .pcapng, or in that and .gz or "
         ".zst: other formats hold no comments",
         options_.drops));
+  }
+  if (!options_.decisions.empty() && !DecisionLog::Names(options_.decisions)) {
+    return Usage(
+        fmt::format("--decisions={}: its name has to end in .csv or .jsonl, or "
+                    "in one of these and .gz or .zst",
+                    options_.decisions));
   }
   std::vector<std::string> read = options_.files;
   read.push_back(options_.config_file);
@@ -305,7 +315,7 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one : {"explain", "compare"}) {
+    for (const char* of_one : {"explain", "compare", "decisions"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }

@@ -132,6 +132,10 @@ class Refusals(Command):
                       ["--compare=hash", "--out=/nonesuch/out.pcap"],
                       ["--compare=hash", "--csv=/nonesuch"],
                       ["--compare=hash", "--explain=top"],
+                      ["--compare=hash", "--decisions=/nonesuch/a.csv"],
+                      ["--decisions=/nonesuch/a.json"],
+                      ["--decisions=/nonesuch/a.csv", "--clock=real"],
+                      ["--decisions=a.csv", "--json=a.csv"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
                       ["--json=" + self.good],
@@ -168,7 +172,7 @@ class Refusals(Command):
 
     def test_reports_flags_as_the_command_line_takes_them(self):
         flags = self.report(self.good)["flags"]
-        for unset in ("out", "csv", "explain", "compare", "chaos",
+        for unset in ("out", "csv", "decisions", "explain", "compare", "chaos",
                       "first_demand"):
             self.assertNotIn(unset, flags)
         self.assertGreater(len(flags), 25)

@@ -5,6 +5,8 @@
 Usage: replay_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import csv
+import gzip
 import json
 import os
 import pathlib
@@ -60,6 +62,48 @@ class Replay(Command):
         for key in ("flows", "flowlets", "decisions", "packets_released"):
             self.assertEqual(years[key], seconds[key], key)
         self.assertLess(years["elapsed_s"], seconds["elapsed_s"] + 1)
+
+    def test_logs_every_decision(self):
+        plain = self.report(self.good)
+        table = os.path.join(self.folder.name, "decisions.csv.gz")
+        lines = os.path.join(self.folder.name, "decisions.jsonl")
+        for path in (table, lines):
+            report = self.report(self.good, "--decisions", path)
+            self.assertEqual(report["digest"], plain["digest"])
+        with gzip.open(table, "rt", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), plain["decisions"])
+        self.assertEqual({row["reason"] for row in rows}, {"room"})
+        for row, line in zip(rows, pathlib.Path(lines).read_text().splitlines(),
+                             strict=True):
+            logged = json.loads(line)
+            self.assertEqual(logged["flow"], row["flow"])
+            self.assertEqual(logged["unit"], int(row["unit"]))
+
+    def test_writes_series_of_single_units(self):
+        folder = pathlib.Path(self.folder.name, "series")
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        flags = (capture, "--unit_capacity=300Mbps")
+        report = self.report(*flags, "--csv", folder)
+        self.assertEqual(report["digest"], self.report(*flags)["digest"])
+
+        def rows(name):
+            with open(folder / name, encoding="ascii", newline="") as file:
+                return list(csv.DictReader(file))
+        times, steps = rows("units.csv"), rows("unit_series.csv")
+        self.assertEqual(sum(int(row["packets"]) for row in times),
+                         report["packets_released"])
+        self.assertEqual(sum(int(row["packets"]) for row in steps),
+                         report["packets_released"])
+        up = sum(float(row["down_s"]) - float(row["up_s"]) for row in times)
+        first = min(float(row["up_s"]) for row in times)
+        last = max(float(row["down_s"]) for row in times)
+        self.assertAlmostEqual(up / (last - first), report["units_used_mean"],
+                               delta=0.002)
+        drained = sum(float(row["utilisation"]) * float(row["up"])
+                      for row in steps) * 0.01 * 300e6 / 8
+        self.assertAlmostEqual(
+            drained / sum(int(row["bytes"]) for row in times), 1, delta=0.01)
 
     def test_explains_a_flow_by_name_and_the_top_one(self):
         for flow in ("udp 192.0.2.1:5001 > 198.51.100.9:53", "top"):
