@@ -70,9 +70,11 @@ def text_table(table: Table) -> str:
     """For a terminal: findings as paragraphs, other tables in columns."""
     if any(column.name == "verdict" for column in table.columns):
         return "\n".join(paragraph(table, row) for row in table.rows)
-    names = [column.name for column in table.columns]
-    rows = [[cell(value, column.unit) for value, column in
-             zip(row, table.columns)] for row in table.rows]
+    shown = [i for i, column in enumerate(table.columns)
+             if not column.is_detail]
+    names = [table.columns[i].name for i in shown]
+    rows = [[cell(row[i], table.columns[i].unit) for i in shown]
+            for row in table.rows]
     widths = [max(map(len, cells)) for cells in zip(names, *rows)]
     return "".join("  ".join(f"{text:{width}}" for text, width in
                              zip(row, widths)).rstrip() + "\n"

@@ -321,6 +321,13 @@ class Writing(unittest.TestCase):
                          "| NF | rate |\n| --- | ---: |\n"
                          "| a \\| b, c | 0.33 bit/s |\n| d | – |\n")
 
+    def test_a_terminal_is_spared_the_details(self):
+        table = Table("", "title", (Column("NF"), Column("x", is_detail=True),
+                                    Column("rate", "bit/s")),
+                      [("nat", 1, 1e9)])
+        self.assertEqual(results.text_table(table),
+                         "NF   rate\nnat  1.00 Gbit/s\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -172,6 +172,7 @@ def extra_flags(text: str) -> tuple[str, ...]:
 class Column:
     name: str
     unit: str = ""  # of numbers: "bit/s", "s", "share", "units"; "": none
+    is_detail: bool = False  # left out on a terminal
 
 
 @dataclasses.dataclass
@@ -273,7 +274,8 @@ def over_seeds(rows: list[tuple], seed_at: int, keys: int) -> list[tuple]:
 
 def with_seeds(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Of the means, which tell how many seeds they are of."""
-    return tuple(Column("seeds") if column.name == "seed" else column
+    return tuple(dataclasses.replace(column, name="seeds")
+                 if column.name == "seed" else column
                  for column in columns)
 
 

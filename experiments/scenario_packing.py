@@ -17,7 +17,11 @@ Swept: the rate of the traffic, the policy, the capacity of a unit, how state
 gets to units. Units are up from the order to start them until they are parked;
 utilisation is the traffic's mean rate over the mean of what was provisioned
 from the first packet to the last. All units are warm at the start. The bounds
-are computed from the capture and know its future (experiments/bounds.py).
+are computed from the capture and know its future (experiments/bounds.py): the
+demand rounded up to units every 10 ms; one queue before all units, of which
+every 10 ms the fewest are up that keep p99 within 400 µs; first fit of
+flowlets by the rates that they turn out to have, where a unit ends when it has
+none, or is held for 100 ms longer.
 Utilisation above 100 % is traffic that waits at its end, or was lost. SNF finds
 that flowlets follow the demand closely, and flows do not.
 """
@@ -25,10 +29,10 @@ that flowlets follow the demand closely, and flows do not.
 GBPS = 1_000_000_000
 LATENCY_LIMIT_S = 400e-6
 POLICIES = ("snf", "smart_flow", "vanilla_flow", "per_packet", "hash")
-BOUNDS = {"ceil": "bound: demand, rounded up every 10 ms",
-          "pooled": "bound: pooled queue, p99 ≤ 400 µs",
-          "first_fit": "bound: first fit, ends when idle",
-          "first_fit_held": "bound: first fit, held for 100 ms"}
+BOUNDS = {"ceil": "bound: rounded up",
+          "pooled": "bound: pooled queue",
+          "first_fit": "bound: first fit",
+          "first_fit_held": "bound: first fit, held"}
 BASE = ("--nf=passthrough", "--warm_units=64")
 SMALL_UNIT = 200_000_000
 CHAIN = "firewall | monitor | nat"
@@ -36,18 +40,20 @@ NFS = ("nat", CHAIN)
 STATE = {"proactive": (), "reactive": ("--replica_choice=none",)}
 
 RUN_COLUMNS = (
-    Column("traffic"), Column("unit capacity", "bit/s"), Column("policy"),
-    Column("seed"), Column("demand", "bit/s"), Column("provisioned", "bit/s"),
-    Column("mean", "units"), Column("utilisation", "share"),
-    Column("latency p50", "s"), Column("latency p99", "s"),
-    Column("flowlets moved", "share"), Column("seamless", "share"),
-    Column("dropped", "packets"))
+    Column("traffic"), Column("a unit", "bit/s"), Column("policy"),
+    Column("seed", is_detail=True), Column("demand", "bit/s", is_detail=True),
+    Column("provisioned", "bit/s"), Column("mean", "units", is_detail=True),
+    Column("utilisation", "share"), Column("latency p50", "s", is_detail=True),
+    Column("latency p99", "s"),
+    Column("flowlets moved", "share", is_detail=True),
+    Column("seamless", "share", is_detail=True), Column("dropped", "packets"))
 STATE_COLUMNS = (
-    Column("traffic"), Column("NF"), Column("state"), Column("seed"),
-    Column("state sent", "bit/s"), Column("of the traffic", "share"),
-    Column("pushes"), Column("pushes used", "share"),
-    Column("seamless", "share"), Column("held p99", "s"),
-    Column("latency p99", "s"), Column("dropped", "packets"))
+    Column("traffic", is_detail=True), Column("NF"), Column("state"),
+    Column("seed", is_detail=True), Column("state sent", "bit/s"),
+    Column("of the traffic", "share"), Column("pushes", is_detail=True),
+    Column("pushes used", "share"), Column("seamless", "share"),
+    Column("held p99", "s"), Column("latency p99", "s", is_detail=True),
+    Column("dropped", "packets", is_detail=True))
 
 
 # --- What is run --------------------------------------------------------------
@@ -183,11 +189,13 @@ def packs(means: Means, rate: str, capacity: int):
 
 
 def beats_flows(means: Means, rate: str):
-    provisioned = {policy: means[rate, GBPS, policy]["provisioned"]
-                   for policy in POLICIES[:3]}
-    text = ", ".join(f"{policy} {cell(value, 'bit/s')}"
-                     for policy, value in provisioned.items())
-    demand = means[rate, GBPS, "snf"]["demand"]
+    found = {policy: means[rate, GBPS, policy] for policy in POLICIES[:3]}
+    provisioned = {policy: each["provisioned"]
+                   for policy, each in found.items()}
+    text = ", ".join(f"{policy} {cell(each['provisioned'], 'bit/s')} (p99 "
+                     f"{cell(each['latency p99'], 's')})"
+                     for policy, each in found.items())
+    demand = found["snf"]["demand"]
     return (f"{text}, for {cell(demand, 'bit/s')}",
             holds(provisioned["snf"] == min(provisioned.values())))
 
@@ -293,7 +301,7 @@ def draw_trade(axes, lab: Lab, runs: list[tuple]):
     for row in runs:
         figures = dict(zip([column.name for column in RUN_COLUMNS], row))
         policy = figures["policy"]
-        if policy not in SHOWN or figures["unit capacity"] != GBPS:
+        if policy not in SHOWN or figures["a unit"] != GBPS:
             continue
         rate = rates(lab).index(figures["traffic"])
         axes.scatter(figures["utilisation"], figures["latency p99"], s=36,

@@ -34,12 +34,14 @@ MODES = {
 SIGNALS = ("demand", "drained")
 
 COLUMNS = (
-    Column("traffic"), Column("mode"), Column("load signal"), Column("seed"),
-    Column("demand", "bit/s"), Column("provisioned", "bit/s"),
-    Column("utilisation", "share"), Column("a unit's, p50", "share"),
-    Column("epochs over by a unit or more", "share"),
-    Column("units overloaded", "share"), Column("chances a flow"),
-    Column("latency p50", "s"), Column("latency p75", "s"),
+    Column("traffic"), Column("mode"), Column("load signal"),
+    Column("seed", is_detail=True), Column("demand", "bit/s", is_detail=True),
+    Column("provisioned", "bit/s"), Column("utilisation", "share"),
+    Column("a unit's, p50", "share", is_detail=True),
+    Column("epochs over by a unit or more", "share", is_detail=True),
+    Column("overloaded", "share"), Column("chances a flow", is_detail=True),
+    Column("latency p50", "s", is_detail=True),
+    Column("latency p75", "s", is_detail=True),
     Column("latency p99", "s"), Column("dropped", "packets"))
 
 
@@ -171,7 +173,7 @@ def provisions_least(means: Means, rate: str):
 
 
 def rarely_overloads(means: Means, rate: str):
-    values, text = of_modes(means, rate, "units overloaded", "share")
+    values, text = of_modes(means, rate, "overloaded", "share")
     return text, holds(values["snf"] == min(values.values()) and
                        values["vanilla_flow"] == max(values.values()))
 
