@@ -268,7 +268,7 @@ def first_fit(flowlets: list[Flowlet], duration_ns: int, capacity: int,
     for first_ns, last_ns, length in flowlets:
         release(first_ns)
         lasts = max(last_ns - first_ns, timeout_ns)
-        rate = min(capacity, length * 8 * 10**9 // lasts)
+        rate = length * 8 * 10**9 // lasts
         k = next((k for k, unit in enumerate(units) if unit.flowlets == 0 or
                   unit.load_bps + rate <= capacity), len(units))
         if k == len(units):

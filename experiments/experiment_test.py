@@ -10,13 +10,14 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 
 PROGRAM, SOURCE = map(pathlib.Path, sys.argv[1:3])
-OK, SOME_FAILED, USAGE, UNAVAILABLE, IO = 0, 1, 2, 69, 74
+OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 CAPTURE = SOURCE / "traces" / "small.pcap.zst"
 
@@ -107,6 +108,27 @@ class Asking(Case):
         gone = self.folder / "snf"
         self.refuses(UNAVAILABLE, [str(gone), "./snf build"], "packing",
                      f"--out={self.out}", snf=gone)
+
+
+class Interrupting(Case):
+    def test_keeps_what_was_run(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen(
+                [sys.executable, SOURCE / "experiments/experiment.py",
+                 f"--snf={PROGRAM}", "packing", "--jobs=1",
+                 f"--out={self.out}"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for line in process.stderr:
+                if "of 93 runs" in line:
+                    break
+            process.send_signal(number)
+            out, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, INTERRUPTED, errors)
+            self.assertEqual(out, "")
+            self.assertIn("the same command goes on", errors)
+            self.assertEqual(list((self.out / "cache").glob("*.partial")), [])
+            self.assertNotEqual(
+                list((self.out / "cache").glob("*/figures.json")), [])
 
 
 class Packing(Case):
