@@ -70,6 +70,10 @@ void ReplayFlags::AddFlags() {
       "csv", options_.csv, "DIR",
       "write time series per 100 ms, of single units per 10 ms, latency "
       "quantiles and all figures to DIR");
+  flags_.Duration("warm_up", options_.warm_up, Nanos{0}, Seconds(86'400),
+                  "leave so much of the beginning out of latency, of the "
+                  "number of units and of a unit's utilisation; what is "
+                  "counted, and all over time, has it");
   flags_.Text("decisions", options_.decisions, "FILE",
               "write every placement of a flowlet and what the policy saw to "
               "FILE (.csv, or .jsonl for an object a line, also with .gz or "

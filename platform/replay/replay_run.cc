@@ -8,12 +8,14 @@
 
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
+#include "base/quantity.h"
 #include "controller/core/placement.h"
 #include "platform/explain/decision_log.h"
 #include "platform/explain/explain.h"
 #include "platform/explain/explain_top.h"
 #include "platform/process/console.h"
 #include "platform/process/real_clock.h"
+#include "platform/report/after_warm_up.h"
 #include "platform/run/capture_sink.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/virtual_time/virtual_driver.h"
@@ -128,6 +130,9 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   if (watchers.decisions != nullptr) observers.Add(*watchers.decisions);
   if (watchers.units != nullptr) observers.Add(*watchers.units);
   for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
+  const ControllerOptions& c = options_.run.controller;
+  AfterWarmUp after(options_.warm_up, c.unit_capacity_bps, c.max_units);
+  if (options_.warm_up.ns > 0) observers.Add(after);
   VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
                        options_.config.chains.front().nf, std::move(observers));
   absl::Status status =
@@ -137,6 +142,11 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
+  if (options_.warm_up.ns > 0 && !after.Apply(run.result)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--warm_up: no packet left that arrived after {}",
+                    FormatDuration(options_.warm_up)));
+  }
   run.elapsed_s =
       static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();

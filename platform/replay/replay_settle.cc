@@ -167,8 +167,8 @@ absl::Status ReplayFlags::CheckPolicies() const {
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
-         {"config", "compare", "explain", "decisions", "chaos", "hop_delay",
-          "state_delay", "state_bandwidth"}) {
+         {"config", "compare", "explain", "decisions", "warm_up", "chaos",
+          "hop_delay", "state_delay", "state_bandwidth"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -315,7 +315,7 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one : {"explain", "compare", "decisions"}) {
+    for (const char* of_one : {"explain", "compare", "decisions", "warm_up"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }

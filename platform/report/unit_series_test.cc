@@ -79,6 +79,14 @@ TEST_F(UnitSeriesTest, LeavesOutStepsInWhichNothingHappened) {
             "3600.000000000,0,1.0000,1.0000,0,,\n");
 }
 
+TEST_F(UnitSeriesTest, AQuantileIsWhatSoManyDoNotExceed) {
+  for (int64_t i = 1; i <= 100; ++i) Release(i, kFirst, Microseconds(i));
+  series_.on_end(At(200));
+  EXPECT_EQ(series_.UnitSteps(),
+            "start_s,unit,up,utilisation,packets,p50_s,p99_s\n"
+            "0.000000000,0,0.0000,0.0000,100,0.000050000,0.000099000\n");
+}
+
 TEST_F(UnitSeriesTest, LeavesOutPacketsWithoutAUnit) {
   Release(100, kNoUnit, {});
   series_.on_end(At(20'000));

@@ -136,6 +136,7 @@ class Refusals(Command):
                       ["--decisions=/nonesuch/a.json"],
                       ["--decisions=/nonesuch/a.csv", "--clock=real"],
                       ["--decisions=a.csv", "--json=a.csv"],
+                      ["--warm_up=1s", "--clock=real"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
                       ["--json=" + self.good],

@@ -105,6 +105,20 @@ class Replay(Command):
         self.assertAlmostEqual(
             drained / sum(int(row["bytes"]) for row in times), 1, delta=0.01)
 
+    def test_leaves_a_warm_up_out_of_latency_and_units(self):
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        flags = (capture, "--unit_capacity=300Mbps")
+        whole = self.report(*flags)
+        late = self.report(*flags, "--warm_up=4s")
+        self.assertEqual(late["digest"], whole["digest"])
+        self.assertEqual(late["packets_released"], whole["packets_released"])
+        self.assertEqual(whole["units_used_max"], 5)
+        self.assertEqual(late["units_used_max"], 1)
+        self.assertLess(late["latency_ns"]["p99"],
+                        whole["latency_ns"]["p99"] / 2)
+        self.refused(USAGE, ["--warm_up", "5.00 s"], "replay", *flags,
+                     "--warm_up=5s", "--quiet")
+
     def test_explains_a_flow_by_name_and_the_top_one(self):
         for flow in ("udp 192.0.2.1:5001 > 198.51.100.9:53", "top"):
             done = run("replay", self.good, "--quiet", "--explain", flow)
