@@ -134,10 +134,10 @@ class Runner:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         partial.mkdir()
-        command = self._command(job, partial, outcomes)
-        code = self._call(command, partial)
         stdout = partial / "stdout"
         try:
+            command = self._command(job, partial, outcomes)
+            code = self._call(command, partial)
             if code != 0:
                 errors = (partial / "stderr").read_text(errors="replace")
                 raise Failed(f"exit code {code}: {last_lines(errors)}")

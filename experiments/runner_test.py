@@ -170,6 +170,7 @@ class Running(Case):
         finally:
             runner.LONGEST_S = longest
         self.assertEqual(failures, {"slow": "took longer than 0.2 s"})
+        self.assertEqual(self.leftovers(), [])
 
     def test_makes_anew_what_is_broken_or_was_left_unfinished(self):
         outcomes, _ = self.run_jobs(job("a"))
