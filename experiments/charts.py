@@ -21,7 +21,6 @@ STYLES = {
     "per_packet": {"color": COLOURS[4], "marker": "D"},
     "hash": {"color": COLOURS[3], "marker": "v"},
 }
-DEMAND = "#555555"
 FOOTER_INCHES = 0.45
 TOP_INCHES = 0.12
 

@@ -16,7 +16,7 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 import results
 import scenario
-from runner import CacheInUse, Progress, Runner
+from runner import CacheInUse, Progress, Runner, what_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
@@ -185,8 +185,7 @@ def main(arguments: list[str]) -> int:
         print(f"snf experiment: {error}", file=sys.stderr)
         return UNAVAILABLE
     except OSError as error:
-        print(f"snf experiment: {error.filename}: {error.strerror}",
-              file=sys.stderr)
+        print(f"snf experiment: {what_of(error)}", file=sys.stderr)
         return IO
     except KeyboardInterrupt:
         print("\nInterrupted: what was run is kept, and the same command goes "

@@ -126,7 +126,7 @@ class Runner:
                 return kept, True
             return self._make(job, folder, outcomes), False
         except OSError as error:
-            raise Failed(f"{error.filename}: {error.strerror}") from error
+            raise Failed(what_of(error)) from error
 
     def _make(self, job: Job, folder: pathlib.Path,
               outcomes: Outcomes) -> Outcome:
@@ -222,6 +222,13 @@ class Runner:
                 self._hashes[path] = hashlib.file_digest(
                     file, "sha256").hexdigest()
         return self._hashes[path]
+
+
+def what_of(error: OSError) -> str:
+    """Names the file where it is known."""
+    if error.filename is None:
+        return str(error.strerror)
+    return f"{error.filename}: {error.strerror}"
 
 
 def read_outcome(folder: pathlib.Path) -> Outcome | None:

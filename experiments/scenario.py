@@ -228,7 +228,7 @@ class Findings:
         self.table.rows.append((what, source, ours, expected, came_out))
 
 
-# --- Rows of runs ---------------------------------------------------------------
+# --- Rows of runs -------------------------------------------------------------
 
 def known_rows(rows: Iterable[tuple]) -> list[tuple]:
     """make(*arguments) of each pair of these; none of runs that failed."""

@@ -229,15 +229,15 @@ def styles() -> dict[str, dict]:
 
 def draw_over_time(axes, mode: str, signal: str, ran: Outcome,
                    demand: Outcome):
-    from charts import DEMAND, engineering, plain
+    from charts import engineering, plain
     step_s = 0.01
     plain(axes)
     asked = rates_over_time(demand, step_s)
     got = provisioned_over_time(ran, demand, step_s)[:len(asked)]
     edges = [i * step_s for i in range(len(asked) + 1)]
     axes.stairs(asked, edges, fill=True, color="#bbbbbb", label="demanded")
-    axes.stairs(got, edges, baseline=None, color=styles()[mode]["color"], linewidth=1.4,
-                label="provisioned")
+    axes.stairs(got, edges, baseline=None, color=styles()[mode]["color"],
+                linewidth=1.4, label="provisioned")
     axes.set_title(f"{mode}, by {signal}")
     axes.set_xlabel("time (s)")
     axes.set_xlim(0, edges[-1])
