@@ -226,9 +226,11 @@ def holds_less(means: Means, rate: str, nf: str):
 def loses_nothing(runs: list[tuple]):
     if not any(row[2] == "snf" for row in runs):
         raise Missing("no run of snf")
-    lost = {row[2]: row[-1] for row in runs if row[-1]}
-    text = ", ".join(f"{policy} {count:,}" for policy, count in lost.items())
-    return text or "none", holds("snf" not in lost)
+    lost = {policy: sum(row[-1] for row in runs if row[2] == policy)
+            for policy in POLICIES}
+    text = ", ".join(f"{policy} {count:,}"
+                     for policy, count in lost.items() if count)
+    return text or "none", holds(lost["snf"] == 0)
 
 
 def findings(lab: Lab, means: Means, states: Means,

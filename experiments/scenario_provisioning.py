@@ -88,14 +88,14 @@ def jobs(lab: Lab) -> list[Job]:
 def rates_over_time(demand: Outcome, step_s: float) -> list[float]:
     """The demand in bit/s; a step that the last packet cuts has its own
     length."""
-    bins, width = demand["demand_bytes"], demand["step_ns"] / 1e9
-    count = round(step_s / width)
-    duration_s = demand["duration_ns"] / 1e9
+    bins, width_ns = demand["demand_bytes"], demand["step_ns"]
+    step_ns = round(step_s * 1e9)
+    count = step_ns // width_ns
     found = []
     for begin in range(0, len(bins), count):
-        length = min(step_s, duration_s - begin * width)
-        if begin == 0 or 2 * length >= step_s:
-            found.append(8 * sum(bins[begin:begin + count]) / length)
+        length_ns = min(step_ns, demand["duration_ns"] - begin * width_ns)
+        if begin == 0 or 2 * length_ns >= step_ns:
+            found.append(8e9 * sum(bins[begin:begin + count]) / length_ns)
     return found
 
 
