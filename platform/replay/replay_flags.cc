@@ -68,8 +68,8 @@ void ReplayFlags::AddFlags() {
                   "only tell what the keys of --json mean");
   flags_.Text(
       "csv", options_.csv, "DIR",
-      "write time series per 100 ms, of single units per 10 ms, latency "
-      "quantiles and all figures to DIR");
+      "write time series per 100 ms, in virtual time also of single units "
+      "per 10 ms, latency quantiles and all figures to DIR");
   flags_.Duration("warm_up", options_.warm_up, Nanos{0}, Seconds(86'400),
                   "leave so much of the beginning out of latency, of the "
                   "number of units and of a unit's utilisation; what is "
