@@ -38,6 +38,9 @@ uint32_t AliasTable::InsertGroup(uint64_t id) {
 }
 
 AliasResult AliasTable::Set(uint32_t slot, const Alias& alias) {
+  if (entries_[slot].group != 0 && alias.clock < entries_[slot].clock) {
+    return AliasResult::kUnknown;
+  }
   const uint64_t hash = Hash(alias.key, seed_);
   const uint32_t holder = Find(alias.key, hash);
   if (holder != kNone && holder != slot) return AliasResult::kConflict;

@@ -54,7 +54,8 @@ class AliasTable {
   }
 
   // Gives the flow this alias in place of the one it has. Returns kGranted, or
-  // kConflict or kGroupFull and changes nothing.
+  // kConflict or kGroupFull, or kUnknown if the flow's alias is of a newer
+  // clock, and changes nothing.
   AliasResult Set(uint32_t slot, const Alias& alias);
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.

@@ -48,6 +48,18 @@ TEST(AliasTable, ReplacesAFlowsAlias) {
   EXPECT_EQ(table.size(), 2u);
 }
 
+TEST(AliasTable, KeepsTheAliasOfANewerClock) {
+  AliasTable table(10, 7);
+  EXPECT_EQ(table.Set(1, Of(1024, 0, 0, 5)), AliasResult::kGranted);
+  EXPECT_EQ(table.Set(1, Of(1026, 0, 0, 4)), AliasResult::kUnknown);
+  EXPECT_EQ(Find(table, 1024), 1u);
+  EXPECT_EQ(Find(table, 1026), AliasTable::kNone);
+  EXPECT_EQ(table.Set(1, Of(1026, 0, 0, 5)), AliasResult::kGranted);
+  // A flow without an alias has no clock to hold against it.
+  EXPECT_TRUE(table.Erase(1, Clock{5}));
+  EXPECT_EQ(table.Set(1, Of(1024, 0, 0, 1)), AliasResult::kGranted);
+}
+
 TEST(AliasTable, HoldsAGroupToItsLimit) {
   AliasTable table(10, 7);
   EXPECT_EQ(table.Set(1, Of(1, 5, 2)), AliasResult::kGranted);

@@ -245,8 +245,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
           : units_.TakeSlot(now, flow.unit, arrival.original_length);
   if (number == 0) {
     // Without a unit there is no start buffer either.
-    const bool starting = flow.unit == kNoUnit ||
-                          units_.state(flow.unit) == UnitPool::State::kStarting;
+    const bool starting = flow.unit == kNoUnit || units_.is_starting(flow.unit);
     out.push(ControllerCommand::Drop(
         arrival.packet,
         starting ? DropReason::kStartBufferFull : DropReason::kUnitQueueFull));

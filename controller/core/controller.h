@@ -108,29 +108,37 @@ class Controller {
   size_t on_packets(Instant now, std::span<const Arrival> arrivals,
                     ControllerOut& out);
 
+  // The next three return false, and change nothing, if what is said cannot be.
+  // Units are below max_units.
+  //
   // Packets have left a unit, which frees their slots.
-  void on_drained(Instant now, const DrainReport& report) {
-    units_.on_drained(now, report);
+  bool on_drained(Instant now, const DrainReport& report) {
+    return units_.on_drained(now, report);
   }
-  // The unit that a kStartUnit named is ready.
-  void on_unit_ready(Instant now, UnitId unit) { units_.on_ready(now, unit); }
+  // The unit that a kStartUnit named is ready. If that start has failed, by
+  // start_timeout, it is too late.
+  bool on_unit_ready(Instant now, UnitId unit) {
+    return units_.on_ready(now, unit);
+  }
   // The unit that a kStopUnit named is gone. The caller must have returned all
   // its pieces with on_pieces_returned before.
-  void on_unit_stopped(UnitId unit) {
-    units_.on_stopped(unit);
+  bool on_unit_stopped(UnitId unit) {
+    if (!units_.on_stopped(unit)) return false;
     pieces_.on_unit_stopped(unit);
+    return true;
   }
   // A unit has processed a packet on state that it took over from another unit
   // (U7). Late and repeated messages are harmless; impossible ones are refused
   // and counted.
   void on_takeover(const Takeover& takeover);
 
-  // A unit asks for an alias of a flow; kAliasAck answers. A granted alias
-  // stands until the flow gets another, gives it up, or ends. A request for a
-  // flow that is not in the table, or with a clock that was not given yet, is
+  // A unit asks for an alias of a flow; kAliasAck answers, with the result that
+  // is returned. A granted alias stands until the flow gets another, gives it
+  // up, or ends. A request for a flow that is not in the table, with a clock
+  // that was not given yet, or with one before that of the flow's alias, is
   // refused as kUnknown. One from a unit that does not exist is counted and not
   // answered.
-  void on_alias(const Alias& alias, ControllerOut& out);
+  AliasResult on_alias(const Alias& alias, ControllerOut& out);
   // An NF says how long it keeps a flow, or that the flow is over. Impossible
   // notes are refused and counted.
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);

@@ -41,6 +41,7 @@ struct ControllerCounters {
   uint64_t aliases_conflict = 0;         // refused: another flow has it
   uint64_t aliases_group_full = 0;       // refused: the group has its limit
   uint64_t aliases_refused_unknown = 0;  // see takeovers_refused_unknown
+  uint64_t aliases_refused_stale = 0;    // the flow has a newer one
   uint64_t aliases_refused_future = 0;
   uint64_t notes_refused_unknown = 0;
   uint64_t notes_refused_future = 0;

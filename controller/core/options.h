@@ -63,6 +63,10 @@ struct ControllerOptions {
   uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
   uint32_t start_buffer_packets = 256;        // slots usable until it is ready
   uint32_t warm_units = 1;                    // units warm at the start
+  // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
+  // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
+  // = none ever has.
+  Nanos start_timeout = Nanos::max();
   Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 

@@ -17,9 +17,9 @@ Placement PlaceBeyond(Instant now, const PlacementRequest& request,
   }
   if (units.placeable_units() == 0) {
     // The flowlet waits in the channel of a unit that is not ready yet.
-    const UnitId starting = units.UseStarting(now);
-    return {.unit =
-                starting != kNoUnit ? starting : units.StartStopped(now, out)};
+    UnitId unit = units.UseStarting(now);
+    if (unit == kNoUnit) unit = units.StartStopped(now, out);
+    return {.unit = unit != kNoUnit ? unit : units.UseFailed(now)};
   }
   // Start as many units as the load needs, not one for every flowlet that comes
   // while the first is starting.

@@ -24,6 +24,12 @@ namespace snf {
 //      │            └─────────── taken again ─────────┘                  │
 //      └──────────────────────────────────────────────────────────stopped┘
 //
+// A start that takes longer than start_timeout has failed (F11): it is counted,
+// and nothing new waits for the unit, unless there is no other. After a
+// back-off, which doubles with each failure in a row, cold starts go on, with
+// units whose starts have not failed first. The unit itself is started again
+// where packets wait in its channel, or flows are its own; else it is stopped.
+//
 // A unit is placeable (is in the index) when it is active. A warm unit is
 // placeable as soon as it is taken, since it needs only microseconds; a stopped
 // one that was started only when it is ready, unless there is no other: then
@@ -48,7 +54,19 @@ namespace snf {
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
  public:
-  enum class State : uint8_t { kStopped, kStarting, kActive, kWarm, kStopping };
+  // kFailed: its last start failed. Packets wait from kStarting on.
+  enum class State : uint8_t {
+    kStopped,
+    kActive,
+    kWarm,
+    kStopping,
+    kStarting,
+    kFailed
+  };
+  // The time after the first of several failed starts until the next start, and
+  // the longest.
+  static constexpr Nanos kFirstBackOff = Milliseconds(100);
+  static constexpr Nanos kMaxBackOff = Seconds(10);
   static constexpr uint32_t kRefreshPerBucket = 64;
   // The most units refreshed per decision if there are more than
   // kRefreshPerBucket.
@@ -60,7 +78,16 @@ class UnitPool {
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const { return index_.contains(unit); }
   uint32_t placeable_units() const { return index_.size(); }
-  uint32_t starting_units() const { return starting_not_placeable_; }
+  // Counts the units that start and are not placeable yet, but for those whose
+  // start failed before.
+  uint32_t starting_units() const { return units_awaited_; }
+  uint64_t failed_starts() const { return failed_starts_; }
+  // Counts the units that start, or are to be started again.
+  uint32_t pending_starts() const { return pending_starts_; }
+  // Returns true if packets for the unit wait until it is ready.
+  bool is_starting(UnitId unit) const {
+    return state(unit) >= State::kStarting;
+  }
   uint64_t cold_starts() const { return cold_starts_; }
   uint64_t warm_starts() const { return warm_starts_; }
 
@@ -82,20 +109,25 @@ class UnitPool {
   void Refresh(Instant now);
 
   // Takes a warm unit, or starts a stopped one, lowest id first, and pushes one
-  // command. Returns kNoUnit, and pushes nothing, if there is none.
+  // command. Returns kNoUnit, and pushes nothing, if there is none, or if a
+  // start has just failed.
   UnitId TakeWarm(Instant now, ControllerOut& out);
   UnitId StartStopped(Instant now, ControllerOut& out);
   // Makes a starting unit placeable, lowest id first; for when no unit is
   // placeable. Returns kNoUnit if none is starting.
   UnitId UseStarting(Instant now);
+  // The same for a unit whose start has failed.
+  UnitId UseFailed(Instant now);
 
   // Makes that unit placeable, whatever its load, with at most one command.
   // Returns false if the unit is stopping.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
-  void on_ready(Instant now, UnitId unit);
-  void on_stopped(UnitId unit);
-  void on_drained(Instant now, const DrainReport& report);
+  // Each returns false, and changes nothing, if it cannot be: the unit does not
+  // start, or is not to stop yet; more has drained than was there.
+  bool on_ready(Instant now, UnitId unit);
+  bool on_stopped(UnitId unit);
+  bool on_drained(Instant now, const DrainReport& report);
 
   // Record that a flowlet of this demand opens or closes on a unit.
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
@@ -108,7 +140,7 @@ class UnitPool {
     // The idle clock restarts at a packet, also at one that finds no slot.
     u.last_packet = std::max(u.last_packet, now);
     const uint32_t limit =
-        u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
+        u.state >= State::kStarting ? start_buffer_packets_ : queue_packets_;
     if (u.slots_used >= limit) return 0;
     ++u.slots_used;
     // The index learns of these bytes with the next drain or flowlet, since an
@@ -135,7 +167,10 @@ class UnitPool {
  private:
   struct Unit {
     State state;
-    bool waits;  // keep_warm is over, but its flows have nowhere to go
+    bool waits;        // keep_warm is over, but its flows have nowhere to go
+    bool awaited;      // is in units_awaited_
+    bool was_warm;     // where it is starting
+    uint8_t failures;  // failed starts since it last was ready
     uint32_t slots_used;
     uint32_t owned_flows;
     Instant last_packet;
@@ -144,9 +179,23 @@ class UnitPool {
   };
 
   UnitId LowestIn(State state) const;
+  UnitId NextStopped() const;
   void Take(Instant now, UnitId unit, ControllerOut& out);
   void Start(Instant now, UnitId unit, ControllerOut& out);
+  void FailStart(Instant now, UnitId unit, ControllerOut& out);
+  void EndBackOff(Instant now, UnitId unit, ControllerOut& out);
+  void EraseFailed();
   void MakePlaceable(Instant now, UnitId unit);
+  // Makes a unit placeable no more, if it is.
+  void Erase(UnitId unit) {
+    if (!placeable(unit)) return;
+    index_.Erase(unit);
+    ranks_.Erase(unit);
+  }
+  void SetAwaited(Unit& unit, bool awaited) {
+    units_awaited_ += uint32_t{awaited} - uint32_t{unit.awaited};
+    unit.awaited = awaited;
+  }
   void SetWaits(Unit& unit, bool waits) {
     units_waiting_ += uint32_t{waits} - uint32_t{unit.waits};
     unit.waits = waits;
@@ -168,7 +217,9 @@ class UnitPool {
   uint32_t start_buffer_packets_;
   Nanos idle_timeout_;
   Nanos keep_warm_;
-  uint32_t starting_not_placeable_ = 0;
+  Nanos start_timeout_;
+  uint32_t units_awaited_ = 0;
+  uint32_t pending_starts_ = 0;
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;
   uint32_t units_stopped_ = 0;
@@ -176,6 +227,9 @@ class UnitPool {
   uint64_t leaving_flows_ = 0;
   uint64_t cold_starts_ = 0;
   uint64_t warm_starts_ = 0;
+  uint64_t failed_starts_ = 0;
+  uint32_t failed_in_a_row_ = 0;
+  Instant start_not_before_ = Instant::min();  // the end of the back-off
 
   uint64_t refresh_bucket_ = 0;  // the bucket of the last Refresh
   uint32_t refresh_next_ = 0;    // the unit refreshed last
