@@ -246,6 +246,7 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
   }
   pending.Erase(end);
   flows_.DropCopy(slot);
+  flows_.on_over(slot);
 }
 
 void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
