@@ -54,8 +54,9 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   figures.flowlets_by_new_flow = controller.flowlets -
                                  controller.flowlets_by_gap -
                                  controller.flowlets_by_bytes;
-  figures.aliases_refused_unknown =
-      controller.aliases_refused_unknown + controller.aliases_refused_future;
+  figures.aliases_refused_unknown = controller.aliases_refused_unknown +
+                                    controller.aliases_refused_stale +
+                                    controller.aliases_refused_future;
   figures.duration_s = static_cast<double>(figures.duration.ns) / 1e9;
   figures.wall_s = static_cast<double>(result.real.wall.ns) / 1e9;
   figures.units_mean = static_cast<double>(result.units_mean_1000) / 1000;
@@ -134,6 +135,10 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
       return "it was a later fragment of a packet whose first was not seen";
     case DropReason::kNotTranslated:
       return "it answers what had not been translated, or no longer was";
+    case DropReason::kPacketCorrupt:
+      return "what shared memory said of where its headers are could not be";
+    case DropReason::kUnitFailed:
+      return "the run ended early, because of what a unit had sent";
     case DropReason::kCount:
       break;
   }

@@ -150,10 +150,16 @@ class NfCalls::Services final : public FlowServices {
   FlowRecord& record = flows[slot];
   const PacketMeta& meta = flows.packets()[node].meta;
   const PacketHandle packet = flows.packets()[node].packet;
-  const auto& [info, bytes] = env.buffers.view(packet);
+  // Others can write the description while the NF runs: what it sees is a copy.
+  const auto& [shared_info, room] = env.buffers.whole(packet);
+  const PacketInfo info = shared_info;
+  const std::span<std::byte> bytes =
+      room.first(std::min<size_t>(info.length, room.size()));
   if (record.waited) [[unlikely]]
     pieces_.Ran(waiting_[node].pool);
 
+  if (info.length > room.size() || !info.IsSound()) [[unlikely]]
+    return Outcome(UnitCommand::Kind::kDrop, DropReason::kPacketCorrupt);
   StateView state(flows.state(slot));
   Services services(*this, flows, env.buffers, slot, node, meta, info.link,
                     out);
