@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "platform/bench/bench_suite.h"
 #include "platform/run/run_setup.h"
-#include "runtime/core/link_payload.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {

@@ -38,7 +38,7 @@ RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
-    "platform/explain", "platform/report", "platform/watch",
+    "runtime/wire", "platform/explain", "platform/report", "platform/watch",
     "platform/process", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
@@ -54,9 +54,10 @@ MAY_INCLUDE = {
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring"},
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
-    "runtime/live": SHELL | CORE_WORDS | {"runtime/sdk", "nfs"},
+    "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
+    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk", "nfs"},
     "controller/core": BASE,
-    "controller/live": SHELL | CORE_WORDS,
+    "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},
     "nfs": BASE | {"runtime/sdk"},
@@ -65,7 +66,7 @@ MAY_INCLUDE = {
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
-    "platform/real_time": RUN | LIVE | {"platform/process"},
+    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},

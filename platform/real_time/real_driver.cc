@@ -40,6 +40,10 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
+  if (has_failed()) [[unlikely]] {
+    egress_.Drop(loop_.now(), captured, DropReason::kUnitFailed);
+    return;
+  }
   Take(arrival, captured);
   if (loop_.batch_size() < ControllerLoop::kBatch) return;
   loop_.HandleBatch(egress_);
@@ -134,6 +138,7 @@ bool RealDriver::Drain() {
   loop_.HandleBatch(egress_);
   Instant last_move = RealClock::Monotonic();
   while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+    if (has_failed()) return false;
     const uint64_t left = loop_.in_channels();
     const bool did = Turn();
     // Timers go on for as long as a packet is in a unit: they move none.
@@ -150,7 +155,7 @@ bool RealDriver::Drain() {
 RunResult RealDriver::Finish() {
   if (result_.packets_in == 0) clock_.Start(Instant{});
   bool is_over = Drain();
-  if (!is_over) {
+  if (!is_over && !has_failed()) {
     egress_.Violate(
         fmt::format("{} packets never left their units", loop_.in_channels()));
   }
@@ -164,15 +169,32 @@ RunResult RealDriver::Finish() {
     for (const Worker& worker : workers_) worker.loop->Wake();
     is_over = Drain();
   }
-  if (is_over) egress_.CheckNoneWaits();
   for (Worker& worker : workers_) {
     worker.loop->Stop();
     if (worker.thread.joinable()) worker.thread.join();
+  }
+  if (has_failed()) {
+    Fail();
+  } else if (is_over) {
+    egress_.CheckNoneWaits();
   }
   result_.real.threads = real_.threads;
   egress_.Finish(loop_.now());
   Collect();
   return std::move(result_);
+}
+
+// Packets that are under way stay where they are.
+void RealDriver::Fail() {
+  result_.failure = ToString(*faults_->first());
+  if (faults_->count() > 1) {
+    result_.failure += fmt::format("; {} more came", faults_->count() - 1);
+  }
+  egress_.Violate(result_.failure);
+  const uint64_t begun = result_.packets_begun();
+  const uint64_t ended = result_.packets_ended();
+  result_.dropped[static_cast<size_t>(DropReason::kUnitFailed)] +=
+      begun - std::min(begun, ended);
 }
 
 void RealDriver::Collect() {

@@ -53,6 +53,8 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
   return {.controller = options.controller,
           .cold_start_delay = real.unpaced ? Nanos{} : options.unit_start_delay,
           .warm_start_delay = real.unpaced ? Nanos{} : options.warm_start_delay,
+          .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
+          .pools = static_cast<uint32_t>(example.pools().size()),
           .counts_flows = HasSides(example),
           .shares_thread = real.threads == 1};
 }
@@ -61,7 +63,7 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
 
 absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const RunOptions& options, const RealOptions& real,
-    const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink) {
+    const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
@@ -82,8 +84,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       {.shares = shares, .record_bytes = nf.create()->schema().record_bytes()});
   if (!region.ok()) return region.status();
   std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
-  std::unique_ptr<RealDriver> driver(
-      new RealDriver(options, resolved, policy, nf, sink, *std::move(region)));
+  std::unique_ptr<RealDriver> driver(new RealDriver(
+      options, resolved, policy, nf, std::move(observers), *std::move(region)));
   driver->CreateWorkers(nf, std::move(links));
   const absl::Status status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
@@ -92,20 +94,23 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
 
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       RunObserver* sink, LoopRegion region)
+                       Observers observers, LoopRegion region)
     : options_(options),
       real_(real),
       example_(nf.create()),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
+      faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
       pace_(real.speed),
       ingress_(options, HasSides(*example_), buffers_),
       loop_(LoopOptionsOf(options, real, *example_), policy,
             TableHomes(*example_, options.controller.max_units,
                        TableOptionsOf(options)),
-            clock_, std::move(region.controller)),
-      egress_(options, sink, ingress_, buffers_, loop_, result_) {
+            clock_, LinksOf(region)),
+      egress_(options, std::move(observers), ingress_, buffers_, loop_,
+              result_),
+      patience_(real.patience) {
   AddPiecePools(*example_, loop_.controller());
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
@@ -127,6 +132,11 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   };
   most_under_way_ = {most(real.buffers.small), most(real.buffers.medium),
                      most(real.buffers.large)};
+}
+
+ControllerLinks RealDriver::LinksOf(LoopRegion& region) {
+  region.controller.buffers = &buffers_;
+  return std::move(region.controller);
 }
 
 RealDriver::~RealDriver() {
@@ -152,6 +162,17 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
                         .thread = {}});
     ++options.index;
   }
+  std::vector<const CallMark*> marks;
+  for (const Worker& worker : workers_) {
+    marks.push_back(&worker.loop->call_mark());
+  }
+  watchdog_.emplace(
+      NfWatchdog::Options{.nf = nf.text(),
+                          .patience = options_.nf_patience,
+                          .marks = std::move(marks),
+                          .describe = [this](PacketHandle packet) {
+                            return Describe(buffers_, packet);
+                          }});
 }
 
 absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {

@@ -17,6 +17,8 @@
 namespace snf {
 
 ReplayFlags::ReplayFlags(FlagSet& flags) : flags_(flags) {
+  options_.run.controller.start_timeout = Seconds(10);
+  options_.run.nf_patience = Seconds(10);
   flags_.Arguments("FILE", options_.files, 0);
   AddFlags();
   AddTuningFlags();
@@ -171,7 +173,7 @@ void ReplayFlags::AddStateFlags() {
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "
       "evenly from that range; state_loss=0.01 and state_duplicate=0.01 are "
-      "probabilities",
+      "probabilities. So is start_failure=0.1, of a unit's start to fail",
       [this](const std::string& text) {
         const absl::StatusOr<ChaosOptions> chaos = ParseChaos(text);
         if (chaos.ok()) options_.run.chaos = *chaos;
@@ -245,6 +247,15 @@ void ReplayFlags::AddUnitFlags() {
   flags_.Duration("warm_start_delay", options_.run.warm_start_delay, Nanos{0},
                   Seconds(600),
                   "from a warm start to the first packet (likewise)");
+  flags_.DurationOrInfinity(
+      "start_timeout", c.start_timeout, Microseconds(1),
+      "a start that takes longer has failed: it is counted, after a while "
+      "others are started, and nothing new waits for that unit");
+  flags_.DurationOrInfinity(
+      "nf_patience", options_.run.nf_patience, Milliseconds(1),
+      "a call of the network function that takes longer, by the machine's "
+      "clock, ends the run with exit code 70, and what it was still to write "
+      "is lost; time spent in a debugger does not count");
   flags_.Duration("hop_delay", options_.run.hop_delay, Nanos{0}, Seconds(10),
                   "controller to unit, unit to unit (but state_delay with "
                   "state), unit to the way out");

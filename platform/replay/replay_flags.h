@@ -53,6 +53,7 @@ class ReplayFlags {
   // The following are in replay_settle.cc. Checks return InvalidArgument for
   // flags that are right alone but not together.
   absl::Status CheckTogether() const;
+  absl::Status CheckStarts() const;
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckReal() const;

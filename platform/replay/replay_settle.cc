@@ -86,6 +86,7 @@ absl::Status ReplayFlags::CheckTogether() const {
     return AtOdds("start_buffer", "unit_queue",
                   "the start buffer is a part of the queue");
   }
+  if (absl::Status s = CheckStarts(); !s.ok()) return s;
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
   if (absl::Status s = CheckReal(); !s.ok()) return s;
@@ -108,6 +109,22 @@ absl::Status ReplayFlags::CheckReadOnce() const {
         "{} with {}: it reads the capture more than once, which {} cannot",
         flags_.Printed(has_a_pass ? "explain" : "compare"), file,
         file == "-" ? "stdin" : "a pipe"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckStarts() const {
+  if (!flags_.given("start_timeout") || options_.real.unpaced) {
+    return absl::OkStatus();
+  }
+  const Nanos timeout = options_.run.controller.start_timeout;
+  if (options_.run.unit_start_delay >= timeout) {
+    return AtOdds("start_timeout", "unit_start_delay",
+                  "every start would fail");
+  }
+  if (options_.run.warm_start_delay >= timeout) {
+    return AtOdds("start_timeout", "warm_start_delay",
+                  "every start would fail");
   }
   return absl::OkStatus();
 }
@@ -261,6 +278,11 @@ void ReplayFlags::SettleRun() {
       std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
                            options_.run.buffers.small, kMaxBuffers));
   // Defaults give way to what was given.
+  if (!flags_.given("start_timeout")) {
+    const Nanos longest =
+        std::max(options_.run.unit_start_delay, options_.run.warm_start_delay);
+    c.start_timeout = std::max(c.start_timeout, Nanos{2 * longest.ns});
+  }
   c.replicas = replica_choice_ == kNoReplicas
                    ? 0
                    : std::min(c.replicas, c.max_units - 1);

@@ -256,7 +256,8 @@ void AddAliases(const RunResult& result, Page& page) {
   };
   refused(counters.aliases_conflict, "another flow had it");
   refused(counters.aliases_group_full, "its host had as many as it may");
-  refused(counters.aliases_refused_unknown + counters.aliases_refused_future,
+  refused(counters.aliases_refused_unknown + counters.aliases_refused_stale +
+              counters.aliases_refused_future,
           "the flow was not known");
   page.Blank();
 }
@@ -299,6 +300,9 @@ void AddUnits(const RunOptions& options, const RunResult& result,
                          FormatBitRate(options.controller.unit_capacity_bps)));
   page.Count("", result.cold_starts, "started cold");
   page.Count("", result.warm_starts, "started warm");
+  if (result.failed_starts > 0) {
+    page.Count("", result.failed_starts, "of these were not ready in time");
+  }
   page.Row("Utilisation", "",
            fmt::format("{:.0f} %", figures.capacity_used * 100),
            "of the capacity that was provisioned");

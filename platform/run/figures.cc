@@ -169,6 +169,8 @@ constexpr Figure kFigures[] = {
     {"starts_warm", "units", kSum, &RunResult::warm_starts,
      "Units started that were kept warm.",
      {"snf_unit_starts_total", "how", "warm"}},
+    {"starts_failed", "units", kSum, &RunResult::failed_starts,
+     "Starts, of these, that took longer than start_timeout."},
     {"capacity_used", "0 … 1", kNot, &ReportFigures::capacity_used,
      "Bytes that units finished, over what was provisioned."},
     {"utilisation.p50", "0 … 1", kNot, &ReportFigures::utilisation_p50,

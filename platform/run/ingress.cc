@@ -112,6 +112,8 @@ bool Ingress::MayComeBack(PacketHandle released) {
   if (headers.l3 != L3::kIpv4 || IsIcmp(headers.l4_protocol)) return true;
   const auto ip = Ipv4Header<const std::byte>::At(buffers_.bytes(released),
                                                   headers.l3_offset);
+  // Where the headers are is known from the NF's side: it may be wrong.
+  if (!ip) return false;
   return peer_emulator_.HasExternal(IpAddress::FromIpv4(ip.destination()));
 }
 

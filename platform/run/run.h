@@ -28,13 +28,15 @@
 namespace snf {
 
 // Says what the network does to the messages about state between units (Push,
-// State, Pull, Takeover, TakeoverAck), drawn from the seed. Different delays
-// also reorder.
+// State, Pull, Takeover, TakeoverAck), drawn from the seed, and what becomes of
+// starts of units. Different delays also reorder.
 struct ChaosOptions {
   Nanos state_delay_min;  // on top of the delays of RunOptions
   Nanos state_delay_max;
   uint32_t state_loss_65536 = 0;       // messages lost, of 65,536
   uint32_t state_duplicate_65536 = 0;  // messages that arrive twice
+  uint32_t start_failure_65536 = 0;    // starts of units that never end
+  // Messages about state meet with trouble.
   bool any() const {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
            state_duplicate_65536 > 0;
@@ -63,6 +65,9 @@ struct RunOptions {
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
   Nanos warm_start_delay = Microseconds(30);  // from warm to ready
   bool check = true;                          // run the Checker
+  // A call of an NF that takes longer ends the process (NfWatchdog); the time
+  // is the machine's. Nanos::max(): none does.
+  Nanos nf_patience = Nanos::max();
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
@@ -139,6 +144,7 @@ struct RunResult {
   ClassifierCounters classifier;
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
+  uint64_t failed_starts = 0;
   StateFigures state;
   AliasFigures aliases;
   RealFigures real;
@@ -151,6 +157,9 @@ struct RunResult {
   std::vector<EpochSample> epochs;
 
   uint64_t digest = 0;
+  // Says why the run ended early, with units that are no more heard of; empty
+  // if it did not.
+  std::string failure;
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others

@@ -31,6 +31,7 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
   result.controller = controller.counters();
   result.cold_starts = controller.units().cold_starts();
   result.warm_starts = controller.units().warm_starts();
+  result.failed_starts = controller.units().failed_starts();
   result.classifier = ingress.counters();
   result.aliases.at_once_max = ingress.aliases_max();
   result.units_max = provisioning.units_max();

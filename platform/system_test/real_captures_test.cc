@@ -78,8 +78,8 @@ RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
       .buffers = {.small = 2'048, .medium = 128, .large = 16},
       .unpaced = true,
       .wait_for_room = true};
-  auto driver =
-      RealDriver::Start(options, real, *FindPlacementPolicy(policy), nf, sink);
+  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
+                                  nf, {sink});
   EXPECT_TRUE(driver.ok()) << driver.status();
   for (size_t i = 0; i < capture.size(); ++i) {
     (*driver)->Offer(capture.Packet(i, 0));

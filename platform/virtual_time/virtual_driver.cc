@@ -29,6 +29,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       service_(options.controller.unit_capacity_bps),
       network_(options, schema_.record_bytes()),
       tables_(options, *example_),
+      start_rng_(Rng(options.controller.seed).Fork(4)),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(options.controller.max_units),
       observers_(std::move(observers)),
@@ -48,6 +49,13 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   SNF_CHECK(!result_.aliases.has_sides ||
             options.flow.kind == FlowKeyKind::kConnection);
   AddPiecePools(*example_, controller_);
+  watchdog_.emplace(
+      NfWatchdog::Options{.nf = nf.text(),
+                          .patience = options.nf_patience,
+                          .marks = {&call_mark_},
+                          .describe = [this](PacketHandle packet) {
+                            return Describe(buffers_, packet);
+                          }});
 }
 
 VirtualDriver::~VirtualDriver() = default;
@@ -152,9 +160,10 @@ void VirtualDriver::RunUntil(Instant time) {
     // At the end packets that nothing is under way to move, or nothing but
     // repetitions that change nothing, would wait for ever, and their units
     // with them. The checker says which. The controller answers by itself those
-    // that wait for pieces.
+    // that wait for pieces, and makes starts again.
     if (time == Instant::max() && in_channels_ > 0 &&
-        ((events_->empty() && waiting_ == 0) ||
+        ((events_->empty() && waiting_ == 0 &&
+          controller_.units().pending_starts() == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }
@@ -204,6 +213,8 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kStartUnit:
       observers_.on_unit_up(now_, command.unit);
+      // A start that fails is heard of no more.
+      if (start_rng_.Chance(options_.chaos.start_failure_65536)) break;
       events_->Push(now_ + (command.warm ? options_.warm_start_delay
                                          : options_.unit_start_delay),
                     {.kind = Event::Kind::kUnitReady,
@@ -341,15 +352,10 @@ void VirtualDriver::HandleAtController(const Event& event) {
 void VirtualDriver::on_alias_at_controller() {
   const Alias alias = aliases_.front();
   aliases_.pop_front();
-  controller_.on_alias(alias, controller_out_);
-  for (const ControllerCommand& command : controller_out_.commands()) {
-    if (command.kind != ControllerCommand::Kind::kAliasAck) continue;
-    const AliasResult result = command.alias_ack.result;
-    observers_.on_alias(now_, alias, result);
-    if (result != AliasResult::kGranted) continue;
-    const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
-    ingress_.on_alias(alias, inside);
-  }
+  const AliasResult result = controller_.on_alias(alias, controller_out_);
+  observers_.on_alias(now_, alias, result);
+  if (result != AliasResult::kGranted) return;
+  ingress_.on_alias(alias, controller_.flows().hot(slot_of(alias.flow)).key);
 }
 
 void VirtualDriver::on_hairpin(const Event& event) {

@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
+#include "platform/run/nf_watchdog.h"
 #include "platform/run/observers.h"
 #include "platform/run/provisioning.h"
 #include "platform/run/run.h"
@@ -20,6 +23,7 @@
 #include "platform/virtual_time/table_network.h"
 #include "runtime/core/service_model.h"
 #include "runtime/core/unit.h"
+#include "runtime/ring/call_mark.h"
 #include "runtime/sdk/state_schema.h"
 #include "traces/capture_reader.h"
 
@@ -126,6 +130,7 @@ class VirtualDriver {
   ServiceModel service_;
   StateNetwork network_;
   TableNetwork tables_;
+  Rng start_rng_;  // says which starts of units fail
   std::unique_ptr<EventQueue<Event>> events_;
   std::vector<std::unique_ptr<UnitShell>> units_;
   uint64_t events_handled_ = 0;
@@ -142,6 +147,8 @@ class VirtualDriver {
   ReleaseDigest digest_;
   Provisioning provisioning_;
   RunResult result_;
+  CallMark call_mark_;
+  std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
 };
 
 }  // namespace snf

@@ -26,9 +26,9 @@ void VirtualDriver::Handle(const Event& event) {
       EndService(shell);
       break;
     case Event::Kind::kUnitReady:
+      if (!controller_.on_unit_ready(now_, event.unit)) return;
       if (event.cold) shell.unit.on_start();
       tables_.on_ready(now_, event.unit, *shell.nf);
-      controller_.on_unit_ready(now_, event.unit);
       shell.ready = true;
       break;
     case Event::Kind::kReplicasAtUnit:
@@ -39,7 +39,9 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     default:
       unit_out_.clear();
+      call_mark_.Begin({.unit = event.unit});
       HandleAtUnit(event, shell);
+      call_mark_.End();
       ExecuteAll(shell);
       while (shell.unit.has_more()) {
         unit_out_.clear();
@@ -148,7 +150,9 @@ void VirtualDriver::EndService(UnitShell& shell) {
     observers_.on_nf_begin(buffers_.info(packet), buffers_.bytes(packet));
   }
   unit_out_.clear();
+  call_mark_.Begin({.unit = self, .meta = &meta, .packet = packet});
   shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
+  call_mark_.End();
   if (packet != kNoPacket) {
     observers_.on_nf_end(
         now_, self, meta,

@@ -119,10 +119,8 @@ TEST_F(FlowStoreTest, CopiesHaveRecordsAndStateOfTheirOwn) {
 // What comes behind the flowlet's first packet keeps no record.
 TEST_F(FlowStoreTest, TakesLateTargetsButWaitsForNoPacket) {
   const auto name = [this](uint32_t flowlet, UnitId unit) {
-    flows_.SetTargets({.flow = FlowId{7},
-                       .units = {unit},
-                       .count = 1,
-                       .flowlet = flowlet});
+    flows_.SetTargets(
+        {.flow = FlowId{7}, .units = {unit}, .count = 1, .flowlet = flowlet});
   };
   const uint32_t slot = flows_.FindOrAdd(FlowId{7});
   flows_.on_first_of_flowlet(slot, 4);

@@ -77,6 +77,8 @@ class Unit {
   // Names where the flow's state is to be pushed from now on; comes ahead of
   // the first packet of a flowlet.
   void on_replicas(const ReplicaSet& replicas) { flows_.SetTargets(replicas); }
+  // Returns false if as many packets are here as the channel has slots.
+  bool has_room() const { return flows_.packets().has_room(); }
   // A packet came through the channel. It must hold a slot. One without payload
   // comes with kNoPacket.
   void on_packet(PacketHandle packet, const PacketMeta& meta) {

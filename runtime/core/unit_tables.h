@@ -78,6 +78,7 @@ class UnitTables {
     }
   }
 
+  size_t size() const { return replicas_.size(); }
   const TableReplica& replica(size_t table) const { return replicas_[table]; }
   const TableCopy& copy(size_t table) const { return *copies_[table]; }
 

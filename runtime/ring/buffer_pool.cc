@@ -154,6 +154,17 @@ bool BufferPool::Return(PacketHandle handle) {
   return is_own;
 }
 
+BufferPool::Share BufferPool::share(Party party) const {
+  Share share;
+  share.count_ = shares_[static_cast<size_t>(party)];
+  for (size_t p = 0; p < static_cast<size_t>(party); ++p) {
+    for (size_t c = 0; c < share.first_.size(); ++c) {
+      share.first_[c] += shares_[p][c];
+    }
+  }
+  return share;
+}
+
 BufferPool::Party BufferPool::owner(PacketHandle handle) const {
   const size_t c = value(handle) >> kClassShift;
   uint32_t end = 0;

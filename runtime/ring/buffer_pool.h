@@ -114,6 +114,9 @@ class BufferPool {
   // that it refuses.
   bool Return(PacketHandle handle);
   uint64_t refused_returns() const { return refused_returns_; }
+  // Returns true if the handle is of this party's share and in use. Called for
+  // handles that come from another party.
+  bool IsInUse(PacketHandle handle) const { return IsTaken(handle); }
 
   // Returns true if the handle names a buffer of any share. Called for handles
   // that come from another process; the methods below, except Claim, require
@@ -122,6 +125,22 @@ class BufferPool {
     const uint32_t c = value(handle) >> kClassShift;
     return c < classes_.size() && IndexOf(handle) < classes_[c].count;
   }
+  // The handles of a party's share. A value.
+  class Share {
+   public:
+    bool Has(PacketHandle handle) const {
+      const size_t c = value(handle) >> kClassShift;
+      // An index below the first wraps around to a number beyond the count.
+      return c < first_.size() && IndexOf(handle) - first_[c] < count_[c];
+    }
+
+   private:
+    friend class BufferPool;
+    std::array<uint32_t, kBufferBytes.size()> first_{};
+    std::array<uint32_t, kBufferBytes.size()> count_{};
+  };
+  Share share(Party party) const;
+
   // Marks the buffer as held by this party, or returns false if it is no
   // handle.
   bool Claim(PacketHandle handle) {
@@ -159,9 +178,12 @@ class BufferPool {
   View view(PacketHandle handle) {
     const SizeClass& size = Class(handle);
     PacketInfo& info = InfoAt(size, IndexOf(handle));
+    // Read once: another process may write it meanwhile.
+    const uint32_t length =
+        std::atomic_ref(info.length).load(std::memory_order_relaxed);
     return {info,
             {reinterpret_cast<std::byte*>(&info + 1),
-             std::min(info.length, size.bytes)}};
+             std::min(length, size.bytes)}};
   }
 
   // The number of buffers of this party's share in use.
