@@ -6,14 +6,15 @@
 namespace snf {
 
 ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
+  std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
-  if (slot >= flows_.size()) {
-    const size_t room = std::max(flows_.capacity(), size_t{slot} + 1);
-    flows_.resize(std::min(2 * size_t{slot} + 64, room));
+  if (slot >= flows.size()) {
+    if (flows.empty()) Reserve(flows);
+    const size_t room = std::max(flows.capacity(), size_t{slot} + 1);
+    flows.resize(std::min(2 * size_t{slot} + 64, room));
   }
-  Flow& here = flows_[slot];
-  const bool is_newer =
-      here.flow == kNoFlow || generation_of(flow) > generation_of(here.flow);
+  Flow& here = flows[slot];
+  const bool is_newer = here.flow == kNoFlow || IsNewer(flow, here.flow);
   if (!is_newer) {
     const auto earlier = earlier_.find(flow);
     return earlier == earlier_.end() ? nullptr : &earlier->second;
@@ -25,9 +26,10 @@ ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
 }
 
 void ReleaseOrder::End(FlowId flow, Clock last) {
+  std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
-  const bool is_here = slot < flows_.size() && flows_[slot].flow == flow;
-  Flow* const known = is_here ? &flows_[slot] : OtherFlow(flow);
+  const bool is_here = slot < flows.size() && flows[slot].flow == flow;
+  Flow* const known = is_here ? &flows[slot] : OtherFlow(flow);
   if (known != nullptr) known->end = value(last);
 }
 

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
 #define SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,18 +26,18 @@ namespace snf {
 // first, with a packet emitted before it. Both wait. Then come 1 and 2: out go
 // 1, 2, the emitted one, 3.
 //
-// A flow's first clock is 1. Of flows that share a slot of the controller's
-// table the newest is at hand, others are looked up: their packets may still be
-// under way. They are forgotten when the last clock, which End tells, has
-// ended. What their NF emits later still goes out.
+// A flow's first clock is 1. Of flows that share a slot of a controller's table
+// the newest is at hand, others are looked up: their packets may still be under
+// way. They are forgotten when the last clock, which End tells, has ended. What
+// their NF emits later still goes out.
 //
-// Owner-thread only. Memory: 32 bytes a flow slot; nothing is allocated while
-// fewer than kReserve commands wait and no flow has lost its slot.
+// Owner-thread only. Memory: 32 bytes a flow slot of each controller; nothing
+// is allocated while fewer than kReserve commands wait, no flow has lost its
+// slot, and all flows are of controller 0 or one that had flows before.
 class ReleaseOrder {
  public:
-  explicit ReleaseOrder(uint32_t max_flows) {
-    flows_.reserve(max_flows);
-    AskForPages(Pages::kGrowing, flows_.data(), max_flows * sizeof(Flow));
+  explicit ReleaseOrder(uint32_t max_flows) : max_flows_(max_flows) {
+    Reserve(flows_[0]);
     nodes_.reserve(kReserve);
     free_.reserve(kReserve);
   }
@@ -47,10 +48,11 @@ class ReleaseOrder {
   // handle() may not call On.
   template <typename HandleOne>
   bool On(const UnitCommand& command, const HandleOne& handle) {
+    std::vector<Flow>& flows = flows_[controller_of(command.meta.flow)];
     const uint32_t slot = slot_of(command.meta.flow);
-    if (slot < flows_.size() && flows_[slot].flow == command.meta.flow)
+    if (slot < flows.size() && flows[slot].flow == command.meta.flow)
         [[likely]] {
-      return on_flow(flows_[slot], command, handle);
+      return on_flow(flows[slot], command, handle);
     }
     return on_other(command, handle);
   }
@@ -59,8 +61,9 @@ class ReleaseOrder {
   void End(FlowId flow, Clock last);
   // Fetches what On will look at for the flow's packets.
   [[gnu::always_inline]] void Prefetch(FlowId flow) const {
+    const std::vector<Flow>& flows = flows_[controller_of(flow)];
     const uint32_t slot = slot_of(flow);
-    if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
+    if (slot < flows.size()) __builtin_prefetch(&flows[slot], 1);
   }
 
   // Returns how many commands wait.
@@ -86,6 +89,10 @@ class ReleaseOrder {
     uint32_t next;
   };
 
+  void Reserve(std::vector<Flow>& flows) const {
+    flows.reserve(max_flows_);
+    AskForPages(Pages::kGrowing, flows.data(), max_flows_ * sizeof(Flow));
+  }
   static bool Ends(const UnitCommand& command) {
     return command.kind != UnitCommand::Kind::kEmit;
   }
@@ -129,7 +136,8 @@ class ReleaseOrder {
   }
   bool TakeNext(Flow& flow, UnitCommand& next);
 
-  std::vector<Flow> flows_;  // by slot
+  uint32_t max_flows_;
+  std::array<std::vector<Flow>, 256> flows_;  // by controller, and by slot
   absl::flat_hash_map<FlowId, Flow> earlier_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> free_;

@@ -118,6 +118,44 @@ TEST_F(ReleaseOrderTest, KeepsNothingOfFlowsThatAreOver) {
   EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
 }
 
+TEST_F(ReleaseOrderTest, KeepsOrderWhenGenerationsWrap) {
+  constexpr uint32_t kLast = 0xff'ffff;
+  for (uint32_t i = 0; i < 6; ++i) {
+    // Each flow's second clock is still under way when the next flow begins.
+    const FlowId flow = MakeFlowId(0, 3, kLast - 2 + i);
+    out_.clear();
+    On(Kind::kRelease, 3, flow);
+    order_.End(flow, Clock{3});
+    On(Kind::kRelease, 1, flow);
+    EXPECT_THAT(out_, ElementsAre("1")) << i;
+    if (i == 0) continue;
+    const FlowId before = MakeFlowId(0, 3, kLast - 3 + i);
+    EXPECT_TRUE(On(Kind::kRelease, 2, before)) << i;
+    EXPECT_THAT(out_, ElementsAre("1", "2", "3")) << i;
+    EXPECT_FALSE(On(Kind::kRelease, 3, before)) << i;
+  }
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KeepsTheFlowsOfControllersApart) {
+  // The slot is the same, and the generations are not compared.
+  const FlowId first = MakeFlowId(0, 3, 9);
+  const FlowId second = MakeFlowId(1, 3, 2);
+  for (const FlowId flow : {first, second}) {
+    EXPECT_TRUE(On(Kind::kRelease, 2, flow));
+    EXPECT_EQ(order_.waiting(), 1u);
+    out_.clear();
+    EXPECT_TRUE(On(Kind::kRelease, 1, flow));
+    EXPECT_THAT(out_, ElementsAre("1", "2"));
+  }
+  EXPECT_TRUE(On(Kind::kRelease, 3, first));
+  EXPECT_FALSE(On(Kind::kRelease, 2, second));
+  order_.End(first, Clock{3});
+  EXPECT_TRUE(On(Kind::kRelease, 3, second));
+  EXPECT_FALSE(On(Kind::kRelease, 3, first));
+  EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
+}
+
 // Clocks run at random units, whose words come in order, but not those of
 // different units.
 TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
