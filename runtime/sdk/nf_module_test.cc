@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/nf_module_file.h"
+#include "runtime/sdk/nf_registry.h"
 
 namespace snf {
 namespace {
@@ -216,6 +217,24 @@ TEST(NfModule, MayHaveSeveralNfs) {
               HasSubstr("has several NFs, none of them of the file's name: "
                         "module_several, module_other"));
   fs::remove(link);
+}
+
+// Another file may take the name between the check and the loading.
+TEST(NfModule, IsLoadedFromTheFileThatWasRead) {
+  const std::vector<std::byte> good = BytesOf(ModuleOf("several"));
+  const Scratch file(good);
+  const std::string other = file.path() + ".new";
+  std::ofstream(other) << "no module";
+  CaughtNfs caught;
+  absl::StatusOr<NfModuleFile> opened = NfModuleFile::Open(file.path());
+  ASSERT_TRUE(opened.ok());
+  fs::rename(other, file.path());
+  const auto bytes = opened->Read();
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(*bytes, good);
+  const absl::Status loaded = opened->Load();
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  EXPECT_EQ(caught.nfs().size(), 2u);
 }
 
 TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
