@@ -81,7 +81,7 @@ std::unique_ptr<NetworkFunction> NfRegistration::create(
   NfOptions used = options;
   std::unique_ptr<NetworkFunction> nf = factory(used);
   SNF_CHECK(used.status().ok() && nf->declared().ok());
-  nf->schema_.set_nf(name);
+  nf->schema_.set_nf(name, options.text());
   return nf;
 }
 

@@ -147,8 +147,8 @@ class NetworkFunction {
   }
 
   // The schema of the declared slots; all declarations must have been valid.
-  // Its hash covers the registered name if the object comes from
-  // NfRegistration::create.
+  // Its hash covers the registered name and the options if the object comes
+  // from NfRegistration::create.
   const StateSchema& schema() const {
     SNF_CHECK(declared_.ok());
     return schema_;
@@ -164,8 +164,8 @@ class NetworkFunction {
   template <typename T>
   Slot<T> declare(std::string_view name) {
     static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
-    // The function's name as the compiler prints it contains the type's name.
-    const uint32_t index = Add(name, sizeof(T), __PRETTY_FUNCTION__, false);
+    const uint32_t index =
+        Add(name, sizeof(T), StateSchema::KindOf<T>(), false);
     return {index, schema_.offset(index)};
   }
   // Declares a resource of which units get pieces, numbered first … last ≤

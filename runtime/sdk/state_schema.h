@@ -73,8 +73,11 @@ class Blob {
 // zeros is that of a new flow. On the way between units a record lacks zeros at
 // its end, in words of 8 bytes.
 //
-// The hash of a schema is over the NF's name and the slots' names, types, sizes
-// and offsets. If it is equal, two units interpret a record's bytes alike.
+// The hash of a schema is over the NF's name and options and the slots' names,
+// kinds of type, sizes and offsets. It is the same whatever compiler the unit
+// was built with. Of a struct it does not see the members: whoever changes
+// their meaning, and not their size, gives the slot another name. Then, if it
+// is equal, two units interpret a record's bytes alike.
 //
 // Worked example: slots "packets" (uint64_t) and "ports" (a struct of 12 bytes)
 // and a blob "name" of at most 20 bytes: they lie at 8, 16 and 32, and a record
@@ -87,14 +90,33 @@ class StateSchema {
   static constexpr uint32_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint32_t kBlobHeaderBytes = 8;
 
-  // Names the NF to which the slots belong. The name is part of the hash.
-  void set_nf(std::string_view name);
+  // Names the NF to which the slots belong, and its options, which say what it
+  // puts into them. Both are part of the hash.
+  void set_nf(std::string_view name, std::string_view options = {});
 
   // Returns why such a slot cannot be added, or "" if it can.
   std::string WhyNot(std::string_view slot_name, uint64_t bytes,
                      bool is_blob) const;
-  // Adds a slot and returns its index; WhyNot must be "". `type` names the
-  // slot's type, so that types of the same size give different hashes.
+  // Returns what AddSlot takes as the type of a slot of type T.
+  template <typename T>
+  static constexpr std::string_view KindOf() {
+    if constexpr (std::is_same_v<T, bool>) {
+      return "bool";
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return "floating point";
+    } else if constexpr (std::is_integral_v<T>) {
+      return std::is_signed_v<T> ? "signed" : "unsigned";
+    } else if constexpr (std::is_enum_v<T>) {
+      return "enum";
+    } else {
+      return alignof(T) == 1   ? "aligned to 1"
+             : alignof(T) == 2 ? "aligned to 2"
+             : alignof(T) == 4 ? "aligned to 4"
+                               : "aligned to 8";
+    }
+  }
+  // Adds a slot and returns its index; WhyNot must be "". `type` says what the
+  // slot's type is, so that types of the same size give different hashes.
   uint32_t AddSlot(std::string_view name, uint32_t bytes,
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
