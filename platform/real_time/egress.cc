@@ -33,7 +33,7 @@ Egress::Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
       order_(options.controller.max_flows),
       provisioning_(options.controller.unit_capacity_bps,
                     options.controller.max_units) {
-  provisioning_.Reserve(Seconds(3'600));
+  provisioning_.Reserve();
 }
 
 void Egress::PassThrough(Instant now, const CapturedPacket& captured) {

@@ -40,10 +40,17 @@ constexpr Figure kFigures[] = {
      "Flows that began.", {"snf_flows_begun_total"}, {"Flows"}},
     {"(flows_ended)", "flows", kSum, &ControllerCounters::flows_ended,
      "Flows that are over.", {"snf_flows_ended_total"}},
+    {"flows_evicted", "flows", kSum, &ControllerCounters::flows_evicted,
+     "Flows ended early, for want of room in the table of flows.",
+     {"snf_flows_evicted_total"}},
     {"flowlets", "flowlets", kSum, &ControllerCounters::flowlets,
      "Flowlets that began.", {"snf_flowlets_total"}, {"Flowlets"}},
     {"decisions", "decisions", kSum, &ControllerCounters::decisions,
      "Choices of a unit for a flowlet, where the policy had one."},
+    {"long_probes", "flows, aliases", kSum, &ControllerCounters::long_probes,
+     "Flows and aliases found far from where their hash leads; chance makes "
+     "none.",
+     {"snf_long_probes_total"}},
     {"units_used_max", "units", kMax, &RunResult::units_max,
      "Units that were up at one time, at most."},
     {"units_used_mean", "units", kNot, &ReportFigures::units_mean,
@@ -80,7 +87,8 @@ constexpr Figure kFigures[] = {
      "What network functions counted, as \"odd\", or in a chain "
      "\"drop_odd.odd\"."},
     {"tables", "object: name → object", kNot, kComposed,
-     "Shared tables: entries, max_entries, updates, refused, messages, bytes, "
+     "Shared tables: entries, max_entries, updates, refused, forgotten (went "
+     "into the rest because old), messages, bytes, "
      "repeated; staleness_ns, until all units know an update that read the "
      "table, and spread_ns, until all do."},
     {"nf_reports", "object: title → array of objects", kNot, kComposed,
@@ -171,6 +179,8 @@ constexpr Figure kFigures[] = {
      {"snf_unit_starts_total", "how", "warm"}},
     {"capacity_used", "0 … 1", kNot, &ReportFigures::capacity_used,
      "Bytes that units finished, over what was provisioned."},
+    {"epochs_forgotten", "epochs", kSum, &ReportFigures::epochs_forgotten,
+     "Epochs with traffic that are too long ago for the time series."},
     {"utilisation.p50", "0 … 1", kNot, &ReportFigures::utilisation_p50,
      "Half of the samples, one per unit and 100 ms, are below."},
     {"utilisation.p99", "0 … 1", kNot, &ReportFigures::utilisation_p99,

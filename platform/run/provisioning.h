@@ -10,19 +10,10 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "platform/run/epoch_series.h"
 #include "platform/run/run_events.h"
 
 namespace snf {
-
-// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch;
-// those in which nothing happened and no unit was up are left out.
-struct EpochSample {
-  int64_t epoch = 0;
-  uint64_t offered_bytes = 0;  // original lengths that reached the controller
-  uint64_t drained_bytes = 0;  // original lengths that units finished
-  uint64_t dropped_packets = 0;
-  int64_t unit_ns = 0;  // time that units were up, summed over units
-};
 
 // Theory of operation. Demanded against provisioned bandwidth over time (SNF
 // Fig. 1 and 2). A unit is provisioned from the order to start it until it is
@@ -33,7 +24,8 @@ struct EpochSample {
 // Example: a 1 Gbit/s unit that was up for 50 ms of an epoch and drained 3 MB
 // had a utilisation of 24 Mbit / 50 Mbit = 48 %.
 //
-// A sparse series: a gap of years costs nothing. Owner-thread only.
+// A sparse series: a gap of years costs nothing. Totals are of the whole run,
+// whatever samples are forgotten. Owner-thread only.
 class Provisioning final : public RunObserver {
  public:
   static constexpr int64_t kEpochNs = 100'000'000;
@@ -42,10 +34,8 @@ class Provisioning final : public RunObserver {
       : capacity_bps_(unit_capacity_bps), units_(max_units) {
     this_epoch_.reserve(max_units);
   }
-  // Room for so much time with traffic, without an allocation.
-  void Reserve(Nanos time) {
-    samples_.reserve(static_cast<size_t>(time.ns / kEpochNs));
-  }
+  // Makes room, so that nothing is allocated afterwards.
+  void Reserve() { samples_.Reserve(); }
 
   // Times must not run backwards.
   void on_offered(Instant now, uint32_t bytes) {
@@ -91,7 +81,10 @@ class Provisioning final : public RunObserver {
             .bytes = u.bytes + u.drained_bytes};
   }
 
-  const std::vector<EpochSample>& samples() const { return samples_; }
+  // Returns the samples that it still has (epoch_series.h), in order.
+  std::vector<EpochSample> samples() const { return samples_.InOrder(); }
+  // Returns the sums of earlier ones.
+  const ForgottenEpochs& forgotten() const { return samples_.forgotten(); }
   uint32_t units_max() const { return units_max_; }
   // Mean units over the time that at least one was up, in 1/1000.
   int64_t units_mean_1000() const;
@@ -131,7 +124,7 @@ class Provisioning final : public RunObserver {
   Instant any_up_since_;
   int64_t any_up_ns_ = 0;
   int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach
-  std::vector<EpochSample> samples_;
+  EpochSeries samples_;
   Histogram utilisation_;
 };
 

@@ -167,7 +167,8 @@ TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
   }
   provisioning.on_end(AtMs(2 * kDay));
   EXPECT_EQ(provisioning.units_mean_1000(), 63'250);
-  EXPECT_EQ(provisioning.samples().size(), 2u * 864'000 + 1);
+  EXPECT_EQ(provisioning.samples().size() + provisioning.forgotten().epochs,
+            2u * 864'000 + 1);
 }
 
 // The same, told interval by interval.
@@ -266,12 +267,52 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
     ASSERT_EQ(
         provisioning.units_mean_1000(),
         naive.any_up_ns == 0 ? 0 : naive.all_up_ns * 1000 / naive.any_up_ns);
+    const std::vector<EpochSample> samples = provisioning.samples();
     ASSERT_TRUE(std::is_sorted(
-        provisioning.samples().begin(), provisioning.samples().end(),
+        samples.begin(), samples.end(),
         [](const auto& a, const auto& b) { return a.epoch < b.epoch; }));
     epochs_compared += unit_ns.size();
   }
   EXPECT_GT(epochs_compared, 2'000u);
+}
+
+TEST(EpochSeries, ForgetsTheOldestAndCountsThem) {
+  EpochSeries series;
+  series.Reserve();
+  constexpr auto kMost = static_cast<int64_t>(EpochSeries::kMost);
+  EXPECT_TRUE(series.InOrder().empty());
+  for (int64_t epoch = 0; epoch < kMost + 1'000; ++epoch) {
+    series.push_back({.epoch = epoch});
+    series.back().offered_bytes = static_cast<uint64_t>(epoch);
+    EXPECT_LE(series.size(), EpochSeries::kMost);
+  }
+  EXPECT_EQ(series.forgotten().epochs, 1'000u);
+  const std::vector<EpochSample> samples = series.InOrder();
+  ASSERT_EQ(samples.size(), EpochSeries::kMost);
+  for (int64_t i = 0; i < kMost; ++i) {
+    const EpochSample& sample = samples[static_cast<size_t>(i)];
+    ASSERT_EQ(sample.epoch, 1'000 + i);
+    ASSERT_EQ(sample.offered_bytes, static_cast<uint64_t>(1'000 + i));
+  }
+}
+
+// Three days of traffic.
+TEST(Provisioning, DoesNotGrowWithTime) {
+  Provisioning provisioning(1'000'000'000, 2);
+  provisioning.on_unit_up({0}, UnitId{0});
+  constexpr int64_t kEpochs = 3 * 86'400 * 10;
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    provisioning.on_offered({epoch * Provisioning::kEpochNs}, 1'000);
+  }
+  provisioning.on_end({kEpochs * Provisioning::kEpochNs});
+  const size_t kept = provisioning.samples().size();
+  EXPECT_LE(kept, EpochSeries::kMost);
+  const ForgottenEpochs& forgotten = provisioning.forgotten();
+  EXPECT_GE(kept + forgotten.epochs, static_cast<size_t>(kEpochs));
+  EXPECT_EQ(forgotten.offered_bytes, forgotten.with_offered * 1'000);
+  EXPECT_EQ(forgotten.with_offered, forgotten.epochs);
+  EXPECT_EQ(forgotten.most_offered_bytes, 1'000u);
+  EXPECT_EQ(provisioning.units_mean_1000(), 1'000);
 }
 
 }  // namespace

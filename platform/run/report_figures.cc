@@ -24,10 +24,13 @@ int64_t RateOf(uint64_t bytes, Nanos time) {
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   constexpr Nanos kEpoch{Provisioning::kEpochNs};
   ReportFigures figures;
-  uint64_t offered_bytes = 0;
-  uint64_t most_bytes = 0;
-  double drained_bits = 0;
-  double unit_seconds = 0;
+  const ForgottenEpochs& before = result.forgotten;
+  uint64_t offered_bytes = before.offered_bytes;
+  uint64_t most_bytes = before.most_offered_bytes;
+  double drained_bits = static_cast<double>(before.drained_bytes) * 8;
+  double unit_seconds = before.unit_seconds;
+  figures.epochs_forgotten = before.epochs;
+  figures.busy.ns = static_cast<int64_t>(before.with_offered) * kEpoch.ns;
   for (const EpochSample& sample : result.epochs) {
     if (sample.offered_bytes > 0) figures.busy.ns += kEpoch.ns;
     offered_bytes += sample.offered_bytes;

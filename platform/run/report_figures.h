@@ -15,11 +15,12 @@ namespace snf {
 
 // Holds what reports derive from a result. Ratios without a denominator are 0.
 struct ReportFigures {
-  Nanos duration;             // first to last packet
-  Nanos busy;                 // epochs of 100 ms that saw an IP packet
-  int64_t mean_rate_bps = 0;  // over the duration
-  int64_t busy_rate_bps = 0;  // of IP packets, over `busy`
-  int64_t peak_rate_bps = 0;  // of the busiest 100 ms
+  Nanos duration;                 // first to last packet
+  uint64_t epochs_forgotten = 0;  // of the time series
+  Nanos busy;                     // epochs of 100 ms that saw an IP packet
+  int64_t mean_rate_bps = 0;      // over the duration
+  int64_t busy_rate_bps = 0;      // of IP packets, over `busy`
+  int64_t peak_rate_bps = 0;      // of the busiest 100 ms
   double mean_packet_bytes = 0;
   double flowlets_per_flow = 0;
   double capacity_used = 0;  // drained over provisioned, 0 … 1

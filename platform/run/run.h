@@ -81,9 +81,10 @@ struct TableFigures {
   std::string name;
   uint64_t entries = 0;  // at the end
   uint64_t max_entries = 0;
-  uint64_t updates = 0;   // by NFs
-  uint64_t refused = 0;   // updates and entries that went to the rest
-  uint64_t messages = 0;  // sent, in all directions
+  uint64_t updates = 0;    // by NFs
+  uint64_t refused = 0;    // updates and entries that went to the rest
+  uint64_t forgotten = 0;  // entries that went there because they were old
+  uint64_t messages = 0;   // sent, in all directions
   uint64_t bytes = 0;
   uint64_t repeated = 0;  // messages, of these
   // How old each message of updates was, by its first update, when all units
@@ -149,6 +150,7 @@ struct RunResult {
   int64_t units_mean_1000 = 0;
   Histogram utilisation_1000;  // per unit and epoch
   std::vector<EpochSample> epochs;
+  ForgottenEpochs forgotten;  // those before
 
   uint64_t digest = 0;
   uint64_t violations = 0;

@@ -37,6 +37,7 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
   result.units_mean_1000 = provisioning.units_mean_1000();
   result.utilisation_1000 = provisioning.utilisation();
   result.epochs = provisioning.samples();
+  result.forgotten = provisioning.forgotten();
 }
 
 void AddNfReports(const NetworkFunction& example, RunResult& result) {
