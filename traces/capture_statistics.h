@@ -121,9 +121,6 @@ class CaptureStatistics {
     uint64_t bytes = 0;
     uint64_t packets = 0;
   };
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
 
   // Keeps a packet that may be a stray until the next packet decides.
   void Hold(const CapturedPacket& packet);
@@ -148,8 +145,8 @@ class CaptureStatistics {
   uint64_t this_ms_packets_ = 0;
   std::vector<FlowClassifier> classifiers_;  // by FlowKeyKind
   // Flows by the other two keys are only counted.
-  std::array<absl::flat_hash_set<FlowKey, KeyHash>, kFlowKeyKinds> keys_;
-  absl::flat_hash_map<FlowKey, uint32_t, KeyHash> places_;
+  std::array<absl::flat_hash_set<FlowKey, FlowKeyHash>, kFlowKeyKinds> keys_;
+  absl::flat_hash_map<FlowKey, uint32_t, FlowKeyHash> places_;
   std::deque<Flow> flows_;
   // For each flow the bytes of its open flowlet in each cell of the grid that
   // has a limit.

@@ -61,7 +61,7 @@ uint64_t SplitWriter::PartOf(const CapturedPacket& packet) {
   FlowKey key;
   const Direction direction =
       classifier_.Classify(packet.time, packet.link, packet.bytes, parsed, key);
-  return direction == Direction::kNone ? 0 : Hash(key, 0) % options_.flow_parts;
+  return direction == Direction::kNone ? 0 : Hash(key) % options_.flow_parts;
 }
 
 absl::Status SplitWriter::Write(const CapturedPacket& packet) {

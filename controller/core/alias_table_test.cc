@@ -15,7 +15,7 @@ Alias Of(uint16_t port, uint64_t group = 0, uint32_t limit = 0,
 }
 
 uint32_t Find(const AliasTable& table, uint16_t port) {
-  return table.Find(External(port), Hash(External(port), 7));
+  return table.Find(External(port), FlowKeyHash(7)(External(port)));
 }
 
 TEST(AliasTable, FindsTheFlowThatHasAnAlias) {

@@ -29,6 +29,7 @@ Controller::Controller(const ControllerOptions& options,
       alpha_(options.alpha_1024),
       replicas_(Replicas(options, policy)),
       evacuate_slots_(options.evacuate_slots),
+      evict_after_(options.evict_after),
       controller_id_(options.controller_id),
       policy_(&policy),
       flows_(options.max_flows, options.hash_seed, replicas_),
@@ -47,7 +48,7 @@ Controller::Controller(const ControllerOptions& options,
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);
   SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
-  SNF_CHECK(evacuate_slots_ > 0);
+  SNF_CHECK(evacuate_slots_ > 0 && evict_after_.ns >= 0);
 }
 
 // Prefetches the packet's index bucket and returns the hash of its key.
@@ -115,12 +116,16 @@ void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
       return;
     }
     slot = flows_.Insert(arrival.key, hash);
+    if (slot == FlowTable::kNone && EvictFlow(now, out)) {
+      slot = flows_.Insert(arrival.key, hash);
+    }
     if (slot == FlowTable::kNone) {
       out.push(
           ControllerCommand::Drop(arrival.packet, DropReason::kFlowTableFull));
       return;
     }
     ++counters_.flows;
+    CountLongProbes();
     BeginFlowlet(now, arrival, slot, FlowletCause::kNewFlow, out);
   } else {
     const FlowHot& flow = flows_.hot(slot);
@@ -179,6 +184,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
   const Nanos gap = arrival.time - flow.last_packet;
+  const uint16_t before = flow.flags;
   units_.Refresh(now);
   ReplicaSet landed;
   if (cause == FlowletCause::kGap && gap >= replicas_after_) {
@@ -189,7 +195,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
       .owner = cold.owner,
       .alpha = alpha_,
       .replicas = landed,
-      .key_hash = Hash(flow.key, 0),
+      .key_hash = Hash(flow.key),
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};
   const Placement placement = policy_->Place(now, request, units_, out);
@@ -208,7 +214,9 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                            units_);
   }
   flow.unit = placement.unit;
+  const bool goes_on = cause == FlowletCause::kLate;
   flow.flags = FlowHot::kFirstPending;
+  flow.flags |= goes_on ? before & FlowHot::kMeasured : 0;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
@@ -221,6 +229,8 @@ void Controller::CloseFlowlet(uint32_t slot) {
   FlowCold& cold = flows_.cold(slot);
   flow.flags &= static_cast<uint16_t>(~FlowHot::kOpen);
   units_.CloseFlowlet(flow.unit, cold.demand_bps);
+  if ((flow.flags & FlowHot::kMeasured) != 0) return;
+  flow.flags |= FlowHot::kMeasured;
   const int64_t measured = demand_.Measure(
       flow.flowlet_bytes, flow.last_packet - cold.flowlet_first);
   cold.demand_bps = demand_.Update(cold.demand_bps, measured);
@@ -347,7 +357,8 @@ void Controller::ScaleAhead(Instant now, ControllerOut& out) {
 
 void Controller::on_timers(Instant now, ControllerOut& out) {
   const bool was_leaving = units_.leaving_flows() > 0;
-  while (out.room() >= kMaxControllerCommandsPerStep) {
+  for (uint32_t i = 0; i < kTimersPerCall; ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) break;
     const uint32_t slot = flow_timers_.PopDue(now);
     if (slot == TimingWheel::kNone) break;
     on_flow_timer(now, slot, out);
@@ -396,6 +407,29 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   }
   flows_.Erase(slot);
   ++counters_.flows_ended;
+}
+
+// Ends a flow to make room for another. Returns false if there is none that may
+// go.
+bool Controller::EvictFlow(Instant now, ControllerOut& out) {
+  uint32_t victim = FlowTable::kNone;
+  Nanos shortest = Nanos::max();
+  for (uint32_t i = 0; i < std::min(kEvictSlots, flows_.used()); ++i) {
+    const uint32_t slot = evict_next_;
+    evict_next_ = slot + 1 < flows_.used() ? slot + 1 : 0;
+    const FlowHot& flow = flows_.hot(slot);
+    const Nanos idle = now - flow.last_packet;
+    if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
+    const Nanos left{idle_timeouts_.Of(slot).ns - idle.ns};
+    if (victim != FlowTable::kNone && left >= shortest) continue;
+    victim = slot;
+    shortest = left;
+  }
+  if (victim == FlowTable::kNone) return false;
+  flow_timers_.Disarm(victim);
+  EndFlow(now, victim, out);
+  ++counters_.flows_evicted;
+  return true;
 }
 
 void Controller::Evacuate(Instant now, ControllerOut& out) {

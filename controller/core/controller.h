@@ -69,6 +69,12 @@ class DecisionObserver {
 // timer: a flowlet that has been silent for more than T no longer counts; a
 // flow that has been silent for flow_timeout is ended.
 //
+// A full table. A new flow that finds no room looks at the next few slots and
+// ends, as if its time were out, the flow that would be forgotten first of
+// those that have been silent for evict_after. So whoever fills the table with
+// flows of one packet pushes out such flows, and those that an NF keeps for
+// long stay.
+//
 // Scale-in (U8). A unit that is to stop while it owns flows is relieved of
 // them: for each flow another unit gets a null packet and pulls the state. The
 // flows are found by going through the flow table, evacuate_slots at a time,
@@ -158,7 +164,8 @@ class Controller {
                   pieces_.next_wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
-  // Handles due timers, as many as `out` has room for.
+  // Handles due timers, as many as `out` has room for and at most some
+  // thousand; if there are more, next_wakeup() is not later than now.
   void on_timers(Instant now, ControllerOut& out);
 
   // Sets the observer; null (the default) for none. The observer must outlive
@@ -182,6 +189,11 @@ class Controller {
   static constexpr size_t kLead = 8;
   // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
+  // A flow that finds no room looks at so many others.
+  static constexpr uint32_t kEvictSlots = 32;
+  // The most flow timers that one on_timers handles, for most of them put no
+  // command out.
+  static constexpr uint32_t kTimersPerCall = 1'024;
 
   uint64_t BringIndex(const Arrival& arrival) const;
   uint32_t BringEntry(const Arrival& arrival, uint64_t hash) const;
@@ -207,6 +219,9 @@ class Controller {
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to);
   void Disown(Instant now, UnitId unit);
+  void CountLongProbes() {
+    counters_.long_probes = flows_.long_probes() + aliases_.long_probes();
+  }
   bool IsEvacuating() const {
     return units_.leaving_flows() > 0 && units_.placeable_units() > 0;
   }
@@ -216,6 +231,7 @@ class Controller {
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
   // messages only about such flows.
   bool Knows(FlowId flow) const {
@@ -234,6 +250,7 @@ class Controller {
   uint32_t alpha_;
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
   uint32_t evacuate_slots_;
+  Nanos evict_after_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
   DecisionObserver* observer_ = nullptr;
@@ -250,6 +267,7 @@ class Controller {
   Instant period_start_;        // of the reassign_period last looked up
   uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
   Instant evacuate_at_;         // the time at which it goes on
+  uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
   ControllerCounters counters_;
 };
 

@@ -17,6 +17,7 @@ void Controller::on_alias(const Alias& alias, ControllerOut& out) {
     ++(result == AliasResult::kGranted    ? counters_.aliases_granted
        : result == AliasResult::kConflict ? counters_.aliases_conflict
                                           : counters_.aliases_group_full);
+    CountLongProbes();
   }
   if (!can_answer) return;
   out.push(ControllerCommand::Ack(

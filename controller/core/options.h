@@ -41,8 +41,11 @@ struct ControllerOptions {
   uint32_t flowlet_bytes = 15'000;
   // A flow without packets for this long is forgotten; Nanos::max() = never.
   Nanos flow_timeout = Seconds(300);
-  // The most flows at one time; packets of further flows are dropped.
+  // The most flows at one time. A further one takes the place of one that has
+  // been silent for evict_after (Nanos::max() = never), of which it prefers
+  // one that would soon be forgotten; if there is none, its packet is dropped.
   uint32_t max_flows = 1 << 20;
+  Nanos evict_after = Seconds(1);
 
   // α, the weight of state against utilisation, in 1/1024: 0 … 1024.
   uint32_t alpha_1024 = 256;
@@ -82,6 +85,10 @@ struct ControllerOptions {
   // The most runs in the owner history (F5) of all flows together; 0 =
   // max_flows.
   uint32_t max_owner_runs = 0;
+
+  // The incarnation of the first unit that starts; those after it have the next
+  // ones. One that succeeds another controller begins above what that one gave.
+  uint32_t first_incarnation = 1;
 
   uint64_t seed = 1;          // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids

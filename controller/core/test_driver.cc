@@ -168,6 +168,8 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kStartUnit:
       EXPECT_EQ(Model(command.unit).state,
                 command.warm ? UnitState::kWarm : UnitState::kStopped);
+      EXPECT_GT(command.incarnation, incarnation_);
+      incarnation_ = command.incarnation;
       Model(command.unit).state = UnitState::kStarting;
       ++(command.warm ? warm : cold);
       return;

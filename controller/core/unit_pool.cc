@@ -14,6 +14,7 @@ UnitPool::UnitPool(const ControllerOptions& options)
           std::min(options.start_buffer_packets, options.unit_queue_packets)),
       idle_timeout_(options.unit_idle_timeout),
       keep_warm_(options.keep_warm),
+      next_incarnation_(options.first_incarnation),
       units_warm_(std::min(options.warm_units, options.max_units)),
       units_stopped_(options.max_units - units_warm_),
       units_(options.max_units),
@@ -69,8 +70,7 @@ void UnitPool::Take(Instant now, UnitId unit, ControllerOut& out) {
   --units_warm_;
   ++warm_starts_;
   MakePlaceable(now, unit);
-  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
-                                     /*warm=*/true));
+  out.push(ControllerCommand::Start(unit, /*warm=*/true, next_incarnation_++));
 }
 
 void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
@@ -85,8 +85,7 @@ void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
   } else {
     ++starting_not_placeable_;
   }
-  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
-                                     /*warm=*/false));
+  out.push(ControllerCommand::Start(unit, /*warm=*/false, next_incarnation_++));
 }
 
 UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {

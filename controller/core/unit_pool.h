@@ -168,6 +168,7 @@ class UnitPool {
   uint32_t start_buffer_packets_;
   Nanos idle_timeout_;
   Nanos keep_warm_;
+  uint32_t next_incarnation_;
   uint32_t starting_not_placeable_ = 0;
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;

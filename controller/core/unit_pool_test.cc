@@ -280,6 +280,19 @@ TEST(UnitPool, DoesNotUseAUnitThatIsStopping) {
   EXPECT_TRUE(pool.placeable(kU0));
 }
 
+TEST(UnitPool, GivesEachStartAHigherIncarnation) {
+  UnitPool pool({.max_units = 3, .warm_units = 1, .first_incarnation = 40});
+  ControllerOut out;
+  EXPECT_TRUE(pool.Use(kStart, UnitId{2}, out));
+  EXPECT_TRUE(pool.Use(kStart, kU0, out));
+  EXPECT_TRUE(pool.Use(kStart, kU1, out));
+  ASSERT_EQ(out.commands().size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(out.commands()[i].kind, Kind::kStartUnit);
+    EXPECT_EQ(out.commands()[i].incarnation, 40 + i);
+  }
+}
+
 TEST(UnitPool, ScalesToZeroAndBack) {
   ControllerOptions options = Options(2, 0);
   options.flow_timeout = Seconds(1);

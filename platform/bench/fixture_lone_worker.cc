@@ -46,8 +46,7 @@ LoneWorker::LoneWorker(const NfSpec& nf, LoopRegion region)
       loop_(LoopOptions(), nf, clock_, std::move(region_.unit_loops.front())),
       out_(region_.controller.loops.front().out),
       in_(region_.controller.loops.front().in) {
-  out_.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
-                                      UnitId{0}, false));
+  out_.Send(ControllerCommand::Start(UnitId{0}, false, 1));
 }
 
 void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {

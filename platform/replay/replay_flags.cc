@@ -81,7 +81,9 @@ void ReplayFlags::AddFlags() {
                 "than --no_check; the result is the same)");
   flags_.Switch("quiet", options_.quiet, "no progress on stderr");
   flags_.Number("seed", options_.run.controller.seed,
-                "seed of random choices: of replicas, and of chaos");
+                "seed of random choices: of replicas, of chaos and of hashes; "
+                "with --clock=real, hashes have a secret one where it is not "
+                "given");
 }
 
 void ReplayFlags::AddTuningFlags() {
@@ -97,6 +99,9 @@ void ReplayFlags::AddTuningFlags() {
                             "a flow without packets for so long is forgotten");
   flags_.Count("max_flows", c.max_flows, 1, 1u << 28,
                "flows at one time; packets of more are dropped");
+  flags_.DurationOrInfinity(
+      "evict_after", c.evict_after, Nanos{0},
+      "with max_flows there, a flow silent for so long makes way for another");
   std::vector<FlagSet::Meaning> policies;
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     policies.push_back({.choice = std::string(policy->name()),

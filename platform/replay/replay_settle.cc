@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "controller/core/placement.h"
 #include "platform/process/command_files.h"
 #include "platform/process/version.h"
@@ -252,7 +253,10 @@ void ReplayFlags::SettleRun() {
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
-  c.hash_seed = c.seed;
+  // What the real world sends must not be aimed at tables.
+  c.hash_seed =
+      options_.is_real_time && !flags_.given("seed") ? SecretSeed() : c.seed;
+  options_.run.flow.fragments.hash_seed = c.hash_seed;
   if (options_.real.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
   // A buffer for every place in the queues, up to 2 GiB of them; pages that no
   // packet touches cost nothing.

@@ -209,7 +209,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                     {.kind = Event::Kind::kUnitReady,
                      .cold = !command.warm,
                      .unit = command.unit,
-                     .meta = {}});
+                     .incarnation = command.incarnation});
       break;
     case Kind::kParkUnit:
       observers_.on_unit_down(now_, command.unit);

@@ -27,7 +27,7 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kUnitReady:
       if (event.cold) shell.unit.on_start();
-      tables_.on_ready(now_, event.unit, *shell.nf);
+      tables_.on_ready(now_, event.unit, event.incarnation, *shell.nf);
       controller_.on_unit_ready(now_, event.unit);
       shell.ready = true;
       break;

@@ -125,7 +125,7 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       return;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
-      shell.tables.on_ready(now_);
+      shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
       break;

@@ -65,8 +65,7 @@ class Loops {
   }
 
   void Start(uint16_t unit) {
-    Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
-                                   UnitId{unit}, false));
+    Send(ControllerCommand::Start(UnitId{unit}, false, ++incarnation_));
   }
   // A packet of 100 bytes, which counts as one of `length`.
   void Enqueue(uint16_t unit, PacketMeta meta, uint32_t length = 100) {
@@ -121,6 +120,7 @@ class Loops {
   std::vector<std::unique_ptr<UnitLoop>> loops_;
   std::vector<UnitCommand> heard_;
   size_t tables_ = 0;
+  uint32_t incarnation_ = 0;
 };
 
 TEST(UnitLoop, ReleasesWhatItIsGiven) {

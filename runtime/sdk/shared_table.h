@@ -51,7 +51,9 @@ enum class TableReader : uint8_t { kPacket, kReport };
 //     declare_shared<IpAddress, Use>("hosts", 65'536, SumOfWords{},
 //                                    TableReader::kReport);
 //
-// Keys are never erased. A full table adds updates of further keys to its rest.
+// A full table adds updates of further keys to its rest; but where keys have
+// not been updated, by any unit, for as long as flows are kept
+// (--flow_timeout), their values go into the rest and their room to new keys.
 //
 // The processing of a packet should not depend on get(), whose result depends
 // on unit and moment. A run with --check does not compare flows whose packets
