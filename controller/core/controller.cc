@@ -420,7 +420,10 @@ bool Controller::EvictFlow(Instant now, ControllerOut& out) {
     const FlowHot& flow = flows_.hot(slot);
     const Nanos idle = now - flow.last_packet;
     if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
-    const Nanos left{idle_timeouts_.Of(slot).ns - idle.ns};
+    // One that is never to be forgotten stays.
+    const Nanos timeout = idle_timeouts_.Of(slot);
+    if (timeout == Nanos::max()) continue;
+    const Nanos left{timeout.ns - idle.ns};
     if (victim != FlowTable::kNone && left >= shortest) continue;
     victim = slot;
     shortest = left;
