@@ -189,6 +189,9 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
       .owner = cold.owner,
       .alpha = alpha_,
       .replicas = landed,
+      .owner_alpha = units_.by_wait() ? alpha_ : 0,
+      .gap = units_.by_wait() && cause != FlowletCause::kNewFlow ? gap
+                                                                 : Nanos::max(),
       .key_hash = Hash(flow.key, 0),
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};
@@ -339,9 +342,14 @@ void Controller::on_takeover(const Takeover& takeover) {
 }
 
 void Controller::ScaleAhead(Instant now, ControllerOut& out) {
+  if (units_.starting_units() > 0) return;
+  if (units_.by_wait()) {
+    // A warm unit is there in no time, so none is taken before it is needed.
+    if (!units_.has_spare()) units_.StartStopped(now, out);
+    return;
+  }
   constexpr uint32_t kNearlyFull = kFullLoad * 9 / 10;
-  const UnitId least = units_.LeastLoaded();
-  if (units_.load(least) <= kNearlyFull || units_.starting_units() > 0) return;
+  if (units_.load(units_.LeastLoaded()) <= kNearlyFull) return;
   if (units_.TakeWarm(now, out) == kNoUnit) units_.StartStopped(now, out);
 }
 
@@ -422,8 +430,9 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
   const FlowCold& cold = flows_.cold(slot);
   // Choose a unit in which the flow's next flowlet would fit as well.
   const uint32_t demand = units_.Quanta(cold.demand_bps);
-  UnitId receiver =
-      demand <= kFullLoad ? units_.FullestAtMost(kFullLoad - demand) : kNoUnit;
+  UnitId receiver = demand <= units_.limit()
+                        ? units_.FullestAtMost(units_.limit() - demand)
+                        : kNoUnit;
   if (receiver == kNoUnit) receiver = units_.LeastLoaded();
   uint64_t number = units_.TakeSlot(now, receiver, 0);
   if (number == 0) {

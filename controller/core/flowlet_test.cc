@@ -18,6 +18,8 @@ constexpr Instant kStart{1'000'000'000};
 
 ControllerOptions Options() {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
+  options.unit_idle_timeout = Milliseconds(100);
   options.flow_timeout = Nanos::max();
   options.max_flows = 64;
   return options;

@@ -11,6 +11,8 @@ namespace snf {
 // The measure of a unit's load when a flowlet is placed (proto/protocol.md
 // 2.6).
 enum class LoadSignal : uint8_t {
+  kWait,     // the time that a packet would wait there, in parts of
+             // latency_target
   kDemand,   // the larger of the drained rate and the open flowlets' demand,
              // plus the packets that still wait
   kDrained,  // the paper's bare rule: the drained rate alone
@@ -19,7 +21,7 @@ enum class LoadSignal : uint8_t {
 // The rule by which a finished flowlet's rate is measured (proto/decisions.md
 // 10).
 enum class DemandRule : uint8_t {
-  kFloor,  // bytes over max(last - first packet, flowlet timeout)
+  kFloor,  // bytes over max(last - first packet, demand_floor)
   kBurst,  // bytes over last - first packet; a lone packet counts as a
            // whole unit's capacity
 };
@@ -45,15 +47,21 @@ struct ControllerOptions {
   uint32_t max_flows = 1 << 20;
 
   // α, the weight of state against utilisation, in 1/1024: 0 … 1024.
-  uint32_t alpha_1024 = 256;
+  uint32_t alpha_1024 = 1024;
   // δ, the weight of the last measured rate in the EWMA, in 1/65536.
   uint32_t ewma_delta_65536 = 32'768;
   DemandRule demand_rule = DemandRule::kFloor;
-  // The demand of a flow's first flowlet before any flowlet was measured; 0 = 1
-  // % of a unit's capacity.
+  // The shortest time over which DemandRule::kFloor measures.
+  Nanos demand_floor = Microseconds(500);
+  // The demand of a flow's first flowlet before any flowlet was measured, which
+  // counts as much as kPriorFlowlets measured ones; 0 = 1 % of a unit's
+  // capacity.
   int64_t first_demand_bps = 0;
 
-  LoadSignal load_signal = LoadSignal::kDemand;
+  LoadSignal load_signal = LoadSignal::kWait;
+  // LoadSignal::kWait fills units until 1 % of the packets wait longer. 1 µs …
+  // 10 s.
+  Nanos latency_target = Microseconds(350);
   // The drained rate is the mean over `load_buckets` of `load_bucket` (SNF §8).
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
@@ -63,8 +71,8 @@ struct ControllerOptions {
   uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
   uint32_t start_buffer_packets = 256;        // slots usable until it is ready
   uint32_t warm_units = 1;                    // units warm at the start
-  Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
-  Nanos keep_warm = Seconds(30);                // warm -> stopped
+  Nanos unit_idle_timeout = Milliseconds(1);  // active -> warm
+  Nanos keep_warm = Seconds(30);              // warm -> stopped
 
   // K, the number of units that a flow's state is pushed to ahead of its next
   // flowlet, and the rule that chooses them (SNF §5.2.2).

@@ -14,19 +14,50 @@ UnitPool::UnitPool(const ControllerOptions& options)
           std::min(options.start_buffer_packets, options.unit_queue_packets)),
       idle_timeout_(options.unit_idle_timeout),
       keep_warm_(options.keep_warm),
+      latency_target_(options.latency_target),
       units_warm_(std::min(options.warm_units, options.max_units)),
       units_stopped_(options.max_units - units_warm_),
+      closing_(options.max_units),
       units_(options.max_units),
       meter_(options),
+      fill_(options),
       index_(options.max_units),
       ranks_(options.max_units),
       timers_(options.max_units) {
+  SNF_CHECK(latency_target_ <= Seconds(10));
   SNF_CHECK(idle_timeout_.ns > 0 && keep_warm_.ns >= 0);
   first_untouched_ = units_warm_;
   for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
 }
 
+void UnitPool::CloseUnneeded(Instant now) {
+  if (index_.size() < 2) return;
+  const UnitId last = ranks_.At(index_.size() - 1);
+  const Unit& u = units_[value(last)];
+  if (u.state != State::kActive ||
+      now < std::max(u.needed, closed_at_) + idle_timeout_) {
+    return;
+  }
+  closed_at_ = now;
+  index_.Erase(last);
+  ranks_.Erase(last);
+  closing_.Insert(last);
+  timers_.Arm(value(last), now);
+}
+
+UnitId UnitPool::Reopen(Instant now) {
+  if (closing_.size() == 0) return kNoUnit;
+  const UnitId unit = closing_.NextFrom(0);
+  closing_.Erase(unit);
+  MakePlaceable(now, unit);
+  return unit;
+}
+
 void UnitPool::Refresh(Instant now) {
+  if (by_wait()) {
+    CloseUnneeded(now);
+    return;
+  }
   const uint64_t bucket = meter_.Bucket(now);
   if (bucket != refresh_bucket_) {
     refresh_bucket_ = bucket;
@@ -52,6 +83,7 @@ UnitId UnitPool::LowestIn(State state) const {
 }
 
 void UnitPool::MakePlaceable(Instant now, UnitId unit) {
+  MarkNeeded(now, unit);
   index_.Insert(unit, meter_.Load(now, unit, units_[value(unit)].queued_bytes));
   ranks_.Insert(unit);
   if (units_waiting_ == 0) return;
@@ -118,7 +150,7 @@ bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
       break;
   }
   if (!placeable(unit)) {
-    --starting_not_placeable_;
+    if (!closing_.Erase(unit)) --starting_not_placeable_;
     MakePlaceable(now, unit);
   }
   return true;
@@ -182,25 +214,33 @@ bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
   return u.owned_flows == 0;
 }
 
+void UnitPool::Park(Instant now, UnitId unit, ControllerOut& out) {
+  units_[value(unit)].state = State::kWarm;
+  ++units_warm_;
+  if (!closing_.Erase(unit)) {
+    index_.Erase(unit);
+    ranks_.Erase(unit);
+  }
+  timers_.Arm(value(unit), now + keep_warm_);
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit, unit,
+                                     /*warm=*/true));
+}
+
 bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   const uint32_t i = timers_.PopDue(now);
   if (i == TimingWheel::kNone) return false;
   const UnitId unit{static_cast<uint16_t>(i)};
   Unit& u = units_[i];
   if (u.state == State::kActive) {
+    const bool closing = closing_.Has(unit);
+    const bool empty = u.slots_used == 0 && meter_.open_flowlets(unit) == 0;
     const Instant idle_at = u.last_packet + idle_timeout_;
-    if (now < idle_at) {
-      timers_.Arm(i, idle_at);
-    } else if (u.slots_used > 0 || meter_.open_flowlets(unit) > 0) {
-      timers_.Arm(i, now + idle_timeout_);
+    if (empty && (closing || now >= idle_at)) {
+      Park(now, unit, out);
+    } else if (closing) {
+      timers_.Arm(i, now + Nanos{std::max<int64_t>(idle_timeout_.ns / 16, 1)});
     } else {
-      u.state = State::kWarm;
-      ++units_warm_;
-      index_.Erase(unit);
-      ranks_.Erase(unit);
-      timers_.Arm(i, now + keep_warm_);
-      out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit,
-                                         unit, /*warm=*/true));
+      timers_.Arm(i, now < idle_at ? idle_at : now + idle_timeout_);
     }
     return true;
   }

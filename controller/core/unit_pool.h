@@ -9,10 +9,12 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"
+#include "controller/core/fill_limit.h"
 #include "controller/core/load_meter.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_index.h"
 #include "controller/core/unit_ranks.h"
+#include "controller/core/unit_set.h"
 
 namespace snf {
 
@@ -35,15 +37,24 @@ namespace snf {
 // is no longer taken. But if no unit is placeable, its flows have nowhere to
 // go, and it stays warm until one is, or until it owns no flow.
 //
-// Loads fade with time. The index is brought up to date for a unit whenever
-// something drains from it; besides, kRefreshPerBucket units are brought up to
-// date in turn in each load bucket in which there are decisions. So a decision
-// costs the same whatever the number of units. With up to 64 units every
-// decision sees exact loads. With more, the load of a unit from which nothing
-// drains may be as old as units / 64 buckets (10,000 units: 78 ms), or units /
-// 8 decisions if there are fewer than eight a bucket: it is then too high, for
-// loads fade. The bytes that wait at a unit are those of its last drain or
-// flowlet.
+// With LoadSignal::kWait a unit is closed before it is idle. The unit of the
+// highest id is closed when for `unit_idle_timeout` every flowlet that was
+// placed on it had found room elsewhere as well: it is not placeable any more,
+// so its flows go on at others as their next flowlets begin, and is parked once
+// it is empty. One unit is closed in each such time. A closing unit is
+// placeable again before a warm one is taken. So the lowest ids are in use, and
+// as few as would be if no flow preferred the unit that has its state
+// (proto/decisions.md 12).
+//
+// With other signals loads fade with time. The index is brought up to date for
+// a unit whenever something drains from it; besides, kRefreshPerBucket units
+// are brought up to date in turn in each load bucket in which there are
+// decisions. So a decision costs the same whatever the number of units. With up
+// to 64 units every decision sees exact loads. With more, the load of a unit
+// from which nothing drains may be as old as units / 64 buckets (10,000 units:
+// 78 ms), or units / 8 decisions if there are fewer than eight a bucket: it is
+// then too high, for loads fade. The bytes that wait at a unit are those of its
+// last drain or flowlet.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
@@ -59,13 +70,37 @@ class UnitPool {
   uint32_t max_units() const { return max_units_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const { return index_.contains(unit); }
+  // True if the unit is active, but gets no more flowlets.
+  bool closing(UnitId unit) const { return closing_.Has(unit); }
   uint32_t placeable_units() const { return index_.size(); }
   uint32_t starting_units() const { return starting_not_placeable_; }
   uint64_t cold_starts() const { return cold_starts_; }
   uint64_t warm_starts() const { return warm_starts_; }
 
-  // Returns a demand in quanta of a unit's capacity (LoadMeter).
-  uint32_t Quanta(int64_t rate_bps) const { return meter_.Quanta(rate_bps); }
+  // True if one is warm, or closing, and can be taken at once.
+  bool has_spare() const { return units_warm_ > 0 || closing_.size() > 0; }
+
+  // Returns the room that a demand needs, in quanta (LoadMeter). With
+  // LoadSignal::kWait a unit at which nothing waits has room for any demand.
+  uint32_t Quanta(int64_t rate_bps) const {
+    const uint32_t quanta = meter_.Quanta(rate_bps);
+    return by_wait() ? std::min(quanta, limit()) : quanta;
+  }
+  // True if loads are waits (LoadSignal::kWait).
+  bool by_wait() const { return !meter_.fades(); }
+  // The load up to which units are filled, at most kFullLoad.
+  uint32_t limit() const { return fill_.value(); }
+  // How much beyond the limit a flow may stay at its owner: moves cost state.
+  uint32_t limit_of_owner() const {
+    return limit() + (by_wait() ? kFullLoad / 8 : 0);
+  }
+  // The wait that a load stands for, if loads are waits.
+  Nanos WaitOf(uint32_t load) const {
+    return {latency_target_.ns * int64_t{load} / kFullLoad};
+  }
+  uint32_t open_flowlets(UnitId unit) const {
+    return meter_.open_flowlets(unit);
+  }
   // The load of a placeable unit, as the index has it.
   uint32_t load(UnitId unit) const { return index_.load(unit); }
   uint64_t total_load() const { return index_.total_load(); }
@@ -73,13 +108,28 @@ class UnitPool {
     return index_.FullestAtMost(limit);
   }
   UnitId LeastLoaded() const { return index_.LeastLoaded(); }
+  // Returns true if a placeable unit other than `unit` has a load ≤ limit.
+  bool HasOtherAtMost(uint32_t limit, UnitId unit) const {
+    const UnitId fullest = index_.FullestAtMost(limit);
+    if (fullest == kNoUnit) return false;
+    return fullest != unit || index_.LeastLoaded() != unit;
+  }
 
   // Returns the placeable unit that has `rank` placeable units of lower id, for
   // rank < placeable_units(). O(1).
   UnitId Ranked(uint32_t rank) const { return ranks_.At(rank); }
 
-  // Brings loads up to `now` before a decision, within the bounds above.
+  // Brings loads up to `now` before a decision, within the bounds above, and
+  // closes a unit that is not needed.
   void Refresh(Instant now);
+  // Records that a flowlet is placed on the unit because no other had room, or
+  // because its flow may not move.
+  void MarkNeeded(Instant now, UnitId unit) {
+    units_[value(unit)].needed = now;
+  }
+  // Makes the closing unit of the lowest id placeable again. Returns kNoUnit if
+  // none is closing.
+  UnitId Reopen(Instant now);
 
   // Takes a warm unit, or starts a stopped one, lowest id first, and pushes one
   // command. Returns kNoUnit, and pushes nothing, if there is none.
@@ -111,6 +161,7 @@ class UnitPool {
         u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
     if (u.slots_used >= limit) return 0;
     ++u.slots_used;
+    fill_.Count(u.queued_bytes);
     // The index learns of these bytes with the next drain or flowlet, since an
     // update for each packet would cost too much.
     u.queued_bytes += bytes;
@@ -139,10 +190,13 @@ class UnitPool {
     uint32_t slots_used;
     uint32_t owned_flows;
     Instant last_packet;
+    Instant needed;  // the last MarkNeeded, or when it became placeable
     uint64_t channel_number;
     uint64_t queued_bytes;  // of the packets in used slots
   };
 
+  void CloseUnneeded(Instant now);
+  void Park(Instant now, UnitId unit, ControllerOut& out);
   UnitId LowestIn(State state) const;
   void Take(Instant now, UnitId unit, ControllerOut& out);
   void Start(Instant now, UnitId unit, ControllerOut& out);
@@ -168,6 +222,7 @@ class UnitPool {
   uint32_t start_buffer_packets_;
   Nanos idle_timeout_;
   Nanos keep_warm_;
+  Nanos latency_target_;
   uint32_t starting_not_placeable_ = 0;
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;
@@ -181,8 +236,12 @@ class UnitPool {
   uint32_t refresh_next_ = 0;    // the unit refreshed last
   uint32_t refresh_left_ = 0;    // units still to refresh in this bucket
 
+  Instant closed_at_ = Instant::min();  // of the unit closed last
+  UnitSet closing_;  // active, but not placeable: to be parked once empty
+
   LazyArray<Unit> units_;
   LoadMeter meter_;
+  FillLimit fill_;
   UnitIndex index_;
   UnitRanks ranks_;  // of the units in the index
   TimingWheel timers_;

@@ -19,8 +19,8 @@ void DescribeCandidates(const Decision& decision, const UnitPool& units,
   const PlacementRequest& request = decision.request;
   const bool all = units.placeable_units() <= FlowletStory::kMaxCandidates;
   UnitId fullest = kNoUnit;
-  if (request.demand <= kFullLoad) {
-    fullest = units.FullestAtMost(kFullLoad - request.demand);
+  if (request.demand <= units.limit()) {
+    fullest = units.FullestAtMost(units.limit() - request.demand);
   }
   const std::array<UnitId, 3> telling = {decision.placement.unit, fullest,
                                          units.LeastLoaded()};

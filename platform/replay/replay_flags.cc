@@ -113,18 +113,28 @@ void ReplayFlags::AddTuningFlags() {
                   "weight of the last flowlet's measured rate in the estimate "
                   "of the next");
   flags_.Choice("demand", demand_,
-                {{"floor", "over its duration, but at least flowlet_timeout"},
+                {{"floor", "over its duration, but at least demand_floor"},
                  {"burst", "over its duration, however short"}},
                 "a flowlet's rate is that of its bytes:");
+  flags_.Duration("demand_floor", c.demand_floor, Nanos{1}, Seconds(10),
+                  "the shortest time over which a rate is measured");
   flags_.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
-                 "demand of a flow's first flowlet before any was measured",
+                 "demand of a flow's first flowlet before any was measured; "
+                 "it counts as much as 100 measured ones",
                  "1% of unit_capacity");
   flags_.Choice("load_signal", load_signal_,
-                {{"demand",
+                {{"wait",
+                  "the time that a packet would wait there; units are filled "
+                  "as latency_target allows"},
+                 {"demand",
                   "the larger of what it drained over the window and what its "
                   "open flowlets ask for, plus what still waits there"},
                  {"drained", "what it drained over the window, alone"}},
                 "a unit's load is:");
+  flags_.Duration("latency_target", c.latency_target, Microseconds(1),
+                  Seconds(10),
+                  "with load_signal=wait: 99 % of the packets are to wait no "
+                  "longer at their unit");
   flags_.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
                   "width of a bucket of the load window");
   flags_.Count("load_buckets", c.load_buckets, 1, 10'000,

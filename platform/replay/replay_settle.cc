@@ -264,6 +264,10 @@ void ReplayFlags::SettleRun() {
   c.replicas = replica_choice_ == kNoReplicas
                    ? 0
                    : std::min(c.replicas, c.max_units - 1);
+  if (!flags_.given("unit_idle_timeout")) {
+    c.unit_idle_timeout =
+        std::max(c.unit_idle_timeout, Nanos{2 * c.flowlet_timeout.ns});
+  }
   if (!flags_.given("push_delay")) {
     c.push_delay = std::min(Nanos{options_.run.state_delay.ns + kPushMargin.ns},
                             kMaxPushDelay);
