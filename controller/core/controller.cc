@@ -28,6 +28,7 @@ Controller::Controller(const ControllerOptions& options,
       reassign_period_(options.reassign_period),
       alpha_(options.alpha_1024),
       replicas_(Replicas(options, policy)),
+      likely_(options.replica_choice == ReplicaChoice::kLikely),
       evacuate_slots_(options.evacuate_slots),
       controller_id_(options.controller_id),
       policy_(&policy),
@@ -39,6 +40,7 @@ Controller::Controller(const ControllerOptions& options,
       units_(options),
       pieces_(options.max_units),
       chooser_(options),
+      chances_(options),
       rng_(options.seed),
       owners_(options.max_flows, options.max_owner_runs != 0
                                      ? options.max_owner_runs
@@ -210,11 +212,20 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                             .placement = placement},
                            units_);
   }
+  const bool moves = cold.owner != kNoUnit && placement.unit != cold.owner;
+  if (likely_ && cause == FlowletCause::kGap) {
+    chances_.Count(flow.flags >> FlowHot::kKindShift, moves);
+  }
   flow.unit = placement.unit;
   flow.flags = FlowHot::kFirstPending;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
+  if (likely_) {
+    const uint32_t kind =
+        MoveChances::KindOf(placement.unit, request.demand, units_);
+    flow.flags |= static_cast<uint16_t>(kind << FlowHot::kKindShift);
+  }
   units_.OpenFlowlet(placement.unit, cold.demand_bps);
   ScaleAhead(now, out);
 }
@@ -308,7 +319,12 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   flows_.GetReplicas(slot, before);
   ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.numbers(slot).flowlet};
   const UnitId unit = flows_.hot(slot).unit;
-  chooser_.Choose(rng_, unit, units_, set);
+  if (likely_) {
+    const uint32_t kind = flows_.hot(slot).flags >> FlowHot::kKindShift;
+    chooser_.ChooseLikely(unit, chances_.Replicas(kind), units_, set);
+  } else {
+    chooser_.Choose(rng_, unit, units_, set);
+  }
   if (set.count == 0 && before.count == 0) return;
   flows_.SetReplicas(slot, set.span());
   out.push(ControllerCommand::Replicas(unit, set));

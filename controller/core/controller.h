@@ -16,6 +16,7 @@
 #include "controller/core/demand_estimator.h"
 #include "controller/core/flow_table.h"
 #include "controller/core/idle_timeouts.h"
+#include "controller/core/move_chances.h"
 #include "controller/core/options.h"
 #include "controller/core/owner_history.h"
 #include "controller/core/piece_pools.h"
@@ -233,6 +234,7 @@ class Controller {
   Nanos reassign_period_;
   uint32_t alpha_;
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
+  bool likely_;        // the choice is kLikely
   uint32_t evacuate_slots_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
@@ -245,6 +247,7 @@ class Controller {
   UnitPool units_;
   PiecePools pieces_;
   ReplicaChooser chooser_;
+  MoveChances chances_;
   Rng rng_;
   OwnerHistory owners_;
   Instant period_start_;        // of the reassign_period last looked up

@@ -48,7 +48,8 @@ ControllerOptions RandomOptions(Rng& rng) {
   options.load_buckets = static_cast<uint32_t>(rng.Uniform(1, 40));
   options.replicas =
       static_cast<uint32_t>(rng.Chance(6'000) ? kMaxReplicas : rng.Below(6));
-  options.replica_choice = ReplicaChoice{static_cast<uint8_t>(rng.Below(3))};
+  options.replica_choice = ReplicaChoice{static_cast<uint8_t>(rng.Below(4))};
+  options.replica_chance_65536 = static_cast<uint32_t>(rng.Uniform(1, 32'768));
   options.push_delay = Microseconds(rng.Uniform(0, 500));
   options.reassign_period = Milliseconds(rng.Uniform(1, 30));
   options.evacuate_slots = static_cast<uint32_t>(rng.Uniform(1, 300));

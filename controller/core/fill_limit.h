@@ -12,7 +12,7 @@
 namespace snf {
 
 // Theory of operation. The load up to which units are filled
-// (proto/decisions.md 31). With LoadSignal::kWait a load is a wait, in parts of
+// (proto/decisions.md 32). With LoadSignal::kWait a load is a wait, in parts of
 // latency_target, and the limit is the only thing that decides between few
 // units and short waits. So it is controlled by what it is for: of the packets
 // that are given to units, 1 % may meet a wait above the target. Each packet

@@ -27,6 +27,8 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kOpen = 1 << 0;  // its demand counts at `unit`
   // No packet of this flowlet has been enqueued yet: the next one is its first.
   static constexpr uint16_t kFirstPending = 1 << 1;
+  // From this bit on: the kind of the flowlet (MoveChances).
+  static constexpr int kKindShift = 8;
 };
 static_assert(sizeof(FlowHot) == 64);
 

@@ -29,6 +29,8 @@ enum class DemandRule : uint8_t {
 // The choice of the units that get replicas of a flow's state (SNF §5.2.2,
 // Pseudocode 2).
 enum class ReplicaChoice : uint8_t {
+  kLikely,         // as many as the chance that the flow moves is worth, at
+                   // the other end of the units from its own
   kWeighted,       // random, weight inverse to the unit's rank by id
   kDeterministic,  // the units of the lowest ids
   kNone,           // none: state is pulled when it is missed ("reactive")
@@ -77,7 +79,10 @@ struct ControllerOptions {
   // K, the number of units that a flow's state is pushed to ahead of its next
   // flowlet, and the rule that chooses them (SNF §5.2.2).
   uint32_t replicas = 3;  // 0 … kMaxReplicas
-  ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
+  ReplicaChoice replica_choice = ReplicaChoice::kLikely;
+  // The least chance of use that is worth a push under kLikely, in 1/65536: 1 …
+  // 65536.
+  uint32_t replica_chance_65536 = 4'096;
   // The time after a push at which its replica counts as landed
   // (proto/decisions.md 13).
   Nanos push_delay = Microseconds(200);

@@ -61,7 +61,8 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
 }
 
 // Returns true if the flowlet is better off behind its flow's last packet than
-// at another unit, where it would be held until that packet is done. The last
+// at another unit, where it would be held until that packet is done
+// (proto/decisions.md 33). The last
 // packet probably still waits at the owner if it came less than the owner's
 // present wait ago. An owner that is far behind is left all the same, so that
 // the flow shares the next unit with fewer others, unless it has this one to

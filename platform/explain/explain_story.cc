@@ -270,7 +270,10 @@ void AddCandidates(const FlowletStory& flowlet, bool by_score, uint32_t alpha,
     std::string cell = fmt::format("{}{}: {}", is_chosen ? ">" : " ",
                                    value(unit.unit), Percent(unit.load));
     if (by_score && unit.has_state) {
-      cell += "+" + Percent(alpha);
+      const PlacementRequest& request = decision.request;
+      cell +=
+          "+" + Percent(unit.unit == request.owner ? alpha + request.owner_alpha
+                                                   : alpha);
       if (unit.score >= 0) cell += "=" + Percent(unit.score);
     }
     if (unit.score < 0) cell += " no room";

@@ -116,6 +116,10 @@ class Watcher final : public RunObserver {
 RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
   options.inside = inside;
+  options.controller.load_signal = LoadSignal::kDemand;
+  options.controller.alpha_1024 = 256;
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.unit_idle_timeout = Milliseconds(100);
   ControllerOptions& c = options.controller;
   c.max_flows = 1 << 16;
   c.max_units = c.warm_units = units;

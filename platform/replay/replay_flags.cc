@@ -148,10 +148,16 @@ void ReplayFlags::AddStateFlags() {
                "units that a flow's state is pushed to ahead of its next "
                "flowlet, when it has been idle for half of flowlet_timeout");
   flags_.Choice("replica_choice", replica_choice_,
-                {{"weighted", "at random, those of low ids rather"},
+                {{"likely",
+                  "as many as the chance that the flow moves is worth, at the "
+                  "other end of the units"},
+                 {"weighted", "at random, those of low ids rather"},
                  {"deterministic", "those of the lowest ids"},
                  {"none", "none: state is pulled when it is missed"}},
                 "which units a flow's state is pushed to:");
+  flags_.Fraction("replica_chance", c.replica_chance_65536, 65'536,
+                  "with replica_choice=likely: the least chance of use that is "
+                  "worth a push");
   flags_.Duration("push_delay", c.push_delay, Nanos{0}, kMaxPushDelay,
                   "so long after a push, placement counts on it to have come; "
                   "it delays nothing. If not given, it is state_delay + 180us");

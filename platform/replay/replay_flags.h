@@ -37,7 +37,7 @@ class ReplayFlags {
   std::string bundled_command() const;
 
  private:
-  static constexpr size_t kNoReplicas = 2;  // as replica_choice_
+  static constexpr size_t kNoReplicas = 3;  // as replica_choice_
   static constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
   static constexpr Nanos kMaxPushDelay = Seconds(10);
 

@@ -252,6 +252,7 @@ void ReplayFlags::SettleRun() {
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
+  c.replica_chance_65536 = std::max(c.replica_chance_65536, 1u);
   c.hash_seed = c.seed;
   if (options_.real.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
   // A buffer for every place in the queues, up to 2 GiB of them; pages that no

@@ -185,6 +185,11 @@ TEST(Proposals, AreToKeepStateNearWhereManyWaitedForIt) {
   RunResult result = Result();
   result.state.pulled = 30;  // of 300
   EXPECT_THAT(Commands(options, result, Info()),
+              ElementsAre(EndsWith(" --replica_chance=0.01"),
+                          EndsWith(" --explain top")));
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.alpha_1024 = 256;
+  EXPECT_THAT(Commands(options, result, Info()),
               ElementsAre(EndsWith(" --replicas=9"), EndsWith(" --alpha=0.75"),
                           EndsWith(" --explain top")));
   options.controller.replicas = 9;

@@ -333,6 +333,7 @@ void ExpectFates(const RunResult& run, const std::vector<Offered>& packets) {
 void RunCase(const Case& c) {
   std::vector<Offered> packets = ReadAll(c.file);
   RunOptions options;
+  PlaceByDemand(options.controller);
   options.controller.unit_capacity_bps = c.unit_capacity_bps;
   Watch watch(packets);
   const RunResult run = Replay(packets, options, &watch);

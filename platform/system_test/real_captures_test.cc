@@ -42,6 +42,7 @@ LoadedCapture Load(const std::string& path) {
 // The same flows in both kinds of time: they end with the run.
 RunOptions Options(uint32_t units) {
   RunOptions options;
+  PlaceByDemand(options.controller);
   options.controller.flow_timeout = Nanos::max();
   options.controller.max_units = units;
   options.controller.unit_capacity_bps = 1'000'000'000'000;
