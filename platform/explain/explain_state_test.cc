@@ -20,16 +20,16 @@ TEST(Explain, TellsWhenStateWasThereAlready) {
   run.At(0, 2, 300);
   run.At(10, 1, 100);  // unit 0 has no room
   for (int64_t us = 400; us <= 2'000; us += 400) run.At(us, 2, 300);
-  run.At(2'100, 1, 100);
+  run.At(2'400, 1, 100);  // what waited is gone
   const std::string story = run.Story();
   EXPECT_THAT(story, HasSubstr("1 moved to another unit, 1 of them seamless;"));
   EXPECT_THAT(story, HasSubstr("  state     2 pushes\n"));
   EXPECT_THAT(story,
               HasSubstr("  pushed   as of clock 1 at +0.350 ms to unit 0\n"));
   EXPECT_THAT(story, HasSubstr(R"(
-flowlet 2  +2.090 ms  gap of 2.09 ms > 500 µs; moves from unit 1 to 0
+flowlet 2  +2.390 ms  gap of 2.39 ms > 500 µs; moves from unit 1 to 0
   demand   3.80 Mbit/s = 38.1 %; room on 2 of 2 units
-  units   >0: 60.4+0.0=60.4   1: 0.1+0.0=0.1
+  units   >0: 60.1+0.0=60.1   1: 0.1+0.0=0.1
   state    there since +0.370 ms
   packets  1 with 100 bytes; clock 2
 )"));

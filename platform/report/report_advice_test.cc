@@ -186,7 +186,8 @@ TEST(Proposals, AreToKeepStateNearWhereManyWaitedForIt) {
   result.state.pulled = 30;  // of 300
   EXPECT_THAT(Commands(options, result, Info()),
               ElementsAre(EndsWith(" --replica_chance=0.01"),
-                          EndsWith(" --explain top")));
+                          EndsWith(" --explain top"),
+                          EndsWith(" --compare vanilla_flow")));
   options.controller.replica_choice = ReplicaChoice::kWeighted;
   options.controller.alpha_1024 = 256;
   EXPECT_THAT(Commands(options, result, Info()),
