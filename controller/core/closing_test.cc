@@ -49,7 +49,9 @@ class ClosingTest : public testing::Test {
   }
   Placement Place(const PlacementRequest& request) {
     out_.clear();
+    const uint32_t before = pool_->placeable_units();
     pool_->Refresh(now_);
+    closings_ += before - pool_->placeable_units();
     return policy_->Place(now_, request, *pool_, out_);
   }
   UnitId Place(UnitId owner, int64_t rate_bps = 0) {
@@ -75,6 +77,7 @@ class ClosingTest : public testing::Test {
   Instant now_{1'000'000'000};
   const PlacementPolicy* policy_ = nullptr;
   std::optional<UnitPool> pool_;
+  uint32_t closings_ = 0;  // units closed so far
   ControllerOut out_;
 };
 
@@ -155,15 +158,28 @@ TEST_F(ClosingTest, ClosesTheHighestUnitOnceTheOthersHaveRoomForLong) {
   // One stays.
   Run(Milliseconds(5), {kU0});
   EXPECT_TRUE(pool_->placeable(kU0));
+  EXPECT_EQ(closings_, 2u);
 }
 
 TEST_F(ClosingTest, AUnitThatAloneHasRoomIsNotClosed) {
   Start({kFullBytes * 2, kFullBytes * 2, 0});
   Run(Milliseconds(5), {kNoUnit});
   EXPECT_TRUE(pool_->placeable(kU2));
+  EXPECT_EQ(closings_, 0u);
   Drain(kU0, kFullBytes * 2);
   Run(Microseconds(1'100), {kNoUnit});
   EXPECT_FALSE(pool_->placeable(kU2));
+}
+
+TEST_F(ClosingTest, TheOnlyUnitIsNotClosed) {
+  Start({kFullBytes * 3 / 2});
+  PlacementRequest request = Request(kU0);
+  request.gap = Microseconds(10);  // stays in line, which needs no room
+  for (int i = 0; i < 5; ++i) {
+    now_ = now_ + Milliseconds(1);
+    EXPECT_EQ(Place(request).unit, kU0);
+  }
+  EXPECT_EQ(closings_, 0u);
 }
 
 TEST_F(ClosingTest, AUnitIsParkedOnceItIsEmptyNotBefore) {
@@ -199,6 +215,7 @@ TEST_F(ClosingTest, AFlowThatMayNotMoveKeepsItsUnitOpen) {
   Start({0, 0}, 0, "vanilla_flow");
   Run(Milliseconds(5), {kU0, kU1});
   EXPECT_TRUE(pool_->placeable(kU1));
+  EXPECT_EQ(closings_, 0u);
   Run(Milliseconds(2), {kU0});
   EXPECT_FALSE(pool_->placeable(kU1));
   EXPECT_EQ(Place(kU1), kU1);
