@@ -30,6 +30,7 @@ ControllerLoopOptions SmallOptions() {
   ControllerLoopOptions options;
   options.controller.max_flows = 64;
   options.controller.max_units = 4;
+  options.controller.load_signal = LoadSignal::kDemand;  // starts no spare
   options.controller.replicas = 0;
   return options;
 }
