@@ -210,10 +210,8 @@ void AddForPulls(const RunOptions& options, const RunResult& result,
   const uint32_t replicas = std::min(
       {controller.replicas * 3, kMaxReplicas, controller.max_units - 1});
   if (controller.replica_choice == ReplicaChoice::kLikely) {
-    list.Add(
-        "replicas for less likely moves: fewer flowlets are held, more "
-        "messages are sent",
-        "replica_chance", "0.01");
+    list.Add("more state pushed ahead: fewer flowlets are held",
+             "replica_chance", "0.01");
   } else if (controller.replica_choice != ReplicaChoice::kNone &&
              replicas > controller.replicas) {
     list.Add("more replicas: fewer flowlets are held, more messages are sent",

@@ -233,13 +233,13 @@ class Replay(Command):
         self.assertEqual(report["digest"], "1b3ccd4a599f68fc")
         self.assertEqual(
             report["latency_ns"],
-            {"p50": 118911, "p90": 1205247, "p99": 1763327,
-             "p999": 2177023, "max": 2905027})
+            {"p50": 113919, "p90": 1144831, "p99": 1537023,
+             "p999": 2138111, "max": 2885027})
         self.assertEqual(
             [report[key] for key in ("decisions", "flowlets_moved",
                                      "flowlets_seamless", "state_pushes",
                                      "overcommitted", "units_used_max")],
-            [9271, 2058, 1379, 9359, 11, 5])
+            [9271, 1359, 654, 2600, 1407, 6])
 
     def test_counts_flowlets_as_an_independent_count_does(self):
         capture = SOURCE / "traces" / "small.pcap.zst"
