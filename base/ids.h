@@ -56,6 +56,12 @@ constexpr uint32_t generation_of(FlowId id) {
 constexpr uint32_t slot_of(FlowId id) {
   return static_cast<uint32_t>(value(id));
 }
+// Returns true if `a` had the slot after `b`, of two flows of one slot of one
+// controller. Generations wrap: they may be up to 2^23 apart (RFC 1982).
+constexpr bool IsNewer(FlowId a, FlowId b) {
+  const uint32_t ahead = (generation_of(a) - generation_of(b)) & 0xff'ffff;
+  return ahead != 0 && ahead < 1u << 23;
+}
 
 }  // namespace snf
 

@@ -69,6 +69,13 @@ constexpr std::array kBitRateUnits = {
     Unit{"Tbit/s", 1'000'000'000'000},
 };
 
+constexpr std::array kPacketRateUnits = {Unit{"pps", 1},
+                                         Unit{"kpps", 1'000},
+                                         Unit{"Kpps", 1'000},
+                                         Unit{"Mpps", 1'000'000},
+                                         Unit{"Gpps", 1'000'000'000},
+                                         Unit{"Tpps", 1'000'000'000'000}};
+
 constexpr Kind kDuration{"duration", "1 ns", "\"500us\", \"1.5ms\" or \"30s\"",
                          kDurationUnits};
 constexpr Kind kBytes{"size", "1 byte", "\"96B\", \"15KB\" or \"1MiB\"",
@@ -76,6 +83,8 @@ constexpr Kind kBytes{"size", "1 byte", "\"96B\", \"15KB\" or \"1MiB\"",
 constexpr Kind kBitRate{"rate", "1 bit/s",
                         "\"500Mbps\", \"1Gbps\" or \"100kbit/s\"",
                         kBitRateUnits};
+constexpr Kind kPacketRate{
+    "rate", "1 pps", "\"1Mpps\", \"250kpps\" or \"900pps\"", kPacketRateUnits};
 
 std::string Message(const Kind& kind, const std::string& text,
                     std::string_view what) {
@@ -162,6 +171,10 @@ constexpr std::array kBitRateScale = {
     Unit{"bit/s", 1}, Unit{"kbit/s", 1'000}, Unit{"Mbit/s", 1'000'000},
     Unit{"Gbit/s", 1'000'000'000}, Unit{"Tbit/s", 1'000'000'000'000}};
 
+constexpr std::array kPacketRateScale = {
+    Unit{"pps", 1}, Unit{"kpps", 1'000}, Unit{"Mpps", 1'000'000},
+    Unit{"Gpps", 1'000'000'000}, Unit{"Tpps", 1'000'000'000'000}};
+
 std::string WithUnit(std::string number, std::string_view unit) {
   return number.append(" ").append(unit);
 }
@@ -245,6 +258,10 @@ absl::StatusOr<int64_t> ParseBitRate(const std::string& text) {
   return Parse(kBitRate, text);
 }
 
+absl::StatusOr<int64_t> ParsePacketRate(const std::string& text) {
+  return Parse(kPacketRate, text);
+}
+
 std::string FormatDuration(Nanos duration, Precision precision) {
   constexpr Unit kMinute{"min", 60'000'000'000};
   constexpr Unit kHour{"h", 3'600'000'000'000};
@@ -264,6 +281,10 @@ std::string FormatBytes(int64_t bytes, Precision precision) {
 
 std::string FormatBitRate(int64_t rate_bps, Precision precision) {
   return Format(rate_bps, kBitRateScale, precision);
+}
+
+std::string FormatPacketRate(int64_t rate_pps, Precision precision) {
+  return Format(rate_pps, kPacketRateScale, precision);
 }
 
 std::string FormatCount(uint64_t count) {

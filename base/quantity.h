@@ -36,6 +36,10 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& text);
 // bit/s, alone or after k (also K), M, G, T.
 absl::StatusOr<int64_t> ParseBitRate(const std::string& text);
 
+// Reads packets per second: "1Mpps", "14.88 Mpps", "250kpps". Units: pps, alone
+// or after k (also K), M, G, T.
+absl::StatusOr<int64_t> ParsePacketRate(const std::string& text);
+
 enum class Precision : uint8_t {
   // For people: three significant digits, rounded half up: "1.25 ms", "15.0
   // KB", "812 Mbit/s"; in the smallest unit whole numbers: "7 ns".
@@ -55,6 +59,9 @@ std::string FormatBytes(int64_t bytes,
 // Writes "812 Mbit/s", "1.00 Gbit/s".
 std::string FormatBitRate(int64_t rate_bps,
                           Precision precision = Precision::kThreeDigits);
+// Writes "1.00 Mpps", "250 kpps".
+std::string FormatPacketRate(int64_t rate_pps,
+                             Precision precision = Precision::kThreeDigits);
 // Writes "182,637".
 std::string FormatCount(uint64_t count);
 

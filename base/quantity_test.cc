@@ -91,6 +91,18 @@ TEST(Quantity, ParsesBitRates) {
   EXPECT_EQ(BitRate("9bps"), 9);
 }
 
+TEST(Quantity, ParsesAndPrintsPacketRates) {
+  EXPECT_EQ(ParsePacketRate("1Mpps").value(), 1'000'000);
+  EXPECT_EQ(ParsePacketRate("14.88 Mpps").value(), 14'880'000);
+  EXPECT_EQ(ParsePacketRate("250kpps").value(), 250'000);
+  EXPECT_EQ(ParsePacketRate("7pps").value(), 7);
+  EXPECT_EQ(ParsePacketRate("1Mbps").status().message(),
+            "rate \"1Mbps\" has no known unit; want for example \"1Mpps\", "
+            "\"250kpps\" or \"900pps\"");
+  EXPECT_EQ(FormatPacketRate(1'250'000), "1.25 Mpps");
+  EXPECT_EQ(FormatPacketRate(1'250'001, Precision::kExact), "1.250001 Mpps");
+}
+
 TEST(Quantity, RefusesJunkWithTheValueAndAnExample) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "is no number with a unit"},

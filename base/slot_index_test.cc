@@ -119,6 +119,19 @@ TEST(SlotIndex, AbortsOnOneTooManyAndOnErasingWhatIsNotThere) {
   EXPECT_DEATH(index.Erase(1, 7), "check failed");
 }
 
+TEST(SlotIndex, CountsSlotsFarFromTheirHome) {
+  SlotIndex index(2 * SlotIndex::kLongProbe);
+  // The n-th at one home lies n buckets behind it.
+  for (uint32_t n = 0; n <= SlotIndex::kLongProbe; ++n) index.Insert(7, n);
+  EXPECT_EQ(index.long_probes(), 0u);
+  for (uint32_t n = 1; n <= 3; ++n) {
+    index.Insert(7, SlotIndex::kLongProbe + n);
+    EXPECT_EQ(index.long_probes(), n);
+  }
+  index.Insert(HashAt(0x8000, 0), SlotIndex::kLongProbe + 4);
+  EXPECT_EQ(index.long_probes(), 3u);
+}
+
 TEST(SlotIndex, IsAValue) {
   IndexedTable table(4);
   table.Insert(9, 3);

@@ -163,7 +163,7 @@ class Nat final : public NetworkFunction {
       end.port = be16(0);
       protocol = {};
     }
-    return Hash(KeyOf(end, protocol), 0) % options_.addresses.size();
+    return Hash(KeyOf(end, protocol)) % options_.addresses.size();
   }
 
   // Takes the port nearest to the inside one: that port itself, then one of its

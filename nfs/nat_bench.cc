@@ -142,10 +142,7 @@ class BareNat {
     return true;
   }
 
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
-  absl::flat_hash_map<FlowKey, Mapping, KeyHash> to_external, to_inside;
+  absl::flat_hash_map<FlowKey, Mapping, FlowKeyHash> to_external, to_inside;
 };
 
 void BM_BareNat(benchmark::State& state) {

@@ -98,6 +98,13 @@ ReadResult CaptureReader::Fail(const std::string& what) {
   return ReadResult::kError;
 }
 
+ReadResult CaptureReader::FailLinkType(const std::string& of, uint32_t number) {
+  status_ = absl::UnimplementedError(AtOffset(
+      *source_,
+      "link type" + of + " is not supported: " + std::to_string(number)));
+  return ReadResult::kError;
+}
+
 ReadResult CaptureReader::EndOfSource(const char* record,
                                       uint64_t wanted_bytes) {
   if (!source_->status().ok()) {

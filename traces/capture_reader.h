@@ -27,8 +27,12 @@ struct CapturedPacket {
   uint32_t interface = 0;            // number in its pcapng section; pcap: 0
   uint32_t file = 0;                 // place in MergedReader's list; else 0
   LinkType link = LinkType::kEthernet;
+  // The LINKTYPE_ number of the framing where its capture says one; 0: the
+  // usual one of `link` (LinkTypeNumber).
+  uint16_t link_number = 0;
+  uint64_t number = 0;  // of those that MergedReader returned, from 1; else 0
 };
-static_assert(sizeof(CapturedPacket) == 40);
+static_assert(sizeof(CapturedPacket) == 48);
 
 // The facts that a capture states about itself, besides its packets.
 struct CaptureFacts {
@@ -65,6 +69,7 @@ enum class ReadResult : uint8_t {
 // Bad data ends the reading with one line "FILE: offset N: what: value", where
 // N counts uncompressed bytes and names the start of the record or block:
 //   kDataLoss          the contents are not a capture we can read: exit code 65
+//   kUnimplemented     the same because of its link type
 //   kNotFound, kUnavailable   the file could not be opened or read: 74
 //   kPermissionDenied  the file may not be opened: 77
 // A capture without a single packet is an error too. One that is cut off in
@@ -128,6 +133,9 @@ class CaptureReader {
   // Sets status() to an error about the record at the current offset, and
   // returns kError.
   ReadResult Fail(const std::string& what);
+  // The same for a link type that is not read; `of` says what has it: "" or
+  // " of interface 2".
+  ReadResult FailLinkType(const std::string& of, uint32_t number);
   // Ends the reading because `record` wants more bytes than the source still
   // has. Returns kError if the source failed, else kEnd, with a warning if some
   // bytes were left.

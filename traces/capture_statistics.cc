@@ -27,8 +27,8 @@ CaptureStatistics::CaptureStatistics(const Options& options)
 
 void CaptureStatistics::Add(const CapturedPacket& packet) {
   ++packets_;
-  figures_.out_of_order += packet.time < before_ ? 1 : 0;
-  before_ = packet.time;
+  figures_.out_of_order += packet.time < latest_ ? 1 : 0;
+  latest_ = std::max(latest_, packet.time);
   if (holds_) {
     if (held_.time - packet.time > kFar) {
       held_.time = packet.time;

@@ -43,7 +43,7 @@ struct CaptureFigures {
   // These count all packets.
   uint64_t vlan_tagged = 0;
   uint64_t truncated = 0;     // captured in part
-  uint64_t out_of_order = 0;  // earlier than the packet before
+  uint64_t out_of_order = 0;  // earlier than some packet before
   uint64_t strays = 0;        // far ahead of both neighbours
   uint64_t first_stray = 0;   // the number of its packet, from 1; 0: none
   // The most in one millisecond; milliseconds are counted from the first
@@ -121,9 +121,6 @@ class CaptureStatistics {
     uint64_t bytes = 0;
     uint64_t packets = 0;
   };
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
 
   // Keeps a packet that may be a stray until the next packet decides.
   void Hold(const CapturedPacket& packet);
@@ -137,8 +134,8 @@ class CaptureStatistics {
   Options options_;
   CaptureFigures figures_;
   TrafficSeries series_;
-  Instant before_ = Instant::min();  // time of the packet before, unchanged
-  Instant now_ = Instant::min();     // the latest so far
+  Instant latest_ = Instant::min();  // time so far, with that of strays
+  Instant now_ = Instant::min();     // the latest so far, without
   uint64_t packets_ = 0;             // so many were added
   bool holds_ = false;
   CapturedPacket held_;  // its bytes are held_bytes_
@@ -148,8 +145,8 @@ class CaptureStatistics {
   uint64_t this_ms_packets_ = 0;
   std::vector<FlowClassifier> classifiers_;  // by FlowKeyKind
   // Flows by the other two keys are only counted.
-  std::array<absl::flat_hash_set<FlowKey, KeyHash>, kFlowKeyKinds> keys_;
-  absl::flat_hash_map<FlowKey, uint32_t, KeyHash> places_;
+  std::array<absl::flat_hash_set<FlowKey, FlowKeyHash>, kFlowKeyKinds> keys_;
+  absl::flat_hash_map<FlowKey, uint32_t, FlowKeyHash> places_;
   std::deque<Flow> flows_;
   // For each flow the bytes of its open flowlet in each cell of the grid that
   // has a limit.

@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "base/packet/link_headers.h"
 #include "traces/capture_format.h"
 
 namespace snf {
@@ -21,7 +22,7 @@ struct PcapHeader {
   uint16_t minor = 4;
   int32_t zone = 0;
   uint32_t accuracy = 0;
-  uint32_t snap_bytes = kMaxCapturedBytes;
+  uint32_t snap_bytes;
   uint32_t link_number;
 };
 static_assert(sizeof(PcapHeader) == kPcapHeaderBytes);
@@ -50,7 +51,7 @@ struct InterfaceBlock {
   uint32_t block_bytes = sizeof(InterfaceBlock);
   uint16_t link_number;
   uint16_t reserved = 0;
-  uint32_t snap_bytes = 0;  // no limit
+  uint32_t snap_bytes;  // 0: no limit
   uint16_t tsresol_code = kOptionTsresol;
   uint16_t tsresol_bytes = 1;
   std::array<uint8_t, 4> tsresol;  // one byte and padding
@@ -91,6 +92,11 @@ std::span<const std::byte> Padding(size_t bytes) {
   return std::span(kZeros).first(PaddingOf(bytes));
 }
 
+uint16_t LinkNumberOf(const CapturedPacket& packet) {
+  return packet.link_number != 0 ? packet.link_number
+                                 : LinkTypeNumber(packet.link);
+}
+
 CaptureFormat FormatOf(std::string_view name) {
   if (CompressionOfName(name) != Compression::kNone) {
     name = name.substr(0, name.rfind('.'));
@@ -109,7 +115,7 @@ absl::StatusOr<std::unique_ptr<CaptureWriter>> CaptureWriter::Open(
   }
   std::unique_ptr<CaptureWriter> writer(
       new CaptureWriter(path == "-" ? "stdout" : path, *std::move(sink),
-                        FormatOf(path), options.microseconds));
+                        FormatOf(path), options));
   if (writer->format_ == CaptureFormat::kPcapng) {
     writer->sink_->Append(BytesOf(SectionHeader{}));
   }
@@ -125,9 +131,9 @@ bool CaptureWriter::Write(const CapturedPacket& packet,
     return Refuse("time before 1970, nanoseconds: " +
                   std::to_string(packet.time.ns));
   }
-  if (packet.bytes.size() > kMaxCapturedBytes) [[unlikely]] {
+  if (packet.bytes.size() > options_.snap_bytes) [[unlikely]] {
     return Refuse("captured length exceeds " +
-                  std::to_string(kMaxCapturedBytes) + ": " +
+                  std::to_string(options_.snap_bytes) + ": " +
                   std::to_string(packet.bytes.size()));
   }
   if (comment.size() > kMaxCommentBytes) [[unlikely]] {
@@ -140,7 +146,7 @@ bool CaptureWriter::Write(const CapturedPacket& packet,
                   std::string(comment));
   }
   const uint64_t nanos = static_cast<uint64_t>(packet.time.ns);
-  const uint64_t ticks = microseconds_ ? nanos / 1'000 : nanos;
+  const uint64_t ticks = options_.microseconds ? nanos / 1'000 : nanos;
   if (format_ == CaptureFormat::kPcapng) {
     WritePcapng(packet, ticks, comment);
   } else if (!WritePcap(packet, ticks)) {
@@ -155,16 +161,17 @@ bool CaptureWriter::Write(const CapturedPacket& packet,
 }
 
 bool CaptureWriter::WritePcap(const CapturedPacket& packet, uint64_t ticks) {
+  const uint16_t link_number = LinkNumberOf(packet);
   if (links_.empty()) {
-    WritePcapHeader(packet.link);
+    WritePcapHeader(link_number);
   }
-  if (packet.link != links_[0]) [[unlikely]] {
-    return Refuse(
-        "pcap has one link type, pcapng can have more; LINKTYPE " +
-        std::to_string(LinkTypeNumber(links_[0])) +
-        " is followed by: " + std::to_string(LinkTypeNumber(packet.link)));
+  if (link_number != links_[0]) [[unlikely]] {
+    return Refuse("pcap has one link type, pcapng can have more; LINKTYPE " +
+                  std::to_string(links_[0]) +
+                  " is followed by: " + std::to_string(link_number));
   }
-  const uint64_t ticks_per_second = microseconds_ ? 1'000'000 : 1'000'000'000;
+  const uint64_t ticks_per_second =
+      options_.microseconds ? 1'000'000 : 1'000'000'000;
   const uint64_t seconds = ticks / ticks_per_second;
   if (seconds > std::numeric_limits<uint32_t>::max()) [[unlikely]] {
     return Refuse("time does not fit the 32 bits of pcap, seconds: " +
@@ -177,15 +184,16 @@ bool CaptureWriter::WritePcap(const CapturedPacket& packet, uint64_t ticks) {
       .captured_bytes = captured_bytes,
       .original_bytes = std::max(captured_bytes, packet.original_bytes)};
   sink_->Append(BytesOf(record));
-  sink_->Append(packet.bytes);
+  AppendFrame(packet);
   return true;
 }
 
 void CaptureWriter::WritePcapng(const CapturedPacket& packet, uint64_t ticks,
                                 std::string_view comment) {
-  auto link = std::find(links_.begin(), links_.end(), packet.link);
+  const uint16_t link_number = LinkNumberOf(packet);
+  auto link = std::find(links_.begin(), links_.end(), link_number);
   if (link == links_.end()) {
-    WriteInterface(packet.link);
+    WriteInterface(link_number);
     link = links_.end() - 1;
   }
   const auto captured_bytes = static_cast<uint32_t>(packet.bytes.size());
@@ -204,7 +212,7 @@ void CaptureWriter::WritePcapng(const CapturedPacket& packet, uint64_t ticks,
       .captured_bytes = captured_bytes,
       .original_bytes = std::max(captured_bytes, packet.original_bytes)};
   sink_->Append(BytesOf(header));
-  sink_->Append(packet.bytes);
+  AppendFrame(packet);
   sink_->Append(Padding(captured_bytes));
   if (!comment.empty()) {
     sink_->Append(BytesOf(
@@ -216,19 +224,35 @@ void CaptureWriter::WritePcapng(const CapturedPacket& packet, uint64_t ticks,
   sink_->Append(BytesOf(header.block_bytes));
 }
 
-void CaptureWriter::WritePcapHeader(LinkType link) {
-  links_.push_back(link);
-  sink_->Append(BytesOf(
-      PcapHeader{.magic = microseconds_ ? kPcapMicroseconds : kPcapNanoseconds,
-                 .link_number = LinkTypeNumber(link)}));
+void CaptureWriter::AppendFrame(const CapturedPacket& packet) {
+  std::span<const std::byte> rest = packet.bytes;
+  if (packet.link == LinkType::kNull) [[unlikely]] {
+    const auto header = LoopbackHeader<const std::byte>::At(rest, 0);
+    if (header) {
+      sink_->Append(BytesOf(header.family()));
+      rest = rest.subspan(header.kBytes);
+    }
+  }
+  sink_->Append(rest);
 }
 
-void CaptureWriter::WriteInterface(LinkType link) {
-  links_.push_back(link);
+void CaptureWriter::WritePcapHeader(uint16_t link_number) {
+  links_.push_back(link_number);
+  sink_->Append(BytesOf(PcapHeader{
+      .magic = options_.microseconds ? kPcapMicroseconds : kPcapNanoseconds,
+      .snap_bytes = options_.snap_bytes,
+      .link_number = link_number}));
+}
+
+void CaptureWriter::WriteInterface(uint16_t link_number) {
+  links_.push_back(link_number);
   const uint8_t resolution =
-      microseconds_ ? kResolutionMicros : kResolutionNanos;
-  sink_->Append(BytesOf(InterfaceBlock{.link_number = LinkTypeNumber(link),
-                                       .tsresol = {resolution}}));
+      options_.microseconds ? kResolutionMicros : kResolutionNanos;
+  const bool has_limit = options_.snap_bytes < kMaxCapturedBytes;
+  sink_->Append(
+      BytesOf(InterfaceBlock{.link_number = link_number,
+                             .snap_bytes = has_limit ? options_.snap_bytes : 0,
+                             .tsresol = {resolution}}));
 }
 
 bool CaptureWriter::Refuse(const std::string& what) {
@@ -242,7 +266,7 @@ absl::Status CaptureWriter::Close() {
     return status_;
   }
   if (format_ == CaptureFormat::kPcap && links_.empty()) {
-    WritePcapHeader(LinkType::kEthernet);
+    WritePcapHeader(LinkTypeNumber(LinkType::kEthernet));
   }
   return sink_->Close();
 }

@@ -26,7 +26,8 @@ inline constexpr uint32_t kMaxCommentBytes = 4'096;
 // The name decides the format: pcap if it ends in .pcap, else pcapng, also for
 // "-" (stdout); a further .gz or .zst compresses. A pcapng file
 // has one interface for each link type met; a pcap file has one link type, that
-// of its first packet (Ethernet if there is none), and no comments.
+// of its first packet (Ethernet if there is none), and no comments. The address
+// family of LINKTYPE_NULL is written in this host's byte order, as the file is.
 //
 // Packets go to NAME.partial, in the same folder; Close() renames it. A file
 // that exists and is not regular (a device, a named pipe) is written directly.
@@ -37,6 +38,9 @@ class CaptureWriter {
     // Timestamps have a resolution of µs instead of ns, for readers that know
     // no other. They are rounded down.
     bool microseconds = false;
+    // What the file says is the most that is captured of a packet. Longer ones
+    // are refused, not cut.
+    uint32_t snap_bytes = kMaxCapturedBytes;
   };
 
   // Opens the file. Errors: kNotFound, kPermissionDenied, kUnavailable (any
@@ -53,7 +57,7 @@ class CaptureWriter {
   // is UTF-8 text, empty for none. Returns false, now and from then on, if the
   // packet cannot stand in the format (kInvalidArgument: a time before 1970 or,
   // in pcap, after 2106; a second link type in pcap; a comment in pcap or above
-  // kMaxCommentBytes; above kMaxCapturedBytes) or the file failed.
+  // kMaxCommentBytes; above snap_bytes) or the file failed.
   // Budget: ≤ 60 ns + the copy, uncompressed; no allocation.
   bool Write(const CapturedPacket& packet, std::string_view comment = {});
 
@@ -68,24 +72,25 @@ class CaptureWriter {
 
  private:
   CaptureWriter(std::string path, std::unique_ptr<ByteSink> sink,
-                CaptureFormat format, bool microseconds)
+                CaptureFormat format, const Options& options)
       : path_(std::move(path)),
         sink_(std::move(sink)),
         format_(format),
-        microseconds_(microseconds) {}
+        options_(options) {}
 
   bool WritePcap(const CapturedPacket& packet, uint64_t ticks);
   void WritePcapng(const CapturedPacket& packet, uint64_t ticks,
                    std::string_view comment);
-  void WritePcapHeader(LinkType link);
-  void WriteInterface(LinkType link);
+  void WritePcapHeader(uint16_t link_number);
+  void WriteInterface(uint16_t link_number);
+  void AppendFrame(const CapturedPacket& packet);
   bool Refuse(const std::string& what);
 
   std::string path_;
   std::unique_ptr<ByteSink> sink_;
   CaptureFormat format_;
-  bool microseconds_;
-  std::vector<LinkType> links_;  // in pcapng by interface number
+  Options options_;
+  std::vector<uint16_t> links_;  // LINKTYPE_, in pcapng by interface number
   uint64_t packets_written_ = 0;
   absl::Status status_;
 };

@@ -107,6 +107,64 @@ TEST(CaptureWriter, GivesEachLinkTypeAnInterfaceInPcapng) {
   EXPECT_EQ(ReadCapture(folder.Path("out")).packets, packets);
 }
 
+// Both formats tell readers this host's byte order, in which they will read it.
+TEST(CaptureWriter, WritesTheFamilyOfLoopbackInTheByteOrderOfTheFile) {
+  for (const char* name : {"out.pcap", "out.pcapng"}) {
+    const TestFolder folder;
+    const auto writer = OpenWriter(folder.Path(name), kNanoseconds);
+    using std::string_literals::operator""s;
+    for (const std::string& family :
+         {"\x00\x00\x00\x1e"s, "\x1e\x00\x00\x00"s}) {
+      ASSERT_TRUE(Put(*writer, {1, family + "ip", 6, LinkType::kNull}));
+    }
+    ASSERT_TRUE(Put(*writer, {2, "\x00\x1e"s, 2, LinkType::kNull}));
+    ASSERT_TRUE(writer->Close().ok());
+    const std::vector<KeptPacket> read = ReadCapture(folder.Path(name)).packets;
+    ASSERT_EQ(read.size(), 3u);
+    EXPECT_EQ(read[0].bytes, "\x1e\x00\x00\x00ip"s);
+    EXPECT_EQ(read[1].bytes, read[0].bytes);
+    EXPECT_EQ(read[2].bytes, "\x00\x1e"s);
+  }
+}
+
+// Of raw IP there are several.
+TEST(CaptureWriter, KeepsTheNumberOfALinkType) {
+  for (const char* name : {"in.pcap", "in.pcapng"}) {
+    const TestFolder folder;
+    const auto writer = OpenWriter(folder.Path(name), kNanoseconds);
+    const KeptPacket kept = {1, "p", 1, LinkType::kRawIp};
+    CapturedPacket packet = PacketOf(kept);
+    packet.link_number = 228;
+    ASSERT_TRUE(writer->Write(packet));
+    ASSERT_TRUE(writer->Close().ok());
+    const auto reader = CaptureReader::Open(folder.Path(name));
+    ASSERT_TRUE(reader.ok());
+    ASSERT_EQ((*reader)->Next(packet), ReadResult::kPacket);
+    EXPECT_EQ(packet.link, LinkType::kRawIp);
+    EXPECT_EQ(packet.link_number, 228);
+  }
+}
+
+TEST(CaptureWriter, SaysHowMuchOfAPacketItHolds) {
+  for (const char* name : {"out.pcap", "out.pcapng"}) {
+    const TestFolder folder;
+    const auto writer = OpenWriter(folder.Path(name), {.snap_bytes = 96});
+    ASSERT_TRUE(Put(*writer, {1, std::string(96, 'p'), 1'500}));
+    EXPECT_FALSE(Put(*writer, {1, std::string(97, 'p'), 1'500}));
+    EXPECT_THAT(writer->status().message(),
+                HasSubstr("captured length exceeds 96: 97"));
+    const auto again = OpenWriter(folder.Path(name), {.snap_bytes = 96});
+    ASSERT_TRUE(Put(*again, {1, std::string(96, 'p'), 1'500}));
+    ASSERT_TRUE(again->Close().ok());
+    const auto reader = CaptureReader::Open(folder.Path(name));
+    ASSERT_TRUE(reader.ok());
+    CapturedPacket packet;
+    ASSERT_EQ((*reader)->Next(packet), ReadResult::kPacket);
+    ASSERT_EQ((*reader)->facts().interfaces.size(), 1u);
+    EXPECT_EQ((*reader)->facts().interfaces[0].snap_bytes, 96u);
+  }
+}
+
 TEST(CaptureWriter, WritesACommentBehindItsPacket) {
   const TestFolder folder;
   const auto writer = OpenWriter(folder.Path("out.pcapng"), kNanoseconds);

@@ -22,9 +22,9 @@ class LinkChanger {
   // Makes packets of the framing `to`, which is kRawIp or kEthernet.
   explicit LinkChanger(LinkType to) : to_(to) {}
 
-  // Changes `packet`, whose bytes are then valid until the next call. A packet
-  // that has the framing already stays as it is. Returns false and changes
-  // nothing if the frame has no IP header.
+  // Changes `packet`, whose bytes are then valid until the next call. Of a
+  // packet that has the framing already only the LINKTYPE_ number becomes the
+  // usual one. Returns false and changes nothing if the frame has no IP header.
   bool Change(CapturedPacket& packet);
 
  private:

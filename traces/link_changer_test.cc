@@ -65,6 +65,17 @@ TEST(LinkChanger, KeepsHowMuchOfAPacketWasNotCaptured) {
   EXPECT_EQ(packet.original_bytes, 128u);
 }
 
+TEST(LinkChanger, GivesRawIpItsUsualNumber) {
+  const Frame ip = Ipv4({}, Udp(5000, 53));
+  CapturedPacket packet = PacketOf(ip, LinkType::kRawIp);
+  packet.link_number = 228;
+  LinkChanger(LinkType::kRawIp).Change(packet);
+  EXPECT_EQ(packet.link_number, 0);
+  packet.link_number = 228;
+  LinkChanger(LinkType::kEthernet).Change(packet);
+  EXPECT_EQ(packet.link_number, 0);
+}
+
 TEST(LinkChanger, LeavesAloneWhatHoldsNoIp) {
   const Frame frame = Ethernet(0x0806, Frame(28));
   CapturedPacket packet = PacketOf(frame, LinkType::kEthernet);

@@ -56,7 +56,7 @@ ReadResult MergedReader::Next(CapturedPacket& packet) {
     current_ = Pop();
   }
   packet = files_[*current_].next;
-  ++packets_read_;
+  packet.number = ++packets_read_;
   return ReadResult::kPacket;
 }
 

@@ -37,9 +37,9 @@ class MergedReader {
       const std::vector<std::string>& paths);
 
   // Reads as CaptureReader::Next() does; `packet.file` is the file's place in
-  // `paths`. The first error of a file ends the reading of all of them.
-  // Budget: that of CaptureReader for one file, + 30 ns for up to 16 files; no
-  // allocation.
+  // `paths`, and packet.number counts. The first error of a file ends the
+  // reading of all of them. Budget: that of CaptureReader for one file, + 30 ns
+  // for up to 16 files; no allocation.
   ReadResult Next(CapturedPacket& packet);
 
   // Says why Next() returned kError; OK before that.

@@ -40,6 +40,19 @@ TEST(MergedReader, MergesByTimeAndKeepsTheOrderWithinAFile) {
   EXPECT_EQ(reading.timestamps_backwards, 1u);
 }
 
+TEST(MergedReader, NumbersThePacketsThatItReturns) {
+  const TestFolder folder;
+  auto reader = MergedReader::Open({folder.Write("a", CaptureOf({1, 5})),
+                                    folder.Write("b", CaptureOf({2}))});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  CapturedPacket packet;
+  for (uint64_t number = 1; number <= 3; ++number) {
+    ASSERT_EQ((*reader)->Next(packet), ReadResult::kPacket);
+    EXPECT_EQ(packet.number, number);
+  }
+  EXPECT_EQ((*reader)->Next(packet), ReadResult::kEnd);
+}
+
 TEST(MergedReader, GivesTiesToTheFileNamedFirst) {
   const TestFolder folder;
   const std::string a = folder.Write("a", CaptureOf({1, 1, 2}));

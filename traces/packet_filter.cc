@@ -2,17 +2,22 @@
 #include "traces/packet_filter.h"
 
 #include <pcap/pcap.h>
+#include <sys/socket.h>
 
 #include <utility>
 
+#include "base/byte_order.h"
+#include "base/packet/link_headers.h"
 #include "traces/capture_format.h"
 
 namespace snf {
 namespace {
 
-// libpcap's own number for a link type, where it is not that of files.
+// libpcap's own number for a link type, where it is not that of files. Frames
+// of both kinds of loopback are given to it in network order.
 int DataLinkOf(LinkType link) {
-  return link == LinkType::kRawIp ? DLT_RAW : LinkTypeNumber(link);
+  if (link == LinkType::kRawIp) return DLT_RAW;
+  return LinkTypeNumber(link == LinkType::kNull ? LinkType::kLoop : link);
 }
 
 }  // namespace
@@ -52,6 +57,17 @@ absl::Status PacketFilter::CompileFor(LinkType link) {
   return absl::OkStatus();
 }
 
+std::span<const std::byte> PacketFilter::AsOfThisHost(
+    std::span<const std::byte> frame) {
+  const auto header = LoopbackHeader<const std::byte>::At(frame, 0);
+  if (!header) return frame;
+  frame_.assign(frame.begin(), frame.end());
+  Store(frame_.data(), be32(header.is_ipv4()   ? AF_INET
+                            : header.is_ipv6() ? AF_INET6
+                                               : header.family()));
+  return frame_;
+}
+
 bool PacketFilter::Passes(const CapturedPacket& packet) {
   std::unique_ptr<Program>& program =
       programs_[static_cast<size_t>(packet.link)];
@@ -59,13 +75,16 @@ bool PacketFilter::Passes(const CapturedPacket& packet) {
     if (status_.ok()) status_ = CompileFor(packet.link);
     if (!status_.ok()) return false;
   }
-  const pcap_pkthdr header = {
-      .ts = {},
-      .caplen = static_cast<bpf_u_int32>(packet.bytes.size()),
-      .len = packet.original_bytes};
-  return pcap_offline_filter(
-             &program->code, &header,
-             reinterpret_cast<const u_char*>(packet.bytes.data())) != 0;
+  const bool is_loopback =
+      packet.link == LinkType::kNull || packet.link == LinkType::kLoop;
+  const std::span<const std::byte> bytes =
+      is_loopback ? AsOfThisHost(packet.bytes) : packet.bytes;
+  const pcap_pkthdr header = {.ts = {},
+                              .caplen = static_cast<bpf_u_int32>(bytes.size()),
+                              .len = packet.original_bytes};
+  return pcap_offline_filter(&program->code, &header,
+                             reinterpret_cast<const u_char*>(bytes.data())) !=
+         0;
 }
 
 }  // namespace snf

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,7 +18,9 @@ namespace snf {
 
 // A filter in the language of tcpdump (pcap-filter(7)), as in
 // "tcp port 80 and net 192.0.2.0/24". It looks at a frame as it was captured:
-// behind VLAN tags only if the text says `vlan`. Owner-thread only.
+// behind VLAN tags only if the text says `vlan`. A BSD loopback header counts
+// as IPv4 or IPv6 by the numbers of all systems, in either byte order, where
+// libpcap knows those of this host alone. Owner-thread only.
 class PacketFilter {
  public:
   // Checks and compiles the text. Errors: kInvalidArgument with the text and
@@ -38,9 +42,13 @@ class PacketFilter {
 
   explicit PacketFilter(std::string text);
   absl::Status CompileFor(LinkType link);
+  // Returns the loopback frame as this host would have captured it; valid until
+  // the next call.
+  std::span<const std::byte> AsOfThisHost(std::span<const std::byte> frame);
 
   std::string text_;
   std::array<std::unique_ptr<Program>, 6> programs_;  // by LinkType
+  std::vector<std::byte> frame_;
   absl::Status status_;
 };
 

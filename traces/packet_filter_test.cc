@@ -36,6 +36,42 @@ TEST(PacketFilter, SaysTheSameOfAPacketInEveryFraming) {
   EXPECT_TRUE((*filter)->status().ok()) << (*filter)->status();
 }
 
+// libpcap compiles for the address families of the host that it runs on.
+TEST(PacketFilter, KnowsTheLoopbackOfEverySystemInBothByteOrders) {
+  const Frame ip4 = Ipv4({}, Udp(5000, 53));
+  const Frame ip6 = Ipv6({}, Udp(5000, 53));
+  struct Family {
+    std::string little_endian;
+    std::string big_endian;
+    const Frame& ip;
+  };
+  const std::vector<Family> families = {
+      {"02 00 00 00", "00 00 00 02", ip4},
+      {"0a 00 00 00", "00 00 00 0a", ip6},   // Linux
+      {"18 00 00 00", "00 00 00 18", ip6},   // NetBSD, OpenBSD
+      {"1c 00 00 00", "00 00 00 1c", ip6},   // FreeBSD
+      {"1e 00 00 00", "00 00 00 1e", ip6}};  // macOS
+  const auto is_ip4 = PacketFilter::Compile("ip and udp port 53");
+  const auto is_ip6 = PacketFilter::Compile("ip6 and udp port 53");
+  ASSERT_TRUE(is_ip4.ok() && is_ip6.ok());
+  for (const Family& family : families) {
+    SCOPED_TRACE(family.big_endian);
+    for (const LinkType link : {LinkType::kNull, LinkType::kLoop}) {
+      for (const std::string& header :
+           {family.little_endian, family.big_endian}) {
+        const Frame frame = Hex(header) + family.ip;
+        const bool is_v4 = &family.ip == &ip4;
+        EXPECT_EQ((*is_ip4)->Passes(PacketOf(frame, link)), is_v4);
+        EXPECT_EQ((*is_ip6)->Passes(PacketOf(frame, link)), !is_v4);
+      }
+    }
+  }
+  // Of another family, and of none.
+  EXPECT_FALSE(
+      (*is_ip4)->Passes(PacketOf(Hex("07 00 00 00") + ip4, LinkType::kNull)));
+  EXPECT_FALSE((*is_ip4)->Passes(PacketOf(Hex("02 00"), LinkType::kNull)));
+}
+
 TEST(PacketFilter, ReadsNoFurtherThanWhatWasCaptured) {
   auto filter = PacketFilter::Compile("udp port 53");
   ASSERT_TRUE(filter.ok());

@@ -27,9 +27,10 @@ ReadResult PcapReader::ReadFileHeader() {
   }
   const auto link = LinkTypeOf(link_number);
   if (!link.has_value()) {
-    return Fail("link type is not supported: " + std::to_string(link_number));
+    return FailLinkType("", link_number);
   }
   link_ = *link;
+  link_number_ = static_cast<uint16_t>(link_number);
   // Up to version 2.3 the two lengths of a record could stand in either order.
   lengths_may_be_swapped_ = minor <= 3;
   const uint8_t exponent = nanos_per_tick_ == 1 ? 9 : 6;
@@ -66,6 +67,7 @@ ReadResult PcapReader::Read(CapturedPacket& packet) {
   packet.interface = 0;
   packet.file = 0;
   packet.link = link_;
+  packet.link_number = link_number_;
   source().Consume(record_bytes_ + captured_bytes);
   return ReadResult::kPacket;
 }

@@ -41,6 +41,7 @@ class PcapReader final : public CaptureReader {
   uint32_t nanos_per_tick_;
   bool lengths_may_be_swapped_ = false;
   LinkType link_ = LinkType::kEthernet;
+  uint16_t link_number_ = 0;
 };
 
 }  // namespace snf

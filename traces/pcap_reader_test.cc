@@ -159,7 +159,9 @@ TEST(PcapReader, RefusesALengthAboveTheLimitAfterThePacketsBeforeIt) {
 TEST(PcapReader, RefusesALinkTypeThatWeDoNotParse) {
   HandmadeCapture file;
   file.PcapHeader(kPcapMicroseconds, 127).PcapRecord(0, 0, "p", 1);
-  EXPECT_EQ(ReadBytes(file.bytes()).message(),
+  const Reading reading = ReadBytes(file.bytes());
+  EXPECT_EQ(reading.status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(reading.message(),
             "FILE: offset 0: link type is not supported: 127");
 }
 

@@ -267,8 +267,8 @@ ReadResult PcapngReader::Deliver(uint32_t captured_bytes, uint32_t field_bytes,
                                  CapturedPacket& packet) {
   const Interface& interface = interfaces_[packet.interface];
   if (!interface.link.has_value()) [[unlikely]] {
-    return Fail("link type of interface " + std::to_string(packet.interface) +
-                " is not supported: " + std::to_string(interface.link_number));
+    return FailLinkType(" of interface " + std::to_string(packet.interface),
+                        interface.link_number);
   }
   const std::span<const std::byte> rest = body_.subspan(field_bytes);
   if (captured_bytes > std::min<size_t>(rest.size(), kMaxCapturedBytes))
@@ -282,6 +282,7 @@ ReadResult PcapngReader::Deliver(uint32_t captured_bytes, uint32_t field_bytes,
   packet.original_bytes = std::max(packet.original_bytes, captured_bytes);
   packet.file = 0;
   packet.link = *interface.link;
+  packet.link_number = interface.link_number;
   source().Consume(block_bytes_);
   return ReadResult::kPacket;
 }

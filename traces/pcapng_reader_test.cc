@@ -108,7 +108,7 @@ TEST(PcapngReader, ReadsALinkTypeThatWeDoNotParseUntilItsFirstPacket) {
   file.EnhancedPacket(0, 2, "q", 1);
   const Reading reading = ReadBytes(file.bytes());
   EXPECT_EQ(reading.packets.size(), 1u);
-  EXPECT_EQ(reading.status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(reading.status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(reading.message(),
             "FILE: offset " + std::to_string(offset) +
                 ": link type of interface 0 is not supported: 127");

@@ -61,7 +61,7 @@ uint64_t SplitWriter::PartOf(const CapturedPacket& packet) {
   FlowKey key;
   const Direction direction =
       classifier_.Classify(packet.time, packet.link, packet.bytes, parsed, key);
-  return direction == Direction::kNone ? 0 : Hash(key, 0) % options_.flow_parts;
+  return direction == Direction::kNone ? 0 : Hash(key) % options_.flow_parts;
 }
 
 absl::Status SplitWriter::Write(const CapturedPacket& packet) {
@@ -72,19 +72,24 @@ absl::Status SplitWriter::Write(const CapturedPacket& packet) {
   }
   auto& writer = writers_[options_.flow_parts > 0 ? part : 0];
   if (writer == nullptr) {
-    if (parts_written_ == kMaxParts) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--split would make more than {} files, which are made", kMaxParts));
-    }
-    const std::string path = PathOf(part);
-    absl::Status status = CheckAbsent(path, options_.force);
-    if (!status.ok()) return status;
-    auto opened = CaptureWriter::Open(path, options_.writer);
-    if (!opened.ok()) return opened.status();
-    writer = *std::move(opened);
+    if (absl::Status s = OpenPart(part); !s.ok()) return s;
   }
   if (!writer->Write(packet)) return writer->status();
   ++packets_written_;
+  return absl::OkStatus();
+}
+
+absl::Status SplitWriter::OpenPart(uint64_t part) {
+  if (parts_written_ == kMaxParts) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--split would make more than {} files, which are made", kMaxParts));
+  }
+  const std::string path = PathOf(part);
+  absl::Status status = CheckAbsent(path, options_.force);
+  if (!status.ok()) return status;
+  auto opened = CaptureWriter::Open(path, options_.writer);
+  if (!opened.ok()) return opened.status();
+  writers_[options_.flow_parts > 0 ? part : 0] = *std::move(opened);
   return absl::OkStatus();
 }
 
@@ -98,6 +103,11 @@ absl::Status SplitWriter::CloseAll() {
   return absl::OkStatus();
 }
 
-absl::Status SplitWriter::Close() { return CloseAll(); }
+absl::Status SplitWriter::Close() {
+  if (packets_written_ == 0 && !options_.splits()) {
+    if (absl::Status s = OpenPart(0); !s.ok()) return s;
+  }
+  return CloseAll();
+}
 
 }  // namespace snf

@@ -41,7 +41,8 @@ class SplitWriter {
   SplitWriter(std::string path, const Options& options);
 
   // Both return the errors of CaptureWriter, and kInvalidArgument for a file
-  // that exists and for more than kMaxParts.
+  // that exists and for more than kMaxParts. Without a packet, Close() makes an
+  // empty capture, or no file where packets are split.
   absl::Status Write(const CapturedPacket& packet);
   absl::Status Close();
 
@@ -55,6 +56,7 @@ class SplitWriter {
 
  private:
   uint64_t PartOf(const CapturedPacket& packet);
+  absl::Status OpenPart(uint64_t part);
   absl::Status CloseAll();
 
   std::string path_;

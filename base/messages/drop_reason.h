@@ -25,6 +25,8 @@ enum class DropReason : uint8_t {
   kNoPieces,         // the NF needed a piece of a pool that is empty
   kFragmentEarly,    // it is a fragment that came before the first one
   kNotTranslated,    // it answers what never went out translated
+  kPacketCorrupt,    // its description in shared memory cannot be
+  kUnitFailed,       // it was under way when a unit's failure ended the run
   kCount,
 };
 
@@ -37,7 +39,7 @@ constexpr std::string_view ToString(DropReason reason) {
       "buffer_pool_empty", "packet_too_large",  "duplicate_clock",
       "hold_overflow",     "no_alias",          "alias_conflict",
       "alias_limit",       "no_pieces",         "fragment_early",
-      "not_translated"};
+      "not_translated",    "packet_corrupt",    "unit_failed"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -43,7 +43,7 @@ class ParseLookupFloor {
     const ParsedPacket packet = Parse(link, frame);
     if (!packet.has_ip()) return;
     const FlowKey key = FiveTuple(frame, packet, false);
-    Update(key, Hash(key, 0), frame.size(), now_ns);
+    Update(key, hash_(key), frame.size(), now_ns);
   }
 
   // Handles at most kBatch frames: it parses all and prefetches their entries
@@ -56,7 +56,7 @@ class ParseLookupFloor {
       if (!packet.has_ip()) continue;
       Pending& pending = pending_[count++];
       FiveTuple(frame, packet, false, pending.key);
-      pending.hash = Hash(pending.key, 0);
+      pending.hash = hash_(pending.key);
       pending.bytes = frame.size();
       __builtin_prefetch(&entries_[Home(pending.hash)], 1);
     }
@@ -90,6 +90,7 @@ class ParseLookupFloor {
     entry.last_ns = now_ns;
   }
 
+  FlowKeyHash hash_{1};
   LazyArray<Entry> entries_;
   std::array<Pending, kBatch> pending_{};
   size_t max_flows_;

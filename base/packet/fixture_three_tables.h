@@ -49,7 +49,7 @@ class ThreeTableFloor {
     for (size_t i = 0; i < count; ++i) {
       Pending& pending = pending_[i];
       pending.end = EndOf(items[i]);
-      pending.end_hash = Hash(pending.end, 0);
+      pending.end_hash = hash_(pending.end);
       nat_.Prefetch(pending.end_hash);
       // The connection of a packet from the outside is known once the packet is
       // translated.
@@ -136,7 +136,7 @@ class ThreeTableFloor {
   // prefetches its entries.
   void Look(const Item& item, Pending& pending) {
     ConnectionKey(item.frame, item.info->headers, false, pending.connection);
-    pending.hash = Hash(pending.connection, 0);
+    pending.hash = hash_(pending.connection);
     firewall_.Prefetch(pending.hash);
     monitor_.Prefetch(pending.hash);
     if (!with_hosts_) return;
@@ -145,7 +145,7 @@ class ThreeTableFloor {
     for (size_t h = 0; h < 2; ++h) {
       pending.hosts[h] =
           EndpointKey(hosts[h], be16(0), {}, FlowKeyForm::kIpv4Endpoint);
-      pending.host_hashes[h] = Hash(pending.hosts[h], 0);
+      pending.host_hashes[h] = hash_(pending.hosts[h]);
       hosts_.Prefetch(pending.host_hashes[h]);
     }
   }
@@ -168,8 +168,8 @@ class ThreeTableFloor {
     const FlowKey external =
         EndpointKey(IpAddress::FromIpv4(address), port, inside.protocol,
                     FlowKeyForm::kIpv4Endpoint);
-    nat_(external, Hash(external, 0)) = {inside.source.ipv4(),
-                                         inside.source_port, 1, 0, 0};
+    nat_(external, hash_(external)) = {inside.source.ipv4(), inside.source_port,
+                                       1, 0, 0};
     return {address, port, 1, 0, 0};
   }
 
@@ -192,6 +192,7 @@ class ThreeTableFloor {
     use.last_ns = info.arrival.ns;
   }
 
+  FlowKeyHash hash_{1};
   Table<Connection> firewall_;
   Table<Use> monitor_;
   Table<Mapping> nat_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/packet/headers.h"
 
@@ -127,28 +128,36 @@ bool SaveCanonical(const Numbers& numbers, FlowKey& key) {
   return is_reverse;
 }
 
-// Folds both halves of the 128-bit product: one multiplication spreads every
-// bit of both factors.
-uint64_t Fold(uint64_t a, uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 uint64_t LoadLittle64(const std::byte* from) {
   return __builtin_bswap64(LoadBig64(from));
 }
 
+uint64_t SeedOfProcess() {
+  static const uint64_t seed = SecretSeed();
+  return seed;
+}
+
 }  // namespace
 
-uint64_t Hash(const FlowKey& key, uint64_t seed) {
+FlowKeyHash::FlowKeyHash() : hash_(SeedOfProcess()) {}
+
+uint64_t FlowKeyHash::operator()(const FlowKey& key) const {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&key);
+  const uint64_t words[] = {LoadLittle64(bytes), LoadLittle64(bytes + 8),
+                            LoadLittle64(bytes + 16), LoadLittle64(bytes + 24),
+                            LoadLittle64(bytes + 32)};
+  return hash_(words, std::size(words));
+}
+
+uint64_t Hash(const FlowKey& key) {
   // Odd numbers from the fractional digits of pi.
   constexpr uint64_t kPi[] = {0x243f'6a88'85a3'08d3, 0x1319'8a2e'0370'7345,
                               0xa409'3822'299f'31d1, 0x082e'fa98'ec4e'6c89,
                               0x4528'21e6'38d0'1377, 0xbe54'66cf'34e9'0c6d};
   const auto* bytes = reinterpret_cast<const std::byte*>(&key);
-  const uint64_t source = Fold(LoadLittle64(bytes) ^ kPi[0] ^ seed,
-                               LoadLittle64(bytes + 8) ^ kPi[1]);
-  const uint64_t destination = Fold(LoadLittle64(bytes + 16) ^ kPi[2] ^ seed,
+  const uint64_t source =
+      Fold(LoadLittle64(bytes) ^ kPi[0], LoadLittle64(bytes + 8) ^ kPi[1]);
+  const uint64_t destination = Fold(LoadLittle64(bytes + 16) ^ kPi[2],
                                     LoadLittle64(bytes + 24) ^ kPi[3]);
   const uint64_t rest = LoadLittle64(bytes + 32);
   const uint64_t all = Fold(source ^ rest ^ kPi[4], destination ^ kPi[5]);

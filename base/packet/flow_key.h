@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "base/byte_order.h"
+#include "base/keyed_hash.h"
 #include "base/packet/ip_address.h"
 #include "base/packet/packet_parser.h"
 #include "base/packet/protocol_numbers.h"
@@ -89,11 +90,25 @@ struct alignas(8) FlowKey {
 static_assert(sizeof(FlowKey) == 40 && std::is_trivially_copyable_v<FlowKey> &&
               std::has_unique_object_representations_v<FlowKey>);
 
-// Returns a hash of the key's bytes and the seed. It is the same on every
-// machine and will never change: results may depend on it. Every input bit
-// reaches every output bit, so any bits of the result index a table; with a
-// secret seed nobody outside can aim at a bucket. Budget: ≤ 5 ns.
-uint64_t Hash(const FlowKey& key, uint64_t seed);
+// Hashes keys for tables that hold what strangers send (keyed_hash.h). A value.
+// Budget: ≤ 5 ns.
+class FlowKeyHash {
+ public:
+  // Takes a seed that the process has drawn, for maps that nobody goes through
+  // in order.
+  FlowKeyHash();
+  explicit FlowKeyHash(uint64_t seed) : hash_(seed) {}
+
+  uint64_t operator()(const FlowKey& key) const;
+
+ private:
+  KeyedHash hash_;
+};
+
+// Returns a hash of the key's bytes. It is the same on every machine and will
+// never change: results depend on it. Anyone can find keys with equal hashes,
+// so it may choose among equals (units, addresses, files), and index no table.
+uint64_t Hash(const FlowKey& key);
 
 // Returns the key of the opposite direction.
 FlowKey Reversed(const FlowKey& key);

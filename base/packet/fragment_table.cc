@@ -6,19 +6,22 @@
 namespace snf {
 
 FragmentTable::FragmentTable(const Options& options)
-    : options_(options), ring_(options.capacity), index_(options.capacity) {
+    : options_(options),
+      hash_(options.hash_seed),
+      ring_(options.capacity),
+      index_(options.capacity) {
   SNF_CHECK(options.capacity >= 1 &&
             options.capacity <= kMaxFragmentTableCapacity);
 }
 
 uint32_t FragmentTable::SlotOf(const FlowKey& fragment) const {
-  return index_.Find(Hash(fragment, options_.hash_seed), [&](uint32_t slot) {
+  return index_.Find(hash_(fragment), [&](uint32_t slot) {
     return ring_[slot].fragment == fragment;
   });
 }
 
 void FragmentTable::DropOldest() {
-  index_.Erase(Hash(ring_[oldest_].fragment, options_.hash_seed), oldest_);
+  index_.Erase(hash_(ring_[oldest_].fragment), oldest_);
   oldest_ = oldest_ + 1 == options_.capacity ? 0 : oldest_ + 1;
   --size_;
 }
@@ -38,7 +41,7 @@ void FragmentTable::Insert(Instant now, const FlowKey& fragment,
   uint32_t slot = oldest_ + size_;
   if (slot >= options_.capacity) slot -= options_.capacity;
   ring_[slot] = {fragment, flow, now};
-  index_.Insert(Hash(fragment, options_.hash_seed), slot);
+  index_.Insert(hash_(fragment), slot);
   ++size_;
 }
 

@@ -35,7 +35,8 @@ class FragmentTable {
     // may come. RFC 791 §3.2 suggests 15 s and RFC 8200 §4.5 says 60 s; Linux
     // takes 30 s.
     Nanos timeout = Seconds(30);
-    // A secret seed keeps outsiders from aiming at a bucket.
+    // Seeds the hash, and should be secret (keyed_hash.h); does not change
+    // results.
     uint64_t hash_seed = 0;
   };
   // A flow, and the direction of the packet: it is reverse if the packet goes
@@ -75,6 +76,7 @@ class FragmentTable {
   void DropOldest();
 
   Options options_;
+  FlowKeyHash hash_;
   LazyArray<Entry> ring_;
   SlotIndex index_;
   uint32_t oldest_ = 0;

@@ -27,6 +27,16 @@ struct PacketInfo {
   // With an NF of two sides, the end of the connection that is not the flow's.
   be16 far_port{};
   IpAddress far_address{};
+
+  // Returns false if its parts cannot be those of one packet, as where another
+  // process wrote them: what holds is what ParsedPacket promises.
+  bool IsSound() const {
+    const ParsedPacket& h = headers;
+    return h.l3_offset <= h.l4_offset && h.l4_offset <= h.payload_offset &&
+           h.payload_offset <= h.end_offset && h.end_offset <= length &&
+           h.icmp_inner_offset <= h.end_offset && link <= LinkType::kLoop &&
+           side <= Side::kOutside && h.l3 <= L3::kIpv6;
+  }
 };
 static_assert(sizeof(PacketInfo) <= 64);
 

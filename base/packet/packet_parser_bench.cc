@@ -111,10 +111,11 @@ void BM_Parse(benchmark::State& state) {
 BENCHMARK(BM_Parse);
 
 void BM_ParseKeyHash(benchmark::State& state) {
-  Walk(state, TrafficOf(10'000), [](const auto& frames) {
+  const FlowKeyHash flow_hash(1);
+  Walk(state, TrafficOf(10'000), [&](const auto& frames) {
     for (const Bytes frame : frames) {
       const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
-      uint64_t hash = Hash(FiveTuple(frame, packet, false), 0);
+      uint64_t hash = flow_hash(FiveTuple(frame, packet, false));
       benchmark::DoNotOptimize(hash);
     }
   });
@@ -122,6 +123,7 @@ void BM_ParseKeyHash(benchmark::State& state) {
 BENCHMARK(BM_ParseKeyHash);
 
 void BM_Hash(benchmark::State& state) {
+  const FlowKeyHash flow_hash(1);
   std::array<FlowKey, kBatch> keys;
   for (size_t i = 0; i < kBatch; ++i) {
     const Bytes frame = TrafficOf(10'000).frame(i);
@@ -129,7 +131,7 @@ void BM_Hash(benchmark::State& state) {
   }
   Walk(state, TrafficOf(10'000), [&](const auto&) {
     for (const FlowKey& key : keys) {
-      uint64_t hash = Hash(key, 0);
+      uint64_t hash = flow_hash(key);
       benchmark::DoNotOptimize(hash);
     }
   });

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/byte_order.h"
+#include "base/keyed_hash.h"
 #include "base/rules/interval_rows.h"
 #include "base/slot_index.h"
 
@@ -118,12 +119,6 @@ Ipv6Number NumberOf(const IpAddress& address, Ipv6Number) {
     return SwapToBigEndian(LoadAs<uint64_t>(&address.bytes[at]));
   };
   return Ipv6Number{half(0)} << 64 | half(8);
-}
-
-// Folds both halves of the product, as in flow_key.cc.
-uint64_t Fold(uint64_t a, uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
 // --- All rules of one version of IP ------------------------------------------

@@ -25,11 +25,11 @@ constexpr uint32_t kUnits = 5;
 
 struct Totals {
   uint64_t by_alias = 0, no_alias = 0, granted = 0, replaced = 0, conflict = 0,
-           group_full = 0, unknown = 0, future = 0, alias_kept = 0, over = 0,
-           lived_on = 0, shorter = 0, longer = 0, stale_idle = 0, idled_out = 0,
-           null_packets = 0, moved = 0, blocks = 0, waited = 0, refused = 0,
-           rounds = 0, unanswered = 0, stopped_in_round = 0, faulty = 0,
-           faulty_messages = 0, from_flows = 0;
+           group_full = 0, unknown = 0, future = 0, stale = 0, alias_kept = 0,
+           over = 0, lived_on = 0, shorter = 0, longer = 0, stale_idle = 0,
+           idled_out = 0, null_packets = 0, moved = 0, blocks = 0, waited = 0,
+           refused = 0, rounds = 0, unanswered = 0, stopped_in_round = 0,
+           faulty = 0, faulty_messages = 0, from_flows = 0;
 };
 Totals t;
 
@@ -252,6 +252,10 @@ class Schedule {
 
   AliasResult Expected(const Said& said, const Alias& alias) {
     if (said.model == nullptr || said.future) return AliasResult::kUnknown;
+    if (said.model->alias.has_value() &&
+        value(said.clock) < said.model->alias_clock) {
+      return AliasResult::kUnknown;
+    }
     size_t in_group = 0;
     for (const auto& [id, flow] : flows_) {
       if (&flow == said.model || !flow.alias.has_value()) continue;
@@ -283,8 +287,11 @@ class Schedule {
     ASSERT_EQ(commands[0].alias_ack.result, expected);
     t.conflict += expected == AliasResult::kConflict ? 1 : 0;
     t.group_full += expected == AliasResult::kGroupFull ? 1 : 0;
-    if (expected == AliasResult::kUnknown)
-      ++(said->future ? t.future : t.unknown);
+    if (expected == AliasResult::kUnknown) {
+      ++(said->future             ? t.future
+         : said->model == nullptr ? t.unknown
+                                  : t.stale);
+    }
     if (expected != AliasResult::kGranted) return;
     ++t.granted;
     t.replaced += said->model->alias.has_value() ? 1 : 0;
@@ -441,6 +448,7 @@ TEST(AliasSchedules, AgreeWithTheModel) {
            {"groups full", t.group_full, 20'000},
            {"unknown flows", t.unknown, 3'000},
            {"future clocks", t.future, 1'500},
+           {"aliases older than the flow's", t.stale, 1'000},
            {"newer aliases kept", t.alias_kept, 400},
            {"flows over", t.over, 3'000},
            {"lived on", t.lived_on, 1'000},

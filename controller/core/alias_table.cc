@@ -4,19 +4,12 @@
 namespace snf {
 
 AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
-    : seed_(hash_seed),
+    : hash_(hash_seed),
+      group_hash_(hash_seed),
       index_(max_flows, Pages::kLarge),
       entries_(max_flows, Pages::kGrowing),
       group_index_(max_flows),
       groups_(max_flows) {}
-
-// Mixes the id and the seed with the finalizer of splitmix64.
-uint64_t AliasTable::HashOfGroup(uint64_t id) const {
-  uint64_t h = id + seed_ + 0x9e37'79b9'7f4a'7c15;
-  h = (h ^ h >> 30) * 0xbf58'476d'1ce4'e5b9;
-  h = (h ^ h >> 27) * 0x94d0'49bb'1331'11eb;
-  return h ^ h >> 31;
-}
 
 uint32_t AliasTable::FindGroup(uint64_t id) const {
   return group_index_.Find(
@@ -38,7 +31,10 @@ uint32_t AliasTable::InsertGroup(uint64_t id) {
 }
 
 AliasResult AliasTable::Set(uint32_t slot, const Alias& alias) {
-  const uint64_t hash = Hash(alias.key, seed_);
+  if (entries_[slot].group != 0 && alias.clock < entries_[slot].clock) {
+    return AliasResult::kUnknown;
+  }
+  const uint64_t hash = hash_(alias.key);
   const uint32_t holder = Find(alias.key, hash);
   if (holder != kNone && holder != slot) return AliasResult::kConflict;
   uint32_t group = FindGroup(alias.group);
@@ -74,7 +70,7 @@ void AliasTable::Remove(uint32_t slot) {
     group.next_free = free_group_;
     free_group_ = place;
   }
-  index_.Erase(Hash(entry.key, seed_), slot);
+  index_.Erase(hash_(entry.key), slot);
   entry.group = 0;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/keyed_hash.h"
 #include "base/lazy_array.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
@@ -36,6 +37,9 @@ class AliasTable {
   AliasTable(uint32_t max_flows, uint64_t hash_seed);
 
   uint32_t size() const { return index_.size(); }
+  uint64_t long_probes() const {
+    return index_.long_probes() + group_index_.long_probes();
+  }
   uint32_t groups() const { return group_index_.size(); }
 
   // Prefetch the index, and then the entry, ahead of Find. PrefetchEntry
@@ -54,7 +58,8 @@ class AliasTable {
   }
 
   // Gives the flow this alias in place of the one it has. Returns kGranted, or
-  // kConflict or kGroupFull and changes nothing.
+  // kConflict or kGroupFull, or kUnknown if the flow's alias is of a newer
+  // clock, and changes nothing.
   AliasResult Set(uint32_t slot, const Alias& alias);
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.
@@ -74,12 +79,13 @@ class AliasTable {
   };
   static_assert(sizeof(Group) == 16);
 
-  uint64_t HashOfGroup(uint64_t id) const;
+  uint64_t HashOfGroup(uint64_t id) const { return group_hash_(&id, 1); }
   uint32_t FindGroup(uint64_t id) const;
   uint32_t InsertGroup(uint64_t id);
   void Remove(uint32_t slot);
 
-  uint64_t seed_;
+  FlowKeyHash hash_;
+  KeyedHash group_hash_;
   SlotIndex index_;
   LazyArray<Entry> entries_;  // by flow slot
   SlotIndex group_index_;

@@ -15,7 +15,7 @@ Alias Of(uint16_t port, uint64_t group = 0, uint32_t limit = 0,
 }
 
 uint32_t Find(const AliasTable& table, uint16_t port) {
-  return table.Find(External(port), Hash(External(port), 7));
+  return table.Find(External(port), FlowKeyHash(7)(External(port)));
 }
 
 TEST(AliasTable, FindsTheFlowThatHasAnAlias) {
@@ -46,6 +46,18 @@ TEST(AliasTable, ReplacesAFlowsAlias) {
   EXPECT_EQ(table.Set(2, Of(1024)), AliasResult::kGranted);
   EXPECT_EQ(table.Set(2, Of(1024)), AliasResult::kGranted);  // its own
   EXPECT_EQ(table.size(), 2u);
+}
+
+TEST(AliasTable, KeepsTheAliasOfANewerClock) {
+  AliasTable table(10, 7);
+  EXPECT_EQ(table.Set(1, Of(1024, 0, 0, 5)), AliasResult::kGranted);
+  EXPECT_EQ(table.Set(1, Of(1026, 0, 0, 4)), AliasResult::kUnknown);
+  EXPECT_EQ(Find(table, 1024), 1u);
+  EXPECT_EQ(Find(table, 1026), AliasTable::kNone);
+  EXPECT_EQ(table.Set(1, Of(1026, 0, 0, 5)), AliasResult::kGranted);
+  // A flow without an alias has no clock to hold against it.
+  EXPECT_TRUE(table.Erase(1, Clock{5}));
+  EXPECT_EQ(table.Set(1, Of(1024, 0, 0, 1)), AliasResult::kGranted);
 }
 
 TEST(AliasTable, HoldsAGroupToItsLimit) {

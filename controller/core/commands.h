@@ -37,8 +37,8 @@ struct ControllerCommand {
     kEnqueue,    // put `packet` with `meta` into the channel of `unit`; a null
                  // packet (PacketMeta::kNull) comes with kNoPacket
     kDrop,       // drop `packet` for `reason`
-    kStartUnit,  // start `unit`, which is warm if `warm`, else stopped; then
-                 // call on_unit_ready
+    kStartUnit,  // start `unit`, which is warm if `warm`, else stopped, with
+                 // `incarnation`; then call on_unit_ready
     kParkUnit,   // `unit` is out of use but keeps its process and state
     kStopUnit,   // stop `unit` once all its flows are taken over, then call
                  // on_unit_stopped
@@ -58,6 +58,7 @@ struct ControllerCommand {
     EndFlow end;
     AliasAck alias_ack;
     PieceBlock pieces;
+    uint32_t incarnation;
   };
 
   static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
@@ -70,6 +71,12 @@ struct ControllerCommand {
   }
   static ControllerCommand Drop(PacketHandle packet, DropReason reason) {
     return {.kind = Kind::kDrop, .reason = reason, .packet = packet, .end = {}};
+  }
+  static ControllerCommand Start(UnitId unit, bool warm, uint32_t incarnation) {
+    return {.kind = Kind::kStartUnit,
+            .warm = warm,
+            .unit = unit,
+            .incarnation = incarnation};
   }
   static ControllerCommand OfUnit(Kind kind, UnitId unit, bool warm) {
     return {.kind = kind, .warm = warm, .unit = unit, .end = {}};
@@ -86,8 +93,8 @@ struct ControllerCommand {
 };
 
 // The most commands that one packet, or one timer, can cause. A packet causes
-// at most four: start the unit that the policy wants, start one ahead of need,
-// name the flowlet's replicas, and enqueue or drop the packet.
+// at most five: end a flow, start the unit that the policy wants, start one
+// ahead of need, name the flowlet's replicas, and enqueue or drop the packet.
 inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 

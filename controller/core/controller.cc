@@ -28,17 +28,21 @@ Controller::Controller(const ControllerOptions& options,
       reassign_period_(options.reassign_period),
       alpha_(options.alpha_1024),
       replicas_(Replicas(options, policy)),
+      likely_(options.replica_choice == ReplicaChoice::kLikely),
       evacuate_slots_(options.evacuate_slots),
+      evict_after_(options.evict_after),
       controller_id_(options.controller_id),
       policy_(&policy),
       flows_(options.max_flows, options.hash_seed, replicas_),
       aliases_(options.max_flows, options.hash_seed),
       idle_timeouts_(options.max_flows, options.flow_timeout),
       flow_timers_(options.max_flows, Pages::kGrowing),
+      cost_(options),
       demand_(options),
       units_(options),
       pieces_(options.max_units),
       chooser_(options),
+      chances_(options),
       rng_(options.seed),
       owners_(options.max_flows, options.max_owner_runs != 0
                                      ? options.max_owner_runs
@@ -47,7 +51,7 @@ Controller::Controller(const ControllerOptions& options,
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);
   SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
-  SNF_CHECK(evacuate_slots_ > 0);
+  SNF_CHECK(evacuate_slots_ > 0 && evict_after_.ns >= 0);
 }
 
 // Prefetches the packet's index bucket and returns the hash of its key.
@@ -115,19 +119,23 @@ void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
       return;
     }
     slot = flows_.Insert(arrival.key, hash);
+    if (slot == FlowTable::kNone && EvictFlow(now, out)) {
+      slot = flows_.Insert(arrival.key, hash);
+    }
     if (slot == FlowTable::kNone) {
       out.push(
           ControllerCommand::Drop(arrival.packet, DropReason::kFlowTableFull));
       return;
     }
     ++counters_.flows;
+    CountLongProbes();
     BeginFlowlet(now, arrival, slot, FlowletCause::kNewFlow, out);
   } else {
     const FlowHot& flow = flows_.hot(slot);
     if (arrival.time - flow.last_packet > flowlet_timeout_) {
       ++counters_.flowlets_by_gap;
       BeginFlowlet(now, arrival, slot, FlowletCause::kGap, out);
-    } else if (int64_t{flow.flowlet_bytes} + arrival.original_length >
+    } else if (int64_t{flow.flowlet_bytes} + cost_(arrival.original_length) >
                flowlet_bytes_) {
       ++counters_.flowlets_by_bytes;
       BeginFlowlet(now, arrival, slot, FlowletCause::kBytes, out);
@@ -137,7 +145,7 @@ void Controller::on_packet(Instant now, const Arrival& arrival, uint64_t hash,
   }
   FlowHot& flow = flows_.hot(slot);
   flow.last_packet = std::max(flow.last_packet, arrival.time);
-  flow.flowlet_bytes += arrival.original_length;
+  flow.flowlet_bytes += cost_(arrival.original_length);
   Enqueue(now, arrival, slot, out);
 }
 
@@ -179,6 +187,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   FlowHot& flow = flows_.hot(slot);
   const FlowCold& cold = flows_.cold(slot);
   const Nanos gap = arrival.time - flow.last_packet;
+  const uint16_t before = flow.flags;
   units_.Refresh(now);
   ReplicaSet landed;
   if (cause == FlowletCause::kGap && gap >= replicas_after_) {
@@ -189,7 +198,10 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
       .owner = cold.owner,
       .alpha = alpha_,
       .replicas = landed,
-      .key_hash = Hash(flow.key, 0),
+      .owner_alpha = units_.by_wait() ? alpha_ : 0,
+      .gap = units_.by_wait() && cause != FlowletCause::kNewFlow ? gap
+                                                                 : Nanos::max(),
+      .key_hash = Hash(flow.key),
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};
   const Placement placement = policy_->Place(now, request, units_, out);
@@ -207,11 +219,22 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
                             .placement = placement},
                            units_);
   }
+  const bool moves = cold.owner != kNoUnit && placement.unit != cold.owner;
+  if (likely_ && cause == FlowletCause::kGap) {
+    chances_.Count(flow.flags >> FlowHot::kKindShift, moves);
+  }
   flow.unit = placement.unit;
+  const bool goes_on = cause == FlowletCause::kLate;
   flow.flags = FlowHot::kFirstPending;
+  flow.flags |= goes_on ? before & FlowHot::kMeasured : 0;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
+  if (likely_) {
+    const uint32_t kind =
+        MoveChances::KindOf(placement.unit, request.demand, units_);
+    flow.flags |= static_cast<uint16_t>(kind << FlowHot::kKindShift);
+  }
   units_.OpenFlowlet(placement.unit, cold.demand_bps);
   ScaleAhead(now, out);
 }
@@ -221,6 +244,8 @@ void Controller::CloseFlowlet(uint32_t slot) {
   FlowCold& cold = flows_.cold(slot);
   flow.flags &= static_cast<uint16_t>(~FlowHot::kOpen);
   units_.CloseFlowlet(flow.unit, cold.demand_bps);
+  if ((flow.flags & FlowHot::kMeasured) != 0) return;
+  flow.flags |= FlowHot::kMeasured;
   const int64_t measured = demand_.Measure(
       flow.flowlet_bytes, flow.last_packet - cold.flowlet_first);
   cold.demand_bps = demand_.Update(cold.demand_bps, measured);
@@ -242,11 +267,10 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   const uint64_t number =
       flow.unit == kNoUnit
           ? 0
-          : units_.TakeSlot(now, flow.unit, arrival.original_length);
+          : units_.TakeSlot(now, flow.unit, cost_(arrival.original_length));
   if (number == 0) {
     // Without a unit there is no start buffer either.
-    const bool starting = flow.unit == kNoUnit ||
-                          units_.state(flow.unit) == UnitPool::State::kStarting;
+    const bool starting = flow.unit == kNoUnit || units_.is_starting(flow.unit);
     out.push(ControllerCommand::Drop(
         arrival.packet,
         starting ? DropReason::kStartBufferFull : DropReason::kUnitQueueFull));
@@ -305,7 +329,12 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
   flows_.GetReplicas(slot, before);
   ReplicaSet set{.flow = IdOf(slot), .flowlet = flows_.numbers(slot).flowlet};
   const UnitId unit = flows_.hot(slot).unit;
-  chooser_.Choose(rng_, unit, units_, set);
+  if (likely_) {
+    const uint32_t kind = flows_.hot(slot).flags >> FlowHot::kKindShift;
+    chooser_.ChooseLikely(unit, chances_.Replicas(kind), units_, set);
+  } else {
+    chooser_.Choose(rng_, unit, units_, set);
+  }
   if (set.count == 0 && before.count == 0) return;
   flows_.SetReplicas(slot, set.span());
   out.push(ControllerCommand::Replicas(unit, set));
@@ -339,15 +368,21 @@ void Controller::on_takeover(const Takeover& takeover) {
 }
 
 void Controller::ScaleAhead(Instant now, ControllerOut& out) {
+  if (units_.starting_units() > 0) return;
+  if (units_.by_wait()) {
+    // A warm unit is there in no time, so none is taken before it is needed.
+    if (!units_.has_spare()) units_.StartStopped(now, out);
+    return;
+  }
   constexpr uint32_t kNearlyFull = kFullLoad * 9 / 10;
-  const UnitId least = units_.LeastLoaded();
-  if (units_.load(least) <= kNearlyFull || units_.starting_units() > 0) return;
+  if (units_.load(units_.LeastLoaded()) <= kNearlyFull) return;
   if (units_.TakeWarm(now, out) == kNoUnit) units_.StartStopped(now, out);
 }
 
 void Controller::on_timers(Instant now, ControllerOut& out) {
   const bool was_leaving = units_.leaving_flows() > 0;
-  while (out.room() >= kMaxControllerCommandsPerStep) {
+  for (uint32_t i = 0; i < kTimersPerCall; ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) break;
     const uint32_t slot = flow_timers_.PopDue(now);
     if (slot == TimingWheel::kNone) break;
     on_flow_timer(now, slot, out);
@@ -398,6 +433,32 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   ++counters_.flows_ended;
 }
 
+// Ends a flow to make room for another. Returns false if there is none that may
+// go.
+bool Controller::EvictFlow(Instant now, ControllerOut& out) {
+  uint32_t victim = FlowTable::kNone;
+  Nanos shortest = Nanos::max();
+  for (uint32_t i = 0; i < std::min(kEvictSlots, flows_.used()); ++i) {
+    const uint32_t slot = evict_next_;
+    evict_next_ = slot + 1 < flows_.used() ? slot + 1 : 0;
+    const FlowHot& flow = flows_.hot(slot);
+    const Nanos idle = now - flow.last_packet;
+    if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
+    // One that is never to be forgotten stays.
+    const Nanos timeout = idle_timeouts_.Of(slot);
+    if (timeout == Nanos::max()) continue;
+    const Nanos left{timeout.ns - idle.ns};
+    if (victim != FlowTable::kNone && left >= shortest) continue;
+    victim = slot;
+    shortest = left;
+  }
+  if (victim == FlowTable::kNone) return false;
+  flow_timers_.Disarm(victim);
+  EndFlow(now, victim, out);
+  ++counters_.flows_evicted;
+  return true;
+}
+
 void Controller::Evacuate(Instant now, ControllerOut& out) {
   evacuate_at_ = now;
   units_.Refresh(now);
@@ -420,8 +481,9 @@ bool Controller::SendNullPacket(Instant now, uint32_t slot,
                                 ControllerOut& out) {
   // Choose a unit in which the flow's next flowlet would fit as well.
   const uint32_t demand = units_.Quanta(flows_.cold(slot).demand_bps);
-  UnitId receiver =
-      demand <= kFullLoad ? units_.FullestAtMost(kFullLoad - demand) : kNoUnit;
+  UnitId receiver = demand <= units_.limit()
+                        ? units_.FullestAtMost(units_.limit() - demand)
+                        : kNoUnit;
   if (receiver == kNoUnit) receiver = units_.LeastLoaded();
   // The chosen unit may have little load and yet a channel full of small
   // packets.
@@ -474,8 +536,10 @@ void Controller::on_timer_due(Instant now, const TimerDue& due,
 bool Controller::SendTimerPacket(Instant now, uint32_t slot,
                                  ControllerOut& out) {
   const UnitId owner = flows_.cold(slot).owner;
-  if (!units_.placeable(owner)) {
+  const UnitPool::State state = units_.state(owner);
+  if (state == UnitPool::State::kWarm || state == UnitPool::State::kStopping) {
     UnitId receiver = units_.LeastLoaded();
+    if (receiver == kNoUnit) receiver = units_.Reopen(now);
     if (receiver == kNoUnit) receiver = units_.TakeWarm(now, out);
     if (receiver == kNoUnit) receiver = units_.UseStarting(now);
     if (receiver == kNoUnit) receiver = units_.StartStopped(now, out);

@@ -16,8 +16,10 @@
 #include "controller/core/demand_estimator.h"
 #include "controller/core/flow_table.h"
 #include "controller/core/idle_timeouts.h"
+#include "controller/core/move_chances.h"
 #include "controller/core/options.h"
 #include "controller/core/owner_history.h"
+#include "controller/core/packet_cost.h"
 #include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
@@ -69,6 +71,12 @@ class DecisionObserver {
 // timer: a flowlet that has been silent for more than T no longer counts; a
 // flow that has been silent for flow_timeout is ended.
 //
+// A full table. A new flow that finds no room looks at the next few slots and
+// ends, as if its time were out, the flow that would be forgotten first of
+// those that have been silent for evict_after. So whoever fills the table with
+// flows of one packet pushes out such flows, and those that an NF keeps for
+// long stay.
+//
 // Scale-in (U8). A unit that is to stop while it owns flows is relieved of
 // them: for each flow another unit gets a null packet and pulls the state. The
 // flows are found by going through the flow table, evacuate_slots at a time,
@@ -108,17 +116,29 @@ class Controller {
   size_t on_packets(Instant now, std::span<const Arrival> arrivals,
                     ControllerOut& out);
 
-  // Packets have left a unit, which frees their slots.
-  void on_drained(Instant now, const DrainReport& report) {
-    units_.on_drained(now, report);
+  // Returns what a packet costs of a unit, as drains are to report it.
+  uint32_t CostOf(uint32_t original_length) const {
+    return cost_(original_length);
   }
-  // The unit that a kStartUnit named is ready.
-  void on_unit_ready(Instant now, UnitId unit) { units_.on_ready(now, unit); }
+  // The next three return false, and change nothing, if what is said cannot be.
+  // Units are below max_units.
+  //
+  // Packets have left a unit, which frees their slots; `report.bytes` is the
+  // sum of what each cost (CostOf).
+  bool on_drained(Instant now, const DrainReport& report) {
+    return units_.on_drained(now, report);
+  }
+  // The unit that a kStartUnit named is ready. If that start has failed, by
+  // start_timeout, it is too late.
+  bool on_unit_ready(Instant now, UnitId unit) {
+    return units_.on_ready(now, unit);
+  }
   // The unit that a kStopUnit named is gone. The caller must have returned all
   // its pieces with on_pieces_returned before.
-  void on_unit_stopped(UnitId unit) {
-    units_.on_stopped(unit);
+  bool on_unit_stopped(UnitId unit) {
+    if (!units_.on_stopped(unit)) return false;
     pieces_.on_unit_stopped(unit);
+    return true;
   }
   // A unit has processed a packet on state that it took over from another unit
   // (U7). Late and repeated messages are harmless; impossible ones are refused
@@ -126,18 +146,19 @@ class Controller {
   void on_takeover(const Takeover& takeover);
 
   // A unit asks for a timer packet of a flow that it owns (U11). A timer packet
-  // opens no flowlet and is no sign of life of the flow. If the owner is not
-  // placeable, it goes to another unit, which takes the flow over; if none is,
-  // one is started for it. A request that finds no free slot is put off: the
-  // unit repeats it. Outdated ones are refused and counted.
+  // opens no flowlet and is no sign of life of the flow. If the owner is
+  // parked or stopping, it goes to another unit, which takes the flow over; if
+  // none is, one is started for it. A request that finds no free slot is put
+  // off: the unit repeats it. Outdated ones are refused and counted.
   void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out);
 
-  // A unit asks for an alias of a flow; kAliasAck answers. A granted alias
-  // stands until the flow gets another, gives it up, or ends. A request for a
-  // flow that is not in the table, or with a clock that was not given yet, is
+  // A unit asks for an alias of a flow; kAliasAck answers, with the result that
+  // is returned. A granted alias stands until the flow gets another, gives it
+  // up, or ends. A request for a flow that is not in the table, with a clock
+  // that was not given yet, or with one before that of the flow's alias, is
   // refused as kUnknown. One from a unit that does not exist is counted and not
   // answered.
-  void on_alias(const Alias& alias, ControllerOut& out);
+  AliasResult on_alias(const Alias& alias, ControllerOut& out);
   // An NF says how long it keeps a flow, or that the flow is over. Impossible
   // notes are refused and counted.
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
@@ -165,7 +186,8 @@ class Controller {
                   pieces_.next_wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
-  // Handles due timers, as many as `out` has room for.
+  // Handles due timers, as many as `out` has room for and at most some
+  // thousand; if there are more, next_wakeup() is not later than now.
   void on_timers(Instant now, ControllerOut& out);
 
   // Sets the observer; null (the default) for none. The observer must outlive
@@ -189,6 +211,11 @@ class Controller {
   static constexpr size_t kLead = 8;
   // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
+  // A flow that finds no room looks at so many others.
+  static constexpr uint32_t kEvictSlots = 32;
+  // The most flow timers that one on_timers handles, for most of them put no
+  // command out.
+  static constexpr uint32_t kTimersPerCall = 1'024;
 
   uint64_t BringIndex(const Arrival& arrival) const;
   uint32_t BringEntry(const Arrival& arrival, uint64_t hash) const;
@@ -214,6 +241,9 @@ class Controller {
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to);
   void Disown(Instant now, UnitId unit);
+  void CountLongProbes() {
+    counters_.long_probes = flows_.long_probes() + aliases_.long_probes();
+  }
   bool IsEvacuating() const {
     return units_.leaving_flows() > 0 && units_.placeable_units() > 0;
   }
@@ -228,6 +258,7 @@ class Controller {
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
   // messages only about such flows.
   bool Knows(FlowId flow) const {
@@ -245,7 +276,9 @@ class Controller {
   Nanos reassign_period_;
   uint32_t alpha_;
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
+  bool likely_;        // the choice is kLikely
   uint32_t evacuate_slots_;
+  Nanos evict_after_;
   uint8_t controller_id_;
   const PlacementPolicy* policy_;
   DecisionObserver* observer_ = nullptr;
@@ -253,15 +286,18 @@ class Controller {
   AliasTable aliases_;
   IdleTimeouts idle_timeouts_;
   TimingWheel flow_timers_;
+  PacketCost cost_;
   DemandEstimator demand_;
   UnitPool units_;
   PiecePools pieces_;
   ReplicaChooser chooser_;
+  MoveChances chances_;
   Rng rng_;
   OwnerHistory owners_;
   Instant period_start_;        // of the reassign_period last looked up
   uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
   Instant evacuate_at_;         // the time at which it goes on
+  uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
   ControllerCounters counters_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace snf {
 
-void Controller::on_alias(const Alias& alias, ControllerOut& out) {
+AliasResult Controller::on_alias(const Alias& alias, ControllerOut& out) {
   AliasResult result = AliasResult::kUnknown;
   const bool can_answer = value(alias.unit) < units_.max_units();
   if (!can_answer || !Knows(alias.flow)) {
@@ -14,14 +14,17 @@ void Controller::on_alias(const Alias& alias, ControllerOut& out) {
     ++counters_.aliases_refused_future;
   } else {
     result = aliases_.Set(slot_of(alias.flow), alias);
-    ++(result == AliasResult::kGranted    ? counters_.aliases_granted
-       : result == AliasResult::kConflict ? counters_.aliases_conflict
-                                          : counters_.aliases_group_full);
+    ++(result == AliasResult::kGranted     ? counters_.aliases_granted
+       : result == AliasResult::kConflict  ? counters_.aliases_conflict
+       : result == AliasResult::kGroupFull ? counters_.aliases_group_full
+                                           : counters_.aliases_refused_stale);
+    CountLongProbes();
   }
-  if (!can_answer) return;
+  if (!can_answer) return result;
   out.push(ControllerCommand::Ack(
       alias.unit,
       {.flow = alias.flow, .clock = alias.clock, .result = result}));
+  return result;
 }
 
 void Controller::on_flow_note(Instant now, const FlowNote& note,

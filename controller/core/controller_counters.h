@@ -25,7 +25,8 @@ struct PieceCounters {
 struct ControllerCounters {
   uint64_t flows = 0;  // ever created
   uint64_t flows_ended = 0;
-  uint64_t flows_over = 0;  // ended because the NF said so
+  uint64_t flows_over = 0;     // ended because the NF said so
+  uint64_t flows_evicted = 0;  // ended to make room for others
   uint64_t flowlets = 0;
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
@@ -46,9 +47,12 @@ struct ControllerCounters {
   uint64_t aliases_conflict = 0;         // refused: another flow has it
   uint64_t aliases_group_full = 0;       // refused: the group has its limit
   uint64_t aliases_refused_unknown = 0;  // see takeovers_refused_unknown
+  uint64_t aliases_refused_stale = 0;    // the flow has a newer one
   uint64_t aliases_refused_future = 0;
   uint64_t notes_refused_unknown = 0;
   uint64_t notes_refused_future = 0;
+  // Flows and aliases that are far from their home in an index (slot_index.h).
+  uint64_t long_probes = 0;
   PieceCounters pieces;
 };
 

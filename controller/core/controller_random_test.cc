@@ -35,8 +35,8 @@ ControllerOptions RandomOptions(Rng& rng) {
   options.alpha_1024 = static_cast<uint32_t>(rng.Below(5) * 256);
   options.demand_rule =
       rng.Chance(16'384) ? DemandRule::kBurst : DemandRule::kFloor;
-  options.load_signal =
-      rng.Chance(16'384) ? LoadSignal::kDrained : LoadSignal::kDemand;
+  options.load_signal = LoadSignal{static_cast<uint8_t>(rng.Below(3))};
+  options.latency_target = Microseconds(rng.Uniform(100, 5'000));
   options.max_units = static_cast<uint32_t>(
       rng.Chance(16'384) ? rng.Uniform(65, 100) : rng.Uniform(1, 12));
   options.warm_units = static_cast<uint32_t>(rng.Below(3));
@@ -48,7 +48,8 @@ ControllerOptions RandomOptions(Rng& rng) {
   options.load_buckets = static_cast<uint32_t>(rng.Uniform(1, 40));
   options.replicas =
       static_cast<uint32_t>(rng.Chance(6'000) ? kMaxReplicas : rng.Below(6));
-  options.replica_choice = ReplicaChoice{static_cast<uint8_t>(rng.Below(3))};
+  options.replica_choice = ReplicaChoice{static_cast<uint8_t>(rng.Below(4))};
+  options.replica_chance_65536 = static_cast<uint32_t>(rng.Uniform(1, 32'768));
   options.push_delay = Microseconds(rng.Uniform(0, 500));
   options.reassign_period = Milliseconds(rng.Uniform(1, 30));
   options.evacuate_slots = static_cast<uint32_t>(rng.Uniform(1, 300));

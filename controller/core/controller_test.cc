@@ -19,6 +19,9 @@ constexpr UnitId kU0{0}, kU1{1};
 
 ControllerOptions Options(uint32_t flows = 100) {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
+  options.unit_idle_timeout = Milliseconds(100);
+  options.alpha_1024 = 256;
   options.max_flows = flows;
   options.max_units = 4;
   options.flow_timeout = Seconds(5);

@@ -13,28 +13,30 @@ namespace snf {
 // Theory of operation. Estimates the rate that a new flowlet will need (SNF
 // §4.1): for a flow's first flowlet, the mean measured rate of all flowlets of
 // all flows so far; for a later one, e_n = δ·measured_{n-1} + (1-δ)·e_{n-1}.
+// The mean begins as that of kPriorFlowlets flowlets of first_demand_bps: the
+// first flowlets that end are those that B cut, and are faster than most.
 //
-// A flowlet's measured rate is its bytes over the larger of its duration and T,
-// at most a unit's capacity: the rate at which it loads a unit within the
-// detector's own horizon (proto/decisions.md 10). DemandRule::kBurst leaves the
-// floor out.
+// A flowlet's measured rate is its bytes over the larger of its duration and
+// demand_floor, at most a unit's capacity (proto/decisions.md 10).
+// DemandRule::kBurst leaves the floor out.
 //
-// Worked example, T = 500 µs: a lone 1500-byte packet measures 24 Mbit/s; ten
+// Worked example, floor 500 µs: a lone 1500-byte packet measures 24 Mbit/s; ten
 // of them within 2 ms measure 60 Mbit/s. With δ = 0.5, a flow estimated at
-// 24 Mbit/s that then measured 60 is estimated at 42.
+// 24 Mbit/s that then measured 60 is estimated at 42. With first_demand_bps
+// 10 Mbit/s, new flows are estimated at 10.6 Mbit/s after those two flowlets:
+// (100 · 10 + 24 + 60) / 102.
 //
 // Integers only, so the estimates are the same on every machine. A value.
 class DemandEstimator {
  public:
+  static constexpr uint64_t kPriorFlowlets = 100;
+
   explicit DemandEstimator(const ControllerOptions& options)
       : rule_(options.demand_rule),
-        floor_ns_(options.flowlet_timeout.ns),
+        floor_ns_(options.demand_floor.ns),
         delta_65536_(options.ewma_delta_65536),
         capacity_bps_(options.unit_capacity_bps),
-        first_bps_(
-            options.first_demand_bps != 0
-                ? std::min(options.first_demand_bps, options.unit_capacity_bps)
-                : options.unit_capacity_bps / 100) {}
+        sum_(kPriorFlowlets * (FirstOf(options) >> kMeanShift)) {}
 
   // Returns the measured rate of a finished flowlet; `duration` is the time
   // from its first to its last packet. More than 2^31 bytes count as 2^31.
@@ -61,11 +63,18 @@ class DemandEstimator {
 
   // Returns the estimate for a flow's first flowlet.
   int64_t FirstDemand() const {
-    if (measured_ == 0) return first_bps_;
     return static_cast<int64_t>(sum_ / measured_ << kMeanShift);
   }
 
  private:
+  static uint64_t FirstOf(const ControllerOptions& options) {
+    const int64_t capacity = options.unit_capacity_bps;
+    return static_cast<uint64_t>(
+        options.first_demand_bps != 0
+            ? std::min(options.first_demand_bps, capacity)
+            : capacity / 100);
+  }
+
   // The sum counts units of 64 bit/s: 10^9 flowlets of 1 Tbit/s, or 10^12 of
   // 1 Gbit/s, fit into it.
   static constexpr int kMeanShift = 6;
@@ -75,9 +84,8 @@ class DemandEstimator {
   int64_t floor_ns_;
   int64_t delta_65536_;
   int64_t capacity_bps_;
-  int64_t first_bps_;
-  uint64_t sum_ = 0;
-  uint64_t measured_ = 0;
+  uint64_t sum_;  // of the prior and of all measured
+  uint64_t measured_ = kPriorFlowlets;
 };
 
 }  // namespace snf

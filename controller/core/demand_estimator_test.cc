@@ -62,27 +62,37 @@ TEST(DemandEstimator, TakesAnyLengthThatACaptureMayClaim) {
 TEST(DemandEstimator, StartsWithOneHundredthOfAUnit) {
   EXPECT_EQ(Floor().FirstDemand(), 10 * kMbps);
   ControllerOptions options;
-  options.first_demand_bps = 77;
-  EXPECT_EQ(DemandEstimator(options).FirstDemand(), 77);
+  options.first_demand_bps = 7 * 64;
+  EXPECT_EQ(DemandEstimator(options).FirstDemand(), 7 * 64);
 }
 
-TEST(DemandEstimator, GivesNewFlowsTheMeanOfAllFlowlets) {
+TEST(DemandEstimator, GivesNewFlowsTheMeanOfAllFlowletsAndThePrior) {
   DemandEstimator demand = Floor();
-  demand.Update(1, 64 * kMbps);
-  EXPECT_EQ(demand.FirstDemand(), 64 * kMbps);
-  demand.Update(999 * kMbps, 32 * kMbps);  // the estimate does not matter
-  EXPECT_EQ(demand.FirstDemand(), 48 * kMbps);
+  demand.Update(1, 212 * kMbps);
+  EXPECT_EQ(demand.FirstDemand(), 12 * kMbps);  // (100 · 10 + 212) / 101
+  // The estimate does not matter.
+  for (int i = 0; i < 99; ++i) demand.Update(999 * kMbps, 8 * kMbps);
+  EXPECT_EQ(demand.FirstDemand(), 10'020'000 / 64 * 64);
+}
+
+TEST(DemandEstimator, MeasuresOverItsOwnFloorWhateverTheTimeout) {
+  ControllerOptions options;
+  options.flowlet_timeout = Microseconds(100);
+  EXPECT_EQ(DemandEstimator(options).Measure(1'500, Nanos{0}), 24 * kMbps);
+  options.demand_floor = Microseconds(250);
+  EXPECT_EQ(DemandEstimator(options).Measure(1'500, Nanos{0}), 48 * kMbps);
 }
 
 TEST(DemandEstimator, KeepsTheMeanWithin128BitsASecond) {
   Rng rng(3);
   DemandEstimator demand = Floor();
-  Wide sum = 0;
+  Wide sum = Wide{DemandEstimator::kPriorFlowlets} * 10 * kMbps;
   for (int i = 1; i <= 10'000; ++i) {
     const int64_t rate = rng.Uniform(0, 1'000 * kMbps);
     demand.Update(0, rate);
     sum += rate;
-    const auto mean = static_cast<int64_t>(sum / i);
+    const auto mean = static_cast<int64_t>(
+        sum / (i + int64_t{DemandEstimator::kPriorFlowlets}));
     ASSERT_LE(demand.FirstDemand(), mean);
     ASSERT_GE(demand.FirstDemand(), mean - 128);
   }

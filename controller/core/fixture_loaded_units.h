@@ -18,8 +18,8 @@
 
 namespace snf {
 
-// Units for benchmarks of decisions, at steady rates between 30 and 95 % of
-// their capacity. Owner-thread only.
+// Units for benchmarks of decisions. Between 30 and 95 % of what the latency
+// target allows waits at each, and as much comes as leaves. Owner-thread only.
 class LoadedUnits {
  public:
   explicit LoadedUnits(uint32_t units)
@@ -65,10 +65,14 @@ class LoadedUnits {
     units_.Refresh(now_);
     const UnitId owner{order_[next_owner_]};
     next_owner_ = next_owner_ + 1 == order_.size() ? 0 : next_owner_ + 1;
-    const Placement placement = policy_->Place(
-        now_,
-        {.demand = units_.Quanta(kDemandBps), .owner = owner, .alpha = 256},
-        units_, out_);
+    const Placement placement =
+        policy_->Place(now_,
+                       {.demand = units_.Quanta(kDemandBps),
+                        .owner = owner,
+                        .alpha = options_.alpha_1024,
+                        .owner_alpha = options_.alpha_1024,
+                        .gap = options_.flowlet_timeout},
+                       units_, out_);
     units_.OpenFlowlet(placement.unit, kDemandBps);
     units_.CloseFlowlet(open_[oldest_], kDemandBps);
     open_[oldest_] = placement.unit;
@@ -86,17 +90,19 @@ class LoadedUnits {
     options.max_units = units;
     options.warm_units = units;
     options.unit_capacity_bps = kCapacityBps;
+    options.unit_idle_timeout = Seconds(86'400);  // all stay in use
     return options;
   }
 
-  // Drains a whole window of traffic at the units' rates.
+  // Gives each unit what waits there from now on.
   void Fill() {
-    const Nanos step = options_.load_bucket;
-    for (uint32_t i = 0; i < options_.load_buckets; ++i) {
-      now_ = now_ + step;
-      for (size_t unit = 0; unit < order_.size(); ++unit) Drain({}, step);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const UnitId unit{order_[i]};
+      const auto bytes = static_cast<uint32_t>(
+          rate_bps_[i] * options_.latency_target.ns / 8'000'000'000);
+      SNF_CHECK(units_.TakeSlot(now_, unit, bytes) != 0);
+      Drain({}, {});
     }
-    for (size_t i = 0; i < order_.size(); ++i) units_.Refresh(now_);
   }
 
   ControllerOptions options_;
@@ -104,7 +110,8 @@ class LoadedUnits {
   UnitPool units_;
   const PlacementPolicy* policy_;
   std::vector<uint16_t> order_;
-  std::vector<int64_t> rate_bps_;  // of the units in `order_`
+  std::vector<int64_t> rate_bps_;  // of the units in `order_`, and the share
+                                   // of the target that waits there
   size_t next_drained_ = 0;
   size_t next_owner_ = 0;
   std::array<UnitId, kOpenFlowlets> open_{};

@@ -27,6 +27,10 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kOpen = 1 << 0;  // its demand counts at `unit`
   // No packet of this flowlet has been enqueued yet: the next one is its first.
   static constexpr uint16_t kFirstPending = 1 << 1;
+  // This flowlet has been measured: a late packet may have reopened it.
+  static constexpr uint16_t kMeasured = 1 << 2;
+  // From this bit on: the kind of the flowlet (MoveChances).
+  static constexpr int kKindShift = 8;
 };
 static_assert(sizeof(FlowHot) == 64);
 
@@ -57,7 +61,7 @@ class FlowTable {
 
   // A flow has up to `replicas` replicas, at most kMaxReplicas.
   FlowTable(uint32_t max_flows, uint64_t hash_seed, uint32_t replicas)
-      : seed_(hash_seed),
+      : hash_(hash_seed),
         replicas_(replicas),
         index_(max_flows, Pages::kLarge),
         hot_(max_flows, Pages::kGrowing),
@@ -68,6 +72,7 @@ class FlowTable {
   }
 
   uint32_t size() const { return index_.size(); }
+  uint64_t long_probes() const { return index_.long_probes(); }
   // Slots from this one on were never used. A slot below it may be free: then
   // it has no owner.
   uint32_t used() const { return used_; }
@@ -80,7 +85,7 @@ class FlowTable {
 
   // A batch is looked up in three passes: HashOf and PrefetchIndex; Guess and
   // Prefetch; Find. Guess returns the likely slot of a flow, or kNone.
-  uint64_t HashOf(const FlowKey& key) const { return Hash(key, seed_); }
+  uint64_t HashOf(const FlowKey& key) const { return hash_(key); }
   void PrefetchIndex(uint64_t hash) const { index_.Prefetch(hash); }
   uint32_t Guess(uint64_t hash) const { return index_.Guess(hash); }
   void Prefetch(uint32_t slot) const {
@@ -159,7 +164,7 @@ class FlowTable {
     return size_t{slot} * (replicas_ - kInCold);
   }
 
-  uint64_t seed_;
+  FlowKeyHash hash_;
   uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
   uint32_t free_ = kNone;  // list of freed slots, linked by `flowlet`

@@ -18,6 +18,8 @@ constexpr Instant kStart{1'000'000'000};
 
 ControllerOptions Options() {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
+  options.unit_idle_timeout = Milliseconds(100);
   options.flow_timeout = Nanos::max();
   options.max_flows = 64;
   return options;
@@ -117,6 +119,31 @@ TEST_F(FlowletTest, GoesOnWhereTheTimerHadClosedItTooEarly) {
   EXPECT_EQ(commands[0].meta.flowlet, 1u);
   EXPECT_EQ(commands[0].meta.flags, 0);
   EXPECT_EQ(driver_.counters().decisions, 1u);
+}
+
+// Else one packet that the timer overtook would count as two flowlets.
+TEST_F(FlowletTest, IsMeasuredOnceWhereALatePacketReopensIt) {
+  const auto demand_after = [](bool is_late) {
+    DirectedPolicy policy;
+    TestDriver driver(Options(), policy);
+    driver.Packet(kStart, 1, 1'000);
+    driver.ReadyAll(kStart);
+    Instant now = kStart + Milliseconds(2);
+    driver.Timers(now);  // closes it
+    if (is_late) {
+      const Arrival late = {.key = Flow(1),
+                            .time = kStart + kTimeout,
+                            .original_length = 100,
+                            .packet = {}};
+      EXPECT_EQ(driver.Send(now, {&late, 1}).at(0).meta.flowlet, 1u);
+      now = now + Milliseconds(2);
+      driver.Timers(now);  // closes it once more
+    }
+    driver.Packet(now + Milliseconds(2), 1, 1'000);
+    return policy.last.demand;
+  };
+  EXPECT_GT(demand_after(false), 0u);
+  EXPECT_EQ(demand_after(true), demand_after(false));
 }
 
 TEST_F(FlowletTest, IsPlacedAgainWhereItsUnitWasParkedMeanwhile) {

@@ -47,12 +47,26 @@ LoadMeter::LoadMeter(const ControllerOptions& options)
       rings_(size_t{options.max_units} * options.load_buckets) {
   SNF_CHECK(bucket_ns_ > 0 && buckets_ > 0 && options.unit_capacity_bps > 0);
   const auto capacity = static_cast<uint64_t>(options.unit_capacity_bps);
+  SNF_CHECK(options.latency_target.ns > 0);
   const auto one = Wide{kFullLoad} << kFractionBits;
-  quanta_per_bps_ = static_cast<uint64_t>(one / capacity);
-  const Wide window_ns = Wide{static_cast<uint64_t>(bucket_ns_)} * buckets_;
-  quanta_per_byte_ = static_cast<uint64_t>(
-      std::min<Wide>(one * 8'000'000'000 / window_ns / capacity,
-                     std::numeric_limits<uint64_t>::max()));
+  const auto limited = [](Wide factor) {
+    return static_cast<uint64_t>(
+        std::min<Wide>(factor, std::numeric_limits<uint64_t>::max()));
+  };
+  const auto per_byte_over = [&](Wide time_ns) {
+    return limited(one * 8'000'000'000 / time_ns / capacity);
+  };
+  quanta_per_byte_ =
+      per_byte_over(Wide{static_cast<uint64_t>(bucket_ns_)} * buckets_);
+  if (fades()) {
+    quanta_per_queued_ = per_byte_over(kDemandHorizon.ns);
+    quanta_per_bps_ = limited(one / capacity);
+  } else {
+    const auto target_ns = static_cast<uint64_t>(options.latency_target.ns);
+    quanta_per_queued_ = per_byte_over(target_ns);
+    quanta_per_bps_ = limited(one * static_cast<uint64_t>(kDemandHorizon.ns) /
+                              target_ns / capacity);
+  }
 }
 
 uint64_t LoadMeter::Bucket(Instant now) {
@@ -93,6 +107,7 @@ void LoadMeter::Advance(Meter& meter, UnitId unit, uint64_t bucket) {
 }
 
 void LoadMeter::AddDrained(Instant now, UnitId unit, uint64_t bytes) {
+  if (!fades()) return;
   Meter& meter = meters_[value(unit)];
   Advance(meter, unit, Bucket(now));
   uint32_t& slot = RingOf(unit)[PositionOf(meter.bucket)];
@@ -116,17 +131,18 @@ void LoadMeter::RemoveOpenDemand(UnitId unit, int64_t demand_bps) {
 }
 
 uint32_t LoadMeter::Load(Instant now, UnitId unit, uint64_t queued_bytes) {
-  Meter& meter = meters_[value(unit)];
-  Advance(meter, unit, Bucket(now));
+  if (fades()) Advance(meters_[value(unit)], unit, Bucket(now));
   return LastLoad(unit, queued_bytes);
 }
 
 uint32_t LoadMeter::LastLoad(UnitId unit, uint64_t queued_bytes) const {
+  const uint32_t queued = ScaleUp(queued_bytes, quanta_per_queued_);
+  if (signal_ == LoadSignal::kWait) return queued;
   const Meter& meter = meters_[value(unit)];
   const uint32_t drained = ScaleUp(meter.window_bytes, quanta_per_byte_);
   if (signal_ == LoadSignal::kDrained) return drained;
   const uint32_t present = std::max(drained, Quanta(meter.open_demand_bps));
-  return std::min(present + ScaleUp(queued_bytes, quanta_per_byte_), kMaxLoad);
+  return std::min(present + queued, kMaxLoad);
 }
 
 uint32_t LoadMeter::Quanta(int64_t rate_bps) const {

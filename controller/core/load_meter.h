@@ -18,14 +18,24 @@ namespace snf {
 inline constexpr uint32_t kFullLoad = 1024;
 inline constexpr uint32_t kMaxLoad = 1 << 20;
 
-// Theory of operation. The load of each unit (proto/protocol.md 2.6): the rate
-// at which packets left it over the last `load_buckets` buckets (SNF §8: 200 ×
-// 500 µs), plus the demand of its open flowlets that this window does not yet
-// hold. For the unit as a whole, that is
+// Theory of operation. The load of each unit (proto/protocol.md 2.6), by the
+// signal. LoadSignal::kWait: the time that the bytes which wait at the unit
+// will take, where latency_target is a full unit. It follows every packet and
+// looks neither back nor ahead, so nothing else is kept. What is ahead is in a
+// demand: the room that a flowlet needs is that of the bytes which its rate
+// brings in kDemandHorizon.
+//
+// Worked example, capacity 1 Gbit/s, target 350 µs: 17,500 bytes wait at a
+// unit, which take 140 µs: load 410 quanta. A flowlet of 50 Mbit/s brings
+// 6250 bytes in 1 ms, which take 50 µs: 147 quanta.
+//
+// LoadSignal::kDemand: the rate at which packets left the unit over the last
+// `load_buckets` buckets (SNF §8: 200 × 500 µs), plus the demand of its open
+// flowlets that this window does not yet hold. For the unit as a whole, that is
 //
 //     drained + max(0, open demand - drained) = max(drained, open demand)
 //
-// The bytes that still wait at the unit are added, spread over the window:
+// The bytes that still wait at the unit are added, spread over kDemandHorizon:
 // flowlets that have ended, or were cut by B, need nothing any more, but their
 // packets delay those that follow.
 //
@@ -40,10 +50,16 @@ inline constexpr uint32_t kMaxLoad = 1 << 20;
 // drained, which over 100 ms is 100 Mbit/s; still 205 quanta. After 100 ms both
 // are 200 Mbit/s. The flowlets close: 205 quanta, falling to 0 within 100 ms.
 //
+// LoadSignal::kDrained is the drained rate alone.
+//
 // A unit's window is brought up to date when it is looked at: an idle unit
 // costs nothing, and a gap of years one step. A value; owner-thread only.
 class LoadMeter {
  public:
+  // The time over which a demand is taken to last, and in which a queue is to
+  // be gone. A flow's bursts go on after B has cut a flowlet.
+  static constexpr Nanos kDemandHorizon = Milliseconds(1);
+
   explicit LoadMeter(const ControllerOptions& options);
 
   // Records that `bytes` (original lengths) left the unit at `now`.
@@ -76,8 +92,11 @@ class LoadMeter {
   // never below what Load would return. Budget: ≤ 5 ns.
   uint32_t LastLoad(UnitId unit, uint64_t queued_bytes = 0) const;
 
-  // Returns a demand in quanta, rounded up.
+  // Returns the room that a demand needs, in quanta, rounded up.
   uint32_t Quanta(int64_t rate_bps) const;
+
+  // True if loads change as time passes, though nothing happens.
+  bool fades() const { return signal_ != LoadSignal::kWait; }
 
   // Returns the number of the bucket into which `now` falls. As time passes,
   // loads change only when this number does.
@@ -101,8 +120,9 @@ class LoadMeter {
   LoadSignal signal_;
   int64_t bucket_ns_;
   uint32_t buckets_;
-  uint64_t quanta_per_byte_;  // of the window, in 2^-48
-  uint64_t quanta_per_bps_;   // in 2^-48
+  uint64_t quanta_per_byte_;    // of the window, in 2^-48
+  uint64_t quanta_per_queued_;  // of a byte that waits, in 2^-48
+  uint64_t quanta_per_bps_;     // in 2^-48
   uint64_t current_bucket_ = 0;
   uint32_t current_position_ = 0;
   Instant current_start_;

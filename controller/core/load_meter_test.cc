@@ -20,6 +20,7 @@ constexpr Instant kStart{1'000'000'000};
 ControllerOptions Options() {
   ControllerOptions options;
   options.max_units = 3;
+  options.load_signal = LoadSignal::kDemand;
   return options;
 }
 
@@ -56,15 +57,32 @@ TEST(LoadMeter, KeepsUnitsApart) {
   EXPECT_EQ(meter.Load(kStart, UnitId{2}), 512u);
 }
 
-TEST(LoadMeter, AddsWhatStillWaitsSpreadOverTheWindow) {
+TEST(LoadMeter, AddsWhatStillWaitsSpreadOverAMillisecond) {
   LoadMeter meter(Options());
-  EXPECT_EQ(meter.Load(kStart, kUnit, 1'250'000), 103u);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 12'500), 103u);
   meter.AddOpenDemand(kUnit, 500 * kMbps);
-  EXPECT_EQ(meter.Load(kStart, kUnit, 1'250'000), 512u + 103u);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 12'500), 512u + 103u);
   meter.AddDrained(kStart, kUnit, 1'250'000);
   EXPECT_EQ(meter.Load(kStart, kUnit, 1), 513u);
-  EXPECT_EQ(meter.LastLoad(kUnit, 12'500'000), 512u + kFullLoad);
+  EXPECT_EQ(meter.LastLoad(kUnit, 125'000), 512u + kFullLoad);
   EXPECT_EQ(meter.Load(kStart, kUnit, UINT64_MAX), kMaxLoad);
+}
+
+TEST(LoadMeter, IsTheWaitInPartsOfTheTargetWhereWaitsCount) {
+  ControllerOptions options = Options();
+  options.load_signal = LoadSignal::kWait;
+  options.latency_target = Microseconds(400);  // 50,000 bytes at 1 Gbit/s
+  LoadMeter meter(options);
+  EXPECT_FALSE(meter.fades());
+  meter.AddOpenDemand(kUnit, 900 * kMbps);
+  meter.AddDrained(kStart, kUnit, 12'500'000);
+  EXPECT_EQ(meter.Load(kStart, kUnit), 0u);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 25'000), 512u);
+  EXPECT_EQ(meter.Load(kStart + Seconds(9), kUnit, 50'000), kFullLoad);
+  EXPECT_EQ(meter.Load(kStart, kUnit, 50'001), kFullLoad + 1);
+  EXPECT_EQ(meter.open_flowlets(kUnit), 1u);
+  // In 1 ms 50 Mbit/s bring 6250 bytes, which take 50 us.
+  EXPECT_EQ(meter.Quanta(50 * kMbps), 128u);
 }
 
 TEST(LoadMeter, LeavesOutOpenDemandWhereOnlyDrainedRatesCount) {

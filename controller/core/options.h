@@ -11,6 +11,8 @@ namespace snf {
 // The measure of a unit's load when a flowlet is placed (proto/protocol.md
 // 2.6).
 enum class LoadSignal : uint8_t {
+  kWait,     // the time that a packet would wait there, in parts of
+             // latency_target
   kDemand,   // the larger of the drained rate and the open flowlets' demand,
              // plus the packets that still wait
   kDrained,  // the paper's bare rule: the drained rate alone
@@ -19,7 +21,7 @@ enum class LoadSignal : uint8_t {
 // The rule by which a finished flowlet's rate is measured (proto/decisions.md
 // 10).
 enum class DemandRule : uint8_t {
-  kFloor,  // bytes over max(last - first packet, flowlet timeout)
+  kFloor,  // bytes over max(last - first packet, demand_floor)
   kBurst,  // bytes over last - first packet; a lone packet counts as a
            // whole unit's capacity
 };
@@ -27,6 +29,8 @@ enum class DemandRule : uint8_t {
 // The choice of the units that get replicas of a flow's state (SNF §5.2.2,
 // Pseudocode 2).
 enum class ReplicaChoice : uint8_t {
+  kLikely,         // as many as the chance that the flow moves is worth, at
+                   // the other end of the units from its own
   kWeighted,       // random, weight inverse to the unit's rank by id
   kDeterministic,  // the units of the lowest ids
   kNone,           // none: state is pulled when it is missed ("reactive")
@@ -41,35 +45,53 @@ struct ControllerOptions {
   uint32_t flowlet_bytes = 15'000;
   // A flow without packets for this long is forgotten; Nanos::max() = never.
   Nanos flow_timeout = Seconds(300);
-  // The most flows at one time; packets of further flows are dropped.
+  // The most flows at one time. A further one takes the place of one that has
+  // been silent for evict_after (Nanos::max() = never), of which it prefers
+  // one that would soon be forgotten; if there is none, its packet is dropped.
   uint32_t max_flows = 1 << 20;
+  Nanos evict_after = Seconds(1);
 
   // α, the weight of state against utilisation, in 1/1024: 0 … 1024.
-  uint32_t alpha_1024 = 256;
+  uint32_t alpha_1024 = 1024;
   // δ, the weight of the last measured rate in the EWMA, in 1/65536.
   uint32_t ewma_delta_65536 = 32'768;
   DemandRule demand_rule = DemandRule::kFloor;
-  // The demand of a flow's first flowlet before any flowlet was measured; 0 = 1
-  // % of a unit's capacity.
+  // The shortest time over which DemandRule::kFloor measures.
+  Nanos demand_floor = Microseconds(500);
+  // The demand of a flow's first flowlet before any flowlet was measured, which
+  // counts as much as kPriorFlowlets measured ones; 0 = 1 % of a unit's
+  // capacity.
   int64_t first_demand_bps = 0;
 
-  LoadSignal load_signal = LoadSignal::kDemand;
+  LoadSignal load_signal = LoadSignal::kWait;
+  // LoadSignal::kWait fills units until 1 % of the packets wait longer. 1 µs …
+  // 10 s.
+  Nanos latency_target = Microseconds(350);
   // The drained rate is the mean over `load_buckets` of `load_bucket` (SNF §8).
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
 
   uint32_t max_units = 64;                    // 1 … kMaxUnits
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
-  uint32_t unit_queue_packets = 1024;         // slots of a unit's channel
-  uint32_t start_buffer_packets = 256;        // slots usable until it is ready
-  uint32_t warm_units = 1;                    // units warm at the start
-  Nanos unit_idle_timeout = Milliseconds(100);  // active -> warm
-  Nanos keep_warm = Seconds(30);                // warm -> stopped
+  // The most packets that a unit processes in a second (packet_cost.h); 0: as
+  // many as its capacity in bits carries.
+  int64_t unit_packets_ps = 0;
+  uint32_t unit_queue_packets = 1024;   // slots of a unit's channel
+  uint32_t start_buffer_packets = 256;  // slots usable until it is ready
+  uint32_t warm_units = 1;              // units warm at the start
+  // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
+  // = none ever has.
+  Nanos start_timeout = Nanos::max();
+  Nanos unit_idle_timeout = Milliseconds(1);  // active -> warm
+  Nanos keep_warm = Seconds(30);              // warm -> stopped
 
   // K, the number of units that a flow's state is pushed to ahead of its next
   // flowlet, and the rule that chooses them (SNF §5.2.2).
   uint32_t replicas = 3;  // 0 … kMaxReplicas
-  ReplicaChoice replica_choice = ReplicaChoice::kWeighted;
+  ReplicaChoice replica_choice = ReplicaChoice::kLikely;
+  // The least chance of use that is worth a push under kLikely, in 1/65536: 1 …
+  // 65536.
+  uint32_t replica_chance_65536 = 4'096;
   // The time after a push at which its replica counts as landed
   // (proto/decisions.md 13).
   Nanos push_delay = Microseconds(200);
@@ -82,6 +104,10 @@ struct ControllerOptions {
   // The most runs in the owner history (F5) of all flows together; 0 =
   // max_flows.
   uint32_t max_owner_runs = 0;
+
+  // The incarnation of the first unit that starts; those after it have the next
+  // ones. One that succeeds another controller begins above what that one gave.
+  uint32_t first_incarnation = 1;
 
   uint64_t seed = 1;          // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids

@@ -12,14 +12,18 @@ __extension__ using Wide = unsigned __int128;
 // Places a flowlet for which no unit has room.
 Placement PlaceBeyond(Instant now, const PlacementRequest& request,
                       UnitPool& units, ControllerOut& out) {
+  if (const UnitId open = units.Reopen(now); open != kNoUnit) {
+    return {.unit = open,
+            .overcommitted = PlacementScore(request, open, units) < 0};
+  }
   if (const UnitId warm = units.TakeWarm(now, out); warm != kNoUnit) {
     return {.unit = warm};
   }
   if (units.placeable_units() == 0) {
     // The flowlet waits in the channel of a unit that is not ready yet.
-    const UnitId starting = units.UseStarting(now);
-    return {.unit =
-                starting != kNoUnit ? starting : units.StartStopped(now, out)};
+    UnitId unit = units.UseStarting(now);
+    if (unit == kNoUnit) unit = units.StartStopped(now, out);
+    return {.unit = unit != kNoUnit ? unit : units.UseFailed(now)};
   }
   // Start as many units as the load needs, not one for every flowlet that comes
   // while the first is starting.
@@ -37,15 +41,16 @@ Placement PlaceBeyond(Instant now, const PlacementRequest& request,
 // room can win, so at most K + 2 scores are compared, however many units there
 // are.
 UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
-  if (request.demand > kFullLoad) return kNoUnit;
-  UnitId best = units.FullestAtMost(kFullLoad - request.demand);
-  if (best == kNoUnit) return kNoUnit;
-  int64_t best_score = PlacementScore(request, best, units);
+  UnitId best = request.demand <= units.limit()
+                    ? units.FullestAtMost(units.limit() - request.demand)
+                    : kNoUnit;
+  int64_t best_score =
+      best == kNoUnit ? -1 : PlacementScore(request, best, units);
   const auto compare = [&](UnitId unit) {
     if (!units.placeable(unit)) return;
     const int64_t score = PlacementScore(request, unit, units);
     if (score > best_score ||
-        (score == best_score && value(unit) < value(best))) {
+        (score >= 0 && score == best_score && value(unit) < value(best))) {
       best = unit;
       best_score = score;
     }
@@ -55,13 +60,41 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   return best;
 }
 
+// Returns true if the flowlet is better off behind its flow's last packet than
+// at another unit, where it would be held until that packet is done
+// (proto/decisions.md 33). The last
+// packet probably still waits at the owner if it came less than the owner's
+// present wait ago. An owner that is far behind is left all the same, so that
+// the flow shares the next unit with fewer others, unless it has this one to
+// itself: a flow that asks for more than a unit is fastest where it is.
+bool StaysInLine(const PlacementRequest& request, const UnitPool& units) {
+  const UnitId owner = request.owner;
+  if (request.gap == Nanos::max() || owner == kNoUnit ||
+      !units.placeable(owner)) {
+    return false;
+  }
+  const uint32_t load = units.load(owner);
+  return units.WaitOf(load) > request.gap &&
+         (load <= 2 * kFullLoad || units.open_flowlets(owner) == 0);
+}
+
 // Places by the paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1;
 // proto/protocol.md §2.2-2.4).
 Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
                ControllerOut& out) {
+  if (StaysInLine(request, units)) {
+    return {.unit = request.owner,
+            .overcommitted = PlacementScore(request, request.owner, units) < 0};
+  }
   const UnitId best = BestWithRoom(request, units);
-  if (best != kNoUnit) return {.unit = best};
-  return PlaceBeyond(now, request, units, out);
+  if (best == kNoUnit) return PlaceBeyond(now, request, units, out);
+  // BestWithRoom found room for the demand, so the limit is not below it, but
+  // for an owner's.
+  if (request.demand > units.limit() ||
+      !units.HasOtherAtMost(units.limit() - request.demand, best)) {
+    units.MarkNeeded(now, best);
+  }
+  return {.unit = best};
 }
 
 // Places the flowlet at `unit`, whatever its load, or at kNoUnit if it is
@@ -69,6 +102,7 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
 Placement PlaceAt(Instant now, const PlacementRequest& request, UnitId unit,
                   UnitPool& units, ControllerOut& out) {
   if (!units.Use(now, unit, out)) return {};
+  units.MarkNeeded(now, unit);
   return {.unit = unit,
           .overcommitted = PlacementScore(request, unit, units) < 0,
           .kept = unit == request.owner};
@@ -111,6 +145,7 @@ class SnfPolicy final : public PlacementPolicy {
   std::string_view help() const override {
     return "weighted greedy bin-packing of flowlets";
   }
+  bool by_score() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     return Pack(now, request, units, out);
@@ -155,6 +190,7 @@ class PerPacketPolicy final : public PlacementPolicy {
     return "bin-packing of single packets";
   }
   bool per_packet() const override { return true; }
+  bool by_score() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
     return Pack(now, request, units, out);
@@ -199,10 +235,13 @@ class RotatePolicy final : public PlacementPolicy {
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units) {
   const uint32_t load = units.load(unit);
-  if (load + request.demand > kFullLoad) return -1;
+  if (unit == request.owner) {
+    if (load + request.demand > units.limit_of_owner()) return -1;
+    return int64_t{load} + request.alpha + request.owner_alpha;
+  }
+  if (load + request.demand > units.limit()) return -1;
   const auto replicas = request.replicas.span();
-  const bool has_state = unit == request.owner ||
-                         std::ranges::find(replicas, unit) != replicas.end();
+  const bool has_state = std::ranges::find(replicas, unit) != replicas.end();
   return int64_t{load} + (has_state ? request.alpha : 0);
 }
 

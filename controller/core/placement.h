@@ -24,6 +24,11 @@ struct PlacementRequest {
   // time to land; none after a cut by bytes (proto/decisions.md 13). For these
   // and the owner β is 1.
   ReplicaSet replicas{};
+  // α for the owner, beyond that for a replica.
+  uint32_t owner_alpha = 0;
+  // Since the flow's last packet, if a flowlet may not overtake it;
+  // Nanos::max() if it may.
+  Nanos gap = Nanos::max();
   uint64_t key_hash = 0;   // of the flow's key; the same in every run
   bool new_period = true;  // no packet of the flow yet in this reassign_period
 };
@@ -46,6 +51,9 @@ class PlacementPolicy {
   virtual std::string_view help() const = 0;
   // True if every packet is to be a flowlet of its own.
   virtual bool per_packet() const { return false; }
+  // True if every flowlet goes to the unit of the highest PlacementScore, where
+  // one has room.
+  virtual bool by_score() const { return false; }
   // True if a flow may go on at another unit although its own is not stopping.
   // If false, replicas of its state are of no use and none are made.
   virtual bool moves_flows() const { return true; }
@@ -59,8 +67,9 @@ std::span<const PlacementPolicy* const> PlacementPolicies();
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 
 // Returns the score of a unit for a request, in quanta: its load, plus α if it
-// holds the flow's state (SNF §5.2.2); -1 if it has no room. The unit must be
-// placeable. Used to place flowlets and to explain placements.
+// holds the flow's state (SNF §5.2.2; proto/decisions.md 13); -1 if it has no
+// room. The unit must be placeable. Used to place flowlets and to explain
+// placements.
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units);
 

@@ -84,24 +84,6 @@ void BM_DecisionWithThreeReplicas(benchmark::State& state) {
 }
 BENCHMARK(BM_DecisionWithThreeReplicas)->Apply(Units);
 
-// Makes a decision every microsecond while nothing drains: all loads fade to
-// nothing within the window, and then it begins again.
-void BM_DecisionPureDecay(benchmark::State& state) {
-  const LoadedUnits full(static_cast<uint32_t>(state.range(0)));
-  LoadedUnits units = full;
-  const Instant faded = full.now() + Milliseconds(100);
-  for (auto _ : state) {
-    units.Advance(Microseconds(1));
-    benchmark::DoNotOptimize(units.Decide());
-    if (units.now() >= faded) {
-      state.PauseTiming();
-      units = LoadedUnits(full);
-      state.ResumeTiming();
-    }
-  }
-}
-BENCHMARK(BM_DecisionPureDecay)->Apply(Units);
-
 void UnitsAndReplicas(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"units", "K"});
   for (const int64_t replicas : {3, 16}) {

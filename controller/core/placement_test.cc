@@ -20,6 +20,7 @@ constexpr UnitId kU0{0}, kU1{1}, kU2{2}, kU3{3};
 
 ControllerOptions OptionsOf(uint32_t units, uint32_t warm) {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
   options.max_units = units;
   options.warm_units = warm;
   options.unit_capacity_bps = kFullLoad * kQuantumBps;

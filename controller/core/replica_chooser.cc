@@ -63,6 +63,9 @@ void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& units,
                             ReplicaSet& set) const {
   set.count = 0;
   switch (choice_) {
+    case ReplicaChoice::kLikely:
+      ChooseLikely(unit, replicas_, units, set);
+      break;
     case ReplicaChoice::kWeighted:
       ChooseWeighted(rng, unit, units, set);
       break;
@@ -75,6 +78,20 @@ void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& units,
       break;
     case ReplicaChoice::kNone:
       break;
+  }
+}
+
+void ReplicaChooser::ChooseLikely(UnitId unit, uint32_t wanted,
+                                  const UnitPool& units,
+                                  ReplicaSet& set) const {
+  set.count = 0;
+  const uint32_t ranks = units.placeable_units();
+  const uint32_t most = std::min({wanted, replicas_, ranks});
+  if (most == 0) return;
+  const bool is_last = units.Ranked(ranks - 1) == unit;
+  for (uint32_t i = 0; set.count < most && i < ranks; ++i) {
+    const UnitId next = units.Ranked(is_last ? i : ranks - 1 - i);
+    if (next != unit) set.units[set.count++] = next;
   }
 }
 

@@ -31,6 +31,10 @@ namespace snf {
 // Worked example: units 0, 1, 3 are placeable, the flowlet runs at 1, K = 1:
 // 0 has rank 1, 3 has rank 3 (1 has rank 2): 0 is drawn in 3 of 4 cases.
 //
+// With kLikely a flow at the unit of the highest id, which the next closing
+// displaces, is pushed to the lowest ids, and any other to the highest: those
+// are the least full. How many are worth it, the caller says (move_chances.h).
+//
 // A value; owner-thread only; nothing is allocated after construction. Takes 8
 // bytes for each of max_units if the choice is kWeighted.
 class ReplicaChooser {
@@ -44,6 +48,9 @@ class ReplicaChooser {
   // allocation.
   void Choose(Rng& rng, UnitId unit, const UnitPool& units,
               ReplicaSet& set) const;
+  // Does so by kLikely, with at most `wanted` units, whatever the choice.
+  void ChooseLikely(UnitId unit, uint32_t wanted, const UnitPool& units,
+                    ReplicaSet& set) const;
 
  private:
   void ChooseWeighted(Rng& rng, UnitId unit, const UnitPool& units,

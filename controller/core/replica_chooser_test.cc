@@ -87,6 +87,30 @@ struct Frequencies {
   double chi_square_limit;  // exceeded by chance in 1 of 10,000
 };
 
+TEST(ReplicaChooser, PushesToTheOtherEndOfTheUnits) {
+  const ReplicaChooser chooser(OptionsOf(10, 3, ReplicaChoice::kLikely));
+  const UnitPool pool = PoolOf(10, {1, 3, 4, 7, 9});
+  const auto likely = [&](uint32_t unit, uint32_t wanted) {
+    ReplicaSet set;
+    set.count = 7;
+    chooser.ChooseLikely(Id(unit), wanted, pool, set);
+    std::vector<uint32_t> units;
+    for (const UnitId chosen : set.span()) units.push_back(value(chosen));
+    return units;
+  };
+  EXPECT_EQ(likely(9, 2), (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(likely(1, 2), (std::vector<uint32_t>{9, 7}));
+  EXPECT_EQ(likely(7, 2), (std::vector<uint32_t>{9, 4}));
+  EXPECT_EQ(likely(7, 9), (std::vector<uint32_t>{9, 4, 3}));  // K = 3
+  EXPECT_EQ(likely(9, 0), std::vector<uint32_t>{});
+  Rng rng(1);
+  EXPECT_EQ(Choose(chooser, rng, 4, pool), (std::vector<uint32_t>{9, 7, 3}));
+  const UnitPool lone = PoolOf(10, {4});
+  ReplicaSet set;
+  chooser.ChooseLikely(Id(4), 3, lone, set);
+  EXPECT_EQ(set.count, 0);
+}
+
 TEST(ReplicaChooser, DrawsWithoutReplacementByTheInverseOfRank) {
   constexpr uint64_t kSeed = 31;
   constexpr int kDraws = 200'000;

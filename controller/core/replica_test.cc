@@ -226,11 +226,11 @@ TEST_F(ReplicaTest, PolicyIsToldTheSameHashWhateverTheTablesSeed) {
   ControllerOptions options = Options(2, 0);
   Start(options);
   Packet(kStart, kU0);
-  EXPECT_EQ(policy_.last.key_hash, Hash(Flow(1), 0));
+  EXPECT_EQ(policy_.last.key_hash, Hash(Flow(1)));
   options.hash_seed = 77;
   Start(options);
   Packet(kStart, kU0);
-  EXPECT_EQ(policy_.last.key_hash, Hash(Flow(1), 0));
+  EXPECT_EQ(policy_.last.key_hash, Hash(Flow(1)));
 }
 
 TEST_F(ReplicaTest, PolicyIsToldAFlowsFirstFlowletOfEachPeriod) {

@@ -16,6 +16,8 @@ constexpr uint32_t kBusy = 10'000;  // the flow that keeps a unit in use
 
 ControllerOptions Options(uint32_t units = 2) {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
+  options.unit_idle_timeout = Milliseconds(100);
   options.max_flows = 5'000;
   options.max_units = units;
   options.warm_units = units;
@@ -366,7 +368,7 @@ TEST_F(ScaleInTest, ForgetsTheReplicasOfAMovedFlow) {
 }
 
 // Tests where a flow goes when unit 0 leaves, by its demand and by the bytes
-// that wait at units 1 and 2 (12.5 MB are a full unit).
+// that wait at units 1 and 2 (125 KB are a full unit).
 class ReceiverTest : public ScaleInTest {
  protected:
   UnitId ReceiverOf(int64_t demand_bps, uint32_t bytes_1, uint32_t bytes_2) {
@@ -388,14 +390,14 @@ class ReceiverTest : public ScaleInTest {
 };
 
 TEST_F(ReceiverTest, IsTheFullestUnitWithRoomForTheFlowsDemand) {
-  EXPECT_EQ(ReceiverOf(100'000'000, 7'500'000, 2'500'000), kU1);
-  EXPECT_EQ(ReceiverOf(100'000'000, 2'500'000, 7'500'000), kU2);
-  EXPECT_EQ(ReceiverOf(500'000'000, 7'500'000, 2'500'000), kU2);
+  EXPECT_EQ(ReceiverOf(100'000'000, 75'000, 25'000), kU1);
+  EXPECT_EQ(ReceiverOf(100'000'000, 25'000, 75'000), kU2);
+  EXPECT_EQ(ReceiverOf(500'000'000, 75'000, 25'000), kU2);
 }
 
 TEST_F(ReceiverTest, IsTheLeastLoadedWhereNoneHasRoom) {
-  EXPECT_EQ(ReceiverOf(100'000'000, 13'000'000, 12'000'000), kU2);
-  EXPECT_EQ(ReceiverOf(1'000'000'000, 2'500'000, 7'500'000), kU1);
+  EXPECT_EQ(ReceiverOf(100'000'000, 130'000, 120'000), kU2);
+  EXPECT_EQ(ReceiverOf(1'000'000'000, 25'000, 75'000), kU1);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ class DirectedPolicy final : public PlacementPolicy {
 // Plays driver and units for a controller, and expects of every command what
 // must always hold: that the unit is in a state that allows it, that its
 // channel has room, that channel numbers and clocks count 1, 2, 3 …, that
+// each start has a higher incarnation, that
 // replicas are named right before the packet that they belong to, that null
 // packets move flows from stopping units to others, and that a flow ends at its
 // last owner with its last clock. For tests only.
@@ -174,6 +175,7 @@ class TestDriver {
   ControllerOut out_;
   Instant now_ = Instant::min();
   uint32_t next_packet_ = 0;
+  uint32_t incarnation_ = 0;  // of the unit that started last
   std::vector<Arrival> batch_;
   std::vector<UnitModel> units_;
   std::map<uint64_t, FlowModel> flows_;

@@ -14,19 +14,53 @@ UnitPool::UnitPool(const ControllerOptions& options)
           std::min(options.start_buffer_packets, options.unit_queue_packets)),
       idle_timeout_(options.unit_idle_timeout),
       keep_warm_(options.keep_warm),
+      start_timeout_(options.start_timeout),
+      next_incarnation_(options.first_incarnation),
+      latency_target_(options.latency_target),
       units_warm_(std::min(options.warm_units, options.max_units)),
       units_stopped_(options.max_units - units_warm_),
+      closing_(options.max_units),
       units_(options.max_units),
       meter_(options),
+      fill_(options),
       index_(options.max_units),
       ranks_(options.max_units),
       timers_(options.max_units) {
+  SNF_CHECK(latency_target_ <= Seconds(10));
   SNF_CHECK(idle_timeout_.ns > 0 && keep_warm_.ns >= 0);
+  SNF_CHECK(start_timeout_.ns > 0);
   first_untouched_ = units_warm_;
   for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
 }
 
+void UnitPool::CloseUnneeded(Instant now) {
+  if (index_.size() < 2) return;
+  const UnitId last = ranks_.At(index_.size() - 1);
+  const Unit& u = units_[value(last)];
+  if (u.state != State::kActive ||
+      now < std::max(u.needed, closed_at_) + idle_timeout_) {
+    return;
+  }
+  closed_at_ = now;
+  index_.Erase(last);
+  ranks_.Erase(last);
+  closing_.Insert(last);
+  timers_.Arm(value(last), now);
+}
+
+UnitId UnitPool::Reopen(Instant now) {
+  if (closing_.size() == 0) return kNoUnit;
+  const UnitId unit = closing_.NextFrom(0);
+  closing_.Erase(unit);
+  MakePlaceable(now, unit);
+  return unit;
+}
+
 void UnitPool::Refresh(Instant now) {
+  if (by_wait()) {
+    CloseUnneeded(now);
+    return;
+  }
   const uint64_t bucket = meter_.Bucket(now);
   if (bucket != refresh_bucket_) {
     refresh_bucket_ = bucket;
@@ -51,7 +85,21 @@ UnitId UnitPool::LowestIn(State state) const {
   return kNoUnit;
 }
 
+// Returns the lowest of those whose starts failed least often.
+UnitId UnitPool::NextStopped() const {
+  UnitId next = kNoUnit;
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    if (units_[i].state != State::kStopped) continue;
+    if (next == kNoUnit || units_[i].failures < units_[value(next)].failures) {
+      next = UnitId{static_cast<uint16_t>(i)};
+    }
+    if (units_[i].failures == 0) break;
+  }
+  return next;
+}
+
 void UnitPool::MakePlaceable(Instant now, UnitId unit) {
+  MarkNeeded(now, unit);
   index_.Insert(unit, meter_.Load(now, unit, units_[value(unit)].queued_bytes));
   ranks_.Insert(unit);
   if (units_waiting_ == 0) return;
@@ -64,29 +112,32 @@ void UnitPool::Take(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];
   u.state = State::kStarting;
   SetWaits(u, false);
+  u.was_warm = true;
   u.last_packet = now;
-  timers_.Disarm(value(unit));
+  timers_.Arm(value(unit), now + start_timeout_);
   --units_warm_;
   ++warm_starts_;
+  ++pending_starts_;
   MakePlaceable(now, unit);
-  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
-                                     /*warm=*/true));
+  out.push(ControllerCommand::Start(unit, /*warm=*/true, next_incarnation_++));
 }
 
 void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];
   u.state = State::kStarting;
+  u.was_warm = false;
   u.last_packet = now;
+  timers_.Arm(value(unit), now + start_timeout_);
   first_untouched_ = std::max(first_untouched_, value(unit) + uint32_t{1});
   --units_stopped_;
   ++cold_starts_;
+  ++pending_starts_;
   if (index_.size() == 0) {
     MakePlaceable(now, unit);
   } else {
-    ++starting_not_placeable_;
+    SetAwaited(u, true);
   }
-  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit, unit,
-                                     /*warm=*/false));
+  out.push(ControllerCommand::Start(unit, /*warm=*/false, next_incarnation_++));
 }
 
 UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
@@ -97,8 +148,8 @@ UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
 }
 
 UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
-  if (units_stopped_ == 0) return kNoUnit;
-  const UnitId unit = LowestIn(State::kStopped);
+  if (units_stopped_ == 0 || now < start_not_before_) return kNoUnit;
+  const UnitId unit = NextStopped();
   Start(now, unit, out);
   return unit;
 }
@@ -114,52 +165,117 @@ bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
       Start(now, unit, out);
       break;
     case State::kStarting:
+    case State::kFailed:
     case State::kActive:
       break;
   }
   if (!placeable(unit)) {
-    --starting_not_placeable_;
+    closing_.Erase(unit);
+    SetAwaited(units_[value(unit)], false);
     MakePlaceable(now, unit);
   }
   return true;
 }
 
 UnitId UnitPool::UseStarting(Instant now) {
-  if (starting_not_placeable_ == 0) return kNoUnit;
-  const UnitId unit = LowestIn(State::kStarting);
-  --starting_not_placeable_;
+  if (units_awaited_ == 0) return kNoUnit;
+  uint32_t i = 0;
+  while (!units_[i].awaited) ++i;
+  const UnitId unit{static_cast<uint16_t>(i)};
+  SetAwaited(units_[i], false);
   MakePlaceable(now, unit);
   return unit;
 }
 
-void UnitPool::on_ready(Instant now, UnitId unit) {
+UnitId UnitPool::UseFailed(Instant now) {
+  UnitId unit = LowestIn(State::kFailed);
+  if (unit == kNoUnit) unit = LowestIn(State::kStarting);
+  if (unit != kNoUnit) MakePlaceable(now, unit);
+  return unit;
+}
+
+// The unit may still come up: it is parked, and no matter.
+void UnitPool::FailStart(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];
-  SNF_CHECK(u.state == State::kStarting);
+  ++failed_starts_;
+  u.state = State::kFailed;
+  u.failures = static_cast<uint8_t>(std::min(u.failures + 1, 255));
+  SetAwaited(u, false);
+  Erase(unit);
+  Nanos pause = kFirstBackOff;
+  for (uint32_t i = 0; i < failed_in_a_row_ && pause < kMaxBackOff; ++i) {
+    pause.ns *= 2;
+  }
+  ++failed_in_a_row_;
+  start_not_before_ = now + std::min(pause, kMaxBackOff);
+  timers_.Arm(value(unit), start_not_before_);
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit, unit,
+                                     /*warm=*/u.was_warm));
+}
+
+void UnitPool::EndBackOff(Instant now, UnitId unit, ControllerOut& out) {
+  Unit& u = units_[value(unit)];
+  const bool is_needed = u.was_warm || u.slots_used > 0 || u.owned_flows > 0;
+  Erase(unit);
+  if (!is_needed) {
+    u.state = State::kStopped;
+    ++units_stopped_;
+    --pending_starts_;
+    return;
+  }
+  u.state = State::kStarting;
+  ++(u.was_warm ? warm_starts_ : cold_starts_);
+  timers_.Arm(value(unit), now + start_timeout_);
+  out.push(ControllerCommand::Start(unit, u.was_warm, next_incarnation_++));
+}
+
+// Where a unit is ready, no flowlet is to go to those whose starts failed.
+void UnitPool::EraseFailed() {
+  for (uint32_t i = 0; i < first_untouched_; ++i) {
+    if (units_[i].failures == 0 || units_[i].state < State::kStarting) continue;
+    Erase(UnitId{static_cast<uint16_t>(i)});
+  }
+}
+
+bool UnitPool::on_ready(Instant now, UnitId unit) {
+  Unit& u = units_[value(unit)];
+  if (u.state != State::kStarting) return false;
   u.state = State::kActive;
+  u.failures = 0;
+  --pending_starts_;
+  failed_in_a_row_ = 0;
+  start_not_before_ = Instant::min();
   if (!placeable(unit)) {
-    --starting_not_placeable_;
+    SetAwaited(u, false);
     MakePlaceable(now, unit);
   }
+  if (failed_starts_ > 0) EraseFailed();
   u.last_packet = std::max(u.last_packet, now);
   timers_.Arm(value(unit), u.last_packet + idle_timeout_);
+  return true;
 }
 
-void UnitPool::on_stopped(UnitId unit) {
+bool UnitPool::on_stopped(UnitId unit) {
   Unit& u = units_[value(unit)];
-  SNF_CHECK(u.state == State::kStopping && u.owned_flows == 0);
+  if (u.state != State::kStopping || u.owned_flows > 0) return false;
   u.state = State::kStopped;
   ++units_stopped_;
+  return true;
 }
 
-void UnitPool::on_drained(Instant now, const DrainReport& report) {
+bool UnitPool::on_drained(Instant now, const DrainReport& report) {
   meter_.Prefetch(report.unit);
   index_.Prefetch(report.unit);
   Unit& u = units_[value(report.unit)];
-  SNF_CHECK(u.slots_used >= report.packets && u.queued_bytes >= report.bytes);
+  if (u.slots_used < report.packets || u.queued_bytes < report.bytes)
+      [[unlikely]] {
+    return false;
+  }
   u.slots_used -= report.packets;
   u.queued_bytes -= report.bytes;
   meter_.AddDrained(now, report.unit, report.bytes);
   Touch(now, report.unit);
+  return true;
 }
 
 void UnitPool::OpenFlowlet(UnitId unit, int64_t demand_bps) {
@@ -182,25 +298,41 @@ bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
   return u.owned_flows == 0;
 }
 
+void UnitPool::Park(Instant now, UnitId unit, ControllerOut& out) {
+  units_[value(unit)].state = State::kWarm;
+  ++units_warm_;
+  if (!closing_.Erase(unit)) {
+    index_.Erase(unit);
+    ranks_.Erase(unit);
+  }
+  timers_.Arm(value(unit), now + keep_warm_);
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit, unit,
+                                     /*warm=*/true));
+}
+
 bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   const uint32_t i = timers_.PopDue(now);
   if (i == TimingWheel::kNone) return false;
   const UnitId unit{static_cast<uint16_t>(i)};
   Unit& u = units_[i];
+  if (u.state == State::kStarting) {
+    FailStart(now, unit, out);
+    return true;
+  }
+  if (u.state == State::kFailed) {
+    EndBackOff(now, unit, out);
+    return true;
+  }
   if (u.state == State::kActive) {
+    const bool closing = closing_.Has(unit);
+    const bool empty = u.slots_used == 0 && meter_.open_flowlets(unit) == 0;
     const Instant idle_at = u.last_packet + idle_timeout_;
-    if (now < idle_at) {
-      timers_.Arm(i, idle_at);
-    } else if (u.slots_used > 0 || meter_.open_flowlets(unit) > 0) {
-      timers_.Arm(i, now + idle_timeout_);
+    if (empty && (closing || now >= idle_at)) {
+      Park(now, unit, out);
+    } else if (closing) {
+      timers_.Arm(i, now + Nanos{std::max<int64_t>(idle_timeout_.ns / 16, 1)});
     } else {
-      u.state = State::kWarm;
-      ++units_warm_;
-      index_.Erase(unit);
-      ranks_.Erase(unit);
-      timers_.Arm(i, now + keep_warm_);
-      out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit,
-                                         unit, /*warm=*/true));
+      timers_.Arm(i, now < idle_at ? idle_at : now + idle_timeout_);
     }
     return true;
   }

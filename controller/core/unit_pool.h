@@ -9,10 +9,12 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"
+#include "controller/core/fill_limit.h"
 #include "controller/core/load_meter.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_index.h"
 #include "controller/core/unit_ranks.h"
+#include "controller/core/unit_set.h"
 
 namespace snf {
 
@@ -23,6 +25,12 @@ namespace snf {
 //      ▲            ▲                                 │                  │
 //      │            └─────────── taken again ─────────┘                  │
 //      └──────────────────────────────────────────────────────────stopped┘
+//
+// A start that takes longer than start_timeout has failed (F11): it is counted,
+// and nothing new waits for the unit, unless there is no other. After a
+// back-off, which doubles with each failure in a row, cold starts go on, with
+// units whose starts have not failed first. The unit itself is started again
+// where packets wait in its channel, or flows are its own; else it is stopped.
 //
 // A unit is placeable (is in the index) when it is active. A warm unit is
 // placeable as soon as it is taken, since it needs only microseconds; a stopped
@@ -35,20 +43,41 @@ namespace snf {
 // is no longer taken. But if no unit is placeable, its flows have nowhere to
 // go, and it stays warm until one is, or until it owns no flow.
 //
-// Loads fade with time. The index is brought up to date for a unit whenever
-// something drains from it; besides, kRefreshPerBucket units are brought up to
-// date in turn in each load bucket in which there are decisions. So a decision
-// costs the same whatever the number of units. With up to 64 units every
-// decision sees exact loads. With more, the load of a unit from which nothing
-// drains may be as old as units / 64 buckets (10,000 units: 78 ms), or units /
-// 8 decisions if there are fewer than eight a bucket: it is then too high, for
-// loads fade. The bytes that wait at a unit are those of its last drain or
-// flowlet.
+// With LoadSignal::kWait a unit is closed before it is idle. The unit of the
+// highest id is closed when for `unit_idle_timeout` every flowlet that was
+// placed on it had found room elsewhere as well: it is not placeable any more,
+// so its flows go on at others as their next flowlets begin, and is parked once
+// it is empty. One unit is closed in each such time. A closing unit is
+// placeable again before a warm one is taken. So the lowest ids are in use, and
+// as few as would be if no flow preferred the unit that has its state
+// (proto/decisions.md 12).
+//
+// With other signals loads fade with time. The index is brought up to date for
+// a unit whenever something drains from it; besides, kRefreshPerBucket units
+// are brought up to date in turn in each load bucket in which there are
+// decisions. So a decision costs the same whatever the number of units. With up
+// to 64 units every decision sees exact loads. With more, the load of a unit
+// from which nothing drains may be as old as units / 64 buckets (10,000 units:
+// 78 ms), or units / 8 decisions if there are fewer than eight a bucket: it is
+// then too high, for loads fade. The bytes that wait at a unit are those of its
+// last drain or flowlet.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
  public:
-  enum class State : uint8_t { kStopped, kStarting, kActive, kWarm, kStopping };
+  // kFailed: its last start failed. Packets wait from kStarting on.
+  enum class State : uint8_t {
+    kStopped,
+    kActive,
+    kWarm,
+    kStopping,
+    kStarting,
+    kFailed
+  };
+  // The time after the first of several failed starts until the next start, and
+  // the longest.
+  static constexpr Nanos kFirstBackOff = Milliseconds(100);
+  static constexpr Nanos kMaxBackOff = Seconds(10);
   static constexpr uint32_t kRefreshPerBucket = 64;
   // The most units refreshed per decision if there are more than
   // kRefreshPerBucket.
@@ -59,13 +88,46 @@ class UnitPool {
   uint32_t max_units() const { return max_units_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const { return index_.contains(unit); }
+  // True if the unit is active, but gets no more flowlets.
+  bool closing(UnitId unit) const { return closing_.Has(unit); }
   uint32_t placeable_units() const { return index_.size(); }
-  uint32_t starting_units() const { return starting_not_placeable_; }
+  // Counts the units that start and are not placeable yet, but for those whose
+  // start failed before.
+  uint32_t starting_units() const { return units_awaited_; }
+  uint64_t failed_starts() const { return failed_starts_; }
+  // Counts the units that start, or are to be started again.
+  uint32_t pending_starts() const { return pending_starts_; }
+  // Returns true if packets for the unit wait until it is ready.
+  bool is_starting(UnitId unit) const {
+    return state(unit) >= State::kStarting;
+  }
   uint64_t cold_starts() const { return cold_starts_; }
   uint64_t warm_starts() const { return warm_starts_; }
 
-  // Returns a demand in quanta of a unit's capacity (LoadMeter).
-  uint32_t Quanta(int64_t rate_bps) const { return meter_.Quanta(rate_bps); }
+  // True if one is warm, or closing, and can be taken at once.
+  bool has_spare() const { return units_warm_ > 0 || closing_.size() > 0; }
+
+  // Returns the room that a demand needs, in quanta (LoadMeter). With
+  // LoadSignal::kWait a unit at which nothing waits has room for any demand.
+  uint32_t Quanta(int64_t rate_bps) const {
+    const uint32_t quanta = meter_.Quanta(rate_bps);
+    return by_wait() ? std::min(quanta, limit()) : quanta;
+  }
+  // True if loads are waits (LoadSignal::kWait).
+  bool by_wait() const { return !meter_.fades(); }
+  // The load up to which units are filled, at most kFullLoad.
+  uint32_t limit() const { return fill_.value(); }
+  // How much beyond the limit a flow may stay at its owner: moves cost state.
+  uint32_t limit_of_owner() const {
+    return limit() + (by_wait() ? kFullLoad / 8 : 0);
+  }
+  // The wait that a load stands for, if loads are waits.
+  Nanos WaitOf(uint32_t load) const {
+    return {latency_target_.ns * int64_t{load} / kFullLoad};
+  }
+  uint32_t open_flowlets(UnitId unit) const {
+    return meter_.open_flowlets(unit);
+  }
   // The load of a placeable unit, as the index has it.
   uint32_t load(UnitId unit) const { return index_.load(unit); }
   uint64_t total_load() const { return index_.total_load(); }
@@ -73,29 +135,49 @@ class UnitPool {
     return index_.FullestAtMost(limit);
   }
   UnitId LeastLoaded() const { return index_.LeastLoaded(); }
+  // Returns true if a placeable unit other than `unit` has a load ≤ limit.
+  bool HasOtherAtMost(uint32_t limit, UnitId unit) const {
+    const UnitId fullest = index_.FullestAtMost(limit);
+    if (fullest == kNoUnit) return false;
+    return fullest != unit || index_.LeastLoaded() != unit;
+  }
 
   // Returns the placeable unit that has `rank` placeable units of lower id, for
   // rank < placeable_units(). O(1).
   UnitId Ranked(uint32_t rank) const { return ranks_.At(rank); }
 
-  // Brings loads up to `now` before a decision, within the bounds above.
+  // Brings loads up to `now` before a decision, within the bounds above, and
+  // closes a unit that is not needed.
   void Refresh(Instant now);
+  // Records that a flowlet is placed on the unit because no other had room, or
+  // because its flow may not move.
+  void MarkNeeded(Instant now, UnitId unit) {
+    units_[value(unit)].needed = now;
+  }
+  // Makes the closing unit of the lowest id placeable again. Returns kNoUnit if
+  // none is closing.
+  UnitId Reopen(Instant now);
 
   // Takes a warm unit, or starts a stopped one, lowest id first, and pushes one
-  // command. Returns kNoUnit, and pushes nothing, if there is none.
+  // command. Returns kNoUnit, and pushes nothing, if there is none, or if a
+  // start has just failed.
   UnitId TakeWarm(Instant now, ControllerOut& out);
   UnitId StartStopped(Instant now, ControllerOut& out);
   // Makes a starting unit placeable, lowest id first; for when no unit is
   // placeable. Returns kNoUnit if none is starting.
   UnitId UseStarting(Instant now);
+  // The same for a unit whose start has failed.
+  UnitId UseFailed(Instant now);
 
   // Makes that unit placeable, whatever its load, with at most one command.
   // Returns false if the unit is stopping.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
-  void on_ready(Instant now, UnitId unit);
-  void on_stopped(UnitId unit);
-  void on_drained(Instant now, const DrainReport& report);
+  // Each returns false, and changes nothing, if it cannot be: the unit does not
+  // start, or is not to stop yet; more has drained than was there.
+  bool on_ready(Instant now, UnitId unit);
+  bool on_stopped(UnitId unit);
+  bool on_drained(Instant now, const DrainReport& report);
 
   // Record that a flowlet of this demand opens or closes on a unit.
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
@@ -108,9 +190,10 @@ class UnitPool {
     // The idle clock restarts at a packet, also at one that finds no slot.
     u.last_packet = std::max(u.last_packet, now);
     const uint32_t limit =
-        u.state == State::kStarting ? start_buffer_packets_ : queue_packets_;
+        u.state >= State::kStarting ? start_buffer_packets_ : queue_packets_;
     if (u.slots_used >= limit) return 0;
     ++u.slots_used;
+    fill_.Count(u.queued_bytes);
     // The index learns of these bytes with the next drain or flowlet, since an
     // update for each packet would cost too much.
     u.queued_bytes += bytes;
@@ -135,18 +218,38 @@ class UnitPool {
  private:
   struct Unit {
     State state;
-    bool waits;  // keep_warm is over, but its flows have nowhere to go
+    bool waits;        // keep_warm is over, but its flows have nowhere to go
+    bool awaited;      // is in units_awaited_
+    bool was_warm;     // where it is starting
+    uint8_t failures;  // failed starts since it last was ready
     uint32_t slots_used;
     uint32_t owned_flows;
     Instant last_packet;
+    Instant needed;  // the last MarkNeeded, or when it became placeable
     uint64_t channel_number;
     uint64_t queued_bytes;  // of the packets in used slots
   };
 
+  void CloseUnneeded(Instant now);
+  void Park(Instant now, UnitId unit, ControllerOut& out);
   UnitId LowestIn(State state) const;
+  UnitId NextStopped() const;
   void Take(Instant now, UnitId unit, ControllerOut& out);
   void Start(Instant now, UnitId unit, ControllerOut& out);
+  void FailStart(Instant now, UnitId unit, ControllerOut& out);
+  void EndBackOff(Instant now, UnitId unit, ControllerOut& out);
+  void EraseFailed();
   void MakePlaceable(Instant now, UnitId unit);
+  // Makes a unit placeable no more, if it is.
+  void Erase(UnitId unit) {
+    if (!placeable(unit)) return;
+    index_.Erase(unit);
+    ranks_.Erase(unit);
+  }
+  void SetAwaited(Unit& unit, bool awaited) {
+    units_awaited_ += uint32_t{awaited} - uint32_t{unit.awaited};
+    unit.awaited = awaited;
+  }
   void SetWaits(Unit& unit, bool waits) {
     units_waiting_ += uint32_t{waits} - uint32_t{unit.waits};
     unit.waits = waits;
@@ -168,7 +271,11 @@ class UnitPool {
   uint32_t start_buffer_packets_;
   Nanos idle_timeout_;
   Nanos keep_warm_;
-  uint32_t starting_not_placeable_ = 0;
+  Nanos start_timeout_;
+  uint32_t units_awaited_ = 0;
+  uint32_t pending_starts_ = 0;
+  uint32_t next_incarnation_;
+  Nanos latency_target_;
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;
   uint32_t units_stopped_ = 0;
@@ -176,13 +283,20 @@ class UnitPool {
   uint64_t leaving_flows_ = 0;
   uint64_t cold_starts_ = 0;
   uint64_t warm_starts_ = 0;
+  uint64_t failed_starts_ = 0;
+  uint32_t failed_in_a_row_ = 0;
+  Instant start_not_before_ = Instant::min();  // the end of the back-off
 
   uint64_t refresh_bucket_ = 0;  // the bucket of the last Refresh
   uint32_t refresh_next_ = 0;    // the unit refreshed last
   uint32_t refresh_left_ = 0;    // units still to refresh in this bucket
 
+  Instant closed_at_ = Instant::min();  // of the unit closed last
+  UnitSet closing_;  // active, but not placeable: to be parked once empty
+
   LazyArray<Unit> units_;
   LoadMeter meter_;
+  FillLimit fill_;
   UnitIndex index_;
   UnitRanks ranks_;  // of the units in the index
   TimingWheel timers_;

@@ -14,6 +14,8 @@ constexpr UnitId kU0{0}, kU1{1};
 
 ControllerOptions Options(uint32_t units, uint32_t warm) {
   ControllerOptions options;
+  options.load_signal = LoadSignal::kDemand;
+  options.unit_idle_timeout = Milliseconds(100);
   options.max_flows = 1'000;
   options.max_units = units;
   options.warm_units = warm;
@@ -280,6 +282,19 @@ TEST(UnitPool, DoesNotUseAUnitThatIsStopping) {
   EXPECT_TRUE(pool.placeable(kU0));
 }
 
+TEST(UnitPool, GivesEachStartAHigherIncarnation) {
+  UnitPool pool({.max_units = 3, .warm_units = 1, .first_incarnation = 40});
+  ControllerOut out;
+  EXPECT_TRUE(pool.Use(kStart, UnitId{2}, out));
+  EXPECT_TRUE(pool.Use(kStart, kU0, out));
+  EXPECT_TRUE(pool.Use(kStart, kU1, out));
+  ASSERT_EQ(out.commands().size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(out.commands()[i].kind, Kind::kStartUnit);
+    EXPECT_EQ(out.commands()[i].incarnation, 40 + i);
+  }
+}
+
 TEST(UnitPool, ScalesToZeroAndBack) {
   ControllerOptions options = Options(2, 0);
   options.flow_timeout = Seconds(1);
@@ -349,15 +364,15 @@ TEST(UnitPool, CountsWhatStillWaitsAtAUnitAsItsLoad) {
   options.first_demand_bps = 1'000'000;
   TestDriver driver(options);
   for (uint32_t flow = 0; flow < 100; ++flow) {
-    driver.Packet(kStart, flow, 12'500);
+    driver.Packet(kStart, flow, 125);
   }
   driver.Ready(kStart, kU0);
   driver.RunTimers(kStart + Milliseconds(1));  // all are closed
-  EXPECT_EQ(driver.units().load(kU0), 103u);   // 1.25 MB in 100 ms
+  EXPECT_EQ(driver.units().load(kU0), 103u);   // 12.5 KB in 1 ms
   driver.Drain(kStart + Milliseconds(1), kU0, 50);
-  EXPECT_EQ(driver.units().load(kU0), 52u + 52u);
+  EXPECT_EQ(driver.units().load(kU0), 1u + 52u);  // 6.25 KB in 100 ms
   driver.DrainAll(kStart + Milliseconds(1));
-  EXPECT_EQ(driver.units().load(kU0), 103u);
+  EXPECT_EQ(driver.units().load(kU0), 2u);
 }
 
 // Returns a pool of active units, from each of which 1.25 MB drained at kStart.

@@ -19,6 +19,15 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
       tables_(std::move(tables)),
       links_(std::move(links)) {
   SNF_CHECK(!links_.loops.empty());
+  const auto loops = static_cast<uint32_t>(links_.loops.size());
+  for (uint32_t loop = 0; loop < loops; ++loop) {
+    words_.emplace_back(
+        UnitsOfLoop(loop, loops, options.controller.max_units),
+        WordsToController::Limits{.max_flows = options.controller.max_flows,
+                                  .nf_reasons = options.nf_reasons,
+                                  .pools = options.pools},
+        *links_.buffers, tables_, *links_.faults);
+  }
   for (uint32_t unit = 0; unit < options.controller.max_units; ++unit) {
     link_to_.push_back(&links_.loops[unit % links_.loops.size()].out);
   }
@@ -74,19 +83,45 @@ bool ControllerLoop::IsQuiet() const {
   return received == sent && !is_due && batch_.empty();
 }
 
+void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
+                            std::string_view field, uint64_t value) {
+  const size_t loop = snf::value(unit) % links_.loops.size();
+  words_[loop].Refuse(unit, kind, field, value);
+  links_.loops[loop].in.Close();
+}
+
+// A link whose ring has had a position that cannot be, at either end.
+void ControllerLoop::CloseBrokenLinks() {
+  for (size_t i = 0; i < links_.loops.size(); ++i) {
+    auto& [out, in, progress] = links_.loops[i];
+    if (in.faults() + out.faults() == 0 || in.is_closed()) [[likely]]
+      continue;
+    words_[i].Refuse(kNoUnit, "ring", "position", in.received());
+    in.Close();
+  }
+}
+
 // Leaves in out_ what the controller commands.
-void ControllerLoop::HandleOther(const UnitCommand& command,
+void ControllerLoop::HandleOther(size_t loop, const Cell& cell,
                                  std::span<const std::byte> payload,
                                  ControllerEvents& events) {
   using Kind = UnitCommand::Kind;
   ReportDrained(events);
   out_.clear();
+  if (!words_[loop].IsSound(cell, payload)) {
+    links_.loops[loop].in.Close();
+    return;
+  }
+  if (cell.is_table()) {
+    on_table(LoadAs<TableMessage>(payload.data()));
+    return;
+  }
+  const auto& command = cell.As<UnitCommand>();
   switch (command.kind) {
     case Kind::kReportTakeover:
       controller_.on_takeover(command.takeover);
       break;
     case Kind::kSendAlias:
-      SNF_CHECK(payload.size() == sizeof(Alias));
       on_alias(LoadAs<Alias>(payload.data()), events);
       break;
     case Kind::kSendNote:
@@ -105,7 +140,10 @@ void ControllerLoop::HandleOther(const UnitCommand& command,
       controller_.on_pieces_returned(now_, command.pieces, out_);
       break;
     case Kind::kStopped:
-      controller_.on_unit_stopped(command.unit);
+      if (!controller_.on_unit_stopped(command.unit)) {
+        Refuse(command.unit, "stopped", "flows",
+               controller_.units().owned_flows(command.unit));
+      }
       break;
     default:
       SNF_CHECK(false);
@@ -113,14 +151,9 @@ void ControllerLoop::HandleOther(const UnitCommand& command,
 }
 
 void ControllerLoop::on_alias(const Alias& alias, ControllerEvents& events) {
-  controller_.on_alias(alias, out_);
-  for (const ControllerCommand& command : out_.commands()) {
-    if (command.kind == ControllerCommand::Kind::kAliasAck &&
-        command.alias_ack.result == AliasResult::kGranted) {
-      events.on_alias_granted(alias,
-                              controller_.flows().hot(slot_of(alias.flow)).key);
-    }
-  }
+  if (controller_.on_alias(alias, out_) != AliasResult::kGranted) return;
+  events.on_alias_granted(alias,
+                          controller_.flows().hot(slot_of(alias.flow)).key);
 }
 
 void ControllerLoop::on_table(const TableMessage& message) {
@@ -147,8 +180,11 @@ void ControllerLoop::SendToUnit(const TableMessage& message) {
 void ControllerLoop::ReportDrained(ControllerEvents& events) {
   if (drained_.packets == 0) return;
   with_payload_.unit = drained_.unit;
-  events.on_drained(now_, with_payload_);
-  controller_.on_drained(now_, drained_);
+  if (controller_.on_drained(now_, drained_)) [[likely]] {
+    events.on_drained(now_, with_payload_);
+  } else {
+    Refuse(drained_.unit, "release", "bytes in all", drained_.bytes);
+  }
   drained_ = {};
   with_payload_ = {};
 }
@@ -175,6 +211,10 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       return;
     case Kind::kParkUnit:
       events.on_unit_down(now_, command.unit);
+      // A start that has failed is not waited for.
+      std::erase_if(starting_, [&command](const UnitStart& start) {
+        return start.command.unit == command.unit;
+      });
       break;
     case Kind::kEndFlow:
       events.on_end_flow(command.end);

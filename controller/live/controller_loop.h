@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -20,7 +21,6 @@
 #include "controller/core/placement.h"
 #include "controller/live/controller_events.h"
 #include "platform/process/real_clock.h"
-#include "runtime/core/link_payload.h"
 #include "runtime/core/table_homes.h"
 #include "runtime/core/table_message.h"
 #include "runtime/core/unit_commands.h"
@@ -28,6 +28,8 @@
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
+#include "runtime/wire/decoder.h"
+#include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
@@ -36,6 +38,9 @@ struct ControllerLoopOptions {
   // How long units take to start; 0: they are ready at once.
   Nanos cold_start_delay;
   Nanos warm_start_delay;
+  // Drop reasons and pools of the NF.
+  uint32_t nf_reasons = 0;
+  uint32_t pools = 0;
   // Packets under way are also counted by flow (under_way).
   bool counts_flows = false;
   // The only loop of units takes its turns on this thread, before those of the
@@ -52,6 +57,8 @@ struct ControllerLinks {
     const LoopProgress* progress;
   };
   Doorbell* bell;                   // the controller's; all unit loops ring it
+  const BufferPool* buffers;        // the controller's end of the pool
+  WireFaults* faults;               // what it finds wrong in what units say
   std::vector<UnitLoopEnds> loops;  // loop i of n runs the units i, n + i, …
 };
 
@@ -78,6 +85,10 @@ struct ControllerLoopFigures {
 // 3 × kEnqueue into the link to the loop of unit 0. Two turns later three
 // kRelease are there: on_packet is called for each, the host calls FreeSlot
 // three times, and the controller is told once that 3 packets left unit 0.
+//
+// What units say passes a decoder first. A bad word is told to the links'
+// WireFaults and closes the link that it came by: no more is heard of the units
+// at its other end.
 //
 // Owner-thread only. Nothing is allocated for a packet.
 class ControllerLoop {
@@ -123,11 +134,15 @@ class ControllerLoop {
     if (drained_.unit != command.unit) ReportDrained(events);
     drained_.unit = command.unit;
     ++drained_.packets;
-    drained_.bytes += meta.original_length;
+    const uint32_t cost = controller_.CostOf(meta.original_length);
+    drained_.bytes += cost;
     if (!meta.has_payload()) return;
     ++with_payload_.packets;
-    with_payload_.bytes += meta.original_length;
+    with_payload_.bytes += cost;
   }
+  // A unit's word cannot be, by what the host knows.
+  void Refuse(UnitId unit, std::string_view kind, std::string_view field,
+              uint64_t value);
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
   // the pool is loop i.
   void ReturnBuffer(BufferPool::Party owner, PacketHandle packet);
@@ -161,7 +176,9 @@ class ControllerLoop {
         {controller_.next_wakeup(), tables_.next_wakeup(), next_ready_});
   }
   void FlushAll();
-  void HandleOther(const UnitCommand& command,
+  void CloseBrokenLinks();
+  // `loop` is where the message came from.
+  void HandleOther(size_t loop, const Cell& cell,
                    std::span<const std::byte> payload,
                    ControllerEvents& events);
   void on_alias(const Alias& alias, ControllerEvents& events);
@@ -187,7 +204,8 @@ class ControllerLoop {
   Controller controller_;
   TableHomes tables_;
   ControllerLinks links_;
-  std::vector<LinkOut*> link_to_;  // by unit
+  std::vector<WordsToController> words_;  // by loop
+  std::vector<LinkOut*> link_to_;         // by unit
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -221,20 +239,18 @@ void ControllerLoop::HandleBatch(Host& host) {
 template <ControllerHost Host>
 bool ControllerLoop::Turn(Host& host) {
   for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
+  CloseBrokenLinks();
   // Units set out with it before: no packet is released before it was run.
   ReadClock();
   size_t messages = 0;
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    messages += loop.in.Handle(
-        PayloadToController,
-        [&](const Cell& cell, std::span<const std::byte> payload) {
+  for (size_t i = 0; i < words_.size(); ++i) {
+    messages += links_.loops[i].in.Handle(
+        words_[i], [&](const Cell& cell, std::span<const std::byte> payload) {
           const auto& command = cell.As<UnitCommand>();
-          if (cell.is_table()) {
-            on_table(LoadAs<TableMessage>(payload.data()));
-          } else if (command.kind <= UnitCommand::Kind::kDropPayload) {
+          if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
             host.on_packet(now_, command);
           } else {
-            HandleOther(command, payload, host);
+            HandleOther(i, cell, payload, host);
             ExecuteAll(host);
           }
         });

@@ -13,6 +13,7 @@
 
 #include "runtime/core/test_inputs.h"
 #include "runtime/ring/test_region.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -30,7 +31,9 @@ ControllerLoopOptions SmallOptions() {
   ControllerLoopOptions options;
   options.controller.max_flows = 64;
   options.controller.max_units = 4;
+  options.controller.load_signal = LoadSignal::kDemand;  // starts no spare
   options.controller.replicas = 0;
+  options.pools = 1;
   return options;
 }
 
@@ -40,7 +43,14 @@ class TestController final : public ControllerEvents {
   explicit TestController(const ControllerLoopOptions& options = SmallOptions(),
                           size_t loops = 1) {
     clock_.Start(Instant{1'000'000'000});
-    ControllerLinks links = {.bell = region_.New<Doorbell>(), .loops = {}};
+    const std::vector<BufferPool::Options> shares(
+        1 + loops, {.small = 64, .medium = 0, .large = 0});
+    region_.MakePool(shares);
+    pool.emplace(region_.Attach(0));
+    ControllerLinks links = {.bell = region_.New<Doorbell>(),
+                             .buffers = &*pool,
+                             .faults = &faults,
+                             .loops = {}};
     for (size_t i = 0; i < loops; ++i) {
       const LinkRing down = region_.Ring(nullptr);
       const LinkRing up = region_.Ring(links.bell);
@@ -58,8 +68,7 @@ class TestController final : public ControllerEvents {
   }
 
   void Arrive(uint16_t flow, bool by_alias = false) {
-    loop->Arrive(Key(flow), loop->now(), 100, PacketHandle{next_packet_++},
-                 by_alias);
+    loop->Arrive(Key(flow), loop->now(), 100, pool->Allocate(100), by_alias);
   }
   // Returns what a loop of units has been sent.
   std::vector<ControllerCommand> Commands(size_t of_loop = 0) {
@@ -113,6 +122,8 @@ class TestController final : public ControllerEvents {
   std::vector<std::pair<Alias, FlowKey>> aliases;
   std::vector<FlowId> over;
   std::vector<LoopProgress*> progress;
+  WireFaults faults;
+  std::optional<BufferPool> pool;
   std::optional<ControllerLoop> loop;
 
  private:
@@ -120,7 +131,6 @@ class TestController final : public ControllerEvents {
   RealClock clock_;
   std::vector<LinkOut> to_;
   std::vector<LinkIn> from_;
-  uint32_t next_packet_ = 0;
 };
 
 TEST(ControllerLoop, SendsPacketsToAUnitAndFreesTheirSlots) {
@@ -238,6 +248,78 @@ TEST(ControllerLoop, ReturnsABufferToTheLoopThatOwnsIt) {
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].kind, Kind::kDrop);
   EXPECT_EQ(commands[0].packet, PacketHandle{17});
+}
+
+// What cannot be closes the link, behind what could: nothing more is heard.
+TEST(ControllerLoop, HearsNoMoreOfAUnitThatSaysWhatCannotBe) {
+  TestController test;
+  test.Arrive(1);
+  test.Arrive(1);
+  test.HandleBatch();
+  const std::vector<ControllerCommand> commands = test.Commands();
+  const auto release = [&](size_t i) {
+    return UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                 commands[i].packet, commands[i].meta);
+  };
+  test.Say(release(1), UnitId{0});
+  UnitCommand bad = release(2);
+  bad.packet = kNoPacket;
+  test.Say(bad, UnitId{0});
+  test.Say(release(2), UnitId{0});
+  test.Turn();
+  test.Turn();
+  EXPECT_EQ(test.packets, 1u);
+  EXPECT_EQ(test.loop->in_channels(), 1u);
+  ASSERT_EQ(test.faults.count(), 1u);
+  EXPECT_EQ(ToString(*test.faults.first()),
+            "unit 0 sent a bad word: release with packet 4294967295");
+}
+
+TEST(ControllerLoop, RefusesMoreThanAUnitHad) {
+  TestController test;
+  test.Arrive(1);
+  test.HandleBatch();
+  const ControllerCommand first = test.Commands().back();
+  UnitCommand word = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                           first.packet, first.meta);
+  word.meta.original_length = 1'000'000;
+  test.Say(word, first.unit);
+  test.Turn();
+  ASSERT_EQ(test.faults.count(), 1u);
+  EXPECT_EQ(ToString(*test.faults.first()),
+            "unit 0 sent a bad word: release with bytes in all 1000000");
+  EXPECT_TRUE(test.drained.empty());
+}
+
+TEST(ControllerLoop, RefusesAUnitThatStopsUntold) {
+  TestController test;
+  test.Say(UnitCommand::Stopped(), UnitId{3});
+  test.Turn();
+  ASSERT_EQ(test.faults.count(), 1u);
+  EXPECT_EQ(ToString(*test.faults.first()),
+            "unit 3 sent a bad word: stopped with flows 0");
+}
+
+// A unit whose start failed is not heard of when its delay is over after all.
+TEST(ControllerLoop, ForgetsAStartThatFailed) {
+  ControllerLoopOptions options = SmallOptions();
+  options.controller.max_units = 1;
+  options.controller.warm_units = 0;
+  options.controller.start_timeout = Seconds(10);
+  options.cold_start_delay = Seconds(100);
+  TestController test(options);
+  test.Arrive(1);
+  test.HandleBatch();
+  EXPECT_TRUE(test.loop->is_starting());
+  test.clock().SkipTo(test.loop->now() + Seconds(11));
+  test.Turn();
+  EXPECT_FALSE(test.loop->is_starting());
+  EXPECT_EQ(test.units_up, 0);
+  test.clock().SkipTo(test.loop->now() + Seconds(1));
+  test.Turn();
+  EXPECT_TRUE(test.loop->is_starting()) << "it is made again";
+  EXPECT_EQ(test.units_up, 1);
+  EXPECT_EQ(test.loop->controller().units().failed_starts(), 1u);
 }
 
 TEST(ControllerLoop, TellsTheUnitsThatAFlowIsOver) {

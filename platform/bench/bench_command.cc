@@ -11,6 +11,7 @@
 #include "platform/bench/bench_machine.h"
 #include "platform/bench/bench_report.h"
 #include "platform/bench/bench_suite.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/process/exit_code.h"
 #include "platform/process/version.h"
 #include "traces/byte_sink.h"
@@ -91,6 +92,7 @@ absl::Status BenchCommand::SetRows(const std::string& text) {
 }
 
 absl::Status BenchCommand::Run() {
+  EndCleanlyWhenInterrupted(name());
   if (quick_ && !flags().given("repetitions")) repetitions_ = 2;
   if (!quick_ && repetitions_ < kFewestRepetitions) {
     return absl::InvalidArgumentError(fmt::format(

@@ -39,9 +39,18 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words) {
     posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR,
                                      0);
   }
+  // An interrupt at the terminal is for it as well, though this process has
+  // another thread wait for it.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = -1;
-  const int error = posix_spawnp(&child, arguments[0], &actions, nullptr,
+  const int error = posix_spawnp(&child, arguments[0], &actions, &attributes,
                                  arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error == ENOENT) return absl::UnavailableError("no redis-server");
   if (error == 0) return child;

@@ -119,7 +119,7 @@ size_t AddHashing(BenchSuite& suite, uint32_t units) {
     return BenchCase{.sample = [keys, units](uint64_t decisions) {
       return CpuNsOf(decisions, [&](uint64_t n) {
         for (uint64_t i = 0; i < n; ++i) {
-          Keep(Hash(keys[i % keys.size()], 0) % units);
+          Keep(Hash(keys[i % keys.size()]) % units);
         }
         return n;
       });
@@ -164,7 +164,7 @@ void AddRunning(uint32_t flows, BenchSuite& suite,
       for (const Bytes frame : frames) {
         const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
         const FlowKey key = FiveTuple(frame, packet, false);
-        Keep(table[Hash(key, 0) % table.size()]);
+        Keep(table[Hash(key) % table.size()]);
       }
     });
   };

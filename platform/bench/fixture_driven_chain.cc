@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
                          .buffers = {.small = 4'096, .medium = 4, .large = 1},
                          .unpaced = true,
                          .wait_for_room = true},
-                        *FindPlacementPolicy("snf"), *nf, nullptr);
+                        *FindPlacementPolicy("snf"), *nf, {});
   if (!driver.ok()) return driver.status();
   std::unique_ptr<DrivenChain> chain(new DrivenChain(options));
   chain->driver_ = *std::move(driver);

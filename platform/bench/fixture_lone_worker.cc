@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "platform/bench/bench_suite.h"
 #include "platform/run/run_setup.h"
-#include "runtime/core/link_payload.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -24,7 +24,7 @@ UnitLoopOptions LoopOptions() {
   return {.max_units = run.controller.max_units,
           .unit = UnitOptionsOf(run, 0),
           .tables = TableOptionsOf(run),
-          .unit_capacity_bps = std::nullopt};
+          .service = std::nullopt};
 }
 
 }  // namespace
@@ -46,8 +46,7 @@ LoneWorker::LoneWorker(const NfSpec& nf, LoopRegion region)
       loop_(LoopOptions(), nf, clock_, std::move(region_.unit_loops.front())),
       out_(region_.controller.loops.front().out),
       in_(region_.controller.loops.front().in) {
-  out_.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
-                                      UnitId{0}, false));
+  out_.Send(ControllerCommand::Start(UnitId{0}, false, 1));
 }
 
 void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {

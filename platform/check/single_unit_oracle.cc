@@ -8,6 +8,8 @@
 #include <cstring>
 #include <optional>
 
+#include "runtime/sdk/nf_call.h"
+
 namespace snf {
 namespace {
 
@@ -260,7 +262,7 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   if (is_new) own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
   const uint64_t packets = meta.has_payload() ? 1 : 0;
   if (own.record == nullptr) {
-    not_compared_ += packets;
+    not_compared_[static_cast<size_t>(own.cause)] += packets;
     return {};
   }
   const Made made(outcome.buffers, outcome.packet, outcome.commands);
@@ -277,7 +279,9 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   } else {
     FlowState flow(meta.flow, now, own.timer, state, services);
     Packet packet(info_, copy_);
-    const Verdict verdict = nf_->process_packet(packet, flow);
+    Verdict verdict = Verdict::forward();
+    CallNf(*nf_, NfCall::Hook::kProcessPacket, &meta, outcome.packet,
+           [&] { verdict = nf_->process_packet(packet, flow); });
     own.timer = flow.timer();
     difference = services.TakeDifference();
     if (difference.empty() && made.verdict.has_value() &&
@@ -291,8 +295,8 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
     }
   }
   if (TableReads() != reads) {
-    StopComparing(meta.flow, own, uniqueness);
-    not_compared_ += packets;
+    StopComparing(meta.flow, own, Cause::kTableRead, uniqueness);
+    not_compared_[static_cast<size_t>(own.cause)] += packets;
     return {.difference = {}, .pieces = pieces.wrong()};
   }
   compared_ += packets;
@@ -300,7 +304,9 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
     difference = Difference(outcome.record, state.record());
     if (!difference.empty()) difference = "of the state " + difference;
   }
-  if (!difference.empty()) StopComparing(meta.flow, own, uniqueness);
+  if (!difference.empty()) {
+    StopComparing(meta.flow, own, Cause::kDifference, uniqueness);
+  }
   return {.difference = std::move(difference), .pieces = pieces.wrong()};
 }
 
@@ -308,7 +314,8 @@ void SingleUnitOracle::RunTimer(const PacketMeta& meta, Flow& own,
                                 StateView& state, FlowServices& services) {
   if (own.timer > meta.arrival) return;
   FlowState flow(meta.flow, own.timer, Instant::max(), state, services);
-  nf_->on_timer(flow);
+  CallNf(*nf_, NfCall::Hook::kOnTimer, &meta, kNoPacket,
+         [&] { nf_->on_timer(flow); });
   own.timer = std::max(flow.timer(), own.timer + FlowState::kMinPeriod);
 }
 
@@ -321,13 +328,16 @@ void SingleUnitOracle::on_alias_refused(Instant now, FlowId id, AliasResult why,
   RefusalServices services(id, uniqueness, buffers);
   StateView state(StateOf(own));
   FlowState flow(id, now, own.timer, state, services);
-  nf_->on_alias_refused(flow, why);
+  const PacketMeta meta = {.flow = id, .arrival = now};
+  CallNf(*nf_, NfCall::Hook::kOnAliasRefused, &meta, kNoPacket,
+         [&] { nf_->on_alias_refused(flow, why); });
   own.timer = flow.timer();
 }
 
-void SingleUnitOracle::StopComparing(FlowId id, Flow& own,
+void SingleUnitOracle::StopComparing(FlowId id, Flow& own, Cause cause,
                                      UniquenessCheck& uniqueness) {
   own.record.reset();
+  own.cause = cause;
   uniqueness.on_pieces_gone(id);
 }
 

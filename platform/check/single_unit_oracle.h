@@ -2,9 +2,11 @@
 #ifndef SNF_PLATFORM_CHECK_SINGLE_UNIT_ORACLE_H_
 #define SNF_PLATFORM_CHECK_SINGLE_UNIT_ORACLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,6 +72,13 @@ class SingleUnitOracle {
     std::string pieces;      // that it took
   };
 
+  // Why a packet was not compared: before it, in its flow, or by itself.
+  enum class Cause : uint8_t {
+    kTableRead,   // the NF read a shared table
+    kDifference,  // a difference was found
+  };
+  static constexpr size_t kCauses = 2;
+
   explicit SingleUnitOracle(const NfSpec& nf);
 
   // The packet that a unit is about to run: copies it.
@@ -87,19 +96,27 @@ class SingleUnitOracle {
 
   size_t flows() const { return flows_.size(); }
   uint64_t compared() const { return compared_; }  // packets
-  uint64_t not_compared() const { return not_compared_; }
+  uint64_t not_compared() const {
+    return std::accumulate(not_compared_.begin(), not_compared_.end(),
+                           uint64_t{0});
+  }
+  uint64_t not_compared(Cause cause) const {
+    return not_compared_[static_cast<size_t>(cause)];
+  }
 
  private:
   struct Flow {
     std::unique_ptr<uint64_t[]> record;  // null: not compared any more
     Instant timer = Instant::max();
+    Cause cause{};  // why it is not
   };
   std::span<std::byte> StateOf(const Flow& flow) const {
     return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
   }
   void RunTimer(const PacketMeta& meta, Flow& own, StateView& state,
                 FlowServices& services);
-  void StopComparing(FlowId id, Flow& own, UniquenessCheck& uniqueness);
+  void StopComparing(FlowId id, Flow& own, Cause cause,
+                     UniquenessCheck& uniqueness);
   uint64_t TableReads() const;
 
   std::unique_ptr<NetworkFunction> nf_;
@@ -109,7 +126,7 @@ class SingleUnitOracle {
   std::vector<std::byte> copy_;
   absl::flat_hash_map<FlowId, Flow> flows_;
   uint64_t compared_ = 0;
-  uint64_t not_compared_ = 0;
+  std::array<uint64_t, kCauses> not_compared_{};  // by Cause
 };
 
 }  // namespace snf

@@ -82,6 +82,9 @@ class Numbering final : public NetworkFunction {
     const std::byte frame{};
     flow.emit({&frame, 1});
   }
+  bool has_timer() const override { return true; }
+  bool may_wait(const FlowState&) const override { return true; }
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
   void on_alias_refused(FlowState& flow, AliasResult) override {
     flow.give_back(kPool, flow.get(piece_));
     const std::byte frame{};
@@ -342,6 +345,8 @@ TEST_F(SingleUnitOracleTest, ReportsAFlowOnce) {
   PacketsOf(kFlow) = 1;
   EXPECT_NE(Run(kFlow, {kNumber, 0}), "");
   EXPECT_EQ(Run(kFlow, {kNumber, 0}), "");
+  EXPECT_EQ(oracle_.not_compared(SingleUnitOracle::Cause::kDifference), 1u);
+  EXPECT_EQ(oracle_.not_compared(), 1u);
   PacketsOf(kOther) = 1;
   EXPECT_NE(Run(kOther, {kNumber, 0}), "");
 }

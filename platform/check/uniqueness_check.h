@@ -42,9 +42,6 @@ class UniquenessCheck {
   void on_alias_gone(FlowId flow, Clock clock);
 
  private:
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
   struct HeldAlias {
     FlowKey key;
     Clock clock{};
@@ -58,7 +55,7 @@ class UniquenessCheck {
   absl::flat_hash_map<uint64_t, FlowId> takers_;  // pool, piece → who has it
   absl::flat_hash_map<FlowId, std::vector<uint64_t>> pieces_;
   absl::flat_hash_map<FlowId, HeldAlias> aliases_;
-  absl::flat_hash_map<FlowKey, FlowId, KeyHash> holders_;
+  absl::flat_hash_map<FlowKey, FlowId, FlowKeyHash> holders_;
 };
 
 }  // namespace snf

@@ -12,15 +12,21 @@
 namespace snf {
 namespace {
 
-// The units that the policy could choose from, by id; the most telling ones if
-// there are many.
+// Whether the controller dropped the packet after it had placed its flowlet.
+bool HasFlowlet(std::string_view reason) {
+  return reason == ToString(DropReason::kUnitQueueFull) ||
+         reason == ToString(DropReason::kStartBufferFull);
+}
+
+}  // namespace
+
 void DescribeCandidates(const Decision& decision, const UnitPool& units,
                         FlowletStory& flowlet) {
   const PlacementRequest& request = decision.request;
   const bool all = units.placeable_units() <= FlowletStory::kMaxCandidates;
   UnitId fullest = kNoUnit;
-  if (request.demand <= kFullLoad) {
-    fullest = units.FullestAtMost(kFullLoad - request.demand);
+  if (request.demand <= units.limit()) {
+    fullest = units.FullestAtMost(units.limit() - request.demand);
   }
   const std::array<UnitId, 3> telling = {decision.placement.unit, fullest,
                                          units.LeastLoaded()};
@@ -43,21 +49,15 @@ void DescribeCandidates(const Decision& decision, const UnitPool& units,
   }
 }
 
-// Whether the controller dropped the packet after it had placed its flowlet.
-bool HasFlowlet(std::string_view reason) {
-  return reason == ToString(DropReason::kUnitQueueFull) ||
-         reason == ToString(DropReason::kStartBufferFull);
-}
-
-}  // namespace
-
 Explainer::Explainer(const FlowKey& key, const RunOptions& options,
                      const PlacementPolicy& policy)
-    : options_(options), replicas_(options.controller.max_units) {
+    : options_(options),
+      cost_(options.controller),
+      replicas_(options.controller.max_units) {
   story_.key = key;
   story_.policy = policy.name();
   story_.per_packet = policy.per_packet();
-  story_.by_score = policy.name() == "snf" || policy.name() == "per_packet";
+  story_.by_score = policy.by_score();
   story_.flowlets_on_unit.resize(options.controller.max_units);
 }
 
@@ -98,7 +98,7 @@ void Explainer::on_decision(const Decision& decision, const UnitPool& units) {
   flowlet.life = story_.lives;
   flowlet.decision = decision;
   flowlet.decision.gap = silence_;
-  flowlet.cause_bytes = length_;
+  flowlet.cause_bytes = cost_(length_);
   flowlet.unit_starting =
       placement.unit != kNoUnit &&
       units.state(placement.unit) == UnitPool::State::kStarting;

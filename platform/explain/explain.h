@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
+#include "controller/core/packet_cost.h"
 #include "platform/explain/explain_story.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
@@ -109,6 +110,7 @@ class Explainer final : public RunObserver {
   void MakeRoom();
 
   RunOptions options_;
+  PacketCost cost_;
   FlowStory story_;
   std::vector<Life> lives_;        // the last one is the present one
   std::vector<Replica> replicas_;  // by unit
@@ -120,6 +122,13 @@ class Explainer final : public RunObserver {
   uint32_t length_ = 0;
   Nanos silence_;  // since the flow's packet before
 };
+
+// Adds to `flowlet` the units that the policy could choose from: how many there
+// are, and of FlowletStory::kMaxCandidates or fewer all, else the most telling
+// ones. O(units); call it from on_decision, while loads are as the policy saw
+// them.
+void DescribeCandidates(const Decision& decision, const UnitPool& units,
+                        FlowletStory& flowlet);
 
 }  // namespace snf
 

@@ -8,17 +8,28 @@
 namespace snf {
 std::string FormatLegend(const FlowStory& story, const RunOptions& options) {
   const ControllerOptions& controller = options.controller;
+  const bool by_wait = controller.load_signal == LoadSignal::kWait;
+  const std::string load =
+      by_wait ? fmt::format("load, the wait there in % of {}",
+                            FormatDuration(controller.latency_target,
+                                           Precision::kExact))
+              : "load in %";
+  const std::string limit =
+      by_wait ? "the limit, 100 or\n            less, and 12.5 more for the "
+                "unit where the flow ran last"
+              : "100";
   const std::string by_policy = fmt::format(
-      "N: load in %; \"no room\" where load + demand > 100. The\n"
+      "N: {}; \"no room\" where load + demand > {}. The\n"
       "            policy {} chose \">\"",
-      story.policy);
+      load, limit, story.policy);
   const std::string by_score = fmt::format(
-      R"(N: load in %, plus {:.1f} for a unit with the flow's state: where
-            it ran last, or a replica has had time to come; "no room" where
-            load + demand > 100. The highest sum with room is chosen, ">", of
+      R"(N: {}, plus {:.1f} for a unit with the flow's state: where
+            it ran last{}, or a replica has had time to come; "no room" where
+            load + demand > {}. The highest sum with room is chosen, ">", of
             equals the lowest N. Without room anywhere a unit is started; till
             it is ready the least loaded is OVERCOMMITTED)",
-      static_cast<double>(controller.alpha_1024) * 100 / 1024);
+      load, static_cast<double>(controller.alpha_1024) * 100 / 1024,
+      by_wait ? " (twice that)" : "", limit);
   return fmt::format(
       R"(
 How to read the flowlets

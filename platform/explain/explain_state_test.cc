@@ -20,16 +20,16 @@ TEST(Explain, TellsWhenStateWasThereAlready) {
   run.At(0, 2, 300);
   run.At(10, 1, 100);  // unit 0 has no room
   for (int64_t us = 400; us <= 2'000; us += 400) run.At(us, 2, 300);
-  run.At(2'100, 1, 100);
+  run.At(2'400, 1, 100);  // what waited is gone
   const std::string story = run.Story();
   EXPECT_THAT(story, HasSubstr("1 moved to another unit, 1 of them seamless;"));
   EXPECT_THAT(story, HasSubstr("  state     2 pushes\n"));
   EXPECT_THAT(story,
               HasSubstr("  pushed   as of clock 1 at +0.350 ms to unit 0\n"));
   EXPECT_THAT(story, HasSubstr(R"(
-flowlet 2  +2.090 ms  gap of 2.09 ms > 500 µs; moves from unit 1 to 0
+flowlet 2  +2.390 ms  gap of 2.39 ms > 500 µs; moves from unit 1 to 0
   demand   3.80 Mbit/s = 38.1 %; room on 2 of 2 units
-  units   >0: 60.4+0.0=60.4   1: 0.1+0.0=0.1
+  units   >0: 60.1+0.0=60.1   1: 0.1+0.0=0.1
   state    there since +0.370 ms
   packets  1 with 100 bytes; clock 2
 )"));
@@ -43,6 +43,33 @@ TEST(Explain, ShowsNoScoresWhereTheyDoNotDecide) {
   EXPECT_THAT(story, HasSubstr("policy vanilla_flow chose \">\"."));
   EXPECT_THAT(story, Not(HasSubstr("+25.0")));
   EXPECT_THAT(story, HasSubstr("stays on unit 0\n"));
+}
+
+// As snf places, under another name.
+class ByScorePolicy final : public PlacementPolicy {
+ public:
+  std::string_view name() const override { return "by_score"; }
+  std::string_view help() const override { return "for tests"; }
+  bool by_score() const override { return true; }
+  Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
+                  ControllerOut& out) const override {
+    return FindPlacementPolicy("snf")->Place(now, request, units, out);
+  }
+};
+
+TEST(Explain, ShowsScoresOfAnyPolicyThatGoesByThem) {
+  static const ByScorePolicy kPolicy;
+  Explainer explainer(KeyOf(1), SlowUnits(), kPolicy);
+  VirtualDriver driver(SlowUnits(), kPolicy, *FindNf("passthrough"),
+                       {&explainer});
+  for (const int64_t us : {0, 1'000}) {
+    const Frame frame = FrameOf(1, 60);
+    driver.Offer(
+        {.time = {Microseconds(us).ns}, .bytes = frame, .original_bytes = 100});
+  }
+  driver.Finish();
+  EXPECT_THAT(explainer.Story(), HasSubstr("+25.0"));
+  EXPECT_THAT(explainer.Story(), Not(HasSubstr("policy by_score chose")));
 }
 
 TEST(Explain, CallsFlowletsOfSinglePacketsByTheirPackets) {

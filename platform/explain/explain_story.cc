@@ -241,11 +241,15 @@ void AddDemand(const FlowletStory& flowlet, std::string& out) {
   const std::string units = Count(flowlet.placeable_units, "unit");
   Clauses line = {fmt::format("{} = {} %", FormatBitRate(decision.demand_bps),
                               Percent(decision.request.demand))};
-  line.push_back(decision.placement.overcommitted
-                     ? "OVERCOMMITTED: no room on " + units
-                     : fmt::format("room on {} of {}",
-                                   FormatCount(flowlet.units_with_room),
-                                   units));
+  const bool overcommitted = decision.placement.overcommitted;
+  if (overcommitted && flowlet.units_with_room == 0) {
+    line.push_back("OVERCOMMITTED: no room on " + units);
+  } else {
+    line.push_back(
+        fmt::format("{}room on {} of {}",
+                    overcommitted ? "OVERCOMMITTED: stays in line; " : "",
+                    FormatCount(flowlet.units_with_room), units));
+  }
   if (flowlet.unit_starting) {
     line.push_back(fmt::format("unit {} is not ready yet",
                                value(decision.placement.unit)));
@@ -270,7 +274,10 @@ void AddCandidates(const FlowletStory& flowlet, bool by_score, uint32_t alpha,
     std::string cell = fmt::format("{}{}: {}", is_chosen ? ">" : " ",
                                    value(unit.unit), Percent(unit.load));
     if (by_score && unit.has_state) {
-      cell += "+" + Percent(alpha);
+      const PlacementRequest& request = decision.request;
+      cell +=
+          "+" + Percent(unit.unit == request.owner ? alpha + request.owner_alpha
+                                                   : alpha);
       if (unit.score >= 0) cell += "=" + Percent(unit.score);
     }
     if (unit.score < 0) cell += " no room";

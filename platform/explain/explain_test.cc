@@ -64,42 +64,46 @@ TEST(Explain, TellsTheStoryOfASmallRun) {
   run.At(4'001, 1, 9'000);
   run.At(4'300, 2, 900);
   run.At(4'600, 3, 100);
-  run.At(4'700, 1, 100);  // nor has unit 1
+  run.At(4'700, 1, 100);  // has no room anywhere
   EXPECT_EQ(WithoutLegend(run.Story()),
             R"(Flow udp 10.0.0.1:1 <> 192.0.2.9:53
   traffic   5 packets, 18,300 bytes; lasted 2.70 ms;
             first seen 2.00 ms after the run's first packet
-  decisions 4 flowlets; 1 moved to another unit; 1 overcommitted
-  units     2 used; unit 1 for 3 flowlets; unit 0 for 1 flowlet
-  state     2 pushes; 1 pull; held 1 packet for 13.1 ms (flowlet 4, clock 5)
+  decisions 4 flowlets; 3 moved to another unit; 2 overcommitted
+  units     2 used; unit 0 for 2 flowlets; unit 1 for 2 flowlets
+  state     1 push; 3 pulls;
+            held 3 packets, 7.16 ms at most (flowlet 4, clock 5)
   packets   5 released
-  latency   p50 7.20 ms, p99 14.4 ms, max 14.4 ms;
-            longest wait 13.7 ms (flowlet 4, clock 5)
+  latency   p50 7.23 ms, p99 14.4 ms, max 14.4 ms;
+            longest wait 13.8 ms (flowlet 4, clock 5)
 
-flowlet 1  +0.000 ms  new flow; starts on unit 1
-  demand   10.0 Mbit/s = 100.0 %; room on 1 of 2 units; unit 1 is not ready yet
-  units    0: 1.5 no room  >1: 0.0
+flowlet 1  +0.000 ms  new flow; starts on unit 0
+  demand   294 kbit/s = 3.0 %; room on 1 of 1 unit
+  units   >0: 1.5
   packets  2 with 200 bytes; clocks 1 to 2
   latency  p50 82.0 µs, max 152 µs; longest wait 70.0 µs (clock 2)
-  pushed   as of clock 2 at +0.424 ms to unit 0
-flowlet 2  +2.000 ms  gap of 1.99 ms > 500 µs; stays on unit 1
-  demand   6.60 Mbit/s = 66.0 %; room on 1 of 2 units
-  units    0: 87.7+25.0 no room  >1: 0.2+25.0=25.2
+flowlet 2  +2.000 ms  gap of 1.99 ms > 500 µs; moves from unit 0 to 1
+  demand   1.75 Mbit/s = 17.5 %; room on 1 of 2 units
+  units    0: 87.7+25.0 no room  >1: 0.0
+  state    asked of unit 0 as of clock 2 at +2.001 ms; came 21.0 µs later;
+           held 1 packet for 21.0 µs (clock 3)
   packets  1 with 9,000 bytes; clock 3
-  latency  7.20 ms; no wait
-flowlet 3  +2.001 ms  9,000 + 9,000 bytes > 15,000; stays on unit 1
-  demand   8.30 Mbit/s = 83.0 %; room on 1 of 2 units
-  units    0: 87.7 no room   >1: 7.4+25.0=32.4
+  latency  7.22 ms; longest wait 21.0 µs (clock 3)
+flowlet 3  +2.001 ms  9,000 + 9,000 bytes > 15,000; moves from unit 1 to 0
+  demand   5.87 Mbit/s = 58.8 %; OVERCOMMITTED: no room on 2 units
+  units   >0: 87.7 no room         1: 720.0+25.0 no room
+  state    asked of unit 1 as of clock 3 at +2.621 ms; came 6.62 ms later;
+           held 1 packet for 6.62 ms (clock 4)
   packets  1 with 9,000 bytes; clock 4
-  latency  14.4 ms; longest wait 7.20 ms (clock 4)
-flowlet 4  +2.700 ms  gap of 699 µs > 500 µs; moves from unit 1 to 0
-  demand   9.15 Mbit/s = 91.5 %; OVERCOMMITTED: no room on 2 units
-  units   >0: 88.5+25.0 no room    1: 103.1+25.0 no room
-  state    asked of unit 1 as of clock 4 at +3.341 ms; came 13.1 ms later;
-           held 1 packet for 13.1 ms (clock 5)
+  latency  14.4 ms; longest wait 7.24 ms (clock 4)
+flowlet 4  +2.700 ms  gap of 699 µs > 500 µs; moves from unit 0 to 1
+  demand   7.94 Mbit/s = 79.4 %; OVERCOMMITTED: no room on 2 units
+  units    0: 879.8+25.0 no room  >1: 726.1+25.0 no room
+  state    asked of unit 0 as of clock 4 at +9.302 ms; came 7.16 ms later;
+           held 1 packet for 7.16 ms (clock 5)
   packets  1 with 100 bytes; clock 5
-  latency  13.8 ms; longest wait 13.7 ms (clock 5)
-  pushed   as of clock 5 at +16.776 ms to unit 1
+  latency  13.8 ms; longest wait 13.8 ms (clock 5)
+  pushed   as of clock 5 at +16.808 ms to unit 0
 )");
 }
 
@@ -250,8 +254,8 @@ RunOptions StormOptions() {
   options.controller.max_units = 6;
   options.controller.warm_units = 2;
   options.controller.flowlet_bytes = 3'000;
-  options.controller.unit_queue_packets = 8;
-  options.controller.start_buffer_packets = 4;
+  options.controller.unit_queue_packets = 4;
+  options.controller.start_buffer_packets = 2;
   options.controller.flow_timeout = Milliseconds(20);
   options.unit_start_delay = Milliseconds(5);
   return options;

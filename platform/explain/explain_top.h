@@ -24,11 +24,7 @@ class TopFlowFinder {
   size_t flows() const { return bytes_.size(); }
 
  private:
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
-
-  absl::flat_hash_map<FlowKey, uint64_t, KeyHash> bytes_;
+  absl::flat_hash_map<FlowKey, uint64_t, FlowKeyHash> bytes_;
 };
 
 }  // namespace snf

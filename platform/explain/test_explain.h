@@ -66,8 +66,13 @@ struct Replay {
 };
 
 // Units of 10 Mbit/s: 1000 bytes take 800 µs. No need to wait for a start.
+// Flowlets are placed by demand, which a story shows best.
 inline RunOptions SlowUnits() {
   RunOptions options;
+  options.controller.load_signal = LoadSignal::kDemand;
+  options.controller.alpha_1024 = 256;
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.unit_idle_timeout = Milliseconds(100);
   options.controller.unit_capacity_bps = 10'000'000;
   options.controller.max_units = 2;
   options.controller.warm_units = 2;

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import tidy_citations
+import tidy_size
 import tidy_test
 
 LICENSE = "// " + tidy_test.SPDX + "\n"
@@ -288,7 +289,7 @@ def run() -> int:
         for finding in tidy_test.check(tree):
             failures.append(f"want nothing, found {finding}: {tree}")
     for rule, tree in NOTES:
-        found = {f.rule for f in tidy_test.notes(tree)}
+        found = {f.rule for f in tidy_size.notes(tree)}
         if found != ({rule} if rule else set()):
             failures.append(f"want note {rule}, found {sorted(found)}")
     lines = {f.line for f in tidy_test.check(
@@ -302,7 +303,7 @@ def run() -> int:
             failures.append(f"{name} tree: exit code {got}, want {want}")
     # No rule without a case: the rules are those that the source names.
     text = ""
-    for module in (tidy_test, tidy_citations):
+    for module in (tidy_test, tidy_citations, tidy_size):
         with open(module.__file__, encoding="utf-8") as file:
             text += file.read()
     rules = set(tidy_test.NOT_PURE) | set(tidy_test.BANNED) | {"sleep", "float"}

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from tidy_citations import check_citations
+from tidy_size import check_size, notes
 from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
                        is_test, line_at, read_tree)
 
@@ -38,7 +39,7 @@ RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
-    "platform/explain", "platform/report", "platform/watch",
+    "runtime/wire", "platform/explain", "platform/report", "platform/watch",
     "platform/process", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
@@ -54,18 +55,19 @@ MAY_INCLUDE = {
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring"},
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
-    "runtime/live": SHELL | CORE_WORDS | {"runtime/sdk", "nfs"},
+    "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
+    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk", "nfs"},
     "controller/core": BASE,
-    "controller/live": SHELL | CORE_WORDS,
+    "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},
     "nfs": BASE | {"runtime/sdk"},
     "platform/text": TRACES,
-    "platform/process": TEXT,
+    "platform/process": TEXT | {"runtime/sdk"},
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
-    "platform/real_time": RUN | LIVE | {"platform/process"},
+    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
@@ -102,10 +104,16 @@ EXEMPT = {
     ("base/check.h", "log"),  # prints the condition, then aborts
     ("base/packet/ip_address_text.cc", "library"),  # libc's text form of addresses
     ("base/large_pages.cc", "library"),  # what libc asks the kernel
+    # Draws secret seeds, on which no result depends.
+    ("base/keyed_hash.cc", "library"),
+    ("base/keyed_hash.cc", "random"),
     ("base/text_file.cc", "file"),  # set-up reads what the user names
+    # Notes for each thread what it calls: nothing is shared.
+    ("runtime/sdk/nf_call.h", "thread"),
+    ("runtime/sdk/nf_call.cc", "thread"),
     # Loads NFs from files, whose form <elf.h> says.
     ("runtime/sdk/nf_module.cc", "file"),
-    ("runtime/sdk/nf_module.cc", "library"),
+    ("runtime/sdk/nf_module_file.cc", "file"),
     ("runtime/sdk/nf_module_file.cc", "library"),
 }
 
@@ -439,77 +447,6 @@ def check_named_tests(tree: Tree) -> Iterator[Finding]:
                 if match.groups() not in tests:
                     yield Finding(path, line_at(text, match.start()),
                                   "named-test", f"no test {match.group()}")
-
-
-# --- Size ---------------------------------------------------------------------
-
-MOST_FILES = 35  # of the product in a folder
-MOST_FILES_OF_A_CLASS = 2
-# NFs do not know each other: their folder may be as long as the list of NFs.
-UNLIMITED = {"nfs"}
-MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
-                    r"([A-Z]\w*)(?:<[\w, ]+>)?::(?:[A-Z]\w*::)*"
-                    r"(?:~?\w+|operator\S+)\s*\(", re.MULTILINE)
-
-
-def check_size(tree: Tree) -> Iterator[Finding]:
-    files = {}    # folder -> files of the product
-    classes = {}  # (folder, class) -> files that define its members
-    for path, text in tree.items():
-        if not is_cpp(path) or is_test(path) or is_fixture(path):
-            continue
-        folder = os.path.dirname(path)
-        files.setdefault(folder, set()).add(path)
-        if path.endswith(".cc"):
-            for match in MEMBER.finditer(blanked(text)):
-                classes.setdefault((folder, match.group(1)), set()).add(path)
-    for folder, paths in files.items():
-        if len(paths) > MOST_FILES and folder not in UNLIMITED:
-            yield Finding(f"{folder}/", 1, "folder-size",
-                          f"{len(paths)} files, at most {MOST_FILES}")
-    for (_, name), paths in classes.items():
-        if len(paths) > MOST_FILES_OF_A_CLASS:
-            yield Finding(min(paths), 1, "split-class",
-                          f"{name} is defined in {len(paths)} files, at most "
-                          f"{MOST_FILES_OF_A_CLASS}")
-
-
-# --- Notes on length ----------------------------------------------------------
-
-def long_functions(code: str) -> Iterator[tuple[int, int]]:
-    """(first line, length) of functions above 70 lines, as clang-format lays
-    them out: a body ends at a brace under the first column of its head."""
-    lines = code.splitlines()
-    for indent in ("", "  "):
-        start = None
-        for number, line in enumerate(lines):
-            if line.startswith(indent + "}"):
-                if start is not None and number - start >= 70:
-                    yield start + 1, number - start + 1
-                start = None
-            elif re.match(indent + r"[A-Za-z~\[]", line):
-                start = number
-                if re.match(r"\s*(namespace|class|struct|enum|union|extern|if"
-                            r"|for|while|switch|do|else|case|default|public"
-                            r"|private|protected|return|constexpr \w+ \w+\[)"
-                            r"\b", line):
-                    start = None
-
-
-def notes(tree: Tree) -> Iterator[Finding]:
-    for path, text in tree.items():
-        if not is_cpp(path):
-            continue
-        limit = 500
-        if path.endswith(".h") or \
-                (folder_of(path) == "nfs" and not is_test(path)):
-            limit = 250
-        length = text.count("\n")
-        if length > limit:
-            yield Finding(path, 1, "long-file", f"{length} lines, over {limit}")
-        for line, length in long_functions(blanked(text)):
-            yield Finding(path, line, "long-function",
-                          f"{length} lines, over 70")
 
 
 # --- Running ------------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 #include "platform/nf/nf_description.h"
 #include "platform/nf/nf_new.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_module.h"
@@ -26,6 +27,7 @@ class NfList final : public FlagCommand {
 
  private:
   absl::Status Run() override {
+    EndCleanlyWhenInterrupted(name());
     const std::vector<const NfRegistration*> nfs = ListNfs();
     fmt::print("{}", json_ ? JsonListOf(nfs) : ListOf(nfs));
     return absl::OkStatus();
@@ -53,6 +55,7 @@ class NfShow final : public FlagCommand {
 
  private:
   absl::Status Run() override {
+    EndCleanlyWhenInterrupted(name());
     absl::StatusOr<const NfRegistration*> nf = FindNf(nf_);
     if (NamesNfModule(nf_)) nf = LoadNfModule(nf_);
     if (!nf.ok()) return nf.status();

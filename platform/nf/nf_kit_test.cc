@@ -177,11 +177,10 @@ class Takes final : public NetworkFunction {
 
  private:
   static constexpr std::string_view kWrongs[] = {
-      "nothing", "changes", "keeps", "drops", "labels", "timer", "may_wait"};
+      "nothing", "changes", "keeps", "drops", "labels", "may_wait"};
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     if (kWrongs[wrong_] == "drops") return Verdict::drop(0);
     if (kWrongs[wrong_] == "labels") return Verdict::forward(1);
-    if (kWrongs[wrong_] == "timer") flow.set_timer(Seconds(1));
     if (flow.has(piece_)) return Verdict::forward();
     if (kWrongs[wrong_] == "changes") packet.bytes()[22] = std::byte{1};
     const auto piece = flow.take(pool_, {.first = 1, .last = 4});
@@ -259,8 +258,6 @@ TEST(NfTest, FailsATestWhoseNfDoesWhatItMustNot) {
   EXPECT_NONFATAL_FAILURE(send("drops"), "drop(0), but drop_reasons() has 0");
   EXPECT_NONFATAL_FAILURE(send("labels"), "forward(1), but labels() has 0");
   EXPECT_NONFATAL_FAILURE(send("may_wait"), "but may_wait() is false");
-  NfTest nf("kit_takes:wrong=timer");
-  EXPECT_NONFATAL_FAILURE(nf.Send(kQuery), "but has_timer() is false");
 }
 
 TEST(NfTest, FailsATestThatMisspellsAName) {
@@ -282,6 +279,16 @@ TEST(NfTest, FailsATestThatMisspellsAName) {
         static_cast<void>(unused);
       },
       "want for example");
+}
+
+TEST(NfTest, RunsAModule) {
+  NfTest nf(SNF_TEST_MODULE ":how=drop");
+  EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.slot<uint32_t>("packets", kQuery), 1u);
+  NfTest chain("passthrough | " SNF_TEST_MODULE "(how=nothing)");
+  EXPECT_EQ(chain.Send(kQuery), kQuery);
+  EXPECT_NONFATAL_FAILURE(NfTest("./nonesuch.so"),
+                          "./nonesuch.so: No such file or directory");
 }
 
 TEST(NfTest, RunsAChain) {

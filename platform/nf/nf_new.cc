@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "platform/nf/nf_template.h"
+#include "platform/process/clean_interrupt.h"
 #include "platform/process/version.h"
 #include "platform/text/wording.h"
 #include "traces/byte_sink.h"
@@ -118,6 +119,7 @@ NfNew::NfNew()
 }
 
 absl::Status NfNew::Run() {
+  EndCleanlyWhenInterrupted(name());
   if (absl::Status s = CheckNfName(nf_); !s.ok()) return s;
   std::error_code none;
   const fs::path tree = kSourceDirectory;

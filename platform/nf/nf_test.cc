@@ -5,6 +5,7 @@
 
 #include "base/packet/flow_key_text.h"
 #include "platform/nf/test_nf_platform.h"
+#include "platform/process/nf_guard.h"
 
 namespace snf {
 namespace {
@@ -28,6 +29,7 @@ bool AreGood(const std::string& text, std::vector<IpPrefix>& prefixes) {
 }  // namespace
 
 NfTest::NfTest(const std::string& nf, const std::string& inside) {
+  GuardNfCalls("NfTest");
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
   std::vector<IpPrefix> prefixes;
   if (!IsGood(spec) || !AreGood(inside, prefixes)) return;

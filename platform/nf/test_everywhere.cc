@@ -10,6 +10,7 @@
 
 #include "base/packet/flow_key_text.h"
 #include "controller/core/placement.h"
+#include "platform/process/nf_guard.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "runtime/sdk/nf_test.h"
@@ -116,6 +117,10 @@ class Watcher final : public RunObserver {
 RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
   options.inside = inside;
+  options.controller.load_signal = LoadSignal::kDemand;
+  options.controller.alpha_1024 = 256;
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.unit_idle_timeout = Milliseconds(100);
   ControllerOptions& c = options.controller;
   c.max_flows = 1 << 16;
   c.max_units = c.warm_units = units;
@@ -276,6 +281,7 @@ std::string ReplayLine(const std::string& nf,
 testing::AssertionResult RunEverywhere(const std::string& nf,
                                        const std::vector<TestPacket>& packets,
                                        const EverywhereOptions& options) {
+  GuardNfCalls("RunEverywhere");
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
   const absl::Status status = spec.ok() ? spec->check() : spec.status();
   if (!status.ok()) {

@@ -2,13 +2,51 @@
 #include "platform/nf/test_nf_platform.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/rewrite.h"
 
 namespace snf {
+namespace {
+
+// A packet, and around it bytes that its NF must leave alone.
+class GuardedRoom final : public NfCallGuard {
+ public:
+  explicit GuardedRoom(const Frame& bytes)
+      : room_(kAround + bytes.size() + kAround, kUntouched),
+        packet_(std::span(room_).subspan(kAround, bytes.size())) {
+    std::ranges::copy(bytes, packet_.begin());
+  }
+  GuardedRoom(const GuardedRoom&) = delete;
+  GuardedRoom& operator=(const GuardedRoom&) = delete;
+
+  std::span<std::byte> packet() const { return packet_; }
+  void Check() const override {
+    const std::span<const std::byte> room(room_);
+    if (!IsUntouched(room.first(kAround))) Fail("before");
+    if (!IsUntouched(room.last(kAround))) Fail("behind");
+  }
+
+ private:
+  static constexpr size_t kAround = 4'096;
+  static constexpr std::byte kUntouched{0xa5};
+  static bool IsUntouched(std::span<const std::byte> bytes) {
+    return std::ranges::count(bytes, kUntouched) == std::ssize(bytes);
+  }
+  void Fail(const std::string& where) const {
+    FailNf("wrote " + where + " the packet, which has " +
+           std::to_string(packet_.size()) + " bytes");
+  }
+
+  std::vector<std::byte> room_;
+  std::span<std::byte> packet_;
+};
+
+}  // namespace
 
 NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
     : nf_(spec.create()),
@@ -61,7 +99,6 @@ void NfTest::Platform::GivePiece(PoolId id, uint32_t piece) {
 
 void NfTest::Platform::SetAlias(const FlowKey& key, uint64_t group,
                                 uint32_t group_limit) {
-  if (!call_.is_packet) ADD_FAILURE() << "set_alias, but for no packet";
   call_.alias = {.key = key, .group = group, .group_limit = group_limit};
 }
 
@@ -74,25 +111,25 @@ void NfTest::Platform::Note(Nanos idle_timeout, bool over) {
 void NfTest::Platform::Keep(FlowId id, const FlowState& state) {
   Flow& flow = flows_.at(id);
   EXPECT_TRUE(nf_->schema().IsWellFormed(flow.record));
-  if (state.timer() != Instant::max() && !nf_->has_timer()) {
-    ADD_FAILURE() << "set_timer, but has_timer() is false";
-  }
   flow.timer = state.timer();
   if (call_.idle_timeout.has_value()) flow.idle_timeout = *call_.idle_timeout;
 }
 
 template <typename Function>
-void NfTest::Platform::CallFor(FlowId id, Instant now, Function function) {
+void NfTest::Platform::CallFor(FlowId id, Instant now, NfCall::Hook hook,
+                               Function function) {
   Flow& flow = flows_.at(id);
   call_ = {.flow = id};
   StateView view(flow.record);
   FlowState state(id, now, flow.timer, view, *this);
-  function(state);
+  nf_call.names = this;
+  CallNf(*nf_, hook, &flow.meta, kNoPacket, [&] { function(state); });
   Keep(id, state);
 }
 
 void NfTest::Platform::End(FlowId id) {
-  CallFor(id, now_, [&](FlowState& state) { nf_->on_end(state); });
+  CallFor(id, now_, NfCall::Hook::kOnEnd,
+          [&](FlowState& state) { nf_->on_end(state); });
   for (size_t i = 0; i < pools_.size(); ++i) {
     std::erase_if(pools_[i].in_use, [&](const auto& used) {
       if (used.second != id) return false;
@@ -127,7 +164,8 @@ void NfTest::Platform::Pass(Nanos time) {
       continue;
     }
     flow.timer = Instant::max();
-    CallFor(next, due, [&](FlowState& state) { nf_->on_timer(state); });
+    CallFor(next, due, NfCall::Hook::kOnTimer,
+            [&](FlowState& state) { nf_->on_timer(state); });
     flow.timer = std::max(flow.timer, due + FlowState::kMinPeriod);
     if (call_.over) End(next);
   }
@@ -191,6 +229,24 @@ void NfTest::Platform::CheckUnchanged(const Flow& before,
             "the flow was ended, or its idle timeout set");
 }
 
+// Calls the NF with the packet in the midst of bytes that it must leave alone.
+Verdict NfTest::Platform::Process(const PacketInfo& info, Frame& bytes,
+                                  FlowState& state) {
+  GuardedRoom room(bytes);
+  Packet packet(info, room.packet());
+  Verdict verdict = Verdict::forward();
+  nf_call.names = this;
+  nf_call.guard = &room;
+  CallNf(*nf_, NfCall::Hook::kProcessPacket, &flows_.at(state.id()).meta,
+         PacketHandle{0}, [&] {
+           verdict = nf_->process_packet(packet, state);
+           room.Check();
+         });
+  nf_call.guard = nullptr;
+  std::ranges::copy(room.packet(), bytes.begin());
+  return verdict;
+}
+
 // As often as the NF waits for what may come.
 Verdict NfTest::Platform::Run(FlowId id, const PacketInfo& info, Frame& bytes) {
   const Flow before = flows_.at(id);
@@ -206,8 +262,7 @@ Verdict NfTest::Platform::Run(FlowId id, const PacketInfo& info, Frame& bytes) {
     StateView view(flow.record);
     FlowState state(id, now_, flow.timer, view, *this);
     const bool may_wait = nf_->may_wait(state);
-    Packet packet(info, bytes);
-    const Verdict verdict = nf_->process_packet(packet, state);
+    const Verdict verdict = Process(info, bytes, state);
     if (verdict.kind() != Verdict::Kind::kWait) {
       Keep(id, state);
       return verdict;
@@ -248,7 +303,7 @@ std::optional<DropReason> NfTest::Platform::SettleAlias(FlowId id,
     peer_emulator_.on_alias(flow.key, wanted.key);
     return std::nullopt;
   }
-  CallFor(id, now_,
+  CallFor(id, now_, NfCall::Hook::kOnAliasRefused,
           [&](FlowState& state) { nf_->on_alias_refused(state, result); });
   call_.over |= over;
   if (verdict.kind() != Verdict::Kind::kForward) return std::nullopt;
@@ -290,6 +345,7 @@ NfResult NfTest::Platform::ResultOf(const Verdict& verdict,
 
 NfResult NfTest::Platform::Send(const TestPacket& sent) {
   Pass(sent.gap);
+  ++sent_;
   TestPacket packet = sent;
   PacketInfo info;
   info.arrival = now_;
@@ -308,6 +364,8 @@ NfResult NfTest::Platform::Send(const TestPacket& sent) {
   std::optional<DropReason> reason = Admit(packet, info, key, direction, id);
   if (!reason.has_value()) {
     Flow& flow = flows_.at(id);
+    flow.meta.flow = id;
+    flow.meta.clock = Clock{value(flow.meta.clock) + 1};
     flow.last_packet = now_;
     flow.link = packet.link;
     verdict = Run(id, info, packet.bytes);

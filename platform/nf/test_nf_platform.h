@@ -16,15 +16,19 @@
 #include "base/packet/flow_key.h"
 #include "base/packet/packet_info.h"
 #include "platform/run/nat_peer_emulator.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {
 
 // The platform that an NfTest puts around its NF.
-class NfTest::Platform final : public FlowServices {
+class NfTest::Platform final : public FlowServices, private NfCallNames {
  public:
   Platform(const NfSpec& spec, std::vector<IpPrefix> inside);
+  Platform(const Platform&) = delete;
+  Platform& operator=(const Platform&) = delete;
+  ~Platform() { nf_call.names = nullptr; }
 
   NfResult Send(const TestPacket& packet);
   void Pass(Nanos time);
@@ -75,6 +79,7 @@ class NfTest::Platform final : public FlowServices {
     Nanos idle_timeout = Seconds(300);
     LinkType link{};
     std::optional<NamedAlias> alias = std::nullopt;
+    PacketMeta meta{};  // with the clock of the last packet
   };
   // What an NF asks for in one call.
   struct Call {
@@ -94,12 +99,15 @@ class NfTest::Platform final : public FlowServices {
                                   const FlowKey& connection,
                                   Direction direction, FlowId& id);
   Verdict Run(FlowId id, const PacketInfo& info, Frame& bytes);
+  Verdict Process(const PacketInfo& info, Frame& bytes, FlowState& state);
   std::optional<DropReason> SettleAlias(FlowId id, Verdict& verdict);
   NfResult ResultOf(const Verdict& verdict, std::optional<DropReason> reason,
                     TestPacket packet);
-  // Calls the NF otherwise than for a packet.
+  // Calls a hook of the NF other than process_packet.
   template <typename Function>
-  void CallFor(FlowId id, Instant now, Function function);
+  void CallFor(FlowId id, Instant now, NfCall::Hook hook, Function function);
+  FlowKey FlowOf(FlowId id) const override { return flows_.at(id).key; }
+  uint64_t NumberOf(PacketHandle /*packet*/) const override { return sent_; }
   void Keep(FlowId id, const FlowState& state);
   void CheckUnchanged(const Flow& before, const Frame& bytes_before,
                       const Frame& bytes, const FlowState& state);
@@ -113,6 +121,7 @@ class NfTest::Platform final : public FlowServices {
   std::map<FlowKey, FlowId> aliases_;
   std::map<FlowId, Flow> flows_;
   uint32_t flows_begun_ = 0;
+  uint64_t sent_ = 0;  // packets
   std::vector<Pool> pools_;
   Call call_;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "platform/process/nf_guard.h"
 
 namespace snf {
 
@@ -25,6 +26,7 @@ int FlagCommand::Main(const std::string& name,
     fmt::print("{}", flags_.Help(text_.usage, text_.about));
     return kExitOk;
   }
+  GuardNfCalls(name);
   const absl::Status status = Run();
   if (status.ok()) return exit_code_;
   fmt::print(stderr, "{}: {}\n", name, std::string(status.message()));

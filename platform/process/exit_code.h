@@ -11,7 +11,8 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitCheckFailed = 1,   // packets do not add up, or an invariant broke
   kExitUsage = 2,         // a flag or an argument
-  kExitBadData = 65,      // the contents of an input
+  kExitNf = 3,            // a network function failed (nf_guard.h)
+  kExitBadData = 65,      // the contents of an input, also of an unknown kind
   kExitUnavailable = 69,  // something that this machine does not have
   kExitInternal = 70,
   kExitIo = 74,  // a file could not be opened, read or written
@@ -27,6 +28,7 @@ inline ExitCode ExitCodeFor(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
       return kExitUsage;
     case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnimplemented:
       return kExitBadData;
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnavailable:

@@ -32,6 +32,10 @@ std::string PrintRate(int64_t rate_bps) {
   return FlagText(FormatBitRate(rate_bps, Precision::kExact));
 }
 
+std::string PrintPacketRate(int64_t rate_pps) {
+  return FlagText(FormatPacketRate(rate_pps, Precision::kExact));
+}
+
 // Where the meanings of choices stand in the help.
 constexpr size_t kMeaningColumn = 25;
 
@@ -163,6 +167,22 @@ void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
         return value == 0 && !if_unset.empty() ? "" : PrintRate(value);
       });
   if (!if_unset.empty()) flags_.back().default_text = if_unset;
+}
+
+void FlagSet::PacketRate(const std::string& name, int64_t& value,
+                         int64_t lowest, int64_t highest,
+                         const std::string& help, const std::string& if_unset) {
+  Custom(
+      name, "RATE", help,
+      [&value, lowest, highest](const std::string& text) {
+        const absl::StatusOr<int64_t> parsed = ParsePacketRate(text);
+        if (!parsed.ok()) return parsed.status();
+        value = *parsed;
+        return CheckRange<int64_t>(text, value, lowest, highest,
+                                   PrintPacketRate);
+      },
+      [&value] { return value == 0 ? "" : PrintPacketRate(value); });
+  flags_.back().default_text = if_unset;
 }
 
 void FlagSet::BitRateOrNone(const std::string& name, int64_t& value, bool& none,

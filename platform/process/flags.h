@@ -57,6 +57,9 @@ class FlagSet {
   // As BitRate, but also takes "none", which leaves the value and sets `none`.
   void BitRateOrNone(const std::string& name, int64_t& value, bool& none,
                      int64_t lowest, int64_t highest, const std::string& help);
+  void PacketRate(const std::string& name, int64_t& value, int64_t lowest,
+                  int64_t highest, const std::string& help,
+                  const std::string& if_unset);
   void Count(const std::string& name, uint32_t& value, uint32_t lowest,
              uint32_t highest, const std::string& help);
   void Number(const std::string& name, uint64_t& value,

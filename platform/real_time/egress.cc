@@ -21,33 +21,37 @@ PacketRoute RouteOf(Instant now, const UnitCommand& command) {
 
 }  // namespace
 
-Egress::Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
+Egress::Egress(const RunOptions& options, Observers observers, Ingress& ingress,
                BufferPool& buffers, ControllerLoop& loop, RunResult& result)
     : has_digest_(options.check),
       has_sides_(result.aliases.has_sides),
-      sink_(sink),
+      observers_(std::move(observers)),
       ingress_(ingress),
       buffers_(buffers),
       loop_(loop),
       result_(result),
       order_(options.controller.max_flows),
-      provisioning_(options.controller.unit_capacity_bps,
-                    options.controller.max_units) {
-  provisioning_.Reserve(Seconds(3'600));
+      provisioning_(options.controller) {
+  provisioning_.Reserve();
+  if (has_digest_ && has_sides_) {
+    renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
+  }
 }
 
 void Egress::PassThrough(Instant now, const CapturedPacket& captured) {
   ++result_.packets_passed_through;
   if (has_digest_) digest_.Add(kNoFlow, captured.bytes);
-  if (sink_ != nullptr) sink_->on_release(ReleasedPacket::Of(now, captured));
+  if (renaming_digest_ != nullptr) {
+    renaming_digest_->Add(now, kNoFlow, captured.link, captured.bytes);
+  }
+  observers_.on_release_of([&] { return ReleasedPacket::Of(now, captured); });
 }
 
 void Egress::Drop(Instant now, const CapturedPacket& captured,
                   DropReason reason) {
   CountDrop(now, reason);
-  if (sink_ != nullptr) {
-    sink_->on_drop(ReleasedPacket::Of(now, captured), ToString(reason));
-  }
+  observers_.on_drop_of([&] { return ReleasedPacket::Of(now, captured); },
+                        ToString(reason));
 }
 
 void Egress::on_packet(Instant now, const UnitCommand& command) {
@@ -55,10 +59,10 @@ void Egress::on_packet(Instant now, const UnitCommand& command) {
     DropPayload(now, command);
     return;
   }
-  const bool is_first = order_.On(
+  const bool is_right = order_.On(
       command, [=, this](const UnitCommand& next) { EndPacket(now, next); });
-  if (!is_first) [[unlikely]]
-    EndTwice(now, command);
+  if (!is_right) [[unlikely]]
+    Refuse(command);
 }
 
 void Egress::DropPayload(Instant now, const UnitCommand& command) {
@@ -68,10 +72,10 @@ void Egress::DropPayload(Instant now, const UnitCommand& command) {
   Free(command.packet);
 }
 
-void Egress::EndTwice(Instant now, const UnitCommand& command) {
-  Violate(fmt::format("I3: clock {} of a flow ended twice",
-                      value(command.meta.clock)));
-  EndPacket(now, command);
+// The clock has ended before, or was never given.
+void Egress::Refuse(const UnitCommand& command) {
+  loop_.Refuse(command.unit, "end of a packet", "clock",
+               value(command.meta.clock));
 }
 
 inline void Egress::Release(Instant now, const UnitCommand& command,
@@ -86,8 +90,11 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     latency_ = latency;
     ++packets_of_latency_;
   }
-  if (has_digest_) digest_.Add(meta.flow, buffers_.bytes(command.packet));
-  if (sink_ != nullptr) ShowRelease(now, command);
+  if (has_digest_) AddToDigests(now, command);
+  observers_.on_release_of([&] {
+    return ReleasedPacket::Of(now, buffers_, command.packet,
+                              RouteOf(now, command));
+  });
   const bool comes_back =
       has_sides_ && !is_generated && BringBack(now, command.packet);
   if (!comes_back) Free(command.packet);
@@ -143,13 +150,20 @@ bool Egress::BringBack(Instant now, PacketHandle packet) {
   return true;
 }
 
-void Egress::ShowRelease(Instant now, const UnitCommand& command) {
-  sink_->on_release(
-      ReleasedPacket::Of(now, buffers_, command.packet, RouteOf(now, command)));
+void Egress::AddToDigests(Instant now, const UnitCommand& command) {
+  const auto& [info, bytes] = buffers_.view(command.packet);
+  digest_.Add(command.meta.flow, bytes);
+  if (renaming_digest_ == nullptr) return;
+  renaming_digest_->Add(now, command.meta.flow, info.link, bytes);
 }
 
 void Egress::ReturnBuffer(PacketHandle packet) {
-  loop_.ReturnBuffer(buffers_.owner(packet), packet);
+  const BufferPool::Party owner = buffers_.owner(packet);
+  if (owner != BufferPool::Party{0}) {
+    loop_.ReturnBuffer(owner, packet);
+  } else {
+    Violate(fmt::format("buffer {} came back twice", value(packet)));
+  }
 }
 
 void Egress::on_drop(Instant now, PacketHandle packet, DropReason reason) {
@@ -169,6 +183,8 @@ void Egress::on_unit_down(Instant now, UnitId unit) {
 
 void Egress::on_drained(Instant now, const DrainReport& with_payload) {
   RecordLatency();
+  if (order_.repeated() != nullptr) [[unlikely]]
+    Refuse(*order_.repeated());
   provisioning_.on_drained(now, with_payload.unit, with_payload.packets,
                            with_payload.bytes);
 }
@@ -180,6 +196,9 @@ void Egress::on_end_flow(const EndFlow& end) {
 
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {
   ingress_.on_alias(alias, inside);
+  if (renaming_digest_ != nullptr) {
+    renaming_digest_->on_granted(alias.key, inside);
+  }
 }
 
 void Egress::on_alias_over(FlowId flow, Clock clock) {
@@ -199,8 +218,8 @@ void Egress::CountDrop(Instant now, DropReason reason) {
 
 void Egress::ShowDrop(Instant now, PacketHandle packet,
                       const PacketRoute& route, std::string_view reason) {
-  if (sink_ == nullptr) return;
-  sink_->on_drop(ReleasedPacket::Of(now, buffers_, packet, route), reason);
+  observers_.on_drop_of(
+      [&] { return ReleasedPacket::Of(now, buffers_, packet, route); }, reason);
 }
 
 void Egress::Violate(std::string what) {
@@ -222,6 +241,8 @@ void Egress::CheckNoneWaits() {
 void Egress::Finish(Instant now) {
   provisioning_.on_end(now);
   result_.digest = digest_.value();
+  result_.digest_up_to_renaming =
+      renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;
 }
 
 }  // namespace snf

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REAL_TIME_EGRESS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,9 +16,10 @@
 #include "platform/real_time/release_order.h"
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
+#include "platform/run/observers.h"
 #include "platform/run/provisioning.h"
+#include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
-#include "platform/run/run_events.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "traces/capture_reader.h"
@@ -33,10 +35,13 @@ namespace snf {
 // packet is allocated for.
 class Egress final : public ControllerEvents {
  public:
-  // All that is given must outlive the object; `sink` may be null.
-  Egress(const RunOptions& options, RunObserver* sink, Ingress& ingress,
+  // All that is given must outlive the object. The observers are told of what
+  // is released and dropped.
+  Egress(const RunOptions& options, Observers observers, Ingress& ingress,
          BufferPool& buffers, ControllerLoop& loop, RunResult& result);
 
+  // The run begins with this time.
+  void on_start(Instant first_packet) { provisioning_.on_start(first_packet); }
   // A packet that an IP header begins came to the ingress.
   void on_offered(Instant now, uint32_t bytes) {
     provisioning_.on_offered(now, bytes);
@@ -46,9 +51,8 @@ class Egress final : public ControllerEvents {
   // Drops a packet before it got a buffer.
   void Drop(Instant now, const CapturedPacket& captured, DropReason reason);
 
-  // Always inline: a compiler that sees a call without an effect drops it.
   [[gnu::always_inline]] void on_enqueue(const PacketMeta& meta) {
-    order_.Prefetch(meta.flow);
+    order_.Enqueue(meta);
   }
   void on_packet(Instant now, const UnitCommand& command);
   void on_drop(Instant now, PacketHandle packet, DropReason reason) override;
@@ -71,10 +75,10 @@ class Egress final : public ControllerEvents {
   void EndPacket(Instant now, const UnitCommand& command);
   // Out of line: packets do not pay for what few of them need.
   [[gnu::noinline]] void DropPayload(Instant now, const UnitCommand& command);
-  [[gnu::noinline]] void EndTwice(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] void Refuse(const UnitCommand& command);
   [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
   [[gnu::noinline]] bool BringBack(Instant now, PacketHandle packet);
-  [[gnu::noinline]] void ShowRelease(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] void AddToDigests(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void ReturnBuffer(PacketHandle packet);
   void Release(Instant now, const UnitCommand& command, bool is_generated);
   void Free(PacketHandle packet) {
@@ -88,7 +92,7 @@ class Egress final : public ControllerEvents {
 
   const bool has_digest_;
   const bool has_sides_;
-  RunObserver* const sink_;
+  Observers observers_;
   Ingress& ingress_;
   BufferPool& buffers_;
   ControllerLoop& loop_;
@@ -98,6 +102,7 @@ class Egress final : public ControllerEvents {
   uint32_t packets_of_latency_ = 0;
   Nanos latency_;
   ReleaseDigest digest_;
+  std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
   ReleaseOrder order_;
   Provisioning provisioning_;
 };

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/core/link_payload.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -50,11 +50,15 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
   if (!status.ok()) return status;
   auto buffers = BufferPool::Attach(pool, BufferPool::Party{0});
   if (!buffers.ok()) return buffers.status();
-  LoopRegion region = {
-      .memory = *std::move(memory),
-      .buffers = *std::move(buffers),
-      .controller = {.bell = New<Doorbell>(carver), .loops = {}},
-      .unit_loops = {}};
+  LoopRegion region = {.memory = *std::move(memory),
+                       .faults = std::make_unique<WireFaults>(),
+                       .buffers = *std::move(buffers),
+                       .controller = {.bell = New<Doorbell>(carver),
+                                      .buffers = nullptr,
+                                      .faults = nullptr,
+                                      .loops = {}},
+                       .unit_loops = {}};
+  region.controller.faults = region.faults.get();
   std::vector<Doorbell*> bells;
   for (size_t i = 0; i < loops; ++i) bells.push_back(New<Doorbell>(carver));
   for (size_t i = 0; i < loops; ++i) {
@@ -73,6 +77,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
         {.buffers = *std::move(own),
          .bell = bells[i],
          .progress = progress,
+         .faults = region.faults.get(),
          .from_controller = LinkIn(down.consumer, kMaxPayloadFromController),
          .to_controller = LinkOut(up.producer, options.controller_reserve),
          .from_loops = {},

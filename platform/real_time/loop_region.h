@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/shared_region.h"
+#include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
@@ -30,8 +32,9 @@ struct LoopRegion {
   static absl::StatusOr<LoopRegion> Create(const Options& options);
 
   SharedRegion memory;
-  BufferPool buffers;  // the controller's
-  ControllerLinks controller;
+  std::unique_ptr<WireFaults> faults;  // what all loops find
+  BufferPool buffers;                  // the controller's
+  ControllerLinks controller;          // `buffers` is left to its owner
   std::vector<UnitLoopLinks> unit_loops;
 };
 

@@ -48,8 +48,8 @@ std::unique_ptr<RealDriver> Start(uint32_t threads, const NfSpec& nf,
       .buffers = {.small = 2'048, .medium = 16, .large = 4},
       .unpaced = true,
       .wait_for_room = true};
-  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
-                                  nf, nullptr);
+  auto driver =
+      RealDriver::Start(options, real, *FindPlacementPolicy(policy), nf, {});
   EXPECT_TRUE(driver.ok()) << driver.status();
   return *std::move(driver);
 }

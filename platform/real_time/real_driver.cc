@@ -19,12 +19,13 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
     clock_.Start(captured.time);
+    egress_.on_start(captured.time);
     began_ = loop_.ReadClock();
     if (real_.live != nullptr) next_live_ = began_;
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
-  last_captured_ = captured.time;
+  last_captured_ = std::max(last_captured_, captured.time);
   Instant arrival = loop_.now();
   if (pace_.has_schedule()) {
     arrival = pace_.Due(captured.time, captured.original_bytes);
@@ -40,6 +41,10 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
+  if (has_failed()) [[unlikely]] {
+    egress_.Drop(loop_.now(), captured, DropReason::kUnitFailed);
+    return;
+  }
   Take(arrival, captured);
   if (loop_.batch_size() < ControllerLoop::kBatch) return;
   loop_.HandleBatch(egress_);
@@ -134,6 +139,8 @@ bool RealDriver::Drain() {
   loop_.HandleBatch(egress_);
   Instant last_move = RealClock::Monotonic();
   while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+    if (RealClock::Monotonic() - finishing_ > kTimersAtEnd) StopTimers();
+    if (has_failed()) return false;
     const uint64_t left = loop_.in_channels();
     const bool did = Turn();
     // Timers go on for as long as a packet is in a unit: they move none.
@@ -147,10 +154,25 @@ bool RealDriver::Drain() {
   return true;
 }
 
+void RealDriver::StopTimers() {
+  for (const Worker& worker : workers_) worker.loop->StopTimers();
+}
+
+FlowKey RealDriver::FlowOf(FlowId flow) const {
+  const FlowTable& flows = controller().flows();
+  const uint32_t slot = slot_of(flow);
+  if (slot >= options_.controller.max_flows ||
+      flows.numbers(slot).generation != generation_of(flow)) {
+    return {};
+  }
+  return flows.hot(slot).key;
+}
+
 RunResult RealDriver::Finish() {
   if (result_.packets_in == 0) clock_.Start(Instant{});
+  finishing_ = RealClock::Monotonic();
   bool is_over = Drain();
-  if (!is_over) {
+  if (!is_over && !has_failed()) {
     egress_.Violate(
         fmt::format("{} packets never left their units", loop_.in_channels()));
   }
@@ -160,19 +182,39 @@ RunResult RealDriver::Finish() {
   // A step as long as this lets many flows end at once.
   constexpr Nanos kStep = Milliseconds(10);
   while (is_over && loop_.NextDue() != Instant::max()) {
+    if (loop_.NextDue() - result_.last_packet > kTimersAfterLastPacket) {
+      StopTimers();
+    }
     clock_.SkipTo(loop_.NextDue() + kStep);
     for (const Worker& worker : workers_) worker.loop->Wake();
     is_over = Drain();
   }
-  if (is_over) egress_.CheckNoneWaits();
   for (Worker& worker : workers_) {
     worker.loop->Stop();
     if (worker.thread.joinable()) worker.thread.join();
+  }
+  if (has_failed()) {
+    Fail();
+  } else if (is_over) {
+    egress_.CheckNoneWaits();
   }
   result_.real.threads = real_.threads;
   egress_.Finish(loop_.now());
   Collect();
   return std::move(result_);
+}
+
+// Packets that are under way stay where they are.
+void RealDriver::Fail() {
+  result_.failure = ToString(*faults_->first());
+  if (faults_->count() > 1) {
+    result_.failure += fmt::format("; {} more came", faults_->count() - 1);
+  }
+  egress_.Violate(result_.failure);
+  const uint64_t begun = result_.packets_begun();
+  const uint64_t ended = result_.packets_ended();
+  result_.dropped[static_cast<size_t>(DropReason::kUnitFailed)] +=
+      begun - std::min(begun, ended);
 }
 
 void RealDriver::Collect() {

@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,14 +24,17 @@
 #include "platform/real_time/loop_region.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
+#include "platform/run/nf_watchdog.h"
+#include "platform/run/observers.h"
 #include "platform/run/pace.h"
 #include "platform/run/run.h"
-#include "platform/run/run_events.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/wire/wire_faults.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -52,6 +58,9 @@ struct RealOptions {
   // A packet for which there is no room yet waits, and those behind it; else it
   // is dropped. So do answers to packets that have not left the NF yet.
   bool wait_for_room = false;
+  // What nothing moves for so long, and for longer than the service model lets
+  // it stay, never ends.
+  Nanos patience = Seconds(10);
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
@@ -79,18 +88,22 @@ struct RealOptions {
 //
 // Finish lets everything come to its end; then it lets the clock skip to what
 // is due, flows that time out and units that stop, until nothing is. A packet
-// that nothing moves for kPatience, and for longer than the service model lets
-// it stay, is told of as a violation.
+// that nothing moves for RealOptions::patience is told of as a violation.
+//
+// A bad word between threads ends the run: RunResult::failure names it, packets
+// that were under way are dropped as unit_failed, and so is what is offered
+// after that.
 //
 // Owner-thread only.
-class RealDriver {
+class RealDriver final : private NfCallNames {
  public:
-  // `policy` must outlive the driver, and the spec be good (NfSpec::check);
-  // `sink` may be null. The threads run on return. Errors: InvalidArgument,
-  // more threads than may be or, pinned, than CPUs; others as SharedRegion.
+  // `policy` and the observers must outlive the driver, and the spec be good
+  // (NfSpec::check). Observers are told of what is released and dropped. The
+  // threads run on return. Errors: InvalidArgument, more threads than may be
+  // or, pinned, than CPUs; others as SharedRegion.
   static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
       const RunOptions& options, const RealOptions& real,
-      const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink);
+      const PlacementPolicy& policy, const NfSpec& nf, Observers observers);
   ~RealDriver();
 
   // Takes the next packet of the capture; returns when it was taken, which is
@@ -105,9 +118,15 @@ class RealDriver {
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;
+  // A bad word has ended the run.
+  bool has_failed() const { return faults_->count() > 0; }
+  // Returns the memory between the threads, for tests that spoil it.
+  std::span<std::byte> shared_memory() { return region_.bytes(); }
 
  private:
-  static constexpr Nanos kPatience = Seconds(10);
+  // Timers of NFs run for so long by the clock on the wall after the last
+  // packet, and no longer than kTimersAfterLastPacket.
+  static constexpr Nanos kTimersAtEnd = Seconds(10);
 
   struct Worker {
     std::unique_ptr<UnitLoop> loop;
@@ -115,14 +134,22 @@ class RealDriver {
   };
 
   RealDriver(const RunOptions& options, const RealOptions& real,
-             const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink,
-             LoopRegion region);
+             const PlacementPolicy& policy, const NfSpec& nf,
+             Observers observers, LoopRegion region);
   void CreateWorkers(const NfSpec& nf, std::vector<UnitLoopLinks> links);
   absl::Status StartThreads(const std::vector<int>& cpus);
 
+  // Asked by a thread that runs an NF of the flow, which is not forgotten
+  // meanwhile, so that nobody writes its key.
+  FlowKey FlowOf(FlowId flow) const override;
+  uint64_t NumberOf(PacketHandle packet) const override {
+    return ingress_.NumberOf(packet);
+  }
   bool has_threads() const { return real_.threads > 1; }
+  // There is nothing to wait for any more.
   bool is_interrupted() const {
-    return real_.interrupted != nullptr && real_.interrupted->load();
+    return has_failed() ||
+           (real_.interrupted != nullptr && real_.interrupted->load());
   }
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
@@ -130,8 +157,11 @@ class RealDriver {
   bool WaitForCause(const Ingress::Taken& taken);
   bool Turn();
   bool Drain();
+  void StopTimers();
   void PublishLive();
+  void Fail();
   void Collect();
+  ControllerLinks LinksOf(LoopRegion& region);
 
   RunOptions options_;
   RealOptions real_;                          // threads: how many there are
@@ -139,6 +169,7 @@ class RealDriver {
   RunResult result_;
 
   SharedRegion region_;
+  std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
   RealClock clock_;
   Pace pace_;
@@ -148,14 +179,16 @@ class RealDriver {
   std::vector<Worker> workers_;
 
   Instant began_;
-  Instant last_captured_;
+  Instant finishing_ = Instant::max();  // on the clock on the wall
+  Instant last_captured_ = Instant::min();
   // So many packets may be under way that none is dropped for want of room, by
   // the size of buffers.
   std::array<uint32_t, 3> most_under_way_;
-  Nanos patience_ = kPatience;
+  Nanos patience_;
   Instant next_live_ = Instant::max();        // when to publish figures
   std::unique_ptr<LiveTimes> latency_times_;  // null if never
   std::unique_ptr<LiveTimes> late_times_;
+  std::optional<NfWatchdog> watchdog_;  // of the workers' calls
 };
 
 }  // namespace snf

@@ -44,8 +44,8 @@ std::vector<OfferedFrame> Packets(uint32_t packets, uint32_t flows,
 std::unique_ptr<RealDriver> Start(const RunOptions& options,
                                   const RealOptions& real, const NfSpec& nf,
                                   std::string_view policy) {
-  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
-                                  nf, nullptr);
+  auto driver =
+      RealDriver::Start(options, real, *FindPlacementPolicy(policy), nf, {});
   EXPECT_TRUE(driver.ok()) << driver.status();
   return *std::move(driver);
 }
@@ -377,9 +377,8 @@ TEST(RealDriver, RefusesMoreThreadsThanThereMayBe) {
   const auto start = [](uint32_t threads, bool pin) {
     RealOptions real = AsFastAsCanBe(threads);
     real.pin = pin;
-    const auto driver =
-        RealDriver::Start(SmallTables(), real, *FindPlacementPolicy("snf"),
-                          ForwardingNf(), nullptr);
+    const auto driver = RealDriver::Start(
+        SmallTables(), real, *FindPlacementPolicy("snf"), ForwardingNf(), {});
     return driver.ok() ? "" : std::string(driver.status().message());
   };
   EXPECT_EQ(start(34, false), "34 threads are more than 33");

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/process/nf_guard.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
@@ -47,12 +48,18 @@ uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
                            : real.threads;
 }
 
+ServiceModel ServiceOf(const ControllerOptions& options) {
+  return ServiceModel(options.unit_capacity_bps, options.unit_packets_ps);
+}
+
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
   return {.controller = options.controller,
           .cold_start_delay = real.unpaced ? Nanos{} : options.unit_start_delay,
           .warm_start_delay = real.unpaced ? Nanos{} : options.warm_start_delay,
+          .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
+          .pools = static_cast<uint32_t>(example.pools().size()),
           .counts_flows = HasSides(example),
           .shares_thread = real.threads == 1};
 }
@@ -61,7 +68,7 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
 
 absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const RunOptions& options, const RealOptions& real,
-    const PlacementPolicy& policy, const NfSpec& nf, RunObserver* sink) {
+    const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
@@ -82,8 +89,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       {.shares = shares, .record_bytes = nf.create()->schema().record_bytes()});
   if (!region.ok()) return region.status();
   std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
-  std::unique_ptr<RealDriver> driver(
-      new RealDriver(options, resolved, policy, nf, sink, *std::move(region)));
+  std::unique_ptr<RealDriver> driver(new RealDriver(
+      options, resolved, policy, nf, std::move(observers), *std::move(region)));
   driver->CreateWorkers(nf, std::move(links));
   const absl::Status status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
@@ -92,25 +99,27 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
 
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       RunObserver* sink, LoopRegion region)
+                       Observers observers, LoopRegion region)
     : options_(options),
       real_(real),
       example_(nf.create()),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
+      faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
       pace_(real.speed),
       ingress_(options, HasSides(*example_), buffers_),
       loop_(LoopOptionsOf(options, real, *example_), policy,
             TableHomes(*example_, options.controller.max_units,
                        TableOptionsOf(options)),
-            clock_, std::move(region.controller)),
-      egress_(options, sink, ingress_, buffers_, loop_, result_) {
+            clock_, LinksOf(region)),
+      egress_(options, std::move(observers), ingress_, buffers_, loop_,
+              result_),
+      patience_(real.patience) {
   AddPiecePools(*example_, loop_.controller());
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
-    const Nanos service = ServiceModel(options.controller.unit_capacity_bps)
-                              .ServiceTime(kMaxPacket);
+    const Nanos service = ServiceOf(options.controller).ServiceTime(kMaxPacket);
     patience_.ns +=
         std::max({options.unit_start_delay, options.warm_start_delay, service})
             .ns;
@@ -129,7 +138,13 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                      most(real.buffers.large)};
 }
 
+ControllerLinks RealDriver::LinksOf(LoopRegion& region) {
+  region.controller.buffers = &buffers_;
+  return std::move(region.controller);
+}
+
 RealDriver::~RealDriver() {
+  nf_call.names = nullptr;
   for (Worker& worker : workers_) {
     worker.loop->Stop();
     if (worker.thread.joinable()) worker.thread.join();
@@ -144,7 +159,7 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
   options.unit = UnitOptionsOf(options_, controller().replicas());
   options.tables = TableOptionsOf(options_);
   if (!real_.unpaced) {
-    options.unit_capacity_bps = options_.controller.unit_capacity_bps;
+    options.service = ServiceOf(options_.controller);
   }
   for (UnitLoopLinks& of_worker : links) {
     workers_.push_back({.loop = std::make_unique<UnitLoop>(
@@ -152,17 +167,33 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
                         .thread = {}});
     ++options.index;
   }
+  std::vector<const CallMark*> marks;
+  for (const Worker& worker : workers_) {
+    marks.push_back(&worker.loop->call_mark());
+  }
+  watchdog_.emplace(
+      NfWatchdog::Options{.nf = nf.text(),
+                          .patience = options_.nf_patience,
+                          .marks = std::move(marks),
+                          .describe = [this](PacketHandle packet) {
+                            return Describe(buffers_, packet);
+                          }});
 }
 
 absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
   if (!has_threads()) {
     ControllerLinks::UnitLoopEnds& ends = loop_.ends(0);
     workers_.front().loop->Join(ends.out, ends.in);
+    nf_call.names = this;
     return absl::OkStatus();
   }
   for (size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
-    worker.thread = std::thread([loop = worker.loop.get()] { loop->Run(); });
+    worker.thread = std::thread([this, loop = worker.loop.get()] {
+      GuardThread();
+      nf_call.names = this;
+      loop->Run();
+    });
     if (!real_.pin) continue;
     absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
     if (!status.ok()) return status;

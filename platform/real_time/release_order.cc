@@ -5,33 +5,36 @@
 
 namespace snf {
 
-ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
+// The flow takes its slot from the one that had it.
+void ReleaseOrder::Begin(FlowId flow) {
+  std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
-  if (slot >= flows_.size()) {
-    const size_t room = std::max(flows_.capacity(), size_t{slot} + 1);
-    flows_.resize(std::min(2 * size_t{slot} + 64, room));
+  if (slot >= flows.size()) {
+    if (flows.empty()) Reserve(flows);
+    const size_t room = std::max(flows.capacity(), size_t{slot} + 1);
+    flows.resize(std::min(2 * size_t{slot} + 64, room));
   }
-  Flow& here = flows_[slot];
-  const bool is_newer =
-      here.flow == kNoFlow || generation_of(flow) > generation_of(here.flow);
-  if (!is_newer) {
-    const auto earlier = earlier_.find(flow);
-    return earlier == earlier_.end() ? nullptr : &earlier->second;
-  }
+  Flow& here = flows[slot];
   if (here.flow != kNoFlow && !here.is_over()) earlier_[here.flow] = here;
   here = {};
   here.flow = flow;
-  return &here;
+}
+
+ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
+  const auto earlier = earlier_.find(flow);
+  return earlier == earlier_.end() ? nullptr : &earlier->second;
 }
 
 void ReleaseOrder::End(FlowId flow, Clock last) {
+  std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
-  const bool is_here = slot < flows_.size() && flows_[slot].flow == flow;
-  Flow* const known = is_here ? &flows_[slot] : OtherFlow(flow);
-  if (known != nullptr) known->end = value(last);
+  const bool is_here = slot < flows.size() && flows[slot].flow == flow;
+  Flow* const known = is_here ? &flows[slot] : OtherFlow(flow);
+  if (known != nullptr) known->given = value(last) | Flow::kOver;
 }
 
-void ReleaseOrder::Append(Flow& flow, const UnitCommand& command) {
+bool ReleaseOrder::Append(Flow& flow, const UnitCommand& command) {
+  if (waiting() >= kMaxWaiting) return false;
   uint32_t node = static_cast<uint32_t>(nodes_.size());
   if (free_.empty()) {
     nodes_.push_back({command, kNone});
@@ -42,10 +45,24 @@ void ReleaseOrder::Append(Flow& flow, const UnitCommand& command) {
   }
   (flow.last == kNone ? flow.first : nodes_[flow.last].next) = node;
   flow.last = node;
+  return true;
 }
 
 // Takes out the first command that may go; commands of one clock stay in order.
+// One that ends its clock once more is left out.
 bool ReleaseOrder::TakeNext(Flow& flow, UnitCommand& next) {
+  while (TakeFirst(flow, next)) {
+    if (!Ends(next)) return true;
+    if (value(next.meta.clock) > flow.ended) {
+      flow.ended = value(next.meta.clock);
+      return true;
+    }
+    repeated_ = next;
+  }
+  return false;
+}
+
+bool ReleaseOrder::TakeFirst(Flow& flow, UnitCommand& next) {
   uint32_t before = kNone;
   for (uint32_t node = flow.first; node != kNone;
        before = node, node = nodes_[node].next) {
@@ -56,7 +73,6 @@ bool ReleaseOrder::TakeNext(Flow& flow, UnitCommand& next) {
     (before == kNone ? flow.first : nodes_[before].next) = nodes_[node].next;
     if (flow.last == node) flow.last = before;
     free_.push_back(node);
-    if (Ends(next)) flow.ended = clock;
     return true;
   }
   return false;

@@ -2,8 +2,10 @@
 #ifndef SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
 #define SNF_PLATFORM_REAL_TIME_RELEASE_ORDER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,46 +23,57 @@ namespace snf {
 // ahead of the clock that it comes with, or, if the flow's end emitted it,
 // behind that clock, which has ended.
 //
+// Units are not trusted. Enqueue says which clocks there are: what names
+// another flow or clock, or ends a clock twice, is refused.
+//
 // Worked example: clocks 1 and 2 ran at one unit, 3 at another, and 3 is read
 // first, with a packet emitted before it. Both wait. Then come 1 and 2: out go
 // 1, 2, the emitted one, 3.
 //
-// A flow's first clock is 1. Of flows that share a slot of the controller's
-// table the newest is at hand, others are looked up: their packets may still be
-// under way. They are forgotten when the last clock, which End tells, has
-// ended. What their NF emits later still goes out.
+// A flow's first clock is 1, of a packet with kNewFlow. Of flows that share a
+// slot of a controller's table the newest is at hand, others are looked up:
+// their packets may still be under way. They are forgotten when the last clock,
+// which End tells, has ended. What their NF emits later still goes out.
 //
-// Owner-thread only. Memory: 32 bytes a flow slot; nothing is allocated while
-// fewer than kReserve commands wait and no flow has lost its slot.
+// Owner-thread only. Memory: 32 bytes a flow slot of each controller; nothing
+// is allocated while fewer than kReserve commands wait, no flow has lost its
+// slot, and all flows are of controller 0 or one that had flows before.
 class ReleaseOrder {
  public:
-  explicit ReleaseOrder(uint32_t max_flows) {
-    flows_.reserve(max_flows);
-    AskForPages(Pages::kGrowing, flows_.data(), max_flows * sizeof(Flow));
+  explicit ReleaseOrder(uint32_t max_flows) : max_flows_(max_flows) {
+    Reserve(flows_[0]);
     nodes_.reserve(kReserve);
     free_.reserve(kReserve);
   }
 
+  // The controller gives a packet, of the newest flow in its slot, to a unit.
+  [[gnu::always_inline]] void Enqueue(const PacketMeta& meta) {
+    if ((meta.flags & PacketMeta::kNewFlow) != 0) [[unlikely]]
+      Begin(meta.flow);
+    flows_[controller_of(meta.flow)][slot_of(meta.flow)].given =
+        value(meta.clock);
+  }
   // Takes a unit's command about a packet, kDropPayload apart. Calls
   // handle(command) for it, if it may go, and for each that waited for it.
-  // Returns false if its clock has ended before; then it is not handled.
-  // handle() may not call On.
+  // Returns false, and does not handle it, if there is no such clock, or it has
+  // ended before. handle() may not call On.
   template <typename HandleOne>
   bool On(const UnitCommand& command, const HandleOne& handle) {
+    std::vector<Flow>& flows = flows_[controller_of(command.meta.flow)];
     const uint32_t slot = slot_of(command.meta.flow);
-    if (slot < flows_.size() && flows_[slot].flow == command.meta.flow)
+    if (slot < flows.size() && flows[slot].flow == command.meta.flow)
         [[likely]] {
-      return on_flow(flows_[slot], command, handle);
+      return on_flow(flows[slot], command, handle);
     }
     return on_other(command, handle);
   }
   // Says that no clock of the flow comes after this one. Call it before
   // anything of another flow comes that has the flow's slot.
   void End(FlowId flow, Clock last);
-  // Fetches what On will look at for the flow's packets.
-  [[gnu::always_inline]] void Prefetch(FlowId flow) const {
-    const uint32_t slot = slot_of(flow);
-    if (slot < flows_.size()) __builtin_prefetch(&flows_[slot], 1);
+  // Returns a command that ended a clock a second time after it had waited, or
+  // null.
+  const UnitCommand* repeated() const {
+    return repeated_.has_value() ? &*repeated_ : nullptr;
   }
 
   // Returns how many commands wait.
@@ -70,15 +83,18 @@ class ReleaseOrder {
 
  private:
   static constexpr size_t kReserve = 4'096;
+  static constexpr size_t kMaxWaiting = 8 << 20;  // more are refused
   static constexpr uint32_t kNone = 0xffff'ffff;
   struct alignas(32) Flow {
     FlowId flow = kNoFlow;
-    uint64_t ended = 0;  // all clocks up to this
-    uint64_t end = ~uint64_t{0};
+    uint64_t ended = 0;      // all clocks up to this
+    uint64_t given = 0;      // the newest clock, and kOver
     uint32_t first = kNone;  // of those that wait, in the order of coming
     uint32_t last = kNone;
 
-    bool is_over() const { return ended >= end; }
+    static constexpr uint64_t kOver = uint64_t{1} << 63;  // no other comes
+    uint64_t newest() const { return given & ~kOver; }
+    bool is_over() const { return (ended | kOver) == given; }
   };
   static_assert(sizeof(Flow) == 32);
   struct Node {
@@ -86,6 +102,10 @@ class ReleaseOrder {
     uint32_t next;
   };
 
+  void Reserve(std::vector<Flow>& flows) const {
+    flows.reserve(max_flows_);
+    AskForPages(Pages::kGrowing, flows.data(), max_flows_ * sizeof(Flow));
+  }
   static bool Ends(const UnitCommand& command) {
     return command.kind != UnitCommand::Kind::kEmit;
   }
@@ -93,10 +113,12 @@ class ReleaseOrder {
   bool on_flow(Flow& flow, const UnitCommand& command,
                const HandleOne& handle) {
     const uint64_t clock = value(command.meta.clock);
-    if (Ends(command) && clock <= flow.ended) return false;
+    if (clock > flow.newest()) [[unlikely]]
+      return false;
+    if (Ends(command) && clock <= flow.ended) [[unlikely]]
+      return false;
     if (clock > flow.ended + 1) {
-      Append(flow, command);
-      return true;
+      return Append(flow, command);
     }
     if (Ends(command)) flow.ended = clock;
     handle(command);
@@ -118,21 +140,24 @@ class ReleaseOrder {
     if (flow->is_over()) earlier_.erase(command.meta.flow);
     return is_first;
   }
-  // Finds a flow that is not at hand; one that is newer than the flow at hand
-  // takes its place. Returns null if the flow is over.
+  void Begin(FlowId flow);
+  // Finds a flow that has lost its slot. Returns null if it is over.
   Flow* OtherFlow(FlowId flow);
-  void Append(Flow& flow, const UnitCommand& command);
+  bool Append(Flow& flow, const UnitCommand& command);
   template <typename HandleOne>
   [[gnu::noinline]] void HandleWaiting(Flow& flow, const HandleOne& handle) {
     UnitCommand next = nodes_[flow.first].command;
     while (TakeNext(flow, next)) handle(next);
   }
   bool TakeNext(Flow& flow, UnitCommand& next);
+  bool TakeFirst(Flow& flow, UnitCommand& next);
 
-  std::vector<Flow> flows_;  // by slot
+  uint32_t max_flows_;
+  std::array<std::vector<Flow>, 256> flows_;  // by controller, and by slot
   absl::flat_hash_map<FlowId, Flow> earlier_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> free_;
+  std::optional<UnitCommand> repeated_;
 };
 
 }  // namespace snf

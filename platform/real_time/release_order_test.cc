@@ -28,9 +28,24 @@ UnitCommand Command(Kind kind, FlowId flow, uint64_t clock) {
   return UnitCommand::OfPacket(kind, kNoPacket, meta);
 }
 
+// The controller gives the flow's clocks 1 … newest to units.
+void Give(ReleaseOrder& order, FlowId flow, uint64_t newest) {
+  for (uint64_t clock = 1; clock <= newest; ++clock) {
+    PacketMeta meta;
+    meta.flow = flow;
+    meta.clock = Clock{clock};
+    if (clock == 1) meta.flags = PacketMeta::kNewFlow;
+    order.Enqueue(meta);
+  }
+}
+
 class ReleaseOrderTest : public testing::Test {
  protected:
-  bool On(Kind kind, uint64_t clock, FlowId flow = MakeFlowId(0, 3, 0)) {
+  static constexpr FlowId kFlow = MakeFlowId(0, 3, 0);
+  void Give(uint64_t newest, FlowId flow = kFlow) {
+    snf::Give(order_, flow, newest);
+  }
+  bool On(Kind kind, uint64_t clock, FlowId flow = kFlow) {
     return order_.On(Command(kind, flow, clock), [&](const UnitCommand& c) {
       out_.push_back(fmt::format("{}{}", c.kind == Kind::kEmit ? "e" : "",
                                  value(c.meta.clock)));
@@ -41,6 +56,7 @@ class ReleaseOrderTest : public testing::Test {
 };
 
 TEST_F(ReleaseOrderTest, FollowsTheWorkedExample) {
+  Give(3);
   On(Kind::kEmit, 3);
   On(Kind::kRelease, 3);
   EXPECT_THAT(out_, ElementsAre());
@@ -53,6 +69,7 @@ TEST_F(ReleaseOrderTest, FollowsTheWorkedExample) {
 }
 
 TEST_F(ReleaseOrderTest, WaitsForWhateverEndsAClock) {
+  Give(5);
   On(Kind::kRelease, 5);
   On(Kind::kNfDrop, 1);
   On(Kind::kDrop, 2);
@@ -63,12 +80,14 @@ TEST_F(ReleaseOrderTest, WaitsForWhateverEndsAClock) {
 }
 
 TEST_F(ReleaseOrderTest, LetsATimersPacketOutBehindItsClock) {
+  Give(1);
   On(Kind::kRelease, 1);
   On(Kind::kEmit, 1);
   EXPECT_THAT(out_, ElementsAre("1", "e1"));
 }
 
 TEST_F(ReleaseOrderTest, RefusesAClockThatHasEnded) {
+  Give(2);
   EXPECT_TRUE(On(Kind::kRelease, 1));
   EXPECT_FALSE(On(Kind::kRelease, 1));
   EXPECT_TRUE(On(Kind::kRelease, 2));
@@ -76,12 +95,42 @@ TEST_F(ReleaseOrderTest, RefusesAClockThatHasEnded) {
   EXPECT_THAT(out_, ElementsAre("1", "2"));
 }
 
+TEST_F(ReleaseOrderTest, RefusesWhatWasNotGiven) {
+  EXPECT_FALSE(On(Kind::kRelease, 1));
+  Give(2);
+  EXPECT_FALSE(On(Kind::kRelease, 3));
+  EXPECT_FALSE(On(Kind::kEmit, 3));
+  EXPECT_FALSE(On(Kind::kRelease, ~uint64_t{0}));
+  EXPECT_FALSE(On(Kind::kRelease, 0));
+  EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(0, 3, 9)));
+  EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(1, 3, 0)));
+  EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(0, 0xffff'ffff, 0)));
+  EXPECT_EQ(order_.waiting(), 0u);
+  EXPECT_THAT(out_, ElementsAre());
+  EXPECT_TRUE(On(Kind::kRelease, 1));
+}
+
+TEST_F(ReleaseOrderTest, TellsOfAClockThatEndedTwiceWhileItWaited) {
+  Give(3);
+  EXPECT_TRUE(On(Kind::kRelease, 2));
+  EXPECT_TRUE(On(Kind::kRelease, 2));
+  EXPECT_TRUE(On(Kind::kRelease, 2));
+  EXPECT_EQ(order_.repeated(), nullptr);
+  EXPECT_TRUE(On(Kind::kRelease, 1));
+  EXPECT_THAT(out_, ElementsAre("1", "2"));
+  ASSERT_NE(order_.repeated(), nullptr);
+  EXPECT_EQ(order_.repeated()->meta.clock, Clock{2});
+  EXPECT_EQ(order_.waiting(), 0u);
+}
+
 TEST_F(ReleaseOrderTest, KnowsAFlowWhoseSlotAnotherHas) {
   const FlowId old = MakeFlowId(0, 3, 7);
   const FlowId young = MakeFlowId(0, 3, 8);
+  Give(3, old);
   On(Kind::kRelease, 1, old);
   On(Kind::kRelease, 3, old);
   order_.End(old, Clock{3});
+  Give(2, young);
   On(Kind::kRelease, 1, young);
   EXPECT_THAT(out_, ElementsAre("1", "1"));
   EXPECT_EQ(order_.earlier(), 1u);
@@ -95,7 +144,9 @@ TEST_F(ReleaseOrderTest, KnowsAFlowWhoseSlotAnotherHas) {
 
 TEST_F(ReleaseOrderTest, KnowsAFlowOfWhichNothingCameBeforeItsEnd) {
   const FlowId old = MakeFlowId(0, 3, 7);
+  Give(2, old);
   order_.End(old, Clock{2});
+  Give(1, MakeFlowId(0, 3, 8));
   On(Kind::kRelease, 1, MakeFlowId(0, 3, 8));
   On(Kind::kRelease, 2, old);
   EXPECT_THAT(out_, ElementsAre("1"));
@@ -107,6 +158,7 @@ TEST_F(ReleaseOrderTest, KnowsAFlowOfWhichNothingCameBeforeItsEnd) {
 TEST_F(ReleaseOrderTest, KeepsNothingOfFlowsThatAreOver) {
   for (uint32_t generation = 0; generation < 1'000; ++generation) {
     const FlowId flow = MakeFlowId(0, 3, generation);
+    Give(1, flow);
     EXPECT_TRUE(On(Kind::kRelease, 1, flow));
     order_.End(flow, Clock{1});
     EXPECT_EQ(order_.earlier(), 0u);
@@ -115,6 +167,46 @@ TEST_F(ReleaseOrderTest, KeepsNothingOfFlowsThatAreOver) {
   EXPECT_TRUE(On(Kind::kEmit, 1, MakeFlowId(0, 3, 7)));
   EXPECT_EQ(out_.back(), "e1");
   EXPECT_FALSE(On(Kind::kRelease, 1, MakeFlowId(0, 3, 7)));
+  EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KeepsOrderWhenGenerationsWrap) {
+  constexpr uint32_t kLast = 0xff'ffff;
+  for (uint32_t i = 0; i < 6; ++i) {
+    // Each flow's second clock is still under way when the next flow begins.
+    const FlowId flow = MakeFlowId(0, 3, kLast - 2 + i);
+    out_.clear();
+    Give(3, flow);
+    On(Kind::kRelease, 3, flow);
+    order_.End(flow, Clock{3});
+    On(Kind::kRelease, 1, flow);
+    EXPECT_THAT(out_, ElementsAre("1")) << i;
+    if (i == 0) continue;
+    const FlowId before = MakeFlowId(0, 3, kLast - 3 + i);
+    EXPECT_TRUE(On(Kind::kRelease, 2, before)) << i;
+    EXPECT_THAT(out_, ElementsAre("1", "2", "3")) << i;
+    EXPECT_FALSE(On(Kind::kRelease, 3, before)) << i;
+  }
+  EXPECT_EQ(order_.earlier(), 0u);
+}
+
+TEST_F(ReleaseOrderTest, KeepsTheFlowsOfControllersApart) {
+  // The slot is the same, and the generations are not compared.
+  const FlowId first = MakeFlowId(0, 3, 9);
+  const FlowId second = MakeFlowId(1, 3, 2);
+  for (const FlowId flow : {first, second}) {
+    Give(3, flow);
+    EXPECT_TRUE(On(Kind::kRelease, 2, flow));
+    EXPECT_EQ(order_.waiting(), 1u);
+    out_.clear();
+    EXPECT_TRUE(On(Kind::kRelease, 1, flow));
+    EXPECT_THAT(out_, ElementsAre("1", "2"));
+  }
+  EXPECT_TRUE(On(Kind::kRelease, 3, first));
+  EXPECT_FALSE(On(Kind::kRelease, 2, second));
+  order_.End(first, Clock{3});
+  EXPECT_TRUE(On(Kind::kRelease, 3, second));
+  EXPECT_FALSE(On(Kind::kRelease, 3, first));
   EXPECT_EQ(order_.earlier() + order_.waiting(), 0u);
 }
 
@@ -147,13 +239,17 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
       }
     }
     ReleaseOrder order(4);
-    // Flows of a slot end one after the other, at the latest when something of
-    // the next one comes.
-    const auto end_before = [&order, &ends](FlowId flow) {
-      for (auto& [other, last] : ends) {
-        if (slot_of(other) != slot_of(flow) || other >= flow) continue;
-        if (last != Clock{}) order.End(other, last);
-        last = Clock{};
+    // Flows of a slot begin and end one after the other, at the latest when
+    // something of the next one comes.
+    FlowId begun[4] = {kNoFlow, kNoFlow, kNoFlow, kNoFlow};
+    const auto begin_up_to = [&](FlowId flow) {
+      FlowId& newest = begun[slot_of(flow)];
+      for (const auto& [other, last] : ends) {
+        if (slot_of(other) != slot_of(flow) || other > flow) continue;
+        if (newest != kNoFlow && other <= newest) continue;
+        if (newest != kNoFlow) order.End(newest, ends[newest]);
+        Give(order, other, value(last));
+        newest = other;
       }
     };
     std::map<FlowId, std::vector<std::string>> seen;
@@ -161,7 +257,7 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
     while (!std::ranges::all_of(units, is_empty)) {
       auto& unit = units[rng.Below(units.size())];
       if (unit.empty()) continue;
-      end_before(unit.front().meta.flow);
+      begin_up_to(unit.front().meta.flow);
       EXPECT_TRUE(order.On(unit.front(), [&](const UnitCommand& c) {
         seen[c.meta.flow].push_back(fmt::format(
             "{}{}", c.kind == Kind::kEmit ? "e" : "", value(c.meta.clock)));

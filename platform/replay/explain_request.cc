@@ -38,7 +38,9 @@ absl::StatusOr<FlowKey> ReadFlow(const std::string& text,
   FlowKey key = *parsed;
   const bool is_fragment = key.form == FlowKeyForm::kIpv4Fragment ||
                            key.form == FlowKeyForm::kIpv6Fragment;
-  const std::string_view colon = key.form == FlowKeyForm::kIpv4 ? ":" : "]:";
+  const bool is_ipv4 =
+      key.form == FlowKeyForm::kIpv4 || key.form == FlowKeyForm::kIpv4Endpoint;
+  const std::string_view colon = is_ipv4 ? ":" : "]:";
   if (HasPorts(key.protocol) && !is_fragment &&
       form.kind != FlowKeyKind::k3Tuple &&
       text.find(colon) == std::string::npos) {

@@ -30,7 +30,10 @@ absl::StatusOr<ExitCode> Replay(const ReplayOptions& options,
   }
   const absl::StatusOr<ReplayedRun> once = run.RunOnce();
   if (!once.ok()) return once.status();
-  return output.Write(*once);
+  absl::StatusOr<ExitCode> written = output.Write(*once);
+  const std::string& failure = once->run.result.failure;
+  if (!written.ok() || failure.empty()) return written;
+  return absl::InternalError("the run ended early: " + failure);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 namespace snf {
 
 ReplayFlags::ReplayFlags(FlagSet& flags) : flags_(flags) {
+  options_.run.controller.start_timeout = Seconds(10);
+  options_.run.nf_patience = Seconds(10);
   flags_.Arguments("FILE", options_.files, 0);
   AddFlags();
   AddTuningFlags();
@@ -66,9 +68,18 @@ void ReplayFlags::AddFlags() {
       "write the report as JSON to FILE (- is stdout, instead of text)");
   flags_.Question("json_schema", options_.json_schema,
                   "only tell what the keys of --json mean");
-  flags_.Text("csv", options_.csv, "DIR",
-              "write time series per 100 ms, latency quantiles and all figures "
-              "to DIR");
+  flags_.Text(
+      "csv", options_.csv, "DIR",
+      "write time series per 100 ms, in virtual time also of single units "
+      "per 10 ms, latency quantiles and all figures to DIR");
+  flags_.Duration("warm_up", options_.warm_up, Nanos{0}, Seconds(86'400),
+                  "leave so much of the beginning out of latency, of the "
+                  "number of units and of a unit's utilisation; what is "
+                  "counted, and all over time, has it");
+  flags_.Text("decisions", options_.decisions, "FILE",
+              "write every placement of a flowlet and what the policy saw to "
+              "FILE (.csv, or .jsonl for an object a line, also with .gz or "
+              ".zst)");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
               "top:N (the N that have most), worst-wait (whose packet was held "
@@ -81,7 +92,9 @@ void ReplayFlags::AddFlags() {
                 "than --no_check; the result is the same)");
   flags_.Switch("quiet", options_.quiet, "no progress on stderr");
   flags_.Number("seed", options_.run.controller.seed,
-                "seed of random choices: of replicas, and of chaos");
+                "seed of random choices: of replicas, of chaos and of hashes; "
+                "with --clock=real, hashes have a secret one where it is not "
+                "given");
 }
 
 void ReplayFlags::AddTuningFlags() {
@@ -97,6 +110,9 @@ void ReplayFlags::AddTuningFlags() {
                             "a flow without packets for so long is forgotten");
   flags_.Count("max_flows", c.max_flows, 1, 1u << 28,
                "flows at one time; packets of more are dropped");
+  flags_.DurationOrInfinity(
+      "evict_after", c.evict_after, Nanos{0},
+      "with max_flows there, a flow silent for so long makes way for another");
   std::vector<FlagSet::Meaning> policies;
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     policies.push_back({.choice = std::string(policy->name()),
@@ -113,18 +129,28 @@ void ReplayFlags::AddTuningFlags() {
                   "weight of the last flowlet's measured rate in the estimate "
                   "of the next");
   flags_.Choice("demand", demand_,
-                {{"floor", "over its duration, but at least flowlet_timeout"},
+                {{"floor", "over its duration, but at least demand_floor"},
                  {"burst", "over its duration, however short"}},
                 "a flowlet's rate is that of its bytes:");
+  flags_.Duration("demand_floor", c.demand_floor, Nanos{1}, Seconds(10),
+                  "the shortest time over which a rate is measured");
   flags_.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
-                 "demand of a flow's first flowlet before any was measured",
+                 "demand of a flow's first flowlet before any was measured; "
+                 "it counts as much as 100 measured ones",
                  "1% of unit_capacity");
   flags_.Choice("load_signal", load_signal_,
-                {{"demand",
+                {{"wait",
+                  "the time that a packet would wait there; units are filled "
+                  "as latency_target allows"},
+                 {"demand",
                   "the larger of what it drained over the window and what its "
                   "open flowlets ask for, plus what still waits there"},
                  {"drained", "what it drained over the window, alone"}},
                 "a unit's load is:");
+  flags_.Duration("latency_target", c.latency_target, Microseconds(1),
+                  Seconds(10),
+                  "with load_signal=wait: 99 % of the packets are to wait no "
+                  "longer at their unit");
   flags_.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
                   "width of a bucket of the load window");
   flags_.Count("load_buckets", c.load_buckets, 1, 10'000,
@@ -138,10 +164,16 @@ void ReplayFlags::AddStateFlags() {
                "units that a flow's state is pushed to ahead of its next "
                "flowlet, when it has been idle for half of flowlet_timeout");
   flags_.Choice("replica_choice", replica_choice_,
-                {{"weighted", "at random, those of low ids rather"},
+                {{"likely",
+                  "as many as the chance that the flow moves is worth, at the "
+                  "other end of the units"},
+                 {"weighted", "at random, those of low ids rather"},
                  {"deterministic", "those of the lowest ids"},
                  {"none", "none: state is pulled when it is missed"}},
                 "which units a flow's state is pushed to:");
+  flags_.Fraction("replica_chance", c.replica_chance_65536, 65'536,
+                  "with replica_choice=likely: the least chance of use that is "
+                  "worth a push");
   flags_.Duration("push_delay", c.push_delay, Nanos{0}, kMaxPushDelay,
                   "so long after a push, placement counts on it to have come; "
                   "it delays nothing. If not given, it is state_delay + 180us");
@@ -171,7 +203,7 @@ void ReplayFlags::AddStateFlags() {
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "
       "evenly from that range; state_loss=0.01 and state_duplicate=0.01 are "
-      "probabilities",
+      "probabilities. So is start_failure=0.1, of a unit's start to fail",
       [this](const std::string& text) {
         const absl::StatusOr<ChaosOptions> chaos = ParseChaos(text);
         if (chaos.ok()) options_.run.chaos = *chaos;
@@ -225,6 +257,11 @@ void ReplayFlags::AddUnitFlags() {
                        options_.real.unpaced, 1'000, kMaxCapacityBps,
                        "what one unit can process; none, with --clock=real: "
                        "each as much as it can");
+  flags_.PacketRate("unit_packets", c.unit_packets_ps, 1, 1'000'000'000,
+                    "what one unit can process in packets: one takes at least "
+                    "1 / RATE, and costs as much as one that takes so long "
+                    "by its bits, in load, demand and flowlet_bytes",
+                    "as many as unit_capacity carries");
   flags_.Count("max_units", c.max_units, 1, kMaxUnits, "most units");
   flags_.Count("warm_units", c.warm_units, 0, kMaxUnits,
                "units warm at the start");
@@ -245,6 +282,15 @@ void ReplayFlags::AddUnitFlags() {
   flags_.Duration("warm_start_delay", options_.run.warm_start_delay, Nanos{0},
                   Seconds(600),
                   "from a warm start to the first packet (likewise)");
+  flags_.DurationOrInfinity(
+      "start_timeout", c.start_timeout, Microseconds(1),
+      "a start that takes longer has failed: it is counted, after a while "
+      "others are started, and nothing new waits for that unit");
+  flags_.DurationOrInfinity(
+      "nf_patience", options_.run.nf_patience, Milliseconds(1),
+      "a call of the network function that takes longer, by the machine's "
+      "clock, ends the run with exit code 70, and what it was still to write "
+      "is lost; time spent in a debugger does not count");
   flags_.Duration("hop_delay", options_.run.hop_delay, Nanos{0}, Seconds(10),
                   "controller to unit, unit to unit (but state_delay with "
                   "state), unit to the way out");

@@ -37,7 +37,7 @@ class ReplayFlags {
   std::string bundled_command() const;
 
  private:
-  static constexpr size_t kNoReplicas = 2;  // as replica_choice_
+  static constexpr size_t kNoReplicas = 3;  // as replica_choice_
   static constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
   static constexpr Nanos kMaxPushDelay = Seconds(10);
 
@@ -53,6 +53,7 @@ class ReplayFlags {
   // The following are in replay_settle.cc. Checks return InvalidArgument for
   // flags that are right alone but not together.
   absl::Status CheckTogether() const;
+  absl::Status CheckStarts() const;
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckReal() const;

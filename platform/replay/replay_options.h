@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/replay/config.h"
 #include "platform/replay/explain_request.h"
@@ -29,6 +30,7 @@ struct ReplayOptions {
   // The following say how it is run. With a single chain, the sizes are those
   // of the chain.
   RunOptions run;
+  Nanos warm_up;  // left out of latency and of figures of units
   bool is_real_time = false;
   RealOptions real;
   bool preload = false;
@@ -42,6 +44,7 @@ struct ReplayOptions {
   std::string json;
   bool json_schema = false;  // nothing is run; what JSON says is told of
   std::string csv;           // a directory
+  std::string decisions;     // a log of placements
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/packet/flow_key_text.h"
+#include "base/quantity.h"
 #include "platform/process/version.h"
 #include "platform/replay/chains_report.h"
 #include "platform/report/compare.h"
@@ -22,6 +23,16 @@ std::string ShortNameOf(const std::string& nf) {
   return nf.find('|') == nf.npos ? nf.substr(0, nf.find_first_of(":(")) : nf;
 }
 
+// Says why there is nothing to tell of the packet that was held longest.
+std::string WhyNoStory(const StateFigures::Worst& worst) {
+  if (worst.wait.ns == 0) {
+    return "no packet was held for its flow's state or turn";
+  }
+  return fmt::format(
+      "a packet was held for {}, but its flow is not known any more",
+      FormatDuration(worst.wait));
+}
+
 ExitCode ExitCodeOf(bool is_sound) {
   return is_sound ? kExitOk : kExitCheckFailed;
 }
@@ -34,7 +45,9 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
   RunInfo info = InfoOf(replayed.run, replayed.warnings);
   info.stories = replayed.stories;
   if (!options_.csv.empty()) {
-    absl::Status status = WriteCsv(options_.csv, options_.run, result);
+    const UnitSeries* const units =
+        replayed.units.has_value() ? &*replayed.units : nullptr;
+    absl::Status status = WriteCsv(options_.csv, options_.run, result, units);
     if (!status.ok()) return status;
   }
   absl::Status status = WriteNfFiles(result);
@@ -44,7 +57,7 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
                   [&](const Terminal& terminal) {
                     return TextReport(options_.run, result, info, terminal);
                   });
-  if (status.ok()) status = TellStories(replayed.stories);
+  if (status.ok()) status = TellStories(replayed);
   if (!status.ok()) return status;
   return ExitCodeOf(RunIsSound(result));
 }
@@ -122,10 +135,15 @@ absl::Status ReplayOutput::WriteReport(
   return absl::OkStatus();
 }
 
-absl::Status ReplayOutput::TellStories(
-    const std::vector<FlowStory>& stories) const {
+absl::Status ReplayOutput::TellStories(const ReplayedRun& replayed) const {
+  const std::vector<FlowStory>& stories = replayed.stories;
   const bool is_in_json = options_.json == "-";
   std::FILE* to = is_in_json || options_.out == "-" ? stderr : stdout;
+  if (options_.explain.kind == ExplainRequest::Kind::kWorstWait &&
+      stories.empty()) {
+    fmt::print(to, "\n--explain=worst-wait: {}\n",
+               WhyNoStory(replayed.run.result.state.worst));
+  }
   for (const FlowStory& story : stories) {
     if (story.packets.arrived == 0) {
       return absl::DataLossError(fmt::format(

@@ -37,8 +37,9 @@ class ReplayOutput {
   absl::Status WriteReport(
       const std::function<std::string()>& json,
       const std::function<std::string(Terminal)>& text) const;
-  // Prints the stories, unless they stand in the JSON on stdout.
-  absl::Status TellStories(const std::vector<FlowStory>& stories) const;
+  // Prints the stories, unless they stand in the JSON on stdout, or says why
+  // there is none.
+  absl::Status TellStories(const ReplayedRun& replayed) const;
 
   const ReplayOptions& options_;
 };

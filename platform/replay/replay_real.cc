@@ -100,11 +100,12 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   real.live = (*live_outputs)->board();
   auto driver =
       RealDriver::Start(options_.run, real, *FindPlacementPolicy(run.policy),
-                        options_.config.chains.front().nf, watchers.sink);
+                        options_.config.chains.front().nf, {watchers.sink});
   if (!driver.ok()) return driver.status();
   const auto offer = [&](const CapturedPacket& packet) {
     (*driver)->Offer(packet);
-    return !interrupt_.came.load(std::memory_order_relaxed);
+    return !interrupt_.came.load(std::memory_order_relaxed) &&
+           !(*driver)->has_failed();
   };
   (*live_outputs)->Show();
   Watchers beside = watchers;

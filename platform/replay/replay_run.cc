@@ -8,11 +8,14 @@
 
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
+#include "base/quantity.h"
 #include "controller/core/placement.h"
+#include "platform/explain/decision_log.h"
 #include "platform/explain/explain.h"
 #include "platform/explain/explain_top.h"
 #include "platform/process/console.h"
 #include "platform/process/real_clock.h"
+#include "platform/report/after_warm_up.h"
 #include "platform/run/capture_sink.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/virtual_time/virtual_driver.h"
@@ -25,16 +28,30 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   if (!explainers.ok()) return explainers.status();
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
-  const Watchers watchers = {.sink = sink->get(), .explainers = *explainers};
+  auto decisions = OpenDecisions();
+  if (!decisions.ok()) return decisions.status();
+  std::optional<UnitSeries> units;
+  if (!options_.csv.empty() && !options_.is_real_time) {
+    const ControllerOptions& c = options_.run.controller;
+    units.emplace(c.unit_capacity_bps, c.max_units);
+  }
+  const Watchers watchers = {.sink = sink->get(),
+                             .decisions = decisions->get(),
+                             .units = units.has_value() ? &*units : nullptr,
+                             .explainers = *explainers};
   absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), watchers, "replaying");
   if (!replayed.ok()) return replayed;
   if (*sink != nullptr) {
     if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
+  if (*decisions != nullptr) {
+    if (absl::Status s = (*decisions)->Close(); !s.ok()) return s;
+  }
   for (const Explainer& flow : *explainers) {
     replayed->stories.push_back(flow.story());
   }
+  replayed->units = std::move(units);
   return replayed;
 }
 
@@ -83,6 +100,11 @@ absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayRun::OpenSink() const {
                             .annotate = options_.annotate});
 }
 
+absl::StatusOr<std::unique_ptr<DecisionLog>> ReplayRun::OpenDecisions() const {
+  if (options_.decisions.empty()) return nullptr;
+  return DecisionLog::Open(options_.decisions);
+}
+
 absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
     const std::string& policy, const Watchers& watchers,
     const std::string& label) const {
@@ -105,7 +127,12 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   const Instant start = RealClock::Monotonic();
   Observers observers;
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);
+  if (watchers.decisions != nullptr) observers.Add(*watchers.decisions);
+  if (watchers.units != nullptr) observers.Add(*watchers.units);
   for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
+  const ControllerOptions& c = options_.run.controller;
+  AfterWarmUp after(options_.warm_up, c);
+  if (options_.warm_up.ns > 0) observers.Add(after);
   VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
                        options_.config.chains.front().nf, std::move(observers));
   absl::Status status =
@@ -115,6 +142,11 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
+  if (options_.warm_up.ns > 0 && !after.Apply(run.result)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--warm_up: no packet left that arrived after {}",
+                    FormatDuration(options_.warm_up)));
+  }
   run.elapsed_s =
       static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();
@@ -134,6 +166,9 @@ absl::Status ReplayRun::Feed(MergedReader& reader, const Watchers& watchers,
     // A full disk ends the run, rather than being told at its end.
     if (watchers.sink != nullptr && !watchers.sink->status().ok()) {
       return watchers.sink->status();
+    }
+    if (watchers.decisions != nullptr && !watchers.decisions->status().ok()) {
+      return watchers.decisions->status();
     }
   }
   return reader.status();
@@ -156,6 +191,8 @@ absl::StatusOr<std::vector<Explainer>> ReplayRun::Explain() const {
   if (request.kind == Kind::kWorstWait) {
     const absl::StatusOr<StateFigures::Worst> worst = FindWorstWait();
     if (!worst.ok()) return worst.status();
+    // Without a wait, or if its flow was forgotten, there is no story to tell.
+    if (worst->wait.ns == 0 || worst->key == FlowKey{}) return explainers;
     explainers.emplace_back(worst->key, options_.run, policy)
         .Keep(worst->flow, worst->clock);
     return explainers;
@@ -205,10 +242,7 @@ absl::StatusOr<StateFigures::Worst> ReplayRun::FindWorstWait() const {
   const absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), {}, "looking for the worst wait");
   if (!replayed.ok()) return replayed.status();
-  const StateFigures::Worst& worst = replayed->run.result.state.worst;
-  if (worst.wait.ns > 0 && worst.key != FlowKey{}) return worst;
-  return absl::DataLossError(
-      "--explain=worst-wait: no packet was held for its flow's state or turn");
+  return replayed->run.result.state.worst;
 }
 
 }  // namespace snf

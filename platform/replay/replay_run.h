@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,12 +17,14 @@
 #include "platform/replay/replay_options.h"
 #include "platform/replay/side_by_side.h"
 #include "platform/report/compare.h"
+#include "platform/report/unit_series.h"
 #include "platform/run/run.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
 
 class CaptureSink;
+class DecisionLog;
 class LoadedCapture;
 class MergedReader;
 
@@ -30,6 +33,7 @@ struct ReplayedRun {
   ComparedRun run;
   std::vector<std::string> warnings = {};  // of the captures
   std::vector<FlowStory> stories = {};     // that --explain asks for
+  std::optional<UnitSeries> units = {};    // for --csv, in virtual time
 };
 
 // Tells what came of running them through several chains side by side.
@@ -56,9 +60,11 @@ class ReplayRun {
   absl::StatusOr<ReplayedChains> RunChains() const;
 
  private:
-  // Who looks on at a run; without a capture to write, `sink` is null.
+  // Who looks on at a run; null are those that nothing was asked of.
   struct Watchers {
     CaptureSink* sink = nullptr;
+    DecisionLog* decisions = nullptr;
+    UnitSeries* units = nullptr;
     std::span<Explainer> explainers{};
     bool has_view = false;  // which shows how far the run is
   };
@@ -66,6 +72,8 @@ class ReplayRun {
 
   // Returns what writes --out and --drops; null if nothing does.
   absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
+  // Returns what writes --decisions; null if nothing does.
+  absl::StatusOr<std::unique_ptr<DecisionLog>> OpenDecisions() const;
   // Runs all captures under a policy.
   absl::StatusOr<ReplayedRun> RunCaptures(const std::string& policy,
                                           const Watchers& watchers,

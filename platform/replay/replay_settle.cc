@@ -7,7 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "controller/core/placement.h"
+#include "platform/explain/decision_log.h"
 #include "platform/process/command_files.h"
 #include "platform/process/version.h"
 #include "platform/replay/replay_flags.h"
@@ -36,8 +38,8 @@ bool CanBeReadOnlyOnce(const std::string& file) {
 // Returns true for a flag that says where output goes, so that proposals do not
 // repeat it.
 bool IsForOutput(std::string_view flag) {
-  constexpr std::array<std::string_view, 10> kForOutput = {
-      "out",     "annotate", "drops", "json",  "csv",
+  constexpr std::array<std::string_view, 11> kForOutput = {
+      "out",     "annotate", "drops", "json",  "csv",         "decisions",
       "explain", "compare",  "quiet", "watch", "metrics_port"};
   return std::ranges::find(kForOutput, flag) != kForOutput.end();
 }
@@ -86,6 +88,7 @@ absl::Status ReplayFlags::CheckTogether() const {
     return AtOdds("start_buffer", "unit_queue",
                   "the start buffer is a part of the queue");
   }
+  if (absl::Status s = CheckStarts(); !s.ok()) return s;
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
   if (absl::Status s = CheckReal(); !s.ok()) return s;
@@ -108,6 +111,22 @@ absl::Status ReplayFlags::CheckReadOnce() const {
         "{} with {}: it reads the capture more than once, which {} cannot",
         flags_.Printed(has_a_pass ? "explain" : "compare"), file,
         file == "-" ? "stdin" : "a pipe"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::CheckStarts() const {
+  if (!flags_.given("start_timeout") || options_.real.unpaced) {
+    return absl::OkStatus();
+  }
+  const Nanos timeout = options_.run.controller.start_timeout;
+  if (options_.run.unit_start_delay >= timeout) {
+    return AtOdds("start_timeout", "unit_start_delay",
+                  "every start would fail");
+  }
+  if (options_.run.warm_start_delay >= timeout) {
+    return AtOdds("start_timeout", "warm_start_delay",
+                  "every start would fail");
   }
   return absl::OkStatus();
 }
@@ -156,7 +175,7 @@ absl::Status ReplayFlags::CheckPolicies() const {
   if (policies.size() == 1) {
     return AtOdds("compare", "policy", "there is nothing to compare with");
   }
-  for (const char* flag : {"out", "drops", "csv", "explain"}) {
+  for (const char* flag : {"out", "drops", "csv", "decisions", "explain"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "compare", "it tells of one run alone");
   }
@@ -165,14 +184,19 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
-    for (const char* flag : {"config", "compare", "explain", "chaos",
-                             "hop_delay", "state_delay", "state_bandwidth"}) {
+    for (const char* flag :
+         {"config", "compare", "explain", "decisions", "warm_up", "chaos",
+          "hop_delay", "state_delay", "state_bandwidth"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
     for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
       if (!options_.real.unpaced || !flags_.given(flag)) continue;
       return AtOdds(flag, "unit_capacity", "then units are ready at once");
+    }
+    if (options_.real.unpaced && flags_.given("unit_packets")) {
+      return AtOdds("unit_packets", "unit_capacity",
+                    "then units are as fast as they can be");
     }
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
@@ -192,9 +216,11 @@ absl::Status ReplayFlags::CheckReal() const {
 }
 
 absl::Status ReplayFlags::CheckWritten() const {
-  const std::array<WrittenFile, 3> written = {{{"--out", options_.out},
-                                               {"--drops", options_.drops},
-                                               {"--json", options_.json}}};
+  const std::array<WrittenFile, 4> written = {
+      {{"--out", options_.out},
+       {"--drops", options_.drops},
+       {"--json", options_.json},
+       {"--decisions", options_.decisions}}};
   if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
   // Only pcapng can hold comments.
   if (options_.annotate && options_.out != "-" && !NamesPcapng(options_.out)) {
@@ -207,6 +233,12 @@ absl::Status ReplayFlags::CheckWritten() const {
         "--drops={}: its name has to end in .pcapng, or in that and .gz or "
         ".zst: other formats hold no comments",
         options_.drops));
+  }
+  if (!options_.decisions.empty() && !DecisionLog::Names(options_.decisions)) {
+    return Usage(
+        fmt::format("--decisions={}: its name has to end in .csv or .jsonl, or "
+                    "in one of these and .gz or .zst",
+                    options_.decisions));
   }
   std::vector<std::string> read = options_.files;
   read.push_back(options_.config_file);
@@ -252,7 +284,11 @@ void ReplayFlags::SettleRun() {
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
-  c.hash_seed = c.seed;
+  // What the real world sends must not be aimed at tables.
+  c.hash_seed =
+      options_.is_real_time && !flags_.given("seed") ? SecretSeed() : c.seed;
+  options_.run.flow.fragments.hash_seed = c.hash_seed;
+  c.replica_chance_65536 = std::max(c.replica_chance_65536, 1u);
   if (options_.real.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
   // A buffer for every place in the queues, up to 2 GiB of them; pages that no
   // packet touches cost nothing.
@@ -261,9 +297,18 @@ void ReplayFlags::SettleRun() {
       std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
                            options_.run.buffers.small, kMaxBuffers));
   // Defaults give way to what was given.
+  if (!flags_.given("start_timeout")) {
+    const Nanos longest =
+        std::max(options_.run.unit_start_delay, options_.run.warm_start_delay);
+    c.start_timeout = std::max(c.start_timeout, Nanos{2 * longest.ns});
+  }
   c.replicas = replica_choice_ == kNoReplicas
                    ? 0
                    : std::min(c.replicas, c.max_units - 1);
+  if (!flags_.given("unit_idle_timeout")) {
+    c.unit_idle_timeout =
+        std::max(c.unit_idle_timeout, Nanos{2 * c.flowlet_timeout.ns});
+  }
   if (!flags_.given("push_delay")) {
     c.push_delay = std::min(Nanos{options_.run.state_delay.ns + kPushMargin.ns},
                             kMaxPushDelay);
@@ -305,7 +350,7 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one : {"explain", "compare"}) {
+    for (const char* of_one : {"explain", "compare", "decisions", "warm_up"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }

@@ -283,11 +283,14 @@ std::string Notes(const Layout& layout, std::span<const Segment> segments) {
 }  // namespace
 
 Nanos SinceFirstPacket(const EpochSample& sample, Instant first_packet) {
-  int64_t start_ns = 0;
-  if (__builtin_mul_overflow(sample.epoch, Provisioning::kEpochNs, &start_ns)) {
-    return Nanos{-Provisioning::kEpochNs};  // the epoch of Instant::min()
+  constexpr int64_t kEpochNs = Provisioning::kEpochNs;
+  const int64_t ns = first_packet.ns;
+  const int64_t first = ns / kEpochNs - (ns % kEpochNs < 0 ? 1 : 0);
+  int64_t since_ns = 0;
+  if (__builtin_mul_overflow(sample.epoch - first, kEpochNs, &since_ns)) {
+    return sample.epoch < first ? Nanos{-kEpochNs} : Nanos::max();
   }
-  return Instant{start_ns} - first_packet;
+  return Nanos{since_ns};
 }
 
 std::string BandwidthChart(std::span<const EpochSample> epochs,

@@ -12,7 +12,7 @@
 
 namespace snf {
 
-// When an epoch began: negative for one that began before the first packet.
+// When an epoch began, in whole 100 ms since the first packet.
 Nanos SinceFirstPacket(const EpochSample& sample, Instant first_packet);
 
 // Draws demanded against provisioned bandwidth per 100 ms (SNF Fig. 1), at most

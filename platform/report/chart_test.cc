@@ -167,11 +167,13 @@ TEST(BandwidthChart, StandsTimesAtTheEdgesOfInt64) {
   EXPECT_LE(SinceFirstPacket(earliest, Instant::min()), Nanos{0});
 }
 
-TEST(SinceFirstPacket, IsNegativeForTheFirstEpoch) {
+// Epochs begin with the first packet.
+TEST(SinceFirstPacket, CountsWholeEpochs) {
   EXPECT_EQ(SinceFirstPacket(Epoch(0, 0, 0), kFirstPacket + Milliseconds(30)),
-            Milliseconds(-30));
+            Nanos{0});
   EXPECT_EQ(SinceFirstPacket(Epoch(1, 0, 0), kFirstPacket + Milliseconds(30)),
-            Milliseconds(70));
+            Milliseconds(100));
+  EXPECT_EQ(SinceFirstPacket({.epoch = -1}, Instant{-1}), Nanos{0});
 }
 
 }  // namespace

@@ -149,10 +149,13 @@ bool HasDrops(const ComparedRun& run) {
                              [](uint64_t n) { return n > 0; });
 }
 
-// Whether the same input must give the same digest under each policy.
+// Whether the same input must give the same digest under each policy, up to a
+// renaming of external ports. Who finds a pool exhausted depends on who asked
+// before.
 bool IsComparable(const ComparedRun& run) {
-  return !HasDrops(run) && run.result.i6_compared > 0 &&
-         run.result.i6_not_compared == 0;
+  const RunResult& result = run.result;
+  return !HasDrops(run) && result.controller.pieces.requests_refused == 0 &&
+         result.i6_compared > 0 && result.i6_not_compared == 0;
 }
 
 void AddProblems(std::span<const ComparedRun> runs, Page& page) {
@@ -239,25 +242,38 @@ std::string MeaningOf(std::span<const ComparedRun> runs) {
 
 std::string DigestOf(std::span<const ComparedRun> runs, uint64_t seed) {
   const RunResult& first = runs.front().result;
-  const bool same = std::ranges::all_of(runs, [&](const ComparedRun& run) {
-    return run.result.digest == first.digest;
-  });
-  if (same) {
+  const auto is_same = [&](uint64_t RunResult::*digest) {
+    return std::ranges::all_of(runs, [&](const ComparedRun& run) {
+      return run.result.*digest == first.*digest;
+    });
+  };
+  if (is_same(&RunResult::digest)) {
     return fmt::format(
         "{:016x} of all that was released, the same under each, seed {}",
         first.digest, seed);
   }
+  if (is_same(&RunResult::digest_up_to_renaming)) {
+    return fmt::format(
+        "{:016x} of all that was released, up to which external ports were "
+        "given, the same under each, seed {}",
+        first.digest_up_to_renaming, seed);
+  }
   if (!RunsAgree(runs)) {
     std::string text = "differs, though no packet was dropped:";
     for (const ComparedRun& run : runs) {
-      text += fmt::format(" {} {:016x}", run.policy, run.result.digest);
+      text += fmt::format(" {} {:016x}", run.policy,
+                          run.result.digest_up_to_renaming);
     }
     return text;
   }
-  return std::ranges::any_of(runs, HasDrops)
-             ? "differs; packets were dropped, so it cannot be compared"
-             : "differs; not all packets were checked, so it cannot be "
-               "compared";
+  const auto lacked_pieces = [](const ComparedRun& run) {
+    return run.result.controller.pieces.requests_refused > 0;
+  };
+  const char* why = std::ranges::any_of(runs, HasDrops) ? "packets were dropped"
+                    : std::ranges::any_of(runs, lacked_pieces)
+                        ? "a pool was exhausted"
+                        : "not all packets were checked";
+  return fmt::format("differs; {}, so it cannot be compared", why);
 }
 
 }  // namespace
@@ -267,7 +283,10 @@ bool RunsAgree(std::span<const ComparedRun> runs) {
   for (const ComparedRun& run : runs) {
     if (!IsComparable(run)) continue;
     if (first == nullptr) first = &run;
-    if (run.result.digest != first->result.digest) return false;
+    if (run.result.digest_up_to_renaming !=
+        first->result.digest_up_to_renaming) {
+      return false;
+    }
   }
   return true;
 }

@@ -17,8 +17,9 @@ struct ComparedRun {
 };
 
 // False if two runs of which every packet can be compared released different
-// ones: then the exit code is 1. They can if no packet was dropped for want of
-// room, and I6 was checked of all of them: the NF read no shared table.
+// ones, up to a renaming of external ports (renaming_digest.h): then the exit
+// code is 1. They can if no packet was dropped for want of room, no pool was
+// exhausted, and I6 was checked of all of them: the NF read no shared table.
 bool RunsAgree(std::span<const ComparedRun> runs);
 
 // The runs side by side, a column each, and a sentence on what it means. What

@@ -36,6 +36,10 @@ std::vector<ComparedRun> Runs() {
   return runs;
 }
 
+void SetDigest(RunResult& result, uint64_t digest) {
+  result.digest = result.digest_up_to_renaming = digest;
+}
+
 std::string Text(const std::vector<ComparedRun>& runs,
                  const Terminal& terminal = {}) {
   return TextComparison(Options(), runs, Info(), terminal);
@@ -136,7 +140,7 @@ TEST(TextComparison, IsAlarmedByDigestsThatDiffer) {
   for (ComparedRun& run : runs) run.result.i6_compared = 9'990;
   EXPECT_TRUE(RunsAgree(runs));
   EXPECT_THAT(Text(runs), Not(HasSubstr("PROBLEM")));
-  runs[1].result.digest = 1;
+  SetDigest(runs[1].result, 1);
   // What the NF drops, it drops under every policy.
   runs[1].result.nf_drop_names = {"unloved"};
   runs[1].result.nf_dropped = {7};
@@ -152,10 +156,34 @@ TEST(TextComparison, IsAlarmedByDigestsThatDiffer) {
                         "              vanilla_flow 0000000000000001\n"));
 }
 
+TEST(TextComparison, ComparesUpToARenamingOfExternalPorts) {
+  std::vector<ComparedRun> runs = Runs();
+  for (ComparedRun& run : runs) {
+    run.result.i6_compared = 9'990;
+    run.result.aliases.has_sides = true;
+  }
+  runs[1].result.digest = 1;
+  EXPECT_TRUE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), Not(HasSubstr("PROBLEM")));
+  EXPECT_THAT(Text(runs),
+              HasSubstr("Digest        0123456789abcdef of all that was "
+                        "released, up to which external\n"
+                        "              ports were given, the same under each, "
+                        "seed 7\n"));
+  runs[1].result.digest_up_to_renaming = 2;
+  EXPECT_FALSE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), HasSubstr("vanilla_flow 0000000000000002\n"));
+  // Who finds a pool exhausted depends on who asked before.
+  runs[1].result.controller.pieces.requests_refused = 1;
+  EXPECT_TRUE(RunsAgree(runs));
+  EXPECT_THAT(Text(runs), HasSubstr("Digest        differs; a pool was "
+                                    "exhausted, so it cannot be compared\n"));
+}
+
 TEST(TextComparison, SaysWhyDigestsMayDiffer) {
   std::vector<ComparedRun> runs = Runs();
   for (ComparedRun& run : runs) run.result.i6_compared = 9'990;
-  runs[1].result.digest = 1;
+  SetDigest(runs[1].result, 1);
   runs[1].result.i6_not_compared = 3;
   EXPECT_TRUE(RunsAgree(runs));
   EXPECT_THAT(Text(runs), HasSubstr("Digest        differs; not all packets "
@@ -170,7 +198,7 @@ TEST(TextComparison, SaysWhyDigestsMayDiffer) {
   // But those beside it can.
   runs.push_back({.policy = "hash", .result = runs[0].result});
   EXPECT_TRUE(RunsAgree(runs));
-  runs[2].result.digest = 2;
+  SetDigest(runs[2].result, 2);
   EXPECT_FALSE(RunsAgree(runs));
 }
 

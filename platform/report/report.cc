@@ -13,6 +13,7 @@
 #include "controller/core/placement.h"
 #include "fmt/format.h"
 #include "platform/report/report_advice.h"
+#include "platform/report/report_notes.h"
 #include "platform/report/report_tables.h"
 #include "platform/run/report_figures.h"
 #include "platform/text/page.h"
@@ -147,7 +148,7 @@ void AddFlows(const RunOptions& options, const RunResult& result,
   page.Count("Decisions", counters.decisions,
              "each choosing a unit for a flowlet");
   page.Count("", counters.overcommitted,
-             "overcommitted: the unit had no room for the demand");
+             "flowlets overcommitted: no room for their demand");
 }
 
 // What units did about state besides moving it with flowlets, as far as it
@@ -172,6 +173,8 @@ void AddStateTroubles(const StateFigures& state, Page& page) {
         " (the word that state was taken over) repeated");
   count(units.takeovers_said_once, "takeover",
         " said once only, for want of room");
+  count(units.timers_left, "timer",
+        " of the NF still armed at the end, not run any more");
   uint64_t refused = 0;
   std::string reasons;
   for (size_t i = 0; i < kStateRefusals; ++i) {
@@ -220,18 +223,16 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                          HeldFor(result), quantile(50'000), quantile(99'000)));
   }
   if (state.pushes > 0) {
-    page.Count("", state.pushes, "pushes to units that might be next");
+    page.Count("", state.pushes,
+               fmt::format("pushes to units that might be next: {}",
+                           FormatBitRate(figures.replication_bps)));
   }
   if (state.pulls > 0) {
     page.Count("", state.pulls, "pulls from the unit before");
   }
   if (state.bytes > 0) {
-    std::string what = "of state sent";
-    if (state.pushed_bytes > 0) {
-      what += fmt::format("; replication took {}",
-                          FormatBitRate(figures.replication_bps));
-    }
-    page.Row("", "", FormatBytes(static_cast<int64_t>(state.bytes)), what);
+    page.Row("", "", FormatBytes(static_cast<int64_t>(state.bytes)),
+             "of state sent, without the headers");
   }
   if (result.held_packets_max > 0) {
     page.Count("", result.held_packets_max,
@@ -256,7 +257,8 @@ void AddAliases(const RunResult& result, Page& page) {
   };
   refused(counters.aliases_conflict, "another flow had it");
   refused(counters.aliases_group_full, "its host had as many as it may");
-  refused(counters.aliases_refused_unknown + counters.aliases_refused_future,
+  refused(counters.aliases_refused_unknown + counters.aliases_refused_stale +
+              counters.aliases_refused_future,
           "the flow was not known");
   page.Blank();
 }
@@ -296,12 +298,15 @@ void AddUnits(const RunOptions& options, const RunResult& result,
   page.Count("Units", result.units_max,
              fmt::format("at most, {:.2f} on average, {} each",
                          static_cast<double>(result.units_mean_1000) / 1000,
-                         FormatBitRate(options.controller.unit_capacity_bps)));
+                         UnitCapacity(options.controller)));
   page.Count("", result.cold_starts, "started cold");
   page.Count("", result.warm_starts, "started warm");
+  if (result.failed_starts > 0) {
+    page.Count("", result.failed_starts, "of these were not ready in time");
+  }
   page.Row("Utilisation", "",
            fmt::format("{:.0f} %", figures.capacity_used * 100),
-           "of the capacity that was provisioned");
+           "of the capacity provisioned while traffic lasted");
   page.Row("", "", percent(result.utilisation_1000.Quantile(50'000)),
            "p50 of a unit in 100 ms");
   page.Row("", "", percent(result.utilisation_1000.Quantile(99'000)),
@@ -355,34 +360,9 @@ void AddLatency(const RunResult& result, Page& page) {
                        Page::kLabelColumns - 2, times));
 }
 
-void AddNotes(const RunResult& result, const RunInfo& info, Page& page) {
-  std::vector<std::string> notes;
-  for (const std::string& warning : info.warnings) {
-    notes.push_back(Printable(warning));
-  }
-  if (result.late_packets > 0) {
-    notes.push_back(
-        Plural(result.late_packets, "packet") +
-        " earlier in time than the one before: taken as simultaneous.");
-  }
-  const ClassifierCounters& classifier = result.classifier;
-  if (classifier.fragments_unmatched > 0) {
-    notes.push_back(fmt::format(
-        "{} without the first one of the packet; each such packet counts as a "
-        "flow of its own.",
-        Plural(classifier.fragments_unmatched, "later IP fragment")));
-  }
-  std::string reasons;
-  for (size_t i = static_cast<size_t>(ParseResult::kNotIp); i < kParseResults;
-       ++i) {
-    if (classifier.results[i] == 0) continue;
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ",
-                           FormatCount(classifier.results[i]),
-                           Name(static_cast<ParseResult>(i)));
-  }
-  if (!reasons.empty()) {
-    notes.push_back("Packets passed through, by reason: " + reasons + ".");
-  }
+void AddNotes(const RunOptions& options, const RunResult& result,
+              const RunInfo& info, Page& page) {
+  const std::vector<std::string> notes = NotesOf(options, result, info);
   if (notes.empty()) return;
   page.Blank();
   page.Heading("Notes");
@@ -393,12 +373,12 @@ std::string Checked(const RunResult& result) {
   std::string text =
       fmt::format("{} packets against what a single unit makes of them",
                   FormatCount(result.i6_compared));
-  if (result.i6_not_compared > 0) {
-    text += fmt::format(
-        "; {} not: the NF had read a shared table for their flow, or a packet "
-        "before them differed",
-        FormatCount(result.i6_not_compared));
-  }
+  const auto add = [&text](uint64_t packets, const char* why) {
+    if (packets == 0) return;
+    text += fmt::format("; {} not: {}", FormatCount(packets), why);
+  };
+  add(result.i6_after_table_read, "the NF had read a shared table");
+  add(result.i6_after_difference, "their flow differed before");
   return text;
 }
 
@@ -408,6 +388,12 @@ void AddEnd(const RunOptions& options, const RunResult& result,
   if (result.real.threads == 0 || options.check) {
     page.Say("Digest", fmt::format("{:016x} of all that was released, seed {}",
                                    result.digest, info.seed));
+    if (result.aliases.has_sides) {
+      page.Say("", fmt::format("{:016x} with external endpoints as the inside "
+                               "ones that they stand for: the same however "
+                               "ports were given",
+                               result.digest_up_to_renaming));
+    }
   }
   if (result.i6_compared + result.i6_not_compared > 0) {
     page.Say("Checked", Checked(result));
@@ -473,7 +459,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddUnits(options, result, figures, page);
   AddReal(result, page);
   AddLatency(result, page);
-  AddNotes(result, info, page);
+  AddNotes(options, result, info, page);
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
                      options.controller.unit_capacity_bps, terminal);

@@ -13,6 +13,8 @@
 
 namespace snf {
 
+class UnitSeries;
+
 // Surrounds a result: how the run was asked for, and what was noticed.
 struct RunInfo {
   struct Flag {
@@ -71,10 +73,12 @@ std::string JsonSchema();
 //   wait.csv       quantile (0 … 1), wait_ns: for state, of flowlets that moved
 //   figures.csv    figure (its key in the JSON report), value, unit: each that
 //                  is a number
+//   units.csv, unit_series.csv: of `units`, if there are (unit_series.h)
 //
 // Errors name the path and the reason.
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
-                      const RunResult& result);
+                      const RunResult& result,
+                      const UnitSeries* units = nullptr);
 
 }  // namespace snf
 

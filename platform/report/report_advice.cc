@@ -29,6 +29,9 @@ constexpr double kSlow = 0.5;
 constexpr double kIdle = 0.5;
 // From one in so many flowlets that moved on, pulls are worth mending.
 constexpr uint64_t kManyPulls = 10;
+// The private address space (RFC 1918 §3).
+constexpr const char* kPrivatePrefixes =
+    "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
 
 // "25Mbps", with two significant digits.
 std::string RateFlag(int64_t rate_bps) {
@@ -92,6 +95,13 @@ std::string Moves(const RunResult& result, const ReportFigures& figures) {
                             FormatDuration(state.worst.wait));
 }
 
+// Returns true if most packets were taken for ones from the outside to nobody.
+bool IsInsideWrong(const RunOptions& options, const RunResult& result) {
+  return result.aliases.has_sides && !options.inside.empty() &&
+         result.dropped[static_cast<size_t>(DropReason::kNoAlias)] * 2 >
+             result.packets_begun();
+}
+
 std::string Troubles(const RunOptions& options, const RunResult& result) {
   std::string text;
   const ControllerCounters& controller = result.controller;
@@ -112,6 +122,28 @@ std::string Troubles(const RunOptions& options, const RunResult& result) {
         " {} {} dropped ({}), {}because {}.", FormatCount(dropped),
         dropped == 1 ? "packet was" : "packets were", Percent(share),
         most.packets == dropped ? "" : "mostly ", Explain(most, options));
+  }
+  return text;
+}
+
+// Where an NF has two sides or pools, what of these went wrong.
+std::string NfTroubles(const RunOptions& options, const RunResult& result) {
+  std::string text;
+  if (IsInsideWrong(options, result)) {
+    text += fmt::format(
+        " Few packets or none came from the inside that --inside={} names, so "
+        "{} aliases were given; it is to name the hosts behind the network "
+        "function.",
+        FormatPrefixes(options.inside),
+        FormatCount(result.controller.aliases_granted));
+  }
+  const uint64_t refused = result.controller.pieces.requests_refused;
+  if (refused > 0) {
+    text += fmt::format(
+        " A pool of the network function was exhausted: {} for pieces of it "
+        "found none. Its options in --nf make pools larger; of nat that is ip, "
+        "with more addresses.",
+        Plural(refused, "request"));
   }
   return text;
 }
@@ -159,6 +191,11 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
     return result.dropped[static_cast<size_t>(reason)] > 0;
   };
   const bool queue_full = dropped(DropReason::kUnitQueueFull);
+  if (IsInsideWrong(options, result) ||
+      (options.inside.empty() && dropped(DropReason::kNotTranslated))) {
+    list.Add("name the inside, as here the private addresses", "inside",
+             kPrivatePrefixes);
+  }
   // Where much of what is there lies idle, single units are swamped, and more
   // of them are no help.
   const bool idle = FiguresOf(options, result).capacity_used < kIdle;
@@ -209,8 +246,11 @@ void AddForPulls(const RunOptions& options, const RunResult& result,
   }
   const uint32_t replicas = std::min(
       {controller.replicas * 3, kMaxReplicas, controller.max_units - 1});
-  if (controller.replica_choice != ReplicaChoice::kNone &&
-      replicas > controller.replicas) {
+  if (controller.replica_choice == ReplicaChoice::kLikely) {
+    list.Add("more state pushed ahead: fewer flowlets are held",
+             "replica_chance", "0.01");
+  } else if (controller.replica_choice != ReplicaChoice::kNone &&
+             replicas > controller.replicas) {
     list.Add("more replicas: fewer flowlets are held, more messages are sent",
              "replicas", std::to_string(replicas));
   }
@@ -267,8 +307,7 @@ std::string Meaning(const RunOptions& options, const RunResult& result) {
   }
   const ReportFigures figures = FiguresOf(options, result);
   std::string text = Traffic(result, figures);
-  const std::string capacity =
-      FormatBitRate(options.controller.unit_capacity_bps);
+  const std::string capacity = UnitCapacity(options.controller);
   if (result.units_max == 1) {
     text += fmt::format(" ran on a single unit of {}", capacity);
   } else if (result.units_max > 1) {
@@ -287,7 +326,8 @@ std::string Meaning(const RunOptions& options, const RunResult& result) {
         fmt::format(", and 99 of 100 packets left within {}",
                     FormatDuration(Nanos{result.latency_ns.Quantile(99'000)}));
   }
-  return text + "." + Moves(result, figures) + Troubles(options, result);
+  return text + "." + Moves(result, figures) + Troubles(options, result) +
+         NfTroubles(options, result);
 }
 
 std::string SlownessHint(const RunOptions& options, const RunResult& result) {

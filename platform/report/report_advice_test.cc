@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/packet/ip_prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "platform/report/test_report.h"
@@ -15,7 +16,21 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
+
+std::vector<std::string> Commands(const RunOptions& options,
+                                  const RunResult& result,
+                                  const RunInfo& info) {
+  std::vector<std::string> commands;
+  for (const Proposal& proposal : Proposals(options, result, info)) {
+    std::string& command = commands.emplace_back();
+    for (const std::string& word : proposal.words) {
+      command += (command.empty() ? "" : " ") + word;
+    }
+  }
+  return commands;
+}
 
 TEST(Meaning, TellsThatNothingIsIp) {
   RunResult result;
@@ -47,6 +62,38 @@ TEST(Meaning, TellsDropsOfTheNetworkFunction) {
   EXPECT_THAT(Meaning(Options(), result),
               EndsWith("40.0 µs. 1 packet was dropped (less than 0.1 %), "
                        "because the network function decided so."));
+}
+
+// Every packet is then one from the outside, to nobody.
+TEST(Meaning, TellsThatTheInsideIsAnother) {
+  RunResult result = WithAliases();
+  RunOptions options = Options();
+  options.inside = *ParsePrefixes("192.168.0.0/16");
+  EXPECT_THAT(Meaning(options, result), Not(HasSubstr("--inside")));
+  result.packets_released = 0;
+  result.controller.aliases_granted = 0;
+  Dropped(result, DropReason::kNoAlias) = 9'978;
+  ASSERT_TRUE(result.conserved());
+  EXPECT_THAT(Meaning(options, result),
+              HasSubstr(" Few packets or none came from the inside that "
+                        "--inside=192.168.0.0/16 names, so 0 aliases were "
+                        "given; it is to name the hosts behind"));
+  EXPECT_THAT(Commands(options, result, Info())[0],
+              EndsWith(" --inside=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"));
+  // Without the flag, whoever sends first is inside.
+  options.inside.clear();
+  EXPECT_THAT(Meaning(options, result), Not(HasSubstr("--inside")));
+}
+
+TEST(Meaning, TellsThatAPoolWasExhausted) {
+  RunResult result = WithAliases();
+  EXPECT_THAT(Meaning(Options(), result),
+              EndsWith(" A pool of the network function was exhausted: 3 "
+                       "requests for pieces of it found none. Its options in "
+                       "--nf make pools larger; of nat that is ip, with more "
+                       "addresses."));
+  result.controller.pieces.requests_refused = 0;
+  EXPECT_THAT(Meaning(Options(), result), Not(HasSubstr("pool")));
 }
 
 TEST(Meaning, TellsOvercommitment) {
@@ -111,19 +158,6 @@ TEST(SlownessHint, IsGivenWhereOneUnitIsMostlyIdle) {
             "units make it visible.");
 }
 
-std::vector<std::string> Commands(const RunOptions& options,
-                                  const RunResult& result,
-                                  const RunInfo& info) {
-  std::vector<std::string> commands;
-  for (const Proposal& proposal : Proposals(options, result, info)) {
-    std::string& command = commands.emplace_back();
-    for (const std::string& word : proposal.words) {
-      command += (command.empty() ? "" : " ") + word;
-    }
-  }
-  return commands;
-}
-
 TEST(Proposals, AreSmallerUnitsWhereOneSufficed) {
   RunResult result = Result();
   result.units_max = 1;
@@ -184,6 +218,12 @@ TEST(Proposals, AreToKeepStateNearWhereManyWaitedForIt) {
   RunOptions options = Options();
   RunResult result = Result();
   result.state.pulled = 30;  // of 300
+  EXPECT_THAT(Commands(options, result, Info()),
+              ElementsAre(EndsWith(" --replica_chance=0.01"),
+                          EndsWith(" --explain top"),
+                          EndsWith(" --compare vanilla_flow")));
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.alpha_1024 = 256;
   EXPECT_THAT(Commands(options, result, Info()),
               ElementsAre(EndsWith(" --replicas=9"), EndsWith(" --alpha=0.75"),
                           EndsWith(" --explain top")));

@@ -6,10 +6,12 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "platform/report/report.h"
+#include "platform/report/unit_series.h"
 #include "platform/run/figures.h"
 #include "traces/byte_sink.h"
 #include "traces/file_status.h"
@@ -78,18 +80,23 @@ std::string FiguresCsv(const RunOptions& options, const RunResult& result) {
 }  // namespace
 
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
-                      const RunResult& result) {
+                      const RunResult& result, const UnitSeries* units) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
     return FileStatus(directory + ": cannot make the directory", error.value());
   }
   const std::filesystem::path path(directory);
-  for (const auto& [name, text] :
-       {std::pair{"bandwidth.csv", BandwidthCsv(options, result)},
-        std::pair{"latency.csv", QuantilesCsv("latency", result.latency_ns)},
-        std::pair{"wait.csv", QuantilesCsv("wait", result.state.wait_ns)},
-        std::pair{"figures.csv", FiguresCsv(options, result)}}) {
+  std::vector<std::pair<const char*, std::string>> files = {
+      {"bandwidth.csv", BandwidthCsv(options, result)},
+      {"latency.csv", QuantilesCsv("latency", result.latency_ns)},
+      {"wait.csv", QuantilesCsv("wait", result.state.wait_ns)},
+      {"figures.csv", FiguresCsv(options, result)}};
+  if (units != nullptr) {
+    files.emplace_back("units.csv", units->UnitTimes());
+    files.emplace_back("unit_series.csv", units->UnitSteps());
+  }
+  for (const auto& [name, text] : files) {
     const absl::Status status = WriteFile(path / name, text);
     if (!status.ok()) return status;
   }

@@ -46,9 +46,9 @@ TEST_F(CsvTest, HasALineForEachEpoch) {
   EXPECT_EQ(Contents(deeper / "bandwidth.csv"),
             "start_s,offered_bps,drained_bps,provisioned_bps,units,"
             "dropped_packets\n"
-            "-0.030000000,150000000,150000000,175000000,1.7500,0\n"
-            "0.070000000,150000000,150000000,175000000,1.7500,0\n"
-            "0.170000000,150000000,150000000,175000000,1.7500,5\n");
+            "0.000000000,150000000,150000000,175000000,1.7500,0\n"
+            "0.100000000,150000000,150000000,175000000,1.7500,0\n"
+            "0.200000000,150000000,150000000,175000000,1.7500,5\n");
 }
 
 TEST_F(CsvTest, HasTheQuantilesOfLatency) {

@@ -96,6 +96,10 @@ using I = const RunInfo&;
 constexpr Composed kComposed[] = {
     {"packets_dropped", [](R r, I) { return Drops(r); }},
     {"digest", [](R r, I) { return Json(fmt::format("{:016x}", r.digest)); }},
+    {"digest_up_to_renaming",
+     [](R r, I) {
+       return Json(fmt::format("{:016x}", r.digest_up_to_renaming));
+     }},
     {"seed", [](R, I i) { return Json(i.seed); }},
     {"flags", [](R, I i) { return Flags(i); }},
     {"version", [](R, I i) { return Json(i.version); }},

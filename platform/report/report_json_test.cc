@@ -89,7 +89,8 @@ TEST(JsonReport, TellsHowStateMoved) {
                  .replicas_expired = 9,
                  .pulls_repeated = 10,
                  .takeovers_repeated = 11,
-                 .takeovers_said_once = 12};
+                 .takeovers_said_once = 12,
+                 .timers_left = 14};
   state.units.refused[0] = 13;
   const auto json =
       nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
@@ -103,7 +104,7 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"state_answers", 20},
            {"state_bytes", 122'000},
            {"state_pushed_bytes", 120'000},
-           {"replication_bps", 3'200'000},
+           {"replication_bps", 4'480'000},
            {"held_packets_max", 7},
            {"tombstones", 3},
            {"flows_handed_over", 4},
@@ -114,7 +115,8 @@ TEST(JsonReport, TellsHowStateMoved) {
            {"replicas_expired", 9},
            {"pulls_repeated", 10},
            {"takeovers_repeated", 11},
-           {"takeovers_said_once", 12}}) {
+           {"takeovers_said_once", 12},
+           {"timers_left", 14}}) {
     EXPECT_EQ(json.value(key, -1), number) << key;
   }
   EXPECT_EQ(json["wait_ns"]["p50"], 0);

@@ -34,6 +34,12 @@ void AddTable(const TableFigures& table, Page& page) {
     what += fmt::format(", {} into the rest for want of room",
                         FormatCount(table.refused));
   }
+  if (table.forgotten > 0) {
+    what += fmt::format(", {} into the rest because old",
+                        table.forgotten == 1
+                            ? "1 entry"
+                            : FormatCount(table.forgotten) + " entries");
+  }
   if (table.staleness_ns.count() > 0) {
     const auto quantile = [&](uint32_t per_100000) {
       return FormatDuration(Nanos{table.staleness_ns.Quantile(per_100000)});
@@ -125,6 +131,7 @@ Json JsonOfTables(const RunResult& result) {
         {"max_entries", table.max_entries},
         {"updates", table.updates},
         {"refused", table.refused},
+        {"forgotten", table.forgotten},
         {"messages", table.messages},
         {"bytes", table.bytes},
         {"repeated", table.repeated},

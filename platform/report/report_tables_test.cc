@@ -24,6 +24,7 @@ RunResult Result() {
                         .max_entries = 65'536,
                         .updates = 1'234,
                         .refused = 5,
+                        .forgotten = 9,
                         .messages = 20,
                         .bytes = 3'000,
                         .repeated = 1};
@@ -46,6 +47,7 @@ TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
   EXPECT_THAT(text, HasSubstr("monitor.hosts: 2 of 65,536 entries; 1,234 "
                               "updates in 20 messages"));
   EXPECT_THAT(text, HasSubstr(", 5 into"));
+  EXPECT_THAT(text, HasSubstr(", 9 entries into the rest because old"));
   EXPECT_THAT(text, HasSubstr("2.00 ms, and everywhere after max 3.00 ms"));
   EXPECT_THAT(text, HasSubstr("Top talkers (monitor)\n"
                               "  host         bytes sent\n"
@@ -66,6 +68,7 @@ TEST(ReportTables, TellsProgramsTheSame) {
   EXPECT_EQ(json, nlohmann::ordered_json::parse(R"({
     "tables": {"monitor.hosts": {
       "entries": 2, "max_entries": 65536, "updates": 1234, "refused": 5,
+      "forgotten": 9,
       "messages": 20, "bytes": 3000, "repeated": 1,
       "staleness_ns": {"p50": 2000000, "p99": 2000000, "max": 2000000},
       "spread_ns": {"p50": 3000000, "p99": 3000000, "max": 3000000}}},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/packet/ip_prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "platform/report/test_report.h"
@@ -11,6 +12,7 @@
 namespace snf {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -37,22 +39,22 @@ Flowlets        1,500  3.75 a flow
                   100  because the one before was full (15 KB)
 
 Decisions       1,502  each choosing a unit for a flowlet
-                    0  overcommitted: the unit had no room for the demand
+                    0  flowlets overcommitted: no room for their demand
 
 State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
               40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
-                1,200  pushes to units that might be next
+                1,200  pushes to units that might be next: 4.48 Mbit/s
                    20  pulls from the unit before
-               122 KB  of state sent; replication took 3.20 Mbit/s
+               122 KB  of state sent, without the headers
                     7  packets at most held for state at one time in a unit
 
 Units               2  at most, 1.75 on average, 100 Mbit/s each
                     2  started cold
                     1  started warm
-Utilisation      86 %  of the capacity that was provisioned
+Utilisation      86 %  of the capacity provisioned while traffic lasted
                  82 %  p50 of a unit in 100 ms
                  85 %  p99 of a unit in 100 ms
 
@@ -241,6 +243,36 @@ cap.pcap: )"));
   EXPECT_THAT(Text(result), HasSubstr("; 1 too many."));
 }
 
+TEST(TextReport, TellsBothLimitsOfAUnit) {
+  RunOptions options = Options();
+  options.controller.unit_packets_ps = 250'000;
+  EXPECT_THAT(TextReport(options, Result(), Info(), Terminal{}),
+              AllOf(HasSubstr(" on average, 100 Mbit/s and 250 kpps each\n"),
+                    HasSubstr(" units of 100 Mbit/s and 250 kpps on")));
+}
+
+// The second digest is of a run that gives ports.
+TEST(TextReport, TellsTheDigestUpToRenamingWhereThereAreSides) {
+  RunResult result = WithAliases();
+  result.digest_up_to_renaming = 0xab;
+  EXPECT_THAT(TextReport(Options(), result, Info(), Terminal{}),
+              HasSubstr("00000000000000ab with external endpoints as"));
+  EXPECT_THAT(TextReport(Options(), Result(), Info(), Terminal{}),
+              Not(HasSubstr("external endpoints")));
+}
+
+TEST(TextReport, SaysWhatIsAssumedOfTheInside) {
+  RunOptions options = Options();
+  const auto text = [&](const RunResult& result) {
+    return TextReport(options, result, Info(), Terminal{});
+  };
+  EXPECT_THAT(text(WithAliases()), HasSubstr("- Without --inside, the end that "
+                                             "sends first was taken"));
+  EXPECT_THAT(text(Result()), Not(HasSubstr("--inside")));
+  options.inside = *ParsePrefixes("10.0.0.0/8");
+  EXPECT_THAT(text(WithAliases()), Not(HasSubstr("Without --inside")));
+}
+
 TEST(TextReport, SaysWhatWasChecked) {
   RunResult result = Result();
   const auto text = [&] {
@@ -251,9 +283,11 @@ TEST(TextReport, SaysWhatWasChecked) {
   EXPECT_THAT(text(), HasSubstr("\nChecked       9,990 packets against what a "
                                 "single unit makes of them\n"));
   result.i6_not_compared = 12;
-  EXPECT_THAT(text(),
-              HasSubstr(" makes of them; 12 not: a\n              timer "
-                        "of their flow was due before\n"));
+  result.i6_after_table_read = 9;
+  result.i6_after_difference = 3;
+  EXPECT_THAT(text(), HasSubstr("; 9 not: the"));
+  EXPECT_THAT(text(), HasSubstr("NF had read a shared table; 3 not: their flow "
+                                "differed before\n"));
 }
 
 TEST(TextReport, SaysFirstWhatTheCheckerFound) {
@@ -285,13 +319,13 @@ TEST(TextReport, NotesWhatAReaderShouldKnow) {
   EXPECT_THAT(TextReport(Options(), result, info, {}), HasSubstr(R"(
 Notes
   - cap.pcap: the last packet is cut off
-  - 1 packet earlier in time than the one before: taken as simultaneous.
+  - 1 packet earlier than one before: taken at the latest time before.
   - 12 later IP fragments without the first one of the packet; each such packet
     counts as a flow of its own.
 
 )"));
   result.late_packets = 2;
-  EXPECT_THAT(Text(result), HasSubstr("- 2 packets earlier in time than"));
+  EXPECT_THAT(Text(result), HasSubstr("- 2 packets earlier than one before"));
   EXPECT_THAT(Text(Result()), Not(HasSubstr("fragment")));
 }
 

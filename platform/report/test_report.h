@@ -72,6 +72,7 @@ inline RunResult Result() {
   for (int64_t i = 1; i <= 1'000; ++i) result.latency_ns.Record(i * 1'000);
   result.units_max = 2;
   result.units_mean_1000 = 1'750;
+  result.unit_ns_with_traffic = 3 * 175'000'000;
   for (int i = 0; i < 6; ++i) result.utilisation_1000.Record(800 + i * 10);
   for (int64_t i = 0; i < 3; ++i) {
     result.epochs.push_back({.epoch = kFirstEpoch + i,
@@ -80,7 +81,7 @@ inline RunResult Result() {
                              .dropped_packets = i == 2 ? 5u : 0u,
                              .unit_ns = 175'000'000});
   }
-  result.digest = 0x0123456789abcdef;
+  result.digest = result.digest_up_to_renaming = 0x0123456789abcdef;
   return result;
 }
 

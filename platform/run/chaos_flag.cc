@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kDelay = "state_delay";
 constexpr std::string_view kLoss = "state_loss";
 constexpr std::string_view kDuplicate = "state_duplicate";
+constexpr std::string_view kStart = "start_failure";
 constexpr size_t kMostDecimals = 9;
 
 absl::Status Bad(std::string_view key, std::string_view value,
@@ -115,9 +116,10 @@ absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text) {
   for (std::string word; words >> word;) {
     const size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
-    if (key != kDelay && key != kLoss && key != kDuplicate) {
-      return absl::InvalidArgumentError(fmt::format(
-          "\"{}\" is none of {}, {}, {}", key, kDelay, kLoss, kDuplicate));
+    if (key != kDelay && key != kLoss && key != kDuplicate && key != kStart) {
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\" is none of {}, {}, {}, {}", key, kDelay, kLoss,
+                      kDuplicate, kStart));
     }
     if (equals == std::string::npos) {
       return absl::InvalidArgumentError(
@@ -130,10 +132,11 @@ absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text) {
     }
     seen.push_back(key);
     const absl::Status status =
-        key == kDelay ? ParseRange(value, chaos)
-        : key == kLoss
-            ? ParseProbability(key, value, chaos.state_loss_65536)
-            : ParseProbability(key, value, chaos.state_duplicate_65536);
+        key == kDelay  ? ParseRange(value, chaos)
+        : key == kLoss ? ParseProbability(key, value, chaos.state_loss_65536)
+        : key == kDuplicate
+            ? ParseProbability(key, value, chaos.state_duplicate_65536)
+            : ParseProbability(key, value, chaos.start_failure_65536);
     if (!status.ok()) return status;
   }
   if (seen.empty()) {
@@ -159,6 +162,9 @@ std::string FormatChaos(const ChaosOptions& chaos) {
   }
   if (chaos.state_duplicate_65536 > 0) {
     add(kDuplicate, Probability(chaos.state_duplicate_65536));
+  }
+  if (chaos.start_failure_65536 > 0) {
+    add(kStart, Probability(chaos.start_failure_65536));
   }
   return text;
 }

@@ -29,6 +29,15 @@ TEST(ChaosFlag, TakesOneDelayForARange) {
   EXPECT_EQ(chaos->state_loss_65536, 0u);
 }
 
+// What becomes of starts leaves messages about state alone.
+TEST(ChaosFlag, TakesAProbabilityOfStartsThatFail) {
+  const auto chaos = ParseChaos("start_failure=0.5");
+  ASSERT_TRUE(chaos.ok()) << chaos.status();
+  EXPECT_EQ(chaos->start_failure_65536, 32'768u);
+  EXPECT_FALSE(chaos->any());
+  EXPECT_EQ(FormatChaos(*chaos), "start_failure=0.5");
+}
+
 TEST(ChaosFlag, RoundsProbabilitiesToTheNearest) {
   const auto loss = [](const std::string& text) {
     const auto chaos = ParseChaos("state_loss=" + text);
@@ -49,7 +58,8 @@ TEST(ChaosFlag, RefusesNamingKeyAndValue) {
     return chaos.ok() ? "taken" : std::string(chaos.status().message());
   };
   EXPECT_EQ(error("loss=0.1"),
-            "\"loss\" is none of state_delay, state_loss, state_duplicate");
+            "\"loss\" is none of state_delay, state_loss, state_duplicate, "
+            "start_failure");
   EXPECT_EQ(error("state_loss"),
             "state_loss has no value; want for example state_loss=0.01");
   EXPECT_EQ(error("state_delay"),

@@ -25,10 +25,13 @@ Ingress::Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers)
       has_sides_(has_sides),
       classifier_(options.flow),
       peer_emulator_(options.inside),
-      released_({.fragments = options.flow.fragments}) {}
+      released_({.fragments = options.flow.fragments}),
+      numbers_(buffers.places()) {}
 
 const Ingress::Taken& Ingress::Take(Instant arrival,
                                     const CapturedPacket& captured) {
+  ++taken_packets_;
+  number_ = captured.number != 0 ? captured.number : taken_packets_;
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
   return TakeAgain(arrival, captured);
@@ -89,6 +92,7 @@ bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
                            .original_length = captured.original_bytes,
                            .headers = headers_,
                            .link = captured.link};
+  numbers_[buffers_.place(taken_.packet)] = number_;
   taken_.fate = Taken::Fate::kPacket;
   return true;
 }
@@ -112,6 +116,8 @@ bool Ingress::MayComeBack(PacketHandle released) {
   if (headers.l3 != L3::kIpv4 || IsIcmp(headers.l4_protocol)) return true;
   const auto ip = Ipv4Header<const std::byte>::At(buffers_.bytes(released),
                                                   headers.l3_offset);
+  // Where the headers are is known from the NF's side: it may be wrong.
+  if (!ip) return false;
   return peer_emulator_.HasExternal(IpAddress::FromIpv4(ip.destination()));
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
+#include "base/lazy_array.h"
 #include "base/messages/drop_reason.h"
 #include "base/messages/messages.h"
 #include "base/packet/classifier.h"
@@ -60,6 +61,12 @@ class Ingress {
   // Returns how many aliases there were at one time, at the most.
   size_t aliases_max() const { return aliases_max_; }
 
+  // Returns the number in the capture of a packet in a buffer; where packets
+  // have none, they are counted.
+  uint64_t NumberOf(PacketHandle packet) const {
+    return numbers_[buffers_.place(packet)];
+  }
+
   // A packet was released, not one of the NF's own making: the alias to which
   // it comes back, if it does, and then its info is that of one from outside.
   std::optional<FlowKey> ComesBack(Instant now, PacketHandle released);
@@ -93,8 +100,12 @@ class Ingress {
   NatPeerEmulator::Placed placed_;
   Taken taken_;
 
+  uint64_t taken_packets_ = 0;
+  uint64_t number_ = 0;  // of the last packet, in the capture
+
   NatPeerEmulator peer_emulator_;
-  FlowClassifier released_;  // of what is released from the inside
+  FlowClassifier released_;      // of what is released from the inside
+  LazyArray<uint64_t> numbers_;  // of the packets in buffers, by place
   absl::flat_hash_map<FlowId, Announced> announced_;
   size_t aliases_max_ = 0;
 };

@@ -10,8 +10,10 @@
 
 namespace snf {
 
-NatPeerEmulator::NatPeerEmulator(std::vector<IpPrefix> inside)
-    : inside_(std::move(inside)) {}
+NatPeerEmulator::NatPeerEmulator(std::vector<IpPrefix> inside,
+                                 size_t most_known)
+    : inside_(std::move(inside)),
+      most_known_(inside_.empty() ? most_known : 0) {}
 
 bool NatPeerEmulator::IsInside(const FlowKey& endpoint) const {
   if (inside_.empty()) return known_.contains(endpoint);
@@ -54,6 +56,7 @@ NatPeerEmulator::Placed NatPeerEmulator::Place(const Endpoints& ends) {
             .inside = inside != nullptr ? *inside : to};
   }
   known_.insert({.inside = from});
+  Remember(from);
   return {.side = Side::kInside, .key = from, .inside = from};
 }
 
@@ -63,8 +66,9 @@ void NatPeerEmulator::on_alias(const FlowKey& inside, const FlowKey& external) {
   if (is_new) {
     ++external_[external.source];
   } else {
-    Find(entry->second)->Forget();
-    entry->second = inside;
+    const FlowKey other = std::exchange(entry->second, inside);
+    Find(other)->Forget();
+    Remember(other);
   }
   known_.insert({.inside = inside});
   Find(inside)->Announce(external);
@@ -79,6 +83,19 @@ void NatPeerEmulator::on_flow_over(const FlowKey& inside) {
     external_.erase(address);
   }
   known->Forget();
+  Remember(inside);
+}
+
+// Of an endpoint for which nothing is announced; forgets the oldest.
+void NatPeerEmulator::Remember(const FlowKey& inside) {
+  remembered_.push_back(inside);
+  while (remembered_.size() > most_known_) {
+    const Known* const known = Find(remembered_.front());
+    if (known != nullptr && !known->is_announced()) {
+      known_.erase(remembered_.front());
+    }
+    remembered_.pop_front();
+  }
 }
 
 NatPeerEmulator::Known* NatPeerEmulator::Find(const FlowKey& inside) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -36,10 +37,17 @@ namespace snf {
 // announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →
 // 10.0.0.1:5000 becomes 192.0.2.9:53 → 198.51.100.1:1024.
 //
-// Owner-thread only. Memory: some 200 bytes for each inside endpoint ever seen.
+// Without --inside, it remembers the last kMostKnown endpoints that were inside
+// and have nothing announced; older ones have to send first once more.
+//
+// Owner-thread only. Memory: some 200 bytes for each inside endpoint for which
+// something is announced, and 120 for each other one that it remembers.
 class NatPeerEmulator {
  public:
-  explicit NatPeerEmulator(std::vector<IpPrefix> inside);
+  static constexpr size_t kMostKnown = 1 << 21;
+
+  explicit NatPeerEmulator(std::vector<IpPrefix> inside,
+                           size_t most_known = kMostKnown);
 
   struct Placed {
     Side side = Side::kUnknown;
@@ -68,6 +76,8 @@ class NatPeerEmulator {
     const auto announced = announced_.find(external);
     return announced == announced_.end() ? nullptr : &announced->second;
   }
+  // Returns how many inside endpoints it knows.
+  size_t known() const { return known_.size(); }
   // Returns true if any is announced at this address. There are few such
   // addresses.
   bool HasExternal(const IpAddress& address) const {
@@ -75,9 +85,6 @@ class NatPeerEmulator {
   }
 
  private:
-  struct KeyHash {
-    size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-  };
   struct AddressHash {
     size_t operator()(const IpAddress& address) const;
   };
@@ -94,11 +101,11 @@ class NatPeerEmulator {
     void Forget() { rest = 0; }
   };
   static_assert(sizeof(Known) == 64);
-  struct KnownHash : KeyHash {
+  struct KnownHash : FlowKeyHash {
     using is_transparent = void;
-    using KeyHash::operator();
+    using FlowKeyHash::operator();
     size_t operator()(const Known& known) const {
-      return KeyHash::operator()(known.inside);
+      return FlowKeyHash::operator()(known.inside);
     }
   };
   struct KnownEqual {
@@ -110,13 +117,18 @@ class NatPeerEmulator {
     }
   };
   bool IsInside(const FlowKey& endpoint) const;
+  void Remember(const FlowKey& inside);
   Known* Find(const FlowKey& inside);
 
   std::vector<IpPrefix> inside_;
+  // The last endpoints that began, or ended, with nothing announced for them,
+  // some of them twice.
+  std::deque<FlowKey> remembered_;
+  size_t most_known_;
   // Looked up, never iterated. Inside ends; external ends, and for which inside
   // one they are.
   absl::flat_hash_set<Known, KnownHash, KnownEqual> known_;
-  absl::flat_hash_map<FlowKey, FlowKey, KeyHash> announced_;
+  absl::flat_hash_map<FlowKey, FlowKey, FlowKeyHash> announced_;
   absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
 };
 

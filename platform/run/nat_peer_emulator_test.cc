@@ -40,6 +40,47 @@ std::string Place(NatPeerEmulator& peer_emulator, const std::string& packet) {
   return text;
 }
 
+FlowKey End(uint32_t number) {
+  return Key("tcp 10.0.0.1:" + std::to_string(number));
+}
+
+TEST(NatPeerEmulator, ForgetsWhoSentLongAgo) {
+  NatPeerEmulator peer_emulator({}, 100);
+  const FlowKey external = Key("tcp 198.51.100.1:1024");
+  Place(peer_emulator, "tcp 10.0.0.1:1 > 192.0.2.9:80");
+  peer_emulator.on_alias(End(1), external);
+  for (uint32_t port = 2; port < 1'000; ++port) {
+    Place(peer_emulator,
+          "tcp 10.0.0.1:" + std::to_string(port) + " > 192.0.2.9:80");
+    EXPECT_LE(peer_emulator.known(), 101u);
+  }
+  // What is announced is known, and so is the last one that sent.
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.0.0.1:1"),
+            "outside tcp 198.51.100.1:1024 of tcp 10.0.0.1:1 rewritten");
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.0.0.1:999"),
+            "outside tcp 10.0.0.1:999 untranslated");
+  EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.7:80 > 10.0.0.1:2"),
+            "inside tcp 192.0.2.7:80");
+  // From its end on it is one of many.
+  peer_emulator.on_flow_over(End(1));
+  EXPECT_EQ(peer_emulator.InsideOf(external), nullptr);
+  EXPECT_LE(peer_emulator.known(), 101u);
+}
+
+TEST(NatPeerEmulator, WithAnInsideKnowsOnlyWhatIsAnnounced) {
+  NatPeerEmulator peer_emulator({V4Prefix(V4(10, 0, 0, 0), 9)});
+  for (uint32_t port = 1; port < 1'000; ++port) {
+    const FlowKey external =
+        Key("tcp 198.51.100.1:" + std::to_string(1'000 + port % 2));
+    peer_emulator.on_alias(End(port), external);
+    EXPECT_LE(peer_emulator.known(), 2u);
+    EXPECT_EQ(*peer_emulator.InsideOf(external), End(port));
+  }
+  peer_emulator.on_flow_over(End(999));
+  peer_emulator.on_flow_over(End(998));
+  EXPECT_EQ(peer_emulator.known(), 0u);
+}
+
 TEST(NatPeerEmulator, TakesTheEndThatSendsFirstForTheInside) {
   NatPeerEmulator peer_emulator({});
   EXPECT_EQ(Place(peer_emulator, "tcp 10.0.0.1:5000 > 192.0.2.9:80"),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -73,6 +74,20 @@ class Observers final : public DecisionObserver {
     SNF_RUN_EVENTS(SNF_SUBSCRIBE)
     SNF_SUBSCRIBE(on_decision)
 #undef SNF_SUBSCRIBE
+  }
+
+  // The same, where the packet is made for those who hear of it, if any do.
+  template <typename Make>
+  void on_release_of(const Make& make) {
+    for (RunObserver* const observer : of_[k_on_release]) {
+      observer->on_release(make());
+    }
+  }
+  template <typename Make>
+  void on_drop_of(const Make& make, std::string_view reason) {
+    for (RunObserver* const observer : of_[k_on_drop]) {
+      observer->on_drop(make(), reason);
+    }
   }
 
 #define SNF_TELL(event)                                  \

@@ -22,12 +22,6 @@ Nanos Scaled(uint64_t a, uint64_t b, uint64_t c) {
   return {static_cast<int64_t>(std::min(scaled, kMost))};
 }
 
-// "2.5k" with "" after it: 2,500. Number and its prefix of powers of ten.
-absl::StatusOr<int64_t> ParseRate(const std::string& number) {
-  // The same prefixes as bit rates have.
-  return ParseBitRate(number + "bps");
-}
-
 }  // namespace
 
 absl::StatusOr<Speed> ParseSpeed(const std::string& text) {
@@ -42,7 +36,7 @@ absl::StatusOr<Speed> ParseSpeed(const std::string& text) {
   absl::StatusOr<int64_t> value = bad();
   if (text.ends_with("pps")) {
     speed.kind = Speed::Kind::kPackets;
-    value = ParseRate(text.substr(0, text.size() - 3));
+    value = ParsePacketRate(text);
   } else if (text.ends_with("x")) {
     // In thousandths: a duration in seconds says the same in milliseconds.
     const auto times = ParseDuration(text.substr(0, text.size() - 1) + "us");
@@ -72,9 +66,9 @@ std::string FormatSpeed(const Speed& speed) {
       return text;
     }
     case Speed::Kind::kPackets: {
-      std::string text = FormatBitRate(speed.value, Precision::kExact);
+      std::string text = FormatPacketRate(speed.value, Precision::kExact);
       std::erase(text, ' ');
-      return text.substr(0, text.size() - std::string("bit/s").size()) + "pps";
+      return text;
     }
     case Speed::Kind::kMax:
       break;

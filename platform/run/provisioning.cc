@@ -9,19 +9,50 @@
 namespace snf {
 namespace {
 
-int64_t EpochOf(Instant now) {
-  const int64_t epoch = now.ns / Provisioning::kEpochNs;
-  return now.ns % Provisioning::kEpochNs < 0 ? epoch - 1 : epoch;
+int64_t FloorDivide(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+// Returns ns of so many units for so long, at most what fits.
+int64_t UnitTime(uint32_t units, Nanos time) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(time.ns, int64_t{units}, &product)
+             ? std::numeric_limits<int64_t>::max()
+             : product;
+}
+
+// Returns what FloorDivide leaves: 0 … b - 1.
+int64_t FloorModulo(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest < 0 ? rest + b : rest;
+}
+
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum)
+             ? std::numeric_limits<int64_t>::max()
+             : sum;
 }
 
 }  // namespace
+
+void Provisioning::on_start(Instant first_packet) {
+  phase_ns_ = FloorModulo(first_packet.ns, kEpochNs);
+}
+
+// The rest of a division by 100 ms is in the same epoch or the one before.
+int64_t Provisioning::EpochOf(Instant now) const {
+  const int64_t whole = FloorDivide(now.ns, kEpochNs);
+  return FloorModulo(now.ns, kEpochNs) < phase_ns_ ? whole - 1 : whole;
+}
 
 void Provisioning::StartEpoch(Instant now) {
   const int64_t epoch = EpochOf(now);
   samples_.push_back({.epoch = epoch});
   // The first epoch of all time begins before the first Instant.
   int64_t end = 0;
-  const bool overflow = __builtin_mul_overflow(epoch + 1, kEpochNs, &end);
+  const bool overflow = __builtin_mul_overflow(epoch + 1, kEpochNs, &end) ||
+                        __builtin_add_overflow(end, phase_ns_, &end);
   epoch_end_ = overflow ? Instant::max() : Instant{end};
 }
 
@@ -60,16 +91,27 @@ void Provisioning::CloseEpoch(Instant end) {
     unit.up_ns = 0;
     unit.listed = unit.up;
   }
-  if (__builtin_add_overflow(unit_ns_, samples_.back().unit_ns, &unit_ns_)) {
-    unit_ns_ = std::numeric_limits<int64_t>::max();
-  }
+  unit_ns_ = SaturatingSum(unit_ns_, samples_.back().unit_ns);
   this_epoch_.resize(still_up);
+}
+
+void Provisioning::CountUnitTime(Instant now) {
+  const auto until = [this](Instant time) {
+    return SaturatingSum(counted_unit_ns_,
+                         UnitTime(units_up_, time - counted_until_));
+  };
+  if (last_traffic_ >= counted_until_) {
+    unit_ns_with_traffic_ = until(last_traffic_);
+  }
+  counted_unit_ns_ = until(now);
+  counted_until_ = now;
 }
 
 void Provisioning::on_unit_up(Instant now, UnitId unit) {
   Advance(now);
   Unit& u = units_[value(unit)];
   SNF_CHECK(!u.up);
+  CountUnitTime(now);
   u.up = true;
   u.was_up = true;
   u.up_since = now;
@@ -83,6 +125,7 @@ void Provisioning::on_unit_down(Instant now, UnitId unit) {
   Advance(now);
   Unit& u = units_[value(unit)];
   SNF_CHECK(u.up);
+  CountUnitTime(now);
   u.up = false;
   u.up_ns += (now - u.up_since).ns;
   if (--units_up_ == 0) any_up_ns_ += (now - any_up_since_).ns;

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_RUN_PROVISIONING_H_
 #define SNF_PLATFORM_RUN_PROVISIONING_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -10,18 +11,82 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "controller/core/options.h"
+#include "controller/core/packet_cost.h"
 #include "platform/run/run_events.h"
 
 namespace snf {
 
-// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch;
-// those in which nothing happened and no unit was up are left out.
+// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch,
+// and as much later than whole 100 ms as the run's first packet is; those in
+// which nothing happened and no unit was up are left out.
 struct EpochSample {
   int64_t epoch = 0;
-  uint64_t offered_bytes = 0;  // original lengths that reached the controller
-  uint64_t drained_bytes = 0;  // original lengths that units finished
+  // What packets cost (PacketCost) that reached the controller, and that units
+  // finished.
+  uint64_t offered_bytes = 0;
+  uint64_t drained_bytes = 0;
   uint64_t dropped_packets = 0;
   int64_t unit_ns = 0;  // time that units were up, summed over units
+};
+
+// The sums of samples that were forgotten.
+struct ForgottenEpochs {
+  uint64_t epochs = 0;
+  uint64_t with_offered = 0;  // epochs in which something was offered
+  uint64_t offered_bytes = 0;
+  uint64_t drained_bytes = 0;
+  uint64_t most_offered_bytes = 0;  // in one epoch
+
+  void Add(const EpochSample& sample) {
+    ++epochs;
+    with_offered += sample.offered_bytes > 0 ? 1 : 0;
+    offered_bytes += sample.offered_bytes;
+    drained_bytes += sample.drained_bytes;
+    most_offered_bytes = std::max(most_offered_bytes, sample.offered_bytes);
+  }
+};
+
+// The newest samples of a run, at most kMost: 29 hours of epochs with traffic,
+// in 42 MB. Of what runs for longer the oldest are forgotten, one for each new
+// one, and summed up. Owner-thread only.
+class EpochSeries {
+ public:
+  static constexpr size_t kMost = 1 << 20;
+
+  // Makes room for all of them, so that nothing is allocated afterwards. Memory
+  // that is not used yet costs nothing.
+  void Reserve() { samples_.reserve(kMost); }
+
+  bool empty() const { return samples_.empty(); }
+  size_t size() const { return samples_.size(); }
+  EpochSample& back() { return samples_[newest_]; }
+  void push_back(const EpochSample& sample) {
+    if (samples_.size() < kMost) {
+      newest_ = samples_.size();
+      samples_.push_back(sample);
+      return;
+    }
+    newest_ = newest_ + 1 == kMost ? 0 : newest_ + 1;
+    forgotten_.Add(samples_[newest_]);
+    samples_[newest_] = sample;
+  }
+  const ForgottenEpochs& forgotten() const { return forgotten_; }
+
+  // Returns the samples, the oldest first.
+  std::vector<EpochSample> InOrder() const {
+    std::vector<EpochSample> all = samples_;
+    if (!all.empty()) {
+      const auto oldest = static_cast<std::ptrdiff_t>(newest_ + 1);
+      std::rotate(all.begin(), all.begin() + oldest, all.end());
+    }
+    return all;
+  }
+
+ private:
+  std::vector<EpochSample> samples_;
+  size_t newest_ = 0;
+  ForgottenEpochs forgotten_;
 };
 
 // Theory of operation. Demanded against provisioned bandwidth over time (SNF
@@ -33,24 +98,28 @@ struct EpochSample {
 // Example: a 1 Gbit/s unit that was up for 50 ms of an epoch and drained 3 MB
 // had a utilisation of 24 Mbit / 50 Mbit = 48 %.
 //
-// A sparse series: a gap of years costs nothing. Owner-thread only.
+// A sparse series: a gap of years costs nothing. Totals are of the whole run,
+// whatever samples are forgotten. Owner-thread only.
 class Provisioning final : public RunObserver {
  public:
   static constexpr int64_t kEpochNs = 100'000'000;
 
-  explicit Provisioning(int64_t unit_capacity_bps, uint32_t max_units)
-      : capacity_bps_(unit_capacity_bps), units_(max_units) {
-    this_epoch_.reserve(max_units);
+  explicit Provisioning(const ControllerOptions& options)
+      : capacity_bps_(options.unit_capacity_bps),
+        cost_(options),
+        units_(options.max_units) {
+    this_epoch_.reserve(options.max_units);
   }
-  // Room for so much time with traffic, without an allocation.
-  void Reserve(Nanos time) {
-    samples_.reserve(static_cast<size_t>(time.ns / kEpochNs));
-  }
+  // Makes room, so that nothing is allocated afterwards.
+  void Reserve() { samples_.Reserve(); }
 
+  // Epochs begin with the first packet: one at that time, others 100 ms apart.
+  void on_start(Instant first_packet) override;
   // Times must not run backwards.
   void on_offered(Instant now, uint32_t bytes) {
     Advance(now);
-    samples_.back().offered_bytes += bytes;
+    last_traffic_ = now;
+    samples_.back().offered_bytes += cost_(bytes);
   }
   void on_dropped(Instant now) {
     Advance(now);
@@ -67,6 +136,7 @@ class Provisioning final : public RunObserver {
   void on_drained(Instant now, UnitId unit, uint32_t packets,
                   uint64_t bytes) override {
     Advance(now);
+    last_traffic_ = now;
     samples_.back().drained_bytes += bytes;
     units_[value(unit)].drained_bytes += bytes;
     units_[value(unit)].packets += packets;
@@ -81,7 +151,7 @@ class Provisioning final : public RunObserver {
     bool is_up = false;
     bool was_up = false;  // ever
     uint64_t packets = 0;
-    uint64_t bytes = 0;  // original lengths
+    uint64_t bytes = 0;  // what they cost
   };
   Total total(UnitId unit) const {
     const Unit& u = units_[value(unit)];
@@ -91,10 +161,17 @@ class Provisioning final : public RunObserver {
             .bytes = u.bytes + u.drained_bytes};
   }
 
-  const std::vector<EpochSample>& samples() const { return samples_; }
+  // Returns the samples that it still has (EpochSeries), in order.
+  std::vector<EpochSample> samples() const { return samples_.InOrder(); }
+  // Returns the sums of earlier ones.
+  const ForgottenEpochs& forgotten() const { return samples_.forgotten(); }
   uint32_t units_max() const { return units_max_; }
   // Mean units over the time that at least one was up, in 1/1000.
   int64_t units_mean_1000() const;
+  // Time that units were up, summed over units, until the last packet came to
+  // the controller or left a unit: not the time for which they lie idle
+  // behind all traffic. After on_end.
+  int64_t unit_ns_with_traffic() const { return unit_ns_with_traffic_; }
   // Per unit and epoch, in 1/1000.
   const Histogram& utilisation() const { return utilisation_; }
 
@@ -119,19 +196,29 @@ class Provisioning final : public RunObserver {
     return now >= epoch_end_ && epoch_end_ != Instant::max();
   }
   void AdvanceEpochs(Instant now);
+  int64_t EpochOf(Instant now) const;
   void StartEpoch(Instant now);
   void CloseEpoch(Instant end);
+  // Counts the time since then for the units that are up; called before their
+  // number changes.
+  void CountUnitTime(Instant now);
 
   int64_t capacity_bps_;
+  PacketCost cost_;
   std::vector<Unit> units_;
   std::vector<uint16_t> this_epoch_;  // units that were up in it
   uint32_t units_up_ = 0;
   uint32_t units_max_ = 0;
+  int64_t phase_ns_ = 0;  // of epochs, behind whole 100 ms
   Instant epoch_end_;
+  Instant last_traffic_ = Instant::min();
+  Instant counted_until_;
+  int64_t counted_unit_ns_ = 0;  // until then; saturates, as the next does
+  int64_t unit_ns_with_traffic_ = 0;
   Instant any_up_since_;
   int64_t any_up_ns_ = 0;
   int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach
-  std::vector<EpochSample> samples_;
+  EpochSeries samples_;
   Histogram utilisation_;
 };
 

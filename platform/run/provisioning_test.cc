@@ -19,6 +19,13 @@ constexpr int64_t kGigabit = 1'000'000'000;
 
 Instant AtMs(int64_t ms) { return Instant{ms * kMs}; }
 
+ControllerOptions Units(int64_t capacity_bps, uint32_t max_units) {
+  ControllerOptions options;
+  options.unit_capacity_bps = capacity_bps;
+  options.max_units = max_units;
+  return options;
+}
+
 std::vector<int64_t> Epochs(const Provisioning& provisioning) {
   std::vector<int64_t> epochs;
   for (const EpochSample& sample : provisioning.samples()) {
@@ -28,7 +35,7 @@ std::vector<int64_t> Epochs(const Provisioning& provisioning) {
 }
 
 TEST(Provisioning, FollowsTheExampleOfItsHeader) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(20), UnitId{0});
   provisioning.on_drained(AtMs(40), UnitId{0}, 1, 2'000'000);
   provisioning.on_drained(AtMs(60), UnitId{0}, 1, 1'000'000);
@@ -44,7 +51,7 @@ TEST(Provisioning, FollowsTheExampleOfItsHeader) {
 }
 
 TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(20), UnitId{1});
   provisioning.on_drained(AtMs(40), UnitId{1}, 1, 2'000);
   provisioning.on_drained(AtMs(340), UnitId{1}, 1, 300);
@@ -62,7 +69,7 @@ TEST(Provisioning, KeepsTheTotalsOfAUnitBeyondItsEpochs) {
 }
 
 TEST(Provisioning, HasNothingToSayOfNothing) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_end(AtMs(5));
   EXPECT_TRUE(provisioning.samples().empty());
   EXPECT_EQ(provisioning.units_max(), 0u);
@@ -71,7 +78,7 @@ TEST(Provisioning, HasNothingToSayOfNothing) {
 }
 
 TEST(Provisioning, CountsEachEventInItsEpoch) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_offered(AtMs(99), 100);
   provisioning.on_offered(Instant{kEpoch - 1}, 10);
   provisioning.on_offered(Instant{kEpoch}, 1);
@@ -86,8 +93,53 @@ TEST(Provisioning, CountsEachEventInItsEpoch) {
   EXPECT_EQ(provisioning.samples()[2].dropped_packets, 2u);
 }
 
+TEST(Provisioning, BeginsItsEpochsWithTheFirstPacket) {
+  for (const int64_t first_ms : {1'230, 1'200, -30, -170}) {
+    SCOPED_TRACE(first_ms);
+    Provisioning provisioning(Units(kGigabit, 4));
+    provisioning.on_start(AtMs(first_ms));
+    provisioning.on_offered(AtMs(first_ms), 1);
+    provisioning.on_offered(AtMs(first_ms + 99), 10);
+    provisioning.on_offered(AtMs(first_ms + 100), 100);
+    provisioning.on_offered(AtMs(first_ms + 390), 1'000);
+    provisioning.on_end(AtMs(first_ms + 395));
+    const std::vector<EpochSample>& samples = provisioning.samples();
+    ASSERT_EQ(samples.size(), 3u);
+    EXPECT_EQ(samples[0].offered_bytes, 11u);
+    EXPECT_EQ(samples[1].offered_bytes, 100u);
+    EXPECT_EQ(samples[1].epoch, samples[0].epoch + 1);
+    EXPECT_EQ(samples[2].offered_bytes, 1'000u);
+    EXPECT_EQ(samples[2].epoch, samples[0].epoch + 3);
+  }
+}
+
+// What units are up for behind all traffic is no capacity that it left unused.
+TEST(Provisioning, CountsUnitTimeUntilTheLastPacketCameOrLeft) {
+  Provisioning provisioning(Units(kGigabit, 4));
+  provisioning.on_unit_up(AtMs(0), UnitId{0});
+  provisioning.on_offered(AtMs(10), 100);
+  provisioning.on_unit_up(AtMs(10), UnitId{1});
+  provisioning.on_drained(AtMs(50), UnitId{0}, 1, 100);  // 50 + 40 ms
+  provisioning.on_unit_down(AtMs(250), UnitId{1});
+  EXPECT_EQ(provisioning.unit_ns_with_traffic(), 90 * kMs);
+  provisioning.on_offered(AtMs(300), 100);  // 300 + 240 ms
+  provisioning.on_unit_down(AtMs(500), UnitId{0});
+  provisioning.on_end(AtMs(500));
+  EXPECT_EQ(provisioning.unit_ns_with_traffic(), 540 * kMs);
+}
+
+TEST(Provisioning, CountsWhatPacketsCost) {
+  ControllerOptions options = Units(kGigabit, 4);
+  options.unit_packets_ps = 1'000'000;
+  Provisioning provisioning(options);
+  provisioning.on_offered(AtMs(0), 60);
+  provisioning.on_offered(AtMs(0), 1'500);
+  provisioning.on_end(AtMs(1));
+  EXPECT_EQ(provisioning.samples()[0].offered_bytes, 1'625u);
+}
+
 TEST(Provisioning, LeavesOutEpochsWithoutEventsOrUnits) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(50), UnitId{1});
   provisioning.on_unit_down(AtMs(350), UnitId{1});
   const int64_t ten_years_ms = int64_t{10} * 365 * 86'400 * 1'000;
@@ -99,7 +151,7 @@ TEST(Provisioning, LeavesOutEpochsWithoutEventsOrUnits) {
 }
 
 TEST(Provisioning, CutsTimeBeforeTheUnixEpochAlike) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(-250), UnitId{0});
   provisioning.on_offered(AtMs(-200), 1);
   provisioning.on_offered(Instant{-1}, 2);
@@ -115,7 +167,7 @@ TEST(Provisioning, CutsTimeBeforeTheUnixEpochAlike) {
 }
 
 TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(Instant::min(), UnitId{0});
   provisioning.on_unit_down(Instant::min() + Nanos{5}, UnitId{0});
   provisioning.on_unit_up(Instant{Instant::max().ns - 7}, UnitId{2});
@@ -129,7 +181,7 @@ TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
 }
 
 TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(0), UnitId{3});
   provisioning.on_drained(AtMs(10), UnitId{3}, 1, 3'125'000);  // 25 ms of work
   provisioning.on_end(AtMs(150));
@@ -141,7 +193,7 @@ TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
 }
 
 TEST(Provisioning, SamplesAUnitOnceAnEpochHoweverOftenItStarts) {
-  Provisioning provisioning(kGigabit, 4);
+  Provisioning provisioning(Units(kGigabit, 4));
   for (int64_t ms = 0; ms < 50; ms += 10) {
     provisioning.on_unit_up(AtMs(ms), UnitId{0});
     provisioning.on_drained(AtMs(ms + 4), UnitId{0}, 1,
@@ -156,7 +208,7 @@ TEST(Provisioning, SamplesAUnitOnceAnEpochHoweverOftenItStarts) {
 
 // A thousand times as many nanoseconds as in 128 unit-days do not fit 64 bits.
 TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
-  Provisioning provisioning(kGigabit, 64);
+  Provisioning provisioning(Units(kGigabit, 64));
   constexpr int64_t kDay = 86'400 * 1'000;
   for (uint16_t i = 0; i < 64; ++i) {
     provisioning.on_unit_up(AtMs(0), UnitId{i});
@@ -167,7 +219,8 @@ TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
   }
   provisioning.on_end(AtMs(2 * kDay));
   EXPECT_EQ(provisioning.units_mean_1000(), 63'250);
-  EXPECT_EQ(provisioning.samples().size(), 2u * 864'000 + 1);
+  EXPECT_EQ(provisioning.samples().size() + provisioning.forgotten().epochs,
+            2u * 864'000 + 1);
 }
 
 // The same, told interval by interval.
@@ -243,7 +296,7 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
                      [](const Change& a, const Change& b) {
                        return std::pair(a.time, a.up) < std::pair(b.time, b.up);
                      });
-    Provisioning provisioning(kGigabit, kUnits);
+    Provisioning provisioning(Units(kGigabit, kUnits));
     int64_t last = 0;
     for (const Change& change : changes) {
       last = change.time;
@@ -266,12 +319,52 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
     ASSERT_EQ(
         provisioning.units_mean_1000(),
         naive.any_up_ns == 0 ? 0 : naive.all_up_ns * 1000 / naive.any_up_ns);
+    const std::vector<EpochSample> samples = provisioning.samples();
     ASSERT_TRUE(std::is_sorted(
-        provisioning.samples().begin(), provisioning.samples().end(),
+        samples.begin(), samples.end(),
         [](const auto& a, const auto& b) { return a.epoch < b.epoch; }));
     epochs_compared += unit_ns.size();
   }
   EXPECT_GT(epochs_compared, 2'000u);
+}
+
+TEST(EpochSeries, ForgetsTheOldestAndCountsThem) {
+  EpochSeries series;
+  series.Reserve();
+  constexpr auto kMost = static_cast<int64_t>(EpochSeries::kMost);
+  EXPECT_TRUE(series.InOrder().empty());
+  for (int64_t epoch = 0; epoch < kMost + 1'000; ++epoch) {
+    series.push_back({.epoch = epoch});
+    series.back().offered_bytes = static_cast<uint64_t>(epoch);
+    EXPECT_LE(series.size(), EpochSeries::kMost);
+  }
+  EXPECT_EQ(series.forgotten().epochs, 1'000u);
+  const std::vector<EpochSample> samples = series.InOrder();
+  ASSERT_EQ(samples.size(), EpochSeries::kMost);
+  for (int64_t i = 0; i < kMost; ++i) {
+    const EpochSample& sample = samples[static_cast<size_t>(i)];
+    ASSERT_EQ(sample.epoch, 1'000 + i);
+    ASSERT_EQ(sample.offered_bytes, static_cast<uint64_t>(1'000 + i));
+  }
+}
+
+// Three days of traffic.
+TEST(Provisioning, DoesNotGrowWithTime) {
+  Provisioning provisioning(Units(kGigabit, 2));
+  provisioning.on_unit_up({0}, UnitId{0});
+  constexpr int64_t kEpochs = 3 * 86'400 * 10;
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    provisioning.on_offered({epoch * Provisioning::kEpochNs}, 1'000);
+  }
+  provisioning.on_end({kEpochs * Provisioning::kEpochNs});
+  const size_t kept = provisioning.samples().size();
+  EXPECT_LE(kept, EpochSeries::kMost);
+  const ForgottenEpochs& forgotten = provisioning.forgotten();
+  EXPECT_GE(kept + forgotten.epochs, static_cast<size_t>(kEpochs));
+  EXPECT_EQ(forgotten.offered_bytes, forgotten.with_offered * 1'000);
+  EXPECT_EQ(forgotten.with_offered, forgotten.epochs);
+  EXPECT_EQ(forgotten.most_offered_bytes, 1'000u);
+  EXPECT_EQ(provisioning.units_mean_1000(), 1'000);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/messages/messages.h"
 #include "base/quantity.h"
 #include "fmt/format.h"
 
@@ -24,16 +25,17 @@ int64_t RateOf(uint64_t bytes, Nanos time) {
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   constexpr Nanos kEpoch{Provisioning::kEpochNs};
   ReportFigures figures;
-  uint64_t offered_bytes = 0;
-  uint64_t most_bytes = 0;
-  double drained_bits = 0;
-  double unit_seconds = 0;
+  const ForgottenEpochs& before = result.forgotten;
+  uint64_t offered_bytes = before.offered_bytes;
+  uint64_t most_bytes = before.most_offered_bytes;
+  double drained_bits = static_cast<double>(before.drained_bytes) * 8;
+  figures.epochs_forgotten = before.epochs;
+  figures.busy.ns = static_cast<int64_t>(before.with_offered) * kEpoch.ns;
   for (const EpochSample& sample : result.epochs) {
     if (sample.offered_bytes > 0) figures.busy.ns += kEpoch.ns;
     offered_bytes += sample.offered_bytes;
     most_bytes = std::max(most_bytes, sample.offered_bytes);
     drained_bits += static_cast<double>(sample.drained_bytes) * 8;
-    unit_seconds += static_cast<double>(sample.unit_ns) / 1e9;
   }
   figures.duration = result.last_packet - result.first_packet;
   figures.mean_rate_bps = RateOf(result.bytes_in, figures.duration);
@@ -44,18 +46,22 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   figures.flowlets_per_flow =
       Ratio(static_cast<double>(result.controller.flowlets),
             static_cast<double>(result.controller.flows));
-  figures.capacity_used = Ratio(
-      drained_bits,
-      unit_seconds * static_cast<double>(options.controller.unit_capacity_bps));
-  figures.replication_bps = RateOf(result.state.pushed_bytes, figures.busy);
+  figures.capacity_used =
+      Ratio(drained_bits,
+            static_cast<double>(result.unit_ns_with_traffic) / 1e9 *
+                static_cast<double>(options.controller.unit_capacity_bps));
+  figures.replication_bps =
+      RateOf(result.state.pushed_bytes + result.state.pushes * sizeof(State),
+             figures.busy);
   const ControllerCounters& controller = result.controller;
   figures.flowlets_movable =
       controller.flowlets - std::min(controller.flowlets, controller.flows);
   figures.flowlets_by_new_flow = controller.flowlets -
                                  controller.flowlets_by_gap -
                                  controller.flowlets_by_bytes;
-  figures.aliases_refused_unknown =
-      controller.aliases_refused_unknown + controller.aliases_refused_future;
+  figures.aliases_refused_unknown = controller.aliases_refused_unknown +
+                                    controller.aliases_refused_stale +
+                                    controller.aliases_refused_future;
   figures.duration_s = static_cast<double>(figures.duration.ns) / 1e9;
   figures.wall_s = static_cast<double>(result.real.wall.ns) / 1e9;
   figures.units_mean = static_cast<double>(result.units_mean_1000) / 1000;
@@ -76,6 +82,14 @@ bool KeepsNoState(const RunResult& result) {
 
 std::string_view HeldFor(const RunResult& result) {
   return KeepsNoState(result) ? "their turn" : "state";
+}
+
+std::string UnitCapacity(const ControllerOptions& options) {
+  std::string text = FormatBitRate(options.unit_capacity_bps);
+  if (options.unit_packets_ps > 0) {
+    text += " and " + FormatPacketRate(options.unit_packets_ps);
+  }
+  return text;
 }
 
 std::vector<DropCount> DropCounts(const RunResult& result) {
@@ -134,6 +148,10 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
       return "it was a later fragment of a packet whose first was not seen";
     case DropReason::kNotTranslated:
       return "it answers what had not been translated, or no longer was";
+    case DropReason::kPacketCorrupt:
+      return "what shared memory said of where its headers are could not be";
+    case DropReason::kUnitFailed:
+      return "the run ended early, because of what a unit had sent";
     case DropReason::kCount:
       break;
   }

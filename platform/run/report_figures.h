@@ -15,15 +15,19 @@ namespace snf {
 
 // Holds what reports derive from a result. Ratios without a denominator are 0.
 struct ReportFigures {
-  Nanos duration;             // first to last packet
-  Nanos busy;                 // epochs of 100 ms that saw an IP packet
-  int64_t mean_rate_bps = 0;  // over the duration
-  int64_t busy_rate_bps = 0;  // of IP packets, over `busy`
-  int64_t peak_rate_bps = 0;  // of the busiest 100 ms
+  Nanos duration;                 // first to last packet
+  uint64_t epochs_forgotten = 0;  // of the time series
+  Nanos busy;                     // epochs of 100 ms that saw an IP packet
+  int64_t mean_rate_bps = 0;      // over the duration
+  int64_t busy_rate_bps = 0;      // of IP packets, over `busy`
+  int64_t peak_rate_bps = 0;      // of the busiest 100 ms
   double mean_packet_bytes = 0;
   double flowlets_per_flow = 0;
-  double capacity_used = 0;  // drained over provisioned, 0 … 1
-  // State pushed ahead of flowlets, over `busy`.
+  // Drained over provisioned, 0 … 1; time in which units lie idle behind all
+  // traffic does not count.
+  double capacity_used = 0;
+  // State pushed ahead of flowlets, over `busy`: of each push the message
+  // (State) and the record.
   int64_t replication_bps = 0;
   // Flowlets that are not the first of their flow.
   uint64_t flowlets_movable = 0;
@@ -50,6 +54,9 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 bool KeepsNoState(const RunResult& result);
 // Names that which flowlets that moved are held for: "state", "their turn".
 std::string_view HeldFor(const RunResult& result);
+
+// Says what a unit can process: "300 Mbit/s", "300 Mbit/s and 1.00 Mpps".
+std::string UnitCapacity(const ControllerOptions& options);
 
 // Drops for one reason; `index` is its DropReason, or counts the NF's reasons.
 struct DropCount {

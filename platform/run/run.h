@@ -28,18 +28,25 @@
 namespace snf {
 
 // Says what the network does to the messages about state between units (Push,
-// State, Pull, Takeover, TakeoverAck), drawn from the seed. Different delays
-// also reorder.
+// State, Pull, Takeover, TakeoverAck), drawn from the seed, and what becomes of
+// starts of units. Different delays also reorder.
 struct ChaosOptions {
   Nanos state_delay_min;  // on top of the delays of RunOptions
   Nanos state_delay_max;
   uint32_t state_loss_65536 = 0;       // messages lost, of 65,536
   uint32_t state_duplicate_65536 = 0;  // messages that arrive twice
+  uint32_t start_failure_65536 = 0;    // starts of units that never end
+  // Messages about state meet with trouble.
   bool any() const {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
            state_duplicate_65536 > 0;
   }
 };
+
+// After the last packet, timers of NFs run for so long at most, in the time of
+// the run: a timer that is armed again and again does not keep it from ending.
+// Those that are still armed are counted (UnitCounters::timers_left).
+inline constexpr Nanos kTimersAfterLastPacket = Seconds(3'600);
 
 // The options of a run, whatever its driver.
 struct RunOptions {
@@ -63,6 +70,9 @@ struct RunOptions {
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
   Nanos warm_start_delay = Microseconds(30);  // from warm to ready
   bool check = true;                          // run the Checker
+  // A call of an NF that takes longer ends the process (NfWatchdog); the time
+  // is the machine's. Nanos::max(): none does.
+  Nanos nf_patience = Nanos::max();
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
@@ -81,9 +91,10 @@ struct TableFigures {
   std::string name;
   uint64_t entries = 0;  // at the end
   uint64_t max_entries = 0;
-  uint64_t updates = 0;   // by NFs
-  uint64_t refused = 0;   // updates and entries that went to the rest
-  uint64_t messages = 0;  // sent, in all directions
+  uint64_t updates = 0;    // by NFs
+  uint64_t refused = 0;    // updates and entries that went to the rest
+  uint64_t forgotten = 0;  // entries that went there because they were old
+  uint64_t messages = 0;   // sent, in all directions
   uint64_t bytes = 0;
   uint64_t repeated = 0;  // messages, of these
   // How old each message of updates was, by its first update, when all units
@@ -139,6 +150,7 @@ struct RunResult {
   ClassifierCounters classifier;
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
+  uint64_t failed_starts = 0;
   StateFigures state;
   AliasFigures aliases;
   RealFigures real;
@@ -147,16 +159,27 @@ struct RunResult {
   Histogram latency_ns;  // arrival to release, of packets that were released
   uint32_t units_max = 0;
   int64_t units_mean_1000 = 0;
-  Histogram utilisation_1000;  // per unit and epoch
+  int64_t unit_ns_with_traffic = 0;  // Provisioning::unit_ns_with_traffic
+  Histogram utilisation_1000;        // per unit and epoch
   std::vector<EpochSample> epochs;
+  ForgottenEpochs forgotten;  // those before
 
   uint64_t digest = 0;
+  // The same for runs that differ in the external ports that they gave, and
+  // equal to `digest` for an NF without sides (renaming_digest.h).
+  uint64_t digest_up_to_renaming = 0;
+  // Says why the run ended early, with units that are no more heard of; empty
+  // if it did not.
+  std::string failure;
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others
   // (single_unit_oracle.h).
   uint64_t i6_compared = 0;
   uint64_t i6_not_compared = 0;
+  // Of these: since the NF read a shared table, or a difference was found.
+  uint64_t i6_after_table_read = 0;
+  uint64_t i6_after_difference = 0;
 
   uint64_t packets_dropped() const {
     uint64_t sum = 0;

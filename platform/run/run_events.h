@@ -104,7 +104,7 @@ class RunObserver : public DecisionObserver {
                            const PacketMeta& /*meta*/) {}
   virtual void on_payload_dropped(Instant /*now*/, UnitId /*unit*/,
                                   const PacketMeta& /*meta*/) {}
-  // Packets with payload left a unit; `bytes` are original lengths.
+  // Packets with payload left a unit; `bytes` is what they cost (PacketCost).
   virtual void on_drained(Instant /*now*/, UnitId /*unit*/,
                           uint32_t /*packets*/, uint64_t /*bytes*/) {}
 

@@ -34,6 +34,7 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
 TableOptions TableOptionsOf(const RunOptions& options) {
   return {.period = options.table_period,
           .retry_after = options.state_retry,
+          .forget_after = options.controller.flow_timeout,
           .hash_seed = options.controller.hash_seed};
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_report.h"
 
 namespace snf {
@@ -31,17 +32,22 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
   result.controller = controller.counters();
   result.cold_starts = controller.units().cold_starts();
   result.warm_starts = controller.units().warm_starts();
+  result.failed_starts = controller.units().failed_starts();
   result.classifier = ingress.counters();
   result.aliases.at_once_max = ingress.aliases_max();
   result.units_max = provisioning.units_max();
   result.units_mean_1000 = provisioning.units_mean_1000();
+  result.unit_ns_with_traffic = provisioning.unit_ns_with_traffic();
   result.utilisation_1000 = provisioning.utilisation();
   result.epochs = provisioning.samples();
+  result.forgotten = provisioning.forgotten();
 }
 
 void AddNfReports(const NetworkFunction& example, RunResult& result) {
   for (const NetworkFunction::Part& part : example.parts()) {
-    NfReport report = part.nf->report();
+    NfReport report;
+    CallNf(*part.nf, NfCall::Hook::kReport, nullptr, kNoPacket,
+           [&] { report = part.nf->report(); });
     if (report.tables.empty() && report.files.empty()) continue;
     result.nf_reports.push_back(
         {.nf = std::string(part.name), .report = std::move(report)});

@@ -16,7 +16,8 @@ namespace {
 using Value = std::array<uint64_t, TableShape::kMaxValueBytes / 8>;
 
 void Load(const TableHome& home, TableCopy& copy) {
-  for (uint32_t i = 0; i < home.size(); ++i) {
+  for (uint32_t i = 0; i < home.slots(); ++i) {
+    if (!home.IsEntry(i)) continue;
     copy.on_told(home.key(i), home.version(), home.total(i), false);
   }
   copy.on_told(nullptr, home.version(), home.rest(), false);
@@ -30,7 +31,8 @@ std::string DifferenceOf(const TableHome& home, const TableCopy& copy) {
                        home.size());
   }
   Value value{};
-  for (uint32_t i = 0; i < home.size(); ++i) {
+  for (uint32_t i = 0; i < home.slots(); ++i) {
+    if (!home.IsEntry(i)) continue;
     if (!copy.Read(home.key(i), value.data()) ||
         !std::equal(value.data(), value.data() + words, home.total(i))) {
       return fmt::format("differs in entry {}", i + 1);
@@ -55,6 +57,7 @@ void AddTables(const TableHomes& homes,
                               .entries = home.size(),
                               .max_entries = home.shape().max_entries,
                               .refused = home.refused(),
+                              .forgotten = home.forgotten(),
                               .messages = homes.traffic(table).messages,
                               .bytes = homes.traffic(table).bytes,
                               .repeated = home.repeated()};

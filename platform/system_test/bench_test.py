@@ -7,6 +7,7 @@ Usage: bench_test.py PROGRAM
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,19 @@ class Bench(unittest.TestCase):
         self.refused(USAGE, ["--repetitions", "5", "--quick"],
                      "--repetitions=4")
         self.refused(USAGE, ["--packets"], "--packets=0")
+
+    def test_ends_cleanly_when_interrupted(self):
+        with subprocess.Popen([PROGRAM, "bench", "--rows=6", "--quick"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            threads = pathlib.Path(f"/proc/{process.pid}/task")
+            while len(list(threads.iterdir())) < 2:
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
+        self.assertEqual(said, ("", "snf bench: interrupted; no unfinished "
+                                "file is left\n"))
 
     def test_says_where_it_cannot_write(self):
         self.refused(IO, ["/nonesuch/x"], "--quick", "--rows=10",

@@ -54,7 +54,8 @@ class Refusals(Command):
                  "per_packet, hash, rotate", ["best", "SNF", "snf,hash"]),
                 ("replicas", "out of range: 0 to 16", ["17", "4294967295"]),
                 ("replicas", whole, ["-1", "3.0", "many", "4294967296"]),
-                ("replica_choice", "is none of weighted, deterministic, none",
+                ("replica_choice",
+                 "is none of likely, weighted, deterministic, none",
                  ["some", "0"]),
                 ("push_delay", "out of range: 0ns to 10s",
                  ["11s", "10000000001ns"]),
@@ -132,6 +133,11 @@ class Refusals(Command):
                       ["--compare=hash", "--out=/nonesuch/out.pcap"],
                       ["--compare=hash", "--csv=/nonesuch"],
                       ["--compare=hash", "--explain=top"],
+                      ["--compare=hash", "--decisions=/nonesuch/a.csv"],
+                      ["--decisions=/nonesuch/a.json"],
+                      ["--decisions=/nonesuch/a.csv", "--clock=real"],
+                      ["--decisions=a.csv", "--json=a.csv"],
+                      ["--warm_up=1s", "--clock=real"],
                       ["--json=-", "--out=-"],
                       ["--out=" + self.good],
                       ["--json=" + self.good],
@@ -168,7 +174,7 @@ class Refusals(Command):
 
     def test_reports_flags_as_the_command_line_takes_them(self):
         flags = self.report(self.good)["flags"]
-        for unset in ("out", "csv", "explain", "compare", "chaos",
+        for unset in ("out", "csv", "decisions", "explain", "compare", "chaos",
                       "first_demand"):
             self.assertNotIn(unset, flags)
         self.assertGreater(len(flags), 25)

@@ -284,8 +284,8 @@ struct Case {
 };
 constexpr Case kCases[] = {
     {"composite_A_1g_1s_snap96.pcap.gz", 100'000'000, 28'000, 178'000},
-    {"PcapPlusPlus__DnsPackets.pcap", 100'000, 150, 440},
-    {"PcapPlusPlus__example2.pcap", 500'000, 1'900, 4'600},
+    {"PcapPlusPlus__DnsPackets.pcap", 100'000, 120, 440},
+    {"PcapPlusPlus__example2.pcap", 500'000, 1'700, 4'200},
     {"StratosphereLinuxIPS__test7-malicious.pcap", 100'000, 800, 1'880},
     {"debian-ndpi-4.2-pcap__WebattackXSS.pcap", 500'000, 5'000, 8'600},
     {"debian-ndpi-4.2-pcap__dnscrypt-v1-and-resolver-pings.pcap", 2'000'000,
@@ -333,6 +333,7 @@ void ExpectFates(const RunResult& run, const std::vector<Offered>& packets) {
 void RunCase(const Case& c) {
   std::vector<Offered> packets = ReadAll(c.file);
   RunOptions options;
+  PlaceByDemand(options.controller);
   options.controller.unit_capacity_bps = c.unit_capacity_bps;
   Watch watch(packets);
   const RunResult run = Replay(packets, options, &watch);

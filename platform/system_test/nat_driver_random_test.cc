@@ -50,7 +50,8 @@ struct Totals {
 
 // What cannot be here.
 const std::set<std::string, std::less<>> kNever = {
-    "duplicate_clock", "fragment_early", "packet_too_large"};
+    "duplicate_clock", "fragment_early", "packet_corrupt", "packet_too_large",
+    "unit_failed"};
 
 // Of a schedule of another NF, made one of this.
 TinyNatOptions AnyTinyNat(Rng& rng, RunOptions options) {

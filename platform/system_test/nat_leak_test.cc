@@ -317,6 +317,7 @@ class Traffic final : public RunObserver {
 
 RunOptions Options(bool check) {
   RunOptions options;
+  PlaceByDemand(options.controller);
   options.check = check;
   options.controller.max_flows = kMaxFlows;
   options.controller.max_units = kMaxUnits;

@@ -42,6 +42,7 @@ LoadedCapture Load(const std::string& path) {
 // The same flows in both kinds of time: they end with the run.
 RunOptions Options(uint32_t units) {
   RunOptions options;
+  PlaceByDemand(options.controller);
   options.controller.flow_timeout = Nanos::max();
   options.controller.max_units = units;
   options.controller.unit_capacity_bps = 1'000'000'000'000;
@@ -78,8 +79,8 @@ RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
       .buffers = {.small = 2'048, .medium = 128, .large = 16},
       .unpaced = true,
       .wait_for_room = true};
-  auto driver =
-      RealDriver::Start(options, real, *FindPlacementPolicy(policy), nf, sink);
+  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy(policy),
+                                  nf, {sink});
   EXPECT_TRUE(driver.ok()) << driver.status();
   for (size_t i = 0; i < capture.size(); ++i) {
     (*driver)->Offer(capture.Packet(i, 0));

@@ -15,6 +15,9 @@ import tempfile
 import time
 import unittest
 
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import pcap, udp_frame
+
 PROGRAM = ""
 SOURCE = pathlib.Path()
 OK, USAGE, IO = 0, 2, 74
@@ -33,9 +36,9 @@ class RealTime(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def report(self, *arguments):
+    def report(self, *arguments, capture=CAPTURE):
         path = self.folder / "report.json"
-        ran = replay(CAPTURE, "--quiet", f"--json={path}", *arguments)
+        ran = replay(capture, "--quiet", f"--json={path}", *arguments)
         self.assertEqual(ran.returncode, OK, ran.stderr)
         report = json.loads(path.read_text())
         self.assertTrue(report["sound"])
@@ -50,6 +53,18 @@ class RealTime(unittest.TestCase):
             self.assertEqual(real["digest"], virtual["digest"])
             self.assertEqual(real["real"]["threads"], threads)
             self.assertIsNone(real["real"]["late_ns"])
+
+    def test_releases_of_a_nat_what_virtual_time_does_up_to_its_ports(self):
+        capture = self.folder / "nat.pcap"
+        capture.write_bytes(pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(400)]))
+        virtual = self.report("--nf=nat:ip=203.0.113.7", capture=capture)
+        real = self.report("--nf=nat:ip=203.0.113.7", "--policy=hash",
+                           "--clock=real", "--speed=max", "--max_units=8",
+                           capture=capture)
+        self.assertNotEqual(real["digest"], virtual["digest"])
+        self.assertEqual(real["digest_up_to_renaming"],
+                         virtual["digest_up_to_renaming"])
 
     def test_moves_flows_between_units_that_are_paced(self):
         virtual = self.report("--nf=chronicle")

@@ -5,6 +5,8 @@
 Usage: replay_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import csv
+import gzip
 import json
 import os
 import pathlib
@@ -61,6 +63,66 @@ class Replay(Command):
             self.assertEqual(years[key], seconds[key], key)
         self.assertLess(years["elapsed_s"], seconds["elapsed_s"] + 1)
 
+    def test_logs_every_decision(self):
+        plain = self.report(self.good)
+        table = os.path.join(self.folder.name, "decisions.csv.gz")
+        lines = os.path.join(self.folder.name, "decisions.jsonl")
+        for path in (table, lines):
+            report = self.report(self.good, "--decisions", path)
+            self.assertEqual(report["digest"], plain["digest"])
+        with gzip.open(table, "rt", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), plain["decisions"])
+        self.assertEqual({row["reason"] for row in rows}, {"room"})
+        for row, line in zip(rows, pathlib.Path(lines).read_text().splitlines(),
+                             strict=True):
+            logged = json.loads(line)
+            self.assertEqual(logged["flow"], row["flow"])
+            self.assertEqual(logged["unit"], int(row["unit"]))
+
+    def test_writes_series_of_single_units(self):
+        folder = pathlib.Path(self.folder.name, "series")
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        flags = (capture, "--unit_capacity=300Mbps")
+        report = self.report(*flags, "--csv", folder)
+        self.assertEqual(report["digest"], self.report(*flags)["digest"])
+
+        def rows(name):
+            with open(folder / name, encoding="ascii", newline="") as file:
+                return list(csv.DictReader(file))
+        times, steps = rows("units.csv"), rows("unit_series.csv")
+        self.assertEqual(sum(int(row["packets"]) for row in times),
+                         report["packets_released"])
+        self.assertEqual(sum(int(row["packets"]) for row in steps),
+                         report["packets_released"])
+        # The mean is over the time in which any unit was up.
+        up, any_up, end = 0, 0, 0
+        for row in sorted(times, key=lambda row: float(row["up_s"])):
+            begins, ends = float(row["up_s"]), float(row["down_s"])
+            up += ends - begins
+            any_up += max(ends - max(begins, end), 0)
+            end = max(end, ends)
+        self.assertAlmostEqual(up / any_up, report["units_used_mean"],
+                               delta=0.002)
+        drained = sum(float(row["utilisation"]) * float(row["up"])
+                      for row in steps) * 0.01 * 300e6 / 8
+        self.assertAlmostEqual(
+            drained / sum(int(row["bytes"]) for row in times), 1, delta=0.01)
+
+    def test_leaves_a_warm_up_out_of_latency_and_units(self):
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        flags = (capture, "--unit_capacity=300Mbps")
+        whole = self.report(*flags)
+        late = self.report(*flags, "--warm_up=4s")
+        self.assertEqual(late["digest"], whole["digest"])
+        self.assertEqual(late["packets_released"], whole["packets_released"])
+        self.assertEqual(whole["units_used_max"], 6)
+        self.assertEqual(late["units_used_max"], 2)
+        self.assertLess(late["latency_ns"]["p99"],
+                        whole["latency_ns"]["p99"] / 2)
+        self.refused(USAGE, ["--warm_up", "5.00 s"], "replay", *flags,
+                     "--warm_up=5s", "--quiet")
+
     def test_explains_a_flow_by_name_and_the_top_one(self):
         for flow in ("udp 192.0.2.1:5001 > 198.51.100.9:53", "top"):
             done = run("replay", self.good, "--quiet", "--explain", flow)
@@ -87,6 +149,21 @@ class Replay(Command):
         self.assertEqual(flowlet["unit"], worst["unit"])
         self.assertLessEqual(flowlet["pull"]["asked_ns"],
                              flowlet["pull"]["came_ns"])
+
+    def test_says_that_nothing_waited(self):
+        for flags in [], ["--json=-"]:
+            done = run("replay", self.good, "--quiet", "--max_units=1",
+                       "--explain=worst-wait", *flags)
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+            self.assertIn("--explain=worst-wait: no packet was held",
+                          (done.stderr if flags else done.stdout).decode())
+
+    def test_explains_a_flow_of_an_nf_with_two_sides_by_its_inside_end(self):
+        for flow in ("udp 192.0.2.1:5001", "udp 192.0.2.1:5001 > 198.51.100.9:53"):
+            done = run("replay", self.good, "--quiet", "--nf=nat:ip=203.0.113.7",
+                       "--explain", flow)
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+            self.assertIn("Flow udp 192.0.2.1:5001\n", done.stdout.decode())
 
     def test_explains_several_flows_in_one_run(self):
         top = self.stories("top:3")["explain"]
@@ -158,6 +235,32 @@ class Replay(Command):
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
         written = json.loads(pathlib.Path(file).read_text())
         self.assertEqual(len(written["compare"]), 3)
+
+    def test_compares_a_nat_up_to_which_ports_it_gave(self):
+        # By hash the flows run on other units, which have other ports.
+        capture = self.file("nat.pcap", pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(400)]))
+        compared = self.report(capture, "--nf=nat:ip=203.0.113.7",
+                               "--compare=hash")["compare"]
+        self.assertEqual([each["packets_released"] for each in compared],
+                         [400, 400])
+        self.assertNotEqual(compared[0]["digest"], compared[1]["digest"])
+        self.assertEqual(compared[0]["digest_up_to_renaming"],
+                         compared[1]["digest_up_to_renaming"])
+        alone = self.report(capture)
+        self.assertEqual(alone["digest"], alone["digest_up_to_renaming"])
+
+    def test_holds_units_to_a_rate_of_packets(self):
+        small = SOURCE / "traces" / "small.pcap.zst"
+        by_bits, by_both = (
+            self.report(small, "--unit_capacity=300Mbps", *flags)
+            for flags in ([], ["--unit_packets=10kpps"]))
+        self.assertGreater(by_both["units_used_mean"],
+                           by_bits["units_used_mean"])
+        # A packet takes 100 us, and two hops.
+        fast = self.report(self.good, "--unit_packets=10kpps")["latency_ns"]
+        self.assertEqual(fast["p50"] // 1000, 102)
+        self.assertEqual(by_both["digest"], by_bits["digest"])
 
     def test_runs_the_same_chaos_for_the_same_seed(self):
         # What chronicle writes tells whether each packet met the right state.
@@ -233,13 +336,13 @@ class Replay(Command):
         self.assertEqual(report["digest"], "1b3ccd4a599f68fc")
         self.assertEqual(
             report["latency_ns"],
-            {"p50": 118911, "p90": 1205247, "p99": 1763327,
-             "p999": 2177023, "max": 2905027})
+            {"p50": 113919, "p90": 1144831, "p99": 1537023,
+             "p999": 2138111, "max": 2885027})
         self.assertEqual(
             [report[key] for key in ("decisions", "flowlets_moved",
                                      "flowlets_seamless", "state_pushes",
                                      "overcommitted", "units_used_max")],
-            [9271, 2058, 1379, 9359, 11, 5])
+            [9271, 1359, 654, 2600, 1407, 6])
 
     def test_counts_flowlets_as_an_independent_count_does(self):
         capture = SOURCE / "traces" / "small.pcap.zst"

@@ -204,9 +204,17 @@ uint32_t SequenceOf(std::span<const std::byte> frame) {
   return Read32(frame, kPayload + 6);
 }
 
+void PlaceByDemand(ControllerOptions& options) {
+  options.load_signal = LoadSignal::kDemand;
+  options.alpha_1024 = 256;
+  options.replica_choice = ReplicaChoice::kWeighted;
+  options.unit_idle_timeout = Milliseconds(100);
+}
+
 RunOptions SmallTables() {
   RunOptions options;
   options.controller.max_flows = 4096;
+  PlaceByDemand(options.controller);
   options.flow.fragments.capacity = 256;
   options.buffers = {.small = 4096, .medium = 64, .large = 8};
   return options;

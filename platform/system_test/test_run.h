@@ -100,7 +100,10 @@ struct Outcome {
 
 // Buffers for some hundreds of packets, and tables for some thousands of flows:
 // cheap to set up. Otherwise the defaults.
+// They place by demand, so that a test can say by a flow's rate where it goes.
 RunOptions SmallTables();
+// The options of controllers that do so.
+void PlaceByDemand(ControllerOptions& options);
 
 Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,

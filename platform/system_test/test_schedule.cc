@@ -33,11 +33,12 @@ void SetAnyStateOptions(Rng& rng, RunOptions& options) {
   ControllerOptions& c = options.controller;
   c.seed = rng.Next();
   c.replicas = static_cast<uint32_t>(rng.Below(kMaxReplicas + 1));
-  constexpr std::array kChoices = {ReplicaChoice::kWeighted,
-                                   ReplicaChoice::kDeterministic,
-                                   ReplicaChoice::kNone};
-  constexpr std::array<uint32_t, 3> kWeights = {5, 2, 1};
+  constexpr std::array kChoices = {
+      ReplicaChoice::kWeighted, ReplicaChoice::kLikely,
+      ReplicaChoice::kDeterministic, ReplicaChoice::kNone};
+  constexpr std::array<uint32_t, 4> kWeights = {5, 3, 2, 1};
   c.replica_choice = kChoices[rng.Weighted(kWeights)];
+  c.replica_chance_65536 = static_cast<uint32_t>(Any(rng, 1, 65'536));
   c.push_delay = Nanos{Any(rng, 1, 50 * kMs)};
   c.reassign_period = Nanos{Any(rng, 1'000, 500 * kMs)};
   c.evacuate_slots = static_cast<uint32_t>(Any(rng, 1, 4'096));
@@ -73,8 +74,8 @@ RunOptions AnyOptions(Rng& rng) {
   c.alpha_1024 = static_cast<uint32_t>(rng.Below(1025));
   c.ewma_delta_65536 = static_cast<uint32_t>(rng.Below(65'537));
   c.demand_rule = rng.Chance(32'768) ? DemandRule::kFloor : DemandRule::kBurst;
-  c.load_signal =
-      rng.Chance(32'768) ? LoadSignal::kDemand : LoadSignal::kDrained;
+  c.load_signal = LoadSignal{static_cast<uint8_t>(rng.Below(3))};
+  c.latency_target = Nanos{Any(rng, 1'000, 50 * kMs)};
   c.load_bucket = Nanos{Any(rng, 10'000, 5 * kMs)};
   c.load_buckets = static_cast<uint32_t>(rng.Uniform(1, 200));
   c.max_units = static_cast<uint32_t>(rng.Uniform(1, 32));
@@ -324,9 +325,11 @@ void AddStateFlags(const RunOptions& options, ReplayCommandLine& line) {
     line.Add("replica_choice", "none");
     return;
   }
-  line.Add("replica_choice", c.replica_choice == ReplicaChoice::kWeighted
-                                 ? "weighted"
-                                 : "deterministic");
+  constexpr std::array kChoices = {"likely", "weighted", "deterministic"};
+  line.Add("replica_choice", kChoices[static_cast<size_t>(c.replica_choice)]);
+  if (c.replica_choice == ReplicaChoice::kLikely) {
+    line.AddShare("replica_chance", c.replica_chance_65536, 65'536);
+  }
   line.Add("replicas", c.replicas);
   line.Add("push_delay", c.push_delay);
   line.Add("max_replicas", options.max_replicas);
@@ -374,8 +377,9 @@ std::string ReplayLine(const Schedule& schedule, const std::string& file) {
   if (c.first_demand_bps > 0) {
     line.Add("first_demand", c.first_demand_bps, "bps");
   }
-  line.Add("load_signal",
-           c.load_signal == LoadSignal::kDemand ? "demand" : "drained");
+  constexpr std::array kSignals = {"wait", "demand", "drained"};
+  line.Add("load_signal", kSignals[static_cast<size_t>(c.load_signal)]);
+  line.Add("latency_target", c.latency_target);
   line.Add("load_bucket", c.load_bucket);
   line.Add("load_buckets", c.load_buckets);
   AddStateFlags(schedule.options, line);

@@ -5,6 +5,7 @@
 Usage: trace_making_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import ipaddress
 import json
 import os
 import pathlib
@@ -97,6 +98,46 @@ class Compose(Case):
             cut += kept < size
             at += 16 + kept
         self.assertGreater(cut, 1000)
+        self.assertEqual(struct.unpack_from("<I", data, 16)[0], 96)
+
+    def test_names_the_prefixes_of_its_clients_and_servers(self):
+        figures = self.make("compose", CAPTURE, "--duration=10ms")
+        clients, servers = (
+            [ipaddress.ip_network(each) for each in figures[key]]
+            for key in ("client_prefixes", "server_prefixes"))
+        ran = trace("compose", CAPTURE, "--duration=10ms", "--force",
+                    f"--out={self.out}")
+        self.assertIn(f"clients in {clients[0]}", ran.stdout)
+        data = self.out.read_bytes()
+        at, seen = 24, 0
+        while at < len(data):
+            kept = struct.unpack_from("<I", data, at + 8)[0]
+            frame = data[at + 16:at + 16 + kept]
+            at += 16 + kept
+            if frame[12:14] != b"\x08\x00" or frame[23] == 1:
+                continue  # an ICMP error may be from a router
+            ends = [ipaddress.ip_address(frame[place:place + 4])
+                    for place in (26, 30)]
+            for one, other in ends, reversed(ends):
+                seen += (any(one in each for each in clients) and
+                         any(other in each for each in servers))
+            self.assertTrue(any(each in net for net in clients
+                                for each in ends), ends)
+        self.assertGreater(seen, 100)
+
+    def test_leaves_out_captures_of_a_link_type_that_is_not_read(self):
+        usb = self.folder / "usb.pcap"
+        usb.write_bytes(
+            struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 220) +
+            struct.pack("<IIII", 1, 0, 4, 4) + bytes(4))
+        self.refuses(BAD_DATA, "link type is not supported: 220", "compose",
+                     usb, f"--out={self.out}")
+        ran = trace("compose", usb, CAPTURE, f"--out={self.out}",
+                    "--duration=10ms")
+        self.assertEqual(ran.returncode, OK, ran.stderr)
+        self.assertIn("usb.pcap: offset 0: link type is not supported: 220: "
+                      "the capture is left out", ran.stderr)
+        self.assertRegex(ran.stdout, r"(?s)1 +capture left out, of a link .*usb.pcap")
 
     def test_prefers_fat_or_thin_conversations(self):
         sizes = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`snf trace` as a user meets it, with Wireshark's tools as second opinion.
+"""`snf trace info`, what interrupting leaves, and captures with comments.
 
 Usage: trace_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -8,72 +8,19 @@ Usage: trace_test.py PROGRAM SOURCE_DIR [TEST…]
 import collections
 import json
 import os
-import pathlib
 import re
-import resource
 import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import pcap, udp_frame
-
-PROGRAM = ""
-SOURCE = pathlib.Path()
-OK, USAGE, BAD_DATA, UNAVAILABLE, IO = 0, 2, 65, 69, 74
-needs_tshark = unittest.skipUnless(shutil.which("tshark"), "no tshark here")
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, "trace", *map(str, arguments)],
-                          stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=300, check=False, **options)
-
-
-def fields(capture, *names, display_filter=""):
-    """What tshark reads: a list of these fields for each packet."""
-    command = ["tshark", "-n", "-r", str(capture), "-T", "fields"]
-    for name in names:
-        command += ["-e", name]
-    if display_filter:
-        command += ["-Y", display_filter]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
-    return [line.split("\t") for line in done.stdout.decode().splitlines()]
-
-
-class Trace(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.small = SOURCE / "traces" / "small.pcap.zst"
-
-    def convert(self, *arguments):
-        done = run("convert", *arguments)
-        self.assertEqual(done.returncode, OK, done.stderr.decode())
-        return done.stdout.decode()
-
-    def refused(self, code, words, *arguments, **options):
-        """Fails with `code` and one line that has all words; leaves nothing."""
-        before = sorted(self.folder.iterdir())
-        done = run(*arguments, **options)
-        text = done.stderr.decode()
-        self.assertEqual(done.returncode, code, text)
-        self.assertEqual(text.count("\n"), 1, text)
-        for word in words:
-            self.assertIn(word, text)
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-        return done
-
-    def packets_of(self, path):
-        done = run("info", path, "--json=-")
-        self.assertEqual(done.returncode, OK, done.stderr.decode())
-        return json.loads(done.stdout)["captures"][0]["packets"]
+from trace_case import (BAD_DATA, IO, OK, PROGRAM, SOURCE, UNAVAILABLE, USAGE,
+                        Trace, fields, needs_tshark, run)
 
 
 class Info(Trace):
@@ -186,6 +133,17 @@ class Info(Trace):
             self.refused(USAGE, [f"--plot={name}", ".png"], "info", self.small,
                          f"--plot={name}")
 
+    def test_counts_packets_out_of_order_as_a_replay_does(self):
+        path = self.folder / "late.pcap"
+        path.write_bytes(pcap([(second, udp_frame())
+                               for second in (1, 1.5, 1.2, 1.3, 1.6, 1.1)]))
+        one = json.loads(run("info", path, "--json=-").stdout)["captures"][0]
+        self.assertEqual(one["out_of_order"], 3)
+        for flags in ([], ["--clock=real", "--speed=max"]):
+            done = subprocess.run([PROGRAM, "replay", path, "--json=-", *flags],
+                                  capture_output=True, timeout=300, check=False)
+            self.assertEqual(json.loads(done.stdout)["late_packets"], 3)
+
     def test_tells_of_a_packet_with_a_time_far_ahead(self):
         plain = self.folder / "plain.pcap"
         self.convert(self.small, plain)
@@ -204,186 +162,6 @@ class Info(Trace):
         self.assertEqual(strayed["duration_ns"], right["duration_ns"])
         for one, other in zip(strayed["flowlets"], right["flowlets"]):
             self.assertAlmostEqual(one["flowlets"], other["flowlets"], delta=2)
-
-
-class Convert(Trace):
-    @needs_tshark
-    def test_keeps_times_and_lengths_in_every_format(self):
-        plain = self.folder / "plain.pcap"
-        self.convert(self.small, plain)
-        wanted = fields(plain, "frame.time_epoch", "frame.len")
-        self.assertEqual(len(wanted), 45153)
-        for name in ["a.pcapng", "a.pcap.gz", "a.pcapng.zst"]:
-            with self.subTest(name):
-                out = self.folder / name
-                self.convert(plain, out)
-                if name.endswith("zst"):
-                    out, packed = self.folder / "b.pcapng", out
-                    self.convert(packed, out)
-                self.assertEqual(
-                    fields(out, "frame.time_epoch", "frame.len"), wanted)
-
-    def test_puts_together_again_what_it_split(self):
-        whole = self.folder / "whole.pcap"
-        self.convert(self.small, whole)
-        for split, files in [("packets:10000", 5), ("time:500ms", 10)]:
-            with self.subTest(split):
-                said = self.convert(self.small, self.folder / "part.pcap.gz",
-                                    "--split", split, "--force")
-                self.assertIn(f"in {files} files", said)
-                parts = sorted(self.folder.glob("part-*.pcap.gz"))
-                self.assertEqual(len(parts), files)
-                self.convert(*parts, self.folder / "again.pcap", "--force")
-                self.assertEqual((self.folder / "again.pcap").read_bytes(),
-                                 whole.read_bytes())
-                for part in parts:
-                    part.unlink()
-
-    def test_splits_by_flow_so_that_no_flow_is_in_two_files(self):
-        self.convert(self.small, self.folder / "part.pcap", "--split=flows:4")
-        flows = packets = 0
-        for part in sorted(self.folder.glob("part-*.pcap")):
-            one = json.loads(run("info", part, "--json=-").stdout)
-            flows += one["captures"][0]["flows"]["connection"]
-            packets += one["captures"][0]["packets"]
-        self.assertEqual((flows, packets), (573, 45153))
-
-    @needs_tshark
-    def test_filters_as_tshark_does(self):
-        out = self.folder / "out.pcap"
-        self.convert(self.small, out, "--filter=tcp port 80")
-        whole = self.folder / "whole.pcap"
-        self.convert(self.small, whole)
-        self.assertEqual(
-            fields(out, "frame.time_epoch"),
-            fields(whole, "frame.time_epoch", display_filter="tcp.port==80"))
-
-    @needs_tshark
-    def test_changes_framing_and_length_but_not_the_packets(self):
-        names = ["ip.src", "ip.id", "tcp.seq_raw", "udp.srcport", "ip.len"]
-        raw, back = self.folder / "raw.pcap", self.folder / "back.pcapng"
-        self.convert(self.small, raw, "--link=raw", "--filter=ip",
-                     "--snap=120")
-        self.convert(raw, back, "--link=ethernet")
-        for path, link in ((raw, "raw_ip"), (back, "ethernet")):
-            one = json.loads(run("info", path, "--json=-").stdout)
-            self.assertEqual(list(one["captures"][0]["links"]), [link])
-        whole = self.folder / "whole.pcap"
-        self.convert(self.small, whole)
-        wanted = fields(whole, *names, display_filter="ip")
-        self.assertEqual(fields(raw, *names), wanted)
-        self.assertEqual(fields(back, *names), wanted)
-        self.assertEqual({int(length) <= 120 for (length,) in
-                          fields(raw, "frame.cap_len")}, {True})
-
-    def test_takes_a_part_of_the_time(self):
-        out = self.folder / "out.pcap"
-        self.convert(self.small, out, "--begin=3.2s", "--end=3.8s")
-        self.assertEqual(self.packets_of(out), 16594)
-
-    def made(self, *seconds):
-        """A capture of one packet at each of these times."""
-        path = self.folder / "made.pcap"
-        path.write_bytes(
-            struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) +
-            b"".join(struct.pack("<IIII", second, 0, 60, 60) + bytes(60)
-                     for second in seconds))
-        return path
-
-    def test_begins_at_a_time_and_ends_before_one(self):
-        out = self.folder / "out.pcap"
-        said = self.convert(self.made(5, 6, 7, 8), out, "--begin=1s",
-                            "--end=3s")
-        self.assertIn("2 of 4 packets; left out: 2 outside of the time", said)
-        data = out.read_bytes()
-        self.assertEqual([struct.unpack_from("<I", data, at)[0]
-                          for at in range(24, len(data), 76)], [6, 7])
-
-    def test_splits_by_time_and_keeps_stragglers_in_the_open_part(self):
-        self.convert(self.made(5, 7, 6, 8), self.folder / "part.pcap",
-                     "--split=time:1s")
-        parts = sorted(self.folder.glob("part-*.pcap"))
-        self.assertEqual([part.name for part in parts],
-                         ["part-0001.pcap", "part-0003.pcap",
-                          "part-0004.pcap"])
-        self.assertEqual([self.packets_of(part) for part in parts], [1, 2, 1])
-
-    def test_says_how_many_packets_a_filter_left_out(self):
-        out = self.folder / "out.pcap"
-        said = self.convert(self.small, out, "--filter=icmp")
-        kept = self.packets_of(out)
-        self.assertIn(f"{kept} of 45,153 packets; left out: "
-                      f"{45153 - kept:,} did not pass the filter", said)
-
-    def test_writes_the_resolution_and_length_that_it_is_told_to(self):
-        out = self.folder / "out.pcap"
-        for flag, magic in (("ns", 0xa1b23c4d), ("us", 0xa1b2c3d4)):
-            self.convert(self.small, out, f"--resolution={flag}", "--snap=60",
-                         "--force")
-            data = out.read_bytes()
-            self.assertEqual(struct.unpack_from("<I", data)[0], magic)
-            at, longest = 24, 0
-            while at < len(data):
-                kept = struct.unpack_from("<I", data, at + 8)[0]
-                longest = max(longest, kept)
-                at += 16 + kept
-            self.assertEqual(longest, 60)
-
-    def test_tells_of_an_input_that_is_damaged(self):
-        damaged = self.made(5, 6, 7)
-        data = bytearray(damaged.read_bytes())
-        struct.pack_into("<I", data, 24 + 76 + 8, 0xffffffff)
-        damaged.write_bytes(data)
-        self.refused(BAD_DATA, ["made.pcap"], "convert", damaged,
-                     self.folder / "out.pcap")
-
-    def test_refuses_and_leaves_nothing(self):
-        out = self.folder / "out.pcap"
-        there = self.folder / "there.pcap"
-        there.write_bytes(b"mine")
-        for words, arguments in [
-                (["there already", "--force"], [self.small, there]),
-                (["lasts 4.90 s"], [self.small, out, "--begin=320s"]),
-                (["--begin=2s"], [self.small, out, "--begin=2s", "--end=1s"]),
-                (["--filter", "porrt"], [self.small, out, "--filter=porrt 1"]),
-                (["nothing is left"], [self.small, out, "--filter=port 9999"]),
-                (["--split", "fish"], [self.small, out, "--split=fish"]),
-                (["flows:N"], [self.small, out, "--split=flows:1000"]),
-                (["stdout"], [self.small, "-", "--split=time:1s"]),
-                (["there.pcap", "also an input"], [there, there, "--force"]),
-                (["out.txt", "end in .pcap"],
-                 [self.small, self.folder / "out.txt"]),
-                (["empty"], [self.small, ""]),
-                (["At least 2"], [self.small])]:
-            with self.subTest(words[0]):
-                self.refused(USAGE, words, "convert", *arguments)
-        for flag in ("--json", "--plot"):
-            image = self.folder / "there.png"
-            image.write_bytes(b"mine")
-            self.refused(USAGE, [flag, "also an input"], "info", image,
-                         f"{flag}={image}")
-            self.assertEqual(image.read_bytes(), b"mine")
-            image.unlink()
-        self.assertEqual(there.read_bytes(), b"mine")
-        self.refused(BAD_DATA, ["neither pcap"], "convert",
-                     SOURCE / "README.md", out)
-        self.refused(IO, ["nowhere"], "convert", self.small,
-                     self.folder / "nowhere" / "x.pcap")
-
-    def test_leaves_nothing_on_a_disk_that_is_full(self):
-        def limited():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        self.refused(IO, ["out.pcap", "File too large"], "convert", self.small,
-                     self.folder / "out.pcap", preexec_fn=limited)
-        self.refused(IO, ["/dev/full", "No space left"], "convert", self.small,
-                     "/dev/full")
-
-    def test_replaces_only_when_told_to(self):
-        there = self.folder / "there.pcap"
-        there.write_bytes(b"mine")
-        self.convert(self.small, there, "--force")
-        self.assertEqual(self.packets_of(there), 45153)
 
 
 class Interrupted(Trace):
@@ -530,6 +308,4 @@ class Annotated(Trace):
 
 
 if __name__ == "__main__":
-    PROGRAM = os.path.abspath(sys.argv[1])
-    SOURCE = pathlib.Path(sys.argv[2]).resolve()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -99,10 +99,11 @@ absl::Status TraceCompose::Run() {
   }
   status = making_.Write(
       [&composer](CapturedPacket& packet) { return composer.Next(packet); },
-      composer.expected_bytes());
+      composer.expected_bytes(), snap_bytes_);
   if (!status.ok()) return status;
   const ComposeReport report = {.out = making_.out,
                                 .sources = sources,
+                                .left_out = making_.left_out,
                                 .options = options,
                                 .tally = composer.tally()};
   return making_.Tell(JsonOf(report), TextOf(report));

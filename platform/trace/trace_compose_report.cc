@@ -2,12 +2,14 @@
 #include "platform/trace/trace_compose_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
 #include "platform/text/page.h"
+#include "traces/synthesis/composer.h"
 
 namespace snf {
 namespace {
@@ -31,6 +33,26 @@ std::vector<FlowletRow> RowsOf(const ComposeReport& report) {
            WholeFigures(conversations, 0, conversations.size(), weights)},
           {"sources, squeezed to " + FormatBitRate(report.options.rate_bps),
            SqueezedFigures(report.sources, report.options.rate_bps, weights)}};
+}
+
+// Returns the layer 3 protocols of the conversations.
+std::vector<L3> L3sOf(const SourceCaptures& sources) {
+  bool has_ipv4 = false;
+  bool has_ipv6 = false;
+  for (size_t i = 0; i < sources.conversations().size(); ++i) {
+    (sources.EndsOf(i).l3 == L3::kIpv6 ? has_ipv6 : has_ipv4) = true;
+  }
+  std::vector<L3> l3s;
+  if (has_ipv4) l3s.push_back(L3::kIpv4);
+  if (has_ipv6) l3s.push_back(L3::kIpv6);
+  return l3s;
+}
+
+std::vector<std::string_view> PrefixesUsed(
+    const SourceCaptures& sources, std::string_view EndPrefixes::*ends) {
+  std::vector<std::string_view> prefixes;
+  for (const L3 l3 : L3sOf(sources)) prefixes.push_back(PrefixesOf(l3).*ends);
+  return prefixes;
 }
 
 }  // namespace
@@ -81,6 +103,13 @@ std::string TextOf(const ComposeReport& report) {
              fmt::format("of {} on the wire",
                          FormatBytes(static_cast<int64_t>(tally.bytes()))));
   page.Count("Flows", tally.flows(), "each with addresses of its own");
+  page.Row(
+      "", "", "",
+      fmt::format(
+          "clients in {} (--inside of a replay), servers in {}",
+          fmt::join(PrefixesUsed(report.sources, &EndPrefixes::clients), ", "),
+          fmt::join(PrefixesUsed(report.sources, &EndPrefixes::servers),
+                    ", ")));
   page.Count("", tally.under_way(), "under way when the capture begins");
   page.Count("", tally.most_alive(), "at one time at most");
   const auto& files = report.sources.files();
@@ -92,6 +121,13 @@ std::string TextOf(const ComposeReport& report) {
                  Plural(report.sources.conversations().packets(), "packet")));
   if (without > 0) {
     page.Count("", without, "packets left out: they have no readable IP");
+  }
+  if (!report.left_out.empty()) {
+    page.Count("", report.left_out.size(),
+               fmt::format("{} left out, of a link type that is not "
+                           "supported: {}",
+                           report.left_out.size() == 1 ? "capture" : "captures",
+                           FileList(report.left_out)));
   }
   page.Blank();
   page.Raw(FlowletTable(RowsOf(report)));
@@ -122,7 +158,10 @@ std::string JsonOf(const ComposeReport& report) {
       {"flows", tally.flows()},
       {"flows_under_way", tally.under_way()},
       {"flows_at_most", tally.most_alive()},
+      {"client_prefixes", PrefixesUsed(report.sources, &EndPrefixes::clients)},
+      {"server_prefixes", PrefixesUsed(report.sources, &EndPrefixes::servers)},
       {"source_captures", report.sources.files().size()},
+      {"captures_left_out", report.left_out},
       {"source_conversations", report.sources.conversations().size()},
       {"source_packets", report.sources.conversations().packets()},
       {"flowlets_per_flow", flowlets}};

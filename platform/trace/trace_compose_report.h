@@ -17,6 +17,7 @@ namespace snf {
 struct ComposeReport {
   const std::string& out;
   const SourceCaptures& sources;
+  const std::vector<std::string>& left_out;  // captures that are no source
   const Overlay::Options& options;
   const OverlayTally& tally;
 };

@@ -133,6 +133,7 @@ absl::Status TraceConvert::Run() {
   }
   split_.force = force_;
   split_.writer.microseconds = resolution_ == 1;
+  if (snap_bytes_ > 0) split_.writer.snap_bytes = snap_bytes_;
   SplitWriter writer(out, split_);
   // Before the work, where it is known already.
   absl::Status status = SplitWriter::CheckAbsent(writer.PathOf(0), force_);
@@ -156,6 +157,7 @@ absl::Status TraceConvert::Run() {
   for (const std::string& warning : (*reader)->warnings()) {
     fmt::print(stderr, "{}: {}\n", name(), Printable(warning));
   }
+  if (writer.packets_written() == 0) SayThatNothingIsLeft(**reader);
   const uint32_t parts = writer.parts_written();
   fmt::print(
       out == "-" ? stderr : stdout, "{}: {} of {}{}{}\n",
@@ -184,8 +186,6 @@ absl::Status TraceConvert::Convert(MergedReader& reader, SplitWriter& writer) {
     if (absl::Status s = writer.Write(packet); !s.ok()) return s;
   }
   if (!reader.status().ok()) return reader.status();
-  if (writer.packets_written() == 0)
-    return SayWhyNothing(reader.packets_read());
   return writer.Close();
 }
 
@@ -212,14 +212,17 @@ bool TraceConvert::Keep(CapturedPacket& packet) {
   return true;
 }
 
-absl::Status TraceConvert::SayWhyNothing(uint64_t packets) {
-  if (left_out_.window == packets) {
-    return Usage(fmt::format("{} {}: no packet then; {} lasts {}",
-                             flags().Printed("begin"), flags().Printed("end"),
-                             FileList(files_), FormatDuration(last_ - first_)));
+void TraceConvert::SayThatNothingIsLeft(const MergedReader& reader) const {
+  const std::string made =
+      split_.splits() ? "no file is made" : "the capture has no packet";
+  if (left_out_.window == reader.packets_read()) {
+    fmt::print(stderr, "{}: {}: {} {}, while {} lasts {}\n", name(), made,
+               flags().Printed("begin"), flags().Printed("end"),
+               Printable(FileList(files_)), FormatDuration(last_ - first_));
+    return;
   }
-  return Usage(fmt::format("nothing is left of {}{}", Plural(packets, "packet"),
-                           LeftOutText()));
+  fmt::print(stderr, "{}: {}: nothing is left of {}{}\n", name(), made,
+             Plural(reader.packets_read(), "packet"), LeftOutText());
 }
 
 std::string TraceConvert::LeftOutText() const {

@@ -38,8 +38,8 @@ class TraceConvert final : public FlagCommand {
   absl::Status Convert(MergedReader& reader, SplitWriter& writer);
   // Makes of `packet` what is written; returns false if it is left out.
   bool Keep(CapturedPacket& packet);
-  // Returns the error for a result without a packet.
-  absl::Status SayWhyNothing(uint64_t packets);
+  // Warns that no packet was written, and says why.
+  void SayThatNothingIsLeft(const MergedReader& reader) const;
   std::string LeftOutText() const;
 
   std::vector<std::string> files_;  // the last one is written

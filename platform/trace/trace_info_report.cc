@@ -139,7 +139,7 @@ void AddPackets(const CaptureFigures& f, Page& page) {
   row("", f.vlan_tagged, "with a VLAN tag");
   row("", f.fragments, "fragments");
   row("", f.truncated, "truncated: captured less than there was");
-  row("", f.out_of_order, "out of order: earlier than the packet before");
+  row("", f.out_of_order, "out of order: earlier than a packet before");
 }
 
 // "What           p10 …", the numbers to the right.

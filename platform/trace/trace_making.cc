@@ -56,8 +56,9 @@ absl::Status TraceMaking::CheckOut(const std::vector<std::string>& read) const {
 }
 
 absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
-                                      SourceCaptures& sources) const {
+                                      SourceCaptures& sources) {
   uint64_t packets = 0;
+  std::vector<absl::Status> unsupported;
   for (const std::string& path : files) {
     std::unique_ptr<Progress> progress;
     const absl::Status status =
@@ -68,12 +69,22 @@ absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
           }
           progress->Update(reader.packets_read(), reader.bytes_read());
         });
-    if (!status.ok()) return status;
     progress = nullptr;  // its line is over
+    if (absl::IsUnimplemented(status)) {
+      unsupported.push_back(status);
+      left_out.push_back(path);
+      continue;
+    }
+    if (!status.ok()) return status;
     for (const std::string& warning : sources.files().back().warnings) {
       fmt::print(stderr, "snf trace: {}\n", Printable(warning));
     }
     packets += sources.files().back().packets_without;
+  }
+  if (sources.files().empty()) return unsupported.front();
+  for (const absl::Status& why : unsupported) {
+    fmt::print(stderr, "snf trace: {}: the capture is left out\n",
+               Printable(std::string(why.message())));
   }
   if (sources.conversations().size() > 0) return absl::OkStatus();
   return absl::DataLossError(
@@ -81,9 +92,9 @@ absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
                   FileList(files), Plural(packets, "packet")));
 }
 
-absl::Status TraceMaking::Write(const Next& next,
-                                uint64_t expected_bytes) const {
-  auto opened = CaptureWriter::Open(out, {});
+absl::Status TraceMaking::Write(const Next& next, uint64_t expected_bytes,
+                                uint32_t snap_bytes) const {
+  auto opened = CaptureWriter::Open(out, {.snap_bytes = snap_bytes});
   if (!opened.ok()) return opened.status();
   CaptureWriter& writer = **opened;
   const auto progress =

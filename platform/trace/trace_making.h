@@ -25,6 +25,8 @@ struct TraceMaking {
   std::string json;
   bool force = false;
   bool quiet = false;
+  // Captures that were not read because nobody here reads their link type.
+  std::vector<std::string> left_out;
 
   void AddFlags(FlagSet& flags);
   // Returns InvalidArgument if there is no `out`, or if `out` or `json` would
@@ -32,13 +34,16 @@ struct TraceMaking {
   absl::Status CheckOut(const std::vector<std::string>& read) const;
 
   // Reads all of these files into `sources`, and warns of what is amiss in
-  // them. Returns DataLoss if none has a conversation.
+  // them; one with a packet of an unsupported link type is left out as a whole.
+  // Returns DataLoss if none has a conversation.
   absl::Status ReadSources(const std::vector<std::string>& files,
-                           SourceCaptures& sources) const;
+                           SourceCaptures& sources);
   // Writes what `next` gives, until it gives no more, of some `expected_bytes`
-  // on the wire, to `out`.
+  // on the wire, to `out`, which says that no packet has more than `snap_bytes`
+  // in it.
   using Next = std::function<bool(CapturedPacket&)>;
-  absl::Status Write(const Next& next, uint64_t expected_bytes) const;
+  absl::Status Write(const Next& next, uint64_t expected_bytes,
+                     uint32_t snap_bytes) const;
   // Prints what was made, or writes it as JSON, as the flags ask for.
   absl::Status Tell(const std::string& as_json, const std::string& text) const;
 };

@@ -168,7 +168,7 @@ absl::Status TraceSynth::CheckModel() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FlowModel> TraceSynth::ReadModel() const {
+absl::StatusOr<FlowModel> TraceSynth::ReadModel() {
   SourceCaptures capture(kModelSnap);
   const absl::Status status = making_.ReadSources({like_}, capture);
   if (!status.ok()) return status;
@@ -266,7 +266,7 @@ absl::Status TraceSynth::Make(const FlowModel& model, const FlowModel& flows) {
   }
   absl::Status status = making_.Write(
       [&](CapturedPacket& packet) { return synthesizer.Next(packet); },
-      synthesizer.expected_bytes());
+      synthesizer.expected_bytes(), options_.snap_bytes);
   if (!status.ok()) return status;
   const SynthReport report = {.out = making_.out,
                               .like = like_,

@@ -30,7 +30,7 @@ class TraceSynth final : public FlagCommand {
   // Returns InvalidArgument for flags that say what a flow is like where a
   // capture says it.
   absl::Status CheckModel();
-  absl::StatusOr<FlowModel> ReadModel() const;
+  absl::StatusOr<FlowModel> ReadModel();
   absl::StatusOr<FlowModel> DrawModel();
   absl::Status ReadStrings();
   // Makes the traffic of `flows`, which the report holds against `model`.

@@ -23,13 +23,14 @@ TableNetwork::TableNetwork(const RunOptions& options,
       ways_(homes_.size()),
       units_(options.controller.max_units) {}
 
-void TableNetwork::on_ready(Instant now, UnitId id, const NetworkFunction& nf) {
+void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
+                            const NetworkFunction& nf) {
   if (homes_.size() == 0) return;
   std::unique_ptr<Unit>& unit = units_[value(id)];
   if (unit == nullptr) {
     unit = std::make_unique<Unit>(Unit{.tables = UnitTables(id, nf, options_)});
   }
-  unit->tables.on_ready(now);
+  unit->tables.on_ready(now, incarnation);
   ScheduleUnit(now, id);
 }
 

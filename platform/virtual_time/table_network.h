@@ -40,7 +40,8 @@ class TableNetwork {
   TableNetwork(const RunOptions& options, const NetworkFunction& example);
 
   // The unit's NF is about to be called, until on_stop. It must outlive this.
-  void on_ready(Instant now, UnitId unit, const NetworkFunction& nf);
+  void on_ready(Instant now, UnitId unit, uint32_t incarnation,
+                const NetworkFunction& nf);
   // Its NF was called.
   void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);

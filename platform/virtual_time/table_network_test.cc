@@ -213,6 +213,7 @@ TEST(TableNetwork, AFlowIsNotComparedOnceTheNfHasReadATableForIt) {
   ExpectSound(outcome);
   EXPECT_EQ(outcome.run.i6_compared, 0u);
   EXPECT_EQ(outcome.run.i6_not_compared, 500u);
+  EXPECT_EQ(outcome.run.i6_after_table_read, 500u);
 }
 
 TEST(TableNetwork, IsTheSameWithAndWithoutTheChecker) {

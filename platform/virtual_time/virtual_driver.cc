@@ -24,9 +24,11 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
       controller_(options.controller, policy),
-      service_(options.controller.unit_capacity_bps),
+      service_(options.controller.unit_capacity_bps,
+               options.controller.unit_packets_ps),
       network_(options, example_->schema().record_bytes()),
       tables_(options, *example_),
+      start_rng_(Rng(options.controller.seed).Fork(4)),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
              options.controller.max_units),
@@ -36,21 +38,31 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                  const FlowKey key = KeyOf(flow);
                  return key == FlowKey{} ? "" : ToString(key);
                }),
-      provisioning_(options.controller.unit_capacity_bps,
-                    options.controller.max_units),
+      provisioning_(options.controller),
       result_(EmptyResult(*example_)),
       exits_(buffers_, observers_, result_) {
   observers_.Add(provisioning_);
   observers_.Add(digest_);
+  if (result_.aliases.has_sides) {
+    renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
+    observers_.Add(*renaming_digest_);
+  }
   if (options.check) observers_.Add(checker_);
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   SNF_CHECK(!result_.aliases.has_sides ||
             options.flow.kind == FlowKeyKind::kConnection);
   AddPiecePools(*example_, controller_);
+  watchdog_.emplace(
+      NfWatchdog::Options{.nf = nf.text(),
+                          .patience = options.nf_patience,
+                          .marks = {&call_mark_},
+                          .describe = [this](PacketHandle packet) {
+                            return Describe(buffers_, packet);
+                          }});
 }
 
-VirtualDriver::~VirtualDriver() = default;
+VirtualDriver::~VirtualDriver() { nf_call.names = nullptr; }
 
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
@@ -107,13 +119,19 @@ void VirtualDriver::AdvanceTo(Instant time) {
 }
 
 RunResult VirtualDriver::Finish() {
+  is_ending_ = true;
+  RunUntil(now_ + kTimersAfterLastPacket);
+  units_.StopTimers();
   RunUntil(Instant::max());
   observers_.on_end(now_);
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
   if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {
     result_.i6_compared = oracle->compared();
+    using Cause = SingleUnitOracle::Cause;
     result_.i6_not_compared = oracle->not_compared();
+    result_.i6_after_table_read = oracle->not_compared(Cause::kTableRead);
+    result_.i6_after_difference = oracle->not_compared(Cause::kDifference);
   }
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
@@ -124,10 +142,13 @@ RunResult VirtualDriver::Finish() {
   tables_.Finish(*example_, result_);
   AddNfReports(*example_, result_);
   result_.digest = digest_.value();
+  result_.digest_up_to_renaming =
+      renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;
   return std::move(result_);
 }
 
 void VirtualDriver::RunUntil(Instant time) {
+  nf_call.names = this;
   while (true) {
     const Instant event = events_->next_time();
     const Instant timer = controller_.next_wakeup();
@@ -141,14 +162,16 @@ void VirtualDriver::RunUntil(Instant time) {
     // At the end packets that nothing is under way to move, or nothing but
     // repetitions that change nothing, would wait for ever, and their units
     // with them. The checker says which. The controller answers by itself those
-    // that wait for pieces.
-    if (time == Instant::max() && in_channels_ > 0 &&
-        ((events_->empty() && waiting_ == 0) ||
+    // that wait for pieces, and makes starts again.
+    if (is_ending_ && in_channels_ > 0 &&
+        ((events_->empty() && waiting_ == 0 &&
+          controller_.units().pending_starts() == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
     }
     now_ = std::max(now_, next);
     ++events_handled_;
+    if (timers_at_end_ > kMaxTimersAtEnd) units_.StopTimers();
     if (!events_->empty() && event == next) {
       Handle(events_->Pop());
     } else if (tables == next && timer > tables) {
@@ -190,12 +213,14 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       break;
     case Kind::kStartUnit:
       observers_.on_unit_up(now_, command.unit);
+      // A start that fails is heard of no more.
+      if (start_rng_.Chance(options_.chaos.start_failure_65536)) break;
       events_->Push(now_ + (command.warm ? options_.warm_start_delay
                                          : options_.unit_start_delay),
                     {.kind = Event::Kind::kUnitReady,
                      .cold = !command.warm,
                      .unit = command.unit,
-                     .meta = {}});
+                     .incarnation = command.incarnation});
       break;
     case Kind::kParkUnit:
       observers_.on_unit_down(now_, command.unit);
@@ -294,14 +319,13 @@ void VirtualDriver::HandleAtController(const Event& event) {
 void VirtualDriver::on_alias_at_controller() {
   const Alias alias = aliases_.front();
   aliases_.pop_front();
-  controller_.on_alias(alias, controller_out_);
-  for (const ControllerCommand& command : controller_out_.commands()) {
-    if (command.kind != ControllerCommand::Kind::kAliasAck) continue;
-    const AliasResult result = command.alias_ack.result;
-    observers_.on_alias(now_, alias, result);
-    if (result != AliasResult::kGranted) continue;
-    const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
-    ingress_.on_alias(alias, inside);
+  const AliasResult result = controller_.on_alias(alias, controller_out_);
+  observers_.on_alias(now_, alias, result);
+  if (result != AliasResult::kGranted) return;
+  const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
+  ingress_.on_alias(alias, inside);
+  if (renaming_digest_ != nullptr) {
+    renaming_digest_->on_granted(alias.key, inside);
   }
 }
 

@@ -5,14 +5,18 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 
+#include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
+#include "platform/run/nf_watchdog.h"
 #include "platform/run/observers.h"
 #include "platform/run/provisioning.h"
+#include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/packet_exits.h"
@@ -20,6 +24,7 @@
 #include "platform/virtual_time/table_network.h"
 #include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
+#include "runtime/ring/call_mark.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -45,7 +50,7 @@ namespace snf {
 // release.
 //
 // Owner-thread only.
-class VirtualDriver {
+class VirtualDriver final : private NfCallNames {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -81,10 +86,17 @@ class VirtualDriver {
  private:
   // The virtual time that may pass without any packet leaving a unit.
   static constexpr Nanos kPatience = Seconds(3'600);
+  // So often timers of units may run out after the last packet, until those of
+  // NFs are stopped.
+  static constexpr uint32_t kMaxTimersAtEnd = 10'000'000;
 
   struct Event;
 
   void RunUntil(Instant time);
+  FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
+  uint64_t NumberOf(PacketHandle packet) const override {
+    return ingress_.NumberOf(packet);
+  }
   void Handle(const Event& event);
   void HandleAtController(const Event& event);
   void HandleAtUnit(const Event& event, VirtualUnit& shell);
@@ -117,6 +129,7 @@ class VirtualDriver {
   ServiceModel service_;
   StateNetwork network_;
   TableNetwork tables_;
+  Rng start_rng_;  // says which starts of units fail
   std::unique_ptr<EventQueue<Event>> events_;
   VirtualUnits units_;
   uint64_t events_handled_ = 0;
@@ -124,6 +137,8 @@ class VirtualDriver {
   Instant last_drain_ = Instant::min();  // when a packet left a unit
   std::deque<Alias> aliases_;  // on their way to the controller, in order
   uint64_t waiting_ = 0;       // packets that are to be run again
+  bool is_ending_ = false;     // after the last packet
+  uint32_t timers_at_end_ = 0;
 
   ControllerOut controller_out_;
   UnitOut unit_out_;
@@ -131,9 +146,12 @@ class VirtualDriver {
   Observers observers_;
   Checker checker_;
   ReleaseDigest digest_;
+  std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
   Provisioning provisioning_;
   RunResult result_;
   PacketExits exits_;
+  CallMark call_mark_;
+  std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
 };
 
 }  // namespace snf

@@ -61,6 +61,7 @@ struct VirtualDriver::Event {
     PieceRequest piece_request;
     PieceBlock pieces;
     FlowKey key;
+    uint32_t incarnation;  // of kUnitReady
   };
 
   static Event OfUnit(Kind kind, UnitId unit) {

@@ -27,6 +27,41 @@ Outcome Forward(const RunOptions& options,
   return outcome;
 }
 
+// --- Starts that fail
+// ---------------------------------------------------------
+
+// Nothing is lost, and whoever waits for a unit gets one in the end.
+TEST(VirtualDriverStarts, ThatFailAreMadeAgain) {
+  uint64_t failed = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    RunOptions options = SmallTables();
+    options.controller.seed = seed;
+    options.controller.warm_units = 0;
+    options.controller.max_units = 1 + static_cast<uint32_t>(seed % 4);
+    options.controller.unit_capacity_bps = 10'000'000;
+    options.controller.unit_idle_timeout = Milliseconds(5);
+    options.controller.keep_warm = Milliseconds(5);
+    options.controller.start_timeout = Milliseconds(50);
+    options.chaos.start_failure_65536 = 40'000;
+    std::vector<OfferedFrame> packets;
+    for (uint32_t i = 0; i < 60; ++i) {
+      packets.push_back(At(i * 40 * kMs, {.flow = i % 7, .sequence = i}));
+    }
+    const Outcome outcome = Forward(options, packets);
+    EXPECT_EQ(outcome.run.packets_released, packets.size());
+    failed += outcome.run.failed_starts;
+  }
+  EXPECT_GT(failed, 200u);
+}
+
+TEST(VirtualDriverStarts, DoNotFailWithoutChaos) {
+  RunOptions options = SmallTables();
+  options.controller.warm_units = 0;
+  options.controller.start_timeout = {2 * options.unit_start_delay.ns};
+  EXPECT_EQ(Forward(options, {At(0), At(kMs)}).run.failed_starts, 0u);
+}
+
 // --- Moved flowlets
 // -----------------------------------------------------------
 

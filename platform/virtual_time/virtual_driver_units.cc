@@ -25,9 +25,9 @@ void VirtualDriver::Handle(const Event& event) {
       EndService(shell);
       break;
     case Event::Kind::kUnitReady:
+      if (!controller_.on_unit_ready(now_, event.unit)) return;
       if (event.cold) shell.unit.on_start();
-      tables_.on_ready(now_, event.unit, *shell.nf);
-      controller_.on_unit_ready(now_, event.unit);
+      tables_.on_ready(now_, event.unit, event.incarnation, *shell.nf);
       shell.ready = true;
       break;
     case Event::Kind::kReplicasAtUnit:
@@ -38,7 +38,9 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     default:
       unit_out_.clear();
+      call_mark_.Begin({.unit = event.unit});
       HandleAtUnit(event, shell);
+      call_mark_.End();
       ExecuteAll(shell);
       while (shell.unit.has_more()) {
         unit_out_.clear();
@@ -99,6 +101,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
       if (now_ < shell.timer) return;
+      timers_at_end_ += is_ending_ ? 1 : 0;
       shell.timer = Instant::max();
       shell.unit.on_timers(now_, unit_out_);
       break;
@@ -147,7 +150,9 @@ void VirtualDriver::EndService(VirtualUnit& shell) {
     observers_.on_nf_begin(buffers_.info(packet), buffers_.bytes(packet));
   }
   unit_out_.clear();
+  call_mark_.Begin({.unit = self, .meta = &meta, .packet = packet});
   shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
+  call_mark_.End();
   if (packet != kNoPacket || meta.runs_timer()) {
     observers_.on_nf_end(
         now_, self, meta,
@@ -288,11 +293,9 @@ void VirtualDriver::SendState(const VirtualUnit& shell,
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   last_drain_ = now_;
-  if (meta.has_payload()) {
-    observers_.on_drained(now_, unit, 1, meta.original_length);
-  }
-  controller_.on_drained(
-      now_, {.unit = unit, .packets = 1, .bytes = meta.original_length});
+  const uint32_t cost = controller_.CostOf(meta.original_length);
+  if (meta.has_payload()) observers_.on_drained(now_, unit, 1, cost);
+  controller_.on_drained(now_, {.unit = unit, .packets = 1, .bytes = cost});
 }
 
 void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {

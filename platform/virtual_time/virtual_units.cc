@@ -12,14 +12,25 @@ VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
       nf_(nf),
       example_(example),
       schema_(example.schema()),
-      units_(max_units) {}
+      units_(max_units) {
+  options_.guard_every = 1;
+}
 
 VirtualUnit& VirtualUnits::Make(UnitId unit) {
   std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
   made = std::make_unique<VirtualUnit>(
       VirtualUnit{.unit = Unit(unit, options_, schema_, example_.pools()),
                   .nf = nf_.create()});
+  if (stops_timers_) made->unit.StopTimers();
   return *made;
+}
+
+void VirtualUnits::StopTimers() {
+  if (stops_timers_) return;
+  stops_timers_ = true;
+  for (const std::unique_ptr<VirtualUnit>& each : units_) {
+    if (each != nullptr) each->unit.StopTimers();
+  }
 }
 
 uint64_t VirtualUnits::flows() const {

@@ -27,7 +27,8 @@ struct VirtualUnit {
 // Owner-thread only.
 class VirtualUnits {
  public:
-  // The units run `nf`, of which `example` is one that runs nothing and must
+  // The units run `nf`, guarded at each packet (UnitOptions::guard_every), of
+  // which `example` is one that runs nothing and must
   // outlive the object. Ids are below `max_units`.
   VirtualUnits(const UnitOptions& options, const NfSpec& nf,
                const NetworkFunction& example, uint32_t max_units);
@@ -41,6 +42,10 @@ class VirtualUnits {
   uint64_t flows() const;
   uint64_t replicas() const;
 
+  // Stops the timers of all units' NFs, also of units made later.
+  // Costs nothing from the second call on.
+  void StopTimers();
+
   // Adds what units and their NFs have counted.
   void AddTotals(RunResult& result) const;
 
@@ -51,6 +56,7 @@ class VirtualUnits {
   NfSpec nf_;
   const NetworkFunction& example_;
   StateSchema schema_;
+  bool stops_timers_ = false;
   std::vector<std::unique_ptr<VirtualUnit>> units_;
 };
 

@@ -44,6 +44,7 @@ class FilledUnit {
       flow.set_timer(Seconds(1));
       return Verdict::forward();
     }
+    bool has_timer() const override { return true; }
   };
   Alarm nf_;
   Unit unit_;

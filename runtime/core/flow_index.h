@@ -63,7 +63,7 @@ class FlowIndex {
     } else if (newest == kNotFound) {
       newest_[slot_of(flow)] = record + 1;
       ++in_newest_;
-    } else if (generation_of(flow_of(newest)) > generation_of(flow)) {
+    } else if (IsNewer(flow_of(newest), flow)) {
       others_.Insert(HashOf(flow), record);
     } else {
       others_.Insert(HashOf(flow_of(newest)), newest);

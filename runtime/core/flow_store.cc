@@ -53,8 +53,8 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
       index_(options.max_flows, MaxRecords(options)),
       records_(MaxRecords(options), Pages::kGrowing),
       sets_(size_t{MaxRecords(options)} * options.replicas, Pages::kGrowing),
-      announced_(options.replicas > 0 ? MaxRecords(options) : 0,
-                 Pages::kGrowing),
+      flowlets_(options.replicas > 0 ? MaxRecords(options) : 0,
+                Pages::kGrowing),
       used_words_(schema.record_bytes() / 8),
       state_words_(WordsOf(schema)),
       states_(MaxRecords(options) * size_t{state_words_}, Pages::kGrowing),
@@ -106,6 +106,7 @@ uint32_t FlowStore::Add(FlowId flow) {
                     .waited = false,
                     .idle_armed = false,
                     .has_left = false};
+  if (max_set_ > 0) flowlets_[slot] = {};
   index_.Insert(flow, slot,
                 [&](uint32_t other) { return records_[other].flow; });
   return slot;
@@ -130,7 +131,7 @@ void FlowStore::ForgetAll() {
     if (record.flow == kNoFlow) continue;
     if (record.copy != CopyKind::kNone) DropCopy(slot);
     while (record.pending != kNone) pending_.Erase(&record.pending);
-    if (max_set_ > 0) announced_[slot] = 0;
+    on_over(slot);
     ForgetIfEmpty(slot);
   }
 }
@@ -179,10 +180,13 @@ void FlowStore::DropCopy(uint32_t slot) {
 void FlowStore::SetTargets(const ReplicaSet& replicas) {
   if (max_set_ == 0) return;
   const uint32_t slot = FindOrAdd(replicas.flow);
+  Flowlets& flowlets = flowlets_[slot];
+  const uint32_t named = replicas.flowlet + 1;
+  if (named < std::max(flowlets.begun, flowlets.announced)) return;
   const size_t count = std::min<size_t>(replicas.count, max_set_);
   std::copy_n(replicas.units.begin(), count, &sets_[size_t{slot} * max_set_]);
   records_[slot].replicas = static_cast<uint8_t>(count);
-  announced_[slot] = replicas.flowlet + 1;
+  if (named > flowlets.begun) flowlets.announced = named;
 }
 
 }  // namespace snf

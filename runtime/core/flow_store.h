@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_CORE_FLOW_STORE_H_
 #define SNF_RUNTIME_CORE_FLOW_STORE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -105,12 +106,18 @@ class FlowStore {
 
   // --- Units that the state is to be pushed to. ---
   // The record is kept from now on, until the first packet of the flowlet, or
-  // of a later one, has come.
+  // of a later one, has come, or the flow is over. Units that are named later
+  // than that packet came are taken, but those of an earlier flowlet are not.
   void SetTargets(const ReplicaSet& replicas);
   void on_first_of_flowlet(uint32_t slot, uint32_t flowlet) {
-    if (announced(slot) != 0 && announced(slot) <= flowlet + 1) {
-      announced_[slot] = 0;
-    }
+    if (max_set_ == 0) return;
+    Flowlets& flowlets = flowlets_[slot];
+    flowlets.begun = std::max(flowlets.begun, flowlet + 1);
+    if (flowlets.announced <= flowlets.begun) flowlets.announced = 0;
+  }
+  // No packet of the flow comes any more.
+  void on_over(uint32_t slot) {
+    if (max_set_ > 0) flowlets_[slot].announced = 0;
   }
   std::span<const UnitId> targets(uint32_t slot) const {
     return {&sets_[size_t{slot} * max_set_], records_[slot].replicas};
@@ -118,7 +125,11 @@ class FlowStore {
   // Returns 1 + the newest flowlet whose first packet is still to come, among
   // those for which units were named; 0 if there is none.
   uint32_t announced(uint32_t slot) const {
-    return max_set_ > 0 ? announced_[slot] : 0;
+    return max_set_ > 0 ? flowlets_[slot].announced : 0;
+  }
+  // Returns 1 + the newest flowlet whose first packet has come; 0 if none has.
+  uint32_t begun(uint32_t slot) const {
+    return max_set_ > 0 ? flowlets_[slot].begun : 0;
   }
 
   // --- What belongs to flows. ---
@@ -153,10 +164,15 @@ class FlowStore {
 
   FlowIndex index_;
   LazyArray<FlowRecord> records_;
-  LazyArray<UnitId> sets_;         // has max_set_ for each record
-  LazyArray<uint32_t> announced_;  // has one for each record, if max_set_ > 0
-  uint32_t used_words_;            // of a state
-  uint32_t state_words_;           // from one state to the next
+  LazyArray<UnitId> sets_;  // has max_set_ for each record
+  // Has one for each record, if max_set_ > 0. Each number is 1 + a flowlet's.
+  struct Flowlets {
+    uint32_t announced;  // see announced()
+    uint32_t begun;      // is the newest whose first packet has come
+  };
+  LazyArray<Flowlets> flowlets_;
+  uint32_t used_words_;   // of a state
+  uint32_t state_words_;  // from one state to the next
   LazyArray<uint64_t> states_;
   // The cache lines of a state that are prefetched, by their first bytes.
   std::array<uint16_t, kPrefetchLines> hot_lines_{};

@@ -116,6 +116,38 @@ TEST_F(FlowStoreTest, CopiesHaveRecordsAndStateOfTheirOwn) {
   EXPECT_EQ(copy.Find(FlowId{1}), slot);
 }
 
+// What comes behind the flowlet's first packet keeps no record.
+TEST_F(FlowStoreTest, TakesLateTargetsButWaitsForNoPacket) {
+  const auto name = [this](uint32_t flowlet, UnitId unit) {
+    flows_.SetTargets(
+        {.flow = FlowId{7}, .units = {unit}, .count = 1, .flowlet = flowlet});
+  };
+  const uint32_t slot = flows_.FindOrAdd(FlowId{7});
+  flows_.on_first_of_flowlet(slot, 4);
+  name(4, UnitId{1});
+  EXPECT_EQ(flows_.announced(slot), 0u);
+  EXPECT_THAT(flows_.targets(slot), ElementsAre(UnitId{1}));
+  name(3, UnitId{2});
+  EXPECT_EQ(flows_.announced(slot), 0u);
+  EXPECT_THAT(flows_.targets(slot), ElementsAre(UnitId{1}));
+  name(5, UnitId{3});
+  EXPECT_EQ(flows_.announced(slot), 6u);
+  EXPECT_THAT(flows_.targets(slot), ElementsAre(UnitId{3}));
+  flows_.ForgetIfEmpty(slot);
+  EXPECT_EQ(flows_.size(), 1u);
+  flows_.on_first_of_flowlet(slot, 5);
+  flows_.ForgetIfEmpty(slot);
+  EXPECT_EQ(flows_.size(), 0u);
+}
+
+TEST_F(FlowStoreTest, KeepsNothingForFlowletsOfAFlowThatIsOver) {
+  flows_.SetTargets({.flow = FlowId{7}, .units = {UnitId{1}}, .count = 1});
+  const uint32_t slot = flows_.Find(FlowId{7});
+  flows_.on_over(slot);
+  flows_.ForgetIfEmpty(slot);
+  EXPECT_EQ(flows_.size(), 0u);
+}
+
 TEST(FlowStore, HasNoTargetsWhereNothingIsPushed) {
   UnitOptions options = kSmallUnit;
   options.replicas = 0;

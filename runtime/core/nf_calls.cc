@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "runtime/core/nf_services.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
@@ -25,7 +27,10 @@ DropReason ReasonOf(AliasResult why) {
 
 NfCalls::NfCalls(UnitId id, const UnitOptions& options,
                  std::span<const NetworkFunction::Pool> pools)
-    : id_(id), waiting_(options.queue_packets), pieces_(id, pools) {}
+    : id_(id),
+      guard_every_(options.guard_every),
+      waiting_(options.queue_packets),
+      pieces_(id, pools) {}
 
 void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
                        FlowStore& flows, UnitOut& out) {
@@ -35,7 +40,8 @@ void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
   Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
                     out);
   FlowState flow(record.flow, record.timer, Instant::max(), state, services);
-  env.nf.on_timer(flow);
+  CallNf(env.nf, NfCall::Hook::kOnTimer, &meta, kNoPacket,
+         [&] { env.nf.on_timer(flow); });
   record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
   services.Tell();
 }
@@ -49,7 +55,8 @@ void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
   Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
                     out);
   FlowState flow(record.flow, now, record.timer, state, services);
-  env.nf.on_end(flow);
+  CallNf(env.nf, NfCall::Hook::kOnEnd, &meta, kNoPacket,
+         [&] { env.nf.on_end(flow); });
 }
 
 NfCalls::Outcome NfCalls::on_alias_ack(Instant now, AliasResult result,
@@ -68,20 +75,48 @@ void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
                          uint32_t node, AliasResult why, FlowStore& flows,
                          UnitOut& out) {
   FlowRecord& record = flows[slot];
+  const PacketNode& packet = flows.packets()[node];
   StateView state(flows.state(slot));
-  Services services(*this, flows, env.buffers, slot, kNone,
-                    flows.packets()[node].meta, record.link, out);
+  Services services(*this, flows, env.buffers, slot, kNone, packet.meta,
+                    record.link, out);
   FlowState flow(record.flow, now, record.timer, state, services);
-  env.nf.on_alias_refused(flow, why);
+  CallNf(env.nf, NfCall::Hook::kOnAliasRefused, &packet.meta, packet.packet,
+         [&] { env.nf.on_alias_refused(flow, why); });
   record.timer = flow.timer();
   services.Tell();
+}
+
+void NfCalls::CheckReason(uint8_t reason, const NetworkFunction& nf) {
+  const size_t reasons = nf.drop_reasons().size();
+  if (reason < reasons) return;
+  FailNf(absl::StrCat("returned Verdict::drop(", reason,
+                      "), but drop_reasons() has ", reasons));
+}
+
+void NfCalls::CheckPool(uint16_t pool) const {
+  if (pool < pieces_.pools()) return;
+  FailNf(absl::StrCat("named pool ", pool, ", but has ", pieces_.pools()));
+}
+
+void NfCalls::CheckWait(const NfContext& env, const StateView& state,
+                        const Services& services, const FlowState& flow,
+                        Instant timer_before) {
+  if (!env.nf.may_wait(flow)) {
+    FailNf("returned Verdict::wait, but may_wait() is false");
+  }
+  const std::string_view change = state.dirty() != 0 ? "changed the state"
+                                  : flow.timer() != timer_before
+                                      ? "set a timer"
+                                      : services.change();
+  if (change.empty()) return;
+  FailNf(absl::StrCat("returned Verdict::wait, but ", std::string(change)));
 }
 
 // Returns false if the packet was refused already, by the pool or by enough
 // others.
 bool NfCalls::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                           FlowStore& flows, UnitOut& out) {
-  SNF_CHECK(pool < pieces_.pools());
+  CheckPool(pool);
   FlowRecord& record = flows[slot];
   WaitingPacket& packet = waiting_[node];
   if (!record.waited) {

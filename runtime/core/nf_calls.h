@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
+#include "runtime/core/packet_guard.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/core/unit_options.h"
@@ -46,6 +47,8 @@ struct NfContext {
 // requested of the controller. One piece comes: packet 1 is resumed, and pool 0
 // requested again. Without any piece in the answer to that, packet 2 is resumed
 // as well, finds pool 0 exhausted, and is dropped by its NF.
+//
+// An NF that breaks its contract ends the process (nf_call.h).
 //
 // Each call names the unit's store, which is always the same one. A value;
 // owner-thread only; nothing is allocated after construction.
@@ -95,7 +98,7 @@ class NfCalls {
   // run again. The record is parked if the packet waits for its alias. Callers
   // include nf_services.h.
   Outcome Process(Instant now, NfContext env, uint32_t slot, uint32_t node,
-                  FlowStore& flows, UnitOut& out);
+                  FlowStore& flows, UnitOut& out) noexcept;
   // Runs the NF's timer of the flow, if it is due at the arrival of the timer
   // packet, whose metadata this is.
   void RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
@@ -126,6 +129,12 @@ class NfCalls {
 
   class Services;
 
+  static void CheckReason(uint8_t reason, const NetworkFunction& nf);
+  static void CheckWait(const NfContext& env, const StateView& state,
+                        const Services& services, const FlowState& flow,
+                        Instant timer_before);
+  // Fails the NF that names a pool which it has not declared.
+  void CheckPool(uint16_t pool) const;
   bool AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
                    FlowStore& flows, UnitOut& out);
   void RunRefused(Instant now, NfContext env, uint32_t slot, uint32_t node,
@@ -136,6 +145,8 @@ class NfCalls {
 
   UnitId id_;
   bool stopping_ = false;
+  uint32_t guard_every_;
+  uint32_t unguarded_ = 0;            // counts packets since one was guarded
   LazyArray<WaitingPacket> waiting_;  // by node
   UnitPieces pieces_;
   uint64_t pieces_refused_ = 0;

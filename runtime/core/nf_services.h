@@ -6,13 +6,14 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 
-#include "base/check.h"
 #include "base/messages/messages.h"
 #include "base/packet/packet_parser.h"
 #include "runtime/core/nf_calls.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 
@@ -88,7 +89,7 @@ class NfCalls::Services final : public FlowServices {
 
   void SetAlias(const FlowKey& key, uint64_t group,
                 uint32_t group_limit) override {
-    SNF_CHECK(node_ != kNone);
+    if (node_ == kNone) FailNf("called set_alias, but for no packet");
     calls_.waiting_[node_].alias = {.key = key,
                                     .flow = meta_.flow,
                                     .clock = meta_.clock,
@@ -116,15 +117,20 @@ class NfCalls::Services final : public FlowServices {
     if (note_.has_value()) [[unlikely]]
       out_.push(UnitCommand::Send(*note_));
   }
-  // The NF did something that it must not do at a packet which waits.
-  bool has_changed() const {
-    return emitted_ > 0 || has_alias_ || note_.has_value() || kept_ != 0;
+  // Says what the NF did that it must not do at a packet which waits; "" if
+  // nothing.
+  std::string_view change() const {
+    return emitted_ > 0        ? "emitted a packet"
+           : has_alias_        ? "set an alias"
+           : note_.has_value() ? "ended the flow or set its idle timeout"
+           : kept_ != 0        ? "kept a piece"
+                               : "";
   }
 
  private:
   uint16_t IndexOf(PoolId pool) const {
     const auto index = static_cast<uint16_t>(pool);
-    SNF_CHECK(index < calls_.pieces_.pools());
+    calls_.CheckPool(index);
     return index;
   }
 
@@ -146,34 +152,53 @@ class NfCalls::Services final : public FlowServices {
 // This is on the path of every packet, and called at one place, Unit::finish().
 [[gnu::always_inline]] inline NfCalls::Outcome NfCalls::Process(
     Instant now, NfContext env, uint32_t slot, uint32_t node, FlowStore& flows,
-    UnitOut& out) {
+    UnitOut& out) noexcept {
   FlowRecord& record = flows[slot];
   const PacketMeta& meta = flows.packets()[node].meta;
   const PacketHandle packet = flows.packets()[node].packet;
-  const auto& [info, bytes] = env.buffers.view(packet);
+  // Others can write the description while the NF runs: what it sees is a copy.
+  const auto& [shared_info, room] = env.buffers.whole(packet);
+  const PacketInfo info = shared_info;
+  const std::span<std::byte> bytes =
+      room.first(std::min<size_t>(info.length, room.size()));
   if (record.waited) [[unlikely]]
     pieces_.Ran(waiting_[node].pool);
 
+  if (info.length > room.size() || !info.IsSound()) [[unlikely]]
+    return Outcome(UnitCommand::Kind::kDrop, DropReason::kPacketCorrupt);
   StateView state(flows.state(slot));
   Services services(*this, flows, env.buffers, slot, node, meta, info.link,
                     out);
   FlowState flow(record.flow, now, record.timer, state, services);
   Packet view(info, bytes);
+  std::optional<PacketGuard> guard;
+  if (++unguarded_ >= guard_every_) [[unlikely]] {
+    unguarded_ = 0;
+    nf_call.guard = &guard.emplace(env.buffers, packet);
+  }
+  nf_call.nf = &env.nf;
+  nf_call.hook = NfCall::Hook::kProcessPacket;
+  nf_call.meta = &meta;
+  nf_call.packet = packet;
   const Verdict verdict = env.nf.process_packet(view, flow);
+  if (guard.has_value()) [[unlikely]] {
+    guard->Check();
+    nf_call.guard = nullptr;
+  }
 
   using Kind = UnitCommand::Kind;
   Outcome outcome(Kind::kRelease);
   if (verdict.kind() == Verdict::Kind::kDrop) {
-    SNF_CHECK(verdict.reason() < env.nf.drop_reasons().size());
+    CheckReason(verdict.reason(), env.nf);
     outcome = Outcome(Kind::kNfDrop, {}, verdict.reason());
   } else if (verdict.kind() == Verdict::Kind::kConsume) {
     outcome = Outcome(Kind::kConsume);
   } else if (verdict.kind() == Verdict::Kind::kWait) {
-    SNF_CHECK(state.dirty() == 0 && !services.has_changed() &&
-              flow.timer() == record.timer);
+    CheckWait(env, state, services, flow, record.timer);
     const auto pool = static_cast<uint16_t>(verdict.pool());
     if (AwaitPieces(slot, node, pool, flows, out)) {
       out.push(UnitCommand::OfPacket(Kind::kWait, packet, meta));
+      nf_call.hook = NfCall::Hook::kNone;
       return Outcome(Kind::kWait);
     }
     // Packets after it may find some here.
@@ -182,6 +207,7 @@ class NfCalls::Services final : public FlowServices {
     }
     outcome = Outcome(Kind::kDrop, DropReason::kNoPieces);
   }
+  nf_call.hook = NfCall::Hook::kNone;
   record.timer = flow.timer();
   record.link = info.link;
   services.Tell();

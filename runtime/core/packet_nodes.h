@@ -38,6 +38,7 @@ class PacketNodes {
   explicit PacketNodes(size_t max) : nodes_(max) {}
 
   uint32_t used() const { return used_; }
+  bool has_room() const { return used_ < nodes_.size(); }
   PacketNode& operator[](uint32_t node) { return nodes_[node]; }
   const PacketNode& operator[](uint32_t node) const { return nodes_[node]; }
 

@@ -146,19 +146,20 @@ uint32_t Replication::on_takeover(const Takeover& takeover, FlowStore& flows,
     Refuse(StateRefusal::kMalformed);
     return kNone;
   }
+  const uint32_t slot = flows.Find(takeover.flow);
+  // Its source ran the clock before, and sent the state after that.
+  if (slot != kNone && flows[slot].is_own() &&
+      takeover.clock > flows[slot].applied &&
+      (takeover.clock > flows[slot].applied + 1 || !flows[slot].has_left)) {
+    Refuse(StateRefusal::kFutureClock);
+    return kNone;
+  }
   out.push(UnitCommand::Send(
       takeover.taker,
       TakeoverAck{
           .flow = takeover.flow, .clock = takeover.clock, .sender = id_}));
-  const uint32_t slot = flows.Find(takeover.flow);
   if (slot == kNone) return kNone;
   FlowRecord& record = flows[slot];
-  // Its source ran the clock before, and sent the state after that.
-  if (record.is_own() && takeover.clock > record.applied &&
-      (takeover.clock > record.applied + 1 || !record.has_left)) {
-    Refuse(StateRefusal::kFutureClock);
-    return kNone;
-  }
   // The taker has gone past these Pulls.
   for (uint32_t* link = &record.pending; *link != kNone;) {
     Pending& pending = flows.pending()[*link];

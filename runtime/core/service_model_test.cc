@@ -21,6 +21,15 @@ TEST(ServiceModel, RoundsUpToANanosecond) {
   EXPECT_EQ(ServiceModel(1'000'000'000).ServiceTime(0), Nanos{0});
 }
 
+TEST(ServiceModel, TakesThePacketRateOfShortPackets) {
+  const ServiceModel model(1'000'000'000, 1'000'000);
+  EXPECT_EQ(model.ServiceTime(60), Microseconds(1));
+  EXPECT_EQ(model.ServiceTime(125), Microseconds(1));
+  EXPECT_EQ(model.ServiceTime(126), Nanos{1'008});
+  EXPECT_EQ(model.ServiceTime(1500), Microseconds(12));
+  EXPECT_EQ(ServiceModel(1'000'000'000, 3).ServiceTime(60), Nanos{333'333'334});
+}
+
 TEST(ServiceModel, IsExactForAllLengthsAndCapacities) {
   __extension__ using Wide = unsigned __int128;
   const uint64_t seed = 7;

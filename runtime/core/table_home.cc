@@ -18,6 +18,8 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       hash_(options.hash_seed),
       index_(shape.max_entries),
       entries_((size_t{rest_} + 1) * shape.entry_words()),
+      states_(size_t{rest_} + 1),
+      gone_(rest_),
       bits_(size_t{max_units} * bit_words_),
       units_(max_units),
       joined_(max_units),
@@ -32,7 +34,7 @@ uint32_t TableHome::FindSlot(const uint64_t* key) const {
 
 const uint64_t* TableHome::Find(const uint64_t* key) const {
   const uint32_t slot = FindSlot(key);
-  return slot == SlotIndex::kNotFound ? nullptr : total(slot);
+  return slot == SlotIndex::kNotFound || !IsEntry(slot) ? nullptr : total(slot);
 }
 
 bool TableHome::on_message(Instant now, const TableMessage& in,
@@ -75,7 +77,7 @@ void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
   unit.place = joined_count_;
   unit.joined = true;
   joined_[joined_count_++] = UnitId{static_cast<uint16_t>(number)};
-  for (uint32_t slot = 0; slot < index_.size(); ++slot) Mark(number, slot);
+  for (uint32_t slot = 0; slot < slots_; ++slot) Mark(number, slot);
   // There is nothing in it before the first version.
   if (version_ > 0) {
     Mark(number, rest_);
@@ -116,8 +118,10 @@ void TableHome::Merge(Instant now, const TableMessage& in) {
     const uint64_t* const from = in.entry(shape_, i);
     uint32_t slot = rest_;
     if (i != in.rest) {
-      slot = SlotFor(from);
+      slot = SlotFor(now, from);
       refused_ += slot == rest_ ? 1 : 0;
+    } else {
+      ForgetOld(now);
     }
     if (slot == rest_) unit.in_rest |= uint64_t{1} << i;
     shape_.MergeInto(entry(slot) + shape_.key_words(),
@@ -144,7 +148,10 @@ void TableHome::Answer(const TableMessage& in, TableMessage& out) const {
   for (uint32_t i = 0; i < in.entries; ++i) {
     uint32_t slot = SlotIndex::kNotFound;
     if ((unit.in_rest >> i & 1) == 0) slot = FindSlot(in.entry(shape_, i));
-    if (slot == SlotIndex::kNotFound) slot = rest_;
+    if (slot == SlotIndex::kNotFound || !IsEntry(slot)) {
+      slot = rest_;
+      out.in_rest |= uint64_t{1} << i;
+    }
     std::copy_n(in.entry(shape_, i), shape_.key_words(), out.entry(shape_, i));
     std::copy_n(total(slot), shape_.value_words(),
                 out.entry(shape_, i) + shape_.key_words());
@@ -152,14 +159,73 @@ void TableHome::Answer(const TableMessage& in, TableMessage& out) const {
 }
 
 // The rest where there is no room.
-uint32_t TableHome::SlotFor(const uint64_t* key) {
+uint32_t TableHome::SlotFor(Instant now, const uint64_t* key) {
   uint32_t slot = FindSlot(key);
-  if (slot != SlotIndex::kNotFound) return slot;
-  slot = index_.size();
-  if (slot == rest_) return rest_;
-  std::copy_n(key, shape_.key_words(), entry(slot));
-  index_.Insert(hash_(key, shape_.key_words()), slot);
+  if (slot == SlotIndex::kNotFound) {
+    slot = slots_ < rest_ ? slots_++ : FreeSlot(now);
+    if (slot == rest_) return rest_;
+    std::copy_n(key, shape_.key_words(), entry(slot));
+    index_.Insert(hash_(key, shape_.key_words()), slot);
+  } else if (!IsEntry(slot)) {
+    --going_;
+  }
+  states_[slot] = {.updated = now, .gone_at = 0};
   return slot;
+}
+
+// Returns the slot of an entry that has gone for all units; the rest if there
+// is none.
+uint32_t TableHome::FreeSlot(Instant now) {
+  ForgetOld(now);
+  for (; gone_first_ != gone_end_; ++gone_first_) {
+    const Gone& gone = gone_[gone_first_ % gone_.size()];
+    if (states_[gone.slot].gone_at != gone.at) continue;  // it came back
+    if (gone.at > KnownToAll()) return rest_;
+    index_.Erase(hash_(entry(gone.slot), shape_.key_words()), gone.slot);
+    --going_;
+    return gone_[gone_first_++ % gone_.size()].slot;
+  }
+  return rest_;
+}
+
+// Looks at the next few entries of a full table and lets old ones go.
+void TableHome::ForgetOld(Instant now) {
+  if (options_.forget_after == Nanos::max() || slots_ < rest_) return;
+  uint32_t forgotten = 0;
+  for (uint32_t i = 0; i < std::min(kForgetSlots, slots_); ++i) {
+    if (forgotten == kMostForgotten) return;
+    if (gone_end_ - gone_first_ == gone_.size()) return;
+    const uint32_t slot = forget_;
+    forget_ = slot + 1 < slots_ ? slot + 1 : 0;
+    const State& state = states_[slot];
+    if (state.gone_at == 0 && now - state.updated >= options_.forget_after) {
+      Forget(now, slot);
+      ++forgotten;
+    }
+  }
+}
+
+void TableHome::Forget(Instant now, uint32_t slot) {
+  uint64_t* const total = entry(slot) + shape_.key_words();
+  shape_.MergeInto(entry(rest_) + shape_.key_words(), total);
+  std::fill_n(total, shape_.value_words(), 0);
+  states_[slot].gone_at = version_;
+  gone_[gone_end_++ % gone_.size()] = {.slot = slot, .at = version_};
+  ++going_;
+  ++forgotten_;
+  MarkForOthers(now, slot, kNoUnit);
+  MarkForOthers(now, rest_, kNoUnit);
+}
+
+// Returns a version of which every unit knows everything; looks at all of them
+// once a message.
+uint64_t TableHome::KnownToAll() {
+  if (known_at_ == version_) return known_;
+  known_ = known_at_ = version_;
+  for (const UnitId unit : joined()) {
+    known_ = std::min(known_, units_[value(unit)].complete);
+  }
+  return known_;
 }
 
 // The writer's answer tells it.
@@ -240,6 +306,7 @@ void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
          .complete = unit.cursor > rest_ ? unit.sweep_version : unit.complete};
   for (uint8_t i = 0; i < unit.told_count; ++i) {
     if (unit.told[i] == rest_) out.rest = i;
+    if (!IsEntry(unit.told[i])) out.in_rest |= uint64_t{1} << i;
     std::copy_n(entry(unit.told[i]), shape_.entry_words(),
                 out.entry(shape_, i));
   }

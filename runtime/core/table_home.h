@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/keyed_hash.h"
 #include "base/lazy_array.h"
 #include "base/slot_index.h"
 #include "base/time.h"
@@ -31,6 +32,12 @@ namespace snf {
 //
 // A key for which there is no room goes into the rest, and its unit is told so.
 //
+// A full home looks, for each such key and each update of the rest, at a few
+// entries, and those that no unit has updated for forget_after go: the total is
+// merged into the rest, so that no update is lost, and all units are told. The
+// slot is free for another key when all of them know (`complete`). An update
+// that comes meanwhile, or later, begins anew.
+//
 // Worked example: slots 0 … 99 have changed for B, a message takes 31. The
 // sweep begins at version 7 and sends 0 … 30; an update makes version 8 and
 // changes slot 5. The messages up to 93 … 99 follow, each when the one before
@@ -38,7 +45,7 @@ namespace snf {
 // the first, slot 5 goes, with complete = 8.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
-// used of 20 bytes, the entry's words and a bit for each unit, an entry; 400
+// used of 52 bytes, the entry's words and a bit for each unit, an entry; 400
 // bytes a unit.
 class TableHome {
  public:
@@ -67,21 +74,39 @@ class TableHome {
     return units_[value(unit)].joined_at;
   }
 
-  uint32_t size() const { return index_.size(); }
+  uint32_t size() const { return index_.size() - going_; }
+  // Entries have slots below this one, and IsEntry.
+  uint32_t slots() const { return slots_; }
+  bool IsEntry(uint32_t slot) const { return states_[slot].gone_at == 0; }
   // Counts the entries that came from units and went into the rest.
   uint64_t refused() const { return refused_; }
+  // Counts the entries that have gone into the rest.
+  uint64_t forgotten() const { return forgotten_; }
   uint64_t repeated() const { return repeated_; }
-  // Return the words of the i-th entry; valid until the next call that is not
-  // const.
-  const uint64_t* key(uint32_t i) const { return entry(i); }
-  const uint64_t* total(uint32_t i) const {
-    return entry(i) + shape_.key_words();
+  // Return the words of the entry in a slot; valid until the next call that is
+  // not const.
+  const uint64_t* key(uint32_t slot) const { return entry(slot); }
+  const uint64_t* total(uint32_t slot) const {
+    return entry(slot) + shape_.key_words();
   }
   const uint64_t* rest() const { return total(rest_); }
   // Returns the total of the key, or null if there is no such key.
   const uint64_t* Find(const uint64_t* key) const;
 
  private:
+  // A new key that finds no room looks at so many entries, of which so many may
+  // go.
+  static constexpr uint32_t kForgetSlots = 256;
+  static constexpr uint32_t kMostForgotten = 32;
+
+  struct State {
+    Instant updated;
+    uint64_t gone_at;  // the version at which it went; 0: it is there
+  };
+  struct Gone {
+    uint32_t slot;
+    uint64_t at;
+  };
   struct Unit {
     uint64_t seq;  // is that of the last update merged
     uint64_t in_rest;
@@ -117,7 +142,11 @@ class TableHome {
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Leave(uint32_t number);
-  uint32_t SlotFor(const uint64_t* key);
+  uint32_t SlotFor(Instant now, const uint64_t* key);
+  uint32_t FreeSlot(Instant now);
+  void ForgetOld(Instant now);
+  void Forget(Instant now, uint32_t slot);
+  uint64_t KnownToAll();
   uint32_t FindSlot(const uint64_t* key) const;
   void MarkForOthers(Instant now, uint32_t slot, UnitId writer);
   void Mark(uint32_t number, uint32_t slot);
@@ -131,10 +160,19 @@ class TableHome {
   uint32_t rest_;  // is the slot of the rest, after all others
   uint32_t bit_words_;
   TableOptions options_;
-  TableHash hash_;
+  KeyedHash hash_;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
+  LazyArray<State> states_;
+  uint32_t slots_ = 0;   // ever used
+  uint32_t going_ = 0;   // entries that have gone, but not for all units
+  uint32_t forget_ = 0;  // the slot at which the search for old ones goes on
+  // A ring of entries that have gone, the first of which is the earliest; some
+  // have come back.
+  LazyArray<Gone> gone_;
+  uint64_t gone_first_ = 0;
+  uint64_t gone_end_ = 0;
   LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
   LazyArray<UnitId> joined_;
@@ -142,7 +180,10 @@ class TableHome {
   TimingWheel timers_;  // runs out for a unit's next sweep or repetition
 
   uint64_t version_ = 0;
+  uint64_t known_ = 0;  // of which every unit knows everything, and more since
+  uint64_t known_at_ = 0;  // the version at which known_ was found
   uint64_t refused_ = 0;
+  uint64_t forgotten_ = 0;
   uint64_t repeated_ = 0;
 };
 

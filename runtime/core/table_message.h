@@ -43,7 +43,9 @@ struct TableMessage {
   uint64_t merged = 0;
   uint64_t version = 0;
   uint64_t complete = 0;
-  uint64_t in_rest = 0;  // has a bit for each entry of kMerged in the rest
+  // Has a bit for each entry of kMerged that went into the rest, and of kTold
+  // that has gone there (table_home.h).
+  uint64_t in_rest = 0;
   // Says when the first update in a kUpdate was made, for figures.
   Instant oldest{};
   // Holds key and delta, or key and total, of each entry.
@@ -73,6 +75,9 @@ struct TableOptions {
   // What is not answered is repeated once in so long, without end: about as
   // often as something is sent where all goes well, so there is no back-off.
   Nanos retry_after = Milliseconds(10);
+  // A full table gives up a key that nobody has updated for so long, for one
+  // that is new; Nanos::max() = never.
+  Nanos forget_after = Nanos::max();
   // Seeds the hashes of copies and homes; does not change results.
   uint64_t hash_seed = 0;
 };

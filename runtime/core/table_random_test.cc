@@ -23,6 +23,7 @@ struct Totals {
   uint64_t lives = 0;
   uint64_t refused = 0;
   uint64_t full_homes = 0;
+  uint64_t forgotten = 0;
   uint64_t looks = 0;
   uint64_t bounded = 0;  // runs whose staleness was held to the bound
 };
@@ -49,6 +50,9 @@ Schedule AnySchedule(uint64_t seed, Rng& rng) {
           ? rng.Uniform(1, static_cast<int64_t>(schedule.keys) + 1)
           : static_cast<int64_t>(schedule.keys) + rng.Uniform(0, 100));
   world.table.period = {rng.Uniform(1, 20'000'000)};
+  if (schedule.may_be_full && rng.Chance(40'000)) {
+    world.table.forget_after = {rng.Uniform(1, 200'000'000)};
+  }
   world.table.retry_after = {rng.Uniform(100'000, 20'000'000)};
   if (rng.Chance(32'768)) {
     world.loss_65536 = static_cast<uint32_t>(rng.Uniform(0, 40'000));
@@ -125,6 +129,7 @@ void RunOne(uint64_t seed, Totals& totals) {
   totals.lost += world.lost;
   totals.duplicated += world.duplicated;
   totals.refused += world.home().refused();
+  totals.forgotten += world.home().forgotten();
   totals.full_homes += world.home().rest()[1] > 0 ? 1 : 0;
 }
 
@@ -144,14 +149,16 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
             << " updates, " << totals.messages << " messages, " << totals.lost
             << " lost, " << totals.duplicated << " twice, " << totals.lives
             << " lives, " << totals.refused << " entries refused by homes, "
-            << totals.full_homes << " homes full, " << totals.looks
-            << " looks, " << totals.bounded << " runs held to the bound\n";
+            << totals.forgotten << " forgotten, " << totals.full_homes
+            << " homes full, " << totals.looks << " looks, " << totals.bounded
+            << " runs held to the bound\n";
   if (chosen != nullptr || HasFatalFailure()) return;
   EXPECT_GT(totals.lost, 10 * seeds);
   EXPECT_GT(totals.duplicated, 10 * seeds);
   EXPECT_GT(totals.lives, 10 * seeds);
   EXPECT_GT(totals.refused, seeds);
   EXPECT_GT(totals.full_homes, seeds / 10);
+  EXPECT_GT(totals.forgotten, seeds);
   EXPECT_GT(totals.looks, 100 * seeds);
   EXPECT_GT(totals.bounded, seeds / 5);
 }

@@ -14,18 +14,19 @@ TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
       copy_(copy),
       options_(options),
       stamps_(size_t{copy.shape().max_entries} + 1) {
-  copy_.set_hash(TableHash(options.hash_seed));
+  copy_.set_hash(KeyedHash(options.hash_seed));
   if (copy.shape().for_reports) {
     options_.period.ns *= TableOptions::kUnreadPeriods;
   }
 }
 
-void TableReplica::on_start(Instant now) {
+void TableReplica::on_start(Instant now, uint32_t incarnation) {
   SNF_CHECK(state_ == State::kStopped);
   state_ = State::kRunning;
   unread_ = true;
-  ++incarnation_;
+  incarnation_ = incarnation;
   last_.seq = 0;
+  told_seq_ = 0;
   complete_ = 0;
   must_send_ = true;
   next_round_ = now;
@@ -63,11 +64,16 @@ bool TableReplica::on_message(Instant now, const TableMessage& in,
 void TableReplica::on_told(const TableMessage& in, TableMessage& out) {
   const TableShape& shape = copy_.shape();
   const bool with_sent = waits_ && in.merged == last_.seq;
-  for (uint32_t i = 0; i < in.entries; ++i) {
+  for (uint32_t i = 0; i < in.entries && in.seq > told_seq_; ++i) {
     const uint64_t* const entry = in.entry(shape, i);
-    copy_.on_told(i == in.rest ? nullptr : entry, in.version,
-                  entry + shape.key_words(), with_sent);
+    if ((in.in_rest >> i & 1) != 0) {
+      copy_.on_gone(entry, in.version, with_sent);
+    } else {
+      copy_.on_told(i == in.rest ? nullptr : entry, in.version,
+                    entry + shape.key_words(), with_sent);
+    }
   }
+  told_seq_ = std::max(told_seq_, in.seq);
   complete_ = std::max(complete_, in.complete);
   unread_ = reads() == said_reads_;
   said_reads_ = reads();

@@ -25,7 +25,9 @@ namespace snf {
 // The home remembers of each unit the last seq merged, so an update counts
 // once, however often it comes. Totals bear the home's version, so an older one
 // never takes the place of a newer, in whichever order they come; and they say
-// which updates of the unit are in them, so that a read has each once.
+// which updates of the unit are in them, so that a read has each once. Of an
+// entry that has gone the copy keeps no version, so each kTold is taken once,
+// in order: no earlier one brings the entry back.
 //
 // A unit that has something to send does so once a period, in as many messages
 // as it takes, one after the other; the home likewise, in one sweep over what
@@ -53,8 +55,8 @@ namespace snf {
 // A unit joins with its first update, which may be empty, and then is told all
 // there is. One that stops sends all it has at once, leaves with the last
 // message, and is stopped when that is answered. Each life of a unit has an
-// incarnation of its own, so that nothing that was under way is taken for
-// something new.
+// incarnation of its own, which whoever starts it gives, so that nothing that
+// was under way is taken for something new, whatever processes come and go.
 //
 // Worked example: period 10 ms, a hop 1 µs. At 0 A counts 3 for k, and has sent
 // nothing for long: kUpdate(1, k 3) goes at once, and at 1 µs the home has k 3.
@@ -78,8 +80,9 @@ class TableReplica {
   TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
                const TableOptions& options);
 
-  // The unit begins a life. It must not be joined().
-  void on_start(Instant now);
+  // The unit begins a life, whose incarnation is above those of its earlier
+  // ones; the home has no ear for another. It must not be joined().
+  void on_start(Instant now, uint32_t incarnation);
   // That life is to end. No more updates may come until the next on_start.
   void on_stop();
   // The life goes on from on_start until, after on_stop, all that was written
@@ -130,8 +133,9 @@ class TableReplica {
   bool must_send_ = false;  // an update goes even if it is empty
   bool unread_ = true;      // nobody read it before the home last told
   uint32_t said_reads_ = 0;
-  bool waits_ = false;  // last_ has no answer yet
-  Instant due_;         // is when last_ is repeated, or a round begins
+  uint64_t told_seq_ = 0;  // is that of the last kTold taken
+  bool waits_ = false;     // last_ has no answer yet
+  Instant due_;            // is when last_ is repeated, or a round begins
   Instant next_round_ = Instant::min();
   uint64_t round_end_ = 0;  // is the first dirty entry of the next round
   uint64_t complete_ = 0;

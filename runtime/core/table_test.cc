@@ -192,7 +192,7 @@ TEST(Table, WhatIsNotAnsweredIsRepeatedAsOftenAsBefore) {
   TableCopy copy(world.home().shape());
   TableReplica replica(0, UnitId{0}, copy, {});
   TableHome home(0, world.home().shape(), 1, {});
-  replica.on_start({0});
+  replica.on_start({0}, 1);
   TableMessage update;
   TableMessage out;
   const uint64_t key = 7;
@@ -221,7 +221,7 @@ TEST(Table, ALostUpdateIsSentAgainAndCountsOnce) {
   TableHome home(0, world.home().shape(), 1, {});
   TableCopy copy(world.home().shape());
   TableReplica replica(0, UnitId{0}, copy, {});
-  replica.on_start({0});
+  replica.on_start({0}, 1);
   ASSERT_TRUE(replica.on_timers({0}, update));
   ASSERT_TRUE(home.on_message({0}, update, answer));
   ASSERT_FALSE(replica.on_message({0}, answer, update));
@@ -420,6 +420,99 @@ TEST(Table, AnAnswerIsNotCompleteWhileSomethingElseIsUnderWay) {
   update.seq = 4;
   ASSERT_TRUE(home.on_message({kTick}, update, out));
   EXPECT_EQ(out.complete, 1u);
+}
+
+// Its process is another one, which remembers nothing of the first.
+TEST(Table, AUnitOfANewProcessIsHeardByItsIncarnation) {
+  const TableShape shape = TableWorld({}).home().shape();
+  TableHome home(0, shape, 1, {});
+  const uint64_t key = 7;
+  for (uint32_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    TableCopy copy(shape);
+    TableReplica replica(0, UnitId{0}, copy, {});
+    replica.on_start({}, incarnation);
+    copy.Update<1, 2>(&key, Value{1, 10}.data());
+    replica.on_updates({});
+    TableMessage update, answer;
+    ASSERT_TRUE(replica.on_timers({}, update));
+    ASSERT_TRUE(home.on_message({}, update, answer)) << incarnation;
+    EXPECT_FALSE(replica.on_message({}, answer, update));
+    EXPECT_EQ(home.total(0)[0], incarnation);
+    Value known(2);
+    copy.Read(&key, known.data());
+    EXPECT_EQ(known[0], incarnation);
+  }
+}
+
+constexpr TableOptions kForgets = {.forget_after = Seconds(10)};
+
+TEST(Table, AFullHomeForgetsKeysThatNobodyUpdates) {
+  TableWorld world = Started({.max_entries = 4, .table = kForgets});
+  for (uint64_t key = 0; key < 4; ++key) world.Update(0, key, {1, key});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({world.now().ns + 20'000 * kMs});
+  world.Update(1, 3, {1, 3});  // keeps it
+  ASSERT_TRUE(world.RunToTheEnd());
+  // The first new key finds no room, but the old ones make some.
+  world.Update(0, 10, {1, 100});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().forgotten(), 3u);
+  EXPECT_EQ(world.copy(0).refused(), 1u);
+  EXPECT_EQ(world.home().size(), 1u);
+  EXPECT_EQ(world.Differences(false), "");
+  for (uint64_t key = 11; key < 14; ++key) world.Update(1, key, {1, 100});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().refused(), 0u);
+  EXPECT_EQ(world.home().size(), 4u);
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(world.Read(unit, 0), (Value{0, 0}));
+    EXPECT_EQ(world.Read(unit, 3), (Value{2, 6}));
+    EXPECT_EQ(world.Read(unit, 13), (Value{1, 100}));
+    EXPECT_EQ(world.ReadRest(unit), (Value{4, 103}));
+  }
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, AKeyThatWasForgottenBeginsAnew) {
+  TableWorld world = Started({.max_entries = 1, .table = kForgets});
+  world.Update(0, 7, {5, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({world.now().ns + 20'000 * kMs});
+  world.Update(0, 8, {1, 0});  // is refused, and 7 goes
+  world.RunUntil({world.now().ns + 1'500});
+  EXPECT_EQ(world.home().forgotten(), 1u);
+  world.Update(1, 7, {2, 0});  // before this unit is told
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().forgotten(), 1u);
+  EXPECT_EQ(world.Read(0, 7), (Value{2, 0}));
+  EXPECT_EQ(world.Read(1, 7), (Value{2, 0}));
+  EXPECT_EQ(world.ReadRest(0), (Value{6, 0}));
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, WhatWasToldBeforeAKeyWentDoesNotBringItBack) {
+  const TableShape shape = TableWorld({}).home().shape();
+  TableCopy copy(shape);
+  TableReplica replica(0, UnitId{0}, copy, {});
+  replica.on_start({}, 1);
+  TableMessage told = {.kind = TableMessage::Kind::kTold,
+                       .entries = 1,
+                       .unit = UnitId{0},
+                       .incarnation = 1,
+                       .seq = 1,
+                       .version = 5};
+  told.words = {7, 1, 2};
+  TableMessage gone = told, out;
+  gone.seq = 2;
+  gone.version = 6;
+  gone.in_rest = 1;
+  EXPECT_TRUE(replica.on_message({}, told, out));
+  EXPECT_EQ(copy.size(), 1u);
+  EXPECT_TRUE(replica.on_message({}, gone, out));
+  EXPECT_EQ(copy.size(), 0u);
+  EXPECT_TRUE(replica.on_message({}, told, out));  // comes twice
+  EXPECT_EQ(out.seq, 1u);
+  EXPECT_EQ(copy.size(), 0u);
 }
 
 TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {

@@ -109,6 +109,7 @@ class CheckingNf final : public NetworkFunction {
     return Verdict::forward();
   }
 
+  bool has_timer() const override { return true; }
   void on_timer(FlowState& state) override {
     TestFlow& flow = flows_.at(state.id());
     EXPECT_NE(flow.timer, Instant::max()) << "ran, but was not set";

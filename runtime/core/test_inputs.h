@@ -77,6 +77,9 @@ class ScriptedNf final : public NetworkFunction {
     flow.put(count, flow.get(count) + 1);
     return packet(p, flow);
   }
+  bool has_timer() const override { return true; }
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
+  bool may_wait(const FlowState&) const override { return true; }
   void on_timer(FlowState& flow) override { timer(flow); }
   void on_end(FlowState& flow) override { end(flow); }
   void on_alias_refused(FlowState& flow, AliasResult why) override {
@@ -99,7 +102,8 @@ class ScriptedNf final : public NetworkFunction {
 inline constexpr UnitOptions kSmallUnit = {.max_flows = 16,
                                            .queue_packets = 16,
                                            .packets_elsewhere = 0,
-                                           .max_replicas = 8};
+                                           .max_replicas = 8,
+                                           .guard_every = 1};
 
 // SentState is a State message with its record, on its way.
 struct SentState {

@@ -214,6 +214,9 @@ class PieceNf final : public NetworkFunction {
     return wanted.drops ? Verdict::drop(0) : Verdict::forward();
   }
 
+  bool has_timer() const override { return true; }
+  bool may_wait(const FlowState&) const override { return true; }
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
   void on_timer(FlowState& state) override {
     PieceFlow& flow = flows_.at(state.id());
     Check(flow, state);

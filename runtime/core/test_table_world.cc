@@ -37,7 +37,7 @@ void TableWorld::Start(uint32_t unit) {
   units_[unit].leaving = false;
   units_[unit].own.clear();
   units_[unit].seen.clear();
-  units_[unit].replica.on_start(now_);
+  units_[unit].replica.on_start(now_, ++incarnation_);
   Settle();
 }
 
@@ -187,7 +187,8 @@ std::string TableWorld::Differences(bool exactly) const {
   const uint32_t words_each = shape_.value_words();
   Value sum(home_.rest(), home_.rest() + words_each);
   const Value zeros(words_each);
-  for (uint32_t i = 0; i < home_.size(); ++i) {
+  for (uint32_t i = 0; i < home_.slots(); ++i) {
+    if (!home_.IsEntry(i)) continue;
     const Value total(home_.total(i), home_.total(i) + words_each);
     sum = Merged(std::move(sum), total);
     const auto mine = all_.find(*home_.key(i));
@@ -215,7 +216,8 @@ std::string TableWorld::Differences(bool exactly) const {
     if (units_[u].copy.size() != home_.size()) {
       wrong += who + std::to_string(units_[u].copy.size()) + " entries\n";
     }
-    for (uint32_t i = 0; i < home_.size(); ++i) {
+    for (uint32_t i = 0; i < home_.slots(); ++i) {
+      if (!home_.IsEntry(i)) continue;
       const Value total(home_.total(i), home_.total(i) + words_each);
       if (const Value read = Read(u, *home_.key(i)); read != total) {
         wrong += who + std::to_string(*home_.key(i)) + " is" + Text(read) +

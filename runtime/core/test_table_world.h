@@ -115,6 +115,7 @@ class TableWorld {
   Rng rng_;
   Instant now_;
   uint64_t sent_ = 0;
+  uint32_t incarnation_ = 0;
   std::map<std::pair<Instant, uint64_t>, UnderWay> under_way_;
   std::map<uint64_t, Value> all_;
   std::deque<Unseen> unread_;

@@ -37,8 +37,9 @@ class TestUnit {
     }
     unit.on_packet(packet, meta);
   }
-  void Replicate(uint64_t flow, std::initializer_list<uint16_t> units) {
-    ReplicaSet set = {.flow = FlowId{flow}};
+  void Replicate(uint64_t flow, std::initializer_list<uint16_t> units,
+                 uint32_t flowlet = 0) {
+    ReplicaSet set = {.flow = FlowId{flow}, .flowlet = flowlet};
     for (const uint16_t id : units) set.units.at(set.count++) = UnitId{id};
     unit.on_replicas(set);
   }

@@ -95,6 +95,7 @@ uint64_t UnitFingerprint::OfFlow(const Unit& unit, uint32_t slot) {
           uint64_t{record.waited} << 13 |
           static_cast<uint64_t>(record.link) << 16 |
           uint64_t{flows.announced(slot)} << 32);
+  one.Add(flows.begun(slot));
   if (record.parked != FlowStore::kNone) {
     one.Add(flows.packets()[record.parked].meta);
     const NfCalls::WaitingPacket& parked = unit.nf_.waiting(record.parked);

@@ -137,6 +137,7 @@ class UnitStates {
    public:
     Verdict process_packet(Packet& packet, FlowState& flow) override;
     void on_timer(FlowState& flow) override;
+    bool has_timer() const override { return true; }
 
     bool has_timers = false;
     // The last call saw this digest, set a timer, and was a timer of this flow.

@@ -250,6 +250,7 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
   }
   pending.Erase(end);
   flows_.DropCopy(slot);
+  flows_.on_over(slot);
 }
 
 void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
@@ -355,6 +356,16 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
   out.push(UnitCommand::Stopped());
 }
 
+// Returns whether there was one.
+bool Unit::CancelDueTimer(Instant now, FlowRecord& record) {
+  if (record.copy != CopyKind::kCurrent || record.timer > now ||
+      record.parked != kNone) {
+    return false;
+  }
+  record.timer = Instant::max();
+  return true;
+}
+
 void Unit::on_timers(Instant now, UnitOut& out) {
   for (int i = 0; i < kMaxTimersPerCall; ++i) {
     if (out.room() < kMaxUnitCommandsPerCall) break;
@@ -362,7 +373,11 @@ void Unit::on_timers(Instant now, UnitOut& out) {
     if (slot == TimingWheel::kNone) break;
     FlowRecord& record = flows_[slot];
     record.idle_armed = false;
-    replication_.AskForTimer(now, slot, flows_, out);
+    if (stops_timers_) [[unlikely]] {
+      timers_left_ += CancelDueTimer(now, record) ? 1 : 0;
+    } else {
+      replication_.AskForTimer(now, slot, flows_, out);
+    }
     replication_.PushOrExpire(now, slot, flows_, out);
     replication_.Repeat(now, slot, flows_, out);
     replication_.ArmTimer(slot, flows_);

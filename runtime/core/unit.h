@@ -77,6 +77,8 @@ class Unit {
   // Names where the flow's state is to be pushed from now on; comes ahead of
   // the first packet of a flowlet.
   void on_replicas(const ReplicaSet& replicas) { flows_.SetTargets(replicas); }
+  // Returns false if as many packets are here as the channel has slots.
+  bool has_room() const { return flows_.packets().has_room(); }
   // A packet came through the channel. It must hold a slot. One without payload
   // comes with kNoPacket.
   void on_packet(PacketHandle packet, const PacketMeta& meta) {
@@ -152,6 +154,9 @@ class Unit {
   // as much as `out` has room for, and kMaxTimersPerCall at most: what is left
   // is due at once.
   void on_timers(Instant now, UnitOut& out);
+  // The run is coming to its end: timers of the NF that become due from now on
+  // are counted (timers_left), and not asked for.
+  void StopTimers() { stops_timers_ = true; }
 
   // --- What commands refer to. ---
   // Returns the flow's record, of which the first state.bytes go with a
@@ -176,6 +181,7 @@ class Unit {
   UnitCounters counters() const {
     UnitCounters counters = replication_.counters();
     counters.pieces_refused = nf_.pieces_refused();
+    counters.timers_left = timers_left_;
     return counters;
   }
 
@@ -205,10 +211,12 @@ class Unit {
   void EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                  UnitOut& out);
   void PushStoppedIfDone(UnitOut& out);
+  static bool CancelDueTimer(Instant now, FlowRecord& record);
 
   UnitId id_;
   bool stopping_ = false;
   bool stopped_ = false;
+  bool stops_timers_ = false;
   bool is_cut_short_ = false;  // what begin() had to do was more than fits
   uint32_t in_service_ = kNone;
   uint32_t in_service_slot_ = kNone;
@@ -216,6 +224,7 @@ class Unit {
   uint32_t held_ = 0;
   uint32_t held_payloads_ = 0;
   uint32_t hold_packets_;
+  uint64_t timers_left_ = 0;
 
   PacketList inbox_;  // has packets as they came
   // The first packet of inbox_ whose flow is not prefetched, and the number of

@@ -23,6 +23,8 @@ class EmittingNf final : public NetworkFunction {
     flow.set_timer(Milliseconds(1));
     return Verdict::forward();
   }
+  bool has_timer() const override { return true; }
+  FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
   void on_timer(FlowState& flow) override {
     constexpr std::array<std::byte, 20> kFrame{};
     flow.emit(kFrame);

@@ -144,7 +144,7 @@ int64_t SendWhatIsDue(WarmUnit& warm) {
   int64_t states = 0;
   while (warm.unit.next_wakeup() <= warm.now) {
     warm.out.clear();
-    warm.unit.on_timers(warm.now, {warm.nf, warm.pool}, warm.out);
+    warm.unit.on_timers(warm.now, warm.out);
     for (const UnitCommand& command : warm.out.commands()) {
       SNF_CHECK(command.kind == UnitCommand::Kind::kSendState);
       const auto record =

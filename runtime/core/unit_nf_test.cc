@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an NF may do with packets inside a unit.
+#include <unistd.h>
+
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +55,8 @@ TEST(UnitNf, AbortsOnADropReasonWithoutName) {
   unit.nf.packet = [](Packet&, FlowState&) { return Verdict::drop(2); };
   unit.Send(New(1));
   unit.Begin();
-  EXPECT_DEATH(unit.Finish(), "check failed");
+  EXPECT_DEATH(unit.Finish(),
+               "returned Verdict::drop.2., but drop_reasons.. has 2");
 }
 
 TEST(UnitNf, SeesThePacketAndItsFlowAndMayRewriteIt) {
@@ -115,18 +119,72 @@ TEST(UnitNf, EmitsAtMostKMaxEmitsACall) {
   EXPECT_THAT(unit.Serve(), SizeIs(2 * (FlowState::kMaxEmits + 1)));
 }
 
-TEST(UnitNf, CannotEmitEmptyOrTooLargeFrames) {
+TEST(UnitNf, EmitsFramesOfAllLengthsThatCanBe) {
   TestUnit unit(kA);
-  unit.nf.packet = [](Packet&, FlowState& flow) {
-    const std::vector<std::byte> frame(BufferPool::kMaxPacketBytes + 1);
+  size_t length = FlowState::kMaxFrameBytes;
+  unit.nf.packet = [&](Packet&, FlowState& flow) {
+    const std::vector<std::byte> frame(length);
     EXPECT_FALSE(flow.emit({}));
-    EXPECT_FALSE(flow.emit(frame));
-    EXPECT_TRUE(flow.emit(std::span(frame).first(frame.size() - 1)));
+    EXPECT_TRUE(flow.emit(frame));
     return Verdict::forward();
   };
   unit.Send(New(1), "packet");
   EXPECT_THAT(unit.Serve(), ElementsAre("emit at 1/1", "release 1/1"));
-  EXPECT_THAT(unit.released[0], SizeIs(BufferPool::kMaxPacketBytes));
+  EXPECT_THAT(unit.released[0], SizeIs(65'599));
+  ++length;
+  unit.Send(Within(1, 2), "packet");
+  unit.Begin();
+  EXPECT_DEATH(unit.Finish(),
+               "emitted a frame of 65600 bytes: want at most 65599");
+}
+
+TEST(UnitNf, AbortsOnWritingOutsideOfThePacket) {
+  int at = 0;
+  TestUnit unit(kA);
+  unit.nf.packet = [&](Packet& packet, FlowState&) {
+    packet.bytes().data()[at] ^= std::byte{1};
+    return Verdict::forward();
+  };
+  unit.Send(New(1), "packet");
+  unit.Begin();
+  for (at = -1; at >= -64; at -= 7) {
+    EXPECT_DEATH(unit.Finish(), "wrote before the packet, which has 6 bytes");
+  }
+  for (at = 6; at < 70; at += 9) {
+    EXPECT_DEATH(unit.Finish(), "wrote behind the packet, which has 6 bytes");
+  }
+  at = 5;
+  unit.Finish();
+  EXPECT_THAT(unit.released, ElementsAre("packeu"));
+}
+
+TEST(UnitNf, AbortsOnAPoolThatIsNotThere) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet&, FlowState& flow) {
+    flow.take(PoolId{3}, {});
+    return Verdict::forward();
+  };
+  unit.Send(New(1));
+  unit.Begin();
+  EXPECT_DEATH(unit.Finish(), "named pool 3, but has 0");
+}
+
+TEST(UnitNf, EndsInTheCallThatThrows) {
+  TestUnit unit(kA);
+  unit.nf.packet = [](Packet&, FlowState&) -> Verdict {
+    throw std::runtime_error("boom");
+  };
+  unit.Send(New(1));
+  unit.Begin();
+  EXPECT_DEATH(
+      {
+        try {
+          unit.Finish();
+        } catch (...) {
+          _exit(0);  // it got out
+        }
+      },
+      "boom");
 }
 
 TEST(UnitNf, CannotEmitWhenNoBufferIsFree) {

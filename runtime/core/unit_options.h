@@ -43,6 +43,10 @@ struct UnitOptions {
   // of others are kept without end as well.
   Nanos retry_after = Milliseconds(10);
   static constexpr Nanos kMaxRetryDelay = Seconds(1);
+
+  // At every so-many-th packet the unit looks whether the NF writes outside of
+  // it (packet_guard.h).
+  uint32_t guard_every = 64;
 };
 
 // Says why a unit did not take a message about state. The run goes on.
@@ -75,6 +79,7 @@ struct UnitCounters {
   // Counts pieces that came from the controller or the NF but cannot be: they
   // are of no pool, here already, or were not asked for.
   uint64_t pieces_refused = 0;
+  uint64_t timers_left = 0;  // of the NF, did not run because of StopTimers
   std::array<uint64_t, kStateRefusals> refused{};
 };
 

@@ -219,7 +219,7 @@ TEST_F(UnitPiecesTest, HoldUpTheStateThatAMovedFlowBrought) {
   unit_.on_state(1, 4);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "wait 1/5"));
   EXPECT_THAT(unit_.on_pull(1, 4, 2), IsEmpty());
-  EXPECT_THAT(unit_.on_takeover(1, 5, 2), ElementsAre("ack 1/5 to 2"));
+  EXPECT_THAT(unit_.on_takeover(1, 5, 2), IsEmpty());
   unit_.on_state(1, 9);
   EXPECT_EQ(unit_.CountOf(1), 4u);
   Grant(2, kAll);
@@ -386,24 +386,29 @@ TEST_F(UnitPiecesTest, LieInTheCopyOfAUnitAsWell) {
 using UnitPiecesDeathTest = UnitPiecesTest;
 
 TEST_F(UnitPiecesDeathTest, MustNotBeWaitedForAfterAChange) {
-  const std::vector<std::function<void(FlowState&)>> changes = {
-      [&](FlowState& flow) { flow.put(unit_.nf.count, 3); },
-      [](FlowState& flow) { flow.set_timer(Milliseconds(1)); },
-      [](FlowState& flow) { flow.take(kPorts, {.last = 9'999}); },
-      [](FlowState& flow) { flow.end(); },
-      [](FlowState& flow) { flow.set_alias({}); },
-      [](FlowState& flow) { flow.emit(std::vector<std::byte>(20)); }};
+  const std::vector<std::pair<std::string, std::function<void(FlowState&)>>>
+      changes = {{"changed the state",
+                  [&](FlowState& flow) { flow.put(unit_.nf.count, 3); }},
+                 {"set a timer",
+                  [](FlowState& flow) { flow.set_timer(Milliseconds(1)); }},
+                 {"kept a piece",
+                  [](FlowState& flow) { flow.take(kPorts, {.last = 9'999}); }},
+                 {"ended the flow", [](FlowState& flow) { flow.end(); }},
+                 {"set an alias", [](FlowState& flow) { flow.set_alias({}); }},
+                 {"emitted a packet", [](FlowState& flow) {
+                    flow.emit(std::vector<std::byte>(20));
+                  }}};
   Stock(2, 1);
-  for (const auto& change : changes) {
+  for (const auto& [what, change] : changes) {
     EXPECT_DEATH(
         {
-          unit_.nf.missing = [&](FlowState& flow) {
+          unit_.nf.missing = [&change = change](FlowState& flow) {
             change(flow);
             return std::optional(kPorts);
           };
           Run(New(7));
         },
-        "");
+        "returned Verdict::wait, but " + what);
   }
 }
 

@@ -143,8 +143,10 @@ TEST(UnitPush, GoesToTheUnitsNamedThoughTheCopyBeforeWasTaken) {
   unit.Send(New(1));
   unit.Serve();
   unit.on_pull(1, 1, kC);
-  unit.Replicate(1, {kB});
-  unit.Send(First(1, 4, kC));
+  unit.Replicate(1, {kB}, /*flowlet=*/1);
+  PacketMeta first = First(1, 4, kC);
+  first.flowlet = 1;
+  unit.Send(first);
   unit.on_takeover(1, 2, kC);
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 3 from 2"));
   unit.on_state(1, 3);

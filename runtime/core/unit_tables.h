@@ -28,10 +28,10 @@ class UnitTables {
              const TableOptions& options);
 
   // The NF is about to be called, until on_stop. A unit that was only parked
-  // still has its replicas.
-  void on_ready(Instant now) {
+  // still has its replicas, and their incarnation.
+  void on_ready(Instant now, uint32_t incarnation) {
     if (joined()) return;
-    for (TableReplica& replica : replicas_) replica.on_start(now);
+    for (TableReplica& replica : replicas_) replica.on_start(now, incarnation);
   }
   // The NF was called.
   void on_called(Instant now) {
@@ -78,6 +78,7 @@ class UnitTables {
     }
   }
 
+  size_t size() const { return replicas_.size(); }
   const TableReplica& replica(size_t table) const { return replicas_[table]; }
   const TableCopy& copy(size_t table) const { return *copies_[table]; }
 

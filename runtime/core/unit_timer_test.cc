@@ -110,6 +110,22 @@ TEST(UnitTimers, DoNotRunAtATimerPacketThatIsTooEarlyForThem) {
   EXPECT_THAT(alarms.ran, ElementsAre("1@5"));
 }
 
+TEST(UnitTimers, AreCountedButNotAskedForAtTheEndOfARun) {
+  TestUnit unit(kA, kWithoutPushes);
+  unit.nf.packet = SetTimerByFirstByte;
+  unit.Send(New(1), "\x05");
+  unit.Send(New(2), "\x07");
+  unit.Serve(Ms(10));
+  EXPECT_THAT(unit.on_timers(Ms(15)), IsEmpty());
+  unit.unit.StopTimers();
+  EXPECT_EQ(unit.unit.counters().timers_left, 0u);
+  EXPECT_THAT(unit.on_timers(Ms(16)), IsEmpty());
+  EXPECT_EQ(unit.unit.counters().timers_left, 1u);
+  EXPECT_THAT(unit.on_timers(Ms(100)), IsEmpty());
+  EXPECT_EQ(unit.unit.counters().timers_left, 2u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+}
+
 TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;

@@ -7,9 +7,9 @@
 #include "base/byte_order.h"
 #include "base/check.h"
 #include "base/counters.h"
-#include "runtime/core/link_payload.h"
 #include "runtime/core/table_message.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 
@@ -18,10 +18,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     : links_(std::move(links)),
       clock_(clock),
       schema_(nf.create()->schema()),
-      loops_(options.loops) {
-  if (options.unit_capacity_bps.has_value()) {
-    service_.emplace(*options.unit_capacity_bps);
-  }
+      loops_(options.loops),
+      service_(options.service) {
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
@@ -34,6 +32,19 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
   for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
+  const auto units_of = [&](uint32_t loop) {
+    return UnitsOfLoop(loop, options.loops, options.max_units);
+  };
+  const UnitsOfLoop own = units_of(options.index);
+  words_.emplace(own,
+                 WordsToUnits::Limits{.max_units = options.max_units,
+                                      .tables = static_cast<uint32_t>(
+                                          TablesOf(*nf.create()).size())},
+                 links_.buffers, *links_.faults);
+  for (uint32_t loop = 0; loop < links_.from_loops.size(); ++loop) {
+    unit_words_.emplace_back(units_of(loop), own, schema_.record_bytes(),
+                             *links_.faults);
+  }
 }
 
 void UnitLoop::Run() {
@@ -77,21 +88,23 @@ bool UnitLoop::Turn() {
 bool UnitLoop::Receive() {
   links_.from_controller.Receive();
   for (LinkIn& link : links_.from_loops) link.Receive();
+  CloseBrokenLinks();
   // Read after the messages were taken: what they speak of has happened by
   // then.
   now_ = clock_.Now();
   size_t messages = links_.from_controller.Handle(
-      PayloadFromController,
-      [this](const Cell& cell, std::span<const std::byte> payload) {
+      *words_, [this](const Cell& cell, std::span<const std::byte> payload) {
         if (!cell.is_table()) {
           Handle(cell.As<ControllerCommand>());
-        } else {
+        } else if (words_->IsSound(cell, payload)) {
           Handle(LoadAs<TableMessage>(payload.data()));
+        } else {
+          links_.from_controller.Close();
         }
       });
-  for (LinkIn& link : links_.from_loops) {
-    messages += link.Handle(
-        PayloadBetweenUnits,
+  for (size_t i = 0; i < links_.from_loops.size(); ++i) {
+    messages += links_.from_loops[i].Handle(
+        unit_words_[i],
         [this](const Cell& cell, std::span<const std::byte> record) {
           Handle(cell.As<UnitCommand>(), record);
         });
@@ -99,10 +112,33 @@ bool UnitLoop::Receive() {
   return messages > 0;
 }
 
+// A link whose ring has had a position that cannot be, at either end.
+void UnitLoop::CloseBrokenLinks() {
+  const auto is_broken = [](const LinkIn& in, const LinkOut& out) {
+    return in.faults() + out.faults() > 0 && !in.is_closed();
+  };
+  if (is_broken(links_.from_controller, links_.to_controller)) [[unlikely]] {
+    words_->Refuse("ring", "position", links_.from_controller.received());
+    links_.from_controller.Close();
+  }
+  for (size_t i = 0; i < links_.from_loops.size(); ++i) {
+    LinkIn& in = links_.from_loops[i];
+    if (!is_broken(in, links_.to_loops[i])) [[likely]]
+      continue;
+    unit_words_[i].Refuse("ring", "position", in.received());
+    in.Close();
+  }
+}
+
 inline void UnitLoop::Handle(const ControllerCommand& command) {
   if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
     // It neither commands anything nor arms a timer.
     UnitShell& shell = Shell(command.unit);
+    if (!shell.unit.has_room()) [[unlikely]] {
+      words_->Refuse("packet", "number", command.meta.channel_number);
+      links_.from_controller.Close();
+      return;
+    }
     shell.unit.on_packet(command.packet, command.meta);
     List(shell);
   } else {
@@ -114,7 +150,9 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   if (command.kind == Kind::kDrop) {
     // The buffer comes back to its owner.
-    links_.buffers.Free(command.packet);
+    if (links_.buffers.Return(command.packet)) return;
+    words_->Refuse("drop", "packet", value(command.packet));
+    links_.from_controller.Close();
     return;
   }
   UnitShell& shell = Shell(command.unit);
@@ -125,7 +163,7 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       return;
     case Kind::kStartUnit:
       if (!command.warm) shell.unit.on_start();
-      shell.tables.on_ready(now_);
+      shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
       break;
@@ -136,12 +174,16 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.unit.on_stop(out_);
       break;
     case Kind::kEndFlow:
-      shell.unit.on_end_flow(now_, command.end, {*shell.nf, links_.buffers},
-                             out_);
+      Call(shell, nullptr, [&] {
+        shell.unit.on_end_flow(now_, command.end, {*shell.nf, links_.buffers},
+                               out_);
+      });
       break;
     case Kind::kAliasAck:
-      shell.unit.on_alias_ack(now_, command.alias_ack,
-                              {*shell.nf, links_.buffers}, out_);
+      Call(shell, nullptr, [&] {
+        shell.unit.on_alias_ack(now_, command.alias_ack,
+                                {*shell.nf, links_.buffers}, out_);
+      });
       break;
     case Kind::kPieces:
       shell.unit.on_pieces(now_, command.pieces, out_);
@@ -229,6 +271,7 @@ void UnitLoop::RunTimers() {
 void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
+    if (stops_timers_.load(std::memory_order_relaxed)) shell.unit.StopTimers();
     shell.unit.on_timers(now_, out_);
     AfterCall(shell);
   }
@@ -308,7 +351,9 @@ bool UnitLoop::Begin(UnitShell& shell) {
 void UnitLoop::Finish(UnitShell& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
   const size_t before = out_.commands().size();
-  shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
+  Call(shell, &shell.unit.in_service(), [&] {
+    shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
+  });
   // Other commands than what becomes of the packet are about the state as it
   // is now.
   if (out_.commands().size() != before + 1) ExecuteAll(shell);
@@ -346,7 +391,9 @@ void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
       break;
     case Kind::kSendAlias: {
       const Alias& alias = shell.unit.alias(command.meta.flow);
-      links_.to_controller.Send(command, std::as_bytes(std::span(&alias, 1)));
+      UnitCommand named = command;
+      named.unit = shell.unit.id();
+      links_.to_controller.Send(named, std::as_bytes(std::span(&alias, 1)));
       break;
     }
     case Kind::kWait:

@@ -22,12 +22,15 @@
 #include "runtime/core/unit_tables.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/wire/decoder.h"
+#include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
@@ -39,9 +42,8 @@ struct UnitLoopOptions {
   uint32_t max_units = 64;
   UnitOptions unit;  // of each unit
   TableOptions tables;
-  // A unit is as fast as the ServiceModel of this capacity says; absent: as
-  // fast as it can be.
-  std::optional<int64_t> unit_capacity_bps;
+  // A unit is as fast as this says; absent: as fast as it can be.
+  std::optional<ServiceModel> service;
 };
 
 // Holds what connects a loop to a controller and to all loops of units. Where
@@ -50,6 +52,7 @@ struct UnitLoopLinks {
   BufferPool buffers;  // as a party of its own
   Doorbell* bell;      // the loop's; all who send to it ring it
   LoopProgress* progress;
+  WireFaults* faults;  // what it finds wrong in what others say
   LinkIn from_controller;
   LinkOut to_controller;
   std::vector<LinkIn> from_loops;  // by index, the own among them
@@ -84,12 +87,16 @@ struct UnitLoopFigures {
 // units repeat what matters. Messages to the controller stay until there is
 // room, and no turn begins before they are gone.
 //
+// What others say passes a decoder first. A bad word is told to the links'
+// WireFaults and closes the link that it came by: nothing more is taken from
+// whoever said it.
+//
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
 // runs the other 8, whatever comes meanwhile.
 //
-// Owner-thread only, but for Stop, Wake and the progress in its links. Nothing
-// is allocated for a packet.
+// Owner-thread only, but for Stop, Wake, call_mark and the progress in its
+// links. Nothing is allocated for a packet.
 class UnitLoop {
  public:
   // The clock must outlive the loop, and the NF be good (NfSpec::check).
@@ -100,6 +107,8 @@ class UnitLoop {
   void Run();
   // Lets Run return soon. Any thread.
   void Stop();
+  // Lets no timer of the NF run any more (Unit::StopTimers). Any thread.
+  void StopTimers() { stops_timers_.store(true, std::memory_order_relaxed); }
   // Lets the loop look at the clock, which has skipped. Any thread.
   void Wake() { links_.bell->Ring(); }
 
@@ -114,6 +123,8 @@ class UnitLoop {
   bool Turn();
 
   const LoopProgress& progress() const { return *links_.progress; }
+  // Tells which call of an NF is under way.
+  const CallMark& call_mark() const { return call_mark_; }
   // Returns what was counted; call it when no turn is under way any more.
   UnitLoopFigures figures() const;
   // Returns null for a unit that is not this loop's.
@@ -146,6 +157,7 @@ class UnitLoop {
     next_timer_ = std::min(next_timer_, timer);
   }
   bool Receive();
+  void CloseBrokenLinks();
   void Handle(const ControllerCommand& command);
   [[gnu::noinline]] void HandleOther(const ControllerCommand& command);
   void Handle(const UnitCommand& message, std::span<const std::byte> record);
@@ -160,6 +172,18 @@ class UnitLoop {
   void Finish(UnitShell& shell);
   void RunTimers();
   void RunTimers(UnitShell& shell);
+  // Calls the unit, which may call its NF: for the packet in service, if `meta`
+  // is its.
+  template <typename CallUnit>
+  void Call(const UnitShell& shell, const PacketMeta* meta,
+            const CallUnit& call_unit) {
+    call_mark_.Begin({.unit = shell.unit.id(),
+                      .meta = meta,
+                      .packet = meta != nullptr ? shell.unit.packet_in_service()
+                                                : kNoPacket});
+    call_unit();
+    call_mark_.End();
+  }
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void SendToUnit(const UnitCommand& command,
@@ -171,6 +195,9 @@ class UnitLoop {
   const RealClock& clock_;
   StateSchema schema_;
   uint32_t loops_;
+  std::optional<WordsToUnits> words_;          // of the controller
+  std::vector<WordsBetweenUnits> unit_words_;  // by the loop they come from
+  CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   std::vector<UnitShell> shells_;        // by unit / loops
   std::vector<UnitShell*> shell_of_;     // by unit; null: not this loop's
@@ -184,6 +211,7 @@ class UnitLoop {
   uint32_t held_packets_max_ = 0;
   uint64_t sleeps_ = 0;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> stops_timers_{false};
 };
 
 }  // namespace snf

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/core/link_payload.h"
 #include "runtime/core/test_inputs.h"
 #include "runtime/ring/test_region.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -38,6 +38,7 @@ class Loops {
       for (size_t to = 0; to < count; ++to) {
         const LinkRing ring = region_.Ring(bells[to]);
         outs[from].emplace_back(ring.producer, 64);
+        between_.emplace_back(ring.producer, 64);
         ins[to].emplace_back(ring.consumer, 4'096);
       }
     }
@@ -56,6 +57,7 @@ class Loops {
           UnitLoopLinks{.buffers = region_.Attach(static_cast<uint8_t>(i + 1)),
                         .bell = bells[i],
                         .progress = region_.New<LoopProgress>(),
+                        .faults = &faults_,
                         .from_controller =
                             LinkIn(down.consumer, kMaxPayloadFromController),
                         .to_controller = LinkOut(up.producer, 64),
@@ -65,8 +67,7 @@ class Loops {
   }
 
   void Start(uint16_t unit) {
-    Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
-                                   UnitId{unit}, false));
+    Send(ControllerCommand::Start(UnitId{unit}, false, ++incarnation_));
   }
   // A packet of 100 bytes, which counts as one of `length`.
   void Enqueue(uint16_t unit, PacketMeta meta, uint32_t length = 100) {
@@ -109,6 +110,13 @@ class Loops {
   std::vector<UnitCommand> TakeHeard() { return std::exchange(heard_, {}); }
   size_t tables() const { return tables_; }
   UnitLoop& loop(size_t i) { return *loops_[i]; }
+  const WireFaults& faults() const { return faults_; }
+  // Puts a word of one loop into its link to another.
+  void SayBetween(size_t from, size_t to, const UnitCommand& word) {
+    LinkOut& link = between_[from * loops_.size() + to];
+    link.Send(word);
+    EXPECT_TRUE(link.Flush());
+  }
   RealClock& clock() { return clock_; }
   BufferPool& pool() { return *pool_; }
 
@@ -117,11 +125,52 @@ class Loops {
   RealClock clock_;
   std::unique_ptr<BufferPool> pool_;
   std::vector<LinkOut> to_;
+  std::vector<LinkOut> between_;  // as long as the loops use theirs not
   std::vector<LinkIn> from_;
+  WireFaults faults_;
   std::vector<std::unique_ptr<UnitLoop>> loops_;
   std::vector<UnitCommand> heard_;
   size_t tables_ = 0;
+  uint32_t incarnation_ = 0;
 };
+
+// A unit hands no sender on that does not exist, and hears no more of that
+// loop.
+TEST(UnitLoop, HearsNoMoreOfALoopThatSaysWhatCannotBe) {
+  Loops loops(2, "passthrough");
+  loops.Start(0);
+  loops.Turn();
+  const Pull pull = {
+      .flow = FlowId{7}, .need = Clock{1}, .requester = UnitId{60'001}};
+  loops.SayBetween(1, 0, UnitCommand::Send(UnitId{0}, pull));
+  loops.Turn();
+  ASSERT_EQ(loops.faults().count(), 1u);
+  EXPECT_EQ(ToString(*loops.faults().first()),
+            "the loop of units 1 sent a bad word: pull with requester 60001");
+  const uint64_t received = loops.loop(0).progress().received.load();
+  loops.SayBetween(1, 0,
+                   UnitCommand::Send(UnitId{0}, Takeover{.taker = UnitId{1}}));
+  loops.Turn();
+  EXPECT_EQ(loops.loop(0).progress().received.load(), received);
+  // The controller is heard.
+  loops.Enqueue(0, New(7));
+  loops.Turn();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+}
+
+TEST(UnitLoop, TakesNoMorePacketsThanAUnitsChannelHasSlots) {
+  Loops loops(1, "passthrough");
+  for (uint64_t i = 1; i <= 64; ++i) loops.Enqueue(2, Within(7, i + 1));
+  loops.Turn();
+  EXPECT_EQ(loops.faults().count(), 0u);
+  PacketMeta meta = Within(7, 99);
+  meta.flags = PacketMeta::kNull;
+  loops.Send(ControllerCommand::Enqueue(UnitId{2}, kNoPacket, meta));
+  loops.Turn();
+  ASSERT_EQ(loops.faults().count(), 1u);
+  EXPECT_EQ(ToString(*loops.faults().first()),
+            "the controller sent a bad word: packet with number 0");
+}
 
 TEST(UnitLoop, ReleasesWhatItIsGiven) {
   Loops loops(1, "passthrough");
@@ -180,7 +229,7 @@ TEST(UnitLoop, FetchesTheStateOfAFlowThatMovedFromAnotherLoop) {
 // 1,500 bytes at 1 Mbit/s take 12 ms.
 TEST(UnitLoop, ServesAsFastAsTheUnitsCapacity) {
   UnitLoopOptions options;
-  options.unit_capacity_bps = 1'000'000;
+  options.service = ServiceModel(1'000'000);
   Loops loops(1, "passthrough", options);
   loops.Start(0);
   const Instant begin = loops.clock().Now();

@@ -27,6 +27,7 @@ auto BufferPool::SharesOf(std::span<const Options> options) -> Shares {
 
 size_t BufferPool::Place(const Shares& shares, Classes& classes) {
   size_t end = RoundUp(sizeof(Header));
+  size_t place = 0;
   for (size_t c = 0; c < classes.size(); ++c) {
     uint64_t count = 0;
     for (const Counts& share : shares) count += share[c];
@@ -34,6 +35,8 @@ size_t BufferPool::Place(const Shares& shares, Classes& classes) {
     SizeClass& size = classes[c];
     size.bytes = kBufferBytes[c];
     size.count = static_cast<uint32_t>(count);
+    size.place = place;
+    place += count;
     size.holders = end;
     size.buffers = RoundUp(size.holders + count * sizeof(uint16_t));
     end = size.buffers + count * Stride(size.bytes);
@@ -152,6 +155,17 @@ bool BufferPool::Return(PacketHandle handle) {
   const bool is_own = FreeIfOwn(handle);
   refused_returns_ += is_own ? 0 : 1;
   return is_own;
+}
+
+BufferPool::Share BufferPool::share(Party party) const {
+  Share share;
+  share.count_ = shares_[static_cast<size_t>(party)];
+  for (size_t p = 0; p < static_cast<size_t>(party); ++p) {
+    for (size_t c = 0; c < share.first_.size(); ++c) {
+      share.first_[c] += shares_[p][c];
+    }
+  }
+  return share;
 }
 
 BufferPool::Party BufferPool::owner(PacketHandle handle) const {

@@ -114,6 +114,9 @@ class BufferPool {
   // that it refuses.
   bool Return(PacketHandle handle);
   uint64_t refused_returns() const { return refused_returns_; }
+  // Returns true if the handle is of this party's share and in use. Called for
+  // handles that come from another party.
+  bool IsInUse(PacketHandle handle) const { return IsTaken(handle); }
 
   // Returns true if the handle names a buffer of any share. Called for handles
   // that come from another process; the methods below, except Claim, require
@@ -122,6 +125,22 @@ class BufferPool {
     const uint32_t c = value(handle) >> kClassShift;
     return c < classes_.size() && IndexOf(handle) < classes_[c].count;
   }
+  // The handles of a party's share. A value.
+  class Share {
+   public:
+    bool Has(PacketHandle handle) const {
+      const size_t c = value(handle) >> kClassShift;
+      // An index below the first wraps around to a number beyond the count.
+      return c < first_.size() && IndexOf(handle) - first_[c] < count_[c];
+    }
+
+   private:
+    friend class BufferPool;
+    std::array<uint32_t, kBufferBytes.size()> first_{};
+    std::array<uint32_t, kBufferBytes.size()> count_{};
+  };
+  Share share(Party party) const;
+
   // Marks the buffer as held by this party, or returns false if it is no
   // handle.
   bool Claim(PacketHandle handle) {
@@ -136,6 +155,15 @@ class BufferPool {
   // the party holds; `found` may free it. O(buffers of the share ever used).
   template <typename Found>
   void ForEachHeld(Party party, const Found& found);
+
+  // Numbers the buffers of all shares from 0 to places() - 1, for arrays beside
+  // the pool.
+  size_t place(PacketHandle handle) const {
+    return classes_[value(handle) >> kClassShift].place + IndexOf(handle);
+  }
+  size_t places() const {
+    return classes_.back().place + classes_.back().count;
+  }
 
   PacketInfo& info(PacketHandle handle) {
     return InfoAt(Class(handle), IndexOf(handle));
@@ -159,9 +187,12 @@ class BufferPool {
   View view(PacketHandle handle) {
     const SizeClass& size = Class(handle);
     PacketInfo& info = InfoAt(size, IndexOf(handle));
+    // Read once: another process may write it meanwhile.
+    const uint32_t length =
+        std::atomic_ref(info.length).load(std::memory_order_relaxed);
     return {info,
             {reinterpret_cast<std::byte*>(&info + 1),
-             std::min(info.length, size.bytes)}};
+             std::min(length, size.bytes)}};
   }
 
   // The number of buffers of this party's share in use.
@@ -189,6 +220,7 @@ class BufferPool {
     uint32_t bytes = 0;
     uint32_t count = 0;        // of all shares
     uint32_t first = 0;        // of this share
+    size_t place = 0;          // of the first buffer of all shares
     uint32_t used = 0;         // of this share, ever handed out
     uint32_t free = kEnd;      // list of freed buffers, linked by `next`
     size_t holders = 0;        // offset of each buffer's MarkOf(party); 0: free

@@ -38,7 +38,9 @@ bool LinkOut::Push() {
 }
 
 LinkIn::LinkIn(CellRing::Consumer ring, size_t max_payload_bytes)
-    : ring_(ring), cells_(kBurst + 1 + Cell::CountFor(max_payload_bytes)) {}
+    : ring_(ring),
+      max_payload_bytes_(max_payload_bytes),
+      cells_(kBurst + 1 + Cell::CountFor(max_payload_bytes)) {}
 
 void LinkIn::Join(LinkOut& out) {
   SNF_CHECK(out.sent_ == 0 && received_ == 0);
@@ -57,6 +59,7 @@ void LinkIn::ReceiveJoined() {
 }
 
 void LinkIn::Receive() {
+  if (is_closed_) return;
   if (joined_ != nullptr) {
     ReceiveJoined();
     return;

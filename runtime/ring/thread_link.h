@@ -28,6 +28,10 @@ namespace snf {
 // Where both ends belong to one thread they may be joined: then nothing goes
 // through the ring, and a Receive takes all that was sent.
 //
+// The sender is not trusted. A cell is copied out of the ring before it is
+// looked at; at a message that cannot be, or by the receiver's wish, the link
+// closes: nothing more is taken from it.
+//
 // Worked example: Send(kRelease), Send(kSendAlias, 72 bytes) and Flush put
 // 1 + 1 + 2 cells into the ring; the receiver's two messages are handled in
 // this order once all cells of each have come.
@@ -98,6 +102,8 @@ class LinkOut {
   bool Flush() { return staged_.empty() || joined_ || Push(); }
 
   uint64_t sent() const { return sent_; }  // messages
+  // Counts the positions of the receiver that cannot be.
+  uint64_t faults() const { return ring_.faults(); }
 
  private:
   friend class LinkIn;
@@ -113,6 +119,8 @@ class LinkOut {
 // The receiver's end. Owner-thread only.
 class LinkIn {
  public:
+  static constexpr size_t kNoMessage = ~size_t{0};
+
   // No payload may be longer than `max_payload_bytes`.
   LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
 
@@ -124,13 +132,18 @@ class LinkIn {
   void Receive();
   // Calls handle(cell, payload) for each message that is here, in order, and
   // returns how many there were. payload_bytes(cell) says how long the payload
-  // of a message is, which is valid during the call.
+  // of a message is, which is valid during the call. A payload that is too long
+  // closes the link, as does kNoMessage, which says that this is no message.
   template <typename PayloadBytes, typename HandleOne>
   size_t Handle(const PayloadBytes& payload_bytes, const HandleOne& handle) {
     size_t messages = 0;
     while (begin_ < end_) {
       const Cell& first = cells_[begin_];
       const size_t bytes = payload_bytes(first);
+      if (bytes > max_payload_bytes_) [[unlikely]] {
+        Close();
+        break;
+      }
       const size_t cells = 1 + Cell::CountFor(bytes);
       if (end_ - begin_ < cells) break;
       const auto* payload = reinterpret_cast<const std::byte*>(&first + 1);
@@ -141,9 +154,18 @@ class LinkIn {
     received_ += messages;
     return messages;
   }
+  // Takes no message any more. handle() may call it.
+  void Close() {
+    is_closed_ = true;
+    begin_ = end_ = 0;
+  }
+  bool is_closed() const { return is_closed_; }
   bool has_items() {
+    if (is_closed_) return false;
     return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();
   }
+  // Counts the positions of the sender that cannot be.
+  uint64_t faults() const { return ring_.faults(); }
 
   uint64_t received() const { return received_; }  // messages handled
 
@@ -153,6 +175,8 @@ class LinkIn {
   void ReceiveJoined();
 
   CellRing::Consumer ring_;
+  size_t max_payload_bytes_;
+  bool is_closed_ = false;
   LinkOut* joined_ = nullptr;
   std::vector<Cell> cells_;
   size_t begin_ = 0;  // of those not handled

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
@@ -50,7 +52,7 @@ struct Chain::Call {
 inline void Chain::Finish(Call& call) {
   if (call.connection.has_value()) CloseConnection(call);
   FlowState& flow = call.flow;
-  // A failure means that an NF without has_timer() has set a timer.
+  // FlowState::set_timer has seen to it.
   SNF_CHECK(flow.timer_ == call.begin_timer);
   flow.timer_ = call.timers_changed ? Earliest(flow) : call.timer;
   flow.part_ = {};
@@ -59,6 +61,7 @@ inline void Chain::Finish(Call& call) {
 // --- Packets ----------------------------------------------------------------
 
 inline Verdict Chain::Run(const Step& step, Packet& packet, Call& call) {
+  nf_call.nf = step.nf;
   FlowState* flow = &call.flow;
   if (step.in_connection) {
     if (!call.connection.has_value()) OpenConnection(call);
@@ -67,7 +70,10 @@ inline Verdict Chain::Run(const Step& step, Packet& packet, Call& call) {
   if (step.has_timer) [[unlikely]]
     return RunWithTimer(step, packet, call, *flow);
   flow->part_ = step.place;
-  return step.nf->process_packet(packet, *flow);
+  const Verdict found = step.nf->process_packet(packet, *flow);
+  if (nf_call.guard != nullptr) [[unlikely]]
+    nf_call.guard->Check();
+  return found;
 }
 
 Verdict Chain::RunWithTimer(const Step& step, Packet& packet, Call& call,
@@ -75,6 +81,7 @@ Verdict Chain::RunWithTimer(const Step& step, Packet& packet, Call& call,
   Verdict found = Verdict::forward();
   With(step, call, flow,
        [&] { found = step.nf->process_packet(packet, flow); });
+  if (nf_call.guard != nullptr) nf_call.guard->Check();
   return found;
 }
 
@@ -85,18 +92,35 @@ inline uint8_t Chain::NextOf(const Way& way, uint8_t index, Verdict found) {
   return next != kByLabel ? next : way.by_label[index][found.label()];
 }
 
+// Returns true if the NF has changed its own state in this call.
+bool Chain::HasChanged(const Step& step, const Call& call) {
+  const uint32_t slots = step.nf->schema().slots();
+  if (slots == 0) return false;
+  const StateView& state =
+      step.in_connection ? call.connection->state : call.flow.state_;
+  const uint64_t own = ~uint64_t{0} >> (StateSchema::kMaxSlots - slots);
+  return (state.dirty() >> step.place.first_slot & own) != 0;
+}
+
 // Returns the chain's verdict, given that of the packet's last NF.
 Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
                     const Call& call) const {
   switch (found.kind()) {
     case Verdict::Kind::kDrop:
-      SNF_CHECK(found.reason() < step.reasons);
+      if (found.reason() >= step.reasons) {
+        FailNf(absl::StrCat("returned Verdict::drop(", found.reason(),
+                            "), but drop_reasons() has ", step.reasons));
+      }
       return Verdict::drop(
           static_cast<uint8_t>(step.first_reason + found.reason()));
     case Verdict::Kind::kWait:
-      // A failure means that the NF's may_wait() was wrong.
-      SNF_CHECK(call.can_undo || (&step == &steps_[way.order[0]] &&
-                                  !call.connection.has_value()));
+      if (!call.can_undo &&
+          (&step != &steps_[way.order[0]] || call.connection.has_value())) {
+        FailNf("returned Verdict::wait, but may_wait() is false");
+      }
+      if (HasChanged(step, call)) {
+        FailNf("returned Verdict::wait, but changed the state");
+      }
       return Verdict::wait(PoolId{static_cast<uint16_t>(
           step.place.first_pool + static_cast<uint16_t>(found.pool()))});
     case Verdict::Kind::kForward:
@@ -134,6 +158,7 @@ Verdict Chain::process_packet(Packet& packet, FlowState& flow) {
 bool Chain::MayWait(const Way& way, const Packet& packet, FlowState& flow) {
   return std::ranges::any_of(way.may_wait, [&](uint8_t index) {
     const Step& step = steps_[index];
+    nf_call.nf = step.nf;
     if (step.in_connection) {
       if (!connections_.has_value()) return true;
       const uint32_t entry = connections_->Find(
@@ -174,6 +199,7 @@ Verdict Chain::Try(const Way& way, Packet& packet, FlowState& flow) {
 
 template <typename Hook>
 void Chain::With(const Step& step, Call& call, FlowState& flow, Hook hook) {
+  nf_call.nf = step.nf;
   flow.part_ = step.place;
   if (!step.has_timer) return hook();
   const Instant others = flow.timer_;
@@ -289,7 +315,6 @@ void Chain::OpenConnection(Call& call) {
 
 void Chain::CloseConnection(Call& call) {
   const Connection& connection = *call.connection;
-  // A failure means that an NF without has_timer() has set a timer.
   SNF_CHECK(connection.flow.timer_ == Instant::max());
   const uint32_t entry = connection.entry;
   const bool has_changed = connection.state.dirty() != 0;

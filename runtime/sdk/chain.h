@@ -151,6 +151,7 @@ class Chain final : public NetworkFunction {
   static uint8_t NextOf(const Way& way, uint8_t index, Verdict found);
   Verdict Last(const Way& way, const Step& step, Verdict found,
                const Call& call) const;
+  static bool HasChanged(const Step& step, const Call& call);
   // Calls `hook` with the flow as the NF sees it.
   template <typename Hook>
   void With(const Step& step, Call& call, FlowState& flow, Hook hook);

@@ -49,7 +49,9 @@ absl::StatusOr<std::unique_ptr<NetworkFunction>> Chain::Make(Plan plan) {
 Chain::Chain(Plan plan) : plan_(std::move(plan)) {}
 
 absl::Status Chain::Build() {
+  name_ = "chain";
   for (const Plan::Nf& nf : plan_.nfs) {
+    nf.nf->name_ = nf.name;
     Step& step = steps_.emplace_back();
     step.nf = nf.nf.get();
     step.has_timer = nf.nf->has_timer();

@@ -2,9 +2,12 @@
 #include "runtime/sdk/nf.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_registry.h"
 
 namespace snf {
@@ -52,14 +55,39 @@ void NetworkFunction::Refuse(std::string_view what, std::string_view name,
 }
 
 NfRegistration::NfRegistration(std::string_view nf_name,
-                               std::string_view nf_summary, Factory nf_factory)
-    : name(nf_name), summary(nf_summary), factory(nf_factory) {
+                               std::string_view nf_summary, Factory nf_factory,
+                               std::source_location nf_where)
+    : name(nf_name), summary(nf_summary), factory(nf_factory), where(nf_where) {
   if (catching != nullptr) {
     catching->nfs_.push_back(this);
     return;
   }
-  SNF_CHECK(FindNf(name) == nullptr);
+  if (const NfRegistration* const first = FindNf(name); first != nullptr) {
+    const std::string what =
+        absl::StrCat("there is an NF \"", std::string(name), "\" already, of ",
+                     first->where.file_name(), ":", first->where.line());
+    internal::CheckFailed(where.file_name(), static_cast<int>(where.line()),
+                          what.c_str());
+  }
   Known().push_back(this);
+}
+
+// Too large a table is the fault of whoever chose its size, not of the NF.
+std::unique_ptr<NetworkFunction> NfRegistration::Make(
+    NfOptions& options) const {
+  nf_call.made = &name;
+  nf_call.hook = NfCall::Hook::kConstructor;
+  std::unique_ptr<NetworkFunction> nf;
+  try {
+    nf = factory(options);
+  } catch (const std::bad_alloc&) {
+    nf_call.hook = NfCall::Hook::kNone;
+    throw;
+  } catch (...) {
+    std::terminate();
+  }
+  nf_call.hook = NfCall::Hook::kNone;
+  return nf;
 }
 
 CaughtNfs::CaughtNfs() {
@@ -79,28 +107,29 @@ void CaughtNfs::Add() {
 std::unique_ptr<NetworkFunction> NfRegistration::create(
     const NfOptions& options) const {
   NfOptions used = options;
-  std::unique_ptr<NetworkFunction> nf = factory(used);
+  std::unique_ptr<NetworkFunction> nf = Make(used);
   SNF_CHECK(used.status().ok() && nf->declared().ok());
-  nf->schema_.set_nf(name);
+  nf->schema_.set_nf(name, options.text());
+  nf->name_ = name;
   return nf;
 }
 
 std::unique_ptr<NetworkFunction> NfRegistration::example() const {
   NfOptions none;
-  std::unique_ptr<NetworkFunction> nf = factory(none);
+  std::unique_ptr<NetworkFunction> nf = Make(none);
   nf->schema_.set_nf(name);
   return nf;
 }
 
 absl::Status NfRegistration::check(const NfOptions& options) const {
   NfOptions used = options;
-  const std::unique_ptr<NetworkFunction> nf = factory(used);
+  const std::unique_ptr<NetworkFunction> nf = Make(used);
   return nf->declared().ok() ? used.status() : nf->declared();
 }
 
 std::vector<NfOptions::Description> NfRegistration::options() const {
   NfOptions asked;
-  factory(asked);
+  Make(asked);
   return {asked.described().begin(), asked.described().end()};
 }
 

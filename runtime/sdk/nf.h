@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +70,10 @@ class NetworkFunction {
  public:
   virtual ~NetworkFunction() = default;
 
+  // Returns the name by which it was registered, in a chain the one that it has
+  // there; "" if it was made otherwise than by NfRegistration::create.
+  std::string_view name() const { return name_; }
+
   // Processes one packet of the flow and decides what becomes of it.
   virtual Verdict process_packet(Packet& packet, FlowState& flow) = 0;
 
@@ -105,10 +110,10 @@ class NetworkFunction {
   // The first is that of forward(). Static lifetime.
   virtual std::span<const std::string_view> labels() const { return {}; }
 
-  // True if the NF ever calls flow.set_timer. In a chain only such an NF may.
+  // True if the NF ever calls flow.set_timer; only such an NF may.
   virtual bool has_timer() const { return false; }
-  // True if process_packet may return Verdict::wait for the flow's next packet.
-  // False saves a chain its precautions.
+  // True if process_packet may return Verdict::wait for the flow's next packet;
+  // only then may it. False saves a chain its precautions.
   virtual bool may_wait(const FlowState& /*flow*/) const {
     return !pools_.empty();
   }
@@ -147,8 +152,8 @@ class NetworkFunction {
   }
 
   // The schema of the declared slots; all declarations must have been valid.
-  // Its hash covers the registered name if the object comes from
-  // NfRegistration::create.
+  // Its hash covers the registered name and the options if the object comes
+  // from NfRegistration::create.
   const StateSchema& schema() const {
     SNF_CHECK(declared_.ok());
     return schema_;
@@ -164,8 +169,8 @@ class NetworkFunction {
   template <typename T>
   Slot<T> declare(std::string_view name) {
     static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
-    // The function's name as the compiler prints it contains the type's name.
-    const uint32_t index = Add(name, sizeof(T), __PRETTY_FUNCTION__, false);
+    const uint32_t index =
+        Add(name, sizeof(T), StateSchema::KindOf<T>(), false);
     return {index, schema_.offset(index)};
   }
   // Declares a resource of which units get pieces, numbered first … last ≤
@@ -214,6 +219,7 @@ class NetworkFunction {
   void Refuse(std::string_view what, std::string_view name,
               std::string_view why);
 
+  std::string_view name_;
   absl::Status declared_;
   StateSchema schema_;
   std::vector<Pool> pools_;
@@ -234,11 +240,12 @@ class NetworkFunction {
 };
 
 // One line of the registry. It lives as long as the program, and its name is
-// unique.
+// unique: a second one ends the program with an error that names both files.
 struct NfRegistration {
   using Factory = std::unique_ptr<NetworkFunction> (*)(NfOptions& options);
   NfRegistration(std::string_view name, std::string_view summary,
-                 Factory factory);
+                 Factory factory,
+                 std::source_location where = std::source_location::current());
 
   // Returns a new object. Its schema contains the NF's name, so the schemas of
   // two NFs differ even if their slots are the same. check(options) must be OK.
@@ -255,6 +262,10 @@ struct NfRegistration {
   std::string_view name;
   std::string_view summary;
   Factory factory;
+  std::source_location where;
+
+ private:
+  std::unique_ptr<NetworkFunction> Make(NfOptions& options) const;
 };
 
 // Returns the NF of that name, or null.

@@ -25,11 +25,21 @@ struct NfAbi {
   std::array<char, 8> magic;
   uint32_t version;
   uint32_t reserved;
-  // Names compiler, standard library and headers; ends in '\0'.
+  // Names compiler, standard library and headers, and how structs are packed:
+  // the alignment of 8 bytes / the size of an enum. Ends in '\0'.
   std::array<char, 240> text;
 };
 static_assert(sizeof(NfAbi) == 256);
 static_assert(std::has_unique_object_representations_v<NfAbi>);
+
+// Is laid out as the flags of the translation unit say, such as -fpack-struct
+// and -fshort-enums.
+struct NfAbiProbe {
+  enum Small { kSmall };
+  char byte;
+  uint64_t word;
+  Small small;
+};
 
 #define SNF_TEXT_OF_VALUE(value) #value
 #define SNF_TEXT_OF(macro) SNF_TEXT_OF_VALUE(macro)
@@ -58,13 +68,20 @@ constexpr NfAbi MakeNfAbi() {
 #elif defined(__SANITIZE_THREAD__)
               ", ThreadSanitizer"
 #endif
-              ", SNF headers " SNF_SDK_HEADERS;
+              ", SNF headers " SNF_SDK_HEADERS ", packing ";
+  constexpr std::array<char, 3> kPacking = {
+      static_cast<char>('0' + offsetof(NfAbiProbe, word)), '/',
+      static_cast<char>('0' + sizeof(NfAbiProbe::Small))};
   NfAbi abi = {.magic = NfAbi::kMagic,
                .version = NfAbi::kVersion,
                .reserved = 0,
                .text = {}};
-  static_assert(kText.size() < std::tuple_size_v<decltype(abi.text)>);
+  static_assert(kText.size() + kPacking.size() <
+                std::tuple_size_v<decltype(abi.text)>);
   for (size_t i = 0; i < kText.size(); ++i) abi.text[i] = kText[i];
+  for (size_t i = 0; i < kPacking.size(); ++i) {
+    abi.text[kText.size() + i] = kPacking[i];
+  }
   return abi;
 }
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf_module.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <vector>
 
@@ -19,8 +14,6 @@
 namespace snf {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 1u << 30;
-
 using Nfs = std::vector<const NfRegistration*>;
 
 absl::Status Bad(const std::string& what) {
@@ -31,19 +24,6 @@ absl::Status Bad(const std::string& what) {
 std::map<std::string, Nfs>& Loaded() {
   static std::map<std::string, Nfs> loaded;
   return loaded;
-}
-
-absl::StatusOr<std::vector<std::byte>> ReadFile(const std::string& path) {
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) return Bad(error.message());
-  if (size > kMaxFileBytes) return Bad("is larger than 1 GiB");
-  std::vector<std::byte> bytes(size);
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(reinterpret_cast<char*>(bytes.data()),
-              static_cast<std::streamsize>(size));
-  if (stream.good()) return bytes;
-  return Bad(absl::StrCat("cannot be read: ", std::strerror(errno)));
 }
 
 std::string HashOf(const NfRegistration& nf) {
@@ -69,25 +49,22 @@ absl::Status CheckPlace(const NfRegistration& nf) {
   }
   return Bad(absl::StrCat(
       "has an NF \"", std::string(nf.name),
-      "\" that does not keep the same state as the one in this program: "
-      "its schema is ",
-      HashOf(nf), ", and that one's ", HashOf(*linked),
-      "; give it another name"));
+      "\" that does not keep the same state as the one in this program, of ",
+      linked->where.file_name(), ": its schema is ", HashOf(nf),
+      ", and that one's ", HashOf(*linked), "; give it another name"));
 }
 
 absl::StatusOr<Nfs> Load(const std::string& path) {
-  const auto bytes = ReadFile(path);
+  absl::StatusOr<NfModuleFile> file = NfModuleFile::Open(path);
+  if (!file.ok()) return file.status();
+  const auto bytes = file->Read();
   if (!bytes.ok()) return bytes.status();
   const absl::StatusOr<NfAbi> abi = ReadNfAbi(*bytes);
   if (!abi.ok()) return abi.status();
   if (absl::Status s = CheckNfAbi(*abi, MakeNfAbi()); !s.ok()) return s;
 
   CaughtNfs caught;
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    std::string_view why = dlerror();
-    if (why.starts_with(path + ": ")) why.remove_prefix(path.size() + 2);
-    return Bad(absl::StrCat("cannot be loaded: ", std::string(why)));
-  }
+  if (absl::Status s = file->Load(); !s.ok()) return s;
   if (caught.nfs().empty()) return Bad("registers no NF");
   for (const NfRegistration* nf : caught.nfs()) {
     if (absl::Status s = CheckPlace(*nf); !s.ok()) return s;

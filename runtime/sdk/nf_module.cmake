@@ -44,11 +44,15 @@ endfunction()
 
 # Lets a program load modules: they find in it all of base and of the SDK.
 function(snf_load_nfs target)
-  list(TRANSFORM SNF_MODULE_LIBRARIES REPLACE "(.+)" "$<TARGET_FILE:\\1>"
-       OUTPUT_VARIABLE archives)
+  set(prefix "")
+  if(TARGET snf::snf_sdk)  # outside of the tree
+    set(prefix snf::)
+  endif()
+  list(TRANSFORM SNF_MODULE_LIBRARIES
+       REPLACE "(.+)" "$<TARGET_FILE:${prefix}\\1>" OUTPUT_VARIABLE archives)
   list(JOIN archives "," archives)
   target_link_libraries(${target} PRIVATE
-    "-Wl,--whole-archive,${archives},--no-whole-archive" snf_sdk)
+    "-Wl,--whole-archive,${archives},--no-whole-archive" ${prefix}snf_sdk)
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
 endfunction()
 
@@ -59,13 +63,15 @@ function(snf_add_nf name)
 endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
-# NF that snf_add_nf added; it runs in the folder of its sources.
+# NF that snf_add_nf added; it runs in the folder of its sources, and may load
+# other modules.
 function(snf_add_nf_test name nf)
   add_executable(${name} ${ARGN} $<TARGET_OBJECTS:${nf}>)
   snf_compile_nf(${name})
   target_link_options(${name} PRIVATE ${SNF_SANITIZER_OPTIONS})
   target_link_libraries(${name} PRIVATE
     snf::snf_nf_test GTest::gmock GTest::gtest_main)
+  snf_load_nfs(${name})
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf_module_file.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -115,6 +120,48 @@ std::string TextOf(const NfAbi& abi) {
 }
 
 }  // namespace
+
+absl::StatusOr<NfModuleFile> NfModuleFile::Open(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    return BadFile(absl::StrCat("cannot be read: ", std::strerror(errno)));
+  }
+  return NfModuleFile(path, file);
+}
+
+NfModuleFile::~NfModuleFile() {
+  if (file_ >= 0) close(file_);
+}
+
+absl::StatusOr<std::vector<std::byte>> NfModuleFile::Read() const {
+  struct stat about {};
+  if (fstat(file_, &about) != 0) return BadFile(std::strerror(errno));
+  if (!S_ISREG(about.st_mode)) return BadFile("is no regular file");
+  const auto size = static_cast<uint64_t>(about.st_size);
+  if (size > kMaxBytes) return BadFile("is larger than 1 GiB");
+  std::vector<std::byte> bytes(size);
+  for (size_t done = 0; done < size;) {
+    const ssize_t count =
+        pread(file_, &bytes[done], size - done, static_cast<off_t>(done));
+    if (count < 0) {
+      return BadFile(absl::StrCat("cannot be read: ", std::strerror(errno)));
+    }
+    if (count == 0) return CutOff();
+    done += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+absl::Status NfModuleFile::Load() {
+  const std::string path = absl::StrCat("/proc/self/fd/", file_);
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) {
+    file_ = -1;
+    return absl::OkStatus();
+  }
+  std::string_view why = dlerror();
+  if (why.starts_with(path + ": ")) why.remove_prefix(path.size() + 2);
+  return BadFile(absl::StrCat("cannot be loaded: ", std::string(why)));
+}
 
 absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> bytes) {
   const Bytes file(bytes);

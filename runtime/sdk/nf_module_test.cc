@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/nf_module_file.h"
+#include "runtime/sdk/nf_registry.h"
 
 namespace snf {
 namespace {
@@ -203,6 +204,13 @@ TEST(NfModule, DoesNotRunWhereItWasBuiltForSomethingElse) {
   EXPECT_STREQ(std::getenv("SNF_TEST_MODULE_RAN"), "yes");
 }
 
+TEST(NfModule, DoesNotRunWhereItLaysOutStructsOtherwise) {
+  EXPECT_THAT(
+      LoadError(ModuleOf("packed")),
+      AllOf(HasSubstr("was built for \"gcc"), HasSubstr("packing 4/4"),
+            HasSubstr("this program is \"gcc"), HasSubstr("packing 8/4")));
+}
+
 TEST(NfModule, MayHaveSeveralNfs) {
   const auto nf = LoadNfModule(ModuleOf("several"));
   ASSERT_TRUE(nf.ok()) << nf.status().message();
@@ -218,11 +226,30 @@ TEST(NfModule, MayHaveSeveralNfs) {
   fs::remove(link);
 }
 
+// Another file may take the name between the check and the loading.
+TEST(NfModule, IsLoadedFromTheFileThatWasRead) {
+  const std::vector<std::byte> good = BytesOf(ModuleOf("several"));
+  const Scratch file(good);
+  const std::string other = file.path() + ".new";
+  std::ofstream(other) << "no module";
+  CaughtNfs caught;
+  absl::StatusOr<NfModuleFile> opened = NfModuleFile::Open(file.path());
+  ASSERT_TRUE(opened.ok());
+  fs::rename(other, file.path());
+  const auto bytes = opened->Read();
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(*bytes, good);
+  const absl::Status loaded = opened->Load();
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  EXPECT_EQ(caught.nfs().size(), 2u);
+}
+
 TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
   const NfRegistration* const linked = FindNf("linked");
   EXPECT_THAT(LoadError(ModuleOf("other_state")),
               AllOf(HasSubstr("has an NF \"linked\" that does not keep the "
-                              "same state as the one in this program"),
+                              "same state as the one in this program, of "),
+                    HasSubstr("nf_module_test.cc: its schema"),
                     HasSubstr("its schema is ")));
   EXPECT_EQ(FindNf("linked"), linked);
   const auto nf = LoadNfModule(ModuleOf("linked"));

@@ -132,7 +132,9 @@ TEST(Registry, CreatesANewObjectEachTime) {
 }
 
 TEST(Registry, AbortsOnASecondFunctionOfOneName) {
-  EXPECT_DEATH(NfRegistration("sink", "another", nullptr), "check failed");
+  EXPECT_DEATH(NfRegistration("sink", "another", nullptr),
+               "nf_test.cc:[0-9]+: check failed: there is an NF .sink. "
+               "already, of .*nf_test.cc:[0-9]+");
 }
 
 TEST(NetworkFunction, HasNoDropReasonsAndIgnoresTimersByDefault) {

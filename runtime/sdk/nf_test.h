@@ -57,14 +57,16 @@ std::ostream& operator<<(std::ostream& out, const NfResult& result);
 inline constexpr char kPrivateAddresses[] =
     "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7";
 
-// Runs one NF, or a chain, on a platform of one unit: it distinguishes flows,
-// fires timers, ends flows, and grants pieces of pools and aliases. With an NF
-// of scope kInsideEndpoint, a packet from the outside may be sent to the alias
-// or, as in a capture of the inside, to the inside end.
+// Runs one NF, or a chain, also of modules ("./my_nf.so:limit=3"), on a
+// platform of one unit: it distinguishes flows, fires timers, ends flows, and
+// grants pieces of pools and aliases. With an NF of scope kInsideEndpoint, a
+// packet from the outside may be sent to the alias or, as in a capture of the
+// inside, to the inside end.
 //
 // The test fails if the NF breaks its contract: if it changes anything before
-// Verdict::wait, keeps a piece in on_end, or sets a timer without has_timer().
-// It also fails if the test misspells a name.
+// Verdict::wait, or keeps a piece in on_end; and if the test misspells a name.
+// What would end a run ends the process, with the same line: an exception, a
+// crash, exit(), writing outside of the packet, a timer without has_timer().
 class NfTest {
  public:
   // `nf` has the form of --nf, `inside` that of --inside.

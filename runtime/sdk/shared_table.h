@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
 
 namespace snf {
@@ -51,7 +52,9 @@ enum class TableReader : uint8_t { kPacket, kReport };
 //     declare_shared<IpAddress, Use>("hosts", 65'536, SumOfWords{},
 //                                    TableReader::kReport);
 //
-// Keys are never erased. A full table adds updates of further keys to its rest.
+// A full table adds updates of further keys to its rest; but where keys have
+// not been updated, by any unit, for as long as flows are kept
+// (--flow_timeout), their values go into the rest and their room to new keys.
 //
 // The processing of a packet should not depend on get(), whose result depends
 // on unit and moment. A run with --check does not compare flows whose packets
@@ -65,6 +68,11 @@ class SharedTable {
                     std::has_unique_object_representations_v<Value>,
                 "equal values must be equal bytes: no padding (name the gaps "
                 "and set them to 0), no floating point");
+  static_assert(
+      internal::HasNoPointers<Key> && internal::HasNoPointers<Value>,
+      "a pointer means nothing at another unit: tables have no pointers, "
+      "references and unions, not in structs either, and a type with "
+      "constructors has a constexpr one");
   static_assert(sizeof(Key) <= TableShape::kMaxKeyBytes &&
                 sizeof(Value) <= TableShape::kMaxValueBytes);
 

@@ -107,9 +107,9 @@ TEST(SharedTable, NotesThatAnNfReads) {
 // Keys that lie together under one seed do not under another.
 TEST(SharedTable, HashesKeysByASeed) {
   constexpr uint64_t kBuckets = 1 << 10;
-  const TableHash known(1);
-  const TableHash other(2);
-  const auto bucket = [](const TableHash& hash, uint64_t key) {
+  const KeyedHash known(1);
+  const KeyedHash other(2);
+  const auto bucket = [](const KeyedHash& hash, uint64_t key) {
     return hash(&key, 1) >> 54;
   };
   uint64_t together = 0;
@@ -127,7 +127,7 @@ TEST(SharedTable, IsTheSameUnderAnySeed) {
   std::vector<std::pair<uint64_t, uint64_t>> first;
   for (const uint64_t seed : {1, 2, 3}) {
     Tables nf;
-    nf.copy(0).set_hash(TableHash(seed));
+    nf.copy(0).set_hash(KeyedHash(seed));
     for (uint64_t i = 0; i < 150; ++i) nf.hosts.update(i * i % 140, {1, i});
     std::vector<std::pair<uint64_t, uint64_t>> all;
     nf.hosts.for_each([&](uint64_t key, const Use& use) {

@@ -171,6 +171,13 @@ struct NfPart {
   uint16_t first_pool = 0;
 };
 
+namespace internal {
+// These end the process if the NF that is called may not do so (nf_call.h).
+void CheckSetTimer();
+void CheckSetAlias();
+void RefuseFrame(size_t bytes);
+}  // namespace internal
+
 // The flow to which a packet belongs, valid during one call. It is the same
 // flow, with the same state, on whichever unit the packet is processed.
 class FlowState {
@@ -240,19 +247,33 @@ class FlowState {
   // The most packets that one call may emit.
   static constexpr int kMaxEmits = 16;
 
-  // Sends a packet of the NF's own making, framed as the capture's link type.
-  // It leaves before the packet being processed. Returns false, and sends
-  // nothing, if the frame is empty or too large, if there is no buffer, or if
-  // the call has emitted kMaxEmits packets.
-  bool emit(std::span<const std::byte> frame) { return services_.Emit(frame); }
+  // The longest frame that may be emitted: the longest IP packet, and room for
+  // a link header with tags.
+  static constexpr size_t kMaxFrameBytes = 65'535 + 64;
+
+  // Sends a packet of the NF's own making, of at most kMaxFrameBytes, framed as
+  // the capture's link type. It leaves before the packet being processed.
+  // Returns false, and sends nothing, if the frame is empty, if there is no
+  // buffer, or if the call has emitted kMaxEmits packets.
+  bool emit(std::span<const std::byte> frame) {
+    if (frame.size() > kMaxFrameBytes) {
+      internal::RefuseFrame(frame.size());
+      return false;
+    }
+    return services_.Emit(frame);
+  }
 
   // Requests one call of NetworkFunction::on_timer, `after` from now, in place
   // of the flow's timer so far. From on_timer itself, `after` is at least
   // kMinPeriod, so that time passes. The timer is part of the flow's state and
   // moves with it. The call comes in the order of the flow's packets, some hops
   // after the timer is due, and sees as now the time at which it was due.
+  // Only an NF whose has_timer() is true may call it.
   static constexpr Nanos kMinPeriod = Microseconds(1);
-  void set_timer(Nanos after) { timer_ = now_ + after; }
+  void set_timer(Nanos after) {
+    internal::CheckSetTimer();
+    timer_ = now_ + after;
+  }
   void cancel_timer() { timer_ = Instant::max(); }
   Instant timer() const { return timer_; }  // Instant::max() for none
 
@@ -276,12 +297,14 @@ class FlowState {
   }
 
   // Gives the flow an alias, in place of the one it has: packets that come to
-  // `key` then belong to this flow. Only from process_packet. The alias is in
+  // `key` then belong to this flow. Only from process_packet, and of an NF
+  // whose flow_scope() is kInsideEndpoint. The alias is in
   // force once the packet is released. If another flow has it, or if `group`
   // already has group_limit flows with an alias (0: no limit), the packet is
   // dropped and on_alias_refused called.
   void set_alias(const FlowKey& key, uint64_t group = 0,
                  uint32_t group_limit = 0) {
+    internal::CheckSetAlias();
     services_.SetAlias(key, group, group_limit);
   }
 

@@ -48,8 +48,8 @@ std::span<const std::byte> Part(std::span<const std::byte> bytes, size_t begin,
 
 }  // namespace
 
-void StateSchema::set_nf(std::string_view name) {
-  hash_ = Chain(hash_, HashOf(name));
+void StateSchema::set_nf(std::string_view name, std::string_view options) {
+  hash_ = Chain(Chain(hash_, HashOf(name)), HashOf(options));
 }
 
 uint32_t StateSchema::AddSlot(std::string_view name, uint32_t bytes,

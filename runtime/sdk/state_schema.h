@@ -3,6 +3,7 @@
 #define SNF_RUNTIME_SDK_STATE_SCHEMA_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,28 @@
 #include <vector>
 
 namespace snf {
+
+namespace internal {
+
+// Returns true if a value of type T can be made of bytes at compile time: then
+// no part of it, however deep, is a pointer, a reference or a union. (g++ 12
+// does not look into arrays.)
+template <typename T>
+constexpr bool IsMadeOfBytes() {
+  struct Holder {
+    std::remove_cv_t<T> value;
+  };
+  [[maybe_unused]] const auto made =
+      std::bit_cast<Holder>(std::array<std::byte, sizeof(T)>{});
+  return true;
+}
+template <typename T>
+concept HasNoPointers =
+    !std::is_pointer_v<std::remove_all_extents_t<T>> && requires {
+  typename std::bool_constant<IsMadeOfBytes<T>()>;
+};
+
+}  // namespace internal
 
 // A handle of a value of type T that an NF keeps for each flow. Only
 // NetworkFunction::declare gives one, and it is valid for that NF's flows.
@@ -23,6 +46,10 @@ class Slot {
   static_assert(std::has_unique_object_representations_v<T>,
                 "equal values must be equal bytes: no padding (name the gaps "
                 "and set them to 0), no floating point");
+  static_assert(internal::HasNoPointers<T>,
+                "a pointer means nothing at another unit: state has no "
+                "pointers, references and unions, not in structs either, and "
+                "a type with constructors has a constexpr one");
   static_assert(!std::is_same_v<T, bool>,
                 "a byte from elsewhere may be neither: use uint8_t, here and "
                 "in structs, and no enum that must have one of its names");
@@ -73,8 +100,11 @@ class Blob {
 // zeros is that of a new flow. On the way between units a record lacks zeros at
 // its end, in words of 8 bytes.
 //
-// The hash of a schema is over the NF's name and the slots' names, types, sizes
-// and offsets. If it is equal, two units interpret a record's bytes alike.
+// The hash of a schema is over the NF's name and options and the slots' names,
+// kinds of type, sizes and offsets. It is the same whatever compiler the unit
+// was built with. Of a struct it does not see the members: whoever changes
+// their meaning, and not their size, gives the slot another name. Then, if it
+// is equal, two units interpret a record's bytes alike.
 //
 // Worked example: slots "packets" (uint64_t) and "ports" (a struct of 12 bytes)
 // and a blob "name" of at most 20 bytes: they lie at 8, 16 and 32, and a record
@@ -87,14 +117,33 @@ class StateSchema {
   static constexpr uint32_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint32_t kBlobHeaderBytes = 8;
 
-  // Names the NF to which the slots belong. The name is part of the hash.
-  void set_nf(std::string_view name);
+  // Names the NF to which the slots belong, and its options, which say what it
+  // puts into them. Both are part of the hash.
+  void set_nf(std::string_view name, std::string_view options = {});
 
   // Returns why such a slot cannot be added, or "" if it can.
   std::string WhyNot(std::string_view slot_name, uint64_t bytes,
                      bool is_blob) const;
-  // Adds a slot and returns its index; WhyNot must be "". `type` names the
-  // slot's type, so that types of the same size give different hashes.
+  // Returns what AddSlot takes as the type of a slot of type T.
+  template <typename T>
+  static constexpr std::string_view KindOf() {
+    if constexpr (std::is_same_v<T, bool>) {
+      return "bool";
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return "floating point";
+    } else if constexpr (std::is_integral_v<T>) {
+      return std::is_signed_v<T> ? "signed" : "unsigned";
+    } else if constexpr (std::is_enum_v<T>) {
+      return "enum";
+    } else {
+      return alignof(T) == 1   ? "aligned to 1"
+             : alignof(T) == 2 ? "aligned to 2"
+             : alignof(T) == 4 ? "aligned to 4"
+                               : "aligned to 8";
+    }
+  }
+  // Adds a slot and returns its index; WhyNot must be "". `type` says what the
+  // slot's type is, so that types of the same size give different hashes.
   uint32_t AddSlot(std::string_view name, uint32_t bytes,
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);

@@ -2,9 +2,12 @@
 #include "runtime/sdk/state_schema.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,11 +77,39 @@ TEST(StateSchema, HashTellsApartWhateverChangesTheMeaning) {
   all[6].set_nf("another");
   all[7].AddSlot("a", 8, "T");
   all[7].AddSlot("b", 8, "T");
+  all[8].AddSlot("a", 8, "T");
+  all[8].set_nf("nf", "timeout=1s");
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(all[i].hash(), all[j].hash());
   }
   EXPECT_EQ(Example().hash(), Example().hash());
   EXPECT_NE(Example().hash(), 0u);
+}
+
+// By any compiler; a type's name is none of its business.
+TEST(StateSchema, HashIsTheSameWhoeverBuiltIt) {
+  enum class Choice : uint64_t {};
+  struct Pair {
+    uint32_t a, b;
+  };
+  struct Other {
+    uint32_t c, d;
+  };
+  StateSchema schema;
+  schema.AddSlot("a", 8, StateSchema::KindOf<uint64_t>());
+  schema.AddSlot("b", 8, StateSchema::KindOf<Pair>());
+  schema.set_nf("nf", "timeout=1s");
+  EXPECT_EQ(schema.hash(), 4211044697325351696u);
+  EXPECT_EQ(StateSchema::KindOf<Pair>(), StateSchema::KindOf<Other>());
+  const std::set<std::string_view> kinds = {
+      StateSchema::KindOf<bool>(),
+      StateSchema::KindOf<char8_t>(),
+      StateSchema::KindOf<int64_t>(),
+      StateSchema::KindOf<double>(),
+      StateSchema::KindOf<Choice>(),
+      StateSchema::KindOf<Pair>(),
+      StateSchema::KindOf<std::array<std::byte, 8>>()};
+  EXPECT_EQ(kinds.size(), 7u);
 }
 
 TEST(StateSchema, HoldsSixtyFourSlotsAndNoMore) {

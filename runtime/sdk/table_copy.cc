@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/rng.h"
 
 namespace snf {
 namespace {
@@ -18,8 +17,6 @@ uint32_t InLines(uint32_t words) {
 }
 
 }  // namespace
-
-TableHash::TableHash(uint64_t seed) : factor_(Rng(seed).Next() | 1) {}
 
 TableCopy::TableCopy(TableShape shape)
     : shape_(std::move(shape)),
@@ -40,7 +37,7 @@ TableCopy::TableCopy(TableShape shape)
   SNF_CHECK(shape_.max_entries > 0);
 }
 
-void TableCopy::set_hash(const TableHash& hash) {
+void TableCopy::set_hash(const KeyedHash& hash) {
   SNF_CHECK(size() == 0);
   hash_ = hash;
 }
@@ -132,14 +129,18 @@ bool TableCopy::MakeRoom() {
     eviction_ = eviction_ + 1 < used_ ? eviction_ + 1 : 0;
     const uint32_t slot = eviction_;
     const uint64_t* const own = entry(slot);
-    if ((own[kFlags] & kUsed) == 0 || own[kVersion] != 0) continue;
+    if ((own[kFlags] & kUsed) == 0) continue;
+    if (own[kVersion] != 0 && (own[kFlags] & kGone) == 0) continue;
     if ((own[kFlags] & kDirty) != 0) {
       ++refused_;
       shape_.MergeInto(PendingOf(rest_), own + pending_at_);
       if ((entry(rest_)[kFlags] & kDirty) == 0) MarkDirty(rest_);
     }
     const uint64_t place = own[kFlags] >> kSentShift;
-    if (place != 0) sent_slots_[place - 1] = rest_;
+    if (place != 0) {
+      sent_slots_[place - 1] = rest_;
+      sent_gone_[place - 1] = own[kVersion];
+    }
     Free(slot);
     return true;
   }
@@ -193,6 +194,7 @@ TableCopy::Taken TableCopy::Take(uint64_t* key, uint64_t* delta) {
   std::copy_n(pending, value_words_, delta);
   std::copy_n(pending, value_words_, SentAt(sent_));
   std::fill_n(pending, value_words_, 0);
+  sent_gone_[sent_] = 0;
   sent_slots_[sent_++] = slot;
   if (slot == rest_) return Taken::kRest;
   own[kFlags] |= uint64_t{sent_} << kSentShift;
@@ -205,6 +207,7 @@ void TableCopy::SetTotal(uint32_t slot, uint64_t version,
   uint64_t* const own = entry(slot);
   if (version < own[kVersion]) return;
   own[kVersion] = version;
+  own[kFlags] &= ~kGone;
   std::copy_n(total, value_words_, own + total_at_);
 }
 
@@ -219,12 +222,38 @@ void TableCopy::on_merged(uint32_t i, const uint64_t* key, bool in_rest,
   ForgetSent(i);
   if (slot != rest_) entry(slot)[kFlags] &= (uint64_t{1} << kSentShift) - 1;
   if (!in_rest) {
-    on_told(key, version, total, false);
-    return;
+    if (version >= sent_gone_[i]) on_told(key, version, total, false);
+  } else {
+    SetTotal(rest_, version, total);
   }
-  // The entry stays until another needs its room: a full home tells as many
-  // keys as fit here.
-  SetTotal(rest_, version, total);
+  if (slot == rest_) return;
+  const uint64_t* const own = entry(slot);
+  const bool is_own = own[kVersion] == 0 && (own[kFlags] & kUsed) != 0;
+  if (is_own || (own[kFlags] & kGone) != 0) EndGone(slot);
+}
+
+void TableCopy::on_gone(const uint64_t* key, uint64_t version, bool with_sent) {
+  const uint32_t slot = FindAny(key, hash_(key, key_words_));
+  if (slot == SlotIndex::kNotFound) return;
+  uint64_t* const own = entry(slot);
+  if (version < own[kVersion]) return;
+  own[kVersion] = version;
+  own[kFlags] |= kGone;
+  std::fill_n(TotalOf(slot), value_words_, 0);
+  const uint64_t place = own[kFlags] >> kSentShift;
+  if (place == 0) {
+    EndGone(slot);
+  } else if (with_sent) {
+    ForgetSent(static_cast<uint32_t>(place - 1));
+  }
+}
+
+// The home has no such entry, and nothing that says otherwise is still to come.
+void TableCopy::EndGone(uint32_t slot) {
+  uint64_t* const own = entry(slot);
+  own[kFlags] &= ~kGone;
+  own[kVersion] = 0;
+  if ((own[kFlags] & kDirty) == 0) Free(slot);
 }
 
 bool TableCopy::on_told(const uint64_t* key, uint64_t version,

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/keyed_hash.h"
 #include "base/lazy_array.h"
 #include "base/slot_index.h"
 
@@ -41,24 +42,6 @@ struct TableShape {
   }
 };
 
-// A hash of keys whose factor depends on the seed, so that an attacker cannot
-// choose keys that collide. The same on every machine.
-class TableHash {
- public:
-  explicit TableHash(uint64_t seed = 0);
-  uint64_t operator()(const uint64_t* key, uint32_t words) const {
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < words; ++i) {
-      hash = (hash ^ key[i]) * factor_;
-      hash ^= hash >> 32;
-    }
-    return hash * factor_;
-  }
-
- private:
-  uint64_t factor_;
-};
-
 // Theory of operation. One unit's copy of a shared table. For each key it has
 // the *total* that the home of the table told last, and the updates made here
 // that are not in the total: they are *pending* until a replica
@@ -69,7 +52,9 @@ class TableHash {
 // them. The home never has more keys than the table may, so a key that it tells
 // always has room here: an own entry makes way for it and is merged into the
 // *rest*. The rest is the entry without a key that takes the updates for which
-// there is no room, so none is lost.
+// there is no room, so none is lost. An entry that the home lets go is removed;
+// while updates of it are sent, an answer may be on its way that is older, so
+// it stays, with its version, until that has come.
 //
 // Worked example: the home told that a host has 10 packets; 3 were sent since,
 // and 2 came after that. A read gives 15. The home merges the 3 with 4 from
@@ -88,9 +73,9 @@ class TableCopy {
   explicit TableCopy(TableShape shape);
 
   const TableShape& shape() const { return shape_; }
-  const TableHash& hash() const { return hash_; }
+  const KeyedHash& hash() const { return hash_; }
   // Sets the hash, before the first update.
-  void set_hash(const TableHash& hash);
+  void set_hash(const KeyedHash& hash);
 
   // Merges `delta` into the key's value, for NFs. Budget: ≤ 15 ns in cache.
   template <uint32_t kKeyWords, uint32_t kValueWords>
@@ -161,6 +146,9 @@ class TableCopy {
   // if there is no room, which a correct home never causes.
   bool on_told(const uint64_t* key, uint64_t version, const uint64_t* total,
                bool with_sent);
+  // The home has moved the total of a key into the rest. Updates that are not
+  // in it begin a total of their own.
+  void on_gone(const uint64_t* key, uint64_t version, bool with_sent);
   // Removes all entries. Nothing may be dirty or sent.
   void Clear();
 
@@ -173,6 +161,7 @@ class TableCopy {
   static constexpr uint64_t kUsed = 1;
   static constexpr uint64_t kDirty = 2;
   static constexpr uint64_t kNoted = 4;      // in notes_
+  static constexpr uint64_t kGone = 8;       // goes when on_merged is through
   static constexpr uint32_t kSentShift = 8;  // 1 + its number among the sent
 
   struct Note {
@@ -211,6 +200,7 @@ class TableCopy {
   void MarkDirty(uint32_t slot);
   void SetTotal(uint32_t slot, uint64_t version, const uint64_t* total);
   void ForgetSent(uint32_t i);
+  void EndGone(uint32_t slot);
 
   TableShape shape_;
   uint32_t key_words_;
@@ -220,7 +210,7 @@ class TableCopy {
   uint32_t entry_words_;
   uint32_t rest_;  // the slot of the rest, after all others
   bool tentative_ = false;
-  TableHash hash_;
+  KeyedHash hash_{0};
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
@@ -234,6 +224,8 @@ class TableCopy {
 
   uint32_t sent_ = 0;
   std::array<uint32_t, kMaxSent> sent_slots_{};
+  // Of an entry that made way, the version at which it went; 0 if it did not.
+  std::array<uint64_t, kMaxSent> sent_gone_{};
   LazyArray<uint64_t> sent_deltas_;
 
   uint32_t noted_ = 0;

@@ -29,7 +29,9 @@ class ModuleNf final : public NetworkFunction {
   const Slot<Kept> packets_ = declare<Kept>("packets");
 };
 
-#if defined(TEST_MODULE_PLAIN)
+#if defined(TEST_MODULE_PACKED)
+SNF_REGISTER_NF(ModuleNf, "module_packed", "lays out structs otherwise");
+#elif defined(TEST_MODULE_PLAIN)
 SNF_REGISTER_NF(ModuleNf, "module_plain", "of a module");
 const int kRan = setenv("SNF_TEST_MODULE_RAN", "yes", 1);
 #elif defined(TEST_MODULE_SEVERAL)

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
@@ -29,6 +30,16 @@ struct FreshEnds {
 // range for benchmarks (RFC 2544 C.2.2); with IPv6 both are from 2001:2::/48
 // (RFC 5180 §8).
 FreshEnds FreshEndsOf(uint64_t copy, L3 l3);
+
+// The prefixes that all of these are from, as the flag --inside takes them.
+struct EndPrefixes {
+  std::string_view clients;
+  std::string_view servers;
+};
+constexpr EndPrefixes PrefixesOf(L3 l3) {
+  return l3 == L3::kIpv6 ? EndPrefixes{"2001:2:0:1::/64", "2001:2:0:2::/64"}
+                         : EndPrefixes{"10.0.0.0/8", "198.18.0.0/15"};
+}
 
 // Makes packets of the conversations of captures, at the times that an Overlay
 // gives them; each copy of a conversation has two addresses of its own.

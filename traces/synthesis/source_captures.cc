@@ -14,10 +14,6 @@ namespace {
 
 constexpr uint64_t kPacketsPerProgress = 8'192;
 
-struct KeyHash {
-  size_t operator()(const FlowKey& key) const { return Hash(key, 0); }
-};
-
 bool IsAnswerToSyn(std::span<const std::byte> frame,
                    const ParsedPacket& headers) {
   using Tcp = TcpHeader<const std::byte>;
@@ -61,7 +57,7 @@ absl::Status SourceCaptures::Add(const std::string& path,
   CaptureReader& reader = **opened;
   FlowClassifier classifier({});
   std::vector<Gathered> all;
-  absl::flat_hash_map<FlowKey, size_t, KeyHash> index;
+  absl::flat_hash_map<FlowKey, size_t, FlowKeyHash> index;
   File file = {.path = path, .first = conversations_.size()};
   Instant first = Instant::max();
   Instant last = Instant::min();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_LINK_PAYLOAD_H_
-#define SNF_RUNTIME_CORE_LINK_PAYLOAD_H_
+#ifndef SNF_RUNTIME_WIRE_LINK_PAYLOAD_H_
+#define SNF_RUNTIME_WIRE_LINK_PAYLOAD_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -39,4 +39,4 @@ inline size_t PayloadBetweenUnits(const Cell& cell) {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_LINK_PAYLOAD_H_
+#endif  // SNF_RUNTIME_WIRE_LINK_PAYLOAD_H_

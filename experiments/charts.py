@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the charts of all scenarios share; needs matplotlib."""
+
+import io
+import textwrap
+
+import matplotlib
+from matplotlib.figure import Figure
+from plot_captures import COLOURS, engineering  # noqa: F401, for scenarios
+
+matplotlib.rcParams.update({"svg.hashsalt": "snf", "svg.fonttype": "none",
+                            "axes.titlesize": 10, "axes.titleweight": "bold",
+                            "axes.titlelocation": "left",
+                            "legend.frameon": False})
+
+# One colour and one mark an idea, in all figures.
+STYLES = {
+    "snf": {"color": COLOURS[0], "marker": "o"},
+    "smart_flow": {"color": COLOURS[1], "marker": "s"},
+    "vanilla_flow": {"color": COLOURS[2], "marker": "^"},
+    "per_packet": {"color": COLOURS[4], "marker": "D"},
+    "hash": {"color": COLOURS[3], "marker": "v"},
+}
+FOOTER_INCHES = 0.45
+TOP_INCHES = 0.12
+
+
+def plain(axes, grid="both"):
+    axes.grid(axis=grid, color="#e0e0e0", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def drawn(report, footer: str) -> dict[str, bytes]:
+    """The report's figure by the suffix of its file."""
+    width, height = report.size
+    height += FOOTER_INCHES + TOP_INCHES
+    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
+    figure.get_layout_engine().set(
+        rect=(0, FOOTER_INCHES / height, 1,
+              1 - (FOOTER_INCHES + TOP_INCHES) / height))
+    report.draw(figure)
+    figure.text(0.01, 0.06 / height, textwrap.fill(footer, int(width * 16.5)),
+                fontsize=6.5, color="#555555", va="bottom")
+    made = {}
+    for suffix, metadata in (("png", {}), ("svg", {"Date": None})):
+        data = io.BytesIO()
+        figure.savefig(data, format=suffix, metadata=metadata)
+        made[suffix] = data.getvalue()
+    return made

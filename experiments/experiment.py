@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs experiments and tells what came out, beside what was published.
+
+`./snf experiment` runs it; scenario.py says what a scenario is.
+"""
+
+import argparse
+import importlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import results
+import scenario
+from runner import CacheInUse, Progress, Runner, what_of
+
+HERE = pathlib.Path(__file__).resolve().parent
+OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
+
+
+class Refused(Exception):
+    """What the command line asks for cannot be: a line, and the exit code."""
+
+    def __init__(self, line: str, code: int = USAGE):
+        super().__init__(line)
+        self.code = code
+
+
+def scenario_names() -> list[str]:
+    return sorted(path.stem.removeprefix("scenario_")
+                  for path in HERE.glob("scenario_*.py"))
+
+
+def load(name: str):
+    return importlib.import_module(f"scenario_{name}")
+
+
+def list_scenarios() -> str:
+    names = scenario_names()
+    width = max(map(len, names))
+    return "".join(f"{name:{width}}  {load(name).SUMMARY} "
+                   f"({load(name).SOURCE})\n" for name in names)
+
+
+# --- The command line ---------------------------------------------------------
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Refused(f"{message}; see ./snf experiment --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser(
+        prog="./snf experiment", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs an experiment and writes tables and a figure, with "
+        "published results\nbeside ours.",
+        epilog=f"Experiments:\n\n{list_scenarios()}\nExit codes: 0 ok, 1 a run "
+        "failed, 2 usage, 69 something is not available,\n74 I/O, 130 "
+        "interrupted: the same command goes on where it stood.")
+    made.add_argument("name", metavar="NAME",
+                      help="an experiment, or list: tells which there are")
+    made.add_argument("--quick", action="store_true",
+                      help="less traffic and one seed: some seconds")
+    made.add_argument("--trace", metavar="FILE", action="append", default=[],
+                      help="captures whose conversations are overlaid to the "
+                      "rates; without it, the one that comes with SNF")
+    made.add_argument("--rate", metavar="RATE[,RATE…]", default="",
+                      help="rates, as 1Gbps, instead of the experiment's own; "
+                      f"{scenario.OWN_RATE}: the captures as they are")
+    made.add_argument("--out", metavar="DIR", default="results",
+                      help="where results go, and what is kept for the next "
+                      "run (default: results)")
+    made.add_argument("--jobs", metavar="N", type=int,
+                      default=len(os.sched_getaffinity(0)),
+                      help="runs at a time (default: as many as CPUs)")
+    made.add_argument("--flags", metavar="'--FLAG=VALUE …'", default="",
+                      help="further flags for each snf replay; they replace "
+                      "the experiment's own")
+    made.add_argument("--snf", metavar="FILE", help=argparse.SUPPRESS,
+                      default=HERE.parent / "build/release/platform/snf",
+                      type=pathlib.Path)
+    return made
+
+
+def lab_of(options: argparse.Namespace) -> scenario.Lab:
+    traces = tuple(map(pathlib.Path, options.trace)) or (scenario.BUNDLED,)
+    for trace in traces:
+        if not trace.is_file():
+            raise Refused(f"--trace={trace}: no such file", IO)
+    rates = tuple(options.rate.split(",")) if options.rate else ()
+    try:
+        for rate in rates:
+            if rate != scenario.OWN_RATE:
+                scenario.bits_per_second(rate)
+    except ValueError as error:
+        raise Refused(f"--rate={options.rate}: {error}") from error
+    try:
+        flags = scenario.extra_flags(options.flags)
+    except ValueError as error:
+        raise Refused(f"--flags={options.flags}: {error}") from error
+    if options.jobs < 1:
+        raise Refused(f"--jobs={options.jobs}: want at least 1")
+    return scenario.Lab(options.quick, traces, rates, flags)
+
+
+# --- Running ------------------------------------------------------------------
+
+def version_of(snf: pathlib.Path) -> str:
+    try:
+        ran = subprocess.run([snf, "--version"], capture_output=True,
+                             text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refused(f"{snf}: cannot be run; ./snf build makes it ({error})",
+                      UNAVAILABLE) from error
+    return ran.stdout.strip().removeprefix("snf ")
+
+
+def find_charts():
+    """The module that draws; None without matplotlib."""
+    try:
+        import charts
+        return charts
+    except ImportError as error:
+        print(f"No figures, tables only: {error}; Debian's package "
+              "python3-matplotlib draws.", file=sys.stderr)
+        return None
+
+
+def origin_of(lab: scenario.Lab, jobs: list[scenario.Job], runner: Runner,
+              version: str) -> dict:
+    traces = ", ".join(f"{trace.name} (SHA-256 {runner.hash_of(trace)[:12]})"
+                       for trace in lab.traces)
+    return {"source": traces,
+            "traffic": "quick" if lab.quick else "whole",
+            "seeds": ", ".join(scenario.seeds_of(jobs)) or "of snf alone",
+            "flags": " ".join(lab.flags) or "none besides the experiment's",
+            "snf": f"{version} (SHA-256 {runner.hash_of(runner.snf)[:12]})",
+            "machine": results.machine()}
+
+
+def run(name: str, lab: scenario.Lab, options: argparse.Namespace) -> int:
+    chosen = load(name)
+    version = version_of(options.snf)
+    charts = find_charts()
+    out = pathlib.Path(options.out)
+    runner = Runner(options.snf, out / "cache", options.jobs,
+                    Progress(sys.stderr))
+    jobs = chosen.jobs(lab)
+    outcomes = runner.run(jobs)
+    report = chosen.tell(lab, outcomes)
+    written = results.write_report(out, name, chosen, report,
+                                   origin_of(lab, jobs, runner, version),
+                                   charts)
+    for table in report.tables:
+        print(f"{table.title}\n\n{results.text_table(table)}")
+    print("Written: " + ", ".join(map(str, written)))
+    if runner.failures:
+        print(f"{len(runner.failures)} runs failed:", file=sys.stderr)
+        for job, message in runner.failures:
+            print(f"  {job.name}: {message}", file=sys.stderr)
+        return SOME_FAILED
+    return OK
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        options = parser().parse_args(arguments)
+        if options.name == "list":
+            print(list_scenarios(), end="")
+            return OK
+        if options.name not in scenario_names():
+            raise Refused(f"no experiment '{options.name}'; there are "
+                          + ", ".join(scenario_names()))
+        return run(options.name, lab_of(options), options)
+    except Refused as refused:
+        print(f"snf experiment: {refused}", file=sys.stderr)
+        return refused.code
+    except CacheInUse as error:
+        print(f"snf experiment: {error}", file=sys.stderr)
+        return UNAVAILABLE
+    except OSError as error:
+        print(f"snf experiment: {what_of(error)}", file=sys.stderr)
+        return IO
+    except KeyboardInterrupt:
+        print("\nInterrupted: what was run is kept, and the same command goes "
+              "on from there.", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

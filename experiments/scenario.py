@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an experiment is made of: jobs that are run, and what is told of them.
+
+A scenario is a file scenario_NAME.py with
+
+  SUMMARY    a line for `./snf experiment list`
+  SOURCE     where the question comes from: "SNF Fig. 1, 2"
+  ABOUT      what is swept, and what the source found: the head of the tables
+  jobs(lab)            the jobs to run, from what the command line says (Lab)
+  tell(lab, outcomes)  a Report of tables and charts, from their outcomes
+
+`outcomes[job]` is the outcome of a job, and raises Missing if it failed.
+"""
+
+import dataclasses
+import pathlib
+import re
+import shlex
+import statistics
+from collections.abc import Callable, Iterable
+
+BUNDLED = pathlib.Path(__file__).resolve().parent.parent / "traces" / \
+    "small.pcap.zst"
+OWN_RATE = "own"  # the captures as they are, nothing overlaid
+
+
+class Missing(Exception):
+    """The outcome of a job that failed is asked for."""
+
+
+# --- Jobs ---------------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A command that is run once and whose outcome is kept.
+
+    `program` is "snf", or a script beside this file. An argument is text, a
+    path that is read (pathlib.Path), a file of another job (Made), or a place
+    in the job's own folder (Out). What is printed must be a JSON object.
+    """
+    name: str = dataclasses.field(compare=False)  # "snf, 1 Gbit/s, seed 1"
+    program: str
+    arguments: tuple
+    # Against other jobs, for the time that is left.
+    cost: float = dataclasses.field(default=1.0, compare=False)
+    has_figures: bool = True  # False: what is printed is of no use
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A file that another job writes into its folder."""
+    job: Job
+    file: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Out:
+    """An argument that names a place in the job's own folder."""
+    flag: str  # "--csv="
+    file: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    figures: dict
+    folder: pathlib.Path
+
+    def __getitem__(self, key):
+        """A figure of the report: "latency_ns.p99" is a key in an object."""
+        value = self.figures
+        for part in key.split("."):
+            value = value[part]
+        return value
+
+
+class Outcomes(dict):
+    """Outcomes by job."""
+
+    def __missing__(self, job):
+        raise Missing(f"no outcome of {job.name}")
+
+
+def name_of_flag(argument) -> str:
+    """"--seed" of "--seed=1"; "" if it is none."""
+    text = argument.flag if isinstance(argument, Out) else argument
+    if not isinstance(text, str) or not text.startswith("--"):
+        return ""
+    return text.split("=", 1)[0]
+
+
+def needs(job: Job) -> list[Job]:
+    """The jobs whose files it reads."""
+    return [argument.job for argument in job.arguments
+            if isinstance(argument, Made)]
+
+
+def seeds_of(jobs: Iterable[Job]) -> list[str]:
+    """Of these jobs and of those that they need."""
+    seeds = set()
+    for job in jobs:
+        seeds.update(seeds_of(needs(job)))
+        seeds.update(argument.split("=")[1] for argument in job.arguments
+                     if name_of_flag(argument) == "--seed")
+    return sorted(seeds)
+
+
+def bits_per_second(rate: str) -> float:
+    """Of "1Gbps", as snf takes it; ValueError if it is none."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)(?:bps|bit/s)", rate)
+    if not match or float(match[1]) == 0:
+        raise ValueError(f"'{rate}' is no rate; want as 1Gbps, or {OWN_RATE}")
+    return float(match[1]) * 1000 ** " kMGT".index(match[2] or " ")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    """What the command line says, and the jobs that scenarios share."""
+    quick: bool = False
+    traces: tuple[pathlib.Path, ...] = (BUNDLED,)
+    rates: tuple[str, ...] = ()  # empty: those of the scenario
+    flags: tuple[str, ...] = ()  # go to each replay, and come before its own
+
+    def choose(self, whole, quick):
+        return quick if self.quick else whole
+
+    def composed(self, rate: str, duration: str, seed: int) -> Made:
+        """The captures overlaid to a rate; or, at OWN_RATE, merged."""
+        if rate == OWN_RATE:
+            job = Job(f"{self.source}, as it is", "snf",
+                      ("trace", "convert", *self.traces,
+                       Out("", "capture.pcap"), "--quiet"), has_figures=False)
+        else:
+            job = Job(f"{self.source} at {rate} for {duration}, seed {seed}",
+                      "snf", ("trace", "compose", *self.traces,
+                              f"--rate={rate}", f"--duration={duration}",
+                              f"--seed={seed}", Out("--out=", "capture.pcap"),
+                              "--snap=96", "--json=-", "--quiet"))
+        return Made(job, "capture.pcap")
+
+    @property
+    def source(self) -> str:
+        return "+".join(trace.name for trace in self.traces)
+
+    def replay(self, name: str, capture: Made, *flags: str,
+               series: bool = False) -> Job:
+        """A replay; flags of the command line replace the same of `flags`."""
+        given = {name_of_flag(flag) for flag in self.flags}
+        own = [flag for flag in flags if name_of_flag(flag) not in given]
+        if series:
+            own.append(Out("--csv=", "series"))
+        return Job(name, "snf", ("replay", capture, *own, *self.flags,
+                                 "--json=-", "--quiet"))
+
+    def bounds(self, name: str, capture: Made, capacity: int) -> Job:
+        return Job(name, "bounds.py", (capture, f"--capacity={capacity}"), 3)
+
+
+def extra_flags(text: str) -> tuple[str, ...]:
+    """The words of --flags; ValueError tells what is wrong with them."""
+    words = tuple(shlex.split(text))
+    for word in words:
+        if not word.startswith("--"):
+            raise ValueError(f"'{word}' is no flag; want --NAME=VALUE")
+        if name_of_flag(word) in ("--json", "--csv", "--quiet", "--compare"):
+            raise ValueError(f"'{word}': the experiment sets that itself")
+    return words
+
+
+# --- What is told -------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    name: str
+    unit: str = ""  # of numbers: "bit/s", "s", "share", "units"; "": none
+    is_detail: bool = False  # left out on a terminal
+
+
+@dataclasses.dataclass
+class Table:
+    """A cell is text, a number in the column's unit, or None: not known."""
+    name: str   # of its file, behind that of the scenario; "" is the first
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[tuple] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    tables: list[Table]
+    # Draws all charts on a figure of matplotlib.
+    draw: Callable | None = None
+    size: tuple[float, float] = (10.0, 6.0)  # of the figure in inches
+    series: list[Table] = dataclasses.field(default_factory=list)  # CSV alone
+
+
+REPRODUCED, BETTER, DIFFERS, FAILED = ("reproduced", "better", "differs",
+                                       "a run failed")
+
+
+def verdict(ours: float, paper: float, better: str, within: float = 0.1) -> str:
+    """`better` is "lower" or "higher"; within a tenth is the same."""
+    if abs(ours - paper) <= within * abs(paper):
+        return REPRODUCED
+    return BETTER if (ours < paper) == (better == "lower") else DIFFERS
+
+
+def holds(is_so: bool) -> str:
+    return REPRODUCED if is_so else DIFFERS
+
+
+FINDING_COLUMNS = (Column("what"), Column("the source"), Column("ours"),
+                   Column("expected"), Column("verdict"))
+
+
+class Findings:
+    """A table of what was expected and what came, a line each."""
+
+    def __init__(self, title: str):
+        self.table = Table("findings", title, FINDING_COLUMNS)
+
+    def add(self, what: str, source: str, expected: str, finding):
+        """finding() returns our value as text and a verdict; or raises
+        Missing."""
+        try:
+            ours, came_out = finding()
+        except Missing as missing:
+            ours, came_out = str(missing), FAILED
+        self.table.rows.append((what, source, ours, expected, came_out))
+
+
+# --- Rows of runs -------------------------------------------------------------
+
+def known_rows(rows: Iterable[tuple]) -> list[tuple]:
+    """make(*arguments) of each pair of these; none of runs that failed."""
+    found = []
+    for make, arguments in rows:
+        try:
+            found.append(make(*arguments))
+        except Missing:
+            pass
+    return found
+
+
+def ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def dropped(outcome: Outcome) -> int:
+    """Packets lost, not those that an NF does not let through."""
+    return sum(count for reason, count in outcome["packets_dropped"].items()
+               if not reason.startswith("nf:")
+               and reason not in ("not_translated", "no_alias"))
+
+
+def over_seeds(rows: list[tuple], seed_at: int, keys: int) -> list[tuple]:
+    """Means of the rows that have the first `keys` cells in common."""
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[:keys], []).append(row)
+    means = []
+    for key, group in groups.items():
+        cells = list(key)
+        for i in range(keys, len(group[0])):
+            values = [row[i] for row in group]
+            if i == seed_at:
+                cells.append(str(len(group)))
+            elif None in values:
+                cells.append(None)
+            else:
+                cells.append(statistics.fmean(values))
+        means.append(tuple(cells))
+    return means
+
+
+def with_seeds(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Of the means, which tell how many seeds they are of."""
+    return tuple(dataclasses.replace(column, name="seeds")
+                 if column.name == "seed" else column
+                 for column in columns)
+
+
+class Means:
+    """Means over seeds; each is found by the first cells of its row."""
+
+    def __init__(self, columns: tuple[Column, ...], rows: list[tuple],
+                 keys: int):
+        self.names = [column.name for column in columns]
+        self.rows = over_seeds(rows, self.names.index("seed"), keys)
+
+    def __getitem__(self, key: tuple) -> dict:
+        for row in self.rows:
+            if row[:len(key)] == key:
+                return dict(zip(self.names, row))
+        raise Missing("no run of " + ", ".join(map(str, key)))
+
+    def get(self, key: tuple, column: str) -> float:
+        """NaN, which no chart shows, if it is not known."""
+        try:
+            value = self[key][column]
+        except Missing:
+            value = None
+        return float("nan") if value is None else value

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Units over time from hand-made files, and what scenarios judge by."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import scenario_packing as packing
+import scenario_provisioning as provisioning
+import series
+from scenario import (BETTER, DIFFERS, REPRODUCED, Means, Missing, Outcome)
+from series import UpTime
+
+GBPS = 1e9
+
+
+class UnitsOverTime(unittest.TestCase):
+    TIMES = [UpTime(0, 0.0, 0.3), UpTime(1, 0.05, 0.1), UpTime(1, 0.15, 9.0)]
+
+    def test_are_means_within_the_time_asked_for(self):
+        self.assertAlmostEqual(series.units_between(self.TIMES, 0, 0.2),
+                               (0.2 + 0.05 + 0.05) / 0.2)
+        self.assertAlmostEqual(series.units_between(self.TIMES, 1, 2), 1)
+        self.assertEqual(series.units_between(self.TIMES, 10, 11), 0)
+
+    def test_come_step_by_step_until_the_last_packet(self):
+        found = series.units_over_time(self.TIMES, 0.299, 0.1)
+        for ours, expected in zip(found, (1.5, 1.5, 2.0), strict=True):
+            self.assertAlmostEqual(ours, expected)
+
+
+class OfFiles(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_utilisation_is_of_the_time_that_a_unit_was_up(self):
+        (self.folder / "units.csv").write_text(
+            "unit,up_s,down_s,packets,bytes\n"
+            "0,0.050000000,0.250000000,1,1\n1,0.150000000,0.160000000,0,0\n")
+        # Unit 0 works at 80 % for 10 ms of the first step, and for half of
+        # 10 ms, in which it was up for a half, of the last one.
+        (self.folder / "unit_series.csv").write_text(
+            "start_s,unit,up,utilisation,packets,p50_s,p99_s\n"
+            "0.090000000,0,1.0000,0.8000,1,0.1,0.1\n"
+            "0.200000000,0,0.5000,0.5000,0,,\n")
+        found = series.utilisations(self.folder, 0.22)
+        for ours, expected in zip(found, (0, 0, 0.0025 / 0.02, 0.008 / 0.05),
+                                  strict=True):
+            self.assertAlmostEqual(ours, expected)
+
+    def test_demand_of_a_last_step_has_its_own_length(self):
+        def demand(duration_ns):
+            return Outcome({"demand_bytes": [1000, 3000, 2000],
+                            "step_ns": 10_000_000,
+                            "duration_ns": duration_ns}, self.folder)
+        # 32,000 bits in 20 ms, and 16,000 in 10 ms, or half of these 20.
+        self.assertEqual(
+            provisioning.rates_over_time(demand(30_000_000), 0.02),
+            [1.6e6, 1.6e6])
+        self.assertEqual(
+            provisioning.rates_over_time(demand(29_000_000), 0.02), [1.6e6])
+
+    def test_quantiles_are_those_of_the_report(self):
+        (self.folder / "series").mkdir()
+        (self.folder / "series" / "latency.csv").write_text(
+            "quantile,latency_ns\n0.00000,5\n0.50000,1000\n0.75000,2000\n"
+            "0.99000,3000\n")
+        ran = Outcome({}, self.folder)
+        self.assertEqual([provisioning.latency_quantile(ran, share)
+                          for share in (0.5, 0.75, 0.99)], [1e-6, 2e-6, 3e-6])
+
+
+class Signals(unittest.TestCase):
+    def best(self, *found):
+        """Of (provisioned, p99, dropped) by demand, and by drained."""
+        names = [column.name for column in provisioning.COLUMNS]
+        rows = []
+        for signal, (units, p99, dropped) in zip(provisioning.SIGNALS, found):
+            row = dict.fromkeys(names, 0)
+            row.update({"traffic": "1Gbps", "mode": "snf",
+                        "load signal": signal, "provisioned": units,
+                        "latency p99": p99, "dropped": dropped})
+            rows.append(tuple(row.values()))
+        return provisioning.best_signal(Means(provisioning.COLUMNS, rows, 3),
+                                        "1Gbps", "snf")
+
+    def test_the_best_has_the_fewest_units_that_do_not_make_packets_late(self):
+        self.assertEqual(self.best((3, 1e-4, 0), (2, 3e-4, 0)), "drained")
+        self.assertEqual(self.best((3, 1e-4, 0), (2, 5e-4, 0)), "demand")
+        self.assertEqual(self.best((3, 6e-4, 0), (9, 5e-4, 0)), "drained")
+        self.assertEqual(self.best((3, 6e-4, 0), (2, 1e-4, 1)), "demand")
+
+
+class Verdicts(unittest.TestCase):
+    def packs(self, used, p99, fit):
+        names = [column.name for column in packing.RUN_COLUMNS]
+        rows = []
+        for policy, share in (("snf", used),
+                              (packing.BOUNDS["first_fit"], fit),
+                              (packing.BOUNDS["pooled"], 0.5)):
+            row = dict.fromkeys(names, 0)
+            row.update({"traffic": "1Gbps", "a unit": GBPS, "policy": policy,
+                        "utilisation": share, "latency p99": p99})
+            rows.append(tuple(row.values()))
+        return packing.packs(Means(packing.RUN_COLUMNS, rows, 3), "1Gbps",
+                             GBPS)[1]
+
+    def test_packing_is_judged_at_a_bounded_latency(self):
+        self.assertEqual(self.packs(0.54, 4e-4, 0.6), REPRODUCED)
+        self.assertEqual(self.packs(0.53, 4e-4, 0.6), DIFFERS)
+        self.assertEqual(self.packs(0.7, 4e-4, 0.6), BETTER)
+        self.assertEqual(self.packs(0.7, 4.1e-4, 0.6), DIFFERS)
+
+    def test_nothing_was_lost_only_if_something_ran(self):
+        names = [column.name for column in packing.RUN_COLUMNS]
+
+        def row(policy, dropped):
+            cells = dict.fromkeys(names, 0)
+            cells.update({"policy": policy, "dropped": dropped})
+            return tuple(cells.values())
+        with self.assertRaises(Missing):
+            packing.loses_nothing([row("hash", 1)])
+        self.assertEqual(packing.loses_nothing(
+            [row("snf", 0), row("hash", 2), row("hash", 3)]),
+            ("hash 5", REPRODUCED))
+        self.assertEqual(packing.loses_nothing([row("snf", 2)]),
+                         ("snf 2", DIFFERS))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/report/report_notes.h"
+
+#include "base/packet/packet_parser.h"
+#include "base/quantity.h"
+#include "fmt/format.h"
+#include "platform/text/wording.h"
+
+namespace snf {
+
+std::vector<std::string> NotesOf(const RunOptions& options,
+                                 const RunResult& result, const RunInfo& info) {
+  std::vector<std::string> notes;
+  if (result.aliases.has_sides && options.inside.empty()) {
+    notes.emplace_back(
+        "Without --inside, the end that sends first was taken for the inside: "
+        "a server, too, where the capture begins amid a connection.");
+  }
+  for (const std::string& warning : info.warnings) {
+    notes.push_back(Printable(warning));
+  }
+  if (result.late_packets > 0) {
+    notes.push_back(
+        Plural(result.late_packets, "packet") +
+        " earlier than one before: taken at the latest time before.");
+  }
+  const ClassifierCounters& classifier = result.classifier;
+  if (classifier.fragments_unmatched > 0) {
+    notes.push_back(fmt::format(
+        "{} without the first one of the packet; each such packet counts as a "
+        "flow of its own.",
+        Plural(classifier.fragments_unmatched, "later IP fragment")));
+  }
+  std::string reasons;
+  for (size_t i = static_cast<size_t>(ParseResult::kNotIp); i < kParseResults;
+       ++i) {
+    if (classifier.results[i] == 0) continue;
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ",
+                           FormatCount(classifier.results[i]),
+                           Name(static_cast<ParseResult>(i)));
+  }
+  if (!reasons.empty()) {
+    notes.push_back("Packets passed through, by reason: " + reasons + ".");
+  }
+  return notes;
+}
+
+}  // namespace snf

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the script ./snf asks of a machine, on one whose tools only note that.
+
+Usage: wrapper_test.py SOURCE_DIR
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+
+# Each stands for a tool; $SAID is the file that they write to.
+TOOLS = {
+    "dpkg-query": 'shift 3; for p; do echo "asked $p" >>"$SAID"; '
+                  'echo "$p installed"; done',
+    "cmake": 'mkdir -p "$SOURCE_HERE/build/release"; '
+             'touch "$SOURCE_HERE/build/release/build.ninja"',
+    "ninja": 'echo "ninja $3 base=$CCACHE_BASEDIR nohash=$CCACHE_NOHASHDIR" '
+             '>>"$SAID"',
+    "clang-format-14": "true",
+}
+
+
+class Wrapper(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name).resolve() / "tree"
+        (self.tree / "third_party").mkdir(parents=True)
+        (self.tree / "nfs").mkdir()
+        for name in ("snf", "third_party/packages.sh",
+                     "third_party/packages.txt", "CMakePresets.json"):
+            shutil.copy(SOURCE / name, self.tree / name)
+        (self.tree / "nfs/mine_test.cc").touch()
+        test = self.tree / "build/release/nfs/nf_mine_test"
+        test.parent.mkdir(parents=True)
+        self.script(test, "true")
+        self.tools = self.tree.parent / "tools"
+        self.tools.mkdir()
+        for name, text in TOOLS.items():
+            self.script(self.tools / name, text)
+
+    @staticmethod
+    def script(path, text):
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def said(self, *arguments, **environment):
+        said = self.tree.parent / "said"
+        said.write_text("", encoding="utf-8")
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith("CCACHE_")}
+        result = subprocess.run(
+            [self.tree / "snf", *arguments], capture_output=True, check=False,
+            timeout=60, stdin=subprocess.DEVNULL,
+            env={**kept, "PATH": f"{self.tools}:{os.environ['PATH']}",
+                 "SAID": str(said), "SOURCE_HERE": str(self.tree),
+                 **environment})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return said.read_text(encoding="utf-8").split("\n")
+
+    def test_the_test_of_one_nf_needs_no_more_than_its_build(self):
+        said = self.said("test", "mine")
+        self.assertIn("asked libgtest-dev", said)
+        for package in ("redis-server", "shellcheck", "clang-format",
+                        "tshark", "python3-matplotlib"):
+            self.assertNotIn(f"asked {package}", said)
+
+    def test_setup_takes_what_all_tests_need(self):
+        said = self.said("setup")
+        for package in ("g++", "libgtest-dev", "redis-server", "shellcheck",
+                        "clang-format", "python3-matplotlib"):
+            self.assertIn(f"asked {package}", said)
+
+    def test_a_clone_finds_what_another_compiled(self):
+        self.assertIn(f"ninja nf_mine_test base={self.tree} nohash=1",
+                      self.said("test", "mine"))
+        self.assertIn("ninja nf_mine_test base=/elsewhere nohash=1",
+                      self.said("test", "mine", CCACHE_BASEDIR="/elsewhere"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sdk/nf_call.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+namespace {
+
+NfFailureHandler handler = nullptr;
+
+}  // namespace
+
+constinit thread_local NfCall nf_call;
+
+void FailNf(const std::string& what) {
+  if (handler != nullptr) handler(what);
+  internal::CheckFailed(__FILE__, __LINE__, what.c_str());
+}
+
+void SetNfFailureHandler(NfFailureHandler new_handler) {
+  handler = new_handler;
+}
+
+namespace internal {
+
+void CheckSetTimer() {
+  if (!nf_call.is_under_way() || nf_call.nf->has_timer()) return;
+  FailNf("called set_timer, but has_timer() is false");
+}
+
+void CheckSetAlias() {
+  if (!nf_call.is_under_way()) return;
+  if (nf_call.hook != NfCall::Hook::kProcessPacket) {
+    FailNf("called set_alias, which only process_packet may");
+  }
+  if (nf_call.nf->flow_scope() != FlowScope::kInsideEndpoint) {
+    FailNf(
+        "called set_alias, but its flow_scope() is kConnection: only inside "
+        "endpoints have aliases");
+  }
+}
+
+void RefuseFrame(size_t bytes) {
+  if (!nf_call.is_under_way()) return;
+  FailNf(absl::StrCat("emitted a frame of ", bytes, " bytes: want at most ",
+                      FlowState::kMaxFrameBytes));
+}
+
+}  // namespace internal
+}  // namespace snf

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/wire/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/byte_order.h"
+#include "base/packet/flow_key.h"
+
+namespace snf {
+namespace {
+
+using FromUnit = UnitCommand::Kind;
+using FromController = ControllerCommand::Kind;
+
+constexpr size_t kBad = LinkIn::kNoMessage;
+
+std::string_view NameOf(FromUnit kind) {
+  constexpr std::array<std::string_view, 19> kNames = {
+      "release",   "nf_drop",       "drop",         "consume", "advance",
+      "emit",      "wait",          "drop_payload", "pull",    "state",
+      "takeover",  "takeover_ack",  "takeover",     "alias",   "note",
+      "timer_due", "piece_request", "pieces",       "stopped"};
+  static_assert(static_cast<size_t>(FromUnit::kStopped) + 1 == kNames.size());
+  const auto i = static_cast<size_t>(kind);
+  return i < kNames.size() ? kNames[i] : "message";
+}
+
+std::string_view NameOf(FromController kind) {
+  constexpr std::array<std::string_view, 10> kNames = {
+      "replicas",  "packet",   "drop",      "start_unit", "park_unit",
+      "stop_unit", "end_flow", "alias_ack", "pieces",     "reclaim"};
+  static_assert(static_cast<size_t>(FromController::kReclaim) + 1 ==
+                kNames.size());
+  const auto i = static_cast<size_t>(kind);
+  return i < kNames.size() ? kNames[i] : "message";
+}
+
+// Looks at the byte: a bool that is neither must not be read.
+uint8_t ByteOf(const bool& flag) {
+  uint8_t byte = 0;
+  std::memcpy(&byte, &flag, 1);
+  return byte;
+}
+bool IsBool(const bool& flag) { return ByteOf(flag) <= 1; }
+
+bool IsForm(FlowKeyForm form) {
+  switch (form) {
+    case FlowKeyForm::kIpv4:
+    case FlowKeyForm::kIpv6:
+    case FlowKeyForm::kIpv4Fragment:
+    case FlowKeyForm::kIpv6Fragment:
+    case FlowKeyForm::kIpv4Endpoint:
+    case FlowKeyForm::kIpv6Endpoint:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+UnitsOfLoop::UnitsOfLoop(uint32_t index, uint32_t loops, uint32_t max_units)
+    : index_(index), has_(max_units) {
+  for (uint32_t unit = index; unit < max_units; unit += loops) has_[unit] = 1;
+}
+
+// --- To a controller --------------------------------------------------------
+
+WordsToController::WordsToController(UnitsOfLoop units, const Limits& limits,
+                                     const BufferPool& buffers,
+                                     const TableHomes& tables,
+                                     WireFaults& faults)
+    : units_(std::move(units)),
+      limits_(limits),
+      emits_(buffers.share(
+          BufferPool::Party{static_cast<uint8_t>(units_.index() + 1)})),
+      buffers_(&buffers),
+      tables_(&tables),
+      faults_(&faults) {}
+
+size_t WordsToController::Bad(const UnitCommand& word, std::string_view field,
+                              uint64_t value) const {
+  const UnitId unit = units_.Has(word.unit) ? word.unit : kNoUnit;
+  Refuse(unit, NameOf(word.kind), field, value);
+  return kBad;
+}
+
+size_t WordsToController::Other(const Cell& cell) const {
+  if (cell.is_table()) return sizeof(TableMessage);
+  const auto& word = cell.As<UnitCommand>();
+  if (!units_.Has(word.unit)) return Bad(word, "unit", value(word.unit));
+  switch (word.kind) {
+    case FromUnit::kRelease:
+    case FromUnit::kNfDrop:
+    case FromUnit::kDrop:
+    case FromUnit::kConsume:
+    case FromUnit::kAdvance:
+    case FromUnit::kEmit:
+    case FromUnit::kDropPayload:
+      return OfPacket(word);
+    case FromUnit::kReportTakeover:
+      if (word.takeover.taker == word.unit) return 0;
+      return Bad(word, "taker", value(word.takeover.taker));
+    case FromUnit::kSendAlias:
+      return sizeof(Alias);
+    case FromUnit::kSendNote:
+      if (IsBool(word.note.over)) return 0;
+      return Bad(word, "over", ByteOf(word.note.over));
+    case FromUnit::kSendTimerDue:
+      if (word.timer_due.unit == word.unit) return 0;
+      return Bad(word, "sender", value(word.timer_due.unit));
+    case FromUnit::kRequestPieces:
+      if (word.request.unit != word.unit) {
+        return Bad(word, "sender", value(word.request.unit));
+      }
+      if (word.request.pool < limits_.pools) return 0;
+      return Bad(word, "pool", word.request.pool);
+    case FromUnit::kReturnPieces:
+      if (word.pieces.unit != word.unit) {
+        return Bad(word, "sender", value(word.pieces.unit));
+      }
+      if (word.pieces.pool < limits_.pools) return 0;
+      return Bad(word, "pool", word.pieces.pool);
+    case FromUnit::kStopped:
+      return 0;
+    default:
+      return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
+}
+
+size_t WordsToController::OfPacket(const UnitCommand& word) const {
+  const auto in = [](uint64_t what, uint64_t of) { return what < of; };
+  if (word.kind == FromUnit::kEmit) {
+    if (!in(slot_of(word.meta.flow), limits_.max_flows)) {
+      return Bad(word, "flow", value(word.meta.flow));
+    }
+    return emits_.Has(word.packet) ? 0
+                                   : Bad(word, "packet", value(word.packet));
+  }
+  if (word.meta.has_payload() != (word.kind != FromUnit::kAdvance)) {
+    return Bad(word, "flags", word.meta.flags);
+  }
+  if (word.kind == FromUnit::kAdvance) return 0;
+  if (!buffers_->IsInUse(word.packet)) {
+    return Bad(word, "packet", value(word.packet));
+  }
+  if (word.kind == FromUnit::kNfDrop &&
+      !in(word.nf_reason, limits_.nf_reasons)) {
+    return Bad(word, "nf_reason", word.nf_reason);
+  }
+  if (!in(static_cast<uint8_t>(word.reason), kDropReasons)) {
+    return Bad(word, "reason", static_cast<uint8_t>(word.reason));
+  }
+  return 0;
+}
+
+bool WordsToController::IsSound(const Cell& cell,
+                                std::span<const std::byte> payload) const {
+  if (cell.is_table()) {
+    const TableMessage& message =
+        *reinterpret_cast<const TableMessage*>(payload.data());
+    const UnitId unit = units_.Has(message.unit) ? message.unit : kNoUnit;
+    const auto bad = [&](std::string_view field, uint64_t value) {
+      Refuse(unit, "table", field, value);
+      return false;
+    };
+    if (unit == kNoUnit) return bad("unit", value(message.unit));
+    if (message.table >= tables_->size()) return bad("table", message.table);
+    const TableShape& shape = tables_->home(message.table).shape();
+    if (message.entries > TableMessage::MaxEntries(shape)) {
+      return bad("entries", message.entries);
+    }
+    if (message.kind != TableMessage::Kind::kUpdate &&
+        message.kind != TableMessage::Kind::kToldAck) {
+      return bad("kind", static_cast<uint8_t>(message.kind));
+    }
+    if (!IsBool(message.leaves)) return bad("leaves", ByteOf(message.leaves));
+    return true;
+  }
+  const auto& word = cell.As<UnitCommand>();
+  if (word.kind != FromUnit::kSendAlias) return true;
+  const auto alias = LoadAs<Alias>(payload.data());
+  if (alias.unit != word.unit) {
+    Bad(word, "sender", value(alias.unit));
+    return false;
+  }
+  if (IsForm(alias.key.form)) return true;
+  Bad(word, "form", static_cast<uint8_t>(alias.key.form));
+  return false;
+}
+
+// --- To units ---------------------------------------------------------------
+
+WordsToUnits::WordsToUnits(UnitsOfLoop units, const Limits& limits,
+                           const BufferPool& buffers, WireFaults& faults)
+    : units_(std::move(units)),
+      limits_(limits),
+      packets_(buffers.share(BufferPool::Party{0})),
+      own_(buffers.share(
+          BufferPool::Party{static_cast<uint8_t>(units_.index() + 1)})),
+      faults_(&faults) {}
+
+size_t WordsToUnits::Bad(const ControllerCommand& word, std::string_view field,
+                         uint64_t value) const {
+  Refuse(NameOf(word.kind), field, value);
+  return kBad;
+}
+
+size_t WordsToUnits::Other(const Cell& cell) const {
+  if (cell.is_table()) return sizeof(TableMessage);
+  const auto& word = cell.As<ControllerCommand>();
+  if (word.kind == FromController::kDrop) {
+    if (own_.Has(word.packet)) return 0;
+    return Bad(word, "packet", value(word.packet));
+  }
+  if (!units_.Has(word.unit)) return Bad(word, "unit", value(word.unit));
+  switch (word.kind) {
+    case FromController::kReplicas:
+      return OfReplicas(word);
+    case FromController::kEnqueue:
+      return OfPacket(word);
+    case FromController::kStartUnit:
+      if (IsBool(word.warm)) return 0;
+      return Bad(word, "warm", ByteOf(word.warm));
+    case FromController::kParkUnit:
+    case FromController::kStopUnit:
+    case FromController::kEndFlow:
+    case FromController::kAliasAck:
+    case FromController::kPieces:
+    case FromController::kReclaim:
+      return 0;
+    default:
+      return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
+}
+
+size_t WordsToUnits::OfPacket(const ControllerCommand& word) const {
+  if (!IsSource(word.meta)) return Bad(word, "source", value(word.meta.source));
+  if (word.meta.has_payload() ? packets_.Has(word.packet)
+                              : word.packet == kNoPacket) {
+    return 0;
+  }
+  return Bad(word, "packet", value(word.packet));
+}
+
+size_t WordsToUnits::OfReplicas(const ControllerCommand& word) const {
+  if (word.replicas.count > kMaxReplicas) {
+    return Bad(word, "count", word.replicas.count);
+  }
+  for (const UnitId unit : word.replicas.span()) {
+    if (value(unit) >= limits_.max_units) {
+      return Bad(word, "replica", value(unit));
+    }
+  }
+  return 0;
+}
+
+bool WordsToUnits::IsSound(const Cell& cell,
+                           std::span<const std::byte> payload) const {
+  if (!cell.is_table()) return true;
+  const TableMessage& message =
+      *reinterpret_cast<const TableMessage*>(payload.data());
+  const auto bad = [&](std::string_view field, uint64_t value) {
+    Refuse("table", field, value);
+    return false;
+  };
+  if (!units_.Has(message.unit)) return bad("unit", value(message.unit));
+  if (message.table >= limits_.tables) return bad("table", message.table);
+  if (!IsBool(message.leaves)) return bad("leaves", ByteOf(message.leaves));
+  return true;
+}
+
+// --- Between units ----------------------------------------------------------
+
+WordsBetweenUnits::WordsBetweenUnits(UnitsOfLoop from, UnitsOfLoop to,
+                                     uint32_t record_bytes, WireFaults& faults)
+    : from_(std::move(from)),
+      to_(std::move(to)),
+      record_bytes_(record_bytes),
+      faults_(&faults) {}
+
+size_t WordsBetweenUnits::Bad(const UnitCommand& word, std::string_view field,
+                              uint64_t value) const {
+  Refuse(NameOf(word.kind), field, value);
+  return kBad;
+}
+
+size_t WordsBetweenUnits::FromUnit(const UnitCommand& word, UnitId sender,
+                                   std::string_view field) const {
+  return from_.Has(sender) ? 0 : Bad(word, field, value(sender));
+}
+
+size_t WordsBetweenUnits::OfState(const UnitCommand& word) const {
+  if (word.state.bytes > record_bytes_ || word.state.bytes % 8 != 0) {
+    return Bad(word, "bytes", word.state.bytes);
+  }
+  if (!IsBool(word.state.pushed)) {
+    return Bad(word, "pushed", ByteOf(word.state.pushed));
+  }
+  return word.state.bytes;
+}
+
+size_t WordsBetweenUnits::operator()(const Cell& cell) const {
+  const auto& word = cell.As<UnitCommand>();
+  if (!to_.Has(word.unit)) return Bad(word, "unit", value(word.unit));
+  switch (word.kind) {
+    case FromUnit::kSendPull:
+      return FromUnit(word, word.pull.requester, "requester");
+    case FromUnit::kSendState:
+      return OfState(word);
+    case FromUnit::kSendTakeover:
+      return FromUnit(word, word.takeover.taker, "taker");
+    case FromUnit::kSendTakeoverAck:
+      return FromUnit(word, word.takeover_ack.sender, "sender");
+    default:
+      return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_WIRE_DECODER_H_
+#define SNF_RUNTIME_WIRE_DECODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "controller/core/commands.h"
+#include "runtime/core/table_homes.h"
+#include "runtime/core/table_message.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/thread_link.h"
+#include "runtime/wire/wire_faults.h"
+
+// Theory of operation. A decoder stands between a link and a core: what has
+// passed it can be used as it is. Every id, handle, length, reason and truth
+// value of a word is checked against what exists, and that who names itself in
+// it is of the loop that the link belongs to (proto/protocol.md U14). What a
+// word says of flows and clocks is left to the cores, which know them.
+//
+// A decoder takes a message's first cell and returns the length of its payload,
+// as LinkIn::Handle asks for, or LinkIn::kNoMessage for a bad word, at which
+// the link closes. IsSound then looks at the payload. The first thing that is
+// wrong is told to WireFaults.
+//
+// Worked example: the link from loop 1 of 2 brings a Pull for unit 4 with
+// requester 60000. There is no such unit, so loop 0 refuses the word in the
+// name of loop 1, and hears no more of it.
+//
+// Decoders are values; owner-thread only. Budget: a packet's word costs a few
+// compares.
+namespace snf {
+
+// The units that a loop runs: index, loops + index, 2 · loops + index … below
+// max_units.
+class UnitsOfLoop {
+ public:
+  UnitsOfLoop(uint32_t index, uint32_t loops, uint32_t max_units);
+  uint32_t index() const { return index_; }
+  bool Has(UnitId unit) const {
+    return value(unit) < has_.size() && has_[value(unit)] != 0;
+  }
+
+ private:
+  uint32_t index_;
+  std::vector<uint8_t> has_;  // by unit; a division would cost more
+};
+
+// Words from a loop of units to a controller.
+class WordsToController {
+ public:
+  struct Limits {
+    uint32_t max_flows = 0;
+    uint32_t nf_reasons = 0;  // NetworkFunction::drop_reasons()
+    uint32_t pools = 0;       // NetworkFunction::pools()
+  };
+  // What is given must outlive the decoder. The pool is the controller's end of
+  // it; loop i is its party i + 1.
+  WordsToController(UnitsOfLoop units, const Limits& limits,
+                    const BufferPool& buffers, const TableHomes& tables,
+                    WireFaults& faults);
+
+  size_t operator()(const Cell& cell) const {
+    const auto& word = cell.As<UnitCommand>();
+    if (word.kind == UnitCommand::Kind::kRelease && units_.Has(word.unit) &&
+        word.meta.has_payload() && buffers_->IsInUse(word.packet)) [[likely]] {
+      return 0;
+    }
+    return Other(cell);
+  }
+  bool IsSound(const Cell& cell, std::span<const std::byte> payload) const;
+  // Tells of a word that passed, but cannot be by what the receiver knows.
+  void Refuse(UnitId unit, std::string_view kind, std::string_view field,
+              uint64_t value) const {
+    faults_->Add({units_.index(), unit, kind, field, value});
+  }
+
+ private:
+  [[gnu::noinline]] size_t Other(const Cell& cell) const;
+  size_t OfPacket(const UnitCommand& word) const;
+  size_t Bad(const UnitCommand& word, std::string_view field,
+             uint64_t value) const;
+
+  UnitsOfLoop units_;
+  Limits limits_;
+  BufferPool::Share emits_;  // in these buffers are packets that NFs make
+  const BufferPool* buffers_;
+  const TableHomes* tables_;
+  WireFaults* faults_;
+};
+
+// Words from a controller to a loop of units.
+class WordsToUnits {
+ public:
+  struct Limits {
+    uint32_t max_units = 0;
+    uint32_t tables = 0;  // shared tables of the NF
+  };
+  // The pool is the loop's end of it; the controller is party 0.
+  WordsToUnits(UnitsOfLoop units, const Limits& limits,
+               const BufferPool& buffers, WireFaults& faults);
+
+  size_t operator()(const Cell& cell) const {
+    const auto& word = cell.As<ControllerCommand>();
+    if (word.kind == ControllerCommand::Kind::kEnqueue &&
+        units_.Has(word.unit) && word.meta.has_payload() &&
+        packets_.Has(word.packet) && IsSource(word.meta)) [[likely]] {
+      return 0;
+    }
+    return Other(cell);
+  }
+  bool IsSound(const Cell& cell, std::span<const std::byte> payload) const;
+  void Refuse(std::string_view kind, std::string_view field,
+              uint64_t value) const {
+    faults_->Add({WireFault::kController, kNoUnit, kind, field, value});
+  }
+
+ private:
+  bool IsSource(const PacketMeta& meta) const {
+    return meta.source_kind == StateSource::kNone ||
+           (meta.source_kind == StateSource::kUnit &&
+            value(meta.source) < limits_.max_units);
+  }
+  [[gnu::noinline]] size_t Other(const Cell& cell) const;
+  size_t OfPacket(const ControllerCommand& word) const;
+  size_t OfReplicas(const ControllerCommand& word) const;
+  size_t Bad(const ControllerCommand& word, std::string_view field,
+             uint64_t value) const;
+
+  UnitsOfLoop units_;
+  Limits limits_;
+  BufferPool::Share packets_;
+  BufferPool::Share own_;
+  WireFaults* faults_;
+};
+
+// Words from a loop of units to another, or to itself.
+class WordsBetweenUnits {
+ public:
+  // No record of state is longer than `record_bytes`.
+  WordsBetweenUnits(UnitsOfLoop from, UnitsOfLoop to, uint32_t record_bytes,
+                    WireFaults& faults);
+
+  size_t operator()(const Cell& cell) const;
+  void Refuse(std::string_view kind, std::string_view field,
+              uint64_t value) const {
+    faults_->Add({from_.index(), kNoUnit, kind, field, value});
+  }
+
+ private:
+  size_t FromUnit(const UnitCommand& word, UnitId sender,
+                  std::string_view field) const;
+  size_t OfState(const UnitCommand& word) const;
+  size_t Bad(const UnitCommand& word, std::string_view field,
+             uint64_t value) const;
+
+  UnitsOfLoop from_;
+  UnitsOfLoop to_;
+  uint32_t record_bytes_;
+  WireFaults* faults_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_WIRE_DECODER_H_

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/wire/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/rng.h"
+#include "runtime/ring/test_region.h"
+#include "runtime/sdk/nf_spec.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kBad = LinkIn::kNoMessage;
+constexpr uint32_t kMaxUnits = 6;
+constexpr uint32_t kRecordBytes = 64;
+// Of a controller and two loops of units.
+constexpr std::array<BufferPool::Options, 3> kShares = {
+    {{.small = 4, .medium = 2, .large = 1},
+     {.small = 2, .medium = 1, .large = 0},
+     {.small = 2, .medium = 0, .large = 0}}};
+
+template <typename Word>
+Cell CellOf(const Word& word) {
+  return std::bit_cast<Cell>(word);
+}
+// Spoils the byte of a bool, which then is neither true nor false.
+void Spoil(bool& flag) {
+  const uint8_t neither = 2;
+  std::memcpy(&flag, &neither, 1);
+}
+
+class Decoders : public testing::Test {
+ protected:
+  Decoders() {
+    region_.MakePool(kShares);
+    pool_.emplace(region_.Attach(0));
+    worker_.emplace(region_.Attach(2));
+    const auto nf = NfSpec::Parse("monitor")->create();
+    tables_.emplace(*nf, kMaxUnits, TableOptions{});
+    packet_ = pool_->Allocate(100);
+    emitted_ = worker_->Allocate(100);
+    // Of loop 1 of 2: it runs the units 1, 3 and 5.
+    const UnitsOfLoop loop_0(0, 2, kMaxUnits);
+    const UnitsOfLoop loop_1(1, 2, kMaxUnits);
+    to_controller_.emplace(
+        loop_1,
+        WordsToController::Limits{.max_flows = 8, .nf_reasons = 2, .pools = 1},
+        *pool_, *tables_, faults_);
+    to_units_.emplace(
+        loop_1,
+        WordsToUnits::Limits{.max_units = kMaxUnits,
+                             .tables = static_cast<uint32_t>(tables_->size())},
+        *worker_, faults_);
+    between_.emplace(loop_1, loop_0, kRecordBytes, faults_);
+  }
+
+  // What a unit says of a packet that it got.
+  UnitCommand OfPacket(UnitCommand::Kind kind) const {
+    PacketMeta meta;
+    meta.flow = MakeFlowId(0, 7, 0);
+    meta.clock = Clock{1};
+    UnitCommand word = UnitCommand::OfPacket(kind, packet_, meta);
+    word.unit = UnitId{3};
+    return word;
+  }
+  ControllerCommand Packet() const {
+    PacketMeta meta;
+    meta.source_kind = StateSource::kUnit;
+    meta.source = UnitId{0};
+    return ControllerCommand::Enqueue(UnitId{5}, packet_, meta);
+  }
+  // Checks that nothing, or just this, is wrong with a word.
+  void Takes(size_t bytes, size_t expected) {
+    EXPECT_EQ(bytes, expected);
+    EXPECT_EQ(faults_.count(), 0u) << ToString(*faults_.first());
+  }
+  void Refuses(size_t bytes, const std::string& text) {
+    EXPECT_EQ(bytes, kBad);
+    Told(text);
+  }
+  void Told(const std::string& text) {
+    ASSERT_EQ(faults_.count(), 1u);
+    EXPECT_EQ(ToString(*faults_.first()), text);
+  }
+
+  TestRegion region_;
+  std::optional<BufferPool> pool_;
+  std::optional<BufferPool> worker_;
+  std::optional<TableHomes> tables_;
+  PacketHandle packet_{};
+  PacketHandle emitted_{};
+  WireFaults faults_;
+  std::optional<WordsToController> to_controller_;
+  std::optional<WordsToUnits> to_units_;
+  std::optional<WordsBetweenUnits> between_;
+};
+
+TEST_F(Decoders, TakeWhatAUnitSaysOfItsPackets) {
+  using Kind = UnitCommand::Kind;
+  for (const Kind kind : {Kind::kRelease, Kind::kNfDrop, Kind::kDrop,
+                          Kind::kConsume, Kind::kDropPayload}) {
+    Takes((*to_controller_)(CellOf(OfPacket(kind))), 0);
+  }
+  UnitCommand advance = OfPacket(Kind::kAdvance);
+  advance.meta.flags = PacketMeta::kNull;
+  advance.packet = kNoPacket;
+  Takes((*to_controller_)(CellOf(advance)), 0);
+  UnitCommand emit = OfPacket(Kind::kEmit);
+  emit.packet = emitted_;
+  Takes((*to_controller_)(CellOf(emit)), 0);
+}
+
+// One bad field each, and what is told of it.
+class BadWords : public Decoders {};
+
+TEST_F(BadWords, OfAUnitThatIsNotOfTheLoop) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.unit = UnitId{2};
+  Refuses((*to_controller_)(CellOf(word)),
+          "the loop of units 1 sent a bad word: release with unit 2");
+}
+
+TEST_F(BadWords, OfAUnitThatDoesNotExist) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.unit = UnitId{60'001};
+  Refuses((*to_controller_)(CellOf(word)),
+          "the loop of units 1 sent a bad word: release with unit 60001");
+}
+
+TEST_F(BadWords, OfABufferThatDoesNotExist) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.packet = kNoPacket;
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: release with packet 4294967295");
+}
+
+TEST_F(BadWords, OfABufferThatIsFree) {
+  pool_->Free(packet_);
+  Refuses((*to_controller_)(CellOf(OfPacket(UnitCommand::Kind::kConsume))),
+          "unit 3 sent a bad word: consume with packet 0");
+}
+
+TEST_F(BadWords, OfAnEmittedPacketThatIsNotTheLoops) {
+  Refuses((*to_controller_)(CellOf(OfPacket(UnitCommand::Kind::kEmit))),
+          "unit 3 sent a bad word: emit with packet 0");
+}
+
+TEST_F(BadWords, OfAnEmittedPacketOfNoFlow) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kEmit);
+  word.packet = emitted_;
+  word.meta.flow = MakeFlowId(0, 8, 0);
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: emit with flow 8");
+}
+
+TEST_F(BadWords, OfAReasonThatTheNfDoesNotHave) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kNfDrop);
+  word.nf_reason = 2;
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: nf_drop with nf_reason 2");
+}
+
+TEST_F(BadWords, OfAReasonThatThePlatformDoesNotHave) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kDrop);
+  word.reason = DropReason::kCount;
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: drop with reason 15");
+}
+
+TEST_F(BadWords, OfAPacketThatHasNoPayload) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.meta.flags = PacketMeta::kTombstone;
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: release with flags 8");
+}
+
+TEST_F(BadWords, OfAPayloadThatVanishes) {
+  Refuses((*to_controller_)(CellOf(OfPacket(UnitCommand::Kind::kAdvance))),
+          "unit 3 sent a bad word: advance with flags 0");
+}
+
+TEST_F(BadWords, OfAKindThatIsNotForAController) {
+  Refuses((*to_controller_)(CellOf(OfPacket(UnitCommand::Kind::kSendPull))),
+          "unit 3 sent a bad word: pull with kind 8");
+}
+
+TEST_F(BadWords, OfAKindThatDoesNotExist) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.kind = static_cast<UnitCommand::Kind>(200);
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: message with kind 200");
+}
+
+TEST_F(BadWords, OfATakeoverByAnother) {
+  UnitCommand word = UnitCommand::Report({.taker = UnitId{5}});
+  word.unit = UnitId{3};
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: takeover with taker 5");
+}
+
+TEST_F(BadWords, OfANoteThatIsNeitherTrueNorFalse) {
+  UnitCommand word = UnitCommand::Send(FlowNote{});
+  word.unit = UnitId{3};
+  Spoil(word.note.over);
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: note with over 2");
+}
+
+TEST_F(BadWords, OfATimerThatAnotherUnitAsksFor) {
+  UnitCommand word =
+      UnitCommand::Send(TimerDue{.applied = Clock{1}, .unit = UnitId{3}});
+  word.unit = UnitId{3};
+  Takes((*to_controller_)(CellOf(word)), 0);
+  word.timer_due.unit = UnitId{1};
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: timer_due with sender 1");
+}
+
+TEST_F(BadWords, OfPiecesOfAPoolThatDoesNotExist) {
+  UnitCommand word =
+      UnitCommand::Send(PieceRequest{.pool = 1, .unit = UnitId{3}});
+  word.unit = UnitId{3};
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: piece_request with pool 1");
+}
+
+TEST_F(BadWords, OfPiecesThatAnotherReturns) {
+  UnitCommand word = UnitCommand::Return({.pool = 0, .unit = UnitId{1}});
+  word.unit = UnitId{3};
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: pieces with sender 1");
+}
+
+TEST_F(BadWords, OfAnAliasForAnother) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kSendAlias);
+  EXPECT_EQ((*to_controller_)(CellOf(word)), sizeof(Alias));
+  Alias alias;
+  alias.key.form = FlowKeyForm::kIpv4;
+  alias.unit = UnitId{3};
+  EXPECT_TRUE(to_controller_->IsSound(CellOf(word),
+                                      std::as_bytes(std::span(&alias, 1))));
+  EXPECT_EQ(faults_.count(), 0u);
+  alias.unit = UnitId{60'000};
+  EXPECT_FALSE(to_controller_->IsSound(CellOf(word),
+                                       std::as_bytes(std::span(&alias, 1))));
+  Told("unit 3 sent a bad word: alias with sender 60000");
+}
+
+TEST_F(BadWords, OfAnAliasWithoutAForm) {
+  const UnitCommand word = OfPacket(UnitCommand::Kind::kSendAlias);
+  Alias alias;
+  alias.unit = UnitId{3};
+  alias.key.form = static_cast<FlowKeyForm>(5);
+  EXPECT_FALSE(to_controller_->IsSound(CellOf(word),
+                                       std::as_bytes(std::span(&alias, 1))));
+  Told("unit 3 sent a bad word: alias with form 5");
+}
+
+TEST_F(BadWords, OfSharedTables) {
+  const auto is_sound = [this](const TableMessage& message) {
+    return to_controller_->IsSound(Cell::OfTable(),
+                                   std::as_bytes(std::span(&message, 1)));
+  };
+  EXPECT_EQ((*to_controller_)(Cell::OfTable()), sizeof(TableMessage));
+  TableMessage good = {.unit = UnitId{3}};
+  EXPECT_TRUE(is_sound(good));
+  TableMessage bad = good;
+  bad.unit = UnitId{2};
+  EXPECT_FALSE(is_sound(bad));
+  Told("the loop of units 1 sent a bad word: table with unit 2");
+  bad = good;
+  bad.table = 9'999;
+  EXPECT_FALSE(is_sound(bad));
+  bad = good;
+  bad.entries = 255;
+  EXPECT_FALSE(is_sound(bad));
+  bad = good;
+  bad.kind = TableMessage::Kind::kTold;
+  EXPECT_FALSE(is_sound(bad));
+  bad = good;
+  Spoil(bad.leaves);
+  EXPECT_FALSE(is_sound(bad));
+  EXPECT_EQ(faults_.count(), 5u);
+}
+
+TEST_F(Decoders, TakeWhatAControllerSays) {
+  Takes((*to_units_)(CellOf(Packet())), 0);
+  ControllerCommand null = Packet();
+  null.packet = kNoPacket;
+  null.meta.flags = PacketMeta::kNull;
+  Takes((*to_units_)(CellOf(null)), 0);
+  Takes((*to_units_)(CellOf(ControllerCommand::Drop(emitted_, {}))), 0);
+  Takes((*to_units_)(Cell::OfTable()), sizeof(TableMessage));
+}
+
+TEST_F(BadWords, OfAController) {
+  const auto refuses = [this](const ControllerCommand& word) {
+    const uint64_t before = faults_.count();
+    EXPECT_EQ((*to_units_)(CellOf(word)), kBad);
+    EXPECT_EQ(faults_.count(), before + 1);
+  };
+  ControllerCommand word = Packet();
+  word.packet = emitted_;  // not the controller's
+  refuses(word);
+  Told("the controller sent a bad word: packet with packet 6");
+  word = Packet();
+  word.unit = UnitId{2};
+  refuses(word);
+  word.unit = UnitId{60'001};
+  refuses(word);
+  word = Packet();
+  word.meta.source = UnitId{kMaxUnits};
+  refuses(word);
+  word = Packet();
+  word.meta.source_kind = static_cast<StateSource>(2);
+  refuses(word);
+  word = Packet();
+  word.meta.flags = PacketMeta::kNull;
+  refuses(word);
+  refuses(ControllerCommand::Drop(packet_, {}));
+  word = ControllerCommand::Replicas(UnitId{1}, {.count = 17});
+  refuses(word);
+  word = ControllerCommand::Replicas(
+      UnitId{1}, {.units = {UnitId{2}, UnitId{kMaxUnits}}, .count = 2});
+  refuses(word);
+  word = ControllerCommand::OfUnit(ControllerCommand::Kind::kStartUnit,
+                                   UnitId{1}, false);
+  Spoil(word.warm);
+  refuses(word);
+  word = Packet();
+  word.kind = static_cast<ControllerCommand::Kind>(77);
+  refuses(word);
+}
+
+// An honest unit does not hand on a sender that does not exist.
+TEST_F(BadWords, BetweenUnits) {
+  const auto refuses = [this](const UnitCommand& word) {
+    const uint64_t before = faults_.count();
+    EXPECT_EQ((*between_)(CellOf(word)), kBad);
+    EXPECT_EQ(faults_.count(), before + 1);
+  };
+  const UnitId to{4};
+  EXPECT_EQ(
+      (*between_)(CellOf(UnitCommand::Send(to, Takeover{.taker = UnitId{5}}))),
+      0u);
+  EXPECT_EQ(
+      (*between_)(CellOf(UnitCommand::Send(to, State{.bytes = kRecordBytes}))),
+      kRecordBytes);
+  EXPECT_EQ(faults_.count(), 0u);
+  refuses(UnitCommand::Send(to, Takeover{.taker = UnitId{60'000}}));
+  Told("the loop of units 1 sent a bad word: takeover with taker 60000");
+  refuses(UnitCommand::Send(to, Takeover{.taker = UnitId{0}}));
+  refuses(UnitCommand::Send(to, Pull{.requester = UnitId{kMaxUnits}}));
+  refuses(UnitCommand::Send(to, TakeoverAck{.sender = kNoUnit}));
+  refuses(UnitCommand::Send(to, State{.bytes = kRecordBytes + 8}));
+  refuses(UnitCommand::Send(to, State{.bytes = 12}));
+  refuses(UnitCommand::Send(to, State{.bytes = 0xffff'fff8}));
+  UnitCommand state = UnitCommand::Send(to, State{});
+  Spoil(state.state.pushed);
+  refuses(state);
+  refuses(UnitCommand::Send(UnitId{5}, Takeover{.taker = UnitId{1}}));
+  refuses(UnitCommand::Send(UnitId{60'000}, Takeover{.taker = UnitId{1}}));
+  refuses(OfPacket(UnitCommand::Kind::kRelease));
+}
+
+// Whatever passes is in range: what an index is made of is looked at once more.
+TEST_F(Decoders, LetNothingRandomThrough) {
+  constexpr uint64_t kSeed = 1;
+  SCOPED_TRACE(kSeed);
+  Rng rng(kSeed);
+  uint64_t passed = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    Cell cell;
+    for (std::byte& byte : cell.bytes) {
+      byte = rng.Chance(32'768) ? std::byte{0}
+                                : static_cast<std::byte>(rng.Below(256));
+    }
+    cell.bytes[0] = static_cast<std::byte>(rng.Below(20));
+    const auto& word = cell.As<UnitCommand>();
+    if ((*to_controller_)(cell) != kBad) {
+      ++passed;
+      EXPECT_TRUE(word.unit == UnitId{1} || word.unit == UnitId{3} ||
+                  word.unit == UnitId{5});
+    }
+    if ((*between_)(cell) != kBad) {
+      ++passed;
+      EXPECT_LT(value(word.unit), kMaxUnits);
+    }
+    if ((*to_units_)(cell) != kBad &&
+        cell.As<ControllerCommand>().kind != ControllerCommand::Kind::kDrop) {
+      ++passed;
+      EXPECT_LT(value(cell.As<ControllerCommand>().unit), kMaxUnits);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(passed, 10u);
+}
+
+}  // namespace
+}  // namespace snf

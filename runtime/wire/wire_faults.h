@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_WIRE_WIRE_FAULTS_H_
+#define SNF_RUNTIME_WIRE_WIRE_FAULTS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+
+namespace snf {
+
+// A word that cannot be: who said it, its kind, the field that is wrong, and
+// that field's value. The texts are literals.
+struct WireFault {
+  static constexpr uint32_t kController = 0xffff'ffff;
+
+  uint32_t loop = kController;  // of units, that said it; or the controller
+  UnitId unit = kNoUnit;        // of that loop; kNoUnit: it is not known
+  std::string_view kind;
+  std::string_view field;
+  uint64_t value = 0;
+};
+
+// Returns "unit 3 sent a bad word: release with packet 4294967295".
+std::string ToString(const WireFault& fault);
+
+// Collects the faults that the loops of a process find in what others say.
+// Thread-safe; count() costs one load.
+class WireFaults {
+ public:
+  void Add(const WireFault& fault);
+  uint64_t count() const { return count_.load(std::memory_order_acquire); }
+  // Returns the one that was added first, if there is any.
+  std::optional<WireFault> first() const;
+
+ private:
+  std::atomic<uint64_t> count_{0};
+  mutable std::mutex mutex_;
+  std::optional<WireFault> first_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_WIRE_WIRE_FAULTS_H_
