@@ -2,7 +2,10 @@
 #ifndef SNF_BASE_LAZY_ARRAY_H_
 #define SNF_BASE_LAZY_ARRAY_H_
 
+#include <sys/mman.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -57,25 +60,42 @@ class LazyArray {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
+    size_t mapped_bytes = 0;  // 0: it came from calloc
+    void operator()(std::byte* p) const {
+      if (mapped_bytes != 0) {
+        munmap(p, mapped_bytes);
+      } else {
+        std::free(p);
+      }
+    }
   };
+  using Memory = std::unique_ptr<std::byte[], Free>;
   static constexpr size_t kLine = 64;
 
-  static std::unique_ptr<std::byte[], Free> Allocate(size_t size) {
+  static Memory Allocate(size_t size) {
     if (size > (std::numeric_limits<size_t>::max() - kLine) / sizeof(T)) {
       throw std::bad_alloc();
     }
-    // calloc takes large blocks straight from the system, zero and untouched.
-    auto* p = static_cast<std::byte*>(std::calloc(size * sizeof(T) + kLine, 1));
-    if (p == nullptr) throw std::bad_alloc();
-    return std::unique_ptr<std::byte[], Free>(p);
+    const size_t bytes = size * sizeof(T) + kLine;
+    // calloc would write zeroes, and so touch every page, where it serves a
+    // large block from memory that was freed before.
+    constexpr size_t kLeastMapped = size_t{128} << 10;
+    if (bytes < kLeastMapped) {
+      void* const p = std::calloc(bytes, 1);
+      if (p == nullptr) throw std::bad_alloc();
+      return Memory(static_cast<std::byte*>(p));
+    }
+    void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    return Memory(static_cast<std::byte*>(p), Free{bytes});
   }
   static T* Align(std::byte* p) {
     const auto address = reinterpret_cast<uintptr_t>(p);
     return reinterpret_cast<T*>((address + kLine - 1) & ~(kLine - 1));
   }
 
-  std::unique_ptr<std::byte[], Free> memory_;
+  Memory memory_;
   T* data_ = nullptr;  // in memory_, at the beginning of a cache line
   size_t size_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -142,6 +143,19 @@ TEST(LazyArray, CostsOnlyThePagesThatAreTouched) {
   EXPECT_LT(ResidentBytes(), before + (size_t{4} << 20));
   for (size_t i = 0; i < kBytes; i += kBytes / 16) array[i] = 1;
   EXPECT_LT(ResidentBytes(), before + (size_t{40} << 20));
+}
+
+// As run after run of one process makes them.
+TEST(LazyArray, CostsOnlyThePagesThatAreTouchedWhereOthersWereBefore) {
+  constexpr size_t kBytes = size_t{31} << 20;
+  { const LazyArray<char> first(kBytes); }
+  std::optional<LazyArray<char>> below(kBytes);
+  const LazyArray<char> above(kBytes);
+  below.reset();
+  const size_t before = ResidentBytes();
+  const LazyArray<char> array(kBytes);
+  EXPECT_EQ(array[kBytes / 2], 0);
+  EXPECT_LT(ResidentBytes(), before + (size_t{4} << 20));
 }
 
 #endif
