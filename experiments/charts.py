@@ -48,3 +48,41 @@ def drawn(report, footer: str) -> dict[str, bytes]:
         figure.savefig(data, format=suffix, metadata=metadata)
         made[suffix] = data.getvalue()
     return made
+
+
+def lines(axes, means, key_of, labels, series, column: str):
+    """A line for each of `series` over `labels`: key_of(label, one) is the
+    case."""
+    plain(axes)
+    for i, one in enumerate(series):
+        axes.plot(range(len(labels)),
+                  [means.get(key_of(label, one), column) for label in labels],
+                  color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
+                  linestyle=("-", "--", ":", "-.")[i % 4], label=str(one))
+    axes.set_xticks(range(len(labels)), map(str, labels))
+
+
+def show_unit(axes, unit: str):
+    """Of the values."""
+    if unit == "share":
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+    elif unit:
+        axes.yaxis.set_major_formatter(engineering(unit))
+        axes.yaxis.set_minor_formatter(lambda *_: "")
+
+
+def panels(figure, means, columns: dict[str, str], key_of, labels, series,
+           x_label: str, logarithmic=()):
+    """A chart of `lines` for each column, whose unit is given."""
+    for axes, (column, unit) in zip(figure.subplots(1, len(columns),
+                                                    squeeze=False)[0],
+                                    columns.items()):
+        lines(axes, means, key_of, labels, series, column)
+        axes.set_title(column)
+        axes.set_xlabel(x_label)
+        if column in logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        show_unit(axes, unit)
+        axes.legend(fontsize=8)

@@ -76,8 +76,9 @@ class Asking(Case):
         ran = experiment("list")
         self.assertEqual(ran.returncode, OK, ran.stderr)
         self.assertEqual([line.split()[0] for line in ran.stdout.splitlines()],
-                         sorted(path.stem.removeprefix("scenario_") for path in
-                                (SOURCE / "experiments").glob("scenario_*")))
+                         sorted(path.stem.removeprefix("scenario_").replace(
+                             "_", "-") for path in
+                             (SOURCE / "experiments").glob("scenario_*")))
         self.assertIn("provisioning", ran.stdout)
         self.assertIn("SNF Fig. 1, 2", ran.stdout)
 

@@ -82,12 +82,13 @@ def text_table(table: Table) -> str:
 
 
 def paragraph(table: Table, row: tuple) -> str:
-    what, source, ours, expected, verdict = row
+    what, source, ours, expected, verdict, why = row
     lines = [f"{verdict.upper()}: {what}"]
     for name, text in (("source", source), ("expected", expected),
-                       ("ours", ours)):
-        lines += textwrap.wrap(f"{name:10}{text}", 78, initial_indent="  ",
-                               subsequent_indent=" " * 12)
+                       ("ours", ours), ("why", why)):
+        if text:
+            lines += textwrap.wrap(f"{name:10}{text}", 78, initial_indent="  ",
+                                   subsequent_indent=" " * 12)
     return "\n".join(lines) + "\n"
 
 

@@ -292,7 +292,7 @@ class Judging(unittest.TestCase):
             raise Missing("the run")
         found.add("what", "source", "expected", finding)
         self.assertEqual(found.table.rows[0][2:],
-                         ("the run", "expected", scenario.FAILED))
+                         ("the run", "expected", scenario.FAILED, ""))
 
     def test_losses_are_not_what_an_nf_does_not_let_through(self):
         outcome = scenario.Outcome({"packets_dropped": {
