@@ -62,13 +62,13 @@ def lines(axes, means, key_of, labels, series, column: str):
     axes.set_xticks(range(len(labels)), map(str, labels))
 
 
-def show_unit(axes, unit: str):
-    """Of the values."""
+def show_unit_of(axis, unit: str):
+    """Of the values of an axis."""
     if unit == "share":
-        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
-    elif unit:
-        axes.yaxis.set_major_formatter(engineering(unit))
-        axes.yaxis.set_minor_formatter(lambda *_: "")
+        axis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+    elif unit in ("s", "bit/s"):
+        axis.set_major_formatter(engineering(unit))
+        axis.set_minor_formatter(lambda *_: "")
 
 
 def panels(figure, means, columns: dict[str, str], key_of, labels, series,
@@ -83,6 +83,6 @@ def panels(figure, means, columns: dict[str, str], key_of, labels, series,
         if column in logarithmic:
             axes.set_yscale("log")
         else:
-            axes.set_ylim(bottom=0)
-        show_unit(axes, unit)
+            axes.set_ylim(0, 1.03 * axes.get_ylim()[1])
+        show_unit_of(axes.yaxis, unit)
         axes.legend(fontsize=8)

@@ -19,10 +19,11 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import page
 import results
 import scenario
+import what_if
 from runner import CacheInUse, Progress, Runner, what_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-ALL = "all"
+ALL, SWEEP = "all", "sweep"
 OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
 
 
@@ -68,7 +69,8 @@ def parser() -> argparse.ArgumentParser:
         "interrupted: the same command goes on where it stood.")
     made.add_argument("name", metavar="NAME",
                       help=f"an experiment; {ALL} of them, with a page of all "
-                      "results; or list: tells which there are")
+                      f"results; {SWEEP}: tries settings of your choice; or "
+                      "list: tells which there are")
     made.add_argument("--quick", action="store_true",
                       help="less traffic and one seed: some seconds")
     made.add_argument("--trace", metavar="FILE", action="append", default=[],
@@ -83,6 +85,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--jobs", metavar="N", type=int,
                       default=len(os.sched_getaffinity(0)),
                       help="runs at a time (default: as many as CPUs)")
+    made.add_argument("--vary", metavar="FLAG=VALUE,VALUE…", action="append",
+                      default=[], help=f"of {SWEEP}: a flag of snf replay and "
+                      "its values; several times: all combinations")
+    made.add_argument("--goal", metavar="FIGURE[ at FIGURE<=VALUE,…]",
+                      default="units at p99<=400us, dropped<=0",
+                      help=f"of {SWEEP}: what is to be least, within limits, "
+                      "of " + ", ".join(what_if.FIGURES) + " (default: units "
+                      "at p99<=400us, dropped<=0)")
     made.add_argument("--cache_gb", metavar="N", type=float, default=2.0,
                       help="what is kept for the next run is held to so many "
                       "GB: what was used longest ago goes (default: 2)")
@@ -116,6 +126,25 @@ def lab_of(options: argparse.Namespace) -> scenario.Lab:
     if not options.cache_gb >= 0:
         raise Refused(f"--cache_gb={options.cache_gb}: want 0 or more")
     return scenario.Lab(options.quick, traces, rates, flags)
+
+
+def chosen_by(options: argparse.Namespace) -> dict:
+    """Scenarios by name."""
+    names = scenario_names()
+    if options.name == SWEEP:
+        try:
+            return {SWEEP: what_if.Sweep(list(map(what_if.axis_of,
+                                                  options.vary)),
+                                         what_if.goal_of(options.goal))}
+        except ValueError as error:
+            raise Refused(f"sweep: {error}") from error
+    if options.vary:
+        raise Refused(f"--vary is for {SWEEP}")
+    if options.name != ALL and options.name not in names:
+        raise Refused(f"no experiment '{options.name}'; there are "
+                      f"{', '.join(names)}, {ALL} and {SWEEP}")
+    return {name: load(name) for name in names
+            if options.name in (name, ALL)}
 
 
 # --- Running ------------------------------------------------------------------
@@ -153,26 +182,26 @@ def origin_of(lab: scenario.Lab, jobs: list[scenario.Job], runner: Runner,
             "machine": results.machine()}
 
 
-def run(names: list[str], lab: scenario.Lab,
+def run(chosen: dict, lab: scenario.Lab,
         options: argparse.Namespace) -> int:
-    """All runs come first, so that the time that is left is that of all."""
+    """`chosen` has scenarios by name. All runs come first, so that the time that is left is that of all."""
     version = version_of(options.snf)
     charts = find_charts()
     out = pathlib.Path(options.out)
     with contextlib.closing(Runner(options.snf, out / "cache", options.jobs,
                                    Progress(sys.stderr))) as runner:
-        jobs = {name: load(name).jobs(lab) for name in names}
+        jobs = {name: each.jobs(lab) for name, each in chosen.items()}
         outcomes = runner.run(job for each in jobs.values() for job in each)
         pages = []
         for name, each in jobs.items():
-            chosen = load(name)
-            report = chosen.tell(lab, outcomes)
+            report = chosen[name].tell(lab, outcomes)
             origin = origin_of(lab, each, runner, version)
-            written = results.write_report(out, name, chosen, report, origin,
-                                           charts)
-            pages.append(page.Section(name, chosen, report, origin, out))
+            written = results.write_report(out, name, chosen[name], report,
+                                           origin, charts)
+            pages.append(page.Section(name, chosen[name], report, origin,
+                                      out))
             tell(report, written)
-        if len(names) > 1:
+        if len(chosen) > 1:
             results.write(out / "index.html", page.html(
                 pages, runner.failures, command_of(lab)))
             print(f"Written: {out / 'index.html'}")
@@ -216,12 +245,7 @@ def main(arguments: list[str]) -> int:
         if options.name == "list":
             print(list_scenarios(), end="")
             return OK
-        names = scenario_names()
-        if options.name != ALL and options.name not in names:
-            raise Refused(f"no experiment '{options.name}'; there are "
-                          f"{', '.join(names)}, and {ALL}")
-        return run(names if options.name == ALL else [options.name],
-                   lab_of(options), options)
+        return run(chosen_by(options), lab_of(options), options)
     except Refused as refused:
         print(f"snf experiment: {refused}", file=sys.stderr)
         return refused.code

@@ -122,12 +122,12 @@ class Grid:
         return Means(self.columns, self.rows(lab, outcomes),
                      1 + len(self.axes))
 
-    def report(self, lab: Lab, outcomes: Outcomes, findings: Findings,
-               title: str, draw, size=(10.0, 4.6), more=()) -> Report:
+    def report(self, lab: Lab, outcomes: Outcomes,
+               findings: Findings | None, title: str, draw, size=(10.0, 4.6), more=()) -> Report:
         """`draw` is called with a figure and the means."""
         means = self.means(lab, outcomes)
         return Report(
-            tables=[findings.table,
+            tables=[*([findings.table] if findings else []),
                     Table("", f"{title}, means over seeds",
                           with_seeds(self.columns), means.rows), *more],
             series=[Table("runs", "", self.columns, self.rows(lab, outcomes))],

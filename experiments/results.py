@@ -134,6 +134,11 @@ def write_report(folder: pathlib.Path, name: str, scenario, report: Report,
     for table in [*report.tables, *report.series]:
         file = f"{name}_{table.name}.csv" if table.name else f"{name}.csv"
         add(file, csv_table(table, origin))
+    for file, text in report.files.items():
+        if text is None:
+            (folder / file).unlink(missing_ok=True)
+        else:
+            add(file, text)
     figure = None
     if charts is not None and report.draw is not None:
         footer = "; ".join(f"{key} {value}" for key, value in origin.items())

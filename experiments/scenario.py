@@ -193,6 +193,8 @@ class Report:
     draw: Callable | None = None
     size: tuple[float, float] = (10.0, 6.0)  # of the figure in inches
     series: list[Table] = dataclasses.field(default_factory=list)  # CSV alone
+    # Other files; None: none of that name is left from an earlier run.
+    files: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 REPRODUCED, BETTER, DIFFERS, FAILED, NOT_RUN = (

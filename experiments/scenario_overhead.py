@@ -123,7 +123,6 @@ def draw(figure, lab: Lab, means: Means):
     axes.plot(range(len(PAPER)), [value or float("nan")
                                   for value in PAPER.values()], "k_",
               markersize=14, label="SNF §9.7")
-    axes.set_yscale("log")
     axes.legend(fontsize=8)
     for axes in figure.axes:
         axes.tick_params(axis="x", labelsize=7)
