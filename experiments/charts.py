@@ -80,7 +80,9 @@ def panels(figure, means, columns: dict[str, str], key_of, labels, series,
         lines(axes, means, key_of, labels, series, column)
         axes.set_title(column)
         axes.set_xlabel(x_label)
-        if column in logarithmic:
+        values = [means.get(key_of(label, one), column)
+                  for label in labels for one in series]
+        if column in logarithmic and any(value > 0 for value in values):
             axes.set_yscale("log")
         else:
             axes.set_ylim(0, 1.03 * axes.get_ylim()[1])

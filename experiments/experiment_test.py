@@ -295,6 +295,7 @@ class Everything(Case):
         ran = self.run_quickly("all", "--flags=--alpha=nonsense",
                                code=SOME_FAILED)
         self.assertIn("nonsense", ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
         page = (self.out / "index.html").read_text()
         self.assertIn("Runs that failed", page)
         self.assertIn("nonsense", page)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
-                      Outcome, Outcomes, Report, Table, dropped, known_rows,
+                      Missing, Outcome, Outcomes, Report, Table, dropped, known_rows,
                       ratio, with_seeds)
 from series import latency_quantile
 
@@ -126,9 +126,15 @@ class Grid:
                findings: Findings | None, title: str, draw, size=(10.0, 4.6), more=()) -> Report:
         """`draw` is called with a figure and the means."""
         means = self.means(lab, outcomes)
+
+        def draw_known(figure):
+            if not means.rows:
+                raise Missing("no run to draw")
+            draw(figure, means)
+
         return Report(
             tables=[*([findings.table] if findings else []),
                     Table("", f"{title}, means over seeds",
                           with_seeds(self.columns), means.rows), *more],
             series=[Table("runs", "", self.columns, self.rows(lab, outcomes))],
-            draw=lambda figure: draw(figure, means), size=size)
+            draw=draw_known, size=size)

@@ -148,6 +148,9 @@ def write_report(folder: pathlib.Path, name: str, scenario, report: Report,
             figure = f"{name}.png"
         except Missing:  # which run that is has been told
             pass
+    if figure is None:
+        for suffix in ("png", "svg"):  # of an earlier run
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     add(f"{name}.md", markdown(name, scenario, report, origin, figure))
     return written
 

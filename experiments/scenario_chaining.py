@@ -85,6 +85,8 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
 
 def draw(figure, rows: list[tuple]):
     from charts import COLOURS, plain
+    if not rows:
+        raise Missing("no run to draw")
     axes = figure.subplots()
     plain(axes)
     axes.errorbar([each[0] for each in rows], [each[1] / 1e6 for each in rows],
