@@ -184,7 +184,8 @@ def origin_of(lab: scenario.Lab, jobs: list[scenario.Job], runner: Runner,
 
 def run(chosen: dict, lab: scenario.Lab,
         options: argparse.Namespace) -> int:
-    """`chosen` has scenarios by name. All runs come first, so that the time that is left is that of all."""
+    """`chosen` has scenarios by name. All runs come first, so that the time
+    that is left is that of all."""
     version = version_of(options.snf)
     charts = find_charts()
     out = pathlib.Path(options.out)

@@ -128,7 +128,7 @@ class Interrupting(Case):
                  f"--out={self.out}"],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for line in process.stderr:
-                if "of 93 runs" in line:
+                if "of 102 runs" in line:
                     break
             process.send_signal(number)
             out, errors = process.communicate(timeout=60)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
-                      Missing, Outcome, Outcomes, Report, Table, dropped, known_rows,
-                      ratio, with_seeds)
+                      Missing, Outcome, Outcomes, Report, Table, dropped,
+                      known_rows, ratio, with_seeds)
 from series import latency_quantile
 
 
@@ -123,7 +123,8 @@ class Grid:
                      1 + len(self.axes))
 
     def report(self, lab: Lab, outcomes: Outcomes,
-               findings: Findings | None, title: str, draw, size=(10.0, 4.6), more=()) -> Report:
+               findings: Findings | None, title: str, draw,
+               size=(10.0, 4.6), more=()) -> Report:
         """`draw` is called with a figure and the means."""
         means = self.means(lab, outcomes)
 

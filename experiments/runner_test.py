@@ -228,6 +228,15 @@ print("{{}}")
             made.prune(0)
             self.assertTrue(outcomes[job("d")].folder.exists())
             self.assertFalse(outcomes[job("a")].folder.exists())
+        self.run_jobs(job("e"))
+        for age, name in enumerate("ed"):
+            os.utime(self.run_jobs(job(name))[0][job(name)].folder,
+                     (1000 - age, 1000 - age))
+        self.run_jobs(job("d"))  # what is used again becomes the youngest
+        made = Runner(self.snf, self.folder / "cache", 1, Progress(self.said))
+        with contextlib.closing(made):
+            self.assertEqual(made.prune(size + size // 2), 1)
+            self.assertTrue(outcomes[job("d")].folder.exists())
 
     def test_ends_at_once_when_there_is_no_room(self):
         original = pathlib.Path.mkdir
@@ -249,9 +258,10 @@ print("{{}}")
 
     def test_a_file_of_another_job_can_be_a_flags_value(self):
         maker = job("maker", Out("--write=", "file"))
-        reader = job("reader", Made(maker, "file", "--read="))
-        _, failures = self.run_jobs(reader)
-        self.assertEqual(failures, {})
+        reader = job("reader", Made(maker, "file", "--fail="))
+        outcomes, failures = self.run_jobs(maker, reader)
+        self.assertIn(f"it failed for {outcomes[maker].folder / 'file'}",
+                      failures["reader"])
 
     def test_refuses_a_cache_that_another_writes_to(self):
         with contextlib.closing(Runner(self.snf, self.folder / "cache", 1,

@@ -15,8 +15,8 @@ Swept: how many flows have a burst of 20 packets of 1400 B back to back (every
 flowlets end by timeout alone or by 15 KB too, and the load signal: demand,
 which is the paper's, or wait, which is snf's; and whether there are as many
 units as placement asks for, or 4 for both, which tells what is due to units. A
-NAT on warm units of 1 Gbit/s. SNF finds that the size threshold lowers median and tail, the more the more
-bursts there are.
+NAT on warm units of 1 Gbit/s. SNF finds that the size threshold lowers median
+and tail, the more the more bursts there are.
 """
 
 PAPER = {100: ((101e-6, 678e-6), (87e-6, 504e-6)),
