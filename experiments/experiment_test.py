@@ -240,7 +240,7 @@ class Provisioning(Case):
     def test_tells_of_each_mode_and_of_time(self):
         self.run_quickly("provisioning")
         means = rows_of(self.out / "provisioning.csv")
-        self.assertEqual(len(means), 4 * 2)
+        self.assertEqual(len(means), 4 * 3)
         steps = rows_of(self.out / "provisioning_over_time.csv")
         for mean in means:
             mine = [row for row in steps
@@ -350,9 +350,9 @@ class Sweeping(Case):
         self.assertEqual(len(rows), 4)
         fit = [row for row in rows if float(row["latency p99 (s)"]) <= 7e-4]
         self.assertNotIn(len(fit), (0, 4))  # else this tells nothing
-        best = min(fit, key=lambda row: float(row["mean (units)"]))
+        best = min(fit, key=lambda row: float(row["units"]))
         chosen = rows_of(self.out / "sweep_recommended.csv")[0]
-        for name in ("alpha", "unit_capacity", "mean (units)"):
+        for name in ("alpha", "unit_capacity", "units"):
             self.assertEqual(chosen[name], best[name])
         config = self.out / "sweep_1Gbps.textproto"
         flags = (self.out / "sweep_1Gbps.textproto.flags").read_text().split()
@@ -361,7 +361,7 @@ class Sweeping(Case):
             [PROGRAM, "replay", capture, f"--config={config}", *flags,
              "--json=-", "--quiet"], check=True, capture_output=True).stdout)
         self.assertAlmostEqual(report["units_used_mean"],
-                               float(best["mean (units)"]), places=6)
+                               float(best["units"]), places=6)
         self.assertEqual(report["flags"]["alpha"], best["alpha"])
 
     def test_says_that_nothing_meets_a_goal(self):

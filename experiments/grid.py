@@ -37,7 +37,7 @@ def quantile(share: float, is_detail: bool = False) -> Figure:
 
 
 P50, P75, P99 = quantile(0.5), quantile(0.75), quantile(0.99)
-UNITS = Figure(Column("mean", "units"), lambda ran: ran["units_used_mean"])
+UNITS = Figure(Column("units"), lambda ran: ran["units_used_mean"])
 DROPPED = Figure(Column("dropped", "packets"), dropped)
 MOVED = Figure(Column("flowlets moved", "share"), lambda ran: ratio(
     ran["flowlets_moved"], ran["flowlets_movable"]))

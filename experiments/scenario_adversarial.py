@@ -11,12 +11,12 @@ SUMMARY = "adversarial bursts, flowlets by timeout alone or by size too"
 SOURCE = "SNF Fig. 5"
 ABOUT = """
 Swept: how many flows have a burst of 20 packets of 1400 B back to back (every
-100th, 50th, 10th; snf trace synth makes the traffic after the captures), whether
-flowlets end by timeout alone or by 15 KB too, and the load signal: demand,
-which is the paper's, or wait, which is snf's; and whether there are as many
-units as placement asks for, or 4 for both, which tells what is due to units. A
-NAT on warm units of 1 Gbit/s. SNF finds that the size threshold lowers median
-and tail, the more the more bursts there are.
+100th, 50th, 10th; snf trace synth makes the traffic after the captures),
+whether flowlets end by timeout alone or by 15 KB too, and the load signal:
+demand, which is nearest to the paper's, or wait, which is snf's; and whether
+there are as many units as placement asks for, or 4 for both, which tells what
+is due to units. A NAT on warm units of 1 Gbit/s. SNF finds that the size
+threshold lowers median and tail, the more the more bursts there are.
 """
 
 PAPER = {100: ((101e-6, 678e-6), (87e-6, 504e-6)),
@@ -49,7 +49,7 @@ GRID = Grid(
                                    BOTH: ("--flowlet_bytes=15KB",)}),
           Axis("load signal", {signal: (f"--load_signal={signal}",)
                                for signal in SIGNALS}),
-          Axis("units", UNITS_UP)),
+          Axis("units allowed", UNITS_UP)),
     figures=(UNITS, P50, P75, P99, MOVED, HELD_P99, DROPPED),
     base=("--nf=nat", "--unit_capacity=1Gbps",
           "--no_check"),
@@ -64,7 +64,7 @@ def lowers(means: Means, label: str, signal: str, column: str, up=FREE):
     before = means[label, TIMEOUT, signal, up]
     after = means[label, BOTH, signal, up]
     text = (f"{cell(before[column], 's')} → {cell(after[column], 's')}, on "
-            f"{before['mean']:.2f} → {after['mean']:.2f} units")
+            f"{before['units']:.2f} → {after['units']:.2f} units")
     return text, holds(falls(before[column], after[column]))
 
 
@@ -103,7 +103,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
 def draw(figure, means: Means):
     from charts import panels
     panels(figure, means, {"latency p50": "s", "latency p99": "s",
-                           "mean": ""},
+                           "units": ""},
            lambda label, end: (label, end, "demand", FREE), tuple(TRAFFIC),
            (TIMEOUT, BOTH), "bursts in … flow, load by demand")
     figure.axes[2].set_title("units")

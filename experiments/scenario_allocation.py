@@ -48,7 +48,7 @@ def why(means: Means, rate: str, start: str, policy: str) -> str:
         found = means[rate, each, start]
         words.append(f"{each}: held p99 {cell(found['held p99'], 's')}, at "
                      f"most {cell(found['most'], 'units')} units, mean "
-                     f"{found['mean']:.2f}, "
+                     f"{found['units']:.2f}, "
                      f"{cell(found['dropped'], 'packets')} dropped")
     return "; ".join(words)
 
@@ -60,7 +60,7 @@ def findings(lab: Lab, means: Means) -> Findings:
             for policy, column, unit, source, times in (
                     ("rotate", "latency p99", "s",
                      "seconds per packet, tens of ms per flowlet, means", 10),
-                    ("rotate", "mean", "units",
+                    ("rotate", "units", "units",
                      "tens of instances per packet, a few per flowlet", 5),
                     ("per_packet", "latency p99", "s", "no such policy", 1)):
                 found.add(f"{column if unit == 's' else 'units'} of {policy}, "
@@ -83,7 +83,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
 
 def draw(figure, lab: Lab, means: Means):
     from charts import panels
-    panels(figure, means, {"latency p99": "s", "mean": ""},
+    panels(figure, means, {"latency p99": "s", "units": ""},
            lambda rate, policy: (rate, policy, "warm"), GRID.traffic(lab),
            POLICIES, "traffic, units warm", ("latency p99",))
     figure.axes[1].set_title("units")

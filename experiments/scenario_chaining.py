@@ -12,8 +12,8 @@ SOURCE = "Serpens Fig. 13"
 ABOUT = """
 Swept: how many firewalls a chain has. It runs in one unit, by calls, in real
 time as fast as this machine can (--clock=real --speed=max), on one unit without
-a limit; the capture is read before. Each is run five times, alone; medians, with
-the least and the most beside. Serpens finds its chain in a unit 1.6 to 2.1
+a limit; the capture is read before. Each is run five times, alone; medians,
+with the least and the most beside. Serpens finds its chain in a unit 1.6 to 2.1
 times as fast as by a proxy on each server and 2.3 to 2.7 times as fast as by
 one for all; snf has no chain across units yet, so this has one of the three.
 """

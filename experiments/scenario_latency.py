@@ -54,9 +54,9 @@ def times_worse(means: Means, rate: str, mode: str, queue):
     ours = best(means, rate, "snf", queue)["latency p75"]
     return theirs / ours, (
         f"{theirs / ours:.1f}×: {cell(theirs, 's')} on "
-        f"{best(means, rate, mode, queue)['mean']:.2f} units against "
+        f"{best(means, rate, mode, queue)['units']:.2f} units against "
         f"{cell(ours, 's')} on "
-        f"{best(means, rate, 'snf', queue)['mean']:.2f}")
+        f"{best(means, rate, 'snf', queue)['units']:.2f}")
 
 
 def why_not_as_much(means: Means, rate: str, mode: str):
@@ -66,7 +66,7 @@ def why_not_as_much(means: Means, rate: str, mode: str):
     return (f"the baseline's best signal counts what waits at a unit, so flows "
             f"go elsewhere in time; with the drained rate as its load, and "
             f"endless queues, its p75 is {cell(blind['latency p75'], 's')} on "
-            f"{blind['mean']:.2f} units: {blind['latency p75'] / ours:,.0f}×")
+            f"{blind['units']:.2f} units: {blind['latency p75'] / ours:,.0f}×")
 
 
 def quantile_of_snf(means: Means, rate: str, column: str, paper: float):
@@ -77,7 +77,8 @@ def quantile_of_snf(means: Means, rate: str, column: str, paper: float):
 def why_median(means: Means, rate: str) -> str:
     found = {signal: means[rate, "snf", signal, 1024] for signal in SIGNALS}
     return "by load signal: " + ", ".join(
-        f"{signal} {cell(each['latency p50'], 's')} on {each['mean']:.2f} units"
+        f"{signal} {cell(each['latency p50'], 's')} on "
+        f"{each['units']:.2f} units"
         for signal, each in found.items()) + (
         "; here a packet's own time at its unit counts, 11.5 µs for 1434 B at "
         "1 Gbit/s, which is more than 5 µs")

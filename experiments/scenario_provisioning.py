@@ -32,7 +32,7 @@ MODES = {
     "smart_flow 100 ms": ("--policy=smart_flow", "--reassign_period=100ms"),
     "vanilla_flow": ("--policy=vanilla_flow",),
 }
-SIGNALS = ("demand", "drained")
+SIGNALS = ("wait", "demand", "drained")
 
 COLUMNS = (
     Column("traffic"), Column("mode"), Column("load signal"),

@@ -10,9 +10,9 @@ SUMMARY = "the size threshold of flowlets against latency and units"
 SOURCE = "SNF Fig. 7"
 ABOUT = """
 Swept: the bytes B after which a flowlet ends, and the load signal: demand,
-which is the paper's, or wait, which is snf's. A NAT on warm units of 1 Gbit/s.
-SNF finds that larger flowlets lower latency, as state is pulled less often,
-and take more units, as they pack worse.
+which is nearest to the paper's, or wait, which is snf's. A NAT on warm units of
+1 Gbit/s. SNF finds that larger flowlets lower latency, as state is pulled less
+often, and take more units, as they pack worse.
 """
 
 SIZES = {"4 KB": "4KB", "8 KB": "8KB", "15 KB": "15KB", "30 KB": "30KB",
@@ -52,7 +52,7 @@ def findings(lab: Lab, means: Means) -> Findings:
                 return ("flowlets moved: " + trend(
                     means, r, s, "flowlets moved", "share")[1]
                     + "; held p99: " + trend(means, r, s, "held p99", "s")[1]
-                    + "; units: " + trend(means, r, s, "mean", "units")[1])
+                    + "; units: " + trend(means, r, s, "units", "units")[1])
             found.add(f"latency p50 by B, {rate}, by {signal}",
                       "falls as B rises (Fig. 7a)", "falls",
                       lambda f=finding: f("latency p50", "s", falls), why)
@@ -61,7 +61,7 @@ def findings(lab: Lab, means: Means) -> Findings:
                       lambda f=finding: f("latency p99", "s", falls), why)
             found.add(f"units by B, {rate}, by {signal}",
                       "rise with B (Fig. 7b)", "rise",
-                      lambda f=finding: f("mean", "units", rises), why)
+                      lambda f=finding: f("units", "units", rises), why)
     return found
 
 
@@ -76,7 +76,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
 def draw(figure, lab: Lab, means: Means):
     from charts import panels
     rate = GRID.traffic(lab)[0]
-    panels(figure, means, {"latency p99": "s", "mean": "",
+    panels(figure, means, {"latency p99": "s", "units": "",
                            "flowlets moved": "share"},
            lambda size, signal: (rate, size, signal),
            tuple(SIZES), SIGNALS, f"B, {rate}, by load signal")

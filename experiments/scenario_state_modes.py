@@ -14,10 +14,10 @@ Swept: the NF, and how state gets to units: reactive (pulled when a flowlet
 misses it), proactive as in the paper (K = 3 replicas drawn by weight), or
 proactive by snf's own rule (likely: where and when a move is likely enough).
 Units of 1 Gbit/s, all warm; a state takes 20 µs from unit to unit, besides its
-bytes. The load is demand, the paper's. SNF finds a p99 of 168 µs with an
-external store, 133 µs reactive and 11 µs proactive for a NAT, and 90.4 % of
-moved flowlets seamless over all NFs. Held is what a flowlet that moved waited
-for its state.
+bytes. The load is demand, which is nearest to the paper's, or wait, snf's. SNF
+finds a p99 of 168 µs with an external store, 133 µs reactive and 11 µs
+proactive for a NAT, and 90.4 % of moved flowlets seamless over all NFs. Held is
+what a flowlet that moved waited for its state.
 """
 
 NFS = ("nat", "firewall", "monitor", "udp_whitelister", "policer")
@@ -67,7 +67,7 @@ def why(means: Means, rate: str, nf: str, signal: str) -> str:
     return ("seamless: " + compared(means, rate, nf, signal, "seamless",
                                     "share")[1] + f"; held p99 by {other}: "
             + compared(means, rate, nf, other, "held p99", "s")[1]
-            + "; units: " + compared(means, rate, nf, signal, "mean",
+            + "; units: " + compared(means, rate, nf, signal, "units",
                                      "units")[1])
 
 

@@ -57,8 +57,8 @@ def why(means: Means, label: str, timeout: str) -> str:
     found = means[label, timeout]
     return (f"flows of this traffic are others: "
             f"{100 * found['of these by a gap']:.0f} % of flowlets began after "
-            f"a gap, {100 * found['by bytes']:.0f} % because the last was full; "
-            f"on the other traffic it is " + ", ".join(
+            f"a gap, {100 * found['by bytes']:.0f} % because the last was "
+            f"full; on the other traffic it is " + ", ".join(
                 f"{means[other, timeout]['flowlets a flow']:.2f}×"
                 for other in GRID.rates if other != label))
 
