@@ -300,6 +300,7 @@ class Everything(Case):
         self.assertIn("Runs that failed", page)
         self.assertIn("nonsense", page)
         self.assertEqual(Page(page).open, [])
+        self.assertFalse((self.out / "latency.png").exists())
 
     def test_tells_that_a_disk_is_full(self):
         """A limit of the size of files is as a disk that is full."""
@@ -343,16 +344,18 @@ class Page(html.parser.HTMLParser):
 class Sweeping(Case):
     def test_recommends_a_configuration_that_replay_takes(self):
         ran = self.run_quickly(
-            "sweep", "--vary=alpha=0,1", "--vary=unit_capacity=500Mbps,1Gbps",
+            "sweep", "--vary=latency_target=350us,2ms",
+            "--vary=unit_capacity=500Mbps,1Gbps",
             "--goal=units at p99<=700us, dropped<=0", "--flags=--nf=nat")
         self.assertIn("Recommended", ran.stdout)
         rows = rows_of(self.out / "sweep.csv")
         self.assertEqual(len(rows), 4)
         fit = [row for row in rows if float(row["latency p99 (s)"]) <= 7e-4]
         self.assertNotIn(len(fit), (0, 4))  # else this tells nothing
+        self.assertNotIn(min(rows, key=lambda row: float(row["units"])), fit)
         best = min(fit, key=lambda row: float(row["units"]))
         chosen = rows_of(self.out / "sweep_recommended.csv")[0]
-        for name in ("alpha", "unit_capacity", "units"):
+        for name in ("latency_target", "unit_capacity", "units"):
             self.assertEqual(chosen[name], best[name])
         config = self.out / "sweep_1Gbps.textproto"
         flags = (self.out / "sweep_1Gbps.textproto.flags").read_text().split()
@@ -362,7 +365,8 @@ class Sweeping(Case):
              "--json=-", "--quiet"], check=True, capture_output=True).stdout)
         self.assertAlmostEqual(report["units_used_mean"],
                                float(best["units"]), places=6)
-        self.assertEqual(report["flags"]["alpha"], best["alpha"])
+        self.assertEqual(report["flags"]["latency_target"],
+                         best["latency_target"])
 
     def test_says_that_nothing_meets_a_goal(self):
         self.run_quickly("sweep", "--vary=alpha=0,1", "--goal=units")
