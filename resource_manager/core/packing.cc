@@ -142,6 +142,9 @@ bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
     if (unit == kNone) {
       int64_t missing = 0;
       for (const uint32_t c : waiting_) missing += Missing(c);
+      // The last part needs no unit of its own where one has room.
+      const int64_t part = Missing(controller) % kWholeUnit;
+      if (part > 0 && FullestWithRoom(part) != kNone) missing -= part;
       StartFor(now, missing, out);
       if (starting_ > 0) return false;
       unit = Emptiest();
