@@ -54,7 +54,7 @@ TEST_F(SealRounds, TakeTheHighestClockOfLoggersAndSurvivors) {
   EXPECT_EQ(round_.done(MakeFlowId(0, 6, 3)), Clock{}) << "nobody named it";
 }
 
-TEST_F(SealRounds, WaitForEachOneThatWasAsked) {
+TEST_F(SealRounds, WaitForTheLogger) {
   EXPECT_FALSE(round_.complete());
   EXPECT_TRUE(Done(kU1, 0, kNoFlow));
   EXPECT_TRUE(Done(kU2, 0, kNoFlow));
@@ -73,6 +73,15 @@ TEST_F(SealRounds, RefuseWhatTheyDidNotAskFor) {
   EXPECT_FALSE(Done(kU1, 0, kNoFlow));
   EXPECT_TRUE(Done(kU2, 4));
   EXPECT_EQ(round_.done(kFlow), Clock{4});
+}
+
+TEST_F(SealRounds, WaitForEachSurvivor) {
+  EXPECT_TRUE(Sealed(kU0, 0, kNoFlow));
+  EXPECT_FALSE(round_.complete());
+  EXPECT_TRUE(Done(kU2, 0, kNoFlow));
+  EXPECT_FALSE(round_.complete()) << "unit 1 has not answered";
+  EXPECT_TRUE(Done(kU1, 0, kNoFlow));
+  EXPECT_TRUE(round_.complete());
 }
 
 // What unit 1 applied and did not log is lost with it.
