@@ -86,6 +86,18 @@ void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
   services.Tell();
 }
 
+// Has the packet's bytes behind it watched during the call.
+[[gnu::noinline, gnu::cold]] Verdict NfCalls::ProcessGuarded(
+    const NfContext& env, PacketHandle packet, Packet& view, FlowState& flow) {
+  unguarded_ = 0;
+  const PacketGuard guard(env.buffers, packet);
+  nf_call.guard = &guard;
+  const Verdict verdict = env.nf.process_packet(view, flow);
+  guard.Check();
+  nf_call.guard = nullptr;
+  return verdict;
+}
+
 void NfCalls::CheckReason(uint8_t reason, const NetworkFunction& nf) {
   const size_t reasons = nf.drop_reasons().size();
   if (reason < reasons) return;

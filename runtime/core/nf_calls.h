@@ -129,6 +129,8 @@ class NfCalls {
 
   class Services;
 
+  Verdict ProcessGuarded(const NfContext& env, PacketHandle packet,
+                         Packet& view, FlowState& flow);
   static void CheckReason(uint8_t reason, const NetworkFunction& nf);
   static void CheckWait(const NfContext& env, const StateView& state,
                         const Services& services, const FlowState& flow,

@@ -171,20 +171,13 @@ class NfCalls::Services final : public FlowServices {
                     out);
   FlowState flow(record.flow, now, record.timer, state, services);
   Packet view(info, bytes);
-  std::optional<PacketGuard> guard;
-  if (++unguarded_ >= guard_every_) [[unlikely]] {
-    unguarded_ = 0;
-    nf_call.guard = &guard.emplace(env.buffers, packet);
-  }
   nf_call.nf = &env.nf;
   nf_call.hook = NfCall::Hook::kProcessPacket;
   nf_call.meta = &meta;
   nf_call.packet = packet;
-  const Verdict verdict = env.nf.process_packet(view, flow);
-  if (guard.has_value()) [[unlikely]] {
-    guard->Check();
-    nf_call.guard = nullptr;
-  }
+  const bool is_guarded = ++unguarded_ >= guard_every_;
+  const Verdict verdict = is_guarded ? ProcessGuarded(env, packet, view, flow)
+                                     : env.nf.process_packet(view, flow);
 
   using Kind = UnitCommand::Kind;
   Outcome outcome(Kind::kRelease);

@@ -26,14 +26,16 @@ class PacketGuard final : public NfCallGuard {
       : info_(std::as_bytes(std::span(&buffers.info(packet), 1))),
         behind_(BehindOf(buffers, packet)),
         packet_bytes_(buffers.bytes(packet).size()) {
-    std::ranges::copy(info_, info_before_.begin());
-    std::ranges::copy(behind_, behind_before_.begin());
+    std::memcpy(info_before_.data(), info_.data(), info_.size());
+    std::memcpy(behind_before_.data(), behind_.data(), behind_.size());
   }
 
   void Check() const override {
-    if (!std::ranges::equal(info_, info_before_)) Fail("before");
-    if (!std::ranges::equal(behind_,
-                            std::span(behind_before_).first(behind_.size()))) {
+    if (std::memcmp(info_.data(), info_before_.data(), info_.size()) != 0) {
+      Fail("before");
+    }
+    if (std::memcmp(behind_.data(), behind_before_.data(), behind_.size()) !=
+        0) {
       Fail("behind");
     }
   }

@@ -177,8 +177,10 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
 }
 
 // The packet leaves the unit, and the flow goes on.
-inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
-                           uint32_t node, NfContext env, UnitOut& out) {
+[[gnu::always_inline]] inline void Unit::Complete(Instant now, uint32_t slot,
+                                                  NfCalls::Outcome outcome,
+                                                  uint32_t node, NfContext env,
+                                                  UnitOut& out) {
   const PacketMeta& meta = flows_.packets()[node].meta;
   FlowRecord& record = flows_[slot];
   replication_.on_change(now, record);
