@@ -20,4 +20,12 @@ void AskForPages(Pages pages, void* table, size_t bytes) {
                             end - begin, MADV_HUGEPAGE));
 }
 
+void* MapZeroPages(size_t bytes) {
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return pages == MAP_FAILED ? nullptr : pages;
+}
+
+void UnmapPages(void* pages, size_t bytes) { munmap(pages, bytes); }
+
 }  // namespace snf

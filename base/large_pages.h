@@ -24,6 +24,13 @@ enum class Pages : unsigned char {
 // a hint: without large pages the system serves the table with small ones.
 void AskForPages(Pages pages, void* table, size_t bytes);
 
+// Returns memory of the caller's own, full of zeroes, at the beginning of a
+// page; each page costs memory from its first touch on. Returns null if the
+// address space does not suffice.
+void* MapZeroPages(size_t bytes);
+// Gives back what MapZeroPages(bytes) returned.
+void UnmapPages(void* pages, size_t bytes);
+
 }  // namespace snf
 
 #endif  // SNF_BASE_LARGE_PAGES_H_

@@ -2,8 +2,6 @@
 #ifndef SNF_BASE_LAZY_ARRAY_H_
 #define SNF_BASE_LAZY_ARRAY_H_
 
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -63,7 +61,7 @@ class LazyArray {
     size_t mapped_bytes = 0;  // 0: it came from calloc
     void operator()(std::byte* p) const {
       if (mapped_bytes != 0) {
-        munmap(p, mapped_bytes);
+        UnmapPages(p, mapped_bytes);
       } else {
         std::free(p);
       }
@@ -80,15 +78,10 @@ class LazyArray {
     // calloc would write zeroes, and so touch every page, where it serves a
     // large block from memory that was freed before.
     constexpr size_t kLeastMapped = size_t{128} << 10;
-    if (bytes < kLeastMapped) {
-      void* const p = std::calloc(bytes, 1);
-      if (p == nullptr) throw std::bad_alloc();
-      return Memory(static_cast<std::byte*>(p));
-    }
-    void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) throw std::bad_alloc();
-    return Memory(static_cast<std::byte*>(p), Free{bytes});
+    const bool mapped = bytes >= kLeastMapped;
+    void* const p = mapped ? MapZeroPages(bytes) : std::calloc(bytes, 1);
+    if (p == nullptr) throw std::bad_alloc();
+    return Memory(static_cast<std::byte*>(p), Free{mapped ? bytes : 0});
   }
   static T* Align(std::byte* p) {
     const auto address = reinterpret_cast<uintptr_t>(p);

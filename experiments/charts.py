@@ -48,3 +48,43 @@ def drawn(report, footer: str) -> dict[str, bytes]:
         figure.savefig(data, format=suffix, metadata=metadata)
         made[suffix] = data.getvalue()
     return made
+
+
+def lines(axes, means, key_of, labels, series, column: str):
+    """A line for each of `series` over `labels`: key_of(label, one) is the
+    case."""
+    plain(axes)
+    for i, one in enumerate(series):
+        axes.plot(range(len(labels)),
+                  [means.get(key_of(label, one), column) for label in labels],
+                  color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
+                  linestyle=("-", "--", ":", "-.")[i % 4], label=str(one))
+    axes.set_xticks(range(len(labels)), map(str, labels))
+
+
+def show_unit_of(axis, unit: str):
+    """Of the values of an axis."""
+    if unit == "share":
+        axis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+    elif unit in ("s", "bit/s"):
+        axis.set_major_formatter(engineering(unit))
+        axis.set_minor_formatter(lambda *_: "")
+
+
+def panels(figure, means, columns: dict[str, str], key_of, labels, series,
+           x_label: str, logarithmic=()):
+    """A chart of `lines` for each column, whose unit is given."""
+    for axes, (column, unit) in zip(figure.subplots(1, len(columns),
+                                                    squeeze=False)[0],
+                                    columns.items()):
+        lines(axes, means, key_of, labels, series, column)
+        axes.set_title(column)
+        axes.set_xlabel(x_label)
+        values = [means.get(key_of(label, one), column)
+                  for label in labels for one in series]
+        if column in logarithmic and any(value > 0 for value in values):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.03 * axes.get_ylim()[1])
+        show_unit_of(axes.yaxis, unit)
+        axes.legend(fontsize=8)

@@ -6,19 +6,24 @@
 """
 
 import argparse
+import contextlib
 import importlib
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import page
 import results
 import scenario
+import what_if
 from runner import CacheInUse, Progress, Runner, what_of
 
 HERE = pathlib.Path(__file__).resolve().parent
+ALL, SWEEP = "all", "sweep"
 OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
 
 
@@ -31,12 +36,12 @@ class Refused(Exception):
 
 
 def scenario_names() -> list[str]:
-    return sorted(path.stem.removeprefix("scenario_")
+    return sorted(path.stem.removeprefix("scenario_").replace("_", "-")
                   for path in HERE.glob("scenario_*.py"))
 
 
 def load(name: str):
-    return importlib.import_module(f"scenario_{name}")
+    return importlib.import_module("scenario_" + name.replace("-", "_"))
 
 
 def list_scenarios() -> str:
@@ -63,7 +68,9 @@ def parser() -> argparse.ArgumentParser:
         "failed, 2 usage, 69 something is not available,\n74 I/O, 130 "
         "interrupted: the same command goes on where it stood.")
     made.add_argument("name", metavar="NAME",
-                      help="an experiment, or list: tells which there are")
+                      help=f"an experiment; {ALL} of them, with a page of all "
+                      f"results; {SWEEP}: tries settings of your choice; or "
+                      "list: tells which there are")
     made.add_argument("--quick", action="store_true",
                       help="less traffic and one seed: some seconds")
     made.add_argument("--trace", metavar="FILE", action="append", default=[],
@@ -78,6 +85,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--jobs", metavar="N", type=int,
                       default=len(os.sched_getaffinity(0)),
                       help="runs at a time (default: as many as CPUs)")
+    made.add_argument("--vary", metavar="FLAG=VALUE,VALUE…", action="append",
+                      default=[], help=f"of {SWEEP}: a flag of snf replay and "
+                      "its values; several times: all combinations")
+    made.add_argument("--goal", metavar="FIGURE[ at FIGURE<=VALUE,…]",
+                      default="units at p99<=400us, dropped<=0",
+                      help=f"of {SWEEP}: what is to be least, within limits, "
+                      "of " + ", ".join(what_if.FIGURES) + " (default: units "
+                      "at p99<=400us, dropped<=0)")
+    made.add_argument("--cache_gb", metavar="N", type=float, default=2.0,
+                      help="what is kept for the next run is held to so many "
+                      "GB: what was used longest ago goes (default: 2)")
     made.add_argument("--flags", metavar="'--FLAG=VALUE …'", default="",
                       help="further flags for each snf replay; they replace "
                       "the experiment's own")
@@ -105,7 +123,28 @@ def lab_of(options: argparse.Namespace) -> scenario.Lab:
         raise Refused(f"--flags={options.flags}: {error}") from error
     if options.jobs < 1:
         raise Refused(f"--jobs={options.jobs}: want at least 1")
+    if not options.cache_gb >= 0:
+        raise Refused(f"--cache_gb={options.cache_gb}: want 0 or more")
     return scenario.Lab(options.quick, traces, rates, flags)
+
+
+def chosen_by(options: argparse.Namespace) -> dict:
+    """Scenarios by name."""
+    names = scenario_names()
+    if options.name == SWEEP:
+        try:
+            return {SWEEP: what_if.Sweep(list(map(what_if.axis_of,
+                                                  options.vary)),
+                                         what_if.goal_of(options.goal))}
+        except ValueError as error:
+            raise Refused(f"sweep: {error}") from error
+    if options.vary:
+        raise Refused(f"--vary is for {SWEEP}")
+    if options.name != ALL and options.name not in names:
+        raise Refused(f"no experiment '{options.name}'; there are "
+                      f"{', '.join(names)}, {ALL} and {SWEEP}")
+    return {name: load(name) for name in names
+            if options.name in (name, ALL)}
 
 
 # --- Running ------------------------------------------------------------------
@@ -143,28 +182,61 @@ def origin_of(lab: scenario.Lab, jobs: list[scenario.Job], runner: Runner,
             "machine": results.machine()}
 
 
-def run(name: str, lab: scenario.Lab, options: argparse.Namespace) -> int:
-    chosen = load(name)
+def run(chosen: dict, lab: scenario.Lab,
+        options: argparse.Namespace) -> int:
+    """`chosen` has scenarios by name. All runs come first, so that the time
+    that is left is that of all."""
     version = version_of(options.snf)
     charts = find_charts()
     out = pathlib.Path(options.out)
-    runner = Runner(options.snf, out / "cache", options.jobs,
-                    Progress(sys.stderr))
-    jobs = chosen.jobs(lab)
-    outcomes = runner.run(jobs)
-    report = chosen.tell(lab, outcomes)
-    written = results.write_report(out, name, chosen, report,
-                                   origin_of(lab, jobs, runner, version),
-                                   charts)
+    with contextlib.closing(Runner(options.snf, out / "cache", options.jobs,
+                                   Progress(sys.stderr))) as runner:
+        jobs = {name: each.jobs(lab) for name, each in chosen.items()}
+        outcomes = runner.run(job for each in jobs.values() for job in each)
+        pages = []
+        for name, each in jobs.items():
+            report = chosen[name].tell(lab, outcomes)
+            origin = origin_of(lab, each, runner, version)
+            written = results.write_report(out, name, chosen[name], report,
+                                           origin, charts)
+            pages.append(page.Section(name, chosen[name], report, origin,
+                                      out))
+            tell(report, written)
+        if len(chosen) > 1:
+            results.write(out / "index.html", page.html(
+                pages, runner.failures, command_of(lab)))
+            print(f"Written: {out / 'index.html'}")
+        runner.prune(round(options.cache_gb * 1e9))
+        return tell_failures(runner)
+
+
+def tell(report: scenario.Report, written: list[pathlib.Path]):
     for table in report.tables:
         print(f"{table.title}\n\n{results.text_table(table)}")
     print("Written: " + ", ".join(map(str, written)))
-    if runner.failures:
-        print(f"{len(runner.failures)} runs failed:", file=sys.stderr)
-        for job, message in runner.failures:
-            print(f"  {job.name}: {message}", file=sys.stderr)
-        return SOME_FAILED
-    return OK
+
+
+def tell_failures(runner: Runner) -> int:
+    if not runner.failures:
+        return OK
+    print(f"{len(runner.failures)} runs failed:", file=sys.stderr)
+    for job, message in runner.failures:
+        print(f"  {job.name}: {message}", file=sys.stderr)
+    return SOME_FAILED
+
+
+def command_of(lab: scenario.Lab) -> str:
+    """That repeats it."""
+    words = ["./snf", "experiment", "all"]
+    if lab.quick:
+        words.append("--quick")
+    if lab.traces != (scenario.BUNDLED,):
+        words += [f"--trace={trace}" for trace in lab.traces]
+    if lab.rates:
+        words.append("--rate=" + ",".join(lab.rates))
+    if lab.flags:
+        words.append("--flags=" + shlex.join(lab.flags))
+    return shlex.join(words)
 
 
 def main(arguments: list[str]) -> int:
@@ -174,10 +246,7 @@ def main(arguments: list[str]) -> int:
         if options.name == "list":
             print(list_scenarios(), end="")
             return OK
-        if options.name not in scenario_names():
-            raise Refused(f"no experiment '{options.name}'; there are "
-                          + ", ".join(scenario_names()))
-        return run(options.name, lab_of(options), options)
+        return run(chosen_by(options), lab_of(options), options)
     except Refused as refused:
         print(f"snf experiment: {refused}", file=sys.stderr)
         return refused.code

@@ -6,10 +6,12 @@ Usage: experiment_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import csv
+import html.parser
 import importlib.util
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -76,8 +78,9 @@ class Asking(Case):
         ran = experiment("list")
         self.assertEqual(ran.returncode, OK, ran.stderr)
         self.assertEqual([line.split()[0] for line in ran.stdout.splitlines()],
-                         sorted(path.stem.removeprefix("scenario_") for path in
-                                (SOURCE / "experiments").glob("scenario_*")))
+                         sorted(path.stem.removeprefix("scenario_").replace(
+                             "_", "-") for path in
+                             (SOURCE / "experiments").glob("scenario_*")))
         self.assertIn("provisioning", ran.stdout)
         self.assertIn("SNF Fig. 1, 2", ran.stdout)
 
@@ -92,6 +95,12 @@ class Asking(Case):
                 (USAGE, ["--flags=alpha", "'alpha'"],
                  ["packing", "--flags=alpha"]),
                 (USAGE, ["--flags=--json=x"], ["packing", "--flags=--json=x"]),
+                (USAGE, ["--vary", "sweep"], ["sweep"]),
+                (USAGE, ["--vary", "sweep"], ["packing", "--vary=alpha=1"]),
+                (USAGE, ["'alpha'"], ["sweep", "--vary=alpha"]),
+                (USAGE, ["'speed'", "units"],
+                 ["sweep", "--vary=alpha=1", "--goal=speed"]),
+                (USAGE, ["--cache_gb=-1"], ["packing", "--cache_gb=-1"]),
                 (USAGE, ["--jobs=0"], ["packing", "--jobs=0"]),
                 (USAGE, ["--jobs", "many"], ["packing", "--jobs=many"]),
                 (IO, [str(missing)], ["packing", f"--trace={missing}"])):
@@ -119,7 +128,7 @@ class Interrupting(Case):
                  f"--out={self.out}"],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for line in process.stderr:
-                if "of 93 runs" in line:
+                if "of 102 runs" in line:
                     break
             process.send_signal(number)
             out, errors = process.communicate(timeout=60)
@@ -231,7 +240,7 @@ class Provisioning(Case):
     def test_tells_of_each_mode_and_of_time(self):
         self.run_quickly("provisioning")
         means = rows_of(self.out / "provisioning.csv")
-        self.assertEqual(len(means), 4 * 2)
+        self.assertEqual(len(means), 4 * 3)
         steps = rows_of(self.out / "provisioning_over_time.csv")
         for mean in means:
             mine = [row for row in steps
@@ -255,6 +264,123 @@ class Provisioning(Case):
         (self.out / "provisioning.svg").unlink()
         self.run_quickly("provisioning")
         self.assertEqual(self.files(), first)
+
+
+class Everything(Case):
+    def test_makes_a_page_of_all_and_repeats_what_is_not_timed(self):
+        ran = self.run_quickly("all", "--jobs=2")
+        page = (self.out / "index.html").read_text()
+        seen = Page(page)
+        names = [line.split()[0] for line in
+                 experiment("list").stdout.splitlines()]
+        self.assertEqual(seen.sections, names)
+        self.assertEqual(seen.links, ["#" + name for name in names])
+        self.assertEqual(seen.open, [])
+        self.assertEqual(seen.outside, [])
+        self.assertNotIn("a run failed", page)
+        for name in names:
+            self.assertIn(f"./snf experiment {name}", page)
+            self.assertTrue((self.out / f"{name}.md").exists())
+            if HAS_MATPLOTLIB:
+                self.assertTrue((self.out / f"{name}.svg").exists())
+        self.assertEqual(seen.images, len(names) if HAS_MATPLOTLIB else 0)
+        self.assertIn("REPRODUCED", ran.stdout)
+        first = self.files()
+        again = self.run_quickly("all")
+        self.assertIn("kept from before", again.stderr)
+        self.assertEqual(self.files(), first)
+
+    def test_tells_of_runs_that_fail_and_goes_on(self):
+        self.share_runs()
+        ran = self.run_quickly("all", "--flags=--alpha=nonsense",
+                               code=SOME_FAILED)
+        self.assertIn("nonsense", ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
+        page = (self.out / "index.html").read_text()
+        self.assertIn("Runs that failed", page)
+        self.assertIn("nonsense", page)
+        self.assertEqual(Page(page).open, [])
+        self.assertFalse((self.out / "latency.png").exists())
+
+    def test_tells_that_a_disk_is_full(self):
+        """A limit of the size of files is as a disk that is full."""
+        ran = experiment("timeout", "--quick", f"--out={self.out}",
+                         preexec_fn=lambda: resource.setrlimit(
+                             resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertIn(ran.returncode, (SOME_FAILED, IO), ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
+        self.assertEqual(list(self.out.glob("*.csv")), [])
+
+
+class Page(html.parser.HTMLParser):
+    """What is in a page, and which elements were not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sections, self.links = [], [], []
+        self.outside, self.images = [], 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "section":
+            self.sections.append(attributes["id"])
+        elif tag == "a":
+            self.links.append(attributes["href"])
+        elif tag == "img":
+            self.images += 1
+            if not attributes["src"].startswith("data:image/png;base64,"):
+                self.outside.append(attributes["src"])
+        elif tag in ("script", "link", "iframe"):
+            self.outside.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+
+class Sweeping(Case):
+    def test_recommends_a_configuration_that_replay_takes(self):
+        ran = self.run_quickly(
+            "sweep", "--vary=latency_target=350us,2ms",
+            "--vary=unit_capacity=500Mbps,1Gbps",
+            "--goal=units at p99<=700us, dropped<=0", "--flags=--nf=nat")
+        self.assertIn("Recommended", ran.stdout)
+        rows = rows_of(self.out / "sweep.csv")
+        self.assertEqual(len(rows), 4)
+        fit = [row for row in rows if float(row["latency p99 (s)"]) <= 7e-4]
+        self.assertNotIn(len(fit), (0, 4))  # else this tells nothing
+        self.assertNotIn(min(rows, key=lambda row: float(row["units"])), fit)
+        best = min(fit, key=lambda row: float(row["units"]))
+        chosen = rows_of(self.out / "sweep_recommended.csv")[0]
+        for name in ("latency_target", "unit_capacity", "units"):
+            self.assertEqual(chosen[name], best[name])
+        config = self.out / "sweep_1Gbps.textproto"
+        flags = (self.out / "sweep_1Gbps.textproto.flags").read_text().split()
+        capture = next((self.out / "cache").glob("*/capture.pcap"))
+        report = json.loads(subprocess.run(
+            [PROGRAM, "replay", capture, f"--config={config}", *flags,
+             "--json=-", "--quiet"], check=True, capture_output=True).stdout)
+        self.assertAlmostEqual(report["units_used_mean"],
+                               float(best["units"]), places=6)
+        self.assertEqual(report["flags"]["latency_target"],
+                         best["latency_target"])
+
+    def test_says_that_nothing_meets_a_goal(self):
+        self.run_quickly("sweep", "--vary=alpha=0,1", "--goal=units")
+        config = self.out / "sweep_1Gbps.textproto"
+        self.assertTrue(config.exists())
+        ran = self.run_quickly("sweep", "--vary=alpha=0,1",
+                               "--goal=units at p99<=1ns")
+        self.assertIn("No setting meets", ran.stdout)
+        self.assertFalse(config.exists())
+
+    def test_shows_the_error_of_a_wrong_flag(self):
+        ran = self.run_quickly("sweep", "--vary=nonesuch=1,2",
+                               code=SOME_FAILED)
+        self.assertIn("--nonesuch", ran.stderr)
 
 
 class Counting(Case):

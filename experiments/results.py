@@ -82,12 +82,13 @@ def text_table(table: Table) -> str:
 
 
 def paragraph(table: Table, row: tuple) -> str:
-    what, source, ours, expected, verdict = row
+    what, source, ours, expected, verdict, why = row
     lines = [f"{verdict.upper()}: {what}"]
     for name, text in (("source", source), ("expected", expected),
-                       ("ours", ours)):
-        lines += textwrap.wrap(f"{name:10}{text}", 78, initial_indent="  ",
-                               subsequent_indent=" " * 12)
+                       ("ours", ours), ("why", why)):
+        if text:
+            lines += textwrap.wrap(f"{name:10}{text}", 78, initial_indent="  ",
+                                   subsequent_indent=" " * 12)
     return "\n".join(lines) + "\n"
 
 
@@ -133,6 +134,11 @@ def write_report(folder: pathlib.Path, name: str, scenario, report: Report,
     for table in [*report.tables, *report.series]:
         file = f"{name}_{table.name}.csv" if table.name else f"{name}.csv"
         add(file, csv_table(table, origin))
+    for file, text in report.files.items():
+        if text is None:
+            (folder / file).unlink(missing_ok=True)
+        else:
+            add(file, text)
     figure = None
     if charts is not None and report.draw is not None:
         footer = "; ".join(f"{key} {value}" for key, value in origin.items())
@@ -142,6 +148,9 @@ def write_report(folder: pathlib.Path, name: str, scenario, report: Report,
             figure = f"{name}.png"
         except Missing:  # which run that is has been told
             pass
+    if figure is None:
+        for suffix in ("png", "svg"):  # of an earlier run
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
     add(f"{name}.md", markdown(name, scenario, report, origin, figure))
     return written
 

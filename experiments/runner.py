@@ -8,21 +8,24 @@ interrupted goes on where it stood, and nothing is run twice.
 """
 
 import concurrent.futures
+import errno
 import fcntl
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from scenario import Job, Made, Out, Outcome, Outcomes, needs
 
 LONGEST_S = 1800  # of a job
 LINE_PERIOD_S = 2  # of progress where there is no screen
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 NOT_REPEATABLE = ("elapsed_s",)  # figures of a report that are not kept
 
 
@@ -49,6 +52,7 @@ class Runner:
         self._running: set[subprocess.Popen] = set()
         self._lock = threading.Lock()
         self._is_over = False
+        self._used: set[str] = set()  # names of folders
         cache.mkdir(parents=True, exist_ok=True)
         self._cache_lock = open(cache / "lock", "w", encoding="ascii")
         try:
@@ -70,8 +74,11 @@ class Runner:
         pool = concurrent.futures.ThreadPoolExecutor(self.at_once)
         try:
             while waiting or running:
-                for job in self._ready(waiting, outcomes, failed):
+                for job in self._ready(waiting, outcomes, failed,
+                                       running.values()):
                     running[pool.submit(self._outcome, job, outcomes)] = job
+                if not running:
+                    continue  # all that was left needs what failed
                 done, _ = concurrent.futures.wait(
                     running,
                     return_when=concurrent.futures.FIRST_COMPLETED)
@@ -90,6 +97,21 @@ class Runner:
             pool.shutdown(cancel_futures=True)
         return outcomes
 
+    def prune(self, most_bytes: int) -> int:
+        """Removes outcomes, the ones that were used longest ago first, until
+        so many bytes are left; those of this runner's jobs stay. Returns how
+        many were removed."""
+        kept = sorted((folder.stat().st_mtime_ns, folder, size_of(folder))
+                      for folder in self.cache.iterdir() if folder.is_dir())
+        length = sum(size for _, _, size in kept)
+        removed = 0
+        for _, folder, size in kept:
+            if length > most_bytes and folder.name not in self._used:
+                shutil.rmtree(folder, ignore_errors=True)
+                length -= size
+                removed += 1
+        return removed
+
     def _with_what_they_need(self, jobs: Iterable[Job]) -> dict[Job, None]:
         found = {}
         for job in jobs:
@@ -98,18 +120,24 @@ class Runner:
         return found
 
     def _ready(self, waiting: list[Job], outcomes: Outcomes,
-               failed: set[Job]) -> list[Job]:
-        """Takes those out of `waiting` that can be run."""
-        ready = []
+               failed: set[Job], running: Collection[Job]) -> list[Job]:
+        """Takes those out of `waiting` that can be run. What is timed is run
+        when all else has ended, one at a time."""
+        ready, timed = [], []
         for job in list(waiting):
             missing = [need for need in needs(job) if need not in outcomes]
-            if not missing:
+            if not missing and job.is_timed:
+                timed.append(job)
+            elif not missing:
                 ready.append(job)
                 waiting.remove(job)
             elif failed.intersection(missing):
                 failed.add(job)
                 waiting.remove(job)
                 self._fail(job, f"not run: it needs {missing[0].name}")
+        if timed and not ready and not running:
+            ready.append(timed[0])
+            waiting.remove(timed[0])
         return ready
 
     def _fail(self, job: Job, message: str):
@@ -122,10 +150,14 @@ class Runner:
         try:
             folder = self.cache / self.key_of(job)
             kept = read_outcome(folder)
+            self._used.add(folder.name)
             if kept is not None:
+                os.utime(folder)  # for prune()
                 return kept, True
             return self._make(job, folder, outcomes), False
         except OSError as error:
+            if error.errno in NO_ROOM:
+                raise  # no other job would fare better
             raise Failed(what_of(error)) from error
 
     def _make(self, job: Job, folder: pathlib.Path,
@@ -156,7 +188,8 @@ class Runner:
                  outcomes: Outcomes) -> list[str]:
         def text(argument):
             if isinstance(argument, Made):
-                return str(outcomes[argument.job].folder / argument.file)
+                folder_of = outcomes[argument.job].folder
+                return f"{argument.flag}{folder_of / argument.file}"
             if isinstance(argument, Out):
                 return f"{argument.flag}{folder / argument.file}"
             return str(argument)
@@ -207,7 +240,7 @@ class Runner:
                     parts.append(["file", self.hash_of(argument)])
                 elif isinstance(argument, Made):
                     parts.append(["made", self.key_of(argument.job),
-                                  argument.file])
+                                  argument.file, argument.flag])
                 elif isinstance(argument, Out):
                     parts.append(["out", argument.flag, argument.file])
                 else:
@@ -222,6 +255,11 @@ class Runner:
                 self._hashes[path] = hashlib.file_digest(
                     file, "sha256").hexdigest()
         return self._hashes[path]
+
+
+def size_of(folder: pathlib.Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*")
+               if path.is_file())
 
 
 def what_of(error: OSError) -> str:

@@ -3,6 +3,7 @@
 """Running, keeping, failing and resuming, with a program that only pretends."""
 
 import contextlib
+import errno
 import io
 import os
 import pathlib
@@ -186,6 +187,82 @@ class Running(Case):
         self.assertEqual(self.calls(), ["a"])
         self.assertEqual(self.leftovers(), [])
 
+    def test_runs_alone_what_is_timed(self):
+        """Its end is written before another's begin, and the other way."""
+        log = self.folder / "log"
+        self.snf.write_text(f"""#!{sys.executable}
+import sys, time
+with open({str(log)!r}, "a") as log:
+    print("begin", sys.argv[1], file=log, flush=True)
+    time.sleep(0.05)
+    print("end", sys.argv[1], file=log, flush=True)
+print("{{}}")
+""")
+        timed = [Job(name, "snf", (name,), is_timed=True) for name in "tu"]
+        needs = Job("n", "snf", ("n", Made(timed[0], "figures.json")))
+        _, failures = self.run_jobs(*timed, job("a"), job("b"), needs,
+                                    at_once=4)
+        self.assertEqual(failures, {})
+        running = set()
+        for line in log.read_text().splitlines():
+            what, name = line.split()
+            if what == "end":
+                running.remove(name)
+                continue
+            running.add(name)
+            self.assertFalse(len(running) > 1 and running & set("tu"), running)
+
+    def test_forgets_what_was_used_longest_ago(self):
+        jobs = [job(name) for name in "abcd"]
+        outcomes, _ = self.run_jobs(*jobs)
+        for age, each in enumerate(jobs):
+            os.utime(outcomes[each].folder, (1000 - age, 1000 - age))
+        size = runner.size_of(outcomes[jobs[0]].folder)
+        made = Runner(self.snf, self.folder / "cache", 1, Progress(self.said))
+        with contextlib.closing(made):
+            made.run([job("d")])  # the oldest is used again
+            self.assertEqual(made.prune(10 * size), 0)
+            self.assertEqual(made.prune(2 * size + size // 2), 2)
+            self.assertTrue(outcomes[job("a")].folder.exists())
+            self.assertFalse(outcomes[job("b")].folder.exists())
+            made.prune(0)
+            self.assertTrue(outcomes[job("d")].folder.exists())
+            self.assertFalse(outcomes[job("a")].folder.exists())
+        self.run_jobs(job("e"))
+        for age, name in enumerate("ed"):
+            os.utime(self.run_jobs(job(name))[0][job(name)].folder,
+                     (1000 - age, 1000 - age))
+        self.run_jobs(job("d"))  # what is used again becomes the youngest
+        made = Runner(self.snf, self.folder / "cache", 1, Progress(self.said))
+        with contextlib.closing(made):
+            self.assertEqual(made.prune(size + size // 2), 1)
+            self.assertTrue(outcomes[job("d")].folder.exists())
+
+    def test_ends_at_once_when_there_is_no_room(self):
+        original = pathlib.Path.mkdir
+
+        def full(path, *arguments, **options):
+            if path.suffix == ".partial":
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+            return original(path, *arguments, **options)
+        pathlib.Path.mkdir = full
+        try:
+            with self.assertRaises(OSError) as caught:
+                self.run_jobs(job("a"), job("b"))
+        finally:
+            pathlib.Path.mkdir = original
+        self.assertIn("No space left", runner.what_of(caught.exception))
+        self.assertEqual(self.calls(), [])
+        self.run_jobs(job("a"))
+        self.assertEqual(self.calls(), ["a"])
+
+    def test_a_file_of_another_job_can_be_a_flags_value(self):
+        maker = job("maker", Out("--write=", "file"))
+        reader = job("reader", Made(maker, "file", "--fail="))
+        outcomes, failures = self.run_jobs(maker, reader)
+        self.assertIn(f"it failed for {outcomes[maker].folder / 'file'}",
+                      failures["reader"])
+
     def test_refuses_a_cache_that_another_writes_to(self):
         with contextlib.closing(Runner(self.snf, self.folder / "cache", 1,
                                        Progress(self.said))):
@@ -292,7 +369,7 @@ class Judging(unittest.TestCase):
             raise Missing("the run")
         found.add("what", "source", "expected", finding)
         self.assertEqual(found.table.rows[0][2:],
-                         ("the run", "expected", scenario.FAILED))
+                         ("the run", "expected", scenario.FAILED, ""))
 
     def test_losses_are_not_what_an_nf_does_not_let_through(self):
         outcome = scenario.Outcome({"packets_dropped": {

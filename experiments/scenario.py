@@ -44,6 +44,7 @@ class Job:
     # Against other jobs, for the time that is left.
     cost: float = dataclasses.field(default=1.0, compare=False)
     has_figures: bool = True  # False: what is printed is of no use
+    is_timed: bool = False  # by the clock on the wall: it is run alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Made:
     """A file that another job writes into its folder."""
     job: Job
     file: str
+    flag: str = ""  # that names it: "--like="
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,14 +144,14 @@ class Lab:
         return "+".join(trace.name for trace in self.traces)
 
     def replay(self, name: str, capture: Made, *flags: str,
-               series: bool = False) -> Job:
+               series: bool = False, is_timed: bool = False) -> Job:
         """A replay; flags of the command line replace the same of `flags`."""
         given = {name_of_flag(flag) for flag in self.flags}
         own = [flag for flag in flags if name_of_flag(flag) not in given]
         if series:
             own.append(Out("--csv=", "series"))
         return Job(name, "snf", ("replay", capture, *own, *self.flags,
-                                 "--json=-", "--quiet"))
+                                 "--json=-", "--quiet"), is_timed=is_timed)
 
     def bounds(self, name: str, capture: Made, capacity: int) -> Job:
         return Job(name, "bounds.py", (capture, f"--capacity={capacity}"), 3)
@@ -191,10 +193,12 @@ class Report:
     draw: Callable | None = None
     size: tuple[float, float] = (10.0, 6.0)  # of the figure in inches
     series: list[Table] = dataclasses.field(default_factory=list)  # CSV alone
+    # Other files; None: none of that name is left from an earlier run.
+    files: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-REPRODUCED, BETTER, DIFFERS, FAILED = ("reproduced", "better", "differs",
-                                       "a run failed")
+REPRODUCED, BETTER, DIFFERS, FAILED, NOT_RUN = (
+    "reproduced", "better", "differs", "a run failed", "not run")
 
 
 def verdict(ours: float, paper: float, better: str, within: float = 0.1) -> str:
@@ -209,7 +213,7 @@ def holds(is_so: bool) -> str:
 
 
 FINDING_COLUMNS = (Column("what"), Column("the source"), Column("ours"),
-                   Column("expected"), Column("verdict"))
+                   Column("expected"), Column("verdict"), Column("why"))
 
 
 class Findings:
@@ -218,14 +222,19 @@ class Findings:
     def __init__(self, title: str):
         self.table = Table("findings", title, FINDING_COLUMNS)
 
-    def add(self, what: str, source: str, expected: str, finding):
+    def add(self, what: str, source: str, expected: str, finding, why=None):
         """finding() returns our value as text and a verdict; or raises
-        Missing."""
+        Missing. why() returns what further runs tell of a difference."""
         try:
             ours, came_out = finding()
+            cause = why() if why and came_out == DIFFERS else ""
         except Missing as missing:
-            ours, came_out = str(missing), FAILED
-        self.table.rows.append((what, source, ours, expected, came_out))
+            ours, came_out, cause = str(missing), FAILED, ""
+        self.table.rows.append((what, source, ours, expected, came_out, cause))
+
+    def add_not_run(self, what: str, source: str, cause: str):
+        """What the program cannot do yet is told, not left out."""
+        self.table.rows.append((what, source, None, None, NOT_RUN, cause))
 
 
 # --- Rows of runs -------------------------------------------------------------

@@ -7,7 +7,8 @@ from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
                       Missing, Outcome, Outcomes, Report, Table, dropped,
                       holds, known_rows, verdict, with_seeds)
-from series import units_between, units_over_time, up_times, utilisations
+from series import (latency_quantile, units_between, units_over_time, up_times,
+                    utilisations)
 
 SUMMARY = "provisioned against demanded bandwidth over time"
 SOURCE = "SNF Fig. 1, 2"
@@ -31,7 +32,7 @@ MODES = {
     "smart_flow 100 ms": ("--policy=smart_flow", "--reassign_period=100ms"),
     "vanilla_flow": ("--policy=vanilla_flow",),
 }
-SIGNALS = ("demand", "drained")
+SIGNALS = ("wait", "demand", "drained")
 
 COLUMNS = (
     Column("traffic"), Column("mode"), Column("load signal"),
@@ -112,14 +113,6 @@ def quantile(ordered: list[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def latency_quantile(ran: Outcome, share: float) -> float:
-    """Of the report's table of quantiles, in s."""
-    text = (ran.folder / "series" / "latency.csv").read_text()
-    rows = [line.split(",") for line in text.splitlines()[1:]]
-    at = bisect.bisect_left([float(row[0]) for row in rows], share - 1e-9)
-    return int(rows[at][1]) / 1e9
-
-
 def row(lab: Lab, outcomes: Outcomes, rate: str, mode: str, signal: str,
         seed: int) -> tuple:
     ran = outcomes[replay_job(lab, rate, seed, mode, signal)]
@@ -135,9 +128,9 @@ def row(lab: Lab, outcomes: Outcomes, rate: str, mode: str, signal: str,
     return (rate, mode, signal, seed, demand["mean_bps"], units * CAPACITY,
             demand["mean_bps"] / units / CAPACITY, quantile(of_units, 0.5),
             sum(each >= CAPACITY for each in spare) / len(spare),
-            busy / len(of_units), chances, latency_quantile(ran, 0.5),
-            latency_quantile(ran, 0.75), latency_quantile(ran, 0.99),
-            dropped(ran))
+            busy / len(of_units), chances,
+            *(latency_quantile(ran.folder / "series", share)
+              for share in (0.5, 0.75, 0.99)), dropped(ran))
 
 
 def best_signal(means: Means, rate: str, mode: str) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units over time, from what `snf replay --csv` writes of single units."""
 
+import bisect
 import csv
 import pathlib
 from typing import NamedTuple
@@ -58,3 +59,11 @@ def utilisations(folder: pathlib.Path, duration_s: float,
             step += 1
     return sorted(capacity_s.get(key, 0.0) / up for key, up in up_s.items()
                   if up > 0)
+
+
+def latency_quantile(folder: pathlib.Path, share: float) -> float:
+    """Of the table of quantiles, in s."""
+    text = (folder / "latency.csv").read_text(encoding="ascii")
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    at = bisect.bisect_left([float(row[0]) for row in rows], share - 1e-9)
+    return int(rows[at][1]) / 1e9

@@ -70,14 +70,13 @@ class OfFiles(unittest.TestCase):
         (self.folder / "series" / "latency.csv").write_text(
             "quantile,latency_ns\n0.00000,5\n0.50000,1000\n0.75000,2000\n"
             "0.99000,3000\n")
-        ran = Outcome({}, self.folder)
-        self.assertEqual([provisioning.latency_quantile(ran, share)
+        self.assertEqual([series.latency_quantile(self.folder / "series", share)
                           for share in (0.5, 0.75, 0.99)], [1e-6, 2e-6, 3e-6])
 
 
 class Signals(unittest.TestCase):
     def best(self, *found):
-        """Of (provisioned, p99, dropped) by demand, and by drained."""
+        """Of (provisioned, p99, dropped) by wait, demand, and drained."""
         names = [column.name for column in provisioning.COLUMNS]
         rows = []
         for signal, (units, p99, dropped) in zip(provisioning.SIGNALS, found):
@@ -90,10 +89,17 @@ class Signals(unittest.TestCase):
                                         "1Gbps", "snf")
 
     def test_the_best_has_the_fewest_units_that_do_not_make_packets_late(self):
-        self.assertEqual(self.best((3, 1e-4, 0), (2, 3e-4, 0)), "drained")
-        self.assertEqual(self.best((3, 1e-4, 0), (2, 5e-4, 0)), "demand")
-        self.assertEqual(self.best((3, 6e-4, 0), (9, 5e-4, 0)), "drained")
-        self.assertEqual(self.best((3, 6e-4, 0), (2, 1e-4, 1)), "demand")
+        worst = (9, 1, 2)
+        self.assertEqual(self.best(worst, (3, 1e-4, 0), (2, 3e-4, 0)),
+                         "drained")
+        self.assertEqual(self.best(worst, (3, 1e-4, 0), (2, 5e-4, 0)),
+                         "demand")
+        self.assertEqual(self.best(worst, (3, 6e-4, 0), (9, 5e-4, 0)),
+                         "drained")
+        self.assertEqual(self.best(worst, (3, 6e-4, 0), (2, 1e-4, 1)),
+                         "demand")
+        self.assertEqual(self.best((3, 2e-4, 0), (3, 6e-4, 0), (2, 1e-4, 1)),
+                         "wait")
 
 
 class Verdicts(unittest.TestCase):

@@ -21,8 +21,9 @@ namespace snf {
 
 // Tells where the state is that a flowlet's first packet needs.
 enum class StateSource : uint8_t {
-  kNone,  // nowhere: the flow is new, its state is null
-  kUnit,  // at the unit `source`, which got the packet of the clock before
+  kNone,    // nowhere: the flow is new, its state is null
+  kUnit,    // at the unit `source`, which got the packet of the clock before
+  kLogger,  // at the sealed logger of the unit `source`, which has failed (F5)
 };
 
 // Travels with a packet from the controller to a unit (proto/protocol.md §3).
@@ -33,7 +34,7 @@ struct PacketMeta {
   uint64_t channel_number = 0;   // 1, 2, 3 … per controller and unit (U10)
   uint32_t flowlet = 0;          // 1, 2, 3 … within the flow
   uint32_t original_length = 0;  // bytes on the wire, whatever was captured
-  UnitId source = kNoUnit;       // valid for StateSource::kUnit
+  UnitId source = kNoUnit;       // valid unless kNone
   uint16_t chain = 0;            // which NF chain; 0 while there is one
   StateSource source_kind = StateSource::kNone;
   uint8_t flags = 0;

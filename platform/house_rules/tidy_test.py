@@ -29,7 +29,8 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
-CORES = {"controller/core", "runtime/core", "resource_manager/core"}
+CORES = {"controller/core", "runtime/core", "runtime/logger",
+         "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
@@ -52,7 +53,8 @@ MAY_INCLUDE = {
     "traces/synthesis": {"base", "base/packet", "traces"},
     "runtime/sdk": BASE,
     "runtime/ring": BASE,
-    "runtime/core": BASE | {"runtime/sdk", "runtime/ring"},
+    "runtime/logger": BASE | {"runtime/sdk"},
+    "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},

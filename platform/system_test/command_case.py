@@ -4,19 +4,38 @@
 import json
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+PATIENCE_S = 60
 
 
 def run(*arguments, stdin=b""):
     return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin,
                           capture_output=True, timeout=300, check=False)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def wait_for(what, condition):
+    """What condition() returns, once it is true."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"no {what} within {PATIENCE_S} s")
 
 
 def udp_frame(source_port=5000, payload=b"x" * 18):

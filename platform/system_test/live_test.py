@@ -21,8 +21,10 @@ import sys
 import tempfile
 import termios
 import threading
-import time
 import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import PATIENCE_S, free_port, wait_for
 
 PROGRAM = ""
 SOURCE = pathlib.Path()
@@ -30,23 +32,6 @@ OK, USAGE, IO = 0, 2, 74
 CAPTURE = "traces/small.pcap.zst"
 # Some minutes of 10,000 packets a second.
 LONG = ["--speed=10kpps", "--loop=100"]
-PATIENCE_S = 60
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def wait_for(what, condition):
-    """What condition() returns, once it is true."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"no {what} within {PATIENCE_S} s")
 
 
 def samples(text):

@@ -8,15 +8,17 @@ Usage: real_test.py PROGRAM SOURCE_DIR [TEST…]
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+import urllib.error
+import urllib.request
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import pcap, udp_frame
+from command_case import free_port, pcap, udp_frame, wait_for
 
 PROGRAM = ""
 SOURCE = pathlib.Path()
@@ -28,6 +30,20 @@ def replay(*arguments):
     return subprocess.run([PROGRAM, "replay", *map(str, arguments)],
                           cwd=SOURCE, capture_output=True, text=True,
                           timeout=300, check=False)
+
+
+def wait_for_packets(port, least):
+    """Until the run has taken so many, by --metrics_port."""
+    def enough():
+        try:
+            with urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+                text = answer.read().decode()
+        except urllib.error.URLError:
+            return False  # nobody listens yet
+        taken = re.search(r"^snf_packets_in_total (\d+)$", text, re.M)
+        return taken and int(taken[1]) >= least
+    wait_for("packets", enough)
 
 
 class RealTime(unittest.TestCase):
@@ -102,13 +118,15 @@ class RealTime(unittest.TestCase):
         path = self.folder / "report.json"
         released = self.folder / "out.pcap"
         for name in (signal.SIGINT, signal.SIGTERM):
+            port = free_port()
             with subprocess.Popen(
                     [PROGRAM, "replay", CAPTURE, "--clock=real",
                      "--speed=10kpps", "--loop=1000", f"--json={path}",
-                     f"--out={released}", "--force"],
+                     f"--out={released}", "--force",
+                     f"--metrics_port={port}"],
                     cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                     text=True) as process:
-                time.sleep(1)
+                wait_for_packets(port, 1_000)
                 process.send_signal(name)
                 output, errors = process.communicate(timeout=60)
             self.assertEqual(process.returncode, OK, errors)
@@ -121,13 +139,14 @@ class RealTime(unittest.TestCase):
 
     def test_ends_at_once_when_interrupted_twice(self):
         released = self.folder / "out.pcap"
+        port = free_port()
         with subprocess.Popen(
                 [PROGRAM, "replay", CAPTURE, "--clock=real",
-                 "--unit_capacity=1kbps", f"--out={released}"],
+                 "--unit_capacity=1kbps", f"--out={released}",
+                 f"--metrics_port={port}"],
                 cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 text=True) as process:
-            while not (self.folder / "out.pcap.partial").exists():
-                time.sleep(0.01)
+            wait_for_packets(port, 1_000)
             process.send_signal(signal.SIGINT)
             for line in process.stderr:
                 if "Interrupted: what was taken" in line:

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 
 namespace snf {
 namespace {

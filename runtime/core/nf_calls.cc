@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/sdk/nf_call.h"
 

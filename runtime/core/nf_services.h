@@ -10,7 +10,7 @@
 
 #include "base/messages/messages.h"
 #include "base/packet/packet_parser.h"
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 #include "runtime/core/nf_calls.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/ring/buffer_pool.h"

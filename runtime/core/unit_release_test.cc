@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 #include "runtime/core/test_unit.h"
 
 namespace snf {

@@ -22,7 +22,7 @@ namespace snf {
 
 // A view of a record (state_schema.h) while an NF works on it. Every change
 // goes through the view and is noted, so that a delta can be made
-// (runtime/core/delta.h). The record must be well-formed, stays so, and must
+// (runtime/logger/delta.h). The record must be well-formed, stays so, and must
 // outlive the view.
 //
 // The view knows no schema: the caller passes index, offset and size of a slot,

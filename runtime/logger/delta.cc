@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 
 #include <algorithm>
 #include <bit>

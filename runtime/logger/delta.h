@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_DELTA_H_
-#define SNF_RUNTIME_CORE_DELTA_H_
+#ifndef SNF_RUNTIME_LOGGER_DELTA_H_
+#define SNF_RUNTIME_LOGGER_DELTA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -51,4 +51,4 @@ bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_DELTA_H_
+#endif  // SNF_RUNTIME_LOGGER_DELTA_H_

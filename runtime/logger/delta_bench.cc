@@ -3,7 +3,7 @@
 // The delta of a packet that counts itself and writes a part of a blob, by the
 // record's bytes and the part's: 16, or all (0). The floor is a copy of as many
 // bytes as the delta takes. Compare within one run:
-//   runtime_core_bench --benchmark_filter=Delta
+//   runtime_logger_bench --benchmark_filter=Delta
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "runtime/core/delta.h"
+#include "runtime/logger/delta.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/test_state.h"
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_MESSAGES_LEASE_MESSAGES_H_
+#define SNF_BASE_MESSAGES_LEASE_MESSAGES_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+// The messages between the resource manager, controllers and units
+// (proto/protocol.md §7) are plain structs, as those of messages.h.
+
+namespace snf {
+
+// Shares of a unit are counted in 1/1024 of its capacity.
+inline constexpr int64_t kWholeUnit = 1'024;
+
+// Names a unit for all controllers.
+enum class GlobalUnitId : uint32_t {};
+// Names a controller, as in FlowId.
+enum class ControllerId : uint8_t {};
+// Names a lease; no number is used twice.
+enum class LeaseId : uint64_t {};
+
+// A life of a unit: a unit that starts again has a greater incarnation.
+struct UnitLife {
+  GlobalUnitId unit{};
+  uint64_t incarnation = 0;
+  friend bool operator==(const UnitLife&, const UnitLife&) = default;
+};
+// A life of a controller, by an epoch that the resource manager gives.
+struct ControllerLife {
+  ControllerId controller{};
+  uint64_t epoch = 0;
+  friend bool operator==(const ControllerLife&,
+                         const ControllerLife&) = default;
+};
+
+// A controller asks for so much capacity in all. Asks have numbers 1, 2, 3 …
+// in each epoch of the controller.
+struct Ask {
+  ControllerLife from;
+  uint64_t number = 0;
+  int64_t capacity = 0;  // in 1/1024 of a unit
+};
+// A controller needs the lease for another term.
+struct Renew {
+  ControllerLife from;
+  LeaseId lease{};
+};
+// A controller keeps only this share of the lease; 0 gives all of it back.
+struct GiveBack {
+  ControllerLife from;
+  LeaseId lease{};
+  int64_t keep = 0;
+};
+
+// The resource manager sets the share of a lease at a unit. The unit ignores a
+// message whose sequence is not above the last one of that lease. A share of 0
+// ends the lease: the unit refuses new packets of it and serves what is queued.
+struct SetShare {
+  UnitLife to;
+  uint64_t manager_epoch = 0;
+  LeaseId lease{};
+  ControllerLife holder;
+  uint64_t sequence = 0;
+  int64_t share = 0;
+};
+// A unit has applied a SetShare; for a share of 0, nothing of it is queued.
+struct ShareSet {
+  UnitLife from;
+  uint64_t manager_epoch = 0;
+  LeaseId lease{};
+  uint64_t sequence = 0;
+  int64_t share = 0;
+};
+// A lease as a unit reports it to a new resource manager. One that is being
+// drained has `target` 0, and takes up `share` until it is.
+struct ReportedLease {
+  LeaseId lease{};
+  ControllerLife holder;
+  uint64_t sequence = 0;
+  int64_t share = 0;
+  int64_t target = 0;
+};
+
+// The controller holds this share of the unit.
+struct Grant {
+  ControllerLife to;
+  LeaseId lease{};
+  UnitLife unit;
+  int64_t share = 0;
+};
+// The controller is to move its flows and give back all but `keep`, or the
+// resource manager does so at `until`.
+struct Revoke {
+  ControllerLife to;
+  LeaseId lease{};
+  int64_t keep = 0;
+  Instant until;
+};
+// The controller has no such lease any more.
+struct Gone {
+  ControllerLife to;
+  LeaseId lease{};
+};
+
+static_assert(std::is_trivially_copyable_v<SetShare> &&
+              std::is_trivially_copyable_v<ShareSet> &&
+              std::is_trivially_copyable_v<ReportedLease> &&
+              std::is_trivially_copyable_v<Ask> &&
+              std::is_trivially_copyable_v<Revoke>);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_MESSAGES_LEASE_MESSAGES_H_

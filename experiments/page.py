@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One HTML page of all experiments, with its figures in it."""
+
+import base64
+import collections
+import html as markup
+import pathlib
+from typing import NamedTuple
+
+from results import cell
+from scenario import BETTER, DIFFERS, FAILED, NOT_RUN, REPRODUCED, Report, Table
+
+# No colour alone says anything: the word is there, too.
+MARKS = {REPRODUCED: "ok", BETTER: "ok", DIFFERS: "differs", FAILED: "failed",
+         NOT_RUN: "open"}
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:76rem;
+padding:0 1rem 3rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}
+h2{border-top:2px solid #ddd;margin-top:2.5rem;padding-top:1rem}
+img{max-width:100%;height:auto}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0;
+overflow-wrap:normal}
+th,td{border-bottom:1px solid #ddd;padding:.25rem .6rem;text-align:left;
+vertical-align:top}
+td.n{text-align:right;white-space:nowrap}
+td.why{min-width:16rem}
+.v{white-space:nowrap;font-weight:600;border-left:.5rem solid;
+padding-left:.4rem}
+.ok{border-color:#009e73}.differs{border-color:#d55e00}
+.failed{border-color:#000}.open{border-color:#999}
+code,pre{background:#f3f3f3;padding:.1rem .3rem;white-space:pre-wrap}
+footer,.from{color:#555;font-size:.85rem}
+"""
+
+
+class Section(NamedTuple):
+    """An experiment that was run; its figure is in `folder`."""
+    name: str
+    scenario: object  # the module
+    report: Report
+    origin: dict[str, str]
+    folder: pathlib.Path
+
+
+def html(sections: list[Section], failures: list[tuple], command: str) -> str:
+    """Needs no other file and no network."""
+    escape = markup.escape
+    contents = "".join(overview(section) for section in sections)
+    failed = "".join(f"<li>{escape(job.name)}: <code>{escape(text)}</code></li>"
+                     for job, text in failures)
+    if failed:
+        failed = f"<h2>Runs that failed</h2><ul>{failed}</ul>"
+    return (
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+        "<meta name=\"viewport\" content=\"width=device-width, "
+        "initial-scale=1\"><title>SNF: experiments</title>"
+        f"<style>{STYLE}</style></head><body>\n<h1>What the papers measured, "
+        "and what SNF shows</h1>\n<p>Each line of findings has a paper's value "
+        "beside ours. What differs is shown, with what further runs tell of "
+        "it; nothing is tuned to agree. To repeat all: "
+        f"<code>{escape(command)}</code>; one: <code>./snf experiment NAME"
+        "</code>.</p>\n<div class=\"wide\"><table><tr><th>experiment</th>"
+        f"<th>source</th><th>findings</th></tr>{contents}</table></div>\n"
+        f"{failed}{''.join(map(section_html, sections))}</body></html>\n")
+
+
+def verdicts(report: Report) -> collections.Counter:
+    return collections.Counter(
+        row[4] for table in report.tables if is_findings(table)
+        for row in table.rows)
+
+
+def is_findings(table: Table) -> bool:
+    return any(column.name == "verdict" for column in table.columns)
+
+
+def overview(section: Section) -> str:
+    counts = verdicts(section.report)
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in MARKS
+                      if counts[verdict])
+    return (f"<tr><td><a href=\"#{section.name}\">{section.name}</a></td><td>"
+            f"{markup.escape(section.scenario.SOURCE)}</td><td>{words}</td>"
+            "</tr>")
+
+
+def section_html(section: Section) -> str:
+    escape = markup.escape
+    origin = "; ".join(f"{key} {value}" for key, value in
+                       section.origin.items())
+    tables = "".join(f"<h3>{escape(table.title)}</h3>{table_html(table)}"
+                     for table in section.report.tables)
+    return (f"<section id=\"{section.name}\"><h2>{section.name}: "
+            f"{escape(section.scenario.SUMMARY)}</h2>\n<p>"
+            f"{escape(' '.join(section.scenario.ABOUT.split()))}</p>\n"
+            f"{image(section)}{tables}<p class=\"from\">Source: "
+            f"{escape(section.scenario.SOURCE)}. {escape(origin)}. To repeat: "
+            f"<code>./snf experiment {section.name}</code></p></section>\n")
+
+
+def image(section: Section) -> str:
+    path = section.folder / f"{section.name}.png"
+    if section.report.draw is None or not path.is_file():
+        return "<p>There is no figure: matplotlib draws them.</p>"
+    data = base64.b64encode(path.read_bytes()).decode()
+    return (f"<p><img src=\"data:image/png;base64,{data}\" alt=\""
+            f"{markup.escape(section.scenario.SUMMARY)}\"></p>\n")
+
+
+def table_html(table: Table) -> str:
+    def td(value, column) -> str:
+        text = markup.escape(cell(value, column.unit))
+        if column.name == "verdict":
+            return f"<td><span class=\"v {MARKS[value]}\">{text}</span></td>"
+        is_number = isinstance(value, (int, float))
+        name = "n" if is_number else "why" if column.name == "why" else ""
+        return f"<td class=\"{name}\">{text}</td>" if name else \
+            f"<td>{text}</td>"
+
+    head = "".join(
+        f"<th>{markup.escape(column.name)}"
+        + (f" ({column.unit})" if column.unit not in ("", "share", "s", "bit/s")
+           else "") + "</th>" for column in table.columns)
+    rows = "".join("<tr>" + "".join(map(td, row, table.columns)) + "</tr>\n"
+                   for row in table.rows)
+    return (f"<div class=\"wide\"><table><tr>{head}</tr>\n{rows}</table>"
+            "</div>\n")

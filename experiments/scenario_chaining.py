@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of one to eight firewalls within a unit, in real time."""
+
+import statistics
+
+from results import cell
+from scenario import (Column, Findings, Job, Lab, Made, Missing, Outcomes,
+                      Report, Table, holds, known_rows, ratio)
+
+SUMMARY = "throughput of chains of 1 to 8 firewalls within one unit"
+SOURCE = "Serpens Fig. 13"
+ABOUT = """
+Swept: how many firewalls a chain has. It runs in one unit, by calls, in real
+time as fast as this machine can (--clock=real --speed=max), on one unit without
+a limit; the capture is read before. Each is run five times, alone; medians,
+with the least and the most beside. Serpens finds its chain in a unit 1.6 to 2.1
+times as fast as by a proxy on each server and 2.3 to 2.7 times as fast as by
+one for all; snf has no chain across units yet, so this has one of the three.
+"""
+
+LENGTHS = tuple(range(1, 9))
+REPETITIONS = 5
+COLUMNS = (Column("length"), Column("throughput", "packets/s"),
+           Column("least", "packets/s", is_detail=True),
+           Column("most", "packets/s", is_detail=True),
+           Column("a packet", "s"), Column("dropped", "packets"))
+
+
+def capture(lab: Lab) -> Made:
+    return lab.composed("1Gbps", lab.choose("1s", "200ms"), 1)
+
+
+def job(lab: Lab, length: int, repetition: int) -> Job:
+    # The seed tells repetitions apart: it is that of hashes.
+    return lab.replay(
+        f"{length} firewalls, {repetition} of {REPETITIONS}", capture(lab),
+        "--nf=" + " | ".join(["firewall"] * length), "--clock=real",
+        "--speed=max", "--preload", "--unit_capacity=none", "--max_units=1",
+        "--no_check", f"--loop={lab.choose(10, 5)}",
+        f"--seed={repetition}", is_timed=True)
+
+
+def jobs(lab: Lab) -> list[Job]:
+    return [job(lab, length, i + 1) for i in range(lab.choose(REPETITIONS, 3))
+            for length in LENGTHS]
+
+
+def row(lab: Lab, outcomes: Outcomes, length: int) -> tuple:
+    ran = [outcomes[job(lab, length, i + 1)]
+           for i in range(lab.choose(REPETITIONS, 3))]
+    rates = [each["packets_in"] / each["real.wall_s"] for each in ran]
+    median = statistics.median(rates)
+    return (length, median, min(rates), max(rates), 1 / median,
+            sum(sum(each["packets_dropped"].values()) for each in ran))
+
+
+def costs_little(rows: list[tuple]):
+    if len(rows) < len(LENGTHS):
+        raise Missing("not all lengths were run")
+    a_firewall = (rows[-1][4] - rows[0][4]) / (LENGTHS[-1] - LENGTHS[0])
+    return (f"{rows[0][1] / 1e6:.2f} to {rows[-1][1] / 1e6:.2f} M packets/s, "
+            f"{ratio(rows[0][1], rows[-1][1]):.2f}× less; each further "
+            f"firewall costs {cell(a_firewall, 's')}")
+
+
+def tell(lab: Lab, outcomes: Outcomes) -> Report:
+    rows = known_rows((row, (lab, outcomes, length)) for length in LENGTHS)
+    found = Findings("What came out, beside what Serpens found")
+
+    def finding():
+        text = costs_little(rows)
+        return text, holds(2 * rows[-1][1] >= rows[0][1])
+
+    found.add("a chain in one unit, length 1 to 8", "throughput falls slowly "
+              "with length (Fig. 13a)", "eight at least half as fast as one",
+              finding)
+    for what, paper in (("local proxy", "1.6–2.1× less throughput"),
+                        ("global proxy", "2.3–2.7× less throughput")):
+        found.add_not_run(f"a chain by a {what}", f"{paper} (Fig. 13a)",
+                          "there are no chains across units yet")
+    return Report(
+        tables=[found.table, Table("", "Lengths of a chain", COLUMNS, rows)],
+        draw=lambda figure: draw(figure, rows), size=(7.0, 4.0))
+
+
+def draw(figure, rows: list[tuple]):
+    from charts import COLOURS, plain
+    if not rows:
+        raise Missing("no run to draw")
+    axes = figure.subplots()
+    plain(axes)
+    axes.errorbar([each[0] for each in rows], [each[1] / 1e6 for each in rows],
+                  yerr=[[(each[1] - each[2]) / 1e6 for each in rows],
+                        [(each[3] - each[1]) / 1e6 for each in rows]],
+                  color=COLOURS[0], marker="o", capsize=3)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("firewalls in the chain")
+    axes.set_ylabel("million packets a second")
+    axes.set_title("One unit; median, least and most")

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RESOURCE_MANAGER_CORE_RESOURCE_MANAGER_H_
+#define SNF_RESOURCE_MANAGER_CORE_RESOURCE_MANAGER_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/lease_messages.h"
+#include "base/time.h"
+#include "resource_manager/core/linked_lists.h"
+
+namespace snf {
+
+struct ManagerOptions {
+  uint32_t max_units = 64;                 // units 0 … max_units - 1 exist
+  uint32_t max_starts = 8;                 // at the same time
+  Nanos term = Seconds(1);                 // a lease ends without a renewal
+  Nanos revoke_grace = Milliseconds(100);  // for moving flows away
+  Nanos start_timeout = Seconds(10);
+  Nanos keep_warm = Seconds(10);  // a unit without leases stops then
+  Nanos first_back_off = Milliseconds(100);
+  Nanos max_back_off = Seconds(10);
+};
+
+// Why a message was refused. Each refusal is counted, and changes nothing.
+enum class LeaseRefusal : uint8_t {
+  kNone,
+  kUnknownController,  // never joined, or declared dead
+  kStaleEpoch,         // of an earlier life of a controller or of the manager
+  kStaleNumber,        // repeated, or overtaken by a later one
+  kUnknownUnit,
+  kStaleIncarnation,  // of another life of the unit
+  kWrongState,        // the unit is not in a state for this
+  kUnknownLease,
+  kNotHolder,  // another controller's lease
+  kNegative,
+  kTooMuch,     // more than all units, or than the lease, have
+  kBadReport,   // shares that do not fit into a unit, or a lease told twice
+  kRecovering,  // the manager does not know all leases yet
+  kCount
+};
+
+struct StartUnit {
+  UnitLife unit;
+};
+struct StopUnit {
+  UnitLife unit;
+};
+// Asks a unit for its leases; from then on it refuses earlier managers.
+struct AskReport {
+  GlobalUnitId unit{};
+  uint64_t manager_epoch = 0;
+};
+using ManagerCommand =
+    std::variant<SetShare, Grant, Revoke, Gone, StartUnit, StopUnit, AskReport>;
+using ManagerOut = std::vector<ManagerCommand>;
+
+// Theory of operation (SNF §7, proto/protocol.md §7). Capacity is counted in
+// 1/1024 of a unit. What a unit has promised is the sum of `reserved` over its
+// leases, and never more than 1024. A lease's reservation is the greatest share
+// that the unit may still honour: it grows before the unit is told, and shrinks
+// only when the unit has confirmed the last SetShare, for a share of 0 when it
+// has served all that was queued.
+//
+// What a controller lacks is packed, first, into units in which it has a part;
+// then whole units, and the last part, go to the fullest unit with room; then a
+// unit is started. Where none can start, pieces of any size are given. Of those
+// who wait the one that holds least is served first. When nothing is free and
+// nothing starts, the one that holds most gives up half of the difference, a
+// part of one lease at a time. So one who waits gets more within a tick, the
+// grace and the time that the unit takes to drain, until all who hold more than
+// it do so by less than 2 · kLeastMove.
+//
+//   cold ─► starting ─ready─► warm ◄──► active      active: it has leases
+//    ▲         │ timeout       │ keep_warm  │ Close
+//    │         ▼               ▼            ▼
+//    └────── failed ◄─dead── draining ◄─────┘       failed: after the cold ones
+//    └──────────────────stopped┘
+//
+// Worked example: controllers A and B ask for 2.5 units (2560). A gets units 0
+// and 1 whole and half of 2; B gets the other half of 2, and units 3 and 4:
+// five units, where independent ones would be six.
+//
+// A new manager has a greater epoch than all before. It grants nothing before
+// each unit has reported or is dead, and terms begin anew then. Numbers of
+// leases, incarnations and epochs of controllers begin with its epoch, so none
+// comes twice.
+//
+// A value; owner-thread only. A call costs O(commands + controllers), whatever
+// the number of units, but for the reports of a recovery.
+class ResourceManager {
+ public:
+  enum class State : uint8_t {
+    kUnknown,  // has not reported to this manager yet
+    kCold,
+    kStarting,
+    kWarm,
+    kActive,
+    kDraining,
+    kFailed
+  };
+  static constexpr int64_t kLeastMove = 16;
+
+  // `epoch` > 0, < 2^31. With `recover`, asks all units for their reports;
+  // otherwise all units are cold.
+  ResourceManager(const ManagerOptions& options, uint64_t epoch, bool recover,
+                  ManagerOut& out);
+
+  bool recovering() const { return unreported_ > 0; }
+  uint64_t refused(LeaseRefusal why) const {
+    return refused_[static_cast<size_t>(why)];
+  }
+  State state(GlobalUnitId unit) const { return units_[value(unit)].state; }
+  // What the unit has free for leases, and what the controller holds.
+  int64_t free(GlobalUnitId unit) const { return units_[value(unit)].free; }
+  int64_t held(ControllerId controller) const {
+    return controllers_[value(controller)].held;
+  }
+  // Counts the units that start or run.
+  uint32_t units_up() const { return units_up_; }
+
+  // Gives the controller a new life; the leases of an earlier one end. None
+  // while recovering.
+  std::optional<ControllerLife> on_join(Instant now, ControllerId controller,
+                                        ManagerOut& out);
+  LeaseRefusal on_controller_dead(Instant now, ControllerLife life,
+                                  ManagerOut& out);
+  LeaseRefusal on_ask(Instant now, const Ask& ask, ManagerOut& out);
+  // A lease that the manager does not know is answered with Gone.
+  LeaseRefusal on_renew(Instant now, const Renew& renew, ManagerOut& out);
+  LeaseRefusal on_give_back(Instant now, const GiveBack& back, ManagerOut& out);
+
+  LeaseRefusal on_share_set(Instant now, const ShareSet& set, ManagerOut& out);
+  LeaseRefusal on_ready(Instant now, UnitLife unit, ManagerOut& out);
+  LeaseRefusal on_stopped(Instant now, UnitLife unit, ManagerOut& out);
+  // The unit, or its start, has failed: its leases end at once.
+  LeaseRefusal on_unit_dead(Instant now, UnitLife unit, ManagerOut& out);
+  // The answer to AskReport. With `dead`, there is no such process: the unit is
+  // cold. A report that is refused leaves the manager waiting.
+  LeaseRefusal on_report(Instant now, UnitLife unit, bool dead,
+                         std::span<const ReportedLease> leases,
+                         ManagerOut& out);
+  // Revokes all leases of a unit, then stops it. Not while recovering.
+  LeaseRefusal Close(Instant now, UnitLife unit, ManagerOut& out);
+
+  // Does what is due; to be called at least every revoke_grace.
+  void on_tick(Instant now, ManagerOut& out);
+
+ private:
+  static constexpr uint32_t kNone = LinkedLists::kNone;
+  static constexpr uint32_t kControllers = 256;
+  static constexpr uint32_t kMostParts = 8;  // looked at in an ask
+  enum Due : uint32_t { kByTerm, kByRevoke, kDues };
+
+  struct Unit {
+    State state = State::kCold;
+    uint64_t incarnation = 0;
+    int64_t free = 0;
+    uint32_t leases = 0;
+    Instant since;  // of a start, or of being warm
+  };
+  struct Lease {
+    LeaseId id{};
+    ControllerLife holder;
+    uint32_t unit = 0;
+    int64_t share = 0;
+    int64_t reserved = 0;
+    int64_t keep = 0;  // when revoked
+    uint64_t sequence = 0;
+    bool confirmed = false;
+    Instant due{};
+  };
+  struct Controller {
+    uint64_t epoch = 0;  // of its last life
+    bool alive = false;
+    bool waits = false;
+    uint64_t ask = 0;
+    int64_t wanted = 0;
+    int64_t held = 0;  // over leases that have not been ended
+  };
+
+  // A unit is split among so many leases on average at most.
+  static constexpr uint32_t kLeasesPerUnit = 8;
+  size_t max_leases() const { return units_.size() * kLeasesPerUnit; }
+
+  LeaseRefusal Refuse(LeaseRefusal why);
+  LeaseRefusal CheckController(ControllerLife life, ManagerOut& out);
+  LeaseRefusal CheckUnit(UnitLife life) const;
+  LeaseRefusal CheckReport(std::span<const ReportedLease> leases) const;
+  uint32_t Find(LeaseId lease) const;
+  uint64_t NewNumber() { return epoch_ << 32 | ++numbers_; }
+  UnitLife LifeOf(uint32_t unit) const {
+    return {GlobalUnitId{unit}, units_[unit].incarnation};
+  }
+
+  // leases (resource_manager.cc)
+  uint32_t AddLease(const Lease& lease);
+  void FreeLease(Instant now, uint32_t slot, ManagerOut& out);
+  void SetTo(uint32_t slot, int64_t share, ManagerOut& out);
+  void End(uint32_t slot, bool tell, ManagerOut& out);
+  void EndAll(ControllerId controller, ManagerOut& out);
+  void RevokeTo(Instant now, uint32_t slot, int64_t keep, ManagerOut& out);
+  void StartTerm(Instant now, uint32_t slot);
+  void AdoptLease(uint32_t unit, const ReportedLease& told, ManagerOut& out);
+  void FinishRecovery(Instant now, ManagerOut& out);
+
+  // units and packing (packing.cc)
+  void SetState(Instant now, uint32_t unit, State state);
+  void Reserve(uint32_t unit, int64_t share);
+  void Index(uint32_t unit);
+  uint32_t FullestWithRoom(int64_t share) const;
+  uint32_t Emptiest() const;
+  bool CanStart(Instant now) const;
+  void StartFor(Instant now, int64_t missing, ManagerOut& out);
+  void StartFailed(Instant now, uint32_t unit);
+  int64_t Missing(uint32_t controller) const {
+    const Controller& c = controllers_[controller];
+    return c.alive ? c.wanted - c.held : 0;
+  }
+  void Await(uint32_t controller);
+  uint32_t NextWaiting() const;
+  bool Fill(Instant now, uint32_t controller, ManagerOut& out);
+  void GiveAt(Instant now, uint32_t controller, uint32_t unit, int64_t share,
+              ManagerOut& out);
+  void Serve(Instant now, ManagerOut& out);
+  void Balance(Instant now, ManagerOut& out);
+
+  ManagerOptions options_;
+  uint64_t epoch_;
+  uint64_t numbers_ = 0;
+  uint32_t unreported_ = 0;
+  uint32_t units_up_ = 0;
+  uint32_t starting_ = 0;
+  uint32_t ending_ = 0;  // leases with a share of 0
+  uint32_t failures_ = 0;
+  Instant next_start_ = Instant::min();
+  std::array<uint64_t, static_cast<size_t>(LeaseRefusal::kCount)> refused_{};
+  std::vector<Unit> units_;
+  std::vector<Lease> leases_;
+  std::vector<uint32_t> free_slots_;
+  absl::flat_hash_map<uint64_t, uint32_t> slots_;  // by LeaseId
+  std::array<Controller, kControllers> controllers_{};
+  std::vector<uint32_t> waiting_;
+  LinkedLists leases_of_unit_;
+  LinkedLists leases_of_controller_;  // parts of units first; none that ends
+  LinkedLists leases_due_;            // by time
+  LinkedLists units_by_state_;        // by time
+  LinkedLists units_by_free_;         // warm and active ones
+  std::array<uint64_t, kWholeUnit / 64 + 1> has_free_{};  // lists not empty
+};
+
+}  // namespace snf
+
+#endif  // SNF_RESOURCE_MANAGER_CORE_RESOURCE_MANAGER_H_

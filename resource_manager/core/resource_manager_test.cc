@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resource_manager/core/resource_manager.h"
+
+#include <map>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using State = ResourceManager::State;
+
+// A manager whose units start and confirm at once, unless told otherwise.
+struct Bench {
+  explicit Bench(const ManagerOptions& options)
+      : manager(options, 1, false, out) {}
+
+  ControllerLife Join(uint8_t c) {
+    return *manager.on_join(now, ControllerId{c}, out);
+  }
+  LeaseRefusal AskFor(ControllerLife from, int64_t capacity) {
+    return manager.on_ask(now, {from, ++asks, capacity}, out);
+  }
+  void Run() {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const ManagerCommand command = out[i];
+      if (const auto* start = std::get_if<StartUnit>(&command)) {
+        starts.push_back(start->unit);
+        if (ready) manager.on_ready(now, start->unit, out);
+      } else if (const auto* set = std::get_if<SetShare>(&command)) {
+        sets.push_back(*set);
+        if (confirm) manager.on_share_set(now, Answer(*set), out);
+      } else if (const auto* grant = std::get_if<Grant>(&command)) {
+        grants[grant->lease] = *grant;
+      } else if (const auto* lost = std::get_if<Gone>(&command)) {
+        gone.push_back(lost->lease);
+      }
+    }
+    out.clear();
+  }
+  static ShareSet Answer(const SetShare& set) {
+    return {set.to, 1, set.lease, set.sequence, set.share};
+  }
+
+  ManagerOut out;
+  Instant now{0};
+  bool ready = true;
+  bool confirm = true;
+  uint64_t asks = 0;
+  std::vector<UnitLife> starts;
+  std::vector<SetShare> sets;
+  std::map<LeaseId, Grant> grants;
+  std::vector<LeaseId> gone;
+  ResourceManager manager;
+};
+
+TEST(ResourceManager, PacksHalvesOfTwoControllersIntoOneUnit) {
+  Bench b({});
+  const auto first = b.Join(1);
+  const auto second = b.Join(2);
+  b.AskFor(first, 2 * kWholeUnit + kWholeUnit / 2);
+  b.Run();
+  b.AskFor(second, 2 * kWholeUnit + kWholeUnit / 4);
+  b.Run();
+  EXPECT_EQ(b.manager.units_up(), 5u);
+  // More of the first goes into the unit of which it has a part.
+  b.AskFor(first, 2 * kWholeUnit + 3 * kWholeUnit / 4);
+  b.Run();
+  EXPECT_EQ(b.manager.units_up(), 5u);
+  EXPECT_EQ(b.grants.size(), 6u);
+  EXPECT_EQ(b.manager.held(ControllerId{1}), 2'816);
+}
+
+TEST(ResourceManager, EndsALeaseThatIsNotRenewedWithinItsTerm) {
+  Bench b({});
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  const LeaseId lease = b.grants.begin()->first;
+  b.now = b.now + Milliseconds(900);
+  EXPECT_EQ(b.manager.on_renew(b.now, {c, lease}, b.out), LeaseRefusal::kNone);
+  b.now = b.now + Milliseconds(999);
+  b.manager.on_tick(b.now, b.out);
+  b.Run();
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit);
+  b.now = b.now + Milliseconds(1);
+  b.manager.on_tick(b.now, b.out);
+  b.Run();
+  EXPECT_EQ(b.manager.held(c.controller), 0);
+  EXPECT_EQ(b.gone, std::vector{lease});
+  EXPECT_EQ(b.manager.on_renew(b.now, {c, lease}, b.out),
+            LeaseRefusal::kUnknownLease);
+}
+
+TEST(ResourceManager, KeepsAReservationUntilTheLastSetIsConfirmed) {
+  Bench b({.max_units = 1});
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  const LeaseId lease = b.grants.begin()->first;
+  b.confirm = false;
+  b.manager.on_give_back(b.now, {c, lease, 100}, b.out);
+  b.Run();
+  ASSERT_EQ(b.sets.size(), 2u);
+  EXPECT_EQ(b.manager.free(GlobalUnitId{0}), 0);
+  ShareSet old = Bench::Answer(b.sets[1]);
+  old.sequence = b.sets[0].sequence;
+  EXPECT_EQ(b.manager.on_share_set(b.now, old, b.out),
+            LeaseRefusal::kStaleNumber);
+  EXPECT_EQ(b.manager.free(GlobalUnitId{0}), 0);
+  EXPECT_EQ(b.manager.on_share_set(b.now, Bench::Answer(b.sets[1]), b.out),
+            LeaseRefusal::kNone);
+  EXPECT_EQ(b.manager.free(GlobalUnitId{0}), kWholeUnit - 100);
+}
+
+TEST(ResourceManager, GivesAnotherUnitForOneThatDied) {
+  Bench b({.max_units = 2});
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  const UnitLife unit = b.grants.begin()->second.unit;
+  b.manager.on_unit_dead(b.now, unit, b.out);
+  b.Run();
+  EXPECT_EQ(b.manager.state(unit.unit), State::kFailed);
+  EXPECT_EQ(b.gone.size(), 1u);
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit);
+  EXPECT_EQ(b.manager.on_unit_dead(b.now, unit, b.out),
+            LeaseRefusal::kWrongState);
+}
+
+TEST(ResourceManager, BoundsStartsAndBacksOffAfterAFailure) {
+  Bench b({.max_units = 8, .max_starts = 2});
+  b.ready = false;
+  const auto c = b.Join(1);
+  b.AskFor(c, 5 * kWholeUnit);
+  b.Run();
+  ASSERT_EQ(b.starts.size(), 2u);
+  b.manager.on_unit_dead(b.now, b.starts[0], b.out);
+  b.Run();
+  EXPECT_EQ(b.starts.size(), 2u);
+  b.now = b.now + Milliseconds(99);
+  b.manager.on_tick(b.now, b.out);
+  b.Run();
+  EXPECT_EQ(b.starts.size(), 2u);
+  b.now = b.now + Milliseconds(1);
+  b.manager.on_tick(b.now, b.out);
+  b.Run();
+  EXPECT_EQ(b.starts.size(), 3u);
+}
+
+TEST(ResourceManager, RefusesBadInputByNameAndGoesOn) {
+  Bench b({.max_units = 2});
+  const auto c = b.Join(1);
+  const auto other = b.Join(2);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  const LeaseId lease = b.grants.begin()->first;
+  auto& m = b.manager;
+  EXPECT_EQ(b.AskFor(c, -1), LeaseRefusal::kNegative);
+  EXPECT_EQ(b.AskFor(c, 2 * kWholeUnit + 1), LeaseRefusal::kTooMuch);
+  EXPECT_EQ(m.on_ask(b.now, {c, 1, 1}, b.out), LeaseRefusal::kStaleNumber);
+  EXPECT_EQ(m.on_renew(b.now, {other, lease}, b.out), LeaseRefusal::kNotHolder);
+  EXPECT_EQ(m.on_give_back(b.now, {c, lease, -1}, b.out),
+            LeaseRefusal::kNegative);
+  EXPECT_EQ(m.on_give_back(b.now, {c, lease, kWholeUnit}, b.out),
+            LeaseRefusal::kTooMuch);
+  EXPECT_EQ(m.on_ready(b.now, {GlobalUnitId{9}, 1}, b.out),
+            LeaseRefusal::kUnknownUnit);
+  EXPECT_EQ(m.on_ready(b.now, {GlobalUnitId{0}, 1}, b.out),
+            LeaseRefusal::kStaleIncarnation);
+  EXPECT_EQ(m.on_controller_dead(b.now, c, b.out), LeaseRefusal::kNone);
+  EXPECT_EQ(b.AskFor(c, 1), LeaseRefusal::kUnknownController);
+  const auto again = b.Join(1);
+  EXPECT_EQ(b.AskFor(c, 1), LeaseRefusal::kStaleEpoch);
+  EXPECT_EQ(m.refused(LeaseRefusal::kNegative), 2u);
+  EXPECT_EQ(b.AskFor(again, kWholeUnit), LeaseRefusal::kNone);
+  b.Run();
+  EXPECT_EQ(m.held(again.controller), kWholeUnit);
+}
+
+}  // namespace
+}  // namespace snf

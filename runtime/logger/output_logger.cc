@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/logger/output_logger.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "runtime/logger/delta.h"
+#include "runtime/logger/logger_rules.h"
+
+namespace snf {
+namespace {
+
+using Kind = LoggerCommand::Kind;
+
+uint64_t HashOf(FlowId flow) {
+  return value(flow) * 0x9e37'79b9'7f4a'7c15;  // fills the upper half
+}
+
+// Returns what is asked of the driver for a packet of this outcome.
+Kind KindOf(LogEntry::Outcome outcome) {
+  switch (outcome) {
+    case LogEntry::Outcome::kNfDrop:
+      return Kind::kNfDrop;
+    case LogEntry::Outcome::kDrop:
+      return Kind::kDrop;
+    case LogEntry::Outcome::kConsume:
+      return Kind::kConsume;
+    default:
+      return Kind::kRelease;
+  }
+}
+
+}  // namespace
+
+OutputLogger::OutputLogger(uint32_t incarnation,
+                           const OutputLoggerOptions& options,
+                           const StateSchema& schema,
+                           std::span<const NetworkFunction::Pool> pools,
+                           bool takes_over)
+    : schema_(&schema),
+      options_(options),
+      limits_{.schema = schema.hash(),
+              .max_delta_bytes =
+                  std::max(schema.record_bytes(), MaxDeltaBytes(schema)),
+              .packets = options.packets,
+              .pools = static_cast<uint16_t>(pools.size())},
+      incarnation_(incarnation),
+      restoring_(takes_over),
+      index_(options.max_flows),
+      flows_(options.max_flows),
+      state_words_(schema.record_bytes() / 8),
+      states_(size_t{state_words_} * options.max_flows),
+      entry_bytes_(MaxLogEntryBytes(schema)),
+      waiting_(size_t{options.window} * entry_bytes_),
+      waiting_bytes_(options.window),
+      tells_(options.max_tells) {
+  SNF_CHECK(options.window > 0 && options.max_tells > 0);
+  for (const NetworkFunction::Pool& pool : pools) {
+    pools_.push_back({PieceSet(pool.words()), pool.first, pool.last});
+  }
+}
+
+// --- Flows. ---
+
+uint32_t OutputLogger::Find(FlowId flow) const {
+  return index_.Find(HashOf(flow),
+                     [&](uint32_t slot) { return flows_[slot].flow == flow; });
+}
+
+// Returns kNone if there is no room.
+uint32_t OutputLogger::Add(FlowId flow) {
+  uint32_t slot = used_;
+  if (free_ != 0) {
+    slot = free_ - 1;
+    free_ = flows_[slot].next_free;
+  } else if (used_ < options_.max_flows) {
+    ++used_;
+  } else {
+    return kNone;
+  }
+  flows_[slot] = {.flow = flow,
+                  .applied = {},
+                  .released = {},
+                  .timer = Instant::max(),
+                  .idle_timeout = Nanos{-1},
+                  .next_free = 0,
+                  .link = {},
+                  .in_use = true,
+                  .ended = false};
+  index_.Insert(HashOf(flow), slot);
+  return slot;
+}
+
+void OutputLogger::Forget(uint32_t slot) {
+  index_.Erase(HashOf(flows_[slot].flow), slot);
+  flows_[slot].in_use = false;
+  flows_[slot].next_free = free_;
+  free_ = slot + 1;
+}
+
+std::span<std::byte> OutputLogger::StateOf(uint32_t slot) {
+  return std::as_writable_bytes(
+      std::span(states_.data() + size_t{state_words_} * slot, state_words_));
+}
+
+Clock OutputLogger::applied(FlowId flow) const {
+  const uint32_t slot = Find(flow);
+  return slot == kNone ? Clock{} : flows_[slot].applied;
+}
+
+std::span<const std::byte> OutputLogger::state_bytes(FlowId flow) const {
+  const uint32_t slot = Find(flow);
+  SNF_CHECK(slot != kNone);
+  return std::as_bytes(
+      std::span(states_.data() + size_t{state_words_} * slot, state_words_));
+}
+
+// --- Entries, in order. ---
+
+OutputLogger::Result OutputLogger::on_entry(std::span<const std::byte> bytes,
+                                            LoggerOut& out) {
+  const auto entry = LogEntryView::Parse(limits_, bytes);
+  if (!entry.has_value() || broken_) return Result::kImpossible;
+  const bool is_refused = SNF_LOGGER_RULE(kSeal, sealed_) || restoring_ ||
+                          (*entry)->incarnation != incarnation_;
+  if (is_refused) {
+    ++refused_;
+    return Result::kRefused;
+  }
+  const uint64_t number = (*entry)->number;
+  if (SNF_LOGGER_RULE(kOnce, number <= last_)) return Result::kDuplicate;
+  // What is said of earlier entries counts at once: it makes room for them.
+  if ((*entry)->kind == LogEntry::Kind::kTold) on_told((*entry)->argument);
+  if (SNF_LOGGER_RULE(kInOrder, number > last_ + 1)) {
+    if (number - last_ > options_.window) return Result::kTooFar;
+    if (!Waiting(number).empty()) return Result::kDuplicate;
+    Wait(number, bytes);
+    if (number - 1 > asked_) AskAgain(number - 1, out);
+    return Result::kWaits;
+  }
+  const Result result = Take(*entry, out);
+  if (result == Result::kTaken) Drain(out);
+  if (result == Result::kAsked) AskWhole(**entry, out);
+  if (result == Result::kWaits && Waiting(number).empty()) Wait(number, bytes);
+  return result;
+}
+
+OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
+                                        LoggerOut& out) {
+  if (entry->tells() && entry->number > kept_through_ &&
+      tell_count_ == options_.max_tells) {
+    return Result::kWaits;
+  }
+  Result result = Result::kTaken;
+  switch (entry->kind) {
+    case LogEntry::Kind::kClock:
+      result = TakeClock(entry, out);
+      break;
+    case LogEntry::Kind::kForget:
+      ForgetOlder(entry->meta.flow, entry->meta.clock);
+      out.push({.kind = Kind::kSendTakeoverAck,
+                .unit = entry->block.unit,
+                .takeover_ack = {.flow = entry->meta.flow,
+                                 .clock = entry->meta.clock}});
+      break;
+    case LogEntry::Kind::kEnded: {
+      const uint32_t slot = Find(entry->meta.flow);
+      if (slot != kNone && flows_[slot].ended) Forget(slot);
+      break;
+    }
+    case LogEntry::Kind::kGrant:
+    case LogEntry::Kind::kReturn:
+      if (!TakeBlock(*entry)) result = Result::kImpossible;
+      break;
+    default:
+      break;
+  }
+  broken_ = result == Result::kImpossible;
+  if (result != Result::kTaken) return result;
+  last_ = std::max(last_, entry->number);
+  asked_ = std::max(asked_, last_);
+  if (entry->tells() && entry->number > kept_through_) KeepTell(*entry);
+  return result;
+}
+
+OutputLogger::Result OutputLogger::TakeClock(const LogEntryView& entry,
+                                             LoggerOut& out) {
+  uint32_t slot = Find(entry->meta.flow);
+  if (slot != kNone && entry->meta.clock <= flows_[slot].released) {
+    return Result::kImpossible;
+  }
+  const bool is_kept = entry->number <= kept_through_;
+  if (!is_kept && !UsePieces(entry)) return Result::kImpossible;
+  const Result result = ApplyState(entry, slot);
+  if (result != Result::kTaken) {
+    if (!is_kept) UndoPieces(entry, entry->pieces);
+    return result;
+  }
+  if (slot != kNone) {
+    flows_[slot].released = entry->meta.clock;
+    if (entry->is(LogEntry::kEnd)) flows_[slot].ended = true;
+  }
+  Release(entry, out);
+  return result;
+}
+
+// Changes nothing unless the result is kTaken.
+OutputLogger::Result OutputLogger::ApplyState(const LogEntryView& entry,
+                                              uint32_t& slot) {
+  if (slot != kNone &&
+      SNF_LOGGER_RULE(kAppliedOnce, entry->state <= flows_[slot].applied)) {
+    return Result::kTaken;
+  }
+  if (slot != kNone && flows_[slot].ended) return Result::kImpossible;
+  if (entry->is(LogEntry::kWhole)) {
+    if (entry.delta().size() > schema_->record_bytes() ||
+        !schema_->IsWellFormed(entry.delta())) {
+      return Result::kImpossible;
+    }
+    if (slot == kNone) slot = Add(entry->meta.flow);
+    if (slot == kNone) return Result::kImpossible;
+    const std::span<std::byte> state = StateOf(slot);
+    std::fill(
+        std::copy(entry.delta().begin(), entry.delta().end(), state.begin()),
+        state.end(), std::byte{});
+  } else if (slot == kNone ||
+             SNF_LOGGER_RULE(kBase, flows_[slot].applied != entry->base) ||
+             !ApplyDelta(*schema_, entry.delta(), StateOf(slot))) {
+    return Result::kAsked;
+  }
+  Flow& flow = flows_[slot];
+  flow.applied = entry->state;
+  flow.timer = entry->timer;
+  flow.link = entry->link;
+  if (entry->idle_timeout.ns >= 0) flow.idle_timeout = entry->idle_timeout;
+  return Result::kTaken;
+}
+
+void OutputLogger::Release(const LogEntryView& entry, LoggerOut& out) {
+  for (size_t i = 0; i < entry->emitted; ++i) {
+    out.push(
+        {.kind = Kind::kEmit, .packet = entry.emitted(i), .meta = entry->meta});
+  }
+  if (entry->packet != kNoPacket) {
+    out.push({.kind = KindOf(entry->outcome),
+              .reason = entry->reason,
+              .nf_reason = entry->nf_reason,
+              .packet = entry->packet,
+              .meta = entry->meta});
+  }
+  lost_ += entry->is(LogEntry::kPacketsLost) ? 1 : 0;
+  out.push({.kind = Kind::kReleased, .meta = entry->meta});
+}
+
+// A copy that is newer than the Takeover stays.
+void OutputLogger::ForgetOlder(FlowId flow, Clock clock) {
+  const uint32_t slot = Find(flow);
+  if (slot == kNone || flows_[slot].ended) return;
+  const bool is_newer =
+      SNF_LOGGER_RULE(kForgetOlder, flows_[slot].applied >= clock);
+  if (!is_newer) Forget(slot);
+}
+
+// --- Entries that wait. ---
+
+std::span<std::byte> OutputLogger::Waiting(uint64_t number) {
+  const size_t at = number % options_.window;
+  return {waiting_.data() + at * entry_bytes_, waiting_bytes_[at]};
+}
+
+void OutputLogger::Wait(uint64_t number, std::span<const std::byte> bytes) {
+  const size_t at = number % options_.window;
+  std::memcpy(waiting_.data() + at * entry_bytes_, bytes.data(), bytes.size());
+  waiting_bytes_[at] = static_cast<uint32_t>(bytes.size());
+  ++waiting_count_;
+}
+
+void OutputLogger::AskAgain(uint64_t last, LoggerOut& out) {
+  out.push({.kind = Kind::kAskAgain,
+            .ask = {.first = last_ + 1, .last = last, .flow = kNoFlow}});
+  asked_ = std::max(asked_, last);
+}
+
+void OutputLogger::AskWhole(const LogEntry& entry, LoggerOut& out) {
+  out.push({.kind = Kind::kAskWhole,
+            .ask = {.first = entry.number,
+                    .last = entry.number,
+                    .flow = entry.meta.flow}});
+}
+
+void OutputLogger::on_heartbeat(uint64_t sent, LoggerOut& out) {
+  if (sealed_ || restoring_ || broken_ || sent <= last_) return;
+  AskAgain(std::min(sent, last_ + options_.window), out);
+}
+
+// Takes what waited for the last entry, as far as `out` has room.
+void OutputLogger::Drain(LoggerOut& out) {
+  while (waiting_count_ > 0 && out.room() >= kMaxLogEmits + 4) {
+    const uint64_t number = last_ + 1;
+    const std::span<std::byte> bytes = Waiting(number);
+    if (bytes.empty()) return;
+    const auto entry = LogEntryView::Parse(limits_, bytes);
+    SNF_CHECK(entry.has_value() && (*entry)->number == number);
+    const Result result = Take(*entry, out);
+    if (result == Result::kWaits) return;
+    waiting_bytes_[number % options_.window] = 0;
+    --waiting_count_;
+    if (result == Result::kAsked) AskWhole(**entry, out);
+    if (result != Result::kTaken) return;
+  }
+}
+
+}  // namespace snf

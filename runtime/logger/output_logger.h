@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_LOGGER_OUTPUT_LOGGER_H_
+#define SNF_RUNTIME_LOGGER_OUTPUT_LOGGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/messages/messages.h"
+#include "base/slot_index.h"
+#include "base/time.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/logger/logger_commands.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/piece_set.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+struct OutputLoggerOptions {
+  uint32_t max_flows = 1'024;  // at least as many as the unit has copies
+  uint32_t window = 256;       // entries that may wait behind a hole
+  uint32_t max_tells = 256;    // kept for the controller
+  uint32_t packets = 65'536;   // handles are below it
+};
+
+// Theory of operation. A unit's output logger keeps what the unit's packets did
+// to their flows, and only then lets the packets go (proto/protocol.md §5). It
+// takes entries (log_entry.h) in the order of their numbers. An entry in front
+// of which others are missing waits, and these are asked for. A number counts
+// once: its packets are released, its pieces move, and the controller is told.
+// Its state counts only if it is newer than the logger's, because a whole
+// record in place of a lost entry may run ahead of later ones (L4).
+//
+// Worked example: entries 1 and 3 come, of clocks 1 and 2 of a flow; 2 is lost.
+// 1 is applied and released; 3 waits, and kAskAgain asks for 2. It comes, 2 and
+// 3 are applied and released in order.
+//
+// Seal ends the unit's incarnation: what waits behind a hole is lost, all
+// entries are refused, and the controller hears what the logger has. From then
+// on it answers Pulls in place of the unit (F2, F5).
+//
+// `out` must have room for kMaxCommandsPerCall with each call. Afterwards
+//     while (has_more()) Resume()   with `out` emptied before
+// A value; owner-thread only; nothing is allocated after construction. Memory:
+// at most 64 bytes a flow and its state, and window entries.
+class OutputLogger {
+ public:
+  static constexpr size_t kMaxCommandsPerCall = kMaxLogEmits + 8;
+
+  // Says what became of an entry.
+  enum class Result : uint8_t {
+    kTaken,      // it is applied and released
+    kDuplicate,  // its number has been taken, or waits
+    kWaits,      // for entries before it, or for room for what it tells
+    kTooFar,     // the window ends before it; it is asked for later
+    kAsked,      // it needs a base that is not here: a whole one is asked for
+    kRefused,    // its incarnation is sealed, or not this one
+    kImpossible  // it cannot be: the channel is to be ended (U14)
+  };
+
+  // The schema is that of the unit's NF; it must outlive the logger. One that
+  // `takes_over` from another gets its unit's records by Restore first (F8).
+  OutputLogger(uint32_t incarnation, const OutputLoggerOptions& options,
+               const StateSchema& schema,
+               std::span<const NetworkFunction::Pool> pools = {},
+               bool takes_over = false);
+
+  // An entry came; its bytes are parsed, not trusted.
+  Result on_entry(std::span<const std::byte> bytes, LoggerOut& out);
+  // The unit has sent entries up to this number: missing ones are asked for.
+  void on_heartbeat(uint64_t sent, LoggerOut& out);
+  // The controller acknowledges all that it was told up to this entry.
+  void on_told(uint64_t number);
+
+  // Takes what its unit keeps, as an entry: whole for a flow, with the clock
+  // that is released and its `state`; a kGrant for the unit's free pieces; a
+  // kReturn for what the controller is still to hear. False if it cannot be.
+  bool Restore(std::span<const std::byte> bytes);
+  // That was all. Entries up to `released` have been released; the records are
+  // as of the entry `made`.
+  void EndRestore(uint64_t released, uint64_t made);
+
+  // The unit's incarnation has failed.
+  void Seal();
+  bool sealed() const { return sealed_; }
+  // These are for a sealed unit's flows, and are ignored otherwise.
+  void on_pull(const Pull& pull, LoggerOut& out);
+  void on_takeover(const Takeover& takeover, LoggerOut& out);
+  void on_end_ack(FlowId flow, Clock clock);
+
+  bool has_more() const;
+  void Resume(LoggerOut& out);
+
+  // Returns the flow's applied clock, or 0 (F3).
+  Clock applied(FlowId flow) const;
+  // The bytes are valid until the next call. The flow must be known.
+  std::span<const std::byte> state_bytes(FlowId flow) const;
+  uint32_t flows() const { return index_.size(); }
+  uint64_t taken() const { return last_; }  // the newest number
+  uint64_t lost() const { return lost_; }   // clocks whose packets are lost
+  uint64_t refused() const { return refused_; }
+  uint32_t tells() const { return tell_count_; }
+  const PieceSet& pieces(uint16_t pool) const { return pools_[pool].set; }
+
+ private:
+  static constexpr uint32_t kNone = SlotIndex::kNotFound;
+
+  struct Flow {
+    FlowId flow;
+    Clock applied;
+    Clock released;
+    Instant timer;
+    Nanos idle_timeout;
+    uint32_t next_free;  // + 1, in a free record
+    LinkType link;
+    bool in_use;
+    bool ended;  // only the mark is left (U11)
+  };
+  static_assert(sizeof(Flow) == 48);  // and 10.7 in the index
+  struct Pool {
+    PieceSet set;
+    uint32_t first;
+    uint32_t last;
+  };
+  enum class Phase : uint8_t { kWaiting, kTells, kPieces, kFlows, kEnd, kDone };
+
+  uint32_t Find(FlowId flow) const;
+  uint32_t Add(FlowId flow);
+  void Forget(uint32_t slot);
+  std::span<std::byte> StateOf(uint32_t slot);
+
+  Result Take(const LogEntryView& entry, LoggerOut& out);
+  Result TakeClock(const LogEntryView& entry, LoggerOut& out);
+  Result ApplyState(const LogEntryView& entry, uint32_t& slot);
+  bool TakeBlock(const LogEntry& entry);
+  bool UsePieces(const LogEntryView& entry);
+  void UndoPieces(const LogEntryView& entry, size_t count);
+  bool UsePiece(PieceUse use);
+  bool Exist(const PieceBlock& block) const;
+  void Release(const LogEntryView& entry, LoggerOut& out);
+  void KeepTell(const LogEntry& entry);
+  void ForgetOlder(FlowId flow, Clock clock);
+  void Drain(LoggerOut& out);
+  void Wait(uint64_t number, std::span<const std::byte> bytes);
+  std::span<std::byte> Waiting(uint64_t number);
+  void AskWhole(const LogEntry& entry, LoggerOut& out);
+  void AskAgain(uint64_t last, LoggerOut& out);
+
+  void ReportStep(LoggerOut& out);
+  void DropWaiting(LoggerOut& out);
+  void ReportPieces(LoggerOut& out);
+  void ReportFlow(LoggerOut& out);
+
+  const StateSchema* schema_;
+  OutputLoggerOptions options_;
+  LogEntryLimits limits_;
+  uint32_t incarnation_;
+  bool restoring_;
+  bool sealed_ = false;
+  bool broken_ = false;
+
+  uint64_t last_ = 0;          // all entries up to it are taken
+  uint64_t asked_ = 0;         // entries up to it were asked for
+  uint64_t kept_through_ = 0;  // records hold what entries up to it did (F8)
+  uint64_t last_grant_ = 0;
+  uint64_t lost_ = 0;
+  uint64_t lost_entries_ = 0;
+  uint64_t refused_ = 0;
+
+  SlotIndex index_;
+  LazyArray<Flow> flows_;
+  uint32_t state_words_;
+  LazyArray<uint64_t> states_;
+  uint32_t used_ = 0;
+  uint32_t free_ = 0;  // heads the free records, + 1
+  std::vector<Pool> pools_;
+
+  uint32_t entry_bytes_;
+  LazyArray<std::byte> waiting_;       // of number n: at n % window
+  LazyArray<uint32_t> waiting_bytes_;  // 0 for none
+  uint32_t waiting_count_ = 0;
+  LazyArray<LoggerTell> tells_;  // is a ring
+  uint32_t first_tell_ = 0;
+  uint32_t tell_count_ = 0;
+  uint64_t told_ = 0;
+
+  // Where the report after a Seal stands.
+  Phase phase_ = Phase::kDone;
+  uint32_t at_ = 0;
+  uint16_t pool_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_LOGGER_OUTPUT_LOGGER_H_

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The logger's record of pieces, what it keeps for the controller, and how it
+// takes over from another logger or stands in for its unit.
+#include <algorithm>
+
+#include "base/check.h"
+#include "runtime/logger/logger_rules.h"
+#include "runtime/logger/output_logger.h"
+
+namespace snf {
+
+using Kind = LoggerCommand::Kind;
+
+// --- Pieces. ---
+
+bool OutputLogger::Exist(const PieceBlock& block) const {
+  const Pool& pool = pools_[block.pool];
+  if (block.word >= pool.set.words()) return false;
+  for (uint32_t bit = 0; bit < 64; ++bit) {
+    const uint32_t piece = block.word * 64 + bit;
+    const bool exists = piece >= pool.first && piece <= pool.last;
+    if ((block.mask >> bit & 1) != 0 && !exists) return false;
+  }
+  return true;
+}
+
+bool OutputLogger::TakeBlock(const LogEntry& entry) {
+  const PieceBlock& block = entry.block;
+  if (!Exist(block)) return false;
+  if (entry.number <= kept_through_) return true;
+  PieceSet& set = pools_[block.pool].set;
+  const uint64_t here = set.word(block.word) & block.mask;
+  if (entry.kind == LogEntry::Kind::kGrant) {
+    if (here != 0 || entry.argument <= last_grant_) return false;
+    set.Add(block.word, block.mask);
+    last_grant_ = entry.argument;
+    return true;
+  }
+  if (here != block.mask) return false;
+  set.Remove(block.word, block.mask);
+  return true;
+}
+
+// Returns false if the piece is not where it should be.
+bool OutputLogger::UsePiece(PieceUse use) {
+  Pool& pool = pools_[use.pool];
+  if (use.piece < pool.first || use.piece > pool.last) return false;
+  if (pool.set.Has(use.piece) == (use.gives != 0)) return false;
+  const uint64_t mask = uint64_t{1} << use.piece % 64;
+  if (use.gives != 0) {
+    pool.set.Add(use.piece / 64, mask);
+  } else {
+    pool.set.Remove(use.piece / 64, mask);
+  }
+  return true;
+}
+
+bool OutputLogger::UsePieces(const LogEntryView& entry) {
+  for (size_t i = 0; i < entry->pieces; ++i) {
+    if (!UsePiece(entry.piece(i))) {
+      UndoPieces(entry, i);
+      return false;
+    }
+  }
+  return true;
+}
+
+void OutputLogger::UndoPieces(const LogEntryView& entry, size_t count) {
+  while (count-- > 0) {
+    PieceUse use = entry.piece(count);
+    use.gives ^= 1;
+    SNF_CHECK(UsePiece(use));
+  }
+}
+
+// --- What the controller is to hear. ---
+
+void OutputLogger::KeepTell(const LogEntry& entry) {
+  if (entry.number <= told_) return;
+  if (!SNF_LOGGER_RULE(kKeepUntilTold, true)) return;
+  LoggerTell tell = {.number = entry.number,
+                     .note = {.flow = entry.meta.flow,
+                              .clock = entry.meta.clock,
+                              .idle_timeout = entry.idle_timeout,
+                              .over = entry.is(LogEntry::kOver)},
+                     .is_return = entry.kind == LogEntry::Kind::kReturn,
+                     .ended = entry.is(LogEntry::kEnd)};
+  if (tell.is_return) tell.pieces = entry.block;
+  tells_[(first_tell_ + tell_count_) % options_.max_tells] = tell;
+  ++tell_count_;
+}
+
+void OutputLogger::on_told(uint64_t number) {
+  told_ = std::max(told_, number);
+  while (tell_count_ > 0 && tells_[first_tell_].number <= told_) {
+    first_tell_ = (first_tell_ + 1) % options_.max_tells;
+    --tell_count_;
+  }
+}
+
+// --- A new logger (F8). ---
+
+bool OutputLogger::Restore(std::span<const std::byte> bytes) {
+  const auto entry = LogEntryView::Parse(limits_, bytes);
+  if (!entry.has_value() || !restoring_ ||
+      (*entry)->incarnation != incarnation_) {
+    return false;
+  }
+  if ((*entry)->tells() && tell_count_ == options_.max_tells) return false;
+  if ((*entry)->kind == LogEntry::Kind::kGrant) {
+    last_grant_ = std::max(last_grant_, (*entry)->argument);
+    const PieceBlock& block = (*entry)->block;
+    return Exist(block) &&
+           pools_[block.pool].set.Add(block.word, block.mask) == 0;
+  }
+  if ((*entry)->kind == LogEntry::Kind::kReturn) {
+    if (!Exist((*entry)->block)) return false;
+    KeepTell(**entry);
+    return true;
+  }
+  uint32_t slot = Find((*entry)->meta.flow);
+  if ((*entry)->kind != LogEntry::Kind::kClock ||
+      !(*entry)->is(LogEntry::kWhole) || slot != kNone ||
+      ApplyState(*entry, slot) != Result::kTaken) {
+    return false;
+  }
+  flows_[slot].released = (*entry)->meta.clock;
+  flows_[slot].ended = (*entry)->is(LogEntry::kEnd);
+  if ((*entry)->tells()) KeepTell(**entry);
+  return true;
+}
+
+void OutputLogger::EndRestore(uint64_t released, uint64_t made) {
+  SNF_CHECK(restoring_ && released <= made);
+  restoring_ = false;
+  last_ = asked_ = released;
+  kept_through_ = made;
+}
+
+// --- Standing in for a unit that failed. ---
+
+void OutputLogger::Seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  phase_ = Phase::kWaiting;
+  at_ = 0;
+  pool_ = 0;
+}
+
+bool OutputLogger::has_more() const {
+  if (sealed_) return phase_ != Phase::kDone;
+  const size_t at = (last_ + 1) % options_.window;
+  return !broken_ && waiting_count_ > 0 && waiting_bytes_[at] != 0 &&
+         tell_count_ < options_.max_tells;
+}
+
+void OutputLogger::Resume(LoggerOut& out) {
+  if (!sealed_) {
+    Drain(out);
+    return;
+  }
+  while (phase_ != Phase::kDone && out.room() >= kMaxLogEmits + 1) {
+    ReportStep(out);
+  }
+}
+
+void OutputLogger::ReportStep(LoggerOut& out) {
+  switch (phase_) {
+    case Phase::kWaiting:
+      return DropWaiting(out);
+    case Phase::kTells:
+      if (at_ < tell_count_) {
+        const size_t tell = (first_tell_ + at_++) % options_.max_tells;
+        out.push({.kind = Kind::kTell, .tell = tells_[tell]});
+      } else {
+        phase_ = Phase::kPieces;
+        at_ = 0;
+      }
+      return;
+    case Phase::kPieces:
+      return ReportPieces(out);
+    case Phase::kFlows:
+      return ReportFlow(out);
+    default:
+      out.push({.kind = Kind::kSealed,
+                .sealed = {.grant = last_grant_,
+                           .lost = lost_entries_,
+                           .incarnation = incarnation_}});
+      phase_ = Phase::kDone;
+  }
+}
+
+// The packets of one entry behind a hole are lost with the unit.
+void OutputLogger::DropWaiting(LoggerOut& out) {
+  if (at_ == options_.window) {
+    phase_ = Phase::kTells;
+    at_ = 0;
+    return;
+  }
+  const size_t at = at_++;
+  if (waiting_bytes_[at] == 0) return;
+  const auto entry = LogEntryView::Parse(
+      limits_, {waiting_.data() + at * entry_bytes_, waiting_bytes_[at]});
+  waiting_bytes_[at] = 0;
+  --waiting_count_;
+  ++lost_entries_;
+  const auto drop = [&](PacketHandle packet) {
+    out.push({.kind = Kind::kDrop,
+              .reason = DropReason::kUnitFailed,
+              .packet = packet,
+              .meta = (*entry)->meta});
+  };
+  for (size_t i = 0; i < (*entry)->emitted; ++i) drop(entry->emitted(i));
+  if ((*entry)->packet != kNoPacket) drop((*entry)->packet);
+}
+
+void OutputLogger::ReportPieces(LoggerOut& out) {
+  if (pool_ == pools_.size()) {
+    phase_ = Phase::kFlows;
+    at_ = 0;
+    return;
+  }
+  const PieceSet& set = pools_[pool_].set;
+  while (at_ < set.words() && set.word(at_) == 0) ++at_;
+  if (at_ == set.words()) {
+    ++pool_;
+    at_ = 0;
+    return;
+  }
+  out.push({.kind = Kind::kFreePieces,
+            .pieces = {.word = at_, .pool = pool_, .mask = set.word(at_)}});
+  ++at_;
+}
+
+void OutputLogger::ReportFlow(LoggerOut& out) {
+  while (at_ < used_ && !flows_[at_].in_use) ++at_;
+  if (at_ == used_) {
+    phase_ = Phase::kEnd;
+    return;
+  }
+  const Flow& flow = flows_[at_++];
+  out.push(
+      {.kind = Kind::kApplied,
+       .applied = {
+           .flow = flow.flow, .clock = flow.applied, .ended = flow.ended}});
+}
+
+void OutputLogger::on_pull(const Pull& pull, LoggerOut& out) {
+  const uint32_t slot = Find(pull.flow);
+  if (!sealed_ || slot == kNone) return;
+  const Flow& flow = flows_[slot];
+  if (flow.ended || flow.applied < pull.need) return;
+  const auto bytes = StateSchema::WithoutZeros(StateOf(slot));
+  out.push({.kind = Kind::kSendState,
+            .unit = pull.requester,
+            .state = {.flow = flow.flow,
+                      .applied = flow.applied,
+                      .timer = flow.timer,
+                      .schema = schema_->hash(),
+                      .bytes = static_cast<uint32_t>(bytes.size()),
+                      .link = flow.link,
+                      .pushed = false}});
+}
+
+void OutputLogger::on_takeover(const Takeover& takeover, LoggerOut& out) {
+  if (!sealed_) return;
+  ForgetOlder(takeover.flow, takeover.clock);
+  out.push({.kind = Kind::kSendTakeoverAck,
+            .unit = takeover.taker,
+            .takeover_ack = {.flow = takeover.flow, .clock = takeover.clock}});
+}
+
+void OutputLogger::on_end_ack(FlowId flow, Clock clock) {
+  const uint32_t slot = Find(flow);
+  if (!sealed_ || slot == kNone) return;
+  if (flows_[slot].ended && flows_[slot].applied <= clock) Forget(slot);
+}
+
+}  // namespace snf
