@@ -266,6 +266,28 @@ class Provisioning(Case):
         self.assertEqual(self.files(), first)
 
 
+class Controllers(Case):
+    def test_tells_of_each_controller_with_and_without_leases(self):
+        self.share_runs()
+        self.run_quickly("controllers")
+        runs = rows_of(self.out / "controllers_runs.csv")
+        self.assertEqual(len(runs), 3 * 2 * 2 + 2)
+        for run in runs:
+            count = int(run["controllers"])
+            load = float(run["load (bit/s)"])
+            self.assertAlmostEqual(load / count / 9.35e9, 1, delta=0.1)
+            leased = float(run["leased (bit/s)"])
+            units = float(run["units"]) * float(run["a unit (bit/s)"])
+            self.assertLess(load, leased)
+            self.assertLess(leased, units * 1.01)
+            if run["leases"] == "independent":
+                self.assertAlmostEqual(leased / units, 1, delta=0.01)
+        over = rows_of(self.out / "controllers_by_controller.csv")
+        self.assertEqual(len(over), 12 * 10 + 2 * 100)
+        self.assertEqual(len(rows_of(self.out / "controllers_findings.csv")),
+                         3 * 3 + 2)
+
+
 class Everything(Case):
     def test_makes_a_page_of_all_and_repeats_what_is_not_timed(self):
         ran = self.run_quickly("all", "--jobs=2")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/bench/bench_command.h"
+#include "platform/leases/leases_command.h"
 #include "platform/nf/nf_command.h"
 #include "platform/process/command_group.h"
 #include "platform/process/version.h"
@@ -14,6 +15,7 @@ const Program kProgram = {
     .version = kVersion,
     .about = "SNF runs network functions as a service, scheduled by flowlets.",
     .commands = {{"replay", CreateCommand<ReplayCommand>},
+                 {"leases", CreateCommand<LeasesCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},
                  {"bench", CreateCommand<BenchCommand>}}};

@@ -73,14 +73,15 @@ MAY_INCLUDE = {
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
+    "platform/leases": TEXT | {"resource_manager/core", "platform/process"},
     "platform/replay": COMMAND,
     "platform/trace": COMMAND,
     "platform/nf": COMMAND,
     "platform/bench": COMMAND,
     "platform/system_test": COMMAND,
     "platform/house_rules": set(),
-    "platform": COMMAND | {"nfs", "platform/replay", "platform/trace",
-                           "platform/nf", "platform/bench"},
+    "platform": COMMAND | {"nfs", "platform/replay", "platform/leases",
+                           "platform/trace", "platform/nf", "platform/bench"},
     "experiments": COMMAND,
 }
 # Tests of the drivers, and of what watches runs, make whole runs.

@@ -19,7 +19,7 @@ constexpr std::string_view kWorstWait = "worst-wait";
 constexpr std::string_view kTop = "top";
 constexpr std::string_view kTopOf = "top:";
 
-absl::Status Usage(const std::string& message) {
+absl::Status BadRequest(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
@@ -27,12 +27,12 @@ absl::Status Usage(const std::string& message) {
 absl::StatusOr<FlowKey> ReadFlow(const std::string& text,
                                  const std::string& all, const FlowForm& form) {
   const auto at_odds = [&](const char* because) {
-    return Usage(
+    return BadRequest(
         fmt::format("--explain={} with {}: {}", all, form.nf_flag, because));
   };
   absl::StatusOr<FlowKey> parsed = ParseFlowKey(text);
   if (!parsed.ok()) {
-    return Usage(
+    return BadRequest(
         fmt::format("--explain: {}", std::string(parsed.status().message())));
   }
   FlowKey key = *parsed;
@@ -44,7 +44,7 @@ absl::StatusOr<FlowKey> ReadFlow(const std::string& text,
   if (HasPorts(key.protocol) && !is_fragment &&
       form.kind != FlowKeyKind::k3Tuple &&
       text.find(colon) == std::string::npos) {
-    return Usage(fmt::format(
+    return BadRequest(fmt::format(
         "--explain: flow \"{}\" names no ports; want for example \"tcp "
         "10.0.0.1:5000 > 192.0.2.9:53\", 0 for a port that its packets lack",
         text));
@@ -72,8 +72,8 @@ absl::Status ReadTop(ExplainRequest& request) {
       request.top <= Explainer::kMaxExplainers) {
     return absl::OkStatus();
   }
-  return Usage(fmt::format("--explain={}: want top:1 to top:{}", request.text,
-                           Explainer::kMaxExplainers));
+  return BadRequest(fmt::format("--explain={}: want top:1 to top:{}",
+                                request.text, Explainer::kMaxExplainers));
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ absl::StatusOr<ExplainRequest> ParseExplain(const std::string& text,
   request.kind = ExplainRequest::Kind::kFlows;
   const std::vector<std::string> flows = absl::StrSplit(text, ';');
   if (flows.size() > Explainer::kMaxExplainers) {
-    return Usage(fmt::format("--explain: {} flows, want at most {}",
-                             flows.size(), Explainer::kMaxExplainers));
+    return BadRequest(fmt::format("--explain: {} flows, want at most {}",
+                                  flows.size(), Explainer::kMaxExplainers));
   }
   for (std::string flow : flows) {
     absl::StripAsciiWhitespace(&flow);

@@ -80,6 +80,11 @@ void ReplayFlags::AddFlags() {
               "write every placement of a flowlet and what the policy saw to "
               "FILE (.csv, or .jsonl for an object a line, also with .gz or "
               ".zst)");
+  flags_.Text("usage", options_.usage, "FILE",
+              "write what the chain used to FILE (- is stdout, with --json "
+              "elsewhere): a JSON object a line for each second, with packets, "
+              "bytes, processing time of units, and bytes of state times "
+              "seconds");
   flags_.Text("explain", explain_, "FLOW",
               "tell the story of a flow, also in --json: top (the most bytes), "
               "top:N (the N that have most), worst-wait (whose packet was held "

@@ -45,6 +45,7 @@ struct ReplayOptions {
   bool json_schema = false;  // nothing is run; what JSON says is told of
   std::string csv;           // a directory
   std::string decisions;     // a log of placements
+  std::string usage;         // what the chain used, by epochs
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -51,6 +51,9 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
     if (!status.ok()) return status;
   }
   absl::Status status = WriteNfFiles(result);
+  if (status.ok() && !options_.usage.empty()) {
+    status = WriteFile(options_.usage, replayed.usage);
+  }
   if (!status.ok()) return status;
   status =
       WriteReport([&] { return JsonReport(options_.run, result, info); },

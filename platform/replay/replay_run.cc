@@ -16,6 +16,7 @@
 #include "platform/process/console.h"
 #include "platform/process/real_clock.h"
 #include "platform/report/after_warm_up.h"
+#include "platform/report/usage_meter.h"
 #include "platform/run/capture_sink.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/virtual_time/virtual_driver.h"
@@ -35,9 +36,16 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
     const ControllerOptions& c = options_.run.controller;
     units.emplace(c.unit_capacity_bps, c.max_units);
   }
+  std::optional<UsageMeter> usage;
+  const NfSpec& nf = options_.config.chains.front().nf;
+  if (!options_.usage.empty()) {
+    usage.emplace(options_.run.controller.max_units,
+                  nf.create()->schema().record_bytes());
+  }
   const Watchers watchers = {.sink = sink->get(),
                              .decisions = decisions->get(),
                              .units = units.has_value() ? &*units : nullptr,
+                             .usage = usage.has_value() ? &*usage : nullptr,
                              .explainers = *explainers};
   absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), watchers, "replaying");
@@ -47,6 +55,11 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   }
   if (*decisions != nullptr) {
     if (absl::Status s = (*decisions)->Close(); !s.ok()) return s;
+  }
+  if (usage.has_value()) {
+    absl::StatusOr<std::string> lines = usage->JsonLines(nf.text());
+    if (!lines.ok()) return lines.status();
+    replayed->usage = *std::move(lines);
   }
   for (const Explainer& flow : *explainers) {
     replayed->stories.push_back(flow.story());
@@ -129,6 +142,7 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);
   if (watchers.decisions != nullptr) observers.Add(*watchers.decisions);
   if (watchers.units != nullptr) observers.Add(*watchers.units);
+  if (watchers.usage != nullptr) observers.Add(*watchers.usage);
   for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
   const ControllerOptions& c = options_.run.controller;
   AfterWarmUp after(options_.warm_up, c);

@@ -27,6 +27,7 @@ class CaptureSink;
 class DecisionLog;
 class LoadedCapture;
 class MergedReader;
+class UsageMeter;
 
 // Tells what came of running the captures under one policy.
 struct ReplayedRun {
@@ -34,6 +35,7 @@ struct ReplayedRun {
   std::vector<std::string> warnings = {};  // of the captures
   std::vector<FlowStory> stories = {};     // that --explain asks for
   std::optional<UnitSeries> units = {};    // for --csv, in virtual time
+  std::string usage = {};                  // for --usage, as JSON lines
 };
 
 // Tells what came of running them through several chains side by side.
@@ -65,6 +67,7 @@ class ReplayRun {
     CaptureSink* sink = nullptr;
     DecisionLog* decisions = nullptr;
     UnitSeries* units = nullptr;
+    UsageMeter* usage = nullptr;
     std::span<Explainer> explainers{};
     bool has_view = false;  // which shows how far the run is
   };

@@ -22,7 +22,7 @@ namespace {
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
 
-absl::Status Usage(const std::string& message) {
+absl::Status Misuse(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
@@ -38,9 +38,9 @@ bool CanBeReadOnlyOnce(const std::string& file) {
 // Returns true for a flag that says where output goes, so that proposals do not
 // repeat it.
 bool IsForOutput(std::string_view flag) {
-  constexpr std::array<std::string_view, 11> kForOutput = {
-      "out",     "annotate", "drops", "json",  "csv",         "decisions",
-      "explain", "compare",  "quiet", "watch", "metrics_port"};
+  constexpr std::array<std::string_view, 12> kForOutput = {
+      "out",   "annotate", "drops",   "json",  "csv",   "decisions",
+      "usage", "explain",  "compare", "quiet", "watch", "metrics_port"};
   return std::ranges::find(kForOutput, flag) != kForOutput.end();
 }
 
@@ -66,8 +66,8 @@ std::string ReplayFlags::bundled_command() const {
 
 absl::Status ReplayFlags::AtOdds(const char* a, const char* b,
                                  const char* because) const {
-  return Usage(fmt::format("{} with {}: {}", flags_.Printed(a),
-                           flags_.Printed(b), because));
+  return Misuse(fmt::format("{} with {}: {}", flags_.Printed(a),
+                            flags_.Printed(b), because));
 }
 
 absl::Status ReplayFlags::CheckTogether() const {
@@ -107,7 +107,7 @@ absl::Status ReplayFlags::CheckReadOnce() const {
   if (!has_a_pass && compare_.empty()) return absl::OkStatus();
   for (const std::string& file : options_.files) {
     if (!CanBeReadOnlyOnce(file)) continue;
-    return Usage(fmt::format(
+    return Misuse(fmt::format(
         "{} with {}: it reads the capture more than once, which {} cannot",
         flags_.Printed(has_a_pass ? "explain" : "compare"), file,
         file == "-" ? "stdin" : "a pipe"));
@@ -175,7 +175,8 @@ absl::Status ReplayFlags::CheckPolicies() const {
   if (policies.size() == 1) {
     return AtOdds("compare", "policy", "there is nothing to compare with");
   }
-  for (const char* flag : {"out", "drops", "csv", "decisions", "explain"}) {
+  for (const char* flag :
+       {"out", "drops", "csv", "decisions", "usage", "explain"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "compare", "it tells of one run alone");
   }
@@ -184,9 +185,10 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
-    for (const char* flag : {"config", "compare", "explain", "decisions",
-                             "warm_up", "chaos", "hop_delay", "state_delay",
-                             "state_bandwidth", "loggers", "logger_delay"}) {
+    for (const char* flag :
+         {"config", "compare", "explain", "decisions", "usage", "warm_up",
+          "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
+          "logger_delay"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -216,29 +218,33 @@ absl::Status ReplayFlags::CheckReal() const {
 }
 
 absl::Status ReplayFlags::CheckWritten() const {
-  const std::array<WrittenFile, 4> written = {
+  const std::array<WrittenFile, 5> written = {
       {{"--out", options_.out},
        {"--drops", options_.drops},
        {"--json", options_.json},
-       {"--decisions", options_.decisions}}};
+       {"--decisions", options_.decisions},
+       {"--usage", options_.usage}}};
   if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
   // Only pcapng can hold comments.
   if (options_.annotate && options_.out != "-" && !NamesPcapng(options_.out)) {
-    return Usage(
+    return Misuse(
         "--annotate: wants --out=FILE.pcapng (or with .gz or .zst behind, or "
         "-): other formats hold no comments");
   }
   if (!options_.drops.empty() && !NamesPcapng(options_.drops)) {
-    return Usage(fmt::format(
+    return Misuse(fmt::format(
         "--drops={}: its name has to end in .pcapng, or in that and .gz or "
         ".zst: other formats hold no comments",
         options_.drops));
   }
   if (!options_.decisions.empty() && !DecisionLog::Names(options_.decisions)) {
-    return Usage(
+    return Misuse(
         fmt::format("--decisions={}: its name has to end in .csv or .jsonl, or "
                     "in one of these and .gz or .zst",
                     options_.decisions));
+  }
+  if (options_.usage == "-" && (options_.json == "-" || options_.out == "-")) {
+    return Misuse("--usage=-: --json or --out is stdout already");
   }
   std::vector<std::string> read = options_.files;
   read.push_back(options_.config_file);
@@ -332,7 +338,7 @@ absl::Status ReplayFlags::SettleChains() {
     absl::StatusOr<NfSpec> nf = NfSpec::Parse(options_.nf);
     const absl::Status status = nf.ok() ? nf->check() : nf.status();
     if (!status.ok()) {
-      return Usage(fmt::format("--nf: {}", std::string(status.message())));
+      return Misuse(fmt::format("--nf: {}", std::string(status.message())));
     }
     config.chains.push_back({.name = options_.nf, .nf = *std::move(nf)});
     config.default_chain = 0;
@@ -351,7 +357,8 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one : {"explain", "compare", "decisions", "warm_up"}) {
+    for (const char* of_one :
+         {"explain", "compare", "decisions", "usage", "warm_up"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }

@@ -80,6 +80,27 @@ class Replay(Command):
             self.assertEqual(logged["flow"], row["flow"])
             self.assertEqual(logged["unit"], int(row["unit"]))
 
+    def test_tells_what_was_used(self):
+        usage = pathlib.Path(self.folder.name, "usage.jsonl")
+        capture = SOURCE / "traces" / "small.pcap.zst"
+        flags = (capture, "--unit_capacity=250Mbps")
+        report = self.report(*flags, "--usage", usage)
+        self.assertEqual(report["digest"], self.report(*flags)["digest"])
+        self.assertGreater(report["flowlets_moved"], 100)
+        rows = [json.loads(line) for line in usage.read_text().splitlines()]
+        self.assertEqual({row["chain"] for row in rows}, {"passthrough"})
+        self.assertEqual([row["epoch"] for row in rows],
+                         sorted({row["epoch"] for row in rows}))
+        self.assertEqual(sum(report["packets_dropped"].values()), 0)
+        self.assertEqual(sum(row["packets"] for row in rows),
+                         report["packets_in"] -
+                         report["packets_passed_through"])
+        # A byte takes 32 ns.
+        used = sum(row["bytes"] for row in rows)
+        self.assertEqual(sum(row["processing_ns"] for row in rows), 32 * used)
+        self.assertLess(used, report["bytes_in"])
+        self.assertGreater(used, 0.99 * report["bytes_in"])
+
     def test_writes_series_of_single_units(self):
         folder = pathlib.Path(self.folder.name, "series")
         capture = SOURCE / "traces" / "small.pcap.zst"

@@ -44,6 +44,8 @@ absl::StatusOr<double> ParseValue(const std::string& text,
   if (unit == Distribution::Unit::kCount) return ParseNumber(text);
   if (unit == Distribution::Unit::kBytes) {
     value = ParseBytes(text);
+  } else if (unit == Distribution::Unit::kBitRate) {
+    value = ParseBitRate(text);
   } else {
     const absl::StatusOr<Nanos> time = ParseDuration(text);
     value = time.ok() ? absl::StatusOr<int64_t>(time->ns) : time.status();

@@ -11,7 +11,7 @@
 
 namespace snf {
 
-// A distribution of sizes or times, as people write it in flags:
+// A distribution of sizes, times or rates, as people write it in flags:
 //
 //   1434B                       this value always
 //   uniform(64B, 1500B)         any between, the ends included
@@ -26,7 +26,7 @@ namespace snf {
 // A value; owner-thread only. Drawing takes logarithms and powers of doubles.
 class Distribution {
  public:
-  enum class Unit : uint8_t { kBytes, kTime, kCount };
+  enum class Unit : uint8_t { kBytes, kTime, kBitRate, kCount };
 
   // Parses such a text. Errors: InvalidArgument, which names the part that is
   // wrong; for a file, the status of reading it.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/report/usage_meter.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace snf {
+
+absl::StatusOr<std::string> UsageMeter::JsonLines(
+    const std::string& chain) const {
+  const uint64_t refused = ledger_.refused_rows() + ledger_.refused_overflow();
+  if (refused > 0) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "usage: {} additions did not fit into so many epochs, or 64 bits",
+        refused));
+  }
+  using Json = nlohmann::ordered_json;
+  std::string lines;
+  for (const auto& [key, used] : ledger_.rows()) {
+    const Json json = {{"chain", chain},
+                       {"epoch", key.epoch},
+                       {"packets", used.packets},
+                       {"bytes", used.bytes},
+                       {"processing_ns", used.processing_ns},
+                       {"state_byte_seconds", used.state_byte_seconds}};
+    lines += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  return lines;
+}
+
+void UsageMeter::on_service_begin(Instant now, UnitId unit,
+                                  const PacketMeta& /*meta*/, Nanos /*wait*/) {
+  begun_[value(unit)] = now;
+}
+
+void UsageMeter::on_service_again(Instant now, UnitId unit,
+                                  const PacketMeta& /*meta*/) {
+  begun_[value(unit)] = now;
+}
+
+void UsageMeter::on_service_end(Instant now, UnitId unit,
+                                const PacketMeta& meta) {
+  const Nanos taken = now - begun_[value(unit)];
+  const bool is_packet = meta.has_payload();
+  ledger_.Add(KeyAt(now), {.packets = is_packet ? 1u : 0u,
+                           .bytes = is_packet ? meta.original_length : 0u,
+                           .processing_ns = static_cast<uint64_t>(taken.ns)});
+  Advance(now);
+  const auto [at, is_new] = flows_.try_emplace(uint64_t{value(meta.flow)});
+  Flow& flow = at->second;
+  live_ += flow.done == Clock{};
+  flow.done = std::max(flow.done, meta.clock);
+  if (flow.last == Clock{} || flow.done < flow.last) return;
+  --live_;
+  flows_.erase(at);
+}
+
+void UsageMeter::on_end_flow(Instant now, UnitId /*unit*/, const EndFlow& end) {
+  Advance(now);
+  const auto [at, is_new] = flows_.try_emplace(uint64_t{value(end.flow)});
+  Flow& flow = at->second;
+  flow.last = end.last;
+  if (flow.done < flow.last) return;
+  --live_;
+  flows_.erase(at);
+}
+
+void UsageMeter::Advance(Instant now) {
+  if (now == state_until_) return;
+  byte_ns_ += Wide{live_} * record_bytes_ *
+              static_cast<uint64_t>((now - state_until_).ns);
+  state_until_ = now;
+  constexpr uint64_t kSecond = 1'000'000'000;
+  if (byte_ns_ < kSecond) return;
+  const Wide whole = byte_ns_ / kSecond;
+  byte_ns_ %= kSecond;
+  ledger_.Add(KeyAt(now), {.state_byte_seconds = static_cast<uint64_t>(
+                               std::min(whole, Wide{~uint64_t{0}}))});
+}
+
+void UsageMeter::on_end(Instant now) { Advance(now); }
+
+}  // namespace snf
