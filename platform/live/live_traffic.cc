@@ -116,18 +116,42 @@ void LiveTraffic::Learn(size_t port, std::span<const std::byte> frame) {
 
 void LiveTraffic::on_release(const ReleasedPacket& packet) {
   if (packet.comes_back) return;
-  size_t to = packet.side == Side::kInside ? kOutside : kInside;
   if (packet.side == Side::kUnknown) {
-    const auto known = packet.bytes.size() < kAddressBytes
-                           ? learned_.end()
-                           : learned_.find(AddressAt(packet.bytes.data()));
-    if (known == learned_.end()) {
-      ++figures_.unrouted;
-      return;
-    }
-    to = known->second;
+    SendToReceiver(packet.bytes);
+  } else if (packet.side == Side::kInside) {
+    ports_[kOutside]->Send(packet.bytes);
+  } else if (IsFromInside(packet.bytes)) {
+    SendBack(packet.bytes);
+  } else {
+    ports_[kInside]->Send(packet.bytes);
   }
-  ports_[to]->Send(packet.bytes);
+}
+
+void LiveTraffic::SendToReceiver(std::span<const std::byte> frame) {
+  const auto known = frame.size() < kAddressBytes
+                         ? learned_.end()
+                         : learned_.find(AddressAt(frame.data()));
+  if (known == learned_.end()) {
+    ++figures_.unrouted;
+  } else {
+    ports_[known->second]->Send(frame);
+  }
+}
+
+void LiveTraffic::SendBack(std::span<const std::byte> frame) {
+  turned_.assign(frame.begin(), frame.end());
+  std::swap_ranges(turned_.begin(), turned_.begin() + kAddressBytes,
+                   turned_.begin() + kAddressBytes);
+  ports_[kInside]->Send(turned_);
+}
+
+// The frame's sender was last seen inside.
+bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
+  if (frame.size() < 2 * kAddressBytes) return false;
+  const Address sender = AddressAt(&frame[kAddressBytes]);
+  if (sender == last_sender_[kOutside]) return false;
+  const auto known = learned_.find(sender);
+  return known != learned_.end() && known->second == kInside;
 }
 
 void LiveTraffic::WaitForFrames(Nanos most) const {

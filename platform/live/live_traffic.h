@@ -39,6 +39,10 @@ namespace snf {
 // whose sender had its destination's address. If there was none, it is dropped
 // and counted (PortsFigures::unrouted).
 //
+// A packet from the inside to an alias goes back to the inside (Egress), with
+// its Ethernet addresses the other way round: its sender took them for those of
+// the way out.
+//
 // A packet's time is when the kernel took it from the interface: so its latency
 // and its flowlets do not depend on how late it was read here.
 //
@@ -81,6 +85,9 @@ class LiveTraffic final : public RunObserver {
   void Offer(RealDriver& driver, size_t port, std::span<const std::byte> frame,
              Instant came);
   void Learn(size_t port, std::span<const std::byte> frame);
+  void SendToReceiver(std::span<const std::byte> frame);
+  void SendBack(std::span<const std::byte> frame);
+  bool IsFromInside(std::span<const std::byte> frame) const;
   void WaitForFrames(Nanos most) const;
   void UpdateFigures();
   absl::Status status() const;
@@ -93,6 +100,7 @@ class LiveTraffic final : public RunObserver {
   // Where the sender with this address was last seen; the last one is at hand.
   absl::flat_hash_map<Address, size_t> learned_;
   std::array<Address, kPorts> last_sender_{};
+  std::vector<std::byte> turned_;  // the last frame that went back inside
 };
 
 }  // namespace snf

@@ -50,7 +50,11 @@ def serve(address, folder):
         while True:
             data, peer = server.recvfrom(65_535)
             # Who asks for it is told by whom it was asked.
-            server.sendto(peer[0].encode() if data == b"who" else data, peer)
+            if data == b"who":
+                data = peer[0].encode()
+            elif data == b"where":
+                data = f"{peer[0]} {peer[1]}".encode()
+            server.sendto(data, peer)
 
     family = of_family(address)
     tcp = socket.create_server((address, 7), family=family, backlog=1_000)
@@ -130,6 +134,18 @@ def who(address):
         print(client.recv(100).decode())
 
 
+def hairpin(address):
+    """Whether a datagram comes to whom the server at `address` sees it from."""
+    with socket.socket(of_family(address), socket.SOCK_DGRAM) as receiver, \
+            socket.socket(of_family(address), socket.SOCK_DGRAM) as sender:
+        receiver.settimeout(PATIENCE_S)
+        receiver.sendto(b"where", (address, 7))
+        host, port = receiver.recv(100).decode().split()
+        sender.sendto(b"to a neighbour", (host, int(port)))
+        data, peer = receiver.recvfrom(100)
+        print(data.decode(), "from", peer[0])
+
+
 def refused(address):
     """Whether a connection to port 7 comes about within a second."""
     try:
@@ -167,6 +183,31 @@ def ping(address, count):
             print(number, "answered")
 
 
+def send_frame(digits):
+    """A frame of so many bytes in hexadecimal, by eth0."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as card:
+        card.bind(("eth0", 0))
+        card.send(bytes.fromhex(digits))
+
+
+def receive_frame(ether_type):
+    """The first frame of this type: its VLAN tag, and its bytes."""
+    packet_auxdata = 8
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                       socket.htons(3)) as card:
+        card.bind(("eth0", 3))
+        card.setsockopt(263, packet_auxdata, 1)
+        card.settimeout(PATIENCE_S)
+        print("ready", flush=True)
+        while True:
+            data, beside, *_ = card.recvmsg(65_535, 100)
+            if data[12:14].hex() != ether_type:
+                continue
+            *_, tag, tag_type = struct.unpack("=IIIHHHH", beside[0][2])
+            print(f"{tag_type:04x}{tag:04x}", data.hex())
+            return
+
+
 def fetch(url):
     """A page of this host, once there is one."""
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
@@ -175,5 +216,6 @@ def fetch(url):
 
 if __name__ == "__main__":
     {word.__name__: word for word in (
-        serve, get, tcp, udp, who, refused, ping, fetch,
+        serve, get, tcp, udp, who, hairpin, refused, ping, send_frame, receive_frame,
+        fetch,
     )}[sys.argv[1]](*sys.argv[2:])
