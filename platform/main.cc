@@ -5,6 +5,7 @@
 #include "platform/process/command_group.h"
 #include "platform/process/version.h"
 #include "platform/replay/replay_command.h"
+#include "platform/replay/run_command.h"
 #include "platform/trace/trace_command.h"
 
 namespace snf {
@@ -15,6 +16,7 @@ const Program kProgram = {
     .version = kVersion,
     .about = "SNF runs network functions as a service, scheduled by flowlets.",
     .commands = {{"replay", CreateCommand<ReplayCommand>},
+                 {"run", CreateCommand<RunCommand>},
                  {"leases", CreateCommand<LeasesCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/packet/link_type.h"
+#include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "traces/byte_source.h"
 #include "traces/capture_format.h"
@@ -27,6 +28,9 @@ struct CapturedPacket {
   uint32_t interface = 0;            // number in its pcapng section; pcap: 0
   uint32_t file = 0;                 // place in MergedReader's list; else 0
   LinkType link = LinkType::kEthernet;
+  // The side of the network from which it came, where there are ports; in a
+  // capture it is not known.
+  Side side = Side::kUnknown;
   // The LINKTYPE_ number of the framing where its capture says one; 0: the
   // usual one of `link` (LinkTypeNumber).
   uint16_t link_number = 0;

@@ -40,7 +40,7 @@ RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
-    "runtime/wire", "platform/explain", "platform/report", "platform/watch",
+    "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
     "platform/process", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
@@ -70,6 +70,7 @@ MAY_INCLUDE = {
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
     "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
+    "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},

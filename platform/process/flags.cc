@@ -60,6 +60,17 @@ absl::Status ParseWhole(const std::string& text, T& value) {
   return Bad(fmt::format("\"{}\" is not a whole number from 0", text));
 }
 
+// Throws what CLI11 takes for a bad value.
+std::function<void(const std::string&)> CheckedBy(const std::string& name,
+                                                  FlagSet::Parse parse) {
+  return [name, parse = std::move(parse)](const std::string& text) {
+    const absl::Status status = parse(text);
+    if (!status.ok()) {
+      throw CLI::ValidationError("--" + name, std::string(status.message()));
+    }
+  };
+}
+
 }  // namespace
 
 FlagSet::FlagSet() : app_(std::make_unique<CLI::App>()) {}
@@ -92,17 +103,27 @@ absl::StatusOr<bool> FlagSet::ParseCommandLine(
 
 void FlagSet::Custom(const std::string& name, const std::string& type,
                      const std::string& help, Parse parse, Print print) {
-  app_->add_option_function<std::string>(
+  app_->add_option_function<std::string>("--" + name, CheckedBy(name, parse),
+                                         help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  Remember(name, type, help, std::move(print));
+}
+
+void FlagSet::Repeated(const std::string& name, const std::string& type,
+                       const std::string& help, Parse parse, Print print) {
+  app_->add_option_function<std::vector<std::string>>(
           "--" + name,
-          [name, parse](const std::string& text) {
-            const absl::Status status = parse(text);
-            if (!status.ok()) {
-              throw CLI::ValidationError("--" + name,
-                                         std::string(status.message()));
-            }
+          [check =
+               CheckedBy(name, parse)](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) check(text);
           },
           help)
-      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+      ->allow_extra_args(false);
+  Remember(name, type, help, std::move(print));
+}
+
+void FlagSet::Remember(const std::string& name, const std::string& type,
+                       const std::string& help, Print print) {
   flags_.push_back({.name = name,
                     .type = type,
                     .heading = heading_,
@@ -310,7 +331,8 @@ void FlagSet::Question(const std::string& name, bool& asked,
 }
 
 bool FlagSet::given(const std::string& name) const {
-  return app_->count("--" + name) > 0;
+  const CLI::Option* const option = app_->get_option_no_throw("--" + name);
+  return option != nullptr && option->count() > 0;
 }
 
 std::string FlagSet::Help(const std::string& usage,

@@ -85,6 +85,9 @@ class FlagSet {
   using Print = std::function<std::string()>;
   void Custom(const std::string& name, const std::string& type,
               const std::string& help, Parse parse, Print print);
+  // As Custom, but may be named again and again: `parse` is called for each.
+  void Repeated(const std::string& name, const std::string& type,
+                const std::string& help, Parse parse, Print print);
   void Switch(const std::string& name, bool& value, const std::string& help);
   // Adds a switch that asks something instead of what the command does; it is
   // no part of values().
@@ -95,7 +98,8 @@ class FlagSet {
   // flags begin with the flag's name. Call once.
   absl::StatusOr<bool> ParseCommandLine(std::span<const std::string> arguments);
 
-  // Returns true if the command line named the flag.
+  // Returns true if the command line named the flag; false also if there is
+  // none of that name.
   bool given(const std::string& name) const;
 
   // Returns "--name=value", with the present value.
@@ -119,6 +123,9 @@ class FlagSet {
     Print print;                         // "" if it has no value
     std::vector<Meaning> meanings = {};  // of a choice
   };
+  void Remember(const std::string& name, const std::string& type,
+                const std::string& help, Print print);
+
   const std::unique_ptr<CLI::App> app_;
   std::string heading_ = "Options";
   std::vector<Flag> flags_;

@@ -91,12 +91,15 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     ++packets_of_latency_;
   }
   if (has_digest_) AddToDigests(now, command);
-  observers_.on_release_of([&] {
-    return ReleasedPacket::Of(now, buffers_, command.packet,
-                              RouteOf(now, command));
-  });
   const bool comes_back =
       has_sides_ && !is_generated && BringBack(now, command.packet);
+  observers_.on_release_of([&] {
+    ReleasedPacket packet = ReleasedPacket::Of(now, buffers_, command.packet,
+                                               RouteOf(now, command));
+    packet.comes_back = comes_back;
+    if (comes_back) packet.side = Side::kInside;  // it is no more
+    return packet;
+  });
   if (!comes_back) Free(command.packet);
 }
 

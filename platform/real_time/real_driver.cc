@@ -15,13 +15,32 @@
 
 namespace snf {
 
+void RealDriver::Begin(Instant now) {
+  has_begun_ = true;
+  clock_.Start(now);
+  began_ = loop_.ReadClock();
+  if (real_.live != nullptr) next_live_ = began_;
+}
+
+bool RealDriver::Poll() {
+  loop_.HandleBatch(egress_);
+  return Turn();
+}
+
+Nanos RealDriver::MayWait() const {
+  constexpr Nanos kMost = Milliseconds(1);
+  if (loop_.in_channels() > 0) return Nanos{};
+  const Instant due = loop_.NextDue();
+  const Instant now = clock_.Now();
+  return due - now < kMost ? std::max(due - now, Nanos{}) : kMost;
+}
+
 void RealDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
+    if (!has_begun_) Begin(captured.time);
     result_.first_packet = captured.time;
-    clock_.Start(captured.time);
     egress_.on_start(captured.time);
     began_ = loop_.ReadClock();
-    if (real_.live != nullptr) next_live_ = began_;
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
@@ -169,7 +188,7 @@ FlowKey RealDriver::FlowOf(FlowId flow) const {
 }
 
 RunResult RealDriver::Finish() {
-  if (result_.packets_in == 0) clock_.Start(Instant{});
+  if (!has_begun_) Begin(Instant{});
   finishing_ = RealClock::Monotonic();
   bool is_over = Drain();
   if (!is_over && !has_failed()) {
@@ -274,6 +293,7 @@ void RealDriver::PublishLive() {
   if (!real_.unpaced) {
     live.unit_capacity_bps = options_.controller.unit_capacity_bps;
   }
+  if (real_.ports != nullptr) live.live = *real_.ports;
   live.latency = latency_times_->Take(result_.latency_ns);
   live.late = late_times_->Take(result_.real.schedule_error_ns);
   real_.live->Publish(std::move(live));

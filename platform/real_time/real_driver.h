@@ -64,6 +64,8 @@ struct RealOptions {
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
+  // What is told there of ports; null without.
+  const PortsFigures* ports = nullptr;
 };
 
 // Theory of operation. Runs a controller and its units in real time, by
@@ -105,6 +107,17 @@ class RealDriver final : private NfCallNames {
       const RunOptions& options, const RealOptions& real,
       const PlacementPolicy& policy, const NfSpec& nf, Observers observers);
   ~RealDriver();
+
+  // Starts the run's clock, before the first packet; else that does it. Call it
+  // once at the most.
+  void Begin(Instant now);
+  // Does what is to be done between packets that have no schedule; returns true
+  // if there was anything. Not before Begin.
+  bool Poll();
+  // Returns how long nothing is to be done, as far as it is known, 1 ms at the
+  // most.
+  Nanos MayWait() const;
+  const RealClock& clock() const { return clock_; }
 
   // Takes the next packet of the capture; returns when it was taken, which is
   // when it was due or later.
@@ -178,6 +191,7 @@ class RealDriver final : private NfCallNames {
   Egress egress_;
   std::vector<Worker> workers_;
 
+  bool has_begun_ = false;
   Instant began_;
   Instant finishing_ = Instant::max();  // on the clock on the wall
   Instant last_captured_ = Instant::min();

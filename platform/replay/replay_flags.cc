@@ -16,10 +16,17 @@
 
 namespace snf {
 
-ReplayFlags::ReplayFlags(FlagSet& flags) : flags_(flags) {
+ReplayFlags::ReplayFlags(FlagSet& flags, Input input)
+    : flags_(flags), input_(input) {
   options_.run.controller.start_timeout = Seconds(10);
   options_.run.nf_patience = Seconds(10);
-  flags_.Arguments("FILE", options_.files, 0);
+  if (has_captures()) {
+    flags_.Arguments("FILE", options_.files, 0);
+  } else {
+    clock_ = 1;
+    options_.real.unpaced = true;
+    options_.run.check = false;
+  }
   AddFlags();
   AddTuningFlags();
   AddStateFlags();
@@ -29,6 +36,7 @@ ReplayFlags::ReplayFlags(FlagSet& flags) : flags_(flags) {
 
 void ReplayFlags::AddFlags() {
   flags_.Heading("What to run, what to write");
+  if (!has_captures()) AddPorts();
   std::vector<FlagSet::Meaning> nfs;
   for (const NfRegistration* nf : ListNfs()) {
     nfs.push_back(
@@ -40,6 +48,31 @@ void ReplayFlags::AddFlags() {
       "nf show NAME explains; or a chain of such, as in 'policer | nat', "
       "or the file of a module, as in ./my_nf.so:",
       nfs);
+  if (has_captures()) AddInside();
+  AddOutputs();
+}
+
+void ReplayFlags::AddPorts() {
+  flags_.Repeated(
+      "port", "SIDE=[tap:]INTERFACE",
+      "where packets come in and leave: an inside and an outside, as in "
+      "--port inside=lan0 --port outside=wan0; with tap:, a TAP interface, "
+      "which is made if it is not there",
+      [this](const std::string& text) {
+        const absl::StatusOr<PortSpec> port = ParsePort(text);
+        if (port.ok()) options_.ports.push_back(*port);
+        return port.status();
+      },
+      [this] {
+        std::string text;
+        for (const PortSpec& port : options_.ports) {
+          text += (text.empty() ? "" : ",") + port.text();
+        }
+        return text;
+      });
+}
+
+void ReplayFlags::AddInside() {
   flags_.Text("config", options_.config_file, "FILE",
               "chains of NFs, and which packets take which, instead of --nf: "
               "protobuf's text format or JSON (proto/config.proto)");
@@ -53,6 +86,9 @@ void ReplayFlags::AddFlags() {
         return inside.status();
       },
       [this] { return FormatPrefixes(options_.run.inside); });
+}
+
+void ReplayFlags::AddOutputs() {
   flags_.Text("out", options_.out, "FILE",
               "write released packets, at the time of their release, to FILE "
               "(.pcap or .pcapng, also with .gz or .zst; - is stdout)");
@@ -72,6 +108,20 @@ void ReplayFlags::AddFlags() {
       "csv", options_.csv, "DIR",
       "write time series per 100 ms, in virtual time also of single units "
       "per 10 ms, latency quantiles and all figures to DIR");
+  if (has_captures()) {
+    AddStories();
+    flags_.Switch("check", options_.run.check,
+                  "hold the run to the protocol's invariants (slower "
+                  "than --no_check; the result is the same)");
+  }
+  flags_.Switch("quiet", options_.quiet, "no progress on stderr");
+  flags_.Number("seed", options_.run.controller.seed,
+                "seed of random choices: of replicas, of chaos and of hashes; "
+                "with --clock=real, hashes have a secret one where it is not "
+                "given");
+}
+
+void ReplayFlags::AddStories() {
   flags_.Duration("warm_up", options_.warm_up, Nanos{0}, Seconds(86'400),
                   "leave so much of the beginning out of latency, of the "
                   "number of units and of a unit's utilisation; what is "
@@ -92,14 +142,6 @@ void ReplayFlags::AddFlags() {
               "with ; between; of an NF with two sides by its inside end, 'tcp "
               "10.0.0.1:5000'");
   AddComparison();
-  flags_.Switch("check", options_.run.check,
-                "hold the run to the protocol's invariants (slower "
-                "than --no_check; the result is the same)");
-  flags_.Switch("quiet", options_.quiet, "no progress on stderr");
-  flags_.Number("seed", options_.run.controller.seed,
-                "seed of random choices: of replicas, of chaos and of hashes; "
-                "with --clock=real, hashes have a secret one where it is not "
-                "given");
 }
 
 void ReplayFlags::AddTuningFlags() {
@@ -182,13 +224,7 @@ void ReplayFlags::AddStateFlags() {
   flags_.Duration("push_delay", c.push_delay, Nanos{0}, kMaxPushDelay,
                   "so long after a push, placement counts on it to have come; "
                   "it delays nothing. If not given, it is state_delay + 180us");
-  flags_.Duration("state_delay", options_.run.state_delay, Nanos{0},
-                  Seconds(10),
-                  "time that a state takes from unit to unit, besides that for "
-                  "its bytes");
-  flags_.BitRate("state_bandwidth", options_.run.state_bandwidth_bps, 1'000,
-                 1'000'000'000'000,
-                 "rate at which the bytes of a state go from unit to unit");
+  if (has_captures()) AddStateModel();
   flags_.Duration(
       "state_retry", options_.run.state_retry, Microseconds(1),
       UnitOptions::kMaxRetryDelay,
@@ -204,6 +240,12 @@ void ReplayFlags::AddStateFlags() {
                   "what others did, once in so long at most; so whoever reads "
                   "them sees an update after twice that, and the way. Who does "
                   "not read them is told once in 100 periods");
+  if (!has_captures()) return;
+  AddLoggers();
+  AddChaos();
+}
+
+void ReplayFlags::AddLoggers() {
   flags_.Choice("loggers", loggers_,
                 {{"off", "as soon as it is processed"},
                  {"on", "once the unit's output logger has what it changed"}},
@@ -211,6 +253,19 @@ void ReplayFlags::AddStateFlags() {
   flags_.Duration("logger_delay", options_.run.logger_delay, Nanos{0},
                   Seconds(10),
                   "time from a unit to its logger, and as long back");
+}
+
+void ReplayFlags::AddStateModel() {
+  flags_.Duration("state_delay", options_.run.state_delay, Nanos{0},
+                  Seconds(10),
+                  "time that a state takes from unit to unit, besides that for "
+                  "its bytes");
+  flags_.BitRate("state_bandwidth", options_.run.state_bandwidth_bps, 1'000,
+                 1'000'000'000'000,
+                 "rate at which the bytes of a state go from unit to unit");
+}
+
+void ReplayFlags::AddChaos() {
   flags_.Custom(
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "
@@ -303,13 +358,34 @@ void ReplayFlags::AddUnitFlags() {
       "a call of the network function that takes longer, by the machine's "
       "clock, ends the run with exit code 70, and what it was still to write "
       "is lost; time spent in a debugger does not count");
-  flags_.Duration("hop_delay", options_.run.hop_delay, Nanos{0}, Seconds(10),
-                  "controller to unit, unit to unit (but state_delay with "
-                  "state), unit to the way out");
+  if (has_captures()) {
+    flags_.Duration("hop_delay", options_.run.hop_delay, Nanos{0}, Seconds(10),
+                    "controller to unit, unit to unit (but state_delay with "
+                    "state), unit to the way out");
+  }
 }
 
 void ReplayFlags::AddRealFlags() {
   flags_.Heading("Real time");
+  if (has_captures()) AddPaceFlags();
+  AddThreads();
+  flags_.Switch("pin", options_.real.pin,
+                "each thread keeps to a CPU of its own");
+  if (has_captures()) {
+    flags_.Switch("preload", options_.preload,
+                  "read all of the capture before it runs");
+    flags_.Count("loop", options_.loop, 1, std::numeric_limits<uint32_t>::max(),
+                 "replay it so often, as one long capture; it is preloaded");
+  }
+  flags_.Switch("watch", options_.watch,
+                "show how the run stands: as a screen where stderr is a "
+                "terminal, else in a line every 2 s");
+  flags_.Count("metrics_port", metrics_port_, 0, 65'535,
+               "tell Prometheus how it stands, on "
+               "http://127.0.0.1:COUNT/metrics; 0: nowhere");
+}
+
+void ReplayFlags::AddPaceFlags() {
   flags_.Choice("clock", clock_,
                 {{"virtual",
                   "the capture's: units, hops and starts take the "
@@ -333,19 +409,6 @@ void ReplayFlags::AddRealFlags() {
                  {"wait", "it waits, and those behind it"},
                  {"drop", "it is dropped, and counted"}},
                 "what becomes of a packet for which there is no room:");
-  AddThreads();
-  flags_.Switch("pin", options_.real.pin,
-                "each thread keeps to a CPU of its own");
-  flags_.Switch("preload", options_.preload,
-                "read all of the capture before it runs");
-  flags_.Count("loop", options_.loop, 1, std::numeric_limits<uint32_t>::max(),
-               "replay it so often, as one long capture; it is preloaded");
-  flags_.Switch("watch", options_.watch,
-                "show how the run stands: as a screen where stderr is a "
-                "terminal, else in a line every 2 s");
-  flags_.Count("metrics_port", metrics_port_, 0, 65'535,
-               "tell Prometheus how it stands, on "
-               "http://127.0.0.1:COUNT/metrics; 0: nowhere");
 }
 
 void ReplayFlags::AddThreads() {

@@ -15,12 +15,14 @@
 
 namespace snf {
 
-// The flags of `snf replay`: turns a command line into ReplayOptions, and runs
-// nothing. Owner-thread only.
+// The flags of `snf replay`, and of `snf run`, which has ports instead of
+// captures: turns a command line into ReplayOptions, and runs nothing.
+// Owner-thread only.
 class ReplayFlags {
  public:
+  enum class Input : uint8_t { kCaptures, kPorts };
   // Adds all flags to `flags`, which must outlive this.
-  explicit ReplayFlags(FlagSet& flags);
+  explicit ReplayFlags(FlagSet& flags, Input input = Input::kCaptures);
   ReplayFlags(const ReplayFlags&) = delete;
   ReplayFlags& operator=(const ReplayFlags&) = delete;
 
@@ -41,11 +43,20 @@ class ReplayFlags {
   static constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
   static constexpr Nanos kMaxPushDelay = Seconds(10);
 
+  bool has_captures() const { return input_ == Input::kCaptures; }
   void AddFlags();
+  void AddPorts();
+  void AddInside();
+  void AddOutputs();
+  void AddStories();
   void AddTuningFlags();
   void AddStateFlags();
+  void AddStateModel();
+  void AddLoggers();
+  void AddChaos();
   void AddUnitFlags();
   void AddRealFlags();
+  void AddPaceFlags();
   void AddThreads();
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
@@ -69,6 +80,7 @@ class ReplayFlags {
   void SettleFlags();
 
   FlagSet& flags_;
+  const Input input_;
   ReplayOptions options_;
   std::string explain_;
   bool force_ = false;

@@ -37,5 +37,46 @@ TEST(ReplayFlags, HashesByASecretSeedInRealTimeUnlessOneIsGiven) {
   EXPECT_EQ(HashSeedOf({"--clock=real", "--seed=7"}), 7u);
 }
 
+absl::Status SettledPorts(const std::vector<std::string>& arguments) {
+  FlagSet flags;
+  ReplayFlags run(flags, ReplayFlags::Input::kPorts);
+  const absl::StatusOr<bool> parsed = flags.ParseCommandLine(arguments);
+  return parsed.ok() ? run.Settle() : parsed.status();
+}
+
+TEST(ReplayFlags, RunsPortsInRealTimeAsFastAsItCan) {
+  FlagSet flags;
+  ReplayFlags run(flags, ReplayFlags::Input::kPorts);
+  ASSERT_TRUE(flags
+                  .ParseCommandLine(std::vector<std::string>{
+                      "--port", "outside=wan0", "--port=inside=tap:lan0"})
+                  .ok());
+  ASSERT_TRUE(run.Settle().ok());
+  const ReplayOptions& options = run.options();
+  ASSERT_EQ(options.ports.size(), 2u);
+  EXPECT_EQ(options.ports[0].text(), "outside=wan0");
+  EXPECT_EQ(options.ports[1].text(), "inside=tap:lan0");
+  EXPECT_EQ(flags.Printed("port"), "--port=outside=wan0,inside=tap:lan0");
+  EXPECT_TRUE(options.files.empty());
+  EXPECT_TRUE(options.is_real_time);
+  EXPECT_TRUE(options.real.unpaced);
+  EXPECT_FALSE(options.real.wait_for_room);
+}
+
+TEST(ReplayFlags, KeepsCapturesAndPortsApart) {
+  const std::string inside = "--port=inside=a", outside = "--port=outside=b";
+  EXPECT_TRUE(SettledPorts({inside, outside}).ok());
+  EXPECT_FALSE(SettledPorts({inside}).ok());
+  EXPECT_FALSE(SettledPorts({inside, outside, "cap.pcap"}).ok());
+  for (const char* flag : {"--clock=real", "--speed=1x", "--loop=2",
+                           "--explain=top", "--chaos=state_loss=0.1"}) {
+    EXPECT_FALSE(SettledPorts({inside, outside, flag}).ok()) << flag;
+  }
+  FlagSet flags;
+  ReplayFlags replay(flags);
+  EXPECT_FALSE(
+      flags.ParseCommandLine(std::vector<std::string>{inside, outside}).ok());
+}
+
 }  // namespace
 }  // namespace snf

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "platform/live/port_spec.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/replay/config.h"
 #include "platform/replay/explain_request.h"
@@ -15,11 +16,12 @@
 
 namespace snf {
 
-// What a command line asks `snf replay` to do. ReplayFlags makes it, checked;
-// ReplayRun and ReplayOutput go by it. Plain data.
+// What a command line asks `snf replay`, or `snf run`, to do. ReplayFlags makes
+// it, checked; ReplayRun, RunCommand and ReplayOutput go by it. Plain data.
 struct ReplayOptions {
   // The following say what is run.
   std::vector<std::string> files;  // captures, merged by time
+  std::vector<PortSpec> ports;     // of live traffic, without files
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
   Config config;                   // the chains that one of the two names

@@ -114,11 +114,13 @@ absl::StatusOr<ExitCode> ReplayOutput::WriteChains(
 RunInfo ReplayOutput::InfoOf(const ComparedRun& run,
                              const std::vector<std::string>& warnings) const {
   const std::string& config = options_.config_file;
+  std::vector<std::string> files = options_.files;
+  for (const PortSpec& port : options_.ports) files.push_back(port.text());
   return {.version = kVersion,
           .seed = options_.run.controller.seed,
           .nf = config.empty() ? ShortNameOf(options_.nf) : config,
           .policy = run.policy,
-          .files = options_.files,
+          .files = std::move(files),
           .flags = options_.flags,
           .warnings = warnings,
           .elapsed_s = run.elapsed_s};

@@ -50,7 +50,7 @@ absl::Status ReplayFlags::Settle() {
   SettlePolicies();
   SettleReal();
   if (absl::Status s = CheckTogether(); !s.ok()) return s;
-  if (options_.files.empty()) UseBundledCapture();
+  if (has_captures() && options_.files.empty()) UseBundledCapture();
   SettleRun();
   if (absl::Status s = SettleChains(); !s.ok()) return s;
   SettleFlags();
@@ -71,6 +71,9 @@ absl::Status ReplayFlags::AtOdds(const char* a, const char* b,
 }
 
 absl::Status ReplayFlags::CheckTogether() const {
+  if (!has_captures()) {
+    if (absl::Status s = CheckPorts(options_.ports); !s.ok()) return s;
+  }
   const ControllerOptions& c = options_.run.controller;
   if (c.flow_timeout <= c.flowlet_timeout) {
     return AtOdds("flow_timeout", "flowlet_timeout",

@@ -138,6 +138,7 @@ std::vector<Label> RoundLabels(double start_s, double column_s, int columns) {
     const double at = (i * step_s - start_s) / column_s;
     const int column = static_cast<int>(std::floor(at + 1e-9));
     if (column >= columns) return labels;
+    if (column < 0) continue;  // before the first packet with an IP header
     labels.push_back({column, fmt::format("{:g} s", i * step_s)});
   }
 }

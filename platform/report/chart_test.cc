@@ -77,6 +77,14 @@ TEST(BandwidthChart, MarksDemandBeyondWhatIsProvisioned) {
 )");
 }
 
+TEST(BandwidthChart, BeginsWithTheFirstPacketThatHasAFlow) {
+  std::vector<EpochSample> epochs;
+  for (int64_t i = 1; i <= 51; ++i) epochs.push_back(Epoch(i, 1'000'000, 1));
+  const std::string chart = Chart(epochs);
+  EXPECT_THAT(chart, HasSubstr("1 s       2 s       3 s"));
+  EXPECT_THAT(chart, Not(HasSubstr("0 s ")));
+}
+
 TEST(BandwidthChart, KeepsToAscii) {
   const std::string chart =
       Chart({Epoch(0, 2'000'000'000, 1), Epoch(1, 500'000'000, 1)},

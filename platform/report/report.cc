@@ -406,6 +406,7 @@ void AddEnd(const RunOptions& options, const RunResult& result,
                      static_cast<double>(result.packets_in) / info.elapsed_s)),
                  info.version));
   }
+  if (!result.live.ports.empty()) return;
   page.Blank();
   page.Heading("What it means");
   page.Prose(Meaning(options, result));
@@ -454,6 +455,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   page.Blank();
   AddCounters(result, page);
   AddTables(result, page);
+  AddPorts(result, page);
   AddAliases(result, page);
   AddPools(result, page);
   AddUnits(options, result, figures, page);

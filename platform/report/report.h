@@ -51,8 +51,8 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
 // The report for programs: one JSON object, indented, in UTF-8 (bytes of file
 // names that are none are replaced), and '\n'. Its keys, their order and what
 // they mean are those of the table of figures (platform/run/figures.h). The
-// objects real, aliases, pools and the array explain are left out of runs that
-// have nothing to tell there.
+// objects ports, real, aliases, pools and the array explain are left out of
+// runs that have nothing to tell there.
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info);
 

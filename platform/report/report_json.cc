@@ -71,6 +71,21 @@ Json WorstWait(const StateFigures::Worst& worst) {
           {"wait_ns", worst.wait.ns}};
 }
 
+Json Ports(const PortsFigures& live) {
+  Json json = Json::object();
+  for (const PortFigures& port : live.ports) {
+    json[port.name] = {{"interface", port.interface},
+                       {"received", port.received},
+                       {"split", port.split},
+                       {"refused", port.refused},
+                       {"kernel_drops", port.kernel_drops},
+                       {"sent", port.sent},
+                       {"send_drops", port.send_drops}};
+  }
+  json["unrouted"] = live.unrouted;
+  return json;
+}
+
 Json Refused(const UnitCounters& units) {
   Json json = Json::object();
   for (size_t i = 0; i < kStateRefusals; ++i) {
@@ -95,6 +110,7 @@ using R = const RunResult&;
 using I = const RunInfo&;
 constexpr Composed kComposed[] = {
     {"packets_dropped", [](R r, I) { return Drops(r); }},
+    {"ports", [](R r, I) { return Ports(r.live); }},
     {"digest", [](R r, I) { return Json(fmt::format("{:016x}", r.digest)); }},
     {"digest_up_to_renaming",
      [](R r, I) {
@@ -141,7 +157,9 @@ Json JsonOf(const Figure& figure, const RunResult& result,
 }
 
 // Returns false for what a run did not ask for or cannot know.
-bool IsKnown(const Figure& figure, const RunInfo& info) {
+bool IsKnown(const Figure& figure, const RunResult& result,
+             const RunInfo& info) {
+  if (figure.key == "ports") return !result.live.ports.empty();
   return figure.key != "explain" || !info.stories.empty();
 }
 
@@ -150,7 +168,7 @@ Json Document(const RunOptions& options, const RunResult& result,
   const ReportFigures derived = FiguresOf(options, result);
   Json json = Json::object();
   for (const Figure& figure : Figures()) {
-    if (!IsShown(figure, result) || !IsKnown(figure, info)) continue;
+    if (!IsShown(figure, result) || !IsKnown(figure, result, info)) continue;
     Json* at = &json;
     const std::vector<std::string> path =
         absl::StrSplit(std::string(figure.key), '.');

@@ -11,7 +11,8 @@ namespace snf {
 std::vector<std::string> NotesOf(const RunOptions& options,
                                  const RunResult& result, const RunInfo& info) {
   std::vector<std::string> notes;
-  if (result.aliases.has_sides && options.inside.empty()) {
+  if (result.aliases.has_sides && options.inside.empty() &&
+      result.live.ports.empty()) {
     notes.emplace_back(
         "Without --inside, the end that sends first was taken for the inside: "
         "a server, too, where the capture begins amid a connection.");

@@ -151,6 +151,28 @@ Json JsonOfNfReports(const RunResult& result) {
   return reports;
 }
 
+void AddPorts(const RunResult& result, Page& page) {
+  if (result.live.ports.empty()) return;
+  for (const PortFigures& port : result.live.ports) {
+    const auto count = [&](uint64_t n, const std::string& what) {
+      if (n > 0) page.Count("", n, what);
+    };
+    page.Count("Port", port.received,
+               fmt::format("received by {} ({})", port.name,
+                           Printable(port.interface)));
+    count(port.split, "frames, of several packets each, split into these");
+    count(port.refused, "frames refused: cut, or not to be split");
+    count(port.kernel_drops, "frames dropped by the kernel: too fast");
+    page.Count("", port.sent, "sent");
+    count(port.send_drops, "not taken by the kernel: too fast or too long");
+  }
+  if (result.live.unrouted > 0) {
+    page.Count("", result.live.unrouted,
+               "made by the NF, for a receiver not seen before: not sent");
+  }
+  page.Blank();
+}
+
 absl::Status WriteNfFiles(const RunResult& result) {
   for (const RunResult::OfNf& of : result.nf_reports) {
     for (const NfReport::File& file : of.report.files) {

@@ -12,6 +12,9 @@ namespace snf {
 // Adds what reports tell of shared tables and what NFs themselves report;
 // nothing if there is none.
 void AddTables(const RunResult& result, Page& page);
+// Adds what came and left by the ports of live traffic; nothing if there are
+// none.
+void AddPorts(const RunResult& result, Page& page);
 // Returns the same as objects, by the names of tables and of what is reported.
 nlohmann::ordered_json JsonOfTables(const RunResult& result);
 nlohmann::ordered_json JsonOfNfReports(const RunResult& result);

@@ -77,6 +77,41 @@ TEST(ReportTables, TellsProgramsTheSame) {
       {"host": "192.0.2.123", "bytes_sent": 7}]}})"));
 }
 
+TEST(ReportTables, TellsWhatCameAndLeftByPorts) {
+  RunResult result;
+  result.live = {.ports = {{.name = "inside",
+                            .interface = "lan0",
+                            .received = 1'200,
+                            .split = 34,
+                            .sent = 56},
+                           {.name = "outside",
+                            .interface = "wan0",
+                            .received = 60,
+                            .refused = 7,
+                            .kernel_drops = 8,
+                            .sent = 1'190,
+                            .send_drops = 9}},
+                 .unrouted = 3};
+  Page page(Terminal{.columns = 100});
+  page.set_number_columns(7);
+  AddPorts(result, page);
+  EXPECT_EQ(page.Take(),
+            R"(Port            1,200  received by inside (lan0)
+                   34  frames, of several packets each, split into these
+                   56  sent
+Port               60  received by outside (wan0)
+                    7  frames refused: cut, or not to be split
+                    8  frames dropped by the kernel: too fast
+                1,190  sent
+                    9  not taken by the kernel: too fast or too long
+                    3  made by the NF, for a receiver not seen before: not sent
+
+)");
+  Page none(Terminal{.columns = 100});
+  AddPorts({}, none);
+  EXPECT_EQ(none.Take(), "");
+}
+
 TEST(ReportTables, WritesTheFilesThatNfsMade) {
   RunResult result = Result();
   const std::string path = testing::TempDir() + "snf-report-tables";

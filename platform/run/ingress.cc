@@ -58,7 +58,8 @@ void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     return;
   }
   const Endpoints ends = EndpointsOf(key_, direction_);
-  placed_ = peer_emulator_.Place(ends);
+  placed_ = captured.side == Side::kUnknown ? peer_emulator_.Place(ends)
+                                            : PlaceBySide(captured.side, ends);
   taken_.key = &placed_.key;
   taken_.flow = &placed_.inside;
   taken_.by_alias = placed_.side == Side::kOutside;
@@ -73,6 +74,15 @@ void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     RewriteDestination(bytes, headers_, placed_.key.source.ipv4(),
                        placed_.key.source_port);
   }
+}
+
+// The far side is there: it sends to the alias itself.
+NatPeerEmulator::Placed Ingress::PlaceBySide(Side side,
+                                             const Endpoints& ends) const {
+  if (side == Side::kInside) {
+    return {.side = side, .key = ends.from, .inside = ends.from};
+  }
+  return {.side = side, .key = ends.to, .inside = FlowOf(ends.to)};
 }
 
 bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
@@ -91,7 +101,8 @@ bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
                            .length = length,
                            .original_length = captured.original_bytes,
                            .headers = headers_,
-                           .link = captured.link};
+                           .link = captured.link,
+                           .side = captured.side};
   numbers_[buffers_.place(taken_.packet)] = number_;
   taken_.fate = Taken::Fate::kPacket;
   return true;

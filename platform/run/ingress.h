@@ -26,8 +26,10 @@ namespace snf {
 //
 // An NF whose flows are inside endpoints has two sides: then the far side
 // (nat_peer_emulator.h) says where a packet comes from, and what comes from the
-// outside is rewritten to the alias that it would have been sent to. A packet
-// released from the inside to an alias comes back from the outside, once.
+// outside is rewritten to the alias that it would have been sent to. Where
+// there are ports, the packet says its side itself, and nothing is rewritten. A
+// packet released from the inside to an alias comes back from the outside,
+// once.
 //
 // Owner-thread only.
 class Ingress {
@@ -86,6 +88,7 @@ class Ingress {
 
   // These two leave in taken_ what came of the packet.
   void TakeOfSides(Instant arrival, const CapturedPacket& captured);
+  NatPeerEmulator::Placed PlaceBySide(Side side, const Endpoints& ends) const;
   // Copies the packet into a buffer.
   bool Fill(Instant arrival, const CapturedPacket& captured);
   bool MayComeBack(PacketHandle released);

@@ -12,6 +12,7 @@
 #include "platform/run/figures.h"
 #include "platform/run/pace.h"
 #include "platform/run/report_figures.h"
+#include "platform/run/run.h"
 
 namespace snf {
 
@@ -48,7 +49,8 @@ struct LiveFigures {
     uint64_t sum_ns = 0;
   };
   Times latency{};  // arrival to release
-  Times late{};     // how late packets were taken; count 0 without a schedule
+  PortsFigures live{};
+  Times late{};  // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {
     uint64_t sum = 0;

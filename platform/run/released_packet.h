@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/packet/link_type.h"
+#include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "runtime/ring/buffer_pool.h"
 #include "traces/capture_reader.h"
@@ -34,12 +35,17 @@ struct ReleasedPacket {
   uint32_t original_length = 0;
   LinkType link = LinkType::kEthernet;
   PacketRoute route{};
+  // The side from which it came, where that is known.
+  Side side = Side::kUnknown;
+  // It goes to an alias of another flow, and so back to where it leaves.
+  bool comes_back = false;
 
   static ReleasedPacket Of(Instant time, const CapturedPacket& packet) {
     return {.time = time,
             .bytes = packet.bytes,
             .original_length = packet.original_bytes,
-            .link = packet.link};
+            .link = packet.link,
+            .side = packet.side};
   }
   static ReleasedPacket Of(Instant time, BufferPool& buffers,
                            PacketHandle packet, const PacketRoute& route) {
@@ -48,7 +54,8 @@ struct ReleasedPacket {
             .bytes = bytes,
             .original_length = info.original_length,
             .link = info.link,
-            .route = route};
+            .route = route,
+            .side = info.side};
   }
 };
 

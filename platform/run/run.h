@@ -115,6 +115,26 @@ struct RealFigures {
   uint64_t sleeps = 0;          // of workers that had nothing to do
 };
 
+// Tells of a port of live traffic.
+struct PortFigures {
+  std::string name;       // "inside"
+  std::string interface;  // "lan0"
+  uint64_t received = 0;  // packets that came in
+  uint64_t split = 0;     // frames that were several packets in one
+  uint64_t refused = 0;   // frames that are no packets: cut, or not to be split
+  uint64_t kernel_drops = 0;  // frames that came too fast
+  uint64_t sent = 0;
+  uint64_t send_drops = 0;  // packets that the kernel did not take
+};
+// Tells of all ports. Then
+//   the sum of received = packets_in, and
+//   packets_released + packets_passed_through
+//     = the sum of sent + send_drops, unrouted and packets_hairpinned.
+struct PortsFigures {
+  std::vector<PortFigures> ports;  // none: the run had a capture
+  uint64_t unrouted = 0;  // made by the NF, for a receiver not seen before
+};
+
 // The result of a run. By the rule of conservation
 //   packets_in + packets_generated + aliases.packets_hairpinned
 //     = packets_released + packets_passed_through + packets_consumed
@@ -158,6 +178,7 @@ struct RunResult {
   StateFigures state;
   AliasFigures aliases;
   RealFigures real;
+  PortsFigures live;
   uint32_t held_packets_max = 0;  // in one unit
 
   Histogram latency_ns;  // arrival to release, of packets that were released

@@ -134,6 +134,32 @@ void AddPackets(const LiveFigures& figures, Metrics& to) {
            "Packets that are in, and not at an end yet.");
 }
 
+void AddPorts(const PortsFigures& live, Metrics& to) {
+  if (live.ports.empty()) return;
+  struct Row {
+    std::string_view name;
+    uint64_t PortFigures::*count;
+    std::string_view help;
+  };
+  constexpr Row kRows[] = {
+      {"snf_port_received_packets_total", &PortFigures::received,
+       "Packets that came in by the port."},
+      {"snf_port_refused_frames_total", &PortFigures::refused,
+       "Frames that came and are no packets."},
+      {"snf_port_kernel_dropped_frames_total", &PortFigures::kernel_drops,
+       "Frames that came too fast for the kernel's queue."},
+      {"snf_port_sent_packets_total", &PortFigures::sent,
+       "Packets that left by the port."},
+      {"snf_port_send_dropped_packets_total", &PortFigures::send_drops,
+       "Packets that the kernel did not take."}};
+  for (const Row& row : kRows) {
+    to.Counter(row.name, row.help);
+    for (const PortFigures& port : live.ports) {
+      to.Sample("port", port.name, port.*row.count);
+    }
+  }
+}
+
 void AddUnits(const LiveFigures& figures, Metrics& to) {
   to.Gauge("snf_units_up", figures.units_up(), "Units that are up.");
   if (figures.unit_capacity_bps.has_value()) {
@@ -164,6 +190,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
              "Time since the first packet.");
   AddCounts(figures, to);
   AddPackets(figures, to);
+  AddPorts(figures.live, to);
   AddUnits(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

@@ -143,6 +143,31 @@ TEST(MetricsText, SaysNothingOfWhatARunHasNot) {
   EXPECT_THAT(text, Not(HasSubstr("schedule")));
 }
 
+TEST(MetricsText, HasTheFiguresOfEachPort) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_port_")));
+  PortFigures inside;
+  inside.name = "inside";
+  inside.received = 12;
+  inside.sent = 3;
+  PortFigures outside;
+  outside.name = "outside";
+  outside.refused = 4;
+  outside.kernel_drops = 5;
+  outside.send_drops = 6;
+  figures.live.ports = {inside, outside};
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
+  const auto of = [&](const std::string& what, const std::string& port) {
+    return samples.at("snf_port_" + what + "_total{port=\"" + port + "\"}");
+  };
+  EXPECT_EQ(of("received_packets", "inside"), "12");
+  EXPECT_EQ(of("sent_packets", "inside"), "3");
+  EXPECT_EQ(of("refused_frames", "outside"), "4");
+  EXPECT_EQ(of("kernel_dropped_frames", "outside"), "5");
+  EXPECT_EQ(of("send_dropped_packets", "outside"), "6");
+  EXPECT_EQ(of("send_dropped_packets", "inside"), "0");
+}
+
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/live_traffic.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/byte_order.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kAddressBytes = 6;
+
+// The address that stands first in these bytes.
+uint64_t AddressAt(const std::byte* at) {
+  return uint64_t{LoadBe16(at).host()} << 32 | LoadBe32(at + 2).host();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
+    const std::vector<PortSpec>& ports) {
+  std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
+  for (const PortSpec& spec : ports) {
+    absl::StatusOr<std::unique_ptr<PacketPort>> port = PacketPort::Open(spec);
+    if (!port.ok()) return port.status();
+    const size_t at = spec.side == Side::kInside ? kInside : kOutside;
+    traffic->ports_[at] = *std::move(port);
+  }
+  traffic->UpdateFigures();
+  return traffic;
+}
+
+absl::Status LiveTraffic::Run(RealDriver& driver,
+                              const std::atomic<bool>& interrupted) {
+  constexpr Nanos kUpdatePeriod = Milliseconds(100);
+  driver.Begin(PacketPort::WallClock());
+  while (!interrupted.load(std::memory_order_relaxed) && !driver.has_failed() &&
+         status().ok()) {
+    const bool has_received = Receive(driver);
+    const bool did = driver.Poll();
+    Flush();
+    const Instant now = driver.clock().Now();
+    if (now >= next_update_) {
+      next_update_ = now + kUpdatePeriod;
+      UpdateFigures();
+    }
+    if (!has_received && !did) WaitForFrames(driver.MayWait());
+  }
+  // What waits is less than this many turns.
+  constexpr int kMostTurns = 10'000;
+  for (const auto& port : ports_) port->StopReceiving();
+  for (int i = 0; i < kMostTurns && Receive(driver); ++i) {
+    driver.Poll();
+    Flush();
+  }
+  return status();
+}
+
+void LiveTraffic::Finish() {
+  Flush();
+  UpdateFigures();
+}
+
+void LiveTraffic::Flush() {
+  for (const auto& port : ports_) port->Flush();
+}
+
+bool LiveTraffic::Receive(RealDriver& driver) {
+  bool has_received = false;
+  for (size_t i = 0; i < kPorts; ++i) {
+    Instant now = Instant::min();  // when the frames are here
+    has_received |=
+        ports_[i]->Receive([&, i](std::span<const std::byte> frame, Nanos age) {
+          if (now == Instant::min()) now = driver.clock().Now();
+          Offer(driver, i, frame, now + Nanos{-age.ns});
+        });
+  }
+  return has_received;
+}
+
+void LiveTraffic::Offer(RealDriver& driver, size_t port,
+                        std::span<const std::byte> frame, Instant came) {
+  Learn(port, frame);
+  // What came by the other port meanwhile was read first.
+  last_came_ = std::max(last_came_, came);
+  CapturedPacket packet;
+  packet.time = last_came_;
+  packet.bytes = frame;
+  packet.original_bytes = static_cast<uint32_t>(frame.size());
+  packet.side = SideOf(port);
+  packet.number = ++offered_;
+  driver.Offer(packet);
+}
+
+// Addresses of groups are no sender's. Once there is no room any more, no
+// further ones are learned.
+void LiveTraffic::Learn(size_t port, std::span<const std::byte> frame) {
+  if (frame.size() < 2 * kAddressBytes) return;
+  const Address sender = AddressAt(&frame[kAddressBytes]);
+  if (sender == last_sender_[port]) return;
+  last_sender_[port] = sender;
+  Address& other = last_sender_[kPorts - 1 - port];
+  if (other == sender) other = 0;
+  if (const auto known = learned_.find(sender); known != learned_.end()) {
+    known->second = port;
+  } else if (learned_.size() < kMaxLearned) {
+    learned_.emplace(sender, port);
+  }
+}
+
+void LiveTraffic::on_release(const ReleasedPacket& packet) {
+  if (packet.comes_back) return;
+  if (packet.side == Side::kUnknown) {
+    SendToReceiver(packet.bytes);
+  } else if (packet.side == Side::kInside) {
+    ports_[kOutside]->Send(packet.bytes);
+  } else if (IsFromInside(packet.bytes)) {
+    SendBack(packet.bytes);
+  } else {
+    ports_[kInside]->Send(packet.bytes);
+  }
+}
+
+void LiveTraffic::SendToReceiver(std::span<const std::byte> frame) {
+  const auto known = frame.size() < kAddressBytes
+                         ? learned_.end()
+                         : learned_.find(AddressAt(frame.data()));
+  if (known == learned_.end()) {
+    ++figures_.unrouted;
+  } else {
+    ports_[known->second]->Send(frame);
+  }
+}
+
+void LiveTraffic::SendBack(std::span<const std::byte> frame) {
+  turned_.assign(frame.begin(), frame.end());
+  std::swap_ranges(turned_.begin(), turned_.begin() + kAddressBytes,
+                   turned_.begin() + kAddressBytes);
+  ports_[kInside]->Send(turned_);
+}
+
+// The frame's sender was last seen inside.
+bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
+  if (frame.size() < 2 * kAddressBytes) return false;
+  const Address sender = AddressAt(&frame[kAddressBytes]);
+  if (sender == last_sender_[kOutside]) return false;
+  const auto known = learned_.find(sender);
+  return known != learned_.end() && known->second == kInside;
+}
+
+void LiveTraffic::WaitForFrames(Nanos most) const {
+  if (most.ns <= 0) {
+    std::this_thread::yield();
+    return;
+  }
+  std::array<pollfd, kPorts> wanted = {};
+  for (size_t i = 0; i < kPorts; ++i) {
+    wanted[i] = {.fd = ports_[i]->descriptor(), .events = POLLIN, .revents = 0};
+  }
+  const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
+                            .tv_nsec = most.ns % 1'000'000'000};
+  ppoll(wanted.data(), wanted.size(), &timeout, nullptr);
+}
+
+void LiveTraffic::UpdateFigures() {
+  figures_.ports.clear();
+  for (const auto& port : ports_) {
+    port->UpdateFigures();
+    figures_.ports.push_back(port->figures());
+  }
+}
+
+absl::Status LiveTraffic::status() const {
+  for (const auto& port : ports_) {
+    if (!port->status().ok()) return port->status();
+  }
+  return absl::OkStatus();
+}
+
+std::string LiveTraffic::WhatDoesNotAddUp(const RunResult& result) const {
+  uint64_t received = 0;
+  uint64_t left = figures_.unrouted + result.aliases.packets_hairpinned;
+  for (const PortFigures& port : figures_.ports) {
+    received += port.received;
+    left += port.sent + port.send_drops;
+  }
+  if (received != result.packets_in) {
+    return fmt::format("ports received {} packets, and {} came in", received,
+                       result.packets_in);
+  }
+  const uint64_t released =
+      result.packets_released + result.packets_passed_through;
+  if (left == released) return "";
+  return fmt::format("{} packets were released, and ports account for {}",
+                     released, left);
+}
+
+std::vector<std::string> LiveTraffic::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& port : ports_) {
+    if (port->changes().empty()) continue;
+    notes.push_back(fmt::format("{} ({}): {} while this runs",
+                                port->figures().name, port->figures().interface,
+                                port->changes()));
+  }
+  const PacketPort& inside = *ports_[kInside];
+  const PacketPort& outside = *ports_[kOutside];
+  if (inside.mtu() != outside.mtu()) {
+    notes.push_back(fmt::format(
+        "inside has an MTU of {}, outside of {}: what is too long for the "
+        "other is dropped, and counted",
+        inside.mtu(), outside.mtu()));
+  }
+  return notes;
+}
+
+}  // namespace snf

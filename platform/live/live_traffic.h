@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_LIVE_TRAFFIC_H_
+#define SNF_PLATFORM_LIVE_LIVE_TRAFFIC_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/packet/packet_info.h"
+#include "base/time.h"
+#include "platform/live/packet_port.h"
+#include "platform/live/port_spec.h"
+#include "platform/real_time/real_driver.h"
+#include "platform/run/released_packet.h"
+#include "platform/run/run.h"
+#include "platform/run/run_events.h"
+
+namespace snf {
+
+// Theory of operation. Live traffic through a run in real time: what comes in
+// at one port is offered to the driver, and what the driver releases leaves at
+// the other, with the Ethernet addresses that it came with. So to hosts and
+// routers at both ends SNF is a piece of wire, and ARP, neighbour discovery and
+// all that has no flow go through.
+//
+//   inside ─Receive─► Offer ─► RealDriver ─on_release─► Send ─► outside
+//   inside ◄─Send──── on_release ◄─ RealDriver ◄─ Offer ◄─Receive─ outside
+//
+// A packet that an NF made came by no port: it leaves where a frame came from
+// whose sender had its destination's address. If there was none, it is dropped
+// and counted (PortsFigures::unrouted).
+//
+// A packet from the inside to an alias goes back to the inside (Egress), with
+// its Ethernet addresses the other way round: its sender took them for those of
+// the way out.
+//
+// A packet's time is when the kernel took it from the interface: so its latency
+// and its flowlets do not depend on how late it was read here.
+//
+// Owner-thread only.
+class LiveTraffic final : public RunObserver {
+ public:
+  // Opens the ports, which CheckPorts has found right. Errors are those of
+  // PacketPort::Open.
+  static absl::StatusOr<std::unique_ptr<LiveTraffic>> Open(
+      const std::vector<PortSpec>& ports);
+
+  // Takes packets until `interrupted` is set, a port fails, or the driver has.
+  // What had come by then is offered. An error is that of a port.
+  absl::Status Run(RealDriver& driver, const std::atomic<bool>& interrupted);
+  // Sends what RealDriver::Finish has released. Call it last.
+  void Finish();
+
+  void on_release(const ReleasedPacket& packet) override;
+
+  // Returns the figures of all ports; they change as the run goes on.
+  const PortsFigures& figures() const { return figures_; }
+  // Returns a violation if packets of the result and those of the ports do not
+  // add up; "" if they do.
+  std::string WhatDoesNotAddUp(const RunResult& result) const;
+  // Returns what there is to say about the ports at the beginning, a line each.
+  std::vector<std::string> notes() const;
+
+ private:
+  static constexpr size_t kMaxLearned = 65'536;
+  // Ethernet addresses, as the lower 48 bits.
+  using Address = uint64_t;
+  enum : size_t { kInside, kOutside, kPorts };
+
+  LiveTraffic() = default;
+  static Side SideOf(size_t port) {
+    return port == kInside ? Side::kInside : Side::kOutside;
+  }
+  bool Receive(RealDriver& driver);
+  void Flush();
+  void Offer(RealDriver& driver, size_t port, std::span<const std::byte> frame,
+             Instant came);
+  void Learn(size_t port, std::span<const std::byte> frame);
+  void SendToReceiver(std::span<const std::byte> frame);
+  void SendBack(std::span<const std::byte> frame);
+  bool IsFromInside(std::span<const std::byte> frame) const;
+  void WaitForFrames(Nanos most) const;
+  void UpdateFigures();
+  absl::Status status() const;
+
+  std::array<std::unique_ptr<PacketPort>, kPorts> ports_;
+  PortsFigures figures_;
+  Instant next_update_ = Instant::min();
+  uint64_t offered_ = 0;
+  Instant last_came_ = Instant::min();
+  // Where the sender with this address was last seen; the last one is at hand.
+  absl::flat_hash_map<Address, size_t> learned_;
+  std::array<Address, kPorts> last_sender_{};
+  std::vector<std::byte> turned_;  // the last frame that went back inside
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_LIVE_TRAFFIC_H_

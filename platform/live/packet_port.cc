@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/packet_port.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "platform/live/network_interface.h"
+#include "platform/live/packet_socket.h"
+#include "platform/live/tap_port.h"
+
+namespace snf {
+
+absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
+    const PortSpec& spec) {
+  return spec.kind == PortSpec::Kind::kTap ? TapPort::Open(spec)
+                                           : PacketSocket::Open(spec);
+}
+
+Instant PacketPort::WallClock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return {now.tv_sec * 1'000'000'000 + now.tv_nsec};
+}
+
+PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
+  figures_.name = spec.name();
+  figures_.interface = spec.interface;
+}
+
+void PacketPort::Fail(int error) {
+  if (!status_.ok()) return;
+  const absl::Status state = NetworkInterface(spec_.interface).Check();
+  status_ = absl::UnavailableError(fmt::format(
+      "port {}: {}", spec_.name(),
+      state.ok() ? fmt::format("{}: {}", spec_.interface, std::strerror(error))
+                 : std::string(state.message())));
+}
+
+}  // namespace snf

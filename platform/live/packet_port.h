@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_PACKET_PORT_H_
+#define SNF_PLATFORM_LIVE_PACKET_PORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/live/port_spec.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// An Ethernet interface of this machine: packets come in and leave as whole
+// frames, with VLAN tags, right checksums and no checksum of the frame itself.
+// Frames that the machine sends by the interface do not come in.
+//
+// No call waits. Owner-thread only.
+class PacketPort {
+ public:
+  // A frame is valid during the call; `age` is how long ago it came.
+  using Take =
+      absl::FunctionRef<void(std::span<const std::byte> frame, Nanos age)>;
+
+  // Opens what the spec names. Errors name the port and the interface:
+  // PermissionDenied; FailedPrecondition, it is not there, not Ethernet, down,
+  // or this machine has nothing of the kind.
+  static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+
+  // Returns the time of day, by which the kernel says when a frame came.
+  static Instant WallClock();
+
+  virtual ~PacketPort() = default;
+  PacketPort(const PacketPort&) = delete;
+  PacketPort& operator=(const PacketPort&) = delete;
+
+  // Gives up to some dozens of frames that have come, in their order. Returns
+  // false if there was none.
+  virtual bool Receive(Take take) = 0;
+  // Nothing that comes after this is received any more.
+  virtual void StopReceiving() = 0;
+  // Copies a frame into a queue, whose frames leave when it is full or at
+  // Flush. What the kernel does not take is dropped, and counted.
+  virtual void Send(std::span<const std::byte> frame) = 0;
+  virtual void Flush() = 0;
+  // Asks the kernel for what it counts.
+  virtual void UpdateFigures() {}
+
+  // Returns why nothing can come or leave any more, as for an interface that is
+  // gone; OK as long as it can.
+  const absl::Status& status() const { return status_; }
+  const PortFigures& figures() const { return figures_; }
+  // Returns a descriptor that poll() takes: it is readable if frames wait.
+  virtual int descriptor() const = 0;
+  // Returns how long a frame may be without its Ethernet header.
+  uint32_t mtu() const { return mtu_; }
+  // Returns what was changed of the interface as long as this lives, as in "gro
+  // off"; "" for nothing.
+  const std::string& changes() const { return changes_; }
+
+ protected:
+  explicit PacketPort(const PortSpec& spec);
+  // Ends the port with the interface's state, or the error if that is good.
+  void Fail(int error);
+
+  PortSpec spec_;
+  PortFigures figures_;
+  absl::Status status_;
+  uint32_t mtu_ = 0;
+  std::string changes_;
+};
+
+// The longest frame: an IP packet of 65,535 bytes behind an Ethernet header
+// with two tags.
+inline constexpr size_t kMaxFrameBytes = 65'535 + 14 + 8;
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_PACKET_PORT_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_PACKET_SOCKET_H_
+#define SNF_PLATFORM_LIVE_PACKET_SOCKET_H_
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "platform/live/frame_offload.h"
+#include "platform/live/network_interface.h"
+#include "platform/live/packet_port.h"
+
+namespace snf {
+
+// Theory of operation. A port by packet sockets (packet(7)): one receives what
+// comes to the interface, whoever it is for (promiscuous mode), the other
+// sends. Both work by batches of kBatch frames a system call.
+//
+// With each frame the kernel tells what was taken out of it or left undone, and
+// a packet is made of it that a wire could have carried: the VLAN tag is put
+// back where it was; checksums that the sender left to its network card are
+// completed, and frames that it left to be cut into packets are cut
+// (frame_offload.h).
+//
+// Memory: some 10 MB of addresses; pages that no frame was as long as to reach
+// cost nothing. The kernel keeps up to kReceiveBytes of frames that wait; what
+// comes then is its drop, and counted.
+class PacketSocket final : public PacketPort {
+ public:
+  static constexpr size_t kBatch = 64;
+  static constexpr int kReceiveBytes = 64 << 20;
+  static constexpr int kSendBytes = 4 << 20;
+
+  static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override;
+  void Flush() override;
+  void UpdateFigures() override;
+  int descriptor() const override { return in_.number(); }
+
+ private:
+  // The frame lies behind room for a VLAN tag.
+  static constexpr size_t kTagBytes = 4;
+  static constexpr size_t kRoomBytes =
+      (kTagBytes + kMaxFrameBytes + 63) / 64 * 64;
+  static constexpr size_t kControlBytes = 128;
+  struct Batch {
+    Batch();
+    std::span<std::byte> room(size_t i) {
+      return {&rooms[i * kRoomBytes], kRoomBytes};
+    }
+    std::unique_ptr<std::byte[]> rooms;
+    std::array<mmsghdr, kBatch> messages{};
+    std::array<std::array<iovec, 2>, kBatch> parts{};
+  };
+  // What the kernel tells in front of a frame: virtio_net_hdr of
+  // <linux/virtio_net.h>, which C++ does not take. Numbers are in the machine's
+  // order.
+  struct Offload {
+    uint8_t flags;
+    uint8_t segments;
+    uint16_t header_bytes;
+    uint16_t segment_bytes;
+    uint16_t checksum_start;
+    uint16_t checksum_offset;
+  };
+  static_assert(sizeof(Offload) == 10);
+  struct alignas(16) Control {
+    std::array<std::byte, kControlBytes> bytes;
+  };
+
+  explicit PacketSocket(const PortSpec& spec)
+      : PacketPort(spec), interface_(spec.interface) {}
+  absl::Status Connect();
+  void PrepareToReceive(size_t i);
+  static std::optional<FrameOffload> Read(const Offload& offload,
+                                          size_t tag_bytes);
+  void TakeFrame(size_t i, Instant now, Take take);
+
+  NetworkInterface interface_;
+  Descriptor in_;
+  Descriptor out_;
+  Batch received_;
+  std::array<Control, kBatch> controls_;
+  std::array<Offload, kBatch> offloads_;
+  Batch queued_;
+  size_t queue_ = 0;  // frames in it
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_PACKET_SOCKET_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_PORT_SPEC_H_
+#define SNF_PLATFORM_LIVE_PORT_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/packet/packet_info.h"
+
+namespace snf {
+
+// Says what a port is, in the words of --port: SIDE=[KIND:]INTERFACE, as in
+// inside=lan0 or outside=tap:wan0.
+struct PortSpec {
+  enum class Kind : uint8_t {
+    kPacket,  // an interface that is there, by a packet socket
+    kTap,     // a TAP interface, which is made if it is not there
+  };
+  Side side = Side::kUnknown;  // inside or outside
+  Kind kind = Kind::kPacket;
+  std::string interface;
+
+  // Returns "inside" or "outside".
+  std::string name() const;
+  // Returns what ParsePort takes.
+  std::string text() const;
+};
+
+// Parses one port. Errors: InvalidArgument, which names the part that is wrong.
+absl::StatusOr<PortSpec> ParsePort(const std::string& text);
+
+// Returns an InvalidArgument error unless there are an inside and an outside,
+// on two interfaces.
+absl::Status CheckPorts(const std::vector<PortSpec>& ports);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_PORT_SPEC_H_

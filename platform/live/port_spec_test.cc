@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/port_spec.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  const absl::StatusOr<PortSpec> spec = ParsePort(text);
+  return spec.ok() ? "none" : std::string(spec.status().message());
+}
+
+std::string ErrorOfAll(const std::vector<std::string>& texts) {
+  std::vector<PortSpec> ports;
+  for (const std::string& text : texts) ports.push_back(*ParsePort(text));
+  return std::string(CheckPorts(ports).message());
+}
+
+TEST(PortSpec, HasSideKindAndInterface) {
+  const absl::StatusOr<PortSpec> inside = ParsePort("inside=lan0");
+  ASSERT_TRUE(inside.ok());
+  EXPECT_EQ(inside->side, Side::kInside);
+  EXPECT_EQ(inside->kind, PortSpec::Kind::kPacket);
+  EXPECT_EQ(inside->interface, "lan0");
+  const absl::StatusOr<PortSpec> outside = ParsePort("outside=tap:wan-1.2@x");
+  ASSERT_TRUE(outside.ok());
+  EXPECT_EQ(outside->side, Side::kOutside);
+  EXPECT_EQ(outside->kind, PortSpec::Kind::kTap);
+  EXPECT_EQ(outside->interface, "wan-1.2@x");
+}
+
+TEST(PortSpec, PrintsWhatItWasParsedFrom) {
+  for (const char* text : {"inside=lan0", "outside=tap:wan0"}) {
+    EXPECT_EQ(ParsePort(text)->text(), text);
+  }
+  EXPECT_EQ(ParsePort("inside=packet:lan0")->text(), "inside=lan0");
+}
+
+TEST(PortSpec, RefusesWhatIsNoneAndSaysWhichPart) {
+  EXPECT_THAT(ErrorOf("lan0"), HasSubstr("\"lan0\" names no side"));
+  EXPECT_THAT(ErrorOf("left=lan0"), HasSubstr("\"left\" is neither inside"));
+  EXPECT_THAT(ErrorOf("inside=xdp:lan0"), HasSubstr("\"xdp\" is no kind"));
+  for (const char* name :
+       {"", "tap:", "a/b", "a b", "a:b:c", "..", "abcdefghijklmnop"}) {
+    EXPECT_NE(ErrorOf("inside=" + std::string(name)), "none") << name;
+  }
+  EXPECT_EQ(ErrorOf("inside=abcdefghijklmno"), "none");
+}
+
+TEST(PortSpec, WantsAnInsideAndAnOutsideOnTwoInterfaces) {
+  EXPECT_EQ(ErrorOfAll({"outside=b", "inside=a"}), "");
+  EXPECT_THAT(ErrorOfAll({}), HasSubstr("no inside"));
+  EXPECT_THAT(ErrorOfAll({"inside=a"}), HasSubstr("no outside"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "inside=b", "outside=c"}),
+              HasSubstr("inside is named twice"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "outside=a"}),
+              HasSubstr("a cannot be both"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts of run_test.py: a script that it runs in network namespaces.
+
+Usage: network_peer.py WORD [ARGUMENT…]
+"""
+
+import hashlib
+import http.server
+import os
+import random
+import socket
+import struct
+import sys
+import threading
+import urllib.request
+
+PATIENCE_S = 30
+
+
+def of_family(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def receive(connection, length):
+    data = bytearray()
+    while len(data) < length:
+        part = connection.recv(length - len(data))
+        if not part:
+            raise EOFError(f"{len(data)} of {length} bytes")
+        data += part
+    return bytes(data)
+
+
+def echo_tcp(connection):
+    """Length and bytes come, and go back."""
+    with connection:
+        length, = struct.unpack(">I", receive(connection, 4))
+        connection.sendall(receive(connection, length))
+
+
+def serve(address, folder):
+    """HTTP on port 80, echoes on port 7 of TCP and UDP."""
+    def accept(server):
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=echo_tcp, args=(connection,),
+                             daemon=True).start()
+
+    def echo_udp(server):
+        while True:
+            data, peer = server.recvfrom(65_535)
+            # Who asks for it is told by whom it was asked.
+            if data == b"who":
+                data = peer[0].encode()
+            elif data == b"where":
+                data = f"{peer[0]} {peer[1]}".encode()
+            server.sendto(data, peer)
+
+    family = of_family(address)
+    tcp = socket.create_server((address, 7), family=family, backlog=1_000)
+    udp = socket.socket(family, socket.SOCK_DGRAM)
+    udp.bind((address, 7))
+    threading.Thread(target=accept, args=(tcp,), daemon=True).start()
+    threading.Thread(target=echo_udp, args=(udp,), daemon=True).start()
+    os.chdir(folder)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = family
+
+    with Server((address, 80), Quiet) as server:
+        print("ready", flush=True)
+        server.serve_forever()
+
+
+def get(address, *names):
+    """The SHA-256 of each file."""
+    host = f"[{address}]" if ":" in address else address
+    for name in names:
+        with urllib.request.urlopen(f"http://{host}/{name}",
+                                    timeout=PATIENCE_S) as answer:
+            print(hashlib.sha256(answer.read()).hexdigest())
+
+
+def tcp(address, count, length):
+    """So many connections at one time, an echo of so many bytes by each."""
+    data = random.Random(1).randbytes(int(length))
+    connections = []
+    for _ in range(int(count)):
+        connections.append(socket.create_connection((address, 7), PATIENCE_S))
+
+    def talk(connection):
+        thread = threading.Thread(target=connection.sendall, args=(
+            struct.pack(">I", len(data)) + data,))
+        thread.start()
+        right.append(receive(connection, len(data)) == data)
+        thread.join()
+
+    right = []
+    threads = [threading.Thread(target=talk, args=(one,))
+               for one in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(sum(right), "right")
+
+
+def udp(address, *lengths):
+    """An echo of so many bytes each, three times if it is lost."""
+    with socket.socket(of_family(address), socket.SOCK_DGRAM) as client:
+        client.settimeout(2)
+        client.connect((address, 7))
+        for length in lengths:
+            data = random.Random(length).randbytes(int(length))
+            for _ in range(3):
+                client.send(data)
+                try:
+                    print(length, "right" if client.recv(65_535) == data
+                          else "wrong")
+                    break
+                except TimeoutError:
+                    print(length, "lost")
+
+
+def who(address):
+    """From where a request came to the server."""
+    with socket.socket(of_family(address), socket.SOCK_DGRAM) as client:
+        client.settimeout(PATIENCE_S)
+        client.sendto(b"who", (address, 7))
+        print(client.recv(100).decode())
+
+
+def hairpin(address):
+    """Whether a datagram comes to whom the server at `address` sees it from."""
+    with socket.socket(of_family(address), socket.SOCK_DGRAM) as receiver, \
+            socket.socket(of_family(address), socket.SOCK_DGRAM) as sender:
+        receiver.settimeout(PATIENCE_S)
+        receiver.sendto(b"where", (address, 7))
+        host, port = receiver.recv(100).decode().split()
+        sender.sendto(b"to a neighbour", (host, int(port)))
+        data, peer = receiver.recvfrom(100)
+        print(data.decode(), "from", peer[0])
+
+
+def refused(address):
+    """Whether a connection to port 7 comes about within a second."""
+    try:
+        socket.create_connection((address, 7), 1).close()
+        print("connected")
+    except OSError:
+        print("refused")
+
+
+def sum_of(data):
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ping(address, count):
+    is_v6 = ":" in address
+    kind, answer = (128, 129) if is_v6 else (8, 0)
+    protocol = socket.IPPROTO_ICMPV6 if is_v6 else socket.IPPROTO_ICMP
+    with socket.socket(of_family(address), socket.SOCK_RAW,
+                       protocol) as client:
+        client.settimeout(PATIENCE_S)
+        client.connect((address, 0))
+        for number in range(int(count)):
+            asked = struct.pack(">HH", os.getpid() & 0xFFFF, number) + b"x" * 56
+            checksum = 0 if is_v6 else sum_of(
+                struct.pack(">BBH", kind, 0, 0) + asked)
+            client.send(struct.pack(">BBH", kind, 0, checksum) + asked)
+            while True:
+                data = client.recv(65_535)
+                data = data if is_v6 else data[(data[0] & 15) * 4:]
+                if data[0] == answer and data[4:] == asked:
+                    break
+            print(number, "answered")
+
+
+def send_frame(digits):
+    """A frame of so many bytes in hexadecimal, by eth0."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as card:
+        card.bind(("eth0", 0))
+        card.send(bytes.fromhex(digits))
+
+
+def receive_frame(ether_type):
+    """The first frame of this type: its VLAN tag, and its bytes."""
+    packet_auxdata = 8
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                       socket.htons(3)) as card:
+        card.bind(("eth0", 3))
+        card.setsockopt(263, packet_auxdata, 1)
+        card.settimeout(PATIENCE_S)
+        print("ready", flush=True)
+        while True:
+            data, beside, *_ = card.recvmsg(65_535, 100)
+            if data[12:14].hex() != ether_type:
+                continue
+            *_, tag, tag_type = struct.unpack("=IIIHHHH", beside[0][2])
+            print(f"{tag_type:04x}{tag:04x}", data.hex())
+            return
+
+
+def fetch(url):
+    """A page of this host, once there is one."""
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        print(answer.read().decode(), end="")
+
+
+if __name__ == "__main__":
+    {word.__name__: word for word in (
+        serve, get, tcp, udp, who, hairpin, refused, ping, send_frame, receive_frame,
+        fetch,
+    )}[sys.argv[1]](*sys.argv[2:])

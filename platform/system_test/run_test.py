@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf run` between two hosts, each a network namespace of this machine.
+
+    client eth0 ── lan0 [ snf run ] wan0 ── eth0 server
+
+Wants root, and is skipped without.
+
+Usage: run_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import OK, PATIENCE_S, USAGE, free_port, wait_for
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+PEER = str(pathlib.Path(__file__).resolve().with_name("network_peer.py"))
+UNAVAILABLE, IO, PERMISSION = 69, 74, 77
+SKIPPED = 4  # as CMakeLists.txt says
+PORTS = ["--port", "inside=lan0", "--port", "outside=wan0"]
+CLIENT4, SERVER4, EXTERNAL4 = "10.77.0.2", "10.77.0.3", "10.77.0.100"
+CLIENT6, SERVER6 = "fd77::2", "fd77::3"
+CLIENT, MIDDLE, SERVER = (f"snf-{name}-{os.getpid()}"
+                          for name in ("client", "middle", "server"))
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def inside(namespace, *words):
+    return ["ip", "netns", "exec", namespace, *map(str, words)]
+
+
+def peer(namespace, *words):
+    """What a script of network_peer.py prints in a namespace."""
+    done = subprocess.run(inside(namespace, sys.executable, PEER, *words),
+                          capture_output=True, text=True, timeout=4 * PATIENCE_S,
+                          check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stderr}")
+    return done.stdout.splitlines()
+
+
+def why_skipped():
+    if os.geteuid() != 0:
+        return "wants root: it makes network namespaces"
+    try:
+        ip("netns", "add", MIDDLE)
+        ip("netns", "del", MIDDLE)
+    except OSError as error:
+        return f"wants network namespaces: {error}"
+    return ""
+
+
+def remove_network():
+    """Interfaces go with their namespaces."""
+    for namespace in (CLIENT, MIDDLE, SERVER):
+        subprocess.run(["ip", "netns", "del", namespace],
+                       capture_output=True, check=False)
+
+
+def make_network(mtu=1500):
+    for namespace in (CLIENT, MIDDLE, SERVER):
+        ip("netns", "add", namespace)
+        ip("-n", namespace, "link", "set", "lo", "up")
+    for namespace, port, v4, v6 in ((CLIENT, "lan0", CLIENT4, CLIENT6),
+                                    (SERVER, "wan0", SERVER4, SERVER6)):
+        ip("-n", namespace, "link", "add", "eth0", "mtu", str(mtu), "type",
+           "veth", "peer", "name", port, "mtu", str(mtu), "netns", MIDDLE)
+        ip("-n", MIDDLE, "link", "set", port, "addrgenmode", "none", "up")
+        ip("-n", namespace, "link", "set", "eth0", "up")
+        ip("-n", namespace, "addr", "add", f"{v4}/24", "dev", "eth0")
+        ip("-n", namespace, "addr", "add", f"{v6}/64", "dev", "eth0", "nodad")
+
+
+def address_of_card(namespace):
+    done = subprocess.run(inside(namespace, "cat",
+                                 "/sys/class/net/eth0/address"),
+                          capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.addCleanup(remove_network)
+        make_network()
+
+    @contextlib.contextmanager
+    def running(self, *arguments, ports=PORTS, end=signal.SIGINT, code=OK):
+        """A run, which is ended by a signal; then self.report is there."""
+        process = subprocess.Popen(
+            inside(MIDDLE, PROGRAM, "run", *ports, *arguments, "--json",
+                   self.folder / "report.json"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            self.said = []
+            while not self.said or not self.said[-1].startswith("Running"):
+                line = process.stderr.readline()
+                self.assertTrue(line, "it ended: " + "".join(self.said))
+                self.said.append(line)
+            yield process
+            if end is not None:
+                process.send_signal(end)
+            self.output, self.errors = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, code, self.errors)
+        self.assertIn("all accounted for", self.output)
+        self.report = json.loads((self.folder / "report.json").read_text())
+        self.check_sums()
+
+    def check_sums(self):
+        report, ports = self.report, self.report["ports"]
+        received = sum(ports[p]["received"] for p in ("inside", "outside"))
+        left = ports["unrouted"]
+        left += report.get("aliases", {}).get("packets_hairpinned", 0)
+        left += sum(
+            ports[p][what] for p in ("inside", "outside")
+            for what in ("sent", "send_drops"))
+        self.assertEqual(received, report["packets_in"])
+        self.assertEqual(left, report["packets_released"] +
+                         report["packets_passed_through"])
+        self.assertEqual(report["violations"], 0)
+
+    @contextlib.contextmanager
+    def server(self, address=SERVER4):
+        process = subprocess.Popen(
+            inside(SERVER, sys.executable, PEER, "serve", address,
+                   self.folder), stdout=subprocess.PIPE)
+        try:
+            self.assertEqual(process.stdout.readline(), b"ready\n")
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def check_downloads(self, address):
+        sizes = [1, 1_000, 100_000, 20_000_000]
+        hashes = []
+        for size in sizes:
+            data = random.Random(size).randbytes(size)
+            (self.folder / f"{size}.bin").write_bytes(data)
+            hashes.append(hashlib.sha256(data).hexdigest())
+        self.assertEqual(
+            peer(CLIENT, "get", address, *[f"{n}.bin" for n in sizes]), hashes)
+
+    def check_udp(self, namespace, address, lengths):
+        lines = peer(namespace, "udp", address, *lengths)
+        for length in lengths:
+            self.assertIn(f"{length} right", lines)
+
+    # --- What passes
+
+    def test_passes_pings_files_and_datagrams_of_ipv4(self):
+        with self.server(), self.running():
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 5)), 5)
+            self.check_downloads(SERVER4)
+            self.check_udp(CLIENT, SERVER4, [0, 1, 17, 1_472, 4_000])
+        ports = self.report["ports"]
+        # The hosts leave segments to a card that is none.
+        self.assertGreater(ports["outside"]["split"], 0)
+        self.assertEqual(ports["outside"]["refused"], 0)
+        self.assertGreater(ports["inside"]["sent"], 20_000_000 / 1_460)
+        self.assertGreater(self.report["flows"], 5)
+        self.assertGreater(self.report["packets_passed_through"], 0)  # ARP
+
+    def test_passes_pings_files_and_datagrams_of_ipv6(self):
+        with self.server(SERVER6), self.running():
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER6, 5)), 5)
+            self.check_downloads(SERVER6)
+            self.check_udp(CLIENT, SERVER6, [1, 17, 1_452])
+
+    def test_passes_200_connections_at_one_time_by_several_units(self):
+        with self.server(), self.running("--unit_capacity=20Mbps",
+                                         "--unit_start_delay=1ms"):
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 200, 20_000),
+                             ["200 right"])
+        self.assertGreaterEqual(self.report["flows"], 200)
+        self.assertGreater(self.report["units_used_max"], 1)
+
+    def test_what_the_outside_begins_comes_in(self):
+        with self.running():
+            lines = peer(SERVER, "ping", CLIENT4, 3)
+        self.assertEqual(len(lines), 3)
+
+    def test_keeps_vlan_tags(self):
+        # The kernel takes the outer tag out of the frame at each interface.
+        macs = "020000000002" "020000000001"
+        payload = "88b5" + 50 * "5a"
+        for tag in ("8100e007", "88a80005"):
+            receiver = subprocess.Popen(
+                inside(SERVER, sys.executable, PEER, "receive_frame",
+                       payload[:4]), stdout=subprocess.PIPE, text=True)
+            self.addCleanup(receiver.kill)
+            self.assertEqual(receiver.stdout.readline(), "ready\n")
+            with self.running():
+                peer(CLIENT, "send_frame", macs + tag + payload)
+                received, _ = receiver.communicate(timeout=PATIENCE_S)
+            self.assertEqual(received.split(), [tag, macs + payload])
+
+    def test_passes_frames_as_long_as_the_mtu_and_counts_longer_ones(self):
+        remove_network()
+        make_network(mtu=9_000)
+        with self.server(), self.running():
+            self.check_downloads(SERVER4)
+            self.check_udp(CLIENT, SERVER4, [8_972])
+        remove_network()
+        make_network(mtu=9_000)
+        ip("-n", MIDDLE, "link", "set", "wan0", "mtu", "1500")
+        with self.server(), self.running():
+            lines = peer(CLIENT, "udp", SERVER4, 1_000, 5_000)
+        self.assertEqual(lines, ["1000 right"] + 3 * ["5000 lost"])
+        self.assertEqual(self.report["ports"]["outside"]["send_drops"], 3)
+        self.assertIn("MTU of 9000", "".join(self.said))
+
+    def test_has_a_tap_interface_as_a_port(self):
+        ports = ["--port", "inside=tap:tap0", "--port", "outside=wan0"]
+        with self.server(), self.running(ports=ports):
+            ip("-n", MIDDLE, "addr", "add", f"{CLIENT4}/24", "dev", "tap0")
+            self.assertEqual(len(peer(MIDDLE, "ping", SERVER4, 3)), 3)
+            self.assertEqual(peer(MIDDLE, "tcp", SERVER4, 3, 1_000_000),
+                             ["3 right"])
+        self.assertGreater(self.report["ports"]["inside"]["received"], 1_000)
+
+    # --- Through network functions
+
+    def test_nat_hides_the_inside(self):
+        # As a router would send it there.
+        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
+           address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        with self.server(), self.running(f"--nf=nat(ip={EXTERNAL4})"):
+            self.assertEqual(peer(CLIENT, "who", SERVER4), [EXTERNAL4])
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+            self.check_downloads(SERVER4)
+            self.check_udp(CLIENT, SERVER4, [1, 17, 1_472])
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 200, 20_000),
+                             ["200 right"])
+        self.assertGreaterEqual(self.report["aliases"]["granted"], 200)
+        self.assertGreater(self.report["aliases"]["packets_found"], 10_000)
+
+    def test_nat_brings_back_what_goes_to_a_neighbour(self):
+        for namespace, other in ((SERVER, CLIENT), (CLIENT, SERVER)):
+            ip("-n", namespace, "neigh", "add", EXTERNAL4, "lladdr",
+               address_of_card(other), "dev", "eth0", "nud", "permanent")
+        with self.server(), self.running(f"--nf=nat(ip={EXTERNAL4})"):
+            self.assertEqual(peer(CLIENT, "hairpin", SERVER4),
+                             [f"to a neighbour from {EXTERNAL4}"])
+        self.assertEqual(self.report["aliases"]["packets_hairpinned"], 1)
+
+    def test_nat_keeps_out_what_nobody_inside_asked_for(self):
+        with self.server(), self.running(f"--nf=nat(ip={EXTERNAL4})"):
+            lines = peer(SERVER, "udp", CLIENT4, 10)
+        self.assertEqual(lines, 3 * ["10 lost"])
+        self.assertGreaterEqual(self.report["packets_dropped"]["no_alias"], 3)
+
+    def test_chain_of_firewall_and_nat(self):
+        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
+           address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        rules = self.folder / "fw.txt"
+        rules.write_text("deny tcp from any to any port 7\nallow any\n")
+        nf = f"--nf=firewall(rules={rules}) | nat(ip={EXTERNAL4})"
+        with self.server(), self.running(nf):
+            self.check_downloads(SERVER4)
+            self.assertEqual(peer(CLIENT, "refused", SERVER4), ["refused"])
+        dropped = self.report["packets_dropped"]
+        self.assertGreater(sum(count for reason, count in dropped.items()
+                               if reason.startswith("nf:firewall")), 0)
+
+    # --- How it ends, and what it tells
+
+    def test_ends_without_a_packet(self):
+        for namespace in (CLIENT, SERVER):
+            ip("-n", namespace, "link", "set", "eth0", "down")
+        with self.running():
+            pass
+        self.assertEqual(self.report["packets_in"], 0)
+
+    def test_ends_in_the_midst_of_traffic_with_all_accounted_for(self):
+        with self.server(), self.running(end=signal.SIGTERM):
+            talk = subprocess.Popen(
+                inside(CLIENT, sys.executable, PEER, "tcp", SERVER4, 20,
+                       50_000_000), stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL)
+            self.addCleanup(talk.wait)
+            self.addCleanup(talk.kill)
+            def sent():
+                done = subprocess.run(
+                    inside(CLIENT, "cat",
+                           "/sys/class/net/eth0/statistics/tx_packets"),
+                    capture_output=True, check=True)
+                return int(done.stdout) > 1_000
+            wait_for("traffic", sent)
+        self.assertGreater(self.report["packets_in"], 1_000)
+
+    def test_ends_when_an_interface_is_gone(self):
+        with self.running(end=None, code=IO):
+            peer(CLIENT, "ping", SERVER4, 1)
+            ip("-n", MIDDLE, "link", "del", "wan0")
+        self.assertIn("snf run: port outside: wan0: there is no such interface",
+                      self.errors)
+
+    def test_ends_when_an_interface_goes_down(self):
+        with self.running(end=None, code=IO):
+            ip("-n", MIDDLE, "link", "set", "lan0", "down")
+        self.assertIn("snf run: port inside: lan0 is down", self.errors)
+
+    def test_ends_when_a_tap_interface_is_gone(self):
+        ports = ["--port", "inside=tap:tap0", "--port", "outside=wan0"]
+        with self.running(ports=ports, end=None, code=IO):
+            ip("-n", MIDDLE, "link", "del", "tap0")
+        self.assertIn("port inside: tap0: there is no such interface",
+                      self.errors)
+
+    def test_tells_prometheus_of_its_ports(self):
+        port = free_port()
+        with self.running(f"--metrics_port={port}"):
+            peer(CLIENT, "ping", SERVER4, 5)
+            def text():
+                page = "\n".join(peer(MIDDLE, "fetch",
+                                      f"http://127.0.0.1:{port}/metrics"))
+                wanted = 'snf_port_received_packets_total{port="inside"} '
+                counts = [line.removeprefix(wanted)
+                          for line in page.splitlines()
+                          if line.startswith(wanted)]
+                return page if counts and int(counts[0]) >= 5 else None
+            page = wait_for("packets", text)
+        for name in ("refused_frames", "kernel_dropped_frames", "sent_packets",
+                     "send_dropped_packets"):
+            self.assertIn(f'snf_port_{name}_total{{port="outside"}}', page)
+
+    def test_writes_what_it_sent_and_dropped(self):
+        out, drops = self.folder / "out.pcapng", self.folder / "drops.pcapng"
+        with self.running(f"--out={out}", f"--drops={drops}", "--annotate"):
+            peer(CLIENT, "ping", SERVER4, 5)
+        done = subprocess.run([PROGRAM, "trace", "info", out, "--json=-"],
+                              capture_output=True, check=True)
+        ports = self.report["ports"]
+        self.assertEqual(json.loads(done.stdout)["captures"][0]["packets"],
+                         ports["inside"]["sent"] + ports["outside"]["sent"])
+
+    # --- What is refused
+
+    def check_refused(self, code, words, *ports, before=()):
+        done = subprocess.run(
+            inside(MIDDLE, *before, PROGRAM, "run",
+                   *(word for port in ports for word in ("--port", port))),
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_refuses_ports_that_are_wrong(self):
+        for words, *ports in (
+                (["no inside"],),
+                (["no outside"], "inside=lan0"),
+                (["inside is named twice"], "inside=lan0", "inside=wan0",
+                 "outside=wan0"),
+                (["lan0 cannot be both"], "inside=lan0", "outside=lan0"),
+                (["--port", '"xdp" is no kind'], "inside=xdp:lan0",
+                 "outside=wan0"),
+                (["--port", '"left" is neither'], "left=lan0",
+                 "outside=wan0")):
+            self.check_refused(USAGE, words, *ports)
+
+    def test_refuses_interfaces_that_it_cannot_have(self):
+        self.check_refused(UNAVAILABLE, ["port outside", "nothing0", "no such"],
+                           "inside=lan0", "outside=nothing0")
+        self.check_refused(UNAVAILABLE, ["port inside", "lo", "not an Ethernet"],
+                           "inside=lo", "outside=wan0")
+        ip("-n", MIDDLE, "link", "set", "wan0", "down")
+        self.check_refused(UNAVAILABLE,
+                           ["port outside", "wan0 is down", "link set wan0 up"],
+                           "inside=lan0", "outside=wan0")
+
+    def test_says_what_it_wants_of_who_is_not_root(self):
+        self.check_refused(PERMISSION, ["port inside", "root or CAP_NET_RAW"],
+                           "inside=lan0", "outside=wan0",
+                           before=["setpriv", "--bounding-set=-all"])
+
+
+if __name__ == "__main__":
+    reason = why_skipped()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
