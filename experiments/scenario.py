@@ -139,6 +139,16 @@ class Lab:
                               "--snap=96", "--json=-", "--quiet"))
         return Made(job, "capture.pcap")
 
+    def like_paper(self, rate: str, duration: str, seed: int) -> Made:
+        """Traffic with the figures of the trace of SNF's authors."""
+        return Made(Job(f"like the paper's trace at {rate} for {duration}, "
+                        f"seed {seed}", "snf",
+                        ("trace", "synth", "--preset=snf_199k",
+                         f"--rate={rate}", f"--duration={duration}",
+                         f"--seed={seed}", "--snap=96",
+                         Out("--out=", "capture.pcap"), "--json=-",
+                         "--quiet")), "capture.pcap")
+
     @property
     def source(self) -> str:
         return "+".join(trace.name for trace in self.traces)

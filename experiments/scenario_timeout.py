@@ -3,7 +3,7 @@
 
 from grid import (CHANCES, DROPPED, MOVED, P99, SEAMLESS, UNITS, Axis, Figure,
                   Grid)
-from scenario import (Column, Findings, Job, Lab, Made, Means, Out, Outcomes,
+from scenario import (Column, Findings, Job, Lab, Made, Means, Outcomes,
                       Report, ratio, verdict)
 
 SUMMARY = "the flowlet timeout against chances to place anew"
@@ -25,10 +25,7 @@ def traffic(lab: Lab, label: str, seed: int) -> Made:
     duration = lab.choose("1s", "300ms")
     if label == COMPOSED:
         return lab.composed("1Gbps", duration, seed)
-    return Made(Job(f"like the paper's trace, seed {seed}", "snf", (
-        "trace", "synth", "--preset=snf_199k", "--rate=1Gbps",
-        f"--duration={duration}", f"--seed={seed}", "--snap=96",
-        Out("--out=", "capture.pcap"), "--json=-", "--quiet")), "capture.pcap")
+    return lab.like_paper("1Gbps", duration, seed)
 
 
 BY_GAP = Figure(Column("of these by a gap", "share"), lambda ran: ratio(
