@@ -2,17 +2,17 @@
 """How many units every policy provisions, beside what would have sufficed."""
 
 from results import cell
-from scenario import (BETTER, DIFFERS, OWN_RATE, REPRODUCED, Column, Findings,
-                      Job, Lab, Made, Means, Missing, Outcomes, Report, Table,
-                      bits_per_second, dropped, holds, known_rows, ratio,
-                      verdict, with_seeds)
+from scenario import (BETTER, DIFFERS, LIKE_PAPER, OWN_RATE, REPRODUCED,
+                      Column, Findings, Job, Lab, Made, Means, Missing,
+                      Outcomes, Report, Table, bits_per_second, dropped, holds,
+                      known_rows, ratio, with_seeds)
 from series import units_between, up_times
 
 SUMMARY = "every policy beside bounds that know the future"
-SOURCE = "SNF §9.1, §9.2"
+SOURCE = "SNF §9.1"
 ABOUT = """
 Swept: the traffic, the policy, the latency that placement aims at, the capacity
-of a unit, how state gets to units. Traffic is captures overlaid to a rate, and
+of a unit. Traffic is captures overlaid to a rate, and
 traffic with the figures of the trace of SNF's authors (snf trace synth
 --preset=snf_199k). All 64 units are warm at the start and nothing is left out
 at the beginning; other flags are at their defaults. Units are up from the order
@@ -40,9 +40,9 @@ SETTINGS = {"wait ≤ 350us": (),
                for target in ("200us", "500us", "700us", "1ms", "2ms")},
             "demand": ("--load_signal=demand",)}
 DEFAULT = next(iter(SETTINGS))
+TARGET_S = 350e-6  # that of DEFAULT
 SWEPT = POLICIES[:3]
 LOOSER_LIMITS_S = (1e-3, 3e-3)
-LIKE_PAPER = "5Gbps, like the paper's"
 TIMES = 5  # so much faster are traffic and units of a further run
 BOUNDS = {"ceil": "bound: rounded up",
           "pooled": "bound: pooled queue",
@@ -51,32 +51,23 @@ BOUNDS = {"ceil": "bound: rounded up",
           "alone": "bound: each flow alone"}
 BASE = ("--nf=passthrough", "--warm_units=64")
 SMALL_UNIT = 200_000_000
-CHAIN = "firewall | monitor | nat"
-NFS = ("nat", CHAIN)
-STATE = {"proactive": (), "reactive": ("--replica_choice=none",)}
 
 RUN_COLUMNS = (
     Column("traffic"), Column("a unit", "bit/s"), Column("policy"),
-    Column("load signal"), Column("seed", is_detail=True), Column("demand", "bit/s", is_detail=True),
+    Column("load signal"), Column("seed", is_detail=True),
+    Column("demand", "bit/s", is_detail=True),
     Column("provisioned", "bit/s"), Column("mean", "units", is_detail=True),
     Column("utilisation", "share"), Column("latency p50", "s", is_detail=True),
     Column("latency p99", "s"),
     Column("flowlets moved", "share", is_detail=True),
     Column("seamless", "share", is_detail=True), Column("dropped", "packets"))
-STATE_COLUMNS = (
-    Column("traffic", is_detail=True), Column("NF"), Column("state"),
-    Column("seed", is_detail=True), Column("state sent", "bit/s"),
-    Column("of the traffic", "share"), Column("pushes", is_detail=True),
-    Column("pushes used", "share"), Column("seamless", "share"),
-    Column("held p99", "s"), Column("latency p99", "s", is_detail=True),
-    Column("dropped", "packets", is_detail=True))
-
 
 # --- What is run --------------------------------------------------------------
 
 def rates(lab: Lab) -> tuple[str, ...]:
     """Of captures overlaid; and traffic of another kind."""
-    return lab.rates or lab.choose(("1Gbps", "2Gbps", "5Gbps", LIKE_PAPER),
+    return lab.rates or lab.choose(("1Gbps", "2Gbps", "5Gbps",
+                                    "5Gbps" + LIKE_PAPER),
                                    ("1Gbps",))
 
 
@@ -91,15 +82,12 @@ def duration(lab: Lab, rate: str) -> str:
 
 
 def capture(lab: Lab, rate: str, seed: int) -> Made:
-    if rate == LIKE_PAPER:
-        return lab.like_paper("5Gbps", "500ms", seed)
     return lab.composed(rate, duration(lab, rate), seed)
 
 
 def capacities(rate: str) -> tuple[int, ...]:
     """Small units are for traffic that does not need too many of them."""
-    small = rate == OWN_RATE or (rate != LIKE_PAPER and
-                                 bits_per_second(rate) <= GBPS)
+    small = rate == OWN_RATE or bits_per_second(rate) <= GBPS
     return (GBPS, SMALL_UNIT) if small else (GBPS,)
 
 
@@ -113,7 +101,7 @@ def policy_job(lab: Lab, rate: str, seed: int, policy: str, capacity: int,
 
 def faster(rate: str) -> str | None:
     """The rate of more of the same traffic; None of what is not overlaid."""
-    if rate in (OWN_RATE, LIKE_PAPER):
+    if rate == OWN_RATE or rate.endswith(LIKE_PAPER):
         return None
     return f"{TIMES * bits_per_second(rate) / 1e6:g}Mbps"
 
@@ -131,12 +119,6 @@ def bounds_job(lab: Lab, rate: str, seed: int, capacity: int) -> Job:
     return lab.bounds(
         f"bounds, {rate}, units of {capacity / GBPS:g} Gbit/s, seed {seed}",
         capture(lab, rate, seed), capacity)
-
-
-def state_job(lab: Lab, rate: str, seed: int, nf: str, state: str) -> Job:
-    return lab.replay(f"{nf}, {state}, {rate}, seed {seed}",
-                      capture(lab, rate, seed), "--warm_units=64",
-                      f"--nf={nf}", *STATE[state])
 
 
 def cases(lab: Lab):
@@ -157,9 +139,6 @@ def jobs(lab: Lab) -> list[Job]:
                   for policy in POLICIES for setting in settings_of(policy)]
     found += [faster_job(lab, rate, capacity)
               for rate, capacity in places(lab) if faster(rate)]
-    first = rates(lab)[0]
-    found += [state_job(lab, first, seed, nf, state) for nf in NFS
-              for state in STATE for seed in seeds(lab, first)]
     return found
 
 
@@ -200,16 +179,6 @@ class Packing:
                 bounds["utilisation"].get(bound), p50 and p50 / 1e9,
                 p99 and p99 / 1e9, None, None, None)
 
-    def state_row(self, rate, nf, state, seed) -> tuple:
-        ran = self.outcomes[state_job(self.lab, rate, seed, nf, state)]
-        sent = ran["state_bytes"]
-        return (rate, nf, state, seed, sent * 8 / ran["duration_s"],
-                sent / ran["bytes_in"], ran["state_pushes"],
-                ratio(ran["flowlets_seamless"], ran["state_pushes"]),
-                ratio(ran["flowlets_seamless"], ran["flowlets_moved"]),
-                ran["wait_ns.p99"] / 1e9, ran["latency_ns.p99"] / 1e9,
-                dropped(ran))
-
     def runs(self) -> list[tuple]:
         """A row a run; those that failed are left out."""
         return known_rows(
@@ -217,13 +186,6 @@ class Packing:
                 *((self.policy_row, (*case, policy, setting))
                   for policy in POLICIES for setting in settings_of(policy)),
                 *((self.bound_row, (*case, bound)) for bound in BOUNDS)))
-
-    def state_runs(self) -> list[tuple]:
-        rate = rates(self.lab)[0]
-        return known_rows((self.state_row, (rate, nf, state, seed))
-                          for nf in NFS for state in STATE
-                          for seed in seeds(self.lab, rate))
-
 
     def of_faster_units(self, rate, capacity) -> str:
         """What the run of more traffic on larger units tells."""
@@ -273,9 +235,12 @@ def curve(means: Means, rate: str, capacity: int, column="utilisation",
 def why_no_more(packing: "Packing", means: Means, rate: str,
                 capacity: int) -> str:
     alone = means[rate, capacity, BOUNDS["alone"]]["latency p99"]
-    return (f"flows that have a unit each have a p99 of {cell(alone, 's')}: "
-            f"they wait for their own bursts, which is counted as if more "
-            f"units would help. By setting: {curve(means, rate, capacity)}"
+    is_by_itself = alone > TARGET_S / 2
+    cause = ("flows wait for their own bursts, which the rule that fills units "
+             "counts as if more units would help" if is_by_itself else
+             "it is not their own bursts that flows wait for")
+    return (f"{cause}: with a unit each, they have a p99 of "
+            f"{cell(alone, 's')}. By setting: {curve(means, rate, capacity)}"
             + packing.of_faster_units(rate, capacity))
 
 
@@ -310,29 +275,6 @@ def beats_flows(means: Means, rate: str, capacity: int, limit_s: float):
     return text, holds(ours is not None and ours == min(kept))
 
 
-def replicates(means: Means, rate: str, nf: str):
-    ours = means[rate, nf, "proactive"]
-    text = (f"{cell(ours['state sent'], 'bit/s')}, "
-            f"{cell(ours['of the traffic'], 'share')} of the traffic; "
-            f"{cell(ours['pushes used'], 'share')} of pushes used")
-    return text, holds(ours["state sent"] <= 4.8e6)
-
-
-def is_seamless(means: Means, rate: str, nf: str):
-    ours = means[rate, nf, "proactive"]["seamless"]
-    return cell(ours, "share"), verdict(ours or 0.0, 0.904, "higher", 0.05)
-
-
-def holds_less(means: Means, rate: str, nf: str):
-    held = {state: means[rate, nf, state]["held p99"] for state in STATE}
-    text = (f"{cell(held['reactive'], 's')} reactive, "
-            f"{cell(held['proactive'], 's')} proactive")
-    if held["proactive"] == 0:
-        return text, BETTER if held["reactive"] else REPRODUCED
-    return text, verdict(held["reactive"] / held["proactive"], 133 / 11,
-                         "higher", 0.2)
-
-
 def loses_nothing(runs: list[tuple]):
     """By default; at other settings it is in the tables."""
     by_default = [row for row in runs if row[3] == DEFAULT]
@@ -345,8 +287,7 @@ def loses_nothing(runs: list[tuple]):
     return text or "none", holds(lost["snf"] == 0)
 
 
-def findings(packing: Packing, means: Means, states: Means,
-             runs: list[tuple]) -> Findings:
+def findings(packing: Packing, means: Means, runs: list[tuple]) -> Findings:
     lab = packing.lab
     found = Findings("What came out, beside what SNF found")
     for rate, capacity in places(lab):
@@ -367,18 +308,6 @@ def findings(packing: Packing, means: Means, states: Means,
                                                                 t),
                 lambda r=rate, c=capacity: "of snf by setting: " + curve(
                     means, r, c, "provisioned", "bit/s"))
-    first = rates(lab)[0]
-    for nf in NFS:
-        found.add(f"state sent, {nf}", "2.9–4.8 Mbit/s, five NFs (§9.7)",
-                  "≤ 4.8 Mbit/s", lambda n=nf: replicates(states, first, n))
-    for nf in NFS:
-        found.add(f"flowlets that moved seamlessly, {nf}",
-                  "90.4 % (§9.2)", "90 %",
-                  lambda n=nf: is_seamless(states, first, n))
-    for nf in NFS:
-        found.add(f"held for state, p99, {nf}",
-                  "NAT's latency 133 µs reactive, 11 µs proactive (Fig. 4)",
-                  "a twelfth", lambda n=nf: holds_less(states, first, n))
     found.add("packets dropped", "not told", "none by snf",
               lambda: loses_nothing(runs))
     return found
@@ -420,11 +349,11 @@ def draw_trade(axes, rate: str, means: Means):
     from charts import STYLES, engineering, plain
     plain(axes)
     for policy in SWEPT:
-        points = sorted((means.get((rate, GBPS, policy, setting), "latency p99"),
-                         means.get((rate, GBPS, policy, setting),
-                                   "provisioned")) for setting in SETTINGS)
-        axes.plot(*zip(*points), linestyle="none", markersize=5,
-                  label=policy, **STYLES[policy])
+        places = [(rate, GBPS, policy, setting) for setting in SETTINGS]
+        axes.plot([means.get(place, "latency p99") for place in places],
+                  [means.get(place, "provisioned") for place in places],
+                  linestyle="none", markersize=5, label=policy,
+                  **STYLES[policy])
     axes.axvline(means.get((rate, GBPS, BOUNDS["alone"]), "latency p99"),
                  color="black", linewidth=1, linestyle=":",
                  label="each flow alone")
@@ -432,7 +361,7 @@ def draw_trade(axes, rate: str, means: Means):
                  color="black", linewidth=1, label="demand, rounded up")
     axes.set_xscale("log")
     axes.set_xlim(1e-4, 2e-2)
-    axes.set_ylim(0)
+    axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 1))
     for axis, unit in ((axes.xaxis, "s"), (axes.yaxis, "bit/s")):
         axis.set_major_formatter(engineering(unit))
         axis.set_minor_formatter(lambda *_: "")
@@ -448,25 +377,23 @@ def draw(figure, lab: Lab, means: Means):
         draw_trade(axes, rate, means)
         if i == 0:
             axes.set_ylabel("provisioned, a mark for each setting")
-            axes.legend(fontsize=7, loc="upper right")
+        if i == len(rates(lab)) - 1:
+            axes.legend(fontsize=8, loc="center left",
+                        bbox_to_anchor=(1.0, 0.5))
 
 
 def tell(lab: Lab, outcomes: Outcomes) -> Report:
     packing = Packing(lab, outcomes)
-    runs, states = packing.runs(), packing.state_runs()
+    runs = packing.runs()
     run_means = Means(RUN_COLUMNS, runs, 4)
-    state_means = Means(STATE_COLUMNS, states, 3)
     columns = with_seeds(RUN_COLUMNS)
     return Report(
-        tables=[findings(packing, run_means, state_means, runs).table,
+        tables=[findings(packing, run_means, runs).table,
                 Table("", "Policies by default, and bounds, means over seeds",
                       columns, [row for row in run_means.rows
                                 if row[3] in (DEFAULT, "")]),
                 Table("settings", "Settings of policies, means over seeds",
                       columns, [row for row in run_means.rows
-                                if row[2] in SWEPT]),
-                Table("state", "State sent, means over seeds",
-                      with_seeds(STATE_COLUMNS), state_means.rows)],
-        series=[Table("runs", "", RUN_COLUMNS, runs),
-                Table("state_runs", "", STATE_COLUMNS, states)],
+                                if row[2] in SWEPT])],
+        series=[Table("runs", "", RUN_COLUMNS, runs)],
         draw=lambda figure: draw(figure, lab, run_means), size=(12.5, 8.0))

@@ -75,18 +75,27 @@ class OfFiles(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
-    def best(self, *found):
-        """Of (provisioned, p99, dropped) by wait, demand, and drained."""
+    def means(self, **modes):
+        """Of (provisioned, p99, dropped) by wait, demand and drained; other
+        signals are worse."""
         names = [column.name for column in provisioning.COLUMNS]
         rows = []
-        for signal, (units, p99, dropped) in zip(provisioning.SIGNALS, found):
-            row = dict.fromkeys(names, 0)
-            row.update({"traffic": "1Gbps", "mode": "snf",
-                        "load signal": signal, "provisioned": units,
-                        "latency p99": p99, "dropped": dropped})
-            rows.append(tuple(row.values()))
-        return provisioning.best_signal(Means(provisioning.COLUMNS, rows, 3),
-                                        "1Gbps", "snf")
+        for mode, found in modes.items():
+            found = dict(zip(("wait", "demand", "drained"), found))
+            for signal in provisioning.SIGNALS:
+                units, p99, dropped = found.get(signal, (9, 1, 2))
+                row = dict.fromkeys(names, 0)
+                row.update({"traffic": "1Gbps", "load signal": signal,
+                            "mode": mode.replace("_X_", " "),
+                            "provisioned": units, "latency p99": p99,
+                            "a unit's, p50": 1 / units, "dropped": dropped,
+                            "p99, each flow alone": 1e-4})
+                rows.append(tuple(row.values()))
+        return Means(provisioning.COLUMNS, rows, 3)
+
+    def best(self, *found):
+        return provisioning.best_signal(self.means(snf=found), "1Gbps", "snf",
+                                        4e-4)
 
     def test_the_best_has_the_fewest_units_that_do_not_make_packets_late(self):
         worst = (9, 1, 2)
@@ -100,6 +109,25 @@ class Signals(unittest.TestCase):
                          "demand")
         self.assertEqual(self.best((3, 2e-4, 0), (3, 6e-4, 0), (2, 1e-4, 1)),
                          "wait")
+
+    def test_modes_are_compared_at_the_same_latency(self):
+        late = {"smart_flow_X_50_X_ms": [(1, 9e-4, 0)],
+                "smart_flow_X_100_X_ms": [(1, 9e-4, 0)]}
+        for expected, vanilla in ((REPRODUCED, (2, 5e-4, 0)),
+                                  (REPRODUCED, (2, 3e-4, 1)),
+                                  (REPRODUCED, (4, 3e-4, 0)),
+                                  (DIFFERS, (2, 3e-4, 0))):
+            means = self.means(snf=[(3, 4e-4, 0)], vanilla_flow=[vanilla],
+                               **late)
+            for finding in (provisioning.provisions_least,
+                            provisioning.packs_units):
+                with self.subTest(finding=finding, vanilla=vanilla):
+                    text, verdict = finding(means, "1Gbps", 4e-4)
+                    self.assertEqual(verdict, expected, text)
+        none = self.means(snf=[(1, 9e-4, 0)], vanilla_flow=[(4, 9e-4, 0)],
+                          **late)
+        self.assertEqual(provisioning.provisions_least(none, "1Gbps",
+                                                       4e-4)[1], DIFFERS)
 
 
 def packing_row(policy, **cells):
