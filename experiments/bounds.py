@@ -18,6 +18,9 @@ of their capacity the traffic uses:
                    a unit ends when it has no flowlet
   first_fit_held   the same, but a unit is held for --hold longer
 
+alone_p50_ns and alone_p99_ns are latencies where each flow has a unit of its
+own. A unit serves a flow's packets one by one, so no placement has lower ones.
+
 All is counted in integers, so the same capture gives the same digits. Only
 packets with an IP header count, by their lengths on the wire. Flows are
 connections as snf's, but all ICMP between two hosts is one, as are all
@@ -198,11 +201,26 @@ def serve(packets: list[Packet], units: int, capacity: int, backlog: float,
     return delays, backlog
 
 
-def p99(delays: list[int]) -> int:
-    """The least that 99 of 100 do not exceed; 0 of none."""
+def percentile(delays: list[int], percent: int) -> int:
+    """The least that so many of 100 do not exceed; 0 of none."""
     if not delays:
         return 0
-    return sorted(delays)[-(-len(delays) * 99 // 100) - 1]
+    return sorted(delays)[-(-len(delays) * percent // 100) - 1]
+
+
+def p99(delays: list[int]) -> int:
+    return percentile(delays, 99)
+
+
+def delays_alone(packets: list[Packet], capacity: int) -> list[int]:
+    """In ns, where each flow has a unit of its own."""
+    free_ns, delays = {}, []
+    for time_ns, length, flow in packets:
+        end_ns = max(time_ns, free_ns.get(flow, 0)) + \
+            length * 8 * 10**9 // capacity
+        free_ns[flow] = end_ns
+        delays.append(end_ns - time_ns)
+    return delays
 
 
 def pooled_queue(packets: list[Packet], capacity: int, latency_ns: int,
@@ -298,6 +316,7 @@ def bounds_of(packets: list[Packet], options: argparse.Namespace) -> dict:
     steps = demand_of(packets)
     pooled, pooled_p99 = pooled_queue(packets, capacity, options.latency,
                                       options.most_units)
+    alone = delays_alone(packets, capacity)
     unit_ns = {
         "ceil": ceil_of_demand(steps, duration_ns, capacity),
         "pooled": pooled,
@@ -312,6 +331,7 @@ def bounds_of(packets: list[Packet], options: argparse.Namespace) -> dict:
         "mean_bps": length * 8e9 / duration_ns,
         "step_ns": STEP_NS, "demand_bytes": steps,
         "pooled_p99_ns": pooled_p99,
+        "alone_p50_ns": percentile(alone, 50), "alone_p99_ns": p99(alone),
         "units": {name: each / duration_ns for name, each in unit_ns.items()},
         "utilisation": {name: length * 8e9 / (capacity * each)
                         for name, each in unit_ns.items() if each}}

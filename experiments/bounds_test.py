@@ -206,6 +206,22 @@ class Pooled(unittest.TestCase):
         self.assertEqual(unit_ns, 2 * 10 * MS + 10 * MS)
 
 
+class Alone(unittest.TestCase):
+    def test_a_flow_waits_for_itself_and_for_no_other(self):
+        # Of 10 µs each.
+        packets = [Packet(0, 1250, 0), Packet(0, 1250, 1),
+                   Packet(4_000, 1250, 0), Packet(50_000, 1250, 0)]
+        self.assertEqual(bounds.delays_alone(packets, GBPS),
+                         [10_000, 10_000, 16_000, 10_000])
+
+    def test_quantiles_are_the_least_that_so_many_do_not_exceed(self):
+        hundred = list(range(100, 0, -1))
+        self.assertEqual(bounds.percentile(hundred, 50), 50)
+        self.assertEqual(bounds.percentile(hundred, 99), 99)
+        self.assertEqual(bounds.percentile(hundred + [1], 99), 99)
+        self.assertEqual(bounds.percentile([], 50), 0)
+
+
 class FirstFit(unittest.TestCase):
     T = 500_000
 
@@ -272,6 +288,8 @@ class All(unittest.TestCase):
         found = bounds.bounds_of(packets, self.OPTIONS)
         self.assertEqual(found["mean_bps"], 250e6)
         self.assertEqual(found["demand_bytes"], [312_500, 312_500, 0])
+        self.assertEqual(found["alone_p50_ns"], 250_000)
+        self.assertEqual(found["alone_p99_ns"], 250_000)
         self.assertEqual(found["units"]["ceil"], 1)
         self.assertEqual(found["utilisation"]["ceil"], 0.25)
         self.assertEqual(found["units"]["first_fit_held"], 1)

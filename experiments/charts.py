@@ -2,6 +2,7 @@
 """What the charts of all scenarios share; needs matplotlib."""
 
 import io
+import math
 import textwrap
 
 import matplotlib
@@ -50,15 +51,17 @@ def drawn(report, footer: str) -> dict[str, bytes]:
     return made
 
 
-def lines(axes, means, key_of, labels, series, column: str):
+def lines(axes, means, key_of, labels, series, column: str, is_ordered=True):
     """A line for each of `series` over `labels`: key_of(label, one) is the
-    case."""
+    case. Without an order of the labels, marks that are not joined."""
     plain(axes)
     for i, one in enumerate(series):
-        axes.plot(range(len(labels)),
+        beside = 0 if is_ordered else 0.15 * (i - (len(series) - 1) / 2)
+        axes.plot([k + beside for k in range(len(labels))],
                   [means.get(key_of(label, one), column) for label in labels],
                   color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
-                  linestyle=("-", "--", ":", "-.")[i % 4], label=str(one))
+                  linestyle=("-", "--", ":", "-.")[i % 4] if is_ordered
+                  else "none", label=str(one), clip_on=is_ordered)
     axes.set_xticks(range(len(labels)), map(str, labels))
 
 
@@ -71,19 +74,31 @@ def show_unit_of(axis, unit: str):
         axis.set_minor_formatter(lambda *_: "")
 
 
+def by_traffic(figure, titles: dict):
+    """Pairs of a key of `titles` and a part of the figure with that title, one
+    below the other."""
+    parts = figure.subfigures(len(titles), 1, squeeze=False)[:, 0]
+    for part, title in zip(parts, titles.values()):
+        part.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return zip(titles, parts)
+
+
 def panels(figure, means, columns: dict[str, str], key_of, labels, series,
-           x_label: str, logarithmic=()):
+           x_label: str, logarithmic=(), is_ordered=True):
     """A chart of `lines` for each column, whose unit is given."""
     for axes, (column, unit) in zip(figure.subplots(1, len(columns),
                                                     squeeze=False)[0],
                                     columns.items()):
-        lines(axes, means, key_of, labels, series, column)
+        lines(axes, means, key_of, labels, series, column, is_ordered)
         axes.set_title(column)
         axes.set_xlabel(x_label)
         values = [means.get(key_of(label, one), column)
                   for label in labels for one in series]
         if column in logarithmic and any(value > 0 for value in values):
             axes.set_yscale("log")
+            low, high = axes.get_ylim()  # to whole decades, which have labels
+            axes.set_ylim(10 ** math.floor(math.log10(low)),
+                          10 ** math.ceil(math.log10(high)))
         else:
             axes.set_ylim(0, 1.03 * axes.get_ylim()[1])
         show_unit_of(axes.yaxis, unit)

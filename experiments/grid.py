@@ -43,6 +43,12 @@ MOVED = Figure(Column("flowlets moved", "share"), lambda ran: ratio(
     ran["flowlets_moved"], ran["flowlets_movable"]))
 SEAMLESS = Figure(Column("seamless", "share"), lambda ran: ratio(
     ran["flowlets_seamless"], ran["flowlets_moved"]))
+# Flowlets that could not go on when they came, as their state was elsewhere.
+WAITED = Figure(Column("waited for state", "share"), lambda ran: ratio(
+    ran["flowlets_moved"] - ran["flowlets_seamless"],
+    ran["flowlets_movable"]))
+HELD_P50 = Figure(Column("held p50", "s"),
+                  lambda ran: ran["wait_ns.p50"] / 1e9)
 HELD_P99 = Figure(Column("held p99", "s"),
                   lambda ran: ran["wait_ns.p99"] / 1e9)
 PUSHED = Figure(Column("state pushed", "bit/s"),
@@ -52,7 +58,7 @@ CHANCES = Figure(Column("flowlets a flow"),
 
 
 def composed(whole: str, quick: str):
-    """Traffic of captures overlaid to a rate, for so long."""
+    """Traffic of a rate, for so long (Lab.composed)."""
     return lambda lab, rate, seed: lab.composed(rate, lab.choose(whole, quick),
                                                 seed)
 

@@ -17,14 +17,15 @@ STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:76rem;
 padding:0 1rem 3rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}
 h2{border-top:2px solid #ddd;margin-top:2.5rem;padding-top:1rem}
-img{max-width:100%;height:auto}
+img{width:100%;min-width:44rem;height:auto}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0;
 overflow-wrap:normal}
 th,td{border-bottom:1px solid #ddd;padding:.25rem .6rem;text-align:left;
 vertical-align:top}
 td.n{text-align:right;white-space:nowrap}
-td.why{min-width:16rem}
+.findings td{min-width:7rem}
+.findings td.why{min-width:18rem}
 .v{white-space:nowrap;font-weight:600;border-left:.5rem solid;
 padding-left:.4rem}
 .ok{border-color:#009e73}.differs{border-color:#d55e00}
@@ -103,8 +104,8 @@ def image(section: Section) -> str:
     if section.report.draw is None or not path.is_file():
         return "<p>There is no figure: matplotlib draws them.</p>"
     data = base64.b64encode(path.read_bytes()).decode()
-    return (f"<p><img src=\"data:image/png;base64,{data}\" alt=\""
-            f"{markup.escape(section.scenario.SUMMARY)}\"></p>\n")
+    return (f"<div class=\"wide\"><img src=\"data:image/png;base64,{data}\" "
+            f"alt=\"{markup.escape(section.scenario.SUMMARY)}\"></div>\n")
 
 
 def table_html(table: Table) -> str:
@@ -123,5 +124,6 @@ def table_html(table: Table) -> str:
            else "") + "</th>" for column in table.columns)
     rows = "".join("<tr>" + "".join(map(td, row, table.columns)) + "</tr>\n"
                    for row in table.rows)
-    return (f"<div class=\"wide\"><table><tr>{head}</tr>\n{rows}</table>"
-            "</div>\n")
+    name = " class=\"findings\"" if is_findings(table) else ""
+    return (f"<div class=\"wide\"><table{name}><tr>{head}</tr>\n{rows}"
+            "</table></div>\n")

@@ -22,6 +22,9 @@ from collections.abc import Callable, Iterable
 BUNDLED = pathlib.Path(__file__).resolve().parent.parent / "traces" / \
     "small.pcap.zst"
 OWN_RATE = "own"  # the captures as they are, nothing overlaid
+# Behind a rate: traffic with the figures of the trace of SNF's authors, by snf
+# trace synth, instead of the captures.
+LIKE_PAPER = ", like the paper's"
 
 
 class Missing(Exception):
@@ -108,7 +111,8 @@ def seeds_of(jobs: Iterable[Job]) -> list[str]:
 
 def bits_per_second(rate: str) -> float:
     """Of "1Gbps", as snf takes it; ValueError if it is none."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)(?:bps|bit/s)", rate)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)(?:bps|bit/s)",
+                         rate.removesuffix(LIKE_PAPER))
     if not match or float(match[1]) == 0:
         raise ValueError(f"'{rate}' is no rate; want as 1Gbps, or {OWN_RATE}")
     return float(match[1]) * 1000 ** " kMGT".index(match[2] or " ")
@@ -126,7 +130,11 @@ class Lab:
         return quick if self.quick else whole
 
     def composed(self, rate: str, duration: str, seed: int) -> Made:
-        """The captures overlaid to a rate; or, at OWN_RATE, merged."""
+        """The captures overlaid to a rate; or, at OWN_RATE, merged; or what
+        is like the paper's."""
+        if rate.endswith(LIKE_PAPER):
+            return self._like_paper(rate.removesuffix(LIKE_PAPER), duration,
+                                    seed)
         if rate == OWN_RATE:
             job = Job(f"{self.source}, as it is", "snf",
                       ("trace", "convert", *self.traces,
@@ -138,6 +146,16 @@ class Lab:
                               f"--seed={seed}", Out("--out=", "capture.pcap"),
                               "--snap=96", "--json=-", "--quiet"))
         return Made(job, "capture.pcap")
+
+    @staticmethod
+    def _like_paper(rate: str, duration: str, seed: int) -> Made:
+        return Made(Job(f"like the paper's trace at {rate} for {duration}, "
+                        f"seed {seed}", "snf",
+                        ("trace", "synth", "--preset=snf_199k",
+                         f"--rate={rate}", f"--duration={duration}",
+                         f"--seed={seed}", "--snap=96",
+                         Out("--out=", "capture.pcap"), "--json=-",
+                         "--quiet")), "capture.pcap")
 
     @property
     def source(self) -> str:

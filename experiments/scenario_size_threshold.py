@@ -49,6 +49,11 @@ def findings(lab: Lab, means: Means) -> Findings:
                 return text, holds(is_so(values[0], values[-1]))
 
             def why(r=rate, s=signal):
+                if s == "wait":
+                    return ("placement by wait holds p99 near its target of "
+                            "350 µs, or where flows' own bursts keep it, "
+                            "whatever B is; what B changes is units: " + trend(
+                                means, r, s, "units", "units")[1])
                 return ("flowlets moved: " + trend(
                     means, r, s, "flowlets moved", "share")[1]
                     + "; held p99: " + trend(means, r, s, "held p99", "s")[1]

@@ -75,18 +75,27 @@ class OfFiles(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
-    def best(self, *found):
-        """Of (provisioned, p99, dropped) by wait, demand, and drained."""
+    def means(self, **modes):
+        """Of (provisioned, p99, dropped) by wait, demand and drained; other
+        signals are worse."""
         names = [column.name for column in provisioning.COLUMNS]
         rows = []
-        for signal, (units, p99, dropped) in zip(provisioning.SIGNALS, found):
-            row = dict.fromkeys(names, 0)
-            row.update({"traffic": "1Gbps", "mode": "snf",
-                        "load signal": signal, "provisioned": units,
-                        "latency p99": p99, "dropped": dropped})
-            rows.append(tuple(row.values()))
-        return provisioning.best_signal(Means(provisioning.COLUMNS, rows, 3),
-                                        "1Gbps", "snf")
+        for mode, found in modes.items():
+            found = dict(zip(("wait", "demand", "drained"), found))
+            for signal in provisioning.SIGNALS:
+                units, p99, dropped = found.get(signal, (9, 1, 2))
+                row = dict.fromkeys(names, 0)
+                row.update({"traffic": "1Gbps", "load signal": signal,
+                            "mode": mode.replace("_X_", " "),
+                            "provisioned": units, "latency p99": p99,
+                            "a unit's, p50": 1 / units, "dropped": dropped,
+                            "p99, each flow alone": 1e-4})
+                rows.append(tuple(row.values()))
+        return Means(provisioning.COLUMNS, rows, 3)
+
+    def best(self, *found):
+        return provisioning.best_signal(self.means(snf=found), "1Gbps", "snf",
+                                        4e-4)
 
     def test_the_best_has_the_fewest_units_that_do_not_make_packets_late(self):
         worst = (9, 1, 2)
@@ -101,20 +110,46 @@ class Signals(unittest.TestCase):
         self.assertEqual(self.best((3, 2e-4, 0), (3, 6e-4, 0), (2, 1e-4, 1)),
                          "wait")
 
+    def test_modes_are_compared_at_the_same_latency(self):
+        late = {"smart_flow_X_50_X_ms": [(1, 9e-4, 0)],
+                "smart_flow_X_100_X_ms": [(1, 9e-4, 0)]}
+        for expected, vanilla in ((REPRODUCED, (2, 5e-4, 0)),
+                                  (REPRODUCED, (2, 3e-4, 1)),
+                                  (REPRODUCED, (4, 3e-4, 0)),
+                                  (DIFFERS, (2, 3e-4, 0))):
+            means = self.means(snf=[(3, 4e-4, 0)], vanilla_flow=[vanilla],
+                               **late)
+            for finding in (provisioning.provisions_least,
+                            provisioning.packs_units):
+                with self.subTest(finding=finding, vanilla=vanilla):
+                    text, verdict = finding(means, "1Gbps", 4e-4)
+                    self.assertEqual(verdict, expected, text)
+        none = self.means(snf=[(1, 9e-4, 0)], vanilla_flow=[(4, 9e-4, 0)],
+                          **late)
+        self.assertEqual(provisioning.provisions_least(none, "1Gbps",
+                                                       4e-4)[1], DIFFERS)
+
+
+def packing_row(policy, **cells):
+    row = dict.fromkeys((column.name for column in packing.RUN_COLUMNS), 0)
+    row.update({"traffic": "1Gbps", "a unit": GBPS, "policy": policy,
+                "load signal": packing.DEFAULT, **cells})
+    return tuple(row.values())
+
+
+def packing_means(rows):
+    return Means(packing.RUN_COLUMNS, rows, 4)
+
 
 class Verdicts(unittest.TestCase):
-    def packs(self, used, p99, fit):
-        names = [column.name for column in packing.RUN_COLUMNS]
-        rows = []
-        for policy, share in (("snf", used),
-                              (packing.BOUNDS["first_fit"], fit),
-                              (packing.BOUNDS["pooled"], 0.5)):
-            row = dict.fromkeys(names, 0)
-            row.update({"traffic": "1Gbps", "a unit": GBPS, "policy": policy,
-                        "utilisation": share, "latency p99": p99})
-            rows.append(tuple(row.values()))
-        return packing.packs(Means(packing.RUN_COLUMNS, rows, 3), "1Gbps",
-                             GBPS)[1]
+    def packs(self, used, p99, fit, alone=1e-4):
+        bounds = packing.BOUNDS
+        return packing.packs(packing_means([
+            packing_row("snf", **{"utilisation": used, "latency p99": p99}),
+            packing_row(bounds["first_fit"], utilisation=fit),
+            packing_row(bounds["pooled"], utilisation=0.5),
+            packing_row(bounds["alone"], **{"latency p99": alone})]),
+            "1Gbps", GBPS)[1]
 
     def test_packing_is_judged_at_a_bounded_latency(self):
         self.assertEqual(self.packs(0.54, 4e-4, 0.6), REPRODUCED)
@@ -122,18 +157,50 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.packs(0.7, 4e-4, 0.6), BETTER)
         self.assertEqual(self.packs(0.7, 4.1e-4, 0.6), DIFFERS)
 
-    def test_nothing_was_lost_only_if_something_ran(self):
-        names = [column.name for column in packing.RUN_COLUMNS]
+    def test_no_latency_is_asked_for_that_no_placement_has(self):
+        self.assertEqual(self.packs(0.7, 4.9e-4, 0.6, alone=4e-4), BETTER)
+        self.assertEqual(self.packs(0.7, 5.1e-4, 0.6, alone=4e-4), DIFFERS)
 
-        def row(policy, dropped):
-            cells = dict.fromkeys(names, 0)
-            cells.update({"policy": policy, "dropped": dropped})
-            return tuple(cells.values())
+    def beats(self, limit, **policies):
+        """Each has (provisioned, p99, dropped) by default and by demand; other
+        settings are worse."""
+        rows = []
+        for policy, found in policies.items():
+            found = dict(zip((packing.DEFAULT, "demand"), found))
+            for setting in packing.SETTINGS:
+                provisioned, p99, dropped = found.get(setting, (99, 1.0, 0))
+                rows.append(packing_row(policy, **{
+                    "load signal": setting, "provisioned": provisioned,
+                    "latency p99": p99, "dropped": dropped}))
+        return packing.beats_flows(packing_means(rows), "1Gbps", GBPS, limit)
+
+    def test_policies_are_compared_at_the_same_latency(self):
+        late = [(3, 2e-3, 0), (4, 3e-3, 0)]
+        ours = [(5, 4e-4, 0), (3, 9e-4, 0)]
+        text, verdict = self.beats(1e-3, snf=ours, smart_flow=late,
+                                   vanilla_flow=[(2, 1e-4, 1), (6, 9e-4, 0)])
+        self.assertEqual(verdict, REPRODUCED)
+        self.assertIn("snf 3.00 bit/s (demand: p99 900 µs)", text)
+        self.assertIn("smart_flow none (lowest p99 2.00 ms)", text)
+        self.assertIn("vanilla_flow 6.00 bit/s (demand", text)
+        for verdict, limit, theirs in ((DIFFERS, 5e-4, [(4, 5e-4, 0)]),
+                                       (REPRODUCED, 5e-4, [(6, 5e-4, 0)]),
+                                       (DIFFERS, 1e-3, [(2, 1e-3, 0)]),
+                                       (DIFFERS, 1e-4, [(9, 1e-4, 0)]),
+                                       (DIFFERS, 1e-4, [(9, 1e-3, 0)])):
+            with self.subTest(theirs=theirs, limit=limit):
+                self.assertEqual(self.beats(
+                    limit, snf=ours, smart_flow=late,
+                    vanilla_flow=theirs)[1], verdict)
+
+    def test_nothing_was_lost_only_if_something_ran(self):
+        def row(policy, dropped, **cells):
+            return packing_row(policy, dropped=dropped, **cells)
         with self.assertRaises(Missing):
             packing.loses_nothing([row("hash", 1)])
         self.assertEqual(packing.loses_nothing(
-            [row("snf", 0), row("hash", 2), row("hash", 3)]),
-            ("hash 5", REPRODUCED))
+            [row("snf", 0), row("snf", 4, **{"load signal": "demand"}),
+             row("hash", 2), row("hash", 3)]), ("hash 5", REPRODUCED))
         self.assertEqual(packing.loses_nothing([row("snf", 2)]),
                          ("snf 2", DIFFERS))
 

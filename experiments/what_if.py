@@ -6,16 +6,14 @@ what --goal demands, the one with the least of what it names is recommended.
 """
 
 import dataclasses
-import itertools
 import json
 import math
 import re
+import shlex
 
 from grid import (DROPPED, HELD_P99, MOVED, PUSHED, UNITS, Axis, Grid,
                   composed, quantile)
-from results import cell
-from scenario import (OWN_RATE, Job, Lab, Means, Outcomes, Report, Table,
-                      name_of_flag)
+from scenario import (Job, Lab, Means, Outcomes, Report, Table, name_of_flag)
 
 MOST_COMBINATIONS = 1000
 FIGURES = {"units": UNITS, "p50": quantile(0.5), "p90": quantile(0.9),
@@ -150,8 +148,9 @@ class Sweep:
         nf = chosen.pop("nf", None) or next(
             (flag.split("=", 1)[1] for flag in lab.flags
              if name_of_flag(flag) == "--nf"), "passthrough")
-        lines = [f"# {self.goal.text}; {lab.source} at {rate}",
-                 "# snf replay --config=THIS $(cat THIS.flags) CAPTURE",
+        about = f"{self.goal.text}; {lab.source} at {rate}"
+        lines = ["# " + " ".join(about.split()),
+                 "# xargs ./snf replay CAPTURE --config=THIS < THIS.flags",
                  'chain {', '  name: "swept"', f"  text: {json.dumps(nf)}"]
         flags = [flag for flag in (*self.grid.base, *lab.flags)
                  if name_of_flag(flag) != "--nf"
@@ -163,7 +162,7 @@ class Sweep:
                 flags.append(f"--{name}={value}")
         name = f"sweep_{rate}.textproto"
         return {name: "\n".join([*lines, "}", ""]),
-                f"{name}.flags": " ".join(flags) + "\n"}
+                f"{name}.flags": shlex.join(flags) + "\n"}
 
     def draw(self, figure, lab: Lab, means: Means):
         """Each setting by what is to be little and by the first limit."""
