@@ -91,16 +91,22 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     ++packets_of_latency_;
   }
   if (has_digest_) AddToDigests(now, command);
-  const bool comes_back =
-      has_sides_ && !is_generated && BringBack(now, command.packet);
+  std::optional<FlowKey> to;  // the flow as which it comes back
+  if (has_sides_ && !is_generated) {
+    to = ingress_.ComesBack(now, command.packet);
+  }
   observers_.on_release_of([&] {
     ReleasedPacket packet = ReleasedPacket::Of(now, buffers_, command.packet,
                                                RouteOf(now, command));
-    packet.comes_back = comes_back;
-    if (comes_back) packet.side = Side::kInside;  // it is no more
+    packet.comes_back = to.has_value();
+    if (packet.comes_back) packet.side = Side::kInside;  // it is no more
     return packet;
   });
-  if (!comes_back) Free(command.packet);
+  if (to.has_value()) [[unlikely]] {
+    BringBack(now, command.packet, *to);
+  } else {
+    Free(command.packet);
+  }
 }
 
 void Egress::EndPacket(Instant now, const UnitCommand& command) {
@@ -140,17 +146,14 @@ void Egress::EndUnreleased(Instant now, const UnitCommand& command) {
   Free(command.packet);
 }
 
-// Returns true if the network would bring back what was released, which has
-// arrived at the controller then.
-bool Egress::BringBack(Instant now, PacketHandle packet) {
-  const std::optional<FlowKey> to = ingress_.ComesBack(now, packet);
-  if (!to.has_value()) return false;
+// The network brings back what was released, which arrives at the controller.
+void Egress::BringBack(Instant now, PacketHandle packet, const FlowKey& to) {
   ++result_.aliases.packets_hairpinned;
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now;
   provisioning_.on_offered(now, info.original_length);
-  loop_.Arrive(*to, now, info.original_length, packet, true);
-  return true;
+  // From here on a unit may work on it.
+  loop_.Arrive(to, now, info.original_length, packet, true);
 }
 
 void Egress::AddToDigests(Instant now, const UnitCommand& command) {

@@ -77,7 +77,8 @@ class Egress final : public ControllerEvents {
   [[gnu::noinline]] void DropPayload(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void Refuse(const UnitCommand& command);
   [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
-  [[gnu::noinline]] bool BringBack(Instant now, PacketHandle packet);
+  [[gnu::noinline]] void BringBack(Instant now, PacketHandle packet,
+                                   const FlowKey& to);
   [[gnu::noinline]] void AddToDigests(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void ReturnBuffer(PacketHandle packet);
   void Release(Instant now, const UnitCommand& command, bool is_generated);
