@@ -4,6 +4,8 @@
 Usage: network_peer.py WORD [ARGUMENT…]
 """
 
+import array
+import fcntl
 import hashlib
 import http.server
 import os
@@ -208,6 +210,18 @@ def receive_frame(ether_type):
             return
 
 
+def gro(interface, *value):
+    """Sets whether the interface merges packets, if told to; prints it."""
+    siocethtool, get, put = 0x8946, 0x2B, 0x2C
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for command in [put, get] if value else [get]:
+            asked = array.array("I", [command, *map(int, value or [0])])
+            request = struct.pack("16sP16x", interface.encode(),
+                                  asked.buffer_info()[0])
+            fcntl.ioctl(any_socket, siocethtool, request)
+    print(asked[1])
+
+
 def fetch(url):
     """A page of this host, once there is one."""
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
@@ -217,5 +231,5 @@ def fetch(url):
 if __name__ == "__main__":
     {word.__name__: word for word in (
         serve, get, tcp, udp, who, hairpin, refused, ping, send_frame, receive_frame,
-        fetch,
+        gro, fetch,
     )}[sys.argv[1]](*sys.argv[2:])

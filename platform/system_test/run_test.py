@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -72,6 +73,15 @@ def remove_network():
     for namespace in (CLIENT, MIDDLE, SERVER):
         subprocess.run(["ip", "netns", "del", namespace],
                        capture_output=True, check=False)
+
+
+def remove_remains():
+    """Networks of tests that were killed."""
+    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True,
+                                text=True, check=False).stdout
+    for name, pid in re.findall(r"^(snf-[a-z]+-(\d+))\b", namespaces, re.M):
+        if not os.path.exists(f"/proc/{pid}"):
+            subprocess.run(["ip", "netns", "del", name], check=False)
 
 
 def make_network(mtu=1500):
@@ -232,6 +242,24 @@ class Run(unittest.TestCase):
         self.assertEqual(lines, ["1000 right"] + 3 * ["5000 lost"])
         self.assertEqual(self.report["ports"]["outside"]["send_drops"], 3)
         self.assertIn("MTU of 9000", "".join(self.said))
+
+    def test_hears_what_is_for_others_only_while_it_runs(self):
+        def link():
+            return subprocess.run(
+                ["ip", "-n", MIDDLE, "-d", "link", "show", "wan0"],
+                capture_output=True, text=True, check=True).stdout
+        self.assertIn("promiscuity 0", link())
+        with self.running():
+            self.assertIn("promiscuity 1", link())
+        self.assertIn("promiscuity 0", link())
+
+    def test_lets_no_card_merge_packets_while_it_runs(self):
+        self.assertEqual(peer(MIDDLE, "gro", "lan0", 1), ["1"])
+        with self.server(), self.running():
+            self.assertIn("inside (lan0): gro off while this runs\n", self.said)
+            self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["0"])
+            self.check_downloads(SERVER4)
+        self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["1"])
 
     def test_has_a_tap_interface_as_a_port(self):
         ports = ["--port", "inside=tap:tap0", "--port", "outside=wan0"]
@@ -405,4 +433,6 @@ if __name__ == "__main__":
     if reason:
         print(f"skipped: {reason}")
         sys.exit(SKIPPED)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    remove_remains()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
