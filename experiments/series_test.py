@@ -88,7 +88,7 @@ class Signals(unittest.TestCase):
                 row.update({"traffic": "1Gbps", "load signal": signal,
                             "mode": mode.replace("_X_", " "),
                             "provisioned": units, "latency p99": p99,
-                            "a unit's, p50": 1 / units, "dropped": dropped,
+                            "overloaded": dropped, "a unit's, p50": 1 / units, "dropped": dropped,
                             "p99, each flow alone": 1e-4})
                 rows.append(tuple(row.values()))
         return Means(provisioning.COLUMNS, rows, 3)
@@ -128,6 +128,17 @@ class Signals(unittest.TestCase):
                           **late)
         self.assertEqual(provisioning.provisions_least(none, "1Gbps",
                                                        4e-4)[1], DIFFERS)
+
+    def test_the_order_of_overloads_is_none_if_nothing_is_overloaded(self):
+        others = {f"smart_flow_X_{period}_X_ms": [(3, 1e-4, 1)]
+                  for period in (50, 100)}
+        for ours, vanilla, expected in ((0, 2, REPRODUCED), (1, 1, DIFFERS),
+                                        (2, 2, DIFFERS), (0, 0, DIFFERS)):
+            means = self.means(snf=[(3, 1e-4, ours)],
+                               vanilla_flow=[(3, 1e-4, vanilla)], **others)
+            self.assertEqual(provisioning.rarely_overloads(
+                means, "1Gbps", "wait")[1], expected)
+
 
 
 def packing_row(policy, **cells):
