@@ -8,10 +8,12 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import scenario_chaining as chaining
 import scenario_packing as packing
 import scenario_provisioning as provisioning
 import series
-from scenario import (BETTER, DIFFERS, REPRODUCED, Means, Missing, Outcome)
+from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Means, Missing,
+                      Outcome)
 from series import UpTime
 
 GBPS = 1e9
@@ -214,6 +216,22 @@ class Verdicts(unittest.TestCase):
              row("hash", 2), row("hash", 3)]), ("hash 5", REPRODUCED))
         self.assertEqual(packing.loses_nothing([row("snf", 2)]),
                          ("snf 2", DIFFERS))
+
+
+class Chains(unittest.TestCase):
+    def verdict(self, first, last, unrest=1.0):
+        rows = [(length, rate, rate / unrest, 1 / rate, 0)
+                for length, rate in zip(chaining.LENGTHS,
+                                        [first] * 7 + [last])]
+        return chaining.costs_little(rows)[1]
+
+    def test_are_not_judged_on_a_busy_machine(self):
+        self.assertEqual(self.verdict(2e6, 1e6), REPRODUCED)
+        self.assertEqual(self.verdict(2.1e6, 1e6), DIFFERS)
+        self.assertEqual(self.verdict(2e6, 1e6, 1.2), REPRODUCED)
+        self.assertEqual(self.verdict(2e6, 1e6, 1.4), NOT_RUN)
+        with self.assertRaises(Missing):
+            chaining.costs_little([])
 
 
 if __name__ == "__main__":
