@@ -20,17 +20,18 @@ MISSING = Table("", "Not measured yet", (Column("what"), Column("source"),
     ("leases of units against independent controllers", "SNF Fig. 8",
      "a replay has one controller"),
     ("recovery of a unit that was killed", "SNF §9.4",
-     "no unit is killed in a replay"),
+     "a replay kills no unit"),
     ("start-up and memory of up to 500 instances", "Serpens Fig. 11, Table IV",
-     "units are no processes yet"),
+     "no experiment starts units as processes yet"),
     ("state in the unit against remote state", "Serpens Fig. 12",
      "state cannot be kept in a remote store"),
     ("latency while half of 1,000 flows move", "Serpens Fig. 14",
      "a run cannot be told which flows are to move"),
     ("a chain from wire to wire", "Serpens Fig. 15",
-     "packets come from captures, from no network card"),
+     "all packets come from captures, by no interface"),
     ("NFs in the platform against stand-alone processes",
-     "NFoS Tables II, III", "NFs run in the platform alone; none serves DHCP"),
+     "NFoS Tables II, III",
+     "no NF is run as a stand-alone process, and none serves DHCP"),
     ("chains across units, by a gateway and direct", "DirectFaaS Fig. 9–12",
      "a chain runs within one unit")])
 STYLE = """
@@ -84,8 +85,8 @@ def html(sections: list[Section], failures: list[tuple], command: str) -> str:
         "</code>.</p>\n<div class=\"wide\"><table><tr><th>experiment</th>"
         f"<th>source</th><th>findings</th></tr>{contents}</table></div>\n"
         "<p><a href=\"#missing\">What is not measured yet</a></p>\n"
-        f"{failed}{''.join(map(section_html, sections))}<section id=\"missing\">"
-        f"<h2>{MISSING.title}</h2>{table_html(MISSING)}</section></body>"
+        f"{failed}{''.join(map(section_html, sections))}"
+        f"<section id=\"missing\"><h2>{MISSING.title}</h2>{table_html(MISSING)}</section></body>"
         "</html>\n")
 
 
