@@ -7,6 +7,7 @@
 
 import argparse
 import contextlib
+import hashlib
 import importlib
 import os
 import pathlib
@@ -172,8 +173,13 @@ def find_charts():
 
 def origin_of(lab: scenario.Lab, jobs: list[scenario.Job], runner: Runner,
               version: str) -> dict:
-    traces = ", ".join(f"{trace.name} (SHA-256 {runner.hash_of(trace)[:12]})"
-                       for trace in lab.traces)
+    hashes = [runner.hash_of(trace) for trace in lab.traces]
+    if len(hashes) > scenario.MOST_NAMES:
+        all_of_them = hashlib.sha256("".join(hashes).encode()).hexdigest()
+        traces = f"{lab.source} (SHA-256 of their hashes {all_of_them[:12]})"
+    else:
+        traces = ", ".join(f"{trace.name} (SHA-256 {each[:12]})"
+                           for trace, each in zip(lab.traces, hashes))
     return {"source": traces,
             "traffic": "quick" if lab.quick else "whole",
             "seeds": ", ".join(scenario.seeds_of(jobs)) or "of snf alone",

@@ -8,11 +8,32 @@ import pathlib
 from typing import NamedTuple
 
 from results import cell
-from scenario import BETTER, DIFFERS, FAILED, NOT_RUN, REPRODUCED, Report, Table
+from scenario import (BETTER, DIFFERS, FAILED, NOT_RUN, REPRODUCED, Column,
+                      Report, Table)
 
 # No colour alone says anything: the word is there, too.
 MARKS = {REPRODUCED: "ok", BETTER: "ok", DIFFERS: "differs", FAILED: "failed",
          NOT_RUN: "open"}
+# What papers measured and no experiment here can yet.
+MISSING = Table("", "Not measured yet", (Column("what"), Column("source"),
+                                         Column("why")), [
+    ("leases of units against independent controllers", "SNF Fig. 8",
+     "a replay has one controller"),
+    ("recovery of a unit that was killed", "SNF §9.4",
+     "a replay kills no unit"),
+    ("start-up and memory of up to 500 instances", "Serpens Fig. 11, Table IV",
+     "no experiment starts units as processes yet"),
+    ("state in the unit against remote state", "Serpens Fig. 12",
+     "state cannot be kept in a remote store"),
+    ("latency while half of 1,000 flows move", "Serpens Fig. 14",
+     "a run cannot be told which flows are to move"),
+    ("a chain from wire to wire", "Serpens Fig. 15",
+     "all packets come from captures, by no interface"),
+    ("NFs in the platform against stand-alone processes",
+     "NFoS Tables II, III",
+     "no NF is run as a stand-alone process, and none serves DHCP"),
+    ("chains across units, by a gateway and direct", "DirectFaaS Fig. 9–12",
+     "a chain runs within one unit")])
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:76rem;
 padding:0 1rem 3rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}
@@ -63,7 +84,10 @@ def html(sections: list[Section], failures: list[tuple], command: str) -> str:
         f"<code>{escape(command)}</code>; one: <code>./snf experiment NAME"
         "</code>.</p>\n<div class=\"wide\"><table><tr><th>experiment</th>"
         f"<th>source</th><th>findings</th></tr>{contents}</table></div>\n"
-        f"{failed}{''.join(map(section_html, sections))}</body></html>\n")
+        "<p><a href=\"#missing\">What is not measured yet</a></p>\n"
+        f"{failed}{''.join(map(section_html, sections))}"
+        f"<section id=\"missing\"><h2>{MISSING.title}</h2>{table_html(MISSING)}</section></body>"
+        "</html>\n")
 
 
 def verdicts(report: Report) -> collections.Counter:

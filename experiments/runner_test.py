@@ -323,6 +323,14 @@ class TheLab(unittest.TestCase):
             with self.assertRaises(ValueError):
                 scenario.extra_flags(text)
 
+    def test_names_few_captures(self):
+        def source(count):
+            return Lab(traces=tuple(pathlib.Path(f"/x/{i}.pcap")
+                                    for i in range(count))).source
+        self.assertEqual(source(1), "0.pcap")
+        self.assertEqual(source(3), "0.pcap+1.pcap+2.pcap")
+        self.assertEqual(source(4), "4 captures, 0.pcap … 3.pcap")
+
     def test_reads_rates(self):
         self.assertEqual(scenario.bits_per_second("1.5Gbps"), 1.5e9)
         self.assertEqual(scenario.bits_per_second("200Mbit/s"), 2e8)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 
 BUNDLED = pathlib.Path(__file__).resolve().parent.parent / "traces" / \
     "small.pcap.zst"
+MOST_NAMES = 3  # of captures, where there is little room
 OWN_RATE = "own"  # the captures as they are, nothing overlaid
 # Behind a rate: traffic with the figures of the trace of SNF's authors, by snf
 # trace synth, instead of the captures.
@@ -159,7 +160,10 @@ class Lab:
 
     @property
     def source(self) -> str:
-        return "+".join(trace.name for trace in self.traces)
+        names = [trace.name for trace in self.traces]
+        if len(names) > MOST_NAMES:
+            return f"{len(names)} captures, {names[0]} … {names[-1]}"
+        return "+".join(names)
 
     def replay(self, name: str, capture: Made, *flags: str,
                series: bool = False, is_timed: bool = False) -> Job:

@@ -78,15 +78,15 @@ def add_findings(found: Findings, means: Means, rate: str):
         found.add(f"{what}, {rate}", source, expected, finding, why)
 
     def cuts():
-        return ("it is what is cut from a burst by 15 KB and moves: it waits "
-                "until the part before it is done, where that queues, and no "
-                "state can be pushed ahead of it. Held p99 "
-                + between("held p99", "s", low, high)[2]
-                + "; with flowlets that end by timeout alone held p99 "
+        return ("what is cut from a burst by 15 KB and moves waits until the "
+                "part before it is done, and no state can be pushed ahead of "
+                "it: held p99 " + between("held p99", "s", low, high)[2]
+                + ", and where flowlets end by timeout alone "
                 + between("held p99", "s", low, high, UNCUT)[2]
                 + ", seamless "
                 + between("seamless", "share", low, high, UNCUT)[2]
-                + ", latency p99 "
+                + ". The rest of latency is queues, which alpha does not act "
+                "on: p99, where flowlets end by timeout alone, "
                 + between("latency p99", "s", low, high, UNCUT)[2])
 
     def units():

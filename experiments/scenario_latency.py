@@ -53,7 +53,9 @@ def times_worse(means: Means, rate: str, mode: str):
     return times, (f"{times:,.1f}×: {cell(theirs['latency p75'], 's')} on "
                    f"{theirs['units']:.2f} units by {theirs['load signal']} "
                    f"against {cell(ours['latency p75'], 's')} on "
-                   f"{ours['units']:.2f} by {ours['load signal']}")
+                   f"{ours['units']:.2f} by {ours['load signal']}; p99 "
+                   f"{cell(theirs['latency p99'], 's')} against "
+                   f"{cell(ours['latency p99'], 's')}")
 
 
 def why_not_as_much(means: Means, rate: str, mode: str) -> str:

@@ -93,7 +93,8 @@ def at_less(means: Means, nf: str, rule: str) -> str:
         found = means[SLOW, nf, rule]["state pushed"]
     except Missing:  # other rates were asked for
         return ""
-    return f"; at {SLOW} it is {cell(found, 'bit/s')}"
+    return (f"; of captures at {SLOW}, which need few units, it is "
+            f"{cell(found, 'bit/s')}")
 
 
 def findings(lab: Lab, means: Means, outcomes: Outcomes) -> Findings:

@@ -111,7 +111,7 @@ def faster_job(lab: Lab, rate: str, capacity: int) -> Job:
     they are as before, and the units faster."""
     return lab.replay(
         f"snf, {faster(rate)}, units of {TIMES * capacity / GBPS:g} Gbit/s",
-        lab.composed(faster(rate), lab.choose("500ms", "200ms"), 1), *BASE,
+        lab.composed(faster(rate), "200ms", 1), *BASE,
         f"--unit_capacity={TIMES * capacity}bps", series=True)
 
 
@@ -236,8 +236,8 @@ def why_no_more(packing: "Packing", means: Means, rate: str,
                 capacity: int) -> str:
     alone = means[rate, capacity, BOUNDS["alone"]]["latency p99"]
     is_by_itself = alone > TARGET_S / 2
-    cause = ("flows wait for their own bursts, which the rule that fills units "
-             "counts as if more units would help" if is_by_itself else
+    cause = ("flows wait for their own bursts, which no further unit shortens"
+             if is_by_itself else
              "it is not their own bursts that flows wait for")
     return (f"{cause}: with a unit each, they have a p99 of "
             f"{cell(alone, 's')}. By setting: {curve(means, rate, capacity)}"

@@ -8,10 +8,12 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import scenario_chaining as chaining
 import scenario_packing as packing
 import scenario_provisioning as provisioning
 import series
-from scenario import (BETTER, DIFFERS, REPRODUCED, Means, Missing, Outcome)
+from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Means, Missing,
+                      Outcome)
 from series import UpTime
 
 GBPS = 1e9
@@ -88,7 +90,7 @@ class Signals(unittest.TestCase):
                 row.update({"traffic": "1Gbps", "load signal": signal,
                             "mode": mode.replace("_X_", " "),
                             "provisioned": units, "latency p99": p99,
-                            "a unit's, p50": 1 / units, "dropped": dropped,
+                            "overloaded": dropped, "a unit's, p50": 1 / units, "dropped": dropped,
                             "p99, each flow alone": 1e-4})
                 rows.append(tuple(row.values()))
         return Means(provisioning.COLUMNS, rows, 3)
@@ -128,6 +130,17 @@ class Signals(unittest.TestCase):
                           **late)
         self.assertEqual(provisioning.provisions_least(none, "1Gbps",
                                                        4e-4)[1], DIFFERS)
+
+    def test_the_order_of_overloads_is_none_if_nothing_is_overloaded(self):
+        others = {f"smart_flow_X_{period}_X_ms": [(3, 1e-4, 1)]
+                  for period in (50, 100)}
+        for ours, vanilla, expected in ((0, 2, REPRODUCED), (1, 1, DIFFERS),
+                                        (2, 2, DIFFERS), (0, 0, DIFFERS)):
+            means = self.means(snf=[(3, 1e-4, ours)],
+                               vanilla_flow=[(3, 1e-4, vanilla)], **others)
+            self.assertEqual(provisioning.rarely_overloads(
+                means, "1Gbps", "wait")[1], expected)
+
 
 
 def packing_row(policy, **cells):
@@ -203,6 +216,22 @@ class Verdicts(unittest.TestCase):
              row("hash", 2), row("hash", 3)]), ("hash 5", REPRODUCED))
         self.assertEqual(packing.loses_nothing([row("snf", 2)]),
                          ("snf 2", DIFFERS))
+
+
+class Chains(unittest.TestCase):
+    def verdict(self, first, last, unrest=1.0):
+        rows = [(length, rate, rate / unrest, 1 / rate, 0)
+                for length, rate in zip(chaining.LENGTHS,
+                                        [first] * 7 + [last])]
+        return chaining.costs_little(rows)[1]
+
+    def test_are_not_judged_on_a_busy_machine(self):
+        self.assertEqual(self.verdict(2e6, 1e6), REPRODUCED)
+        self.assertEqual(self.verdict(2.1e6, 1e6), DIFFERS)
+        self.assertEqual(self.verdict(2e6, 1e6, 1.2), REPRODUCED)
+        self.assertEqual(self.verdict(2e6, 1e6, 1.4), NOT_RUN)
+        with self.assertRaises(Missing):
+            chaining.costs_little([])
 
 
 if __name__ == "__main__":
