@@ -168,6 +168,25 @@ TEST_F(EntryMakerTest, APacketThatWaitsForItsAliasIsOneEntry) {
   ExpectSameRecord(8);
 }
 
+TEST_F(EntryMakerTest, APacketThatWaitedForItsAliasBringsTheWholeRecord) {
+  unit_.Send(New(7));
+  unit_.Serve();
+  unit_.nf.packet = [&](Packet&, FlowState& flow) {
+    flow.set_alias(FlowKey{});
+    return Verdict::forward();
+  };
+  unit_.Send(Within(7, 2));
+  unit_.Serve();
+  unit_.nf.packet = [](Packet&, FlowState&) { return Verdict::forward(); };
+  unit_.Send(New(8));
+  unit_.Serve();
+  unit_.on_alias_ack(7, 2);
+  ASSERT_EQ(unit_.entries.size(), 3u);
+  EXPECT_TRUE((*Entry(2))->is(LogEntry::kWhole));
+  Deliver();
+  ExpectSameRecord(7);
+}
+
 TEST_F(EntryMakerTest, AStandInHasThePresentRecord) {
   unit_.Send(New(7));
   unit_.Send(Within(7, 2));
