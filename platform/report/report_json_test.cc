@@ -203,6 +203,7 @@ void AddKeys(const nlohmann::ordered_json& json, const std::string& prefix,
 TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   RunResult result = WithAliases();
   result.real.threads = 3;
+  result.loggers.entries = 1;
   RunInfo info = Info();
   info.stories.emplace_back();
   std::set<std::string> in_schema;

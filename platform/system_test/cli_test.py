@@ -181,7 +181,7 @@ class Refusals(Command):
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
                 "watch", "metrics_port"}
         for name, value in flags.items():
-            if name not in ("json", "reassign_period"):
+            if name not in ("json", "logger_delay", "reassign_period"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")
