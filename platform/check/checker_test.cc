@@ -96,6 +96,51 @@ TEST_F(CheckerTest, ReportsAReleaseBeforeProcessing) {
   ExpectOne("clock 2 was released when clock 1 was processed");
 }
 
+TEST_F(CheckerTest, AcceptsAReleaseThatWasLogged) {
+  checker_.ExpectLoggers();
+  Give(kA, 1);
+  Process(kA, 1);
+  Log(kA, 1);
+  Release(1);
+  Finish();
+  EXPECT_THAT(checker_.messages(), ElementsAre());
+}
+
+TEST_F(CheckerTest, ReportsAReleaseBeforeItIsLogged) {
+  checker_.ExpectLoggers();
+  Give(kA, 1);
+  Process(kA, 1);
+  Release(1);
+  ExpectOne("unit 1: clock 1 was released before it was logged");
+}
+
+TEST_F(CheckerTest, ReportsAnEntryOfAnotherUnit) {
+  Give(kA, 1);
+  Process(kA, 1);
+  Log(kB, 1);
+  ExpectOne("unit 2: clock 1 was logged, but was given to unit 1");
+}
+
+TEST_F(CheckerTest, ReportsAnEntryBeforeItsClockIsProcessed) {
+  Give(kA, 1);
+  Begin(kA, 1);
+  Log(kA, 1);
+  ExpectOne("unit 1: clock 1 was logged when clock 0 was processed");
+}
+
+TEST_F(CheckerTest, ReportsASecondEntryOfAClock) {
+  Give(kA, 1);
+  Process(kA, 1);
+  Log(kA, 1);
+  Log(kA, 1);
+  ExpectOne("unit 1: clock 1 was logged a second time");
+}
+
+TEST_F(CheckerTest, ReportsACopyThatDiffers) {
+  checker_.on_copy_differs(Now(), kA, Meta(kFlow, 3), "differs from its copy");
+  ExpectOne("unit 1: clock 3 differs from its copy");
+}
+
 TEST_F(CheckerTest, ReportsAClockThatWasSkippedOrGivenTwice) {
   Give(kA, 1);
   Give(kA, 3);

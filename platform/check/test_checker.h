@@ -62,6 +62,9 @@ class CheckerTest : public testing::Test {
   void Advance(uint64_t clock) {
     checker_.on_advanced(Now(), given_[{kFlow, clock}], Meta(kFlow, clock));
   }
+  void Log(UnitId unit, uint64_t clock) {
+    checker_.on_logged(Now(), unit, Meta(kFlow, clock));
+  }
   void Release(uint64_t clock, FlowId flow = kFlow) {
     ReleaseAt(given_[{flow, clock}], clock, flow);
   }

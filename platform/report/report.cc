@@ -278,6 +278,22 @@ void AddPools(const RunResult& result, Page& page) {
   page.Blank();
 }
 
+// With output loggers.
+void AddLoggers(const LoggerFigures& loggers, Page& page) {
+  if (loggers.entries == 0) return;
+  page.Count("Loggers", loggers.entries,
+             fmt::format("entries from units, {:.0f} B each",
+                         static_cast<double>(loggers.bytes) /
+                             static_cast<double>(loggers.entries)));
+  page.Count("", loggers.partial, "of these with what changed of a record");
+  page.Count("", loggers.whole, "with a whole record");
+  if (loggers.sent_again > 0) {
+    page.Count("", loggers.sent_again,
+               "entries sent again, as the logger asked");
+  }
+  page.Blank();
+}
+
 // What NFs counted, those of a chain by its order.
 void AddCounters(const RunResult& result, Page& page) {
   if (result.nf_counters.empty()) return;
@@ -425,7 +441,8 @@ size_t NumberColumns(const RunResult& result) {
   constexpr size_t kLeast = 7;
   uint64_t greatest =
       std::max({result.packets_begun(), result.controller.flowlets,
-                result.controller.decisions, result.state.pushes});
+                result.controller.decisions, result.state.pushes,
+                result.loggers.entries});
   for (const RunResult::NfCounter& counter : result.nf_counters) {
     greatest = std::max(greatest, counter.value);
   }
@@ -458,6 +475,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddPorts(result, page);
   AddAliases(result, page);
   AddPools(result, page);
+  AddLoggers(result.loggers, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);
   AddLatency(result, page);

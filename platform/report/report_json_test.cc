@@ -204,6 +204,7 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   RunResult result = WithAliases();
   result.real.threads = 3;
   result.live.ports.emplace_back();
+  result.loggers.entries = 1;
   RunInfo info = Info();
   info.stories.emplace_back();
   std::set<std::string> in_schema;

@@ -169,6 +169,23 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
 Units )"));
 }
 
+TEST(TextReport, TellsWhatUnitsToldTheirLoggers) {
+  RunResult result = Result();
+  result.loggers = {.entries = 40, .bytes = 8'010, .whole = 7, .partial = 31};
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+Loggers            40  entries from units, 200 B each
+                   31  of these with what changed of a record
+                    7  with a whole record
+
+Units )"));
+  result.loggers.sent_again = 3;
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+                    7  with a whole record
+                    3  entries sent again, as the logger asked
+
+Units )"));
+}
+
 TEST(TextReport, SaysNothingOfStateThatDidNotMove) {
   RunResult result = Result();
   result.controller.flowlets_moved = 0;

@@ -237,6 +237,23 @@ constexpr Figure kFigures[] = {
      &AliasFigures::packets_hairpinned,
      "Packets released to an alias, which came in once more.",
      {"snf_packets_hairpinned_total"}, {"        come again", kIfAny}},
+    {"loggers.entries", "entries", kSum, &LoggerFigures::entries,
+     "Entries that units sent their output loggers."},
+    {"loggers.bytes", "bytes", kSum, &LoggerFigures::bytes,
+     "Bytes of these entries."},
+    {"loggers.whole", "deltas", kSum, &LoggerFigures::whole,
+     "Deltas in them that are the whole record."},
+    {"loggers.partial", "deltas", kSum, &LoggerFigures::partial,
+     "Deltas in them that are what changed."},
+    {"loggers.delta_bytes", "bytes", kSum, &LoggerFigures::delta_bytes,
+     "Bytes of all deltas."},
+    {"loggers.sent_again", "entries", kSum, &LoggerFigures::sent_again,
+     "Entries sent again, because the logger asked."},
+    {"loggers.messages_lost", "messages", kSum, &LoggerFigures::messages_lost,
+     "Messages between units and loggers lost by --chaos."},
+    {"loggers.messages_duplicated", "messages", kSum,
+     &LoggerFigures::messages_duplicated,
+     "Messages between units and loggers duplicated by --chaos."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
@@ -272,6 +289,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.state.units;
   } else if constexpr (std::is_same_v<Part, AliasFigures>) {
     return result.aliases;
+  } else if constexpr (std::is_same_v<Part, LoggerFigures>) {
+    return result.loggers;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
@@ -339,6 +358,7 @@ FigureValue ValueOf(const Figure& figure, const RunResult& result,
 bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
+  if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
   return figure.is_in_report();
 }

@@ -39,11 +39,12 @@ using FigurePlace =
                  uint64_t ControllerCounters::*, uint64_t PieceCounters::*,
                  uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
                  uint64_t UnitCounters::*, uint64_t AliasFigures::*,
-                 uint32_t AliasFigures::*, uint64_t RealFigures::*,
-                 uint32_t RealFigures::*, bool ReportFigures::*,
-                 uint64_t ReportFigures::*, int64_t ReportFigures::*,
-                 double ReportFigures::*, Histogram RunResult::*,
-                 Histogram StateFigures::*, Histogram RealFigures::*>;
+                 uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
+                 uint64_t RealFigures::*, uint32_t RealFigures::*,
+                 bool ReportFigures::*, uint64_t ReportFigures::*,
+                 int64_t ReportFigures::*, double ReportFigures::*,
+                 Histogram RunResult::*, Histogram StateFigures::*,
+                 Histogram RealFigures::*>;
 
 // These say how a figure is shown while a run goes on. Only what is counted as
 // it happens has these, not what is gathered at the end.

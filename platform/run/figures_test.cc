@@ -60,12 +60,15 @@ TEST(Figures, AreReadWhereTheyAreCounted) {
 
 TEST(Figures, AreShownOfRunsThatHaveThem) {
   RunResult result;
-  for (const char* key : {"real.threads", "aliases.granted", "pools.pools"}) {
+  for (const char* key :
+       {"real.threads", "aliases.granted", "pools.pools", "loggers.whole"}) {
     EXPECT_FALSE(IsShown(FigureOf(key), result)) << key;
   }
   result.real.threads = 2;
   result.aliases = {.has_sides = true, .pools = 1};
-  for (const char* key : {"real.threads", "aliases.granted", "pools.pools"}) {
+  result.loggers.entries = 1;
+  for (const char* key :
+       {"real.threads", "aliases.granted", "pools.pools", "loggers.whole"}) {
     EXPECT_TRUE(IsShown(FigureOf(key), result)) << key;
   }
   EXPECT_FALSE(IsShown(FigureOf("(flows_ended)"), result));

@@ -419,6 +419,7 @@ void RunOne(uint64_t seed, Totals& totals) {
   constexpr int64_t kDelays[] = {0, 1'000, 50'000, 3'000'000};
   options.loggers = true;
   options.logger_delay = Nanos{kDelays[seed / 2 % 4]};
+  options.chaos.logger_loss_65536 = seed % 4 == 0 ? 8'192 : 0;
   ReplayTiny(options, packets, any.policy);
   ++totals.counts["with loggers"];
 }

@@ -185,7 +185,7 @@ class Refusals(Command):
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
                 "watch", "metrics_port"}
         for name, value in flags.items():
-            if name not in ("json", "reassign_period"):
+            if name not in ("json", "logger_delay", "reassign_period"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")
@@ -201,6 +201,24 @@ class Refusals(Command):
         given = flags("--state_delay=5ms", "--push_delay=1ms")
         self.assertEqual(given["push_delay"], "1ms")
 
+    def test_releases_the_same_through_output_loggers(self):
+        plain = self.report(self.good)
+        self.assertNotIn("loggers", plain)
+        logged = self.report(self.good, "--loggers=on", "--logger_delay=5us",
+                             "--chaos=logger_loss=0.2 logger_duplicate=0.1")
+        self.assertEqual(logged["digest"], plain["digest"])
+        self.assertEqual(logged["packets_released"],
+                         plain["packets_released"])
+        loggers = logged["loggers"]
+        self.assertGreaterEqual(loggers["entries"],
+                                loggers["whole"] + loggers["partial"])
+        self.assertGreater(loggers["whole"], 0)
+
+    def test_refuses_flags_of_loggers_without_them(self):
+        for flag in ("logger_delay=1us", "chaos=logger_loss=0.1"):
+            self.refused(USAGE, [flag.split("=")[0], "--loggers"], "replay",
+                         self.good, f"--{flag}")
+
     def test_says_in_help_every_flag_with_its_default(self):
         text = run("replay", "--help").stdout.decode()
         for flag in ("flowlet_timeout", "flowlet_bytes", "alpha", "replicas",
@@ -210,7 +228,7 @@ class Refusals(Command):
                      "max_flows", "hop_delay", "unit_queue", "replica_choice",
                      "push_delay", "reassign_period", "state_delay",
                      "state_bandwidth", "state_retry", "hold_queue",
-                     "max_replicas"):
+                     "max_replicas", "loggers", "logger_delay"):
             self.assertRegex(text, rf"--{flag}=\S+  \[\S.*\]\n      \S")
         for flag in ("chaos", "compare"):
             self.assertRegex(text, rf"--{flag}=.+\n      \S")

@@ -194,6 +194,7 @@ class RealTime(unittest.TestCase):
         self.assert_refused("in virtual time a packet would take no time",
                             "--unit_capacity=none")
         for flag in ("--chaos=state_loss=0.1", "--hop_delay=2us",
+                     "--loggers=on",
                      "--explain=top", "--compare=hash"):
             self.assert_refused("--clock=real: only virtual time has that",
                                 "--clock=real", flag)
