@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -29,6 +30,11 @@ class Unit {
     queues_[inbox].push_back(cost);
     scheduler.Add(inbox);
   }
+  void Drop(uint32_t inbox) {
+    queues_[inbox].clear();
+    scheduler.Remove(inbox);
+  }
+  uint32_t front(uint32_t inbox) const { return queues_[inbox].front(); }
   bool has(uint32_t inbox) const { return !queues_[inbox].empty(); }
   size_t waiting() const {
     return static_cast<size_t>(std::ranges::count_if(
@@ -156,6 +162,78 @@ TEST(InboxScheduler, RandomInboxesKeepTheBounds) {
         if (!steady[i]) continue;
         ASSERT_LE(std::abs(turns(0) - turns(i)),
                   1 + packet / shares[0] + packet / shares[i]);
+      }
+    }
+  }
+}
+
+// Deficit round robin as it is written, round by round.
+class Reference {
+ public:
+  explicit Reference(std::vector<uint32_t> shares)
+      : shares_(std::move(shares)), earned_(shares_.size()) {}
+
+  void Add(uint32_t inbox) {
+    if (std::ranges::find(ring_, inbox) == ring_.end()) ring_.push_back(inbox);
+  }
+  void Remove(uint32_t inbox) {
+    const auto at = std::ranges::find(ring_, inbox);
+    if (at == ring_.end()) return;
+    if (at == ring_.begin()) has_earned_ = false;
+    ring_.erase(at);
+    earned_[inbox] = 0;
+  }
+  uint32_t Next(const Unit& unit) {
+    if (ring_.empty()) return InboxScheduler::kNone;
+    if (ring_.size() == 1) return ring_.front();
+    for (;;) {
+      const uint32_t inbox = ring_.front();
+      if (!has_earned_) earned_[inbox] += std::max(shares_[inbox], 1u);
+      has_earned_ = true;
+      if (earned_[inbox] >= unit.front(inbox)) {
+        earned_[inbox] -= unit.front(inbox);
+        return inbox;
+      }
+      has_earned_ = false;
+      ring_.pop_front();
+      ring_.push_back(inbox);
+    }
+  }
+
+ private:
+  std::vector<uint32_t> shares_;
+  std::vector<uint64_t> earned_;
+  std::deque<uint32_t> ring_;
+  bool has_earned_ = false;
+};
+
+TEST(InboxScheduler, ServesInTheOrderOfRoundsThatAreGoneThroughOneByOne) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    const auto count = static_cast<uint32_t>(rng.Uniform(1, 8));
+    std::vector<uint32_t> shares;
+    for (uint32_t i = 0; i < count; ++i) {
+      shares.push_back(static_cast<uint32_t>(rng.Uniform(0, 1'024 / count)));
+    }
+    const int64_t most = rng.Uniform(60, 9'000);
+    Unit unit(shares);
+    Reference reference(shares);
+    for (int step = 0; step < 500; ++step) {
+      const auto inbox = static_cast<uint32_t>(rng.Below(count));
+      const uint64_t event = rng.Below(20);
+      if (event < 9) {
+        unit.Put(inbox, static_cast<uint32_t>(rng.Uniform(60, most)));
+        reference.Add(inbox);
+      } else if (event == 9) {
+        unit.Drop(inbox);
+        reference.Remove(inbox);
+      } else {
+        const uint32_t expected = reference.Next(unit);
+        ASSERT_EQ(unit.Serve(), expected) << "step " << step;
+        if (expected != InboxScheduler::kNone && !unit.has(expected)) {
+          reference.Remove(expected);
+        }
       }
     }
   }
