@@ -12,13 +12,14 @@ SOURCE = "SNF Fig. 8"
 ABOUT = """
 Swept: whether controllers share units by leases of a resource manager or have
 units of their own; how the load varies; the capacity of a unit; the number of
-controllers. The manager is the real one, loads are made of flows with a rate
-each, without packets (snf leases). A controller asks for 10 % more than its
-load of an epoch of 100 ms, and again when half of that is used up. Over is what
-it has leased above its load, by controller and epoch; units are those of which
-somebody has a part. SNF finds, for 10 controllers and 93.5 Gbit/s in all, that
-over-provisioning is minimal with leases, and that independent controllers
-provision more, as each has a unit that it does not fill.
+controllers. The manager, and what keeps a controller's leases, are the real
+ones; loads are made of flows with a rate each, without packets (snf leases). A
+controller asks for 10 % more than its load of an epoch of 100 ms, and again
+when half of that is used up. Over is what it has leased above its load, by
+controller and epoch; units are those of which somebody has a part. SNF finds,
+for 10 controllers and 93.5 Gbit/s in all, that over-provisioning is minimal
+with leases, and that independent controllers provision more, as each has a unit
+that it does not fill.
 """
 
 LEASES = ("independent", "shared")

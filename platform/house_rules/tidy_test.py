@@ -29,8 +29,8 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
-CORES = {"controller/core", "runtime/core", "runtime/logger",
-         "resource_manager/core"}
+CORES = {"controller/core", "controller/leases", "runtime/core",
+         "runtime/logger", "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
@@ -60,6 +60,7 @@ MAY_INCLUDE = {
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
     "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk", "nfs"},
     "controller/core": BASE,
+    "controller/leases": BASE,
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},
@@ -74,7 +75,8 @@ MAY_INCLUDE = {
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
-    "platform/leases": TEXT | {"resource_manager/core", "platform/process"},
+    "platform/leases": TEXT | {"controller/leases", "resource_manager/core",
+                               "platform/process"},
     "platform/replay": COMMAND,
     "platform/trace": COMMAND,
     "platform/nf": COMMAND,

@@ -11,7 +11,7 @@ namespace snf {
 
 // What is simulated. Controllers are 1 … 256.
 struct LeaseOptions {
-  static constexpr uint32_t kOne = 1'024;  // of shares and of the headroom
+  static constexpr uint32_t kOne = 1'024;  // of the headroom
 
   uint32_t controllers = 10;
   // Controllers share units by one resource manager; else each has a manager

@@ -142,7 +142,7 @@ void LeaseSimulation::SendCommands(uint32_t manager) {
 }
 
 void LeaseSimulation::SendRequests(uint32_t manager) {
-  for (const LeaseRequest& request : requests_) {
+  for (const LeaseCommand& request : requests_) {
     std::visit([&](const auto& what) { Push(kMessages, manager, what); },
                request);
   }
@@ -238,7 +238,7 @@ void LeaseSimulation::Honour(uint32_t manager, const SetShare& set,
 
 void LeaseSimulation::On(uint32_t, const Grant& grant) {
   ++figures_.grants;
-  ControllerOf(grant.to).on_grant(now_, grant);
+  ControllerOf(grant.to).on_grant(now_, grant, requests_);
 }
 
 void LeaseSimulation::On(uint32_t, const Revoke& revoke) {

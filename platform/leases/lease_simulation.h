@@ -47,13 +47,12 @@ struct LeaseFigures {
 };
 
 // Theory of operation. Controllers with loads made of flows (flow_traffic.h)
-// lease shares of units from the real resource manager; controllers
-// (leasing_controller.h) and units are models. Loads are fluid: a controller
-// spreads its load over its shares evenly, and what is above them is counted as
-// short. All messages take the same time and keep their order; units take
-// theirs to start and to drain. Events that come after delays of one kind wait
-// in a queue of their own, so that no event costs more when there are more of
-// them.
+// lease shares of units from the real resource manager, by the real
+// LeaseKeeper; units are models. Loads are fluid: a controller spreads its load
+// over its shares evenly, and what is above them is counted as short. All
+// messages take the same time and keep their order; units take theirs to start
+// and to drain. Events that come after delays of one kind wait in a queue of
+// their own, so that no event costs more when there are more of them.
 //
 // A unit checks that it never promises more than itself.
 //
@@ -95,9 +94,9 @@ class LeaseSimulation {
   struct Event {
     Instant time;
     uint32_t manager = 0;
-    std::variant<Ask, Renew, GiveBack, ShareSet, UnitReady, UnitStopped,
-                 SetShare, Grant, Revoke, Gone, StartUnit, StopUnit, AskReport,
-                 StartDone, Drained, EpochEnd, Tick>
+    std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitReady,
+                 UnitStopped, SetShare, Grant, Revoke, Gone, StartUnit,
+                 StopUnit, AskReport, StartDone, Drained, EpochEnd, Tick>
         what;
   };
   struct Manager {
@@ -132,6 +131,7 @@ class LeaseSimulation {
   void On(uint32_t manager, const Ask& ask);
   void On(uint32_t manager, const Renew& renew);
   void On(uint32_t manager, const GiveBack& back);
+  void On(uint32_t, const VacateLease&) {}  // stays at the controller
   void On(uint32_t manager, const ShareSet& set);
   void On(uint32_t manager, const UnitReady& ready);
   void On(uint32_t manager, const UnitStopped& stopped);
@@ -159,7 +159,7 @@ class LeaseSimulation {
   std::vector<LeasingController::Figures> at_epoch_;  // by controller
   absl::flat_hash_map<uint64_t, int64_t> shares_;     // by LeaseId, at units
   ManagerOut commands_;
-  LeaseRequests requests_;
+  LeaseCommands requests_;
   LeaseFigures figures_;
   Instant units_since_{};
   uint32_t leased_units_ = 0;

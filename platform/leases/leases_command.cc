@@ -31,9 +31,11 @@ LeasesCommand::LeasesCommand()
                "Simulates controllers that ask a resource manager for the "
                "capacity that their loads need, each epoch and whenever a load "
                "nears what is leased, and give back what they do not need. The "
-               "manager is the real one; loads are made of flows that have a "
-               "rate each, without packets. Tells what was provisioned above "
-               "the load."}) {
+               "manager, and what keeps a controller's leases, are the real "
+               "ones; "
+               "loads are made of flows that have a rate each, without "
+               "packets. "
+               "Tells what was provisioned above the load."}) {
   options_.manager.max_units = 1'000;
   options_.manager.max_starts = 64;
   traffic_.rate_bps = 93 * kGbps + kGbps / 2;

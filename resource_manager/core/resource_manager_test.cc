@@ -35,9 +35,19 @@ struct Bench {
         grants[grant->lease] = *grant;
       } else if (const auto* lost = std::get_if<Gone>(&command)) {
         gone.push_back(lost->lease);
+      } else if (const auto* stop = std::get_if<StopUnit>(&command)) {
+        stops.push_back(stop->unit);
+      } else if (const auto* revoke = std::get_if<Revoke>(&command)) {
+        revoked.push_back(revoke->lease);
       }
     }
     out.clear();
+  }
+  // As time passes, so much later.
+  void Tick(Nanos later) {
+    now = now + later;
+    manager.on_tick(now, out);
+    Run();
   }
   static ShareSet Answer(const SetShare& set) {
     return {set.to, 1, set.lease, set.sequence, set.share};
@@ -52,6 +62,8 @@ struct Bench {
   std::vector<SetShare> sets;
   std::map<LeaseId, Grant> grants;
   std::vector<LeaseId> gone;
+  std::vector<LeaseId> revoked;
+  std::vector<UnitLife> stops;
   ResourceManager manager;
 };
 
@@ -177,6 +189,140 @@ TEST(ResourceManager, RefusesBadInputByNameAndGoesOn) {
   EXPECT_EQ(b.AskFor(again, kWholeUnit), LeaseRefusal::kNone);
   b.Run();
   EXPECT_EQ(m.held(again.controller), kWholeUnit);
+}
+
+TEST(ResourceManager, StopsAUnitThatWasWarmForTooLong) {
+  Bench b({.max_units = 2, .keep_warm = Seconds(3)});
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  const auto [lease, grant] = *b.grants.begin();
+  b.manager.on_give_back(b.now, {c, lease, 0}, b.out);
+  b.Run();
+  EXPECT_EQ(b.manager.state(grant.unit.unit), State::kWarm);
+  b.Tick(Milliseconds(2'999));
+  EXPECT_EQ(b.manager.state(grant.unit.unit), State::kWarm);
+  EXPECT_TRUE(b.stops.empty());
+  b.Tick(Milliseconds(1));
+  EXPECT_EQ(b.manager.state(grant.unit.unit), State::kDraining);
+  EXPECT_EQ(b.stops, std::vector{grant.unit});
+  EXPECT_EQ(b.manager.units_up(), 1u);
+  EXPECT_EQ(b.manager.on_stopped(b.now, grant.unit, b.out),
+            LeaseRefusal::kNone);
+  EXPECT_EQ(b.manager.state(grant.unit.unit), State::kCold);
+  EXPECT_EQ(b.manager.units_up(), 0u);
+}
+
+TEST(ResourceManager, GivesUpAStartThatTakesTooLong) {
+  Bench b({.max_units = 2, .max_starts = 1, .start_timeout = Seconds(1)});
+  b.ready = false;
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit);
+  b.Run();
+  ASSERT_EQ(b.starts.size(), 1u);
+  b.Tick(Milliseconds(999));
+  EXPECT_EQ(b.manager.state(b.starts[0].unit), State::kStarting);
+  b.Tick(Milliseconds(1));
+  EXPECT_EQ(b.manager.state(b.starts[0].unit), State::kFailed);
+  EXPECT_EQ(b.stops, std::vector{b.starts[0]});
+  // Too late. After the back-off the other unit is started.
+  EXPECT_EQ(b.manager.on_ready(b.now, b.starts[0], b.out),
+            LeaseRefusal::kWrongState);
+  b.ready = true;
+  b.Tick(Milliseconds(100));
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit);
+  EXPECT_NE(b.starts[1].unit, b.starts[0].unit);
+}
+
+TEST(ResourceManager, ClosesAUnitOnceItsLeasesAreGivenBackOrOver) {
+  Bench b({.max_units = 2});
+  const auto c = b.Join(1);
+  const auto late = b.Join(2);
+  b.AskFor(c, kWholeUnit / 2);
+  b.AskFor(late, kWholeUnit / 2);
+  b.Run();
+  const UnitLife unit = b.grants.begin()->second.unit;
+  EXPECT_EQ(b.manager.free(unit.unit), 0);
+  EXPECT_EQ(b.manager.Close(b.now, unit, b.out), LeaseRefusal::kNone);
+  b.Run();
+  ASSERT_EQ(b.revoked.size(), 2u);
+  EXPECT_EQ(b.manager.Close(b.now, unit, b.out), LeaseRefusal::kWrongState);
+  const LeaseId first = b.revoked[0];
+  const ControllerLife holder = b.grants.at(first).to;
+  b.manager.on_give_back(b.now, {holder, first, 0}, b.out);
+  b.Run();
+  EXPECT_TRUE(b.stops.empty());
+  b.Tick(Milliseconds(100));  // the grace
+  EXPECT_EQ(b.gone, std::vector{b.revoked[1]});
+  EXPECT_EQ(b.stops, std::vector{unit});
+  // Both have what they asked for, at the other unit.
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit / 2);
+  EXPECT_EQ(b.manager.held(late.controller), kWholeUnit / 2);
+  EXPECT_NE(b.starts.back().unit, unit.unit);
+}
+
+TEST(ResourceManager, SplitsAUnitAmongSoManyLeasesOnly) {
+  Bench b({.max_units = 1});
+  std::vector<ControllerLife> lives;
+  for (uint8_t c = 0; c < 9; ++c) {
+    lives.push_back(b.Join(c));
+    b.AskFor(lives[c], 100);
+    b.Run();
+  }
+  EXPECT_EQ(b.grants.size(), 8u);
+  EXPECT_EQ(b.manager.held(ControllerId{8}), 0);
+  const auto [lease, grant] = *b.grants.begin();
+  b.manager.on_give_back(b.now, {grant.to, lease, 0}, b.out);
+  b.Run();
+  EXPECT_EQ(b.grants.size(), 9u);
+  EXPECT_EQ(b.manager.held(ControllerId{8}), 100);
+}
+
+TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 2}, 3, true, out);
+  ASSERT_EQ(out.size(), 2u);
+  out.clear();
+  const Instant now{};
+  const uint64_t earlier = uint64_t{2} << 32;  // of the manager before
+  const ControllerLife c = {ControllerId{1}, earlier | 1};
+  const UnitLife unit = {GlobalUnitId{0}, earlier | 2};
+  EXPECT_EQ(m.on_join(now, ControllerId{2}, out), std::nullopt);
+  const auto report = [&](std::vector<ReportedLease> leases) {
+    return m.on_report(now, unit, false, leases, out);
+  };
+  const auto told = [&](uint64_t number, int64_t share, int64_t target) {
+    return ReportedLease{LeaseId{earlier | number}, c, 1, share, target};
+  };
+  for (const auto& bad : std::vector<std::vector<ReportedLease>>{
+           {told(3, 600, 600), told(4, 500, 0)},
+           {told(3, 100, 600), told(4, 500, 500)},
+           {told(3, 100, 100), told(3, 100, 100)},
+           {told(3, -1, 0)},
+           {told(3, 0, -1)},
+           {told(3, kWholeUnit + 1, 0)},
+           {told(uint64_t{1} << 32, 100, 100)}}) {  // of this manager or later
+    EXPECT_EQ(report(bad), LeaseRefusal::kBadReport);
+  }
+  EXPECT_EQ(m.refused(LeaseRefusal::kBadReport), 7u);
+  EXPECT_EQ(m.state(unit.unit), State::kUnknown);
+  EXPECT_EQ(report({told(3, 600, 600), told(4, 400, 0)}), LeaseRefusal::kNone);
+  EXPECT_EQ(report({}), LeaseRefusal::kWrongState);
+  EXPECT_TRUE(m.recovering());
+  EXPECT_EQ(m.held(c.controller), 600);
+  EXPECT_EQ(m.free(unit.unit), 24);
+  const LeaseId lease{earlier | 3};
+  EXPECT_EQ(m.on_renew(now, {c, lease}, out), LeaseRefusal::kRecovering);
+  EXPECT_EQ(m.on_give_back(now, {c, lease, 0}, out), LeaseRefusal::kRecovering);
+  EXPECT_EQ(m.Close(now, unit, out), LeaseRefusal::kRecovering);
+  out.clear();
+  EXPECT_EQ(m.on_ask(now, {c, 1, 2 * kWholeUnit}, out), LeaseRefusal::kNone);
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(m.on_report(now, {GlobalUnitId{1}, 0}, true, {}, out),
+            LeaseRefusal::kNone);
+  EXPECT_FALSE(m.recovering());
+  EXPECT_FALSE(out.empty());  // now it is
+  EXPECT_EQ(m.on_renew(now, {c, lease}, out), LeaseRefusal::kNone);
 }
 
 }  // namespace

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_LEASES_LEASE_KEEPER_H_
+#define SNF_CONTROLLER_LEASES_LEASE_KEEPER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/lease_messages.h"
+#include "base/time.h"
+
+namespace snf {
+
+struct LeaseKeeperOptions {
+  int64_t unit_capacity_bps = 1'000'000'000;  // ≤ 2^40
+  uint32_t max_units = 64;                    // leased at the same time
+  // Of what is asked for above the load, in 1/1024 of it; ≤ 1024.
+  uint32_t headroom = kWholeUnit / 10;
+  bool whole_units = false;  // ask for no parts of units
+  Nanos epoch = Milliseconds(100);
+  Nanos term = Seconds(1);
+  // A grant that the resource manager sent before it read a message of the
+  // controller comes no later than this after that was sent.
+  Nanos round_trip = Milliseconds(10);
+};
+
+// Tells the caller to use no more than `keep` of a lease, and to move flows
+// away for that (U8). To be answered with on_vacated.
+struct VacateLease {
+  LeaseId lease{};
+  UnitId unit = kNoUnit;
+  int64_t keep = 0;
+};
+using LeaseCommand = std::variant<Ask, Renew, GiveBack, VacateLease>;
+using LeaseCommands = std::vector<LeaseCommand>;
+
+// Theory of operation. A controller's leases of units (SNF §7,
+// proto/protocol.md §7), and what it asks of the resource manager: at the end
+// of each epoch, its mean load in it, or the present one if that is more, and
+// the headroom. It gives back what it holds above that, the smallest leases
+// first, so that it cuts one at most. Within an epoch it asks again as soon as
+// its load has used up half of the headroom. Leases are renewed twice a term.
+// What is given back or revoked is vacated first, and not counted any more from
+// then on.
+//
+// Units that it has a part of are numbered densely, the lowest free number
+// first; a unit that starts again is another one.
+//
+// Worked example: units of 1 Gbit/s, headroom 10 %. After an epoch of 2 Gbit/s
+// on average it asks for 2.2 units. If then flows add up to 2.1 Gbit/s, it asks
+// for 2.31. After an epoch of 1.5 Gbit/s it keeps 1.65: it gives back the part
+// of 0.31, and 0.35 of a whole one.
+//
+// A lease that was given back whole is remembered for a round trip: a grant of
+// it may be under way. One that was cut may be counted as it was before until
+// the grant that confirms the cut.
+//
+// A value; owner-thread only. A call costs O(log leases); on_epoch, and a
+// grant of a new lease, O(leases).
+// Not for the packet path: on_load is for changes of the load.
+class LeaseKeeper {
+ public:
+  LeaseKeeper(const LeaseKeeperOptions& options, ControllerLife life);
+
+  int64_t load_bps() const { return load_bps_; }
+  // What may be used now, and what was asked for, in 1/1024 of a unit.
+  int64_t held() const { return held_; }
+  int64_t wanted() const { return wanted_; }
+  // The same of a unit; 0 if it is none.
+  int64_t share(UnitId unit) const {
+    return value(unit) < units_.size() ? units_[value(unit)].share : 0;
+  }
+  // The life of a unit of which the controller has a part.
+  UnitLife life(UnitId unit) const { return units_[value(unit)].life; }
+  // Counts messages for another life of the controller, about a lease that is
+  // not held, or with an impossible share, which change nothing.
+  uint64_t refused() const { return refused_; }
+
+  // The time at which on_epoch is to be called.
+  Instant next_wakeup() const { return epoch_begin_ + options_.epoch; }
+  // The load has changed; it is 0 at first, and ≤ 2^50 bit/s.
+  void on_load(Instant now, int64_t load_bps, LeaseCommands& out);
+  void on_epoch(Instant now, LeaseCommands& out);
+  // A grant for more than max_units units is given back.
+  void on_grant(const Grant& grant, LeaseCommands& out);
+  void on_revoke(const Revoke& revoke, LeaseCommands& out);
+  void on_gone(const Gone& gone);
+  // The flows that had to move are away.
+  void on_vacated(Instant now, LeaseId lease, LeaseCommands& out);
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  struct Held {
+    UnitId unit = kNoUnit;
+    int64_t share = 0;    // that may be used
+    int64_t granted = 0;  // 0: all was given back
+    Instant given_back{};
+  };
+  using Leases = std::map<LeaseId, Held>;
+  struct Unit {
+    UnitLife life;
+    int64_t share = 0;
+    uint32_t leases = 0;
+  };
+
+  void Refuse() { ++refused_; }
+  void AddLoad(Instant now);
+  int64_t SharesFor(int64_t load_bps, int64_t headroom) const;
+  void AskFor(int64_t shares, LeaseCommands& out);
+  void VacateAbove(int64_t shares, LeaseCommands& out);
+  void Vacate(Leases::iterator at, int64_t keep, LeaseCommands& out);
+  void Resize(Leases::iterator at, int64_t share);
+  void Forget(Leases::iterator at);
+  void RenewAll(Instant now, LeaseCommands& out);
+  UnitId FindUnit(UnitLife life);
+
+  LeaseKeeperOptions options_;
+  ControllerLife life_;
+  int64_t load_bps_ = 0;
+  int64_t held_ = 0;
+  int64_t wanted_ = 0;
+  uint64_t asks_ = 0;
+  uint64_t refused_ = 0;
+  Wide epoch_load_ = 0;  // bit/s times ns
+  Instant load_until_{};
+  Instant epoch_begin_{};
+  Instant next_renewal_{};
+  Leases leases_;
+  std::set<std::pair<int64_t, LeaseId>> by_share_;  // none of 0
+  std::vector<Unit> units_;                         // by UnitId
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_LEASES_LEASE_KEEPER_H_
