@@ -14,6 +14,7 @@
 #include "controller/core/commands.h"
 #include "controller/core/controller_counters.h"
 #include "controller/core/demand_estimator.h"
+#include "controller/core/failover.h"
 #include "controller/core/flow_table.h"
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/move_chances.h"
@@ -137,6 +138,7 @@ class Controller {
   // its pieces with on_pieces_returned before.
   bool on_unit_stopped(UnitId unit) {
     if (!units_.on_stopped(unit)) return false;
+    failover_.on_unit_stopped(unit);
     pieces_.on_unit_stopped(unit);
     return true;
   }
@@ -151,6 +153,24 @@ class Controller {
   // none is, one is started for it. A request that finds no free slot is put
   // off: the unit repeats it. Outdated ones are refused and counted.
   void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out);
+
+  // --- Failures of units (failover.h). ---
+  // The unit that a kStartUnit named with that incarnation has failed. From now
+  // on the caller refuses what this incarnation says. Returns false, and
+  // changes nothing, if it is not running.
+  bool on_unit_failed(Instant now, UnitId unit, uint32_t incarnation,
+                      ControllerOut& out);
+  // A packet that was in the channel of a failed unit survives, as it came with
+  // a kEnqueue. Returns false, and does not take it, unless the loggers have
+  // still to answer and there is room.
+  bool on_survivor(const PacketMeta& meta, PacketHandle packet);
+  // The logger that a kSeal named answers, or a unit answers a kDoneQuery: once
+  // for each flow of which it has a copy, then for kNoFlow. Answers that cannot
+  // be are counted and change nothing.
+  void on_sealed(Instant now, const SealAnswer& answer, ControllerOut& out);
+  void on_done(Instant now, const DoneAnswer& answer, ControllerOut& out);
+  // Returns true while flows of failed units are to be moved.
+  bool is_recovering() const { return failover_.is_active(); }
 
   // A unit asks for an alias of a flow; kAliasAck answers, with the result that
   // is returned. A granted alias stands until the flow gets another, gives it
@@ -183,7 +203,7 @@ class Controller {
   Instant next_wakeup() const {
     const Instant timers =
         std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
-                  pieces_.next_wakeup()});
+                  pieces_.next_wakeup(), failover_.wakeup});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
   // Handles due timers, as many as `out` has room for and at most some
@@ -209,6 +229,8 @@ class Controller {
   // Expect prefetches a packet's index bucket, and this many packets later its
   // entry.
   static constexpr size_t kLead = 8;
+  // The time after which a flow that may not end yet is looked at again.
+  static constexpr Nanos kEndRetry = Milliseconds(10);
   // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
   // A flow that finds no room looks at so many others.
@@ -257,6 +279,45 @@ class Controller {
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
+  // In failover.cc.
+  struct SourceOfState {
+    UnitId unit = kNoUnit;
+    StateSource kind = StateSource::kNone;
+  };
+  // kMore: the flow needs another step; kNoSlot: it has to wait for a slot.
+  enum class MoveResult : uint8_t { kMoved, kMore, kNoSlot };
+  void TakeAnswer(Instant now, const DoneAnswer& answer, bool of_logger,
+                  ControllerOut& out);
+  void GoOnWith(Failover::Phase phase, Instant wakeup);
+  void AdvanceFailover(Instant now, ControllerOut& out);
+  void SealLoggers(Instant now, ControllerOut& out);
+  void AskSurvivors(Instant now, ControllerOut& out);
+  void MoveFlows(Instant now, ControllerOut& out);
+  void DropSurvivors(ControllerOut& out);
+  OwnerRuns RunsOf(uint32_t slot) const;
+  void SetRuns(Instant now, uint32_t slot, const OwnerRuns& runs);
+  bool IsAtLogger(const OwnerHistory::Run& run) const {
+    return run.at_logger || failover_.crashed.Has(run.unit);
+  }
+  SourceOfState SourceOf(const OwnerRuns& runs, Clock clock) const;
+  UnitId Receiver(Instant now, UnitId wish, ControllerOut& out);
+  MoveResult MoveFlow(Instant now, uint32_t slot, ControllerOut& out);
+  Survivor* FindSurvivor(FlowId flow, Clock clock);
+  MoveResult Reroute(Instant now, uint32_t slot, Clock clock, OwnerRuns& runs,
+                     ControllerOut& out);
+  void Redirect(uint32_t slot, Clock clock, SourceOfState source,
+                const OwnerRuns& runs, ControllerOut& out);
+  MoveResult Settle(Instant now, uint32_t slot, Clock done, OwnerRuns& runs,
+                    ControllerOut& out);
+  void WithdrawAlias(uint32_t slot, Clock clock);
+  MoveResult GiveUp(Instant now, uint32_t slot);
+  // What failed units had of the flow may not be moved yet, so it may not end.
+  bool IsMoving(uint32_t slot) const {
+    if (!failover_.is_active()) return false;
+    const UnitId owner = flows_.cold(slot).owner;
+    return owner != kNoUnit &&
+           (failover_.crashed.Has(owner) || owners_.runs(slot) > 0);
+  }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
@@ -298,6 +359,7 @@ class Controller {
   uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
   Instant evacuate_at_;         // the time at which it goes on
   uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
+  Failover failover_;
   ControllerCounters counters_;
 };
 
