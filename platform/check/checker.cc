@@ -190,6 +190,23 @@ bool Checker::IsLast(const PacketMeta& meta) const {
   return ending != ending_.end() && is_last(ending->second);
 }
 
+void Checker::on_logged(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  const auto packet = under_way_.find({meta.flow, meta.clock});
+  if (packet == under_way_.end() || packet->second.unit != unit) {
+    Violation(now, unit, meta, "was logged" + Elsewhere(PacketOf(meta).unit));
+  } else if (value(meta.clock) > flow->processed) {
+    Violation(
+        now, unit, meta,
+        fmt::format("was logged when clock {} was processed", flow->processed));
+  } else if (packet->second.is_logged) {
+    Violation(now, unit, meta, "was logged a second time");
+  } else {
+    packet->second.is_logged = true;
+  }
+}
+
 void Checker::on_release(const ReleasedPacket& released) {
   if (!released.route.has_clock()) return;
   const Instant now = released.time;
@@ -211,6 +228,8 @@ void Checker::on_release(const ReleasedPacket& released) {
     Violation(now, unit, meta, "was released" + Elsewhere(packet.unit));
   } else if (!packet.has_payload) {
     Violation(now, unit, meta, "was released without payload");
+  } else if (expects_loggers_ && !packet.is_logged) {
+    Violation(now, unit, meta, "was released before it was logged");
   }
   flow->released = value(meta.clock);
   Left(*flow, meta.clock);

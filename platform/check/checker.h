@@ -31,6 +31,8 @@ namespace snf {
 //   I2  clock n is processed after n - 1
 //   I3  the packets of a flow are released in clock order, and none before it
 //       was processed, by the unit that did
+//   I4  with loggers: no packet is released before its delta is in the logger
+//       of the unit that processed it
 //   I6  what a unit makes of a packet is what a unit would that runs all
 //       packets of the flow (single_unit_oracle.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
@@ -59,6 +61,9 @@ class Checker final : public RunObserver {
   // empty, and is called for messages only.
   explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
 
+  // Units have loggers: I4 is checked from now on.
+  void ExpectLoggers() { expects_loggers_ = true; }
+
   // Messages count time from then.
   void on_start(Instant first_packet) override { start_ = first_packet; }
   void on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) override;
@@ -77,6 +82,7 @@ class Checker final : public RunObserver {
   // Where the packet is to be run again, it is as if this service had not been.
   void on_nf_end(Instant now, UnitId unit, const PacketMeta& meta,
                  const NfOutcome& outcome) override;
+  void on_logged(Instant now, UnitId unit, const PacketMeta& meta) override;
   void on_release(const ReleasedPacket& released) override;
   void on_taken(Instant now, UnitId unit, const PacketMeta& meta) override;
   void on_advanced(Instant now, UnitId unit, const PacketMeta& meta) override;
@@ -87,6 +93,13 @@ class Checker final : public RunObserver {
   void on_pieces_granted(Instant now, const PieceBlock& pieces) override;
   void on_pieces_returned(Instant now, const PieceBlock& pieces) override;
   void on_end(Instant now) override;
+
+  // What the unit's logger keeps of a flow in the end is not what the unit
+  // keeps: `what` says how it differs.
+  void on_copy_differs(Instant now, UnitId unit, const PacketMeta& meta,
+                       const std::string& what) {
+    Violation(now, unit, meta, what);
+  }
 
   // Returns true if the flow is over with the packet: a unit keeps no record
   // then, so that none is asked for in on_nf_end.
@@ -117,6 +130,7 @@ class Checker final : public RunObserver {
   struct UnderWay {
     UnitId unit = kNoUnit;  // to which it was given; kNoUnit: it has left
     bool has_payload = false;
+    bool is_logged = false;
   };
 
   Flow& InSlot(FlowId id);
@@ -135,6 +149,7 @@ class Checker final : public RunObserver {
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
   absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
   std::unique_ptr<SingleUnitOracle> oracle_;
+  bool expects_loggers_ = false;
   FlowName flow_name_;
   Instant start_;
   UniquenessCheck uniqueness_;

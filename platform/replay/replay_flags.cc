@@ -199,6 +199,13 @@ void ReplayFlags::AddStateFlags() {
                   "what others did, once in so long at most; so whoever reads "
                   "them sees an update after twice that, and the way. Who does "
                   "not read them is told once in 100 periods");
+  flags_.Choice("loggers", loggers_,
+                {{"off", "as soon as it is processed"},
+                 {"on", "once the unit's output logger has what it changed"}},
+                "when a packet is released, and others learn of what it did:");
+  flags_.Duration("logger_delay", options_.run.logger_delay, Nanos{0},
+                  Seconds(10),
+                  "time from a unit to its logger, and as long back");
   flags_.Custom(
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "

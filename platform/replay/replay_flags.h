@@ -78,6 +78,7 @@ class ReplayFlags {
   size_t load_signal_ = 0;
   size_t demand_ = 0;
   size_t replica_choice_ = 0;
+  size_t loggers_ = 0;   // 1: on
   size_t clock_ = 0;     // 1: real
   size_t overload_ = 0;  // 1: wait, 2: drop
   uint32_t metrics_port_ = 0;

@@ -184,9 +184,9 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
-    for (const char* flag :
-         {"config", "compare", "explain", "decisions", "warm_up", "chaos",
-          "hop_delay", "state_delay", "state_bandwidth"}) {
+    for (const char* flag : {"config", "compare", "explain", "decisions",
+                             "warm_up", "chaos", "hop_delay", "state_delay",
+                             "state_bandwidth", "loggers", "logger_delay"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -280,6 +280,7 @@ void ReplayFlags::SettleReal() {
 void ReplayFlags::SettleRun() {
   options_.run.flow.kind = flow_key_.kind();
   options_.run.flow.vlan = flow_key_.vlan();
+  options_.run.loggers = loggers_ == 1;
   ControllerOptions& c = options_.run.controller;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};

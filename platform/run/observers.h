@@ -32,6 +32,7 @@ namespace snf {
   EVENT(on_service_end)       \
   EVENT(on_nf_begin)          \
   EVENT(on_nf_end)            \
+  EVENT(on_logged)            \
   EVENT(on_release)           \
   EVENT(on_drop)              \
   EVENT(on_consumed)          \

@@ -62,9 +62,13 @@ struct RunOptions {
   // A record from unit to unit: base + bytes / bandwidth.
   Nanos state_delay = Microseconds(20);
   int64_t state_bandwidth_bps = 10'000'000'000;
-  Nanos state_retry = Milliseconds(10);   // UnitOptions::retry_after
-  uint32_t hold_packets = 1024;           // UnitOptions::hold_packets
-  uint32_t max_replicas = 65'536;         // UnitOptions::max_replicas
+  Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
+  uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
+  uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  // Units have output loggers, in virtual time alone: an entry is at the logger
+  // after logger_delay, and its unit knows it released as long after that.
+  bool loggers = false;
+  Nanos logger_delay = Microseconds(1);
   Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready

@@ -89,6 +89,10 @@ class RunObserver : public DecisionObserver {
                          const PacketMeta& /*meta*/,
                          const NfOutcome& /*outcome*/) {}
 
+  // With loggers: what that clock did is in the unit's logger.
+  virtual void on_logged(Instant /*now*/, UnitId /*unit*/,
+                         const PacketMeta& /*meta*/) {}
+
   // The ends of packets. Those that an NF made, and those that passed
   // through without a flow, are released like others; see PacketRoute.
   virtual void on_release(const ReleasedPacket& /*packet*/) {}

@@ -28,7 +28,8 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .push_after = {c.flowlet_timeout.ns / 2},
           .max_replicas = options.max_replicas,
           .replica_lifetime = c.flow_timeout,
-          .retry_after = options.state_retry};
+          .retry_after = options.state_retry,
+          .has_logger = options.loggers};
 }
 
 TableOptions TableOptionsOf(const RunOptions& options) {

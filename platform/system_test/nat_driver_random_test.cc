@@ -126,6 +126,13 @@ void RunOne(uint64_t seed, Totals& totals) {
   EXPECT_EQ(outcome.flows_at_units, 0u);
   ExpectTranslated(outcome);
   totals.Add(outcome.run);
+  if (seed % 2 == 0) {
+    constexpr int64_t kDelays[] = {0, 1'000, 50'000, 3'000'000};
+    const bool is_compared = ExpectSameWithLoggers(
+        options, Nanos{kDelays[seed / 2 % 4]}, packets, policy, outcome);
+    ++totals.counts["with loggers"];
+    totals.counts["with loggers, compared"] += is_compared ? 1 : 0;
+  }
   if (!rng.Chance(16'384)) return;
   RunOptions unchecked = options;
   unchecked.check = false;

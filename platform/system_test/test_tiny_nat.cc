@@ -113,4 +113,19 @@ Outcome ReplayTiny(const TinyNatOptions& options,
   return outcome;
 }
 
+bool ExpectSameWithLoggers(TinyNatOptions options, Nanos delay,
+                           const std::vector<OfferedFrame>& packets,
+                           std::string_view policy, const Outcome& plain) {
+  options.loggers = true;
+  options.logger_delay = delay;
+  const Outcome logged = ReplayTiny(options, packets, policy);
+  if (plain.run.packets_dropped() + logged.run.packets_dropped() > 0 ||
+      plain.run.controller.flows != logged.run.controller.flows) {
+    return false;
+  }
+  EXPECT_EQ(plain.run.digest_up_to_renaming, logged.run.digest_up_to_renaming);
+  EXPECT_EQ(plain.run.packets_released, logged.run.packets_released);
+  return true;
+}
+
 }  // namespace snf

@@ -37,6 +37,13 @@ Outcome ReplayTiny(const TinyNatOptions& options,
                    const std::vector<OfferedFrame>& packets,
                    std::string_view policy = "snf");
 
+// The same with output loggers after `delay`, as sound. Where neither run lost
+// a packet and both saw the same flows, what leaves is the same, but for ports;
+// returns whether that was so. What the NF does must not depend on time.
+bool ExpectSameWithLoggers(TinyNatOptions options, Nanos delay,
+                           const std::vector<OfferedFrame>& packets,
+                           std::string_view policy, const Outcome& plain);
+
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_SYSTEM_TEST_TEST_TINY_NAT_H_

@@ -48,6 +48,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
     observers_.Add(*renaming_digest_);
   }
   if (options.check) observers_.Add(checker_);
+  if (options.loggers) checker_.ExpectLoggers();
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   SNF_CHECK(!result_.aliases.has_sides ||
@@ -124,6 +125,7 @@ RunResult VirtualDriver::Finish() {
   units_.StopTimers();
   RunUntil(Instant::max());
   observers_.on_end(now_);
+  if (options_.loggers && options_.check) CompareLoggers();
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
   if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {

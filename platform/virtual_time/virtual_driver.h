@@ -43,7 +43,7 @@ namespace snf {
 //   Offer ─► classify ─► Controller ─kEnqueue, hop─► Unit::on_packet
 //                            ▲                          │ begin, service time
 //                            └─────── on_drained ───────┤ finish
-//            sink ◄── release ◄──── hop ◄───────────────┤
+//            sink ◄── release ◄──── hop ◄── [logger] ◄──┤
 //                                 other units ◄── StateNetwork ◄── messages
 //
 // A packet that comes back from the outside (ingress.h) does so a hop after its
@@ -105,11 +105,19 @@ class VirtualDriver final : private NfCallNames {
   void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
   void ExecuteAll(VirtualUnit& shell);
   void Execute(VirtualUnit& shell, const UnitCommand& command);
+  // In virtual_driver_loggers.cc: the commands of a call of the unit's NF that
+  // are parts of an entry go to its logger.
+  void ExecuteThroughLogger(VirtualUnit& shell, FlowId flow);
+  void SendToLogger(UnitId unit);
+  void on_entry(VirtualUnit& shell);
+  void LetOut(UnitId unit, const UnitCommand& command);
+  void CompareLoggers();
   void ExecutePacket(UnitId unit, const UnitCommand& command);
   void Send(const Event& message);
   void SendState(const VirtualUnit& shell, const UnitCommand& command);
   void Serve(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
+  void ReleaseAfterHop(UnitId unit, const UnitCommand& command);
   void Release(const Event& event);
   void on_hairpin(const Event& event);
   void on_alias_at_controller();

@@ -37,6 +37,10 @@ struct VirtualDriver::Event {
     kStopAtUnit,
     kUnitReady,
     kUnitTimer,
+    // With loggers.
+    kEntryAtLogger,         // of `unit`, the first that is under way
+    kReleasedAtUnit,        // the entry of `meta` is
+    kPiecesReleasedAtUnit,  // those that an entry gave back
   };
   bool is_at_controller() const {
     return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;

@@ -21,6 +21,9 @@ void VirtualDriver::Handle(const Event& event) {
   }
   VirtualUnit& shell = units_.of(event.unit);
   switch (event.kind) {
+    case Event::Kind::kEntryAtLogger:
+      on_entry(shell);
+      return;
     case Event::Kind::kServiceEnd:
       EndService(shell);
       break;
@@ -41,7 +44,11 @@ void VirtualDriver::Handle(const Event& event) {
       call_mark_.Begin({.unit = event.unit});
       HandleAtUnit(event, shell);
       call_mark_.End();
-      ExecuteAll(shell);
+      if (options_.loggers && event.kind == Event::Kind::kAliasAckAtUnit) {
+        ExecuteThroughLogger(shell, event.alias_ack.flow);
+      } else {
+        ExecuteAll(shell);
+      }
       while (shell.unit.has_more()) {
         unit_out_.clear();
         shell.unit.Resume(now_, unit_out_);
@@ -79,7 +86,18 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
     case Event::Kind::kTakeoverAckAtUnit:
       shell.unit.on_takeover_ack(now_, event.takeover_ack, unit_out_);
       break;
+    case Event::Kind::kReleasedAtUnit:
+      shell.unit.on_released(now_, event.meta, {*shell.nf, buffers_},
+                             unit_out_);
+      break;
+    case Event::Kind::kPiecesReleasedAtUnit:
+      shell.unit.on_pieces_released(event.pieces, unit_out_);
+      break;
     case Event::Kind::kEndFlowAtUnit:
+      if (options_.loggers) {
+        shell.logger->SendEnd(event.end);
+        SendToLogger(event.unit);
+      }
       shell.unit.on_end_flow(now_, event.end, {*shell.nf, buffers_}, unit_out_);
       break;
     case Event::Kind::kAliasAckAtUnit:
@@ -162,7 +180,11 @@ void VirtualDriver::EndService(VirtualUnit& shell) {
                   .pieces_taken = shell.unit.pieces_taken(),
                   .record = [&] { return shell.unit.state_bytes(meta.flow); }});
   }
-  ExecuteAll(shell);
+  if (options_.loggers) {
+    ExecuteThroughLogger(shell, meta.flow);
+  } else {
+    ExecuteAll(shell);
+  }
 }
 
 void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
@@ -199,7 +221,16 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
             .unit = command.unit,
             .takeover = command.takeover});
       break;
+    case Kind::kGivePieces:
+    case Kind::kLog:
+      SNF_CHECK(false);
+      break;
     case Kind::kSendTakeoverAck:
+      if (options_.loggers) {
+        shell.logger->SendAck(command);
+        SendToLogger(self);
+        break;
+      }
       Send({.kind = Event::Kind::kTakeoverAckAtUnit,
             .unit = command.unit,
             .takeover_ack = command.takeover_ack});
@@ -249,8 +280,13 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
     if (command.kind != Kind::kDropPayload) Drained(unit, command.meta);
     return;
   }
-  // The release stage is null: what a unit lets go is released a hop later.
-  const bool generated = command.kind == Kind::kEmit;
+  // Without a logger, what a unit lets go is released a hop later.
+  ReleaseAfterHop(unit, command);
+  if (command.kind == Kind::kRelease) Drained(unit, command.meta);
+}
+
+void VirtualDriver::ReleaseAfterHop(UnitId unit, const UnitCommand& command) {
+  const bool generated = command.kind == UnitCommand::Kind::kEmit;
   result_.packets_generated += generated ? 1 : 0;
   events_->PushInOrder(now_ + options_.hop_delay,
                        {.kind = Event::Kind::kRelease,
@@ -258,7 +294,6 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
                         .unit = unit,
                         .packet = command.packet,
                         .meta = command.meta});
-  if (!generated) Drained(unit, command.meta);
 }
 
 void VirtualDriver::Send(const Event& message) {

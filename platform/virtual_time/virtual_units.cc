@@ -18,9 +18,11 @@ VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
 
 VirtualUnit& VirtualUnits::Make(UnitId unit) {
   std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
-  made = std::make_unique<VirtualUnit>(
-      VirtualUnit{.unit = Unit(unit, options_, schema_, example_.pools()),
-                  .nf = nf_.create()});
+  made = std::make_unique<VirtualUnit>(VirtualUnit{
+      .unit = Unit(unit, options_, schema_, example_.pools()),
+      .nf = nf_.create(),
+      .logger = options_.has_logger ? std::make_unique<VirtualLogger>(schema_)
+                                    : nullptr});
   if (stops_timers_) made->unit.StopTimers();
   return *made;
 }
@@ -47,6 +49,13 @@ uint64_t VirtualUnits::replicas() const {
     if (each != nullptr) sum += each->unit.replicas();
   }
   return sum;
+}
+
+void VirtualUnits::ForEach(
+    absl::FunctionRef<void(const VirtualUnit&)> visit) const {
+  for (const std::unique_ptr<VirtualUnit>& each : units_) {
+    if (each != nullptr) visit(*each);
+  }
 }
 
 void VirtualUnits::AddTotals(RunResult& result) const {

@@ -6,9 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "platform/run/run.h"
+#include "platform/virtual_time/virtual_logger.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"
@@ -19,6 +21,7 @@ namespace snf {
 struct VirtualUnit {
   Unit unit;
   std::unique_ptr<NetworkFunction> nf;
+  std::unique_ptr<VirtualLogger> logger;  // null without loggers
   bool ready = false;
   Instant timer = Instant::max();  // when the earliest wake-up under way comes
 };
@@ -45,6 +48,9 @@ class VirtualUnits {
   // Stops the timers of all units' NFs, also of units made later.
   // Costs nothing from the second call on.
   void StopTimers();
+
+  // Calls `visit` for each unit that was made.
+  void ForEach(absl::FunctionRef<void(const VirtualUnit&)> visit) const;
 
   // Adds what units and their NFs have counted.
   void AddTotals(RunResult& result) const;

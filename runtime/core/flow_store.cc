@@ -55,6 +55,8 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
       sets_(size_t{MaxRecords(options)} * options.replicas, Pages::kGrowing),
       flowlets_(options.replicas > 0 ? MaxRecords(options) : 0,
                 Pages::kGrowing),
+      has_logger_(options.has_logger),
+      logged_(options.has_logger ? MaxRecords(options) : 0, Pages::kGrowing),
       used_words_(schema.record_bytes() / 8),
       state_words_(WordsOf(schema)),
       states_(MaxRecords(options) * size_t{state_words_}, Pages::kGrowing),
@@ -107,6 +109,7 @@ uint32_t FlowStore::Add(FlowId flow) {
                     .idle_armed = false,
                     .has_left = false};
   if (max_set_ > 0) flowlets_[slot] = {};
+  if (has_logger_) logged_[slot] = {};
   index_.Insert(flow, slot,
                 [&](uint32_t other) { return records_[other].flow; });
   return slot;
@@ -115,7 +118,7 @@ uint32_t FlowStore::Add(FlowId flow) {
 void FlowStore::ForgetIfEmpty(uint32_t slot) {
   FlowRecord& record = records_[slot];
   if (record.copy != CopyKind::kNone || record.held.head != kNone ||
-      record.pending != kNone || announced(slot) != 0) {
+      record.pending != kNone || announced(slot) != 0 || is_unreleased(slot)) {
     return;
   }
   timers_.Disarm(slot);
@@ -150,6 +153,7 @@ void FlowStore::SetCopy(uint32_t slot, CopyKind copy) {
     --own_copies_;
   }
   if (copy != CopyKind::kCurrent) ForgetTimerRequest(slot);
+  if (copy == CopyKind::kNone || copy == CopyKind::kReplica) MakeWhole(slot);
   record.copy = copy;
   if (copy == CopyKind::kReplica) {
     record.older = newest_replica_;
@@ -160,6 +164,15 @@ void FlowStore::SetCopy(uint32_t slot, CopyKind copy) {
   } else if (copy != CopyKind::kNone) {
     ++own_copies_;
   }
+}
+
+bool FlowStore::AddEntry(uint32_t slot) {
+  Logged& logged = logged_[slot];
+  const bool is_whole = logged.has_base == 0;
+  logged.has_base = 1;
+  ++logged.entries;
+  ++unreleased_;
+  return is_whole;
 }
 
 void FlowStore::ForgetTimerRequest(uint32_t slot) {

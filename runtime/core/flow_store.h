@@ -38,8 +38,10 @@ namespace snf {
 // newest replica. Once it is evicted, DropCopy(0) and ForgetIfEmpty(0) free
 // slot 0 for another flow.
 //
+// With a logger, it counts each flow's entries that are not released.
+//
 // A value; owner-thread only; nothing is allocated after construction. Memory:
-// at most 128 bytes a flow that is kept, and the flow's state, in whole cache
+// at most 136 bytes a flow that is kept, and the flow's state, in whole cache
 // lines or, where it is less than one, a power of two.
 class FlowStore {
  public:
@@ -103,6 +105,31 @@ class FlowStore {
   uint32_t own_copies() const { return own_copies_; }
   // Returns the slot of the replica that came first, or kNone.
   uint32_t oldest_replica() const { return oldest_replica_; }
+
+  // --- Entries at the logger, where there is one. ---
+  // The record is kept until they are released.
+  bool is_unreleased(uint32_t slot) const {
+    return has_logger_ && logged_[slot].entries > 0;
+  }
+  // Counts the flow's entries that are not released, twice; odd if the next one
+  // need not be whole. For tests.
+  uint64_t entries(uint32_t slot) const {
+    if (!has_logger_) return 0;
+    return uint64_t{logged_[slot].entries} << 1 | logged_[slot].has_base;
+  }
+  // Counts the entries of all flows that are not released.
+  uint32_t unreleased() const { return unreleased_; }
+  // Counts an entry. Returns true if it has to be whole: the state came from
+  // elsewhere since the flow's last one (proto/protocol.md L1).
+  bool AddEntry(uint32_t slot);
+  void ReleaseEntry(uint32_t slot) {
+    --logged_[slot].entries;
+    --unreleased_;
+  }
+  // The flow's next entry is to be whole.
+  void MakeWhole(uint32_t slot) {
+    if (has_logger_) logged_[slot].has_base = false;
+  }
 
   // --- Units that the state is to be pushed to. ---
   // The record is kept from now on, until the first packet of the flowlet, or
@@ -171,6 +198,14 @@ class FlowStore {
     uint32_t begun;      // is the newest whose first packet has come
   };
   LazyArray<Flowlets> flowlets_;
+  // Has one for each record, with a logger; FlowRecord has no room.
+  struct Logged {
+    uint32_t entries;   // are not released
+    uint32_t has_base;  // the logger has the state that the next one builds on
+  };
+  bool has_logger_;
+  uint32_t unreleased_ = 0;
+  LazyArray<Logged> logged_;
   uint32_t used_words_;   // of a state
   uint32_t state_words_;  // from one state to the next
   LazyArray<uint64_t> states_;

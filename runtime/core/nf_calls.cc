@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "runtime/logger/delta.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/sdk/nf_call.h"
 
@@ -26,11 +27,17 @@ DropReason ReasonOf(AliasResult why) {
 }  // namespace
 
 NfCalls::NfCalls(UnitId id, const UnitOptions& options,
+                 const StateSchema& schema,
                  std::span<const NetworkFunction::Pool> pools)
     : id_(id),
+      has_logger_(options.has_logger),
+      schema_(&schema),
+      delta_(options.has_logger ? MaxDeltaBytes(schema) : 0),
       guard_every_(options.guard_every),
       waiting_(options.queue_packets),
-      pieces_(id, pools) {}
+      pieces_(id, pools) {
+  if (has_logger_) given_.reserve(kMaxGivesPerCall);
+}
 
 void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
                        FlowStore& flows, UnitOut& out) {
@@ -43,6 +50,7 @@ void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
   CallNf(env.nf, NfCall::Hook::kOnTimer, &meta, kNoPacket,
          [&] { env.nf.on_timer(flow); });
   record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
+  if (has_logger_) delta_bytes_ = EncodeDelta(*schema_, state, delta_);
   services.Tell();
 }
 
@@ -54,6 +62,8 @@ void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
   StateView state(flows.state(slot));
   Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
                     out);
+  // All clocks of the flow are released.
+  services.GiveAtOnce();
   FlowState flow(record.flow, now, record.timer, state, services);
   CallNf(env.nf, NfCall::Hook::kOnEnd, &meta, kNoPacket,
          [&] { env.nf.on_end(flow); });
@@ -144,6 +154,18 @@ bool NfCalls::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
 void NfCalls::Refuse(WaitingPacket& packet) {
   *std::ranges::find(packet.refused, kNoPool) = packet.pool;
   packet.in_vain = 0;
+}
+
+void NfCalls::on_pieces_released(const PieceBlock& pieces, FlowStore& flows,
+                                 UnitOut& out) {
+  for (uint64_t mask = pieces.mask; mask != 0; mask &= mask - 1) {
+    const auto bit = static_cast<uint32_t>(std::countr_zero(mask));
+    if (!pieces_.Give(pieces.pool, pieces.word * 64 + bit)) ++pieces_refused_;
+  }
+  if (pieces_.size(pieces.pool) > UnitPieces::kKeep) {
+    pieces_.ReturnWord(pieces.pool, out);
+  }
+  Wake(pieces.pool, flows);
 }
 
 // The packets that wait for the pool go first, in order: as many as there are

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
@@ -22,6 +23,7 @@
 #include "runtime/core/unit_pieces.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/state_schema.h"
 
 namespace snf {
 
@@ -87,7 +89,8 @@ class NfCalls {
     }
   };
 
-  NfCalls(UnitId id, const UnitOptions& options,
+  // The schema must outlive this and its copies.
+  NfCalls(UnitId id, const UnitOptions& options, const StateSchema& schema,
           std::span<const NetworkFunction::Pool> pools);
 
   // No pieces are requested ahead of need from on_stop until on_start.
@@ -117,6 +120,18 @@ class NfCalls {
   // Pieces come, or an answer without any: resumes packets that wait for them.
   void on_pieces(const PieceBlock& pieces, FlowStore& flows, UnitOut& out);
 
+  // Pieces that the NF gave at a clock that is released now are free.
+  void on_pieces_released(const PieceBlock& pieces, FlowStore& flows,
+                          UnitOut& out);
+
+  // Returns the partial delta of the last call for a packet or a timer, with a
+  // logger. Valid until the next call.
+  std::span<const std::byte> delta() const {
+    return std::span(delta_).first(delta_bytes_);
+  }
+  // What is applied changes nothing.
+  void ClearDelta() { delta_bytes_ = 0; }
+
   UnitPieces& pieces() { return pieces_; }
   const UnitPieces& pieces() const { return pieces_; }
   const WaitingPacket& waiting(uint32_t node) const { return waiting_[node]; }
@@ -145,6 +160,12 @@ class NfCalls {
 
   UnitId id_;
   bool stopping_ = false;
+  bool has_logger_;
+  const StateSchema* schema_;
+  std::vector<std::byte> delta_;  // is empty without a logger
+  uint32_t delta_bytes_ = 0;
+  // Has what the NF gave back in the present call, for the entry.
+  std::vector<PieceBlock> given_;
   uint32_t guard_every_;
   uint32_t unguarded_ = 0;            // counts packets since one was guarded
   LazyArray<WaitingPacket> waiting_;  // by node

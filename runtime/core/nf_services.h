@@ -10,7 +10,9 @@
 
 #include "base/messages/messages.h"
 #include "base/packet/packet_parser.h"
+#include "runtime/logger/delta.h"
 #include "runtime/core/nf_calls.h"
+#include "runtime/core/unit_limits.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
@@ -70,6 +72,11 @@ class NfCalls::Services final : public FlowServices {
   void GivePiece(PoolId pool, uint32_t piece) override {
     const uint16_t index = IndexOf(pool);
     UnitPieces& pieces = calls_.pieces_;
+    if (calls_.has_logger_ && !gives_at_once_ &&
+        !(node_ != kNone && pieces.HasTaken(index, piece))) {
+      GiveWhenReleased(index, piece);
+      return;
+    }
     if (!pieces.Give(index, piece)) {
       ++calls_.pieces_refused_;
       return;
@@ -107,6 +114,8 @@ class NfCalls::Services final : public FlowServices {
     note_->over |= over;
   }
 
+  // Pieces that are given are free from then on, whoever has a logger.
+  void GiveAtOnce() { gives_at_once_ = true; }
   bool has_alias() const { return has_alias_; }
   // Sends what the NF said, the alias first; at the end of the call.
   void Tell() {
@@ -116,6 +125,12 @@ class NfCalls::Services final : public FlowServices {
     }
     if (note_.has_value()) [[unlikely]]
       out_.push(UnitCommand::Send(*note_));
+    if (calls_.has_logger_) [[unlikely]] {
+      for (const PieceBlock& pieces : calls_.given_) {
+        out_.push(UnitCommand::Give(pieces));
+      }
+      calls_.given_.clear();
+    }
   }
   // Says what the NF did that it must not do at a packet which waits; "" if
   // nothing.
@@ -128,6 +143,23 @@ class NfCalls::Services final : public FlowServices {
   }
 
  private:
+  // Another flow may use the piece only once this clock is released (U13).
+  void GiveWhenReleased(uint16_t pool, uint32_t piece) {
+    --kept_;
+    const uint32_t word = piece / 64;
+    const uint64_t mask = uint64_t{1} << piece % 64;
+    for (PieceBlock& pieces : calls_.given_) {
+      if (pieces.pool != pool || pieces.word != word) continue;
+      pieces.mask |= mask;
+      return;
+    }
+    if (calls_.given_.size() == kMaxGivesPerCall) {
+      FailNf("gave pieces of more words back than one packet may");
+    }
+    calls_.given_.push_back(
+        {.word = word, .pool = pool, .unit = calls_.id_, .mask = mask});
+  }
+
   uint16_t IndexOf(PoolId pool) const {
     const auto index = static_cast<uint16_t>(pool);
     calls_.CheckPool(index);
@@ -146,6 +178,7 @@ class NfCalls::Services final : public FlowServices {
   bool has_returned_ = false;
   int emitted_ = 0;
   int kept_ = 0;  // counts pieces: taken less given
+  bool gives_at_once_ = false;
   std::optional<FlowNote> note_;
 };
 
@@ -210,6 +243,8 @@ class NfCalls::Services final : public FlowServices {
   nf_call.hook = NfCall::Hook::kNone;
   record.timer = flow.timer();
   record.link = info.link;
+  if (has_logger_) [[unlikely]]
+    delta_bytes_ = EncodeDelta(*schema_, state, delta_);
   services.Tell();
   if (services.has_alias()) [[unlikely]] {
     waiting_[node].kind = outcome.kind();

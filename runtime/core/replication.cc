@@ -253,7 +253,9 @@ void Replication::AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out) {
         pull.kind == Pending::Kind::kPull && record.copy != CopyKind::kNone &&
         (record.is_own() || pull.clock < record.applied) &&
         SNF_RULE(kU5, pull.clock <= record.applied, true);
-    if (!is_answerable || record.is_busy() || answers == kMaxAnswersPerCall) {
+    const bool waits =
+        record.is_busy() || SNF_RULE(kU6, flows.is_unreleased(slot), false);
+    if (!is_answerable || waits || answers == kMaxAnswersPerCall) {
       link = &pull.next;
       continue;
     }
@@ -261,16 +263,17 @@ void Replication::AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out) {
       Refuse(StateRefusal::kPullStale);
     } else {
       out.push(UnitCommand::Send(pull.peer, MessageOf(slot, flows)));
-      record.has_left = true;
-      if (record.copy == CopyKind::kCurrent) {
-        flows.SetCopy(slot, SNF_RULE(kHandedOver, CopyKind::kHandedOver,
-                                     CopyKind::kReplica));
-        record.due = Instant::max();
-      }
       ++answers;
     }
     flows.pending().Erase(link);
   }
+  if (answers == 0) return;
+  record.has_left = true;
+  if (record.copy != CopyKind::kCurrent) return;
+  // This may shorten the list, so the list has been gone through before.
+  flows.SetCopy(
+      slot, SNF_RULE(kHandedOver, CopyKind::kHandedOver, CopyKind::kReplica));
+  record.due = Instant::max();
 }
 
 State Replication::MessageOf(uint32_t slot, const FlowStore& flows) const {
@@ -300,8 +303,11 @@ void Replication::PushOrExpire(Instant now, uint32_t slot, FlowStore& flows,
 void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
   FlowRecord& record = flows[slot];
   record.due = Instant::max();
-  // It is not idle, or of no use any more.
-  if (record.is_busy() || stopping_) return;
+  // It is not idle, or of no use any more; or on_released makes it due again.
+  if (record.is_busy() || stopping_ ||
+      SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
+    return;
+  }
   State state = MessageOf(slot, flows);
   state.pushed = true;
   for (const UnitId unit : flows.targets(slot)) {

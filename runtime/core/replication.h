@@ -34,8 +34,9 @@ namespace snf {
 //     soon as exactly its clock is applied. (Once more is applied, the unit
 //     that pulled has itself run the clock that followed: the Pull is late, and
 //     gets no answer.)
-// U6  State leaves a unit only when its content was released. The release stage
-//     is null so far: state counts as released once it is applied.
+// U6  State leaves a unit only when its content was released: with a logger,
+//     pushes and answers wait until no entry of the flow is left there. Without
+//     one, state counts as released once it is applied.
 // U7  The first packet run on state from another unit tells that unit, and the
 //     controller: Takeover, repeated to the unit until acknowledged (what goes
 //     to the controller is not lost). Only then is that copy forgotten, and
@@ -90,6 +91,13 @@ class Replication {
   // A packet or a timer of the NF changed the state: it is to be pushed later.
   void on_change(Instant now, FlowRecord& record) const {
     if (pushes_) record.due = now + push_after_;
+  }
+  // All of the flow's entries are released. A push that was due meanwhile is to
+  // happen after all.
+  void on_released(Instant now, FlowRecord& record) const {
+    const bool has_missed = record.copy == CopyKind::kCurrent &&
+                            !record.is_busy() && record.due == Instant::max();
+    if (has_missed) on_change(now, record);
   }
   // Asks the unit that the packet names for the state before its clock, unless
   // that was asked for or there is no such unit.

@@ -12,7 +12,7 @@
 
 namespace snf {
 
-enum class Rule { kNone, kU1, kU2, kU4, kU5, kU7, kU8, kHandedOver };
+enum class Rule { kNone, kU1, kU2, kU4, kU5, kU6, kU7, kU8, kU13, kHandedOver };
 inline Rule left_out_rule = Rule::kNone;
 
 }  // namespace snf

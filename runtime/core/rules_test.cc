@@ -26,12 +26,17 @@ constexpr Configuration kThreePackets = {.packets = 3, .pushes = 1};
 constexpr Configuration kScaleIn = {.packets = 2, .pushes = 1, .leaves = 1};
 constexpr Configuration kEviction = {
     .flows = 2, .packets = 3, .pushes = 1, .losses = 1};
-constexpr std::array<LeftOut, 7> kRules = {{
+constexpr Configuration kLoggers = {
+    .packets = 2, .pushes = 1, .has_loggers = true};
+constexpr std::array<LeftOut, 9> kRules = {{
     {Rule::kU1, "U1: packets run on any copy", kThreePackets, "I2", 5},
     {Rule::kU2, "U2: held packets pull nothing", kTwoPackets, "I7", 5},
     {Rule::kU4, "U4: older state is taken too", kTwoPackets, "I5", 14},
     {Rule::kU5, "U5: a Pull is answered with any state", kThreePackets, "I7",
      9},
+    {Rule::kU6, "U6: state leaves before it is released", kLoggers, "I3", 12},
+    {Rule::kU13, "U13: a Takeover is told before its packet is released",
+     kLoggers, "I5", 12},
     {Rule::kU7, "U7: Takeover forgets newer state too", kThreePackets, "I5",
      16},
     {Rule::kU8, "U8: a unit stops before its flows are taken", kScaleIn, "I5",

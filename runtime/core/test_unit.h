@@ -120,6 +120,15 @@ class TestUnit {
     unit.on_reclaim(piece_pool, out_);
     return Drain();
   }
+  // The logger lets out the entry of the packet with this metadata.
+  Lines on_released(const PacketMeta& meta) {
+    unit.on_released(now, meta, {nf, pool}, out_);
+    return Drain();
+  }
+  Lines on_pieces_released(const PieceBlock& pieces) {
+    unit.on_pieces_released(pieces, out_);
+    return Drain();
+  }
   Lines on_stop() {
     unit.on_stop(out_);
     return Drain();
@@ -170,6 +179,8 @@ class TestUnit {
   std::vector<Alias> aliases;           // has those that were asked for
   std::vector<FlowNote> notes;
   std::vector<PieceBlock> returned;
+  std::vector<PieceBlock> given;                // back, with an entry
+  std::vector<std::vector<std::byte>> changes;  // has those of entries
 
  private:
   // Names a packet, or a message about one.
@@ -258,6 +269,14 @@ class TestUnit {
       case Kind::kReturnPieces:
         returned.push_back(command.pieces);
         return "return " + std::to_string(command.pieces.pool);
+      case Kind::kGivePieces:
+        given.push_back(command.pieces);
+        return "give " + std::to_string(command.pieces.pool);
+      case Kind::kLog: {
+        const Unit::Change change = unit.change();
+        changes.emplace_back(change.bytes.begin(), change.bytes.end());
+        return (change.is_whole ? "log whole " : "log ") + Name(command.meta);
+      }
       case Kind::kStopped:
         return "stopped";
     }

@@ -111,6 +111,7 @@ uint64_t UnitFingerprint::OfFlow(const Unit& unit, uint32_t slot) {
       one.Add(static_cast<uint64_t>(byte));
     }
   }
+  if (flows.entries(slot) != 0) one.Add(flows.entries(slot));
   for (const UnitId target : flows.targets(slot)) one.Add(value(target));
   one.Add(flows.packets(), record.held);
   std::vector<uint64_t> all_pending;

@@ -164,6 +164,11 @@ void UnitStates::Run(Live& live, Input input, uint16_t what) {
     case Input::kTimer:
       LetTimePass(live);
       break;
+    case Input::kReleased:
+      live.unit.on_released(live.now, MetaOf(Item::Of(what)), {nf_, pool_},
+                            out_);
+      Drain(live);
+      break;
     case Input::kFinish: {
       const PacketMeta meta = live.unit.in_service();
       nf_.timer_of = Chronicle::kNoFlow;
@@ -188,6 +193,23 @@ void UnitStates::Run(Live& live, Input input, uint16_t what) {
   if (!begins_late_ && !live.unit.busy()) Begin(live);
 }
 
+PacketMeta UnitStates::MetaOf(const Item& item) {
+  PacketMeta meta;
+  meta.flow = IdOf(item.flow);
+  meta.clock = Clock{item.clock};
+  if (item.is_first) meta.flags |= PacketMeta::kFirstOfFlowlet;
+  if (item.is_null) meta.flags |= PacketMeta::kNull;
+  if (item.is_timer) {
+    meta.flags |= PacketMeta::kTimer;
+    meta.arrival = Instant::max();  // what is set is due
+  }
+  if (item.source != Item::kNowhere) {
+    meta.source_kind = StateSource::kUnit;
+    meta.source = UnitId{item.source};
+  }
+  return meta;
+}
+
 void UnitStates::RunItem(Live& live, const Item& item) {
   const FlowId flow = IdOf(item.flow);
   if (item.kind == Item::Kind::kEnd) {
@@ -205,20 +227,8 @@ void UnitStates::RunItem(Live& live, const Item& item) {
       }
       live.unit.on_replicas(set);
     }
-    PacketMeta meta;
-    meta.flow = flow;
-    meta.clock = Clock{item.clock};
-    if (item.is_first) meta.flags |= PacketMeta::kFirstOfFlowlet;
-    if (item.is_null) meta.flags |= PacketMeta::kNull;
-    if (item.is_timer) {
-      meta.flags |= PacketMeta::kTimer;
-      meta.arrival = Instant::max();  // what is set is due
-    }
-    if (item.source != Item::kNowhere) {
-      meta.source_kind = StateSource::kUnit;
-      meta.source = UnitId{item.source};
-    }
-    live.unit.on_packet(item.is_null ? kNoPacket : packets_[item.clock], meta);
+    live.unit.on_packet(item.is_null ? kNoPacket : packets_[item.clock],
+                        MetaOf(item));
   }
   Drain(live);
 }
@@ -306,6 +316,19 @@ void UnitStates::Drain(const Live& live) {
         effect.flow = FlowOf(command.timer_due.flow);
         effect.clock = ClockOf(command.timer_due.applied);
         break;
+      case Kind::kLog: {
+        const PacketMeta& meta = command.meta;
+        Item item{.flow = FlowOf(meta.flow), .clock = ClockOf(meta.clock)};
+        item.is_first = (meta.flags & PacketMeta::kFirstOfFlowlet) != 0;
+        if (meta.source_kind == StateSource::kUnit) {
+          item.source = UnitOf(meta.source);
+        }
+        effect = {.kind = Effect::Kind::kLogged,
+                  .flow = item.flow,
+                  .clock = item.clock,
+                  .message = item.Code()};
+        break;
+      }
       case Kind::kStopped:
         effect.kind = Effect::Kind::kStopped;
         break;

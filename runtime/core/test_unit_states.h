@@ -61,6 +61,7 @@ struct Effect {
     kRanTimer,     // the NF's timer ran, on state `value`
     kAskTimer,     // the unit asks for a timer packet after `clock`
     kDone,         // the clock is applied; the packet left
+    kLogged,       // its entry sets out; `message` is the packet as an item
     kDuplicate,    // the packet was dropped as one
     kDropPayload,  // the packet became a tombstone
     kStopped,
@@ -94,7 +95,14 @@ struct Effect {
 class UnitStates {
  public:
   using StateId = uint32_t;
-  enum class Input : uint8_t { kItem, kMessage, kBegin, kFinish, kTimer };
+  enum class Input : uint8_t {
+    kItem,
+    kMessage,
+    kBegin,
+    kFinish,
+    kTimer,
+    kReleased,  // the logger let out the packet that an item was
+  };
   struct Step {
     StateId next;
     uint32_t first_effect;
@@ -156,6 +164,7 @@ class UnitStates {
 
   Live Make(StateId state) const;
   void Run(Live& live, Input input, uint16_t what);
+  static PacketMeta MetaOf(const Item& item);
   void RunItem(Live& live, const Item& item);
   void RunMessage(Live& live, const Message& message);
   void Begin(Live& live);

@@ -24,7 +24,8 @@ UnitOptions OptionsOf(const Configuration& configuration) {
           .push_after = Milliseconds(1),
           .max_replicas = 1,
           .replica_lifetime = Milliseconds(2),
-          .retry_after = Seconds(5)};
+          .retry_after = Seconds(5),
+          .has_logger = configuration.has_loggers};
 }
 
 }  // namespace
@@ -111,6 +112,9 @@ void WorldRules::ListUnits(const World& world, std::vector<Action>& actions) {
                states_.Take(state, Input::kBegin).next != state) {
       actions.push_back({.kind = Kind::kBegin, .unit = unit});
     }
+    if (world.logged[unit] > 0) {
+      actions.push_back({.kind = Kind::kRelease, .unit = unit});
+    }
     if (MayFireTimer(world, unit)) {
       actions.push_back({.kind = Kind::kTimer, .unit = unit});
     }
@@ -171,7 +175,10 @@ bool WorldRules::IsQuiet(const World& world) {
   }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
     const UnitStates::StateId state = world.units[unit];
-    if (world.queued[unit] > 0 || states_.facts(state).busy) return false;
+    if (world.queued[unit] > 0 || world.logged[unit] > 0 ||
+        states_.facts(state).busy) {
+      return false;
+    }
     if (configuration_.begins_late &&
         states_.Take(state, Input::kBegin).next != state) {
       return false;
@@ -229,6 +236,9 @@ std::string WorldRules::Take(World& world, const Action& action) {
       break;
     case Kind::kTimer:
       Feed(world, action.unit, Input::kTimer);
+      break;
+    case Kind::kRelease:
+      LetOut(world, action.unit);
       break;
     case Kind::kMessage:
       Remove(world, action.message);
@@ -298,6 +308,22 @@ void WorldRules::Give(World& world, uint8_t unit, const Item& item) {
   } else {
     Feed(world, unit, Input::kItem, item.Code());
   }
+}
+
+void WorldRules::LetOut(World& world, uint8_t unit) {
+  auto& entries = world.entries[unit];
+  const uint16_t entry = entries[0];
+  std::shift_left(entries.begin(), entries.end(), 1);
+  entries[--world.logged[unit]] = 0;
+  const Item item = Item::Of(entry);
+  World::Flow& f = world.flows[item.flow];
+  world.copies[unit][item.flow] = item.clock;
+  if (item.clock != f.released + 1) {
+    Fail("I3: clock " + std::to_string(item.clock) + " is released after " +
+         std::to_string(f.released));
+  }
+  f.released = item.clock;
+  Feed(world, unit, Input::kReleased, entry);
 }
 
 void WorldRules::Feed(World& world, uint8_t unit, Input input, uint16_t what) {

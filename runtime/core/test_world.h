@@ -36,7 +36,8 @@ struct Configuration {
   bool has_channels = false;
   bool begins_late = false;
   bool has_timers = false;  // the NF sets timers
-  bool merges = true;       // states of units that look alike are one
+  bool has_loggers = false;
+  bool merges = true;  // states of units that look alike are one
   uint64_t max_states = 20'000'000;
 };
 
@@ -55,13 +56,15 @@ struct World {
     uint8_t has_timer = 0;
     // The owner has asked for a timer packet, and the flow did not go on since.
     uint8_t is_asked = 0;
-    uint8_t reserved = 0;
-    uint64_t digest = 0;  // is what the NF made of it so far
+    uint8_t released = 0;  // with loggers: is the last clock that they let out
+    uint64_t digest = 0;   // is what the NF made of it so far
   };
 
   std::array<Flow, 2> flows{};
   std::array<uint32_t, 3> units{};
   std::array<std::array<uint16_t, kMaxQueued>, 3> channels{};
+  // Are the entries of each unit that its logger has not let out.
+  std::array<std::array<uint16_t, kMaxQueued>, 3> entries{};
   std::array<uint8_t, 3> queued{};
   uint8_t messages = 0;
   std::array<uint16_t, kMaxMessages> in_flight{};  // is sorted
@@ -79,7 +82,10 @@ struct World {
   uint8_t leaves = 0;
   uint8_t starts = 0;
   uint8_t ends = 0;
-  std::array<uint8_t, 3> reserved{};
+  std::array<uint8_t, 3> logged{};  // counts entries
+  // Are the clocks of the loggers' copies, by unit and flow.
+  std::array<std::array<uint8_t, 2>, 3> copies{};
+  std::array<uint8_t, 2> reserved{};
 };
 static_assert(std::has_unique_object_representations_v<World>);
 static_assert(sizeof(World) % 8 == 0);
@@ -98,6 +104,7 @@ struct Action {
     kBegin,
     kFinish,
     kTimer,
+    kRelease,  // the unit's logger takes its first entry, and lets it out
     kMessage,  // lets the message arrive
     kLose,
     kDuplicate,
@@ -164,6 +171,8 @@ class WorldRules {
   Item RoutedItem(World& world, const Action& action) const;
   void Give(World& world, uint8_t unit, const Item& item);
   void Feed(World& world, uint8_t unit, Input input, uint16_t what = 0);
+  void LetOut(World& world, uint8_t unit);
+  void CheckLoggers(const World& world, uint8_t flow);
   void Apply(World& world, uint8_t unit, const Effect& effect);
   void Serve(World& world, uint8_t unit, const Effect& effect);
   void Run(World::Flow& f, const Effect& effect);

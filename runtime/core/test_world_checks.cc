@@ -39,9 +39,19 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
   World::Flow& f = world.flows[effect.flow];
   if (story_ != nullptr) Tell(unit, effect);
   switch (effect.kind) {
-    case Kind::kSend:
-      CountSent(states_.message(effect.message));
+    case Kind::kSend: {
+      const Message& message = states_.message(effect.message);
+      CountSent(message);
       Send(world, effect.message);
+      if (message.kind != Message::Kind::kTakeoverAck) break;
+      // The logger behind the unit forgets as well (U7).
+      uint8_t& copy = world.copies[unit][message.flow];
+      if (copy < message.clock) copy = 0;
+      CheckLoggers(world, message.flow);
+      break;
+    }
+    case Kind::kLogged:
+      world.entries[unit][world.logged[unit]++] = effect.message;
       break;
     case Kind::kServe:
       Serve(world, unit, effect);
@@ -74,6 +84,8 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
     case Kind::kStopped:
       ++totals_.stopped;
       if (unit != world.leaving) Fail(UnitName(unit) + " stops unasked");
+      if (world.logged[unit] > 0)
+        Fail("U13: " + UnitName(unit) + " stops early");
       world.has_stopped = 1;
       break;
     case Kind::kEvicted:
@@ -87,6 +99,19 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
       break;
     case Kind::kForgotten:
       break;
+  }
+}
+
+// Were a unit lost, what is released would be in a logger.
+void WorldRules::CheckLoggers(const World& world, uint8_t flow) {
+  const World::Flow& f = world.flows[flow];
+  if (!configuration_.has_loggers || f.is_over != 0) return;
+  uint8_t newest = 0;
+  for (const auto& copies : world.copies) {
+    newest = std::max(newest, copies[flow]);
+  }
+  if (newest < f.released) {
+    Fail("I5: no logger has " + Name(flow, f.released) + ", which is released");
   }
 }
 
@@ -154,6 +179,9 @@ std::string WorldRules::CheckRan(const World& world) const {
     const World::Flow& f = world.flows[flow];
     if (f.done + 1 != f.next) {
       return "I7: " + Name(flow, f.done + uint8_t{1}) + " never runs";
+    }
+    if (configuration_.has_loggers && f.released != f.done) {
+      return "I7: " + Name(flow, f.released + uint8_t{1}) + " never leaves";
     }
   }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
@@ -291,6 +319,9 @@ std::string WorldRules::Describe(World world, const Action& action) {
       break;
     case Kind::kTimer:
       story = "time passes at " + unit;
+      break;
+    case Kind::kRelease:
+      story = unit + "'s logger lets out its first entry";
       break;
     case Kind::kQuiet:
       story = "time passes";

@@ -15,9 +15,10 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
            std::span<const NetworkFunction::Pool> pools)
     : id_(id),
       hold_packets_(options.hold_packets),
+      has_logger_(options.has_logger),
       flows_(options, schema),
       replication_(id, options, schema),
-      nf_(id, options, pools) {}
+      nf_(id, options, schema, pools) {}
 
 bool Unit::begin(Instant now, UnitOut& out) {
   SNF_CHECK(!busy());
@@ -155,6 +156,8 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   const PacketMeta& meta = flows_.packets()[node].meta;
   nf_.pieces().ClearTaken();
   NfCalls::Outcome outcome(UnitCommand::Kind::kAdvance);
+  if (has_logger_) [[unlikely]]
+    nf_.ClearDelta();
   if (meta.has_payload()) [[likely]] {
     outcome = nf_.Process(now, env, slot, node, flows_, out);
   } else if (meta.runs_timer()) {
@@ -189,8 +192,9 @@ inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                        .packet = flows_.packets()[node].packet,
                        .meta = meta};
   });
-  if ((meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
-      meta.source_kind == StateSource::kUnit && meta.source != id_) {
+  if (has_logger_) [[unlikely]]
+    Log(slot, meta, out);
+  if (TakesOver(meta) && SNF_RULE(kU13, !has_logger_, true)) {
     replication_.TellTakeover(now, meta, slot, flows_, out);
   }
   flows_.packets().Free(node);
@@ -203,6 +207,48 @@ inline void Unit::Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
   }
   if (stopping_) [[unlikely]]
     PushStoppedIfDone(out);
+}
+
+void Unit::Log(uint32_t slot, const PacketMeta& meta, UnitOut& out) {
+  is_whole_ = flows_.AddEntry(slot);
+  logged_slot_ = slot;
+  out.push(UnitCommand::OfPacket(UnitCommand::Kind::kLog, kNoPacket, meta));
+}
+
+Unit::Change Unit::change() const {
+  SNF_CHECK(logged_slot_ != kNone);
+  const FlowRecord& record = flows_[logged_slot_];
+  return {.is_whole = is_whole_,
+          .link = record.link,
+          .timer = record.timer,
+          .bytes = is_whole_
+                       ? StateSchema::WithoutZeros(flows_.state(logged_slot_))
+                       : nf_.delta()};
+}
+
+Clock Unit::applied(FlowId flow) const {
+  const uint32_t slot = flows_.Find(flow);
+  return slot != kNone && flows_[slot].is_own() ? flows_[slot].applied
+                                                : Clock{};
+}
+
+void Unit::on_released(Instant now, const PacketMeta& meta, NfContext env,
+                       UnitOut& out) {
+  const uint32_t slot = flows_.Find(meta.flow);
+  SNF_CHECK(slot != kNone && flows_.is_unreleased(slot));
+  flows_.ReleaseEntry(slot);
+  if (TakesOver(meta) && SNF_RULE(kU13, true, false)) {
+    replication_.TellTakeover(now, meta, slot, flows_, out);
+  }
+  if (!flows_.is_unreleased(slot)) replication_.on_released(now, flows_[slot]);
+  EndIfOver(now, slot, &env, out);
+  AfterChange(now, slot, out);
+  PushStoppedIfDone(out);
+}
+
+void Unit::on_pieces_released(const PieceBlock& pieces, UnitOut& out) {
+  nf_.on_pieces_released(pieces, flows_, out);
+  PushStoppedIfDone(out);
 }
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
@@ -240,7 +286,8 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
   PendingLists& pending = flows_.pending();
   uint32_t* const end = pending.LinkOf(record.pending, Pending::Kind::kEnd);
   if (*end == kNone || pending[*end].clock > record.applied ||
-      record.parked != kNone) {
+      record.parked != kNone ||
+      SNF_RULE(kU13, flows_.is_unreleased(slot), false)) {
     return;
   }
   // The last packet ran here: what else is here is a copy of that.
@@ -294,6 +341,8 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
   flows_[slot].parked = kNone;
   const NfCalls::Outcome outcome =
       nf_.on_alias_ack(now, ack.result, env, slot, node, flows_, out);
+  // Other packets have run since, and left their own delta.
+  flows_.MakeWhole(slot);
   Complete(now, slot, outcome, node, env, out);
 }
 
@@ -346,6 +395,7 @@ void Unit::PushStoppedIfDone(UnitOut& out) {
   // Packets that can run may take some of them.
   if (is_idle()) pieces.ReturnSpare(out);
   if (stopped_ || flows_.packets().used() > 0) return;
+  if (flows_.unreleased() > 0) return;
   if (SNF_RULE(kU8, flows_.own_copies() + flows_.pending().takeovers() > 0,
                false)) {
     return;

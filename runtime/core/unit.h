@@ -107,6 +107,28 @@ class Unit {
   // follows from the flow's new clock.
   void finish(Instant now, NfContext env, UnitOut& out);
 
+  // --- The output logger, with UnitOptions::has_logger (U6, U13). ---
+  // An entry of the logger has what finish() or on_alias_ack() did, from what
+  // the commands up to kLog say of the packet to this change.
+  struct Change {
+    // The record is `bytes` and zeros, whatever it was; else the delta
+    // (delta.h) leads to it from that of the clock before.
+    bool is_whole;
+    LinkType link;
+    Instant timer;
+    std::span<const std::byte> bytes;
+  };
+  // Returns that of the last kLog; valid until the next call.
+  Change change() const;
+  // Returns the clock of the flow's state here; 0 without any but a replica.
+  Clock applied(FlowId flow) const;
+  // The logger has let out the entry of that packet; entries of a flow are
+  // released in order. What waited for it is told now.
+  void on_released(Instant now, const PacketMeta& meta, NfContext env,
+                   UnitOut& out);
+  // Pieces of a kGivePieces, whose entry is released.
+  void on_pieces_released(const PieceBlock& pieces, UnitOut& out);
+
   // Something is left of the calls so far, for want of room in `out`. Not while
   // busy: then begin() goes on with it.
   bool has_more() const {
@@ -201,6 +223,12 @@ class Unit {
   void DropDuplicate(uint32_t node, UnitOut& out);
   void Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                 uint32_t node, NfContext env, UnitOut& out);
+  void Log(uint32_t slot, const PacketMeta& meta, UnitOut& out);
+  // The packet is the first that ran on state of another unit.
+  bool TakesOver(const PacketMeta& meta) const {
+    return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+           meta.source_kind == StateSource::kUnit && meta.source != id_;
+  }
   // Does what may follow from a flow's new state. The end of the flow comes
   // before: what is over gives no answer.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
@@ -225,6 +253,10 @@ class Unit {
   uint32_t held_payloads_ = 0;
   uint32_t hold_packets_;
   uint64_t timers_left_ = 0;
+  bool has_logger_;
+  // Of the last kLog.
+  uint32_t logged_slot_ = kNone;
+  bool is_whole_ = false;
 
   PacketList inbox_;  // has packets as they came
   // The first packet of inbox_ whose flow is not prefetched, and the number of

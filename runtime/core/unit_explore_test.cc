@@ -128,6 +128,21 @@ TEST(UnitExplorer, FindsNothingWrongWithTimersOfTheNf) {
   EXPECT_GT(lossy.totals.timers + found.totals.timers, 50'000u);
 }
 
+TEST(UnitExplorer, FindsNothingWrongWithLoggers) {
+  const Findings moved =
+      ExploreAll({.packets = 3, .pushes = 1, .losses = 1, .has_loggers = true});
+  const Findings left = ExploreAll({.packets = 2,
+                                    .pushes = 1,
+                                    .losses = 1,
+                                    .leaves = 1,
+                                    .ends = 1,
+                                    .has_loggers = true});
+  if (kIsSlow) return;
+  EXPECT_GT(moved.states + left.states, 20'000u);
+  EXPECT_GT(moved.totals.takeovers, 1'000u);
+  EXPECT_GT(left.totals.stopped, 1'000u);
+}
+
 TEST(UnitExplorer, FindsNothingWrongWithPacketsThatMayNotWait) {
   const Findings found =
       ExploreAll({.packets = 4, .pushes = 1, .losses = 1, .hold_packets = 0});

@@ -35,6 +35,10 @@ inline constexpr size_t kMaxReturnsPerCall = 8;
 // that there are no more.
 inline constexpr size_t kMaxTakesPerCall = 8;
 
+// With a logger, an NF may give pieces of so many words back while it handles
+// one packet: they go with the packet's entry.
+inline constexpr size_t kMaxGivesPerCall = 16;
+
 // A packet is run again so often where there are pieces, but none that it
 // wants. Then the pool is as good as exhausted: two units could hand pieces to
 // and fro that neither can use.
@@ -51,7 +55,8 @@ inline constexpr int kMaxTimersPerCall = 256;
 // packet and at the end of its flow, pushes to the replicas or repetitions,
 // answers, words of pieces, requests after a take, and a few single ones.
 // begin() and on_timers() push so much a step, and stop where the next might
-// not fit.
+// not fit. With a logger, what is pushed for an entry takes the room of the
+// pushes, the answers and the end of the flow, which wait for its release.
 inline constexpr size_t kMaxUnitCommandsPerCall =
     2 * FlowState::kMaxEmits + kMaxReplicas + kMaxAnswersPerCall +
     kMaxReturnsPerCall + kMaxTakesPerCall + 12;

@@ -44,6 +44,10 @@ struct UnitOptions {
   Nanos retry_after = Milliseconds(10);
   static constexpr Nanos kMaxRetryDelay = Seconds(1);
 
+  // An output logger lets out what packets did, and the driver tells the unit
+  // (Unit::on_released). Without one, what is applied counts as released.
+  bool has_logger = false;
+
   // At every so-many-th packet the unit looks whether the NF writes outside of
   // it (packet_guard.h).
   uint32_t guard_every = 64;

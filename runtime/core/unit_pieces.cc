@@ -32,7 +32,15 @@ std::optional<uint32_t> UnitPieces::Take(uint16_t pool,
   if (taken_count_ == kMaxTakesPerCall) return std::nullopt;
   const std::optional<uint32_t> piece = pools_[pool].set.Take(wish);
   spare_ -= piece.has_value() ? 1 : 0;
+  taken_of_[taken_count_] = pool;
   return taken_[taken_count_++] = piece;
+}
+
+bool UnitPieces::HasTaken(uint16_t pool, uint32_t piece) const {
+  for (uint32_t i = 0; i < taken_count_; ++i) {
+    if (taken_of_[i] == pool && taken_[i] == piece) return true;
+  }
+  return false;
 }
 
 bool UnitPieces::Give(uint16_t pool, uint32_t piece) {

@@ -93,6 +93,8 @@ class UnitPieces {
   std::span<const std::optional<uint32_t>> taken() const {
     return {taken_.data(), taken_count_};
   }
+  // The piece was taken since ClearTaken.
+  bool HasTaken(uint16_t pool, uint32_t piece) const;
   // Returns false if it is no piece of the pool, or is here already.
   bool Give(uint16_t pool, uint32_t piece);
 
@@ -121,6 +123,7 @@ class UnitPieces {
   uint32_t put_off_ = 0;  // counts reclaims until the packets woken have run
   uint32_t taken_count_ = 0;
   std::array<std::optional<uint32_t>, kMaxTakesPerCall> taken_{};
+  std::array<uint16_t, kMaxTakesPerCall> taken_of_{};  // are their pools
 };
 
 }  // namespace snf

@@ -18,11 +18,12 @@ using FromController = ControllerCommand::Kind;
 constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
-  constexpr std::array<std::string_view, 19> kNames = {
-      "release",   "nf_drop",       "drop",         "consume", "advance",
-      "emit",      "wait",          "drop_payload", "pull",    "state",
-      "takeover",  "takeover_ack",  "takeover",     "alias",   "note",
-      "timer_due", "piece_request", "pieces",       "stopped"};
+  constexpr std::array<std::string_view, 21> kNames = {
+      "release", "nf_drop", "drop",         "consume",       "advance",
+      "emit",    "wait",    "drop_payload", "give_pieces",   "log",
+      "pull",    "state",   "takeover",     "takeover_ack",  "takeover",
+      "alias",   "note",    "timer_due",    "piece_request", "pieces",
+      "stopped"};
   static_assert(static_cast<size_t>(FromUnit::kStopped) + 1 == kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
