@@ -292,6 +292,7 @@ class Controller {
   void AdvanceFailover(Instant now, ControllerOut& out);
   void SealLoggers(Instant now, ControllerOut& out);
   void AskSurvivors(Instant now, ControllerOut& out);
+  void RedirectFlows(Instant now, ControllerOut& out);
   void MoveFlows(Instant now, ControllerOut& out);
   void DropSurvivors(ControllerOut& out);
   OwnerRuns RunsOf(uint32_t slot) const;
@@ -300,14 +301,22 @@ class Controller {
     return run.at_logger || failover_.crashed.Has(run.unit);
   }
   SourceOfState SourceOf(const OwnerRuns& runs, Clock clock) const;
-  UnitId Receiver(Instant now, UnitId wish, ControllerOut& out);
+  // Takes a slot for what is re-routed, at that unit if that can be.
+  struct Receiver {
+    UnitId unit = kNoUnit;
+    uint64_t number = 0;  // 0: there is none
+  };
+  Receiver FindReceiver(Instant now, UnitId wish, uint32_t bytes,
+                        ControllerOut& out);
   MoveResult MoveFlow(Instant now, uint32_t slot, ControllerOut& out);
   Survivor* FindSurvivor(FlowId flow, Clock clock);
   MoveResult Reroute(Instant now, uint32_t slot, Clock clock, OwnerRuns& runs,
                      ControllerOut& out);
   void Redirect(uint32_t slot, Clock clock, SourceOfState source,
                 const OwnerRuns& runs, ControllerOut& out);
-  MoveResult Settle(Instant now, uint32_t slot, Clock done, OwnerRuns& runs,
+  void MoveToLoggers(Instant now, uint32_t slot, OwnerRuns& runs,
+                     ControllerOut& out);
+  MoveResult Settle(Instant now, uint32_t slot, OwnerRuns& runs,
                     ControllerOut& out);
   void WithdrawAlias(uint32_t slot, Clock clock);
   MoveResult GiveUp(Instant now, uint32_t slot);

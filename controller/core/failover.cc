@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "controller/core/controller.h"
+#include "controller/core/failover_rules.h"
 
 namespace snf {
 namespace {
@@ -17,6 +18,8 @@ using Phase = Failover::Phase;
 constexpr uint64_t kMaxLostClocks = 1 << 20;
 // The time after which a flow that found no unit, or no slot, is tried again.
 constexpr Nanos kMoveRetry = Microseconds(100);
+// So many units are tried for a slot.
+constexpr uint32_t kMaxTried = 64;
 
 bool IsBefore(const Survivor& a, const Survivor& b) {
   return a.flow != b.flow ? value(a.flow) < value(b.flow) : a.clock < b.clock;
@@ -40,11 +43,14 @@ bool Controller::on_unit_failed(Instant now, UnitId unit, uint32_t incarnation,
   failover_.round.Begin();
   for (UnitId u = sealed.NextFrom(0); u != kNoUnit;
        u = sealed.NextFrom(value(u) + uint32_t{1})) {
-    failover_.round.AwaitLogger(u);
+    if (SNF_FAILOVER_RULE(kOldLoggers, true, failover_.crashed.Has(u))) {
+      failover_.round.AwaitLogger(u);
+    }
   }
   for (uint32_t i = 0; i < units_.max_units(); ++i) {
     const UnitId u{static_cast<uint16_t>(i)};
-    if (units_.has_process(u)) failover_.round.AwaitUnit(u);
+    if (SNF_FAILOVER_RULE(kSurvivors, units_.has_process(u), false))
+      failover_.round.AwaitUnit(u);
   }
   GoOnWith(Phase::kSealing, now);
   AdvanceFailover(now, out);
@@ -116,14 +122,15 @@ void Controller::AdvanceFailover(Instant now, ControllerOut& out) {
   if (failover_.phase == Phase::kSealing) SealLoggers(now, out);
   if (failover_.phase == Phase::kAsking) AskSurvivors(now, out);
   if (failover_.phase == Phase::kWaiting) {
-    if (!failover_.round.complete()) {
+    if (SNF_FAILOVER_RULE(kWait, !failover_.round.complete(), false)) {
       failover_.wakeup = Instant::max();
       return;
     }
     std::sort(failover_.packets.data(),
               failover_.packets.data() + failover_.packet_count, IsBefore);
-    GoOnWith(Phase::kMoving, now);
+    GoOnWith(Phase::kRedirecting, now);
   }
+  if (failover_.phase == Phase::kRedirecting) RedirectFlows(now, out);
   if (failover_.phase == Phase::kMoving) MoveFlows(now, out);
   if (failover_.phase == Phase::kDropping) DropSurvivors(out);
 }
@@ -134,12 +141,11 @@ void Controller::SealLoggers(Instant now, ControllerOut& out) {
     const UnitId unit = failover_.sealed.NextFrom(failover_.next);
     if (unit == kNoUnit) break;
     failover_.next = value(unit) + uint32_t{1};
-    // Only that of a unit which has failed just now is still open.
-    out.push(ControllerCommand::Of(
-        Seal{.unit = unit,
-             .incarnation =
-                 failover_.crashed.Has(unit) ? units_.incarnation(unit) : 0,
-             .round = failover_.round.number()}));
+    out.push(
+        ControllerCommand::Of(Seal{.unit = unit,
+                                   .is_sealed = !failover_.crashed.Has(unit),
+                                   .incarnation = units_.incarnation(unit),
+                                   .round = failover_.round.number()}));
     if (failover_.next == units_.max_units()) break;
   }
   GoOnWith(Phase::kAsking, now);
@@ -153,6 +159,22 @@ void Controller::AskSurvivors(Instant now, ControllerOut& out) {
     out.push(ControllerCommand::Ask(unit, {.round = failover_.round.number()}));
   }
   GoOnWith(Phase::kWaiting, now);
+}
+
+// This comes first, since it takes no slots: those may be taken by packets that
+// wait for it.
+void Controller::RedirectFlows(Instant now, ControllerOut& out) {
+  for (uint32_t i = 0; i < evacuate_slots_; ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    if (failover_.next >= flows_.used()) {
+      GoOnWith(Phase::kMoving, now);
+      return;
+    }
+    const uint32_t slot = failover_.next++;
+    if (flows_.cold(slot).owner == kNoUnit || owners_.runs(slot) == 0) continue;
+    OwnerRuns runs = RunsOf(slot);
+    MoveToLoggers(now, slot, runs, out);
+  }
 }
 
 void Controller::MoveFlows(Instant now, ControllerOut& out) {
@@ -233,21 +255,31 @@ Controller::SourceOfState Controller::SourceOf(const OwnerRuns& runs,
   if (clock == Clock{1}) return {};
   const OwnerHistory::Run* const run = runs.Find(clock - 1);
   if (run == nullptr) return {};
-  return {run->unit,
-          IsAtLogger(*run) ? StateSource::kLogger : StateSource::kUnit};
+  return {run->unit, SNF_FAILOVER_RULE(kSource, IsAtLogger(*run), false)
+                         ? StateSource::kLogger
+                         : StateSource::kUnit};
 }
 
-UnitId Controller::Receiver(Instant now, UnitId wish, ControllerOut& out) {
-  if (wish != kNoUnit && !failover_.crashed.Has(wish) &&
-      units_.state(wish) == UnitPool::State::kActive) {
-    return wish;
+Controller::Receiver Controller::FindReceiver(Instant now, UnitId wish,
+                                              uint32_t bytes,
+                                              ControllerOut& out) {
+  if (wish != kNoUnit && units_.state(wish) == UnitPool::State::kActive) {
+    const uint64_t number = units_.TakeRecoverySlot(now, wish, bytes);
+    if (number != 0) return {wish, number};
   }
-  UnitId unit = units_.LeastLoaded();
-  if (unit == kNoUnit) unit = units_.Reopen(now);
+  // Others may have slots that are free.
+  const uint32_t tried = std::min(units_.placeable_units(), kMaxTried);
+  for (uint32_t rank = 0; rank < tried; ++rank) {
+    const UnitId unit = units_.Ranked(rank);
+    const uint64_t number = units_.TakeRecoverySlot(now, unit, bytes);
+    if (number != 0) return {unit, number};
+  }
+  UnitId unit = units_.Reopen(now);
   if (unit == kNoUnit) unit = units_.TakeWarm(now, out);
   if (unit == kNoUnit) unit = units_.UseStarting(now);
   if (unit == kNoUnit) unit = units_.StartStopped(now, out);
-  return unit;
+  if (unit == kNoUnit) return {};
+  return {unit, units_.TakeRecoverySlot(now, unit, bytes)};
 }
 
 // Does one step for the flow.
@@ -268,12 +300,15 @@ Controller::MoveResult Controller::MoveFlow(Instant now, uint32_t slot,
     return !run.at_logger && failover_.crashed.Has(run.unit);
   };
   if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
-  const Clock done = failover_.round.done(slot, flow.clock);
+  const Clock done =
+      SNF_FAILOVER_RULE(kDone, failover_.round.done(slot, flow.clock), Clock{});
+  MoveToLoggers(now, slot, runs, out);
   for (const OwnerHistory::Run& run : runs.all()) {
     if (!is_crashed(run) || run.last <= done) continue;
+    if (SNF_FAILOVER_RULE(kLost, false, true)) continue;
     return Reroute(now, slot, std::max(run.first, done + 1), runs, out);
   }
-  return Settle(now, slot, done, runs, out);
+  return Settle(now, slot, runs, out);
 }
 
 Survivor* Controller::FindSurvivor(FlowId flow, Clock clock) {
@@ -299,14 +334,13 @@ Controller::MoveResult Controller::Reroute(Instant now, uint32_t slot,
   }
   const bool is_at_unit = source.kind == StateSource::kUnit;
   UnitId wish = is_at_unit ? source.unit : flows_.cold(slot).owner;
-  const UnitId to = Receiver(now, wish, out);
-  if (to == kNoUnit) return MoveResult::kNoSlot;
-  if (!runs.Assign(clock, to)) return GiveUp(now, slot);
   const FlowId id = IdOf(slot);
   Survivor* const survivor = FindSurvivor(id, clock);
-  const uint64_t number = units_.TakeRecoverySlot(
-      now, to, survivor != nullptr ? cost_(survivor->original_length) : 0);
+  const auto [to, number] = FindReceiver(
+      now, wish, survivor != nullptr ? cost_(survivor->original_length) : 0,
+      out);
   if (number == 0) return MoveResult::kNoSlot;
+  if (!runs.Assign(clock, to)) return GiveUp(now, slot);
   PacketMeta meta = {.flow = id,
                      .clock = clock,
                      .arrival = now,
@@ -339,6 +373,7 @@ void Controller::Redirect(uint32_t slot, Clock clock, SourceOfState source,
                           const OwnerRuns& runs, ControllerOut& out) {
   const OwnerHistory::Run* const run = runs.Find(clock);
   if (run == nullptr || IsAtLogger(*run)) return;
+  if (SNF_FAILOVER_RULE(kRedirect, false, true)) return;
   ++counters_.failures.redirects;
   out.push(ControllerCommand::Of(run->unit, {.flow = IdOf(slot),
                                              .clock = clock,
@@ -346,40 +381,54 @@ void Controller::Redirect(uint32_t slot, Clock clock, SourceOfState source,
                                              .source_kind = source.kind}));
 }
 
-// No clock of the flow is lost. What crashed units have run is at their
-// loggers.
+// What crashed units have run is at their loggers now, but for the owner's run,
+// which may go on. Whoever holds the next clock hears of it.
+void Controller::MoveToLoggers(Instant now, uint32_t slot, OwnerRuns& runs,
+                               ControllerOut& out) {
+  const Clock done = failover_.round.done(slot, flows_.hot(slot).clock);
+  const auto past = runs.all().first(runs.all().size() - 1);
+  bool has_moved = false;
+  for (OwnerHistory::Run& run : past) {
+    if (run.at_logger || !failover_.crashed.Has(run.unit) || run.last > done) {
+      continue;
+    }
+    run.at_logger = has_moved = true;
+    if (run.last == done) {
+      Redirect(slot, done + 1, {run.unit, StateSource::kLogger}, runs, out);
+    }
+  }
+  if (has_moved) SetRuns(now, slot, runs);
+}
+
+// No clock of the flow is lost, and none but the owner may have failed.
 Controller::MoveResult Controller::Settle(Instant now, uint32_t slot,
-                                          Clock done, OwnerRuns& runs,
-                                          ControllerOut& out) {
+                                          OwnerRuns& runs, ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
   const UnitId owner = flows_.cold(slot).owner;
   if (failover_.crashed.Has(owner)) {
-    const UnitId to = Receiver(now, kNoUnit, out);
-    const uint64_t number =
-        to == kNoUnit ? 0 : units_.TakeRecoverySlot(now, to, 0);
+    const auto [to, number] = FindReceiver(now, kNoUnit, 0, out);
     if (number == 0) return MoveResult::kNoSlot;
     flow.clock = flow.clock + 1;
     runs.Append({.first = flow.clock, .last = flow.clock, .unit = to});
     ++counters_.null_packets;
     ++counters_.failures.flows_moved;
-    out.push(ControllerCommand::Enqueue(
-        to, kNoPacket,
-        {.flow = IdOf(slot),
-         .clock = flow.clock,
-         .arrival = now,
-         .channel_number = number,
-         .flowlet = flows_.numbers(slot).flowlet,
-         .source = owner,
-         .source_kind = StateSource::kLogger,
-         .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull}));
-  } else if (const OwnerHistory::Run* const run = runs.Find(done);
-             run != nullptr && IsAtLogger(*run) && run->last == done) {
-    Redirect(slot, done + 1, {run->unit, StateSource::kLogger}, runs, out);
+    const PacketMeta meta = {
+        .flow = IdOf(slot),
+        .clock = flow.clock,
+        .arrival = now,
+        .channel_number = number,
+        .flowlet = flows_.numbers(slot).flowlet,
+        .source = owner,
+        .source_kind = StateSource::kLogger,
+        .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
+    if (SNF_FAILOVER_RULE(kNull, true, false)) {
+      out.push(ControllerCommand::Enqueue(to, kNoPacket, meta));
+    }
+    for (OwnerHistory::Run& run : runs.all()) {
+      if (run.unit == owner && run.last < flow.clock) run.at_logger = true;
+    }
+    SetRuns(now, slot, runs);
   }
-  for (OwnerHistory::Run& run : runs.all()) {
-    if (failover_.crashed.Has(run.unit)) run.at_logger = true;
-  }
-  SetRuns(now, slot, runs);
   // Some of them may be gone, or older than the flow's newest clock.
   flows_.SetReplicas(slot, {});
   return MoveResult::kMoved;

@@ -19,13 +19,15 @@
 namespace snf {
 
 // Theory of operation. How a controller makes good the failure of a unit
-// (proto/protocol.md F1-F6), in four steps, of which each takes as long as
+// (proto/protocol.md F1-F6), in five steps, of which each takes as long as
 // there is room for commands:
 //
-//   sealing   the loggers of the units that have failed are sealed (kSeal)
-//   asking    the surviving units are asked what they have applied (kDoneQuery)
-//   waiting   until all have answered (SealRound)
-//   moving    flow by flow: what the failed unit owned goes to others
+//   sealing      the loggers of the units that have failed are sealed (kSeal)
+//   asking       the surviving units are asked what they have applied
+//   (kDoneQuery) waiting      until all have answered (SealRound) redirecting
+//   flow by flow: who waits for state of a failed unit hears that
+//                it is at its logger
+//   moving       flow by flow: what the failed unit owned goes to others
 //
 // Of a flow, let `done` be the highest clock that anybody has applied. A clock
 // above it that a failed unit owned is lost: it is re-routed, in order, as a
@@ -122,6 +124,7 @@ struct Failover {
     kSealing,
     kAsking,
     kWaiting,
+    kRedirecting,
     kMoving,
     kDropping,  // what survives and is not needed
   };
