@@ -341,6 +341,11 @@ Controller::MoveResult Controller::Reroute(Instant now, uint32_t slot,
       out);
   if (number == 0) return MoveResult::kNoSlot;
   if (!runs.Assign(clock, to)) return GiveUp(now, slot);
+  for (OwnerHistory::Run& run : runs.all()) {
+    if (run.last < clock && failover_.crashed.Has(run.unit)) {
+      run.at_logger = true;
+    }
+  }
   PacketMeta meta = {.flow = id,
                      .clock = clock,
                      .arrival = now,
@@ -394,7 +399,9 @@ void Controller::MoveToLoggers(Instant now, uint32_t slot, OwnerRuns& runs,
     }
     run.at_logger = has_moved = true;
     if (run.last == done) {
-      Redirect(slot, done + 1, {run.unit, StateSource::kLogger}, runs, out);
+      const StateSource kind =
+          SNF_FAILOVER_RULE(kSource, StateSource::kLogger, StateSource::kUnit);
+      Redirect(slot, done + 1, {run.unit, kind}, runs, out);
     }
   }
   if (has_moved) SetRuns(now, slot, runs);

@@ -360,6 +360,10 @@ void FailoverWorld::StartUnit(const ControllerCommand& command) {
   node.incarnation = command.incarnation;
   if (!command.warm) {
     if (!node.is_refused) Fail("a start of a unit that runs");
+    if (node.is_seal_due && node.seals) {
+      Fail("F2: a unit starts anew before its logger is sealed");
+      return;
+    }
     node.is_refused = false;
     node.entries.clear();
     node.released.clear();
