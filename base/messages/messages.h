@@ -52,6 +52,9 @@ struct PacketMeta {
   // A null packet may carry one more effect: the NF's timer runs, if it is due
   // at the packet's arrival (U11).
   static constexpr uint8_t kTimer = 1 << 5;
+  // A null packet that is the end of its flow, so far only in entries of output
+  // loggers: its clock is the one after the last.
+  static constexpr uint8_t kEnd = 1 << 6;
   bool has_payload() const { return (flags & (kTombstone | kNull)) == 0; }
   bool runs_timer() const { return (flags & (kTimer | kTombstone)) == kTimer; }
 };

@@ -210,7 +210,10 @@ void ReplayFlags::AddStateFlags() {
       "chaos", "'KEY=VALUE …'",
       "trouble with messages about state: state_delay=0..2ms is added to each, "
       "evenly from that range; state_loss=0.01 and state_duplicate=0.01 are "
-      "probabilities. So is start_failure=0.1, of a unit's start to fail",
+      "probabilities. So is start_failure=0.1, of a unit's start to fail. "
+      "logger_delay, logger_loss and logger_duplicate do the same between "
+      "units "
+      "and their output loggers",
       [this](const std::string& text) {
         const absl::StatusOr<ChaosOptions> chaos = ParseChaos(text);
         if (chaos.ok()) options_.run.chaos = *chaos;

@@ -163,6 +163,14 @@ absl::Status ReplayFlags::CheckPolicies() const {
   const auto among = [&policies](const char* policy) {
     return std::ranges::find(policies, policy) != policies.end();
   };
+  const bool has_loggers = loggers_ == 1;
+  if (flags_.given("logger_delay") && !has_loggers) {
+    return AtOdds("logger_delay", "loggers", "without loggers there is no way");
+  }
+  if (options_.run.chaos.meets_loggers() && !has_loggers) {
+    return AtOdds("chaos", "loggers",
+                  "without loggers there is no way to them");
+  }
   if (flags_.given("reassign_period") && !among("smart_flow")) {
     return AtOdds("reassign_period", "policy", "only smart_flow has a period");
   }

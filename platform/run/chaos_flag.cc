@@ -2,6 +2,7 @@
 #include "platform/run/chaos_flag.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -13,11 +14,33 @@
 namespace snf {
 namespace {
 
-constexpr std::string_view kDelay = "state_delay";
-constexpr std::string_view kLoss = "state_loss";
-constexpr std::string_view kDuplicate = "state_duplicate";
-constexpr std::string_view kStart = "start_failure";
 constexpr size_t kMostDecimals = 9;
+
+// A key is of a range of delays, or of a probability.
+struct Key {
+  std::string_view name;
+  Nanos ChaosOptions::*min = nullptr;
+  Nanos ChaosOptions::*max = nullptr;
+  uint32_t ChaosOptions::*of_65536 = nullptr;
+};
+using Chaos = ChaosOptions;
+constexpr std::array<Key, 7> kKeys = {{
+    {"state_delay", &Chaos::state_delay_min, &Chaos::state_delay_max},
+    {"state_loss", nullptr, nullptr, &Chaos::state_loss_65536},
+    {"state_duplicate", nullptr, nullptr, &Chaos::state_duplicate_65536},
+    {"start_failure", nullptr, nullptr, &Chaos::start_failure_65536},
+    {"logger_delay", &Chaos::logger_delay_min, &Chaos::logger_delay_max},
+    {"logger_loss", nullptr, nullptr, &Chaos::logger_loss_65536},
+    {"logger_duplicate", nullptr, nullptr, &Chaos::logger_duplicate_65536},
+}};
+
+std::string NamesOfKeys() {
+  std::string names;
+  for (const Key& key : kKeys) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", key.name);
+  }
+  return names;
+}
 
 absl::Status Bad(std::string_view key, std::string_view value,
                  std::string_view what) {
@@ -63,24 +86,25 @@ absl::Status ParseProbability(std::string_view key, std::string_view value,
   return absl::OkStatus();
 }
 
-absl::Status ParseRange(const std::string& value, ChaosOptions& chaos) {
+absl::Status ParseRange(const Key& key, const std::string& value,
+                        ChaosOptions& chaos) {
   const size_t dots = value.find("..");
   const std::string low = value.substr(0, dots);
   const std::string high =
       dots == std::string::npos ? low : value.substr(dots + 2);
-  for (const auto& [text, nanos] : {std::pair{&low, &chaos.state_delay_min},
-                                    std::pair{&high, &chaos.state_delay_max}}) {
+  Nanos& min = chaos.*key.min;
+  Nanos& max = chaos.*key.max;
+  for (const auto& [text, nanos] :
+       {std::pair{&low, &min}, std::pair{&high, &max}}) {
     const absl::StatusOr<Nanos> parsed = ParseDuration(*text);
     if (!parsed.ok()) {
-      return Bad(kDelay, value,
+      return Bad(key.name, value,
                  "is bad: " + std::string(parsed.status().message()));
     }
-    if (*parsed > kMaxChaosDelay) return Bad(kDelay, value, "is above 10 s");
+    if (*parsed > kMaxChaosDelay) return Bad(key.name, value, "is above 10 s");
     *nanos = *parsed;
   }
-  if (chaos.state_delay_min > chaos.state_delay_max) {
-    return Bad(kDelay, value, "begins above its end");
-  }
+  if (min > max) return Bad(key.name, value, "begins above its end");
   return absl::OkStatus();
 }
 
@@ -115,28 +139,26 @@ absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     const size_t equals = word.find('=');
-    const std::string key = word.substr(0, equals);
-    if (key != kDelay && key != kLoss && key != kDuplicate && key != kStart) {
+    const std::string name = word.substr(0, equals);
+    const auto key = std::ranges::find(kKeys, name, &Key::name);
+    if (key == kKeys.end()) {
       return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is none of {}, {}, {}, {}", key, kDelay, kLoss,
-                      kDuplicate, kStart));
+          fmt::format("\"{}\" is none of {}", name, NamesOfKeys()));
     }
     if (equals == std::string::npos) {
       return absl::InvalidArgumentError(
-          fmt::format("{0} has no value; want for example {0}={1}", key,
-                      key == kDelay ? "0..2ms" : "0.01"));
+          fmt::format("{0} has no value; want for example {0}={1}", name,
+                      key->min != nullptr ? "0..2ms" : "0.01"));
     }
     const std::string value = word.substr(equals + 1);
-    if (std::ranges::find(seen, key) != seen.end()) {
-      return Bad(key, value, "is the second one of this key");
+    if (std::ranges::find(seen, name) != seen.end()) {
+      return Bad(name, value, "is the second one of this key");
     }
-    seen.push_back(key);
+    seen.push_back(name);
     const absl::Status status =
-        key == kDelay  ? ParseRange(value, chaos)
-        : key == kLoss ? ParseProbability(key, value, chaos.state_loss_65536)
-        : key == kDuplicate
-            ? ParseProbability(key, value, chaos.state_duplicate_65536)
-            : ParseProbability(key, value, chaos.start_failure_65536);
+        key->min != nullptr
+            ? ParseRange(*key, value, chaos)
+            : ParseProbability(name, value, chaos.*key->of_65536);
     if (!status.ok()) return status;
   }
   if (seen.empty()) {
@@ -151,20 +173,17 @@ std::string FormatChaos(const ChaosOptions& chaos) {
   const auto add = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
   };
-  if (chaos.state_delay_max.ns > 0) {
-    const std::string high = Duration(chaos.state_delay_max);
-    add(kDelay, chaos.state_delay_min == chaos.state_delay_max
-                    ? high
-                    : Duration(chaos.state_delay_min) + ".." + high);
-  }
-  if (chaos.state_loss_65536 > 0) {
-    add(kLoss, Probability(chaos.state_loss_65536));
-  }
-  if (chaos.state_duplicate_65536 > 0) {
-    add(kDuplicate, Probability(chaos.state_duplicate_65536));
-  }
-  if (chaos.start_failure_65536 > 0) {
-    add(kStart, Probability(chaos.start_failure_65536));
+  for (const Key& key : kKeys) {
+    if (key.min == nullptr) {
+      const uint32_t of_65536 = chaos.*key.of_65536;
+      if (of_65536 > 0) add(key.name, Probability(of_65536));
+      continue;
+    }
+    const Nanos min = chaos.*key.min;
+    const Nanos max = chaos.*key.max;
+    if (max.ns == 0) continue;
+    add(key.name,
+        min == max ? Duration(max) : Duration(min) + ".." + Duration(max));
   }
   return text;
 }

@@ -21,6 +21,9 @@ inline constexpr uint32_t kMaxChaos65536 = 58'982;
 //   state_loss=0.01        probability of a message's being lost, 0 to 0.9
 //   state_duplicate=0.01   … of its arriving twice
 //   start_failure=0.1      … of a unit's start never coming to its end
+//   logger_delay, logger_loss, logger_duplicate
+//                          the same as state_…, of what goes between units and
+//                          their output loggers
 //
 // Probabilities are decimals, rounded to 1/65,536 without floating point; one
 // that rounds to none, though it is not 0, is refused. What cannot be read is

@@ -36,10 +36,20 @@ struct ChaosOptions {
   uint32_t state_loss_65536 = 0;       // messages lost, of 65,536
   uint32_t state_duplicate_65536 = 0;  // messages that arrive twice
   uint32_t start_failure_65536 = 0;    // starts of units that never end
+  // The same trouble between units and their output loggers.
+  Nanos logger_delay_min{};
+  Nanos logger_delay_max{};
+  uint32_t logger_loss_65536 = 0;
+  uint32_t logger_duplicate_65536 = 0;
   // Messages about state meet with trouble.
   bool any() const {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
            state_duplicate_65536 > 0;
+  }
+  // What goes between units and their loggers does.
+  bool meets_loggers() const {
+    return logger_delay_max.ns > 0 || logger_loss_65536 > 0 ||
+           logger_duplicate_65536 > 0;
   }
 };
 
@@ -77,6 +87,18 @@ struct RunOptions {
   // A call of an NF that takes longer ends the process (NfWatchdog); the time
   // is the machine's. Nanos::max(): none does.
   Nanos nf_patience = Nanos::max();
+};
+
+// What units told their output loggers.
+struct LoggerFigures {
+  uint64_t entries = 0;
+  uint64_t bytes = 0;        // of entries
+  uint64_t whole = 0;        // of those that have a delta
+  uint64_t partial = 0;      // the others that have one
+  uint64_t delta_bytes = 0;  // of deltas
+  uint64_t sent_again = 0;   // entries, because the logger asked
+  uint64_t messages_lost = 0;
+  uint64_t messages_duplicated = 0;
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
@@ -156,6 +178,7 @@ struct RunResult {
   uint64_t warm_starts = 0;
   uint64_t failed_starts = 0;
   StateFigures state;
+  LoggerFigures loggers;
   AliasFigures aliases;
   RealFigures real;
   uint32_t held_packets_max = 0;  // in one unit

@@ -33,6 +33,11 @@ RunOptions WithLoggers(RunOptions options, Rng& rng) {
   options.loggers = true;
   constexpr int64_t kDelays[] = {0, 1'000, 50'000, 3'000'000};
   options.logger_delay = Nanos{kDelays[rng.Below(4)]};
+  if (rng.Below(2) == 0) return options;
+  ChaosOptions& chaos = options.chaos;
+  chaos.logger_loss_65536 = static_cast<uint32_t>(rng.Below(20'000));
+  chaos.logger_duplicate_65536 = static_cast<uint32_t>(rng.Below(20'000));
+  chaos.logger_delay_max = Nanos{static_cast<int64_t>(rng.Below(2'000'000))};
   return options;
 }
 
@@ -49,6 +54,11 @@ Outcome RunLogged(const Schedule& schedule, const NfSpec& nf, Rng& rng,
   totals["pulls answered"] += outcome.run.state.answers;
   totals["pushes"] += outcome.run.state.pushes;
   totals["messages lost"] += outcome.run.state.messages_lost;
+  const LoggerFigures& loggers = outcome.run.loggers;
+  totals["whole deltas"] += loggers.whole;
+  totals["partial deltas"] += loggers.partial;
+  totals["entries lost"] += loggers.messages_lost;
+  totals["entries sent again"] += loggers.sent_again;
   totals["i6 compared"] += outcome.run.i6_compared;
   return outcome;
 }

@@ -9,8 +9,11 @@
 #include "base/check.h"
 #include "base/counters.h"
 #include "base/packet/flow_key_text.h"
+#include "fmt/format.h"
 #include "platform/run/run_setup.h"
 #include "platform/run/run_totals.h"
+#include "platform/virtual_time/log_channel.h"
+#include "platform/virtual_time/log_check.h"
 #include "platform/virtual_time/virtual_driver_event.h"
 #include "runtime/core/state_figures.h"
 
@@ -27,6 +30,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       service_(options.controller.unit_capacity_bps,
                options.controller.unit_packets_ps),
       network_(options, example_->schema().record_bytes()),
+      log_network_(NetworkToLoggers(options)),
       tables_(options, *example_),
       start_rng_(Rng(options.controller.seed).Fork(4)),
       events_(std::make_unique<EventQueue<Event>>()),
@@ -125,7 +129,9 @@ RunResult VirtualDriver::Finish() {
   units_.StopTimers();
   RunUntil(Instant::max());
   observers_.on_end(now_);
-  if (options_.loggers && options_.check) CompareLoggers();
+  if (options_.loggers && options_.check) {
+    CompareLoggers(now_, example_->pools().size(), units_, checker_);
+  }
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
   if (const SingleUnitOracle* oracle = checker_.oracle(); oracle != nullptr) {
@@ -137,6 +143,8 @@ RunResult VirtualDriver::Finish() {
   }
   result_.state.messages_lost = network_.lost();
   result_.state.messages_duplicated = network_.duplicated();
+  result_.loggers.messages_lost = log_network_.lost();
+  result_.loggers.messages_duplicated = log_network_.duplicated();
   AddNfCounters(*example_, result_);
   units_.AddTotals(result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
@@ -340,6 +348,127 @@ void VirtualDriver::on_hairpin(const Event& event) {
   info.arrival = now_;
   observers_.on_arrival(now_, ingress_.FlowOf(event.key), info.original_length);
   Arrive(event.key, true, event.packet);
+}
+
+// --- At units' loggers. ---
+
+// Returns whether it was something for the unit.
+bool VirtualDriver::HandleOfLogger(const Event& event, VirtualUnit& shell) {
+  switch (event.kind) {
+    case Event::Kind::kEntryAtLogger:
+      on_entry(shell, event.number);
+      return false;
+    case Event::Kind::kHeartbeatAtLogger:
+      on_heartbeat(shell, event.number);
+      return false;
+    case Event::Kind::kHeartbeatAtUnit:
+      on_heartbeat_due(shell);
+      return false;
+    case Event::Kind::kAskAtUnit:
+      on_asked(shell, event.ask);
+      return false;
+    case Event::Kind::kToldAtUnit:
+      shell.log->maker().MakeTold(event.number);
+      SendEntry(shell);
+      return false;
+    default:
+      on_taken(shell, event.number);
+      return true;
+  }
+}
+
+void VirtualDriver::on_entry(VirtualUnit& shell, uint64_t number) {
+  LogChannel& log = *shell.log;
+  const std::span<const std::byte> bytes = log.entry(number);
+  // What is not there is a repetition of what the unit knows to be taken.
+  if (bytes.empty() || log.is_broken) return;
+  const uint64_t taken = log.logger().taken();
+  logger_out_.clear();
+  const OutputLogger::Result result = log.logger().on_entry(bytes, logger_out_);
+  ExecuteLogger(shell);
+  while (log.logger().has_more()) {
+    logger_out_.clear();
+    log.logger().Resume(logger_out_);
+    ExecuteLogger(shell);
+  }
+  if (result == OutputLogger::Result::kImpossible) {
+    log.is_broken = true;
+    checker_.on_copy_differs(
+        now_, shell.unit.id(), LoadAs<LogEntry>(bytes.data()).meta,
+        fmt::format("has the impossible entry {} for its logger", number));
+  }
+  if (log.logger().taken() > taken) Acknowledge(shell);
+}
+
+void VirtualDriver::on_heartbeat(VirtualUnit& shell, uint64_t sent) {
+  logger_out_.clear();
+  shell.log->logger().on_heartbeat(sent, logger_out_);
+  ExecuteLogger(shell);
+  Acknowledge(shell);
+}
+
+void VirtualDriver::Acknowledge(VirtualUnit& shell) {
+  SendByLog({.kind = Event::Kind::kTakenAtUnit,
+             .unit = shell.unit.id(),
+             .number = shell.log->logger().taken()});
+}
+
+void VirtualDriver::ExecuteLogger(VirtualUnit& shell) {
+  const UnitId self = shell.unit.id();
+  for (const LoggerCommand& command : logger_out_.commands()) {
+    using Kind = LoggerCommand::Kind;
+    switch (command.kind) {
+      case Kind::kRelease:
+        observers_.on_logged(now_, self, command.meta);
+        ReleaseAfterHop(self, command.packet, command.meta, false);
+        break;
+      case Kind::kEmit:
+        ReleaseAfterHop(self, command.packet, command.meta, true);
+        break;
+      case Kind::kNfDrop:
+        EndPacket(self, UnitCommand::Kind::kNfDrop, command);
+        break;
+      case Kind::kDrop:
+        EndPacket(self, UnitCommand::Kind::kDrop, command);
+        break;
+      case Kind::kConsume:
+        EndPacket(self, UnitCommand::Kind::kConsume, command);
+        break;
+      case Kind::kReleased:
+        // Packets were let go above, and the end of a flow is none.
+        if (!command.meta.has_payload() &&
+            (command.meta.flags & PacketMeta::kEnd) == 0) {
+          EndPacket(self, UnitCommand::Kind::kAdvance, command);
+        }
+        break;
+      case Kind::kAskAgain:
+      case Kind::kAskWhole:
+        SendByLog({.kind = Event::Kind::kAskAtUnit,
+                   .unit = self,
+                   .ask = command.ask});
+        break;
+      case Kind::kSendTakeoverAck:
+        Send({.kind = Event::Kind::kTakeoverAckAtUnit,
+              .unit = command.unit,
+              .takeover_ack = {.flow = command.takeover_ack.flow,
+                               .clock = command.takeover_ack.clock,
+                               .sender = self}});
+        break;
+      default:
+        SNF_CHECK(false);  // only a sealed logger says more
+    }
+  }
+}
+
+void VirtualDriver::EndPacket(UnitId unit, UnitCommand::Kind kind,
+                              const LoggerCommand& command) {
+  observers_.on_logged(now_, unit, command.meta);
+  exits_.End(now_, unit,
+             {.kind = kind,
+              .reason = command.reason,
+              .nf_reason = command.nf_reason,
+              .packet = command.packet,
+              .meta = command.meta});
 }
 
 }  // namespace snf

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
@@ -24,6 +25,8 @@
 #include "platform/virtual_time/table_network.h"
 #include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/logger/logger_commands.h"
 #include "runtime/ring/call_mark.h"
 #include "traces/capture_reader.h"
 
@@ -105,19 +108,13 @@ class VirtualDriver final : private NfCallNames {
   void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
   void ExecuteAll(VirtualUnit& shell);
   void Execute(VirtualUnit& shell, const UnitCommand& command);
-  // In virtual_driver_loggers.cc: the commands of a call of the unit's NF that
-  // are parts of an entry go to its logger.
-  void ExecuteThroughLogger(VirtualUnit& shell, FlowId flow);
-  void SendToLogger(UnitId unit);
-  void on_entry(VirtualUnit& shell);
-  void LetOut(UnitId unit, const UnitCommand& command);
-  void CompareLoggers();
   void ExecutePacket(UnitId unit, const UnitCommand& command);
   void Send(const Event& message);
   void SendState(const VirtualUnit& shell, const UnitCommand& command);
   void Serve(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
-  void ReleaseAfterHop(UnitId unit, const UnitCommand& command);
+  void ReleaseAfterHop(UnitId unit, PacketHandle packet, const PacketMeta& meta,
+                       bool generated);
   void Release(const Event& event);
   void on_hairpin(const Event& event);
   void on_alias_at_controller();
@@ -126,6 +123,25 @@ class VirtualDriver final : private NfCallNames {
   void ScheduleTimer(VirtualUnit& shell);
   // FlowKey{} if the controller has forgotten the flow.
   FlowKey KeyOf(FlowId flow) const;
+
+  // With loggers.
+  bool HandleOfLogger(const Event& event, VirtualUnit& shell);
+  bool TakeForLogger(VirtualUnit& shell, const UnitCommand& command);
+  void SendEntry(VirtualUnit& shell);
+  void SendByLog(const Event& event);
+  void SendHeartbeatLater(VirtualUnit& shell);
+  void on_heartbeat_due(VirtualUnit& shell);
+  void on_asked(VirtualUnit& shell, const LoggerCommand::Ask& ask);
+  void on_taken(VirtualUnit& shell, uint64_t number);
+  void on_released(VirtualUnit& shell, const LogEntryView& entry);
+  void CallUnit(VirtualUnit& shell, absl::FunctionRef<void()> call);
+  void TellController(VirtualUnit& shell, const LogEntryView& entry);
+  void on_entry(VirtualUnit& shell, uint64_t number);
+  void on_heartbeat(VirtualUnit& shell, uint64_t sent);
+  void Acknowledge(VirtualUnit& shell);
+  void ExecuteLogger(VirtualUnit& shell);
+  void EndPacket(UnitId unit, UnitCommand::Kind kind,
+                 const LoggerCommand& command);
 
   RunOptions options_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
@@ -136,6 +152,7 @@ class VirtualDriver final : private NfCallNames {
   Controller controller_;
   ServiceModel service_;
   StateNetwork network_;
+  StateNetwork log_network_;  // between units and loggers
   TableNetwork tables_;
   Rng start_rng_;  // says which starts of units fail
   std::unique_ptr<EventQueue<Event>> events_;
@@ -150,6 +167,7 @@ class VirtualDriver final : private NfCallNames {
 
   ControllerOut controller_out_;
   UnitOut unit_out_;
+  LoggerOut logger_out_;
 
   Observers observers_;
   Checker checker_;

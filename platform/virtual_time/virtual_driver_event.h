@@ -37,14 +37,18 @@ struct VirtualDriver::Event {
     kStopAtUnit,
     kUnitReady,
     kUnitTimer,
-    // With loggers.
-    kEntryAtLogger,         // of `unit`, the first that is under way
-    kReleasedAtUnit,        // the entry of `meta` is
-    kPiecesReleasedAtUnit,  // those that an entry gave back
+    // Between `unit` and its logger.
+    kEntryAtLogger,      // `number`
+    kHeartbeatAtLogger,  // `number` is the newest
+    kTakenAtUnit,        // entries up to `number`
+    kAskAtUnit,
+    kToldAtUnit,  // the controller acknowledges the entry `number`
+    kHeartbeatAtUnit,
   };
   bool is_at_controller() const {
     return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
   }
+  bool is_of_logger() const { return kind >= Kind::kEntryAtLogger; }
   Kind kind{};
   bool generated = false;  // of kRelease: the NF made the packet
   bool cold = false;       // of kUnitReady: its process is new
@@ -66,6 +70,8 @@ struct VirtualDriver::Event {
     PieceBlock pieces;
     FlowKey key;
     uint32_t incarnation;  // of kUnitReady
+    uint64_t number;       // of an entry
+    LoggerCommand::Ask ask;
   };
 
   static Event OfUnit(Kind kind, UnitId unit) {

@@ -2,13 +2,23 @@
 //
 // What happens at units, and what they ask for.
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/check.h"
+#include "platform/virtual_time/log_channel.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "platform/virtual_time/virtual_driver_event.h"
 #include "runtime/core/state_figures.h"
 
 namespace snf {
+namespace {
+
+bool FreesSlot(UnitCommand::Kind kind) {
+  return kind <= UnitCommand::Kind::kAdvance;
+}
+
+}  // namespace
 
 void VirtualDriver::Handle(const Event& event) {
   if (event.kind == Event::Kind::kRelease) {
@@ -20,10 +30,14 @@ void VirtualDriver::Handle(const Event& event) {
     return;
   }
   VirtualUnit& shell = units_.of(event.unit);
+  if (event.is_of_logger()) {
+    if (!HandleOfLogger(event, shell)) return;
+    tables_.on_called(now_, event.unit);
+    Serve(shell);
+    ScheduleTimer(shell);
+    return;
+  }
   switch (event.kind) {
-    case Event::Kind::kEntryAtLogger:
-      on_entry(shell);
-      return;
     case Event::Kind::kServiceEnd:
       EndService(shell);
       break;
@@ -40,20 +54,7 @@ void VirtualDriver::Handle(const Event& event) {
       shell.unit.on_packet(event.packet, event.meta);
       break;
     default:
-      unit_out_.clear();
-      call_mark_.Begin({.unit = event.unit});
-      HandleAtUnit(event, shell);
-      call_mark_.End();
-      if (options_.loggers && event.kind == Event::Kind::kAliasAckAtUnit) {
-        ExecuteThroughLogger(shell, event.alias_ack.flow);
-      } else {
-        ExecuteAll(shell);
-      }
-      while (shell.unit.has_more()) {
-        unit_out_.clear();
-        shell.unit.Resume(now_, unit_out_);
-        ExecuteAll(shell);
-      }
+      CallUnit(shell, [&] { HandleAtUnit(event, shell); });
       break;
   }
   tables_.on_called(now_, event.unit);
@@ -86,24 +87,15 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
     case Event::Kind::kTakeoverAckAtUnit:
       shell.unit.on_takeover_ack(now_, event.takeover_ack, unit_out_);
       break;
-    case Event::Kind::kReleasedAtUnit:
-      shell.unit.on_released(now_, event.meta, {*shell.nf, buffers_},
-                             unit_out_);
-      break;
-    case Event::Kind::kPiecesReleasedAtUnit:
-      shell.unit.on_pieces_released(event.pieces, unit_out_);
-      break;
     case Event::Kind::kEndFlowAtUnit:
-      if (options_.loggers) {
-        shell.logger->SendEnd(event.end);
-        SendToLogger(event.unit);
-      }
       shell.unit.on_end_flow(now_, event.end, {*shell.nf, buffers_}, unit_out_);
       break;
     case Event::Kind::kAliasAckAtUnit:
       if (event.alias_ack.result != AliasResult::kGranted) {
         observers_.on_alias_refused(now_, event.alias_ack, buffers_);
       }
+      if (shell.log != nullptr)
+        shell.log->maker().on_alias_ack(event.alias_ack);
       shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, buffers_},
                               unit_out_);
       break;
@@ -130,6 +122,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
 
 void VirtualDriver::Serve(VirtualUnit& shell) {
   if (!shell.ready || shell.unit.busy()) return;
+  if (shell.log != nullptr && shell.log->is_full()) return;
   unit_out_.clear();
   bool serves = shell.unit.begin(now_, unit_out_);
   ExecuteAll(shell);
@@ -180,16 +173,33 @@ void VirtualDriver::EndService(VirtualUnit& shell) {
                   .pieces_taken = shell.unit.pieces_taken(),
                   .record = [&] { return shell.unit.state_bytes(meta.flow); }});
   }
-  if (options_.loggers) {
-    ExecuteThroughLogger(shell, meta.flow);
-  } else {
-    ExecuteAll(shell);
-  }
+  ExecuteAll(shell);
 }
 
 void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
+  if (shell.log == nullptr) [[likely]] {
+    for (const UnitCommand& command : unit_out_.commands()) {
+      Execute(shell, command);
+    }
+    return;
+  }
   for (const UnitCommand& command : unit_out_.commands()) {
-    Execute(shell, command);
+    if (!TakeForLogger(shell, command)) Execute(shell, command);
+  }
+  shell.log->maker().EndCall();
+}
+
+void VirtualDriver::CallUnit(VirtualUnit& shell,
+                             absl::FunctionRef<void()> call) {
+  unit_out_.clear();
+  call_mark_.Begin({.unit = shell.unit.id()});
+  call();
+  call_mark_.End();
+  ExecuteAll(shell);
+  while (shell.unit.has_more()) {
+    unit_out_.clear();
+    shell.unit.Resume(now_, unit_out_);
+    ExecuteAll(shell);
   }
 }
 
@@ -221,16 +231,11 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
             .unit = command.unit,
             .takeover = command.takeover});
       break;
-    case Kind::kGivePieces:
+    case Kind::kPiecesCame:
     case Kind::kLog:
       SNF_CHECK(false);
       break;
     case Kind::kSendTakeoverAck:
-      if (options_.loggers) {
-        shell.logger->SendAck(command);
-        SendToLogger(self);
-        break;
-      }
       Send({.kind = Event::Kind::kTakeoverAckAtUnit,
             .unit = command.unit,
             .takeover_ack = command.takeover_ack});
@@ -281,19 +286,20 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
     return;
   }
   // Without a logger, what a unit lets go is released a hop later.
-  ReleaseAfterHop(unit, command);
+  ReleaseAfterHop(unit, command.packet, command.meta,
+                  command.kind == Kind::kEmit);
   if (command.kind == Kind::kRelease) Drained(unit, command.meta);
 }
 
-void VirtualDriver::ReleaseAfterHop(UnitId unit, const UnitCommand& command) {
-  const bool generated = command.kind == UnitCommand::Kind::kEmit;
+void VirtualDriver::ReleaseAfterHop(UnitId unit, PacketHandle packet,
+                                    const PacketMeta& meta, bool generated) {
   result_.packets_generated += generated ? 1 : 0;
   events_->PushInOrder(now_ + options_.hop_delay,
                        {.kind = Event::Kind::kRelease,
                         .generated = generated,
                         .unit = unit,
-                        .packet = command.packet,
-                        .meta = command.meta});
+                        .packet = packet,
+                        .meta = meta});
 }
 
 void VirtualDriver::Send(const Event& message) {
@@ -339,6 +345,139 @@ void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
   shell.timer = wakeup;
   events_->Push(std::max(wakeup, now_),
                 Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+}
+
+// --- The channel to its logger. ---
+
+// Returns false if the command is not for the logger.
+bool VirtualDriver::TakeForLogger(VirtualUnit& shell,
+                                  const UnitCommand& command) {
+  LogChannel& log = *shell.log;
+  if (command.kind == UnitCommand::Kind::kStopped && !log.empty()) {
+    log.has_stopped = true;
+    return true;
+  }
+  const EntryMaker::Taken taken = log.maker().Take(command, shell.unit);
+  if (taken == EntryMaker::Taken::kNot) return false;
+  // The unit is done with it.
+  if (FreesSlot(command.kind)) Drained(shell.unit.id(), command.meta);
+  if (taken == EntryMaker::Taken::kEntry) SendEntry(shell);
+  return true;
+}
+
+void VirtualDriver::SendEntry(VirtualUnit& shell) {
+  const UnitId self = shell.unit.id();
+  const uint64_t number = shell.log->Keep(result_.loggers);
+  SendByLog(
+      {.kind = Event::Kind::kEntryAtLogger, .unit = self, .number = number});
+  if (!shell.log->has_heartbeat) SendHeartbeatLater(shell);
+}
+
+void VirtualDriver::SendByLog(const Event& event) {
+  for (const Nanos delay : log_network_.Send()) {
+    events_->Push(now_ + delay, event);
+  }
+}
+
+void VirtualDriver::SendHeartbeatLater(VirtualUnit& shell) {
+  shell.log->has_heartbeat = true;
+  const Nanos delay{2 * options_.logger_delay.ns + options_.state_retry.ns};
+  events_->Push(now_ + delay,
+                Event::OfUnit(Event::Kind::kHeartbeatAtUnit, shell.unit.id()));
+}
+
+void VirtualDriver::on_heartbeat_due(VirtualUnit& shell) {
+  LogChannel& log = *shell.log;
+  log.has_heartbeat = false;
+  if (log.empty() || log.is_broken) return;
+  SendByLog({.kind = Event::Kind::kHeartbeatAtLogger,
+             .unit = shell.unit.id(),
+             .number = log.maker().number()});
+  SendHeartbeatLater(shell);
+}
+
+void VirtualDriver::on_asked(VirtualUnit& shell,
+                             const LoggerCommand::Ask& ask) {
+  LogChannel& log = *shell.log;
+  for (uint64_t number = ask.first; number <= ask.last; ++number) {
+    if (log.entry(number).empty()) continue;
+    ++result_.loggers.sent_again;
+    // A unit may answer a hole either way (L4).
+    if (ask.flow != kNoFlow || number % 2 == 1) {
+      log.Replace(number, shell.unit);
+    }
+    SendByLog({.kind = Event::Kind::kEntryAtLogger,
+               .unit = shell.unit.id(),
+               .number = number});
+  }
+}
+
+// The logger has taken the entries up to this one.
+void VirtualDriver::on_taken(VirtualUnit& shell, uint64_t number) {
+  LogChannel& log = *shell.log;
+  while (!log.empty() && log.first() <= number) {
+    const std::vector<std::byte> bytes = log.Pop();
+    const auto entry = log.Parse(bytes);
+    SNF_CHECK(entry.has_value());
+    on_released(shell, *entry);
+  }
+  if (log.has_stopped && log.empty()) {
+    log.has_stopped = false;
+    Execute(shell, UnitCommand::Stopped());
+  }
+}
+
+void VirtualDriver::on_released(VirtualUnit& shell, const LogEntryView& entry) {
+  TellController(shell, entry);
+  if (entry->kind != LogEntry::Kind::kClock) return;
+  const UnitId self = shell.unit.id();
+  for (size_t i = 0; i < entry->pieces; ++i) {
+    const PieceUse use = entry.piece(i);
+    if (use.gives == 0) continue;
+    CallUnit(shell, [&] {
+      shell.unit.on_pieces_released({.word = use.piece / 64,
+                                     .pool = use.pool,
+                                     .unit = self,
+                                     .mask = uint64_t{1} << use.piece % 64},
+                                    unit_out_);
+    });
+  }
+  CallUnit(shell, [&] {
+    shell.unit.on_released(now_, entry->meta, {*shell.nf, buffers_}, unit_out_);
+  });
+}
+
+// What an entry has for the controller goes on its way, and the logger keeps it
+// until the controller has acknowledged it.
+void VirtualDriver::TellController(VirtualUnit& shell,
+                                   const LogEntryView& entry) {
+  if (!entry->tells()) return;
+  LogChannel& log = *shell.log;
+  const UnitId self = shell.unit.id();
+  const Instant after_hop = now_ + options_.hop_delay;
+  if (entry->is(LogEntry::kEnd)) {
+    // The controller has ended the flow by itself.
+    log.maker().MakeTold(entry->number);
+    SendEntry(shell);
+    log.maker().MakeEnded(entry->meta.flow, entry->meta.clock);
+    SendEntry(shell);
+    return;
+  }
+  if (entry->kind == LogEntry::Kind::kReturn) {
+    events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
+                                     .pieces = entry->block});
+  } else {
+    events_->PushInOrder(after_hop,
+                         {.kind = Event::Kind::kNoteAtController,
+                          .note = {.flow = entry->meta.flow,
+                                   .clock = entry->meta.clock,
+                                   .idle_timeout = entry->idle_timeout,
+                                   .over = entry->is(LogEntry::kOver)}});
+  }
+  events_->Push(after_hop + options_.hop_delay,
+                {.kind = Event::Kind::kToldAtUnit,
+                 .unit = self,
+                 .number = entry->number});
 }
 
 }  // namespace snf

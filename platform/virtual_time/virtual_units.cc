@@ -5,6 +5,14 @@
 #include "platform/run/run_totals.h"
 
 namespace snf {
+namespace {
+
+// A unit keeps at most so many flows for which its logger has a copy.
+uint32_t MaxCopies(const UnitOptions& options) {
+  return options.max_flows + options.queue_packets + options.packets_elsewhere;
+}
+
+}  // namespace
 
 VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
                            const NetworkFunction& example, uint32_t max_units)
@@ -21,8 +29,10 @@ VirtualUnit& VirtualUnits::Make(UnitId unit) {
   made = std::make_unique<VirtualUnit>(VirtualUnit{
       .unit = Unit(unit, options_, schema_, example_.pools()),
       .nf = nf_.create(),
-      .logger = options_.has_logger ? std::make_unique<VirtualLogger>(schema_)
-                                    : nullptr});
+      .log = options_.has_logger
+                 ? std::make_unique<LogChannel>(MaxCopies(options_), schema_,
+                                                example_.pools())
+                 : nullptr});
   if (stops_timers_) made->unit.StopTimers();
   return *made;
 }
@@ -51,8 +61,7 @@ uint64_t VirtualUnits::replicas() const {
   return sum;
 }
 
-void VirtualUnits::ForEach(
-    absl::FunctionRef<void(const VirtualUnit&)> visit) const {
+void VirtualUnits::ForEach(absl::FunctionRef<void(VirtualUnit&)> visit) {
   for (const std::unique_ptr<VirtualUnit>& each : units_) {
     if (each != nullptr) visit(*each);
   }

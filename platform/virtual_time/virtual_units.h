@@ -10,7 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "platform/run/run.h"
-#include "platform/virtual_time/virtual_logger.h"
+#include "platform/virtual_time/log_channel.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"
@@ -21,7 +21,7 @@ namespace snf {
 struct VirtualUnit {
   Unit unit;
   std::unique_ptr<NetworkFunction> nf;
-  std::unique_ptr<VirtualLogger> logger;  // null without loggers
+  std::unique_ptr<LogChannel> log;  // null without loggers
   bool ready = false;
   Instant timer = Instant::max();  // when the earliest wake-up under way comes
 };
@@ -50,7 +50,7 @@ class VirtualUnits {
   void StopTimers();
 
   // Calls `visit` for each unit that was made.
-  void ForEach(absl::FunctionRef<void(const VirtualUnit&)> visit) const;
+  void ForEach(absl::FunctionRef<void(VirtualUnit&)> visit);
 
   // Adds what units and their NFs have counted.
   void AddTotals(RunResult& result) const;

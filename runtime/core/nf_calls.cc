@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "runtime/logger/delta.h"
 #include "runtime/core/nf_services.h"
+#include "runtime/logger/delta.h"
 #include "runtime/sdk/nf_call.h"
 
 namespace snf {
@@ -35,8 +35,8 @@ NfCalls::NfCalls(UnitId id, const UnitOptions& options,
       delta_(options.has_logger ? MaxDeltaBytes(schema) : 0),
       guard_every_(options.guard_every),
       waiting_(options.queue_packets),
-      pieces_(id, pools) {
-  if (has_logger_) given_.reserve(kMaxGivesPerCall);
+      pieces_(id, pools, options.has_logger) {
+  if (has_logger_) uses_.reserve(kMaxPieceUsesPerCall);
 }
 
 void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
@@ -57,13 +57,12 @@ void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
 void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
                      FlowStore& flows, UnitOut& out) {
   const FlowRecord& record = flows[slot];
+  BeginEntry();
   const PacketMeta meta = {
       .flow = record.flow, .clock = record.applied, .arrival = now};
   StateView state(flows.state(slot));
   Services services(*this, flows, env.buffers, slot, kNone, meta, record.link,
                     out);
-  // All clocks of the flow are released.
-  services.GiveAtOnce();
   FlowState flow(record.flow, now, record.timer, state, services);
   CallNf(env.nf, NfCall::Hook::kOnEnd, &meta, kNoPacket,
          [&] { env.nf.on_end(flow); });
@@ -158,10 +157,7 @@ void NfCalls::Refuse(WaitingPacket& packet) {
 
 void NfCalls::on_pieces_released(const PieceBlock& pieces, FlowStore& flows,
                                  UnitOut& out) {
-  for (uint64_t mask = pieces.mask; mask != 0; mask &= mask - 1) {
-    const auto bit = static_cast<uint32_t>(std::countr_zero(mask));
-    if (!pieces_.Give(pieces.pool, pieces.word * 64 + bit)) ++pieces_refused_;
-  }
+  pieces_.GiveReleased(pieces);
   if (pieces_.size(pieces.pool) > UnitPieces::kKeep) {
     pieces_.ReturnWord(pieces.pool, out);
   }
@@ -189,7 +185,13 @@ void NfCalls::on_pieces(const PieceBlock& pieces, FlowStore& flows,
     pieces_refused_ += static_cast<uint64_t>(std::popcount(pieces.mask));
     return;
   }
-  pieces_refused_ += pieces_.Receive(pieces);
+  const uint64_t fresh = pieces_.Receive(pieces);
+  pieces_refused_ += static_cast<uint64_t>(std::popcount(pieces.mask & ~fresh));
+  if (has_logger_ && fresh != 0) {
+    PieceBlock came = pieces;
+    came.mask = fresh;
+    out.push(UnitCommand::Came(came));
+  }
   PacketList& waiting = pieces_.waiting(pool);
   if (pieces.mask != 0) {
     Wake(pool, flows);

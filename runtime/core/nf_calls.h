@@ -129,8 +129,13 @@ class NfCalls {
   std::span<const std::byte> delta() const {
     return std::span(delta_).first(delta_bytes_);
   }
-  // What is applied changes nothing.
-  void ClearDelta() { delta_bytes_ = 0; }
+  // Returns the pieces that the flow got and gave back in the last call.
+  std::span<const PieceUse> piece_uses() const { return uses_; }
+  // What is applied next has changed nothing so far.
+  void BeginEntry() {
+    delta_bytes_ = 0;
+    uses_.clear();
+  }
 
   UnitPieces& pieces() { return pieces_; }
   const UnitPieces& pieces() const { return pieces_; }
@@ -164,8 +169,7 @@ class NfCalls {
   const StateSchema* schema_;
   std::vector<std::byte> delta_;  // is empty without a logger
   uint32_t delta_bytes_ = 0;
-  // Has what the NF gave back in the present call, for the entry.
-  std::vector<PieceBlock> given_;
+  std::vector<PieceUse> uses_;  // of the present call, with a logger
   uint32_t guard_every_;
   uint32_t unguarded_ = 0;            // counts packets since one was guarded
   LazyArray<WaitingPacket> waiting_;  // by node

@@ -10,9 +10,9 @@
 
 #include "base/messages/messages.h"
 #include "base/packet/packet_parser.h"
-#include "runtime/logger/delta.h"
 #include "runtime/core/nf_calls.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/logger/delta.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
@@ -72,8 +72,8 @@ class NfCalls::Services final : public FlowServices {
   void GivePiece(PoolId pool, uint32_t piece) override {
     const uint16_t index = IndexOf(pool);
     UnitPieces& pieces = calls_.pieces_;
-    if (calls_.has_logger_ && !gives_at_once_ &&
-        !(node_ != kNone && pieces.HasTaken(index, piece))) {
+    if (calls_.has_logger_ &&
+        (node_ == kNone || !pieces.Untake(index, piece))) {
       GiveWhenReleased(index, piece);
       return;
     }
@@ -114,8 +114,6 @@ class NfCalls::Services final : public FlowServices {
     note_->over |= over;
   }
 
-  // Pieces that are given are free from then on, whoever has a logger.
-  void GiveAtOnce() { gives_at_once_ = true; }
   bool has_alias() const { return has_alias_; }
   // Sends what the NF said, the alias first; at the end of the call.
   void Tell() {
@@ -125,12 +123,8 @@ class NfCalls::Services final : public FlowServices {
     }
     if (note_.has_value()) [[unlikely]]
       out_.push(UnitCommand::Send(*note_));
-    if (calls_.has_logger_) [[unlikely]] {
-      for (const PieceBlock& pieces : calls_.given_) {
-        out_.push(UnitCommand::Give(pieces));
-      }
-      calls_.given_.clear();
-    }
+    if (calls_.has_logger_ && node_ != kNone) [[unlikely]]
+      calls_.pieces_.AppendTaken(calls_.uses_);
   }
   // Says what the NF did that it must not do at a packet which waits; "" if
   // nothing.
@@ -145,19 +139,16 @@ class NfCalls::Services final : public FlowServices {
  private:
   // Another flow may use the piece only once this clock is released (U13).
   void GiveWhenReleased(uint16_t pool, uint32_t piece) {
-    --kept_;
-    const uint32_t word = piece / 64;
-    const uint64_t mask = uint64_t{1} << piece % 64;
-    for (PieceBlock& pieces : calls_.given_) {
-      if (pieces.pool != pool || pieces.word != word) continue;
-      pieces.mask |= mask;
+    if (!calls_.pieces_.GiveLater(pool, piece)) {
+      ++calls_.pieces_refused_;
       return;
     }
-    if (calls_.given_.size() == kMaxGivesPerCall) {
-      FailNf("gave pieces of more words back than one packet may");
+    --kept_;
+    // The takes of this call are still to come.
+    if (calls_.uses_.size() + kMaxTakesPerCall == kMaxPieceUsesPerCall) {
+      FailNf("gave more pieces back than it may at one packet");
     }
-    calls_.given_.push_back(
-        {.word = word, .pool = pool, .unit = calls_.id_, .mask = mask});
+    calls_.uses_.push_back({.piece = piece, .pool = pool, .gives = 1});
   }
 
   uint16_t IndexOf(PoolId pool) const {
@@ -178,7 +169,6 @@ class NfCalls::Services final : public FlowServices {
   bool has_returned_ = false;
   int emitted_ = 0;
   int kept_ = 0;  // counts pieces: taken less given
-  bool gives_at_once_ = false;
   std::optional<FlowNote> note_;
 };
 

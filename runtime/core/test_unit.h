@@ -4,12 +4,14 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "runtime/core/entry_maker.h"
 #include "runtime/core/test_inputs.h"
 #include "runtime/core/unit.h"
 
@@ -25,7 +27,9 @@ class TestUnit {
 
   explicit TestUnit(uint16_t id, const UnitOptions& options = kSmallUnit,
                     std::span<const NetworkFunction::Pool> pools = {})
-      : unit(UnitId{id}, options, ScriptedNf::Schema(), pools) {}
+      : unit(UnitId{id}, options, ScriptedNf::Schema(), pools) {
+    if (options.has_logger) maker.emplace(kIncarnation, ScriptedNf::Schema());
+  }
 
   void Send(const PacketMeta& meta, std::string_view bytes = "packet") {
     PacketHandle packet = kNoPacket;
@@ -108,8 +112,9 @@ class TestUnit {
   }
   Lines on_alias_ack(uint64_t flow, uint64_t clock,
                      AliasResult result = AliasResult::kGranted) {
-    unit.on_alias_ack(now, {FlowId{flow}, Clock{clock}, result}, {nf, pool},
-                      out_);
+    const AliasAck ack = {FlowId{flow}, Clock{clock}, result};
+    if (maker.has_value()) maker->on_alias_ack(ack);
+    unit.on_alias_ack(now, ack, {nf, pool}, out_);
     return Drain();
   }
   Lines on_pieces(uint16_t piece_pool, uint32_t word, uint64_t mask) {
@@ -179,8 +184,11 @@ class TestUnit {
   std::vector<Alias> aliases;           // has those that were asked for
   std::vector<FlowNote> notes;
   std::vector<PieceBlock> returned;
-  std::vector<PieceBlock> given;                // back, with an entry
   std::vector<std::vector<std::byte>> changes;  // has those of entries
+  // With a logger.
+  static constexpr uint32_t kIncarnation = 3;
+  std::optional<EntryMaker> maker;
+  std::vector<std::vector<std::byte>> entries;
 
  private:
   // Names a packet, or a message about one.
@@ -269,9 +277,8 @@ class TestUnit {
       case Kind::kReturnPieces:
         returned.push_back(command.pieces);
         return "return " + std::to_string(command.pieces.pool);
-      case Kind::kGivePieces:
-        given.push_back(command.pieces);
-        return "give " + std::to_string(command.pieces.pool);
+      case Kind::kPiecesCame:
+        return "came " + std::to_string(command.pieces.pool);
       case Kind::kLog: {
         const Unit::Change change = unit.change();
         changes.emplace_back(change.bytes.begin(), change.bytes.end());
@@ -287,7 +294,12 @@ class TestUnit {
     Lines lines;
     for (const UnitCommand& command : out_.commands()) {
       lines.push_back(Execute(command));
+      if (maker.has_value() &&
+          maker->Take(command, unit) == EntryMaker::Taken::kEntry) {
+        entries.emplace_back(maker->entry().begin(), maker->entry().end());
+      }
     }
+    if (maker.has_value()) maker->EndCall();
     out_.clear();
     return lines;
   }

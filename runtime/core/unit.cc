@@ -157,7 +157,7 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   nf_.pieces().ClearTaken();
   NfCalls::Outcome outcome(UnitCommand::Kind::kAdvance);
   if (has_logger_) [[unlikely]]
-    nf_.ClearDelta();
+    nf_.BeginEntry();
   if (meta.has_payload()) [[likely]] {
     outcome = nf_.Process(now, env, slot, node, flows_, out);
   } else if (meta.runs_timer()) {
@@ -215,21 +215,39 @@ void Unit::Log(uint32_t slot, const PacketMeta& meta, UnitOut& out) {
   out.push(UnitCommand::OfPacket(UnitCommand::Kind::kLog, kNoPacket, meta));
 }
 
-Unit::Change Unit::change() const {
-  SNF_CHECK(logged_slot_ != kNone);
-  const FlowRecord& record = flows_[logged_slot_];
-  return {.is_whole = is_whole_,
-          .link = record.link,
-          .timer = record.timer,
-          .bytes = is_whole_
-                       ? StateSchema::WithoutZeros(flows_.state(logged_slot_))
-                       : nf_.delta()};
+void Unit::LogEnd(Instant now, uint32_t slot, UnitOut& out) {
+  is_whole_ = flows_.AddEntry(slot);
+  logged_slot_ = kNone;
+  out.push(
+      UnitCommand::OfPacket(UnitCommand::Kind::kLog, kNoPacket,
+                            {.flow = flows_[slot].flow,
+                             .clock = flows_[slot].applied + 1,
+                             .arrival = now,
+                             .flags = PacketMeta::kNull | PacketMeta::kEnd}));
 }
 
-Clock Unit::applied(FlowId flow) const {
+Unit::Change Unit::change() const {
+  if (logged_slot_ == kNone) return {.is_whole = is_whole_};
+  Change change = ChangeOf(logged_slot_);
+  change.is_whole = is_whole_;
+  if (!is_whole_) change.bytes = nf_.delta();
+  return change;
+}
+
+Unit::Change Unit::ChangeOf(uint32_t slot) const {
+  const FlowRecord& record = flows_[slot];
+  return {.is_whole = true,
+          .clock = record.applied,
+          .timer = record.timer,
+          .link = record.link,
+          .bytes = StateSchema::WithoutZeros(flows_.state(slot))};
+}
+
+Unit::Change Unit::whole(FlowId flow) const {
   const uint32_t slot = flows_.Find(flow);
-  return slot != kNone && flows_[slot].is_own() ? flows_[slot].applied
-                                                : Clock{};
+  const bool is_settled =
+      slot != kNone && flows_[slot].is_own() && flows_[slot].parked == kNone;
+  return is_settled ? ChangeOf(slot) : Change{};
 }
 
 void Unit::on_released(Instant now, const PacketMeta& meta, NfContext env,
@@ -292,6 +310,7 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
   if (record.is_own()) {
     if (env == nullptr) return;
     nf_.RunEnd(now, *env, slot, flows_, out);
+    if (has_logger_) LogEnd(now, slot, out);
   }
   pending.Erase(end);
   flows_.DropCopy(slot);
@@ -337,6 +356,7 @@ void Unit::on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
   const uint32_t node = flows_[slot].parked;
   if (node == kNone || flows_.packets()[node].meta.clock != ack.clock) return;
   flows_[slot].parked = kNone;
+  nf_.BeginEntry();
   const NfCalls::Outcome outcome =
       nf_.on_alias_ack(now, ack.result, env, slot, node, flows_, out);
   // Other packets have run since, and left their own delta.

@@ -109,25 +109,30 @@ class Unit {
   void finish(Instant now, NfContext env, UnitOut& out);
 
   // --- The output logger, with UnitOptions::has_logger (U6, U13). ---
-  // An entry of the logger has what finish() or on_alias_ack() did, from what
-  // the commands up to kLog say of the packet to this change.
+  // An entry of the logger has what finish() or on_alias_ack() did, or the end
+  // of a flow, from what the commands up to kLog say of it to this change.
   struct Change {
     // The record is `bytes` and zeros, whatever it was; else the delta
     // (delta.h) leads to it from that of the clock before.
-    bool is_whole;
-    LinkType link;
-    Instant timer;
-    std::span<const std::byte> bytes;
+    bool is_whole = false;
+    Clock clock{};  // of the record
+    Instant timer = Instant::max();
+    LinkType link = LinkType::kEthernet;
+    std::span<const std::byte> bytes{};
   };
   // Returns that of the last kLog; valid until the next call.
   Change change() const;
-  // Returns the clock of the flow's state here; 0 without any but a replica.
-  Clock applied(FlowId flow) const;
+  // Returns the pieces that the NF took and gave back in the last call, which a
+  // kLog or kSendAlias follows. Those that it gave are free from
+  // on_pieces_released on, once the entry is released.
+  std::span<const PieceUse> piece_uses() const { return nf_.piece_uses(); }
+  // Returns the flow's whole record, valid as change(). Its clock is 0 if there
+  // is none but a replica, or while the flow waits for its alias.
+  Change whole(FlowId flow) const;
   // The logger has let out the entry of that packet; entries of a flow are
   // released in order. What waited for it is told now.
   void on_released(Instant now, const PacketMeta& meta, NfContext env,
                    UnitOut& out);
-  // Pieces of a kGivePieces, whose entry is released.
   void on_pieces_released(const PieceBlock& pieces, UnitOut& out);
 
   // Something is left of the calls so far, for want of room in `out`. Not while
@@ -209,6 +214,8 @@ class Unit {
   // Takeovers.
   uint32_t flows() const { return flows_.size(); }
   uint32_t replicas() const { return flows_.replicas(); }
+  // Counts the flows whose state is here and no replica.
+  uint32_t own_copies() const { return flows_.own_copies(); }
   uint32_t held_packets() const { return held_; }
   UnitCounters counters() const {
     UnitCounters counters = replication_.counters();
@@ -235,6 +242,8 @@ class Unit {
   void Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                 uint32_t node, NfContext env, UnitOut& out);
   void Log(uint32_t slot, const PacketMeta& meta, UnitOut& out);
+  void LogEnd(Instant now, uint32_t slot, UnitOut& out);
+  Change ChangeOf(uint32_t slot) const;
   // The packet is the first that ran on state of another unit.
   bool TakesOver(const PacketMeta& meta) const {
     return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
@@ -267,7 +276,7 @@ class Unit {
   uint64_t timers_left_ = 0;
   bool has_logger_;
   // Of the last kLog.
-  uint32_t logged_slot_ = kNone;
+  uint32_t logged_slot_ = kNone;  // unless it is a flow's end
   bool is_whole_ = false;
 
   PacketList inbox_;  // has packets as they came

@@ -25,12 +25,12 @@ struct UnitCommand {
     kWait,  // `packet` is to be run again: what is to come must come first
     kDropPayload,  // `packet` is dropped for `reason`; its clock stays here, as
                    // a tombstone
-    // With a logger, these two (UnitOptions::has_logger).
-    kGivePieces,  // `pieces` are free, and to be told to
-                  // Unit::on_pieces_released, once the entry is released
+    // With a logger, these (UnitOptions::has_logger, entry_maker.h).
+    kPiecesCame,  // `pieces` of the controller's are the unit's now
     kLog,  // ends an entry of the logger: `meta` is applied, Unit::change() is
            // its delta. The commands of this clock above that are about
-           // packets, or are a kSendNote or kGivePieces, are part of it
+           // packets, or are a kSendNote, are part of it. A flow's end is an
+           // entry, too (PacketMeta::kEnd)
     // These are messages to `unit`.
     kSendPull,
     kSendState,  // takes the first bytes of Unit::state_bytes(state.flow) along
@@ -95,8 +95,8 @@ struct UnitCommand {
   static UnitCommand Return(const PieceBlock& pieces) {
     return {.kind = Kind::kReturnPieces, .pieces = pieces};
   }
-  static UnitCommand Give(const PieceBlock& pieces) {
-    return {.kind = Kind::kGivePieces, .pieces = pieces};
+  static UnitCommand Came(const PieceBlock& pieces) {
+    return {.kind = Kind::kPiecesCame, .pieces = pieces};
   }
   static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }
 };

@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/logger/log_entry.h"
 #include "runtime/sdk/state.h"
 
 namespace snf {
@@ -35,9 +36,10 @@ inline constexpr size_t kMaxReturnsPerCall = 8;
 // that there are no more.
 inline constexpr size_t kMaxTakesPerCall = 8;
 
-// With a logger, an NF may give pieces of so many words back while it handles
-// one packet: they go with the packet's entry.
-inline constexpr size_t kMaxGivesPerCall = 16;
+// With a logger, an NF may take and give back so many pieces in one call: they
+// go with the packet's entry, which may be of two calls (U9).
+inline constexpr size_t kMaxPieceUsesPerCall = kMaxPieceUses / 2;
+static_assert(kMaxTakesPerCall < kMaxPieceUsesPerCall);
 
 // A packet is run again so often where there are pieces, but none that it
 // wants. Then the pool is as good as exhausted: two units could hand pieces to

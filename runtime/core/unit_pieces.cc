@@ -8,12 +8,14 @@
 namespace snf {
 
 UnitPieces::UnitPieces(UnitId unit,
-                       std::span<const NetworkFunction::Pool> pools)
+                       std::span<const NetworkFunction::Pool> pools,
+                       bool has_logger)
     : unit_(unit) {
   SNF_CHECK(pools.size() <= kMaxPools);
   for (const NetworkFunction::Pool& pool : pools) {
     SNF_CHECK(pool.first <= pool.last);
     pools_.push_back({.set = PieceSet(pool.words()),
+                      .given = PieceSet(has_logger ? pool.words() : 0),
                       .first = pool.first,
                       .last = pool.last});
   }
@@ -32,15 +34,24 @@ std::optional<uint32_t> UnitPieces::Take(uint16_t pool,
   if (taken_count_ == kMaxTakesPerCall) return std::nullopt;
   const std::optional<uint32_t> piece = pools_[pool].set.Take(wish);
   spare_ -= piece.has_value() ? 1 : 0;
-  taken_of_[taken_count_] = pool;
+  taken_of_[taken_count_] = piece.has_value() ? pool : kNoPool;
   return taken_[taken_count_++] = piece;
 }
 
-bool UnitPieces::HasTaken(uint16_t pool, uint32_t piece) const {
+bool UnitPieces::Untake(uint16_t pool, uint32_t piece) {
   for (uint32_t i = 0; i < taken_count_; ++i) {
-    if (taken_of_[i] == pool && taken_[i] == piece) return true;
+    if (taken_of_[i] != pool || taken_[i] != piece) continue;
+    taken_of_[i] = kNoPool;
+    return true;
   }
   return false;
+}
+
+void UnitPieces::AppendTaken(std::vector<PieceUse>& uses) const {
+  for (uint32_t i = 0; i < taken_count_; ++i) {
+    if (taken_of_[i] == kNoPool) continue;
+    uses.push_back({.piece = *taken_[i], .pool = taken_of_[i], .gives = 0});
+  }
 }
 
 bool UnitPieces::Give(uint16_t pool, uint32_t piece) {
@@ -51,6 +62,19 @@ bool UnitPieces::Give(uint16_t pool, uint32_t piece) {
   return true;
 }
 
+bool UnitPieces::GiveLater(uint16_t pool, uint32_t piece) {
+  Pool& p = pools_[pool];
+  if (piece < p.first || piece > p.last || p.set.Has(piece)) return false;
+  return p.given.Add(piece / 64, uint64_t{1} << piece % 64) == 0;
+}
+
+void UnitPieces::GiveReleased(const PieceBlock& pieces) {
+  Pool& p = pools_[pieces.pool];
+  const uint64_t given = p.given.Remove(pieces.word, pieces.mask);
+  p.set.Add(pieces.word, given);
+  spare_ += static_cast<uint32_t>(std::popcount(given));
+}
+
 void UnitPieces::Request(uint16_t pool, UnitOut& out) {
   if (pools_[pool].requested) return;
   pools_[pool].requested = true;
@@ -58,7 +82,7 @@ void UnitPieces::Request(uint16_t pool, UnitOut& out) {
   out.push(UnitCommand::Send(PieceRequest{.pool = pool, .unit = unit_}));
 }
 
-uint32_t UnitPieces::Receive(const PieceBlock& pieces) {
+uint64_t UnitPieces::Receive(const PieceBlock& pieces) {
   Pool& pool = pools_[pieces.pool];
   pool.requested = false;
   --requests_;
@@ -66,7 +90,7 @@ uint32_t UnitPieces::Receive(const PieceBlock& pieces) {
   const uint64_t fresh =
       good == 0 ? 0 : good & ~pool.set.Add(pieces.word, good);
   spare_ += static_cast<uint32_t>(std::popcount(fresh));
-  return static_cast<uint32_t>(std::popcount(pieces.mask & ~fresh));
+  return fresh;
 }
 
 void UnitPieces::ReturnWord(uint16_t pool, UnitOut& out) {

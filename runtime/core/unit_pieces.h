@@ -15,6 +15,7 @@
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/logger/log_entry.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/piece_set.h"
 
@@ -43,6 +44,7 @@ class UnitPieces {
  public:
   struct Pool {
     PieceSet set;
+    PieceSet given;  // with a logger: in entries that are not released
     uint32_t first;
     uint32_t last;
     uint32_t next_word = 0;  // is where the search for one to return begins
@@ -60,7 +62,8 @@ class UnitPieces {
   // Freed pieces go back where more than this lie here unused.
   static constexpr uint32_t kKeep = 256;
 
-  UnitPieces(UnitId unit, std::span<const NetworkFunction::Pool> pools);
+  UnitPieces(UnitId unit, std::span<const NetworkFunction::Pool> pools,
+             bool has_logger = false);
 
   size_t pools() const { return pools_.size(); }
   const Pool& pool(uint16_t pool) const { return pools_[pool]; }
@@ -93,16 +96,21 @@ class UnitPieces {
   std::span<const std::optional<uint32_t>> taken() const {
     return {taken_.data(), taken_count_};
   }
-  // The piece was taken since ClearTaken.
-  bool HasTaken(uint16_t pool, uint32_t piece) const;
+  // Appends those of them that the NF has kept.
+  void AppendTaken(std::vector<PieceUse>& uses) const;
+  // The piece was taken since ClearTaken, and counts as not taken from now on.
+  bool Untake(uint16_t pool, uint32_t piece);
   // Returns false if it is no piece of the pool, or is here already.
   bool Give(uint16_t pool, uint32_t piece);
+  // The same, with a logger: the piece is free from GiveReleased on.
+  bool GiveLater(uint16_t pool, uint32_t piece);
+  void GiveReleased(const PieceBlock& pieces);
 
   // Asks for more pieces, unless that has been done.
   void Request(uint16_t pool, UnitOut& out);
   bool is_requested(uint16_t pool) const { return pools_[pool].requested; }
-  // Takes the answer to a request. Returns how many of its pieces are refused.
-  uint32_t Receive(const PieceBlock& pieces);
+  // Takes the answer to a request. Returns those of its pieces that are new.
+  uint64_t Receive(const PieceBlock& pieces);
 
   // Sends a word of pieces back; there must be one.
   void ReturnWord(uint16_t pool, UnitOut& out);
@@ -115,6 +123,8 @@ class UnitPieces {
   void ReturnSpare(UnitOut& out);
 
  private:
+  static constexpr uint16_t kNoPool = kMaxPools;
+
   UnitId unit_;
   std::vector<Pool> pools_;
   uint32_t spare_ = 0;
@@ -123,7 +133,8 @@ class UnitPieces {
   uint32_t put_off_ = 0;  // counts reclaims until the packets woken have run
   uint32_t taken_count_ = 0;
   std::array<std::optional<uint32_t>, kMaxTakesPerCall> taken_{};
-  std::array<uint16_t, kMaxTakesPerCall> taken_of_{};  // are their pools
+  std::array<uint16_t, kMaxTakesPerCall>
+      taken_of_{};  // their pools, or kNoPool
 };
 
 }  // namespace snf

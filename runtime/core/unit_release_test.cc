@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/logger/delta.h"
 #include "runtime/core/test_unit.h"
+#include "runtime/logger/delta.h"
 
 namespace snf {
 namespace {
@@ -78,8 +78,10 @@ TEST_F(UnitRelease, AFlowEndsOnceItsLastPacketIsReleased) {
   unit_.Send(New(7));
   unit_.Serve();
   unit_.on_end_flow(7, 1);
+  EXPECT_EQ(unit_.on_released(New(7)), Lines{"log 7/2"});
+  EXPECT_EQ(unit_.unit.own_copies(), 0u);
   EXPECT_EQ(unit_.unit.flows(), 1u);
-  unit_.on_released(New(7));
+  unit_.on_released(Within(7, 2));
   EXPECT_EQ(unit_.unit.flows(), 0u);
 }
 
@@ -88,7 +90,8 @@ TEST_F(UnitRelease, AUnitStopsOnceAllIsReleased) {
   unit_.Serve();
   unit_.on_end_flow(7, 1);
   EXPECT_EQ(unit_.on_stop(), Lines{});
-  const Lines lines = unit_.on_released(New(7));
+  EXPECT_EQ(unit_.on_released(New(7)), Lines{"log 7/2"});
+  const Lines lines = unit_.on_released(Within(7, 2));
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines.back(), "stopped");
 }

@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_LOGGER_LOG_ENTRY_H_
 #define SNF_RUNTIME_LOGGER_LOG_ENTRY_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -74,9 +75,9 @@ struct LogEntry {
   uint8_t nf_reason = 0;
   LinkType link = LinkType::kEthernet;
   uint8_t flags = 0;
-  uint8_t pieces = 0;
+  uint16_t pieces = 0;
   uint8_t emitted = 0;
-  uint32_t reserved = 0;
+  std::array<uint8_t, 3> reserved{};
 
   // Bits of `flags`.
   static constexpr uint8_t kWhole = 1 << 0;        // the record, not a delta
@@ -103,8 +104,9 @@ struct PieceUse {
 };
 static_assert(sizeof(PieceUse) == 8);
 
-// An entry has at most so many.
-inline constexpr size_t kMaxPieceUses = 64;
+// An entry has at most so many. A chain that ends gives the pieces of all its
+// connections back.
+inline constexpr size_t kMaxPieceUses = 2'048;
 inline constexpr size_t kMaxLogEmits = 2 * size_t{FlowState::kMaxEmits};
 
 // Returns the bytes that an entry takes at most.

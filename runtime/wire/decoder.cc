@@ -20,7 +20,7 @@ constexpr size_t kBad = LinkIn::kNoMessage;
 std::string_view NameOf(FromUnit kind) {
   constexpr std::array<std::string_view, 21> kNames = {
       "release", "nf_drop", "drop",         "consume",       "advance",
-      "emit",    "wait",    "drop_payload", "give_pieces",   "log",
+      "emit",    "wait",    "drop_payload", "pieces_came",   "log",
       "pull",    "state",   "takeover",     "takeover_ack",  "takeover",
       "alias",   "note",    "timer_due",    "piece_request", "pieces",
       "stopped"};

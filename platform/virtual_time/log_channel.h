@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_TIME_LOG_CHANNEL_H_
+#define SNF_PLATFORM_VIRTUAL_TIME_LOG_CHANNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "platform/run/run.h"
+#include "platform/virtual_time/state_network.h"
+#include "runtime/core/entry_maker.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/logger/output_logger.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+// Returns the network between units and loggers: what goes there meets delays
+// and chaos of its own.
+StateNetwork NetworkToLoggers(RunOptions options);
+
+// A unit's output logger in virtual time, and the unit's end of the channel to
+// it (proto/protocol.md §5): the entries are kept here until the unit knows
+// that the logger has taken them.
+//
+// Owner-thread only. Grows with the entries that are kept.
+class LogChannel {
+ public:
+  // A unit with so many entries here takes no packet into service.
+  static constexpr size_t kMaxEntries = 16'384;
+
+  // The schema must outlive the channel.
+  LogChannel(uint32_t max_flows, const StateSchema& schema,
+             std::span<const NetworkFunction::Pool> pools);
+
+  EntryMaker& maker() { return maker_; }
+  OutputLogger& logger() { return logger_; }
+  const OutputLogger& logger() const { return logger_; }
+
+  // Keeps what the maker has just made, and returns its number.
+  uint64_t Keep(LoggerFigures& figures);
+  // Returns an entry, or nothing if it is not here any more.
+  std::span<const std::byte> entry(uint64_t number) const;
+  std::optional<LogEntryView> Parse(std::span<const std::byte> bytes) const {
+    return LogEntryView::Parse(limits_, bytes);
+  }
+  // Puts another entry in place of this one, with the flow's present record.
+  void Replace(uint64_t number, const Unit& unit);
+  // Takes the oldest entry out.
+  std::vector<std::byte> Pop() {
+    std::vector<std::byte> bytes = std::move(entries_.front());
+    entries_.pop_front();
+    ++first_;
+    return bytes;
+  }
+  bool empty() const { return entries_.empty(); }
+  bool is_full() const { return entries_.size() >= kMaxEntries; }
+  uint64_t first() const { return first_; }  // the oldest entry's number
+
+  // The unit has stopped, and says so once the channel is empty.
+  bool has_stopped = false;
+  bool has_heartbeat = false;  // one is to come
+  bool is_broken = false;      // the logger found an entry impossible
+
+ private:
+  LogEntryLimits limits_;
+  EntryMaker maker_;
+  OutputLogger logger_;
+  uint64_t first_ = 1;
+  std::deque<std::vector<std::byte>> entries_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_TIME_LOG_CHANNEL_H_

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core/entry_maker.h"
+
+#include <utility>
+
+namespace snf {
+namespace {
+
+// Returns nothing for a command that does not say what a clock did with its
+// packet.
+std::optional<LogEntry::Outcome> LoggedOutcome(const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  using Outcome = LogEntry::Outcome;
+  switch (command.kind) {
+    case Kind::kRelease:
+      return Outcome::kRelease;
+    case Kind::kNfDrop:
+      return Outcome::kNfDrop;
+    case Kind::kConsume:
+      return Outcome::kConsume;
+    case Kind::kDrop:
+    case Kind::kAdvance:
+      // A duplicate is of a clock that was applied before.
+      if (command.reason == DropReason::kDuplicateClock) return std::nullopt;
+      return command.kind == Kind::kDrop ? Outcome::kDrop : Outcome::kNone;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+EntryMaker::EntryMaker(uint32_t incarnation, const StateSchema& schema)
+    : schema_(&schema),
+      incarnation_(incarnation),
+      bytes_(MaxLogEntryBytes(schema)) {
+  parts_.pieces.reserve(kMaxPieceUses);
+  parts_.emitted.reserve(kMaxLogEmits);
+}
+
+EntryMaker::Taken EntryMaker::Take(const UnitCommand& command,
+                                   const Unit& unit) {
+  using Kind = UnitCommand::Kind;
+  if (const auto outcome = LoggedOutcome(command); outcome.has_value()) {
+    parts_.packet = command.packet;
+    parts_.outcome = *outcome;
+    parts_.reason = command.reason;
+    parts_.nf_reason = command.nf_reason;
+    return Taken::kPart;
+  }
+  switch (command.kind) {
+    case Kind::kEmit:
+      parts_.emitted.push_back(command.packet);
+      return Taken::kPart;
+    case Kind::kSendNote:
+      parts_.over |= command.note.over;
+      if (command.note.idle_timeout.ns >= 0) {
+        parts_.idle_timeout = command.note.idle_timeout;
+      }
+      return Taken::kPart;
+    case Kind::kSendAlias:
+      parked_ = command.meta.flow;
+      parts_.alias = unit.alias(parked_);
+      Append(unit.piece_uses());
+      return Taken::kNot;
+    case Kind::kLog:
+      Join(command.meta.flow);
+      Append(unit.piece_uses());
+      MakeClock(command.meta, unit.change());
+      return Taken::kEntry;
+    case Kind::kPiecesCame:
+      MakeBlock(LogEntry::Kind::kGrant, command.pieces);
+      return Taken::kEntry;
+    case Kind::kReturnPieces:
+      MakeBlock(LogEntry::Kind::kReturn, command.pieces);
+      return Taken::kEntry;
+    case Kind::kSendTakeoverAck: {
+      LogEntry entry =
+          Header(LogEntry::Kind::kForget, command.takeover_ack.flow,
+                 command.takeover_ack.clock);
+      entry.block.unit = command.unit;
+      Write(entry);
+      return Taken::kEntry;
+    }
+    default:
+      return Taken::kNot;
+  }
+}
+
+void EntryMaker::EndCall() {
+  if (parked_ == kNoFlow) return;
+  waiting_[parked_] = std::exchange(parts_, {});
+  parked_ = kNoFlow;
+}
+
+void EntryMaker::on_alias_ack(const AliasAck& ack) {
+  const auto waiting = waiting_.find(ack.flow);
+  if (waiting == waiting_.end() || !waiting->second.alias.has_value()) return;
+  if (waiting->second.alias->clock == ack.clock &&
+      ack.result != AliasResult::kGranted) {
+    waiting->second.alias.reset();
+  }
+}
+
+void EntryMaker::MakeTold(uint64_t number) {
+  LogEntry entry = Header(LogEntry::Kind::kTold, kNoFlow, {});
+  entry.argument = number;
+  Write(entry);
+}
+
+void EntryMaker::MakeEnded(FlowId flow, Clock clock) {
+  Write(Header(LogEntry::Kind::kEnded, flow, clock));
+}
+
+std::vector<std::byte> EntryMaker::StandIn(const LogEntryView& entry,
+                                           const Unit& unit) const {
+  LogEntry header = *entry;
+  std::vector<PieceUse> pieces;
+  for (size_t i = 0; i < header.pieces; ++i) pieces.push_back(entry.piece(i));
+  std::vector<PacketHandle> emitted;
+  for (size_t i = 0; i < header.emitted; ++i) {
+    emitted.push_back(entry.emitted(i));
+  }
+  std::span<const std::byte> state = entry.delta();
+  const Unit::Change whole = header.kind == LogEntry::Kind::kClock
+                                 ? unit.whole(header.meta.flow)
+                                 : Unit::Change{};
+  if (whole.clock >= header.meta.clock && whole.clock > Clock{}) {
+    header.flags |= LogEntry::kWhole;
+    header.state = whole.clock;
+    header.timer = whole.timer;
+    header.link = whole.link;
+    header.delta_bytes = static_cast<uint32_t>(whole.bytes.size());
+    state = whole.bytes;
+  }
+  Alias alias;
+  if (header.is(LogEntry::kHasAlias)) alias = entry.alias();
+  std::vector<std::byte> bytes(MaxLogEntryBytes(*schema_));
+  bytes.resize(WriteLogEntry(header, pieces, emitted,
+                             header.is(LogEntry::kHasAlias) ? &alias : nullptr,
+                             state, bytes));
+  return bytes;
+}
+
+void EntryMaker::Append(std::span<const PieceUse> pieces) {
+  parts_.pieces.insert(parts_.pieces.end(), pieces.begin(), pieces.end());
+}
+
+// Puts what was said in the call before that of the alias' answer in front.
+void EntryMaker::Join(FlowId flow) {
+  if (waiting_.empty()) return;
+  const auto waiting = waiting_.find(flow);
+  if (waiting == waiting_.end()) return;
+  Parts& first = waiting->second;
+  parts_.pieces.insert(parts_.pieces.begin(), first.pieces.begin(),
+                       first.pieces.end());
+  parts_.emitted.insert(parts_.emitted.begin(), first.emitted.begin(),
+                        first.emitted.end());
+  parts_.alias = first.alias;
+  parts_.over |= first.over;
+  if (parts_.idle_timeout.ns < 0) parts_.idle_timeout = first.idle_timeout;
+  waiting_.erase(waiting);
+}
+
+LogEntry EntryMaker::Header(LogEntry::Kind kind, FlowId flow, Clock clock) {
+  LogEntry entry;
+  entry.number = ++number_;
+  entry.meta.flow = flow;
+  entry.meta.clock = clock;
+  entry.schema = schema_->hash();
+  entry.incarnation = incarnation_;
+  entry.kind = kind;
+  return entry;
+}
+
+void EntryMaker::MakeClock(const PacketMeta& meta, const Unit::Change& change) {
+  LogEntry entry = Header(LogEntry::Kind::kClock, meta.flow, meta.clock);
+  entry.meta = meta;
+  entry.base = Clock{value(meta.clock) - 1};
+  entry.state = meta.clock;
+  entry.timer = change.timer;
+  entry.idle_timeout = parts_.idle_timeout;
+  entry.packet = parts_.packet;
+  entry.delta_bytes = static_cast<uint32_t>(change.bytes.size());
+  entry.outcome = parts_.outcome;
+  entry.reason = parts_.reason;
+  entry.nf_reason = parts_.nf_reason;
+  entry.link = change.link;
+  const auto set = [&](bool is, uint8_t flag) {
+    entry.flags |= is ? flag : uint8_t{0};
+  };
+  set(change.is_whole, LogEntry::kWhole);
+  set(parts_.alias.has_value(), LogEntry::kHasAlias);
+  set(parts_.over, LogEntry::kOver);
+  set((meta.flags & PacketMeta::kEnd) != 0, LogEntry::kEnd);
+  entry.pieces = static_cast<uint16_t>(parts_.pieces.size());
+  entry.emitted = static_cast<uint8_t>(parts_.emitted.size());
+  size_ = WriteLogEntry(entry, parts_.pieces, parts_.emitted,
+                        parts_.alias.has_value() ? &*parts_.alias : nullptr,
+                        change.bytes, bytes_);
+  parts_.pieces.clear();
+  parts_.emitted.clear();
+  parts_.alias.reset();
+  parts_.idle_timeout = Nanos{-1};
+  parts_.over = false;
+  parts_.packet = kNoPacket;
+  parts_.outcome = LogEntry::Outcome::kNone;
+}
+
+void EntryMaker::MakeBlock(LogEntry::Kind kind, const PieceBlock& block) {
+  LogEntry entry = Header(kind, kNoFlow, {});
+  entry.block = block;
+  if (kind == LogEntry::Kind::kGrant) entry.argument = ++grants_;
+  Write(entry);
+}
+
+void EntryMaker::Write(const LogEntry& entry) {
+  size_ = WriteLogEntry(entry, {}, {}, nullptr, {}, bytes_);
+}
+
+}  // namespace snf

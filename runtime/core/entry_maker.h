@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_ENTRY_MAKER_H_
+#define SNF_RUNTIME_CORE_ENTRY_MAKER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/time.h"
+#include "runtime/core/unit.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+// Theory of operation. Makes the entries for a unit's output logger
+// (log_entry.h) from what the unit asks of its driver. What the unit says of
+// one clock is collected, and becomes one entry at the clock's kLog, so that
+// the logger gets all of it or nothing (proto/protocol.md U12). A clock whose
+// packet waits for its alias spans two calls of the unit.
+//
+// Worked example: clock 3 of a flow takes port 7 and forwards its packet. The
+// unit pushes kRelease and kLog; the first is a part, and the second completes
+// an entry with the packet, the piece and the delta.
+//
+// Owner-thread only. Allocates nothing after construction, but for packets that
+// wait for their alias.
+class EntryMaker {
+ public:
+  // Says what became of a command.
+  enum class Taken : uint8_t {
+    kNot,    // it is not for the logger: the driver does it
+    kPart,   // it is part of an entry to come
+    kEntry,  // entry() is complete
+  };
+
+  // The schema is that of the unit's NF; it must outlive the maker.
+  EntryMaker(uint32_t incarnation, const StateSchema& schema);
+
+  // Takes the next command of the unit's present call.
+  Taken Take(const UnitCommand& command, const Unit& unit);
+  // All commands of the call were taken.
+  void EndCall();
+  // The controller's answer is on its way to the unit: call it ahead of
+  // Unit::on_alias_ack.
+  void on_alias_ack(const AliasAck& ack);
+  // These complete an entry as well. The controller acknowledges what it was
+  // told up to that entry, or the end of the flow at that clock.
+  void MakeTold(uint64_t number);
+  void MakeEnded(FlowId flow, Clock clock);
+
+  // Returns the newest entry, whose number is number(). Valid until the next
+  // one is made.
+  std::span<const std::byte> entry() const {
+    return std::span(bytes_).first(size_);
+  }
+  uint64_t number() const { return number_; }
+
+  // Returns an entry to be sent in place of one that was lost or refused (L4):
+  // with the flow's present record, if the unit keeps one; else the same.
+  std::vector<std::byte> StandIn(const LogEntryView& entry,
+                                 const Unit& unit) const;
+
+ private:
+  // What the unit has said of a clock so far.
+  struct Parts {
+    std::vector<PieceUse> pieces;
+    std::vector<PacketHandle> emitted;
+    std::optional<Alias> alias;
+    Nanos idle_timeout{-1};
+    bool over = false;
+    PacketHandle packet = kNoPacket;
+    LogEntry::Outcome outcome = LogEntry::Outcome::kNone;
+    DropReason reason{};
+    uint8_t nf_reason = 0;
+  };
+
+  void Append(std::span<const PieceUse> pieces);
+  void Join(FlowId flow);
+  LogEntry Header(LogEntry::Kind kind, FlowId flow, Clock clock);
+  void MakeClock(const PacketMeta& meta, const Unit::Change& change);
+  void MakeBlock(LogEntry::Kind kind, const PieceBlock& block);
+  void Write(const LogEntry& entry);
+
+  const StateSchema* schema_;
+  uint32_t incarnation_;
+  uint64_t number_ = 0;
+  uint64_t grants_ = 0;
+  Parts parts_;              // of the present call
+  FlowId parked_ = kNoFlow;  // the present call asks for this flow's alias
+  std::map<FlowId, Parts> waiting_;  // for the answer
+  std::vector<std::byte> bytes_;
+  uint32_t size_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_ENTRY_MAKER_H_
