@@ -268,8 +268,7 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   const uint32_t cost = cost_(arrival.original_length);
   uint64_t number =
       flow.unit == kNoUnit ? 0 : units_.TakeSlot(now, flow.unit, cost);
-  if (number == 0 && failover_.is_active() && flow.unit != kNoUnit &&
-      failover_.crashed.Has(flow.unit)) {
+  if (number == 0 && flow.unit != kNoUnit && failover_.HasCrashed(flow.unit)) {
     if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
     PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
     if (flow.unit != kNoUnit) number = units_.TakeSlot(now, flow.unit, cost);
@@ -398,7 +397,7 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
   }
   while (pieces_.on_timer(now, counters_.pieces, out)) {
   }
-  if (failover_.wakeup <= now) AdvanceFailover(now, out);
+  if (failover_.wakeup() <= now) failover_.Advance(*this, now, out);
   if (!was_leaving) evacuate_at_ = now;
   if (IsEvacuating() && evacuate_at_ <= now) Evacuate(now, out);
 }
@@ -439,7 +438,7 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
     owners_.Erase(slot);
     aliases_.Erase(slot, last);
     idle_timeouts_.Erase(slot);
-    failover_.round.Erase(slot);
+    failover_.Erase(slot);
   }
   flows_.Erase(slot);
   ++counters_.flows_ended;

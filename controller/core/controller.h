@@ -100,7 +100,8 @@ class DecisionObserver {
 //
 // A value, copyable; owner-thread only; nothing is allocated after construction
 // and AddPiecePool. Memory: ≤ 128 bytes a flow at max_flows; 102 more if all
-// have an alias and an idle timeout of their own, and 16 for each group.
+// have an alias and an idle timeout of their own, 8 once a unit has failed, and
+// 16 for each group.
 class Controller {
  public:
   // The policy must outlive the controller.
@@ -159,16 +160,31 @@ class Controller {
   // on the caller refuses what this incarnation says. Returns false, and
   // changes nothing, if it is not running.
   bool on_unit_failed(Instant now, UnitId unit, uint32_t incarnation,
-                      ControllerOut& out);
+                      ControllerOut& out) {
+    return failover_.on_unit_failed(*this, now, unit, incarnation, out);
+  }
   // A packet that was in the channel of a failed unit survives, as it came with
   // a kEnqueue. Returns false, and does not take it, unless the loggers have
   // still to answer and there is room.
-  bool on_survivor(const PacketMeta& meta, PacketHandle packet);
+  bool on_survivor(const PacketMeta& meta, PacketHandle packet) {
+    return failover_.on_survivor(*this, meta, packet);
+  }
   // The logger that a kSeal named answers, or a unit answers a kDoneQuery: once
   // for each flow of which it has a copy, then for kNoFlow. Answers that cannot
   // be are counted and change nothing.
-  void on_sealed(Instant now, const SealAnswer& answer, ControllerOut& out);
-  void on_done(Instant now, const DoneAnswer& answer, ControllerOut& out);
+  void on_sealed(Instant now, const SealAnswer& answer, ControllerOut& out) {
+    failover_.on_sealed(*this, now, answer, out);
+  }
+  void on_done(Instant now, const DoneAnswer& answer, ControllerOut& out) {
+    failover_.on_done(*this, now, answer, out);
+  }
+  // The logger of a failed unit knows of the unit's first `logged` grants of
+  // pieces. What it knows to be free, it returns by on_pieces_returned before
+  // its last answer (F10).
+  void on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
+                        ControllerOut& out) {
+    pieces_.on_grants_sealed(now, unit, logged, counters_.pieces, out);
+  }
   // Returns true while flows of failed units are to be moved.
   bool is_recovering() const { return failover_.is_active(); }
 
@@ -203,7 +219,7 @@ class Controller {
   Instant next_wakeup() const {
     const Instant timers =
         std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
-                  pieces_.next_wakeup(), failover_.wakeup});
+                  pieces_.next_wakeup(), failover_.wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
   // Handles due timers, as many as `out` has room for and at most some
@@ -225,6 +241,8 @@ class Controller {
   uint32_t replicas() const { return replicas_; }
 
  private:
+  friend class Failover;
+
   static constexpr size_t kBatch = 32;
   // Expect prefetches a packet's index bucket, and this many packets later its
   // entry.
@@ -279,53 +297,12 @@ class Controller {
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
-  // In failover.cc.
-  struct SourceOfState {
-    UnitId unit = kNoUnit;
-    StateSource kind = StateSource::kNone;
-  };
-  // kMore: the flow needs another step; kNoSlot: it has to wait for a slot.
-  enum class MoveResult : uint8_t { kMoved, kMore, kNoSlot };
-  void TakeAnswer(Instant now, const DoneAnswer& answer, bool of_logger,
-                  ControllerOut& out);
-  void GoOnWith(Failover::Phase phase, Instant wakeup);
-  void AdvanceFailover(Instant now, ControllerOut& out);
-  void SealLoggers(Instant now, ControllerOut& out);
-  void AskSurvivors(Instant now, ControllerOut& out);
-  void RedirectFlows(Instant now, ControllerOut& out);
-  void MoveFlows(Instant now, ControllerOut& out);
-  void DropSurvivors(ControllerOut& out);
-  OwnerRuns RunsOf(uint32_t slot) const;
-  void SetRuns(Instant now, uint32_t slot, const OwnerRuns& runs);
-  bool IsAtLogger(const OwnerHistory::Run& run) const {
-    return run.at_logger || failover_.crashed.Has(run.unit);
-  }
-  SourceOfState SourceOf(const OwnerRuns& runs, Clock clock) const;
-  // Takes a slot for what is re-routed, at that unit if that can be.
-  struct Receiver {
-    UnitId unit = kNoUnit;
-    uint64_t number = 0;  // 0: there is none
-  };
-  Receiver FindReceiver(Instant now, UnitId wish, uint32_t bytes,
-                        ControllerOut& out);
-  MoveResult MoveFlow(Instant now, uint32_t slot, ControllerOut& out);
-  Survivor* FindSurvivor(FlowId flow, Clock clock);
-  MoveResult Reroute(Instant now, uint32_t slot, Clock clock, OwnerRuns& runs,
-                     ControllerOut& out);
-  void Redirect(uint32_t slot, Clock clock, SourceOfState source,
-                const OwnerRuns& runs, ControllerOut& out);
-  void MoveToLoggers(Instant now, uint32_t slot, OwnerRuns& runs,
-                     ControllerOut& out);
-  MoveResult Settle(Instant now, uint32_t slot, OwnerRuns& runs,
-                    ControllerOut& out);
-  void WithdrawAlias(uint32_t slot, Clock clock);
-  MoveResult GiveUp(Instant now, uint32_t slot);
   // What failed units had of the flow may not be moved yet, so it may not end.
   bool IsMoving(uint32_t slot) const {
     if (!failover_.is_active()) return false;
     const UnitId owner = flows_.cold(slot).owner;
     return owner != kNoUnit &&
-           (failover_.crashed.Has(owner) || owners_.runs(slot) > 0);
+           (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   bool EvictFlow(Instant now, ControllerOut& out);

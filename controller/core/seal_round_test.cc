@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/seal_round.h"
+#include "controller/core/failover.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Without any one of the rules about failures something goes wrong in random
 // schedules, and it is noticed.
-#include "controller/core/failover_rules.h"
-
 #include <array>
 #include <iostream>
 #include <string>
 
+#include "controller/core/failover.h"
 #include "gtest/gtest.h"
 #include "platform/system_test/test_failover_world.h"
 #include "runtime/core/rules.h"
