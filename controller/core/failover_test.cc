@@ -179,20 +179,22 @@ TEST_F(Failures, WithdrawAnAliasOnlyIfItsClockIsLost) {
   EXPECT_EQ(controller_.aliases().clock(slot_of(lost)), Clock{});
 }
 
-// Unit 0 has words 0 and 1 of the pool. Its logger knows of word 0 alone, of
-// which a flow has the first piece.
+// Unit 0 has words 0 and 1 of the pool, and waits for more. Its logger knows of
+// word 0 alone, of which a flow has the first piece.
 TEST_F(Failures, BringBackPiecesThatNoFlowHas) {
-  controller_.AddPiecePool(0, 127);
-  for (int i = 0; i < 2; ++i) {
-    controller_.on_piece_request(kStart, {.pool = 0, .unit = kU0}, out_);
+  controller_.AddPiecePool(0, 191);
+  for (const UnitId unit : {kU0, kU0, kU1}) {
+    controller_.on_piece_request(kStart, {.pool = 0, .unit = unit}, out_);
     ASSERT_EQ(Only(Kind::kPieces, Take()).size(), 1u);
   }
+  controller_.on_piece_request(kStart, {.pool = 0, .unit = kU0}, out_);
+  ASSERT_EQ(Only(Kind::kPieces, Take()).size(), 0u);
   ASSERT_TRUE(FailUnit(kU0));
   controller_.on_pieces_returned(
       kStart, {.word = 0, .pool = 0, .unit = kU0, .mask = ~uint64_t{1}}, out_);
-  EXPECT_EQ(controller_.counters().pieces.pieces_out, 65u);
+  EXPECT_EQ(controller_.counters().pieces.pieces_out, 129u);
   controller_.on_grants_sealed(kStart, kU0, 1, out_);
-  EXPECT_EQ(controller_.counters().pieces.pieces_out, 1u);
+  EXPECT_EQ(controller_.counters().pieces.pieces_out, 65u);
   controller_.on_grants_sealed(kStart, kU0, 1, out_);
   EXPECT_EQ(controller_.counters().pieces.pieces_faulty, 0u);
   EndRound();
