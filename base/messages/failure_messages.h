@@ -18,6 +18,9 @@ namespace snf {
 // answer (F2).
 struct Seal {
   UnitId unit = kNoUnit;
+  // It was sealed in an earlier round, and may have begun anew since: only the
+  // answer is asked for.
+  bool is_sealed = false;
   uint32_t incarnation = 0;
   uint32_t round = 0;  // as the answers must name it
 };

@@ -61,6 +61,11 @@ class AliasTable {
   // kConflict or kGroupFull, or kUnknown if the flow's alias is of a newer
   // clock, and changes nothing.
   AliasResult Set(uint32_t slot, const Alias& alias);
+  // Returns the clock at which the flow's alias was set; 0 if it has none.
+  Clock clock(uint32_t slot) const {
+    return size() == 0 || entries_[slot].group == 0 ? Clock{}
+                                                    : entries_[slot].clock;
+  }
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.
   bool Erase(uint32_t slot, Clock clock);

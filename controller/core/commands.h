@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/messages/command_buffer.h"
 #include "base/messages/drop_reason.h"
+#include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
@@ -46,6 +47,10 @@ struct ControllerCommand {
     kAliasAck,   // answer the alias request of `unit`
     kPieces,     // give `pieces` to `unit`
     kReclaim,    // ask `unit` for the pieces of pieces.pool that it can spare
+    // After a failure (failover.h):
+    kSeal,       // seal the logger of `unit`; on_sealed answers
+    kDoneQuery,  // ask `unit` what it has applied; on_done answers
+    kRedirect,   // put `redirect` into the channel of `unit`; takes no slot
   };
   Kind kind{};
   DropReason reason{};
@@ -59,6 +64,9 @@ struct ControllerCommand {
     AliasAck alias_ack;
     PieceBlock pieces;
     uint32_t incarnation;
+    Seal seal;
+    DoneQuery done_query;
+    Redirect redirect;
   };
 
   static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
@@ -86,6 +94,15 @@ struct ControllerCommand {
   }
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};
+  }
+  static ControllerCommand Of(const Seal& seal) {
+    return {.kind = Kind::kSeal, .unit = seal.unit, .seal = seal};
+  }
+  static ControllerCommand Ask(UnitId unit, DoneQuery query) {
+    return {.kind = Kind::kDoneQuery, .unit = unit, .done_query = query};
+  }
+  static ControllerCommand Of(UnitId unit, const Redirect& redirect) {
+    return {.kind = Kind::kRedirect, .unit = unit, .redirect = redirect};
   }
   static ControllerCommand Pieces(Kind kind, const PieceBlock& pieces) {
     return {.kind = kind, .unit = pieces.unit, .pieces = pieces};

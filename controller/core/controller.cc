@@ -46,7 +46,8 @@ Controller::Controller(const ControllerOptions& options,
       rng_(options.seed),
       owners_(options.max_flows, options.max_owner_runs != 0
                                      ? options.max_owner_runs
-                                     : options.max_flows) {
+                                     : options.max_flows),
+      failover_(options) {
   SNF_CHECK(flowlet_timeout_.ns > 0 && options.flow_timeout > flowlet_timeout_);
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);
@@ -264,11 +265,15 @@ bool Controller::BeginsPeriod(Instant arrival, Instant last_packet) {
 void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                          ControllerOut& out) {
   FlowHot& flow = flows_.hot(slot);
-  const uint64_t number =
-      flow.unit == kNoUnit
-          ? 0
-          : units_.TakeSlot(now, flow.unit, cost_(arrival.original_length));
-  if (number == 0) {
+  const uint32_t cost = cost_(arrival.original_length);
+  uint64_t number =
+      flow.unit == kNoUnit ? 0 : units_.TakeSlot(now, flow.unit, cost);
+  if (number == 0 && flow.unit != kNoUnit && failover_.HasCrashed(flow.unit)) {
+    if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
+    PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
+    if (flow.unit != kNoUnit) number = units_.TakeSlot(now, flow.unit, cost);
+  }
+  if (number == 0) [[unlikely]] {
     // Without a unit there is no start buffer either.
     const bool starting = flow.unit == kNoUnit || units_.is_starting(flow.unit);
     out.push(ControllerCommand::Drop(
@@ -392,6 +397,7 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
   }
   while (pieces_.on_timer(now, counters_.pieces, out)) {
   }
+  if (failover_.wakeup() <= now) failover_.Advance(*this, now, out);
   if (!was_leaving) evacuate_at_ = now;
   if (IsEvacuating() && evacuate_at_ <= now) Evacuate(now, out);
 }
@@ -401,7 +407,11 @@ void Controller::on_flow_timer(Instant now, uint32_t slot, ControllerOut& out) {
   if ((flow.flags & FlowHot::kOpen) != 0) {
     if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
   } else if (now - flow.last_packet >= idle_timeouts_.Of(slot)) {
-    EndFlow(now, slot, out);
+    if (IsMoving(slot)) {
+      flow_timers_.Arm(slot, now + kEndRetry);
+    } else {
+      EndFlow(now, slot, out);
+    }
     return;
   }
   if ((flow.flags & FlowHot::kOpen) != 0) {
@@ -428,6 +438,7 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
     owners_.Erase(slot);
     aliases_.Erase(slot, last);
     idle_timeouts_.Erase(slot);
+    failover_.Erase(slot);
   }
   flows_.Erase(slot);
   ++counters_.flows_ended;
@@ -444,6 +455,7 @@ bool Controller::EvictFlow(Instant now, ControllerOut& out) {
     const FlowHot& flow = flows_.hot(slot);
     const Nanos idle = now - flow.last_packet;
     if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
+    if (IsMoving(slot)) continue;
     // One that is never to be forgotten stays.
     const Nanos timeout = idle_timeouts_.Of(slot);
     if (timeout == Nanos::max()) continue;

@@ -14,6 +14,7 @@
 #include "controller/core/commands.h"
 #include "controller/core/controller_counters.h"
 #include "controller/core/demand_estimator.h"
+#include "controller/core/failover.h"
 #include "controller/core/flow_table.h"
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/move_chances.h"
@@ -99,7 +100,8 @@ class DecisionObserver {
 //
 // A value, copyable; owner-thread only; nothing is allocated after construction
 // and AddPiecePool. Memory: ≤ 128 bytes a flow at max_flows; 102 more if all
-// have an alias and an idle timeout of their own, and 16 for each group.
+// have an alias and an idle timeout of their own, 8 once a unit has failed, and
+// 16 for each group.
 class Controller {
  public:
   // The policy must outlive the controller.
@@ -137,6 +139,7 @@ class Controller {
   // its pieces with on_pieces_returned before.
   bool on_unit_stopped(UnitId unit) {
     if (!units_.on_stopped(unit)) return false;
+    failover_.on_unit_stopped(unit);
     pieces_.on_unit_stopped(unit);
     return true;
   }
@@ -151,6 +154,39 @@ class Controller {
   // none is, one is started for it. A request that finds no free slot is put
   // off: the unit repeats it. Outdated ones are refused and counted.
   void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out);
+
+  // --- Failures of units (failover.h). ---
+  // The unit that a kStartUnit named with that incarnation has failed. From now
+  // on the caller refuses what this incarnation says. Returns false, and
+  // changes nothing, if it is not running.
+  bool on_unit_failed(Instant now, UnitId unit, uint32_t incarnation,
+                      ControllerOut& out) {
+    return failover_.on_unit_failed(*this, now, unit, incarnation, out);
+  }
+  // A packet that was in the channel of a failed unit survives, as it came with
+  // a kEnqueue. Returns false, and does not take it, unless the loggers have
+  // still to answer and there is room.
+  bool on_survivor(const PacketMeta& meta, PacketHandle packet) {
+    return failover_.on_survivor(*this, meta, packet);
+  }
+  // The logger that a kSeal named answers, or a unit answers a kDoneQuery: once
+  // for each flow of which it has a copy, then for kNoFlow. Answers that cannot
+  // be are counted and change nothing.
+  void on_sealed(Instant now, const SealAnswer& answer, ControllerOut& out) {
+    failover_.on_sealed(*this, now, answer, out);
+  }
+  void on_done(Instant now, const DoneAnswer& answer, ControllerOut& out) {
+    failover_.on_done(*this, now, answer, out);
+  }
+  // The logger of a failed unit knows of the unit's first `logged` grants of
+  // pieces. What it knows to be free, it returns by on_pieces_returned before
+  // its last answer (F10).
+  void on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
+                        ControllerOut& out) {
+    pieces_.on_grants_sealed(now, unit, logged, counters_.pieces, out);
+  }
+  // Returns true while flows of failed units are to be moved.
+  bool is_recovering() const { return failover_.is_active(); }
 
   // A unit asks for an alias of a flow; kAliasAck answers, with the result that
   // is returned. A granted alias stands until the flow gets another, gives it
@@ -183,7 +219,7 @@ class Controller {
   Instant next_wakeup() const {
     const Instant timers =
         std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
-                  pieces_.next_wakeup()});
+                  pieces_.next_wakeup(), failover_.wakeup()});
     return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
   }
   // Handles due timers, as many as `out` has room for and at most some
@@ -205,10 +241,14 @@ class Controller {
   uint32_t replicas() const { return replicas_; }
 
  private:
+  friend class Failover;
+
   static constexpr size_t kBatch = 32;
   // Expect prefetches a packet's index bucket, and this many packets later its
   // entry.
   static constexpr size_t kLead = 8;
+  // The time after which a flow that may not end yet is looked at again.
+  static constexpr Nanos kEndRetry = Milliseconds(10);
   // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
   // A flow that finds no room looks at so many others.
@@ -257,6 +297,13 @@ class Controller {
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
+  // What failed units had of the flow may not be moved yet, so it may not end.
+  bool IsMoving(uint32_t slot) const {
+    if (!failover_.is_active()) return false;
+    const UnitId owner = flows_.cold(slot).owner;
+    return owner != kNoUnit &&
+           (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
+  }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
@@ -298,6 +345,7 @@ class Controller {
   uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
   Instant evacuate_at_;         // the time at which it goes on
   uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
+  Failover failover_;
   ControllerCounters counters_;
 };
 

@@ -40,7 +40,7 @@ void Controller::on_flow_note(Instant now, const FlowNote& note,
     return;
   }
   if (note.over) aliases_.Erase(slot, note.clock);
-  if (note.over && note.clock == flow.clock) {
+  if (note.over && note.clock == flow.clock && !IsMoving(slot)) {
     if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
     flow_timers_.Disarm(slot);
     EndFlow(now, slot, out);

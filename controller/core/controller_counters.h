@@ -21,6 +21,25 @@ struct PieceCounters {
   uint64_t messages_faulty = 0;
 };
 
+// Counters of failures of units (failover.h).
+struct FailureCounters {
+  uint64_t failures = 0;
+  uint64_t failures_refused =
+      0;                     // of a unit without process, or an earlier one
+  uint64_t clocks_lost = 0;  // and replaced by tombstones
+  uint64_t packets_rerouted = 0;  // survived the unit that they were sent to
+  uint64_t flows_moved = 0;       // by null packets, as no clock was lost
+  uint64_t flows_given_up = 0;  // the history did not say where their state is
+  uint64_t redirects = 0;
+  uint64_t aliases_withdrawn = 0;
+  // Packets that came in too late, or of which there were too many.
+  uint64_t survivors_refused = 0;
+  uint64_t answers_unknown_flow = 0;  // it is over
+  uint64_t answers_old_round = 0;
+  uint64_t answers_not_asked = 0;  // the sender was not, or had said all
+  uint64_t answers_future_clock = 0;
+};
+
 // Counters of everything that a controller did so far.
 struct ControllerCounters {
   uint64_t flows = 0;  // ever created
@@ -54,6 +73,7 @@ struct ControllerCounters {
   // Flows and aliases that are far from their home in an index (slot_index.h).
   uint64_t long_probes = 0;
   PieceCounters pieces;
+  FailureCounters failures;
 };
 
 }  // namespace snf

@@ -76,7 +76,10 @@ struct ControllerOptions {
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
   // many as its capacity in bits carries.
   int64_t unit_packets_ps = 0;
-  uint32_t unit_queue_packets = 1024;   // slots of a unit's channel
+  uint32_t unit_queue_packets = 1024;  // slots of a unit's channel
+  // Slots beyond those, for what is re-routed after failures alone: all others
+  // may be taken by packets that wait for it.
+  uint32_t recovery_slots = 0;
   uint32_t start_buffer_packets = 256;  // slots usable until it is ready
   uint32_t warm_units = 1;              // units warm at the start
   // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()

@@ -17,7 +17,7 @@ uint32_t OwnerHistory::TakeNode() {
   return taken;
 }
 
-void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit) {
+void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger) {
   const uint32_t newest = newest_[slot];
   const Clock before = newest == 0 ? Clock{} : node(newest).last;
   SNF_CHECK(last > before);
@@ -39,6 +39,7 @@ void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit) {
   node(added).first = before + 1;
   node(added).last = last;
   node(added).unit = unit;
+  node(added).at_logger = at_logger;
   newest_[slot] = added;
 }
 
@@ -73,7 +74,10 @@ OwnerHistory::Run OwnerHistory::run(uint32_t slot, uint32_t i) const {
   uint32_t found = newest_[slot];
   SNF_CHECK(found != 0);
   for (found = node(found).next; i > 0; --i) found = node(found).next;
-  return {node(found).first, node(found).last, node(found).unit};
+  return {.first = node(found).first,
+          .last = node(found).last,
+          .unit = node(found).unit,
+          .at_logger = node(found).at_logger};
 }
 
 }  // namespace snf

@@ -30,6 +30,7 @@ class OwnerHistory {
     Clock first{};
     Clock last{};
     UnitId unit = kNoUnit;
+    bool at_logger = false;  // the unit has failed: its logger has the state
   };
 
   OwnerHistory(uint32_t max_flows, uint32_t max_runs);
@@ -38,7 +39,7 @@ class OwnerHistory {
   // `unit`. `last` is greater than that of every earlier run. The run begins
   // behind the flow's newest run, or with clock 1 if it has none: earlier runs
   // are then taken over or forgotten. O(1).
-  void Add(uint32_t slot, Clock last, UnitId unit);
+  void Add(uint32_t slot, Clock last, UnitId unit, bool at_logger = false);
   // Removes the runs that end before `clock`: their state is taken over. O(runs
   // removed).
   void RemoveBefore(uint32_t slot, Clock clock);
@@ -59,6 +60,7 @@ class OwnerHistory {
     Clock first;
     Clock last;
     UnitId unit;
+    bool at_logger;
     uint32_t next;  // 1 + the newer run's node; the newest leads to the oldest
   };
   static_assert(sizeof(Node) == 24);

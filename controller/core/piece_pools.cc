@@ -53,12 +53,48 @@ void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
   Advance(now, pieces.pool, counters, out);
 }
 
-void PiecePools::on_unit_stopped(UnitId unit) {
-  holders_.Erase(unit);
+void PiecePools::Advance(Instant now, uint32_t pool, PieceCounters& counters,
+                         ControllerOut& out) {
+  const size_t before = out.commands().size();
+  timers_.Arm(pool, pools_[pool].Advance(now, holders_, counters, out));
+  for (const ControllerCommand& command : out.commands().subspan(before)) {
+    if (command.kind != ControllerCommand::Kind::kPieces ||
+        command.pieces.mask == 0) {
+      continue;
+    }
+    newest_[next_grant_] = {++grants_[value(command.unit)], command.pieces};
+    next_grant_ = (next_grant_ + 1) % kMaxGrants;
+  }
+}
+
+void PiecePools::on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
+                                  PieceCounters& counters, ControllerOut& out) {
+  if (value(unit) >= max_units_) {
+    ++counters.messages_faulty;
+    return;
+  }
+  for (Grant& grant : newest_.span()) {
+    if (grant.pieces.unit != unit || grant.number <= logged) continue;
+    grant.number = 0;
+    const PieceBlock pieces = grant.pieces;
+    on_returned(now, pieces, counters, out);
+  }
+}
+
+void PiecePools::on_unit_failed(UnitId unit) {
   for (uint32_t i = 0; i < pools_.size(); ++i) {
     // The round may have waited only for this unit.
     if (pools_[i].on_unit_stopped(unit)) timers_.Arm(i, Instant::min());
   }
+}
+
+void PiecePools::on_unit_stopped(UnitId unit) {
+  grants_[value(unit)] = 0;
+  for (Grant& grant : newest_.span()) {
+    if (grant.pieces.unit == unit) grant.number = 0;
+  }
+  holders_.Erase(unit);
+  on_unit_failed(unit);
 }
 
 bool PiecePools::on_timer(Instant now, PieceCounters& counters,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/lazy_array.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
@@ -24,7 +25,11 @@ namespace snf {
 class PiecePools {
  public:
   explicit PiecePools(uint32_t max_units)
-      : max_units_(max_units), holders_(max_units), timers_(0) {}
+      : max_units_(max_units),
+        holders_(max_units),
+        grants_(max_units),
+        newest_(kMaxGrants),
+        timers_(0) {}
 
   // Adds a pool with the pieces first … last. Called before anything else.
   void Add(uint32_t first, uint32_t last);
@@ -39,6 +44,12 @@ class PiecePools {
                    PieceCounters& counters, ControllerOut& out);
   // The unit is gone. The caller must have returned all its pieces before.
   void on_unit_stopped(UnitId unit);
+  // The unit has failed: it gets no pieces, and is waited for no more.
+  void on_unit_failed(UnitId unit);
+  // The unit has failed, and its logger knows of its first `logged` grants: the
+  // pieces of others come back.
+  void on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
+                        PieceCounters& counters, ControllerOut& out);
   // A flow moved to the unit, perhaps with pieces in its state.
   void on_flow_moved(UnitId to) {
     if (!pools_.empty()) holders_.Insert(to);
@@ -52,13 +63,22 @@ class PiecePools {
   bool on_timer(Instant now, PieceCounters& counters, ControllerOut& out);
 
  private:
+  // A unit may fail before its logger knows of a grant, so the newest ones of
+  // all units are kept.
+  static constexpr uint32_t kMaxGrants = 1'024;
+  struct Grant {
+    uint64_t number = 0;  // 1, 2, 3 … of the unit; 0: there is none
+    PieceBlock pieces;
+  };
+
   void Advance(Instant now, uint32_t pool, PieceCounters& counters,
-               ControllerOut& out) {
-    timers_.Arm(pool, pools_[pool].Advance(now, holders_, counters, out));
-  }
+               ControllerOut& out);
 
   uint32_t max_units_;
   UnitSet holders_;
+  LazyArray<uint64_t> grants_;  // the number of each unit's, since it started
+  LazyArray<Grant> newest_;     // is a ring
+  uint32_t next_grant_ = 0;
   std::vector<PiecePool> pools_;
   TimingWheel timers_;  // of the pools
 };

@@ -191,6 +191,11 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kReclaim:
       EXPECT_NE(Model(command.unit).state, UnitState::kStopped);
       return;
+    case Kind::kSeal:
+    case Kind::kDoneQuery:
+    case Kind::kRedirect:
+      ADD_FAILURE() << "no unit has failed";
+      return;
   }
 }
 

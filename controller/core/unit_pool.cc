@@ -10,6 +10,7 @@ namespace snf {
 UnitPool::UnitPool(const ControllerOptions& options)
     : max_units_(options.max_units),
       queue_packets_(options.unit_queue_packets),
+      recovery_slots_(options.recovery_slots),
       start_buffer_packets_(
           std::min(options.start_buffer_packets, options.unit_queue_packets)),
       idle_timeout_(options.unit_idle_timeout),
@@ -119,7 +120,7 @@ void UnitPool::Take(Instant now, UnitId unit, ControllerOut& out) {
   ++warm_starts_;
   ++pending_starts_;
   MakePlaceable(now, unit);
-  out.push(ControllerCommand::Start(unit, /*warm=*/true, next_incarnation_++));
+  PushStart(unit, /*warm=*/true, out);
 }
 
 void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
@@ -137,7 +138,7 @@ void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
   } else {
     SetAwaited(u, true);
   }
-  out.push(ControllerCommand::Start(unit, /*warm=*/false, next_incarnation_++));
+  PushStart(unit, /*warm=*/false, out);
 }
 
 UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
@@ -157,6 +158,7 @@ UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
 bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
   switch (state(unit)) {
     case State::kStopping:
+    case State::kCrashed:
       return false;
     case State::kWarm:
       Take(now, unit, out);
@@ -226,7 +228,7 @@ void UnitPool::EndBackOff(Instant now, UnitId unit, ControllerOut& out) {
   u.state = State::kStarting;
   ++(u.was_warm ? warm_starts_ : cold_starts_);
   timers_.Arm(value(unit), now + start_timeout_);
-  out.push(ControllerCommand::Start(unit, u.was_warm, next_incarnation_++));
+  PushStart(unit, u.was_warm, out);
 }
 
 // Where a unit is ready, no flowlet is to go to those whose starts failed.
@@ -263,12 +265,37 @@ bool UnitPool::on_stopped(UnitId unit) {
   return true;
 }
 
+bool UnitPool::on_failed(UnitId unit) {
+  Unit& u = units_[value(unit)];
+  if (u.state == State::kStopped || u.state == State::kCrashed) return false;
+  if (u.state == State::kStopping) leaving_flows_ -= u.owned_flows;
+  if (u.state == State::kWarm) --units_warm_;
+  if (u.state >= State::kStarting) --pending_starts_;
+  SetWaits(u, false);
+  SetAwaited(u, false);
+  closing_.Erase(unit);
+  Erase(unit);
+  timers_.Disarm(value(unit));
+  u.state = State::kCrashed;
+  u.slots_used = queue_packets_ + recovery_slots_;  // none is free
+  u.queued_bytes = 0;
+  return true;
+}
+
+void UnitPool::EndFailure(UnitId unit) {
+  Unit& u = units_[value(unit)];
+  SNF_CHECK(u.state == State::kCrashed && u.owned_flows == 0);
+  u.state = State::kStopped;
+  u.slots_used = 0;
+  ++units_stopped_;
+}
+
 bool UnitPool::on_drained(Instant now, const DrainReport& report) {
   meter_.Prefetch(report.unit);
   index_.Prefetch(report.unit);
   Unit& u = units_[value(report.unit)];
-  if (u.slots_used < report.packets || u.queued_bytes < report.bytes)
-      [[unlikely]] {
+  if (u.state == State::kCrashed || u.slots_used < report.packets ||
+      u.queued_bytes < report.bytes) [[unlikely]] {
     return false;
   }
   u.slots_used -= report.packets;

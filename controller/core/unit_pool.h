@@ -26,6 +26,9 @@ namespace snf {
 //      │            └─────────── taken again ─────────┘                  │
 //      └──────────────────────────────────────────────────────────stopped┘
 //
+// A unit that has failed while it had a process is crashed until its flows are
+// moved away (failover.h); then it is stopped.
+//
 // A start that takes longer than start_timeout has failed (F11): it is counted,
 // and nothing new waits for the unit, unless there is no other. After a
 // back-off, which doubles with each failure in a row, cold starts go on, with
@@ -71,6 +74,7 @@ class UnitPool {
     kActive,
     kWarm,
     kStopping,
+    kCrashed,
     kStarting,
     kFailed
   };
@@ -179,6 +183,32 @@ class UnitPool {
   bool on_stopped(UnitId unit);
   bool on_drained(Instant now, const DrainReport& report);
 
+  // The unit has failed. What was in its channel is gone, and it gets nothing
+  // more. Returns false, and changes nothing, if it is stopped or crashed.
+  bool on_failed(UnitId unit);
+  // A unit that has failed owns no flow any more: it may be started anew.
+  void EndFailure(UnitId unit);
+  // Returns true if the unit has a process, which may keep state.
+  bool has_process(UnitId unit) const {
+    const Unit& u = units_[value(unit)];
+    return u.state >= State::kStarting
+               ? u.was_warm
+               : u.state != State::kStopped && u.state != State::kCrashed;
+  }
+  // Returns that of the unit's last start; 0 if it was never started.
+  uint32_t incarnation(UnitId unit) const {
+    return units_[value(unit)].incarnation;
+  }
+  // Takes one for what is re-routed after a failure, as TakeSlot.
+  uint64_t TakeRecoverySlot(Instant now, UnitId unit, uint32_t bytes) {
+    Unit& u = units_[value(unit)];
+    u.last_packet = std::max(u.last_packet, now);
+    if (u.slots_used >= queue_packets_ + recovery_slots_) return 0;
+    ++u.slots_used;
+    u.queued_bytes += bytes;
+    return ++u.channel_number;
+  }
+
   // Record that a flowlet of this demand opens or closes on a unit.
   void OpenFlowlet(UnitId unit, int64_t demand_bps);
   void CloseFlowlet(UnitId unit, int64_t demand_bps);
@@ -223,6 +253,7 @@ class UnitPool {
     bool was_warm;     // where it is starting
     uint8_t failures;  // failed starts since it last was ready
     uint32_t slots_used;
+    uint32_t incarnation;
     uint32_t owned_flows;
     Instant last_packet;
     Instant needed;  // the last MarkNeeded, or when it became placeable
@@ -239,6 +270,11 @@ class UnitPool {
   void FailStart(Instant now, UnitId unit, ControllerOut& out);
   void EndBackOff(Instant now, UnitId unit, ControllerOut& out);
   void EraseFailed();
+  void PushStart(UnitId unit, bool warm, ControllerOut& out) {
+    const uint32_t incarnation = next_incarnation_++;
+    units_[value(unit)].incarnation = incarnation;
+    out.push(ControllerCommand::Start(unit, warm, incarnation));
+  }
   void MakePlaceable(Instant now, UnitId unit);
   // Makes a unit placeable no more, if it is.
   void Erase(UnitId unit) {
@@ -268,6 +304,7 @@ class UnitPool {
 
   uint32_t max_units_;
   uint32_t queue_packets_;
+  uint32_t recovery_slots_;
   uint32_t start_buffer_packets_;
   Nanos idle_timeout_;
   Nanos keep_warm_;

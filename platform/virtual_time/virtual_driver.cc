@@ -263,6 +263,10 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                                        .unit = command.unit,
                                        .pieces = command.pieces});
       break;
+    case Kind::kSeal:
+    case Kind::kDoneQuery:
+    case Kind::kRedirect:
+      SNF_CHECK(false);  // no unit fails
   }
 }
 

@@ -27,7 +27,8 @@ struct Pending {
   uint32_t next;
   UnitId peer;
   Kind kind;
-  uint8_t tries;
+  uint8_t tries : 7;
+  uint8_t of_logger : 1 = 0;  // a kMyPull went to the logger of `peer`
 };
 static_assert(sizeof(Pending) == 24);
 

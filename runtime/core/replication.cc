@@ -197,10 +197,11 @@ uint32_t Replication::on_takeover_ack(const TakeoverAck& ack,
 void Replication::PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
                           FlowStore& flows, UnitOut& out) {
   const Clock need = meta.clock - 1;
-  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
-      need == Clock{}) {
-    return;
-  }
+  const bool of_logger = meta.source_kind == StateSource::kLogger;
+  const bool is_elsewhere =
+      of_logger ||
+      (meta.source_kind == StateSource::kUnit && meta.source != id_);
+  if (!is_elsewhere || need == Clock{}) return;
   PendingLists& pending = flows.pending();
   uint32_t& head = flows[slot].pending;
   uint32_t* const my_pull = pending.LinkOf(head, Pending::Kind::kMyPull);
@@ -214,17 +215,27 @@ void Replication::PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
                      .next = kNone,
                      .peer = meta.source,
                      .kind = Pending::Kind::kMyPull,
-                     .tries = 0});
-  out.push(UnitCommand::Send(
-      meta.source, Pull{.flow = meta.flow, .need = need, .requester = id_}));
+                     .tries = 0,
+                     .of_logger = of_logger});
+  SendPull(meta.source, of_logger, {meta.flow, need, id_}, out);
+}
+
+void Replication::ForgetMyPull(uint32_t slot, FlowStore& flows) {
+  PendingLists& pending = flows.pending();
+  uint32_t* const my_pull =
+      pending.LinkOf(flows[slot].pending, Pending::Kind::kMyPull);
+  if (*my_pull != kNone) pending.Erase(my_pull);
 }
 
 void Replication::TellTakeover(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows, UnitOut& out) {
   const Takeover takeover = {
       .flow = meta.flow, .clock = meta.clock, .taker = id_};
-  out.push(UnitCommand::Send(meta.source, takeover));
+  // The unit's own logger has it from the unit's entry.
+  const bool is_own = meta.source == id_;
+  if (!is_own) out.push(UnitCommand::Send(meta.source, takeover));
   out.push(UnitCommand::Report(takeover));
+  if (is_own) return;
   PendingLists& pending = flows.pending();
   uint32_t& head = flows[slot].pending;
   uint32_t* const told =
@@ -351,12 +362,13 @@ void Replication::Repeat(Instant now, uint32_t slot, FlowStore& flows,
       flows.pending().Erase(link);
       continue;
     }
-    pending.due = now + NextDelay(pending.tries);
+    uint8_t tries = pending.tries;
+    pending.due = now + NextDelay(tries);
+    pending.tries = tries & 0x7f;
     if (pending.kind == Kind::kMyPull) {
       ++counters_.pulls_repeated;
-      out.push(UnitCommand::Send(
-          pending.peer,
-          Pull{.flow = record.flow, .need = pending.clock, .requester = id_}));
+      SendPull(pending.peer, pending.of_logger != 0,
+               {record.flow, pending.clock, id_}, out);
     } else if (pending.kind == Kind::kMyTimer) {
       ++counters_.timers_asked_again;
       out.push(UnitCommand::Send(TimerDue{

@@ -99,10 +99,12 @@ class Replication {
                             !record.is_busy() && record.due == Instant::max();
     if (has_missed) on_change(now, record);
   }
-  // Asks the unit that the packet names for the state before its clock, unless
-  // that was asked for or there is no such unit.
+  // Asks the unit that the packet names, or its logger, for the state before
+  // its clock, unless that was asked for or there is no such unit.
   void PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
                FlowStore& flows, UnitOut& out);
+  // The state is to be had elsewhere, or is here.
+  static void ForgetMyPull(uint32_t slot, FlowStore& flows);
   // Tells the source of the packet, the first that ran on its state, and the
   // controller.
   void TellTakeover(Instant now, const PacketMeta& meta, uint32_t slot,
@@ -138,6 +140,12 @@ class Replication {
                                     const FlowStore& flows) const;
   void Refuse(StateRefusal refusal) {
     ++counters_.refused[static_cast<size_t>(refusal)];
+  }
+  static void SendPull(UnitId to, bool to_logger, const Pull& pull,
+                       UnitOut& out) {
+    UnitCommand command = UnitCommand::Send(to, pull);
+    command.to_logger = to_logger;
+    out.push(command);
   }
   State MessageOf(uint32_t slot, const FlowStore& flows) const;
   void EvictReplica(FlowStore& flows);

@@ -295,9 +295,7 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
   flows_.SetCopy(slot, CopyKind::kCurrent);
   record.engaged = true;
   nodes.Append(flows_.resumed(), first);
-  uint32_t* const my_pull =
-      flows_.pending().LinkOf(record.pending, Pending::Kind::kMyPull);
-  if (*my_pull != kNone) flows_.pending().Erase(my_pull);
+  Replication::ForgetMyPull(slot, flows_);
 }
 
 void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,

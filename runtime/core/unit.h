@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
@@ -174,6 +175,15 @@ class Unit {
   void on_stop(UnitOut& out);
   void on_start();
 
+  // --- Failures of other units, in unit_failover.cc. ---
+  // Answers a DoneQuery: returns the newest clock of the next flow of which
+  // there is a copy, and moves `at`, which is 0 at first; nothing after the
+  // last. The unit may go on in between (proto/protocol.md F3).
+  std::optional<DoneAnswer> NextDone(uint32_t& at) const;
+  // The state that a packet here needs is elsewhere now (F6): it is pulled from
+  // there. Late ones are harmless.
+  void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);
+
   // --- Timers. ---
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return flows_.timers().next_wakeup(); }
@@ -224,6 +234,7 @@ class Unit {
     return !busy() && inbox_.head == kNone && flows_.resumed().head == kNone;
   }
   void PrefetchAhead();
+  uint32_t FindNode(FlowId flow, Clock clock) const;
   static bool IsRunnable(const FlowRecord& record, const PacketMeta& meta);
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
@@ -236,7 +247,8 @@ class Unit {
   // The packet is the first that ran on state of another unit.
   bool TakesOver(const PacketMeta& meta) const {
     return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
-           meta.source_kind == StateSource::kUnit && meta.source != id_;
+           (meta.source_kind == StateSource::kLogger ||
+            (meta.source_kind == StateSource::kUnit && meta.source != id_));
   }
   // Does what may follow from a flow's new state. The end of the flow comes
   // before: what is over gives no answer.

@@ -48,6 +48,8 @@ struct UnitCommand {
   Kind kind{};
   DropReason reason{};
   uint8_t nf_reason = 0;
+  bool to_logger =
+      false;  // of a kSendPull: to that of `unit`, which has failed
   UnitId unit = kNoUnit;
   PacketHandle packet = kNoPacket;
   union {

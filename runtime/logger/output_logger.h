@@ -87,7 +87,16 @@ class OutputLogger {
   // The unit's incarnation has failed.
   void Seal();
   bool sealed() const { return sealed_; }
-  // These are for a sealed unit's flows, and are ignored otherwise.
+  // Says once more what it has of each flow, for another round (F3). Only after
+  // Seal.
+  void Report();
+  // The unit has been started anew, with this incarnation: entries are taken
+  // again. What is here of earlier incarnations stays until it is taken. Only
+  // once all is reported.
+  void Begin(uint32_t incarnation);
+  // These are for flows of an incarnation that was sealed, and are ignored
+  // otherwise. A Takeover is ignored also until all is reported: it is
+  // repeated.
   void on_pull(const Pull& pull, LoggerOut& out);
   void on_takeover(const Takeover& takeover, LoggerOut& out);
   void on_end_ack(FlowId flow, Clock clock);
@@ -161,6 +170,7 @@ class OutputLogger {
   uint32_t incarnation_;
   bool restoring_;
   bool sealed_ = false;
+  bool was_sealed_ = false;  // some time
   bool broken_ = false;
 
   uint64_t last_ = 0;          // all entries up to it are taken

@@ -141,24 +141,38 @@ void OutputLogger::EndRestore(uint64_t released, uint64_t made) {
 
 void OutputLogger::Seal() {
   if (sealed_) return;
-  sealed_ = true;
+  sealed_ = was_sealed_ = true;
   phase_ = Phase::kWaiting;
   at_ = 0;
   pool_ = 0;
 }
 
+void OutputLogger::Report() {
+  SNF_CHECK(was_sealed_);
+  // What is told before the flows has its own time.
+  if (phase_ < Phase::kFlows) return;
+  phase_ = Phase::kFlows;
+  at_ = 0;
+}
+
+void OutputLogger::Begin(uint32_t incarnation) {
+  SNF_CHECK(sealed_ && phase_ == Phase::kDone);
+  sealed_ = broken_ = false;
+  incarnation_ = incarnation;
+  last_ = asked_ = kept_through_ = last_grant_ = told_ = 0;
+  first_tell_ = tell_count_ = 0;
+  for (Pool& pool : pools_) pool.set = PieceSet(pool.set.words());
+}
+
 bool OutputLogger::has_more() const {
-  if (sealed_) return phase_ != Phase::kDone;
+  if (phase_ != Phase::kDone) return true;
   const size_t at = (last_ + 1) % options_.window;
   return !broken_ && waiting_count_ > 0 && waiting_bytes_[at] != 0 &&
          tell_count_ < options_.max_tells;
 }
 
 void OutputLogger::Resume(LoggerOut& out) {
-  if (!sealed_) {
-    Drain(out);
-    return;
-  }
+  if (!sealed_) Drain(out);
   while (phase_ != Phase::kDone && out.room() >= kMaxLogEmits + 1) {
     ReportStep(out);
   }
@@ -247,7 +261,7 @@ void OutputLogger::ReportFlow(LoggerOut& out) {
 
 void OutputLogger::on_pull(const Pull& pull, LoggerOut& out) {
   const uint32_t slot = Find(pull.flow);
-  if (!sealed_ || slot == kNone) return;
+  if (!was_sealed_ || slot == kNone) return;
   const Flow& flow = flows_[slot];
   if (flow.ended || flow.applied < pull.need) return;
   const auto bytes = StateSchema::WithoutZeros(StateOf(slot));
@@ -263,7 +277,7 @@ void OutputLogger::on_pull(const Pull& pull, LoggerOut& out) {
 }
 
 void OutputLogger::on_takeover(const Takeover& takeover, LoggerOut& out) {
-  if (!sealed_) return;
+  if (!was_sealed_ || phase_ != Phase::kDone) return;
   ForgetOlder(takeover.flow, takeover.clock);
   out.push({.kind = Kind::kSendTakeoverAck,
             .unit = takeover.taker,
@@ -272,7 +286,7 @@ void OutputLogger::on_takeover(const Takeover& takeover, LoggerOut& out) {
 
 void OutputLogger::on_end_ack(FlowId flow, Clock clock) {
   const uint32_t slot = Find(flow);
-  if (!sealed_ || slot == kNone) return;
+  if (!was_sealed_ || slot == kNone) return;
   if (flows_[slot].ended && flows_[slot].applied <= clock) Forget(slot);
 }
 

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The controller's recovery from failures of units (failover.h).
+#include "controller/core/failover.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/core/controller.h"
+
+namespace snf {
+namespace {
+
+// More clocks than this cannot be lost of one flow at once.
+constexpr uint64_t kMaxLostClocks = 1 << 20;
+// The time after which a flow that found no unit, or no slot, is tried again.
+constexpr Nanos kMoveRetry = Microseconds(100);
+// So many units are tried for a slot.
+constexpr uint32_t kMaxTried = 64;
+
+bool IsBefore(const Survivor& a, const Survivor& b) {
+  return a.flow != b.flow ? value(a.flow) < value(b.flow) : a.clock < b.clock;
+}
+
+}  // namespace
+
+// --- What is told. ---
+
+bool Failover::on_unit_failed(Controller& c, Instant now, UnitId unit,
+                              uint32_t incarnation, ControllerOut& out) {
+  if (value(unit) >= c.units_.max_units() ||
+      c.units_.incarnation(unit) != incarnation || !c.units_.on_failed(unit)) {
+    ++c.counters_.failures.failures_refused;
+    return false;
+  }
+  ++c.counters_.failures.failures;
+  crashed_.Insert(unit);
+  sealed_.Insert(unit);
+  c.pieces_.on_unit_failed(unit);
+  const UnitSet& sealed = sealed_;
+  round_.Begin();
+  for (UnitId u = sealed.NextFrom(0); u != kNoUnit;
+       u = sealed.NextFrom(value(u) + uint32_t{1})) {
+    if (SNF_FAILOVER_RULE(kOldLoggers, true, crashed_.Has(u))) {
+      round_.AwaitLogger(u);
+    }
+  }
+  for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
+    const UnitId u{static_cast<uint16_t>(i)};
+    if (SNF_FAILOVER_RULE(kSurvivors, c.units_.has_process(u), false))
+      round_.AwaitUnit(u);
+  }
+  GoOnWith(Phase::kSealing, now);
+  Advance(c, now, out);
+  return true;
+}
+
+bool Failover::on_survivor(Controller& c, const PacketMeta& meta,
+                           PacketHandle packet) {
+  if (phase_ == Phase::kIdle || phase_ > Phase::kWaiting ||
+      packet_count_ == packets_.size()) {
+    ++c.counters_.failures.survivors_refused;
+    return false;
+  }
+  packets_[packet_count_++] = {.flow = meta.flow,
+                               .clock = meta.clock,
+                               .arrival = meta.arrival,
+                               .packet = packet,
+                               .original_length = meta.original_length};
+  return true;
+}
+
+void Failover::on_sealed(Controller& c, Instant now, const SealAnswer& answer,
+                         ControllerOut& out) {
+  TakeAnswer(c, now, answer, /*of_logger=*/true, out);
+}
+
+void Failover::on_done(Controller& c, Instant now, const DoneAnswer& answer,
+                       ControllerOut& out) {
+  TakeAnswer(c, now, answer, /*of_logger=*/false, out);
+}
+
+void Failover::TakeAnswer(Controller& c, Instant now, const DoneAnswer& answer,
+                          bool of_logger, ControllerOut& out) {
+  FailureCounters& counters = c.counters_.failures;
+  if (answer.flow != kNoFlow && !c.Knows(answer.flow)) {
+    ++counters.answers_unknown_flow;
+    return;
+  }
+  const Clock newest = answer.flow == kNoFlow
+                           ? Clock{}
+                           : c.flows_.hot(slot_of(answer.flow)).clock;
+  switch (of_logger ? round_.on_sealed(answer, newest)
+                    : round_.on_done(answer, newest)) {
+    case AnswerResult::kTaken:
+      break;
+    case AnswerResult::kRound:
+      ++counters.answers_old_round;
+      return;
+    case AnswerResult::kNotAsked:
+      ++counters.answers_not_asked;
+      return;
+    case AnswerResult::kFutureClock:
+      ++counters.answers_future_clock;
+      return;
+  }
+  if (phase_ == Phase::kWaiting) Advance(c, now, out);
+}
+
+// --- Step by step. ---
+
+void Failover::GoOnWith(Failover::Phase phase, Instant wakeup) {
+  phase_ = phase;
+  next_ = 0;
+  wakeup_ = wakeup;
+}
+
+void Failover::Advance(Controller& c, Instant now, ControllerOut& out) {
+  if (!is_active()) return;
+  wakeup_ = now;
+  if (phase_ == Phase::kSealing) SealLoggers(c, now, out);
+  if (phase_ == Phase::kAsking) AskSurvivors(c, now, out);
+  if (phase_ == Phase::kWaiting) {
+    if (SNF_FAILOVER_RULE(kWait, !round_.complete(), false)) {
+      wakeup_ = Instant::max();
+      return;
+    }
+    std::sort(packets_.data(), packets_.data() + packet_count_, IsBefore);
+    GoOnWith(Phase::kRedirecting, now);
+  }
+  if (phase_ == Phase::kRedirecting) RedirectFlows(c, now, out);
+  if (phase_ == Phase::kMoving) MoveFlows(c, now, out);
+  if (phase_ == Phase::kDropping) DropSurvivors(c, out);
+}
+
+void Failover::SealLoggers(Controller& c, Instant now, ControllerOut& out) {
+  for (;;) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    const UnitId unit = sealed_.NextFrom(next_);
+    if (unit == kNoUnit) break;
+    next_ = value(unit) + uint32_t{1};
+    out.push(
+        ControllerCommand::Of(Seal{.unit = unit,
+                                   .is_sealed = !crashed_.Has(unit),
+                                   .incarnation = c.units_.incarnation(unit),
+                                   .round = round_.number()}));
+    if (next_ == c.units_.max_units()) break;
+  }
+  GoOnWith(Phase::kAsking, now);
+}
+
+void Failover::AskSurvivors(Controller& c, Instant now, ControllerOut& out) {
+  for (; next_ < c.units_.max_units(); ++next_) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    const UnitId unit{static_cast<uint16_t>(next_)};
+    if (!round_.awaits_unit(unit)) continue;
+    out.push(ControllerCommand::Ask(unit, {.round = round_.number()}));
+  }
+  GoOnWith(Phase::kWaiting, now);
+}
+
+// This comes first, since it takes no slots: those may be taken by packets that
+// wait for it.
+void Failover::RedirectFlows(Controller& c, Instant now, ControllerOut& out) {
+  for (uint32_t i = 0; i < c.evacuate_slots_; ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    if (next_ >= c.flows_.used()) {
+      GoOnWith(Phase::kMoving, now);
+      return;
+    }
+    const uint32_t slot = next_++;
+    if (c.flows_.cold(slot).owner == kNoUnit || c.owners_.runs(slot) == 0)
+      continue;
+    OwnerRuns runs = RunsOf(c, slot);
+    MoveToLoggers(c, now, slot, runs, out);
+  }
+}
+
+void Failover::MoveFlows(Controller& c, Instant now, ControllerOut& out) {
+  c.units_.Refresh(now);
+  for (uint32_t i = 0; i < c.evacuate_slots_; ++i) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    if (next_ >= c.flows_.used()) {
+      GoOnWith(Phase::kDropping, now);
+      return;
+    }
+    switch (MoveFlow(c, now, next_, out)) {
+      case MoveResult::kMoved:
+        ++next_;
+        break;
+      case MoveResult::kMore:
+        break;
+      case MoveResult::kNoSlot:
+        wakeup_ = now + kMoveRetry;
+        return;
+    }
+  }
+}
+
+void Failover::DropSurvivors(Controller& c, ControllerOut& out) {
+  for (; next_ < packet_count_; ++next_) {
+    if (out.room() < kMaxControllerCommandsPerStep) return;
+    const PacketHandle packet =
+        std::exchange(packets_[next_].packet, kNoPacket);
+    if (packet == kNoPacket) continue;
+    out.push(ControllerCommand::Drop(packet, DropReason::kUnitFailed));
+  }
+  packet_count_ = 0;
+  UnitSet& crashed = crashed_;
+  for (UnitId unit = crashed.NextFrom(0); unit != kNoUnit;
+       unit = crashed.NextFrom(0)) {
+    crashed.Erase(unit);
+    c.units_.EndFailure(unit);
+    c.pieces_.on_unit_stopped(unit);
+  }
+  GoOnWith(Phase::kIdle, Instant::max());
+}
+
+// --- One flow. ---
+
+OwnerRuns Failover::RunsOf(const Controller& c, uint32_t slot) {
+  OwnerRuns runs;
+  const uint32_t count = c.owners_.runs(slot);
+  // Of too many the oldest are left out.
+  const uint32_t kept = std::min<uint32_t>(count, OwnerRuns::kMax / 2);
+  for (uint32_t i = count - kept; i < count; ++i) {
+    runs.Append(c.owners_.run(slot, i));
+  }
+  const Clock first =
+      kept == 0 ? Clock{1} : c.owners_.run(slot, count - 1).last + 1;
+  runs.Append({.first = first,
+               .last = c.flows_.hot(slot).clock,
+               .unit = c.flows_.cold(slot).owner});
+  return runs;
+}
+
+void Failover::SetRuns(Controller& c, Instant now, uint32_t slot,
+                       const OwnerRuns& runs) {
+  c.owners_.Erase(slot);
+  const auto all = runs.all();
+  for (const OwnerHistory::Run& run : all.first(all.size() - 1)) {
+    c.owners_.Add(slot, run.last, run.unit, run.at_logger);
+  }
+  const UnitId to = all.back().unit;
+  FlowCold& cold = c.flows_.cold(slot);
+  if (to == cold.owner) return;
+  c.units_.AddOwned(to);
+  c.pieces_.on_flow_moved(to);
+  c.Disown(now, cold.owner);
+  cold.owner = to;
+}
+
+Failover::SourceOfState Failover::SourceOf(const OwnerRuns& runs,
+                                           Clock clock) const {
+  if (clock == Clock{1}) return {};
+  const OwnerHistory::Run* const run = runs.Find(clock - 1);
+  if (run == nullptr) return {};
+  return {run->unit, SNF_FAILOVER_RULE(kSource, IsAtLogger(*run), false)
+                         ? StateSource::kLogger
+                         : StateSource::kUnit};
+}
+
+Failover::Receiver Failover::FindReceiver(Controller& c, Instant now,
+                                          UnitId wish, uint32_t bytes,
+                                          ControllerOut& out) {
+  if (wish != kNoUnit && c.units_.state(wish) == UnitPool::State::kActive) {
+    const uint64_t number = c.units_.TakeRecoverySlot(now, wish, bytes);
+    if (number != 0) return {wish, number};
+  }
+  // Others may have slots that are free.
+  const uint32_t tried = std::min(c.units_.placeable_units(), kMaxTried);
+  for (uint32_t rank = 0; rank < tried; ++rank) {
+    const UnitId unit = c.units_.Ranked(rank);
+    const uint64_t number = c.units_.TakeRecoverySlot(now, unit, bytes);
+    if (number != 0) return {unit, number};
+  }
+  UnitId unit = c.units_.Reopen(now);
+  if (unit == kNoUnit) unit = c.units_.TakeWarm(now, out);
+  if (unit == kNoUnit) unit = c.units_.UseStarting(now);
+  if (unit == kNoUnit) unit = c.units_.StartStopped(now, out);
+  if (unit == kNoUnit) return {};
+  return {unit, c.units_.TakeRecoverySlot(now, unit, bytes)};
+}
+
+// Does one step for the flow.
+Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
+                                        uint32_t slot, ControllerOut& out) {
+  FlowHot& flow = c.flows_.hot(slot);
+  if (flow.unit != kNoUnit && crashed_.Has(flow.unit)) {
+    if ((flow.flags & FlowHot::kOpen) != 0) c.CloseFlowlet(slot);
+    flow.unit = kNoUnit;  // the flowlet's next packet is placed anew
+  }
+  const UnitId owner = c.flows_.cold(slot).owner;
+  if (owner == kNoUnit || (c.owners_.runs(slot) == 0 && !crashed_.Has(owner))) {
+    return MoveResult::kMoved;
+  }
+  OwnerRuns runs = RunsOf(c, slot);
+  const auto is_crashed = [this](const OwnerHistory::Run& run) {
+    return !run.at_logger && crashed_.Has(run.unit);
+  };
+  if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
+  const Clock done =
+      SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
+  MoveToLoggers(c, now, slot, runs, out);
+  for (const OwnerHistory::Run& run : runs.all()) {
+    if (!is_crashed(run) || run.last <= done) continue;
+    if (SNF_FAILOVER_RULE(kLost, false, true)) continue;
+    return Reroute(c, now, slot, std::max(run.first, done + 1), runs, out);
+  }
+  return Settle(c, now, slot, runs, out);
+}
+
+Survivor* Failover::FindSurvivor(FlowId flow, Clock clock) {
+  Survivor* const end = packets_.data() + packet_count_;
+  Survivor* const found = std::lower_bound(
+      packets_.data(), end, Survivor{.flow = flow, .clock = clock}, IsBefore);
+  const bool is_there = found != end && found->flow == flow &&
+                        found->clock == clock && found->packet != kNoPacket;
+  return is_there ? found : nullptr;
+}
+
+// Sends a clock that is lost, all before it being done or sent.
+Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
+                                       uint32_t slot, Clock clock,
+                                       OwnerRuns& runs, ControllerOut& out) {
+  const Clock newest = c.flows_.hot(slot).clock;
+  const SourceOfState source = SourceOf(runs, clock);
+  const bool is_source_known =
+      clock == Clock{1} || source.kind != StateSource::kNone;
+  if (!is_source_known || value(newest) - value(clock) > kMaxLostClocks) {
+    return GiveUp(c, now, slot);
+  }
+  const bool is_at_unit = source.kind == StateSource::kUnit;
+  UnitId wish = is_at_unit ? source.unit : c.flows_.cold(slot).owner;
+  const FlowId id = c.IdOf(slot);
+  Survivor* const survivor = FindSurvivor(id, clock);
+  const auto [to, number] = FindReceiver(
+      c, now, wish,
+      survivor != nullptr ? c.cost_(survivor->original_length) : 0, out);
+  if (number == 0) return MoveResult::kNoSlot;
+  if (!runs.Assign(clock, to)) return GiveUp(c, now, slot);
+  for (OwnerHistory::Run& run : runs.all()) {
+    if (run.last < clock && crashed_.Has(run.unit)) {
+      run.at_logger = true;
+    }
+  }
+  PacketMeta meta = {.flow = id,
+                     .clock = clock,
+                     .arrival = now,
+                     .channel_number = number,
+                     .flowlet = c.flows_.numbers(slot).flowlet,
+                     .source = source.unit,
+                     .source_kind = source.kind,
+                     .flags = PacketMeta::kFirstOfFlowlet};
+  if (clock == Clock{1}) meta.flags |= PacketMeta::kNewFlow;
+  PacketHandle packet = kNoPacket;
+  if (survivor != nullptr) {
+    meta.arrival = survivor->arrival;
+    meta.original_length = survivor->original_length;
+    packet = std::exchange(survivor->packet, kNoPacket);
+    ++c.counters_.failures.packets_rerouted;
+  } else {
+    meta.flags |= PacketMeta::kTombstone;
+    ++c.counters_.failures.clocks_lost;
+  }
+  if (c.aliases_.clock(slot) == clock) WithdrawAlias(c, slot, clock);
+  out.push(ControllerCommand::Enqueue(to, packet, meta));
+  if (clock < newest)
+    Redirect(c, slot, clock + 1, {to, StateSource::kUnit}, runs, out);
+  SetRuns(c, now, slot, runs);
+  return MoveResult::kMore;
+}
+
+// Tells whoever holds the clock, unless it is lost as well, where its state is.
+void Failover::Redirect(Controller& c, uint32_t slot, Clock clock,
+                        SourceOfState source, const OwnerRuns& runs,
+                        ControllerOut& out) {
+  const OwnerHistory::Run* const run = runs.Find(clock);
+  if (run == nullptr || IsAtLogger(*run)) return;
+  if (SNF_FAILOVER_RULE(kRedirect, false, true)) return;
+  ++c.counters_.failures.redirects;
+  out.push(ControllerCommand::Of(run->unit, {.flow = c.IdOf(slot),
+                                             .clock = clock,
+                                             .source = source.unit,
+                                             .source_kind = source.kind}));
+}
+
+// What crashed units have run is at their loggers now, but for the owner's run,
+// which may go on. Whoever holds the next clock hears of it.
+void Failover::MoveToLoggers(Controller& c, Instant now, uint32_t slot,
+                             OwnerRuns& runs, ControllerOut& out) {
+  const Clock done = round_.done(slot, c.flows_.hot(slot).clock);
+  const auto past = runs.all().first(runs.all().size() - 1);
+  bool has_moved = false;
+  for (OwnerHistory::Run& run : past) {
+    if (run.at_logger || !crashed_.Has(run.unit) || run.last > done) {
+      continue;
+    }
+    run.at_logger = has_moved = true;
+    if (run.last == done) {
+      const StateSource kind =
+          SNF_FAILOVER_RULE(kSource, StateSource::kLogger, StateSource::kUnit);
+      Redirect(c, slot, done + 1, {run.unit, kind}, runs, out);
+    }
+  }
+  if (has_moved) SetRuns(c, now, slot, runs);
+}
+
+// No clock of the flow is lost, and none but the owner may have failed.
+Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
+                                      OwnerRuns& runs, ControllerOut& out) {
+  FlowHot& flow = c.flows_.hot(slot);
+  const UnitId owner = c.flows_.cold(slot).owner;
+  if (crashed_.Has(owner)) {
+    const auto [to, number] = FindReceiver(c, now, kNoUnit, 0, out);
+    if (number == 0) return MoveResult::kNoSlot;
+    flow.clock = flow.clock + 1;
+    runs.Append({.first = flow.clock, .last = flow.clock, .unit = to});
+    ++c.counters_.null_packets;
+    ++c.counters_.failures.flows_moved;
+    const PacketMeta meta = {
+        .flow = c.IdOf(slot),
+        .clock = flow.clock,
+        .arrival = now,
+        .channel_number = number,
+        .flowlet = c.flows_.numbers(slot).flowlet,
+        .source = owner,
+        .source_kind = StateSource::kLogger,
+        .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
+    if (SNF_FAILOVER_RULE(kNull, true, false)) {
+      out.push(ControllerCommand::Enqueue(to, kNoPacket, meta));
+    }
+    for (OwnerHistory::Run& run : runs.all()) {
+      if (run.unit == owner && run.last < flow.clock) run.at_logger = true;
+    }
+    SetRuns(c, now, slot, runs);
+  }
+  // Some of them may be gone, or older than the flow's newest clock.
+  c.flows_.SetReplicas(slot, {});
+  return MoveResult::kMoved;
+}
+
+void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
+  c.aliases_.Erase(slot, clock);
+  ++c.counters_.failures.aliases_withdrawn;
+}
+
+// The history does not say where the flow's state is: it begins anew, under
+// another id, with its next packet.
+Failover::MoveResult Failover::GiveUp(Controller& c, Instant now,
+                                      uint32_t slot) {
+  ++c.counters_.failures.flows_given_up;
+  FlowHot& flow = c.flows_.hot(slot);
+  if ((flow.flags & FlowHot::kOpen) != 0) c.CloseFlowlet(slot);
+  c.flow_timers_.Disarm(slot);
+  c.Disown(now, c.flows_.cold(slot).owner);
+  c.owners_.Erase(slot);
+  c.aliases_.Erase(slot, flow.clock);
+  c.idle_timeouts_.Erase(slot);
+  round_.Erase(slot);
+  c.flows_.Erase(slot);
+  return MoveResult::kMoved;
+}
+
+}  // namespace snf

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/core/failover.h"
+
+#include <initializer_list>
+#include <vector>
+
+#include "controller/core/test_driver.h"
+
+namespace snf {
+namespace {
+
+constexpr Instant kStart{1'000'000'000};
+constexpr UnitId kU0{0}, kU1{1}, kU2{2};
+
+ControllerOptions Options() {
+  ControllerOptions options;
+  options.max_flows = 16;
+  options.max_units = 3;
+  options.warm_units = 3;
+  options.replicas = 0;
+  options.unit_queue_packets = 8;
+  options.recovery_slots = 1;
+  options.unit_idle_timeout = Seconds(100);
+  return options;
+}
+
+// All units are active. Unit 0 is to fail.
+class Failures : public testing::Test {
+ protected:
+  Failures() : controller_(Options(), policy_) {
+    for (const UnitId unit : {kU2, kU1, kU0}) {
+      Send(9, unit);
+      controller_.on_unit_ready(kStart, unit);
+    }
+  }
+  // Sends the flow's next packet there.
+  PacketMeta Send(uint32_t flow, UnitId unit) {
+    policy_.unit = unit;
+    const Arrival arrival = {.key = Flow(flow),
+                             .time = kStart,
+                             .original_length = 1'000,
+                             .packet = PacketHandle{next_packet_++}};
+    controller_.on_packets(kStart, std::span(&arrival, 1), out_);
+    return Only(Kind::kEnqueue, Take()).at(0).meta;
+  }
+  Commands Take() {
+    const Commands commands(out_.commands().begin(), out_.commands().end());
+    out_.clear();
+    return commands;
+  }
+  bool FailUnit(UnitId unit) {
+    const bool is_taken = controller_.on_unit_failed(
+        kStart, unit, controller_.units().incarnation(unit), out_);
+    for (const ControllerCommand& command : Take()) {
+      if (command.kind == Kind::kSeal) round_ = command.seal.round;
+    }
+    return is_taken;
+  }
+  void Sealed(UnitId unit, FlowId flow, uint64_t applied) {
+    controller_.on_sealed(kStart, {flow, Clock{applied}, round_, unit}, out_);
+  }
+  void Done(UnitId unit, FlowId flow, uint64_t applied) {
+    controller_.on_done(kStart, {flow, Clock{applied}, round_, unit}, out_);
+  }
+  // The others have nothing to say.
+  Commands EndRound() {
+    Sealed(kU0, kNoFlow, 0);
+    Done(kU1, kNoFlow, 0);
+    Done(kU2, kNoFlow, 0);
+    return Take();
+  }
+  // Returns the commands that are about that flow.
+  static Commands About(FlowId flow, const Commands& commands) {
+    Commands found;
+    for (const ControllerCommand& command : commands) {
+      const bool is_about =
+          command.kind == Kind::kEnqueue    ? command.meta.flow == flow
+          : command.kind == Kind::kRedirect ? command.redirect.flow == flow
+                                            : false;
+      if (is_about) found.push_back(command);
+    }
+    return found;
+  }
+  const FailureCounters& counters() const {
+    return controller_.counters().failures;
+  }
+
+  static DirectedPolicy PerPacket() {
+    DirectedPolicy policy;
+    policy.each_packet = true;
+    return policy;
+  }
+
+  DirectedPolicy policy_ = PerPacket();
+  Controller controller_;
+  ControllerOut out_;
+  uint32_t next_packet_ = 0;
+  uint32_t round_ = 0;
+};
+
+// Clocks 1-4 are at unit 0, and 5 at unit 1. Unit 0's logger has applied 3.
+TEST_F(Failures, ReplaceALostClockAndRedirectTheNext) {
+  FlowId flow{};
+  for (int i = 0; i < 4; ++i) flow = Send(1, kU0).flow;
+  Send(1, kU1);
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, flow, 3);
+  const Commands commands = About(flow, EndRound());
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(commands[0].unit, kU1);
+  EXPECT_EQ(commands[0].packet, kNoPacket);
+  const PacketMeta& meta = commands[0].meta;
+  EXPECT_EQ(meta.clock, Clock{4});
+  EXPECT_EQ(meta.flags, PacketMeta::kFirstOfFlowlet | PacketMeta::kTombstone);
+  EXPECT_EQ(meta.source, kU0);
+  EXPECT_EQ(meta.source_kind, StateSource::kLogger);
+  EXPECT_EQ(commands[1].unit, kU1);
+  EXPECT_EQ(commands[1].redirect.clock, Clock{5});
+  EXPECT_EQ(commands[1].redirect.source, kU1);
+  const OwnerHistory& owners = controller_.owners();
+  ASSERT_EQ(owners.runs(slot_of(flow)), 1u);
+  EXPECT_TRUE(owners.run(slot_of(flow), 0).at_logger);
+  EXPECT_EQ(owners.run(slot_of(flow), 0).last, Clock{3});
+  EXPECT_FALSE(controller_.is_recovering());
+  EXPECT_EQ(controller_.units().state(kU0), UnitPool::State::kStopped);
+}
+
+TEST_F(Failures, SendThePacketItselfWhereItSurvives) {
+  const FlowId flow = Send(1, kU0).flow;
+  PacketMeta lost = Send(1, kU0);
+  ASSERT_TRUE(FailUnit(kU0));
+  ASSERT_TRUE(controller_.on_survivor(lost, PacketHandle{77}));
+  PacketMeta unneeded = lost;
+  unneeded.clock = Clock{1};
+  ASSERT_TRUE(controller_.on_survivor(unneeded, PacketHandle{78}));
+  Sealed(kU0, flow, 1);
+  const Commands all = EndRound();
+  const Commands commands = About(flow, all);
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].packet, PacketHandle{77});
+  EXPECT_EQ(commands[0].meta.clock, Clock{2});
+  EXPECT_TRUE(commands[0].meta.has_payload());
+  EXPECT_EQ(commands[0].meta.original_length, 1'000u);
+  const Commands drops = Only(Kind::kDrop, all);
+  ASSERT_EQ(drops.size(), 1u);
+  EXPECT_EQ(drops[0].packet, PacketHandle{78});
+  EXPECT_EQ(drops[0].reason, DropReason::kUnitFailed);
+  EXPECT_EQ(counters().packets_rerouted, 1u);
+}
+
+TEST_F(Failures, MoveAFlowWithoutLostClocksByANullPacket) {
+  const FlowId flow = Send(1, kU0).flow;
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, flow, 1);
+  const Commands commands = About(flow, EndRound());
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].meta.clock, Clock{2});
+  EXPECT_EQ(commands[0].meta.flags,
+            PacketMeta::kFirstOfFlowlet | PacketMeta::kNull);
+  EXPECT_EQ(commands[0].meta.source, kU0);
+  EXPECT_EQ(commands[0].meta.source_kind, StateSource::kLogger);
+  EXPECT_EQ(controller_.flows().cold(slot_of(flow)).owner, commands[0].unit);
+  EXPECT_EQ(controller_.units().owned_flows(kU0), 0u);
+}
+
+TEST_F(Failures, WithdrawAnAliasOnlyIfItsClockIsLost) {
+  const FlowId kept = Send(1, kU0).flow;
+  const FlowId lost = Send(2, kU0).flow;
+  controller_.on_alias(
+      {.key = External(1), .flow = kept, .clock = Clock{1}, .unit = kU0}, out_);
+  controller_.on_alias(
+      {.key = External(2), .flow = lost, .clock = Clock{1}, .unit = kU0}, out_);
+  Take();
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, kept, 1);
+  EndRound();
+  EXPECT_EQ(counters().aliases_withdrawn, 1u);
+  EXPECT_EQ(controller_.aliases().clock(slot_of(kept)), Clock{1});
+  EXPECT_EQ(controller_.aliases().clock(slot_of(lost)), Clock{});
+}
+
+// Unit 0 has words 0 and 1 of the pool, and waits for more. Its logger knows of
+// word 0 alone, of which a flow has the first piece.
+TEST_F(Failures, BringBackPiecesThatNoFlowHas) {
+  controller_.AddPiecePool(0, 191);
+  for (const UnitId unit : {kU0, kU0, kU1}) {
+    controller_.on_piece_request(kStart, {.pool = 0, .unit = unit}, out_);
+    ASSERT_EQ(Only(Kind::kPieces, Take()).size(), 1u);
+  }
+  controller_.on_piece_request(kStart, {.pool = 0, .unit = kU0}, out_);
+  ASSERT_EQ(Only(Kind::kPieces, Take()).size(), 0u);
+  ASSERT_TRUE(FailUnit(kU0));
+  controller_.on_pieces_returned(
+      kStart, {.word = 0, .pool = 0, .unit = kU0, .mask = ~uint64_t{1}}, out_);
+  EXPECT_EQ(controller_.counters().pieces.pieces_out, 129u);
+  controller_.on_grants_sealed(kStart, kU0, 1, out_);
+  EXPECT_EQ(controller_.counters().pieces.pieces_out, 65u);
+  controller_.on_grants_sealed(kStart, kU0, 1, out_);
+  EXPECT_EQ(controller_.counters().pieces.pieces_faulty, 0u);
+  EndRound();
+}
+
+// The flow goes on at another unit, which hears later where its state is.
+TEST_F(Failures, LetPacketsThatComeMeanwhileWaitElsewhere) {
+  const FlowId flow = Send(1, kU0).flow;
+  ASSERT_TRUE(FailUnit(kU0));
+  const PacketMeta meanwhile = Send(1, kU1);
+  EXPECT_EQ(meanwhile.source, kU0);
+  EXPECT_EQ(meanwhile.source_kind, StateSource::kUnit);
+  Sealed(kU0, flow, 1);
+  const Commands commands = About(flow, EndRound());
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].kind, Kind::kRedirect);
+  EXPECT_EQ(commands[0].unit, kU1);
+  EXPECT_EQ(commands[0].redirect.clock, Clock{2});
+  EXPECT_EQ(commands[0].redirect.source_kind, StateSource::kLogger);
+}
+
+TEST_F(Failures, BeginAnewWithAnotherFailure) {
+  const FlowId flow = Send(1, kU0).flow;
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, flow, 1);
+  Sealed(kU0, kNoFlow, 0);
+  Done(kU1, kNoFlow, 0);
+  ASSERT_TRUE(FailUnit(kU1));
+  Done(kU2, kNoFlow, 0);
+  Sealed(kU1, kNoFlow, 0);
+  EXPECT_TRUE(controller_.is_recovering()) << "unit 0's logger is asked again";
+  Sealed(kU0, flow, 1);
+  Sealed(kU0, kNoFlow, 0);
+  const Commands commands = About(flow, Take());
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].unit, kU2);
+  EXPECT_EQ(commands[0].meta.clock, Clock{2});
+}
+
+TEST_F(Failures, RefuseWhatCannotBe) {
+  const FlowId flow = Send(1, kU0).flow;
+  EXPECT_FALSE(controller_.on_unit_failed(kStart, kU0, 77, out_));
+  EXPECT_FALSE(controller_.on_unit_failed(kStart, UnitId{3}, 1, out_));
+  EXPECT_FALSE(controller_.on_survivor({}, PacketHandle{1}));
+  ASSERT_TRUE(FailUnit(kU0));
+  EXPECT_FALSE(FailUnit(kU0)) << "it is known already";
+  EXPECT_EQ(counters().failures_refused, 3u);
+  EXPECT_EQ(counters().survivors_refused, 1u);
+  EXPECT_FALSE(controller_.on_drained(
+      kStart, {.unit = kU0, .packets = 1, .bytes = 1'000}));
+  Sealed(kU0, MakeFlowId(0, 15, 0), 1);
+  Sealed(kU0, flow, 2);
+  Sealed(kU1, flow, 1);
+  --round_;
+  Sealed(kU0, flow, 1);
+  ++round_;
+  EXPECT_EQ(counters().answers_unknown_flow, 1u);
+  EXPECT_EQ(counters().answers_future_clock, 1u);
+  EXPECT_EQ(counters().answers_not_asked, 1u);
+  EXPECT_EQ(counters().answers_old_round, 1u);
+  EndRound();
+  EXPECT_EQ(counters().clocks_lost, 2u) << "of flows 1 and 9";
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Without any one of the rules about failures something goes wrong in random
+// schedules, and it is noticed.
+#include <array>
+#include <iostream>
+#include <string>
+
+#include "controller/core/failover.h"
+#include "gtest/gtest.h"
+#include "platform/system_test/test_failover_world.h"
+#include "runtime/core/rules.h"
+#include "runtime/logger/logger_rules.h"
+
+namespace snf {
+namespace {
+
+constexpr uint64_t kSchedules = 4'000;
+
+struct LeftOut {
+  const char* means;
+  FailoverRule rule = FailoverRule::kNone;
+  Rule unit_rule = Rule::kNone;
+  LoggerRule logger_rule = LoggerRule::kNone;
+  FailoverPlan plan = {.failures = 1};
+};
+constexpr FailoverPlan kAgain = {.packets = 60, .failures = 4};
+constexpr FailoverPlan kSuspected = {
+    .packets = 40, .failures = 2, .only_suspected = true};
+const std::array kRules = {
+    LeftOut{"F2: nobody is waited for", FailoverRule::kWait},
+    LeftOut{"F3: survivors are not asked", FailoverRule::kSurvivors},
+    LeftOut{"F3: loggers sealed earlier are not asked",
+            FailoverRule::kOldLoggers, Rule::kNone, LoggerRule::kNone, kAgain},
+    LeftOut{"F1: lost clocks are not re-routed", FailoverRule::kLost},
+    LeftOut{"F4: clocks that are done are", FailoverRule::kDone},
+    LeftOut{"F4: no null packets", FailoverRule::kNull},
+    LeftOut{"F5: a failed unit stays the source", FailoverRule::kSource},
+    LeftOut{"F6: nobody is redirected", FailoverRule::kRedirect},
+    LeftOut{"U6: state leaves before it is released", FailoverRule::kNone,
+            Rule::kU6},
+    LeftOut{"U13: Takeovers are told before the release", FailoverRule::kNone,
+            Rule::kU13},
+    LeftOut{"F2: a sealed logger takes entries", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kSeal, kSuspected},
+};
+
+class FailoverRules : public ::testing::Test {
+ protected:
+  ~FailoverRules() override { Leave({}); }
+  static void Leave(const LeftOut& out) {
+    left_out_failover_rule = out.rule;
+    left_out_rule = out.unit_rule;
+    left_out_logger_rule = out.logger_rule;
+  }
+};
+
+TEST_F(FailoverRules, AreEachMissedWhenLeftOut) {
+  for (const LeftOut& left_out : kRules) {
+    Leave(left_out);
+    std::string wrong;
+    uint64_t seed = 0;
+    FailoverTotals totals;
+    while (wrong.empty() && seed < kSchedules) {
+      FailoverPlan plan = left_out.plan;
+      plan.units += static_cast<uint32_t>(++seed % 3);
+      wrong = FailoverWorld(seed, plan).Run(totals);
+    }
+    std::cout << left_out.means << ": " << wrong << ", seed " << seed << "\n";
+    EXPECT_NE(wrong, "") << left_out.means;
+  }
+}
+
+}  // namespace
+}  // namespace snf

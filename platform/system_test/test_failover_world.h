@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A controller, units and their loggers, all real, with what is between them:
+// queues of which a random one goes on in each step. Units fail at any step.
+#ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
+#define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "controller/core/controller.h"
+#include "runtime/core/unit.h"
+#include "runtime/logger/output_logger.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// What happens in a world.
+struct FailoverPlan {
+  uint32_t units = 3;
+  uint32_t flows = 3;
+  uint32_t packets = 30;
+  uint32_t failures = 1;  // one after the other
+  // A unit that fails lives on, and is refused.
+  bool only_suspected = false;
+};
+
+// Totals over worlds.
+struct FailoverTotals {
+  uint64_t released = 0;
+  uint64_t tombstones = 0;
+  uint64_t rerouted = 0;
+  uint64_t moved = 0;
+  uint64_t redirects = 0;
+  uint64_t from_loggers = 0;  // States
+  uint64_t to_loggers = 0;    // Takeovers
+  uint64_t refused = 0;       // entries
+  uint64_t restarts = 0;
+  uint64_t given_up = 0;
+};
+
+class FailoverWorld {
+ public:
+  FailoverWorld(uint64_t seed, const FailoverPlan& plan);
+  FailoverWorld(const FailoverWorld&) = delete;
+  FailoverWorld& operator=(const FailoverWorld&) = delete;
+
+  // Returns what went wrong first, or "".
+  std::string Run(FailoverTotals& totals);
+
+ private:
+  using Bytes = std::vector<std::byte>;
+
+  // Its digest is made of the packets that it has seen, in order.
+  class Chronicle final : public NetworkFunction {
+   public:
+    Verdict process_packet(Packet& packet, FlowState& flow) override;
+    uint64_t seen = 0;  // the digest before the last packet
+
+   private:
+    Slot<uint64_t> digest_ = declare<uint64_t>("digest");
+  };
+  class AnyUnit final : public PlacementPolicy {
+   public:
+    explicit AnyUnit(Rng& rng) : rng_(&rng) {}
+    std::string_view name() const override { return "any"; }
+    std::string_view help() const override { return "for tests"; }
+    Placement Place(Instant now, const PlacementRequest& request,
+                    UnitPool& pool, ControllerOut& out) const override;
+
+   private:
+    Rng* rng_;
+  };
+
+  // From a unit to the controller.
+  struct Report {
+    enum class Kind : uint8_t { kDrained, kTakeover, kDone, kReady } kind;
+    DrainReport drained{};
+    Takeover takeover{};
+    DoneAnswer done{};
+  };
+  struct Entry {
+    Bytes bytes;
+    uint64_t seen = 0;  // by the NF
+  };
+  // From unit to unit, or from a logger.
+  struct Mail {
+    UnitId to = kNoUnit;
+    UnitCommand command;
+    Bytes record{};
+  };
+  struct Node {
+    Chronicle nf;
+    std::unique_ptr<Unit> unit;  // null while there is no process
+    std::unique_ptr<OutputLogger> logger;
+    uint32_t process = 0;      // counts starts
+    uint32_t incarnation = 0;  // as the controller has it
+    bool is_refused = false;   // the controller takes it for failed
+    bool keeps_rings = false;  // it failed, and these survive
+    uint64_t entry = 0;        // the newest
+    uint64_t round = 0;        // that the logger answers
+    bool is_seal_due = false;
+    bool seals = false;
+    std::deque<ControllerCommand> in;
+    std::deque<Report> out;
+    std::deque<Entry> entries;
+    std::deque<PacketMeta> released;  // is to be told
+    std::deque<SealAnswer> answers;   // of the logger
+    std::map<std::pair<FlowId, Clock>, ControllerCommand> inside;
+  };
+  // What became of a clock.
+  struct ClockStory {
+    uint64_t packet = 0;  // 0: none
+    bool is_lost = false;
+    bool is_released = false;
+  };
+
+  void Fail(const std::string& what) {
+    if (wrong_.empty()) wrong_ = what;
+  }
+  Node& NodeOf(UnitId unit) { return nodes_[value(unit)]; }
+  UnitId IdOf(const Node& node) const {
+    return UnitId{static_cast<uint16_t>(&node - nodes_.data())};
+  }
+  bool Below(uint64_t percent) { return rng_.Below(100) < percent; }
+
+  bool Step();
+  bool StepNode(Node& node, uint64_t which);
+  bool IsQuiet() const;
+  void Settle(const char* when);
+  void SendPacket(uint32_t flow);
+  void Kill(Node& node, bool keeps_rings);
+  void Suspect(Node& node);
+  void Detect(Node& node);
+
+  void ExecuteController();
+  void on_enqueue(const ControllerCommand& command);
+  void StartUnit(const ControllerCommand& command);
+  void DeliverIn(Node& node);
+  void DeliverReport(Node& node);
+  void DeliverEntry(Node& node);
+  void DeliverSeal(Node& node);
+  void DeliverMail(size_t i);
+  void Serve(Node& node);
+  void ExecuteUnit(Node& node);
+  void Log(Node& node, const UnitCommand& log, PacketHandle packet);
+  void SendForget(Node& node, const UnitCommand& ack);
+  void ExecuteLogger(Node& node, uint64_t seen);
+  void on_released(const PacketMeta& meta, uint64_t seen);
+  void CheckEnd();
+
+  Rng rng_;
+  FailoverPlan plan_;
+  std::string wrong_;
+  FailoverTotals totals_;
+  Instant now_{1'000'000'000};
+  AnyUnit policy_;
+  Controller controller_;
+  ControllerOut controller_out_;
+  UnitOut unit_out_;
+  LoggerOut logger_out_;
+  BufferPool buffers_;
+  std::vector<Node> nodes_;
+  std::vector<Mail> mail_;
+  std::map<FlowId, std::vector<ClockStory>> flows_;  // by clock - 1
+  std::map<PacketHandle, uint64_t> packets_;
+  uint64_t sent_ = 0;
+  uint32_t failing_ = ~uint32_t{0};  // the node that is
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_

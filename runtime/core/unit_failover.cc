@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a unit does when another has failed.
+#include "runtime/core/unit.h"
+
+namespace snf {
+
+std::optional<DoneAnswer> Unit::NextDone(uint32_t& at) const {
+  while (at < flows_.slots()) {
+    const FlowRecord& record = flows_[at++];
+    if (record.flow == kNoFlow || record.copy == CopyKind::kNone) continue;
+    return DoneAnswer{
+        .flow = record.flow, .applied = record.applied, .unit = id_};
+  }
+  return std::nullopt;
+}
+
+// Returns the packet of that clock, if it is here and has not run, or kNone.
+uint32_t Unit::FindNode(FlowId flow, Clock clock) const {
+  const PacketNodes& nodes = flows_.packets();
+  const auto find_in = [&](const PacketList& list) {
+    uint32_t node = list.head;
+    while (node != kNone &&
+           (nodes[node].meta.flow != flow || nodes[node].meta.clock != clock)) {
+      node = nodes[node].next;
+    }
+    return node;
+  };
+  const uint32_t slot = flows_.Find(flow);
+  uint32_t node = slot == kNone ? kNone : find_in(flows_[slot].held);
+  if (node == kNone) node = find_in(inbox_);
+  if (node == kNone) node = find_in(flows_.resumed());
+  return node;
+}
+
+void Unit::on_redirect(Instant now, const Redirect& redirect, UnitOut& out) {
+  const uint32_t node = FindNode(redirect.flow, redirect.clock);
+  if (node == kNone) return;
+  PacketMeta& meta = flows_.packets()[node].meta;
+  meta.source = redirect.source;
+  meta.source_kind = redirect.source_kind;
+  const uint32_t slot = flows_.Find(redirect.flow);
+  if (slot == kNone || flows_[slot].held.head != node) return;
+  Replication::ForgetMyPull(slot, flows_);
+  AfterChange(now, slot, out);
+}
+
+}  // namespace snf
