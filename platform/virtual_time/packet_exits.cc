@@ -6,17 +6,15 @@
 #include "base/check.h"
 
 namespace snf {
-namespace {
 
-PacketRoute RouteOf(Instant now, UnitId unit, const PacketMeta& meta) {
+PacketRoute PacketExits::RouteOf(Instant now, UnitId unit,
+                                 const PacketMeta& meta) {
   return {.unit = unit,
           .flow = meta.flow,
           .flowlet = meta.flowlet,
           .clock = meta.clock,
           .latency = now - meta.arrival};
 }
-
-}  // namespace
 
 void PacketExits::PassThrough(Instant now, const CapturedPacket& captured) {
   ++result_.packets_passed_through;

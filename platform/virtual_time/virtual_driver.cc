@@ -33,6 +33,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       log_network_(NetworkToLoggers(options)),
       tables_(options, *example_),
       start_rng_(Rng(options.controller.seed).Fork(4)),
+      has_faults_(options.faults.any()),
+      fault_rng_(Rng(options.controller.seed).Fork(6)),
       events_(std::make_unique<EventQueue<Event>>()),
       units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
              options.controller.max_units),
@@ -53,6 +55,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   }
   if (options.check) observers_.Add(checker_);
   if (options.loggers) checker_.ExpectLoggers();
+  SNF_CHECK(!has_faults_ || (options.loggers && !tables_.any()));
+  if (has_faults_) checker_.ExpectLosses();
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   SNF_CHECK(!result_.aliases.has_sides ||
@@ -73,11 +77,13 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     result_.first_packet = captured.time;
     observers_.on_start(captured.time);
+    PlanKills();
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
   }
   const Instant arrival = std::max(captured.time, now_);
   AdvanceTo(arrival);
+  if (has_faults_) MeetChance();
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
@@ -130,7 +136,13 @@ RunResult VirtualDriver::Finish() {
   RunUntil(Instant::max());
   observers_.on_end(now_);
   if (options_.loggers && options_.check) {
-    CompareLoggers(now_, example_->pools().size(), units_, checker_);
+    result_.faults.records_left = CompareLoggers(
+        now_, example_->pools().size(), units_,
+        [this](FlowId flow, Clock clock) {
+          return KeyOf(flow) == FlowKey{} ||
+                 controller_.flows().hot(slot_of(flow)).clock > clock;
+        },
+        checker_);
   }
   result_.violations = checker_.violations();
   result_.violation_messages = checker_.messages();
@@ -157,6 +169,16 @@ RunResult VirtualDriver::Finish() {
   return std::move(result_);
 }
 
+void VirtualDriver::Push(Instant time, Event event) {
+  if (has_faults_) Stamp(event);
+  events_->Push(time, event);
+}
+
+void VirtualDriver::PushInOrder(Instant time, Event event) {
+  if (has_faults_) Stamp(event);
+  events_->PushInOrder(time, event);
+}
+
 void VirtualDriver::RunUntil(Instant time) {
   nf_call.names = this;
   while (true) {
@@ -174,7 +196,7 @@ void VirtualDriver::RunUntil(Instant time) {
     // with them. The checker says which. The controller answers by itself those
     // that wait for pieces, and makes starts again.
     if (is_ending_ && in_channels_ > 0 &&
-        ((events_->empty() && waiting_ == 0 &&
+        ((events_->empty() && waiting_ == 0 && !controller_.is_recovering() &&
           controller_.units().pending_starts() == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
@@ -192,6 +214,7 @@ void VirtualDriver::RunUntil(Instant time) {
       controller_.on_timers(now_, controller_out_);
       ExecuteAll();
     }
+    if (has_faults_) NoteRecovery();
   }
 }
 
@@ -206,67 +229,81 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
   const Instant after_hop = now_ + options_.hop_delay;
   switch (command.kind) {
     case Kind::kReplicas:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReplicasAtUnit,
-                                       .unit = command.unit,
-                                       .replicas = command.replicas});
+      PushInOrder(after_hop, {.kind = Event::Kind::kReplicasAtUnit,
+                              .unit = command.unit,
+                              .replicas = command.replicas});
       break;
     case Kind::kEnqueue:
       ++in_channels_;
+      if (has_faults_) NoteGiven(command);
       observers_.on_enqueue(now_, command.unit, command.meta);
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
-                                       .unit = command.unit,
-                                       .packet = command.packet,
-                                       .meta = command.meta});
+      PushInOrder(after_hop, {.kind = Event::Kind::kPacketAtUnit,
+                              .unit = command.unit,
+                              .packet = command.packet,
+                              .meta = command.meta});
       break;
     case Kind::kDrop:
       exits_.Drop(now_, command.packet, command.reason);
       break;
     case Kind::kStartUnit:
       observers_.on_unit_up(now_, command.unit);
+      if (has_faults_) Start(command);
       // A start that fails is heard of no more.
       if (start_rng_.Chance(options_.chaos.start_failure_65536)) break;
-      events_->Push(now_ + (command.warm ? options_.warm_start_delay
-                                         : options_.unit_start_delay),
-                    {.kind = Event::Kind::kUnitReady,
-                     .cold = !command.warm,
-                     .unit = command.unit,
-                     .incarnation = command.incarnation});
+      Push(now_ + (command.warm ? options_.warm_start_delay
+                                : options_.unit_start_delay),
+           {.kind = Event::Kind::kUnitReady,
+            .cold = !command.warm,
+            .unit = command.unit,
+            .incarnation = command.incarnation});
       break;
     case Kind::kParkUnit:
       observers_.on_unit_down(now_, command.unit);
       units_.of(command.unit).ready = false;
+      units_.of(command.unit).process.is_up = false;
       break;
     case Kind::kStopUnit:
-      events_->PushInOrder(
-          after_hop, Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
+      PushInOrder(after_hop,
+                  Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
       break;
     case Kind::kEndFlow:
       observers_.on_end_flow(now_, command.unit, command.end);
       ingress_.ForgetAlias(command.end.flow, command.end.last);
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
-                                       .unit = command.unit,
-                                       .end = command.end});
+      PushInOrder(after_hop, {.kind = Event::Kind::kEndFlowAtUnit,
+                              .unit = command.unit,
+                              .end = command.end});
       break;
     case Kind::kAliasAck:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kAliasAckAtUnit,
-                                       .unit = command.unit,
-                                       .alias_ack = command.alias_ack});
+      PushInOrder(after_hop, {.kind = Event::Kind::kAliasAckAtUnit,
+                              .unit = command.unit,
+                              .alias_ack = command.alias_ack});
       break;
     case Kind::kPieces:
       observers_.on_pieces_granted(now_, command.pieces);
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
-                                       .unit = command.unit,
-                                       .pieces = command.pieces});
+      PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtUnit,
+                              .unit = command.unit,
+                              .pieces = command.pieces});
       break;
     case Kind::kReclaim:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kReclaimAtUnit,
-                                       .unit = command.unit,
-                                       .pieces = command.pieces});
+      PushInOrder(after_hop, {.kind = Event::Kind::kReclaimAtUnit,
+                              .unit = command.unit,
+                              .pieces = command.pieces});
       break;
     case Kind::kSeal:
+      PushInOrder(after_hop, {.kind = Event::Kind::kSealAtLogger,
+                              .unit = command.unit,
+                              .seal = command.seal});
+      break;
     case Kind::kDoneQuery:
+      PushInOrder(after_hop, {.kind = Event::Kind::kDoneQueryAtUnit,
+                              .unit = command.unit,
+                              .done_query = command.done_query});
+      break;
     case Kind::kRedirect:
-      SNF_CHECK(false);  // no unit fails
+      PushInOrder(after_hop, {.kind = Event::Kind::kRedirectAtUnit,
+                              .unit = command.unit,
+                              .redirect = command.redirect});
+      break;
   }
 }
 
@@ -279,7 +316,7 @@ void VirtualDriver::Release(const Event& event) {
     return;
   }
   ++result_.aliases.packets_hairpinned;
-  events_->PushInOrder(
+  PushInOrder(
       now_ + options_.hop_delay,
       {.kind = Event::Kind::kHairpin, .packet = event.packet, .key = *to});
 }
@@ -293,6 +330,14 @@ FlowKey VirtualDriver::KeyOf(FlowId flow) const {
 }
 
 void VirtualDriver::HandleAtController(const Event& event) {
+  if (has_faults_ && event.is_from_unit()) {
+    UnitProcess& process = units_.of(event.unit).process;
+    if (event.life != process.life) {
+      if (event.kind == Event::Kind::kAliasAtController) aliases_.pop_front();
+      return;
+    }
+    if (event.record != StateNetwork::kNoRecord) process.told = event.record;
+  }
   controller_out_.clear();
   switch (event.kind) {
     case Event::Kind::kTakeoverAtController:
@@ -325,7 +370,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_pieces_returned(now_, event.pieces, controller_out_);
       break;
     default:
-      SNF_CHECK(false);
+      HandleFailover(event);
   }
   ExecuteAll();
 }
@@ -348,127 +393,6 @@ void VirtualDriver::on_hairpin(const Event& event) {
   info.arrival = now_;
   observers_.on_arrival(now_, ingress_.FlowOf(event.key), info.original_length);
   Arrive(event.key, true, event.packet);
-}
-
-// --- At units' loggers. ---
-
-// Returns whether it was something for the unit.
-bool VirtualDriver::HandleOfLogger(const Event& event, VirtualUnit& shell) {
-  switch (event.kind) {
-    case Event::Kind::kEntryAtLogger:
-      on_entry(shell, event.number);
-      return false;
-    case Event::Kind::kHeartbeatAtLogger:
-      on_heartbeat(shell, event.number);
-      return false;
-    case Event::Kind::kHeartbeatAtUnit:
-      on_heartbeat_due(shell);
-      return false;
-    case Event::Kind::kAskAtUnit:
-      on_asked(shell, event.ask);
-      return false;
-    case Event::Kind::kToldAtUnit:
-      shell.log->maker().MakeTold(event.number);
-      SendEntry(shell);
-      return false;
-    default:
-      on_taken(shell, event.number);
-      return true;
-  }
-}
-
-void VirtualDriver::on_entry(VirtualUnit& shell, uint64_t number) {
-  LogChannel& log = *shell.log;
-  const std::span<const std::byte> bytes = log.entry(number);
-  // What is not there is a repetition of what the unit knows to be taken.
-  if (bytes.empty() || log.is_broken) return;
-  const uint64_t taken = log.logger().taken();
-  logger_out_.clear();
-  const OutputLogger::Result result = log.logger().on_entry(bytes, logger_out_);
-  ExecuteLogger(shell);
-  while (log.logger().has_more()) {
-    logger_out_.clear();
-    log.logger().Resume(logger_out_);
-    ExecuteLogger(shell);
-  }
-  if (result == OutputLogger::Result::kImpossible) {
-    log.is_broken = true;
-    checker_.on_copy_differs(
-        now_, shell.unit.id(), LoadAs<LogEntry>(bytes.data()).meta,
-        fmt::format("has the impossible entry {} for its logger", number));
-  }
-  if (log.logger().taken() > taken) Acknowledge(shell);
-}
-
-void VirtualDriver::on_heartbeat(VirtualUnit& shell, uint64_t sent) {
-  logger_out_.clear();
-  shell.log->logger().on_heartbeat(sent, logger_out_);
-  ExecuteLogger(shell);
-  Acknowledge(shell);
-}
-
-void VirtualDriver::Acknowledge(VirtualUnit& shell) {
-  SendByLog({.kind = Event::Kind::kTakenAtUnit,
-             .unit = shell.unit.id(),
-             .number = shell.log->logger().taken()});
-}
-
-void VirtualDriver::ExecuteLogger(VirtualUnit& shell) {
-  const UnitId self = shell.unit.id();
-  for (const LoggerCommand& command : logger_out_.commands()) {
-    using Kind = LoggerCommand::Kind;
-    switch (command.kind) {
-      case Kind::kRelease:
-        observers_.on_logged(now_, self, command.meta);
-        ReleaseAfterHop(self, command.packet, command.meta, false);
-        break;
-      case Kind::kEmit:
-        ReleaseAfterHop(self, command.packet, command.meta, true);
-        break;
-      case Kind::kNfDrop:
-        EndPacket(self, UnitCommand::Kind::kNfDrop, command);
-        break;
-      case Kind::kDrop:
-        EndPacket(self, UnitCommand::Kind::kDrop, command);
-        break;
-      case Kind::kConsume:
-        EndPacket(self, UnitCommand::Kind::kConsume, command);
-        break;
-      case Kind::kReleased:
-        // Packets were let go above, and the end of a flow is none.
-        if (!command.meta.has_payload() &&
-            (command.meta.flags & PacketMeta::kEnd) == 0) {
-          EndPacket(self, UnitCommand::Kind::kAdvance, command);
-        }
-        break;
-      case Kind::kAskAgain:
-      case Kind::kAskWhole:
-        SendByLog({.kind = Event::Kind::kAskAtUnit,
-                   .unit = self,
-                   .ask = command.ask});
-        break;
-      case Kind::kSendTakeoverAck:
-        Send({.kind = Event::Kind::kTakeoverAckAtUnit,
-              .unit = command.unit,
-              .takeover_ack = {.flow = command.takeover_ack.flow,
-                               .clock = command.takeover_ack.clock,
-                               .sender = self}});
-        break;
-      default:
-        SNF_CHECK(false);  // only a sealed logger says more
-    }
-  }
-}
-
-void VirtualDriver::EndPacket(UnitId unit, UnitCommand::Kind kind,
-                              const LoggerCommand& command) {
-  observers_.on_logged(now_, unit, command.meta);
-  exits_.End(now_, unit,
-             {.kind = kind,
-              .reason = command.reason,
-              .nf_reason = command.nf_reason,
-              .packet = command.packet,
-              .meta = command.meta});
 }
 
 }  // namespace snf

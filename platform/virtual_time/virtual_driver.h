@@ -6,6 +6,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "base/rng.h"
@@ -96,6 +98,8 @@ class VirtualDriver final : private NfCallNames {
   struct Event;
 
   void RunUntil(Instant time);
+  void Push(Instant time, Event event);
+  void PushInOrder(Instant time, Event event);
   FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
@@ -110,7 +114,8 @@ class VirtualDriver final : private NfCallNames {
   void Execute(VirtualUnit& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
   void Send(const Event& message);
-  void SendState(const VirtualUnit& shell, const UnitCommand& command);
+  void SendState(UnitId from, UnitId to, const State& state,
+                 std::span<const std::byte> record);
   void Serve(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
   void ReleaseAfterHop(UnitId unit, PacketHandle packet, const PacketMeta& meta,
@@ -143,6 +148,30 @@ class VirtualDriver final : private NfCallNames {
   void EndPacket(UnitId unit, UnitCommand::Kind kind,
                  const LoggerCommand& command);
 
+  // With faults.
+  void Stamp(Event& event);
+  void PlanKills();
+  void MeetChance();
+  void KillOne(const Kill& kill);
+  bool CanDie(UnitId unit);
+  bool CanTakeOver(UnitId unit);
+  void KillUnit(VirtualUnit& shell);
+  void on_failure(UnitId unit);
+  void Start(const ControllerCommand& command);
+  void NoteGiven(const ControllerCommand& command);
+  void NoteLeft(VirtualUnit& shell, const UnitCommand& command);
+  void NoteRecovery();
+  static bool IsLost(const Event& event, const VirtualUnit& shell);
+  void Lose(const Event& event, VirtualUnit& shell);
+  void LoseClock(UnitId unit, const PacketMeta& meta, PacketHandle packet);
+  void LoseMade(UnitId unit, const PacketMeta& meta, PacketHandle packet);
+  void LoseEntries(VirtualUnit& shell);
+  void on_done_query(VirtualUnit& shell, DoneQuery query);
+  void on_seal(VirtualUnit& shell, const Seal& seal);
+  void on_tell(VirtualUnit& shell, const LoggerTell& tell);
+  void ExecuteSealed(VirtualUnit& shell, const LoggerCommand& command);
+  void HandleFailover(const Event& event);
+
   RunOptions options_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
 
@@ -155,6 +184,9 @@ class VirtualDriver final : private NfCallNames {
   StateNetwork log_network_;  // between units and loggers
   TableNetwork tables_;
   Rng start_rng_;  // says which starts of units fail
+  const bool has_faults_;
+  Rng fault_rng_;
+  std::vector<Instant> deaths_;  // whose flows are not all moved yet
   std::unique_ptr<EventQueue<Event>> events_;
   VirtualUnits units_;
   uint64_t events_handled_ = 0;

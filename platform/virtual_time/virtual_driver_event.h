@@ -21,7 +21,13 @@ struct VirtualDriver::Event {
     kPieceRequestAtController,
     kPiecesAtController,
     kStoppedAtController,
+    kDoneAtController,
+    // … of which these do not come from a unit.
     kHairpin,  // `packet` comes back, to `key`
+    kSealedAtController,
+    kGrantsSealedAtController,  // the first `number` are logged
+    kFailureAtController,       // of `unit`
+    kKill,                      // as options_.faults.kills[number] says
     // At a unit.
     kReplicasAtUnit,
     kPacketAtUnit,
@@ -35,6 +41,8 @@ struct VirtualDriver::Event {
     kPiecesAtUnit,
     kReclaimAtUnit,
     kStopAtUnit,
+    kDoneQueryAtUnit,
+    kRedirectAtUnit,
     kUnitReady,
     kUnitTimer,
     // Between `unit` and its logger.
@@ -44,17 +52,26 @@ struct VirtualDriver::Event {
     kAskAtUnit,
     kToldAtUnit,  // the controller acknowledges the entry `number`
     kHeartbeatAtUnit,
+    kPullAtLogger,
+    kTakeoverAtLogger,
+    kSealAtLogger,
   };
   bool is_at_controller() const {
     return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
+  }
+  bool is_from_unit() const {
+    return is_at_controller() && kind < Kind::kHairpin && unit != kNoUnit;
   }
   bool is_of_logger() const { return kind >= Kind::kEntryAtLogger; }
   Kind kind{};
   bool generated = false;  // of kRelease: the NF made the packet
   bool cold = false;       // of kUnitReady: its process is new
-  UnitId unit = kNoUnit;
+  UnitId unit = kNoUnit;   // sends it, at the controller; else gets it
+  uint16_t life = 0;       // of `unit` (VirtualUnit::life)
   PacketHandle packet = kNoPacket;
-  uint32_t record = StateNetwork::kNoRecord;  // of kStateAtUnit
+  // Of kStateAtUnit; or the number, but for its upper half, of the entry that
+  // tells the controller this.
+  uint32_t record = StateNetwork::kNoRecord;
   union {
     PacketMeta meta{};
     ReplicaSet replicas;
@@ -72,6 +89,10 @@ struct VirtualDriver::Event {
     uint32_t incarnation;  // of kUnitReady
     uint64_t number;       // of an entry
     LoggerCommand::Ask ask;
+    Seal seal;
+    DoneQuery done_query;
+    DoneAnswer done;  // of a unit or a logger
+    Redirect redirect;
   };
 
   static Event OfUnit(Kind kind, UnitId unit) {

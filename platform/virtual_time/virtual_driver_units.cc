@@ -12,13 +12,6 @@
 #include "runtime/core/state_figures.h"
 
 namespace snf {
-namespace {
-
-bool FreesSlot(UnitCommand::Kind kind) {
-  return kind <= UnitCommand::Kind::kAdvance;
-}
-
-}  // namespace
 
 void VirtualDriver::Handle(const Event& event) {
   if (event.kind == Event::Kind::kRelease) {
@@ -30,6 +23,10 @@ void VirtualDriver::Handle(const Event& event) {
     return;
   }
   VirtualUnit& shell = units_.of(event.unit);
+  if (has_faults_ && IsLost(event, shell)) {
+    Lose(event, shell);
+    return;
+  }
   if (event.is_of_logger()) {
     if (!HandleOfLogger(event, shell)) return;
     tables_.on_called(now_, event.unit);
@@ -50,7 +47,15 @@ void VirtualDriver::Handle(const Event& event) {
     case Event::Kind::kReplicasAtUnit:
       shell.unit.on_replicas(event.replicas);
       return;
+    case Event::Kind::kDoneQueryAtUnit:
+      on_done_query(shell, event.done_query);
+      return;
     case Event::Kind::kPacketAtUnit:
+      if (has_faults_) {
+        shell.process.inside.insert_or_assign(
+            {event.meta.flow, event.meta.clock},
+            UnitProcess::Inside{event.packet, event.meta});
+      }
       shell.unit.on_packet(event.packet, event.meta);
       break;
     default:
@@ -64,8 +69,9 @@ void VirtualDriver::Handle(const Event& event) {
 
 // Its message stays behind the pieces that it returned.
 void VirtualDriver::SendStopped(UnitId unit) {
-  events_->PushInOrder(now_ + options_.hop_delay,
-                       Event::OfUnit(Event::Kind::kStoppedAtController, unit));
+  units_.of(unit).process.state = UnitProcess::State::kStopped;
+  PushInOrder(now_ + options_.hop_delay,
+              Event::OfUnit(Event::Kind::kStoppedAtController, unit));
 }
 
 void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
@@ -105,6 +111,9 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
     case Event::Kind::kReclaimAtUnit:
       shell.unit.on_reclaim(event.pieces.pool, unit_out_);
       break;
+    case Event::Kind::kRedirectAtUnit:
+      shell.unit.on_redirect(now_, event.redirect, unit_out_);
+      break;
     case Event::Kind::kStopAtUnit:
       shell.unit.on_stop(unit_out_);
       break;
@@ -139,6 +148,7 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
   const Nanos wait = shell.unit.in_service_wait();
   if (shell.unit.in_service_again()) {
     --waiting_;
+    --shell.process.waiting;
     observers_.on_service_again(now_, self, meta);
   } else {
     observers_.on_service_begin(now_, self, meta, wait);
@@ -146,10 +156,9 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
       result_.state.worst.key = KeyOf(meta.flow);
     }
   }
-  events_->Push(
-      now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
-                                 : Nanos{}),
-      Event::OfUnit(Event::Kind::kServiceEnd, self));
+  Push(now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
+                                  : Nanos{}),
+       Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
 void VirtualDriver::EndService(VirtualUnit& shell) {
@@ -184,6 +193,7 @@ void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
     return;
   }
   for (const UnitCommand& command : unit_out_.commands()) {
+    if (has_faults_) NoteLeft(shell, command);
     if (!TakeForLogger(shell, command)) Execute(shell, command);
   }
   shell.log->maker().EndCall();
@@ -219,15 +229,18 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kSendPull:
       ++result_.state.pulls;
-      Send({.kind = Event::Kind::kPullAtUnit,
+      Send({.kind = command.to_logger ? Event::Kind::kPullAtLogger
+                                      : Event::Kind::kPullAtUnit,
             .unit = command.unit,
             .pull = command.pull});
       break;
     case Kind::kSendState:
-      SendState(shell, command);
+      SendState(self, command.unit, command.state,
+                shell.unit.state_bytes(command.state.flow));
       break;
     case Kind::kSendTakeover:
-      Send({.kind = Event::Kind::kTakeoverAtUnit,
+      Send({.kind = command.to_logger ? Event::Kind::kTakeoverAtLogger
+                                      : Event::Kind::kTakeoverAtUnit,
             .unit = command.unit,
             .takeover = command.takeover});
       break;
@@ -241,35 +254,38 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
             .takeover_ack = command.takeover_ack});
       break;
     case Kind::kReportTakeover:
-      events_->PushInOrder(after_hop,
-                           {.kind = Event::Kind::kTakeoverAtController,
-                            .takeover = command.takeover});
+      PushInOrder(after_hop, {.kind = Event::Kind::kTakeoverAtController,
+                              .unit = self,
+                              .takeover = command.takeover});
       break;
     case Kind::kWait:
       ++waiting_;
+      ++shell.process.waiting;
       break;
     case Kind::kSendAlias:
       aliases_.push_back(shell.unit.alias(command.meta.flow));
-      events_->PushInOrder(
-          after_hop, Event::OfUnit(Event::Kind::kAliasAtController, self));
+      PushInOrder(after_hop,
+                  Event::OfUnit(Event::Kind::kAliasAtController, self));
       break;
     case Kind::kSendNote:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
-                                       .note = command.note});
+      PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
+                              .unit = self,
+                              .note = command.note});
       break;
     case Kind::kSendTimerDue:
-      events_->PushInOrder(after_hop,
-                           {.kind = Event::Kind::kTimerDueAtController,
-                            .timer_due = command.timer_due});
+      PushInOrder(after_hop, {.kind = Event::Kind::kTimerDueAtController,
+                              .unit = self,
+                              .timer_due = command.timer_due});
       break;
     case Kind::kRequestPieces:
-      events_->PushInOrder(after_hop,
-                           {.kind = Event::Kind::kPieceRequestAtController,
-                            .piece_request = command.request});
+      PushInOrder(after_hop, {.kind = Event::Kind::kPieceRequestAtController,
+                              .unit = self,
+                              .piece_request = command.request});
       break;
     case Kind::kReturnPieces:
-      events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
-                                       .pieces = command.pieces});
+      PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
+                              .unit = self,
+                              .pieces = command.pieces});
       break;
     case Kind::kStopped:
       if (tables_.on_stop(now_, self)) SendStopped(self);
@@ -294,45 +310,44 @@ void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
 void VirtualDriver::ReleaseAfterHop(UnitId unit, PacketHandle packet,
                                     const PacketMeta& meta, bool generated) {
   result_.packets_generated += generated ? 1 : 0;
-  events_->PushInOrder(now_ + options_.hop_delay,
-                       {.kind = Event::Kind::kRelease,
-                        .generated = generated,
-                        .unit = unit,
-                        .packet = packet,
-                        .meta = meta});
+  PushInOrder(now_ + options_.hop_delay, {.kind = Event::Kind::kRelease,
+                                          .generated = generated,
+                                          .unit = unit,
+                                          .packet = packet,
+                                          .meta = meta});
 }
 
 void VirtualDriver::Send(const Event& message) {
   for (const Nanos delay : network_.Send()) {
     if (network_.in_order()) {
-      events_->PushInOrder(now_ + delay, message);
+      PushInOrder(now_ + delay, message);
     } else {
-      events_->Push(now_ + delay, message);
+      Push(now_ + delay, message);
     }
   }
 }
 
-void VirtualDriver::SendState(const VirtualUnit& shell,
-                              const UnitCommand& command) {
-  const State& state = command.state;
+void VirtualDriver::SendState(UnitId from, UnitId to, const State& state,
+                              std::span<const std::byte> record) {
   StateFigures& figures = result_.state;
   ++(state.pushed ? figures.pushes : figures.answers);
   figures.bytes += state.bytes;
   if (state.pushed) figures.pushed_bytes += state.bytes;
-  observers_.on_state_sent(now_, shell.unit.id(), command.unit, state);
-  const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
+  observers_.on_state_sent(now_, from, to, state);
+  const auto bytes = record.first(state.bytes);
   for (const Nanos delay : network_.SendState(state.bytes)) {
-    const uint32_t record = network_.Keep(bytes);
-    if (record == StateNetwork::kNoRecord) continue;
-    events_->Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
-                                 .unit = command.unit,
-                                 .record = record,
-                                 .state = state});
+    const uint32_t kept = network_.Keep(bytes);
+    if (kept == StateNetwork::kNoRecord) continue;
+    Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
+                        .unit = to,
+                        .record = kept,
+                        .state = state});
   }
 }
 
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
+  --units_.of(unit).process.in_channel;
   last_drain_ = now_;
   const uint32_t cost = controller_.CostOf(meta.original_length);
   if (meta.has_payload()) observers_.on_drained(now_, unit, 1, cost);
@@ -343,141 +358,8 @@ void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
   const Instant wakeup = shell.unit.next_wakeup();
   if (wakeup >= shell.timer) return;
   shell.timer = wakeup;
-  events_->Push(std::max(wakeup, now_),
-                Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
-}
-
-// --- The channel to its logger. ---
-
-// Returns false if the command is not for the logger.
-bool VirtualDriver::TakeForLogger(VirtualUnit& shell,
-                                  const UnitCommand& command) {
-  LogChannel& log = *shell.log;
-  if (command.kind == UnitCommand::Kind::kStopped && !log.empty()) {
-    log.has_stopped = true;
-    return true;
-  }
-  const EntryMaker::Taken taken = log.maker().Take(command, shell.unit);
-  if (taken == EntryMaker::Taken::kNot) return false;
-  // The unit is done with it.
-  if (FreesSlot(command.kind)) Drained(shell.unit.id(), command.meta);
-  if (taken == EntryMaker::Taken::kEntry) SendEntry(shell);
-  return true;
-}
-
-void VirtualDriver::SendEntry(VirtualUnit& shell) {
-  const UnitId self = shell.unit.id();
-  const uint64_t number = shell.log->Keep(result_.loggers);
-  SendByLog(
-      {.kind = Event::Kind::kEntryAtLogger, .unit = self, .number = number});
-  if (!shell.log->has_heartbeat) SendHeartbeatLater(shell);
-}
-
-void VirtualDriver::SendByLog(const Event& event) {
-  for (const Nanos delay : log_network_.Send()) {
-    events_->Push(now_ + delay, event);
-  }
-}
-
-void VirtualDriver::SendHeartbeatLater(VirtualUnit& shell) {
-  shell.log->has_heartbeat = true;
-  const Nanos delay{2 * options_.logger_delay.ns + options_.state_retry.ns};
-  events_->Push(now_ + delay,
-                Event::OfUnit(Event::Kind::kHeartbeatAtUnit, shell.unit.id()));
-}
-
-void VirtualDriver::on_heartbeat_due(VirtualUnit& shell) {
-  LogChannel& log = *shell.log;
-  log.has_heartbeat = false;
-  if (log.empty() || log.is_broken) return;
-  SendByLog({.kind = Event::Kind::kHeartbeatAtLogger,
-             .unit = shell.unit.id(),
-             .number = log.maker().number()});
-  SendHeartbeatLater(shell);
-}
-
-void VirtualDriver::on_asked(VirtualUnit& shell,
-                             const LoggerCommand::Ask& ask) {
-  LogChannel& log = *shell.log;
-  for (uint64_t number = ask.first; number <= ask.last; ++number) {
-    if (log.entry(number).empty()) continue;
-    ++result_.loggers.sent_again;
-    // A unit may answer a hole either way (L4).
-    if (ask.flow != kNoFlow || number % 2 == 1) {
-      log.Replace(number, shell.unit);
-    }
-    SendByLog({.kind = Event::Kind::kEntryAtLogger,
-               .unit = shell.unit.id(),
-               .number = number});
-  }
-}
-
-// The logger has taken the entries up to this one.
-void VirtualDriver::on_taken(VirtualUnit& shell, uint64_t number) {
-  LogChannel& log = *shell.log;
-  while (!log.empty() && log.first() <= number) {
-    const std::vector<std::byte> bytes = log.Pop();
-    const auto entry = log.Parse(bytes);
-    SNF_CHECK(entry.has_value());
-    on_released(shell, *entry);
-  }
-  if (log.has_stopped && log.empty()) {
-    log.has_stopped = false;
-    Execute(shell, UnitCommand::Stopped());
-  }
-}
-
-void VirtualDriver::on_released(VirtualUnit& shell, const LogEntryView& entry) {
-  TellController(shell, entry);
-  if (entry->kind != LogEntry::Kind::kClock) return;
-  const UnitId self = shell.unit.id();
-  for (size_t i = 0; i < entry->pieces; ++i) {
-    const PieceUse use = entry.piece(i);
-    if (use.gives == 0) continue;
-    CallUnit(shell, [&] {
-      shell.unit.on_pieces_released({.word = use.piece / 64,
-                                     .pool = use.pool,
-                                     .unit = self,
-                                     .mask = uint64_t{1} << use.piece % 64},
-                                    unit_out_);
-    });
-  }
-  CallUnit(shell, [&] {
-    shell.unit.on_released(now_, entry->meta, {*shell.nf, buffers_}, unit_out_);
-  });
-}
-
-// What an entry has for the controller goes on its way, and the logger keeps it
-// until the controller has acknowledged it.
-void VirtualDriver::TellController(VirtualUnit& shell,
-                                   const LogEntryView& entry) {
-  if (!entry->tells()) return;
-  LogChannel& log = *shell.log;
-  const UnitId self = shell.unit.id();
-  const Instant after_hop = now_ + options_.hop_delay;
-  if (entry->is(LogEntry::kEnd)) {
-    // The controller has ended the flow by itself.
-    log.maker().MakeTold(entry->number);
-    SendEntry(shell);
-    log.maker().MakeEnded(entry->meta.flow, entry->meta.clock);
-    SendEntry(shell);
-    return;
-  }
-  if (entry->kind == LogEntry::Kind::kReturn) {
-    events_->PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
-                                     .pieces = entry->block});
-  } else {
-    events_->PushInOrder(after_hop,
-                         {.kind = Event::Kind::kNoteAtController,
-                          .note = {.flow = entry->meta.flow,
-                                   .clock = entry->meta.clock,
-                                   .idle_timeout = entry->idle_timeout,
-                                   .over = entry->is(LogEntry::kOver)}});
-  }
-  events_->Push(after_hop + options_.hop_delay,
-                {.kind = Event::Kind::kToldAtUnit,
-                 .unit = self,
-                 .number = entry->number});
+  Push(std::max(wakeup, now_),
+       Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
 }
 
 }  // namespace snf
