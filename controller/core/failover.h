@@ -153,12 +153,17 @@ class SealRound {
 // (proto/protocol.md F1-F6), in five steps, of which each takes as long as
 // there is room for commands:
 //
-//   sealing      the loggers of the units that have failed are sealed (kSeal)
-//   asking       the surviving units are asked what they have applied
-//   (kDoneQuery) waiting      until all have answered (SealRound) redirecting
-//   flow by flow: who waits for state of a failed unit hears that
-//                it is at its logger
-//   moving       flow by flow: what the failed unit owned goes to others
+//   1. Sealing: the loggers of the units that have failed are sealed (kSeal).
+//
+//   2. Asking: the surviving units are asked what they have applied
+//      (kDoneQuery).
+//
+//   3. Waiting until all have answered (SealRound).
+//
+//   4. Redirecting, flow by flow: who waits for state of a failed unit hears
+//      that it is at its logger.
+//
+//   5. Moving, flow by flow: what the failed unit owned goes to others.
 //
 // Of a flow, let `done` be the highest clock that anybody has applied. A clock
 // above it that a failed unit owned is lost: it is re-routed, in order, as a

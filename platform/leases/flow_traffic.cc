@@ -48,6 +48,12 @@ absl::StatusOr<FlowTraffic> FlowTraffic::Create(const Options& options) {
         FormatBitRate(options.rate_bps),
         " would be more than a flow in a nanosecond: longer flows make less"));
   }
+  if (gap_ns > static_cast<double>(kLongestNs)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        FormatBitRate(options.rate_bps),
+        " would be less than a flow in an hour: slower or shorter flows make "
+        "more"));
+  }
   return FlowTraffic(options, std::move(model), alive);
 }
 

@@ -48,8 +48,10 @@ class FlowTraffic {
     int64_t bps = 0;  // below 0: it ends
   };
 
-  // Errors: InvalidArgument if flows have neither rate nor duration, or more
-  // would be under way on average than half of kMostFlows.
+  // A flow has at least 1 bit/s and lasts at least 1 ns. Errors:
+  // InvalidArgument if more would be under way on average than half of
+  // kMostFlows, or they would begin more often than once in a nanosecond or
+  // less often than once in an hour.
   static absl::StatusOr<FlowTraffic> Create(const Options& options);
 
   // Returns the next change that is due before `end`, or one of 0 bit/s at

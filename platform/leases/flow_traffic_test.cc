@@ -110,5 +110,14 @@ TEST(FlowTraffic, RefusesMoreFlowsThanItHoldsByNumber) {
             "8,388,608: flows of greater rates make less");
 }
 
+TEST(FlowTraffic, RefusesLessThanAFlowInAnHour) {
+  const auto made = FlowTraffic::Create(OptionsOf(1'000, "5Gbps", "1h"));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(
+      made.status().message(),
+      "1.00 kbit/s would be less than a flow in an hour: slower or shorter "
+      "flows make more");
+}
+
 }  // namespace
 }  // namespace snf

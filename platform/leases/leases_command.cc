@@ -132,6 +132,10 @@ absl::Status LeasesCommand::Run() {
         "{} is less than two epochs and four messages: leases would end",
         flags().Printed("term")));
   }
+  // No start fails here: the answer comes two messages after it.
+  options_.manager.start_timeout =
+      Nanos{options_.unit_start_delay.ns + 4 * options_.message_delay.ns +
+            Seconds(1).ns};
   absl::StatusOr<FlowTraffic> traffic = FlowTraffic::Create(traffic_);
   if (!traffic.ok()) return traffic.status();
   const Instant begin = RealClock::Monotonic();

@@ -107,6 +107,11 @@ size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
   }
   const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
   if (!CanSplit(headers)) return 0;
+  // What a tunnel carries is to be split, not what carries it.
+  if (offload.checksum_start != 0 &&
+      offload.checksum_start != headers.l4_offset) {
+    return 0;
+  }
   const auto head = frame.first(headers.payload_offset);
   const auto payload = frame.subspan(head.size(), headers.payload_bytes());
   std::vector<std::byte> room(head.size() + offload.segment_bytes);

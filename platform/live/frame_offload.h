@@ -35,7 +35,7 @@ struct FrameOffload {
 // Calls take() for each packet, in order, valid during the call. The frame is
 // written to. Returns how many packets there were; 0, and nothing was taken, if
 // it cannot be done: what was left is neither an Internet checksum nor TCP or
-// UDP to be split, or it is not within the frame.
+// UDP to be split, or it is within a tunnel, or not within the frame.
 size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
                    absl::FunctionRef<void(std::span<const std::byte>)> take);
 

@@ -167,6 +167,17 @@ TEST(FrameOffload, SplitsUdpAndIpv6WithTags) {
   EXPECT_EQ(Parse(LinkType::kEthernet, of_tcp[1]).inner_vlan, 7);
 }
 
+TEST(FrameOffload, RefusesToSplitWhatATunnelCarries) {
+  const Frame frame =
+      Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck, 3'000)));
+  FrameOffload offload = {.checksum_start = 34,
+                          .checksum_offset = kTcpChecksum,
+                          .segment_bytes = 1'000};
+  EXPECT_EQ(Finished(frame, offload).size(), 3u);
+  offload.checksum_start = 92;  // of a header farther in
+  EXPECT_EQ(Finished(frame, offload).size(), 0u);
+}
+
 TEST(FrameOffload, RefusesWhatItCannotDo) {
   Frame sctp = Ethernet(0x0800, Ipv4({.protocol = 132}, Udp(1, 2, 30)));
   EXPECT_TRUE(

@@ -102,6 +102,8 @@ void LiveTraffic::Offer(RealDriver& driver, size_t port,
 // further ones are learned.
 void LiveTraffic::Learn(size_t port, std::span<const std::byte> frame) {
   if (frame.size() < 2 * kAddressBytes) return;
+  const auto is_group = frame[kAddressBytes] & std::byte{1};
+  if (is_group != std::byte{}) return;
   const Address sender = AddressAt(&frame[kAddressBytes]);
   if (sender == last_sender_[port]) return;
   last_sender_[port] = sender;

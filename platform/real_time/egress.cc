@@ -99,7 +99,8 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     ReleasedPacket packet = ReleasedPacket::Of(now, buffers_, command.packet,
                                                RouteOf(now, command));
     packet.comes_back = to.has_value();
-    if (packet.comes_back) packet.side = Side::kInside;  // it is no more
+    // ComesBack has made it one from the outside, as which it arrives next.
+    if (packet.comes_back) packet.side = Side::kInside;
     return packet;
   });
   if (to.has_value()) [[unlikely]] {

@@ -59,7 +59,8 @@ inline RunResult Result() {
                        .flowlets_by_bytes = 100,
                        .flowlets_moved = 300,
                        .decisions = 1'502,
-                       .pieces = {}};
+                       .pieces = {},
+                       .failures = {}};
   result.classifier.results[static_cast<size_t>(ParseResult::kComplete)] =
       9'990;
   result.classifier.results[static_cast<size_t>(ParseResult::kNotIp)] = 8;

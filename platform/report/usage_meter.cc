@@ -43,13 +43,14 @@ void UsageMeter::on_service_again(Instant now, UnitId unit,
 void UsageMeter::on_service_end(Instant now, UnitId unit,
                                 const PacketMeta& meta) {
   const Nanos taken = now - begun_[value(unit)];
-  const bool is_packet = meta.has_payload();
-  ledger_.Add(KeyAt(now), {.packets = is_packet ? 1u : 0u,
-                           .bytes = is_packet ? meta.original_length : 0u,
-                           .processing_ns = static_cast<uint64_t>(taken.ns)});
   Advance(now);
   const auto [at, is_new] = flows_.try_emplace(uint64_t{value(meta.flow)});
   Flow& flow = at->second;
+  // A packet that its NF let wait is served again.
+  const bool is_packet = meta.has_payload() && meta.clock > flow.done;
+  ledger_.Add(KeyAt(now), {.packets = is_packet ? 1u : 0u,
+                           .bytes = is_packet ? meta.original_length : 0u,
+                           .processing_ns = static_cast<uint64_t>(taken.ns)});
   live_ += flow.done == Clock{};
   flow.done = std::max(flow.done, meta.clock);
   if (flow.last == Clock{} || flow.done < flow.last) return;

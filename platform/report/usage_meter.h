@@ -25,9 +25,10 @@ namespace snf {
 //                     was run until the flow ends; its copies do not count, so
 //                     a move changes nothing
 //
-// Work counts in the epoch in which it ends; state up to each event in that of
-// the event. State is added up in bytes times nanoseconds: what is below a
-// byte-second goes on to the next epoch, and is left out at the end.
+// Work counts in the epoch in which it ends, a packet that waits amid it in
+// that of its first run; state up to each event in that of the event. State is
+// added up in bytes times nanoseconds: what is below a byte-second goes on to
+// the next epoch, and is left out at the end.
 //
 // Memory: some 40 bytes a flow at one time, and a row an epoch. Owner-thread
 // only.

@@ -42,6 +42,18 @@ TEST(UsageMeter, CountsWorkInTheEpochInWhichItEnds) {
             "\"processing_ns\":1000,\"state_byte_seconds\":1000}\n");
 }
 
+TEST(UsageMeter, CountsAPacketThatIsServedAgainOnceButAllTheTimeThatItTook) {
+  Metered run;
+  run.Serve(kFirst, 1, 10);
+  run.Serve(kFirst, 1, 20);
+  run.Serve(kFirst, 2, 30);
+  const auto& rows = run.meter.ledger().rows();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows.begin()->second.packets, 2u);
+  EXPECT_EQ(rows.begin()->second.bytes, 200u);
+  EXPECT_EQ(rows.begin()->second.processing_ns, 3'000u);
+}
+
 TEST(UsageMeter, CountsStateOnceWhileItMovesAndUntilTheFlowEnds) {
   Metered run;
   run.Serve(kFirst, 1, 100);

@@ -52,6 +52,10 @@ class Recount final : public RunObserver {
     if (life.units == 0) life.begin = now;
     life.units |= uint64_t{1} << value(unit) % 64;
     life.end = now;
+  }
+  // Comes once for each packet, however often it waited.
+  void on_nf_end(Instant, UnitId, const PacketMeta& meta,
+                 const NfOutcome&) override {
     if (!meta.has_payload()) return;
     ++packets;
     bytes += meta.original_length;

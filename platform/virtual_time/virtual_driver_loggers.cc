@@ -205,11 +205,12 @@ void VirtualDriver::on_entry(VirtualUnit& shell, uint64_t number) {
     log.logger().Resume(logger_out_);
     ExecuteLogger(shell);
   }
-  if (result == OutputLogger::Result::kImpossible) {
+  if (result == OutputLogger::Result::kImpossible || log.logger().is_broken()) {
     log.is_broken = true;
     checker_.on_copy_differs(
         now_, shell.unit.id(), LoadAs<LogEntry>(bytes.data()).meta,
-        fmt::format("has the impossible entry {} for its logger", number));
+        fmt::format("has an impossible entry for its logger, {} or one behind",
+                    number));
   }
   if (log.logger().taken() > taken) Acknowledge(shell);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/check.h"
 #include "base/ids.h"
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
@@ -150,7 +151,10 @@ class ResourceManager {
   LeaseRefusal CheckUnit(UnitLife life) const;
   LeaseRefusal CheckReport(std::span<const ReportedLease> leases) const;
   uint32_t Find(LeaseId lease) const;
-  uint64_t NewNumber() { return epoch_ << 32 | ++numbers_; }
+  uint64_t NewNumber() {
+    SNF_CHECK(numbers_ < 0xffff'ffff);  // else it would be the next epoch's
+    return epoch_ << 32 | ++numbers_;
+  }
   UnitLife LifeOf(uint32_t unit) const {
     return {GlobalUnitId{unit}, units_[unit].incarnation};
   }

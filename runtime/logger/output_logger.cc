@@ -137,14 +137,18 @@ OutputLogger::Result OutputLogger::on_entry(std::span<const std::byte> bytes,
     if (number - last_ > options_.window) return Result::kTooFar;
     if (!Waiting(number).empty()) return Result::kDuplicate;
     Wait(number, bytes);
-    if (number - 1 > asked_) AskAgain(number - 1, out);
+    if (number - 1 > asked_) AskAgain(asked_ + 1, number - 1, out);
+    asked_ = std::max(asked_, number);
     return Result::kWaits;
   }
   const Result result = Take(*entry, out);
-  if (result == Result::kTaken) Drain(out);
+  if (result == Result::kTaken) {
+    StopWaiting(number);  // another of that number may wait
+    Drain(out);
+  }
   if (result == Result::kAsked) AskWhole(**entry, out);
   if (result == Result::kWaits && Waiting(number).empty()) Wait(number, bytes);
-  return result;
+  return broken_ ? Result::kImpossible : result;
 }
 
 OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
@@ -277,9 +281,16 @@ void OutputLogger::Wait(uint64_t number, std::span<const std::byte> bytes) {
   ++waiting_count_;
 }
 
-void OutputLogger::AskAgain(uint64_t last, LoggerOut& out) {
+void OutputLogger::StopWaiting(uint64_t number) {
+  uint32_t& bytes = waiting_bytes_[number % options_.window];
+  if (bytes == 0) return;
+  bytes = 0;
+  --waiting_count_;
+}
+
+void OutputLogger::AskAgain(uint64_t first, uint64_t last, LoggerOut& out) {
   out.push({.kind = Kind::kAskAgain,
-            .ask = {.first = last_ + 1, .last = last, .flow = kNoFlow}});
+            .ask = {.first = first, .last = last, .flow = kNoFlow}});
   asked_ = std::max(asked_, last);
 }
 
@@ -292,7 +303,14 @@ void OutputLogger::AskWhole(const LogEntry& entry, LoggerOut& out) {
 
 void OutputLogger::on_heartbeat(uint64_t sent, LoggerOut& out) {
   if (sealed_ || restoring_ || broken_ || sent <= last_) return;
-  AskAgain(std::min(sent, last_ + options_.window), out);
+  const uint64_t end = std::min(sent, last_ + options_.window);
+  uint64_t number = last_ + 1;
+  for (int asks = 0; asks < kMaxAsks && number <= end; ++asks) {
+    while (number <= end && !Waiting(number).empty()) ++number;
+    const uint64_t first = number;
+    while (number <= end && Waiting(number).empty()) ++number;
+    if (first < number) AskAgain(first, number - 1, out);
+  }
 }
 
 // Takes what waited for the last entry, as far as `out` has room.
@@ -305,8 +323,7 @@ void OutputLogger::Drain(LoggerOut& out) {
     SNF_CHECK(entry.has_value() && (*entry)->number == number);
     const Result result = Take(*entry, out);
     if (result == Result::kWaits) return;
-    waiting_bytes_[number % options_.window] = 0;
-    --waiting_count_;
+    StopWaiting(number);
     if (result == Result::kAsked) AskWhole(**entry, out);
     if (result != Result::kTaken) return;
   }

@@ -109,6 +109,8 @@ class OutputLogger {
   // The bytes are valid until the next call. The flow must be known.
   std::span<const std::byte> state_bytes(FlowId flow) const;
   uint32_t flows() const { return index_.size(); }
+  // An entry could not be; no other is taken.
+  bool is_broken() const { return broken_; }
   uint64_t taken() const { return last_; }  // the newest number
   uint64_t lost() const { return lost_; }   // clocks whose packets are lost
   uint64_t refused() const { return refused_; }
@@ -117,6 +119,7 @@ class OutputLogger {
 
  private:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
+  static constexpr int kMaxAsks = 4;  // of a heartbeat, for holes
 
   struct Flow {
     FlowId flow;
@@ -157,7 +160,8 @@ class OutputLogger {
   void Wait(uint64_t number, std::span<const std::byte> bytes);
   std::span<std::byte> Waiting(uint64_t number);
   void AskWhole(const LogEntry& entry, LoggerOut& out);
-  void AskAgain(uint64_t last, LoggerOut& out);
+  void StopWaiting(uint64_t number);
+  void AskAgain(uint64_t first, uint64_t last, LoggerOut& out);
 
   void ReportStep(LoggerOut& out);
   void DropWaiting(LoggerOut& out);
@@ -174,7 +178,7 @@ class OutputLogger {
   bool broken_ = false;
 
   uint64_t last_ = 0;          // all entries up to it are taken
-  uint64_t asked_ = 0;         // entries up to it were asked for
+  uint64_t asked_ = 0;         // entries up to it came or were asked for
   uint64_t kept_through_ = 0;  // records hold what entries up to it did (F8)
   uint64_t last_grant_ = 0;
   uint64_t lost_ = 0;

@@ -159,7 +159,8 @@ void OutputLogger::Begin(uint32_t incarnation) {
   SNF_CHECK(sealed_ && phase_ == Phase::kDone);
   sealed_ = broken_ = false;
   incarnation_ = incarnation;
-  last_ = asked_ = kept_through_ = last_grant_ = told_ = 0;
+  restoring_ = false;
+  last_ = asked_ = kept_through_ = last_grant_ = told_ = lost_entries_ = 0;
   first_tell_ = tell_count_ = 0;
   for (Pool& pool : pools_) pool.set = PieceSet(pool.set.words());
 }

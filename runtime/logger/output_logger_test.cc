@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/test_allocations.h"
@@ -102,6 +103,58 @@ TEST_F(Logger, AsksOnAHeartbeat) {
   logger_.on_heartbeat(99, out_);
   ASSERT_EQ(Kinds(), std::vector{Kind::kAskAgain});
   EXPECT_EQ(out_.commands()[0].ask.last, 4u);
+}
+
+TEST_F(Logger, AsksForEachHoleOnceAndAgainOnAHeartbeat) {
+  const auto asked = [&] {
+    std::vector<std::pair<uint64_t, uint64_t>> asks;
+    for (const LoggerCommand& c : out_.commands()) {
+      if (c.kind == Kind::kAskAgain) asks.emplace_back(c.ask.first, c.ask.last);
+    }
+    return asks;
+  };
+  using Asks = std::vector<std::pair<uint64_t, uint64_t>>;
+  for (int i = 0; i < 5; ++i) unit_.Advance(1, 5);
+  Send(unit_.entries[2]);
+  EXPECT_EQ(asked(), (Asks{{1, 1}}));
+  Send(unit_.entries[4]);
+  EXPECT_EQ(asked(), (Asks{{3, 3}}));
+  Send(unit_.entries[4]);
+  EXPECT_EQ(asked(), Asks{});
+  out_.clear();
+  logger_.on_heartbeat(5, out_);
+  EXPECT_EQ(asked(), (Asks{{1, 1}, {3, 3}})) << "5 is beyond the window";
+  EXPECT_EQ(Send(unit_.entries[1]), Result::kTaken);
+  EXPECT_EQ(asked(), Asks{});
+  out_.clear();
+  logger_.on_heartbeat(5, out_);
+  EXPECT_EQ(asked(), (Asks{{3, 3}, {5, 5}}));
+}
+
+TEST_F(Logger, TakesAnEntryInPlaceOfOneThatWaitsForRoom) {
+  Send(unit_.Grant(0, 7));
+  Send(unit_.Return(0, 1));
+  const Bytes waits = unit_.Return(0, 2);
+  EXPECT_EQ(Send(waits), Result::kWaits);
+  const Bytes told = Changed(waits, [](LogEntry& entry) {
+    entry.kind = LogEntry::Kind::kTold;
+    entry.argument = 2;
+    entry.block = {};
+  });
+  EXPECT_EQ(Send(told), Result::kTaken);
+  // One after the other comes to the place of the one that waited.
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(Send(unit_.Advance(1, 5)), Result::kTaken);
+  }
+}
+
+TEST_F(Logger, SaysThatAnEntryBehindAHoleCannotBe) {
+  unit_.Advance(1, 5);
+  unit_.Advance(1, 6, true, {{.piece = 7}});
+  EXPECT_EQ(Send(unit_.entries[2]), Result::kWaits);
+  EXPECT_EQ(Send(unit_.entries[1]), Result::kImpossible);
+  EXPECT_EQ(Kinds(), (std::vector{Kind::kRelease, Kind::kReleased}));
+  EXPECT_TRUE(logger_.is_broken());
 }
 
 TEST_F(Logger, KeepsWhatItTellsUntilAcknowledged) {

@@ -187,8 +187,10 @@ TEST_F(BadWords, OfAPayloadThatVanishes) {
 }
 
 TEST_F(BadWords, OfAKindThatIsNotForAController) {
-  Refuses((*to_controller_)(CellOf(OfPacket(UnitCommand::Kind::kSendPull))),
-          "unit 3 sent a bad word: pull with kind 8");
+  constexpr auto kPull = UnitCommand::Kind::kSendPull;
+  Refuses((*to_controller_)(CellOf(OfPacket(kPull))),
+          "unit 3 sent a bad word: pull with kind " +
+              std::to_string(static_cast<int>(kPull)));
 }
 
 TEST_F(BadWords, OfAKindThatDoesNotExist) {

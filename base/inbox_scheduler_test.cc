@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/inbox_scheduler.h"
+#include "base/inbox_scheduler.h"
 
 #include <algorithm>
 #include <cmath>

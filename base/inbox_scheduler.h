@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_INBOX_SCHEDULER_H_
-#define SNF_RUNTIME_CORE_INBOX_SCHEDULER_H_
+#ifndef SNF_BASE_INBOX_SCHEDULER_H_
+#define SNF_BASE_INBOX_SCHEDULER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -132,4 +132,4 @@ class InboxScheduler {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_INBOX_SCHEDULER_H_
+#endif  // SNF_BASE_INBOX_SCHEDULER_H_
