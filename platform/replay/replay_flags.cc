@@ -10,8 +10,8 @@
 
 #include "base/packet/ip_prefix.h"
 #include "controller/core/placement.h"
+#include "platform/replay/fault_flag.h"
 #include "platform/run/chaos_flag.h"
-#include "platform/run/fault_flag.h"
 #include "platform/run/pace.h"
 #include "runtime/sdk/nf.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/run/fault_flag.h"
+#include "platform/replay/fault_flag.h"
 
 #include <charconv>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_FAULT_FLAG_H_
-#define SNF_PLATFORM_RUN_FAULT_FLAG_H_
+#ifndef SNF_PLATFORM_REPLAY_FAULT_FLAG_H_
+#define SNF_PLATFORM_REPLAY_FAULT_FLAG_H_
 
 #include <string>
 
@@ -30,4 +30,4 @@ std::string FormatFaults(const FaultOptions& faults);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_FAULT_FLAG_H_
+#endif  // SNF_PLATFORM_REPLAY_FAULT_FLAG_H_
