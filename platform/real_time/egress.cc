@@ -85,7 +85,12 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
   if (is_generated) {
     ++result_.packets_generated;
   } else {
-    const Nanos latency = now - meta.arrival;
+    Nanos latency = now - meta.arrival;
+    if (latency < Nanos{}) [[unlikely]] {
+      loop_.Refuse(command.unit, "end of a packet", "arrival",
+                   static_cast<uint64_t>(meta.arrival.ns));
+      latency = Nanos{};
+    }
     if (latency != latency_) RecordLatency();
     latency_ = latency;
     ++packets_of_latency_;

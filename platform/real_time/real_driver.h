@@ -63,6 +63,7 @@ struct RealOptions {
   Nanos patience = Seconds(10);
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
+  uint32_t guard_every = UnitOptions{}.guard_every;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
   // What is told there of ports; null without.
   const PortsFigures* ports = nullptr;

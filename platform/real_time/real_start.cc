@@ -157,6 +157,7 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
   options.loops = static_cast<uint32_t>(links.size());
   options.max_units = options_.controller.max_units;
   options.unit = UnitOptionsOf(options_, controller().replicas());
+  options.unit.guard_every = real_.guard_every;
   options.tables = TableOptionsOf(options_);
   if (!real_.unpaced) {
     options.service = ServiceOf(options_.controller);
