@@ -38,15 +38,11 @@ class PacketExits {
   // kind kNfDrop, kDrop, kConsume, kAdvance or kDropPayload. Frees its buffer.
   void End(Instant now, UnitId unit, const UnitCommand& command);
 
-  // The packet is lost with its unit, which failed; frees it.
+  // The packet is lost with its unit, which failed. Frees its buffer.
   void Lose(Instant now, UnitId unit, const PacketMeta& meta,
-            PacketHandle packet) {
-    CountDrop(now, packet, RouteOf(now, unit, meta), DropReason::kUnitFailed);
-    buffers_.Free(packet);
-  }
+            PacketHandle packet, bool generated);
 
  private:
-  static PacketRoute RouteOf(Instant now, UnitId unit, const PacketMeta& meta);
   void Take(Instant now, UnitId unit, const UnitCommand& command);
   void CountDrop(Instant now, PacketHandle packet, const PacketRoute& route,
                  DropReason reason);

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "platform/virtual_time/log_channel.h"
 #include "platform/virtual_time/virtual_driver.h"
-#include "platform/virtual_time/virtual_driver_event.h"
 #include "runtime/core/state_figures.h"
 
 namespace snf {
@@ -23,106 +22,115 @@ void VirtualDriver::Handle(const Event& event) {
     return;
   }
   VirtualUnit& shell = units_.of(event.unit);
-  if (has_faults_ && IsLost(event, shell)) {
-    Lose(event, shell);
-    return;
-  }
-  if (event.is_of_logger()) {
-    if (!HandleOfLogger(event, shell)) return;
-    tables_.on_called(now_, event.unit);
-    Serve(shell);
-    ScheduleTimer(shell);
-    return;
-  }
+  if (faults_ != nullptr && faults_->Lose(event, shell)) return;
   switch (event.kind) {
-    case Event::Kind::kServiceEnd:
-      EndService(shell);
-      break;
-    case Event::Kind::kUnitReady:
-      if (!controller_.on_unit_ready(now_, event.unit)) return;
-      if (event.cold) shell.unit.on_start();
-      tables_.on_ready(now_, event.unit, event.incarnation, *shell.nf);
-      shell.ready = true;
-      break;
     case Event::Kind::kReplicasAtUnit:
       shell.unit.on_replicas(event.replicas);
       return;
     case Event::Kind::kDoneQueryAtUnit:
       on_done_query(shell, event.done_query);
       return;
+    case Event::Kind::kSealAtLogger:
+      faults_->on_seal(event.seal, shell);
+      return;
+    case Event::Kind::kServiceEnd:
+      EndService(shell);
+      break;
+    case Event::Kind::kUnitReady:
+      if (!controller_.on_unit_ready(now(), event.unit)) return;
+      if (event.cold) shell.unit.on_start();
+      tables_.on_ready(now(), event.unit, event.incarnation, *shell.nf);
+      shell.ready = true;
+      break;
     case Event::Kind::kPacketAtUnit:
-      if (has_faults_) {
-        shell.process.inside.insert_or_assign(
-            {event.meta.flow, event.meta.clock},
-            UnitProcess::Inside{event.packet, event.meta});
-      }
+      if (faults_ != nullptr) faults_->on_packet(event, shell);
       shell.unit.on_packet(event.packet, event.meta);
       break;
     default:
-      CallUnit(shell, [&] { HandleAtUnit(event, shell); });
+      if (event.is_of_logger()) {
+        if (!loggers_.Handle(event, shell)) return;
+        break;
+      }
+      CallUnit(shell, [&](UnitOut& out) { HandleAtUnit(event, shell, out); });
       break;
   }
-  tables_.on_called(now_, event.unit);
+  tables_.on_called(now(), event.unit);
   Serve(shell);
   ScheduleTimer(shell);
+}
+
+void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
+  const UnitId self = shell.unit.id();
+  uint32_t at = 0;
+  while (true) {
+    const auto done = shell.unit.NextDone(at);
+    const DoneAnswer answer = done.value_or(DoneAnswer{.unit = self});
+    network_.AfterHop({.kind = Event::Kind::kDoneAtController,
+                       .unit = self,
+                       .done = {.flow = answer.flow,
+                                .applied = answer.applied,
+                                .round = query.round,
+                                .unit = self}});
+    if (!done.has_value()) return;
+  }
 }
 
 // Its message stays behind the pieces that it returned.
 void VirtualDriver::SendStopped(UnitId unit) {
   units_.of(unit).process.state = UnitProcess::State::kStopped;
-  PushInOrder(now_ + options_.hop_delay,
-              Event::OfUnit(Event::Kind::kStoppedAtController, unit));
+  network_.AfterHop(Event::OfUnit(Event::Kind::kStoppedAtController, unit));
 }
 
-void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
+void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell,
+                                 UnitOut& out) {
   switch (event.kind) {
     case Event::Kind::kPullAtUnit:
-      observers_.on_pull(now_, event.unit, event.pull);
-      shell.unit.on_pull(now_, event.pull, unit_out_);
+      observers_.on_pull(now(), event.unit, event.pull);
+      shell.unit.on_pull(now(), event.pull, out);
       break;
     case Event::Kind::kStateAtUnit:
-      observers_.on_state(now_, event.unit, event.state);
-      shell.unit.on_state(now_, event.state, network_.record(event.record),
-                          unit_out_);
-      network_.Free(event.record);
+      observers_.on_state(now(), event.unit, event.state);
+      shell.unit.on_state(now(), event.state,
+                          network_.states().record(event.record), out);
+      network_.states().Free(event.record);
       break;
     case Event::Kind::kTakeoverAtUnit:
-      observers_.on_takeover(now_, event.unit, event.takeover);
-      shell.unit.on_takeover(now_, event.takeover, unit_out_);
+      observers_.on_takeover(now(), event.unit, event.takeover);
+      shell.unit.on_takeover(now(), event.takeover, out);
       break;
     case Event::Kind::kTakeoverAckAtUnit:
-      shell.unit.on_takeover_ack(now_, event.takeover_ack, unit_out_);
+      shell.unit.on_takeover_ack(now(), event.takeover_ack, out);
       break;
     case Event::Kind::kEndFlowAtUnit:
-      shell.unit.on_end_flow(now_, event.end, {*shell.nf, buffers_}, unit_out_);
+      shell.unit.on_end_flow(now(), event.end, {*shell.nf, buffers_}, out);
       break;
     case Event::Kind::kAliasAckAtUnit:
       if (event.alias_ack.result != AliasResult::kGranted) {
-        observers_.on_alias_refused(now_, event.alias_ack, buffers_);
+        observers_.on_alias_refused(now(), event.alias_ack, buffers_);
       }
       if (shell.log != nullptr)
         shell.log->maker().on_alias_ack(event.alias_ack);
-      shell.unit.on_alias_ack(now_, event.alias_ack, {*shell.nf, buffers_},
-                              unit_out_);
+      shell.unit.on_alias_ack(now(), event.alias_ack, {*shell.nf, buffers_},
+                              out);
       break;
     case Event::Kind::kPiecesAtUnit:
-      shell.unit.on_pieces(now_, event.pieces, unit_out_);
+      shell.unit.on_pieces(now(), event.pieces, out);
       break;
     case Event::Kind::kReclaimAtUnit:
-      shell.unit.on_reclaim(event.pieces.pool, unit_out_);
+      shell.unit.on_reclaim(event.pieces.pool, out);
       break;
     case Event::Kind::kRedirectAtUnit:
-      shell.unit.on_redirect(now_, event.redirect, unit_out_);
+      shell.unit.on_redirect(now(), event.redirect, out);
       break;
     case Event::Kind::kStopAtUnit:
-      shell.unit.on_stop(unit_out_);
+      shell.unit.on_stop(out);
       break;
     case Event::Kind::kUnitTimer:
       // Outdated by an earlier one, which has scheduled what comes next.
-      if (now_ < shell.timer) return;
+      if (now() < shell.timer) return;
       timers_at_end_ += is_ending_ ? 1 : 0;
       shell.timer = Instant::max();
-      shell.unit.on_timers(now_, unit_out_);
+      shell.unit.on_timers(now(), out);
       break;
     default:
       SNF_CHECK(false);
@@ -133,11 +141,11 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
   if (!shell.ready || shell.unit.busy()) return;
   if (shell.log != nullptr && shell.log->is_full()) return;
   unit_out_.clear();
-  bool serves = shell.unit.begin(now_, unit_out_);
+  bool serves = shell.unit.begin(now(), unit_out_);
   ExecuteAll(shell);
   while (shell.unit.has_more()) {
     unit_out_.clear();
-    serves = shell.unit.Resume(now_, unit_out_);
+    serves = shell.unit.Resume(now(), unit_out_);
     ExecuteAll(shell);
   }
   result_.held_packets_max =
@@ -149,33 +157,33 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
   if (shell.unit.in_service_again()) {
     --waiting_;
     --shell.process.waiting;
-    observers_.on_service_again(now_, self, meta);
+    observers_.on_service_again(now(), self, meta);
   } else {
-    observers_.on_service_begin(now_, self, meta, wait);
+    observers_.on_service_begin(now(), self, meta, wait);
     if (CountMove(result_.state, self, meta, wait)) {
       result_.state.worst.key = KeyOf(meta.flow);
     }
   }
-  Push(now_ + (meta.has_payload() ? service_.ServiceTime(meta.original_length)
-                                  : Nanos{}),
-       Event::OfUnit(Event::Kind::kServiceEnd, self));
+  network_.After(
+      meta.has_payload() ? service_.ServiceTime(meta.original_length) : Nanos{},
+      Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
 void VirtualDriver::EndService(VirtualUnit& shell) {
   const UnitId self = shell.unit.id();
   const PacketMeta meta = shell.unit.in_service();
   const PacketHandle packet = shell.unit.packet_in_service();
-  observers_.on_service_end(now_, self, meta);
+  observers_.on_service_end(now(), self, meta);
   if (packet != kNoPacket) {
     observers_.on_nf_begin(buffers_.info(packet), buffers_.bytes(packet));
   }
   unit_out_.clear();
   call_mark_.Begin({.unit = self, .meta = &meta, .packet = packet});
-  shell.unit.finish(now_, {*shell.nf, buffers_}, unit_out_);
+  shell.unit.finish(now(), {*shell.nf, buffers_}, unit_out_);
   call_mark_.End();
   if (packet != kNoPacket || meta.runs_timer()) {
     observers_.on_nf_end(
-        now_, self, meta,
+        now(), self, meta,
         NfOutcome{.buffers = buffers_,
                   .packet = packet,
                   .commands = unit_out_.commands(),
@@ -193,30 +201,39 @@ void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
     return;
   }
   for (const UnitCommand& command : unit_out_.commands()) {
-    if (has_faults_) NoteLeft(shell, command);
-    if (!TakeForLogger(shell, command)) Execute(shell, command);
+    if (faults_ != nullptr) faults_->on_command(command, shell);
+    if (!loggers_.Take(shell, command)) Execute(shell, command);
   }
   shell.log->maker().EndCall();
 }
 
 void VirtualDriver::CallUnit(VirtualUnit& shell,
-                             absl::FunctionRef<void()> call) {
+                             absl::FunctionRef<void(UnitOut&)> call) {
   unit_out_.clear();
   call_mark_.Begin({.unit = shell.unit.id()});
-  call();
+  call(unit_out_);
   call_mark_.End();
   ExecuteAll(shell);
   while (shell.unit.has_more()) {
     unit_out_.clear();
-    shell.unit.Resume(now_, unit_out_);
+    shell.unit.Resume(now(), unit_out_);
     ExecuteAll(shell);
   }
+}
+
+void VirtualDriver::on_released(VirtualUnit& shell, const PacketMeta& meta) {
+  CallUnit(shell, [&](UnitOut& out) {
+    shell.unit.on_released(now(), meta, {*shell.nf, buffers_}, out);
+  });
+}
+
+void VirtualDriver::on_stopped(VirtualUnit& shell) {
+  if (tables_.on_stop(now(), shell.unit.id())) SendStopped(shell.unit.id());
 }
 
 void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   const UnitId self = shell.unit.id();
-  const Instant after_hop = now_ + options_.hop_delay;
   switch (command.kind) {
     case Kind::kRelease:
     case Kind::kEmit:
@@ -229,34 +246,34 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kSendPull:
       ++result_.state.pulls;
-      Send({.kind = command.to_logger ? Event::Kind::kPullAtLogger
-                                      : Event::Kind::kPullAtUnit,
-            .unit = command.unit,
-            .pull = command.pull});
+      network_.Send({.kind = command.to_logger ? Event::Kind::kPullAtLogger
+                                               : Event::Kind::kPullAtUnit,
+                     .unit = command.unit,
+                     .pull = command.pull});
       break;
     case Kind::kSendState:
-      SendState(self, command.unit, command.state,
-                shell.unit.state_bytes(command.state.flow));
+      network_.SendState(self, command.unit, command.state,
+                         shell.unit.state_bytes(command.state.flow));
       break;
     case Kind::kSendTakeover:
-      Send({.kind = command.to_logger ? Event::Kind::kTakeoverAtLogger
-                                      : Event::Kind::kTakeoverAtUnit,
-            .unit = command.unit,
-            .takeover = command.takeover});
+      network_.Send({.kind = command.to_logger ? Event::Kind::kTakeoverAtLogger
+                                               : Event::Kind::kTakeoverAtUnit,
+                     .unit = command.unit,
+                     .takeover = command.takeover});
       break;
     case Kind::kPiecesCame:
     case Kind::kLog:
       SNF_CHECK(false);
       break;
     case Kind::kSendTakeoverAck:
-      Send({.kind = Event::Kind::kTakeoverAckAtUnit,
-            .unit = command.unit,
-            .takeover_ack = command.takeover_ack});
+      network_.Send({.kind = Event::Kind::kTakeoverAckAtUnit,
+                     .unit = command.unit,
+                     .takeover_ack = command.takeover_ack});
       break;
     case Kind::kReportTakeover:
-      PushInOrder(after_hop, {.kind = Event::Kind::kTakeoverAtController,
-                              .unit = self,
-                              .takeover = command.takeover});
+      network_.AfterHop({.kind = Event::Kind::kTakeoverAtController,
+                         .unit = self,
+                         .takeover = command.takeover});
       break;
     case Kind::kWait:
       ++waiting_;
@@ -264,31 +281,30 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kSendAlias:
       aliases_.push_back(shell.unit.alias(command.meta.flow));
-      PushInOrder(after_hop,
-                  Event::OfUnit(Event::Kind::kAliasAtController, self));
+      network_.AfterHop(Event::OfUnit(Event::Kind::kAliasAtController, self));
       break;
     case Kind::kSendNote:
-      PushInOrder(after_hop, {.kind = Event::Kind::kNoteAtController,
-                              .unit = self,
-                              .note = command.note});
+      network_.AfterHop({.kind = Event::Kind::kNoteAtController,
+                         .unit = self,
+                         .note = command.note});
       break;
     case Kind::kSendTimerDue:
-      PushInOrder(after_hop, {.kind = Event::Kind::kTimerDueAtController,
-                              .unit = self,
-                              .timer_due = command.timer_due});
+      network_.AfterHop({.kind = Event::Kind::kTimerDueAtController,
+                         .unit = self,
+                         .timer_due = command.timer_due});
       break;
     case Kind::kRequestPieces:
-      PushInOrder(after_hop, {.kind = Event::Kind::kPieceRequestAtController,
-                              .unit = self,
-                              .piece_request = command.request});
+      network_.AfterHop({.kind = Event::Kind::kPieceRequestAtController,
+                         .unit = self,
+                         .piece_request = command.request});
       break;
     case Kind::kReturnPieces:
-      PushInOrder(after_hop, {.kind = Event::Kind::kPiecesAtController,
-                              .unit = self,
-                              .pieces = command.pieces});
+      network_.AfterHop({.kind = Event::Kind::kPiecesAtController,
+                         .unit = self,
+                         .pieces = command.pieces});
       break;
     case Kind::kStopped:
-      if (tables_.on_stop(now_, self)) SendStopped(self);
+      on_stopped(shell);
       break;
   }
 }
@@ -296,70 +312,35 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
 void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   if (command.kind != Kind::kRelease && command.kind != Kind::kEmit) {
-    exits_.End(now_, unit, command);
+    exits_.End(now(), unit, command);
     // A packet whose payload is dropped still has to give its clock.
     if (command.kind != Kind::kDropPayload) Drained(unit, command.meta);
     return;
   }
   // Without a logger, what a unit lets go is released a hop later.
-  ReleaseAfterHop(unit, command.packet, command.meta,
-                  command.kind == Kind::kEmit);
+  network_.AfterHop({.kind = Event::Kind::kRelease,
+                     .generated = command.kind == Kind::kEmit,
+                     .unit = unit,
+                     .packet = command.packet,
+                     .meta = command.meta});
   if (command.kind == Kind::kRelease) Drained(unit, command.meta);
-}
-
-void VirtualDriver::ReleaseAfterHop(UnitId unit, PacketHandle packet,
-                                    const PacketMeta& meta, bool generated) {
-  result_.packets_generated += generated ? 1 : 0;
-  PushInOrder(now_ + options_.hop_delay, {.kind = Event::Kind::kRelease,
-                                          .generated = generated,
-                                          .unit = unit,
-                                          .packet = packet,
-                                          .meta = meta});
-}
-
-void VirtualDriver::Send(const Event& message) {
-  for (const Nanos delay : network_.Send()) {
-    if (network_.in_order()) {
-      PushInOrder(now_ + delay, message);
-    } else {
-      Push(now_ + delay, message);
-    }
-  }
-}
-
-void VirtualDriver::SendState(UnitId from, UnitId to, const State& state,
-                              std::span<const std::byte> record) {
-  StateFigures& figures = result_.state;
-  ++(state.pushed ? figures.pushes : figures.answers);
-  figures.bytes += state.bytes;
-  if (state.pushed) figures.pushed_bytes += state.bytes;
-  observers_.on_state_sent(now_, from, to, state);
-  const auto bytes = record.first(state.bytes);
-  for (const Nanos delay : network_.SendState(state.bytes)) {
-    const uint32_t kept = network_.Keep(bytes);
-    if (kept == StateNetwork::kNoRecord) continue;
-    Push(now_ + delay, {.kind = Event::Kind::kStateAtUnit,
-                        .unit = to,
-                        .record = kept,
-                        .state = state});
-  }
 }
 
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --in_channels_;
   --units_.of(unit).process.in_channel;
-  last_drain_ = now_;
+  last_drain_ = now();
   const uint32_t cost = controller_.CostOf(meta.original_length);
-  if (meta.has_payload()) observers_.on_drained(now_, unit, 1, cost);
-  controller_.on_drained(now_, {.unit = unit, .packets = 1, .bytes = cost});
+  if (meta.has_payload()) observers_.on_drained(now(), unit, 1, cost);
+  controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
 }
 
 void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
   const Instant wakeup = shell.unit.next_wakeup();
   if (wakeup >= shell.timer) return;
   shell.timer = wakeup;
-  Push(std::max(wakeup, now_),
-       Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+  network_.At(std::max(wakeup, now()),
+              Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
 }
 
 }  // namespace snf

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
-#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
+#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
 
 #include <cstdint>
 
-#include "platform/virtual_time/virtual_driver.h"
+#include "base/ids.h"
+#include "base/messages/failure_messages.h"
+#include "base/messages/messages.h"
+#include "platform/virtual_time/state_network.h"
+#include "runtime/logger/logger_commands.h"
 
-// Inside of the virtual-time driver.
 namespace snf {
 
-// Something that happens at a later time.
-struct VirtualDriver::Event {
+// Something that happens at a later time of a run in virtual time.
+struct VirtualEvent {
   enum class Kind : uint8_t {
     kRelease,
     // At the controller.
     kTakeoverAtController,
-    kAliasAtController,  // the first of aliases_
+    kAliasAtController,  // the first that is on its way
     kNoteAtController,
     kTimerDueAtController,
     kPieceRequestAtController,
@@ -27,7 +30,7 @@ struct VirtualDriver::Event {
     kSealedAtController,
     kGrantsSealedAtController,  // the first `number` are logged
     kFailureAtController,       // of `unit`
-    kKill,                      // as options_.faults.kills[number] says
+    kKill,                      // as the kill of that number says
     // At a unit.
     kReplicasAtUnit,
     kPacketAtUnit,
@@ -95,11 +98,11 @@ struct VirtualDriver::Event {
     Redirect redirect;
   };
 
-  static Event OfUnit(Kind kind, UnitId unit) {
+  static VirtualEvent OfUnit(Kind kind, UnitId unit) {
     return {.kind = kind, .unit = unit, .meta = {}};
   }
 };
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
