@@ -122,6 +122,18 @@ class EndingFailures : public Failures {
   }
 };
 
+class WanderingFailures : public Failures {
+ protected:
+  WanderingFailures() : Failures(WithLongHistories()) {}
+
+ private:
+  static ControllerOptions WithLongHistories() {
+    ControllerOptions options = Options();
+    options.max_owner_runs = 4 * OwnerRuns::kMax;
+    return options;
+  }
+};
+
 // Clocks 1-4 are at unit 0, and 5 at unit 1. Unit 0's logger has applied 3.
 TEST_F(Failures, ReplaceALostClockAndRedirectTheNext) {
   FlowId flow{};
@@ -224,27 +236,30 @@ TEST_F(Failures, BringBackPiecesThatNoFlowHas) {
   EndRound();
 }
 
-// Unit 2 fails before the recovery from unit 0 is over, and the packet that
-// unit 0 had, and then unit 2, survives both.
+// Unit 1 fails before the recovery from unit 0 is over, and the packet that
+// unit 0 had, and then unit 1, survives both.
 TEST_F(Failures, SendAPacketThatSurvivesTwoUnitsOnceMore) {
   const PacketMeta first = Send(1, kU0);
-  const PacketMeta second = Send(2, kU0);
+  // More is lost than the others have slots.
+  for (int i = 0; i < 30; ++i) {
+    Send(2, kU0);
+    controller_.on_drained(kStart, {.unit = kU0, .packets = 1, .bytes = 1'000});
+  }
   ASSERT_TRUE(FailUnit(kU0));
   ASSERT_TRUE(controller_.on_survivor(first, PacketHandle{77}));
-  ASSERT_TRUE(controller_.on_survivor(second, PacketHandle{78}));
   const Commands before = About(first.flow, EndRound());
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(before[0].packet, PacketHandle{77});
-  ASSERT_EQ(before[0].unit, kU2);
+  ASSERT_EQ(before[0].unit, kU1);
   ASSERT_TRUE(controller_.is_recovering());
-  ASSERT_TRUE(FailUnit(kU2));
+  ASSERT_TRUE(FailUnit(kU1));
   ASSERT_TRUE(controller_.on_survivor(before[0].meta, PacketHandle{77}));
-  Sealed(kU2, kNoFlow, 0);
+  Sealed(kU1, kNoFlow, 0);
   EndRound();
-  // Unit 1 serves what it gets.
+  // Unit 2 serves what it gets.
   Commands again;
-  for (int i = 1; i < 20 && controller_.is_recovering(); ++i) {
-    controller_.on_drained(kStart, {.unit = kU1, .packets = 1});
+  for (int i = 1; i < 90 && controller_.is_recovering(); ++i) {
+    controller_.on_drained(kStart, {.unit = kU2, .packets = 1});
     controller_.on_timers(kStart + Milliseconds(i), out_);
     for (const ControllerCommand& c : About(first.flow, Take())) {
       again.push_back(c);
@@ -253,7 +268,22 @@ TEST_F(Failures, SendAPacketThatSurvivesTwoUnitsOnceMore) {
   EXPECT_FALSE(controller_.is_recovering());
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].packet, PacketHandle{77});
-  EXPECT_EQ(again[0].unit, kU1);
+  EXPECT_EQ(again[0].unit, kU2);
+}
+
+// A flow with more owners than a recovery looks at, none of whom has told of
+// its state, is not moved in part.
+TEST_F(WanderingFailures, GiveUpAFlowWithTooManyOwners) {
+  for (size_t i = 0; i < OwnerRuns::kMax; ++i) {
+    const UnitId unit = i % 2 == 0 ? kU0 : kU1;
+    Send(1, unit);
+    controller_.on_drained(kStart,
+                           {.unit = unit, .packets = 1, .bytes = 1'000});
+  }
+  const FlowId flow = Send(1, kU1).flow;
+  ASSERT_TRUE(FailUnit(kU0));
+  EXPECT_TRUE(About(flow, EndRound()).empty());
+  EXPECT_EQ(counters().flows_given_up, 1u);
 }
 
 // Unit 0 has the last clock of a flow that is over. It comes again as a
