@@ -315,7 +315,8 @@ void AddFaults(const RunResult& result, Page& page) {
     page.Count("", failures.flows_given_up, "flows that had to begin anew");
   }
   if (faults.ends_lost > 0) {
-    page.Count("", faults.ends_lost, "ends of flows lost on their way to units");
+    page.Count("", faults.ends_lost,
+               "ends of flows lost on their way to units");
   }
   if (faults.records_left > 0) {
     page.Count("", faults.records_left,
