@@ -54,9 +54,10 @@ void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
     }
     flow = {.id = meta.flow};
   }
-  if (!flow.ended && lost_.erase({meta.flow, meta.clock}) > 0) {
+  if (lost_.erase({meta.flow, meta.clock}) > 0) {
     return GiveAgain(now, unit, meta, flow);
   }
+  if (expects_losses_ && !meta.has_payload()) flow.ended = false;
   if (flow.ended) {
     Violation(now, unit, meta, "was given after the flow's end");
   } else if (value(meta.clock) != flow.given + 1) {
@@ -106,7 +107,7 @@ void Checker::on_lost(Instant now, UnitId unit, const PacketMeta& meta) {
   if (oracle_ != nullptr) {
     oracle_->on_lost(meta.flow, meta.clock, uniqueness_);
   }
-  if (!flow->ended) lost_.emplace(meta.flow, meta.clock);
+  lost_.emplace(meta.flow, meta.clock);
   Left(*flow, meta.clock);
 }
 
@@ -123,9 +124,7 @@ void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
   flow->ended = true;
   uniqueness_.on_alias_gone(flow->id, end.last);
   FreePiecesIfOver(*flow);
-  if (flow->under_way == 0 && oracle_ != nullptr) {
-    oracle_->Forget(flow->id);
-  }
+  if (flow->under_way == 0) ForgetRecord(*flow);
 }
 
 void Checker::on_payload_dropped(Instant now, UnitId unit,
@@ -363,8 +362,16 @@ void Checker::Left(Flow& flow, Clock clock) {
   if (under_way_.erase({flow.id, clock}) == 0) return;
   --flow.under_way;
   if (flow.under_way > 0 || !flow.ended) return;
-  if (oracle_ != nullptr) oracle_->Forget(flow.id);
+  ForgetRecord(flow);
   ending_.erase(flow.id);
+}
+
+// The flow has ended, and nothing of it is under way. What is lost of it may
+// come again as long as it has its slot.
+void Checker::ForgetRecord(const Flow& flow) {
+  if (oracle_ == nullptr) return;
+  if (expects_losses_ && InSlot(flow.id).id == flow.id) return;
+  oracle_->Forget(flow.id);
 }
 
 void Checker::on_end(Instant now) {

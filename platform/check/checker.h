@@ -49,7 +49,9 @@ namespace snf {
 //
 // Where a unit fails (ExpectLosses), its clocks that no logger has are lost:
 // only such a clock is given once more, in order, and what the unit made of it
-// counts as not done (I5). A clock that a logger has is never given again.
+// counts as not done (I5). A clock that a logger has is never given again. The
+// end of a flow may be given again, behind its last clock: behind one without
+// payload, if no clock is lost.
 //
 // A flow may end, and its slot have a next user, while packets of it are still
 // under way: both are followed.
@@ -70,6 +72,7 @@ class Checker final : public RunObserver {
   void ExpectLoggers() { expects_loggers_ = true; }
   // Units may fail.
   void ExpectLosses() {
+    expects_losses_ = true;
     if (oracle_ != nullptr) oracle_->KeepUntilLogged();
     uniqueness_.KeepGrants();
   }
@@ -148,6 +151,7 @@ class Checker final : public RunObserver {
   };
 
   Flow& InSlot(FlowId id);
+  void ForgetRecord(const Flow& flow);
   void GiveAgain(Instant now, UnitId unit, const PacketMeta& meta, Flow& flow);
   void BeginService(Instant now, UnitId unit, const PacketMeta& meta);
   // Null, and a violation, if no packet of the flow was given a clock.
@@ -166,6 +170,7 @@ class Checker final : public RunObserver {
   std::set<std::pair<FlowId, Clock>> lost_;  // and not given again
   std::unique_ptr<SingleUnitOracle> oracle_;
   bool expects_loggers_ = false;
+  bool expects_losses_ = false;
   FlowName flow_name_;
   Instant start_;
   UniquenessCheck uniqueness_;

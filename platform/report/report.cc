@@ -153,16 +153,20 @@ void AddFlows(const RunOptions& options, const RunResult& result,
 
 // What units did about state besides moving it with flowlets, as far as it
 // happened.
-void AddStateTroubles(const StateFigures& state, Page& page) {
+void AddStateTroubles(const RunResult& result, Page& page) {
+  const StateFigures& state = result.state;
   const auto count = [&page](uint64_t n, std::string_view one,
                              const std::string& what) {
     if (n == 0) return;
     page.Count("", n, fmt::format("{}{}{}", one, n == 1 ? "" : "s", what));
   };
   const UnitCounters& units = state.units;
-  count(state.null_packets, "flow", " handed over by units that stopped");
-  count(state.tombstones, "packet",
-        " dropped while waiting for state, leaving a tombstone");
+  // Those of failures are told there.
+  const FailureCounters& failures = result.controller.failures;
+  count(state.null_packets - std::min(state.null_packets, failures.flows_moved),
+        "flow", " handed over by units that stopped");
+  count(state.tombstones - std::min(state.tombstones, failures.clocks_lost),
+        "packet", " dropped while waiting for state, leaving a tombstone");
   count(units.replicas_evicted, "replica", " evicted to make room for others");
   count(state.messages_lost, "message",
         " about state lost on the way: by --chaos, or for want of room");
@@ -239,7 +243,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                fmt::format("packets at most held for {} at one time in a unit",
                            HeldFor(result)));
   }
-  AddStateTroubles(state, page);
+  AddStateTroubles(result, page);
 }
 
 // Of an NF with two sides.
@@ -311,7 +315,8 @@ void AddFaults(const RunResult& result, Page& page) {
     page.Count("", failures.flows_given_up, "flows that had to begin anew");
   }
   if (faults.ends_lost > 0) {
-    page.Count("", faults.ends_lost, "ends of flows that no unit heard of");
+    page.Count("", faults.ends_lost,
+               "ends of flows lost on their way to units");
   }
   if (faults.records_left > 0) {
     page.Count("", faults.records_left,

@@ -41,13 +41,9 @@ RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
     options.chaos.logger_delay_max =
         Nanos{static_cast<int64_t>(rng.Below(2'000'000))};
   }
-  options.controller.max_units = std::max(options.controller.max_units, 4u);
+  options.controller.max_units = std::max(options.controller.max_units, 2u);
   options.controller.recovery_slots = static_cast<uint32_t>(1 + rng.Below(8));
   options.controller.max_owner_runs = 100'000;
-  // A flow that ends while packets of it are under way is not recovered.
-  options.controller.max_flows = 1'024;
-  options.controller.flow_timeout =
-      std::max(options.controller.flow_timeout, Seconds(60));
   options.controller.unit_capacity_bps =
       std::max(options.controller.unit_capacity_bps, int64_t{1'000'000});
   options.faults.detection = Nanos{kDelays[rng.Below(4)]};
@@ -133,6 +129,7 @@ void Add(const RunResult& run, Totals& totals) {
   totals["clocks lost"] += failures.clocks_lost;
   totals["flows moved"] += failures.flows_moved;
   totals["redirects"] += failures.redirects;
+  totals["ends repeated"] += failures.ends_repeated;
 }
 
 template <typename RunOne>
@@ -161,7 +158,7 @@ Totals RunSeeds(uint64_t count, const RunOne& run_one) {
 }
 
 TEST(FaultsRandom, LeaveChroniclesWhole) {
-  RunSeeds(400, [](Rng& rng, Totals& totals) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
     const Schedule schedule = AnySchedule(rng);
     const Outcome outcome =
         RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
@@ -172,7 +169,7 @@ TEST(FaultsRandom, LeaveChroniclesWhole) {
 }
 
 TEST(FaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
-  RunSeeds(400, [](Rng& rng, Totals& totals) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
     const Schedule schedule = AnyScheduleOfAsks(rng);
     const Outcome outcome =
         RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
@@ -183,28 +180,18 @@ TEST(FaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
 }
 
 TEST(FaultsRandom, LeaveEachPortToOneFlow) {
-  RunSeeds(400, [](Rng& rng, Totals& totals) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
     const Schedule any = AnyScheduleOfAsks(rng);
     const TinyNatOptions options = AnyTinyNat(rng, any.options);
-    std::vector<OfferedFrame> packets =
+    const std::vector<OfferedFrame> packets =
         AnyTinyTraffic(rng, !options.inside.empty());
-    for (OfferedFrame& packet : packets) {
-      std::byte& ask = packet.bytes.back();
-      if (ask == static_cast<std::byte>(kBrief)) {
-        ask = static_cast<std::byte>(kEnd);
-      }
-    }
-    RunOptions faulty = WithFaults(options, packets, rng);
-    // Without holes in the channel to the logger: a whole record that stands in
-    // for an entry may have a piece that the logger never hears of, if later
-    // entries are lost with their unit.
-    faulty.chaos.logger_loss_65536 = 0;
-    faulty.chaos.logger_delay_max = Nanos{0};
+    const RunOptions faulty = WithFaults(options, packets, rng);
     const Outcome outcome =
         RunAndWatch(faulty, options.nf, packets, any.policy);
     ExpectSurvived(outcome);
     Add(outcome.run, totals);
     const PieceCounters& pieces = outcome.run.controller.pieces;
+    EXPECT_EQ(pieces.pieces_out, 0u);
     EXPECT_EQ(pieces.pieces_faulty, 0u);
     EXPECT_EQ(pieces.messages_faulty, 0u);
     EXPECT_EQ(outcome.run.state.units.pieces_refused, 0u);

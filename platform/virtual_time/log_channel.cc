@@ -73,6 +73,10 @@ std::span<const std::byte> LogChannel::entry(uint64_t number) const {
 void LogChannel::Replace(uint64_t number, const Unit& unit) {
   const auto view = Parse(entry(number));
   SNF_CHECK(view.has_value());
+  for (uint64_t i = number + 1 - first_; i < entries_.size(); ++i) {
+    const auto later = LoadAs<LogEntry>(entries_[i].data());
+    if (later.meta.flow == (*view)->meta.flow && later.pieces > 0) return;
+  }
   entries_[number - first_] = maker_.StandIn(*view, unit);
 }
 

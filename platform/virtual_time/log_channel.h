@@ -49,7 +49,9 @@ class LogChannel {
   std::optional<LogEntryView> Parse(std::span<const std::byte> bytes) const {
     return LogEntryView::Parse(limits_, bytes);
   }
-  // Puts another entry in place of this one, with the flow's present record.
+  // Puts another entry in place of this one, with the flow's present record;
+  // but not if a later one moves pieces: were that lost with the unit, they
+  // would be in the flow's record and in the unit's (L4, I8).
   void Replace(uint64_t number, const Unit& unit);
   // Takes the oldest entry out.
   std::vector<std::byte> Pop() {

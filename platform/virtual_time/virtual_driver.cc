@@ -16,15 +16,23 @@
 #include "runtime/core/state_figures.h"
 
 namespace snf {
+namespace {
+
+RunOptions WithEnds(RunOptions options) {
+  options.controller.awaits_ends = options.loggers;
+  return options;
+}
+
+}  // namespace
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
                              Observers observers)
-    : options_(options),
+    : options_(WithEnds(options)),
       example_(nf.create()),
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
-      controller_(options.controller, policy),
+      controller_(options_.controller, policy),
       service_(options.controller.unit_capacity_bps,
                options.controller.unit_packets_ps),
       tables_(options, *example_),
@@ -243,6 +251,7 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       units_.of(command.unit).process.is_up = false;
       break;
     case Kind::kStopUnit:
+      units_.of(command.unit).stopping = true;
       network_.AfterHop(Event::OfUnit(Event::Kind::kStopAtUnit, command.unit));
       break;
     case Kind::kEndFlow:
@@ -308,12 +317,16 @@ void VirtualDriver::Start(const ControllerCommand& command) {
   if (faults_ != nullptr) faults_->on_start(command);
   // A start that fails is heard of no more.
   if (start_rng_.Chance(options_.chaos.start_failure_65536)) return;
-  network_.After(
-      command.warm ? options_.warm_start_delay : options_.unit_start_delay,
-      {.kind = Event::Kind::kUnitReady,
-       .cold = !command.warm,
-       .unit = command.unit,
-       .incarnation = command.incarnation});
+  const bool cold = !command.warm;
+  Nanos delay = cold ? options_.unit_start_delay : options_.warm_start_delay;
+  // A Stop that is withdrawn comes first.
+  const bool withdraws =
+      std::exchange(units_.of(command.unit).stopping, false) && !cold;
+  if (withdraws) delay = std::max(delay, options_.hop_delay);
+  network_.After(delay, {.kind = Event::Kind::kUnitReady,
+                         .cold = cold || withdraws,
+                         .unit = command.unit,
+                         .incarnation = command.incarnation});
 }
 
 void VirtualDriver::Release(const Event& event) {
@@ -382,6 +395,9 @@ void VirtualDriver::HandleAtController(const Event& event) {
     case Event::Kind::kDoneAtController:
       controller_.on_done(now(), event.done, controller_out_);
       break;
+    case Event::Kind::kEndedAtController:
+      controller_.on_ended(event.ended.end.flow);
+      return;
     case Event::Kind::kGrantsSealedAtController:
       observers_.on_grants_sealed(now(), event.unit, event.number);
       controller_.on_grants_sealed(now(), event.unit, event.number,

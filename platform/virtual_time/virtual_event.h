@@ -25,6 +25,7 @@ struct VirtualEvent {
     kPiecesAtController,
     kStoppedAtController,
     kDoneAtController,
+    kEndedAtController,
     // … of which these do not come from a unit.
     kHairpin,  // `packet` comes back, to `key`
     kSealedAtController,
@@ -53,11 +54,17 @@ struct VirtualEvent {
     kHeartbeatAtLogger,  // `number` is the newest
     kTakenAtUnit,        // entries up to `number`
     kAskAtUnit,
-    kToldAtUnit,  // the controller acknowledges the entry `number`
+    kToldAtUnit,     // the controller acknowledges the entry `number`
+    kEndToldAtUnit,  // … and that the end of a flow is in it
     kHeartbeatAtUnit,
     kPullAtLogger,
     kTakeoverAtLogger,
     kSealAtLogger,
+  };
+  // The end of a flow is in a logger.
+  struct Ended {
+    EndFlow end;
+    uint64_t number;  // of its entry
   };
   bool is_at_controller() const {
     return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
@@ -96,6 +103,7 @@ struct VirtualEvent {
     DoneQuery done_query;
     DoneAnswer done;  // of a unit or a logger
     Redirect redirect;
+    Ended ended;
   };
 
   static VirtualEvent OfUnit(Kind kind, UnitId unit) {

@@ -169,8 +169,9 @@ bool VirtualFaults::Lose(const Event& event, VirtualUnit& shell) {
 }
 
 void VirtualFaults::on_seal(const Seal& seal, VirtualUnit& shell) {
-  if (!seal.is_sealed && !shell.log->logger().sealed()) LoseEntries(shell);
+  const bool seals = !seal.is_sealed && !shell.log->logger().sealed();
   loggers_.on_seal(shell, seal);
+  if (seals) LoseEntries(shell);
 }
 
 // What the logger has not taken never came to it, or waits there behind a hole.

@@ -126,14 +126,17 @@ void VirtualLoggers::on_released(VirtualUnit& shell,
 void VirtualLoggers::TellController(VirtualUnit& shell,
                                     const LogEntryView& entry) {
   if (!entry->tells()) return;
-  LogChannel& log = *shell.log;
   const UnitId self = shell.unit.id();
+  const Nanos there_and_back{2 * hop_delay_.ns};
   if (entry->is(LogEntry::kEnd)) {
-    // The controller has ended the flow by itself.
-    log.maker().MakeTold(entry->number);
-    SendEntry(shell);
-    log.maker().MakeEnded(entry->meta.flow, entry->meta.clock);
-    SendEntry(shell);
+    const EndFlow end = {entry->meta.flow, entry->meta.clock};
+    network_.AfterHop({.kind = Event::Kind::kEndedAtController,
+                       .unit = self,
+                       .record = static_cast<uint32_t>(entry->number),
+                       .ended = {end, entry->number}});
+    network_.After(there_and_back, {.kind = Event::Kind::kEndToldAtUnit,
+                                    .unit = self,
+                                    .ended = {end, entry->number}});
     return;
   }
   if (entry->kind == LogEntry::Kind::kReturn) {
@@ -150,9 +153,9 @@ void VirtualLoggers::TellController(VirtualUnit& shell,
                                 .idle_timeout = entry->idle_timeout,
                                 .over = entry->is(LogEntry::kOver)}});
   }
-  network_.After({2 * hop_delay_.ns}, {.kind = Event::Kind::kToldAtUnit,
-                                       .unit = self,
-                                       .number = entry->number});
+  network_.After(there_and_back, {.kind = Event::Kind::kToldAtUnit,
+                                  .unit = self,
+                                  .number = entry->number});
 }
 
 // --- At the loggers. ---
@@ -176,6 +179,14 @@ bool VirtualLoggers::Handle(const Event& event, VirtualUnit& shell) {
       shell.log->maker().MakeTold(event.number);
       SendEntry(shell);
       return false;
+    case Event::Kind::kEndToldAtUnit: {
+      EntryMaker& maker = shell.log->maker();
+      maker.MakeTold(event.ended.number);
+      SendEntry(shell);
+      maker.MakeEnded(event.ended.end.flow, event.ended.end.last);
+      SendEntry(shell);
+      return false;
+    }
     case Event::Kind::kPullAtLogger:
       shell.log->logger().on_pull(event.pull, out_);
       ExecuteAll(shell);
@@ -353,12 +364,17 @@ void VirtualLoggers::ExecuteSealed(VirtualUnit& shell,
 // The controller hears what the unit has not told it itself.
 void VirtualLoggers::on_tell(VirtualUnit& shell, const LoggerTell& tell) {
   if (tell.ended) {
-    // The controller has ended the flow by itself.
+    // The controller acknowledges it as soon as it comes.
     shell.log->logger().on_end_ack(tell.note.flow, tell.note.clock);
-    return;
   }
   if (tell.number <= shell.process.told) return;
   ++result_.faults.tells_by_loggers;
+  if (tell.ended) {
+    network_.AfterHop(
+        {.kind = Event::Kind::kEndedAtController,
+         .ended = {{tell.note.flow, tell.note.clock}, tell.number}});
+    return;
+  }
   if (tell.is_return) {
     SendPieces(shell.unit.id(), tell.pieces);
   } else {

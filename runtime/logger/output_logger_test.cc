@@ -203,6 +203,23 @@ TEST_F(Logger, SaysWhichGrantsItKnowsOfOnceSealed) {
   EXPECT_EQ(out_.commands().back().sealed.grant, 2u);
 }
 
+// The second finds no room among what is kept for the controller, and is taken
+// once the first is told.
+TEST_F(Logger, TakesWhatWaitsForRoomOnceSealed) {
+  Send(unit_.Grant(0, 0b111));
+  Send(unit_.Return(0, 0b1));
+  ASSERT_EQ(Send(unit_.Return(0, 0b10)), Result::kWaits);
+  out_.clear();
+  logger_.Seal();
+  while (logger_.has_more()) logger_.Resume(out_);
+  ASSERT_EQ(Kinds(), (std::vector{Kind::kTell, Kind::kTell, Kind::kFreePieces,
+                                  Kind::kSealed}));
+  EXPECT_EQ(out_.commands()[0].tell.pieces.mask, 0b1u);
+  EXPECT_EQ(out_.commands()[1].tell.pieces.mask, 0b10u);
+  EXPECT_EQ(out_.commands()[2].pieces.mask, 0b100u);
+  EXPECT_EQ(out_.commands()[3].sealed.lost, 0u);
+}
+
 // A new process has numbers of its own, and what the old one sent is refused.
 TEST_F(Logger, TakesOnlyEntriesOfThePresentIncarnation) {
   Send(unit_.Advance(1, 5));
