@@ -42,7 +42,7 @@ class LoneWorker final : public BatchRunner {
   int64_t cpu_ns() const { return cpu_ns_; }
 
  private:
-  LoneWorker(const NfSpec& nf, LoopRegion region);
+  LoneWorker(const NfSpec& nf, LoopRegion region, UnitLoopLinks links);
   void Handle(const Cell& cell, std::span<const std::byte> payload);
   void SendToUnit(const TableMessage& message);
 

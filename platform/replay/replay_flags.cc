@@ -390,6 +390,7 @@ void ReplayFlags::AddRealFlags() {
   flags_.Heading("Real time");
   if (has_captures()) AddPaceFlags();
   AddThreads();
+  AddIsolation();
   flags_.Switch("pin", options_.real.pin,
                 "each thread keeps to a CPU of its own");
   if (has_captures()) {
@@ -458,6 +459,18 @@ void ReplayFlags::AddThreads() {
                    ? "auto"
                    : std::to_string(options_.real.threads);
       });
+}
+
+void ReplayFlags::AddIsolation() {
+  flags_.Choice("isolation", isolation_,
+                {{"thread", "threads of one process"},
+                 {"process",
+                  "a process for each thread but the controller's, which all "
+                  "share the memory in which packets are, and nothing else"},
+                 {"lxc",
+                  "such processes in containers, which see nothing of the "
+                  "machine; as root"}},
+                "what units are:");
 }
 
 }  // namespace snf

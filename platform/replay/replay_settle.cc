@@ -234,13 +234,17 @@ absl::Status ReplayFlags::CheckReal() const {
       return AtOdds("unit_packets", "unit_capacity",
                     "then units are as fast as they can be");
     }
+    if (isolation_ != 0 && options_.real.threads == 1) {
+      return AtOdds("isolation", "threads",
+                    "a process of units is one of 2 or more");
+    }
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"speed", "overload", "threads", "pin", "preload",
-                           "loop", "watch", "metrics_port"}) {
+  for (const char* flag : {"speed", "overload", "threads", "isolation", "pin",
+                           "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -313,6 +317,7 @@ void ReplayFlags::SettleReal() {
   options_.is_real_time = clock_ == 1;
   options_.metrics_port = static_cast<uint16_t>(metrics_port_);
   RealOptions& real = options_.real;
+  real.isolation = Isolation{static_cast<uint8_t>(isolation_)};
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
 }

@@ -253,6 +253,7 @@ struct RunResult {
   // Says why the run ended early, with units that are no more heard of; empty
   // if it did not.
   std::string failure;
+  bool nf_failed = false;  // that is why
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others

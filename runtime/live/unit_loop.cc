@@ -49,12 +49,12 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
 
 void UnitLoop::Run() {
   const auto has_work = [this] {
-    if (stop_.load(std::memory_order_seq_cst)) return true;
+    if (links_.control->stops.load(std::memory_order_seq_cst)) return true;
     if (links_.from_controller.has_items()) return true;
     return std::ranges::any_of(links_.from_loops,
                                [](LinkIn& link) { return link.has_items(); });
   };
-  while (!stop_.load(std::memory_order_relaxed)) {
+  while (!links_.control->stops.load(std::memory_order_relaxed)) {
     if (Turn()) continue;
     Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
     const Instant due = std::min(next_timer_, next_service_end_);
@@ -68,7 +68,7 @@ void UnitLoop::Run() {
 }
 
 void UnitLoop::Stop() {
-  stop_.store(true, std::memory_order_seq_cst);
+  links_.control->stops.store(true, std::memory_order_seq_cst);
   links_.bell->Ring();
 }
 
@@ -271,7 +271,9 @@ void UnitLoop::RunTimers() {
 void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    if (stops_timers_.load(std::memory_order_relaxed)) shell.unit.StopTimers();
+    if (links_.control->stops_timers.load(std::memory_order_relaxed)) {
+      shell.unit.StopTimers();
+    }
     shell.unit.on_timers(now_, out_);
     AfterCall(shell);
   }

@@ -23,6 +23,7 @@
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
@@ -52,6 +53,7 @@ struct UnitLoopLinks {
   BufferPool buffers;  // as a party of its own
   Doorbell* bell;      // the loop's; all who send to it ring it
   LoopProgress* progress;
+  LoopControl* control;
   WireFaults* faults;  // what it finds wrong in what others say
   LinkIn from_controller;
   LinkOut to_controller;
@@ -108,7 +110,9 @@ class UnitLoop {
   // Lets Run return soon. Any thread.
   void Stop();
   // Lets no timer of the NF run any more (Unit::StopTimers). Any thread.
-  void StopTimers() { stops_timers_.store(true, std::memory_order_relaxed); }
+  void StopTimers() {
+    links_.control->stops_timers.store(true, std::memory_order_relaxed);
+  }
   // Lets the loop look at the clock, which has skipped. Any thread.
   void Wake() { links_.bell->Ring(); }
 
@@ -132,6 +136,8 @@ class UnitLoop {
     const UnitShell* const shell = shell_of_[value(unit)];
     return shell != nullptr ? &shell->tables : nullptr;
   }
+  // The pool, in which another thread may view packets.
+  BufferPool& buffers() { return links_.buffers; }
   uint32_t buffers_in_use() const { return links_.buffers.in_use(); }
 
  private:
@@ -210,8 +216,6 @@ class UnitLoop {
   StateFigures state_;
   uint32_t held_packets_max_ = 0;
   uint64_t sleeps_ = 0;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> stops_timers_{false};
 };
 
 }  // namespace snf
