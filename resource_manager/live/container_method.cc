@@ -82,9 +82,14 @@ std::vector<fs::path> OwnCgroups() {
   return folders;
 }
 
-// Of cgroups only the folders can be removed, those inside first.
+// Of cgroups only the folders can be removed, those inside first. What still
+// lives in there is ended.
 void RemoveCgroup(const fs::path& folder) {
   std::error_code error;
+  std::ifstream processes(folder / "cgroup.procs");
+  for (pid_t pid = 0; processes >> pid;) {
+    if (pid > 1) kill(pid, SIGKILL);
+  }
   for (const fs::directory_entry& entry :
        fs::directory_iterator(folder, error)) {
     if (entry.is_directory(error)) RemoveCgroup(entry.path());
