@@ -26,8 +26,8 @@ enum class Isolation : uint8_t {
   kContainer,  // each in a process of its own, in a container (LXC)
 };
 
-// What the process of a loop of units is told, by the same program. What it runs
-// follows.
+// What the process of a loop of units is told, by the same program. What it
+// runs follows.
 struct UnitProcessSetup {
   LoopRegion::Options region;
   UnitLoopOptions loop;  // `index` is the process's own
