@@ -123,8 +123,10 @@ features() {
     detail="in a user namespace"
   fi
   optional "network namespaces" "tests on veth pairs" "$detail"
-  optional LXC "units in containers" \
-    "$(has lxc-start && version_of lxc-start)"
+  # shellcheck disable=SC2016  # dpkg-query expands it
+  detail=$(dpkg-query -W -f '${Version}' liblxc1 2>/dev/null)
+  if [[ -n $detail ]] && ((EUID)); then detail+=", but only root may"; fi
+  optional LXC "units in containers, --isolation=lxc" "$detail"
   optional AF_XDP "fast packet ports" \
     "$(grep -q '^XDP ' /proc/net/protocols 2>/dev/null && echo "in the kernel")"
   optional "bpf file system" "programs of AF_XDP ports" \
@@ -164,7 +166,7 @@ leftovers() {
   done
   shopt -s nullglob
   for entry in /dev/shm/snf* /run/snf/* /sys/class/net/snf* /run/netns/snf* \
-               /var/lib/lxc/snf*; do
+               /var/lib/lxc/snf* /sys/fs/cgroup/*/snf-*; do
     add leftovers "$entry" absent \
       "${running:+in use by$running, or }left by a run that was killed" ""
   done

@@ -41,11 +41,11 @@ class Intruder final : public NetworkFunction {
     count(created_, CanOpen("/tmp/snf-intruder", O_WRONLY | O_CREAT));
     count(connected_, CanConnect());
     count(forked_, CanFork());
-    count(traced_, ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == 0);
+    count(traced_, CanTrace());
     // Signal 0 only asks whether it might.
     count(killed_, kill(1, 0) == 0);
     count(executed_, CanExecute());
-    count(mounted_, mount("none", "/", "tmpfs", 0, nullptr) == 0);
+    count(mounted_, CanMount());
     count(entered_, unshare(CLONE_NEWUSER) == 0);
     return Verdict::forward();
   }
@@ -86,6 +86,17 @@ class Intruder final : public NetworkFunction {
     char* const none[] = {nullptr};
     execve("/nonesuch", none, none);
     return errno == ENOENT;
+  }
+  // Nothing is harmed where it may.
+  static bool CanMount() {
+    mount("none", "/nonesuch", "tmpfs", 0, nullptr);
+    return errno == ENOENT;
+  }
+  static bool CanTrace() {
+    const pid_t parent = getppid();
+    if (ptrace(PTRACE_SEIZE, parent, nullptr, nullptr) != 0) return false;
+    ptrace(PTRACE_DETACH, parent, nullptr, nullptr);
+    return true;
   }
   // Until there is none: 4 GiB.
   static void TakeMemory() {

@@ -22,6 +22,7 @@
 #include "resource_manager/live/launch_server.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf_call.h"
+#include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
@@ -103,6 +104,11 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 }
 
 absl::StatusOr<NfSpec> ParseNf(std::string_view text) {
+  for (size_t end = 0; (end = text.find('\0')) != std::string_view::npos;) {
+    const auto module = LoadNfModule(std::string(text.substr(0, end)));
+    if (!module.ok()) return module.status();
+    text.remove_prefix(end + 1);
+  }
   absl::StatusOr<NfSpec> nf = NfSpec::Parse(text);
   if (!nf.ok()) return nf;
   if (absl::Status s = nf->check(); !s.ok()) return s;
@@ -147,10 +153,13 @@ absl::Status Serve(int socket, const Launch& launch) {
 
 }  // namespace
 
-std::vector<std::byte> UnitProcessSetup::WithText(std::string_view nf) const {
-  std::vector<std::byte> bytes(sizeof(*this) + nf.size());
+std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
+  std::string text;
+  for (const std::string& module : LoadedNfModules()) text += module + '\0';
+  text += nf;
+  std::vector<std::byte> bytes(sizeof(*this) + text.size());
   std::memcpy(bytes.data(), this, sizeof(*this));
-  std::memcpy(&bytes[sizeof(*this)], nf.data(), nf.size());
+  std::memcpy(&bytes[sizeof(*this)], text.data(), text.size());
   return bytes;
 }
 

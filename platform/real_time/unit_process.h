@@ -26,8 +26,8 @@ enum class Isolation : uint8_t {
   kContainer,  // each in a process of its own, in a container (LXC)
 };
 
-// What the process of a loop of units is told, by the same program. The text of
-// the NF (NfSpec) follows.
+// What the process of a loop of units is told, by the same program. What it
+// runs follows.
 struct UnitProcessSetup {
   LoopRegion::Options region;
   UnitLoopOptions loop;  // `index` is the process's own
@@ -35,7 +35,9 @@ struct UnitProcessSetup {
   Isolation isolation = Isolation::kProcess;
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
-  std::vector<std::byte> WithText(std::string_view nf) const;
+  // The text of the NF (NfSpec), behind the files of modules, each of which
+  // ends with a zero.
+  std::vector<std::byte> WithNf(const std::string& nf) const;
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
 

@@ -81,7 +81,7 @@ absl::Status UnitProcesses::Launch() {
   auto launcher =
       Launcher::Start({.program = options_.program,
                        .arguments = {std::string(kUnitProcessCommand)},
-                       .setup = options_.setup.WithText(options_.nf),
+                       .setup = options_.setup.WithNf(options_.nf),
                        .descriptors = theirs});
   close_theirs();
   if (!launcher.ok()) return launcher.status();

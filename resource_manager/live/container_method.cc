@@ -2,20 +2,21 @@
 #include "resource_manager/live/container_method.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <lxc/attach_options.h>
 #include <lxc/lxccontainer.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -81,9 +82,14 @@ std::vector<fs::path> OwnCgroups() {
   return folders;
 }
 
-// Of cgroups only the folders can be removed, those inside first.
+// Of cgroups only the folders can be removed, those inside first. What still
+// lives in there is ended.
 void RemoveCgroup(const fs::path& folder) {
   std::error_code error;
+  std::ifstream processes(folder / "cgroup.procs");
+  for (pid_t pid = 0; processes >> pid;) {
+    if (pid > 1) kill(pid, SIGKILL);
+  }
   for (const fs::directory_entry& entry :
        fs::directory_iterator(folder, error)) {
     if (entry.is_directory(error)) RemoveCgroup(entry.path());
@@ -97,17 +103,25 @@ void RemoveAllOf(const std::string& launcher) {
   fs::remove_all(fs::path(kFolder) / launcher, error);
 }
 
-// Of launchers that were killed.
+// Locks the file of a launcher's life; returns -1 if another process has.
+int Lock(const fs::path& folder) {
+  const int file = open((folder / "lock").c_str(),
+                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  if (file >= 0) close(file);
+  return -1;
+}
+
+// Of launchers that were killed: nobody has their locks.
 void RemoveLeftovers() {
-  constexpr std::string_view kPrefix = "snf-";
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(kFolder, error)) {
     const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    if (!name.starts_with(kPrefix)) continue;
-    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(),
-                    pid);
-    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) RemoveAllOf(name);
+    if (!name.starts_with("snf-")) continue;
+    const int lock = Lock(entry.path());
+    if (lock < 0) continue;
+    RemoveAllOf(name);
+    close(lock);
   }
 }
 
@@ -186,6 +200,8 @@ std::string ContainerMethod::NameOf(uint32_t index) const {
 absl::Status ContainerMethod::MakeRoot() {
   const fs::path root = fs::path(folder_) / "files";
   std::error_code error;
+  fs::create_directories(folder_, error);
+  if (Lock(folder_) < 0) return Error(absl::StrCat(folder_, ": in use"));
   fs::create_directories(root / "proc", error);
   fs::create_directories(root / "dev", error);
   fs::create_symlink("/proc/self/fd", root / "dev/fd", error);
@@ -263,10 +279,18 @@ absl::Status ContainerMethod::Boot(Container& container) {
     std::array<char*, 2> arguments = {init.data(), nullptr};
     _exit(lxc.start(&lxc, 0, arguments.data()) ? 0 : 1);
   }
-  if (lxc.wait(&lxc, "RUNNING", kReadySeconds) && lxc.init_pid(&lxc) > 1) {
-    return absl::OkStatus();
+  // LXC's own wait looks once a second.
+  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 500'000};
+  for (int i = 0; i < kReadySeconds * 2'000; ++i) {
+    if (lxc.is_running(&lxc) && lxc.init_pid(&lxc) > 1) return absl::OkStatus();
+    if (waitpid(container.monitor, nullptr, WNOHANG) == container.monitor) {
+      container.monitor = -1;
+      return Error("LXC cannot start it");
+    }
+    nanosleep(&kPause, nullptr);
   }
-  return Error("LXC cannot start it");
+  return Error(
+      absl::StrCat("LXC did not start it within ", kReadySeconds, " s"));
 }
 
 absl::StatusOr<pid_t> ContainerMethod::Start(uint32_t index,

@@ -59,7 +59,6 @@ void Reap(int socket, uint32_t index, Started& child, LaunchMethod& method) {
 }  // namespace
 
 absl::StatusOr<Launch> ReceiveLaunch(int socket) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   Launch launch;
   launch.setup.resize(Launcher::kMostSetupBytes);
   alignas(cmsghdr)

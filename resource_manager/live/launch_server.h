@@ -20,8 +20,7 @@ struct Launch {
   std::vector<std::byte> setup;
   std::vector<int> descriptors;
 };
-// Makes this process one that ends with the one that made it, and takes what
-// that sends down the socket. Errors: FailedPrecondition if the socket is not a
+// Takes it from the socket. Errors: FailedPrecondition if the socket is not a
 // launcher's.
 absl::StatusOr<Launch> ReceiveLaunch(int socket);
 

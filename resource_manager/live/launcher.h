@@ -41,10 +41,10 @@ struct LaunchNote {
 //   snf ──exec──► launcher ──fork──► unit, unit …
 //       ◄─notes──          ◄─pidfd─
 //
-// None outlives another: the launcher ends when its socket does or the thread
-// that made it, and the units end with the launcher, by a signal of the kernel.
-// They are in a process group of their own, which a terminal does not
-// interrupt.
+// None outlives another: when its socket is closed, as it is when the process
+// at the other end dies, the launcher ends all that it has started, and itself;
+// and the units end with the launcher, by a signal of the kernel. They are in a
+// process group of their own, which a terminal does not interrupt.
 //
 // Owner-thread only, but for fd() and Read, which another thread may use.
 class Launcher {

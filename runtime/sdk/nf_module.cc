@@ -108,4 +108,10 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
   return nf.ok() ? nf : named(nf.status());
 }
 
+std::vector<std::string> LoadedNfModules() {
+  std::vector<std::string> files;
+  for (const auto& [path, nfs] : Loaded()) files.push_back(path);
+  return files;
+}
+
 }  // namespace snf

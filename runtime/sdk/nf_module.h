@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,10 @@ bool NamesNfModule(std::string_view name);
 // FindNf. Returns its only NF, or the one with the file's name. Modules stay
 // loaded. Error messages begin with the file.
 absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
+
+// Returns the files of all modules that are loaded, without symbolic links, for
+// another process that is to load them as well.
+std::vector<std::string> LoadedNfModules();
 
 }  // namespace snf
 
