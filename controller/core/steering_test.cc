@@ -179,6 +179,32 @@ TEST_F(SteeringTest, TheLastUsableUnitIsNotDrained) {
   EXPECT_EQ(driver_->units().usable_units(), 2u);
 }
 
+TEST_F(SteeringTest, AUnitThatStopsIsNoneToDrainOthersFor) {
+  Make(Options(2));
+  Run(5);
+  ASSERT_TRUE(Drain(kU0));
+  Wait(Milliseconds(5));
+  ASSERT_EQ(state(kU0), UnitState::kStopping);
+  driver_->controller().Undrain(kU0);
+  EXPECT_FALSE(Drain(kU1));
+  driver_->Stopped(kU0);
+  EXPECT_TRUE(Drain(kU1));
+}
+
+TEST_F(SteeringTest, ADrainedUnitThatIsNotEmptyYetGetsNothingNew) {
+  ControllerOptions options = Options(2);
+  options.warm_units = 2;  // so that none is started ahead
+  Make(options);
+  driver_->Packet(now_, 1);
+  driver_->ReadyAll(now_);
+  ASSERT_TRUE(Drain(kU0));
+  driver_->RunTimers(now_);
+  ASSERT_EQ(state(kU0), UnitState::kActive);
+  const Commands other = Only(Kind::kEnqueue, driver_->Packet(now_, 2));
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].unit, kU1);
+}
+
 TEST_F(SteeringTest, EveryPolicyKeepsAwayFromADrainedUnit) {
   for (const PlacementPolicy* policy : PlacementPolicies()) {
     SCOPED_TRACE(policy->name());
