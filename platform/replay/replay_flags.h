@@ -46,6 +46,7 @@ class ReplayFlags {
   bool has_captures() const { return input_ == Input::kCaptures; }
   void AddFlags();
   void AddPorts();
+  void AddConfig();
   void AddInside();
   void AddOutputs();
   void AddStories();
@@ -77,6 +78,7 @@ class ReplayFlags {
   void SettleRun();
   void SettleReal();
   absl::Status SettleChains();
+  absl::Status SettleLiveChain();
   void SettleFlags();
 
   FlagSet& flags_;
