@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "platform/bench/bench_command.h"
+#include "platform/control/control_commands.h"
 #include "platform/leases/leases_command.h"
 #include "platform/nf/nf_command.h"
 #include "platform/process/command_group.h"
@@ -9,6 +10,7 @@
 #include "platform/real_time/unit_process.h"
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
+#include "platform/replay/up_command.h"
 #include "platform/trace/trace_command.h"
 
 namespace snf {
@@ -20,6 +22,14 @@ const Program kProgram = {
     .about = "SNF runs network functions as a service, scheduled by flowlets.",
     .commands = {{"replay", CreateCommand<ReplayCommand>},
                  {"run", CreateCommand<RunCommand>},
+                 {"up", CreateCommand<UpCommand>},
+                 {"status", CreateStatusCommand},
+                 {"units", CreateUnitsCommand},
+                 {"flows", CreateFlowsCommand},
+                 {"top", CreateTopCommand},
+                 {"set", CreateSetCommand},
+                 {"drain", CreateDrainCommand},
+                 {"down", CreateDownCommand},
                  {"leases", CreateCommand<LeasesCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},

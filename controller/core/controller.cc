@@ -56,6 +56,25 @@ Controller::Controller(const ControllerOptions& options,
   SNF_CHECK(evacuate_slots_ > 0 && evict_after_.ns >= 0);
 }
 
+bool Controller::Tune(Instant now, const ControllerOptions& options) {
+  SNF_CHECK(options.flowlet_timeout.ns > 0 &&
+            options.flow_timeout > options.flowlet_timeout);
+  SNF_CHECK(options.replicas <= kMaxReplicas);
+  if (!units_.Tune(now, options)) return false;
+  flowlet_timeout_ = options.flowlet_timeout;
+  if (flowlet_bytes_ >= 0) flowlet_bytes_ = options.flowlet_bytes;
+  replicas_after_ = {
+      (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns};
+  reassign_period_ = options.reassign_period;
+  period_start_ = {};
+  alpha_ = options.alpha_1024;
+  evict_after_ = options.evict_after;
+  idle_timeouts_.set_otherwise(options.flow_timeout);
+  demand_.Tune(options);
+  chooser_.set_replicas(std::min(options.replicas, replicas_));
+  return true;
+}
+
 // Prefetches the packet's index bucket and returns the hash of its key.
 inline uint64_t Controller::BringIndex(const Arrival& arrival) const {
   const uint64_t hash = flows_.HashOf(arrival.key);

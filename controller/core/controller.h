@@ -112,6 +112,20 @@ class Controller {
   // one. Without the call on_packets prefetches itself, and waits for memory.
   void Expect(std::span<Arrival> batch);
 
+  // Takes over those of the options that may change while it runs: the times
+  // of flowlets, flows and units (flowlet_timeout, flow_timeout, evict_after,
+  // unit_idle_timeout, keep_warm, start_timeout, push_delay, reassign_period),
+  // flowlet_bytes, α, δ, demand_floor, and replicas and max_units up to those
+  // of the construction. Units beyond max_units leave as drained ones do. A
+  // timer that is armed runs at its old time. Returns false, and changes
+  // nothing, if no unit could be used then.
+  bool Tune(Instant now, const ControllerOptions& options);
+  // The unit, below max_units, gets no flowlets from now on until Undrain; once
+  // it is empty it stops, and its flows move to others (U8). Returns false, and
+  // changes nothing, if no other unit could be used then.
+  bool Drain(Instant now, UnitId unit) { return units_.Drain(now, unit); }
+  void Undrain(UnitId unit) { units_.Undrain(unit); }
+
   // Handles packets in order until all are done or `out` might not hold the
   // commands of one more. Returns how many are done. Budget for a packet of a
   // running flowlet: ≤ 3 × parse and lookup; no allocation.

@@ -38,6 +38,12 @@ class DemandEstimator {
         capacity_bps_(options.unit_capacity_bps),
         sum_(kPriorFlowlets * (FirstOf(options) >> kMeanShift)) {}
 
+  // Takes over δ and demand_floor.
+  void Tune(const ControllerOptions& options) {
+    floor_ns_ = options.demand_floor.ns;
+    delta_65536_ = options.ewma_delta_65536;
+  }
+
   // Returns the measured rate of a finished flowlet; `duration` is the time
   // from its first to its last packet. More than 2^31 bytes count as 2^31.
   int64_t Measure(uint64_t bytes, Nanos duration) const {

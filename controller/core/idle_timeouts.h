@@ -19,6 +19,8 @@ class IdleTimeouts {
   IdleTimeouts(uint32_t max_flows, Nanos otherwise)
       : otherwise_(otherwise), said_(max_flows) {}
 
+  // Sets the default, also of flows that are there.
+  void set_otherwise(Nanos otherwise) { otherwise_ = otherwise; }
   Nanos Of(uint32_t slot) const {
     if (size_ == 0 || said_[slot].timeout.ns == 0) return otherwise_;
     return said_[slot].timeout;

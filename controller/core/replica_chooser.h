@@ -41,6 +41,9 @@ class ReplicaChooser {
  public:
   explicit ReplicaChooser(const ControllerOptions& options);
 
+  // Sets K, which may not be above that of the options.
+  void set_replicas(uint32_t replicas) { replicas_ = replicas; }
+
   // Sets the units of `set`, not its flow: K different placeable units other
   // than `unit`, or all if there are fewer, in the order drawn (kDeterministic:
   // in the order of their ids). `unit` need not be placeable. Only kWeighted

@@ -2,6 +2,7 @@
 #include "controller/core/unit_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -21,6 +22,8 @@ UnitPool::UnitPool(const ControllerOptions& options)
       units_warm_(std::min(options.warm_units, options.max_units)),
       units_stopped_(options.max_units - units_warm_),
       closing_(options.max_units),
+      drained_(options.max_units),
+      usable_(options.max_units),
       units_(options.max_units),
       meter_(options),
       fill_(options),
@@ -50,8 +53,8 @@ void UnitPool::CloseUnneeded(Instant now) {
 }
 
 UnitId UnitPool::Reopen(Instant now) {
-  if (closing_.size() == 0) return kNoUnit;
-  const UnitId unit = closing_.NextFrom(0);
+  const UnitId unit = NextClosing();
+  if (unit == kNoUnit) return kNoUnit;
   closing_.Erase(unit);
   MakePlaceable(now, unit);
   return unit;
@@ -79,18 +82,83 @@ void UnitPool::Refresh(Instant now) {
   }
 }
 
+// Returns the lowest that is not barred.
 UnitId UnitPool::LowestIn(State state) const {
-  for (uint32_t i = 0; i < max_units_; ++i) {
-    if (units_[i].state == state) return UnitId{static_cast<uint16_t>(i)};
+  for (uint32_t i = 0; i < usable_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (units_[i].state == state && !drained_.Has(unit)) return unit;
   }
   return kNoUnit;
 }
 
-// Returns the lowest of those whose starts failed least often.
+UnitId UnitPool::NextClosing() const {
+  if (closing_.size() == 0) return kNoUnit;
+  const UnitId unit = closing_.NextFrom(0, &drained_);
+  return unit == kNoUnit || IsBarred(unit) ? kNoUnit : unit;
+}
+
+bool UnitPool::HasSpareBesideBarred() const {
+  return LowestIn(State::kWarm) != kNoUnit || NextClosing() != kNoUnit;
+}
+
+// One that stops may need another to take its flows.
+bool UnitPool::HasUsable(uint32_t usable, UnitId beside) const {
+  for (uint32_t i = 0; i < usable; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (unit == beside || drained_.Has(unit)) continue;
+    if (state(unit) != State::kStopping && state(unit) != State::kCrashed) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool UnitPool::Drain(Instant now, UnitId unit) {
+  if (!HasUsable(usable_, unit)) return false;
+  if (drained_.Insert(unit)) Leave(now, unit);
+  return true;
+}
+
+bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
+  const uint32_t usable = std::min(options.max_units, max_units_);
+  if (!HasUsable(usable, kNoUnit)) return false;
+  idle_timeout_ = options.unit_idle_timeout;
+  keep_warm_ = options.keep_warm;
+  start_timeout_ = options.start_timeout;
+  const uint32_t before = std::exchange(usable_, usable);
+  for (uint32_t i = usable; i < before; ++i) {
+    Leave(now, UnitId{static_cast<uint16_t>(i)});
+  }
+  return true;
+}
+
+// The unit is barred from now on. One that starts leaves when it is ready.
+void UnitPool::Leave(Instant now, UnitId unit) {
+  if (state(unit) == State::kActive && placeable(unit)) {
+    Erase(unit);
+    closing_.Insert(unit);
+    timers_.Arm(value(unit), now);
+  } else if (state(unit) == State::kWarm) {
+    timers_.Arm(value(unit), now);
+  }
+}
+
+// Makes a unit placeable, where none is.
+void UnitPool::UseAnother(Instant now, ControllerOut& out) {
+  if (Reopen(now) != kNoUnit || TakeWarm(now, out) != kNoUnit ||
+      UseStarting(now) != kNoUnit) {
+    return;
+  }
+  StartStopped(now, out);
+}
+
+// Returns the lowest of those whose starts failed least often, and that are not
+// barred.
 UnitId UnitPool::NextStopped() const {
   UnitId next = kNoUnit;
-  for (uint32_t i = 0; i < max_units_; ++i) {
+  for (uint32_t i = 0; i < usable_; ++i) {
     if (units_[i].state != State::kStopped) continue;
+    if (drained_.Has(UnitId{static_cast<uint16_t>(i)})) continue;
     if (next == kNoUnit || units_[i].failures < units_[value(next)].failures) {
       next = UnitId{static_cast<uint16_t>(i)};
     }
@@ -144,18 +212,19 @@ void UnitPool::Start(Instant now, UnitId unit, ControllerOut& out) {
 UnitId UnitPool::TakeWarm(Instant now, ControllerOut& out) {
   if (units_warm_ == 0) return kNoUnit;
   const UnitId unit = LowestIn(State::kWarm);
-  Take(now, unit, out);
+  if (unit != kNoUnit) Take(now, unit, out);
   return unit;
 }
 
 UnitId UnitPool::StartStopped(Instant now, ControllerOut& out) {
   if (units_stopped_ == 0 || now < start_not_before_) return kNoUnit;
   const UnitId unit = NextStopped();
-  Start(now, unit, out);
+  if (unit != kNoUnit) Start(now, unit, out);
   return unit;
 }
 
 bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
+  if (IsBarred(unit)) return false;
   switch (state(unit)) {
     case State::kStopping:
     case State::kCrashed:
@@ -268,6 +337,7 @@ bool UnitPool::on_ready(Instant now, UnitId unit) {
   if (failed_starts_ > 0) EraseFailed();
   u.last_packet = std::max(u.last_packet, now);
   timers_.Arm(value(unit), u.last_packet + idle_timeout_);
+  if (IsBarred(unit)) Leave(now, unit);
   return true;
 }
 
@@ -346,7 +416,7 @@ void UnitPool::Park(Instant now, UnitId unit, ControllerOut& out) {
     index_.Erase(unit);
     ranks_.Erase(unit);
   }
-  timers_.Arm(value(unit), now + keep_warm_);
+  timers_.Arm(value(unit), IsBarred(unit) ? now : now + keep_warm_);
   out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kParkUnit, unit,
                                      /*warm=*/true));
 }
@@ -379,7 +449,9 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   }
   SNF_CHECK(u.state == State::kWarm);
   SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
-  if (!u.waits) {
+  if (u.waits && IsBarred(unit)) {
+    UseAnother(now, out);
+  } else if (!u.waits) {
     u.state = State::kStopping;
     --units_warm_;
     leaving_flows_ += u.owned_flows;

@@ -65,6 +65,11 @@ namespace snf {
 // then too high, for loads fade. The bytes that wait at a unit are those of its
 // last drain or flowlet.
 //
+// A unit that was drained, or that is beyond the limit of units that was set
+// since, is barred: it gets no flowlet. Once it is empty it stops, whether it
+// is idle or not, and its flows move away; if they have nowhere to go, another
+// unit is taken for them.
+//
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
  public:
@@ -109,7 +114,11 @@ class UnitPool {
   uint64_t warm_starts() const { return warm_starts_; }
 
   // True if one is warm, or closing, and can be taken at once.
-  bool has_spare() const { return units_warm_ > 0 || closing_.size() > 0; }
+  bool has_spare() const {
+    if (has_bars()) [[unlikely]]
+      return HasSpareBesideBarred();
+    return units_warm_ > 0 || closing_.size() > 0;
+  }
 
   // Returns the room that a demand needs, in quanta (LoadMeter). With
   // LoadSignal::kWait a unit at which nothing waits has room for any demand.
@@ -177,7 +186,7 @@ class UnitPool {
   UnitId WithdrawStop(Instant now, ControllerOut& out);
 
   // Makes that unit placeable, whatever its load, with at most one command.
-  // Returns false if the unit is stopping.
+  // Returns false if the unit is stopping, or barred.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
   // Each returns false, and changes nothing, if it cannot be: the unit does not
@@ -243,6 +252,18 @@ class UnitPool {
   // Flows that must be moved away from units that are stopping.
   uint64_t leaving_flows() const { return leaving_flows_; }
 
+  // Bars a unit, or bars it no more. Drain returns false, and changes nothing,
+  // if no other unit could be used then that is not about to stop itself.
+  // O(max_units).
+  bool Drain(Instant now, UnitId unit);
+  void Undrain(UnitId unit) { drained_.Erase(unit); }
+  bool drained(UnitId unit) const { return drained_.Has(unit); }
+  // Takes over the options of units that may change (Controller::Tune).
+  // Returns false, and changes nothing, if no unit could be used then.
+  bool Tune(Instant now, const ControllerOptions& options);
+  // The number of units, the lowest ids, that may be used but for drained ones.
+  uint32_t usable_units() const { return usable_; }
+
   Instant next_wakeup() const { return timers_.next_wakeup(); }
   // Handles one timer that is due and pushes at most one command. Returns false
   // if no timer is due.
@@ -264,6 +285,15 @@ class UnitPool {
     uint64_t queued_bytes;  // of the packets in used slots
   };
 
+  bool has_bars() const { return usable_ < max_units_ || drained_.size() > 0; }
+  bool IsBarred(UnitId unit) const {
+    return value(unit) >= usable_ || drained_.Has(unit);
+  }
+  bool HasSpareBesideBarred() const;
+  UnitId NextClosing() const;
+  bool HasUsable(uint32_t usable, UnitId beside) const;
+  void Leave(Instant now, UnitId unit);
+  void UseAnother(Instant now, ControllerOut& out);
   void CloseUnneeded(Instant now);
   void Park(Instant now, UnitId unit, ControllerOut& out);
   UnitId LowestIn(State state) const;
@@ -333,6 +363,8 @@ class UnitPool {
 
   Instant closed_at_ = Instant::min();  // of the unit closed last
   UnitSet closing_;  // active, but not placeable: to be parked once empty
+  UnitSet drained_;
+  uint32_t usable_;  // units from here on are barred
 
   LazyArray<Unit> units_;
   LoadMeter meter_;

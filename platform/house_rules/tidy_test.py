@@ -41,7 +41,7 @@ CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
-    "platform/process", "proto"}
+    "platform/control", "platform/process", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -76,6 +76,8 @@ MAY_INCLUDE = {
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
+    "platform/control": RUN | {"platform/real_time", "platform/watch",
+                               "platform/process", "proto"},
     "platform/leases": TEXT | {"controller/leases", "resource_manager/core",
                                "platform/process"},
     "platform/replay": COMMAND,

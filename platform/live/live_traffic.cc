@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
 }
 
 absl::Status LiveTraffic::Run(RealDriver& driver,
-                              const std::atomic<bool>& interrupted) {
+                              const std::atomic<bool>& interrupted,
+                              Mailbox* mailbox) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   driver.Begin(PacketPort::WallClock());
   while (!interrupted.load(std::memory_order_relaxed) && !driver.has_failed() &&
@@ -45,6 +46,7 @@ absl::Status LiveTraffic::Run(RealDriver& driver,
     const bool has_received = Receive(driver);
     const bool did = driver.Poll();
     Flush();
+    if (mailbox != nullptr) mailbox->Open();
     const Instant now = driver.clock().Now();
     if (now >= next_update_) {
       next_update_ = now + kUpdatePeriod;

@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/port_spec.h"
+#include "platform/process/mailbox.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/released_packet.h"
 #include "platform/run/run.h"
@@ -55,8 +56,10 @@ class LiveTraffic final : public RunObserver {
       const std::vector<PortSpec>& ports);
 
   // Takes packets until `interrupted` is set, a port fails, or the driver has.
-  // What had come by then is offered. An error is that of a port.
-  absl::Status Run(RealDriver& driver, const std::atomic<bool>& interrupted);
+  // What had come by then is offered. Letters in the mailbox, which may be
+  // null, are opened between batches. An error is that of a port.
+  absl::Status Run(RealDriver& driver, const std::atomic<bool>& interrupted,
+                   Mailbox* mailbox = nullptr);
   // Sends what RealDriver::Finish has released. Call it last.
   void Finish();
 

@@ -187,10 +187,12 @@ void Egress::on_drop(Instant now, PacketHandle packet, DropReason reason) {
 
 void Egress::on_unit_up(Instant now, UnitId unit) {
   provisioning_.on_unit_up(now, unit);
+  observers_.on_unit_up(now, unit);
 }
 
 void Egress::on_unit_down(Instant now, UnitId unit) {
   provisioning_.on_unit_down(now, unit);
+  observers_.on_unit_down(now, unit);
 }
 
 void Egress::on_drained(Instant now, const DrainReport& with_payload) {

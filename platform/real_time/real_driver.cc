@@ -28,6 +28,10 @@ bool RealDriver::Poll() {
   return Turn();
 }
 
+bool RealDriver::Tune(const ControllerOptions& options) {
+  return loop_.controller().Tune(loop_.ReadClock(), options);
+}
+
 Nanos RealDriver::MayWait() const {
   constexpr Nanos kMost = Milliseconds(1);
   if (loop_.in_channels() > 0) return Nanos{};

@@ -139,6 +139,15 @@ class RealDriver final : private NfCallNames {
 
   uint64_t packets_in() const { return result_.packets_in; }
   const Controller& controller() const { return loop_.controller(); }
+  // What each unit did so far.
+  const Provisioning& provisioning() const { return egress_.provisioning(); }
+
+  // Take effect at once, as those of Controller; between Begin and Finish.
+  bool Tune(const ControllerOptions& options);
+  bool Drain(UnitId unit) {
+    return loop_.controller().Drain(loop_.ReadClock(), unit);
+  }
+  void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;

@@ -49,6 +49,7 @@ void ReplayFlags::AddFlags() {
       "nf show NAME explains; or a chain of such, as in 'policer | nat', "
       "or the file of a module, as in ./my_nf.so:",
       nfs);
+  AddConfig();
   if (has_captures()) AddInside();
   AddOutputs();
 }
@@ -73,10 +74,16 @@ void ReplayFlags::AddPorts() {
       });
 }
 
-void ReplayFlags::AddInside() {
+void ReplayFlags::AddConfig() {
   flags_.Text("config", options_.config_file, "FILE",
-              "chains of NFs, and which packets take which, instead of --nf: "
-              "protobuf's text format or JSON (proto/config.proto)");
+              has_captures()
+                  ? "chains of NFs, and which packets take which, instead of "
+                    "--nf: protobuf's text format or JSON (proto/config.proto)"
+                  : "a chain of NFs, instead of --nf: protobuf's text format "
+                    "or JSON (proto/config.proto)");
+}
+
+void ReplayFlags::AddInside() {
   flags_.Custom(
       "inside", "PREFIX[,PREFIX…]",
       "addresses that an NF with two sides, as nat, has on its inside, as in "

@@ -46,6 +46,7 @@ class ReplayFlags {
   bool has_captures() const { return input_ == Input::kCaptures; }
   void AddFlags();
   void AddPorts();
+  void AddConfig();
   void AddInside();
   void AddOutputs();
   void AddStories();
@@ -80,6 +81,7 @@ class ReplayFlags {
   void SettleRun();
   void SettleReal();
   absl::Status SettleChains();
+  absl::Status SettleLiveChain();
   void SettleFlags();
 
   FlagSet& flags_;

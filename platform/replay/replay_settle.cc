@@ -222,8 +222,8 @@ absl::Status ReplayFlags::CheckReal() const {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
           "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
-          "logger_delay", "faults"}) {
-      if (!flags_.given(flag)) continue;
+           "logger_delay", "faults"}) {
+      if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
     for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
@@ -374,6 +374,7 @@ absl::Status ReplayFlags::SettleChains() {
     auto loaded = LoadConfig(options_.config_file);
     if (!loaded.ok()) return loaded.status();
     config = *std::move(loaded);
+    if (absl::Status s = SettleLiveChain(); !s.ok()) return s;
   } else {
     absl::StatusOr<NfSpec> nf = NfSpec::Parse(options_.nf);
     const absl::Status status = nf.ok() ? nf->check() : nf.status();
@@ -418,6 +419,22 @@ absl::Status ReplayFlags::SettleChains() {
                                          .nf_flag = flags_.Printed("nf")});
   if (!explain.ok()) return explain.status();
   options_.explain = *std::move(explain);
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::SettleLiveChain() {
+  if (has_captures()) return absl::OkStatus();
+  if (!options_.has_one_chain()) {
+    return Misuse(fmt::format(
+        "--config={}: live traffic takes a single chain, without rules",
+        options_.config_file));
+  }
+  const Config::Chain& chain = options_.config.chains.front();
+  if (chain.max_units.has_value() && flags_.given("max_units")) {
+    return AtOdds("max_units", "config", "either says how many");
+  }
+  if (chain.unit_capacity_bps.has_value()) options_.real.unpaced = false;
+  options_.nf = chain.nf.text();
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ class LiveOutputs {
   struct Options {
     bool watch = false;
     uint16_t metrics_port = 0;  // 0: none
+    bool has_readers = false;   // others look at the board
     std::string title;          // of what is watched
   };
   // Call while no other thread uses the locale (Terminal::Of). From then on
@@ -29,7 +30,10 @@ class LiveOutputs {
       Options options, LiveBoard::Done done);
 
   // Returns the board that figures go to; null if nobody looks.
-  LiveBoard* board() { return options_.watch || server_ ? &board_ : nullptr; }
+  LiveBoard* board() {
+    return options_.watch || server_ || options_.has_readers ? &board_
+                                                             : nullptr;
+  }
 
   // Begin and end the view, to which stderr belongs in between. Call each once
   // at the most; the destructor hides the view, too.

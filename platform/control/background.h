@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_CONTROL_BACKGROUND_H_
+#define SNF_PLATFORM_CONTROL_BACKGROUND_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace snf {
+
+// Lets a process go on in the background, by a child in a session of its own.
+// Until the child is ready it has the terminal, where it says why it fails.
+class Background {
+ public:
+  // Goes on in both processes. In the parent, which has waited until the child
+  // is ready or has ended, the value is the parent's exit code. Call before
+  // there are other threads. Error: Unavailable.
+  static absl::StatusOr<std::optional<int>> Begin();
+
+  // In the child: leaves the terminal, and lets the parent end.
+  static void SayReady();
+
+ private:
+  static int ready_;  // the child's end of a pipe
+};
+
+// Tells systemd, if that started this process and wants to know.
+void NotifySystemd(const char* state);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_CONTROL_BACKGROUND_H_

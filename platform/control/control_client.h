@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_CONTROL_CONTROL_CLIENT_H_
+#define SNF_PLATFORM_CONTROL_CONTROL_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "proto/control.pb.h"
+
+namespace snf {
+
+// Asks a daemon by its control service. Each call waits for the answer, for so
+// long at most. Errors are those of proto/control.proto. Owner-thread only.
+class ControlClient {
+ public:
+  static constexpr Nanos kPatience = Seconds(5);
+
+  // Asks at a socket of the file system.
+  static std::unique_ptr<ControlClient> Connect(const std::string& socket);
+  virtual ~ControlClient() = default;
+
+  virtual absl::StatusOr<proto::StatusReply> Ask(
+      const proto::StatusRequest& request) = 0;
+  virtual absl::StatusOr<proto::UnitsReply> Ask(
+      const proto::UnitsRequest& request) = 0;
+  virtual absl::StatusOr<proto::FlowsReply> Ask(
+      const proto::FlowsRequest& request) = 0;
+  virtual absl::StatusOr<proto::SetReply> Ask(
+      const proto::SetRequest& request) = 0;
+  virtual absl::StatusOr<proto::DrainReply> Ask(
+      const proto::DrainRequest& request) = 0;
+  virtual absl::StatusOr<proto::DownReply> Ask(
+      const proto::DownRequest& request) = 0;
+
+ protected:
+  ControlClient() = default;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_CONTROL_CONTROL_CLIENT_H_

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/control_commands.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "platform/control/control_figures.h"
+#include "platform/control/control_text.h"
+#include "platform/control/daemon_command.h"
+#include "platform/run/live_board.h"
+#include "platform/text/terminal.h"
+#include "platform/text/wording.h"
+#include "platform/watch/live_view.h"
+
+// In glibc 2.36 the header does not say that its functions are C's.
+extern "C" {
+#include <sys/pidfd.h>
+}
+
+namespace snf {
+namespace {
+
+// A command that asks one question and prints the answer.
+template <typename Request>
+class AskCommand : public DaemonCommand {
+ protected:
+  explicit AskCommand(Text text) : DaemonCommand(std::move(text)) {
+    flags().Switch("json", json_, "as a JSON object, on one line");
+  }
+  virtual absl::Status Fill(Request& /*request*/) { return absl::OkStatus(); }
+
+ private:
+  absl::Status Run() override {
+    Request request;
+    if (absl::Status s = Fill(request); !s.ok()) return s;
+    const auto reply = Ask(request);
+    if (!reply.ok()) return reply.status();
+    fmt::print("{}", json_ ? JsonOf(*reply) + "\n" : TextOf(*reply));
+    return absl::OkStatus();
+  }
+
+  bool json_ = false;
+};
+
+class StatusCommand final : public AskCommand<proto::StatusRequest> {
+ public:
+  StatusCommand()
+      : AskCommand({.summary = "tell how a daemon stands",
+                    .usage = "snf status [--json] [--name=NAME]",
+                    .about = "Tells what a daemon of snf up did so far, at "
+                             "most half a second ago: packets, flows, units, "
+                             "ports."}) {}
+};
+
+class UnitsCommand final : public AskCommand<proto::UnitsRequest> {
+ public:
+  UnitsCommand()
+      : AskCommand({.summary = "list the compute units of a daemon",
+                    .usage = "snf units [--json] [--name=NAME]",
+                    .about = "Lists the compute units that were ever started: "
+                             "the flows whose newest state each has, its open "
+                             "flowlets, and what left it so far."}) {}
+};
+
+absl::StatusOr<uint32_t> ParseUnit(const std::string& text) {
+  uint32_t unit = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, unit);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return unit;
+  return absl::InvalidArgumentError(
+      fmt::format("\"{}\" is no number of a unit", text));
+}
+
+class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
+ public:
+  FlowsCommand()
+      : AskCommand(
+            {.summary = "list the flows of a daemon",
+             .usage = "snf flows [--limit=COUNT] [--unit=UNIT] [--json]",
+             .about = "Lists the flows that had a packet last. The clock of a "
+                      "flow counts its packets, with those that SNF made for "
+                      "it; its rate is what its flowlet is expected to "
+                      "have."}) {
+    flags().Count("limit", limit_, 1, 10'000, "flows to list");
+    flags().Text("unit", unit_, "UNIT", "only flows whose state is at UNIT");
+  }
+
+ private:
+  absl::Status Fill(proto::FlowsRequest& request) override {
+    request.set_limit(limit_);
+    if (unit_.empty()) return absl::OkStatus();
+    const absl::StatusOr<uint32_t> unit = ParseUnit(unit_);
+    if (unit.ok()) request.set_unit(*unit);
+    return unit.status();
+  }
+
+  uint32_t limit_ = 20;
+  std::string unit_;
+};
+
+class SetCommand final : public AskCommand<proto::SetRequest> {
+ public:
+  SetCommand()
+      : AskCommand(
+            {.summary = "change settings of a daemon while it runs",
+             .usage = "snf set [NAME=VALUE…] [--json] [--name=NAME]",
+             .about = "Changes settings while packets go through: all that "
+                      "are named, or none if one of them cannot be. They mean "
+                      "what the flags of snf up mean. Without any, tells of "
+                      "all that can be changed, with their values."}) {
+    flags().Arguments("NAME=VALUE", values_, 0);
+  }
+
+ private:
+  absl::Status Fill(proto::SetRequest& request) override {
+    for (const std::string& text : values_) {
+      const size_t equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos) {
+        return absl::InvalidArgumentError(
+            fmt::format("\"{}\" is not NAME=VALUE", Printable(text)));
+      }
+      const std::string name = text.substr(0, equals);
+      if (request.value().contains(name)) {
+        return absl::InvalidArgumentError(
+            fmt::format("{} is named twice", Printable(name)));
+      }
+      (*request.mutable_value())[name] = text.substr(equals + 1);
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> values_;
+};
+
+class DrainCommand final : public DaemonCommand {
+ public:
+  DrainCommand()
+      : DaemonCommand(
+            {.summary = "let flows move away from a compute unit",
+             .usage = "snf drain UNIT [--undo] [--name=NAME]",
+             .about = "Gives a unit no flowlet any more. When its last one has "
+                      "ended, the unit stops, and its flows move to others, "
+                      "without losing a packet. It is not used again until "
+                      "--undo."}) {
+    flags().Argument("UNIT", unit_);
+    flags().Switch("undo", undo_, "let it be used again");
+  }
+
+ private:
+  absl::Status Run() override {
+    const absl::StatusOr<uint32_t> unit = ParseUnit(unit_);
+    if (!unit.ok()) return unit.status();
+    proto::DrainRequest request;
+    request.set_unit(*unit);
+    request.set_undo(undo_);
+    const auto reply = Ask(request);
+    if (!reply.ok()) return reply.status();
+    if (undo_) {
+      fmt::print("Unit {} may be used again.\n", *unit);
+    } else {
+      fmt::print("Unit {} gets no flowlets any more; {} to move away.\n", *unit,
+                 Plural(reply->flows(), "flow"));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string unit_;
+  bool undo_ = false;
+};
+
+// Shows the live view of another process until that ends, or this one does.
+class TopCommand final : public DaemonCommand {
+ public:
+  TopCommand()
+      : DaemonCommand({.summary = "show a daemon as it runs",
+                       .usage = "snf top [--name=NAME]",
+                       .about = "Shows a daemon of snf up as it runs: as a "
+                                "screen where stdout is a terminal, else in a "
+                                "line every 2 s. It ends with the daemon, or "
+                                "by Ctrl-C."}) {}
+
+ private:
+  absl::Status Run() override {
+    Terminal terminal = Terminal::Of(STDOUT_FILENO);
+    auto reply = Ask(proto::StatusRequest());
+    if (!reply.ok()) return reply.status();
+    LiveBoard board([](uint64_t) { return std::nullopt; });
+    const LiveView view(
+        board, {.title = fmt::format("{}: {} under policy {}", daemon(),
+                                     Printable(reply->nf()), reply->policy()),
+                .terminal =
+                    [&terminal] {
+                      terminal.Measure(STDOUT_FILENO);
+                      return terminal;
+                    },
+                .write =
+                    [](std::string_view text) {
+                      std::fwrite(text.data(), 1, text.size(), stdout);
+                      std::fflush(stdout);
+                    }});
+    const int32_t pid = reply->pid();
+    Nanos shown{-1};
+    while (reply.ok() && reply->pid() == pid) {
+      LiveFigures figures = FiguresOf(*reply);
+      if (figures.elapsed != shown) {
+        shown = figures.elapsed;
+        board.Publish(std::move(figures));
+      }
+      std::this_thread::sleep_for(
+          std::chrono::nanoseconds(LiveBoard::kPeriod.ns));
+      reply = Ask(proto::StatusRequest());
+    }
+    return absl::OkStatus();
+  }
+};
+
+class DownCommand final : public DaemonCommand {
+ public:
+  DownCommand()
+      : DaemonCommand(
+            {.summary = "end a daemon",
+             .usage = "snf down [--name=NAME]",
+             .about = "Lets a daemon of snf up come to its end, and waits for "
+                      "it: it takes no packet any more, and what is under way "
+                      "still leaves. A daemon that does not end in time is "
+                      "killed."}) {
+    flags().Duration("patience", patience_, Milliseconds(1), Seconds(3'600),
+                     "a daemon that has not ended by then is killed");
+  }
+
+ private:
+  absl::Status Run() override {
+    const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon());
+    if (!files.ok()) return files.status();
+    const absl::StatusOr<pid_t> pid = PidOf(*files);
+    if (!pid.ok()) return pid.status();
+    if (*pid == 0) {
+      RemoveRemains(*files);
+      return NoDaemon(daemon());
+    }
+    // From here on the number may become another process's.
+    const int process = pidfd_open(*pid, 0);
+    const absl::StatusOr<pid_t> still = PidOf(*files);
+    const bool is_it = process >= 0 && still.ok() && *still == *pid;
+    if (!Ask(proto::DownRequest()).ok() && is_it) {
+      pidfd_send_signal(process, SIGTERM, nullptr, 0);
+    }
+    const bool has_ended = WaitForEnd(*files, patience_);
+    if (!has_ended && is_it) {
+      pidfd_send_signal(process, SIGKILL, nullptr, 0);
+      WaitForEnd(*files, Seconds(5));
+      RemoveRemains(*files);
+    }
+    if (process >= 0) {
+      // The lock goes a moment before the process.
+      pollfd end = {.fd = process, .events = POLLIN, .revents = 0};
+      if (is_it) poll(&end, 1, 1'000);
+      close(process);
+    }
+    if (!has_ended) {
+      return absl::InternalError(
+          fmt::format("\"{}\" (process {}) did not end in time, and was killed",
+                      daemon(), *pid));
+    }
+    fmt::print("\"{}\" (process {}) has ended.\n", daemon(), *pid);
+    return absl::OkStatus();
+  }
+
+  // What a daemon left behind that was killed.
+  static void RemoveRemains(const DaemonFiles& files) {
+    if (access(files.lock.c_str(), F_OK) != 0) return;
+    [[maybe_unused]] const auto removed = DaemonLock::Take(files);
+  }
+
+  Nanos patience_ = Seconds(30);
+};
+
+}  // namespace
+
+std::unique_ptr<Command> CreateStatusCommand() {
+  return std::make_unique<StatusCommand>();
+}
+std::unique_ptr<Command> CreateUnitsCommand() {
+  return std::make_unique<UnitsCommand>();
+}
+std::unique_ptr<Command> CreateFlowsCommand() {
+  return std::make_unique<FlowsCommand>();
+}
+std::unique_ptr<Command> CreateTopCommand() {
+  return std::make_unique<TopCommand>();
+}
+std::unique_ptr<Command> CreateSetCommand() {
+  return std::make_unique<SetCommand>();
+}
+std::unique_ptr<Command> CreateDrainCommand() {
+  return std::make_unique<DrainCommand>();
+}
+std::unique_ptr<Command> CreateDownCommand() {
+  return std::make_unique<DownCommand>();
+}
+
+}  // namespace snf

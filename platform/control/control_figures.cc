@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/control_figures.h"
+
+#include <string>
+
+#include "platform/run/figures.h"
+
+namespace snf {
+namespace {
+
+// Returns true for counts that are there while a run goes on.
+bool IsLive(const Figure& figure) {
+  return !figure.metric.name.empty() || !figure.row.label.empty();
+}
+
+void SetTimes(const LiveFigures::Times& from, proto::Times& to) {
+  to.set_now_p50_ns(from.now.p50.ns);
+  to.set_now_p99_ns(from.now.p99.ns);
+  to.set_p50_ns(from.all.p50.ns);
+  to.set_p99_ns(from.all.p99.ns);
+  to.set_max_ns(from.max.ns);
+  to.set_count(from.count);
+  to.set_sum_ns(from.sum_ns);
+}
+
+LiveFigures::Times TimesOf(const proto::Times& from) {
+  return {.now = {.p50 = {from.now_p50_ns()}, .p99 = {from.now_p99_ns()}},
+          .all = {.p50 = {from.p50_ns()}, .p99 = {from.p99_ns()}},
+          .max = {from.max_ns()},
+          .count = from.count(),
+          .sum_ns = from.sum_ns()};
+}
+
+void SetPort(const PortFigures& from, proto::Port& to) {
+  to.set_name(from.name);
+  to.set_interface(from.interface);
+  to.set_received(from.received);
+  to.set_split(from.split);
+  to.set_refused(from.refused);
+  to.set_kernel_drops(from.kernel_drops);
+  to.set_sent(from.sent);
+  to.set_send_drops(from.send_drops);
+}
+
+}  // namespace
+
+void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
+  reply.set_elapsed_ns(figures.elapsed.ns);
+  for (const Figure& figure : Figures()) {
+    if (!IsLive(figure)) continue;
+    (*reply.mutable_count())[std::string(figure.key)] =
+        figures.counts.of(figure);
+  }
+  for (const DropCount& drop : figures.drops) {
+    proto::Drop& to = *reply.add_drop();
+    to.set_reason(drop.name);
+    to.set_by_nf(drop.by_nf);
+    to.set_packets(drop.packets);
+  }
+  for (const LiveFigures::Unit& unit : figures.units) {
+    proto::UnitFigures& to = *reply.add_unit();
+    to.set_id(value(unit.id));
+    to.set_is_up(unit.is_up);
+    to.set_packets(unit.packets);
+    to.set_bytes(unit.bytes);
+  }
+  for (const PortFigures& port : figures.live.ports) {
+    SetPort(port, *reply.add_port());
+  }
+  reply.set_unrouted(figures.live.unrouted);
+  SetTimes(figures.latency, *reply.mutable_latency());
+  if (figures.unit_capacity_bps.has_value()) {
+    reply.set_unit_capacity_bps(*figures.unit_capacity_bps);
+  }
+}
+
+LiveFigures FiguresOf(const proto::StatusReply& reply) {
+  LiveFigures figures;
+  figures.elapsed = {reply.elapsed_ns()};
+  for (const Figure& figure : Figures()) {
+    const auto count = reply.count().find(std::string(figure.key));
+    if (!IsLive(figure) || count == reply.count().end()) continue;
+    figures.counts[figure.place] = count->second;
+  }
+  for (const proto::Drop& drop : reply.drop()) {
+    figures.drops.push_back({.by_nf = drop.by_nf(),
+                             .name = drop.reason(),
+                             .packets = drop.packets()});
+  }
+  for (const proto::UnitFigures& unit : reply.unit()) {
+    figures.units.push_back({.id = UnitId{static_cast<uint16_t>(unit.id())},
+                             .is_up = unit.is_up(),
+                             .packets = unit.packets(),
+                             .bytes = unit.bytes()});
+  }
+  for (const proto::Port& port : reply.port()) {
+    figures.live.ports.push_back({.name = port.name(),
+                                  .interface = port.interface(),
+                                  .received = port.received(),
+                                  .split = port.split(),
+                                  .refused = port.refused(),
+                                  .kernel_drops = port.kernel_drops(),
+                                  .sent = port.sent(),
+                                  .send_drops = port.send_drops()});
+  }
+  figures.live.unrouted = reply.unrouted();
+  figures.latency = TimesOf(reply.latency());
+  if (reply.has_unit_capacity_bps()) {
+    figures.unit_capacity_bps = reply.unit_capacity_bps();
+  }
+  return figures;
+}
+
+}  // namespace snf

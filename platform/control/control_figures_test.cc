@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/control_figures.h"
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "platform/control/control_text.h"
+#include "platform/watch/live_screen.h"
+#include "platform/watch/test_live.h"
+
+namespace snf {
+namespace {
+
+LiveFigures Figures() {
+  LiveFigures figures = LiveFiguresAfter(20);
+  figures.speed = {};
+  figures.done_1000 = {};
+  figures.late = {};
+  figures.live.ports = {{.name = "inside",
+                         .interface = "lan0",
+                         .received = 6,
+                         .split = 1,
+                         .refused = 2,
+                         .kernel_drops = 3,
+                         .sent = 4,
+                         .send_drops = 5}};
+  figures.live.unrouted = 7;
+  return figures;
+}
+
+TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
+  proto::StatusReply reply;
+  AddFigures(Figures(), reply);
+  proto::StatusReply again;
+  AddFigures(FiguresOf(reply), again);
+  EXPECT_EQ(JsonOf(again), JsonOf(reply));
+  const LiveFigures figures = FiguresOf(reply);
+  EXPECT_EQ(LiveLine({}, figures), LiveLine({}, Figures()));
+  EXPECT_EQ(figures.packets_under_way(), Figures().packets_under_way());
+  EXPECT_EQ(figures.units.size(), 2u);
+  EXPECT_EQ(figures.units[1].packets, 4'000u);
+  EXPECT_EQ(figures.live.ports[0].send_drops, 5u);
+  EXPECT_EQ(figures.live.unrouted, 7u);
+}
+
+TEST(ControlFigures, LeaveOutWhatTheReaderDoesNotKnow) {
+  proto::StatusReply reply;
+  (*reply.mutable_count())["of_a_later_version"] = 5;
+  (*reply.mutable_count())["latency_ns"] = 5;  // known, but no count
+  const LiveFigures figures = FiguresOf(reply);
+  EXPECT_EQ(LiveLine({}, figures), LiveLine({}, LiveFigures()));
+}
+
+TEST(ControlText, SaysTheFiguresOfAStatus) {
+  proto::StatusReply reply;
+  AddFigures(Figures(), reply);
+  reply.set_name("edge");
+  reply.set_nf("nat");
+  reply.set_policy("snf");
+  reply.set_pid(17);
+  EXPECT_EQ(TextOf(reply),
+            "edge: nat under policy snf, process 17, 10.0 s\n"
+            "  packets   10,000 in, 9,990 released, 0 passed through, 0 "
+            "dropped, 10 under way\n"
+            "  flows     120 now, 200 in all; 1,200 flowlets, of which 240 "
+            "moved\n"
+            "  units     2 up\n"
+            "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
+            "  inside    lan0: 6 received, 4 sent, 5 not taken\n");
+}
+
+TEST(ControlText, IsJsonOfAllFieldsByTheirNames) {
+  proto::UnitsReply reply;
+  proto::Unit& unit = *reply.add_unit();
+  unit.set_id(3);
+  unit.set_state("active");
+  unit.set_packets(uint64_t{1} << 60);
+  const auto json = nlohmann::json::parse(JsonOf(reply));
+  EXPECT_EQ(json["unit"][0]["packets"], uint64_t{1} << 60);
+  EXPECT_EQ(json["unit"][0]["is_drained"], false);
+  EXPECT_EQ(json["usable_units"], 0);
+  proto::StatusReply status;
+  EXPECT_TRUE(
+      nlohmann::json::parse(JsonOf(status))["unit_capacity_bps"].is_null());
+}
+
+TEST(ControlText, ShowsNoControlCharacters) {
+  proto::SetReply reply;
+  reply.add_setting()->set_name("a\033b");
+  EXPECT_EQ(TextOf(reply), "a?b=\n");
+}
+
+}  // namespace
+}  // namespace snf

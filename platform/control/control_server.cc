@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/control_server.h"
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "proto/control.grpc.pb.h"
+
+namespace snf {
+namespace {
+
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+// A deadline on the wall's clock, as gRPC has it.
+ControlHandler::Deadline DeadlineOf(const grpc::ServerContext& context) {
+  constexpr auto kMost = std::chrono::seconds(ControlServer::kMostSeconds);
+  const auto now = system_clock::now();
+  // Without one it is so late that a sum would overflow.
+  const auto end = std::min(context.deadline(), now + kMost);
+  return steady_clock::now() +
+         std::chrono::duration_cast<steady_clock::duration>(end - now);
+}
+
+// Codes of both have the same numbers.
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return {static_cast<grpc::StatusCode>(status.code()),
+          std::string(status.message())};
+}
+
+class Service final : public proto::Control::Service {
+ public:
+  explicit Service(ControlHandler& handler) : handler_(handler) {}
+
+#define SNF_CALL(name)                                                \
+  grpc::Status name(grpc::ServerContext* context,                     \
+                    const proto::name##Request* request,              \
+                    proto::name##Reply* reply) override {             \
+    return Answer(*context, *request, *reply, &ControlHandler::name); \
+  }
+  SNF_CALL(Status)
+  SNF_CALL(Units)
+  SNF_CALL(Flows)
+  SNF_CALL(Set)
+  SNF_CALL(Drain)
+  SNF_CALL(Down)
+#undef SNF_CALL
+
+ private:
+  template <typename Request, typename Reply>
+  grpc::Status Answer(const grpc::ServerContext& context,
+                      const Request& request, Reply& reply,
+                      absl::Status (ControlHandler::*call)(
+                          ControlHandler::Deadline, const Request&, Reply&)) {
+    if (under_way_.fetch_add(1) >= ControlServer::kMostCalls) {
+      --under_way_;
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+              fmt::format("{} calls are under way already",
+                          ControlServer::kMostCalls)};
+    }
+    const absl::Status status =
+        (handler_.*call)(DeadlineOf(context), request, reply);
+    --under_way_;
+    return ToGrpc(status);
+  }
+
+  ControlHandler& handler_;
+  std::atomic<int> under_way_ = 0;
+};
+
+class GrpcServer final : public ControlServer {
+ public:
+  explicit GrpcServer(ControlHandler& handler) : service_(handler) {}
+  ~GrpcServer() override {
+    if (server_ != nullptr) {
+      server_->Shutdown(system_clock::now() + std::chrono::seconds(1));
+    }
+  }
+
+  bool Listen(const std::string& socket) {
+    // A few more than there may be calls, which are refused by them.
+    constexpr int kThreads = kMostCalls + 8;
+    grpc::ResourceQuota quota("snf control");
+    quota.SetMaxThreads(kThreads);
+    grpc::ServerBuilder builder;
+    builder.SetResourceQuota(quota);
+    builder.SetMaxReceiveMessageSize(kMostBytes);
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS,
+                                1);
+    builder.SetSyncServerOption(
+        grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * kMostCalls);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 * 1024);
+    builder.AddListeningPort("unix:" + socket,
+                             grpc::InsecureServerCredentials());
+    builder.RegisterService(&service_);
+    const mode_t before = umask(0177);
+    server_ = builder.BuildAndStart();
+    umask(before);
+    return server_ != nullptr;
+  }
+
+ private:
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
+    const std::string& socket, ControlHandler& handler) {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto server = std::make_unique<GrpcServer>(handler);
+  if (!server->Listen(socket)) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot listen there", socket));
+  }
+  return server;
+}
+
+}  // namespace snf

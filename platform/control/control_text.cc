@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/control_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity.h"
+#include "platform/control/control_figures.h"
+#include "platform/text/wording.h"
+
+namespace snf {
+namespace {
+
+std::string PacketsOf(const LiveFigures& figures) {
+  return fmt::format(
+      "{} in, {} released, {} passed through, {} dropped, {} "
+      "under way",
+      FormatCount(figures.counts[&RunResult::packets_in]),
+      FormatCount(figures.counts[&RunResult::packets_released]),
+      FormatCount(figures.counts[&RunResult::packets_passed_through]),
+      FormatCount(figures.packets_dropped()),
+      FormatCount(figures.packets_under_way()));
+}
+
+std::string FlowsOf(const LiveFigures& figures) {
+  const uint64_t flows = figures.counts[&ControllerCounters::flows];
+  const uint64_t ended = figures.counts[&ControllerCounters::flows_ended];
+  return fmt::format(
+      "{} now, {} in all; {} flowlets, of which {} moved",
+      FormatCount(flows - std::min(ended, flows)), FormatCount(flows),
+      FormatCount(figures.counts[&ControllerCounters::flowlets]),
+      FormatCount(figures.counts[&ControllerCounters::flowlets_moved]));
+}
+
+std::string PortLine(const PortFigures& port) {
+  return fmt::format(
+      "{} received, {} sent{}", FormatCount(port.received),
+      FormatCount(port.sent),
+      port.send_drops == 0
+          ? ""
+          : fmt::format(", {} not taken", FormatCount(port.send_drops)));
+}
+
+}  // namespace
+
+std::string TextOf(const proto::StatusReply& reply) {
+  const LiveFigures figures = FiguresOf(reply);
+  std::string text = fmt::format("{}: {} under policy {}, process {}, {}\n",
+                                 Printable(reply.name()), Printable(reply.nf()),
+                                 Printable(reply.policy()), reply.pid(),
+                                 FormatDuration(figures.elapsed));
+  const auto say = [&text](std::string_view what, const std::string& prose) {
+    text += fmt::format("  {:<9} {}\n", what, Printable(prose));
+  };
+  say("packets", PacketsOf(figures));
+  for (const DropCount& drop : figures.drops) {
+    if (drop.packets == 0) continue;
+    say("",
+        fmt::format("{} dropped: {}", FormatCount(drop.packets), drop.name));
+  }
+  say("flows", FlowsOf(figures));
+  say("units", fmt::format("{} up", figures.units_up()));
+  text += fmt::format("  {:<9} p50 {}, p99 {}, at most {}\n", "latency",
+                      FormatDuration(figures.latency.all.p50),
+                      FormatDuration(figures.latency.all.p99),
+                      FormatDuration(figures.latency.max));
+  for (const PortFigures& port : figures.live.ports) {
+    say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
+  }
+  return text;
+}
+
+std::string TextOf(const proto::UnitsReply& reply) {
+  std::string text =
+      fmt::format("{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}\n", "unit", "state",
+                  "flows", "flowlets", "packets", "bytes");
+  for (const proto::Unit& unit : reply.unit()) {
+    text += fmt::format("{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}{}\n", unit.id(),
+                        Printable(unit.state()), FormatCount(unit.flows()),
+                        FormatCount(unit.open_flowlets()),
+                        FormatCount(unit.packets()), FormatCount(unit.bytes()),
+                        unit.is_drained() ? "  drained" : "");
+  }
+  return text;
+}
+
+std::string TextOf(const proto::FlowsReply& reply) {
+  size_t width = 4;
+  for (const proto::Flow& flow : reply.flow()) {
+    width = std::max(width, flow.key().size());
+  }
+  std::string text =
+      fmt::format("{:<{}} {:>5} {:>11} {:>9} {:>14} {:>12}\n", "flow", width,
+                  "unit", "clock", "flowlet", "rate", "idle");
+  for (const proto::Flow& flow : reply.flow()) {
+    text += fmt::format("{:<{}} {:>5} {:>11} {:>9} {:>14} {:>12}\n",
+                        Printable(flow.key()), width, flow.unit(),
+                        FormatCount(flow.clock()), FormatCount(flow.flowlet()),
+                        FormatBitRate(flow.rate_bps()),
+                        FormatDuration({flow.idle_ns()}));
+  }
+  const auto shown = static_cast<uint64_t>(reply.flow_size());
+  if (reply.flows() > shown) {
+    text += fmt::format("… and {} more\n", FormatCount(reply.flows() - shown));
+  }
+  return text;
+}
+
+std::string TextOf(const proto::SetReply& reply) {
+  std::string text;
+  for (const proto::Setting& setting : reply.setting()) {
+    text += fmt::format("{}={}\n", Printable(setting.name()),
+                        Printable(setting.value()));
+  }
+  return text;
+}
+
+}  // namespace snf

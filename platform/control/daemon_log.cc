@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/daemon_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace snf {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"debug", "info", "warning",
+                                                    "error"};
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  constexpr std::array<spdlog::level::level_enum, 4> kLevels = {
+      spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+      spdlog::level::err};
+  return kLevels[static_cast<size_t>(level)];
+}
+
+// The text as a JSON string, with its quotes.
+class JsonText final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& out) override {
+    const std::string text =
+        nlohmann::json(
+            std::string(message.payload.data(), message.payload.size()))
+            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonText>();
+  }
+};
+
+// Set before there are other threads.
+std::shared_ptr<spdlog::logger>& Logger() {
+  static std::shared_ptr<spdlog::logger> logger;
+  return logger;
+}
+
+}  // namespace
+
+absl::Status OpenLog(const LogOptions& options) {
+  // The library would make folders.
+  const int file = options.file == "-"
+                       ? -1
+                       : open(options.file.c_str(),
+                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (file < 0 && options.file != "-") {
+    return absl::UnavailableError(
+        fmt::format("{}: {}", options.file, std::strerror(errno)));
+  }
+  if (file >= 0) close(file);
+  spdlog::sink_ptr sink;
+  try {
+    if (options.file == "-") {
+      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    } else {
+      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
+    }
+  } catch (const spdlog::spdlog_ex& error) {
+    return absl::UnavailableError(error.what());
+  }
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(
+      spdlog::pattern_time_type::utc);
+  formatter->add_flag<JsonText>('*');
+  formatter->set_pattern(
+      options.json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%fZ","level":"%l",)"
+                     R"("pid":%P,"text":%*})"
+                   : "%Y-%m-%dT%H:%M:%S.%fZ %l: %v");
+  sink->set_formatter(std::move(formatter));
+  Logger() = std::make_shared<spdlog::logger>("snf", std::move(sink));
+  Logger()->flush_on(spdlog::level::debug);
+  SetLogLevel(options.level);
+  return absl::OkStatus();
+}
+
+void LogLine(LogLevel level, std::string_view text) {
+  if (Logger() == nullptr) return;
+  Logger()->log(ToSpdlog(level), "{}", text);
+}
+
+void SetLogLevel(LogLevel level) {
+  if (Logger() != nullptr) Logger()->set_level(ToSpdlog(level));
+}
+
+std::string_view Name(LogLevel level) {
+  return kNames[static_cast<size_t>(level)];
+}
+
+bool ParseLogLevel(std::string_view text, LogLevel& level) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (text != kNames[i]) continue;
+    level = LogLevel{static_cast<uint8_t>(i)};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace snf

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/live_run.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "controller/core/placement.h"
+#include "platform/replay/replay_output.h"
+#include "platform/run/capture_sink.h"
+#include "platform/text/wording.h"
+#include "platform/watch/live_outputs.h"
+
+namespace snf {
+namespace {
+
+void Tell(const ReplayOptions& options, const LiveTraffic& traffic) {
+  if (options.quiet) return;
+  for (const std::string& note : traffic.notes()) {
+    fmt::print(stderr, "{}\n", note);
+  }
+  fmt::print(stderr, "Running {} between {}; Ctrl-C ends it.\n",
+             Printable(options.nf), ListOf(options.ports));
+}
+
+absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
+    const ReplayOptions& options, bool has_readers) {
+  auto outputs = LiveOutputs::Create(
+      {.watch = options.watch,
+       .metrics_port = options.metrics_port,
+       .has_readers = has_readers,
+       .title = fmt::format("{}: {} under policy {}", ListOf(options.ports),
+                            Printable(options.nf), options.policies.front())},
+      [](uint64_t) { return std::nullopt; });
+  if (outputs.ok()) return outputs;
+  return absl::Status(outputs.status().code(),
+                      fmt::format("--metrics_port: {}",
+                                  std::string(outputs.status().message())));
+}
+
+void Finish(RealDriver& driver, LiveTraffic& traffic, ComparedRun& run) {
+  run.result = driver.Finish();
+  run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
+  traffic.Finish();
+  run.result.live = traffic.figures();
+  std::string wrong = traffic.WhatDoesNotAddUp(run.result);
+  if (wrong.empty() || !run.result.failure.empty()) return;
+  ++run.result.violations;
+  run.result.violation_messages.push_back(std::move(wrong));
+}
+
+}  // namespace
+
+std::string ListOf(const std::vector<PortSpec>& ports) {
+  std::string list;
+  for (const PortSpec& port : ports) {
+    list += (list.empty() ? "" : ", ") + port.text();
+  }
+  return list;
+}
+
+absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
+                                 FirstInterrupt& interrupt,
+                                 LiveSteering* steering) {
+  auto traffic = LiveTraffic::Open(options.ports);
+  if (!traffic.ok()) return traffic.status();
+  std::unique_ptr<CaptureSink> sink;
+  if (!options.out.empty() || !options.drops.empty()) {
+    auto opened = CaptureSink::Open({.out = options.out,
+                                     .drops = options.drops,
+                                     .annotate = options.annotate});
+    if (!opened.ok()) return opened.status();
+    sink = *std::move(opened);
+  }
+  auto outputs = CreateOutputs(options, steering != nullptr);
+  if (!outputs.ok()) return outputs.status();
+  RealOptions real = options.real;
+  real.interrupted = &interrupt.came;
+  real.live = (*outputs)->board();
+  real.ports = &(*traffic)->figures();
+  LiveRun live;
+  ComparedRun& run = live.replayed.run;
+  run.policy = options.policies.front();
+  auto driver =
+      RealDriver::Start(options.run, real, *FindPlacementPolicy(run.policy),
+                        options.config.chains.front().nf,
+                        {sink.get(), traffic->get(),
+                         steering != nullptr ? steering->observer() : nullptr});
+  if (!driver.ok()) return driver.status();
+  interrupt.is_awaited = true;
+  Mailbox* mailbox = nullptr;
+  if (steering != nullptr) {
+    absl::Status begun = steering->Begin(**traffic, **driver, *real.live);
+    if (!begun.ok()) return begun;
+    mailbox = &steering->mailbox();
+  } else {
+    Tell(options, **traffic);
+  }
+  (*outputs)->Show();
+  live.ports = (*traffic)->Run(**driver, interrupt.came, mailbox);
+  if (mailbox != nullptr) mailbox->Close();
+  interrupt.is_awaited = false;
+  (*outputs)->Hide();
+  Finish(**driver, **traffic, run);
+  if (steering != nullptr) steering->End();
+  if (sink != nullptr) {
+    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  }
+  return live;
+}
+
+absl::StatusOr<ExitCode> ReportOf(const ReplayOptions& options,
+                                  const LiveRun& live) {
+  absl::StatusOr<ExitCode> exit_code =
+      ReplayOutput(options).Write(live.replayed);
+  if (!exit_code.ok()) return exit_code;
+  if (!live.ports.ok()) return live.ports;
+  const std::string& failure = live.replayed.run.result.failure;
+  if (failure.empty()) return exit_code;
+  return absl::InternalError("the run ended early: " + failure);
+}
+
+}  // namespace snf

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_LIVE_RUN_H_
+#define SNF_PLATFORM_REPLAY_LIVE_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/live/live_traffic.h"
+#include "platform/process/clean_interrupt.h"
+#include "platform/process/exit_code.h"
+#include "platform/process/mailbox.h"
+#include "platform/real_time/real_driver.h"
+#include "platform/replay/replay_options.h"
+#include "platform/replay/replay_run.h"
+#include "platform/run/live_board.h"
+#include "platform/run/run_events.h"
+
+namespace snf {
+
+// Looks at a live run, and steers it. All calls are made on its thread.
+class LiveSteering {
+ public:
+  virtual ~LiveSteering() = default;
+  // Everything is there, and packets are about to be taken. The driver lives
+  // until the mailbox is closed, the others until End. An error ends the run.
+  virtual absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
+                             const LiveBoard& board) = 0;
+  // Nothing is under way any more.
+  virtual void End() = 0;
+  // Opened between batches; closed once no packet is taken any more.
+  virtual Mailbox& mailbox() = 0;
+  // Sees the run; may be null.
+  virtual RunObserver* observer() = 0;
+};
+
+// What came of a live run: the result, and how the ports ended.
+struct LiveRun {
+  ReplayedRun replayed;
+  absl::Status ports;
+};
+
+// Runs live traffic between the ports until it is interrupted. `steering` may
+// be null: then what begins is told on stderr. Errors are those of ports,
+// outputs and RealDriver.
+absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
+                                 FirstInterrupt& interrupt,
+                                 LiveSteering* steering = nullptr);
+
+// Writes the report. Returns the exit code, or the error that ended the run.
+absl::StatusOr<ExitCode> ReportOf(const ReplayOptions& options,
+                                  const LiveRun& live);
+
+// Lists ports: "inside=lan0, outside=wan0".
+std::string ListOf(const std::vector<PortSpec>& ports);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_LIVE_RUN_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_
+#define SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/core/options.h"
+#include "platform/control/control_desk.h"
+#include "platform/control/daemon_log.h"
+#include "platform/replay/replay_options.h"
+
+namespace snf {
+
+// The settings of a live run that may change while it goes on: flags of the
+// command line that began it, which mean the same, and the level of its log. A
+// change is checked as that command line would be with the new values.
+// Owner-thread only.
+class LiveSettings final : public ControlSettings {
+ public:
+  LiveSettings(const ReplayOptions& options, LogLevel log_level);
+
+  std::vector<std::pair<std::string, std::string>> List() const override;
+  absl::StatusOr<ControllerOptions> Check(const Values& values) const override;
+  void Accept(const Values& values) override;
+
+ private:
+  // The command line with these values, without outputs.
+  std::vector<std::string> CommandLine(const Values& values) const;
+
+  Values given_;                    // flags that are not defaults
+  std::vector<std::string> ports_;  // --port=…
+  std::vector<std::pair<std::string, std::string>> list_;
+  ControllerOptions began_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_

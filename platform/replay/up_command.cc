@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/up_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "platform/control/background.h"
+#include "platform/control/control_desk.h"
+#include "platform/control/control_server.h"
+#include "platform/control/daemon_command.h"
+#include "platform/process/clean_interrupt.h"
+#include "platform/process/version.h"
+#include "platform/replay/live_run.h"
+#include "platform/replay/live_settings.h"
+#include "platform/text/wording.h"
+
+namespace snf {
+namespace {
+
+// Logs what happens to units.
+class UnitLog final : public RunObserver {
+ public:
+  void on_unit_up(Instant /*now*/, UnitId unit) override {
+    LogLine(LogLevel::kDebug, fmt::format("unit {} starts", value(unit)));
+  }
+  void on_unit_down(Instant /*now*/, UnitId unit) override {
+    LogLine(LogLevel::kDebug, fmt::format("unit {} is parked", value(unit)));
+  }
+};
+
+proto::StatusReply AboutOf(const DaemonFiles& files,
+                           const ReplayOptions& options) {
+  proto::StatusReply about;
+  about.set_name(files.name);
+  about.set_version(kVersion);
+  about.set_pid(getpid());
+  about.set_nf(options.nf);
+  about.set_policy(options.policies.front());
+  return about;
+}
+
+// Serves the control service for a run.
+class Daemon final : public LiveSteering {
+ public:
+  Daemon(const DaemonFiles& files, const ReplayOptions& options,
+         LogLevel log_level, FirstInterrupt& interrupt)
+      : files_(files),
+        options_(options),
+        settings_(options, log_level),
+        desk_(AboutOf(files, options), settings_, interrupt.came) {}
+
+  absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
+                     const LiveBoard& board) override {
+    desk_.Begin(driver, board);
+    auto server = ControlServer::Start(files_.socket, desk_);
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    for (const std::string& note : traffic.notes()) {
+      LogLine(LogLevel::kInfo, note);
+    }
+    LogLine(LogLevel::kInfo,
+            fmt::format("runs {} between {}", Printable(options_.nf),
+                        ListOf(options_.ports)));
+    Background::SayReady();
+    NotifySystemd("READY=1");
+    return absl::OkStatus();
+  }
+  Mailbox& mailbox() override { return desk_.mailbox(); }
+  RunObserver* observer() override { return &unit_log_; }
+  void End() override {
+    NotifySystemd("STOPPING=1");
+    server_.reset();
+  }
+
+ private:
+  const DaemonFiles& files_;
+  const ReplayOptions& options_;
+  LiveSettings settings_;
+  ControlDesk desk_;
+  UnitLog unit_log_;
+  std::unique_ptr<ControlServer> server_;
+};
+
+// What ended, in a line.
+std::string EndOf(const RunResult& result) {
+  return fmt::format(
+      "{} came in, {} released, {} passed through, {} dropped or consumed: {}",
+      Plural(result.packets_in, "packet"), result.packets_released,
+      result.packets_passed_through,
+      result.packets_ended() - result.packets_released -
+          result.packets_passed_through,
+      result.packets_begun() == result.packets_ended() ? "all accounted for"
+                                                       : "some are missing");
+}
+
+}  // namespace
+
+UpCommand::UpCommand()
+    : FlagCommand(
+          {.summary = "start a daemon that runs live traffic",
+           .usage = "snf up --port inside=INTERFACE --port outside=INTERFACE "
+                    "[--FLAG=VALUE…]",
+           .about =
+               "Does what snf run does, in the background: returns once "
+               "packets are taken. snf status, units, flows and top look at "
+               "it, snf set and snf drain steer it, snf down ends it, as "
+               "SIGTERM does: no packet is taken any more, and what is under "
+               "way still leaves. It wants root, or CAP_NET_RAW and "
+               "CAP_NET_ADMIN."}),
+      run_flags_(flags(), ReplayFlags::Input::kPorts) {
+  flags().Heading("The daemon");
+  AddDaemonName(flags(), daemon_);
+  flags().Switch("foreground", foreground_,
+                 "stay in the foreground, and tell systemd when it is ready");
+  flags().Text("log", log_, "FILE",
+               "append the log to FILE (- is stderr). Without it, stderr in "
+               "the foreground; else a file beside the control socket, which "
+               "the daemon removes if it ends well");
+  flags().Switch("log_json", log_json_, "each line of the log is JSON");
+  flags().Choice("log_level", log_level_,
+                 {{"debug", "also starts of units"},
+                  {"info", "what is asked of the daemon"},
+                  {"warning", "what is wrong"},
+                  {"error", "what ends it"}},
+                 "what is logged:");
+}
+
+absl::Status UpCommand::CheckTogether() const {
+  if (foreground_) return absl::OkStatus();
+  const auto refuse = [](const char* flag) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: a daemon in the background has no terminal; with "
+                    "--foreground it has",
+                    flag));
+  };
+  if (run_flags_.options().watch) return refuse("--watch");
+  if (log_ == "-") return refuse("--log=-");
+  for (const std::string& file :
+       {run_flags_.options().json, run_flags_.options().out}) {
+    if (file == "-") return refuse("a file named -");
+  }
+  return absl::OkStatus();
+}
+
+LogOptions UpCommand::LogOf(const DaemonFiles& files) const {
+  LogOptions log = {.file = log_,
+                    .json = log_json_,
+                    .level = LogLevel{static_cast<uint8_t>(log_level_)}};
+  if (log.file.empty()) log.file = foreground_ ? "-" : files.log;
+  return log;
+}
+
+absl::Status UpCommand::Run() {
+  if (run_flags_.options().json_schema) {
+    return absl::InvalidArgumentError("--json_schema: snf run tells it");
+  }
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
+  if (!files.ok()) return files.status();
+  if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
+  if (absl::Status s = CheckTogether(); !s.ok()) return s;
+  if (foreground_) return Serve(*files);
+  const absl::StatusOr<std::optional<int>> begun = Background::Begin();
+  if (!begun.ok()) return begun.status();
+  if (!begun->has_value()) return Serve(*files);
+  set_exit_code(ExitCode{**begun});
+  if (**begun != kExitOk) return absl::OkStatus();  // it has said why
+  const absl::StatusOr<pid_t> pid = PidOf(*files);
+  const std::string name =
+      files->name == "default" ? "" : " --name=" + files->name;
+  fmt::print(
+      "\"{}\" runs {} between {}, as process {}.\n"
+      "snf status{} and snf top{} show it, snf down{} ends it; its log is "
+      "{}.\n",
+      files->name, Printable(run_flags_.options().nf),
+      ListOf(run_flags_.options().ports), pid.ok() ? *pid : 0, name, name, name,
+      LogOf(*files).file);
+  return absl::OkStatus();
+}
+
+absl::Status UpCommand::Serve(const DaemonFiles& files) {
+  static FirstInterrupt interrupt;
+  EndCleanlyWhenInterrupted(name(), &interrupt);
+  const absl::StatusOr<DaemonLock> lock = DaemonLock::Take(files);
+  if (!lock.ok()) return lock.status();
+  const LogOptions log = LogOf(files);
+  if (absl::Status s = OpenLog(log); !s.ok()) return s;
+  const ReplayOptions& options = run_flags_.options();
+  Daemon daemon(files, options, log.level, interrupt);
+  const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
+  const absl::StatusOr<ExitCode> exit_code =
+      live.ok() ? ReportOf(options, *live) : live.status();
+  if (live.ok()) LogLine(LogLevel::kInfo, EndOf(live->replayed.run.result));
+  if (!exit_code.ok()) {
+    LogLine(LogLevel::kError, std::string(exit_code.status().message()));
+  }
+  const bool is_well = exit_code.ok() && *exit_code == kExitOk;
+  if ((is_well || !live.ok()) && log.file == files.log) {
+    unlink(files.log.c_str());
+  }
+  if (!exit_code.ok()) return exit_code.status();
+  set_exit_code(*exit_code);
+  return absl::OkStatus();
+}
+
+}  // namespace snf

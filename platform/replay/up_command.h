@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_UP_COMMAND_H_
+#define SNF_PLATFORM_REPLAY_UP_COMMAND_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "platform/control/daemon_files.h"
+#include "platform/control/daemon_log.h"
+#include "platform/process/command.h"
+#include "platform/replay/replay_flags.h"
+
+namespace snf {
+
+// `snf up` starts a daemon that does what `snf run` does, and that other
+// commands look at and steer by its control service.
+class UpCommand final : public FlagCommand {
+ public:
+  UpCommand();
+
+ private:
+  absl::Status Run() override;
+  absl::Status CheckTogether() const;
+  absl::Status Serve(const DaemonFiles& files);
+  LogOptions LogOf(const DaemonFiles& files) const;
+
+  ReplayFlags run_flags_;
+  std::string daemon_ = "default";
+  bool foreground_ = false;
+  std::string log_;
+  bool log_json_ = false;
+  size_t log_level_ = 1;  // LogLevel
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_UP_COMMAND_H_
