@@ -30,7 +30,7 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/logger", "resource_manager/core"}
+         "runtime/leases", "runtime/logger", "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
@@ -53,6 +53,7 @@ MAY_INCLUDE = {
     "traces/synthesis": {"base", "base/packet", "traces"},
     "runtime/sdk": BASE,
     "runtime/ring": BASE,
+    "runtime/leases": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
     # The loops of controllers and of units send each other what their cores
