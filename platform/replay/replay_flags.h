@@ -57,6 +57,7 @@ class ReplayFlags {
   void AddUnitFlags();
   void AddRealFlags();
   void AddPaceFlags();
+  void AddFaults();
   void AddThreads();
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
@@ -67,6 +68,7 @@ class ReplayFlags {
   absl::Status CheckStarts() const;
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
+  absl::Status CheckFaults() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;

@@ -53,6 +53,22 @@ struct ChaosOptions {
   }
 };
 
+// A unit's host dies, with its process and all packets in it; what it has sent
+// is still on its way. Another process of the unit is started when the
+// controller wants it.
+struct Kill {
+  UnitId unit = kNoUnit;    // kNoUnit: any one that runs
+  Nanos at{-1};             // after the first packet; below 0: by chance
+  uint32_t chance_65536{};  // … with each packet that comes, of 65,536
+};
+
+// Says which units die, and when; by chance means drawn from the seed.
+struct FaultOptions {
+  std::vector<Kill> kills;
+  Nanos detection = Milliseconds(1);  // until the controller knows of a death
+  bool any() const { return !kills.empty(); }
+};
+
 // After the last packet, timers of NFs run for so long at most, in the time of
 // the run: a timer that is armed again and again does not keep it from ending.
 // Those that are still armed are counted (UnitCounters::timers_left).
@@ -79,6 +95,8 @@ struct RunOptions {
   // after logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
+  // Units fail; only with loggers, and not with NFs that have shared tables.
+  FaultOptions faults;
   Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
@@ -99,6 +117,21 @@ struct LoggerFigures {
   uint64_t sent_again = 0;   // entries, because the logger asked
   uint64_t messages_lost = 0;
   uint64_t messages_duplicated = 0;
+};
+
+// How units failed and what was lost with them; controller.failures and the
+// drops for kUnitFailed tell more.
+struct FaultFigures {
+  uint64_t kills = 0;
+  uint64_t kills_without_unit = 0;  // there was no process to kill
+  uint64_t packets_lost = 0;        // those of NFs among them
+  uint64_t null_packets_lost = 0;   // and other clocks without payload
+  // Entries that logger and unit had not both seen as taken.
+  uint64_t entries_lost = 0;
+  uint64_t ends_lost = 0;  // ends of flows that no unit heard of
+  uint64_t tells_by_loggers = 0;
+  uint64_t records_left = 0;  // of failed processes, in loggers at the end
+  Histogram recovery_ns;      // from a death until its flows are moved
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
@@ -199,6 +232,7 @@ struct RunResult {
   uint64_t failed_starts = 0;
   StateFigures state;
   LoggerFigures loggers;
+  FaultFigures faults;
   AliasFigures aliases;
   RealFigures real;
   PortsFigures live;

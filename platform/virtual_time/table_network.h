@@ -39,6 +39,8 @@ class TableNetwork {
   // The tables are those of the NFs that `example` is made of.
   TableNetwork(const RunOptions& options, const NetworkFunction& example);
 
+  bool any() const { return homes_.size() > 0; }
+
   // The unit's NF is about to be called, until on_stop. It must outlive this.
   void on_ready(Instant now, UnitId unit, uint32_t incarnation,
                 const NetworkFunction& nf);
