@@ -65,7 +65,7 @@ struct RealOptions {
   const std::atomic<bool>* interrupted = nullptr;
   uint32_t guard_every = UnitOptions{}.guard_every;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
-  // What is told there of ports; null without.
+  // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
 };
 

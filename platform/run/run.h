@@ -46,7 +46,7 @@ struct ChaosOptions {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
            state_duplicate_65536 > 0;
   }
-  // What goes between units and their loggers does.
+  // Returns true if messages between units and their loggers suffer it.
   bool meets_loggers() const {
     return logger_delay_max.ns > 0 || logger_loss_65536 > 0 ||
            logger_duplicate_65536 > 0;
@@ -107,7 +107,7 @@ struct RunOptions {
   Nanos nf_patience = Nanos::max();
 };
 
-// What units told their output loggers.
+// Counts what units told their output loggers.
 struct LoggerFigures {
   uint64_t entries = 0;
   uint64_t bytes = 0;        // of entries
@@ -144,7 +144,7 @@ struct AliasFigures {
   uint64_t at_once_max = 0;         // aliases at one time
 };
 
-// Tells of a shared table (runtime/core/table_replica.h).
+// Tells of a shared table (runtime/tables/table_replica.h).
 struct TableFigures {
   std::string nf;  // its name in the chain; empty where it is alone
   std::string name;

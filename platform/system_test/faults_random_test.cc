@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -64,6 +65,37 @@ RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
   options.faults.kills.push_back(
       {.chance_65536 = static_cast<uint32_t>(rng.Below(4'000))});
   return options;
+}
+
+// No entry is at a logger earlier than the way there takes: what a failed
+// process sent is not taken for what the next one sends.
+class EntriesOnTheWay final : public RunObserver {
+ public:
+  explicit EntriesOnTheWay(Nanos delay) : delay_(delay) {}
+  void on_service_end(Instant now, UnitId /*unit*/,
+                      const PacketMeta& meta) override {
+    made_.insert_or_assign({meta.flow, meta.clock}, now);
+  }
+  void on_logged(Instant now, UnitId /*unit*/,
+                 const PacketMeta& meta) override {
+    const auto made = made_.find({meta.flow, meta.clock});
+    if (made != made_.end() && now < made->second + delay_) ++early_;
+  }
+  uint64_t early() const { return early_; }
+
+ private:
+  Nanos delay_;
+  std::map<std::pair<FlowId, Clock>, Instant> made_;
+  uint64_t early_ = 0;
+};
+
+Outcome RunAndWatch(const RunOptions& options, const NfSpec& nf,
+                    std::span<const OfferedFrame> packets,
+                    std::string_view policy) {
+  EntriesOnTheWay entries(options.logger_delay);
+  Outcome outcome = RunFrames(options, nf, packets, policy, &entries);
+  EXPECT_EQ(entries.early(), 0u);
+  return outcome;
 }
 
 void ExpectSurvived(const Outcome& outcome) {
@@ -132,8 +164,8 @@ TEST(FaultsRandom, LeaveChroniclesWhole) {
   RunSeeds(400, [](Rng& rng, Totals& totals) {
     const Schedule schedule = AnySchedule(rng);
     const Outcome outcome =
-        RunFrames(WithFaults(schedule.options, schedule.packets, rng),
-                  TimelessChronicleNf(), schedule.packets, schedule.policy);
+        RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
+                    TimelessChronicleNf(), schedule.packets, schedule.policy);
     ExpectSurvived(outcome);
     Add(outcome.run, totals);
   });
@@ -143,8 +175,8 @@ TEST(FaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
   RunSeeds(400, [](Rng& rng, Totals& totals) {
     const Schedule schedule = AnyScheduleOfAsks(rng);
     const Outcome outcome =
-        RunFrames(WithFaults(schedule.options, schedule.packets, rng),
-                  *schedule.nf, schedule.packets, schedule.policy);
+        RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
+                    *schedule.nf, schedule.packets, schedule.policy);
     ExpectSurvived(outcome);
     Add(outcome.run, totals);
   });
@@ -168,7 +200,8 @@ TEST(FaultsRandom, LeaveEachPortToOneFlow) {
     // entries are lost with their unit.
     faulty.chaos.logger_loss_65536 = 0;
     faulty.chaos.logger_delay_max = Nanos{0};
-    const Outcome outcome = RunFrames(faulty, options.nf, packets, any.policy);
+    const Outcome outcome =
+        RunAndWatch(faulty, options.nf, packets, any.policy);
     ExpectSurvived(outcome);
     Add(outcome.run, totals);
     const PieceCounters& pieces = outcome.run.controller.pieces;

@@ -13,10 +13,10 @@
 #include "platform/run/run.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
-#include "runtime/core/table_homes.h"
-#include "runtime/core/table_message.h"
-#include "runtime/core/unit_tables.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/table_message.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 

@@ -76,7 +76,7 @@ class EntryMaker {
                                  const Unit& unit) const;
 
  private:
-  // What the unit has said of a clock so far.
+  // Holds what the unit has said of a clock so far.
   struct Parts {
     std::vector<PieceUse> pieces;
     std::vector<PacketHandle> emitted;
