@@ -145,9 +145,10 @@ class Controller {
   }
   // --- Leases (proto/protocol.md §7), with ControllerOptions::leased. ---
   // The controller may use this share of the unit, in 1/1024 of its capacity;
-  // again when the share has changed. A kStopUnit that is under way to the unit
-  // is withdrawn by a kStartUnit, which is not to be answered. Returns false,
-  // and changes nothing, if the share cannot be, or the unit has failed.
+  // again when the share has changed. A kStartUnit, which is not to be
+  // answered, goes ahead of the unit's first packet, and withdraws a kStopUnit
+  // that is under way. Returns false, and changes nothing, if the share cannot
+  // be, or the unit has failed.
   bool on_lease(Instant now, UnitId unit, uint32_t share, ControllerOut& out) {
     return units_.on_lease(now, unit, share, out);
   }

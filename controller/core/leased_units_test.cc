@@ -45,6 +45,8 @@ class LeasedPool {
       pool_.OpenFlowlet(unit, 0);  // the index learns of it
       pool_.CloseFlowlet(unit, 0);
     }
+    EXPECT_EQ(out_.commands().size(), units.size());  // kStartUnit
+    out_.clear();
   }
   UnitPool& pool() { return pool_; }
   ControllerOut& out() { return out_; }

@@ -213,9 +213,10 @@ void TestDriver::Execute(const ControllerCommand& command) {
 }
 
 void TestDriver::on_start_unit(const ControllerCommand& command) {
-  if (options_.leased) {  // a stop is withdrawn
-    EXPECT_EQ(Model(command.unit).state, UnitState::kStopping);
-    ++warm;
+  if (options_.leased) {  // a lease begins, or a stop is withdrawn
+    EXPECT_EQ(Model(command.unit).state,
+              command.warm ? UnitState::kStopping : UnitState::kStopped);
+    ++(command.warm ? warm : cold);
     return;
   }
   EXPECT_EQ(Model(command.unit).state,

@@ -28,6 +28,7 @@ UnitPool::UnitPool(const ControllerOptions& options)
       fill_(options),
       index_(options.max_units),
       parts_(options.max_units),
+      part_ids_(options.max_units),
       ranks_(options.max_units),
       timers_(options.max_units) {
   SNF_CHECK(latency_target_ <= Seconds(10));
@@ -112,6 +113,7 @@ void UnitPool::MakePlaceable(Instant now, UnitId unit) {
     index_.Insert(unit, load);
   } else {
     parts_.Insert(unit);
+    part_ids_.Insert(unit);
   }
   ranks_.Insert(unit);
   if (units_waiting_ == 0) return;
@@ -268,7 +270,7 @@ bool UnitPool::on_lease(Instant now, UnitId unit, uint32_t share,
   u.slots_used &= ~kShut;
   u.last_packet = std::max(u.last_packet, now);
   first_untouched_ = std::max(first_untouched_, value(unit) + uint32_t{1});
-  if (u.state == State::kStopped) u.incarnation = next_incarnation_++;
+  if (u.state == State::kStopped) PushStart(unit, /*warm=*/false, out);
   if (u.state == State::kStopping) {
     leaving_flows_ -= u.owned_flows;
     out.push(ControllerCommand::Start(unit, /*warm=*/true, u.incarnation));

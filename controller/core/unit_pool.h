@@ -174,11 +174,7 @@ class UnitPool {
   // Calls `visit` for each part, in the order of their ids.
   template <typename Visit>
   void ForEachPart(const Visit& visit) const {
-    if (parts_.size() == 0) return;
-    for (UnitId unit = parts_.NextFrom(0); unit != kNoUnit;
-         unit = parts_.NextFrom(value(unit) + 1u)) {
-      visit(unit);
-    }
+    for (uint32_t i = 0; i < part_ids_.size(); ++i) visit(part_ids_.At(i));
   }
   // Returns true if a placeable unit other than `unit` has a load ≤ limit.
   bool HasOtherAtMost(uint32_t limit, UnitId unit) const {
@@ -219,8 +215,9 @@ class UnitPool {
   bool Use(Instant now, UnitId unit, ControllerOut& out);
 
   // The controller holds this share of the unit from now on, more or less than
-  // before. One that is leaving stays, with one command. Returns false, and
-  // changes nothing, if the share is not 1 … kFullLoad, or the unit has failed.
+  // before. If it was none of its units, or is leaving, one command is pushed.
+  // Returns false, and changes nothing, if the share is not 1 … kFullLoad, or
+  // the unit has failed.
   bool on_lease(Instant now, UnitId unit, uint32_t share, ControllerOut& out);
   // It is to use it no more. With `at_once`, flowlets that are open there go on
   // elsewhere with their next packet, and one command is pushed. Returns false,
@@ -348,7 +345,11 @@ class UnitPool {
   // Makes a unit placeable no more, if it is.
   void Erase(UnitId unit) {
     if (!placeable(unit)) return;
-    if (!parts_.Erase(unit)) index_.Erase(unit);
+    if (parts_.Erase(unit)) {
+      part_ids_.Erase(unit);
+    } else {
+      index_.Erase(unit);
+    }
     ranks_.Erase(unit);
   }
   void SetAwaited(Unit& unit, bool awaited) {
@@ -405,8 +406,9 @@ class UnitPool {
   LoadMeter meter_;
   FillLimit fill_;
   UnitIndex index_;
-  UnitSet parts_;    // the placeable units that are not in the index
-  UnitRanks ranks_;  // of the placeable units
+  UnitSet parts_;       // the placeable units that are not in the index …
+  UnitRanks part_ids_;  // … in the order of their ids
+  UnitRanks ranks_;     // of the placeable units
   TimingWheel timers_;
 };
 
