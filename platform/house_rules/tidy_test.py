@@ -39,7 +39,8 @@ CORE_WORDS = {"controller/core", "runtime/core", "runtime/tables"}
 TEXT = TRACES | {"platform/text"}
 RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
-DRIVERS = {"platform/virtual_time", "platform/real_time"}
+DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
+           "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
     "platform/process", "proto"}
@@ -73,6 +74,7 @@ MAY_INCLUDE = {
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
+    "platform/virtual_cluster": CHECK | {"platform/virtual_time"},
     "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
     "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
@@ -96,6 +98,7 @@ TESTS_MAY_INCLUDE = {
     "nfs": {"runtime/core", "runtime/ring"},
     "platform/check": WHOLE_RUN,
     "platform/virtual_time": WHOLE_RUN,
+    "platform/virtual_cluster": WHOLE_RUN,
     "platform/real_time": WHOLE_RUN,
     "platform/explain": WHOLE_RUN,
     "platform/replay": WHOLE_RUN,
