@@ -58,6 +58,7 @@ class ReplayFlags {
   void AddRealFlags();
   void AddPaceFlags();
   void AddFaults();
+  void AddLeases();
   void AddThreads();
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
@@ -69,6 +70,7 @@ class ReplayFlags {
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
+  absl::Status CheckLeases() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;
@@ -93,6 +95,7 @@ class ReplayFlags {
   size_t demand_ = 0;
   size_t replica_choice_ = 0;
   size_t loggers_ = 0;   // 1: on
+  size_t leases_ = 0;    // 1: independent
   size_t clock_ = 0;     // 1: real
   size_t overload_ = 0;  // 1: wait, 2: drop
   uint32_t metrics_port_ = 0;
