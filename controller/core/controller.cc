@@ -288,7 +288,8 @@ void Controller::Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
   const uint32_t cost = cost_(arrival.original_length);
   uint64_t number =
       flow.unit == kNoUnit ? 0 : units_.TakeSlot(now, flow.unit, cost);
-  if (number == 0 && flow.unit != kNoUnit && failover_.HasCrashed(flow.unit)) {
+  if (number == 0 && flow.unit != kNoUnit &&
+      (failover_.HasCrashed(flow.unit) || units_.is_shut(flow.unit))) {
     if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
     PlaceFlowlet(now, arrival, slot, FlowletCause::kLate, out);
     if (flow.unit != kNoUnit) number = units_.TakeSlot(now, flow.unit, cost);
@@ -559,7 +560,10 @@ bool Controller::MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
       .flags = static_cast<uint8_t>(PacketMeta::kFirstOfFlowlet |
                                     PacketMeta::kNull | flags)};
   // A late packet must be placed anew, even if the unit is back by then.
-  if (flow.unit == cold.owner) flow.unit = kNoUnit;
+  if (flow.unit == cold.owner) {
+    if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
+    flow.unit = kNoUnit;
+  }
   // Replicas that were pushed are older than this clock.
   flows_.SetReplicas(slot, {});
   ChangeOwner(now, slot, receiver);

@@ -157,6 +157,25 @@ class Controller {
     pieces_.on_unit_stopped(unit);
     return true;
   }
+  // --- Leases (proto/protocol.md §7), with ControllerOptions::leased. ---
+  // The controller may use this share of the unit, in 1/1024 of its capacity;
+  // again when the share has changed. A kStartUnit, which is not to be
+  // answered, goes ahead of the unit's first packet, and withdraws a kStopUnit
+  // that is under way. Returns false, and changes nothing, if the share cannot
+  // be, or the unit has failed.
+  bool on_lease(Instant now, UnitId unit, uint32_t share, ControllerOut& out) {
+    return units_.on_lease(now, unit, share, out);
+  }
+  // The controller is to leave the unit: flows go on at others with their next
+  // flowlet, or, with `at_once`, with their next packet. kStopUnit follows when
+  // nothing more is sent there, and the flows that are left move by null
+  // packets (U8); on_unit_stopped ends the use. While there is no other unit,
+  // a unit with flows is left only at once. Returns false, and changes nothing,
+  // if there is no lease or that is known.
+  bool on_revoke(Instant now, UnitId unit, bool at_once, ControllerOut& out) {
+    return units_.on_revoke(now, unit, at_once, out);
+  }
+
   // A unit has processed a packet on state that it took over from another unit
   // (U7). Late and repeated messages are harmless; impossible ones are refused
   // and counted.

@@ -22,8 +22,9 @@ namespace snf {
 // target allows waits at each, and as much comes as leaves. Owner-thread only.
 class LoadedUnits {
  public:
-  explicit LoadedUnits(uint32_t units)
-      : options_(OptionsFor(units)),
+  // With `parts`, units are leased, and of so many of them only a half.
+  explicit LoadedUnits(uint32_t units, uint32_t parts = 0)
+      : options_(OptionsFor(units, parts > 0)),
         units_(options_),
         policy_(FindPlacementPolicy("snf")),
         order_(units),
@@ -36,7 +37,12 @@ class LoadedUnits {
     }
     for (uint32_t i = 0; i < units; ++i) {
       out_.clear();
-      units_.on_ready(now_, units_.TakeWarm(now_, out_));
+      if (parts == 0) {
+        units_.on_ready(now_, units_.TakeWarm(now_, out_));
+      } else {
+        const uint32_t share = i < units - parts ? kFullLoad : kFullLoad / 2;
+        units_.on_lease(now_, UnitId{static_cast<uint16_t>(i)}, share, out_);
+      }
     }
     SNF_CHECK(units_.placeable_units() == units);
     for (auto& open : open_) open = UnitId{0};
@@ -85,9 +91,10 @@ class LoadedUnits {
   static constexpr int64_t kDemandBps = 5'000'000;
   static constexpr size_t kOpenFlowlets = 8;  // few, so drains make the load
 
-  static ControllerOptions OptionsFor(uint32_t units) {
+  static ControllerOptions OptionsFor(uint32_t units, bool leased) {
     ControllerOptions options;
     options.max_units = units;
+    options.leased = leased;
     options.warm_units = units;
     options.unit_capacity_bps = kCapacityBps;
     options.unit_idle_timeout = Seconds(86'400);  // all stay in use

@@ -76,6 +76,9 @@ struct ControllerOptions {
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
   // many as its capacity in bits carries.
   int64_t unit_packets_ps = 0;
+  // The units are leased (Controller::on_lease): none is started or parked, and
+  // warm_units, unit_idle_timeout and keep_warm are nothing to them.
+  bool leased = false;
   uint32_t unit_queue_packets = 1024;  // slots of a unit's channel
   // Slots beyond those, for what is re-routed after failures alone: all others
   // may be taken by packets that wait for it.

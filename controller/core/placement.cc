@@ -57,6 +57,7 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   };
   if (request.owner != kNoUnit) compare(request.owner);
   for (const UnitId unit : request.replicas.span()) compare(unit);
+  units.ForEachPart(compare);
   return best;
 }
 
@@ -235,11 +236,12 @@ class RotatePolicy final : public PlacementPolicy {
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units) {
   const uint32_t load = units.load(unit);
+  const uint32_t demand = units.QuantaAt(unit, request.demand);
   if (unit == request.owner) {
-    if (load + request.demand > units.limit_of_owner()) return -1;
+    if (load + demand > units.limit_of_owner()) return -1;
     return int64_t{load} + request.alpha + request.owner_alpha;
   }
-  if (load + request.demand > units.limit()) return -1;
+  if (load + demand > units.limit()) return -1;
   const auto replicas = request.replicas.span();
   const bool has_state = std::ranges::find(replicas, unit) != replicas.end();
   return int64_t{load} + (has_state ? request.alpha : 0);

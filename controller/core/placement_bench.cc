@@ -36,6 +36,19 @@ void BM_DecisionTrafficGrowsWithUnits(benchmark::State& state) {
 }
 BENCHMARK(BM_DecisionTrafficGrowsWithUnits)->Apply(Units);
 
+// The same of leased units, of four of which the controller has a half: these
+// are looked at one by one.
+void BM_DecisionAmongLeasedUnits(benchmark::State& state) {
+  const auto count = static_cast<uint32_t>(state.range(0));
+  LoadedUnits units(count, 4);
+  const Nanos step{Milliseconds(1).ns / count};
+  for (auto _ : state) {
+    units.Drain(step, Milliseconds(1));
+    benchmark::DoNotOptimize(units.Decide());
+  }
+}
+BENCHMARK(BM_DecisionAmongLeasedUnits)->Apply(Units);
+
 // A decision and a drain report every microsecond, whatever the units.
 void BM_DecisionEveryMicrosecond(benchmark::State& state) {
   const auto count = static_cast<uint32_t>(state.range(0));

@@ -10,7 +10,9 @@ TestDriver::TestDriver(const ControllerOptions& options,
     : options_(options), controller_(options, policy) {
   units_.resize(options.max_units);
   for (uint32_t i = 0; i < options.max_units; ++i) {
-    if (i < options.warm_units) units_[i].state = UnitState::kWarm;
+    if (!options.leased && i < options.warm_units) {
+      units_[i].state = UnitState::kWarm;
+    }
   }
 }
 
@@ -70,6 +72,23 @@ Commands TestDriver::RunTimers(Instant until) {
   return all;
 }
 
+Commands TestDriver::Lease(Instant now, UnitId unit, uint32_t share) {
+  Commands all;
+  EXPECT_TRUE(controller_.on_lease(now, unit, share, out_));
+  Execute(all);
+  Model(unit).state = UnitState::kActive;
+  Model(unit).revoked = false;
+  return all;
+}
+
+Commands TestDriver::Revoke(Instant now, UnitId unit, bool at_once) {
+  Commands all;
+  EXPECT_TRUE(controller_.on_revoke(now, unit, at_once, out_));
+  Model(unit).revoked = true;
+  Execute(all);
+  return all;
+}
+
 void TestDriver::Ready(Instant now, UnitId unit) {
   EXPECT_EQ(Model(unit).state, UnitState::kStarting);
   Model(unit).state = UnitState::kActive;
@@ -121,7 +140,7 @@ void TestDriver::ExpectStatesAgree() const {
     }
     if (state != UnitState::kStarting) {
       EXPECT_EQ(is_placeable || units().closing(Id(i)),
-                state == UnitState::kActive)
+                state == UnitState::kActive && !units_[i].revoked)
           << i;
     }
     EXPECT_FALSE(is_placeable && units().closing(Id(i))) << i;
@@ -169,13 +188,7 @@ void TestDriver::Execute(const ControllerCommand& command) {
       ++dropped;
       return;
     case Kind::kStartUnit:
-      EXPECT_EQ(Model(command.unit).state,
-                command.warm ? UnitState::kWarm : UnitState::kStopped);
-      EXPECT_GT(command.incarnation, incarnation_);
-      incarnation_ = command.incarnation;
-      Model(command.unit).state = UnitState::kStarting;
-      ++(command.warm ? warm : cold);
-      return;
+      return on_start_unit(command);
     case Kind::kParkUnit:
       EXPECT_EQ(Model(command.unit).state, UnitState::kActive);
       EXPECT_TRUE(Model(command.unit).queue.empty());
@@ -197,6 +210,21 @@ void TestDriver::Execute(const ControllerCommand& command) {
       ADD_FAILURE() << "no unit has failed";
       return;
   }
+}
+
+void TestDriver::on_start_unit(const ControllerCommand& command) {
+  if (options_.leased) {  // a lease begins, or a stop is withdrawn
+    EXPECT_EQ(Model(command.unit).state,
+              command.warm ? UnitState::kStopping : UnitState::kStopped);
+    ++(command.warm ? warm : cold);
+    return;
+  }
+  EXPECT_EQ(Model(command.unit).state,
+            command.warm ? UnitState::kWarm : UnitState::kStopped);
+  EXPECT_GT(command.incarnation, incarnation_);
+  incarnation_ = command.incarnation;
+  Model(command.unit).state = UnitState::kStarting;
+  ++(command.warm ? warm : cold);
 }
 
 // Expects different units in use, other than the unit itself, and as many as
@@ -226,10 +254,13 @@ void TestDriver::on_replicas(const ControllerCommand& command) {
 }
 
 void TestDriver::on_stop_unit(UnitId unit) {
-  EXPECT_EQ(Model(unit).state, UnitState::kWarm);
+  EXPECT_EQ(Model(unit).state,
+            options_.leased ? UnitState::kActive : UnitState::kWarm);
+  EXPECT_EQ(Model(unit).revoked, options_.leased);
   Model(unit).state = UnitState::kStopping;
   ++stopped;
-  if (Model(unit).owned == 0) return;
+  // Leases end whether or not there is another unit.
+  if (Model(unit).owned == 0 || options_.leased) return;
   EXPECT_TRUE(std::ranges::any_of(units_, [](const UnitModel& model) {
     return model.state == UnitState::kActive ||
            model.state == UnitState::kStarting;
@@ -249,7 +280,9 @@ void TestDriver::on_enqueue(const ControllerCommand& command) {
   UnitModel& unit = Model(command.unit);
   const PacketMeta& meta = command.meta;
   const bool starting = unit.state == UnitState::kStarting;
-  EXPECT_TRUE(starting || unit.state == UnitState::kActive);
+  EXPECT_TRUE(starting || unit.state == UnitState::kActive)
+      << value(command.unit) << " gets clock " << value(meta.clock)
+      << " of flow " << slot_of(meta.flow) << " flags " << int{meta.flags};
   unit.queue.push_back(meta);
   EXPECT_LE(unit.queue.size(), starting ? options_.start_buffer_packets
                                         : options_.unit_queue_packets);

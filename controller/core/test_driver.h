@@ -105,6 +105,11 @@ class TestDriver {
   // Calls on_timers at each wake-up up to `until`.
   Commands RunTimers(Instant until);
 
+  // With ControllerOptions::leased.
+  Commands Lease(Instant now, UnitId unit, uint32_t share);
+  Commands Revoke(Instant now, UnitId unit, bool at_once);
+  bool revoked(UnitId unit) const { return units_[value(unit)].revoked; }
+
   void Ready(Instant now, UnitId unit);
   // Stops the unit. All its flows must be owned by others.
   void Stopped(UnitId unit);
@@ -149,6 +154,7 @@ class TestDriver {
     std::deque<PacketMeta> queue;
     uint64_t channel_number = 0;
     uint32_t owned = 0;
+    bool revoked = false;
   };
   struct FlowModel {
     uint64_t clock = 0;
@@ -160,6 +166,7 @@ class TestDriver {
   };
   UnitModel& Model(UnitId unit) { return units_.at(value(unit)); }
 
+  void on_start_unit(const ControllerCommand& command);
   size_t Execute(Commands& all);
   void Execute(const ControllerCommand& command);
   void on_replicas(const ControllerCommand& command);

@@ -19,8 +19,10 @@ UnitPool::UnitPool(const ControllerOptions& options)
       start_timeout_(options.start_timeout),
       next_incarnation_(options.first_incarnation),
       latency_target_(options.latency_target),
-      units_warm_(std::min(options.warm_units, options.max_units)),
-      units_stopped_(options.max_units - units_warm_),
+      leased_(options.leased),
+      units_warm_(leased_ ? 0
+                          : std::min(options.warm_units, options.max_units)),
+      units_stopped_(leased_ ? 0 : options.max_units - units_warm_),
       closing_(options.max_units),
       drained_(options.max_units),
       usable_(options.max_units),
@@ -28,17 +30,20 @@ UnitPool::UnitPool(const ControllerOptions& options)
       meter_(options),
       fill_(options),
       index_(options.max_units),
+      parts_(options.max_units),
+      part_ids_(options.max_units),
       ranks_(options.max_units),
       timers_(options.max_units) {
   SNF_CHECK(latency_target_ <= Seconds(10));
   SNF_CHECK(idle_timeout_.ns > 0 && keep_warm_.ns >= 0);
   SNF_CHECK(start_timeout_.ns > 0);
+  SNF_CHECK(queue_packets_ + recovery_slots_ < kShut);
   first_untouched_ = units_warm_;
   for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
 }
 
 void UnitPool::CloseUnneeded(Instant now) {
-  if (index_.size() < 2) return;
+  if (leased_ || index_.size() < 2) return;
   const UnitId last = ranks_.At(index_.size() - 1);
   const Unit& u = units_[value(last)];
   if (u.state != State::kActive ||
@@ -66,6 +71,7 @@ void UnitPool::Refresh(Instant now) {
     return;
   }
   const uint64_t bucket = meter_.Bucket(now);
+  ForEachPart([&](UnitId unit) { meter_.Load(now, unit); });
   if (bucket != refresh_bucket_) {
     refresh_bucket_ = bucket;
     refresh_left_ = std::min(first_untouched_, kRefreshPerBucket);
@@ -115,7 +121,7 @@ bool UnitPool::HasUsable(uint32_t usable, UnitId beside) const {
 
 bool UnitPool::Drain(Instant now, UnitId unit) {
   if (!HasUsable(usable_, unit)) return false;
-  if (drained_.Insert(unit)) Leave(now, unit);
+  if (drained_.Insert(unit)) LeaveBarred(now, unit);
   return true;
 }
 
@@ -127,13 +133,13 @@ bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
   start_timeout_ = options.start_timeout;
   const uint32_t before = std::exchange(usable_, usable);
   for (uint32_t i = usable; i < before; ++i) {
-    Leave(now, UnitId{static_cast<uint16_t>(i)});
+    LeaveBarred(now, UnitId{static_cast<uint16_t>(i)});
   }
   return true;
 }
 
 // The unit is barred from now on. One that starts leaves when it is ready.
-void UnitPool::Leave(Instant now, UnitId unit) {
+void UnitPool::LeaveBarred(Instant now, UnitId unit) {
   if (state(unit) == State::kActive && placeable(unit)) {
     Erase(unit);
     closing_.Insert(unit);
@@ -169,7 +175,14 @@ UnitId UnitPool::NextStopped() const {
 
 void UnitPool::MakePlaceable(Instant now, UnitId unit) {
   MarkNeeded(now, unit);
-  index_.Insert(unit, meter_.Load(now, unit, units_[value(unit)].queued_bytes));
+  const Unit& u = units_[value(unit)];
+  const uint32_t load = meter_.Load(now, unit, u.queued_bytes);
+  if (u.share % kFullLoad == 0) {
+    index_.Insert(unit, load);
+  } else {
+    parts_.Insert(unit);
+    part_ids_.Insert(unit);
+  }
   ranks_.Insert(unit);
   if (units_waiting_ == 0) return;
   for (uint32_t i = 0; i < first_untouched_; ++i) {
@@ -233,11 +246,14 @@ bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
       Take(now, unit, out);
       return true;
     case State::kStopped:
+      if (leased_) return false;
       Start(now, unit, out);
+      break;
+    case State::kActive:
+      if (units_[value(unit)].revoked) return false;
       break;
     case State::kStarting:
     case State::kFailed:
-    case State::kActive:
       break;
   }
   if (!placeable(unit)) {
@@ -266,6 +282,7 @@ UnitId UnitPool::UseFailed(Instant now) {
 }
 
 UnitId UnitPool::WithdrawStop(Instant now, ControllerOut& out) {
+  if (leased_) return kNoUnit;  // the lease of one that leaves is over
   for (uint32_t i = 0; i < first_untouched_; ++i) {
     Unit& u = units_[i];
     if (u.state != State::kStopping || u.owned_flows == 0) continue;
@@ -322,6 +339,66 @@ void UnitPool::EraseFailed() {
   }
 }
 
+bool UnitPool::on_lease(Instant now, UnitId unit, uint32_t share,
+                        ControllerOut& out) {
+  Unit& u = units_[value(unit)];
+  if (!leased_ || share == 0 || share > kFullLoad ||
+      u.state == State::kCrashed) {
+    return false;
+  }
+  Erase(unit);
+  SetWaits(u, false);
+  timers_.Disarm(value(unit));
+  u.share = share;
+  u.revoked = false;
+  u.slots_used &= ~kShut;
+  u.last_packet = std::max(u.last_packet, now);
+  first_untouched_ = std::max(first_untouched_, value(unit) + uint32_t{1});
+  if (u.state == State::kStopped) PushStart(unit, /*warm=*/false, out);
+  if (u.state == State::kStopping) {
+    leaving_flows_ -= u.owned_flows;
+    out.push(ControllerCommand::Start(unit, /*warm=*/true, u.incarnation));
+  }
+  u.state = State::kActive;
+  MakePlaceable(now, unit);
+  return true;
+}
+
+bool UnitPool::on_revoke(Instant now, UnitId unit, bool at_once,
+                         ControllerOut& out) {
+  Unit& u = units_[value(unit)];
+  if (u.share == 0 || u.state != State::kActive || (u.revoked && !at_once)) {
+    return false;
+  }
+  u.revoked = true;
+  Erase(unit);
+  if (at_once) {
+    u.slots_used |= kShut;
+    SetWaits(u, false);
+    Leave(unit, out);
+  } else {
+    timers_.Arm(value(unit), now);
+  }
+  return true;
+}
+
+// Its flows are moved one by one from now on.
+void UnitPool::Leave(UnitId unit, ControllerOut& out) {
+  Unit& u = units_[value(unit)];
+  timers_.Disarm(value(unit));
+  u.state = State::kStopping;
+  leaving_flows_ += u.owned_flows;
+  out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit, unit,
+                                     /*warm=*/false));
+}
+
+UnitId UnitPool::LeastLoadedWithParts(UnitId least) const {
+  ForEachPart([&](UnitId unit) {
+    if (least == kNoUnit || load(unit) < load(least)) least = unit;
+  });
+  return least;
+}
+
 bool UnitPool::on_ready(Instant now, UnitId unit) {
   Unit& u = units_[value(unit)];
   if (u.state != State::kStarting) return false;
@@ -337,7 +414,7 @@ bool UnitPool::on_ready(Instant now, UnitId unit) {
   if (failed_starts_ > 0) EraseFailed();
   u.last_packet = std::max(u.last_packet, now);
   timers_.Arm(value(unit), u.last_packet + idle_timeout_);
-  if (IsBarred(unit)) Leave(now, unit);
+  if (IsBarred(unit)) LeaveBarred(now, unit);
   return true;
 }
 
@@ -345,8 +422,19 @@ bool UnitPool::on_stopped(UnitId unit) {
   Unit& u = units_[value(unit)];
   if (u.state != State::kStopping || u.owned_flows > 0) return false;
   u.state = State::kStopped;
-  ++units_stopped_;
+  EndUse(u);
   return true;
+}
+
+void UnitPool::EndUse(Unit& unit) {
+  if (!leased_) {
+    ++units_stopped_;
+    return;
+  }
+  unit.share = 0;
+  unit.revoked = false;
+  // A flowlet may still be open on it that has sent nothing there.
+  unit.slots_used |= kShut;
 }
 
 bool UnitPool::on_failed(UnitId unit) {
@@ -371,7 +459,7 @@ void UnitPool::EndFailure(UnitId unit) {
   SNF_CHECK(u.state == State::kCrashed && u.owned_flows == 0);
   u.state = State::kStopped;
   u.slots_used = 0;
-  ++units_stopped_;
+  EndUse(u);
 }
 
 bool UnitPool::on_drained(Instant now, const DrainReport& report) {
@@ -435,10 +523,13 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
     return true;
   }
   if (u.state == State::kActive) {
-    const bool closing = closing_.Has(unit);
+    const bool closing = closing_.Has(unit) || u.revoked;
     const bool empty = u.slots_used == 0 && meter_.open_flowlets(unit) == 0;
     const Instant idle_at = u.last_packet + idle_timeout_;
-    if (empty && (closing || now >= idle_at)) {
+    if (empty && u.revoked) {
+      SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
+      if (!u.waits) Leave(unit, out);
+    } else if (empty && (closing || now >= idle_at)) {
       Park(now, unit, out);
     } else if (closing) {
       timers_.Arm(i, now + Nanos{std::max<int64_t>(idle_timeout_.ns / 16, 1)});
@@ -452,11 +543,8 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   if (u.waits && IsBarred(unit)) {
     UseAnother(now, out);
   } else if (!u.waits) {
-    u.state = State::kStopping;
     --units_warm_;
-    leaving_flows_ += u.owned_flows;
-    out.push(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit, unit,
-                                       /*warm=*/false));
+    Leave(unit, out);
   }
   return true;
 }

@@ -55,6 +55,14 @@ namespace snf {
 // as few as would be if no flow preferred the unit that has its state
 // (proto/decisions.md 12).
 //
+// A pool of leased units (ControllerOptions::leased) starts and parks none.
+// Each is active from on_lease to on_revoke, with a share of its capacity: a
+// load is the part of that share in use. Units with less than the whole of it,
+// which are few (proto/protocol.md §7), are not in the index: they are looked
+// at one by one. A revoked unit gets no more flowlets, and stops once those
+// that are open on it have ended and nothing waits there, or at once; then it
+// is leaving as above.
+//
 // With other signals loads fade with time. The index is brought up to date for
 // a unit whenever something drains from it; besides, kRefreshPerBucket units
 // are brought up to date in turn in each load bucket in which there are
@@ -96,10 +104,22 @@ class UnitPool {
 
   uint32_t max_units() const { return max_units_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
-  bool placeable(UnitId unit) const { return index_.contains(unit); }
+  bool placeable(UnitId unit) const {
+    return index_.contains(unit) || is_part(unit);
+  }
   // True if the unit is active, but gets no more flowlets.
   bool closing(UnitId unit) const { return closing_.Has(unit); }
-  uint32_t placeable_units() const { return index_.size(); }
+  uint32_t placeable_units() const { return ranks_.size(); }
+  // True if the unit is placeable with a share of less than the whole.
+  bool is_part(UnitId unit) const {
+    return parts_.size() > 0 && parts_.Has(unit);
+  }
+  // The share of a leased unit in 1/1024 of its capacity; 0 without a lease.
+  uint32_t share(UnitId unit) const { return units_[value(unit)].share; }
+  // True if a leased unit takes nothing more, whatever is open on it.
+  bool is_shut(UnitId unit) const {
+    return (units_[value(unit)].slots_used & kShut) != 0;
+  }
   // Counts the units that start and are not placeable yet, but for those whose
   // start failed before.
   uint32_t starting_units() const { return units_awaited_; }
@@ -141,13 +161,30 @@ class UnitPool {
   uint32_t open_flowlets(UnitId unit) const {
     return meter_.open_flowlets(unit);
   }
+  // The same at that unit: of a smaller share a demand needs a larger part.
+  uint32_t QuantaAt(UnitId unit, uint32_t quanta) const {
+    if (!is_part(unit)) return quanta;
+    const uint32_t scaled = OfShare(unit, quanta);
+    return by_wait() ? std::min(scaled, limit()) : scaled;
+  }
   // The load of a placeable unit, as the index has it.
-  uint32_t load(UnitId unit) const { return index_.load(unit); }
+  uint32_t load(UnitId unit) const {
+    return is_part(unit) ? PartLoad(unit) : index_.load(unit);
+  }
   uint64_t total_load() const { return index_.total_load(); }
+  // Of those that are not parts.
   UnitId FullestAtMost(uint32_t limit) const {
     return index_.FullestAtMost(limit);
   }
-  UnitId LeastLoaded() const { return index_.LeastLoaded(); }
+  UnitId LeastLoaded() const {
+    const UnitId least = index_.LeastLoaded();
+    return parts_.size() == 0 ? least : LeastLoadedWithParts(least);
+  }
+  // Calls `visit` for each part, in the order of their ids.
+  template <typename Visit>
+  void ForEachPart(const Visit& visit) const {
+    for (uint32_t i = 0; i < part_ids_.size(); ++i) visit(part_ids_.At(i));
+  }
   // Returns true if a placeable unit other than `unit` has a load ≤ limit.
   bool HasOtherAtMost(uint32_t limit, UnitId unit) const {
     const UnitId fullest = index_.FullestAtMost(limit);
@@ -188,6 +225,17 @@ class UnitPool {
   // Makes that unit placeable, whatever its load, with at most one command.
   // Returns false if the unit is stopping, or barred.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
+
+  // The controller holds this share of the unit from now on, more or less than
+  // before. If it was none of its units, or is leaving, one command is pushed.
+  // Returns false, and changes nothing, if the share is not 1 … kFullLoad, or
+  // the unit has failed.
+  bool on_lease(Instant now, UnitId unit, uint32_t share, ControllerOut& out);
+  // It is to use it no more. With `at_once`, flowlets that are open there go on
+  // elsewhere with their next packet, and one command is pushed. Returns false,
+  // and changes nothing, if there is no lease, or if it is revoked already and
+  // not to be left at once.
+  bool on_revoke(Instant now, UnitId unit, bool at_once, ControllerOut& out);
 
   // Each returns false, and changes nothing, if it cannot be: the unit does not
   // start, or is not to stop yet; more has drained than was there.
@@ -235,7 +283,8 @@ class UnitPool {
         u.state >= State::kStarting ? start_buffer_packets_ : queue_packets_;
     if (u.slots_used >= limit) return 0;
     ++u.slots_used;
-    fill_.Count(u.queued_bytes);
+    fill_.Count(u.share == 0 ? u.queued_bytes
+                             : u.queued_bytes * kFullLoad / u.share);
     // The index learns of these bytes with the next drain or flowlet, since an
     // update for each packet would cost too much.
     u.queued_bytes += bytes;
@@ -276,9 +325,11 @@ class UnitPool {
     bool awaited;      // is in units_awaited_
     bool was_warm;     // where it is starting
     uint8_t failures;  // failed starts since it last was ready
-    uint32_t slots_used;
+    bool revoked;
+    uint32_t slots_used;  // plus kShut where no more is to be
     uint32_t incarnation;
     uint32_t owned_flows;
+    uint32_t share;  // of a leased unit
     Instant last_packet;
     Instant needed;  // the last MarkNeeded, or when it became placeable
     uint64_t channel_number;
@@ -292,8 +343,23 @@ class UnitPool {
   bool HasSpareBesideBarred() const;
   UnitId NextClosing() const;
   bool HasUsable(uint32_t usable, UnitId beside) const;
-  void Leave(Instant now, UnitId unit);
+  void LeaveBarred(Instant now, UnitId unit);
   void UseAnother(Instant now, ControllerOut& out);
+  static constexpr uint32_t kShut = uint32_t{1} << 31;
+
+  // Returns what so many quanta of a unit are in quanta of its share.
+  uint32_t OfShare(UnitId unit, uint32_t quanta) const {
+    const uint32_t share = units_[value(unit)].share;
+    const uint64_t scaled = (uint64_t{quanta} * kFullLoad + share - 1) / share;
+    return static_cast<uint32_t>(std::min<uint64_t>(scaled, kMaxLoad));
+  }
+  uint32_t PartLoad(UnitId unit) const {
+    return OfShare(unit,
+                   meter_.LastLoad(unit, units_[value(unit)].queued_bytes));
+  }
+  UnitId LeastLoadedWithParts(UnitId least) const;
+  void Leave(UnitId unit, ControllerOut& out);
+  void EndUse(Unit& unit);
   void CloseUnneeded(Instant now);
   void Park(Instant now, UnitId unit, ControllerOut& out);
   UnitId LowestIn(State state) const;
@@ -312,7 +378,11 @@ class UnitPool {
   // Makes a unit placeable no more, if it is.
   void Erase(UnitId unit) {
     if (!placeable(unit)) return;
-    index_.Erase(unit);
+    if (parts_.Erase(unit)) {
+      part_ids_.Erase(unit);
+    } else {
+      index_.Erase(unit);
+    }
     ranks_.Erase(unit);
   }
   void SetAwaited(Unit& unit, bool awaited) {
@@ -346,6 +416,7 @@ class UnitPool {
   uint32_t pending_starts_ = 0;
   uint32_t next_incarnation_;
   Nanos latency_target_;
+  bool leased_;
   uint32_t first_untouched_ = 0;  // units from here on were never started
   uint32_t units_warm_ = 0;
   uint32_t units_stopped_ = 0;
@@ -370,7 +441,9 @@ class UnitPool {
   LoadMeter meter_;
   FillLimit fill_;
   UnitIndex index_;
-  UnitRanks ranks_;  // of the units in the index
+  UnitSet parts_;       // the placeable units that are not in the index …
+  UnitRanks part_ids_;  // … in the order of their ids
+  UnitRanks ranks_;     // of the placeable units
   TimingWheel timers_;
 };
 

@@ -74,6 +74,8 @@ class LeaseKeeper {
   int64_t share(UnitId unit) const {
     return value(unit) < units_.size() ? units_[value(unit)].share : 0;
   }
+  // Above the numbers of all units.
+  uint32_t units() const { return static_cast<uint32_t>(units_.size()); }
   // The life of a unit of which the controller has a part.
   UnitLife life(UnitId unit) const { return units_[value(unit)].life; }
   // Counts messages for another life of the controller, about a lease that is

@@ -69,20 +69,22 @@ BenchCase OfFrames(uint32_t flows, const Batch& batch) {
 
 // --- Row 6 -------------------------------------------------------------------
 
-size_t AddDecision(BenchSuite& suite, uint32_t units, uint32_t replicas) {
+// With `parts`, units are leased, and of so many of them only a half.
+size_t AddDecision(BenchSuite& suite, uint32_t units, uint32_t replicas,
+                   uint32_t parts) {
   struct Decisions {
-    Decisions(uint32_t count, const ControllerOptions& options)
-        : units(count), chooser(options), rng(count), step(count) {}
+    Decisions(uint32_t count, uint32_t halves, const ControllerOptions& options)
+        : units(count, halves), chooser(options), rng(count), step(count) {}
     LoadedUnits units;
     ReplicaChooser chooser;
     Rng rng;
     int64_t step;
   };
-  const auto make = [units, replicas]() -> absl::StatusOr<BenchCase> {
+  const auto make = [units, replicas, parts]() -> absl::StatusOr<BenchCase> {
     ControllerOptions options;
     options.max_units = units;
     options.replicas = replicas;
-    auto of = std::make_shared<Decisions>(units, options);
+    auto of = std::make_shared<Decisions>(units, parts, options);
     return BenchCase{.sample = [of](uint64_t decisions) {
       constexpr int kInTurn = 500;  // between reports, which are not measured
       int64_t cpu_ns = 0;
@@ -104,7 +106,8 @@ size_t AddDecision(BenchSuite& suite, uint32_t units, uint32_t replicas) {
       return static_cast<double>(cpu_ns) / static_cast<double>(done);
     }};
   };
-  return suite.Add(fmt::format("decision {} {}", units, replicas), make);
+  return suite.Add(fmt::format("decision {} {} {}", units, replicas, parts),
+                   make);
 }
 
 // By a hash of the flow's key, which is there, among `units`.
@@ -130,19 +133,25 @@ size_t AddHashing(BenchSuite& suite, uint32_t units) {
 
 void AddDecisions(const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows) {
-  for (const uint32_t replicas : {3u, 0u}) {
+  struct Variant {
+    const char* what;
+    uint32_t replicas;
+    uint32_t parts;
+  };
+  for (const auto& [what, replicas, parts] :
+       {Variant{"3 replicas drawn", 3, 0}, Variant{"no replicas drawn", 0, 0},
+        Variant{"of four units a half is leased", 0, 4}}) {
     rows.push_back(
         {.number = 6,
-         .what = fmt::format("a decision, {} replicas drawn",
-                             replicas == 0 ? "no" : "3"),
+         .what = fmt::format("a decision, {}", what),
          .variant =
              fmt::format("{} units against 10", InThousands(sizes.many_units)),
          .must = {{2}},
          .aim = {{1.3}},
          .aim_ours = 60,
          .ours = {{"many units",
-                   AddDecision(suite, sizes.many_units, replicas)}},
-         .base = {{"10 units", AddDecision(suite, 10, replicas)}},
+                   AddDecision(suite, sizes.many_units, replicas, parts)}},
+         .base = {{"10 units", AddDecision(suite, 10, replicas, parts)}},
          .beside = {{"plain hash", AddHashing(suite, sizes.many_units)}}});
   }
 }

@@ -30,7 +30,8 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/logger", "runtime/tables", "resource_manager/core"}
+         "runtime/leases", "runtime/logger", "runtime/tables",
+         "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
@@ -38,7 +39,8 @@ CORE_WORDS = {"controller/core", "runtime/core", "runtime/tables"}
 TEXT = TRACES | {"platform/text"}
 RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
-DRIVERS = {"platform/virtual_time", "platform/real_time"}
+DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
+           "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
     "platform/control", "platform/process", "proto"}
@@ -53,6 +55,7 @@ MAY_INCLUDE = {
     "traces/synthesis": {"base", "base/packet", "traces"},
     "runtime/sdk": BASE,
     "runtime/ring": BASE,
+    "runtime/leases": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
     "runtime/tables": BASE | {"runtime/sdk"},
@@ -71,6 +74,7 @@ MAY_INCLUDE = {
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
+    "platform/virtual_cluster": CHECK | {"platform/virtual_time"},
     "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
     "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
@@ -96,6 +100,7 @@ TESTS_MAY_INCLUDE = {
     "nfs": {"runtime/core", "runtime/ring"},
     "platform/check": WHOLE_RUN,
     "platform/virtual_time": WHOLE_RUN,
+    "platform/virtual_cluster": WHOLE_RUN,
     "platform/real_time": WHOLE_RUN,
     "platform/explain": WHOLE_RUN,
     "platform/replay": WHOLE_RUN,

@@ -252,6 +252,7 @@ void ReplayFlags::AddStateFlags() {
   AddLoggers();
   AddChaos();
   AddFaults();
+  AddLeases();
 }
 
 void ReplayFlags::AddLoggers() {
@@ -278,6 +279,18 @@ void ReplayFlags::AddFaults() {
         return faults.status();
       },
       [this] { return FormatFaults(options_.run.faults); });
+}
+
+void ReplayFlags::AddLeases() {
+  flags_.Count("controllers", options_.cluster.controllers, 1,
+               ClusterOptions::kMostControllers,
+               "controllers, each with flows of its own, that lease the units "
+               "from a resource manager");
+  flags_.Choice(
+      "leases", leases_,
+      {{"shared", "shares of units that all of them use"},
+       {"independent", "whole units, each controller its own max_units"}},
+      "what several controllers lease:");
 }
 
 void ReplayFlags::AddStateModel() {

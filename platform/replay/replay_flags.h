@@ -59,6 +59,7 @@ class ReplayFlags {
   void AddRealFlags();
   void AddPaceFlags();
   void AddFaults();
+  void AddLeases();
   void AddThreads();
   void AddIsolation();
   void AddComparison();
@@ -71,6 +72,7 @@ class ReplayFlags {
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
+  absl::Status CheckLeases() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;
@@ -96,6 +98,7 @@ class ReplayFlags {
   size_t demand_ = 0;
   size_t replica_choice_ = 0;
   size_t loggers_ = 0;    // 1: on
+  size_t leases_ = 0;     // 1: independent
   size_t clock_ = 0;      // 1: real
   size_t overload_ = 0;   // 1: wait, 2: drop
   size_t isolation_ = 0;  // as Isolation

@@ -13,6 +13,7 @@
 #include "platform/replay/explain_request.h"
 #include "platform/report/report.h"
 #include "platform/run/run.h"
+#include "platform/virtual_cluster/cluster_options.h"
 
 namespace snf {
 
@@ -32,6 +33,8 @@ struct ReplayOptions {
   // The following say how it is run. With a single chain, the sizes are those
   // of the chain.
   RunOptions run;
+  // With several controllers, in virtual time, they lease the units.
+  ClusterOptions cluster = {.controllers = 1};
   Nanos warm_up;  // left out of latency and of figures of units
   bool is_real_time = false;
   RealOptions real;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <span>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "platform/report/usage_meter.h"
 #include "platform/run/capture_sink.h"
 #include "platform/run/nat_peer_emulator.h"
+#include "platform/virtual_cluster/virtual_cluster.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "traces/merged_reader.h"
 
@@ -125,8 +127,9 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
   if (!reader.ok()) return reader.status();
   ReplayedRun replayed = {.run = {.policy = policy, .result = {}}};
   absl::Status status =
-      options_.is_real_time
-          ? RunReal(**reader, watchers, label, replayed.run)
+      options_.is_real_time ? RunReal(**reader, watchers, label, replayed.run)
+      : options_.cluster.controllers > 1
+          ? RunCluster(**reader, watchers, label, replayed.run)
           : RunVirtual(**reader, watchers, label, replayed.run);
   if (!status.ok()) return status;
   replayed.warnings = (*reader)->warnings();
@@ -161,6 +164,43 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
         fmt::format("--warm_up: no packet left that arrived after {}",
                     FormatDuration(options_.warm_up)));
   }
+  run.elapsed_s =
+      static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
+  return absl::OkStatus();
+}
+
+absl::Status ReplayRun::RunCluster(MergedReader& reader,
+                                   const Watchers& watchers,
+                                   const std::string& label,
+                                   ComparedRun& run) const {
+  const Instant start = RealClock::Monotonic();
+  const NfSpec& nf = options_.config.chains.front().nf;
+  const auto example = nf.create();
+  const uint32_t controllers = options_.cluster.controllers;
+  if (absl::Status s = VirtualCluster::Check(*example, controllers); !s.ok()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--controllers={}: {}", controllers, std::string(s.message())));
+  }
+  // A unit has another number for each controller.
+  std::deque<UsageMeter> meters;
+  std::vector<Observers> observers(controllers);
+  for (Observers& each : observers) {
+    if (watchers.sink != nullptr) each.Add(*watchers.sink);
+    if (watchers.usage == nullptr) continue;
+    each.Add(meters.emplace_back(options_.run.controller.max_units,
+                                 example->schema().record_bytes()));
+  }
+  VirtualCluster cluster(options_.run, options_.cluster,
+                         *FindPlacementPolicy(run.policy), nf,
+                         std::move(observers));
+  absl::Status status =
+      Feed(reader, watchers, label, [&](const CapturedPacket& packet) {
+        cluster.Offer(packet);
+        return true;
+      });
+  if (!status.ok()) return status;
+  run.result = cluster.Finish();
+  for (const UsageMeter& meter : meters) watchers.usage->Add(meter);
   run.elapsed_s =
       static_cast<double>((RealClock::Monotonic() - start).ns) / 1e9;
   return absl::OkStatus();

@@ -83,6 +83,9 @@ class ReplayRun {
                                           const std::string& label) const;
   absl::Status RunVirtual(MergedReader& reader, const Watchers& watchers,
                           const std::string& label, ComparedRun& run) const;
+  // The same with several controllers.
+  absl::Status RunCluster(MergedReader& reader, const Watchers& watchers,
+                          const std::string& label, ComparedRun& run) const;
   // Offers the packets of the captures, as long as that returns true, and shows
   // how far it is.
   absl::Status Feed(MergedReader& reader, const Watchers& watchers,

@@ -98,6 +98,7 @@ absl::Status ReplayFlags::CheckTogether() const {
   if (absl::Status s = CheckState(); !s.ok()) return s;
   if (absl::Status s = CheckPolicies(); !s.ok()) return s;
   if (absl::Status s = CheckReal(); !s.ok()) return s;
+  if (absl::Status s = CheckLeases(); !s.ok()) return s;
   if (flags_.given("nf") && flags_.given("config")) {
     return AtOdds("nf", "config", "either says what to run");
   }
@@ -217,12 +218,26 @@ absl::Status ReplayFlags::CheckFaults() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckLeases() const {
+  if (options_.cluster.controllers == 1) {
+    if (!flags_.given("leases")) return absl::OkStatus();
+    return AtOdds("leases", "controllers",
+                  "a single controller has its units to itself");
+  }
+  for (const char* flag : {"config", "compare", "explain", "decisions", "csv",
+                           "warm_up", "annotate", "faults"}) {
+    if (!flags_.given(flag)) continue;
+    return AtOdds(flag, "controllers", "several controllers do not have that");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
           "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
-           "logger_delay", "faults"}) {
+          "logger_delay", "faults", "controllers", "leases"}) {
       if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -326,6 +341,7 @@ void ReplayFlags::SettleRun() {
   options_.run.flow.kind = flow_key_.kind();
   options_.run.flow.vlan = flow_key_.vlan();
   options_.run.loggers = loggers_ == 1;
+  options_.cluster.shared = leases_ == 0;
   ControllerOptions& c = options_.run.controller;
   if (options_.run.faults.any()) c.recovery_slots = kRecoverySlots;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};

@@ -206,6 +206,7 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   result.live.ports.emplace_back();
   result.loggers.entries = 1;
   result.faults.kills = 1;
+  result.cluster.controllers = 2;
   RunInfo info = Info();
   info.stories.emplace_back();
   std::set<std::string> in_schema;

@@ -151,6 +151,20 @@ Json JsonOfNfReports(const RunResult& result) {
   return reports;
 }
 
+void AddLeases(const ClusterFigures& leases, Page& page) {
+  page.Count("Controllers", leases.controllers, "that leased units");
+  page.Count("Units", leases.units_up_max, "at most");
+  page.Count("", leases.units_started, "started");
+  page.Count("Leases", leases.grants, "grants of shares, and changes of them");
+  page.Count("", leases.given_back, "given back, or a part of them");
+  page.Count("", leases.revoked, "revoked, or a part of them");
+  if (leases.gone > 0) page.Count("", leases.gone, "ended by their manager");
+  if (leases.refused > 0) {
+    page.Count("", leases.refused, "messages about them refused");
+  }
+  page.Blank();
+}
+
 void AddPorts(const RunResult& result, Page& page) {
   if (result.live.ports.empty()) return;
   for (const PortFigures& port : result.live.ports) {

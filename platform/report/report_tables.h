@@ -15,7 +15,10 @@ void AddTables(const RunResult& result, Page& page);
 // Adds what came and left by the ports of live traffic; nothing if there are
 // none.
 void AddPorts(const RunResult& result, Page& page);
-// Returns the same as objects, by the names of tables and of what is reported.
+// Adds how several controllers leased units.
+void AddLeases(const ClusterFigures& leases, Page& page);
+// Returns tables and reports as objects, by the names of tables and of what is
+// reported.
 nlohmann::ordered_json JsonOfTables(const RunResult& result);
 nlohmann::ordered_json JsonOfNfReports(const RunResult& result);
 

@@ -7,6 +7,11 @@
 #include "nlohmann/json.hpp"
 
 namespace snf {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+}  // namespace
 
 absl::StatusOr<std::string> UsageMeter::JsonLines(
     const std::string& chain) const {
@@ -28,6 +33,16 @@ absl::StatusOr<std::string> UsageMeter::JsonLines(
     lines += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   return lines;
+}
+
+void UsageMeter::Add(const UsageMeter& other) {
+  for (const auto& [key, used] : other.ledger_.rows()) ledger_.Add(key, used);
+  live_ += other.live_;
+  byte_ns_ += other.byte_ns_;
+  // What each left out may be a byte-second together.
+  if (byte_ns_ < kSecond || ledger_.rows().empty()) return;
+  byte_ns_ -= kSecond;
+  ledger_.Add(ledger_.rows().rbegin()->first, {.state_byte_seconds = 1});
 }
 
 void UsageMeter::on_service_begin(Instant now, UnitId unit,
@@ -73,7 +88,6 @@ void UsageMeter::Advance(Instant now) {
   byte_ns_ += Wide{live_} * record_bytes_ *
               static_cast<uint64_t>((now - state_until_).ns);
   state_until_ = now;
-  constexpr uint64_t kSecond = 1'000'000'000;
   if (byte_ns_ < kSecond) return;
   const Wide whole = byte_ns_ / kSecond;
   byte_ns_ %= kSecond;

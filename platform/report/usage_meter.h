@@ -53,6 +53,9 @@ class UsageMeter final : public RunObserver {
   // Error: ResourceExhausted if the ledger refused some of it.
   absl::StatusOr<std::string> JsonLines(const std::string& chain) const;
 
+  // Adds what another one measured of the same run, of other flows.
+  void Add(const UsageMeter& other);
+
   void on_start(Instant first_packet) override {
     start_ = state_until_ = first_packet;
   }

@@ -286,6 +286,29 @@ constexpr Figure kFigures[] = {
     {"faults.aliases_withdrawn", "aliases", kSum,
      &FailureCounters::aliases_withdrawn,
      "Aliases withdrawn, since what set them was lost."},
+    {"leases.controllers", "controllers", kNot, &ClusterFigures::controllers,
+     "Controllers that leased units, of a run with several."},
+    {"leases.asks", "messages", kSum, &ClusterFigures::asks,
+     "Asks of controllers for capacity."},
+    {"leases.grants", "messages", kSum, &ClusterFigures::grants,
+     "Grants of shares of units, and changes of them."},
+    {"leases.given_back", "messages", kSum, &ClusterFigures::given_back,
+     "Leases that controllers gave back, or a part of them."},
+    {"leases.revoked", "messages", kSum, &ClusterFigures::revoked,
+     "Leases that resource managers wanted back, or a part of them."},
+    {"leases.gone", "leases", kSum, &ClusterFigures::gone,
+     "Leases that ended and had not been given back."},
+    {"leases.refused", "messages", kSum, &ClusterFigures::refused,
+     "Messages about leases that were refused."},
+    {"leases.units_started", "units", kSum, &ClusterFigures::units_started,
+     "Units that resource managers started."},
+    {"leases.units_up_max", "units", kMax, &ClusterFigures::units_up_max,
+     "Units that were up at one time."},
+    {"leases.overcommitted", "units", kSum, &ClusterFigures::overcommitted,
+     "Changes after which controllers used more of a unit than it has."},
+    {"leases.foreign_aliases", "aliases", kSum,
+     &ClusterFigures::foreign_aliases,
+     "Aliases that lie in a block of another controller."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
@@ -325,6 +348,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.loggers;
   } else if constexpr (std::is_same_v<Part, FaultFigures>) {
     return result.faults;
+  } else if constexpr (std::is_same_v<Part, ClusterFigures>) {
+    return result.cluster;
   } else if constexpr (std::is_same_v<Part, FailureCounters>) {
     return result.controller.failures;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
@@ -398,6 +423,7 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("faults.")) {
     return result.faults.kills + result.faults.kills_without_unit > 0;
   }
+  if (figure.key.starts_with("leases.")) return result.cluster.controllers > 0;
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
   return figure.is_in_report();
 }

@@ -40,12 +40,12 @@ using FigurePlace =
                  uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
                  uint64_t UnitCounters::*, uint64_t AliasFigures::*,
                  uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
-                 uint64_t FaultFigures::*, uint64_t FailureCounters::*,
-                 uint64_t RealFigures::*, uint32_t RealFigures::*,
-                 bool ReportFigures::*, uint64_t ReportFigures::*,
-                 int64_t ReportFigures::*, double ReportFigures::*,
-                 Histogram RunResult::*, Histogram StateFigures::*,
-                 Histogram RealFigures::*>;
+                 uint64_t ClusterFigures::*, uint64_t FaultFigures::*,
+                 uint64_t FailureCounters::*, uint64_t RealFigures::*,
+                 uint32_t RealFigures::*, bool ReportFigures::*,
+                 uint64_t ReportFigures::*, int64_t ReportFigures::*,
+                 double ReportFigures::*, Histogram RunResult::*,
+                 Histogram StateFigures::*, Histogram RealFigures::*>;
 
 // These say how a figure is shown while a run goes on. Only what is counted as
 // it happens has these, not what is gathered at the end.
@@ -109,7 +109,7 @@ class FigureCounts {
   }
 
  private:
-  static constexpr size_t kMaxFigures = 128;
+  static constexpr size_t kMaxFigures = 160;
   static size_t IndexOf(const FigurePlace& place);
 
   std::array<uint64_t, kMaxFigures> counts_{};  // by figure

@@ -134,6 +134,23 @@ struct FaultFigures {
   Histogram recovery_ns;      // from a death until its flows are moved
 };
 
+// How controllers of a run leased units from resource managers (SNF §7).
+struct ClusterFigures {
+  uint64_t controllers = 0;  // 0: the run had one, with units of its own
+  uint64_t asks = 0;
+  uint64_t grants = 0;
+  uint64_t revoked = 0;
+  uint64_t given_back = 0;
+  uint64_t gone = 0;     // leases that ended without being given back
+  uint64_t refused = 0;  // messages, by managers and units
+  uint64_t units_started = 0;
+  uint64_t units_up_max = 0;
+  // Units of which controllers used more than there is, and aliases in a block
+  // of another controller: 0.
+  uint64_t overcommitted = 0;
+  uint64_t foreign_aliases = 0;
+};
+
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
 struct AliasFigures {
   bool has_sides = false;           // the NF's flows are inside endpoints
@@ -233,6 +250,7 @@ struct RunResult {
   StateFigures state;
   LoggerFigures loggers;
   FaultFigures faults;
+  ClusterFigures cluster;
   AliasFigures aliases;
   RealFigures real;
   PortsFigures live;

@@ -27,11 +27,19 @@ RunOptions WithEnds(RunOptions options) {
 
 VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
-                             Observers observers)
+                             Observers observers, UnitSharing* sharing)
     : options_(WithEnds(options)),
       example_(nf.create()),
-      buffers_(options.buffers),
-      ingress_(options, HasSides(*example_), buffers_),
+      sharing_(sharing),
+      own_buffers_(sharing != nullptr
+                       ? nullptr
+                       : std::make_unique<BufferPool>(options.buffers)),
+      buffers_(sharing != nullptr ? sharing->buffers() : *own_buffers_),
+      own_ingress_(sharing != nullptr
+                       ? nullptr
+                       : std::make_unique<Ingress>(options, HasSides(*example_),
+                                                   buffers_)),
+      ingress_(sharing != nullptr ? sharing->ingress() : *own_ingress_),
       controller_(options_.controller, policy),
       service_(options.controller.unit_capacity_bps,
                options.controller.unit_packets_ps),
@@ -71,7 +79,12 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   SNF_CHECK(!result_.aliases.has_sides ||
             options.flow.kind == FlowKeyKind::kConnection);
-  AddPiecePools(*example_, controller_);
+  if (sharing_ == nullptr) {
+    AddPiecePools(*example_, controller_);
+  } else {
+    SNF_CHECK(!tables_.any() && !options.faults.any());
+    sharing_->AddPiecePools(*example_, controller_);
+  }
   watchdog_.emplace(
       NfWatchdog::Options{.nf = nf.text(),
                           .patience = options.nf_patience,
@@ -83,22 +96,30 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
 
 VirtualDriver::~VirtualDriver() { nf_call.names = nullptr; }
 
+void VirtualDriver::on_start(Instant first_packet) {
+  result_.first_packet = first_packet;
+  observers_.on_start(first_packet);
+  if (faults_ != nullptr) faults_->PlanKills(first_packet);
+}
+
 void VirtualDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
-    result_.first_packet = captured.time;
-    observers_.on_start(captured.time);
-    if (faults_ != nullptr) faults_->PlanKills(captured.time);
+    on_start(captured.time);
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
   }
   const Instant arrival = std::max(captured.time, now());
   AdvanceTo(arrival);
   if (faults_ != nullptr) faults_->on_arrival();
+  Take(arrival, captured, ingress_.Take(arrival, captured));
+}
+
+void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
+                         const Ingress::Taken& taken) {
+  network_.AdvanceTo(arrival);
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
-
-  const Ingress::Taken& taken = ingress_.Take(arrival, captured);
   if (taken.fate == Ingress::Taken::Fate::kPassesThrough) {
     exits_.PassThrough(now(), captured);
     return;
@@ -144,6 +165,10 @@ RunResult VirtualDriver::Finish() {
   RunUntil(now() + kTimersAfterLastPacket);
   units_.StopTimers();
   RunUntil(Instant::max());
+  return TakeResult();
+}
+
+RunResult VirtualDriver::TakeResult() {
   observers_.on_end(now());
   AddFindings();
   result_.state.messages_lost = network_.states().lost();
@@ -183,6 +208,24 @@ void VirtualDriver::AddFindings() {
   }
 }
 
+// At the end packets that nothing is under way to move, or nothing but
+// repetitions that change nothing, would wait for ever, and their units with
+// them. The checker says which. The controller answers by itself those that
+// wait for pieces, and makes starts again; others end what is served elsewhere.
+bool VirtualDriver::IsStuck(Instant next) const {
+  return is_ending_ && in_channels_ > 0 &&
+         ((network_.empty() && waiting_ == 0 && sharing_ == nullptr &&
+           !controller_.is_recovering() &&
+           controller_.units().pending_starts() == 0) ||
+          next - std::max(last_drain_, result_.last_packet) > kPatience);
+}
+
+Instant VirtualDriver::next_time() const {
+  const Instant next =
+      std::min(network_.next_time(), controller_.next_wakeup());
+  return IsStuck(next) ? Instant::max() : next;
+}
+
 void VirtualDriver::RunUntil(Instant time) {
   nf_call.names = this;
   while (true) {
@@ -195,16 +238,7 @@ void VirtualDriver::RunUntil(Instant time) {
                         tables == Instant::max())) {
       return;
     }
-    // At the end packets that nothing is under way to move, or nothing but
-    // repetitions that change nothing, would wait for ever, and their units
-    // with them. The checker says which. The controller answers by itself those
-    // that wait for pieces, and makes starts again.
-    if (is_ending_ && in_channels_ > 0 &&
-        ((network_.empty() && waiting_ == 0 && !controller_.is_recovering() &&
-          controller_.units().pending_starts() == 0) ||
-         next - std::max(last_drain_, result_.last_packet) > kPatience)) {
-      return;
-    }
+    if (IsStuck(next)) return;
     network_.AdvanceTo(next);
     ++events_handled_;
     if (timers_at_end_ > kMaxTimersAtEnd) units_.StopTimers();
@@ -313,6 +347,10 @@ void VirtualDriver::Enqueue(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Start(const ControllerCommand& command) {
+  if (sharing_ != nullptr) {
+    network_.AfterHop(Event::OfUnit(Event::Kind::kUnitReady, command.unit));
+    return;
+  }
   observers_.on_unit_up(now(), command.unit);
   if (faults_ != nullptr) faults_->on_start(command);
   // A start that fails is heard of no more.
@@ -361,7 +399,9 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_takeover(event.takeover);
       return;
     case Event::Kind::kStoppedAtController:
-      controller_.on_unit_stopped(event.unit);
+      if (controller_.on_unit_stopped(event.unit) && sharing_ != nullptr) {
+        sharing_->on_unit_stopped(event.unit);
+      }
       return;
     case Event::Kind::kHairpin:
       on_hairpin(event);
@@ -428,6 +468,7 @@ void VirtualDriver::on_alias() {
   const AliasResult result = controller_.on_alias(alias, controller_out_);
   observers_.on_alias(now(), alias, result);
   if (result != AliasResult::kGranted) return;
+  if (sharing_ != nullptr) sharing_->on_alias(alias.key);
   const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
   ingress_.on_alias(alias, inside);
   if (renaming_digest_ != nullptr) {
@@ -436,11 +477,38 @@ void VirtualDriver::on_alias() {
 }
 
 void VirtualDriver::on_hairpin(const Event& event) {
-  PacketInfo& info = buffers_.info(event.packet);
+  if (sharing_ != nullptr) {
+    sharing_->on_hairpin(event.key, event.packet);
+  } else {
+    TakeBack(now(), event.key, event.packet);
+  }
+}
+
+void VirtualDriver::TakeBack(Instant time, const FlowKey& alias,
+                             PacketHandle packet) {
+  network_.AdvanceTo(time);
+  PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
-  observers_.on_arrival(now(), ingress_.FlowOf(event.key),
-                        info.original_length);
-  Arrive(event.key, true, event.packet);
+  observers_.on_arrival(now(), ingress_.FlowOf(alias), info.original_length);
+  Arrive(alias, true, packet);
+}
+
+bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  const bool is_leased =
+      controller_.on_lease(now(), unit, share, controller_out_);
+  ExecuteAll();
+  return is_leased;
+}
+
+bool VirtualDriver::Revoke(Instant time, UnitId unit, bool at_once) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  const bool is_revoked =
+      controller_.on_revoke(now(), unit, at_once, controller_out_);
+  ExecuteAll();
+  return is_revoked;
 }
 
 }  // namespace snf

@@ -21,6 +21,7 @@
 #include "platform/run/run.h"
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/table_network.h"
+#include "platform/virtual_time/unit_sharing.h"
 #include "platform/virtual_time/virtual_event.h"
 #include "platform/virtual_time/virtual_faults.h"
 #include "platform/virtual_time/virtual_loggers.h"
@@ -52,13 +53,18 @@ namespace snf {
 // A packet that comes back from the outside (ingress.h) does so a hop after its
 // release.
 //
+// Several drivers may share units, each with a controller that leases its part
+// of them (unit_sharing.h). Then packets come by Take, and what a unit serves
+// next is not this driver's to say.
+//
 // Owner-thread only.
 class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
   VirtualDriver(const RunOptions& options, const PlacementPolicy& policy,
-                const NfSpec& nf, Observers observers);
+                const NfSpec& nf, Observers observers,
+                UnitSharing* sharing = nullptr);
   VirtualDriver(const VirtualDriver&) = delete;
   VirtualDriver& operator=(const VirtualDriver&) = delete;
   ~VirtualDriver();
@@ -73,6 +79,28 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   // Lets everything that is under way come to its end, and returns what came
   // out of the run. Call once.
   RunResult Finish();
+
+  // --- For one of several that share units; in place of the calls above. ---
+  // The time of the next event; Instant::max() if there is none.
+  Instant next_time() const;
+  // Lets what is due by then happen; nothing if something is due later.
+  void RunUntil(Instant time);
+  void on_start(Instant first_packet);
+  // Takes a packet that it is to have, as Offer would.
+  void Take(Instant arrival, const CapturedPacket& captured,
+            const Ingress::Taken& taken);
+  // One of a NF with two sides comes back from the outside.
+  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet);
+  // The controller's share of the unit from now on; its word is as
+  // Controller::on_lease.
+  bool Lease(Instant time, UnitId unit, uint32_t share);
+  bool Revoke(Instant time, UnitId unit, bool at_once);
+  // The unit serves the packet that it was last said to have next.
+  void BeginService(Instant time, UnitId unit);
+  // Nothing more comes from the capture; then, no timers of NFs either.
+  void BeginEnd() { is_ending_ = true; }
+  void StopTimers() { units_.StopTimers(); }
+  RunResult TakeResult();
 
   uint64_t packets_in() const { return result_.packets_in; }
 
@@ -97,7 +125,7 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
 
   using Event = VirtualEvent;
 
-  void RunUntil(Instant time);
+  bool IsStuck(Instant next) const;
   void Handle(const Event& event);
   Instant now() const { return network_.now(); }
   FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
@@ -125,6 +153,7 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   void HandleAtUnit(const Event& event, VirtualUnit& shell, UnitOut& out);
   void on_done_query(VirtualUnit& shell, DoneQuery query);
   void Serve(VirtualUnit& shell);
+  void BeginService(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
   void ExecuteAll(VirtualUnit& shell);
   void Execute(VirtualUnit& shell, const UnitCommand& command);
@@ -140,8 +169,11 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   RunOptions options_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
 
-  BufferPool buffers_;
-  Ingress ingress_;
+  UnitSharing* sharing_;  // null: the units are its own
+  std::unique_ptr<BufferPool> own_buffers_;
+  BufferPool& buffers_;
+  std::unique_ptr<Ingress> own_ingress_;
+  Ingress& ingress_;
   Controller controller_;
   ServiceModel service_;
   TableNetwork tables_;

@@ -37,6 +37,12 @@ void VirtualDriver::Handle(const Event& event) {
       EndService(shell);
       break;
     case Event::Kind::kUnitReady:
+      if (sharing_ != nullptr) {
+        shell.unit.on_start();
+        shell.ready = true;
+        shell.leaves = false;
+        break;
+      }
       if (!controller_.on_unit_ready(now(), event.unit)) return;
       if (event.cold) shell.unit.on_start();
       tables_.on_ready(now(), event.unit, event.incarnation, *shell.nf);
@@ -57,6 +63,12 @@ void VirtualDriver::Handle(const Event& event) {
   tables_.on_called(now(), event.unit);
   Serve(shell);
   ScheduleTimer(shell);
+  if (sharing_ == nullptr) return;
+  if (event.kind == Event::Kind::kServiceEnd) sharing_->on_served(event.unit);
+  if (shell.leaves && shell.process.in_channel == 0) {
+    shell.leaves = false;
+    sharing_->on_left(event.unit);
+  }
 }
 
 void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
@@ -123,6 +135,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell,
       shell.unit.on_redirect(now(), event.redirect, out);
       break;
     case Event::Kind::kStopAtUnit:
+      shell.leaves = true;
       shell.unit.on_stop(out);
       break;
     case Event::Kind::kUnitTimer:
@@ -138,8 +151,11 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell,
 }
 
 void VirtualDriver::Serve(VirtualUnit& shell) {
-  if (!shell.ready || shell.unit.busy()) return;
-  if (shell.log != nullptr && shell.log->is_full()) return;
+  if (shell.unit.busy()) return;
+  if (!shell.ready || (shell.log != nullptr && shell.log->is_full())) {
+    if (sharing_ != nullptr) sharing_->on_empty(shell.unit.id());
+    return;
+  }
   unit_out_.clear();
   bool serves = shell.unit.begin(now(), unit_out_);
   ExecuteAll(shell);
@@ -150,7 +166,23 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
   }
   result_.held_packets_max =
       std::max(result_.held_packets_max, shell.unit.held_packets());
-  if (!serves) return;
+  if (sharing_ == nullptr) {
+    if (serves) BeginService(shell);
+  } else if (serves) {
+    sharing_->on_next(
+        shell.unit.id(),
+        controller_.CostOf(shell.unit.in_service().original_length));
+  } else {
+    sharing_->on_empty(shell.unit.id());
+  }
+}
+
+void VirtualDriver::BeginService(Instant time, UnitId unit) {
+  network_.AdvanceTo(time);
+  BeginService(units_.of(unit));
+}
+
+void VirtualDriver::BeginService(VirtualUnit& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();

@@ -55,7 +55,8 @@ struct VirtualUnit {
   std::unique_ptr<NetworkFunction> nf;
   std::unique_ptr<LogChannel> log;  // null without loggers
   bool ready = false;
-  bool stopping = false;           // a Stop is on its way, or has come
+  bool stopping = false;  // a Stop is on its way, or has come
+  bool leaves = false;  // with shared units: its controller sends nothing more
   Instant timer = Instant::max();  // when the earliest wake-up under way comes
   UnitProcess process{};
 };

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf replay --controllers` as a user meets it.
+
+Usage: controllers_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import USAGE, Command, pcap, run, udp_frame
+
+
+class Controllers(Command):
+    def setUp(self):
+        super().setUp()
+        # 600 packets of 50 flows in 60 ms.
+        self.many = self.file("many.pcap", pcap(
+            [(1 + i / 10_000, udp_frame(5000 + i % 50)) for i in range(600)]))
+
+    def test_releases_what_a_single_one_does(self):
+        one = self.report(self.many, "--nf=chronicle")
+        self.assertNotIn("leases", one)
+        for n in (2, 5):
+            for leases in ("shared", "independent"):
+                many = self.report(self.many, "--nf=chronicle",
+                                   f"--controllers={n}", f"--leases={leases}")
+                self.assertEqual(many["packets_released"], 600)
+                self.assertEqual(many["digest"], one["digest"])
+                self.assertEqual(many["violations"], 0)
+                self.assertEqual(many["leases"]["controllers"], n)
+                self.assertEqual(many["leases"]["overcommitted"], 0)
+                units = many["leases"]["units_up_max"]
+                self.assertEqual(units, n if leases == "independent" else 1)
+
+    def test_repeats_itself(self):
+        flags = (self.many, "--controllers=3", "--unit_capacity=2Mbps")
+        one, again = [self.report(*flags) for _ in range(2)]
+        for report in (one, again):
+            del report["elapsed_s"]
+        self.assertEqual(one, again)
+
+    def test_translates_by_blocks_of_ports(self):
+        hosts = [(1 + i / 10_000, udp_frame(5000 + i % 50)) for i in range(400)]
+        file = self.file("hosts.pcap", pcap(hosts))
+        nat = ("--nf=nat:ip=203.0.113.9", "--controllers=4")
+        report = self.report(file, *nat)
+        self.assertEqual(report["packets_released"], 400)
+        self.assertEqual(report["leases"]["foreign_aliases"], 0)
+        self.refused(USAGE, ["--controllers=60", "pieces"], "replay", file,
+                     "--nf=nat:ip=203.0.113.9,ports=1024-2047",
+                     "--controllers=60", "--quiet")
+
+    def test_tells_what_was_used_by_all(self):
+        used = []
+        for n in (1, 3):
+            usage = pathlib.Path(self.folder.name, f"usage{n}.jsonl")
+            self.report(self.many, "--usage", usage, f"--controllers={n}")
+            rows = [json.loads(line) for line in usage.read_text().splitlines()]
+            used.append([sum(row[key] for row in rows) for key in
+                         ("packets", "bytes", "processing_ns")])
+        self.assertEqual(used[0], used[1])
+        self.assertEqual(used[0][0], 600)
+
+    def test_writes_what_all_released(self):
+        out = os.path.join(self.folder.name, "out.pcap")
+        report = self.report(self.many, "--controllers=3", "--out", out)
+        self.assertEqual(self.report(out)["digest"], report["digest"])
+
+    def test_tells_of_leases(self):
+        done = run("replay", self.many, "--controllers=2")
+        text = done.stdout.decode()
+        self.assertIn("that leased units", text)
+        self.assertIn("grants of shares", text)
+
+    def test_refuses_what_cannot_be(self):
+        for words, flags in (
+                (["--leases", "--controllers"], ["--leases=shared"]),
+                (["--controllers", "0"], ["--controllers=0"]),
+                (["--controllers", "65"], ["--controllers=65"]),
+                (["--csv", "--controllers"],
+                 ["--csv=x", "--controllers=2"]),
+                (["--compare", "--controllers"],
+                 ["--compare=hash", "--controllers=2"]),
+                (["--controllers", "--clock"],
+                 ["--controllers=2", "--clock=real"]),
+                (["--controllers=2", "shared tables"],
+                 ["--controllers=2", "--nf=monitor", "--quiet"])):
+            with self.subTest(flags=flags):
+                self.refused(USAGE, words, "replay", self.many, *flags)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_cluster/cluster_member.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+RunOptions OptionsOf(RunOptions options, ControllerId controller) {
+  options.controller.controller_id = value(controller);
+  options.controller.leased = true;
+  return options;
+}
+
+LeaseKeeperOptions KeeperOptions(const RunOptions& options,
+                                 const ClusterOptions& cluster) {
+  return {.unit_capacity_bps = options.controller.unit_capacity_bps,
+          .max_units = options.controller.max_units,
+          .headroom =
+              cluster.fixed_shares.empty() ? LeaseKeeperOptions().headroom : 0,
+          .whole_units = !cluster.shared,
+          .epoch = cluster.epoch,
+          .term = cluster.term};
+}
+
+}  // namespace
+
+std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
+                                 uint32_t count) {
+  constexpr uint32_t kWord = 64;
+  const uint32_t begin = pool.first / kWord;
+  const uint64_t words = pool.words() - begin;
+  const auto border = [&](uint64_t part) {
+    return kWord * (begin + static_cast<uint32_t>(words * part / count));
+  };
+  if (border(i) == border(i + 1)) return std::nullopt;
+  return PieceRange{std::max(pool.first, border(i)),
+                    std::min(pool.last, border(i + 1) - 1)};
+}
+
+ClusterMember::ClusterMember(const RunOptions& options,
+                             const ClusterOptions& cluster,
+                             const PlacementPolicy& policy, const NfSpec& nf,
+                             Observers observers, ControllerLife life,
+                             Host& host)
+    : host_(host),
+      id_(life.controller),
+      controllers_(cluster.controllers),
+      is_fixed_(!cluster.fixed_shares.empty()),
+      least_bps_(options.controller.unit_capacity_bps *
+                 (is_fixed_ ? cluster.fixed_shares[value(life.controller)]
+                            : cluster.least_share) /
+                 kWholeUnit),
+      keeper_(KeeperOptions(options, cluster), life),
+      locals_(options.controller.max_units),
+      driver_(OptionsOf(options, life.controller), policy, nf,
+              std::move(observers), this) {
+  keeper_.on_load(host_.now(), least_bps_, requests_);
+}
+
+void ClusterMember::AddPiecePools(const NetworkFunction& example,
+                                  Controller& controller) {
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    const auto part = PartOf(pool, value(id_), controllers_);
+    SNF_CHECK(part.has_value());
+    controller.AddPiecePool(part->first, part->last);
+  }
+}
+
+// --- Packets. ----------------------------------------------------------------
+
+void ClusterMember::Take(Instant arrival, const CapturedPacket& captured,
+                         const Ingress::Taken& taken) {
+  if (taken.fate == Ingress::Taken::Fate::kPacket) {
+    sampled_[sample_] += driver_.controller().CostOf(captured.original_bytes);
+  }
+  driver_.Take(arrival, captured, taken);
+}
+
+void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet) {
+  sampled_[sample_] +=
+      driver_.controller().CostOf(buffers().info(packet).original_length);
+  driver_.TakeBack(host_.now(), alias, packet);
+}
+
+bool ClusterMember::Sample() {
+  const uint64_t bytes =
+      std::accumulate(sampled_.begin(), sampled_.end(), uint64_t{0});
+  sample_ = (sample_ + 1) % kSamples;
+  sampled_[sample_] = 0;
+  constexpr int64_t kPerSecond =
+      1'000'000'000 / (kSample.ns * static_cast<int64_t>(kSamples));
+  const int64_t load = static_cast<int64_t>(bytes) * 8 * kPerSecond;
+  keeper_.on_load(host_.now(),
+                  is_fixed_ ? least_bps_ : std::max(load, least_bps_),
+                  requests_);
+  Execute(false);
+  return bytes > 0;
+}
+
+// --- Leases. -----------------------------------------------------------------
+
+void ClusterMember::on_epoch() {
+  keeper_.on_epoch(host_.now(), requests_);
+  Execute(false);
+}
+
+void ClusterMember::on_grant(const Grant& grant) {
+  newest_ = std::max(newest_, grant.lease);
+  keeper_.on_grant(grant, requests_);
+  Execute(false);
+}
+
+void ClusterMember::on_revoke(const Revoke& revoke) {
+  keeper_.on_revoke(revoke, requests_);
+  Execute(false);
+}
+
+void ClusterMember::on_gone(const Gone& gone) {
+  keeper_.on_gone(gone);
+  for (Local& local : locals_) std::erase(local.vacating, gone.lease);
+  Execute(true);
+}
+
+int64_t ClusterMember::share(UnitLife life) const {
+  const Local* const local = Find(life);
+  return local == nullptr ? 0 : local->share;
+}
+
+const ClusterMember::Local* ClusterMember::Find(UnitLife life) const {
+  const auto at = std::ranges::find_if(locals_, [&](const Local& local) {
+    return local.is_used && local.life == life;
+  });
+  return at == locals_.end() ? nullptr : &*at;
+}
+
+int64_t ClusterMember::ShareByLeases(UnitLife life) const {
+  int64_t sum = 0;
+  for (uint16_t u = 0; u < keeper_.units(); ++u) {
+    if (keeper_.life(UnitId{u}) == life) sum += keeper_.share(UnitId{u});
+  }
+  return std::min(sum, kWholeUnit);
+}
+
+void ClusterMember::Execute(bool at_once) {
+  LeaseCommands requests = std::exchange(requests_, {});
+  for (const LeaseCommand& request : requests) {
+    const auto* vacate = std::get_if<VacateLease>(&request);
+    if (vacate == nullptr) {
+      host_.Send(id_, request);
+      continue;
+    }
+    Local* const local = Find(keeper_.life(vacate->unit));
+    if (local != nullptr && ShareByLeases(local->life) == 0) {
+      local->vacating.push_back(vacate->lease);
+    } else {
+      // It was cut, or not used yet: nothing has to move.
+      keeper_.on_vacated(host_.now(), vacate->lease, requests_);
+    }
+  }
+  SetShares(at_once);
+  if (!requests_.empty()) Execute(at_once);
+}
+
+void ClusterMember::SetShares(bool at_once) {
+  AddLocals();
+  for (Local& local : locals_) {
+    if (local.is_used) SetShare(local, ShareByLeases(local.life), at_once);
+  }
+}
+
+void ClusterMember::AddLocals() {
+  for (uint16_t u = 0; u < keeper_.units(); ++u) {
+    if (keeper_.share(UnitId{u}) == 0) continue;
+    const UnitLife life = keeper_.life(UnitId{u});
+    if (Find(life) != nullptr) continue;
+    const auto unused = std::ranges::find(locals_, false, &Local::is_used);
+    // One that is being left has its number for a while yet.
+    if (unused == locals_.end()) return;
+    *unused = {.is_used = true, .life = life};
+    host_.UnitOf(id_, life).Attach(id_, driver_, NumberOf(*unused));
+  }
+}
+
+void ClusterMember::SetShare(Local& local, int64_t share, bool at_once) {
+  const UnitId unit = NumberOf(local);
+  if (share > 0) local.newest = newest_;
+  if (share == 0) {
+    // Without a lease that is to be given back, the unit's time is over.
+    const bool now = at_once && local.vacating.empty();
+    if (local.share > 0 || now) driver_.Revoke(host_.now(), unit, now);
+  } else if (share != local.share) {
+    SNF_CHECK(driver_.Lease(host_.now(), unit, static_cast<uint32_t>(share)));
+    // It stays: what was to be given back is so at once.
+    for (const LeaseId lease : std::exchange(local.vacating, {})) {
+      keeper_.on_vacated(host_.now(), lease, requests_);
+    }
+  }
+  if (share == local.share) return;
+  local.share = share;
+  host_.on_shares(id_, local.life);
+}
+
+// --- Words of the driver. ----------------------------------------------------
+
+void ClusterMember::on_next(UnitId unit, uint32_t cost) {
+  Shared(unit).on_next(host_.now(), id_, cost);
+}
+
+void ClusterMember::on_empty(UnitId unit) {
+  if (locals_[value(unit)].is_used) Shared(unit).on_empty(id_);
+}
+
+void ClusterMember::on_served(UnitId unit) {
+  Shared(unit).on_served(host_.now());
+}
+
+void ClusterMember::on_left(UnitId unit) {
+  std::vector<ShareSet> answers;
+  Shared(unit).leases().on_left(id_, locals_[value(unit)].newest, answers);
+  for (const ShareSet& answer : answers) host_.Send(id_, answer);
+}
+
+void ClusterMember::on_unit_stopped(UnitId unit) {
+  Local& local = locals_[value(unit)];
+  const UnitLife life = local.life;
+  Shared(unit).Detach(id_);
+  for (const LeaseId lease : local.vacating) {
+    keeper_.on_vacated(host_.now(), lease, requests_);
+  }
+  local = {};
+  host_.on_detached(id_, life);
+  Execute(false);
+}
+
+}  // namespace snf

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_MEMBER_H_
+#define SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_MEMBER_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/lease_messages.h"
+#include "base/time.h"
+#include "controller/leases/lease_keeper.h"
+#include "platform/run/ingress.h"
+#include "platform/run/run.h"
+#include "platform/virtual_cluster/cluster_options.h"
+#include "platform/virtual_cluster/cluster_unit.h"
+#include "platform/virtual_time/unit_sharing.h"
+#include "platform/virtual_time/virtual_driver.h"
+
+namespace snf {
+
+// The range of a pool's pieces that the i-th of `count` controllers has: whole
+// words of 64 pieces, or less at the pool's ends. None if there are too few.
+struct PieceRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
+                                 uint32_t count);
+
+// One of several controllers that share units: with its driver, and the keeper
+// of its leases. Units that it uses have numbers of its own, from its first
+// lease of a unit's life until nothing of it is left there. Owner-thread only.
+class ClusterMember final : private UnitSharing {
+ public:
+  // What it needs of the cluster, which must outlive it.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    virtual Instant now() const = 0;
+    virtual BufferPool& buffers() = 0;
+    virtual Ingress& ingress() = 0;
+    virtual ClusterUnit& UnitOf(ControllerId controller, UnitLife life) = 0;
+    virtual void Send(ControllerId from, const LeaseCommand& request) = 0;
+    virtual void Send(ControllerId of, const ShareSet& answer) = 0;
+    // The controller uses the unit no more, or its share of it has changed.
+    virtual void on_detached(ControllerId controller, UnitLife life) = 0;
+    virtual void on_shares(ControllerId controller, UnitLife life) = 0;
+    virtual void on_alias(ControllerId of, const FlowKey& alias) = 0;
+    virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
+  };
+
+  ClusterMember(const RunOptions& options, const ClusterOptions& cluster,
+                const PlacementPolicy& policy, const NfSpec& nf,
+                Observers observers, ControllerLife life, Host& host);
+
+  VirtualDriver& driver() { return driver_; }
+  ControllerId id() const { return id_; }
+  // What its controller uses of that unit, in 1/1024.
+  int64_t share(UnitLife life) const;
+  int64_t held() const { return keeper_.held(); }
+
+  // A packet came from the capture, or from the outside.
+  void Take(Instant arrival, const CapturedPacket& captured,
+            const Ingress::Taken& taken);
+  void TakeBack(const FlowKey& alias, PacketHandle packet);
+
+  // To be called every kSample; returns false if nothing came for some time.
+  static constexpr Nanos kSample = Milliseconds(1);
+  bool Sample();
+  Instant next_epoch() const { return keeper_.next_wakeup(); }
+  void on_epoch();
+  void on_grant(const Grant& grant);
+  void on_revoke(const Revoke& revoke);
+  void on_gone(const Gone& gone);
+
+ private:
+  static constexpr size_t kSamples = 10;
+  // A unit as the driver knows it.
+  struct Local {
+    bool is_used = false;
+    UnitLife life;
+    int64_t share = 0;
+    LeaseId newest{};  // of its leases of it, when it last had a share
+    std::vector<LeaseId> vacating = {};
+  };
+
+  // UnitSharing:
+  BufferPool& buffers() override { return host_.buffers(); }
+  Ingress& ingress() override { return host_.ingress(); }
+  void AddPiecePools(const NetworkFunction& example,
+                     Controller& controller) override;
+  void on_next(UnitId unit, uint32_t cost) override;
+  void on_empty(UnitId unit) override;
+  void on_served(UnitId unit) override;
+  void on_left(UnitId unit) override;
+  void on_unit_stopped(UnitId unit) override;
+  void on_alias(const FlowKey& alias) override { host_.on_alias(id_, alias); }
+  void on_hairpin(const FlowKey& alias, PacketHandle packet) override {
+    host_.on_hairpin(alias, packet);
+  }
+
+  UnitLife LifeOf(UnitId unit) const { return locals_[value(unit)].life; }
+  ClusterUnit& Shared(UnitId unit) { return host_.UnitOf(id_, LifeOf(unit)); }
+  const Local* Find(UnitLife life) const;
+  Local* Find(UnitLife life) {
+    return const_cast<Local*>(std::as_const(*this).Find(life));
+  }
+  UnitId NumberOf(const Local& local) const {
+    return UnitId{static_cast<uint16_t>(&local - locals_.data())};
+  }
+  int64_t ShareByLeases(UnitLife life) const;
+  // Does what the keeper has said, and makes the controller's shares what they
+  // are by its leases.
+  void Execute(bool at_once);
+  void SetShares(bool at_once);
+  void SetShare(Local& local, int64_t share, bool at_once);
+  void AddLocals();
+
+  Host& host_;
+  ControllerId id_;
+  uint32_t controllers_;
+  bool is_fixed_;
+  int64_t least_bps_;
+  LeaseKeeper keeper_;
+  LeaseCommands requests_;
+  std::vector<Local> locals_;                 // by UnitId
+  LeaseId newest_{};                          // of all its leases
+  std::array<uint64_t, kSamples> sampled_{};  // bytes
+  size_t sample_ = 0;
+  VirtualDriver driver_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_MEMBER_H_

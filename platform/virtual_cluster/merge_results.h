@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_
+#define SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_
+
+#include <vector>
+
+#include "platform/run/run.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Returns what came of runs of one NF that shared one capture and an ingress:
+// counts are summed up. Of the means and the utilisation of units there are
+// none, for the units are shared.
+RunResult MergeResults(const NetworkFunction& example,
+                       std::vector<RunResult> results);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_cluster/test_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "controller/core/placement.h"
+#include "platform/virtual_cluster/virtual_cluster.h"
+
+namespace snf {
+
+Ran RunCluster(const RunOptions& options, const ClusterOptions& cluster,
+               const NfSpec& nf, const std::vector<CapturedPacket>& packets,
+               const std::vector<RunObserver*>& observers,
+               uint64_t close_units) {
+  std::vector<Observers> of(cluster.controllers);
+  for (size_t i = 0; i < observers.size(); ++i) of[i].Add(*observers[i]);
+  VirtualCluster run(options, cluster, *FindPlacementPolicy("snf"), nf,
+                     std::move(of));
+  Rng rng(close_units);
+  for (const CapturedPacket& packet : packets) {
+    run.Offer(packet);
+    if (close_units == 0 || !rng.Chance(1'000)) continue;
+    run.CloseUnit(0, GlobalUnitId{static_cast<uint32_t>(rng.Below(4))});
+  }
+  Ran ran = {.run = run.Finish()};
+  ran.buffers_in_use = run.buffers_in_use();
+  return ran;
+}
+
+void ExpectSoundCluster(const Ran& ran) {
+  for (const std::string& message : ran.run.violation_messages) {
+    ADD_FAILURE() << message;
+  }
+  EXPECT_EQ(ran.run.violations, 0u);
+  EXPECT_TRUE(ran.run.conserved())
+      << ran.run.packets_begun() << " and " << ran.run.packets_ended();
+  EXPECT_EQ(ran.buffers_in_use, 0u);
+  EXPECT_EQ(ran.run.cluster.overcommitted, 0u);
+  EXPECT_EQ(ran.run.cluster.foreign_aliases, 0u);
+}
+
+ClusterOptions AnyCluster(Rng& rng) {
+  ClusterOptions cluster;
+  cluster.controllers = static_cast<uint32_t>(rng.Uniform(1, 5));
+  cluster.shared = rng.Chance(50'000);
+  cluster.epoch = Milliseconds(rng.Uniform(2, 50));
+  cluster.term = {cluster.epoch.ns * rng.Uniform(3, 10)};
+  cluster.revoke_grace = Microseconds(rng.Uniform(50, 5'000));
+  cluster.least_share = static_cast<uint32_t>(rng.Uniform(1, 300));
+  return cluster;
+}
+
+absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers) {
+  return VirtualCluster::Check(*nf.create(), controllers);
+}
+
+TEST(PartOf, DividesAPoolIntoWordsOfWhichNoneIsLost) {
+  const NetworkFunction::Pool pool = {.name = "p", .first = 100, .last = 1'000};
+  for (const uint32_t count : {1u, 2u, 3u, 7u, 15u}) {
+    uint32_t next = pool.first;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto part = PartOf(pool, i, count);
+      ASSERT_TRUE(part.has_value());
+      EXPECT_EQ(part->first, next);
+      EXPECT_TRUE(i == 0 || part->first % 64 == 0);
+      next = part->last + 1;
+    }
+    EXPECT_EQ(next, pool.last + 1);
+  }
+  EXPECT_FALSE(PartOf(pool, 0, 16).has_value());
+}
+
+}  // namespace snf

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_cluster/virtual_cluster.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "fmt/format.h"
+#include "platform/run/run_setup.h"
+#include "platform/virtual_cluster/merge_results.h"
+
+namespace snf {
+namespace {
+
+// Controllers have their first leases so long after they ask.
+Nanos LeadOf(const RunOptions& options) {
+  return {options.unit_start_delay.ns + 16 * options.hop_delay.ns};
+}
+
+}  // namespace
+
+absl::Status VirtualCluster::Check(const NetworkFunction& example,
+                                   uint32_t controllers) {
+  for (const NetworkFunction::Part& part : example.parts()) {
+    if (part.nf->tables().empty()) continue;
+    return absl::InvalidArgumentError(
+        "with several controllers an NF can have no shared tables yet");
+  }
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    for (uint32_t i = 0; i < controllers; ++i) {
+      if (PartOf(pool, i, controllers).has_value()) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{} controllers do not get a block of 64 pieces each of "
+                      "{}",
+                      controllers, pool.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+VirtualCluster::VirtualCluster(const RunOptions& options,
+                               const ClusterOptions& cluster,
+                               const PlacementPolicy& policy, const NfSpec& nf,
+                               std::vector<Observers> observers)
+    : options_(options),
+      cluster_(cluster),
+      policy_(policy),
+      nf_(nf),
+      example_(nf.create()),
+      observers_(std::move(observers)),
+      buffers_(options.buffers),
+      ingress_(options, HasSides(*example_), buffers_) {
+  SNF_CHECK(cluster.controllers >= 1 &&
+            cluster.controllers <= ClusterOptions::kMostControllers);
+  SNF_CHECK(observers_.size() == cluster.controllers);
+  SNF_CHECK(cluster.fixed_shares.empty() ||
+            cluster.fixed_shares.size() == cluster.controllers);
+  SNF_CHECK(Check(*example_, cluster.controllers).ok());
+  figures_.controllers = cluster.controllers;
+}
+
+// --- The run. ----------------------------------------------------------------
+
+void VirtualCluster::Begin(Instant first_packet) {
+  has_begun_ = true;
+  now_ = first_packet + Nanos{-LeadOf(options_).ns};
+  const uint32_t managers = cluster_.shared ? 1 : cluster_.controllers;
+  const ManagerOptions manager = {
+      .max_units = options_.controller.max_units,
+      .term = cluster_.term,
+      .revoke_grace = cluster_.revoke_grace,
+      .start_timeout = {options_.unit_start_delay.ns + Seconds(1).ns},
+      .keep_warm = options_.controller.keep_warm};
+  units_.resize(managers);
+  for (uint32_t m = 0; m < managers; ++m) {
+    // Leases of managers with different epochs have different numbers.
+    managers_.push_back(
+        std::make_unique<ResourceManager>(manager, m + 1, false, commands_));
+  }
+  Host& host = *this;
+  for (uint32_t c = 0; c < cluster_.controllers; ++c) {
+    const ControllerId id{static_cast<uint8_t>(c)};
+    const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
+    SendCommands(ManagerOf(id));
+    SNF_CHECK(life.has_value() && dispatcher_.Join(id));
+    members_.push_back(
+        std::make_unique<ClusterMember>(options_, cluster_, policy_, nf_,
+                                        std::move(observers_[c]), *life, host));
+    members_[c]->driver().on_start(first_packet);
+    members_[c]->on_epoch();  // sends what it asks for
+    // Epochs of controllers end one after the other.
+    events_.Push(
+        now_ + Nanos{cluster_.epoch.ns * (c + 1) / cluster_.controllers},
+        {ManagerOf(id), EpochEnd{c}});
+  }
+  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+}
+
+// An alias is an external endpoint, whose block tells the controller.
+ClusterMember& VirtualCluster::Steer(const FlowKey& key, bool by_alias) {
+  const auto to =
+      by_alias ? dispatcher_.Steer(key.source, key.source_port.host(), key)
+               : dispatcher_.Steer(IpAddress{}, 0, key);
+  return *members_[value(*to)];
+}
+
+void VirtualCluster::Offer(const CapturedPacket& captured) {
+  if (!has_begun_) Begin(captured.time);
+  late_packets_ += captured.time < now_ ? 1 : 0;
+  const Instant arrival = std::max(captured.time, now_);
+  RunUntil(arrival);
+  now_ = arrival;
+  const Ingress::Taken& taken = ingress_.Take(arrival, captured);
+  using Fate = Ingress::Taken::Fate;
+  ClusterMember& to = taken.fate == Fate::kPassesThrough
+                          ? *members_[0]
+                          : Steer(*taken.key, taken.by_alias);
+  to.Take(arrival, captured, taken);
+  if (samples_) return;
+  samples_ = true;
+  events_.Push(now_ + ClusterMember::kSample, {0, Sample{}});
+}
+
+void VirtualCluster::RunUntil(Instant time) {
+  while (true) {
+    Instant next = events_.next_time();
+    ClusterMember* member = nullptr;
+    for (const auto& each : members_) {
+      const Instant due = each->driver().next_time();
+      if (due >= next) continue;
+      next = due;
+      member = each.get();
+    }
+    if (next > time || next == Instant::max()) return;
+    now_ = std::max(now_, next);
+    if (member != nullptr) {
+      member->driver().RunUntil(next);
+      continue;
+    }
+    const Event event = events_.Pop();
+    std::visit([&](const auto& what) { On(event.manager, what); }, event.what);
+    SendCommands(event.manager);
+  }
+}
+
+RunResult VirtualCluster::Finish() {
+  is_ending_ = true;
+  for (const auto& each : members_) each->driver().BeginEnd();
+  if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
+  for (const auto& each : members_) each->driver().StopTimers();
+  RunUntil(Instant::max());
+  for (const auto& manager : managers_) {
+    for (size_t why = 0; why < static_cast<size_t>(LeaseRefusal::kCount);
+         ++why) {
+      figures_.refused += manager->refused(static_cast<LeaseRefusal>(why));
+    }
+  }
+  std::vector<RunResult> results;
+  for (const auto& each : members_) {
+    results.push_back(each->driver().TakeResult());
+  }
+  RunResult sum = MergeResults(*example_, std::move(results));
+  sum.late_packets = late_packets_;
+  sum.cluster = figures_;
+  sum.units_max = static_cast<uint32_t>(figures_.units_up_max);
+  return sum;
+}
+
+bool VirtualCluster::CloseUnit(uint32_t manager, GlobalUnitId unit) {
+  const auto at = units_[manager].find(value(unit));
+  if (at == units_[manager].end()) return false;
+  const LeaseRefusal why =
+      managers_[manager]->Close(now_, at->second.leases().life(), commands_);
+  SendCommands(manager);
+  return why == LeaseRefusal::kNone;
+}
+
+void VirtualCluster::SendCommands(uint32_t manager) {
+  for (const ManagerCommand& command : commands_) {
+    std::visit([&](const auto& what) { SendAfterHop(manager, what); }, command);
+  }
+  commands_.clear();
+}
+
+// --- At managers. ------------------------------------------------------------
+
+void VirtualCluster::On(uint32_t manager, const Ask& ask) {
+  ++figures_.asks;
+  managers_[manager]->on_ask(now_, ask, commands_);
+}
+
+void VirtualCluster::On(uint32_t manager, const Renew& renew) {
+  managers_[manager]->on_renew(now_, renew, commands_);
+}
+
+void VirtualCluster::On(uint32_t manager, const GiveBack& back) {
+  ++figures_.given_back;
+  managers_[manager]->on_give_back(now_, back, commands_);
+}
+
+void VirtualCluster::On(uint32_t manager, const ShareSet& set) {
+  managers_[manager]->on_share_set(now_, set, commands_);
+}
+
+void VirtualCluster::On(uint32_t manager, const UnitReady& ready) {
+  units_[manager].insert_or_assign(value(ready.unit.unit),
+                                   ClusterUnit(ready.unit));
+  uint64_t up = 0;
+  for (const Units& units : units_) up += units.size();
+  figures_.units_up_max = std::max(figures_.units_up_max, up);
+  managers_[manager]->on_ready(now_, ready.unit, commands_);
+}
+
+void VirtualCluster::On(uint32_t manager, const UnitStopped& stopped) {
+  managers_[manager]->on_stopped(now_, stopped.unit, commands_);
+}
+
+// At the end of the run nothing is given up, and the last events are not to be
+// waited for.
+void VirtualCluster::On(uint32_t, const Tick&) {
+  if (is_ending_) return;
+  for (uint32_t m = 0; m < managers_.size(); ++m) {
+    managers_[m]->on_tick(now_, commands_);
+    SendCommands(m);
+  }
+  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+}
+
+// --- At units. ---------------------------------------------------------------
+
+void VirtualCluster::On(uint32_t manager, const StartUnit& start) {
+  ++figures_.units_started;
+  events_.Push(now_ + options_.unit_start_delay,
+               {manager, UnitReady{start.unit}});
+}
+
+void VirtualCluster::On(uint32_t manager, const SetShare& set) {
+  const auto at = units_[manager].find(value(set.to.unit));
+  if (at == units_[manager].end()) return;
+  std::vector<ShareSet> answers;
+  const auto why = at->second.leases().on_set_share(set, answers);
+  figures_.refused += why == UnitLeases::Refusal::kNone ? 0 : 1;
+  for (const ShareSet& answer : answers) SendAfterHop(manager, answer);
+}
+
+// What controllers keep in a unit goes with its process, so that waits.
+void VirtualCluster::On(uint32_t manager, const StopUnit& stop) {
+  const auto at = units_[manager].find(value(stop.unit.unit));
+  if (at == units_[manager].end()) return;
+  at->second.is_to_stop = true;
+  StopIfUnused(manager, stop.unit);
+}
+
+void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
+  const auto at = units_[manager].find(value(life.unit));
+  if (at == units_[manager].end() || !at->second.is_to_stop ||
+      at->second.is_attached()) {
+    return;
+  }
+  units_[manager].erase(at);
+  SendAfterHop(manager, UnitStopped{life});
+}
+
+// --- At controllers. ---------------------------------------------------------
+
+void VirtualCluster::On(uint32_t, const Grant& grant) {
+  ++figures_.grants;
+  MemberOf(grant.to).on_grant(grant);
+}
+
+void VirtualCluster::On(uint32_t, const Revoke& revoke) {
+  ++figures_.revoked;
+  MemberOf(revoke.to).on_revoke(revoke);
+}
+
+void VirtualCluster::On(uint32_t, const Gone& gone) {
+  ++figures_.gone;
+  MemberOf(gone.to).on_gone(gone);
+}
+
+void VirtualCluster::On(uint32_t, const Sample&) {
+  samples_ = false;
+  for (const auto& each : members_) samples_ |= each->Sample();
+  if (is_ending_ || !samples_) {
+    samples_ = false;
+    return;
+  }
+  events_.Push(now_ + ClusterMember::kSample, {0, Sample{}});
+}
+
+void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
+  if (is_ending_) return;
+  members_[end.member]->on_epoch();
+  events_.Push(now_ + cluster_.epoch, {manager, end});
+}
+
+// --- Words of members. -------------------------------------------------------
+
+ClusterUnit& VirtualCluster::UnitOf(ControllerId controller, UnitLife life) {
+  ClusterUnit& unit = units_[ManagerOf(controller)].at(value(life.unit));
+  SNF_CHECK(unit.leases().life() == life);
+  return unit;
+}
+
+void VirtualCluster::Send(ControllerId from, const LeaseCommand& request) {
+  std::visit([&](const auto& what) { SendAfterHop(ManagerOf(from), what); },
+             request);
+}
+
+void VirtualCluster::Send(ControllerId of, const ShareSet& answer) {
+  SendAfterHop(ManagerOf(of), answer);
+}
+
+void VirtualCluster::on_detached(ControllerId controller, UnitLife life) {
+  StopIfUnused(ManagerOf(controller), life);
+}
+
+void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
+  int64_t sum = 0;
+  for (const auto& each : members_) {
+    if (ManagerOf(each->id()) == ManagerOf(controller)) {
+      sum += each->share(life);
+    }
+  }
+  figures_.overcommitted += sum > kWholeUnit ? 1 : 0;
+}
+
+void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
+  if (external_.try_emplace(alias.source, true).second) {
+    // Pools of an address have the same few ranges.
+    std::set<std::pair<uint32_t, uint32_t>> given;
+    for (const NetworkFunction::Pool& pool : example_->pools()) {
+      if (!given.insert({pool.first, pool.last}).second) continue;
+      for (uint32_t c = 0; c < members_.size(); ++c) {
+        const auto part = PartOf(pool, c, cluster_.controllers);
+        dispatcher_.Give({.address = alias.source,
+                          .first = static_cast<uint16_t>(part->first),
+                          .last = static_cast<uint16_t>(part->last)},
+                         members_[c]->id());
+      }
+    }
+  }
+  const auto owner =
+      dispatcher_.Steer(alias.source, alias.source_port.host(), alias);
+  figures_.foreign_aliases += owner == of ? 0 : 1;
+}
+
+void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
+  Steer(alias, true).TakeBack(alias, packet);
+}
+
+}  // namespace snf

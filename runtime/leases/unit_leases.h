@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_LEASES_UNIT_LEASES_H_
+#define SNF_RUNTIME_LEASES_UNIT_LEASES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/inbox_scheduler.h"
+#include "base/messages/lease_messages.h"
+
+namespace snf {
+
+// Theory of operation. What a unit knows of the leases that controllers have of
+// it (SNF §7, proto/protocol.md §7), and whose packet it serves next. Each
+// controller has an inbox, with a Unit (runtime/core/unit.h) behind it that
+// keeps the state of that controller's flows alone; the caller has those. An
+// inbox is served by the sum of its leases' shares (base/inbox_scheduler.h).
+//
+// The resource manager alone sets shares. The sum of them is never above the
+// whole unit: what would make it so is refused. A lease that is set to 0 keeps
+// its share until it is drained: once the controller has said, behind its last
+// packet, that it has left the unit, and nothing of it is queued; or as soon as
+// the controller has another lease here, under which its inbox goes on.
+//
+// Worked example: controller A has 768 and B has 256. A's lease is set to 0. A
+// moves its flows away, and says so behind its last packet. Once that is
+// served, the unit answers the resource manager, which can give the 768 to
+// others. Until then A is served as if its share were 1, and B has the rest.
+//
+// A value; owner-thread only. Next costs O(inboxes that wait) at worst; a
+// message O(leases of the unit).
+class UnitLeases {
+ public:
+  // Why a message of a resource manager was refused, which changes nothing.
+  enum class Refusal : uint8_t {
+    kNone,
+    kStaleIncarnation,  // for another life of the unit
+    kStaleEpoch,        // of an earlier manager than one that has been heard of
+    kStaleNumber,       // repeated, or overtaken by a later one
+    kNotHolder,         // the lease is another controller's
+    kBadShare,          // negative, or more than a unit
+    kTooMuch,           // than the other leases leave, or too many leases
+    kCount
+  };
+  static constexpr uint32_t kControllers = 256;
+  static constexpr size_t kMostLeases = 1'024;
+  // An inbox that is not served.
+  static constexpr uint32_t kNone = InboxScheduler::kNone;
+
+  explicit UnitLeases(UnitLife life) : life_(life), inboxes_(kControllers) {}
+
+  UnitLife life() const { return life_; }
+  uint64_t refused(Refusal why) const {
+    return refused_[static_cast<size_t>(why)];
+  }
+  // The sum of all shares, also of those that are being drained.
+  int64_t promised() const { return promised_; }
+  size_t leases() const { return leases_.size(); }
+  // The shares of a controller that have not been set to 0.
+  int64_t share(ControllerId controller) const {
+    return shares_[value(controller)];
+  }
+
+  // --- Messages of the resource manager; answers go to `out`. ---
+  Refusal on_set_share(const SetShare& set, std::vector<ShareSet>& out);
+  // From now on earlier managers are refused. Returns none to such a one.
+  std::optional<std::vector<ReportedLease>> on_ask_report(
+      uint64_t manager_epoch);
+
+  // The controller has left the unit, as far as it knew of its leases up to
+  // `newest`, and nothing of it is queued.
+  void on_left(ControllerId controller, LeaseId newest,
+               std::vector<ShareSet>& out);
+
+  // --- Service. ---
+  // The controller's next packet costs so many bytes; or it has none. May be
+  // said again.
+  void on_next(ControllerId controller, uint32_t cost) {
+    costs_[value(controller)] = cost;
+    inboxes_.Add(value(controller));
+  }
+  void on_empty(ControllerId controller) { inboxes_.Remove(value(controller)); }
+  // Returns whose packet is served next, and counts its cost; none if nobody
+  // has one. The caller says on_next or on_empty of that controller before it
+  // asks again.
+  std::optional<ControllerId> Next() {
+    const uint32_t next =
+        inboxes_.Next([this](uint32_t inbox) { return costs_[inbox]; });
+    if (next == kNone) return std::nullopt;
+    return ControllerId{static_cast<uint8_t>(next)};
+  }
+
+ private:
+  struct Lease {
+    ControllerLife holder;
+    uint64_t sequence = 0;
+    int64_t share = 0;
+    int64_t target = 0;
+    bool has_left = false;  // its holder
+  };
+  using Leases = std::map<LeaseId, Lease>;
+
+  Refusal Check(const SetShare& set) const;
+  void Answer(const Leases::value_type& lease,
+              std::vector<ShareSet>& out) const;
+  // Ends the controller's leases that were set to 0, if they are drained.
+  void EndDrained(ControllerId controller, std::vector<ShareSet>& out);
+
+  UnitLife life_;
+  uint64_t manager_epoch_ = 0;
+  int64_t promised_ = 0;
+  Leases leases_;
+  std::array<int64_t, kControllers> shares_{};
+  std::array<uint32_t, kControllers> costs_{};
+  InboxScheduler inboxes_;
+  std::array<uint64_t, static_cast<size_t>(Refusal::kCount)> refused_{};
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_LEASES_UNIT_LEASES_H_
