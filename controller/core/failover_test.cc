@@ -39,10 +39,10 @@ class Failures : public testing::Test {
   PacketMeta Send(uint32_t flow, UnitId unit) {
     policy_.unit = unit;
     const Arrival arrival = {.key = Flow(flow),
-                             .time = kStart,
+                             .time = now_,
                              .original_length = 1'000,
                              .packet = PacketHandle{next_packet_++}};
-    controller_.on_packets(kStart, std::span(&arrival, 1), out_);
+    controller_.on_packets(now_, std::span(&arrival, 1), out_);
     return Only(Kind::kEnqueue, Take()).at(0).meta;
   }
   Commands Take() {
@@ -52,17 +52,17 @@ class Failures : public testing::Test {
   }
   bool FailUnit(UnitId unit) {
     const bool is_taken = controller_.on_unit_failed(
-        kStart, unit, controller_.units().incarnation(unit), out_);
+        now_, unit, controller_.units().incarnation(unit), out_);
     for (const ControllerCommand& command : Take()) {
       if (command.kind == Kind::kSeal) round_ = command.seal.round;
     }
     return is_taken;
   }
   void Sealed(UnitId unit, FlowId flow, uint64_t applied) {
-    controller_.on_sealed(kStart, {flow, Clock{applied}, round_, unit}, out_);
+    controller_.on_sealed(now_, {flow, Clock{applied}, round_, unit}, out_);
   }
   void Done(UnitId unit, FlowId flow, uint64_t applied) {
-    controller_.on_done(kStart, {flow, Clock{applied}, round_, unit}, out_);
+    controller_.on_done(now_, {flow, Clock{applied}, round_, unit}, out_);
   }
   // The others have nothing to say.
   Commands EndRound() {
@@ -98,6 +98,7 @@ class Failures : public testing::Test {
   ControllerOut out_;
   uint32_t next_packet_ = 0;
   uint32_t round_ = 0;
+  Instant now_ = kStart;
 };
 
 // Ends are awaited.
@@ -130,6 +131,20 @@ class WanderingFailures : public Failures {
   static ControllerOptions WithLongHistories() {
     ControllerOptions options = Options();
     options.max_owner_runs = 4 * OwnerRuns::kMax;
+    return options;
+  }
+};
+
+class LeavingFailures : public Failures {
+ protected:
+  LeavingFailures() : Failures(ThatStop()) {}
+
+ private:
+  static ControllerOptions ThatStop() {
+    ControllerOptions options = Options();
+    options.recovery_slots = 8;
+    options.unit_idle_timeout = Milliseconds(2);
+    options.keep_warm = Milliseconds(2);
     return options;
   }
 };
@@ -284,6 +299,31 @@ TEST_F(WanderingFailures, GiveUpAFlowWithTooManyOwners) {
   ASSERT_TRUE(FailUnit(kU0));
   EXPECT_TRUE(About(flow, EndRound()).empty());
   EXPECT_EQ(counters().flows_given_up, 1u);
+}
+
+// Units 1 and 2 are to stop, and their flows find no slot at unit 0, which
+// fails: nobody else could take over what it had.
+TEST_F(LeavingFailures, WithdrawAStop) {
+  Send(1, kU1);
+  Send(2, kU2);
+  for (const UnitId unit : {kU1, kU2}) {
+    controller_.on_drained(now_, {.unit = unit, .packets = 2, .bytes = 2'000});
+  }
+  FlowId flow{};
+  for (int i = 0; i < 7; ++i) flow = Send(3, kU0).flow;
+  for (int i = 0; i < 20; ++i) {
+    now_ = now_ + Milliseconds(1);
+    controller_.on_timers(now_, out_);
+  }
+  EXPECT_EQ(Only(Kind::kStopUnit, Take()).size(), 2u);
+  ASSERT_TRUE(FailUnit(kU0));
+  const Commands commands = EndRound();
+  const Commands starts = Only(Kind::kStartUnit, commands);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_TRUE(starts[0].warm);
+  EXPECT_EQ(starts[0].unit, kU1);
+  EXPECT_EQ(About(flow, commands).size(), 7u);
+  EXPECT_EQ(controller_.units().state(kU1), UnitPool::State::kStarting);
 }
 
 // Unit 0 has the last clock of a flow that is over. It comes again as a
