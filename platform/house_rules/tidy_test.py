@@ -30,7 +30,7 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/logger", "resource_manager/core"}
+         "runtime/logger", "runtime/store", "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
@@ -40,7 +40,7 @@ RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
-    "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
+    "runtime/wire", "platform/redis", "platform/live", "platform/explain", "platform/report", "platform/watch",
     "platform/process", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
@@ -55,10 +55,12 @@ MAY_INCLUDE = {
     "runtime/ring": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
+    "runtime/store": BASE,
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
-    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk", "nfs"},
+    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk",
+                                          "runtime/store", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
@@ -70,7 +72,10 @@ MAY_INCLUDE = {
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
-    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
+    # The way to a Redis in which flows' state is.
+    "platform/redis": BASE | {"runtime/store", "platform/process"},
+    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process",
+                                        "platform/redis"},
     "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/messages/drop_reason.h"
+#include "base/quantity.h"
 #include "platform/run/live_board.h"
 #include "platform/run/report_figures.h"
 #include "platform/run/run_totals.h"
@@ -61,7 +62,7 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
   if (has_failed()) [[unlikely]] {
-    egress_.Drop(loop_.now(), captured, DropReason::kUnitFailed);
+    egress_.Drop(loop_.now(), captured, WhyFailed());
     return;
   }
   Take(arrival, captured);
@@ -225,14 +226,20 @@ RunResult RealDriver::Finish() {
 
 // Packets that are under way stay where they are.
 void RealDriver::Fail() {
-  result_.failure = ToString(*faults_->first());
+  if (faults_->count() == 0) {
+    result_.failure = fmt::format("the store at {} was silent for more than {}",
+                                  FormatRedisAddress(redis_->address()),
+                                  FormatDuration(options_.store.patience));
+  } else {
+    result_.failure = ToString(*faults_->first());
+  }
   if (faults_->count() > 1) {
     result_.failure += fmt::format("; {} more came", faults_->count() - 1);
   }
   egress_.Violate(result_.failure);
   const uint64_t begun = result_.packets_begun();
   const uint64_t ended = result_.packets_ended();
-  result_.dropped[static_cast<size_t>(DropReason::kUnitFailed)] +=
+  result_.dropped[static_cast<size_t>(WhyFailed())] +=
       begun - std::min(begun, ended);
 }
 
@@ -242,6 +249,7 @@ void RealDriver::Collect() {
   result_.aliases.packets_found =
       figures.packets_by_alias - figures.aliases_unknown;
   AddNfCounters(*example_, result_);
+  for (const auto& store : stores_) AddTo(result_.store, store->figures());
   std::vector<const UnitTables*> tables(options_.controller.max_units);
   for (const Worker& worker : workers_) {
     const UnitLoopFigures of_loop = worker.loop->figures();

@@ -22,6 +22,7 @@
 #include "platform/process/real_clock.h"
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
+#include "platform/redis/run_redis.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
 #include "platform/run/nf_watchdog.h"
@@ -64,6 +65,9 @@ struct RealOptions {
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
   uint32_t guard_every = UnitOptions{}.guard_every;
+  // Of StateMode::kExternal: unix:/PATH or HOST:PORT of a Redis; "": a server
+  // of the run's own.
+  std::string redis;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
   // What is told there of ports; null without.
   const PortsFigures* ports = nullptr;
@@ -95,7 +99,7 @@ struct RealOptions {
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
-// after that.
+// after that. So does a store that is gone (RunRedis), as store_silent.
 //
 // Owner-thread only.
 class RealDriver final : private NfCallNames {
@@ -103,7 +107,7 @@ class RealDriver final : private NfCallNames {
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). Observers are told of what is released and dropped. The
   // threads run on return. Errors: InvalidArgument, more threads than may be
-  // or, pinned, than CPUs; others as SharedRegion.
+  // or, pinned, than CPUs; others as SharedRegion, or as RunRedis::Open.
   static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
       const RunOptions& options, const RealOptions& real,
       const PlacementPolicy& policy, const NfSpec& nf, Observers observers);
@@ -132,8 +136,8 @@ class RealDriver final : private NfCallNames {
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;
-  // A bad word has ended the run.
-  bool has_failed() const { return faults_->count() > 0; }
+  // A bad word has ended the run, or that the store is gone.
+  bool has_failed() const { return faults_->count() > 0 || has_lost_store(); }
   // Returns the memory between the threads, for tests that spoil it.
   std::span<std::byte> shared_memory() { return region_.bytes(); }
 
@@ -159,6 +163,7 @@ class RealDriver final : private NfCallNames {
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
   }
+  bool has_lost_store() const { return redis_ != nullptr && redis_->is_gone(); }
   bool has_threads() const { return real_.threads > 1; }
   // There is nothing to wait for any more.
   bool is_interrupted() const {
@@ -173,6 +178,10 @@ class RealDriver final : private NfCallNames {
   bool Drain();
   void StopTimers();
   void PublishLive();
+  DropReason WhyFailed() const {
+    return faults_->count() > 0 ? DropReason::kUnitFailed
+                                : DropReason::kStoreSilent;
+  }
   void Fail();
   void Collect();
   ControllerLinks LinksOf(LoopRegion& region);
@@ -190,6 +199,8 @@ class RealDriver final : private NfCallNames {
   Ingress ingress_;
   ControllerLoop loop_;
   Egress egress_;
+  std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
+  std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
   std::vector<Worker> workers_;
 
   bool has_begun_ = false;

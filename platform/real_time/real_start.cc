@@ -91,6 +91,15 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
+  if (options.state == StateMode::kExternal) {
+    auto redis = RunRedis::Open(real.redis, options.store);
+    if (!redis.ok()) return redis.status();
+    driver->redis_ = *std::move(redis);
+    for (UnitLoopLinks& of_worker : links) {
+      driver->stores_.push_back(driver->redis_->MakeStore());
+      of_worker.store = driver->stores_.back().get();
+    }
+  }
   driver->CreateWorkers(nf, std::move(links));
   const absl::Status status = driver->StartThreads(cpus);
   if (!status.ok()) return status;

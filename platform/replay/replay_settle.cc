@@ -134,7 +134,22 @@ absl::Status ReplayFlags::CheckStarts() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckStore() const {
+  const bool is_external = state_ == kExternal;
+  for (const char* flag : {"redis", "store"}) {
+    if (!flags_.given(flag) || is_external) continue;
+    return AtOdds(flag, "state", "only external has a store");
+  }
+  for (const char* flag : {"replicas", "replica_choice", "replica_chance",
+                           "push_delay", "max_replicas"}) {
+    if (!flags_.given(flag) || state_ == 0) continue;
+    return AtOdds(flag, "state", "only proactive has replicas");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckState() const {
+  if (absl::Status s = CheckStore(); !s.ok()) return s;
   const ControllerOptions& c = options_.run.controller;
   const bool none = replica_choice_ == kNoReplicas;
   if (flags_.given("replicas") && c.replicas >= c.max_units) {
@@ -216,8 +231,8 @@ absl::Status ReplayFlags::CheckReal() const {
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"speed", "overload", "threads", "pin", "preload",
-                           "loop", "watch", "metrics_port"}) {
+  for (const char* flag : {"redis", "speed", "overload", "threads", "pin",
+                           "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -301,6 +316,10 @@ void ReplayFlags::SettleRun() {
   ControllerOptions& c = options_.run.controller;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
+  options_.run.state = StateMode{static_cast<uint8_t>(state_)};
+  if (options_.run.state != StateMode::kProactive) {
+    replica_choice_ = kNoReplicas;
+  }
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
   // What the real world sends must not be aimed at tables.
   c.hash_seed =

@@ -254,6 +254,30 @@ constexpr Figure kFigures[] = {
     {"loggers.messages_duplicated", "messages", kSum,
      &LoggerFigures::messages_duplicated,
      "Messages between units and loggers duplicated by --chaos."},
+    {"store.reads", "requests", kSum, &StoreCounters::reads,
+     "States that units asked the external store for."},
+    {"store.read_again", "requests", kSum, &StoreCounters::read_again,
+     "Requests repeated since the store had an older state, or none."},
+    {"store.writes", "requests", kSum, &StoreCounters::writes,
+     "States that units wrote into the store."},
+    {"store.erased", "requests", kSum, &StoreCounters::erased,
+     "States that the store was told to forget, of flows that ended."},
+    {"store.bytes_read", "bytes", kSum, &StoreCounters::bytes_read,
+     "Values that the store sent, each a header and a record."},
+    {"store.bytes_written", "bytes", kSum, &StoreCounters::bytes_written,
+     "Values that the store was sent."},
+    {"store.round_trip_ns", "ns", kNot, &StoreFigures::round_trip_ns,
+     "From a request to the store's answer."},
+    {"store.timeouts", "requests", kSum, &StoreCounters::timeouts,
+     "Requests repeated for want of an answer."},
+    {"store.silent", "requests", kSum, &StoreCounters::silent,
+     "Reads given up, since the store did not answer at all."},
+    {"store.writes_lost", "requests", kSum, &StoreCounters::writes_lost,
+     "Writes that did not reach the store, or that it refused."},
+    {"store.refused", "answers", kSum, &StoreCounters::refused,
+     "Answers of the store that cannot be."},
+    {"store.reconnects", "connections", kSum, &StoreCounters::reconnects,
+     "Connections to the store that were made anew."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
@@ -291,6 +315,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.aliases;
   } else if constexpr (std::is_same_v<Part, LoggerFigures>) {
     return result.loggers;
+  } else if constexpr (std::is_base_of_v<Part, StoreFigures>) {
+    return result.store;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
@@ -359,6 +385,9 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
+  if (figure.key.starts_with("store.")) {
+    return result.store.reads + result.store.writes > 0;
+  }
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
   return figure.is_in_report();
 }

@@ -24,6 +24,7 @@
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/store/store_options.h"
 
 namespace snf {
 
@@ -58,6 +59,13 @@ struct ChaosOptions {
 // Those that are still armed are counted (UnitCounters::timers_left).
 inline constexpr Nanos kTimersAfterLastPacket = Seconds(3'600);
 
+// Says how a flow's state gets to the unit of its next flowlet.
+enum class StateMode : uint8_t {
+  kProactive,  // it is pushed there ahead, or else pulled
+  kReactive,   // it is pulled from the unit before, when it is missed
+  kExternal,   // it is read from a store outside of units
+};
+
 // The options of a run, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;
@@ -75,6 +83,8 @@ struct RunOptions {
   Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
   uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  StateMode state = StateMode::kProactive;
+  StoreOptions store;  // of kExternal
   // Units have output loggers, in virtual time alone: an entry is at the logger
   // after logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
@@ -199,6 +209,7 @@ struct RunResult {
   uint64_t failed_starts = 0;
   StateFigures state;
   LoggerFigures loggers;
+  StoreFigures store;
   AliasFigures aliases;
   RealFigures real;
   PortsFigures live;

@@ -45,6 +45,9 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       provisioning_(options.controller),
       result_(EmptyResult(*example_)),
       exits_(buffers_, observers_, result_) {
+  if (options.state == StateMode::kExternal) {
+    store_.emplace(options, example_->schema().record_bytes());
+  }
   observers_.Add(provisioning_);
   observers_.Add(digest_);
   if (result_.aliases.has_sides) {
@@ -145,6 +148,7 @@ RunResult VirtualDriver::Finish() {
   result_.state.messages_duplicated = network_.duplicated();
   result_.loggers.messages_lost = log_network_.lost();
   result_.loggers.messages_duplicated = log_network_.duplicated();
+  if (store_.has_value()) store_->AddTotals(result_);
   AddNfCounters(*example_, result_);
   units_.AddTotals(result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
@@ -163,10 +167,12 @@ void VirtualDriver::RunUntil(Instant time) {
     const Instant event = events_->next_time();
     const Instant timer = controller_.next_wakeup();
     const Instant tables = tables_.next_time();
-    const Instant next = std::min({event, timer, tables});
+    const Instant store =
+        store_.has_value() ? store_->next_time() : Instant::max();
+    const Instant next = std::min({event, timer, tables, store});
     // Times saturate: an event may be due at the last instant, a timer never.
     if (next > time || (events_->empty() && timer == Instant::max() &&
-                        tables == Instant::max())) {
+                        tables == Instant::max() && store == Instant::max())) {
       return;
     }
     // At the end packets that nothing is under way to move, or nothing but
@@ -174,7 +180,7 @@ void VirtualDriver::RunUntil(Instant time) {
     // with them. The checker says which. The controller answers by itself those
     // that wait for pieces, and makes starts again.
     if (is_ending_ && in_channels_ > 0 &&
-        ((events_->empty() && waiting_ == 0 &&
+        ((events_->empty() && store == Instant::max() && waiting_ == 0 &&
           controller_.units().pending_starts() == 0) ||
          next - std::max(last_drain_, result_.last_packet) > kPatience)) {
       return;
@@ -184,6 +190,10 @@ void VirtualDriver::RunUntil(Instant time) {
     if (timers_at_end_ > kMaxTimersAtEnd) units_.StopTimers();
     if (!events_->empty() && event == next) {
       Handle(events_->Pop());
+    } else if (store == next && timer > store) {
+      if (const auto answer = store_->RunNext(now_); answer.has_value()) {
+        on_store_answer(*answer);
+      }
     } else if (tables == next && timer > tables) {
       tables_.RunNext(now_);
       for (const UnitId unit : tables_.TakeGone()) SendStopped(unit);

@@ -23,6 +23,7 @@
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/state_network.h"
 #include "platform/virtual_time/table_network.h"
+#include "platform/virtual_time/virtual_store.h"
 #include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
 #include "runtime/logger/log_entry.h"
@@ -48,6 +49,9 @@ namespace snf {
 //                            └─────── on_drained ───────┤ finish
 //            sink ◄── release ◄──── hop ◄── [logger] ◄──┤
 //                                 other units ◄── StateNetwork ◄── messages
+//
+// In StateMode::kExternal the state goes to the VirtualStore instead, which is
+// asked before the unit that had the flow.
 //
 // A packet that comes back from the outside (ingress.h) does so a hop after its
 // release.
@@ -83,6 +87,9 @@ class VirtualDriver final : private NfCallNames {
   uint32_t buffers_in_use() const { return buffers_.in_use(); }
   uint64_t flows_at_units() const { return units_.flows(); }
   uint64_t replicas_at_units() const { return units_.replicas(); }
+  size_t states_in_store() const {
+    return store_.has_value() ? store_->size() : 0;
+  }
   uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
   const Controller& controller() const { return controller_; }
 
@@ -111,6 +118,7 @@ class VirtualDriver final : private NfCallNames {
   void ExecutePacket(UnitId unit, const UnitCommand& command);
   void Send(const Event& message);
   void SendState(const VirtualUnit& shell, const UnitCommand& command);
+  void on_store_answer(const StoreAnswer& answer);
   void Serve(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
   void ReleaseAfterHop(UnitId unit, PacketHandle packet, const PacketMeta& meta,
@@ -154,7 +162,8 @@ class VirtualDriver final : private NfCallNames {
   StateNetwork network_;
   StateNetwork log_network_;  // between units and loggers
   TableNetwork tables_;
-  Rng start_rng_;  // says which starts of units fail
+  std::optional<VirtualStore> store_;  // of StateMode::kExternal
+  Rng start_rng_;                      // says which starts of units fail
   std::unique_ptr<EventQueue<Event>> events_;
   VirtualUnits units_;
   uint64_t events_handled_ = 0;

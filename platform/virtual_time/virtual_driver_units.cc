@@ -219,6 +219,7 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kSendPull:
       ++result_.state.pulls;
+      if (store_.has_value() && store_->Read(now_, command.pull)) break;
       Send({.kind = Event::Kind::kPullAtUnit,
             .unit = command.unit,
             .pull = command.pull});
@@ -315,12 +316,20 @@ void VirtualDriver::Send(const Event& message) {
 void VirtualDriver::SendState(const VirtualUnit& shell,
                               const UnitCommand& command) {
   const State& state = command.state;
+  if (state.applied == Clock{}) {
+    store_->Write(now_, state, {});
+    return;
+  }
   StateFigures& figures = result_.state;
   ++(state.pushed ? figures.pushes : figures.answers);
   figures.bytes += state.bytes;
   if (state.pushed) figures.pushed_bytes += state.bytes;
   observers_.on_state_sent(now_, shell.unit.id(), command.unit, state);
   const auto bytes = shell.unit.state_bytes(state.flow).first(state.bytes);
+  if (store_.has_value()) {
+    store_->Write(now_, state, bytes);
+    return;
+  }
   for (const Nanos delay : network_.SendState(state.bytes)) {
     const uint32_t record = network_.Keep(bytes);
     if (record == StateNetwork::kNoRecord) continue;
@@ -329,6 +338,24 @@ void VirtualDriver::SendState(const VirtualUnit& shell,
                                  .record = record,
                                  .state = state});
   }
+}
+
+void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
+  VirtualUnit& shell = units_.of(answer.unit);
+  bool has_more = true;
+  while (has_more) {
+    CallUnit(shell, [&] {
+      if (answer.is_there) {
+        observers_.on_state(now_, answer.unit, answer.state);
+        shell.unit.on_state(now_, answer.state, answer.record, unit_out_);
+      }
+      has_more = !answer.is_there &&
+                 shell.unit.on_store_silent(answer.state.flow, unit_out_);
+    });
+  }
+  tables_.on_called(now_, answer.unit);
+  Serve(shell);
+  ScheduleTimer(shell);
 }
 
 void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
