@@ -297,7 +297,7 @@ class Controller {
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
-  // What failed units had of the flow may not be moved yet, so it may not end.
+  // Returns true while failed units may have state of the flow: it may not end.
   bool IsMoving(uint32_t slot) const {
     if (!failover_.is_active()) return false;
     const UnitId owner = flows_.cold(slot).owner;

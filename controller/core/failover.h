@@ -187,7 +187,7 @@ class SealRound {
 class OwnerRuns {
  public:
   using Run = OwnerHistory::Run;
-  static constexpr size_t kMax = 64;
+  static constexpr size_t kMax = 512;
 
   // Returns false, and does nothing, if there is no room.
   bool Append(const Run& run) {

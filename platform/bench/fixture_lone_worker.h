@@ -13,11 +13,11 @@
 #include "platform/real_time/loop_region.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/core/fixture_traffic.h"
-#include "runtime/core/table_homes.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/tables/table_homes.h"
 
 namespace snf {
 

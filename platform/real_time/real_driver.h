@@ -67,9 +67,9 @@ struct RealOptions {
   uint32_t guard_every = UnitOptions{}.guard_every;
   // Of StateMode::kExternal: unix:/PATH or HOST:PORT of a Redis; "": a server
   // of the run's own.
-  std::string redis;
+  std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
-  // What is told there of ports; null without.
+  // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
 };
 

@@ -14,7 +14,7 @@
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
-#include "runtime/core/table_homes.h"
+#include "runtime/tables/table_homes.h"
 
 namespace snf {
 namespace {

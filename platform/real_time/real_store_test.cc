@@ -154,7 +154,7 @@ TEST_P(RealStore, ThatDiesEndsTheRunAndSaysSo) {
   const RunResult run = RunReal(options, real, Packets(1'000, 20),
                                 [&] { kill(server->process(), SIGKILL); });
   EXPECT_THAT(run.failure, HasSubstr("the store at unix:/tmp/"));
-  EXPECT_THAT(run.failure, HasSubstr("was silent for more than 20 ms"));
+  EXPECT_THAT(run.failure, HasSubstr("was silent for more than 20.0 ms"));
   const uint64_t silent =
       run.dropped[static_cast<size_t>(DropReason::kStoreSilent)];
   EXPECT_GE(silent, 1u);

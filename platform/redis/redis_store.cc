@@ -129,10 +129,9 @@ bool RedisStore::AskWhatIsDue(
     const std::optional<StoreReads::Due> due = reads_.PopDue(now);
     if (!due.has_value()) continue;
     moved = true;
-    if (due->is_over) {
+    Ask(now, due->pull);
+    if (due->is_silent) {
       take({.unit = due->pull.requester, .state = {.flow = due->pull.flow}});
-    } else {
-      Ask(now, due->pull);
     }
   }
   return moved;
@@ -210,7 +209,10 @@ void RedisStore::TakeReply(const redisReply& reply,
   if (!found.has_value() && reply.type != REDIS_REPLY_NIL) ++figures_.refused;
   std::optional<Clock> applied;
   if (found.has_value()) applied = found->state.applied;
-  if (!reads_.on_answer(now, request.unit, request.flow, applied)) return;
+  if (!reads_.on_answer(now, request.sent, request.unit, request.flow,
+                        applied)) {
+    return;
+  }
   found->state.pushed = false;
   take({.unit = request.unit,
         .state = found->state,

@@ -10,6 +10,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "controller/core/placement.h"
+#include "platform/replay/fault_flag.h"
 #include "platform/replay/store_flag.h"
 #include "platform/run/chaos_flag.h"
 #include "platform/run/pace.h"
@@ -245,6 +246,7 @@ void ReplayFlags::AddStateFlags() {
   if (!has_captures()) return;
   AddLoggers();
   AddChaos();
+  AddFaults();
 }
 
 void ReplayFlags::AddStateMode() {
@@ -282,9 +284,31 @@ void ReplayFlags::AddLoggers() {
                 {{"off", "as soon as it is processed"},
                  {"on", "once the unit's output logger has what it changed"}},
                 "when a packet is released, and others learn of what it did:");
+  flags_.Switch("recovery", options_.recovery,
+                "also think through, every 7.3 ms, that a unit dies, and tell "
+                "how long recovery would take with output loggers, with a "
+                "checkpoint every 50 ms and a replay of the input since, and "
+                "with a datastore (--store) and a replay of what is in "
+                "transit; and what each costs a packet");
   flags_.Duration("logger_delay", options_.run.logger_delay, Nanos{0},
                   Seconds(10),
                   "time from a unit to its logger, and as long back");
+}
+
+void ReplayFlags::AddFaults() {
+  flags_.Custom(
+      "faults", "'kill …; kill …'",
+      "units that die, with their host and the packets in it, and are "
+      "recovered "
+      "from, with --loggers=on: \"kill unit 3 at 1.2s\" after the first "
+      "packet; "
+      "\"kill any p=0.001\", of those that run, by chance with each packet",
+      [this](const std::string& text) {
+        const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
+        if (faults.ok()) options_.run.faults = *faults;
+        return faults.status();
+      },
+      [this] { return FormatFaults(options_.run.faults); });
 }
 
 void ReplayFlags::AddStateModel() {

@@ -59,6 +59,7 @@ class ReplayFlags {
   void AddUnitFlags();
   void AddRealFlags();
   void AddPaceFlags();
+  void AddFaults();
   void AddThreads();
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
@@ -70,6 +71,7 @@ class ReplayFlags {
   absl::Status CheckState() const;
   absl::Status CheckStore() const;
   absl::Status CheckPolicies() const;
+  absl::Status CheckFaults() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;

@@ -32,7 +32,8 @@ struct ReplayOptions {
   // The following say how it is run. With a single chain, the sizes are those
   // of the chain.
   RunOptions run;
-  Nanos warm_up;  // left out of latency and of figures of units
+  Nanos warm_up;          // left out of latency and of figures of units
+  bool recovery = false;  // tell what other ways of recovery would take
   bool is_real_time = false;
   RealOptions real;
   bool preload = false;

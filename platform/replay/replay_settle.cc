@@ -22,6 +22,9 @@ namespace {
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
 
+// Slots of each channel for what is re-routed after failures.
+constexpr uint32_t kRecoverySlots = 64;
+
 absl::Status Misuse(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
@@ -140,6 +143,10 @@ absl::Status ReplayFlags::CheckStore() const {
     if (!flags_.given(flag) || is_external) continue;
     return AtOdds(flag, "state", "only external has a store");
   }
+  if (is_external && flags_.given("faults")) {
+    return AtOdds("faults", "state",
+                  "what a unit had asked a store for is not taken back yet");
+  }
   for (const char* flag : {"replicas", "replica_choice", "replica_chance",
                            "push_delay", "max_replicas"}) {
     if (!flags_.given(flag) || state_ == 0) continue;
@@ -209,12 +216,32 @@ absl::Status ReplayFlags::CheckPolicies() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckFaults() const {
+  const FaultOptions& faults = options_.run.faults;
+  if (loggers_ != 1) {
+    return AtOdds("faults", "loggers",
+                  "without loggers what a unit has is lost with it");
+  }
+  const uint32_t units = options_.run.controller.max_units;
+  if (units < 2) {
+    return AtOdds("faults", "max_units", "nobody is left to take over");
+  }
+  for (const Kill& kill : faults.kills) {
+    if (kill.unit == kNoUnit || value(kill.unit) < units) continue;
+    return AtOdds("faults", "max_units",
+                  fmt::format("there is no unit {}, the last one is {}",
+                              value(kill.unit), units - 1)
+                      .c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
-          "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
-          "logger_delay"}) {
+          "chaos", "recovery", "hop_delay", "state_delay", "state_bandwidth",
+          "loggers", "logger_delay", "faults"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -314,6 +341,7 @@ void ReplayFlags::SettleRun() {
   options_.run.flow.vlan = flow_key_.vlan();
   options_.run.loggers = loggers_ == 1;
   ControllerOptions& c = options_.run.controller;
+  if (options_.run.faults.any()) c.recovery_slots = kRecoverySlots;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.run.state = StateMode{static_cast<uint8_t>(state_)};
@@ -387,11 +415,21 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one :
-         {"explain", "compare", "decisions", "usage", "warm_up"}) {
+    for (const char* of_one : {"explain", "compare", "decisions", "usage",
+                               "warm_up", "faults", "recovery"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }
+  }
+  if (options_.run.faults.any()) {
+    const auto nf = config.chains.front().nf.create();
+    for (const NetworkFunction::Part& part : nf->parts()) {
+      if (part.nf->tables().empty()) continue;
+      return AtOdds("faults", flag,
+                    "what failed units wrote into shared tables is not "
+                    "recovered");
+    }
+    if (absl::Status s = CheckFaults(); !s.ok()) return s;
   }
   auto explain = ParseExplain(explain_, {.kind = options_.run.flow.kind,
                                          .is_inside_end = has_sides,

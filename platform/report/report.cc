@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "platform/report/report_advice.h"
 #include "platform/report/report_notes.h"
+#include "platform/report/report_store.h"
 #include "platform/report/report_tables.h"
 #include "platform/run/report_figures.h"
 #include "platform/text/page.h"
@@ -294,6 +295,36 @@ void AddLoggers(const LoggerFigures& loggers, Page& page) {
   page.Blank();
 }
 
+// Of --faults: what became of units, and what was lost with them.
+void AddFaults(const RunResult& result, Page& page) {
+  const FaultFigures& faults = result.faults;
+  const FailureCounters& failures = result.controller.failures;
+  if (faults.kills + faults.kills_without_unit == 0) return;
+  page.Count("Faults", faults.kills, "units killed");
+  if (faults.kills_without_unit > 0) {
+    page.Count("", faults.kills_without_unit,
+               "kills that found no unit running, or only the last one");
+  }
+  page.Count("", faults.packets_lost, "packets lost with them");
+  page.Count("", failures.clocks_lost, "clocks lost, now tombstones");
+  page.Count("", failures.flows_moved, "flows moved that lost nothing");
+  if (failures.flows_given_up > 0) {
+    page.Count("", failures.flows_given_up, "flows that had to begin anew");
+  }
+  if (faults.ends_lost > 0) {
+    page.Count("", faults.ends_lost, "ends of flows that no unit heard of");
+  }
+  if (faults.records_left > 0) {
+    page.Count("", faults.records_left,
+               "old records that loggers keep at the end");
+  }
+  if (faults.recovery_ns.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),
+             "from a death until all was moved, at most");
+  }
+  page.Blank();
+}
+
 // What NFs counted, those of a chain by its order.
 void AddCounters(const RunResult& result, Page& page) {
   if (result.nf_counters.empty()) return;
@@ -476,6 +507,9 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddAliases(result, page);
   AddPools(result, page);
   AddLoggers(result.loggers, page);
+  AddStore(result.store, page);
+  AddFaults(result, page);
+  AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);
   AddLatency(result, page);

@@ -86,6 +86,9 @@ TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
   RunResult result = WithAliases();
   result.real.threads = 3;
   result.loggers.entries = 1;
+  result.faults.kills = 1;
+  result.store.reads = 1;
+  result.recovery.samples = 1;
   const ReportFigures derived = FiguresOf(Options(), result);
   ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
   const std::string figures = Contents(directory_ / "figures.csv");

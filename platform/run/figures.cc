@@ -254,6 +254,63 @@ constexpr Figure kFigures[] = {
     {"loggers.messages_duplicated", "messages", kSum,
      &LoggerFigures::messages_duplicated,
      "Messages between units and loggers duplicated by --chaos."},
+    {"recovery.samples", "samples", kSum, &RecoveryFigures::samples,
+     "Deaths of units that were thought through, with --recovery."},
+    {"recovery.logger_p50_ns", "ns", kNot,
+     &RecoveryFigures::logger_p50,
+     "Recovery of half of them takes no longer with an "
+     "output logger."},
+    {"recovery.logger_p99_ns", "ns", kNot,
+     &RecoveryFigures::logger_p99,
+     "Recovery of 99 % of them takes no longer with an "
+     "output logger."},
+    {"recovery.checkpoint_p50_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_p50,
+     "Recovery of half of them takes no longer with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.checkpoint_p99_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_p99,
+     "Recovery of 99 % of them takes no longer with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.datastore_p50_ns", "ns", kNot,
+     &RecoveryFigures::datastore_p50,
+     "Recovery of half of them takes no longer with a "
+     "datastore, and a replay."},
+    {"recovery.datastore_p99_ns", "ns", kNot,
+     &RecoveryFigures::datastore_p99,
+     "Recovery of 99 % of them takes no longer with a "
+     "datastore, and a replay."},
+    {"recovery.logger_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::logger_path_p50,
+     "What half of the packets take longer, at most, with an "
+     "output logger."},
+    {"recovery.logger_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::logger_path_p99,
+     "What 99 % of the packets take longer, at most, with an "
+     "output logger."},
+    {"recovery.checkpoint_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_path_p50,
+     "What half of the packets take longer, at most, with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.checkpoint_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_path_p99,
+     "What 99 % of the packets take longer, at most, with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.datastore_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::datastore_path_p50,
+     "What half of the packets take longer, at most, with a "
+     "datastore, and a replay."},
+    {"recovery.datastore_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::datastore_path_p99,
+     "What 99 % of the packets take longer, at most, with a "
+     "datastore, and a replay."},
+    {"recovery.checkpoints", "checkpoints", kSum,
+     &RecoveryFigures::checkpoints, "Checkpoints of units."},
+    {"recovery.checkpoint_bytes", "bytes", kSum,
+     &RecoveryFigures::checkpoint_bytes, "Records in checkpoints."},
+    {"recovery.datastore_requests", "requests", kSum,
+     &RecoveryFigures::datastore_requests,
+     "Updates of the datastore, one a packet."},
     {"store.reads", "requests", kSum, &StoreCounters::reads,
      "States that units asked the external store for."},
     {"store.read_again", "requests", kSum, &StoreCounters::read_again,
@@ -271,13 +328,46 @@ constexpr Figure kFigures[] = {
     {"store.timeouts", "requests", kSum, &StoreCounters::timeouts,
      "Requests repeated for want of an answer."},
     {"store.silent", "requests", kSum, &StoreCounters::silent,
-     "Reads given up, since the store did not answer at all."},
+     "Times that a unit was told that the store did not answer at all."},
     {"store.writes_lost", "requests", kSum, &StoreCounters::writes_lost,
      "Writes that did not reach the store, or that it refused."},
     {"store.refused", "answers", kSum, &StoreCounters::refused,
      "Answers of the store that cannot be."},
     {"store.reconnects", "connections", kSum, &StoreCounters::reconnects,
      "Connections to the store that were made anew."},
+    {"faults.kills", "units", kSum, &FaultFigures::kills,
+     "Units that --faults killed."},
+    {"faults.kills_without_unit", "kills", kSum,
+     &FaultFigures::kills_without_unit,
+     "Kills that found no unit running, or only the last one."},
+    {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,
+     "From a unit's death until its flows were with others, the time of "
+     "detection in it."},
+    {"faults.packets_lost", "packets", kSum, &FaultFigures::packets_lost,
+     "Packets lost with a unit; dropped.unit_failed."},
+    {"faults.null_packets_lost", "packets", kSum,
+     &FaultFigures::null_packets_lost,
+     "Packets without payload lost with a unit."},
+    {"faults.entries_lost", "entries", kSum, &FaultFigures::entries_lost,
+     "Entries that a unit sent its logger and the logger did not take."},
+    {"faults.ends_lost", "flows", kSum, &FaultFigures::ends_lost,
+     "Ends of flows of which no unit heard, as theirs had failed."},
+    {"faults.tells_by_loggers", "messages", kSum,
+     &FaultFigures::tells_by_loggers,
+     "Messages of units to the controller that their loggers sent."},
+    {"faults.records_left", "records", kSum, &FaultFigures::records_left,
+     "Old records of failed units that loggers keep at the end."},
+    {"faults.clocks_lost", "clocks", kSum, &FailureCounters::clocks_lost,
+     "Clocks lost with a unit and given to another as tombstones."},
+    {"faults.flows_moved", "flows", kSum, &FailureCounters::flows_moved,
+     "Flows of failed units that lost nothing and went to others."},
+    {"faults.redirects", "packets", kSum, &FailureCounters::redirects,
+     "Packets whose state was elsewhere after a failure."},
+    {"faults.flows_given_up", "flows", kSum, &FailureCounters::flows_given_up,
+     "Flows that began anew, since nobody knew where their state was."},
+    {"faults.aliases_withdrawn", "aliases", kSum,
+     &FailureCounters::aliases_withdrawn,
+     "Aliases withdrawn, since what set them was lost."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
@@ -317,6 +407,12 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.loggers;
   } else if constexpr (std::is_base_of_v<Part, StoreFigures>) {
     return result.store;
+  } else if constexpr (std::is_same_v<Part, RecoveryFigures>) {
+    return result.recovery;
+  } else if constexpr (std::is_same_v<Part, FaultFigures>) {
+    return result.faults;
+  } else if constexpr (std::is_same_v<Part, FailureCounters>) {
+    return result.controller.failures;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
@@ -385,8 +481,12 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
+  if (figure.key.starts_with("recovery.")) return result.recovery.samples > 0;
   if (figure.key.starts_with("store.")) {
     return result.store.reads + result.store.writes > 0;
+  }
+  if (figure.key.starts_with("faults.")) {
+    return result.faults.kills + result.faults.kills_without_unit > 0;
   }
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
   return figure.is_in_report();

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "platform/run/run.h"
-#include "runtime/core/table_homes.h"
-#include "runtime/core/unit_tables.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 

@@ -62,12 +62,19 @@ class LogChannel {
   bool is_full() const { return entries_.size() >= kMaxEntries; }
   uint64_t first() const { return first_; }  // the oldest entry's number
 
+  // A new process of the unit begins, with entries from 1 on. What its logger
+  // has of earlier ones stays there. Nothing may be here but what the logger
+  // has taken, or nobody needs.
+  void BeginAnew();
+
   // The unit has stopped, and says so once the channel is empty.
   bool has_stopped = false;
   bool has_heartbeat = false;  // one is to come
   bool is_broken = false;      // the logger found an entry impossible
 
  private:
+  const StateSchema* schema_;
+  uint32_t incarnation_ = 1;
   LogEntryLimits limits_;
   EntryMaker maker_;
   OutputLogger logger_;

@@ -80,12 +80,10 @@ std::optional<StoreAnswer> VirtualStore::RunNext(Instant now) {
   if (reads_.next_due() <= now) {
     const auto due = reads_.PopDue(now);
     if (!due.has_value()) return std::nullopt;
-    if (due->is_over) {
-      return StoreAnswer{.unit = due->pull.requester,
-                         .state = {.flow = due->pull.flow}};
-    }
     Ask(now, due->pull);
-    return std::nullopt;
+    if (!due->is_silent) return std::nullopt;
+    return StoreAnswer{.unit = due->pull.requester,
+                       .state = {.flow = due->pull.flow}};
   }
   if (events_.next_time() > now) return std::nullopt;
   const Event event = events_.Pop();
@@ -154,7 +152,8 @@ std::optional<StoreAnswer> VirtualStore::AnswerHere(Instant now,
     answer_.assign(record.begin(), record.end());
     network_.Free(event.record);
   }
-  if (!reads_.on_answer(now, event.pull.requester, event.pull.flow, applied)) {
+  if (!reads_.on_answer(now, event.sent, event.pull.requester, event.pull.flow,
+                        applied)) {
     return std::nullopt;
   }
   StoreAnswer answer{.unit = event.pull.requester,

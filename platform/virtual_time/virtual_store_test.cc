@@ -130,7 +130,7 @@ TEST(VirtualStore, TellsOfASilenceAndForgetsWhatIsOver) {
   options.chaos.state_loss_65536 = 65'536;
   VirtualStore silent(options, 64);
   silent.Read(Instant{}, {kFlow, Clock{1}, UnitId{1}});
-  const std::vector<Got> got = RunAll(silent);
+  const std::vector<Got> got = RunAll(silent, Instant{1'500'000'000});
   ASSERT_EQ(got.size(), 1u);
   EXPECT_FALSE(got[0].answer.is_there);
   EXPECT_EQ(got[0].answer.state.flow, kFlow);

@@ -7,8 +7,8 @@
 #include "base/byte_order.h"
 #include "base/check.h"
 #include "base/counters.h"
-#include "runtime/core/table_message.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/tables/table_message.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {

@@ -19,7 +19,6 @@
 #include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
-#include "runtime/core/unit_tables.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
@@ -30,6 +29,7 @@
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/store/state_store.h"
+#include "runtime/tables/unit_tables.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/wire_faults.h"
 

@@ -14,8 +14,8 @@
 namespace snf {
 
 // What comes of a read: the state that the unit asked for, or that the store
-// has been silent for StoreOptions::patience. Valid until the call that it is
-// given to returns.
+// has been silent for StoreOptions::patience (again); a read goes on then.
+// Valid until the call that it is given to returns.
 struct StoreAnswer {
   UnitId unit = kNoUnit;
   State state;  // is_there, else only its flow is valid

@@ -41,7 +41,7 @@ struct StoreCounters {
   uint64_t reads = 0;       // of states, without repetitions
   uint64_t read_again = 0;  // since the state was not there yet
   uint64_t timeouts = 0;    // requests sent again for want of an answer
-  uint64_t silent = 0;      // reads given up for want of any answer
+  uint64_t silent = 0;      // times that a unit was told of its silence
   uint64_t writes = 0;
   uint64_t writes_lost = 0;  // while it could not be reached, or refused by it
   uint64_t erased = 0;

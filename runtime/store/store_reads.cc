@@ -6,6 +6,9 @@
 namespace snf {
 namespace {
 
+// A store that is far behind must not be given more to do than it can.
+constexpr Nanos kLongestTimeout = Seconds(1);
+
 Nanos Twice(Nanos delay, Nanos most) {
   return std::min(Nanos{2 * delay.ns}, most);
 }
@@ -29,6 +32,7 @@ bool StoreReads::Open(Instant now, const Pull& pull) {
 
 void StoreReads::Ask(Instant now, Read& read, const Key& key) {
   read.is_asked = true;
+  read.sent = now;
   Schedule(read, key, now + read.timeout);
 }
 
@@ -37,7 +41,7 @@ void StoreReads::Schedule(Read& read, const Key& key, Instant due) {
   timers_.push({.due = due, .order = ++order_, .key = key});
 }
 
-bool StoreReads::on_answer(Instant now, UnitId unit, FlowId flow,
+bool StoreReads::on_answer(Instant now, Instant sent, UnitId unit, FlowId flow,
                            std::optional<Clock> applied) {
   const Key key = KeyOf(flow, unit);
   const auto at = reads_.find(key);
@@ -48,7 +52,8 @@ bool StoreReads::on_answer(Instant now, UnitId unit, FlowId flow,
     return true;
   }
   read.heard = now;
-  if (!read.is_asked) return false;  // an answer that came twice
+  // It came twice, or after a request that was sent since.
+  if (!read.is_asked || sent != read.sent) return false;
   read.is_asked = false;
   read.timeout = options_.timeout;
   Schedule(read, key, now + read.pause);
@@ -63,22 +68,24 @@ std::optional<StoreReads::Due> StoreReads::PopDue(Instant now) {
   const auto at = reads_.find(timer.key);
   if (at == reads_.end() || at->second.due != timer.due) return std::nullopt;
   Read& read = at->second;
-  const Pull pull = read.pull;
-  const bool is_silent = read.is_asked && now - read.heard >= options_.patience;
-  if (is_silent || now - read.wanted > kWanted) {
-    counters_.silent += is_silent ? 1 : 0;
+  if (now - read.wanted > kWanted) {
     reads_.erase(at);
-    if (!is_silent) return std::nullopt;
-    return Due{.pull = pull, .is_over = true};
+    return std::nullopt;
+  }
+  const bool is_silent = read.is_asked && now - read.heard >= options_.patience;
+  if (is_silent) {
+    ++counters_.silent;
+    read.heard = now;
   }
   if (read.is_asked) {
     ++counters_.timeouts;
-    read.timeout = Twice(read.timeout, options_.patience);
+    read.timeout =
+        Twice(read.timeout, std::max(options_.patience, kLongestTimeout));
   } else {
     ++counters_.read_again;
   }
   Ask(now, read, timer.key);
-  return Due{.pull = pull};
+  return Due{.pull = read.pull, .is_silent = is_silent};
 }
 
 void StoreReads::Forget(UnitId unit) {

@@ -23,8 +23,10 @@ namespace snf {
 // flow's state wants it as of a clock; the store has what was written last,
 // which may be older. Then it is asked again, after poll, twice that, and so
 // on. If it does not answer at all, it is asked again after timeout, twice
-// that, and so on; and after patience without any answer the read is given up.
-// The unit repeats its Pulls, so it is open again soon.
+// that, and so on; and after patience without any answer the unit is to be told
+// so, and again after each patience more. The read stays: a store that is slow
+// answers after all. It is over when the state came, or the unit has not
+// repeated its Pull for kWanted.
 //
 // Worked example, with 50 µs and 1 s: unit 1 wants clock 7 of a flow. The store
 // is asked at 0 and has clock 5; it is asked at 50 and 150 µs, and then has 7:
@@ -39,17 +41,19 @@ class StoreReads {
   // Returns false if it is being asked already.
   bool Open(Instant now, const Pull& pull);
 
-  // The store answered a request for the unit: it has the flow's state as of
-  // that clock, or none. Returns true if this is what the unit wants; then the
-  // read is over.
-  bool on_answer(Instant now, UnitId unit, FlowId flow,
+  // The store answered the request that was sent for the unit at that time: it
+  // has the flow's state as of that clock, or none. Returns true if this is
+  // what the unit wants; then the read is over. Else only the answer to the
+  // last request leads to another, so that a store that is slow has no more
+  // than one to answer for each read and timeout.
+  bool on_answer(Instant now, Instant sent, UnitId unit, FlowId flow,
                  std::optional<Clock> applied);
 
-  // What is due: to ask again, or to tell the unit that there is no answer,
-  // after which the read is over.
+  // What is due: to ask again, and, if it was silent for so long, to tell the
+  // unit.
   struct Due {
     Pull pull;
-    bool is_over = false;
+    bool is_silent = false;
   };
   // Returns Instant::max() if nothing ever is.
   Instant next_due() const {
@@ -77,7 +81,8 @@ class StoreReads {
   struct Read {
     Pull pull;
     Instant wanted;  // when the unit said so last
-    Instant heard;   // when the store answered last, or the read began
+    Instant heard;   // when the store answered, or its silence was told of
+    Instant sent;    // the last request
     Instant due;
     Nanos pause;            // after the next answer that is not it
     Nanos timeout;          // of the next request

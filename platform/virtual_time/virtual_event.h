@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
-#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+#ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
+#define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
 
 #include <cstdint>
 
-#include "platform/virtual_time/virtual_driver.h"
+#include "base/ids.h"
+#include "base/messages/failure_messages.h"
+#include "base/messages/messages.h"
+#include "platform/virtual_time/state_network.h"
+#include "runtime/logger/logger_commands.h"
 
-// Inside of the virtual-time driver.
 namespace snf {
 
-// Something that happens at a later time.
-struct VirtualDriver::Event {
+// Something that happens at a later time of a run in virtual time.
+struct VirtualEvent {
   enum class Kind : uint8_t {
     kRelease,
     // At the controller.
     kTakeoverAtController,
-    kAliasAtController,  // the first of aliases_
+    kAliasAtController,  // the first that is on its way
     kNoteAtController,
     kTimerDueAtController,
     kPieceRequestAtController,
     kPiecesAtController,
     kStoppedAtController,
+    kDoneAtController,
+    // … of which these do not come from a unit.
     kHairpin,  // `packet` comes back, to `key`
+    kSealedAtController,
+    kGrantsSealedAtController,  // the first `number` are logged
+    kFailureAtController,       // of `unit`
+    kKill,                      // as the kill of that number says
     // At a unit.
     kReplicasAtUnit,
     kPacketAtUnit,
@@ -35,6 +44,8 @@ struct VirtualDriver::Event {
     kPiecesAtUnit,
     kReclaimAtUnit,
     kStopAtUnit,
+    kDoneQueryAtUnit,
+    kRedirectAtUnit,
     kUnitReady,
     kUnitTimer,
     // Between `unit` and its logger.
@@ -44,17 +55,26 @@ struct VirtualDriver::Event {
     kAskAtUnit,
     kToldAtUnit,  // the controller acknowledges the entry `number`
     kHeartbeatAtUnit,
+    kPullAtLogger,
+    kTakeoverAtLogger,
+    kSealAtLogger,
   };
   bool is_at_controller() const {
     return kind > Kind::kRelease && kind < Kind::kReplicasAtUnit;
+  }
+  bool is_from_unit() const {
+    return is_at_controller() && kind < Kind::kHairpin && unit != kNoUnit;
   }
   bool is_of_logger() const { return kind >= Kind::kEntryAtLogger; }
   Kind kind{};
   bool generated = false;  // of kRelease: the NF made the packet
   bool cold = false;       // of kUnitReady: its process is new
-  UnitId unit = kNoUnit;
+  UnitId unit = kNoUnit;   // sends it, at the controller; else gets it
+  uint16_t life = 0;       // of `unit` (VirtualUnit::life)
   PacketHandle packet = kNoPacket;
-  uint32_t record = StateNetwork::kNoRecord;  // of kStateAtUnit
+  // Of kStateAtUnit; or the number, but for its upper half, of the entry that
+  // tells the controller this.
+  uint32_t record = StateNetwork::kNoRecord;
   union {
     PacketMeta meta{};
     ReplicaSet replicas;
@@ -72,13 +92,17 @@ struct VirtualDriver::Event {
     uint32_t incarnation;  // of kUnitReady
     uint64_t number;       // of an entry
     LoggerCommand::Ask ask;
+    Seal seal;
+    DoneQuery done_query;
+    DoneAnswer done;  // of a unit or a logger
+    Redirect redirect;
   };
 
-  static Event OfUnit(Kind kind, UnitId unit) {
+  static VirtualEvent OfUnit(Kind kind, UnitId unit) {
     return {.kind = kind, .unit = unit, .meta = {}};
   }
 };
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_EVENT_H_
+#endif  // SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_EVENT_H_
