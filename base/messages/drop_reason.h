@@ -27,6 +27,7 @@ enum class DropReason : uint8_t {
   kNotTranslated,    // it answers what never went out translated
   kPacketCorrupt,    // its description in shared memory cannot be
   kUnitFailed,       // it was under way when a unit's failure ended the run
+  kStoreSilent,      // its flow's state is in a store that does not answer
   kCount,
 };
 
@@ -39,7 +40,8 @@ constexpr std::string_view ToString(DropReason reason) {
       "buffer_pool_empty", "packet_too_large",  "duplicate_clock",
       "hold_overflow",     "no_alias",          "alias_conflict",
       "alias_limit",       "no_pieces",         "fragment_early",
-      "not_translated",    "packet_corrupt",    "unit_failed"};
+      "not_translated",    "packet_corrupt",    "unit_failed",
+      "store_silent"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -10,9 +10,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/histogram.h"
 #include "base/packet/fixture_flows.h"
 #include "base/packet/fixture_parse_lookup.h"
 #include "controller/core/fixture_filled_controller.h"
@@ -29,6 +31,8 @@ namespace {
 using BenchCase = BenchSuite::BenchCase;
 
 // --- Row 14 ------------------------------------------------------------------
+
+constexpr size_t kRecordBytes = 96;  // as of a chain, with its header
 
 // Counts packets: a get and a put each.
 class CountingNf final : public NetworkFunction {
@@ -90,7 +94,68 @@ absl::StatusOr<BenchCase> MakeRedis() {
       .check = [status] { return *status; }};
 }
 
+// So many round trips of a GET and a SET of a record, of which one quantile is
+// the sample: what the model of an external store takes (StoreOptions).
+BenchSuite::Make RoundTripOf(uint32_t per_100000) {
+  return [per_100000]() -> absl::StatusOr<BenchCase> {
+    auto started = BenchRedis::Start();
+    if (!started.ok()) return started.status();
+    const std::shared_ptr<BenchRedis> redis = *std::move(started);
+    auto status = std::make_shared<absl::Status>(redis->Put("flow", ""));
+    const std::string record(kRecordBytes, 'x');
+    return BenchCase{
+        .sample =
+            [=](uint64_t operations) {
+              Histogram trips;
+              for (uint64_t i = 0; i < operations / 100 + 1; ++i) {
+                const Instant begin = RealClock::Monotonic();
+                status->Update(redis->Put("flow", record));
+                const Instant middle = RealClock::Monotonic();
+                status->Update(redis->Get("flow").status());
+                trips.Record((middle - begin).ns);
+                trips.Record((RealClock::Monotonic() - middle).ns);
+              }
+              return static_cast<double>(trips.Quantile(per_100000));
+            },
+        .check = [status] { return *status; }};
+  };
+}
+
+// The time that a request takes the server, which is busy all the time.
+absl::StatusOr<BenchCase> MakeRedisOperation() {
+  constexpr uint32_t kAtOnce = 1'000;
+  auto started = BenchRedis::Start();
+  if (!started.ok()) return started.status();
+  const std::shared_ptr<BenchRedis> redis = *std::move(started);
+  auto status = std::make_shared<absl::Status>();
+  const std::string record(kRecordBytes, 'x');
+  return BenchCase{
+      .sample =
+          [=](uint64_t operations) {
+            const uint64_t rounds = operations / (10 * kAtOnce) + 1;
+            const Instant begin = RealClock::Monotonic();
+            for (uint64_t i = 0; i < rounds; ++i) {
+              status->Update(redis->PutMany("flow", record, kAtOnce));
+            }
+            return static_cast<double>((RealClock::Monotonic() - begin).ns) /
+                   static_cast<double>(rounds * kAtOnce);
+          },
+      .check = [status] { return *status; }};
+}
+
 BenchRow LocalState(BenchSuite& suite) {
+  std::vector<BenchRow::Side> model;
+  const std::pair<const char*, uint32_t> quantiles[] = {{"least", 0},
+                                                        {"p50", 50'000},
+                                                        {"p90", 90'000},
+                                                        {"p99", 99'000},
+                                                        {"p99.9", 99'900}};
+  for (const auto& [name, per_100000] : quantiles) {
+    const std::string what = fmt::format("round trip, {}", name);
+    model.push_back({what, suite.Add(what, RoundTripOf(per_100000))});
+  }
+  model.push_back({"request of a busy server",
+                   suite.Add("redis operation", MakeRedisOperation)});
   return {.number = 14,
           .what = "Redis round trip against local get or put",
           .of = BenchRow::Of::kInverseRatio,
@@ -98,7 +163,11 @@ BenchRow LocalState(BenchSuite& suite) {
           .aim = {{.limit = 400, .is_least = true}},
           .ours = {{"get or put", suite.Add("local state", MakeLocal)}},
           .base = {{"Redis, unix socket, wall clock",
-                    suite.Add("redis", MakeRedis)}}};
+                    suite.Add("redis", MakeRedis)}},
+          .beside = std::move(model),
+          .notes = {"The round trips and the request, of records of 96 bytes, "
+                    "are what --store of snf replay takes as round_trips and "
+                    "operation."}};
 }
 
 // --- Row 17 ------------------------------------------------------------------

@@ -160,7 +160,9 @@ void Explainer::on_service_begin(Instant now, UnitId unit,
 
 void Explainer::on_state_sent(Instant now, UnitId /*sender*/, UnitId receiver,
                               const State& state) {
-  if (!state.pushed || FindLife(state.flow) == nullptr) return;
+  if (!state.pushed || receiver == kNoUnit || FindLife(state.flow) == nullptr) {
+    return;
+  }
   ++story_.pushes;
   FlowletStory* flowlet = FindFlowlet(state.flow, state.applied);
   if (flowlet == nullptr) return;

@@ -30,7 +30,7 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/leases", "runtime/logger", "runtime/tables",
+         "runtime/leases", "runtime/logger", "runtime/tables", "runtime/store",
          "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
@@ -42,8 +42,9 @@ CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
            "platform/real_time"}
 COMMAND = CHECK | LIVE | DRIVERS | {
-    "runtime/wire", "platform/live", "platform/explain", "platform/report", "platform/watch",
-    "platform/control", "platform/process", "proto"}
+    "runtime/wire", "platform/redis", "platform/live", "platform/explain",
+    "platform/report", "platform/watch", "platform/control", "platform/process",
+    "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -58,11 +59,13 @@ MAY_INCLUDE = {
     "runtime/leases": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
+    "runtime/store": BASE,
     "runtime/tables": BASE | {"runtime/sdk"},
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
-    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk", "nfs"},
+    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk",
+                                          "runtime/store", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
@@ -75,7 +78,10 @@ MAY_INCLUDE = {
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
     "platform/virtual_cluster": CHECK | {"platform/virtual_time"},
-    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process"},
+    # The way to a Redis in which flows' state is.
+    "platform/redis": BASE | {"runtime/store", "platform/process"},
+    "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process",
+                                        "platform/redis"},
     "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON

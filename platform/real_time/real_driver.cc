@@ -8,6 +8,7 @@
 
 #include "base/messages/drop_reason.h"
 #include "base/packet/flow_key_text.h"
+#include "base/quantity.h"
 #include "platform/run/live_board.h"
 #include "platform/run/report_figures.h"
 #include "platform/run/run_totals.h"
@@ -66,7 +67,7 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
   if (has_failed()) [[unlikely]] {
-    egress_.Drop(loop_.now(), captured, DropReason::kUnitFailed);
+    egress_.Drop(loop_.now(), captured, WhyDropped());
     return;
   }
   Take(arrival, captured);
@@ -255,6 +256,11 @@ std::string RealDriver::WhyFailed() const {
     return ToString(*fault) +
            (more > 0 ? fmt::format("; {} more came", more) : "");
   }
+  if (has_lost_store()) {
+    return fmt::format("the store at {} was silent for more than {}",
+                       FormatRedisAddress(redis_->address()),
+                       FormatDuration(options_.store.patience));
+  }
   const UnitProcesses::Failure failure = *processes_->failure();
   if (!failure.nf.has_value() || failure.nf->flow == kNoFlow) {
     return failure.text;
@@ -270,12 +276,13 @@ std::string RealDriver::WhyFailed() const {
 // Packets that are under way stay where they are.
 void RealDriver::Fail() {
   result_.failure = WhyFailed();
-  result_.nf_failed =
-      !faults_->first().has_value() && processes_->failure()->nf.has_value();
+  result_.nf_failed = !faults_->first().has_value() && has_processes() &&
+                      processes_->failure().has_value() &&
+                      processes_->failure()->nf.has_value();
   egress_.Violate(result_.failure);
   const uint64_t begun = result_.packets_begun();
   const uint64_t ended = result_.packets_ended();
-  result_.dropped[static_cast<size_t>(DropReason::kUnitFailed)] +=
+  result_.dropped[static_cast<size_t>(WhyDropped())] +=
       begun - std::min(begun, ended);
 }
 
@@ -285,6 +292,7 @@ void RealDriver::Collect() {
   result_.aliases.packets_found =
       figures.packets_by_alias - figures.aliases_unknown;
   AddNfCounters(*example_, result_);
+  for (const auto& store : stores_) AddTo(result_.store, store->figures());
   const auto max_units = options_.controller.max_units;
   std::vector<std::vector<TableCopyFigures>> tables(max_units);
   for (size_t loop = 0; loop < results_.size(); ++loop) {

@@ -25,6 +25,7 @@
 #include "platform/real_time/loop_results.h"
 #include "platform/real_time/unit_process.h"
 #include "platform/real_time/unit_processes.h"
+#include "platform/redis/run_redis.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
 #include "platform/run/nf_watchdog.h"
@@ -71,6 +72,9 @@ struct RealOptions {
   // Once it is set, Offer does not wait any more; may be null.
   const std::atomic<bool>* interrupted = nullptr;
   uint32_t guard_every = UnitOptions{}.guard_every;
+  // Of StateMode::kExternal: unix:/PATH or HOST:PORT of a Redis; "": a server
+  // of the run's own.
+  std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
   // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
@@ -105,7 +109,7 @@ struct RealOptions {
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
-// after that.
+// after that. So does a store that is gone (RunRedis), as store_silent.
 //
 // Owner-thread only.
 class RealDriver final : private NfCallNames {
@@ -113,7 +117,7 @@ class RealDriver final : private NfCallNames {
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). Observers are told of what is released and dropped. The
   // threads run on return. Errors: InvalidArgument, more threads than may be
-  // or, pinned, than CPUs; others as SharedRegion.
+  // or, pinned, than CPUs; others as SharedRegion, or as RunRedis::Open.
   static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
       const RunOptions& options, const RealOptions& real,
       const PlacementPolicy& policy, const NfSpec& nf, Observers observers);
@@ -151,8 +155,8 @@ class RealDriver final : private NfCallNames {
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;
-  // A bad word has ended the run.
-  bool has_failed() const { return faults_->count() > 0; }
+  // A bad word has ended the run, or that the store is gone.
+  bool has_failed() const { return faults_->count() > 0 || has_lost_store(); }
   // The processes of units; null if they are threads.
   const UnitProcesses* processes() const { return processes_.get(); }
   // Returns the memory between the threads, for tests that spoil it.
@@ -172,6 +176,7 @@ class RealDriver final : private NfCallNames {
              const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers, LoopRegion region);
   UnitLoopOptions WorkerOptions(uint32_t index) const;
+  absl::Status OpenStores(uint32_t loops);
   absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
   absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of);
   absl::Status StartThreads(const std::vector<int>& cpus);
@@ -184,6 +189,7 @@ class RealDriver final : private NfCallNames {
     return ingress_.NumberOf(packet);
   }
   bool has_processes() const { return real_.isolation != Isolation::kThread; }
+  bool has_lost_store() const { return redis_ != nullptr && redis_->is_gone(); }
   bool has_threads() const { return real_.threads > 1; }
   // There is nothing to wait for any more.
   bool is_interrupted() const {
@@ -201,6 +207,10 @@ class RealDriver final : private NfCallNames {
   void TakeResults();
   std::string WhyFailed() const;
   void PublishLive();
+  DropReason WhyDropped() const {
+    return faults_->count() > 0 ? DropReason::kUnitFailed
+                                : DropReason::kStoreSilent;
+  }
   void Fail();
   void Collect();
   ControllerLinks LinksOf(LoopRegion& region);
@@ -223,6 +233,8 @@ class RealDriver final : private NfCallNames {
   std::vector<Worker> workers_;  // none, if there are processes
   std::unique_ptr<UnitProcesses> processes_;
   std::vector<LoopResults> results_;  // at the end
+  std::unique_ptr<RunRedis> redis_;   // of StateMode::kExternal, as stores_
+  std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
   bool has_begun_ = false;
   Instant began_;

@@ -102,8 +102,10 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   if (!region.ok()) return region.status();
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
-  absl::Status status = driver->has_processes() ? driver->StartProcesses(nf, of)
-                                                : driver->CreateWorkers(nf, of);
+  absl::Status status = driver->OpenStores(of.loops);
+  if (!status.ok()) return status;
+  status = driver->has_processes() ? driver->StartProcesses(nf, of)
+                                   : driver->CreateWorkers(nf, of);
   if (!status.ok()) return status;
   status = driver->has_processes() ? driver->PinProcesses(cpus)
                                    : driver->StartThreads(cpus);
@@ -179,12 +181,22 @@ UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
   return options;
 }
 
+absl::Status RealDriver::OpenStores(uint32_t loops) {
+  if (options_.state != StateMode::kExternal) return absl::OkStatus();
+  auto redis = RunRedis::Open(real_.redis, options_.store);
+  if (!redis.ok()) return redis.status();
+  redis_ = *std::move(redis);
+  for (uint32_t i = 0; i < loops; ++i) stores_.push_back(redis_->MakeStore());
+  return absl::OkStatus();
+}
+
 absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
                                        const LoopRegion::Options& of) {
   std::vector<const CallMark*> marks;
   for (uint32_t i = 0; i < of.loops; ++i) {
     auto side = LoopRegion::Attach(region_.bytes(), of, i, *faults_);
     if (!side.ok()) return side.status();
+    if (!stores_.empty()) side->links.store = stores_[i].get();
     workers_.push_back(
         {.loop = std::make_unique<UnitLoop>(WorkerOptions(i), nf, clock_,
                                             std::move(side->links)),

@@ -11,6 +11,7 @@
 #include "base/packet/ip_prefix.h"
 #include "controller/core/placement.h"
 #include "platform/replay/fault_flag.h"
+#include "platform/replay/store_flag.h"
 #include "platform/run/chaos_flag.h"
 #include "platform/run/pace.h"
 #include "runtime/sdk/nf.h"
@@ -215,6 +216,7 @@ void ReplayFlags::AddTuningFlags() {
 void ReplayFlags::AddStateFlags() {
   ControllerOptions& c = options_.run.controller;
   flags_.Heading("State, which follows flowlets from unit to unit");
+  AddStateMode();
   flags_.Count("replicas", c.replicas, 0, kMaxReplicas,
                "units that a flow's state is pushed to ahead of its next "
                "flowlet, when it has been idle for half of flowlet_timeout");
@@ -255,11 +257,47 @@ void ReplayFlags::AddStateFlags() {
   AddLeases();
 }
 
+void ReplayFlags::AddStateMode() {
+  flags_.Choice("state", state_,
+                {{"proactive", "it is pushed there ahead, or else pulled"},
+                 {"reactive", "it is pulled from the unit before"},
+                 {"external",
+                  "it is read from a store outside of units, into which it is "
+                  "written once the flow has been idle for half of "
+                  "flowlet_timeout"}},
+                "how the state of a flow gets to the unit of its next "
+                "flowlet:");
+  flags_.Text("redis", options_.real.redis, "ADDRESS",
+              "the store of --state=external in real time: unix:/PATH or "
+              "HOST:PORT of a Redis; without it, a redis-server of the run's "
+              "own, which ends with it");
+  flags_.Custom(
+      "store", "'KEY=VALUE …'",
+      "of --state=external: a state that is not in the store yet is asked for "
+      "again after poll=50us, and so on; a request without an answer after "
+      "timeout=10ms; packets are dropped after patience=1s without any. In "
+      "virtual time also the model of the server: round_trips (five: the "
+      "least, p50, p90, p99, p99.9), operation and threads, as snf bench "
+      "--rows=14 measures them",
+      [this](const std::string& text) {
+        const absl::StatusOr<StoreOptions> store = ParseStore(text);
+        if (store.ok()) options_.run.store = *store;
+        return store.status();
+      },
+      [this] { return FormatStore(options_.run.store); });
+}
+
 void ReplayFlags::AddLoggers() {
   flags_.Choice("loggers", loggers_,
                 {{"off", "as soon as it is processed"},
                  {"on", "once the unit's output logger has what it changed"}},
                 "when a packet is released, and others learn of what it did:");
+  flags_.Switch("recovery", options_.recovery,
+                "also think through, every 7.3 ms, that a unit dies, and tell "
+                "how long recovery would take with output loggers, with a "
+                "checkpoint every 50 ms and a replay of the input since, and "
+                "with a datastore (--store) and a replay of what is in "
+                "transit; and what each costs a packet");
   flags_.Duration("logger_delay", options_.run.logger_delay, Nanos{0},
                   Seconds(10),
                   "time from a unit to its logger, and as long back");

@@ -40,6 +40,7 @@ class ReplayFlags {
 
  private:
   static constexpr size_t kNoReplicas = 3;  // as replica_choice_
+  static constexpr size_t kExternal = static_cast<size_t>(StateMode::kExternal);
   static constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
   static constexpr Nanos kMaxPushDelay = Seconds(10);
 
@@ -52,6 +53,7 @@ class ReplayFlags {
   void AddStories();
   void AddTuningFlags();
   void AddStateFlags();
+  void AddStateMode();
   void AddStateModel();
   void AddLoggers();
   void AddChaos();
@@ -70,6 +72,7 @@ class ReplayFlags {
   absl::Status CheckTogether() const;
   absl::Status CheckStarts() const;
   absl::Status CheckState() const;
+  absl::Status CheckStore() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
   absl::Status CheckLeases() const;
@@ -96,6 +99,7 @@ class ReplayFlags {
   FlowKeyFlag flow_key_;
   size_t load_signal_ = 0;
   size_t demand_ = 0;
+  size_t state_ = 0;  // as StateMode
   size_t replica_choice_ = 0;
   size_t loggers_ = 0;    // 1: on
   size_t leases_ = 0;     // 1: independent

@@ -35,7 +35,8 @@ struct ReplayOptions {
   RunOptions run;
   // With several controllers, in virtual time, they lease the units.
   ClusterOptions cluster = {.controllers = 1};
-  Nanos warm_up;  // left out of latency and of figures of units
+  Nanos warm_up;          // left out of latency and of figures of units
+  bool recovery = false;  // tell what other ways of recovery would take
   bool is_real_time = false;
   RealOptions real;
   bool preload = false;

@@ -17,6 +17,7 @@
 #include "platform/process/console.h"
 #include "platform/process/real_clock.h"
 #include "platform/report/after_warm_up.h"
+#include "platform/report/recovery_meter.h"
 #include "platform/report/usage_meter.h"
 #include "platform/run/capture_sink.h"
 #include "platform/run/nat_peer_emulator.h"
@@ -150,8 +151,14 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   const ControllerOptions& c = options_.run.controller;
   AfterWarmUp after(options_.warm_up, c);
   if (options_.warm_up.ns > 0) observers.Add(after);
-  VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy),
-                       options_.config.chains.front().nf, std::move(observers));
+  const NfSpec& nf = options_.config.chains.front().nf;
+  std::optional<RecoveryMeter> recovery;
+  if (options_.recovery) {
+    recovery.emplace(options_.run, nf.create()->schema().record_bytes());
+    observers.Add(*recovery);
+  }
+  VirtualDriver driver(options_.run, *FindPlacementPolicy(run.policy), nf,
+                       std::move(observers));
   absl::Status status =
       Feed(reader, watchers, label, [&driver](const CapturedPacket& packet) {
         driver.Offer(packet);
@@ -159,6 +166,7 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
       });
   if (!status.ok()) return status;
   run.result = driver.Finish();
+  if (recovery.has_value()) recovery->Apply(run.result);
   if (options_.warm_up.ns > 0 && !after.Apply(run.result)) {
     return absl::InvalidArgumentError(
         fmt::format("--warm_up: no packet left that arrived after {}",

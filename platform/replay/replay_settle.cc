@@ -138,7 +138,33 @@ absl::Status ReplayFlags::CheckStarts() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckStore() const {
+  const bool is_external = state_ == kExternal;
+  for (const char* flag : {"redis", "store"}) {
+    if (!flags_.given(flag) || is_external) continue;
+    return AtOdds(flag, "state", "only external has a store");
+  }
+  if (is_external && flags_.given("controllers")) {
+    return AtOdds("state", "controllers", "external is of a single controller");
+  }
+  if (is_external && isolation_ != 0) {
+    return AtOdds("state", "isolation",
+                  "external is of units in threads of one process");
+  }
+  if (is_external && flags_.given("faults")) {
+    return AtOdds("faults", "state",
+                  "what a unit had asked a store for is not taken back yet");
+  }
+  for (const char* flag : {"replicas", "replica_choice", "replica_chance",
+                           "push_delay", "max_replicas"}) {
+    if (!flags_.given(flag) || state_ == 0) continue;
+    return AtOdds(flag, "state", "only proactive has replicas");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckState() const {
+  if (absl::Status s = CheckStore(); !s.ok()) return s;
   const ControllerOptions& c = options_.run.controller;
   const bool none = replica_choice_ == kNoReplicas;
   if (flags_.given("replicas") && c.replicas >= c.max_units) {
@@ -236,8 +262,8 @@ absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
-          "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
-          "logger_delay", "faults", "controllers", "leases"}) {
+          "chaos", "recovery", "hop_delay", "state_delay", "state_bandwidth",
+          "loggers", "logger_delay", "faults", "controllers", "leases"}) {
       if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -258,8 +284,8 @@ absl::Status ReplayFlags::CheckReal() const {
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"speed", "overload", "threads", "isolation", "pin",
-                           "preload", "loop", "watch", "metrics_port"}) {
+  for (const char* flag : {"redis", "speed", "overload", "threads", "isolation",
+                           "pin", "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -346,6 +372,10 @@ void ReplayFlags::SettleRun() {
   if (options_.run.faults.any()) c.recovery_slots = kRecoverySlots;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
+  options_.run.state = StateMode{static_cast<uint8_t>(state_)};
+  if (options_.run.state != StateMode::kProactive) {
+    replica_choice_ = kNoReplicas;
+  }
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
   // What the real world sends must not be aimed at tables.
   c.hash_seed =
@@ -414,8 +444,8 @@ absl::Status ReplayFlags::SettleChains() {
   if (options_.has_one_chain()) {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
-    for (const char* of_one :
-         {"explain", "compare", "decisions", "usage", "warm_up", "faults"}) {
+    for (const char* of_one : {"explain", "compare", "decisions", "usage",
+                               "warm_up", "faults", "recovery"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }

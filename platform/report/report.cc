@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "platform/report/report_advice.h"
 #include "platform/report/report_notes.h"
+#include "platform/report/report_store.h"
 #include "platform/report/report_tables.h"
 #include "platform/run/report_figures.h"
 #include "platform/text/page.h"
@@ -515,7 +516,9 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddAliases(result, page);
   AddPools(result, page);
   AddLoggers(result.loggers, page);
+  AddStore(result.store, page);
   AddFaults(result, page);
+  AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);
   AddLatency(result, page);

@@ -88,6 +88,8 @@ TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
   result.loggers.entries = 1;
   result.faults.kills = 1;
   result.cluster.controllers = 2;
+  result.store.reads = 1;
+  result.recovery.samples = 1;
   const ReportFigures derived = FiguresOf(Options(), result);
   ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
   const std::string figures = Contents(directory_ / "figures.csv");

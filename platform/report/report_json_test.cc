@@ -207,6 +207,8 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   result.loggers.entries = 1;
   result.faults.kills = 1;
   result.cluster.controllers = 2;
+  result.store.reads = 1;
+  result.recovery.samples = 1;
   RunInfo info = Info();
   info.stories.emplace_back();
   std::set<std::string> in_schema;

@@ -254,11 +254,95 @@ constexpr Figure kFigures[] = {
     {"loggers.messages_duplicated", "messages", kSum,
      &LoggerFigures::messages_duplicated,
      "Messages between units and loggers duplicated by --chaos."},
+    {"recovery.samples", "samples", kSum, &RecoveryFigures::samples,
+     "Deaths of units that were thought through, with --recovery."},
+    {"recovery.logger_p50_ns", "ns", kNot,
+     &RecoveryFigures::logger_p50,
+     "Recovery of half of them takes no longer with an "
+     "output logger."},
+    {"recovery.logger_p99_ns", "ns", kNot,
+     &RecoveryFigures::logger_p99,
+     "Recovery of 99 % of them takes no longer with an "
+     "output logger."},
+    {"recovery.checkpoint_p50_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_p50,
+     "Recovery of half of them takes no longer with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.checkpoint_p99_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_p99,
+     "Recovery of 99 % of them takes no longer with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.datastore_p50_ns", "ns", kNot,
+     &RecoveryFigures::datastore_p50,
+     "Recovery of half of them takes no longer with a "
+     "datastore, and a replay."},
+    {"recovery.datastore_p99_ns", "ns", kNot,
+     &RecoveryFigures::datastore_p99,
+     "Recovery of 99 % of them takes no longer with a "
+     "datastore, and a replay."},
+    {"recovery.logger_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::logger_path_p50,
+     "What half of the packets take longer, at most, with an "
+     "output logger."},
+    {"recovery.logger_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::logger_path_p99,
+     "What 99 % of the packets take longer, at most, with an "
+     "output logger."},
+    {"recovery.checkpoint_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_path_p50,
+     "What half of the packets take longer, at most, with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.checkpoint_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::checkpoint_path_p99,
+     "What 99 % of the packets take longer, at most, with a "
+     "checkpoint every 50 ms, and a replay."},
+    {"recovery.datastore_path_p50_ns", "ns", kNot,
+     &RecoveryFigures::datastore_path_p50,
+     "What half of the packets take longer, at most, with a "
+     "datastore, and a replay."},
+    {"recovery.datastore_path_p99_ns", "ns", kNot,
+     &RecoveryFigures::datastore_path_p99,
+     "What 99 % of the packets take longer, at most, with a "
+     "datastore, and a replay."},
+    {"recovery.checkpoints", "checkpoints", kSum,
+     &RecoveryFigures::checkpoints, "Checkpoints of units."},
+    {"recovery.checkpoint_bytes", "bytes", kSum,
+     &RecoveryFigures::checkpoint_bytes, "Records in checkpoints."},
+    {"recovery.datastore_requests", "requests", kSum,
+     &RecoveryFigures::datastore_requests,
+     "Updates of the datastore, one a packet."},
+    {"store.reads", "requests", kSum, &StoreCounters::reads,
+     "States that units asked the external store for."},
+    {"store.read_again", "requests", kSum, &StoreCounters::read_again,
+     "Requests repeated since the store had an older state, or none."},
+    {"store.writes", "requests", kSum, &StoreCounters::writes,
+     "States that units wrote into the store."},
+    {"store.erased", "requests", kSum, &StoreCounters::erased,
+     "States that the store was told to forget, of flows that ended."},
+    {"store.bytes_read", "bytes", kSum, &StoreCounters::bytes_read,
+     "Values that the store sent, each a header and a record."},
+    {"store.bytes_written", "bytes", kSum, &StoreCounters::bytes_written,
+     "Values that the store was sent."},
+    {"store.round_trip_ns", "ns", kNot, &StoreFigures::round_trip_ns,
+     "From a request to the store's answer."},
+    {"store.timeouts", "requests", kSum, &StoreCounters::timeouts,
+     "Requests repeated for want of an answer."},
+    {"store.silent", "requests", kSum, &StoreCounters::silent,
+     "Times that a unit was told that the store did not answer at all."},
+    {"store.writes_lost", "requests", kSum, &StoreCounters::writes_lost,
+     "Writes that did not reach the store, or that it refused."},
+    {"store.refused", "answers", kSum, &StoreCounters::refused,
+     "Answers of the store that cannot be."},
+    {"store.reconnects", "connections", kSum, &StoreCounters::reconnects,
+     "Connections to the store that were made anew."},
     {"faults.kills", "units", kSum, &FaultFigures::kills,
      "Units that --faults killed."},
     {"faults.kills_without_unit", "kills", kSum,
      &FaultFigures::kills_without_unit,
      "Kills that found no unit running, or only the last one."},
+    {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,
+     "From a unit's death until its flows were with others, the time of "
+     "detection in it."},
     {"faults.packets_lost", "packets", kSum, &FaultFigures::packets_lost,
      "Packets lost with a unit; dropped.unit_failed."},
     {"faults.null_packets_lost", "packets", kSum,
@@ -346,6 +430,10 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.aliases;
   } else if constexpr (std::is_same_v<Part, LoggerFigures>) {
     return result.loggers;
+  } else if constexpr (std::is_base_of_v<Part, StoreFigures>) {
+    return result.store;
+  } else if constexpr (std::is_same_v<Part, RecoveryFigures>) {
+    return result.recovery;
   } else if constexpr (std::is_same_v<Part, FaultFigures>) {
     return result.faults;
   } else if constexpr (std::is_same_v<Part, ClusterFigures>) {
@@ -420,6 +508,10 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
+  if (figure.key.starts_with("recovery.")) return result.recovery.samples > 0;
+  if (figure.key.starts_with("store.")) {
+    return result.store.reads + result.store.writes > 0;
+  }
   if (figure.key.starts_with("faults.")) {
     return result.faults.kills + result.faults.kills_without_unit > 0;
   }

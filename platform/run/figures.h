@@ -40,7 +40,9 @@ using FigurePlace =
                  uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
                  uint64_t UnitCounters::*, uint64_t AliasFigures::*,
                  uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
+                 uint64_t StoreCounters::*, Histogram StoreFigures::*,
                  uint64_t ClusterFigures::*, uint64_t FaultFigures::*,
+                 Histogram FaultFigures::*, uint64_t RecoveryFigures::*,
                  uint64_t FailureCounters::*, uint64_t RealFigures::*,
                  uint32_t RealFigures::*, bool ReportFigures::*,
                  uint64_t ReportFigures::*, int64_t ReportFigures::*,
@@ -109,7 +111,7 @@ class FigureCounts {
   }
 
  private:
-  static constexpr size_t kMaxFigures = 160;
+  static constexpr size_t kMaxFigures = 192;
   static size_t IndexOf(const FigurePlace& place);
 
   std::array<uint64_t, kMaxFigures> counts_{};  // by figure

@@ -152,6 +152,10 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
       return "what shared memory said of where its headers are could not be";
     case DropReason::kUnitFailed:
       return "the run ended early, because of what a unit had sent";
+    case DropReason::kStoreSilent:
+      return fmt::format(
+          "its flow's state was in a store that was silent for {}",
+          FormatDuration(options.store.patience));
     case DropReason::kCount:
       break;
   }

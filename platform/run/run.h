@@ -24,6 +24,7 @@
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/store/store_options.h"
 
 namespace snf {
 
@@ -74,6 +75,13 @@ struct FaultOptions {
 // Those that are still armed are counted (UnitCounters::timers_left).
 inline constexpr Nanos kTimersAfterLastPacket = Seconds(3'600);
 
+// Says how a flow's state gets to the unit of its next flowlet.
+enum class StateMode : uint8_t {
+  kProactive,  // it is pushed there ahead, or else pulled
+  kReactive,   // it is pulled from the unit before, when it is missed
+  kExternal,   // it is read from a store outside of units
+};
+
 // The options of a run, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;
@@ -91,6 +99,8 @@ struct RunOptions {
   Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
   uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  StateMode state = StateMode::kProactive;
+  StoreOptions store;  // of kExternal
   // Units have output loggers, in virtual time alone: an entry is at the logger
   // after logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
@@ -149,6 +159,30 @@ struct ClusterFigures {
   // of another controller: 0.
   uint64_t overcommitted = 0;
   uint64_t foreign_aliases = 0;
+};
+
+// What other ways of recovery would take in the same run
+// (platform/report/recovery_meter.h): with an output logger, with a checkpoint
+// now and then and a replay of the input since (FTMB), and with a datastore and
+// a replay of what is in transit (CHC). Times are in ns.
+struct RecoveryFigures {
+  uint64_t samples = 0;  // times at which a unit might have failed
+  uint64_t logger_p50 = 0;
+  uint64_t logger_p99 = 0;
+  uint64_t checkpoint_p50 = 0;
+  uint64_t checkpoint_p99 = 0;
+  uint64_t datastore_p50 = 0;
+  uint64_t datastore_p99 = 0;
+  // What a packet takes longer than without it.
+  uint64_t logger_path_p50 = 0;
+  uint64_t logger_path_p99 = 0;
+  uint64_t checkpoint_path_p50 = 0;
+  uint64_t checkpoint_path_p99 = 0;
+  uint64_t datastore_path_p50 = 0;
+  uint64_t datastore_path_p99 = 0;
+  uint64_t checkpoints = 0;
+  uint64_t checkpoint_bytes = 0;
+  uint64_t datastore_requests = 0;
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
@@ -249,8 +283,10 @@ struct RunResult {
   uint64_t failed_starts = 0;
   StateFigures state;
   LoggerFigures loggers;
+  StoreFigures store;
   FaultFigures faults;
   ClusterFigures cluster;
+  RecoveryFigures recovery;
   AliasFigures aliases;
   RealFigures real;
   PortsFigures live;

@@ -31,7 +31,8 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .max_replicas = options.max_replicas,
           .replica_lifetime = c.flow_timeout,
           .retry_after = options.state_retry,
-          .has_logger = options.loggers};
+          .has_logger = options.loggers,
+          .has_store = options.state == StateMode::kExternal};
 }
 
 TableOptions TableOptionsOf(const RunOptions& options) {

@@ -14,6 +14,8 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import (BAD_DATA, IO, USAGE, Command, pcap, pcapng, run,
                           udp_frame)
 
+UNAVAILABLE = 69  # as platform/process/exit_code.h says
+
 
 class Refusals(Command):
     def test_refuses_flags_naming_flag_and_value(self):
@@ -185,7 +187,8 @@ class Refusals(Command):
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
                 "watch", "metrics_port"}
         for name, value in flags.items():
-            if name not in ("json", "logger_delay", "reassign_period"):
+            if name not in ("json", "logger_delay", "reassign_period",
+                            "redis", "store"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")
@@ -213,6 +216,46 @@ class Refusals(Command):
         self.assertGreaterEqual(loggers["entries"],
                                 loggers["whole"] + loggers["partial"])
         self.assertGreater(loggers["whole"], 0)
+
+    def test_releases_the_same_in_each_mode_of_state(self):
+        flags = ("--policy=rotate", "--max_units=4", "--nf=chronicle")
+        plain = self.report(self.good, *flags)
+        self.assertNotIn("store", plain)
+        for mode in ("proactive", "reactive", "external"):
+            with self.subTest(mode):
+                ran = self.report(self.good, *flags, f"--state={mode}")
+                self.assertEqual(ran["digest"], plain["digest"])
+                self.assertEqual("store" in ran, mode == "external")
+                self.assertEqual(ran["state_pushes"] == 0, mode == "reactive")
+        self.assertGreater(ran["store"]["reads"], 0)
+        self.assertGreater(ran["store"]["writes"], 0)
+        self.assertGreater(ran["store"]["round_trip_ns"]["p50"], 0)
+
+    def test_thinks_through_that_units_die(self):
+        self.assertNotIn("recovery", self.report(self.good))
+        recovery = self.report(self.good, "--recovery")["recovery"]
+        self.assertGreater(recovery["samples"], 0)
+        self.assertGreater(recovery["datastore_p50_ns"],
+                           recovery["logger_p50_ns"])
+
+    def test_refuses_flags_of_a_store_without_one(self):
+        external = "--state=external"
+        for words, flags in [
+                (["--store", "external"], ["--store=poll=1ms"]),
+                (["--redis", "external"], ["--clock=real", "--redis=a:1"]),
+                (["--redis", "real time"], [external, "--redis=a:1"]),
+                (['pol"', "round_trips"], [external, "--store=pol=1ms"]),
+                (["replica_choice", "proactive"],
+                 ["--state=reactive", "--replica_choice=likely"]),
+                (["replicas", "proactive"], [external, "--replicas=2"]),
+                (["--faults", external],
+                 [external, "--loggers=on", "--faults=kill any at 1s"])]:
+            self.refused(USAGE, words, "replay", self.good, *flags)
+
+    def test_says_where_no_redis_answers(self):
+        redis = "--redis=unix:/nonexistent/socket"
+        self.refused(UNAVAILABLE, [redis, "cannot connect"], "replay",
+                     self.good, "--clock=real", "--state=external", redis)
 
     def test_refuses_flags_of_loggers_without_them(self):
         for flag in ("logger_delay=1us", "chaos=logger_loss=0.1"):

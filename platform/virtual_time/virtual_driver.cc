@@ -60,6 +60,9 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                result_.state),
       loggers_(options, *this, network_, observers_, checker_, exits_,
                result_) {
+  if (options.state == StateMode::kExternal) {
+    store_.emplace(options, example_->schema().record_bytes());
+  }
   observers_.Add(provisioning_);
   observers_.Add(digest_);
   if (result_.aliases.has_sides) {
@@ -174,6 +177,7 @@ RunResult VirtualDriver::TakeResult() {
   result_.state.messages_lost = network_.states().lost();
   result_.state.messages_duplicated = network_.states().duplicated();
   loggers_.AddTotals(result_);
+  if (store_.has_value()) store_->AddTotals(result_);
   AddNfCounters(*example_, result_);
   units_.AddTotals(result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
@@ -215,7 +219,7 @@ void VirtualDriver::AddFindings() {
 bool VirtualDriver::IsStuck(Instant next) const {
   return is_ending_ && in_channels_ > 0 &&
          ((network_.empty() && waiting_ == 0 && sharing_ == nullptr &&
-           !controller_.is_recovering() &&
+           !HasStoreEvents() && !controller_.is_recovering() &&
            controller_.units().pending_starts() == 0) ||
           next - std::max(last_drain_, result_.last_packet) > kPatience);
 }
@@ -232,10 +236,12 @@ void VirtualDriver::RunUntil(Instant time) {
     const Instant event = network_.next_time();
     const Instant timer = controller_.next_wakeup();
     const Instant tables = tables_.next_time();
-    const Instant next = std::min({event, timer, tables});
+    const Instant store =
+        store_.has_value() ? store_->next_time() : Instant::max();
+    const Instant next = std::min({event, timer, tables, store});
     // Times saturate: an event may be due at the last instant, a timer never.
     if (next > time || (network_.empty() && timer == Instant::max() &&
-                        tables == Instant::max())) {
+                        tables == Instant::max() && store == Instant::max())) {
       return;
     }
     if (IsStuck(next)) return;
@@ -244,6 +250,10 @@ void VirtualDriver::RunUntil(Instant time) {
     if (timers_at_end_ > kMaxTimersAtEnd) units_.StopTimers();
     if (!network_.empty() && event == next) {
       Handle(network_.Pop());
+    } else if (store == next && timer > store) {
+      if (const auto answer = store_->RunNext(now()); answer.has_value()) {
+        on_store_answer(*answer);
+      }
     } else if (tables == next && timer > tables) {
       tables_.RunNext(now());
       for (const UnitId unit : tables_.TakeGone()) SendStopped(unit);

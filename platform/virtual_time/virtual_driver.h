@@ -26,6 +26,7 @@
 #include "platform/virtual_time/virtual_faults.h"
 #include "platform/virtual_time/virtual_loggers.h"
 #include "platform/virtual_time/virtual_network.h"
+#include "platform/virtual_time/virtual_store.h"
 #include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
 #include "runtime/ring/call_mark.h"
@@ -49,6 +50,9 @@ namespace snf {
 //                            └─────── on_drained ───────┤ finish
 //            sink ◄── release ◄──── hop ◄── [logger] ◄──┤
 //                               other units ◄── VirtualNetwork ◄── messages
+//
+// In StateMode::kExternal the state goes to the VirtualStore instead, which is
+// asked before the unit that had the flow.
 //
 // A packet that comes back from the outside (ingress.h) does so a hop after its
 // release.
@@ -158,6 +162,11 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   void ExecuteAll(VirtualUnit& shell);
   void Execute(VirtualUnit& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
+  bool HasStoreEvents() const {
+    return store_.has_value() && store_->next_time() != Instant::max();
+  }
+  void WriteToStore(const VirtualUnit& shell, const State& state);
+  void on_store_answer(const StoreAnswer& answer);
   void SendStopped(UnitId unit);
   void ScheduleTimer(VirtualUnit& shell);
   void CallUnit(VirtualUnit& shell,
@@ -177,7 +186,8 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   Controller controller_;
   ServiceModel service_;
   TableNetwork tables_;
-  Rng start_rng_;  // says which starts of units fail
+  std::optional<VirtualStore> store_;  // of StateMode::kExternal
+  Rng start_rng_;                      // says which starts of units fail
   VirtualUnits units_;
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;             // slots of all units' channels in use

@@ -278,12 +278,17 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kSendPull:
       ++result_.state.pulls;
+      if (store_.has_value() && store_->Read(now(), command.pull)) break;
       network_.Send({.kind = command.to_logger ? Event::Kind::kPullAtLogger
                                                : Event::Kind::kPullAtUnit,
                      .unit = command.unit,
                      .pull = command.pull});
       break;
     case Kind::kSendState:
+      if (store_.has_value()) {
+        WriteToStore(shell, command.state);
+        break;
+      }
       network_.SendState(self, command.unit, command.state,
                          shell.unit.state_bytes(command.state.flow));
       break;
@@ -339,6 +344,38 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       on_stopped(shell);
       break;
   }
+}
+
+void VirtualDriver::WriteToStore(const VirtualUnit& shell, const State& state) {
+  if (state.applied == Clock{}) {
+    store_->Write(now(), state, {});
+    return;
+  }
+  StateFigures& figures = result_.state;
+  ++(state.pushed ? figures.pushes : figures.answers);
+  figures.bytes += state.bytes;
+  if (state.pushed) figures.pushed_bytes += state.bytes;
+  observers_.on_state_sent(now(), shell.unit.id(), kNoUnit, state);
+  store_->Write(now(), state,
+                shell.unit.state_bytes(state.flow).first(state.bytes));
+}
+
+void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
+  VirtualUnit& shell = units_.of(answer.unit);
+  bool has_more = true;
+  while (has_more) {
+    CallUnit(shell, [&](UnitOut& out) {
+      if (answer.is_there) {
+        observers_.on_state(now(), answer.unit, answer.state);
+        shell.unit.on_state(now(), answer.state, answer.record, out);
+      }
+      has_more = !answer.is_there &&
+                 shell.unit.on_store_silent(answer.state.flow, out);
+    });
+  }
+  tables_.on_called(now(), answer.unit);
+  Serve(shell);
+  ScheduleTimer(shell);
 }
 
 void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {

@@ -31,7 +31,8 @@ std::string_view ToString(StateRefusal refusal) {
 Replication::Replication(UnitId id, const UnitOptions& options,
                          const StateSchema& schema)
     : id_(id),
-      pushes_(options.replicas > 0),
+      pushes_(options.replicas > 0 || options.has_store),
+      has_store_(options.has_store),
       max_replicas_(options.max_replicas),
       schema_(&schema),
       push_after_(options.push_after),
@@ -315,12 +316,18 @@ void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
   FlowRecord& record = flows[slot];
   record.due = Instant::max();
   // It is not idle, or of no use any more; or on_released makes it due again.
-  if (record.is_busy() || stopping_ ||
+  // Who takes the flow over from a unit that stops finds it in the store.
+  if (record.is_busy() || (stopping_ && !has_store_) ||
       SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
     return;
   }
   State state = MessageOf(slot, flows);
   state.pushed = true;
+  if (has_store_) {
+    out.push(UnitCommand::Send(kNoUnit, state));
+    record.has_left = true;
+    return;
+  }
   for (const UnitId unit : flows.targets(slot)) {
     if (unit == id_) continue;
     out.push(UnitCommand::Send(unit, state));

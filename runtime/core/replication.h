@@ -59,8 +59,13 @@ namespace snf {
 // 2) to A, which answers State(applied 2). Had clock 3 gone to A after all and
 // clock 4 to B, B's copy would be too old: B holds 4 and pulls (need 3).
 //
-// Each call names the unit's store, which is always the same one. Messages of
-// other units are not trusted: what cannot be is counted as refused, and
+// With a store outside of units (UnitOptions::has_store), pushes go there, from
+// a unit that stops as well, and what is asked of the unit before is asked of
+// the store first (proto/decisions.md 36). So clock 3 of the example is held
+// until the store has answered State(applied 2).
+//
+// Each call names the unit's FlowStore, which is always the same one. Messages
+// of other units are not trusted: what cannot be is counted as refused, and
 // changes nothing. A value; owner-thread only; nothing is allocated after
 // construction.
 class Replication {
@@ -155,6 +160,7 @@ class Replication {
 
   UnitId id_;
   bool pushes_;  // some flow's state may be pushed
+  bool has_store_;
   bool stopping_ = false;
   uint32_t max_replicas_;
   const StateSchema* schema_;

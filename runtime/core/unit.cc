@@ -16,6 +16,7 @@ Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
     : id_(id),
       hold_packets_(options.hold_packets),
       has_logger_(options.has_logger),
+      has_store_(options.has_store),
       flows_(options, schema),
       replication_(id, options, schema),
       nf_(id, options, schema, pools) {}
@@ -117,6 +118,16 @@ void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
   flows_.packets().Free(node);
 }
 
+// The node stays as a tombstone.
+void Unit::DropPayload(PacketNode& node, DropReason reason, UnitOut& out) {
+  UnitCommand drop = UnitCommand::OfPacket(UnitCommand::Kind::kDropPayload,
+                                           node.packet, node.meta);
+  drop.reason = reason;
+  out.push(drop);
+  node.packet = kNoPacket;
+  node.meta.flags |= PacketMeta::kTombstone;
+}
+
 void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   PacketNodes& nodes = flows_.packets();
   PacketList& held = flows_[slot].held;
@@ -138,12 +149,7 @@ void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
   ++held_;
   if (n.held_since == Instant::max()) n.held_since = now;
   if (n.meta.has_payload() && held_payloads_ >= hold_packets_) {
-    UnitCommand drop = UnitCommand::OfPacket(UnitCommand::Kind::kDropPayload,
-                                             n.packet, n.meta);
-    drop.reason = DropReason::kHoldOverflow;
-    out.push(drop);
-    n.packet = kNoPacket;
-    n.meta.flags |= PacketMeta::kTombstone;
+    DropPayload(n, DropReason::kHoldOverflow, out);
   }
   held_payloads_ += n.meta.has_payload() ? 1 : 0;
   AfterChange(now, slot, out);
@@ -313,6 +319,9 @@ void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
     if (env == nullptr) return;
     nf_.RunEnd(now, *env, slot, flows_, out);
     if (has_logger_) LogEnd(now, slot, out);
+    if (has_store_) {
+      out.push(UnitCommand::Send(kNoUnit, State{.flow = record.flow}));
+    }
   }
   pending.Erase(end);
   flows_.DropCopy(slot);

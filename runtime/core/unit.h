@@ -184,6 +184,11 @@ class Unit {
   // there. Late ones are harmless.
   void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);
 
+  // The store of the flow's state is silent: drops packets that wait for it, as
+  // many as `out` has room for; their clocks go on when it answers after all.
+  // Returns whether there are more. In unit_failover.cc as well.
+  bool on_store_silent(FlowId flow, UnitOut& out);
+
   // --- Timers. ---
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return flows_.timers().next_wakeup(); }
@@ -239,6 +244,7 @@ class Unit {
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void DropDuplicate(uint32_t node, UnitOut& out);
+  static void DropPayload(PacketNode& node, DropReason reason, UnitOut& out);
   void Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                 uint32_t node, NfContext env, UnitOut& out);
   void Log(uint32_t slot, const PacketMeta& meta, UnitOut& out);
@@ -275,6 +281,7 @@ class Unit {
   uint32_t hold_packets_;
   uint64_t timers_left_ = 0;
   bool has_logger_;
+  bool has_store_;
   // Of the last kLog.
   uint32_t logged_slot_ = kNone;  // unless it is a flow's end
   bool is_whole_ = false;

@@ -33,7 +33,10 @@ struct UnitCommand {
            // entry, too (PacketMeta::kEnd)
     // These are messages to `unit`.
     kSendPull,
-    kSendState,  // takes the first bytes of Unit::state_bytes(state.flow) along
+    kSendState,  // takes the first bytes of Unit::state_bytes(state.flow)
+                 // along;
+                 // to kNoUnit: to the store, which forgets the flow if the
+                 // state's clock is 0
     kSendTakeover,
     kSendTakeoverAck,
     // These go to the controller.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a unit does when another has failed.
+// What a unit does when another, or the store, has failed.
 #include "runtime/core/unit.h"
 
 namespace snf {
@@ -43,6 +43,19 @@ void Unit::on_redirect(Instant now, const Redirect& redirect, UnitOut& out) {
   if (slot == kNone || flows_[slot].held.head != node) return;
   Replication::ForgetMyPull(slot, flows_);
   AfterChange(now, slot, out);
+}
+
+bool Unit::on_store_silent(FlowId flow, UnitOut& out) {
+  const uint32_t slot = flows_.Find(flow);
+  if (slot == kNone) return false;
+  PacketNodes& nodes = flows_.packets();
+  for (uint32_t i = flows_[slot].held.head; i != kNone; i = nodes[i].next) {
+    if (!nodes[i].meta.has_payload()) continue;
+    if (out.room() == 0) return true;
+    DropPayload(nodes[i], DropReason::kStoreSilent, out);
+    --held_payloads_;
+  }
+  return false;
 }
 
 }  // namespace snf

@@ -48,6 +48,11 @@ struct UnitOptions {
   // (Unit::on_released). Without one, what is applied counts as released.
   bool has_logger = false;
 
+  // The state of flows is in a store outside of units: pushes go there and
+  // nowhere else, once a flow has been idle for push_after, and what is over is
+  // forgotten there (UnitCommand::kSendState). The driver lets Pulls ask it.
+  bool has_store = false;
+
   // At every so-many-th packet the unit looks whether the NF writes outside of
   // it (packet_guard.h).
   uint32_t guard_every = 64;

@@ -75,6 +75,8 @@ void UnitLoop::Stop() {
 bool UnitLoop::Turn() {
   if (!Flush()) return true;
   bool did = Receive();
+  if (links_.store != nullptr) [[unlikely]]
+    did |= PollStore();
   if (now_ >= next_timer_) {
     RunTimers();
     did = true;
@@ -82,6 +84,10 @@ bool UnitLoop::Turn() {
   did |= ServeAll();
   Flush();
   Publish();
+  if (!did && links_.store != nullptr && links_.store->is_waiting()) {
+    links_.store->Wait(kStoreWait);
+    return true;
+  }
   return did;
 }
 
@@ -378,13 +384,18 @@ void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
   switch (command.kind) {
     case Kind::kSendPull:
       ++state_.pulls;
+      if (links_.store != nullptr && links_.store->Read(command.pull)) break;
       SendToUnit(command, {});
       break;
     case Kind::kSendState:
+      if (command.state.applied == Clock{}) {
+        links_.store->Write(command.state, {});
+        break;
+      }
       ++(command.state.pushed ? state_.pushes : state_.answers);
       state_.bytes += command.state.bytes;
       if (command.state.pushed) state_.pushed_bytes += command.state.bytes;
-      SendToUnit(command, shell.unit.state_bytes(command.state.flow)
+      SendRecord(command, shell.unit.state_bytes(command.state.flow)
                               .first(command.state.bytes));
       break;
     case Kind::kSendTakeover:

@@ -29,6 +29,7 @@
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/store/state_store.h"
 #include "runtime/tables/unit_tables.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/wire_faults.h"
@@ -59,6 +60,7 @@ struct UnitLoopLinks {
   LinkOut to_controller;
   std::vector<LinkIn> from_loops;  // by index, the own among them
   std::vector<LinkOut> to_loops;
+  StateStore* store = nullptr;  // with UnitOptions::has_store
 };
 
 // Counts what a loop's units did.
@@ -88,6 +90,10 @@ struct UnitLoopFigures {
 // A message for which another loop's link has no room is lost, and counted:
 // units repeat what matters. Messages to the controller stay until there is
 // room, and no turn begins before they are gone.
+//
+// With a store outside of units, state goes there, and it is asked before the
+// unit that had a flow. While it owes an answer, the loop does not sleep, but
+// looks at it in each turn, and waits for it no longer than kStoreWait.
 //
 // What others say passes a decoder first. A bad word is told to the links'
 // WireFaults and closes the link that it came by: nothing more is taken from
@@ -142,6 +148,7 @@ class UnitLoop {
 
  private:
   static constexpr uint32_t kServedInATurn = 32;
+  static constexpr Nanos kStoreWait = Microseconds(50);
 
   struct UnitShell {
     Unit unit;
@@ -163,6 +170,8 @@ class UnitLoop {
     next_timer_ = std::min(next_timer_, timer);
   }
   bool Receive();
+  bool PollStore();
+  void TakeFromStore(const StoreAnswer& answer);
   void CloseBrokenLinks();
   void Handle(const ControllerCommand& command);
   [[gnu::noinline]] void HandleOther(const ControllerCommand& command);
@@ -192,6 +201,8 @@ class UnitLoop {
   }
   void ExecuteAll(UnitShell& shell);
   void Execute(UnitShell& shell, const UnitCommand& command);
+  void SendRecord(const UnitCommand& command,
+                  std::span<const std::byte> record);
   void SendToUnit(const UnitCommand& command,
                   std::span<const std::byte> record);
   bool Flush();

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A unit dies: SNF's output logger against checkpoints and a datastore."""
+
+from grid import DROPPED, P50, P99, UNITS, Axis, Figure, Grid, composed
+from results import cell
+from scenario import (LIKE_PAPER, Column, Findings, Job, Lab, Means, Outcomes,
+                      Report, Table, holds, known_rows, verdict)
+
+SUMMARY = "recovery of a unit: output logger, checkpoints, datastore"
+SOURCE = "SNF §9.4"
+ABOUT = """
+Swept: the traffic, 500 Mbit/s on a NAT unit of 1 Gbit/s, which so is half
+busy. The unit is killed with its host after 200 ms, and others take over its
+flows from its output logger; from detection on, this is how long recovery took.
+Beside that, every 7.3 ms of the run without a failure, how long it would take
+with the logger, with a checkpoint every 50 ms and a replay of the input since
+(FTMB), and with a datastore and a replay of what is in transit (CHC), each by
+the model of snf replay --recovery (platform/report/recovery_meter.h): to move
+state takes 60 µs and the time of its bytes at 10 Gbit/s, a logger is 1 µs away,
+and the store is the Redis of --store. On the packet path: what a packet takes
+longer than without it. SNF finds 140 µs, 25.7 ms (FTMB) and 3.2 ms (CHC).
+"""
+
+WAYS = {"logger": ("SNF's output logger", 140e-6),
+        "checkpoint": ("checkpoints and replay (FTMB)", 25.7e-3),
+        "datastore": ("datastore and replay (CHC)", 3.2e-3)}
+DETECTION = 1e-3  # of --faults, in s
+THOUGHT, KILLED = "none", "unit 0 at 200 ms"
+
+
+def of(key: str):
+    """A time, in s; None if the run has no such figure."""
+    part, name = key.split(".", 1)
+
+    def read(ran):
+        figures = ran.figures.get(part)
+        return None if figures is None else ran[f"{part}.{name}"] / 1e9
+    return read
+
+
+def recovered(ran):
+    taken = of("faults.recovery_ns.max")(ran)
+    return None if taken is None else taken - DETECTION
+
+
+RECOVERY = {way: tuple(
+    Figure(Column(f"{way} {q}", "s"), of(f"recovery.{way}_{q}_ns"))
+    for q in ("p50", "p99")) for way in WAYS}
+PATH = {way: tuple(
+    Figure(Column(f"path, {way} {q}", "s", True),
+           of(f"recovery.{way}_path_{q}_ns"))
+    for q in ("p50", "p99")) for way in WAYS}
+GRID = Grid(
+    axes=(Axis("killed", {THOUGHT: ("--recovery",),
+                          KILLED: ("--faults=kill unit 0 at 200ms",)}),),
+    figures=(*(figure for way in WAYS for figure in RECOVERY[way]),
+             *(figure for way in WAYS for figure in PATH[way]),
+             Figure(Column("recovered in", "s"), recovered), UNITS, P50, P99,
+             DROPPED),
+    base=("--nf=nat", "--loggers=on", "--warm_units=4", "--max_units=4",
+          "--unit_capacity=1Gbps", "--state_delay=60us",
+          "--load_signal=demand", "--no_check"),
+    rates=("500Mbps", "500Mbps" + LIKE_PAPER),
+    capture=composed("1s", "300ms"))
+WAY_COLUMNS = (Column("traffic"), Column("way"), Column("recovery p50", "s"),
+               Column("recovery p99", "s"), Column("the paper", "s"),
+               Column("on the packet path p50", "s"),
+               Column("on the packet path p99", "s"))
+
+
+def jobs(lab: Lab) -> list[Job]:
+    return GRID.jobs(lab)
+
+
+def ways(lab: Lab, means: Means) -> list[tuple]:
+    def row(rate, way):
+        found = means[rate, THOUGHT]
+        name, paper = WAYS[way]
+        return (rate, name, *(found[figure.column.name]
+                              for figure in RECOVERY[way]), paper,
+                *(found[figure.column.name] for figure in PATH[way]))
+    return known_rows((row, (rate, way)) for rate in GRID.traffic(lab)
+                      for way in WAYS)
+
+
+def takes(means: Means, rate: str, way: str):
+    ours = means[rate, THOUGHT][f"{way} p50"]
+    return (f"{cell(ours, 's')} (p50), "
+            f"{cell(means[rate, THOUGHT][f'{way} p99'], 's')} (p99)",
+            verdict(ours, WAYS[way][1], "lower"))
+
+
+def took(means: Means, rate: str):
+    ours = means[rate, KILLED]["recovered in"]
+    return cell(ours, "s"), verdict(ours, WAYS["logger"][1], "lower")
+
+
+def is_ordered(means: Means, rate: str):
+    values = [means[rate, THOUGHT][f"{way} p50"]
+              for way in ("logger", "datastore", "checkpoint")]
+    return (" < ".join(cell(value, "s") for value in values),
+            holds(values == sorted(values)))
+
+
+def why(means: Means, rate: str, way: str) -> str:
+    if way == "checkpoint":
+        return ("half of 50 ms, half busy, is 12.5 ms of packets to run once "
+                "more; the paper's 25.7 ms would be all of the time since the "
+                "checkpoint: it replays at the pace at which packets came")
+    return ("the models move the records of all flows of the unit at once; "
+            "how many flows the paper's unit had is not told")
+
+
+def findings(lab: Lab, means: Means) -> Findings:
+    found = Findings("What came out, beside what SNF found")
+    for rate in GRID.traffic(lab):
+        for way, (name, paper) in WAYS.items():
+            found.add(f"recovery, {name}, {rate}", f"{cell(paper, 's')} (§9.4)",
+                      "as much, or less",
+                      lambda r=rate, w=way: takes(means, r, w),
+                      lambda r=rate, w=way: why(means, r, w))
+        found.add(f"recovery of a unit that is killed, {rate}",
+                  "140 µs (§9.4)", "as much, or less",
+                  lambda r=rate: took(means, r),
+                  lambda: "a flow is moved once the logger has told its "
+                          "newest clock, and pulls its state when a packet "
+                          "needs it")
+        found.add(f"logger < datastore < checkpoint, {rate}",
+                  "140 µs < 3.2 ms < 25.7 ms (§9.4)", "in this order",
+                  lambda r=rate: is_ordered(means, r))
+    return found
+
+
+def tell(lab: Lab, outcomes: Outcomes) -> Report:
+    means = GRID.means(lab, outcomes)
+    table = Table("ways", "Ways of recovery, means over seeds", WAY_COLUMNS,
+                  ways(lab, means))
+    return GRID.report(lab, outcomes, findings(lab, means), "Runs",
+                       lambda figure, each: draw(figure, lab, each),
+                       size=(10.0, 4.0), more=(table,))
+
+
+def draw(figure, lab: Lab, means: Means):
+    axes = figure.subplots(1, 1)
+    rates = GRID.traffic(lab)
+    width = 0.8 / max(len(rates), 1)
+    for at, rate in enumerate(rates):
+        values = [means.get((rate, THOUGHT), f"{way} p50") for way in WAYS]
+        axes.bar([i + at * width for i in range(len(WAYS))], values, width,
+                 label=rate)
+    axes.plot([i + 0.4 - width / 2 for i in range(len(WAYS))],
+              [paper for _, paper in WAYS.values()], "k_", markersize=30,
+              label="the paper")
+    axes.set_yscale("log")
+    axes.set_ylabel("recovery, p50 [s]")
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(WAYS))],
+                    [name for name, _ in WAYS.values()], fontsize=8)
+    axes.legend(fontsize=8)

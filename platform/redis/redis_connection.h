@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REDIS_REDIS_CONNECTION_H_
+#define SNF_PLATFORM_REDIS_REDIS_CONNECTION_H_
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+
+struct redisContext;
+struct redisReply;
+
+namespace snf {
+
+// Where a Redis listens: on a unix socket, or else at a host and port.
+struct RedisAddress {
+  std::string path;
+  std::string host;
+  int port = 0;
+};
+// Reads unix:/PATH or HOST:PORT. Errors: InvalidArgument, which quotes it.
+absl::StatusOr<RedisAddress> ParseRedisAddress(const std::string& text);
+std::string FormatRedisAddress(const RedisAddress& address);
+
+struct DisconnectRedis {
+  void operator()(redisContext* connection) const;
+};
+using RedisConnection = std::unique_ptr<redisContext, DisconnectRedis>;
+struct FreeRedisReply {
+  void operator()(redisReply* reply) const;
+};
+using RedisReply = std::unique_ptr<redisReply, FreeRedisReply>;
+
+// Connects, and lets no command of AskRedis take longer than `patience`.
+// Errors: Unavailable.
+absl::StatusOr<RedisConnection> ConnectToRedis(const RedisAddress& address,
+                                               Nanos patience);
+// Begins to connect; what comes of it is known when something is sent. Null
+// without memory.
+RedisConnection BeginToConnect(const RedisAddress& address);
+
+// Sends a command, each word of which may be any bytes, and waits for its
+// reply. Errors: Unavailable, of the connection, after which it is of no use,
+// or of the server.
+absl::StatusOr<RedisReply> AskRedis(
+    redisContext& connection, std::initializer_list<std::string_view> words);
+
+// While there is one, SIGPIPE is ignored: hiredis writes to a server that may
+// have ended.
+class IgnoreBrokenPipes {
+ public:
+  IgnoreBrokenPipes();
+  ~IgnoreBrokenPipes();
+  IgnoreBrokenPipes(const IgnoreBrokenPipes&) = delete;
+  IgnoreBrokenPipes& operator=(const IgnoreBrokenPipes&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REDIS_REDIS_CONNECTION_H_
