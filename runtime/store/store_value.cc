@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/store/store_value.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -20,15 +21,13 @@ constexpr size_t kPushed = offsetof(State, pushed);
 void MakeStoreValue(const State& state, std::span<const std::byte> record,
                     std::vector<std::byte>& value) {
   SNF_CHECK(record.size() == state.bytes);
+  value.resize(kStoreValueHeader + record.size());
+  std::byte* const header = value.data() + kFormat.size();
+  std::memcpy(value.data(), kFormat.data(), kFormat.size());
+  std::memcpy(header, &state, sizeof(State));
   // Gaps between its members are 0.
-  std::array<std::byte, sizeof(State)> header{};
-  std::memcpy(header.data(), &state, sizeof(State));
-  for (size_t i = kPushed + 1; i < header.size(); ++i) header[i] = std::byte{0};
-  value.clear();
-  const auto format = std::as_bytes(std::span(kFormat));
-  value.insert(value.end(), format.begin(), format.end());
-  value.insert(value.end(), header.begin(), header.end());
-  value.insert(value.end(), record.begin(), record.end());
+  std::fill(header + kPushed + 1, header + sizeof(State), std::byte{0});
+  std::copy(record.begin(), record.end(), value.begin() + kStoreValueHeader);
 }
 
 std::optional<StoreValue> ParseStoreValue(std::span<const std::byte> value,
