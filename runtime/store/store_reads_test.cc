@@ -87,6 +87,11 @@ TEST(StoreReads, TellOfAStoreThatIsSilentAndOfNoOther) {
     EXPECT_FALSE(due.has_value() && due->is_silent);
     reads.on_answer(now, now, kUnit, kFlow, std::nullopt);
   }
+  // Nor is it after one request that it has not answered yet.
+  while (reads.counters().timeouts < 8) {
+    const auto due = reads.PopDue(reads.next_due());
+    EXPECT_FALSE(due.has_value() && due->is_silent);
+  }
   EXPECT_EQ(reads.size(), 1u);
 }
 
