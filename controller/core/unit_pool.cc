@@ -285,7 +285,7 @@ UnitId UnitPool::WithdrawStop(Instant now, ControllerOut& out) {
   if (leased_) return kNoUnit;  // the lease of one that leaves is over
   for (uint32_t i = 0; i < first_untouched_; ++i) {
     Unit& u = units_[i];
-    if (u.state != State::kStopping || u.owned_flows == 0) continue;
+    if (u.state != State::kStopping) continue;
     leaving_flows_ -= u.owned_flows;
     u.state = State::kWarm;
     ++units_warm_;

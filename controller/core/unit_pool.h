@@ -218,8 +218,8 @@ class UnitPool {
   UnitId UseStarting(Instant now);
   // The same for a unit whose start has failed.
   UnitId UseFailed(Instant now);
-  // The same for one that is to stop and still owns flows: its Stop is
-  // withdrawn by a warm start (U8). It cannot have stopped.
+  // The same for one that is to stop: its Stop is withdrawn by a warm start
+  // (U8). If it says meanwhile that it has stopped, that is refused.
   UnitId WithdrawStop(Instant now, ControllerOut& out);
 
   // Makes that unit placeable, whatever its load, with at most one command.

@@ -60,7 +60,6 @@ bool VirtualFaults::CanDie(UnitId unit) {
 bool VirtualFaults::CanTakeOver(UnitId unit) {
   const UnitPool::State state = controller_.units().state(unit);
   return state != UnitPool::State::kCrashed &&
-         state != UnitPool::State::kStopping &&
          units_.of(unit).process.state != ProcessState::kDead;
 }
 
@@ -227,7 +226,12 @@ void VirtualFaults::on_start(const ControllerCommand& command) {
     units_.Renew(command.unit);
     observers_.on_process_begins(network_.now(), command.unit);
   }
-  units_.of(command.unit).process.is_up = true;
+  UnitProcess& process = units_.of(command.unit).process;
+  // A Stop that is withdrawn may have been obeyed just before.
+  if (process.state == ProcessState::kStopped) {
+    process.state = ProcessState::kRuns;
+  }
+  process.is_up = true;
 }
 
 void VirtualFaults::on_packet(const Event& event, VirtualUnit& shell) {
