@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian package: made, installed into an empty root, used, removed.
+
+Usage: package_test.py BUILD_DIR
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+SKIPPED = 4  # as CMakeLists.txt says
+PATIENCE_S = 300
+
+
+def run(*words, **how):
+    done = subprocess.run([str(word) for word in words], capture_output=True,
+                          text=True, timeout=PATIENCE_S, check=False, **how)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def files_in(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*")
+            if not path.is_dir() and "var/lib/dpkg" not in str(path)}
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        run("cpack", "-B", cls.folder / "made", cwd=BUILD)
+        cls.file, = (cls.folder / "made").glob("*.deb")
+        cls.root = cls.folder / "root"
+        run("dpkg-deb", "-x", cls.file, cls.root)
+        cls.program = cls.root / "usr/bin/snf"
+        # The page of a command is named after it: snf-trace-info.
+        cls.commands = cls.commands_of()
+
+    @classmethod
+    def commands_of(cls, *command):
+        found = []
+        text = run(cls.program, *command, "--help")
+        if "COMMAND" in text:
+            for one in re.findall(r"^  ([a-z]+) +[a-z].*$", text, re.M):
+                found.append((*command, one))
+                found += cls.commands_of(*command, one)
+        return found
+
+    def test_names_what_it_needs(self):
+        text = run("dpkg-deb", "-f", self.file)
+        self.assertIn("Package: snf\n", text)
+        for library in ("libc6", "libgrpc++1", "libprotobuf32", "libspdlog"):
+            self.assertIn(library, text)
+
+    def test_has_a_program_that_runs_where_it_is(self):
+        self.assertRegex(run(self.program, "--version"), r"^snf \d+\.\d+\.\d+$")
+        self.assertIn("firewall", run(self.program, "nf", "list",
+                                      cwd=self.folder))
+
+    def test_has_a_page_of_each_command(self):
+        self.assertIn(("trace", "info"), self.commands)
+        self.assertIn(("up",), self.commands)
+        pages = self.root / "usr/share/man/man1"
+        self.assertEqual(
+            {page.name for page in pages.iterdir()},
+            {"-".join(("snf", *command)) + ".1"
+             for command in [(), *self.commands]})
+        page = (pages / "snf-drain.1").read_text()
+        self.assertIn("snf\\-drain \\- let flows move away", page)
+        self.assertIn("\\-\\-undo", page)
+        if shutil.which("man"):
+            self.assertIn("--undo", run("man", "-l", "-P", "cat",
+                                        pages / "snf-drain.1",
+                                        env={**os.environ, "MANWIDTH": "200"}))
+
+    def test_completes_commands_and_flags(self):
+        script = self.root / "usr/share/bash-completion/completions/snf"
+        def words(*line):
+            quoted = " ".join(f"'{word}'" for word in line)
+            return run("bash", "-c", f"source {script}; COMP_WORDS=({quoted});"
+                       f"COMP_CWORD={len(line) - 1}; _snf;"
+                       "printf '%s\\n' \"${COMPREPLY[@]}\"").split()
+        snf = str(self.program)
+        self.assertEqual(words(snf, "dr"), ["drain"])
+        self.assertEqual(words(snf, "trace", "inf"), ["info"])
+        self.assertEqual(words(snf, "drain", "--un"), ["--undo"])
+        self.assertIn("--flowlet_timeout", words(snf, "up", "--flow"))
+
+    def test_has_a_service_that_systemd_can_read(self):
+        unit = self.root / "usr/lib/systemd/system/snf@.service"
+        text = unit.read_text()
+        self.assertIn("Type=notify\n", text)
+        words = re.search(r"^ExecStart=(\S+) (.*)$", text, re.M)
+        self.assertTrue((self.root / words.group(1)[1:]).exists())
+        flags = run(self.program, "up", "--help")
+        for flag in re.findall(r"--[a-z]+", words.group(2)):
+            self.assertIn(f"  {flag}", flags)
+        if shutil.which("systemd-analyze"):
+            done = subprocess.run(
+                ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                 f"--root={self.root}", "snf@edge.service"],
+                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            for line in done.stderr.splitlines():
+                self.assertNotIn("snf@", line)
+
+    def test_is_installed_and_removed(self):
+        root = self.folder / "installed"
+        (root / "var/lib/dpkg").mkdir(parents=True)
+        for name in ("updates", "info"):
+            (root / "var/lib/dpkg" / name).mkdir()
+        (root / "var/lib/dpkg/status").touch()
+        dpkg = ["dpkg", f"--root={root}", "--force-depends",
+                "--force-not-root", "--log=/dev/null"]
+        run(*dpkg, "-i", self.file)
+        self.assertEqual(files_in(root), files_in(self.root))
+        run(*dpkg, "-P", "snf")
+        self.assertEqual(files_in(root), set())
+
+
+if __name__ == "__main__":
+    missing = [tool for tool in ("cpack", "dpkg", "dpkg-shlibdeps")
+               if not shutil.which(tool)]
+    if missing:
+        print(f"skipped: wants {', '.join(missing)}")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
