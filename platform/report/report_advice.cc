@@ -347,6 +347,16 @@ std::vector<Proposal> Proposals(const RunOptions& options,
   const ControllerOptions& controller = options.controller;
   const ReportFigures figures = FiguresOf(options, result);
   ProposalList list(info);
+  const auto add_outputs = [&list] {
+    list.Add("all figures as JSON, for scripts", "json", "result.json", false);
+    list.Add("the released packets as a capture", "out", "out.pcapng", false);
+  };
+  // Runs of several controllers have no stories or series to show.
+  if (result.cluster.controllers > 0) {
+    list.Add("what was used in each second", "usage", "usage.jsonl", false);
+    add_outputs();
+    return list.Take();
+  }
   AddRemedies(options, result, list);
   const int64_t smaller_bps =
       std::max(kLeastCapacityBps, figures.peak_rate_bps / kUnitsWorthSeeing);
@@ -358,8 +368,7 @@ std::vector<Proposal> Proposals(const RunOptions& options,
   if (result.controller.flows > 0) AddVariants(options, result, info, list);
   list.Add("series per 100 ms and quantiles as CSV, for plots", "csv",
            "figures", false);
-  list.Add("all figures as JSON, for scripts", "json", "result.json", false);
-  list.Add("the released packets as a capture", "out", "out.pcapng", false);
+  add_outputs();
   return list.Take();
 }
 

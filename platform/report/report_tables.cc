@@ -162,7 +162,6 @@ void AddLeases(const ClusterFigures& leases, Page& page) {
   if (leases.refused > 0) {
     page.Count("", leases.refused, "messages about them refused");
   }
-  page.Blank();
 }
 
 void AddPorts(const RunResult& result, Page& page) {

@@ -64,6 +64,7 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
 
 void VirtualCluster::Begin(Instant first_packet) {
   has_begun_ = true;
+  first_packet_ = counted_until_ = first_packet;
   now_ = first_packet + Nanos{-LeadOf(options_).ns};
   const uint32_t managers = cluster_.shared ? 1 : cluster_.controllers;
   const ManagerOptions manager = {
@@ -146,6 +147,9 @@ void VirtualCluster::RunUntil(Instant time) {
 
 RunResult VirtualCluster::Finish() {
   is_ending_ = true;
+  CountUnitTime();
+  const int64_t unit_ns = unit_ns_;
+  const int64_t lasted = (counted_until_ - first_packet_).ns;
   for (const auto& each : members_) each->driver().BeginEnd();
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();
@@ -164,6 +168,9 @@ RunResult VirtualCluster::Finish() {
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
   sum.units_max = static_cast<uint32_t>(figures_.units_up_max);
+  sum.unit_ns_with_traffic = unit_ns;
+  sum.units_mean_1000 = lasted == 0 ? 1'000 * int64_t{sum.units_max}
+                                    : unit_ns / ((lasted + 999) / 1'000);
   return sum;
 }
 
@@ -181,6 +188,14 @@ void VirtualCluster::SendCommands(uint32_t manager) {
     std::visit([&](const auto& what) { SendAfterHop(manager, what); }, command);
   }
   commands_.clear();
+}
+
+void VirtualCluster::CountUnitTime() {
+  if (now_ <= counted_until_) return;
+  int64_t up = 0;
+  for (const Units& units : units_) up += static_cast<int64_t>(units.size());
+  unit_ns_ += up * (now_ - counted_until_).ns;
+  counted_until_ = now_;
 }
 
 // --- At managers. ------------------------------------------------------------
@@ -204,6 +219,7 @@ void VirtualCluster::On(uint32_t manager, const ShareSet& set) {
 }
 
 void VirtualCluster::On(uint32_t manager, const UnitReady& ready) {
+  CountUnitTime();
   units_[manager].insert_or_assign(value(ready.unit.unit),
                                    ClusterUnit(ready.unit));
   uint64_t up = 0;
@@ -258,6 +274,7 @@ void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
       at->second.is_attached()) {
     return;
   }
+  CountUnitTime();
   units_[manager].erase(at);
   SendAfterHop(manager, UnitStopped{life});
 }

@@ -116,6 +116,8 @@ class VirtualCluster final : private ClusterMember::Host {
     events_.PushInOrder(now_ + options_.hop_delay, {manager, what});
   }
   void StopIfUnused(uint32_t manager, UnitLife life);
+  // Adds the time that units were up, before their number changes.
+  void CountUnitTime();
 
   void On(uint32_t manager, const Ask& ask);
   void On(uint32_t manager, const Renew& renew);
@@ -156,6 +158,9 @@ class VirtualCluster final : private ClusterMember::Host {
   std::map<IpAddress, bool> external_;  // addresses whose blocks are given
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
+  Instant first_packet_;
+  Instant counted_until_;
+  int64_t unit_ns_ = 0;  // of units that were up, from the first packet on
 };
 
 }  // namespace snf
