@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/wire/link_payload.h"
+#include "runtime/wire/log_word.h"
 
 namespace snf {
 namespace {
@@ -21,11 +22,25 @@ uint32_t UnitCells(uint32_t record_bytes) {
                   static_cast<uint32_t>(std::bit_ceil(4 * message)));
 }
 
+// Returns the cells of a link to loggers, which has to hold the largest entry.
+uint32_t LoggerCells(const LoopRegion::Options& options) {
+  const size_t message = Cell::CountFor(sizeof(LogWord) + options.entry_bytes);
+  return std::max(options.logger_cells,
+                  static_cast<uint32_t>(std::bit_ceil(message + 1)));
+}
+
 // Create takes as much.
 size_t SizeOf(const LoopRegion::Options& options) {
   const auto round = RegionCarver::RoundUp;
   const size_t loops = options.shares.size() - 1;
-  return round(BufferPool::BytesFor(options.shares)) +
+  const size_t loggers =
+      options.loggers
+          ? round(sizeof(Doorbell)) +
+                loops * (round(sizeof(LoopProgress)) +
+                         LinkRing::BytesFor(LoggerCells(options)) +
+                         LinkRing::BytesFor(options.controller_cells))
+          : 0;
+  return loggers + round(BufferPool::BytesFor(options.shares)) +
          (1 + loops) * round(sizeof(Doorbell)) +
          loops * round(sizeof(LoopProgress)) +
          2 * loops * LinkRing::BytesFor(options.controller_cells) +
@@ -35,6 +50,29 @@ size_t SizeOf(const LoopRegion::Options& options) {
 template <typename T>
 T* New(RegionCarver& carver) {
   return new (carver.Take(sizeof(T)).data()) T;
+}
+
+// Adds links between each loop of units and that of its loggers, and from there
+// to the controller.
+void AddLoggers(const LoopRegion::Options& options, RegionCarver& carver,
+                LoopRegion& region) {
+  region.loggers_bell = New<Doorbell>(carver);
+  for (UnitLoopLinks& units : region.unit_loops) {
+    auto* const progress = New<LoopProgress>(carver);
+    const LinkRing log =
+        LinkRing::Make(carver, LoggerCells(options), region.loggers_bell);
+    const LinkRing up = LinkRing::Make(carver, options.controller_cells,
+                                       region.controller.bell);
+    units.to_loggers.emplace(log.producer, LoggerCells(options));
+    region.controller.loggers.push_back(
+        {.in = LinkIn(up.consumer, 0), .progress = progress});
+    region.logger_loops.push_back(
+        {.units_bell = units.bell,
+         .progress = progress,
+         .faults = region.faults.get(),
+         .from_units = LinkIn(log.consumer, options.entry_bytes),
+         .to_controller = LinkOut(up.producer, options.controller_reserve)});
+  }
 }
 
 }  // namespace
@@ -57,7 +95,8 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
                                       .buffers = nullptr,
                                       .faults = nullptr,
                                       .loops = {}},
-                       .unit_loops = {}};
+                       .unit_loops = {},
+                       .logger_loops = {}};
   region.controller.faults = region.faults.get();
   std::vector<Doorbell*> bells;
   for (size_t i = 0; i < loops; ++i) bells.push_back(New<Doorbell>(carver));
@@ -92,6 +131,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
                                                     options.record_bytes);
     }
   }
+  if (options.loggers) AddLoggers(options, carver, region);
   return region;
 }
 

@@ -10,8 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "controller/live/controller_loop.h"
+#include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/doorbell.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/wire/wire_faults.h"
 
@@ -27,6 +29,11 @@ struct LoopRegion {
     uint32_t record_bytes = 0;          // of the NF's state
     uint32_t controller_cells = 1'024;  // of a link to or from the controller
     size_t controller_reserve = 8'192;  // cells that may wait at such a link
+    // The units have output loggers, to which entries of so many bytes go at
+    // most.
+    bool loggers = false;
+    uint32_t entry_bytes = 0;
+    uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
   };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);
@@ -36,6 +43,8 @@ struct LoopRegion {
   BufferPool buffers;                  // the controller's
   ControllerLinks controller;          // `buffers` is left to its owner
   std::vector<UnitLoopLinks> unit_loops;
+  std::vector<LoggerLoopLinks> logger_loops;  // by unit loop
+  Doorbell* loggers_bell = nullptr;           // of who runs all of them
 };
 
 }  // namespace snf

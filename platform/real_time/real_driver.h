@@ -22,6 +22,7 @@
 #include "platform/process/real_clock.h"
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
+#include "platform/real_time/real_loggers.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
 #include "platform/run/nf_watchdog.h"
@@ -44,8 +45,9 @@ class LiveBoard;
 // Says how a run in real time is driven.
 struct RealOptions {
   Speed speed;
-  // The dispatcher's and those of workers; 1: all on the caller's. 0: as many
-  // as there are CPUs, up to kMaxThreads.
+  // The dispatcher's, those of workers, and of three or more the last for the
+  // output loggers, if there are any; 1: all on the caller's. 0: as many as
+  // there are CPUs, up to kMaxThreads.
   uint32_t threads = 0;
   static constexpr uint32_t kMaxThreads = 33;
   BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
@@ -78,6 +80,9 @@ struct RealOptions {
 //   Offer ─► Ingress ─► ControllerLoop ─commands─► UnitLoop ⇄ UnitLoop
 //                           ▲      │                    │
 //            sink ◄── Egress┴──────┴◄─── commands ──────┘
+//
+// With output loggers (RunOptions::loggers), what becomes of packets comes to
+// the controller's loop from them (LoggerLoop), and so to Egress.
 //
 // Time is the capture's: it starts at the first packet's, and goes on as the
 // machine's monotonic clock. A packet's arrival is when it was due, also where
@@ -151,6 +156,13 @@ class RealDriver final : private NfCallNames {
              const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers, LoopRegion region);
   void CreateWorkers(const NfSpec& nf, std::vector<UnitLoopLinks> links);
+  void CreateLoggers(const NfSpec& nf, std::vector<LoggerLoopLinks> links,
+                     Doorbell* bell);
+  // Loggers take their turns behind those of the units, on the same thread.
+  bool shares_loggers() const {
+    return loggers_.has_value() && real_.threads <= 2;
+  }
+  void CheckLoggers();
   absl::Status StartThreads(const std::vector<int>& cpus);
 
   // Asked by a thread that runs an NF of the flow, which is not forgotten
@@ -191,6 +203,7 @@ class RealDriver final : private NfCallNames {
   ControllerLoop loop_;
   Egress egress_;
   std::vector<Worker> workers_;
+  std::optional<RealLoggers> loggers_;
 
   bool has_begun_ = false;
   Instant began_;

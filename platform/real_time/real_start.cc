@@ -48,6 +48,12 @@ uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
                            : real.threads;
 }
 
+// Of three threads or more, loggers have one.
+uint32_t HowManyWorkers(uint32_t threads, bool has_loggers) {
+  const uint32_t others = has_loggers && threads > 2 ? 2 : 1;
+  return std::max(threads - others, uint32_t{1});
+}
+
 ServiceModel ServiceOf(const ControllerOptions& options) {
   return ServiceModel(options.unit_capacity_bps, options.unit_packets_ps);
 }
@@ -82,16 +88,22 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     return absl::InvalidArgumentError(fmt::format(
         "{} threads cannot be pinned to {} CPUs", resolved.threads, own));
   }
-  const uint32_t workers = std::max(resolved.threads - 1, uint32_t{1});
+  const uint32_t workers = HowManyWorkers(resolved.threads, options.loggers);
   std::vector<BufferPool::Options> shares(1 + workers, kWorkerBuffers);
   shares[0] = real.buffers;
-  auto region = LoopRegion::Create(
-      {.shares = shares, .record_bytes = nf.create()->schema().record_bytes()});
+  const StateSchema schema = nf.create()->schema();
+  auto region = LoopRegion::Create({.shares = shares,
+                                    .record_bytes = schema.record_bytes(),
+                                    .loggers = options.loggers,
+                                    .entry_bytes = MaxLogEntryBytes(schema)});
   if (!region.ok()) return region.status();
   std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
+  std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
+  Doorbell* const loggers_bell = region->loggers_bell;
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
   driver->CreateWorkers(nf, std::move(links));
+  driver->CreateLoggers(nf, std::move(logger_links), loggers_bell);
   const absl::Status status = driver->StartThreads(cpus);
   if (!status.ok()) return status;
   return driver;
@@ -151,6 +163,19 @@ RealDriver::~RealDriver() {
   }
 }
 
+void RealDriver::CreateLoggers(const NfSpec& nf,
+                               std::vector<LoggerLoopLinks> links,
+                               Doorbell* bell) {
+  if (links.empty()) return;
+  const UnitOptions unit = UnitOptionsOf(options_, controller().replicas());
+  loggers_.emplace(
+      LoggerLoopOptions{.loops = static_cast<uint32_t>(links.size()),
+                        .max_units = options_.controller.max_units,
+                        .max_copies = unit.max_flows + unit.queue_packets +
+                                      unit.packets_elsewhere},
+      nf, std::move(links), bell);
+}
+
 void RealDriver::CreateWorkers(const NfSpec& nf,
                                std::vector<UnitLoopLinks> links) {
   UnitLoopOptions options;
@@ -193,10 +218,17 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
     worker.thread = std::thread([this, loop = worker.loop.get()] {
       GuardThread();
       nf_call.names = this;
-      loop->Run();
+      loop->Run([this] { return shares_loggers() && loggers_->Turn(); });
     });
     if (!real_.pin) continue;
     absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
+    if (!status.ok()) return status;
+  }
+  if (loggers_.has_value() && !shares_loggers()) {
+    std::thread& thread = loggers_->StartThread();
+    const int last = real_.pin ? cpus[workers_.size() + 1] : 0;
+    absl::Status status =
+        real_.pin ? PinTo(thread.native_handle(), last) : absl::OkStatus();
     if (!status.ok()) return status;
   }
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();

@@ -198,7 +198,7 @@ absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
-          "chaos", "hop_delay", "state_delay", "state_bandwidth", "loggers",
+          "chaos", "hop_delay", "state_delay", "state_bandwidth",
           "logger_delay"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");

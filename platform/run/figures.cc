@@ -254,6 +254,8 @@ constexpr Figure kFigures[] = {
     {"loggers.messages_duplicated", "messages", kSum,
      &LoggerFigures::messages_duplicated,
      "Messages between units and loggers duplicated by --chaos."},
+    {"loggers.full", "times", kSum, &LoggerFigures::full,
+     "Times that units had more for their loggers than there was room for."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,

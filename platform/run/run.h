@@ -75,8 +75,8 @@ struct RunOptions {
   Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
   uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
-  // Units have output loggers, in virtual time alone: an entry is at the logger
-  // after logger_delay, and its unit knows it released as long after that.
+  // Units have output loggers. In virtual time, an entry is at the logger after
+  // logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
   Nanos table_period = Milliseconds(10);  // TableOptions::period
@@ -99,6 +99,9 @@ struct LoggerFigures {
   uint64_t sent_again = 0;   // entries, because the logger asked
   uint64_t messages_lost = 0;
   uint64_t messages_duplicated = 0;
+  // Times that units had more for their loggers than the ring had room for, in
+  // real time.
+  uint64_t full = 0;
 };
 
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
