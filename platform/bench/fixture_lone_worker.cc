@@ -19,8 +19,9 @@ constexpr std::array<BufferPool::Options, 2> kShares = {
      {.small = 64, .medium = 0, .large = 0}}};
 
 // As in a run with the default options.
-UnitLoopOptions LoopOptions() {
-  const RunOptions run;
+UnitLoopOptions LoopOptions(bool logs) {
+  RunOptions run;
+  run.loggers = logs;
   return {.max_units = run.controller.max_units,
           .unit = UnitOptionsOf(run, 0),
           .tables = TableOptionsOf(run),
@@ -29,23 +30,32 @@ UnitLoopOptions LoopOptions() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf) {
-  auto region =
-      LoopRegion::Create({.shares = kShares,
-                          .record_bytes = nf.create()->schema().record_bytes(),
-                          .controller_cells = kCells,
-                          .controller_reserve = kCells});
+absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf,
+                                                             bool logs) {
+  const StateSchema schema = nf.create()->schema();
+  auto region = LoopRegion::Create({.shares = kShares,
+                                    .record_bytes = schema.record_bytes(),
+                                    .controller_cells = kCells,
+                                    .controller_reserve = kCells,
+                                    .loggers = logs,
+                                    .entry_bytes = MaxLogEntryBytes(schema)});
   if (!region.ok()) return region.status();
-  return std::unique_ptr<LoneWorker>(new LoneWorker(nf, *std::move(region)));
+  return std::unique_ptr<LoneWorker>(
+      new LoneWorker(nf, LoopOptions(logs), *std::move(region)));
 }
 
-LoneWorker::LoneWorker(const NfSpec& nf, LoopRegion region)
+LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
+                       LoopRegion region)
     : region_(std::move(region)),
       pieces_(nf.create()->pools()),
-      tables_(*nf.create(), LoopOptions().max_units, LoopOptions().tables),
-      loop_(LoopOptions(), nf, clock_, std::move(region_.unit_loops.front())),
-      out_(region_.controller.loops.front().out),
-      in_(region_.controller.loops.front().in) {
+      tables_(*nf.create(), options.max_units, options.tables),
+      loop_(options, nf, clock_, std::move(region_.unit_loops.front())),
+      out_(region_.controller.loops.front().out) {
+  if (options.unit.has_logger) {
+    loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,
+                                       .max_copies = options.unit.max_flows},
+                     nf, std::move(region_.logger_loops.front()));
+  }
   out_.Send(ControllerCommand::Start(UnitId{0}, false, 1));
 }
 
@@ -67,14 +77,21 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
     while (loop_.Turn()) {
     }
     cpu_ns_ += ThreadCpuNs() - begin;
-    const auto handle = [this](const Cell& cell,
-                               std::span<const std::byte> payload) {
-      Handle(cell, payload);
-    };
-    do {
-      in_.Receive();
-    } while (in_.Handle(PayloadToController, handle) > 0);
+    while (loggers_.has_value() && loggers_->Turn()) {
+    }
+    Receive(region_.controller.loops.front().in);
+    if (loggers_.has_value()) Receive(region_.controller.loggers.front().in);
   }
+}
+
+void LoneWorker::Receive(LinkIn& in) {
+  const auto handle = [this](const Cell& cell,
+                             std::span<const std::byte> payload) {
+    Handle(cell, payload);
+  };
+  do {
+    in.Receive();
+  } while (in.Handle(PayloadToController, handle) > 0);
 }
 
 // Answers as a controller would that grants everything.
