@@ -20,6 +20,50 @@ void Histogram::Merge(const Histogram& other) {
   max_ = std::max(max_, other.max_);
 }
 
+void Histogram::AppendWords(std::vector<uint64_t>& words) const {
+  const size_t begin = words.size();
+  words.insert(words.end(), {0, count_, sum_, static_cast<uint64_t>(lowest_),
+                             static_cast<uint64_t>(max_)});
+  for (size_t i = 0; i < kBuckets; ++i) {
+    if (counts_[i] == 0) continue;
+    words.insert(words.end(), {i, counts_[i]});
+    ++words[begin];
+  }
+}
+
+bool Histogram::MergeWords(std::span<const uint64_t>& words) {
+  constexpr size_t kFixed = 5;
+  if (words.size() < kFixed || words[0] > kBuckets ||
+      words.size() < kFixed + 2 * words[0]) {
+    return false;
+  }
+  Histogram more;
+  more.count_ = words[1];
+  more.sum_ = words[2];
+  more.lowest_ = static_cast<int64_t>(words[3]);
+  more.max_ = static_cast<int64_t>(words[4]);
+  constexpr uint64_t kMost = uint64_t{1} << 48;
+  if (more.count_ > kMost || more.lowest_ < 0 || more.max_ < 0) return false;
+  uint64_t count = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < words[0]; ++i) {
+    const uint64_t bucket = words[kFixed + 2 * i];
+    const uint64_t recorded = words[kFixed + 2 * i + 1];
+    if (bucket >= kBuckets || (i > 0 && bucket <= last)) return false;
+    if (recorded == 0 || recorded > more.count_ - count) return false;
+    // Quantiles are looked for from the lowest one's bucket on.
+    if (i == 0 && bucket != BucketOf(more.lowest_)) return false;
+    last = bucket;
+    more.counts_[bucket] = recorded;
+    count += recorded;
+  }
+  if (count != more.count_) return false;
+  if (count > 0 && last != BucketOf(more.max_)) return false;
+  words = words.subspan(kFixed + 2 * words[0]);
+  Merge(more);
+  return true;
+}
+
 void Histogram::Reset() {
   // The counts are cleared in place: assigning a new Histogram would allocate.
   std::fill(counts_.begin(), counts_.end(), 0);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -47,6 +48,13 @@ class Histogram {
 
   // Adds everything that `other` has recorded. O(buckets).
   void Merge(const Histogram& other);
+
+  // Appends what was recorded as words, for MergeWords in another process of
+  // the same program: two for each bucket in use, and five.
+  void AppendWords(std::vector<uint64_t>& words) const;
+  // Adds what AppendWords wrote, and cuts it off the front of `words`. Returns
+  // false, with nothing added, if that is of no histogram.
+  bool MergeWords(std::span<const uint64_t>& words);
 
   // Forgets everything that was recorded. O(buckets), no allocation.
   void Reset();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the NAT's options, and of hostile and meaningless packets.
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
@@ -161,18 +161,11 @@ TEST(NatHostile, DropsAnOutsidePacketToNoneOrAnothersMapping) {
             "no_mapping");
 }
 
-uint64_t TestSeed() {
-  const char* given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
-  std::printf("SNF_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 // Sends packets of one endpoint, some of them corrupted, from both sides and at
 // any time. Every packet that leaves has the right endpoint, no piece is lost,
 // and every drop reason occurs (except for those of the tests above).
 TEST(NatHostile, TranslatesOrDropsAnyPacketAndLosesNoPort) {
-  Rng rng(TestSeed());
+  Rng rng(TestSeeds::One(7));
   TestNat nat("filtering=address_dependent,peers=3,host_ports=5");
   const size_t pieces = nat.pieces();
   std::map<std::string, int> counts;

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {
@@ -122,17 +122,14 @@ void ExpectWithinRate(const std::vector<Sent>& conforming, int64_t rate_bps,
 // Random traffic never gets more than is allowed. If more is offered, it gets
 // all of that, except for a rest too small for one more packet.
 TEST(Policer, HoldsRandomTrafficToTheRateAndLetsItHaveThat) {
-  const char* const given = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t seed = given != nullptr ? std::stoull(given) : 1;
-  std::cout << "seed " << seed << "\n";
-  for (uint64_t run = 0; run < (is_long ? 2'000 : 100); ++run) {
-    Rng rng(seed + run);
+  const TestSeeds seeds(100, 2'000);
+  for (const uint64_t seed : seeds.all()) {
+    Rng rng(seed);
     const int64_t rate_bps = int64_t{1'000} << rng.Below(30);
     const int64_t burst = rng.Uniform(1'600, 100'000);
     NfTest nf("policer:rate=" + std::to_string(rate_bps) +
               "bps,burst=" + std::to_string(burst) + "B");
-    const bool is_flood = run % 2 == 0;
+    const bool is_flood = seed % 2 == 0;
     TestPacket packet = *ParsePacket(kPacket);
     std::vector<Sent> conforming;
     int64_t at_ns = 0;
@@ -159,7 +156,7 @@ TEST(Policer, HoldsRandomTrafficToTheRateAndLetsItHaveThat) {
     const auto allowed =
         static_cast<int64_t>(burst + Wide{rate_bps} * at_ns / 8'000'000'000);
     EXPECT_GE(passed, std::min(offered, allowed) - 1'500)
-        << "seed " << seed + run;
+        << TestSeeds::Name(seed);
   }
 }
 

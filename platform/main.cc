@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
 #include "platform/bench/bench_command.h"
 #include "platform/leases/leases_command.h"
 #include "platform/nf/nf_command.h"
 #include "platform/process/command_group.h"
 #include "platform/process/version.h"
+#include "platform/real_time/unit_process.h"
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
 #include "platform/trace/trace_command.h"
@@ -26,5 +29,9 @@ const Program kProgram = {
 }  // namespace snf
 
 int main(int argc, char** argv) {
+  // Is started by `snf replay` itself (launcher.h), and no command of a user's.
+  if (argc == 3 && argv[1] == snf::kUnitProcessCommand) {
+    return snf::UnitProcessMain(std::atoi(argv[2]));
+  }
   return snf::RunProgram(snf::kProgram, argc, argv);
 }

@@ -2,14 +2,13 @@
 #include "base/packet/classifier.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/packet/flow_key_text.h"
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -265,9 +264,7 @@ TEST(FlowClassifier, LetsWhatIsNotIpPassAndCountsIt) {
 }
 
 TEST(FlowClassifier, SurvivesMutatedSamplesAndCountsThemAll) {
-  const char* given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 42;
-  std::printf("SNF_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t seed = TestSeeds::One(42);
   Rng rng(seed);
   const std::vector<Sample> samples = AllSamples();
   FlowClassifier first({.fragments = {.capacity = 16}}), second = first;

@@ -2,11 +2,11 @@
 #include "base/packet/packet_parser.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -360,9 +360,7 @@ TEST(Parse, SurvivesEverySampleCutAtEveryByte) {
 }
 
 TEST(Parse, SurvivesMutatedSamples) {
-  const char* given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20'240'131;
-  std::printf("SNF_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t seed = TestSeeds::One(20'240'131);
   Rng rng(seed);
   const std::vector<Sample> samples = AllSamples();
   std::array<int, kParseResults> seen{};

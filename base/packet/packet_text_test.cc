@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "base/packet/packet_parser.h"
 #include "base/packet/test_packet_text.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 
 namespace snf {
 namespace {
@@ -143,9 +143,7 @@ TEST(PacketText, HidesNoByteOfAnyFrame) {
 
 // The input is random bytes, and correct texts with words replaced.
 TEST(PacketText, StandsAnything) {
-  const char* const given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::stoull(given) : 7;
-  std::cout << "seed " << seed << "\n";
+  const uint64_t seed = TestSeeds::One(7);
   Rng rng(seed);
   const std::string kWords[] = {
       "tcp",  "udp",   "icmp",  "icmp6",  "10.0.0.1:1", "[::1]:9", ">",

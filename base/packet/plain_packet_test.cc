@@ -2,7 +2,6 @@
 #include "base/packet/plain_packet.h"
 
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "base/packet/flow_key_text.h"
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -103,8 +103,7 @@ TEST(PlainConnection, WantsTheWholeHeader) {
 
 // Frames have random bytes changed and random lengths.
 TEST(PlainConnection, SaysWhatTheParserSaysOfAnyFrame) {
-  const char* const given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::stoull(given) : 7;
+  const uint64_t seed = TestSeeds::One(7);
   SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
   Rng rng(seed);
   int plain = 0;

@@ -2,12 +2,12 @@
 #include "base/packet/rewrite.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -240,17 +240,10 @@ TEST(Rewrite, OfAPacketCutShortChangesWhatIsThere) {
   }
 }
 
-uint64_t TestSeed() {
-  const char* given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
-  std::printf("SNF_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 // Any bytes parse as something; sanitizer builds see an access beyond the
 // frame.
 TEST(Rewrite, OfAnyBytesChangesNothingOutsideOfTheIpPacket) {
-  Rng rng(TestSeed());
+  Rng rng(TestSeeds::One(7));
   const std::vector<Sample> samples = AllSamples();
   size_t rewritten = 0;
   for (int round = 0; round < 50'000; ++round) {

@@ -15,6 +15,7 @@
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
 #include "base/rules/rule_table.h"
+#include "base/test_seeds.h"
 
 namespace snf {
 namespace {
@@ -392,9 +393,7 @@ struct Tally {
 };
 
 TEST(RuleTable, FindsInRandomRulesWhatALookAtEachFinds) {
-  const char* given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 42;
-  std::printf("SNF_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t seed = TestSeeds::One(42);
   const int sets = std::getenv("SNF_LONG_TESTS") != nullptr ? 3'000 : 300;
   constexpr int kPackets = 400;
   Tally tally;

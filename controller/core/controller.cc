@@ -29,6 +29,7 @@ Controller::Controller(const ControllerOptions& options,
       alpha_(options.alpha_1024),
       replicas_(Replicas(options, policy)),
       likely_(options.replica_choice == ReplicaChoice::kLikely),
+      awaits_ends_(options.awaits_ends),
       evacuate_slots_(options.evacuate_slots),
       evict_after_(options.evict_after),
       controller_id_(options.controller_id),
@@ -363,7 +364,7 @@ void Controller::Disown(Instant now, UnitId unit) {
 
 void Controller::on_takeover(const Takeover& takeover) {
   const uint32_t slot = slot_of(takeover.flow);
-  if (!Knows(takeover.flow)) {
+  if (!Keeps(takeover.flow)) {
     ++counters_.takeovers_refused_unknown;
   } else if (takeover.clock > flows_.hot(slot).clock) {
     ++counters_.takeovers_refused_future;
@@ -431,17 +432,34 @@ void Controller::ArmIdle(uint32_t slot) {
 // Requires that the flowlet is closed and the flow's timer not armed.
 void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   const UnitId owner = flows_.cold(slot).owner;
-  if (owner != kNoUnit) {
-    const Clock last = flows_.hot(slot).clock;
-    out.push(ControllerCommand::End(owner, {IdOf(slot), last}));
-    Disown(now, owner);
-    owners_.Erase(slot);
-    aliases_.Erase(slot, last);
-    idle_timeouts_.Erase(slot);
-    failover_.Erase(slot);
-  }
-  flows_.Erase(slot);
   ++counters_.flows_ended;
+  flows_.Unlink(slot);
+  if (owner == kNoUnit) {
+    flows_.Free(slot);
+    return;
+  }
+  const Clock last = flows_.hot(slot).clock;
+  out.push(ControllerCommand::End(owner, {IdOf(slot), last}));
+  Disown(now, owner);
+  aliases_.Erase(slot, last);
+  idle_timeouts_.Erase(slot);
+  if (awaits_ends_) {
+    flows_.hot(slot).flags = FlowHot::kEnding;
+  } else {
+    ForgetFlow(slot);
+  }
+}
+
+void Controller::ForgetFlow(uint32_t slot) {
+  owners_.Erase(slot);
+  failover_.Erase(slot);
+  flows_.Free(slot);
+}
+
+bool Controller::on_ended(FlowId flow) {
+  if (!Keeps(flow) || !IsEnding(slot_of(flow))) return false;
+  ForgetFlow(slot_of(flow));
+  return true;
 }
 
 // Ends a flow to make room for another. Returns false if there is none that may
@@ -455,7 +473,7 @@ bool Controller::EvictFlow(Instant now, ControllerOut& out) {
     const FlowHot& flow = flows_.hot(slot);
     const Nanos idle = now - flow.last_packet;
     if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
-    if (IsMoving(slot)) continue;
+    if (IsMoving(slot) || IsEnding(slot)) continue;
     // One that is never to be forgotten stays.
     const Nanos timeout = idle_timeouts_.Of(slot);
     if (timeout == Nanos::max()) continue;
@@ -480,7 +498,8 @@ void Controller::Evacuate(Instant now, ControllerOut& out) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
     if (evacuate_next_ >= flows_.used()) evacuate_next_ = 0;
     const UnitId owner = flows_.cold(evacuate_next_).owner;
-    if (owner != kNoUnit && units_.state(owner) == UnitPool::State::kStopping &&
+    if (owner != kNoUnit && !IsEnding(evacuate_next_) &&
+        units_.state(owner) == UnitPool::State::kStopping &&
         !SendNullPacket(now, evacuate_next_, out)) {
       evacuate_at_ = now + kEvacuateRetry;
       return;

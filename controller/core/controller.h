@@ -185,6 +185,10 @@ class Controller {
                         ControllerOut& out) {
     pieces_.on_grants_sealed(now, unit, logged, counters_.pieces, out);
   }
+  // With ControllerOptions::awaits_ends: the flow's end, which a kEndFlow
+  // named, is in a logger. Returns false, and changes nothing, if none is
+  // awaited.
+  bool on_ended(FlowId flow);
   // Returns true while flows of failed units are to be moved.
   bool is_recovering() const { return failover_.is_active(); }
 
@@ -297,7 +301,7 @@ class Controller {
   void ScaleAhead(Instant now, ControllerOut& out);
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
-  // What failed units had of the flow may not be moved yet, so it may not end.
+  // Returns true while failed units may have state of the flow: it may not end.
   bool IsMoving(uint32_t slot) const {
     if (!failover_.is_active()) return false;
     const UnitId owner = flows_.cold(slot).owner;
@@ -305,13 +309,21 @@ class Controller {
            (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  void ForgetFlow(uint32_t slot);
   bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
   // messages only about such flows.
   bool Knows(FlowId flow) const {
+    return Keeps(flow) && !IsEnding(slot_of(flow));
+  }
+  // The same, or its end is awaited.
+  bool Keeps(FlowId flow) const {
     const uint32_t slot = slot_of(flow);
     return slot < flows_.used() && IdOf(slot) == flow &&
            flows_.cold(slot).owner != kNoUnit;
+  }
+  bool IsEnding(uint32_t slot) const {
+    return (flows_.hot(slot).flags & FlowHot::kEnding) != 0;
   }
   FlowId IdOf(uint32_t slot) const {
     return MakeFlowId(controller_id_, slot, flows_.numbers(slot).generation);
@@ -324,6 +336,7 @@ class Controller {
   uint32_t alpha_;
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
   bool likely_;        // the choice is kLikely
+  bool awaits_ends_;
   uint32_t evacuate_slots_;
   Nanos evict_after_;
   uint8_t controller_id_;

@@ -31,6 +31,7 @@ struct FailureCounters {
   uint64_t flows_moved = 0;       // by null packets, as no clock was lost
   uint64_t flows_given_up = 0;  // the history did not say where their state is
   uint64_t redirects = 0;
+  uint64_t ends_repeated = 0;  // of flows that were over
   uint64_t aliases_withdrawn = 0;
   // Packets that came in too late, or of which there were too many.
   uint64_t survivors_refused = 0;

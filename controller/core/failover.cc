@@ -80,16 +80,23 @@ void Failover::on_done(Controller& c, Instant now, const DoneAnswer& answer,
   TakeAnswer(c, now, answer, /*of_logger=*/false, out);
 }
 
-void Failover::TakeAnswer(Controller& c, Instant now, const DoneAnswer& answer,
+void Failover::TakeAnswer(Controller& c, Instant now, const DoneAnswer& given,
                           bool of_logger, ControllerOut& out) {
+  DoneAnswer answer = given;
   FailureCounters& counters = c.counters_.failures;
-  if (answer.flow != kNoFlow && !c.Knows(answer.flow)) {
+  if (answer.flow != kNoFlow && !c.Keeps(answer.flow)) {
     ++counters.answers_unknown_flow;
     return;
   }
-  const Clock newest = answer.flow == kNoFlow
-                           ? Clock{}
-                           : c.flows_.hot(slot_of(answer.flow)).clock;
+  Clock newest{};
+  if (answer.flow != kNoFlow) {
+    const uint32_t slot = slot_of(answer.flow);
+    newest = c.flows_.hot(slot).clock;
+    // A logger has an end as the clock after the last.
+    if (c.IsEnding(slot) && answer.applied == newest + 1) {
+      answer.applied = newest;
+    }
+  }
   switch (of_logger ? round_.on_sealed(answer, newest)
                     : round_.on_done(answer, newest)) {
     case AnswerResult::kTaken:
@@ -244,9 +251,11 @@ void Failover::SetRuns(Controller& c, Instant now, uint32_t slot,
   const UnitId to = all.back().unit;
   FlowCold& cold = c.flows_.cold(slot);
   if (to == cold.owner) return;
-  c.units_.AddOwned(to);
   c.pieces_.on_flow_moved(to);
-  c.Disown(now, cold.owner);
+  if (!c.IsEnding(slot)) {
+    c.units_.AddOwned(to);
+    c.Disown(now, cold.owner);
+  }
   cold.owner = to;
 }
 
@@ -278,6 +287,10 @@ Failover::Receiver Failover::FindReceiver(Controller& c, Instant now,
   if (unit == kNoUnit) unit = c.units_.TakeWarm(now, out);
   if (unit == kNoUnit) unit = c.units_.UseStarting(now);
   if (unit == kNoUnit) unit = c.units_.StartStopped(now, out);
+  if (unit == kNoUnit) unit = c.units_.WithdrawStop(now, out);
+  if (unit == kNoUnit && c.units_.placeable_units() == 0) {
+    unit = c.units_.UseFailed(now);
+  }
   if (unit == kNoUnit) return {};
   return {unit, c.units_.TakeRecoverySlot(now, unit, bytes)};
 }
@@ -298,9 +311,16 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   const auto is_crashed = [this](const OwnerHistory::Run& run) {
     return !run.at_logger && crashed_.Has(run.unit);
   };
-  if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
   const Clock done =
       SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
+  // Runs that were left out cannot be moved.
+  const uint32_t left_out =
+      c.owners_.runs(slot) + 1 - static_cast<uint32_t>(runs.all().size());
+  for (uint32_t i = 0; i < left_out; ++i) {
+    const OwnerHistory::Run run = c.owners_.run(slot, i);
+    if (is_crashed(run) && run.last > done) return GiveUp(c, now, slot);
+  }
+  if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
   MoveToLoggers(c, now, slot, runs, out);
   for (const OwnerHistory::Run& run : runs.all()) {
     if (!is_crashed(run) || run.last <= done) continue;
@@ -312,11 +332,14 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
 
 Survivor* Failover::FindSurvivor(FlowId flow, Clock clock) {
   Survivor* const end = packets_.data() + packet_count_;
-  Survivor* const found = std::lower_bound(
-      packets_.data(), end, Survivor{.flow = flow, .clock = clock}, IsBefore);
-  const bool is_there = found != end && found->flow == flow &&
-                        found->clock == clock && found->packet != kNoPacket;
-  return is_there ? found : nullptr;
+  const Survivor wanted = {.flow = flow, .clock = clock};
+  Survivor* found = std::lower_bound(packets_.data(), end, wanted, IsBefore);
+  // One that has survived two units is there twice, and was sent once already.
+  while (found != end && !IsBefore(wanted, *found)) {
+    if (found->packet != kNoPacket) return found;
+    ++found;
+  }
+  return nullptr;
 }
 
 // Sends a clock that is lost, all before it being done or sent.
@@ -368,6 +391,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
   if (clock < newest)
     Redirect(c, slot, clock + 1, {to, StateSource::kUnit}, runs, out);
   SetRuns(c, now, slot, runs);
+  if (clock == newest) EndAgain(c, slot, out);
   return MoveResult::kMore;
 }
 
@@ -434,10 +458,19 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
       if (run.unit == owner && run.last < flow.clock) run.at_logger = true;
     }
     SetRuns(c, now, slot, runs);
+    EndAgain(c, slot, out);
   }
   // Some of them may be gone, or older than the flow's newest clock.
   c.flows_.SetReplicas(slot, {});
   return MoveResult::kMoved;
+}
+
+// The flow's newest clock has just been given to its owner.
+void Failover::EndAgain(Controller& c, uint32_t slot, ControllerOut& out) {
+  if (!c.IsEnding(slot)) return;
+  ++c.counters_.failures.ends_repeated;
+  out.push(ControllerCommand::End(c.flows_.cold(slot).owner,
+                                  {c.IdOf(slot), c.flows_.hot(slot).clock}));
 }
 
 void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
@@ -450,15 +483,18 @@ void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
 Failover::MoveResult Failover::GiveUp(Controller& c, Instant now,
                                       uint32_t slot) {
   ++c.counters_.failures.flows_given_up;
+  if (c.IsEnding(slot)) {
+    c.ForgetFlow(slot);
+    return MoveResult::kMoved;
+  }
   FlowHot& flow = c.flows_.hot(slot);
   if ((flow.flags & FlowHot::kOpen) != 0) c.CloseFlowlet(slot);
   c.flow_timers_.Disarm(slot);
   c.Disown(now, c.flows_.cold(slot).owner);
-  c.owners_.Erase(slot);
   c.aliases_.Erase(slot, flow.clock);
   c.idle_timeouts_.Erase(slot);
-  round_.Erase(slot);
-  c.flows_.Erase(slot);
+  c.flows_.Unlink(slot);
+  c.ForgetFlow(slot);
   return MoveResult::kMoved;
 }
 

@@ -173,6 +173,9 @@ class SealRound {
 // last, and of which no clock is lost, goes to another unit by a null packet.
 // Meanwhile the flow's packets are routed on: they wait at their units.
 //
+// A flow that is over, and whose end no logger has, is moved in the same way;
+// its end follows to whoever got its last clock.
+//
 // Another failure begins all this anew, with what is moved already in its new
 // place. So every logger that was ever sealed is asked, since what it keeps may
 // not have been taken yet.
@@ -187,7 +190,7 @@ class SealRound {
 class OwnerRuns {
  public:
   using Run = OwnerHistory::Run;
-  static constexpr size_t kMax = 64;
+  static constexpr size_t kMax = 512;
 
   // Returns false, and does nothing, if there is no room.
   bool Append(const Run& run) {
@@ -341,6 +344,7 @@ class Failover {
   MoveResult Settle(Controller& c, Instant now, uint32_t slot, OwnerRuns& runs,
                     ControllerOut& out);
   static void WithdrawAlias(Controller& c, uint32_t slot, Clock clock);
+  static void EndAgain(Controller& c, uint32_t slot, ControllerOut& out);
   MoveResult GiveUp(Controller& c, Instant now, uint32_t slot);
 
   SealRound round_;

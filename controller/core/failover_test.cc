@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/core/failover.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <vector>
 
@@ -27,7 +28,8 @@ ControllerOptions Options() {
 // All units are active. Unit 0 is to fail.
 class Failures : public testing::Test {
  protected:
-  Failures() : controller_(Options(), policy_) {
+  explicit Failures(const ControllerOptions& options = Options())
+      : controller_(options, policy_) {
     for (const UnitId unit : {kU2, kU1, kU0}) {
       Send(9, unit);
       controller_.on_unit_ready(kStart, unit);
@@ -96,6 +98,40 @@ class Failures : public testing::Test {
   ControllerOut out_;
   uint32_t next_packet_ = 0;
   uint32_t round_ = 0;
+};
+
+// Ends are awaited.
+class EndingFailures : public Failures {
+ protected:
+  EndingFailures() : Failures(WithEnds()) {}
+  // A flow of one packet, of which its NF says that it is over.
+  FlowId EndFlow(UnitId unit) {
+    const FlowId flow = Send(1, unit).flow;
+    controller_.on_flow_note(
+        kStart, {.flow = flow, .clock = Clock{1}, .over = true}, out_);
+    EXPECT_EQ(Only(Kind::kEndFlow, Take()).size(), 1u);
+    return flow;
+  }
+
+ private:
+  static ControllerOptions WithEnds() {
+    ControllerOptions options = Options();
+    options.recovery_slots = 4;
+    options.awaits_ends = true;
+    return options;
+  }
+};
+
+class WanderingFailures : public Failures {
+ protected:
+  WanderingFailures() : Failures(WithLongHistories()) {}
+
+ private:
+  static ControllerOptions WithLongHistories() {
+    ControllerOptions options = Options();
+    options.max_owner_runs = 4 * OwnerRuns::kMax;
+    return options;
+  }
 };
 
 // Clocks 1-4 are at unit 0, and 5 at unit 1. Unit 0's logger has applied 3.
@@ -198,6 +234,102 @@ TEST_F(Failures, BringBackPiecesThatNoFlowHas) {
   controller_.on_grants_sealed(kStart, kU0, 1, out_);
   EXPECT_EQ(controller_.counters().pieces.pieces_faulty, 0u);
   EndRound();
+}
+
+// Unit 1 fails before the recovery from unit 0 is over, and the packet that
+// unit 0 had, and then unit 1, survives both.
+TEST_F(Failures, SendAPacketThatSurvivesTwoUnitsOnceMore) {
+  const PacketMeta first = Send(1, kU0);
+  // More is lost than the others have slots.
+  for (int i = 0; i < 30; ++i) {
+    Send(2, kU0);
+    controller_.on_drained(kStart, {.unit = kU0, .packets = 1, .bytes = 1'000});
+  }
+  ASSERT_TRUE(FailUnit(kU0));
+  ASSERT_TRUE(controller_.on_survivor(first, PacketHandle{77}));
+  const Commands before = About(first.flow, EndRound());
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(before[0].packet, PacketHandle{77});
+  ASSERT_EQ(before[0].unit, kU1);
+  ASSERT_TRUE(controller_.is_recovering());
+  ASSERT_TRUE(FailUnit(kU1));
+  ASSERT_TRUE(controller_.on_survivor(before[0].meta, PacketHandle{77}));
+  Sealed(kU1, kNoFlow, 0);
+  EndRound();
+  // Unit 2 serves what it gets.
+  Commands again;
+  for (int i = 1; i < 90 && controller_.is_recovering(); ++i) {
+    controller_.on_drained(kStart, {.unit = kU2, .packets = 1});
+    controller_.on_timers(kStart + Milliseconds(i), out_);
+    for (const ControllerCommand& c : About(first.flow, Take())) {
+      again.push_back(c);
+    }
+  }
+  EXPECT_FALSE(controller_.is_recovering());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].packet, PacketHandle{77});
+  EXPECT_EQ(again[0].unit, kU2);
+}
+
+// A flow with more owners than a recovery looks at, none of whom has told of
+// its state, is not moved in part.
+TEST_F(WanderingFailures, GiveUpAFlowWithTooManyOwners) {
+  for (size_t i = 0; i < OwnerRuns::kMax; ++i) {
+    const UnitId unit = i % 2 == 0 ? kU0 : kU1;
+    Send(1, unit);
+    controller_.on_drained(kStart,
+                           {.unit = unit, .packets = 1, .bytes = 1'000});
+  }
+  const FlowId flow = Send(1, kU1).flow;
+  ASSERT_TRUE(FailUnit(kU0));
+  EXPECT_TRUE(About(flow, EndRound()).empty());
+  EXPECT_EQ(counters().flows_given_up, 1u);
+}
+
+// Unit 0 has the last clock of a flow that is over. It comes again as a
+// tombstone, and the end behind it.
+TEST_F(EndingFailures, EndAFlowAtWhoeverGetsItsLastClock) {
+  const FlowId flow = EndFlow(kU0);
+  ASSERT_TRUE(FailUnit(kU0));
+  const Commands commands = EndRound();
+  const auto at = std::ranges::find_if(commands, [&](const auto& c) {
+    return c.kind == Kind::kEnqueue && c.meta.flow == flow;
+  });
+  ASSERT_NE(at, commands.end());
+  EXPECT_EQ(at->meta.clock, Clock{1});
+  ASSERT_NE(at + 1, commands.end());
+  EXPECT_EQ(at[1].kind, Kind::kEndFlow);
+  EXPECT_EQ(at[1].unit, at->unit);
+  EXPECT_EQ(at[1].end.last, Clock{1});
+  EXPECT_EQ(counters().ends_repeated, 1u);
+  EXPECT_TRUE(controller_.on_ended(flow));
+  EXPECT_FALSE(controller_.on_ended(flow));
+}
+
+// The logger has its last clock, but not its end: a null packet goes first.
+TEST_F(EndingFailures, EndAFlowBehindANullPacket) {
+  const FlowId flow = EndFlow(kU0);
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, flow, 1);
+  const Commands commands = EndRound();
+  const Commands null = About(flow, commands);
+  ASSERT_EQ(null.size(), 1u);
+  EXPECT_EQ(null[0].meta.clock, Clock{2});
+  EXPECT_EQ(null[0].meta.source_kind, StateSource::kLogger);
+  const Commands ends = Only(Kind::kEndFlow, commands);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].unit, null[0].unit);
+  EXPECT_EQ(ends[0].end.last, Clock{2});
+}
+
+TEST_F(EndingFailures, LeaveAFlowWhoseEndIsInALogger) {
+  const FlowId flow = EndFlow(kU0);
+  ASSERT_TRUE(FailUnit(kU0));
+  // A logger has it as the clock after the last.
+  Sealed(kU0, flow, 2);
+  EXPECT_EQ(counters().answers_future_clock, 0u);
+  EXPECT_TRUE(controller_.on_ended(flow));
+  EXPECT_TRUE(Only(Kind::kEndFlow, EndRound()).empty());
 }
 
 // The flow goes on at another unit, which hears later where its state is.

@@ -29,6 +29,8 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kFirstPending = 1 << 1;
   // This flowlet has been measured: a late packet may have reopened it.
   static constexpr uint16_t kMeasured = 1 << 2;
+  // The flow is over, and its key may be another's: only its end is awaited.
+  static constexpr uint16_t kEnding = 1 << 3;
   // From this bit on: the kind of the flowlet (MoveChances).
   static constexpr int kKindShift = 8;
 };
@@ -124,10 +126,13 @@ class FlowTable {
     return slot;
   }
 
-  // Frees a slot. The next flow in it gets another flow id.
-  void Erase(uint32_t slot) {
+  // The flow's key is found no more; the slot stays the flow's until Free.
+  void Unlink(uint32_t slot) {
     index_.Erase(HashOf(hot_[slot].key), slot);
     hot_[slot].key = {};  // matches no flow, so an older guess is wrong
+  }
+  // Frees a slot. The next flow in it gets another flow id.
+  void Free(uint32_t slot) {
     numbers_[slot].generation = (numbers_[slot].generation + 1) & 0xff'ffff;
     numbers_[slot].flowlet = free_;
     cold_[slot].owner = kNoUnit;

@@ -80,6 +80,9 @@ struct ControllerOptions {
   // Slots beyond those, for what is re-routed after failures alone: all others
   // may be taken by packets that wait for it.
   uint32_t recovery_slots = 0;
+  // Units say when the end of a flow is in their logger (on_ended); until then
+  // the flow is recovered from failures like any other.
+  bool awaits_ends = false;
   uint32_t start_buffer_packets = 256;  // slots usable until it is ready
   uint32_t warm_units = 1;              // units warm at the start
   // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()

@@ -196,6 +196,20 @@ UnitId UnitPool::UseFailed(Instant now) {
   return unit;
 }
 
+UnitId UnitPool::WithdrawStop(Instant now, ControllerOut& out) {
+  for (uint32_t i = 0; i < first_untouched_; ++i) {
+    Unit& u = units_[i];
+    if (u.state != State::kStopping || u.owned_flows == 0) continue;
+    leaving_flows_ -= u.owned_flows;
+    u.state = State::kWarm;
+    ++units_warm_;
+    const UnitId unit{static_cast<uint16_t>(i)};
+    Take(now, unit, out);
+    return unit;
+  }
+  return kNoUnit;
+}
+
 // The unit may still come up: it is parked, and no matter.
 void UnitPool::FailStart(Instant now, UnitId unit, ControllerOut& out) {
   Unit& u = units_[value(unit)];

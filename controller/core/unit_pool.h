@@ -172,6 +172,9 @@ class UnitPool {
   UnitId UseStarting(Instant now);
   // The same for a unit whose start has failed.
   UnitId UseFailed(Instant now);
+  // The same for one that is to stop and still owns flows: its Stop is
+  // withdrawn by a warm start (U8). It cannot have stopped.
+  UnitId WithdrawStop(Instant now, ControllerOut& out);
 
   // Makes that unit placeable, whatever its load, with at most one command.
   // Returns false if the unit is stopping.

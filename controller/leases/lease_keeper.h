@@ -18,7 +18,7 @@ namespace snf {
 struct LeaseKeeperOptions {
   int64_t unit_capacity_bps = 1'000'000'000;  // ≤ 2^40
   uint32_t max_units = 64;                    // leased at the same time
-  // Of what is asked for above the load, in 1/1024 of it; ≤ 1024.
+  // Is asked for above the load, in 1/1024 of the load; ≤ 1024.
   uint32_t headroom = kWholeUnit / 10;
   bool whole_units = false;  // ask for no parts of units
   Nanos epoch = Milliseconds(100);
@@ -67,10 +67,10 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeperOptions& options, ControllerLife life);
 
   int64_t load_bps() const { return load_bps_; }
-  // What may be used now, and what was asked for, in 1/1024 of a unit.
+  // Return what may be used now and what was asked for, in 1/1024 of a unit.
   int64_t held() const { return held_; }
   int64_t wanted() const { return wanted_; }
-  // The same of a unit; 0 if it is none.
+  // Returns what may be used of the unit; 0 if it is not leased.
   int64_t share(UnitId unit) const {
     return value(unit) < units_.size() ? units_[value(unit)].share : 0;
   }

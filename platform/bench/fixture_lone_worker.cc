@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/bench/fixture_lone_worker.h"
 
-#include <array>
 #include <utility>
 
 #include "base/byte_order.h"
@@ -14,10 +13,6 @@ namespace snf {
 namespace {
 
 constexpr uint32_t kCells = 4'096;
-constexpr std::array<BufferPool::Options, 2> kShares = {
-    {{.small = LoneWorker::kBatch, .medium = 0, .large = 0},
-     {.small = 64, .medium = 0, .large = 0}}};
-
 // As in a run with the default options.
 UnitLoopOptions LoopOptions(bool logs) {
   RunOptions run;
@@ -33,23 +28,29 @@ UnitLoopOptions LoopOptions(bool logs) {
 absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf,
                                                              bool logs) {
   const StateSchema schema = nf.create()->schema();
-  auto region = LoopRegion::Create({.shares = kShares,
-                                    .record_bytes = schema.record_bytes(),
-                                    .controller_cells = kCells,
-                                    .controller_reserve = kCells,
-                                    .loggers = logs,
-                                    .entry_bytes = MaxLogEntryBytes(schema)});
+  const LoopRegion::Options options = {
+      .controller = {.small = kBatch, .medium = 0, .large = 0},
+      .loop = {.small = 64, .medium = 0, .large = 0},
+      .record_bytes = schema.record_bytes(),
+      .controller_cells = kCells,
+      .controller_reserve = kCells,
+      .loggers = logs,
+      .entry_bytes = MaxLogEntryBytes(schema)};
+  auto region = LoopRegion::Create(options);
   if (!region.ok()) return region.status();
-  return std::unique_ptr<LoneWorker>(
-      new LoneWorker(nf, LoopOptions(logs), *std::move(region)));
+  auto side =
+      LoopRegion::Attach(region->memory.bytes(), options, 0, *region->faults);
+  if (!side.ok()) return side.status();
+  return std::unique_ptr<LoneWorker>(new LoneWorker(
+      nf, LoopOptions(logs), *std::move(region), std::move(side->links)));
 }
 
 LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
-                       LoopRegion region)
+                       LoopRegion region, UnitLoopLinks links)
     : region_(std::move(region)),
       pieces_(nf.create()->pools()),
       tables_(*nf.create(), options.max_units, options.tables),
-      loop_(options, nf, clock_, std::move(region_.unit_loops.front())),
+      loop_(options, nf, clock_, std::move(links)),
       out_(region_.controller.loops.front().out) {
   if (options.unit.has_logger) {
     loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,

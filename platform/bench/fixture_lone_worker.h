@@ -14,12 +14,12 @@
 #include "platform/real_time/loop_region.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/core/fixture_traffic.h"
-#include "runtime/core/table_homes.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/tables/table_homes.h"
 
 namespace snf {
 
@@ -47,7 +47,7 @@ class LoneWorker final : public BatchRunner {
 
  private:
   LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
-             LoopRegion region);
+             LoopRegion region, UnitLoopLinks links);
   void Receive(LinkIn& in);
   void Handle(const Cell& cell, std::span<const std::byte> payload);
   void SendToUnit(const TableMessage& message);

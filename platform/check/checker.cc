@@ -54,6 +54,10 @@ void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
     }
     flow = {.id = meta.flow};
   }
+  if (lost_.erase({meta.flow, meta.clock}) > 0) {
+    return GiveAgain(now, unit, meta, flow);
+  }
+  if (expects_losses_ && !meta.has_payload()) flow.ended = false;
   if (flow.ended) {
     Violation(now, unit, meta, "was given after the flow's end");
   } else if (value(meta.clock) != flow.given + 1) {
@@ -66,6 +70,45 @@ void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   if (under_way_.insert_or_assign({meta.flow, meta.clock}, packet).second) {
     ++flow.under_way;
   }
+}
+
+// A clock that was lost is given to another unit. What was made of it is
+// undone.
+void Checker::GiveAgain(Instant now, UnitId unit, const PacketMeta& meta,
+                        Flow& flow) {
+  const uint64_t clock = value(meta.clock);
+  if (clock <= flow.logged) {
+    Violation(now, unit, meta,
+              fmt::format("was given again, though clock {} is in a logger",
+                          flow.logged));
+  }
+  if (clock <= flow.processed) {
+    flow.processed = clock - 1;
+    if (oracle_ != nullptr) oracle_->Undo(flow.id, meta.clock, uniqueness_);
+  }
+  uniqueness_.on_alias_withdrawn(flow.id, meta.clock);
+  if (clock == flow.given) flow.last_unit = unit;
+  under_way_[{meta.flow, meta.clock}] = {.unit = unit,
+                                         .has_payload = meta.has_payload()};
+  ++flow.under_way;
+}
+
+void Checker::on_lost(Instant now, UnitId unit, const PacketMeta& meta) {
+  Flow* const flow = Find(now, unit, meta);
+  if (flow == nullptr) return;
+  if (const UnderWay packet = PacketOf(meta); packet.unit != unit) {
+    Violation(now, unit, meta, "was lost" + Elsewhere(packet.unit));
+  } else if (packet.is_logged) {
+    Violation(now, unit, meta, "was lost, though it is in a logger");
+  }
+  if (flow->in_service == unit && flow->serving == value(meta.clock)) {
+    flow->in_service = kNoUnit;
+  }
+  if (oracle_ != nullptr) {
+    oracle_->on_lost(meta.flow, meta.clock, uniqueness_);
+  }
+  lost_.emplace(meta.flow, meta.clock);
+  Left(*flow, meta.clock);
 }
 
 void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
@@ -81,9 +124,7 @@ void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
   flow->ended = true;
   uniqueness_.on_alias_gone(flow->id, end.last);
   FreePiecesIfOver(*flow);
-  if (flow->under_way == 0 && oracle_ != nullptr) {
-    oracle_->Forget(flow->id);
-  }
+  if (flow->under_way == 0) ForgetRecord(*flow);
 }
 
 void Checker::on_payload_dropped(Instant now, UnitId unit,
@@ -204,6 +245,8 @@ void Checker::on_logged(Instant now, UnitId unit, const PacketMeta& meta) {
     Violation(now, unit, meta, "was logged a second time");
   } else {
     packet->second.is_logged = true;
+    flow->logged = std::max(flow->logged, value(meta.clock));
+    if (oracle_ != nullptr) oracle_->on_logged(meta.flow, meta.clock);
   }
 }
 
@@ -299,6 +342,14 @@ void Checker::on_pieces_returned(Instant now, const PieceBlock& pieces) {
   AddMessage(now, fmt::format("unit {} {}", value(pieces.unit), wrong));
 }
 
+void Checker::on_grants_sealed(Instant /*now*/, UnitId unit, uint64_t logged) {
+  uniqueness_.on_grants_sealed(unit, logged);
+}
+
+void Checker::on_process_begins(Instant /*now*/, UnitId unit) {
+  uniqueness_.on_process_begins(unit);
+}
+
 // From now on the unit may give them to others: it does so when it has applied
 // the flow's last clock and knows that it was the last.
 void Checker::FreePiecesIfOver(const Flow& flow) {
@@ -311,8 +362,16 @@ void Checker::Left(Flow& flow, Clock clock) {
   if (under_way_.erase({flow.id, clock}) == 0) return;
   --flow.under_way;
   if (flow.under_way > 0 || !flow.ended) return;
-  if (oracle_ != nullptr) oracle_->Forget(flow.id);
+  ForgetRecord(flow);
   ending_.erase(flow.id);
+}
+
+// The flow has ended, and nothing of it is under way. What is lost of it may
+// come again as long as it has its slot.
+void Checker::ForgetRecord(const Flow& flow) {
+  if (oracle_ == nullptr) return;
+  if (expects_losses_ && InSlot(flow.id).id == flow.id) return;
+  oracle_->Forget(flow.id);
 }
 
 void Checker::on_end(Instant now) {

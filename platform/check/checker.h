@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,10 +47,16 @@ namespace snf {
 // they are advanced, never released. A tombstone's packet was dropped before,
 // once, and only such a clock is one.
 //
+// Where a unit fails (ExpectLosses), its clocks that no logger has are lost:
+// only such a clock is given once more, in order, and what the unit made of it
+// counts as not done (I5). A clock that a logger has is never given again. The
+// end of a flow may be given again, behind its last clock: behind one without
+// payload, if no clock is lost.
+//
 // A flow may end, and its slot have a next user, while packets of it are still
 // under way: both are followed.
 //
-// Owner-thread only. Memory: 56 bytes a flow slot, some 100 for each flow that
+// Owner-thread only. Memory: 64 bytes a flow slot, some 100 for each flow that
 // lost its slot and has packets under way, 50 a packet under way, and the
 // records of single_unit_oracle.h.
 class Checker final : public RunObserver {
@@ -63,6 +70,12 @@ class Checker final : public RunObserver {
 
   // Units have loggers: I4 is checked from now on.
   void ExpectLoggers() { expects_loggers_ = true; }
+  // Units may fail.
+  void ExpectLosses() {
+    expects_losses_ = true;
+    if (oracle_ != nullptr) oracle_->KeepUntilLogged();
+    uniqueness_.KeepGrants();
+  }
 
   // Messages count time from then.
   void on_start(Instant first_packet) override { start_ = first_packet; }
@@ -86,12 +99,15 @@ class Checker final : public RunObserver {
   void on_release(const ReleasedPacket& released) override;
   void on_taken(Instant now, UnitId unit, const PacketMeta& meta) override;
   void on_advanced(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_lost(Instant now, UnitId unit, const PacketMeta& meta) override;
   void on_alias(Instant now, const Alias& alias, AliasResult result) override;
   void on_alias_refused(Instant now, const AliasAck& ack,
                         BufferPool& buffers) override;
   void on_flow_note(const FlowNote& note) override;
   void on_pieces_granted(Instant now, const PieceBlock& pieces) override;
   void on_pieces_returned(Instant now, const PieceBlock& pieces) override;
+  void on_grants_sealed(Instant now, UnitId unit, uint64_t logged) override;
+  void on_process_begins(Instant now, UnitId unit) override;
   void on_end(Instant now) override;
 
   // What the unit's logger keeps of a flow in the end is not what the unit
@@ -120,12 +136,13 @@ class Checker final : public RunObserver {
     uint64_t processed = 0;  // last clock processed
     uint64_t released = 0;   // last clock released
     uint64_t serving = 0;    // clock in service
+    uint64_t logged = 0;     // last clock in a logger
     uint32_t under_way = 0;  // packets
     UnitId in_service = kNoUnit;
     UnitId last_unit = kNoUnit;  // to which the last clock was given
     bool ended = false;
   };
-  static_assert(sizeof(Flow) == 56);
+  static_assert(sizeof(Flow) == 64);
   // A packet that was given a clock and has not left.
   struct UnderWay {
     UnitId unit = kNoUnit;  // to which it was given; kNoUnit: it has left
@@ -134,6 +151,8 @@ class Checker final : public RunObserver {
   };
 
   Flow& InSlot(FlowId id);
+  void ForgetRecord(const Flow& flow);
+  void GiveAgain(Instant now, UnitId unit, const PacketMeta& meta, Flow& flow);
   void BeginService(Instant now, UnitId unit, const PacketMeta& meta);
   // Null, and a violation, if no packet of the flow was given a clock.
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
@@ -148,8 +167,10 @@ class Checker final : public RunObserver {
   std::vector<Flow> flows_;        // by slot
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
   absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
+  std::set<std::pair<FlowId, Clock>> lost_;  // and not given again
   std::unique_ptr<SingleUnitOracle> oracle_;
   bool expects_loggers_ = false;
+  bool expects_losses_ = false;
   FlowName flow_name_;
   Instant start_;
   UniquenessCheck uniqueness_;

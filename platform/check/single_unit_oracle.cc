@@ -107,10 +107,12 @@ class ReplayedPieces {
     if (!piece.has_value()) return piece;
     std::string wrong = uniqueness_.on_taken(flow_, pool, *piece);
     if (wrong_.empty()) wrong_ = std::move(wrong);
+    moves_.push_back({.pool = pool, .piece = *piece});
     return piece;
   }
   void Give(PoolId pool, uint32_t piece) {
     uniqueness_.on_given_back(flow_, pool, piece);
+    moves_.push_back({.pool = pool, .piece = piece, .gives = true});
   }
   // If the unit's NF got nothing and went on, there was nothing. What it got
   // last may have been what it would have waited for, had it not before.
@@ -121,6 +123,9 @@ class ReplayedPieces {
   }
 
   const std::string& wrong() const { return wrong_; }
+  std::vector<SingleUnitOracle::PieceMove> TakeMoves() {
+    return std::move(moves_);
+  }
 
  private:
   FlowId flow_;
@@ -128,6 +133,7 @@ class ReplayedPieces {
   bool waited_;
   UniquenessCheck& uniqueness_;
   size_t next_ = 0;
+  std::vector<SingleUnitOracle::PieceMove> moves_;
   std::string wrong_;
 };
 
@@ -270,6 +276,13 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
       made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
   ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, uniqueness);
   ComparedServices services(outcome.buffers, made, pieces);
+  if (keeps_) {
+    own.kept.push_back(
+        {.clock = meta.clock,
+         .record = {own.record.get(), own.record.get() + record_bytes_ / 8},
+         .timer = own.timer,
+         .moves = {}});
+  }
   StateView state(StateOf(own));
   const uint64_t reads = TableReads();
   std::string difference;
@@ -294,6 +307,7 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
       if (!difference.empty()) difference = "of the packet " + difference;
     }
   }
+  if (keeps_) own.kept.back().moves = pieces.TakeMoves();
   if (TableReads() != reads) {
     StopComparing(meta.flow, own, Cause::kTableRead, uniqueness);
     not_compared_[static_cast<size_t>(own.cause)] += packets;
@@ -308,6 +322,47 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
     StopComparing(meta.flow, own, Cause::kDifference, uniqueness);
   }
   return {.difference = std::move(difference), .pieces = pieces.wrong()};
+}
+
+void SingleUnitOracle::on_logged(FlowId flow, Clock clock) {
+  if (!keeps_) return;
+  const auto own = flows_.find(flow);
+  if (own == flows_.end()) return;
+  std::deque<Earlier>& kept = own->second.kept;
+  while (!kept.empty() && kept.front().clock <= clock) kept.pop_front();
+}
+
+void SingleUnitOracle::on_lost(FlowId flow, Clock clock,
+                               UniquenessCheck& uniqueness) {
+  const auto own = flows_.find(flow);
+  if (own == flows_.end()) return;
+  for (const Earlier& earlier : own->second.kept) {
+    if (earlier.clock != clock) continue;
+    for (const PieceMove& move : earlier.moves) {
+      if (!move.gives) uniqueness.on_given_back(flow, move.pool, move.piece);
+    }
+  }
+}
+
+void SingleUnitOracle::Undo(FlowId id, Clock clock,
+                            UniquenessCheck& uniqueness) {
+  const auto entry = flows_.find(id);
+  if (entry == flows_.end() || entry->second.record == nullptr) return;
+  Flow& own = entry->second;
+  while (!own.kept.empty() && own.kept.back().clock >= clock) {
+    const Earlier& earlier = own.kept.back();
+    std::ranges::copy(earlier.record, own.record.get());
+    own.timer = earlier.timer;
+    for (size_t i = earlier.moves.size(); i-- > 0;) {
+      const PieceMove& move = earlier.moves[i];
+      if (move.gives) {
+        uniqueness.on_taken(id, move.pool, move.piece);
+      } else {
+        uniqueness.on_given_back(id, move.pool, move.piece);
+      }
+    }
+    own.kept.pop_back();
+  }
 }
 
 void SingleUnitOracle::RunTimer(const PacketMeta& meta, Flow& own,
@@ -338,6 +393,7 @@ void SingleUnitOracle::StopComparing(FlowId id, Flow& own, Cause cause,
                                      UniquenessCheck& uniqueness) {
   own.record.reset();
   own.cause = cause;
+  own.kept.clear();
   uniqueness.on_pieces_gone(id);
 }
 

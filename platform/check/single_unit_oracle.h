@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -91,6 +92,15 @@ class SingleUnitOracle {
   // that emits, it takes from the pool.
   void on_alias_refused(Instant now, FlowId flow, AliasResult why,
                         UniquenessCheck& uniqueness, BufferPool& buffers);
+  // From now on it is kept what was before each clock, until that is logged:
+  // a clock may be lost with its unit.
+  void KeepUntilLogged() { keeps_ = true; }
+  void on_logged(FlowId flow, Clock clock);
+  // The clock is lost with its unit: the pieces that it took are where they
+  // were, as the unit's logger knows them.
+  void on_lost(FlowId flow, Clock clock, UniquenessCheck& uniqueness);
+  // The clock and those behind it count as not run.
+  void Undo(FlowId flow, Clock clock, UniquenessCheck& uniqueness);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
@@ -104,11 +114,26 @@ class SingleUnitOracle {
     return not_compared_[static_cast<size_t>(cause)];
   }
 
+  // A piece that the NF took, or gave back.
+  struct PieceMove {
+    PoolId pool{};
+    uint32_t piece = 0;
+    bool gives = false;
+  };
+
  private:
+  // What was before a clock, and the pieces that moved with it.
+  struct Earlier {
+    Clock clock{};
+    std::vector<uint64_t> record;
+    Instant timer;
+    std::vector<PieceMove> moves;
+  };
   struct Flow {
     std::unique_ptr<uint64_t[]> record;  // null: not compared any more
     Instant timer = Instant::max();
-    Cause cause{};  // why it is not
+    Cause cause{};               // why it is not
+    std::deque<Earlier> kept{};  // by clock
   };
   std::span<std::byte> StateOf(const Flow& flow) const {
     return {reinterpret_cast<std::byte*>(flow.record.get()), record_bytes_};
@@ -125,6 +150,7 @@ class SingleUnitOracle {
   PacketInfo info_;
   std::vector<std::byte> copy_;
   absl::flat_hash_map<FlowId, Flow> flows_;
+  bool keeps_ = false;
   uint64_t compared_ = 0;
   std::array<uint64_t, kCauses> not_compared_{};  // by Cause
 };

@@ -27,6 +27,9 @@ std::string NameOf(const PieceBlock& pieces, uint64_t mask) {
 }  // namespace
 
 std::string UniquenessCheck::on_granted(const PieceBlock& pieces) {
+  if (keeps_grants_ && pieces.mask != 0) {
+    grants_[pieces.unit].push_back(pieces);
+  }
   uint64_t& away = away_[Name(pieces.pool, pieces.word)];
   const uint64_t twice = away & pieces.mask;
   away |= pieces.mask;
@@ -42,6 +45,14 @@ std::string UniquenessCheck::on_returned(const PieceBlock& pieces) {
   if (unknown == 0) return {};
   return fmt::format("returned {} which no unit was granted",
                      NameOf(pieces, unknown));
+}
+
+void UniquenessCheck::on_grants_sealed(UnitId unit, uint64_t logged) {
+  std::vector<PieceBlock>& grants = grants_[unit];
+  for (size_t i = logged; i < grants.size(); ++i) {
+    away_[Name(grants[i].pool, grants[i].word)] &= ~grants[i].mask;
+  }
+  grants.clear();
 }
 
 std::string UniquenessCheck::on_taken(FlowId flow, PoolId pool,
@@ -85,6 +96,13 @@ std::string UniquenessCheck::on_alias(const Alias& alias) {
   if (held.key != alias.key) holders_.erase(held.key);
   held = {.key = alias.key, .clock = alias.clock};
   return {};
+}
+
+void UniquenessCheck::on_alias_withdrawn(FlowId flow, Clock clock) {
+  const auto held = aliases_.find(flow);
+  if (held == aliases_.end() || held->second.clock != clock) return;
+  holders_.erase(held->second.key);
+  aliases_.erase(held);
 }
 
 void UniquenessCheck::on_alias_gone(FlowId flow, Clock clock) {

@@ -31,6 +31,13 @@ class UniquenessCheck {
   std::string on_granted(const PieceBlock& pieces);
   std::string on_returned(const PieceBlock& pieces);
 
+  // From now on units may fail, and the grants to each are kept.
+  void KeepGrants() { keeps_grants_ = true; }
+  // The unit has failed, and what it was granted after its first `logged`
+  // grants came back. A new process of it begins, with no grants.
+  void on_grants_sealed(UnitId unit, uint64_t logged);
+  void on_process_begins(UnitId unit) { grants_[unit].clear(); }
+
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
   // The flow has no pieces any more, or nobody knows which.
@@ -40,6 +47,8 @@ class UniquenessCheck {
   std::string on_alias(const Alias& alias);
   // The flow has no alias any more, if it was set at or before `clock`.
   void on_alias_gone(FlowId flow, Clock clock);
+  // The flow has none, if it was set at this clock.
+  void on_alias_withdrawn(FlowId flow, Clock clock);
 
  private:
   struct HeldAlias {
@@ -50,6 +59,8 @@ class UniquenessCheck {
     return uint64_t{pool} << 32 | number;
   }
 
+  bool keeps_grants_ = false;
+  absl::flat_hash_map<UnitId, std::vector<PieceBlock>> grants_;
   // All are looked up, never iterated.
   absl::flat_hash_map<uint64_t, uint64_t> away_;  // pool, word → pieces granted
   absl::flat_hash_map<uint64_t, FlowId> takers_;  // pool, piece → who has it

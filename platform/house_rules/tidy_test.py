@@ -30,11 +30,11 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/logger", "resource_manager/core"}
+         "runtime/logger", "runtime/tables", "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
 SHELL = BASE | {"runtime/ring", "proto", "platform/process"}
-CORE_WORDS = {"controller/core", "runtime/core"}
+CORE_WORDS = {"controller/core", "runtime/core", "runtime/tables"}
 TEXT = TRACES | {"platform/text"}
 RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
@@ -55,6 +55,7 @@ MAY_INCLUDE = {
     "runtime/ring": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
+    "runtime/tables": BASE | {"runtime/sdk"},
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},

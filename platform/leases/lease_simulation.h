@@ -102,7 +102,6 @@ class LeaseSimulation {
   struct Manager {
     std::unique_ptr<ResourceManager> core;
     std::vector<int64_t> honoured = {};  // by unit
-    uint32_t leased_units = 0;
   };
 
   Nanos DelayOf(Line line) const;

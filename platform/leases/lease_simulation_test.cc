@@ -95,7 +95,7 @@ TEST(LeaseSimulation, IsTheSameBySeed) {
 }
 
 // Any delays, too few units, bursts: nobody is promised what is not there, and
-// all agree on what is held once nothing is under way.
+// load that nobody has room for is counted as missing.
 TEST(LeaseSimulation, RandomWorldsKeepTheirPromises) {
   uint64_t revoked = 0;
   uint64_t starts = 0;

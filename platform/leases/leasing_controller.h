@@ -18,7 +18,7 @@ class LeasingController {
  public:
   LeasingController(const LeaseOptions& options, ControllerLife life);
 
-  // What was measured since the last ResetFigures.
+  // Counts what was measured since the last ResetFigures.
   struct Figures {
     double offered_bits = 0;
     double leased_bits = 0;  // that it could have served

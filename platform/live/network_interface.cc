@@ -71,11 +71,11 @@ uint32_t NetworkInterface::mtu() const {
   return static_cast<uint32_t>(request.ifr_mtu);
 }
 
-void NetworkInterface::SetUp() {
+bool NetworkInterface::SetUp() {
   ifreq request = RequestFor(name_);
-  if (ioctl(socket_.number(), SIOCGIFFLAGS, &request) != 0) return;
+  if (ioctl(socket_.number(), SIOCGIFFLAGS, &request) != 0) return false;
   request.ifr_flags |= IFF_UP;
-  ioctl(socket_.number(), SIOCSIFFLAGS, &request);
+  return ioctl(socket_.number(), SIOCSIFFLAGS, &request) == 0;
 }
 
 std::string NetworkInterface::MergeNothing() {

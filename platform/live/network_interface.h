@@ -43,7 +43,7 @@ class NetworkInterface {
   absl::Status Check() const;
   int index() const;     // 0 if it is not there
   uint32_t mtu() const;  // 0 if it is not there
-  void SetUp();
+  bool SetUp();          // returns false, with errno, if it cannot be
 
   // Switches off that the driver merges packets that come in (gro, lro).
   // Returns the names of what was on, as "gro, lro"; "" if nothing was.

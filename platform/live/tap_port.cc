@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::Open(
   if (ioctl(tap.number(), TUNSETIFF, &request) != 0) {
     return failed("making it, or attaching to it");
   }
-  NetworkInterface(spec.interface).SetUp();
+  if (!NetworkInterface(spec.interface).SetUp()) return failed("up");
   return std::unique_ptr<PacketPort>(new TapPort(spec, std::move(tap)));
 }
 

@@ -38,6 +38,7 @@ constexpr std::array kSignals = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 // Is static, for signal handlers.
 std::array<char, 64> command_name = {"snf"};
 std::terminate_handler terminate_before = nullptr;
+NfFailureTeller teller = nullptr;
 
 // A line of limited length that needs no memory.
 class Line {
@@ -52,6 +53,7 @@ class Line {
       size_ = std::min(size_ + static_cast<size_t>(added), text_.size() - 1);
     }
   }
+  std::string_view text() const { return {text_.data(), size_}; }
   void Write() {
     // There is nobody to tell that stderr is closed.
     [[maybe_unused]] const auto written =
@@ -81,14 +83,19 @@ const char* InWords(NfCall::Hook hook) {
   }
 }
 
-void AddCall(const NfCall& call, const char* what, Line& line) {
+// Needs no memory.
+void AddWhat(const NfCall& call, const char* what, Line& line) {
   const bool is_made = call.hook == NfCall::Hook::kConstructor;
   const std::string_view name = is_made ? *call.made : call.nf->name();
-  line.Add("%s%s: NF \"%.*s\": %s %s",
-           isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", command_name.data(),
-           static_cast<int>(name.size()), name.data(), InWords(call.hook),
-           what);
-  if (is_made || call.meta == nullptr) return;
+  line.Add("NF \"%.*s\": %s %s", static_cast<int>(name.size()), name.data(),
+           InWords(call.hook), what);
+}
+
+void AddCall(const NfCall& call, const char* what, Line& line) {
+  line.Add("%s%s: ", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "",
+           command_name.data());
+  AddWhat(call, what, line);
+  if (call.hook == NfCall::Hook::kConstructor || call.meta == nullptr) return;
   const uint64_t number = call.names == nullptr || call.packet == kNoPacket
                               ? 0
                               : call.names->NumberOf(call.packet);
@@ -129,6 +136,11 @@ void AddFlow(const NfCall& call, Line& line) {
   alarm(kRestOfLine);
   const NfCall call = nf_call;
   Line line;
+  if (teller != nullptr) {
+    AddWhat(call, what, line);
+    teller(call, line.text());
+    _exit(kExitNf);
+  }
   AddCall(call, what, line);
   line.Write();
   const auto lock = ByteSink::RemovePartialFiles();
@@ -254,6 +266,8 @@ void GuardNfCalls(const std::string& command) {
   static_cast<void>(is_installed);
   GuardThread();
 }
+
+void TellNfFailuresTo(NfFailureTeller tell) { teller = tell; }
 
 void GuardThread() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "runtime/wire/link_payload.h"
 #include "runtime/wire/log_word.h"
 
@@ -13,6 +15,8 @@ namespace snf {
 namespace {
 
 constexpr uint32_t kLeastCells = 512;  // of a link between loops of units
+
+using Memory = std::span<std::byte>;
 
 // Returns the cells of a link between loops of units: room for some messages
 // with the largest record.
@@ -29,10 +33,66 @@ uint32_t LoggerCells(const LoopRegion::Options& options) {
                   static_cast<uint32_t>(std::bit_ceil(message + 1)));
 }
 
-// Create takes as much.
+std::vector<BufferPool::Options> SharesOf(const LoopRegion::Options& options) {
+  std::vector<BufferPool::Options> shares(1 + options.loops, options.loop);
+  shares[0] = options.controller;
+  return shares;
+}
+
+// Where everything lies. The same options give the same places.
+struct Places {
+  struct OfLoop {
+    Memory bell;
+    Memory progress;
+    Memory control;
+    Memory down;  // the rings from and to the controller
+    Memory up;
+  };
+  struct OfLoggers {
+    Memory progress;
+    Memory log;  // the rings from the units, and to the controller
+    Memory up;
+  };
+  Memory pool;
+  Memory clock;
+  Memory bell;  // the controller's
+  std::vector<OfLoop> loops;
+  std::vector<Memory> between;  // rings, by sender and receiver
+  Memory loggers_bell;
+  std::vector<OfLoggers> loggers;  // by loop of units, if there are any
+
+  Places(Memory memory, const LoopRegion::Options& options) {
+    RegionCarver carver(memory);
+    const size_t ring = CellRing::BytesFor(options.controller_cells);
+    const size_t unit_ring =
+        CellRing::BytesFor(UnitCells(options.record_bytes));
+    pool = carver.Take(BufferPool::BytesFor(SharesOf(options)));
+    clock = carver.Take(sizeof(RealClock));
+    bell = carver.Take(sizeof(Doorbell));
+    for (uint32_t i = 0; i < options.loops; ++i) {
+      loops.push_back({.bell = carver.Take(sizeof(Doorbell)),
+                       .progress = carver.Take(sizeof(LoopProgress)),
+                       .control = carver.Take(sizeof(LoopControl)),
+                       .down = carver.Take(ring),
+                       .up = carver.Take(ring)});
+    }
+    for (uint32_t i = 0; i < options.loops * options.loops; ++i) {
+      between.push_back(carver.Take(unit_ring));
+    }
+    if (!options.loggers) return;
+    loggers_bell = carver.Take(sizeof(Doorbell));
+    for (uint32_t i = 0; i < options.loops; ++i) {
+      loggers.push_back(
+          {.progress = carver.Take(sizeof(LoopProgress)),
+           .log = carver.Take(CellRing::BytesFor(LoggerCells(options))),
+           .up = carver.Take(ring)});
+    }
+  }
+};
+
 size_t SizeOf(const LoopRegion::Options& options) {
   const auto round = RegionCarver::RoundUp;
-  const size_t loops = options.shares.size() - 1;
+  const size_t loops = options.loops;
   const size_t loggers =
       options.loggers
           ? round(sizeof(Doorbell)) +
@@ -40,99 +100,146 @@ size_t SizeOf(const LoopRegion::Options& options) {
                          LinkRing::BytesFor(LoggerCells(options)) +
                          LinkRing::BytesFor(options.controller_cells))
           : 0;
-  return loggers + round(BufferPool::BytesFor(options.shares)) +
-         (1 + loops) * round(sizeof(Doorbell)) +
-         loops * round(sizeof(LoopProgress)) +
+  return loggers + round(BufferPool::BytesFor(SharesOf(options))) +
+         round(sizeof(RealClock)) + (1 + loops) * round(sizeof(Doorbell)) +
+         loops * (round(sizeof(LoopProgress)) + round(sizeof(LoopControl))) +
          2 * loops * LinkRing::BytesFor(options.controller_cells) +
          loops * loops * LinkRing::BytesFor(UnitCells(options.record_bytes));
 }
 
+// Objects live where their bytes are, in whichever process made them.
 template <typename T>
-T* New(RegionCarver& carver) {
-  return new (carver.Take(sizeof(T)).data()) T;
+T* At(Memory memory) {
+  return std::launder(reinterpret_cast<T*>(memory.data()));
 }
 
-// Adds links between each loop of units and that of its loggers, and from there
-// to the controller.
-void AddLoggers(const LoopRegion::Options& options, RegionCarver& carver,
+void MakeRing(Memory memory, uint32_t cells) {
+  SNF_CHECK(CellRing::Format(memory, cells).ok());
+}
+
+LinkOut OutTo(Memory ring, Doorbell* receiver, size_t reserve) {
+  return {*CellRing::Producer::Attach(ring, receiver), reserve};
+}
+
+LinkIn InFrom(Memory ring, size_t max_payload_bytes) {
+  return {*CellRing::Consumer::Attach(ring), max_payload_bytes};
+}
+
+void MakeParts(const Places& places, const LoopRegion::Options& options) {
+  new (places.clock.data()) RealClock;
+  new (places.bell.data()) Doorbell;
+  for (const Places::OfLoop& loop : places.loops) {
+    new (loop.bell.data()) Doorbell;
+    new (loop.progress.data()) LoopProgress;
+    new (loop.control.data()) LoopControl;
+    MakeRing(loop.down, options.controller_cells);
+    MakeRing(loop.up, options.controller_cells);
+  }
+  for (const Memory ring : places.between) {
+    MakeRing(ring, UnitCells(options.record_bytes));
+  }
+  if (!options.loggers) return;
+  new (places.loggers_bell.data()) Doorbell;
+  for (const Places::OfLoggers& loop : places.loggers) {
+    new (loop.progress.data()) LoopProgress;
+    MakeRing(loop.log, LoggerCells(options));
+    MakeRing(loop.up, options.controller_cells);
+  }
+}
+
+// Adds what connects the loops of loggers, in the controller's process.
+void AddLoggers(const LoopRegion::Options& options, const Places& places,
                 LoopRegion& region) {
-  region.loggers_bell = New<Doorbell>(carver);
-  for (UnitLoopLinks& units : region.unit_loops) {
-    auto* const progress = New<LoopProgress>(carver);
-    const LinkRing log =
-        LinkRing::Make(carver, LoggerCells(options), region.loggers_bell);
-    const LinkRing up = LinkRing::Make(carver, options.controller_cells,
-                                       region.controller.bell);
-    units.to_loggers.emplace(log.producer, LoggerCells(options));
+  region.loggers_bell = At<Doorbell>(places.loggers_bell);
+  for (size_t i = 0; i < places.loggers.size(); ++i) {
+    const Places::OfLoggers& loop = places.loggers[i];
     region.controller.loggers.push_back(
-        {.in = LinkIn(up.consumer, 0), .progress = progress});
+        {.in = InFrom(loop.up, 0),
+         .progress = At<LoopProgress>(loop.progress)});
     region.logger_loops.push_back(
-        {.units_bell = units.bell,
-         .progress = progress,
+        {.units_bell = region.loops[i].bell,
+         .progress = At<LoopProgress>(loop.progress),
          .faults = region.faults.get(),
-         .from_units = LinkIn(log.consumer, options.entry_bytes),
-         .to_controller = LinkOut(up.producer, options.controller_reserve)});
+         .from_units = InFrom(loop.log, options.entry_bytes),
+         .to_controller = OutTo(loop.up, region.controller.bell,
+                                options.controller_reserve)});
   }
 }
 
 }  // namespace
 
 absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
-  const size_t loops = options.shares.size() - 1;
   auto memory = SharedRegion::Create({.name = "snf", .bytes = SizeOf(options)});
   if (!memory.ok()) return memory.status();
-  RegionCarver carver(memory->bytes());
-  const std::span<std::byte> pool =
-      carver.Take(BufferPool::BytesFor(options.shares));
-  absl::Status status = BufferPool::Format(pool, options.shares);
+  const Places places(memory->bytes(), options);
+  absl::Status status = BufferPool::Format(places.pool, SharesOf(options));
   if (!status.ok()) return status;
-  auto buffers = BufferPool::Attach(pool, BufferPool::Party{0});
+  MakeParts(places, options);
+  auto buffers = BufferPool::Attach(places.pool, BufferPool::Party{0});
   if (!buffers.ok()) return buffers.status();
   LoopRegion region = {.memory = *std::move(memory),
                        .faults = std::make_unique<WireFaults>(),
                        .buffers = *std::move(buffers),
-                       .controller = {.bell = New<Doorbell>(carver),
+                       .clock = At<RealClock>(places.clock),
+                       .controller = {.bell = At<Doorbell>(places.bell),
                                       .buffers = nullptr,
                                       .faults = nullptr,
                                       .loops = {}},
-                       .unit_loops = {},
-                       .logger_loops = {}};
+                       .loops = {}};
   region.controller.faults = region.faults.get();
-  std::vector<Doorbell*> bells;
-  for (size_t i = 0; i < loops; ++i) bells.push_back(New<Doorbell>(carver));
-  for (size_t i = 0; i < loops; ++i) {
-    auto own = BufferPool::Attach(
-        pool, BufferPool::Party{static_cast<uint8_t>(i + 1)});
-    if (!own.ok()) return own.status();
-    auto* const progress = New<LoopProgress>(carver);
-    const uint32_t cells = options.controller_cells;
-    const LinkRing down = LinkRing::Make(carver, cells, bells[i]);
-    const LinkRing up = LinkRing::Make(carver, cells, region.controller.bell);
+  for (const Places::OfLoop& loop : places.loops) {
+    region.loops.push_back({.bell = At<Doorbell>(loop.bell),
+                            .progress = At<LoopProgress>(loop.progress),
+                            .control = At<LoopControl>(loop.control)});
     region.controller.loops.push_back(
-        {.out = LinkOut(down.producer, options.controller_reserve),
-         .in = LinkIn(up.consumer, kMaxPayloadToController),
-         .progress = progress});
-    region.unit_loops.push_back(
-        {.buffers = *std::move(own),
-         .bell = bells[i],
-         .progress = progress,
-         .faults = region.faults.get(),
-         .from_controller = LinkIn(down.consumer, kMaxPayloadFromController),
-         .to_controller = LinkOut(up.producer, options.controller_reserve),
-         .from_loops = {},
-         .to_loops = {}});
+        {.out = OutTo(loop.down, region.loops.back().bell,
+                      options.controller_reserve),
+         .in = InFrom(loop.up, kMaxPayloadToController),
+         .progress = region.loops.back().progress});
   }
-  const uint32_t cells = UnitCells(options.record_bytes);
-  for (size_t from = 0; from < loops; ++from) {
-    for (size_t to = 0; to < loops; ++to) {
-      const LinkRing ring = LinkRing::Make(carver, cells, bells[to]);
-      region.unit_loops[from].to_loops.emplace_back(ring.producer, kLeastCells);
-      region.unit_loops[to].from_loops.emplace_back(ring.consumer,
-                                                    options.record_bytes);
-    }
-  }
-  if (options.loggers) AddLoggers(options, carver, region);
+  if (options.loggers) AddLoggers(options, places, region);
   return region;
+}
+
+absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
+                                                        const Options& options,
+                                                        uint32_t loop,
+                                                        WireFaults& faults) {
+  if (loop >= options.loops || memory.size() < SizeOf(options)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loop ", loop, " of ", options.loops, " in ",
+                     memory.size(), " bytes of memory"));
+  }
+  const Places places(memory, options);
+  auto buffers = BufferPool::Attach(
+      places.pool, BufferPool::Party{static_cast<uint8_t>(loop + 1)});
+  if (!buffers.ok()) return buffers.status();
+  const Places::OfLoop& own = places.loops[loop];
+  UnitSide side = {
+      .links = {.buffers = *std::move(buffers),
+                .bell = At<Doorbell>(own.bell),
+                .progress = At<LoopProgress>(own.progress),
+                .control = At<LoopControl>(own.control),
+                .faults = &faults,
+                .from_controller = InFrom(own.down, kMaxPayloadFromController),
+                .to_controller = OutTo(own.up, At<Doorbell>(places.bell),
+                                       options.controller_reserve),
+                .from_loops = {},
+                .to_loops = {}},
+      .clock = At<RealClock>(places.clock)};
+  for (uint32_t other = 0; other < options.loops; ++other) {
+    side.links.to_loops.push_back(
+        OutTo(places.between[loop * options.loops + other],
+              At<Doorbell>(places.loops[other].bell), kLeastCells));
+    side.links.from_loops.push_back(InFrom(
+        places.between[other * options.loops + loop], options.record_bytes));
+  }
+  if (options.loggers) {
+    side.links.to_loggers.emplace(OutTo(places.loggers[loop].log,
+                                        At<Doorbell>(places.loggers_bell),
+                                        LoggerCells(options)));
+  }
+  return side;
 }
 
 }  // namespace snf

@@ -10,22 +10,26 @@
 
 #include "absl/status/statusor.h"
 #include "controller/live/controller_loop.h"
+#include "platform/process/real_clock.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
+#include "runtime/ring/loop_progress.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
 // Memory in which packets lie, and links, between a controller's loop and loops
-// of units. Its parts are handed to the loops, which it has to outlive.
+// of units, which are threads or processes. Its parts are handed to the loops,
+// which it has to outlive.
 struct LoopRegion {
   struct Options {
-    // Shares of the buffers: of the controller, then of each loop of units,
-    // whose number this says.
-    std::span<const BufferPool::Options> shares;
+    BufferPool::Options controller;  // its share of the buffers
+    BufferPool::Options loop;        // the share of each loop of units
+    uint32_t loops = 1;
     uint32_t record_bytes = 0;          // of the NF's state
     uint32_t controller_cells = 1'024;  // of a link to or from the controller
     size_t controller_reserve = 8'192;  // cells that may wait at such a link
@@ -35,16 +39,36 @@ struct LoopRegion {
     uint32_t entry_bytes = 0;
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
   };
+  // What the controller's process has of a loop of units.
+  struct Loop {
+    Doorbell* bell;
+    LoopProgress* progress;
+    LoopControl* control;
+  };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);
 
+  // Returns what connects a loop of units, and the clock of the run, in the
+  // memory that Create has made with these options, in this process or another
+  // one. Call it once for each loop. Errors: InvalidArgument if the memory
+  // cannot be that.
+  struct UnitSide {
+    UnitLoopLinks links;
+    const RealClock* clock;
+  };
+  static absl::StatusOr<UnitSide> Attach(std::span<std::byte> memory,
+                                         const Options& options, uint32_t loop,
+                                         WireFaults& faults);
+
   SharedRegion memory;
-  std::unique_ptr<WireFaults> faults;  // what all loops find
+  std::unique_ptr<WireFaults> faults;  // what the controller's process finds
   BufferPool buffers;                  // the controller's
-  ControllerLinks controller;          // `buffers` is left to its owner
-  std::vector<UnitLoopLinks> unit_loops;
-  std::vector<LoggerLoopLinks> logger_loops;  // by unit loop
-  Doorbell* loggers_bell = nullptr;           // of who runs all of them
+  RealClock* clock;
+  ControllerLinks controller;  // `buffers` is left to its owner
+  std::vector<Loop> loops;
+  // Of the loggers, which run in the controller's process.
+  std::vector<LoggerLoopLinks> logger_loops{};  // by unit loop
+  Doorbell* loggers_bell = nullptr;             // of who runs all of them
 };
 
 }  // namespace snf

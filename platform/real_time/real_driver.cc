@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/messages/drop_reason.h"
+#include "base/packet/flow_key_text.h"
 #include "platform/run/live_board.h"
 #include "platform/run/report_figures.h"
 #include "platform/run/run_totals.h"
@@ -177,7 +178,17 @@ bool RealDriver::Drain() {
 }
 
 void RealDriver::StopTimers() {
-  for (const Worker& worker : workers_) worker.loop->StopTimers();
+  for (const LoopRegion::Loop& loop : loops_) loop.control->stops_timers = true;
+}
+
+void RealDriver::StopWorkers() {
+  for (const LoopRegion::Loop& loop : loops_) {
+    loop.control->stops = true;
+    loop.bell->Ring();
+  }
+  for (Worker& worker : workers_) {
+    if (worker.thread.joinable()) worker.thread.join();
+  }
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {
@@ -208,14 +219,16 @@ RunResult RealDriver::Finish() {
       StopTimers();
     }
     clock_.SkipTo(loop_.NextDue() + kStep);
-    for (const Worker& worker : workers_) worker.loop->Wake();
+    for (const LoopRegion::Loop& loop : loops_) loop.bell->Ring();
     is_over = Drain();
   }
-  for (Worker& worker : workers_) {
-    worker.loop->Stop();
-    if (worker.thread.joinable()) worker.thread.join();
+  StopWorkers();
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    results_.push_back(LoopResults::Of(
+        *workers_[i].loop, WorkerOptions(static_cast<uint32_t>(i))));
   }
   if (loggers_.has_value()) loggers_->Stop();
+  if (processes_ != nullptr) TakeResults();
   if (has_failed()) {
     Fail();
   } else if (is_over) {
@@ -228,12 +241,38 @@ RunResult RealDriver::Finish() {
   return std::move(result_);
 }
 
+// Of a process that has failed there are none.
+void RealDriver::TakeResults() {
+  const LoopResults none;
+  for (auto& of_process : processes_->Finish()) {
+    results_.push_back(of_process.value_or(none));
+  }
+}
+
+std::string RealDriver::WhyFailed() const {
+  const std::optional<WireFault> fault = faults_->first();
+  if (fault.has_value()) {
+    const uint64_t more = faults_->count() - 1;
+    return ToString(*fault) +
+           (more > 0 ? fmt::format("; {} more came", more) : "");
+  }
+  const UnitProcesses::Failure failure = *processes_->failure();
+  if (!failure.nf.has_value() || failure.nf->flow == kNoFlow) {
+    return failure.text;
+  }
+  std::string packet = ";";
+  if (buffers_.IsHandle(failure.nf->packet)) {
+    packet = fmt::format("; packet {},", NumberOf(failure.nf->packet));
+  }
+  return fmt::format("{}{} clock {}, flow {}", failure.text, packet,
+                     failure.nf->clock, ToString(FlowOf(failure.nf->flow)));
+}
+
 // Packets that are under way stay where they are.
 void RealDriver::Fail() {
-  result_.failure = ToString(*faults_->first());
-  if (faults_->count() > 1) {
-    result_.failure += fmt::format("; {} more came", faults_->count() - 1);
-  }
+  result_.failure = WhyFailed();
+  result_.nf_failed =
+      !faults_->first().has_value() && processes_->failure()->nf.has_value();
   egress_.Violate(result_.failure);
   const uint64_t begun = result_.packets_begun();
   const uint64_t ended = result_.packets_ended();
@@ -260,26 +299,26 @@ void RealDriver::Collect() {
   result_.aliases.packets_found =
       figures.packets_by_alias - figures.aliases_unknown;
   AddNfCounters(*example_, result_);
-  std::vector<const UnitTables*> tables(options_.controller.max_units);
-  for (const Worker& worker : workers_) {
-    const UnitLoopFigures of_loop = worker.loop->figures();
-    AddTo(result_.state, of_loop.state);
+  const auto max_units = options_.controller.max_units;
+  std::vector<std::vector<TableCopyFigures>> tables(max_units);
+  for (size_t loop = 0; loop < results_.size(); ++loop) {
+    const LoopResults& of_loop = results_[loop];
+    AddTo(result_.state, of_loop.figures.state);
     result_.held_packets_max =
-        std::max(result_.held_packets_max, of_loop.held_packets_max);
-    result_.real.sleeps += of_loop.sleeps;
-    result_.loggers.entries += of_loop.logs.entries;
-    result_.loggers.bytes += of_loop.logs.bytes;
-    result_.loggers.whole += of_loop.logs.whole;
-    result_.loggers.partial += of_loop.logs.partial;
-    result_.loggers.delta_bytes += of_loop.logs.delta_bytes;
-    result_.loggers.full += of_loop.logs.full;
-    for (size_t i = 0; i < of_loop.nf_counts.size(); ++i) {
-      result_.nf_counters[i].value += of_loop.nf_counts[i];
+        std::max(result_.held_packets_max, of_loop.figures.held_packets_max);
+    result_.real.sleeps += of_loop.figures.sleeps;
+    const UnitLogFigures& logs = of_loop.figures.logs;
+    result_.loggers.entries += logs.entries;
+    result_.loggers.bytes += logs.bytes;
+    result_.loggers.whole += logs.whole;
+    result_.loggers.partial += logs.partial;
+    result_.loggers.delta_bytes += logs.delta_bytes;
+    result_.loggers.full += logs.full;
+    for (size_t i = 0; i < of_loop.figures.nf_counts.size(); ++i) {
+      result_.nf_counters[i].value += of_loop.figures.nf_counts[i];
     }
-    for (uint32_t unit = 0; unit < tables.size(); ++unit) {
-      const UnitTables* const own =
-          worker.loop->tables(UnitId{static_cast<uint16_t>(unit)});
-      if (own != nullptr) tables[unit] = own;
+    for (size_t i = 0; i < of_loop.tables.size(); ++i) {
+      tables[loop + i * results_.size()] = of_loop.tables[i];
     }
   }
   result_.state.pulls -= result_.state.units.pulls_repeated;
@@ -298,8 +337,8 @@ void RealDriver::PublishLive() {
                       .done_1000 = {},
                       .counts = FigureCounts(result_),
                       .drops = DropCounts(result_)};
-  for (const Worker& worker : workers_) {
-    const LoopProgress& progress = worker.loop->progress();
+  for (const LoopRegion::Loop& loop : loops_) {
+    const LoopProgress& progress = *loop.progress;
     live.counts[&StateCounters::seamless] +=
         progress.seamless.load(std::memory_order_relaxed);
     live.counts[&StateCounters::pulled] +=
@@ -326,6 +365,8 @@ void RealDriver::PublishLive() {
 uint32_t RealDriver::buffers_in_use() const {
   uint32_t sum = buffers_.in_use();
   for (const Worker& worker : workers_) sum += worker.loop->buffers_in_use();
+  if (processes_ == nullptr) return sum;
+  for (const LoopResults& of_loop : results_) sum += of_loop.buffers_in_use;
   return sum;
 }
 

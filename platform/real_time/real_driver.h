@@ -22,7 +22,10 @@
 #include "platform/process/real_clock.h"
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
+#include "platform/real_time/loop_results.h"
 #include "platform/real_time/real_loggers.h"
+#include "platform/real_time/unit_process.h"
+#include "platform/real_time/unit_processes.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
 #include "platform/run/nf_watchdog.h"
@@ -54,6 +57,10 @@ struct RealOptions {
   // Each thread gets a CPU of its own, of those that the process may use, in
   // order. Then there may not be more threads than these.
   bool pin = false;
+  Isolation isolation = Isolation::kThread;  // of loops of units
+  // The file of this program, for processes of units.
+  std::string program = "/proc/self/exe";
+  std::string command = "snf";  // named first in what they write
   // Units are as fast as they can be, rather than unit_capacity_bps, and ready
   // at once, rather than unit_start_delay later.
   bool unpaced = false;
@@ -67,7 +74,7 @@ struct RealOptions {
   const std::atomic<bool>* interrupted = nullptr;
   uint32_t guard_every = UnitOptions{}.guard_every;
   LiveBoard* live = nullptr;  // gets figures, unless it is null
-  // What is told there of ports; null without.
+  // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
 };
 
@@ -97,6 +104,9 @@ struct RealOptions {
 // Finish lets everything come to its end; then it lets the clock skip to what
 // is due, flows that time out and units that stop, until nothing is. A packet
 // that nothing moves for RealOptions::patience is told of as a violation.
+//
+// Workers may be processes (RealOptions::isolation): all that they share with
+// the dispatcher is the region. One that dies ends the run.
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
@@ -139,6 +149,8 @@ class RealDriver final : private NfCallNames {
   uint32_t buffers_in_use() const;
   // A bad word has ended the run.
   bool has_failed() const { return faults_->count() > 0; }
+  // The processes of units; null if they are threads.
+  const UnitProcesses* processes() const { return processes_.get(); }
   // Returns the memory between the threads, for tests that spoil it.
   std::span<std::byte> shared_memory() { return region_.bytes(); }
 
@@ -155,7 +167,8 @@ class RealDriver final : private NfCallNames {
   RealDriver(const RunOptions& options, const RealOptions& real,
              const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers, LoopRegion region);
-  void CreateWorkers(const NfSpec& nf, std::vector<UnitLoopLinks> links);
+  UnitLoopOptions WorkerOptions(uint32_t index) const;
+  absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
   void CreateLoggers(const NfSpec& nf, std::vector<LoggerLoopLinks> links,
                      Doorbell* bell);
   // Loggers take their turns behind those of the units, on the same thread.
@@ -163,7 +176,9 @@ class RealDriver final : private NfCallNames {
     return loggers_.has_value() && real_.threads <= 2;
   }
   void CheckLoggers();
+  absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of);
   absl::Status StartThreads(const std::vector<int>& cpus);
+  absl::Status PinProcesses(const std::vector<int>& cpus);
 
   // Asked by a thread that runs an NF of the flow, which is not forgotten
   // meanwhile, so that nobody writes its key.
@@ -171,6 +186,7 @@ class RealDriver final : private NfCallNames {
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
   }
+  bool has_processes() const { return real_.isolation != Isolation::kThread; }
   bool has_threads() const { return real_.threads > 1; }
   // There is nothing to wait for any more.
   bool is_interrupted() const {
@@ -184,6 +200,9 @@ class RealDriver final : private NfCallNames {
   bool Turn();
   bool Drain();
   void StopTimers();
+  void StopWorkers();
+  void TakeResults();
+  std::string WhyFailed() const;
   void PublishLive();
   void Fail();
   void Collect();
@@ -197,13 +216,17 @@ class RealDriver final : private NfCallNames {
   SharedRegion region_;
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
-  RealClock clock_;
+  RealClock& clock_;  // in the region
+  std::vector<LoopRegion::Loop> loops_;
+  Doorbell* controller_bell_;
   Pace pace_;
   Ingress ingress_;
   ControllerLoop loop_;
   Egress egress_;
-  std::vector<Worker> workers_;
+  std::vector<Worker> workers_;  // none, if there are processes
   std::optional<RealLoggers> loggers_;
+  std::unique_ptr<UnitProcesses> processes_;
+  std::vector<LoopResults> results_;  // at the end
 
   bool has_begun_ = false;
   Instant began_;

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -22,6 +21,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "controller/core/placement.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/system_test/test_run.h"
@@ -444,16 +444,10 @@ class Spoiler {
 // Whatever is written, the run comes to an end, and says what was wrong if it
 // did not come to that of its packets.
 TEST(SpoiledMemory, EndsNoProcess) {
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  const uint64_t seeds = one_seed != nullptr                           ? 1
-                         : long_tests != nullptr && *long_tests == '1' ? 2'000
-                                                                       : 24;
+  const TestSeeds seeds(24, 2'000);
   uint64_t named = 0, stuck = 0, sound = 0;
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     const bool translates = rng.Chance(32'768);
     const auto driver =
@@ -481,11 +475,11 @@ TEST(SpoiledMemory, EndsNoProcess) {
     EXPECT_TRUE(result.conserved() || result.violations > 0)
         << spoiler.Name() << ", of " << offered;
   }
-  std::cout << seeds << " runs: " << named << " ended by a bad word, " << stuck
-            << " with violations, " << sound << " unharmed\n";
-  if (one_seed == nullptr) {
-    EXPECT_GT(named, seeds / 4);
-    EXPECT_GT(sound, seeds / 20);
+  std::cout << seeds.count() << " runs: " << named << " ended by a bad word, "
+            << stuck << " with violations, " << sound << " unharmed\n";
+  if (!seeds.is_chosen) {
+    EXPECT_GT(named, seeds.count() / 4);
+    EXPECT_GT(sound, seeds.count() / 20);
   }
 }
 

@@ -43,6 +43,9 @@ using Totals = std::map<std::string_view, uint64_t>;
 
 constexpr int64_t kStart = 1'700'000'000'000'000'000;
 
+constexpr BufferPool::Options kBuffers = {
+    .small = 1'024, .medium = 2, .large = 1};
+
 // What a seed stands for.
 struct Plan {
   explicit Plan(uint64_t seed) : rng(seed) {
@@ -96,13 +99,15 @@ class World {
       : plan_(plan),
         example_(plan.nf.create()),
         result_(EmptyResult(*example_)),
-        region_(*LoopRegion::Create(
-            {.shares = Shares(plan),
-             .record_bytes = example_->schema().record_bytes(),
-             .controller_cells = uint32_t{64} << plan.rng.Below(3),
-             .loggers = true,
-             .entry_bytes = MaxLogEntryBytes(example_->schema()),
-             .logger_cells = 1})),
+        of_region_{.controller = kBuffers,
+                   .loop = kBuffers,
+                   .loops = plan.loops,
+                   .record_bytes = example_->schema().record_bytes(),
+                   .controller_cells = uint32_t{64} << plan.rng.Below(3),
+                   .loggers = true,
+                   .entry_bytes = MaxLogEntryBytes(example_->schema()),
+                   .logger_cells = 1},
+        region_(*LoopRegion::Create(of_region_)),
         ingress_(plan.options, HasSides(*example_), region_.buffers),
         loop_({.controller = plan.options.controller,
                .cold_start_delay = {},
@@ -123,10 +128,12 @@ class World {
         .unit = UnitOptionsOf(plan.options, loop_.controller().replicas()),
         .tables = TableOptionsOf(plan.options),
         .service = {}};
-    for (UnitLoopLinks& links : region_.unit_loops) {
+    for (; options.index < options.loops; ++options.index) {
+      auto side = LoopRegion::Attach(region_.memory.bytes(), of_region_,
+                                     options.index, *region_.faults);
+      EXPECT_TRUE(side.ok()) << side.status();
       units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
-                                                  std::move(links)));
-      ++options.index;
+                                                  std::move(side->links)));
     }
     loggers_ = std::make_unique<RealLoggers>(
         LoggerLoopOptions{.loops = plan.loops,
@@ -186,11 +193,6 @@ class World {
   }
 
  private:
-  static std::vector<BufferPool::Options> Shares(const Plan& plan) {
-    std::vector<BufferPool::Options> shares(
-        1 + plan.loops, {.small = 1'024, .medium = 2, .large = 1});
-    return shares;
-  }
   ControllerLinks Links() {
     region_.controller.buffers = &region_.buffers;
     return std::move(region_.controller);
@@ -246,6 +248,7 @@ class World {
   Plan& plan_;
   std::unique_ptr<NetworkFunction> example_;
   RunResult result_;
+  LoopRegion::Options of_region_;
   LoopRegion region_;
   RealClock clock_;
   Ingress ingress_;

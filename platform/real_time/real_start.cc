@@ -14,7 +14,8 @@
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
-#include "runtime/core/table_homes.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 namespace {
@@ -33,10 +34,15 @@ std::vector<int> OwnCpus() {
   return cpus;
 }
 
-absl::Status PinTo(pthread_t thread, int cpu) {
+cpu_set_t SetOf(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
+  return set;
+}
+
+absl::Status PinTo(pthread_t thread, int cpu) {
+  const cpu_set_t set = SetOf(cpu);
   const int error = pthread_setaffinity_np(thread, sizeof set, &set);
   if (error == 0) return absl::OkStatus();
   return absl::UnavailableError(fmt::format("cannot pin a thread to CPU {}: {}",
@@ -44,8 +50,9 @@ absl::Status PinTo(pthread_t thread, int cpu) {
 }
 
 uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
-  return real.threads == 0 ? std::min(cpus, RealOptions::kMaxThreads)
-                           : real.threads;
+  if (real.threads > 0) return real.threads;
+  const uint32_t least = real.isolation == Isolation::kThread ? 1 : 2;
+  return std::clamp(cpus, least, RealOptions::kMaxThreads);
 }
 
 // Of three threads or more, loggers have one.
@@ -84,27 +91,38 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
                                                   resolved.threads,
                                                   RealOptions::kMaxThreads));
   }
+  if (real.isolation != Isolation::kThread && resolved.threads == 1) {
+    return absl::InvalidArgumentError(
+        "1 thread has no process of units beside it: 2 or more are needed");
+  }
   if (real.pin && resolved.threads > own) {
     return absl::InvalidArgumentError(fmt::format(
         "{} threads cannot be pinned to {} CPUs", resolved.threads, own));
   }
-  const uint32_t workers = HowManyWorkers(resolved.threads, options.loggers);
-  std::vector<BufferPool::Options> shares(1 + workers, kWorkerBuffers);
-  shares[0] = real.buffers;
+  if (options.loggers && real.isolation != Isolation::kThread) {
+    return absl::InvalidArgumentError(
+        "output loggers of units that are processes are not there yet");
+  }
   const StateSchema schema = nf.create()->schema();
-  auto region = LoopRegion::Create({.shares = shares,
-                                    .record_bytes = schema.record_bytes(),
-                                    .loggers = options.loggers,
-                                    .entry_bytes = MaxLogEntryBytes(schema)});
+  const LoopRegion::Options of = {
+      .controller = real.buffers,
+      .loop = kWorkerBuffers,
+      .loops = HowManyWorkers(resolved.threads, options.loggers),
+      .record_bytes = schema.record_bytes(),
+      .loggers = options.loggers,
+      .entry_bytes = MaxLogEntryBytes(schema)};
+  auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
-  std::vector<UnitLoopLinks> links = std::move(region->unit_loops);
   std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
   Doorbell* const loggers_bell = region->loggers_bell;
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
-  driver->CreateWorkers(nf, std::move(links));
   driver->CreateLoggers(nf, std::move(logger_links), loggers_bell);
-  const absl::Status status = driver->StartThreads(cpus);
+  absl::Status status = driver->has_processes() ? driver->StartProcesses(nf, of)
+                                                : driver->CreateWorkers(nf, of);
+  if (!status.ok()) return status;
+  status = driver->has_processes() ? driver->PinProcesses(cpus)
+                                   : driver->StartThreads(cpus);
   if (!status.ok()) return status;
   return driver;
 }
@@ -119,6 +137,9 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       region_(std::move(region.memory)),
       faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
+      clock_(*region.clock),
+      loops_(region.loops),
+      controller_bell_(region.controller.bell),
       pace_(real.speed),
       ingress_(options, HasSides(*example_), buffers_),
       loop_(LoopOptionsOf(options, real, *example_), policy,
@@ -157,17 +178,15 @@ ControllerLinks RealDriver::LinksOf(LoopRegion& region) {
 
 RealDriver::~RealDriver() {
   nf_call.names = nullptr;
-  for (Worker& worker : workers_) {
-    worker.loop->Stop();
-    if (worker.thread.joinable()) worker.thread.join();
-  }
+  StopWorkers();
 }
 
 void RealDriver::CreateLoggers(const NfSpec& nf,
                                std::vector<LoggerLoopLinks> links,
                                Doorbell* bell) {
   if (links.empty()) return;
-  const UnitOptions unit = UnitOptionsOf(options_, controller().replicas());
+  const UnitOptions unit =
+      UnitOptionsOf(options_, loop_.controller().replicas());
   loggers_.emplace(
       LoggerLoopOptions{.loops = static_cast<uint32_t>(links.size()),
                         .max_units = options_.controller.max_units,
@@ -176,26 +195,31 @@ void RealDriver::CreateLoggers(const NfSpec& nf,
       nf, std::move(links), bell);
 }
 
-void RealDriver::CreateWorkers(const NfSpec& nf,
-                               std::vector<UnitLoopLinks> links) {
+UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
   UnitLoopOptions options;
-  options.loops = static_cast<uint32_t>(links.size());
+  options.index = index;
+  options.loops = static_cast<uint32_t>(loops_.size());
   options.max_units = options_.controller.max_units;
-  options.unit = UnitOptionsOf(options_, controller().replicas());
+  options.unit = UnitOptionsOf(options_, loop_.controller().replicas());
   options.unit.guard_every = real_.guard_every;
   options.tables = TableOptionsOf(options_);
   if (!real_.unpaced) {
     options.service = ServiceOf(options_.controller);
   }
-  for (UnitLoopLinks& of_worker : links) {
-    workers_.push_back({.loop = std::make_unique<UnitLoop>(
-                            options, nf, clock_, std::move(of_worker)),
-                        .thread = {}});
-    ++options.index;
-  }
+  return options;
+}
+
+absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
+                                       const LoopRegion::Options& of) {
   std::vector<const CallMark*> marks;
-  for (const Worker& worker : workers_) {
-    marks.push_back(&worker.loop->call_mark());
+  for (uint32_t i = 0; i < of.loops; ++i) {
+    auto side = LoopRegion::Attach(region_.bytes(), of, i, *faults_);
+    if (!side.ok()) return side.status();
+    workers_.push_back(
+        {.loop = std::make_unique<UnitLoop>(WorkerOptions(i), nf, clock_,
+                                            std::move(side->links)),
+         .thread = {}});
+    marks.push_back(&workers_.back().loop->call_mark());
   }
   watchdog_.emplace(
       NfWatchdog::Options{.nf = nf.text(),
@@ -204,6 +228,49 @@ void RealDriver::CreateWorkers(const NfSpec& nf,
                           .describe = [this](PacketHandle packet) {
                             return Describe(buffers_, packet);
                           }});
+  return absl::OkStatus();
+}
+
+absl::Status RealDriver::StartProcesses(const NfSpec& nf,
+                                        const LoopRegion::Options& of) {
+  UnitProcesses::Options options = {
+      .program = real_.program,
+      .setup = {.region = of,
+                .loop = WorkerOptions(0),
+                .nf_patience = options_.nf_patience,
+                .isolation = real_.isolation},
+      .nf = nf.text(),
+      .region = region_.fd(),
+      .like = {},
+      .told = [faults = faults_.get(), bell = controller_bell_] {
+        faults->AddOther();
+        bell->Ring();
+      }};
+  const std::string command =
+      real_.command.substr(0, options.setup.command.size() - 1);
+  std::ranges::copy(command, options.setup.command.begin());
+  for (const NetworkFunction::Part& part : example_->parts()) {
+    options.like.figures.nf_counts.resize(
+        options.like.figures.nf_counts.size() + part.nf->counts().size());
+  }
+  options.like.tables.emplace_back(TablesOf(*example_).size());
+  auto processes = UnitProcesses::Start(std::move(options));
+  if (!processes.ok()) return processes.status();
+  processes_ = *std::move(processes);
+  return absl::OkStatus();
+}
+
+absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
+  if (!real_.pin) return absl::OkStatus();
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    const cpu_set_t set = SetOf(cpus[i + 1]);
+    if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
+      return absl::UnavailableError(
+          fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),
+                      cpus[i + 1], std::strerror(errno)));
+    }
+  }
+  return PinTo(pthread_self(), cpus[0]);
 }
 
 absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {

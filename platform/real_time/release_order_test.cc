@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 
 namespace snf {
 namespace {
@@ -213,13 +213,10 @@ TEST_F(ReleaseOrderTest, KeepsTheFlowsOfControllersApart) {
 // Clocks run at random units, whose words come in order, but not those of
 // different units.
 TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
+  const TestSeeds seeds(300);
   uint64_t waited = 0;
-  for (uint64_t seed = first; seed < first + (one_seed != nullptr ? 1 : 300);
-       ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     std::vector<std::deque<UnitCommand>> units(rng.Uniform(1, 5));
     std::map<FlowId, std::vector<std::string>> expected;
@@ -271,7 +268,7 @@ TEST(ReleaseOrderRandom, PutsAnyOrderRight) {
     if (testing::Test::HasFailure()) return;
   }
   std::cout << "commands that waited: " << waited << "\n";
-  if (one_seed == nullptr) {
+  if (!seeds.is_chosen) {
     EXPECT_GT(waited, 10'000u);
   }
 }

@@ -15,7 +15,8 @@
 namespace snf {
 namespace {
 
-absl::StatusOr<ExitCode> Replay(const ReplayOptions& options,
+absl::StatusOr<ExitCode> Replay(const std::string& name,
+                                const ReplayOptions& options,
                                 const ReplayRun& run) {
   const ReplayOutput output(options);
   if (!options.has_one_chain()) {
@@ -33,6 +34,10 @@ absl::StatusOr<ExitCode> Replay(const ReplayOptions& options,
   absl::StatusOr<ExitCode> written = output.Write(*once);
   const std::string& failure = once->run.result.failure;
   if (!written.ok() || failure.empty()) return written;
+  if (once->run.result.nf_failed) {
+    fmt::print(stderr, "{}: {}\n", name, failure);
+    return kExitNf;
+  }
   return absl::InternalError("the run ended early: " + failure);
 }
 
@@ -68,7 +73,7 @@ absl::Status ReplayCommand::Run() {
     fmt::print(stderr, "No FILE given, so this is:\n  {}\n", bundled);
   }
   const absl::StatusOr<ExitCode> exit_code =
-      Replay(options, ReplayRun(options, interrupt));
+      Replay(name(), options, ReplayRun(options, interrupt));
   if (!exit_code.ok()) return exit_code.status();
   set_exit_code(*exit_code);
   return absl::OkStatus();

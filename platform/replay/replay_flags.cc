@@ -10,6 +10,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "controller/core/placement.h"
+#include "platform/replay/fault_flag.h"
 #include "platform/run/chaos_flag.h"
 #include "platform/run/pace.h"
 #include "runtime/sdk/nf.h"
@@ -243,6 +244,7 @@ void ReplayFlags::AddStateFlags() {
   if (!has_captures()) return;
   AddLoggers();
   AddChaos();
+  AddFaults();
 }
 
 void ReplayFlags::AddLoggers() {
@@ -253,6 +255,22 @@ void ReplayFlags::AddLoggers() {
   flags_.Duration("logger_delay", options_.run.logger_delay, Nanos{0},
                   Seconds(10),
                   "time from a unit to its logger, and as long back");
+}
+
+void ReplayFlags::AddFaults() {
+  flags_.Custom(
+      "faults", "'kill …; kill …'",
+      "units that die, with their host and the packets in it, and are "
+      "recovered "
+      "from, with --loggers=on: \"kill unit 3 at 1.2s\" after the first "
+      "packet; "
+      "\"kill any p=0.001\", of those that run, by chance with each packet",
+      [this](const std::string& text) {
+        const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
+        if (faults.ok()) options_.run.faults = *faults;
+        return faults.status();
+      },
+      [this] { return FormatFaults(options_.run.faults); });
 }
 
 void ReplayFlags::AddStateModel() {
@@ -372,6 +390,7 @@ void ReplayFlags::AddRealFlags() {
   flags_.Heading("Real time");
   if (has_captures()) AddPaceFlags();
   AddThreads();
+  AddIsolation();
   flags_.Switch("pin", options_.real.pin,
                 "each thread keeps to a CPU of its own");
   if (has_captures()) {
@@ -441,6 +460,18 @@ void ReplayFlags::AddThreads() {
                    ? "auto"
                    : std::to_string(options_.real.threads);
       });
+}
+
+void ReplayFlags::AddIsolation() {
+  flags_.Choice("isolation", isolation_,
+                {{"thread", "threads of one process"},
+                 {"process",
+                  "a process for each thread but the controller's, which all "
+                  "share the memory in which packets are, and nothing else"},
+                 {"lxc",
+                  "such processes in containers, which see nothing of the "
+                  "machine; as root"}},
+                "what units are:");
 }
 
 }  // namespace snf

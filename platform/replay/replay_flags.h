@@ -57,7 +57,9 @@ class ReplayFlags {
   void AddUnitFlags();
   void AddRealFlags();
   void AddPaceFlags();
+  void AddFaults();
   void AddThreads();
+  void AddIsolation();
   void AddComparison();
   absl::Status ParseCompare(const std::string& text);
 
@@ -67,6 +69,7 @@ class ReplayFlags {
   absl::Status CheckStarts() const;
   absl::Status CheckState() const;
   absl::Status CheckPolicies() const;
+  absl::Status CheckFaults() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;
@@ -90,9 +93,10 @@ class ReplayFlags {
   size_t load_signal_ = 0;
   size_t demand_ = 0;
   size_t replica_choice_ = 0;
-  size_t loggers_ = 0;   // 1: on
-  size_t clock_ = 0;     // 1: real
-  size_t overload_ = 0;  // 1: wait, 2: drop
+  size_t loggers_ = 0;    // 1: on
+  size_t clock_ = 0;      // 1: real
+  size_t overload_ = 0;   // 1: wait, 2: drop
+  size_t isolation_ = 0;  // as Isolation
   uint32_t metrics_port_ = 0;
   bool is_bundled_ = false;
   std::string bundled_flag_;  // that the bundled capture gave a value

@@ -98,6 +98,7 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   RealOptions real = options_.real;
   real.interrupted = &interrupt_.came;
   real.live = (*live_outputs)->board();
+  real.command = "snf replay";
   auto driver =
       RealDriver::Start(options_.run, real, *FindPlacementPolicy(run.policy),
                         options_.config.chains.front().nf, {watchers.sink});

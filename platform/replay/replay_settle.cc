@@ -22,6 +22,9 @@ namespace {
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
 
+// Slots of each channel for what is re-routed after failures.
+constexpr uint32_t kRecoverySlots = 64;
+
 absl::Status Misuse(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
@@ -194,12 +197,32 @@ absl::Status ReplayFlags::CheckPolicies() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckFaults() const {
+  const FaultOptions& faults = options_.run.faults;
+  if (loggers_ != 1) {
+    return AtOdds("faults", "loggers",
+                  "without loggers what a unit has is lost with it");
+  }
+  const uint32_t units = options_.run.controller.max_units;
+  if (units < 2) {
+    return AtOdds("faults", "max_units", "nobody is left to take over");
+  }
+  for (const Kill& kill : faults.kills) {
+    if (kill.unit == kNoUnit || value(kill.unit) < units) continue;
+    return AtOdds("faults", "max_units",
+                  fmt::format("there is no unit {}, the last one is {}",
+                              value(kill.unit), units - 1)
+                      .c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
           "chaos", "hop_delay", "state_delay", "state_bandwidth",
-          "logger_delay"}) {
+          "logger_delay", "faults"}) {
       if (!flags_.given(flag)) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -211,13 +234,17 @@ absl::Status ReplayFlags::CheckReal() const {
       return AtOdds("unit_packets", "unit_capacity",
                     "then units are as fast as they can be");
     }
+    if (isolation_ != 0 && options_.real.threads == 1) {
+      return AtOdds("isolation", "threads",
+                    "a process of units is one of 2 or more");
+    }
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"speed", "overload", "threads", "pin", "preload",
-                           "loop", "watch", "metrics_port"}) {
+  for (const char* flag : {"speed", "overload", "threads", "isolation", "pin",
+                           "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -290,6 +317,7 @@ void ReplayFlags::SettleReal() {
   options_.is_real_time = clock_ == 1;
   options_.metrics_port = static_cast<uint16_t>(metrics_port_);
   RealOptions& real = options_.real;
+  real.isolation = Isolation{static_cast<uint8_t>(isolation_)};
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
 }
@@ -299,6 +327,7 @@ void ReplayFlags::SettleRun() {
   options_.run.flow.vlan = flow_key_.vlan();
   options_.run.loggers = loggers_ == 1;
   ControllerOptions& c = options_.run.controller;
+  if (options_.run.faults.any()) c.recovery_slots = kRecoverySlots;
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   c.replica_choice = ReplicaChoice{static_cast<uint8_t>(replica_choice_)};
@@ -369,10 +398,20 @@ absl::Status ReplayFlags::SettleChains() {
     options_.run = OptionsOf(config.chains.front(), options_.run);
   } else {
     for (const char* of_one :
-         {"explain", "compare", "decisions", "usage", "warm_up"}) {
+         {"explain", "compare", "decisions", "usage", "warm_up", "faults"}) {
       if (!flags_.given(of_one)) continue;
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }
+  }
+  if (options_.run.faults.any()) {
+    const auto nf = config.chains.front().nf.create();
+    for (const NetworkFunction::Part& part : nf->parts()) {
+      if (part.nf->tables().empty()) continue;
+      return AtOdds("faults", flag,
+                    "what failed units wrote into shared tables is not "
+                    "recovered");
+    }
+    if (absl::Status s = CheckFaults(); !s.ok()) return s;
   }
   auto explain = ParseExplain(explain_, {.kind = options_.run.flow.kind,
                                          .is_inside_end = has_sides,

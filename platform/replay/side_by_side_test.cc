@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <set>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/system_test/test_run.h"
 
 namespace snf {
@@ -87,13 +87,10 @@ TEST(SideBySide, TakesBothDirectionsOfAConnectionToOneChain) {
 
 // Each chain does what it would have done alone.
 TEST(SideBySide, LetsNoChainFeelTheOthers) {
-  const char* const given = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  const TestSeeds seeds(30);
   uint64_t moved = 0;
-  for (uint64_t seed = first; seed < first + (given != nullptr ? 1 : 30);
-       ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     RunOptions options = SmallTables();
     options.controller.unit_capacity_bps = rng.Uniform(1'000'000, 50'000'000);
@@ -123,8 +120,8 @@ TEST(SideBySide, LetsNoChainFeelTheOthers) {
     EXPECT_EQ(run.released, expected);
     if (HasFailure()) return;
   }
-  std::cout << "seeds from " << first << ": " << moved << " moved\n";
-  if (given == nullptr) {
+  std::cout << "seeds from " << seeds.first << ": " << moved << " moved\n";
+  if (!seeds.is_chosen) {
     EXPECT_GE(moved, 116u);
   }
 }

@@ -153,16 +153,20 @@ void AddFlows(const RunOptions& options, const RunResult& result,
 
 // What units did about state besides moving it with flowlets, as far as it
 // happened.
-void AddStateTroubles(const StateFigures& state, Page& page) {
+void AddStateTroubles(const RunResult& result, Page& page) {
+  const StateFigures& state = result.state;
   const auto count = [&page](uint64_t n, std::string_view one,
                              const std::string& what) {
     if (n == 0) return;
     page.Count("", n, fmt::format("{}{}{}", one, n == 1 ? "" : "s", what));
   };
   const UnitCounters& units = state.units;
-  count(state.null_packets, "flow", " handed over by units that stopped");
-  count(state.tombstones, "packet",
-        " dropped while waiting for state, leaving a tombstone");
+  // Those of failures are told there.
+  const FailureCounters& failures = result.controller.failures;
+  count(state.null_packets - std::min(state.null_packets, failures.flows_moved),
+        "flow", " handed over by units that stopped");
+  count(state.tombstones - std::min(state.tombstones, failures.clocks_lost),
+        "packet", " dropped while waiting for state, leaving a tombstone");
   count(units.replicas_evicted, "replica", " evicted to make room for others");
   count(state.messages_lost, "message",
         " about state lost on the way: by --chaos, or for want of room");
@@ -239,7 +243,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                fmt::format("packets at most held for {} at one time in a unit",
                            HeldFor(result)));
   }
-  AddStateTroubles(state, page);
+  AddStateTroubles(result, page);
 }
 
 // Of an NF with two sides.
@@ -290,6 +294,37 @@ void AddLoggers(const LoggerFigures& loggers, Page& page) {
   if (loggers.sent_again > 0) {
     page.Count("", loggers.sent_again,
                "entries sent again, as the logger asked");
+  }
+  page.Blank();
+}
+
+// Of --faults: what became of units, and what was lost with them.
+void AddFaults(const RunResult& result, Page& page) {
+  const FaultFigures& faults = result.faults;
+  const FailureCounters& failures = result.controller.failures;
+  if (faults.kills + faults.kills_without_unit == 0) return;
+  page.Count("Faults", faults.kills, "units killed");
+  if (faults.kills_without_unit > 0) {
+    page.Count("", faults.kills_without_unit,
+               "kills that found no unit running, or only the last one");
+  }
+  page.Count("", faults.packets_lost, "packets lost with them");
+  page.Count("", failures.clocks_lost, "clocks lost, now tombstones");
+  page.Count("", failures.flows_moved, "flows moved that lost nothing");
+  if (failures.flows_given_up > 0) {
+    page.Count("", failures.flows_given_up, "flows that had to begin anew");
+  }
+  if (faults.ends_lost > 0) {
+    page.Count("", faults.ends_lost,
+               "ends of flows lost on their way to units");
+  }
+  if (faults.records_left > 0) {
+    page.Count("", faults.records_left,
+               "old records that loggers keep at the end");
+  }
+  if (faults.recovery_ns.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),
+             "from a death until all was moved, at most");
   }
   page.Blank();
 }
@@ -476,6 +511,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddAliases(result, page);
   AddPools(result, page);
   AddLoggers(result.loggers, page);
+  AddFaults(result, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);
   AddLatency(result, page);

@@ -86,6 +86,7 @@ TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
   RunResult result = WithAliases();
   result.real.threads = 3;
   result.loggers.entries = 1;
+  result.faults.kills = 1;
   const ReportFigures derived = FiguresOf(Options(), result);
   ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
   const std::string figures = Contents(directory_ / "figures.csv");

@@ -205,6 +205,7 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   result.real.threads = 3;
   result.live.ports.emplace_back();
   result.loggers.entries = 1;
+  result.faults.kills = 1;
   RunInfo info = Info();
   info.stories.emplace_back();
   std::set<std::string> in_schema;

@@ -48,31 +48,6 @@ absl::Status Bad(std::string_view key, std::string_view value,
       fmt::format("{}=\"{}\" {}", key, value, what));
 }
 
-struct Share {
-  uint32_t of_65536 = 0;  // the nearest
-  bool vanished = false;  // rounded to none
-};
-
-// A decimal like "0.01" or ".5", if it is one and at most 1.
-std::optional<Share> ShareOf(std::string_view text) {
-  uint64_t number = 0;
-  uint64_t one = 1;
-  bool point = false;
-  size_t digits = 0;
-  for (const char c : text) {
-    if (c == '.' && !point) {
-      point = true;
-      continue;
-    }
-    if (c < '0' || c > '9' || ++digits > kMostDecimals) return std::nullopt;
-    number = number * 10 + static_cast<uint64_t>(c - '0');
-    if (point) one *= 10;
-  }
-  if (digits == 0 || number > one) return std::nullopt;
-  const auto nearest = static_cast<uint32_t>((number * 65'536 + one / 2) / one);
-  return Share{.of_65536 = nearest, .vanished = nearest == 0 && number > 0};
-}
-
 absl::Status ParseProbability(std::string_view key, std::string_view value,
                               uint32_t& of_65536) {
   const std::optional<Share> parsed = ShareOf(value);
@@ -108,7 +83,28 @@ absl::Status ParseRange(const Key& key, const std::string& value,
   return absl::OkStatus();
 }
 
-std::string Duration(Nanos duration) {
+}  // namespace
+
+std::optional<Share> ShareOf(std::string_view text) {
+  uint64_t number = 0;
+  uint64_t one = 1;
+  bool point = false;
+  size_t digits = 0;
+  for (const char c : text) {
+    if (c == '.' && !point) {
+      point = true;
+      continue;
+    }
+    if (c < '0' || c > '9' || ++digits > kMostDecimals) return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+    if (point) one *= 10;
+  }
+  if (digits == 0 || number > one) return std::nullopt;
+  const auto nearest = static_cast<uint32_t>((number * 65'536 + one / 2) / one);
+  return Share{.of_65536 = nearest, .vanished = nearest == 0 && number > 0};
+}
+
+std::string FormatPlainDuration(Nanos duration) {
   if (duration.ns == 0) return "0";
   std::string text = FormatDuration(duration, Precision::kExact);
   std::erase(text, ' ');
@@ -118,8 +114,7 @@ std::string Duration(Nanos duration) {
   return text;
 }
 
-// With as few decimals as bring back the same number.
-std::string Probability(uint32_t of_65536) {
+std::string FormatShare(uint32_t of_65536) {
   uint64_t one = 1;
   for (size_t decimals = 1; decimals < kMostDecimals; ++decimals) {
     one *= 10;
@@ -130,8 +125,6 @@ std::string Probability(uint32_t of_65536) {
   }
   return "1";
 }
-
-}  // namespace
 
 absl::StatusOr<ChaosOptions> ParseChaos(const std::string& text) {
   ChaosOptions chaos;
@@ -176,14 +169,15 @@ std::string FormatChaos(const ChaosOptions& chaos) {
   for (const Key& key : kKeys) {
     if (key.min == nullptr) {
       const uint32_t of_65536 = chaos.*key.of_65536;
-      if (of_65536 > 0) add(key.name, Probability(of_65536));
+      if (of_65536 > 0) add(key.name, FormatShare(of_65536));
       continue;
     }
     const Nanos min = chaos.*key.min;
     const Nanos max = chaos.*key.max;
     if (max.ns == 0) continue;
-    add(key.name,
-        min == max ? Duration(max) : Duration(min) + ".." + Duration(max));
+    add(key.name, min == max ? FormatPlainDuration(max)
+                             : FormatPlainDuration(min) + ".." +
+                                   FormatPlainDuration(max));
   }
   return text;
 }

@@ -2,7 +2,10 @@
 #ifndef SNF_PLATFORM_RUN_CHAOS_FLAG_H_
 #define SNF_PLATFORM_RUN_CHAOS_FLAG_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "platform/run/run.h"
@@ -12,6 +15,17 @@ namespace snf {
 // The longest delay, and the highest probability (9 of 10), that can be given.
 inline constexpr Nanos kMaxChaosDelay = Seconds(10);
 inline constexpr uint32_t kMaxChaos65536 = 58'982;
+
+struct Share {
+  uint32_t of_65536 = 0;  // the nearest
+  bool vanished = false;  // rounded to none
+};
+// A decimal like "0.01" or ".5", if it is one and at most 1.
+std::optional<Share> ShareOf(std::string_view text);
+// Returns it with as few decimals as ShareOf reads as the same.
+std::string FormatShare(uint32_t of_65536);
+// Returns a duration as ParseDuration reads it, without blanks: "1.5us".
+std::string FormatPlainDuration(Nanos duration);
 
 // The value of --chaos is KEY=VALUE with blanks between them, each key once at
 // the most, in any order. What is not named does not happen.

@@ -256,6 +256,38 @@ constexpr Figure kFigures[] = {
      "Messages between units and loggers duplicated by --chaos."},
     {"loggers.full", "times", kSum, &LoggerFigures::full,
      "Times that units had more for their loggers than there was room for."},
+    {"faults.kills", "units", kSum, &FaultFigures::kills,
+     "Units that --faults killed."},
+    {"faults.kills_without_unit", "kills", kSum,
+     &FaultFigures::kills_without_unit,
+     "Kills that found no unit running, or only the last one."},
+    {"faults.packets_lost", "packets", kSum, &FaultFigures::packets_lost,
+     "Packets lost with a unit; dropped.unit_failed."},
+    {"faults.null_packets_lost", "packets", kSum,
+     &FaultFigures::null_packets_lost,
+     "Packets without payload lost with a unit."},
+    {"faults.entries_lost", "entries", kSum, &FaultFigures::entries_lost,
+     "Entries that a unit sent its logger and the logger did not take."},
+    {"faults.ends_lost", "flows", kSum, &FaultFigures::ends_lost,
+     "Ends of flows that were on their way to a unit that had failed."},
+    {"faults.ends_repeated", "flows", kSum, &FailureCounters::ends_repeated,
+     "Ends of flows given to another unit after a failure."},
+    {"faults.tells_by_loggers", "messages", kSum,
+     &FaultFigures::tells_by_loggers,
+     "Messages of units to the controller that their loggers sent."},
+    {"faults.records_left", "records", kSum, &FaultFigures::records_left,
+     "Old records of failed units that loggers keep at the end."},
+    {"faults.clocks_lost", "clocks", kSum, &FailureCounters::clocks_lost,
+     "Clocks lost with a unit and given to another as tombstones."},
+    {"faults.flows_moved", "flows", kSum, &FailureCounters::flows_moved,
+     "Flows of failed units that lost nothing and went to others."},
+    {"faults.redirects", "packets", kSum, &FailureCounters::redirects,
+     "Packets whose state was elsewhere after a failure."},
+    {"faults.flows_given_up", "flows", kSum, &FailureCounters::flows_given_up,
+     "Flows that began anew, since nobody knew where their state was."},
+    {"faults.aliases_withdrawn", "aliases", kSum,
+     &FailureCounters::aliases_withdrawn,
+     "Aliases withdrawn, since what set them was lost."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,
@@ -293,6 +325,10 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.aliases;
   } else if constexpr (std::is_same_v<Part, LoggerFigures>) {
     return result.loggers;
+  } else if constexpr (std::is_same_v<Part, FaultFigures>) {
+    return result.faults;
+  } else if constexpr (std::is_same_v<Part, FailureCounters>) {
+    return result.controller.failures;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
@@ -361,6 +397,9 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
+  if (figure.key.starts_with("faults.")) {
+    return result.faults.kills + result.faults.kills_without_unit > 0;
+  }
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;
   return figure.is_in_report();
 }

@@ -40,6 +40,7 @@ using FigurePlace =
                  uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
                  uint64_t UnitCounters::*, uint64_t AliasFigures::*,
                  uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
+                 uint64_t FaultFigures::*, uint64_t FailureCounters::*,
                  uint64_t RealFigures::*, uint32_t RealFigures::*,
                  bool ReportFigures::*, uint64_t ReportFigures::*,
                  int64_t ReportFigures::*, double ReportFigures::*,

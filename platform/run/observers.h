@@ -39,12 +39,15 @@ namespace snf {
   EVENT(on_taken)             \
   EVENT(on_advanced)          \
   EVENT(on_payload_dropped)   \
+  EVENT(on_lost)              \
   EVENT(on_drained)           \
   EVENT(on_alias)             \
   EVENT(on_alias_refused)     \
   EVENT(on_flow_note)         \
   EVENT(on_pieces_granted)    \
-  EVENT(on_pieces_returned)
+  EVENT(on_pieces_returned)   \
+  EVENT(on_grants_sealed)     \
+  EVENT(on_process_begins)
 
 // The observers of a run, which a driver owns and tells every event:
 // `observers_.on_enqueue(now, unit, meta)`. Each event goes to its observers

@@ -46,11 +46,27 @@ struct ChaosOptions {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
            state_duplicate_65536 > 0;
   }
-  // What goes between units and their loggers does.
+  // Returns true if messages between units and their loggers suffer it.
   bool meets_loggers() const {
     return logger_delay_max.ns > 0 || logger_loss_65536 > 0 ||
            logger_duplicate_65536 > 0;
   }
+};
+
+// A unit's host dies, with its process and all packets in it; what it has sent
+// is still on its way. Another process of the unit is started when the
+// controller wants it.
+struct Kill {
+  UnitId unit = kNoUnit;    // kNoUnit: any one that runs
+  Nanos at{-1};             // after the first packet; below 0: by chance
+  uint32_t chance_65536{};  // … with each packet that comes, of 65,536
+};
+
+// Says which units die, and when; by chance means drawn from the seed.
+struct FaultOptions {
+  std::vector<Kill> kills;
+  Nanos detection = Milliseconds(1);  // until the controller knows of a death
+  bool any() const { return !kills.empty(); }
 };
 
 // After the last packet, timers of NFs run for so long at most, in the time of
@@ -79,6 +95,8 @@ struct RunOptions {
   // logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
+  // Units fail; only with loggers, and not with NFs that have shared tables.
+  FaultOptions faults;
   Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
@@ -89,7 +107,7 @@ struct RunOptions {
   Nanos nf_patience = Nanos::max();
 };
 
-// What units told their output loggers.
+// Counts what units told their output loggers.
 struct LoggerFigures {
   uint64_t entries = 0;
   uint64_t bytes = 0;        // of entries
@@ -104,6 +122,21 @@ struct LoggerFigures {
   uint64_t full = 0;
 };
 
+// How units failed and what was lost with them; controller.failures and the
+// drops for kUnitFailed tell more.
+struct FaultFigures {
+  uint64_t kills = 0;
+  uint64_t kills_without_unit = 0;  // there was no process to kill
+  uint64_t packets_lost = 0;        // those of NFs among them
+  uint64_t null_packets_lost = 0;   // and other clocks without payload
+  // Entries that logger and unit had not both seen as taken.
+  uint64_t entries_lost = 0;
+  uint64_t ends_lost = 0;  // ends of flows that no unit heard of
+  uint64_t tells_by_loggers = 0;
+  uint64_t records_left = 0;  // of failed processes, in loggers at the end
+  Histogram recovery_ns;      // from a death until its flows are moved
+};
+
 // What became of an NF's aliases; controller.pieces and aliases_… tell more.
 struct AliasFigures {
   bool has_sides = false;           // the NF's flows are inside endpoints
@@ -114,7 +147,7 @@ struct AliasFigures {
   uint64_t at_once_max = 0;         // aliases at one time
 };
 
-// Tells of a shared table (runtime/core/table_replica.h).
+// Tells of a shared table (runtime/tables/table_replica.h).
 struct TableFigures {
   std::string nf;  // its name in the chain; empty where it is alone
   std::string name;
@@ -202,6 +235,7 @@ struct RunResult {
   uint64_t failed_starts = 0;
   StateFigures state;
   LoggerFigures loggers;
+  FaultFigures faults;
   AliasFigures aliases;
   RealFigures real;
   PortsFigures live;
@@ -222,6 +256,7 @@ struct RunResult {
   // Says why the run ended early, with units that are no more heard of; empty
   // if it did not.
   std::string failure;
+  bool nf_failed = false;  // that is why
   uint64_t violations = 0;
   std::vector<std::string> violation_messages;
   // Packets that units ran and that I6 was checked of, and others

@@ -108,6 +108,10 @@ class RunObserver : public DecisionObserver {
                            const PacketMeta& /*meta*/) {}
   virtual void on_payload_dropped(Instant /*now*/, UnitId /*unit*/,
                                   const PacketMeta& /*meta*/) {}
+  // The clock was with a unit that failed, and in no logger. Its packet, if it
+  // had one, is gone, and the controller may give the clock once more.
+  virtual void on_lost(Instant /*now*/, UnitId /*unit*/,
+                       const PacketMeta& /*meta*/) {}
   // Packets with payload left a unit; `bytes` is what they cost (PacketCost).
   virtual void on_drained(Instant /*now*/, UnitId /*unit*/,
                           uint32_t /*packets*/, uint64_t /*bytes*/) {}
@@ -123,6 +127,11 @@ class RunObserver : public DecisionObserver {
                                  const PieceBlock& /*pieces*/) {}
   virtual void on_pieces_returned(Instant /*now*/,
                                   const PieceBlock& /*pieces*/) {}
+  // The logger of a unit that failed knows of the first `logged` grants only:
+  // others come back. A new process of the unit begins, with new numbers.
+  virtual void on_grants_sealed(Instant /*now*/, UnitId /*unit*/,
+                                uint64_t /*logged*/) {}
+  virtual void on_process_begins(Instant /*now*/, UnitId /*unit*/) {}
 };
 
 }  // namespace snf

@@ -13,7 +13,9 @@ namespace {
 uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
   constexpr uint64_t kMaxUnderWay = 1 << 22;
   return static_cast<uint32_t>(std::min(
-      uint64_t{options.max_units} * options.unit_queue_packets, kMaxUnderWay));
+      uint64_t{options.max_units} *
+          (uint64_t{options.unit_queue_packets} + options.recovery_slots),
+      kMaxUnderWay));
 }
 
 }  // namespace
@@ -21,7 +23,7 @@ uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
   const ControllerOptions& c = options.controller;
   return {.max_flows = c.max_flows,
-          .queue_packets = c.unit_queue_packets,
+          .queue_packets = c.unit_queue_packets + c.recovery_slots,
           .packets_elsewhere = SlotsOfAllChannels(c),
           .hold_packets = options.hold_packets,
           .replicas = replicas,

@@ -6,9 +6,9 @@
 
 #include "controller/core/controller.h"
 #include "platform/run/run.h"
-#include "runtime/core/table_message.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/table_message.h"
 
 // Sets up what every driver of a run has.
 namespace snf {

@@ -3,12 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
+
+#include "base/keyed_hash.h"
 
 namespace snf {
 namespace {
@@ -23,30 +24,70 @@ void Load(const TableHome& home, TableCopy& copy) {
   copy.on_told(nullptr, home.version(), home.rest(), false);
 }
 
-// Says in words how they differ; empty if they do not.
-std::string DifferenceOf(const TableHome& home, const TableCopy& copy) {
-  const uint32_t words = home.shape().value_words();
-  if (copy.size() != home.size()) {
-    return fmt::format("has {} entries, should have {}", copy.size(),
+// Sums up over entries, which may come in any order.
+class TableDigest {
+ public:
+  explicit TableDigest(const TableShape& shape) : shape_(shape) {}
+  void Add(const uint64_t* key, const uint64_t* value) {
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < shape_.key_words(); ++i) Mix(digest, key[i]);
+    entries_ += Of(value, digest);
+  }
+  uint64_t entries() const { return entries_; }
+  uint64_t Of(const uint64_t* value, uint64_t digest = 0) const {
+    for (uint32_t i = 0; i < shape_.value_words(); ++i) Mix(digest, value[i]);
+    return digest;
+  }
+
+ private:
+  static void Mix(uint64_t& digest, uint64_t word) {
+    digest = Fold(digest ^ 0x9e37'79b9'7f4a'7c15, word ^ 0xd1b5'4a32'd192'ed03);
+  }
+  const TableShape& shape_;
+  uint64_t entries_ = 0;
+};
+
+// Says in words how a copy differs; empty if it does not.
+std::string DifferenceOf(const TableHome& home, const TableCopyFigures& copy) {
+  if (copy.entries != home.size()) {
+    return fmt::format("has {} entries, should have {}", copy.entries,
                        home.size());
   }
-  Value value{};
+  TableDigest digest(home.shape());
   for (uint32_t i = 0; i < home.slots(); ++i) {
-    if (!home.IsEntry(i)) continue;
-    if (!copy.Read(home.key(i), value.data()) ||
-        !std::equal(value.data(), value.data() + words, home.total(i))) {
-      return fmt::format("differs in entry {}", i + 1);
-    }
+    if (home.IsEntry(i)) digest.Add(home.key(i), home.total(i));
   }
-  copy.ReadRest(value.data());
-  const bool same = std::equal(value.data(), value.data() + words, home.rest());
+  if (digest.entries() != copy.entries_digest) return "differs in an entry";
+  const bool same = digest.Of(home.rest()) == copy.rest_digest;
   return same ? "" : "differs in the rest";
 }
 
 }  // namespace
 
+std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit) {
+  std::vector<TableCopyFigures> tables;
+  for (size_t i = 0; i < unit.size(); ++i) {
+    const TableReplica& replica = unit.replica(i);
+    const TableCopy& copy = unit.copy(i);
+    TableDigest digest(copy.shape());
+    copy.ForEach([&](const uint64_t* key, const uint64_t* value) {
+      digest.Add(key, value);
+    });
+    Value rest{};
+    copy.ReadRest(rest.data());
+    tables.push_back({.updates = copy.updates(),
+                      .refused = copy.refused(),
+                      .repeated = replica.repeated(),
+                      .joined = replica.joined() ? 1u : 0u,
+                      .entries = copy.size(),
+                      .entries_digest = digest.entries(),
+                      .rest_digest = digest.Of(rest.data())});
+  }
+  return tables;
+}
+
 void AddTables(const TableHomes& homes,
-               std::span<const UnitTables* const> units,
+               std::span<const std::vector<TableCopyFigures>> units,
                const NetworkFunction& nf, RunResult& result) {
   size_t table = 0;
   for (const NetworkFunction::Part& part : nf.parts()) {
@@ -62,13 +103,12 @@ void AddTables(const TableHomes& homes,
                               .bytes = homes.traffic(table).bytes,
                               .repeated = home.repeated()};
       for (size_t i = 0; i < units.size(); ++i) {
-        if (units[i] == nullptr) continue;
-        const TableReplica& replica = units[i]->replica(table);
-        const TableCopy& copy = units[i]->copy(table);
-        figures.updates += copy.updates();
-        figures.refused += copy.refused();
-        figures.repeated += replica.repeated();
-        if (!replica.joined()) continue;
+        if (units[i].empty()) continue;
+        const TableCopyFigures& copy = units[i][table];
+        figures.updates += copy.updates;
+        figures.refused += copy.refused;
+        figures.repeated += copy.repeated;
+        if (copy.joined == 0) continue;
         const std::string wrong = DifferenceOf(home, copy);
         if (wrong.empty()) continue;
         ++result.violations;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "base/packet/ip_prefix.h"
 #include "base/packet/rewrite.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/system_test/test_schedule.h"
 #include "platform/system_test/test_tiny_nat.h"
 
@@ -425,22 +425,17 @@ void RunOne(uint64_t seed, Totals& totals) {
 }
 
 TEST(ChainDriverRandom, HoldsItsPromisesOnAnySchedule) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  const uint64_t runs = one_seed != nullptr ? 1 : is_long ? 15'000 : 300;
+  const TestSeeds seeds(300, 15'000);
   Totals totals;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     RunOne(seed, totals);
     if (HasFailure()) return;
   }
-  std::cout << "seeds " << first << " to " << first + runs - 1 << "\n";
+  std::cout << "seeds " << seeds.first << " to " << seeds.last << "\n";
   for (const auto& [name, count] : totals.counts) {
     std::cout << fmt::format("  {:28}{:>12}\n", name, count);
-    if (one_seed != nullptr) continue;
+    if (seeds.is_chosen) continue;
     EXPECT_GE(count, 50u) << name;
   }
 }

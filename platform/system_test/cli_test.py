@@ -219,6 +219,22 @@ class Refusals(Command):
             self.refused(USAGE, [flag.split("=")[0], "--loggers"], "replay",
                          self.good, f"--{flag}")
 
+    def test_refuses_faults_that_cannot_be_and_names_what_does_not_exist(self):
+        kill = "--faults=kill any at 1s"
+        logged = "--loggers=on"
+        for words, flags in [
+                (["unit 64", "63"], [logged, "--faults=kill unit 64 at 1s"]),
+                (["unit 2", "max_units=2"],
+                 [logged, "--faults=kill unit 2 p=0.1", "--max_units=2"]),
+                (['"kil any at 1s"', "kill unit 3 at 1.2s"],
+                 [logged, "--faults=kill any at 2s; kil any at 1s"]),
+                (['p="2"'], [logged, "--faults=kill any p=2"]),
+                (["loggers=off"], [kill]),
+                (["max_units=1", "nobody"], [logged, kill, "--max_units=1"]),
+                (["shared tables"], [logged, kill, "--nf=monitor"]),
+                (["--faults", "--clock"], [kill, "--clock=real"])]:
+            self.refused(USAGE, words, "replay", self.good, *flags)
+
     def test_says_in_help_every_flag_with_its_default(self):
         text = run("replay", "--help").stdout.decode()
         for flag in ("flowlet_timeout", "flowlet_bytes", "alpha", "replicas",

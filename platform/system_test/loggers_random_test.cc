@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/run/run_events.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_schedule.h"
@@ -81,23 +81,18 @@ void CompareWithoutLoggers(const Schedule& schedule, const NfSpec& nf,
 
 template <typename RunOne>
 Totals RunSeeds(uint64_t count, const RunOne& run_one) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-  const uint64_t runs = chosen != nullptr ? 1 : is_long ? 50 * count : count;
+  const TestSeeds seeds(count, 50 * count);
   Totals totals;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     run_one(rng, totals);
     if (testing::Test::HasFailure()) break;
   }
-  std::cout << fmt::format("seeds {} to {}\n", first, first + runs - 1);
+  std::cout << fmt::format("seeds {} to {}\n", seeds.first, seeds.last);
   for (const auto& [name, sum] : totals) {
     std::cout << fmt::format("  {:28}{:>12}\n", name, sum);
-    if (chosen == nullptr) {
+    if (!seeds.is_chosen) {
       EXPECT_GT(sum, 0u) << name;
     }
   }
@@ -111,7 +106,7 @@ TEST(LoggersRandom, ReleaseTheSameOfChronicle) {
     const Outcome logged = RunLogged(schedule, *schedule.nf, rng, sums);
     CompareWithoutLoggers(schedule, *schedule.nf, logged, sums);
   });
-  if (std::getenv("SNF_TEST_SEED") != nullptr) return;
+  if (TestSeeds(1).is_chosen) return;
   EXPECT_GE(totals.at("compared without loggers"), 60u);
   EXPECT_GE(totals.at("entries"), 10'000u);
   EXPECT_GE(totals.at("moves"), 500u);
@@ -123,7 +118,7 @@ TEST(LoggersRandom, HoldTheirPromisesWhateverAnNfDoes) {
     const Schedule schedule = AnyScheduleOfAsks(rng);
     RunLogged(schedule, *schedule.nf, rng, sums);
   });
-  if (std::getenv("SNF_TEST_SEED") != nullptr) return;
+  if (TestSeeds(1).is_chosen) return;
   EXPECT_GE(totals.at("entries"), 10'000u);
   EXPECT_GE(totals.at("moves"), 500u);
 }

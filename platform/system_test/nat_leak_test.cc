@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "controller/core/piece_pool.h"
 #include "platform/system_test/test_run.h"
 #include "runtime/core/unit_pieces.h"
@@ -333,10 +333,7 @@ RunOptions Options(bool check) {
 }
 
 void RunFlows(uint32_t flows, bool check) {
-  const char* const given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  const uint64_t seed = TestSeeds::One(1);
   Traffic traffic(seed);
   const NfSpec nat = *NfSpec::Parse(
       "nat:ports=10000-14095,udp_timeout=50ms,tcp_transitory_timeout=50ms,"

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/test_seeds.h"
 #include "platform/system_test/test_nat_model.h"
 #include "platform/system_test/test_nat_traffic.h"
 #include "platform/system_test/test_run.h"
@@ -223,23 +223,18 @@ const Counts kFloors = {
 };
 
 TEST(NatModel, AgreesWithTheNatOnAnySchedule) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  const uint64_t runs = one_seed != nullptr ? 1 : is_long ? 25'000 : 500;
+  const TestSeeds seeds(500, 25'000);
   Counts counts;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
-    RunOne(seed, one_seed != nullptr, counts);
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    RunOne(seed, seeds.is_chosen, counts);
     if (HasFailure()) return;
   }
-  std::cout << "seeds " << first << " to " << first + runs - 1 << "\n";
+  std::cout << "seeds " << seeds.first << " to " << seeds.last << "\n";
   for (const auto& [name, count] : counts) {
     std::cout << fmt::format("  {:34}{:>12}\n", name, count);
   }
-  if (one_seed != nullptr) return;
+  if (seeds.is_chosen) return;
   for (const auto& [name, floor] : kFloors) {
     EXPECT_GE(counts[name], floor) << name;
   }

@@ -350,6 +350,31 @@ class Replay(Command):
         loud = run("replay", "--json=-").stderr.decode()
         self.assertIn("small.pcap.zst --unit_capacity=", loud)
 
+    def test_survives_the_same_faults_for_the_same_seed(self):
+        faults = "kill unit 1 at 1.2s; kill any p=0.0005"
+
+        def replay(seed, *flags):
+            return self.report(
+                SOURCE / "traces" / "small.pcap.zst", "--nf=chronicle",
+                f"--seed={seed}", "--unit_capacity=300Mbps", "--loggers=on",
+                *flags)
+        one, again, other = [replay(s, "--faults=" + faults) for s in (1, 1, 2)]
+        for key in set(one) - {"elapsed_s"}:
+            self.assertEqual(one[key], again[key], key)
+        self.assertNotEqual(one["digest"], other["digest"])
+        self.assertEqual(one["flags"]["faults"], faults)
+        for report in (one, other):
+            lost = report["faults"]
+            self.assertGreater(lost["kills"], 10)
+            self.assertGreater(lost["clocks_lost"], 10)
+            self.assertGreater(lost["flows_moved"], 10)
+            self.assertEqual(report["packets_dropped"]["unit_failed"],
+                             lost["packets_lost"])
+            self.assertEqual(sum(report["packets_dropped"].values()),
+                             lost["packets_lost"])
+            self.assertEqual(report["violations"], 0)
+        self.assertNotIn("faults", replay(1))
+
     def test_gives_the_same_result_in_every_build_and_on_every_machine(self):
         # Change these only with a change of behaviour that is meant.
         report = self.report(SOURCE / "traces" / "small.pcap.zst",

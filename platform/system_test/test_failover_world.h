@@ -22,7 +22,7 @@
 
 namespace snf {
 
-// What happens in a world.
+// Says what happens in a world.
 struct FailoverPlan {
   uint32_t units = 3;
   uint32_t flows = 3;
@@ -115,7 +115,7 @@ class FailoverWorld {
     std::deque<SealAnswer> answers;   // of the logger
     std::map<std::pair<FlowId, Clock>, ControllerCommand> inside;
   };
-  // What became of a clock.
+  // Tells what became of a clock.
   struct ClockStory {
     uint64_t packet = 0;  // 0: none
     bool is_lost = false;

@@ -3,11 +3,11 @@
 // What UsageMeter says that a run used is what was done in it, however flows
 // moved. SNF_TEST_SEED=n runs the one schedule with that seed.
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "platform/report/usage_meter.h"
 #include "platform/system_test/test_schedule.h"
@@ -108,13 +108,11 @@ class Recount final : public RunObserver {
 };
 
 TEST(Usage, SumsEqualTheWorkDoneThroughMoves) {
-  const char* const one = std::getenv("SNF_TEST_SEED");
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t last = one != nullptr ? first : 200;
+  const TestSeeds seeds(200);
   uint64_t moved = 0;
   uint64_t packets = 0;
-  for (uint64_t seed = first; seed <= last; ++seed) {
-    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     const Schedule schedule = AnyScheduleOfAsks(rng);
     Recount recount(schedule.options);
@@ -135,7 +133,7 @@ TEST(Usage, SumsEqualTheWorkDoneThroughMoves) {
     moved += recount.moved;
     packets += used.packets;
   }
-  if (one != nullptr) return;
+  if (seeds.is_chosen) return;
   EXPECT_GT(moved, 1'000u);
   EXPECT_GT(packets, 10'000u);
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "nlohmann/json.hpp"
 #include "platform/report/report.h"
 #include "platform/system_test/test_run.h"
@@ -221,18 +222,13 @@ class VirtualDriverRandom : public testing::Test {
 
   void RunSeeds(uint64_t count, As as, const AnyOne& any,
                 std::span<const Floor> floors) {
-    const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-    const bool is_long = long_tests != nullptr && *long_tests == '1';
-    const char* const chosen = std::getenv("SNF_TEST_SEED");
-    const uint64_t first =
-        chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-    const uint64_t runs = chosen != nullptr ? 1 : is_long ? 50 * count : count;
+    const TestSeeds seeds(count, 50 * count);
     Totals totals;
-    for (uint64_t seed = first; seed < first + runs; ++seed) {
+    for (const uint64_t seed : seeds.all()) {
       Rng rng(seed);
       const Schedule schedule = any(rng);
       how_to_run_again = [&] {
-        std::string how = fmt::format("SNF_TEST_SEED={}", seed);
+        std::string how = TestSeeds::Name(seed);
         if (as == As::kReplayLine) {
           how += " is\n  " + WriteReplayLine(schedule, seed);
         }
@@ -245,13 +241,13 @@ class VirtualDriverRandom : public testing::Test {
       alarm(0);
       std::signal(SIGABRT, SIG_DFL);
       if (HasFailure()) FAIL() << how_to_run_again();
-      if (chosen != nullptr) std::cout << how_to_run_again() << "\n";
+      if (seeds.is_chosen) std::cout << how_to_run_again() << "\n";
     }
-    std::cout << fmt::format("seeds {} to {}\n", first, first + runs - 1);
+    std::cout << fmt::format("seeds {} to {}\n", seeds.first, seeds.last);
     for (const auto& [name, least] : floors) {
       std::cout << fmt::format("  {:28}{:>12}{:>12}\n", name, totals[name],
                                fmt::format("≥ {}", least));
-      if (chosen != nullptr) continue;
+      if (seeds.is_chosen) continue;
       EXPECT_GE(totals[name], least) << name;
     }
     EXPECT_LE(totals["incomparable"],

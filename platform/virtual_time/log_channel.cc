@@ -9,8 +9,6 @@
 namespace snf {
 namespace {
 
-// Units do not fail in virtual time so far: each lives once.
-constexpr uint32_t kIncarnation = 1;
 // The upper bits of a handle name its size: any but kNoPacket is possible.
 constexpr uint32_t kHandles = value(kNoPacket);
 
@@ -29,14 +27,30 @@ StateNetwork NetworkToLoggers(RunOptions options) {
 
 LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
                        std::span<const NetworkFunction::Pool> pools)
-    : limits_{.schema = schema.hash(),
+    : schema_(&schema),
+      limits_{.schema = schema.hash(),
               .max_delta_bytes =
                   std::max(schema.record_bytes(), MaxDeltaBytes(schema)),
               .packets = kHandles,
               .pools = static_cast<uint16_t>(pools.size())},
-      maker_(kIncarnation, schema),
-      logger_(kIncarnation, {.max_flows = max_flows, .packets = kHandles},
+      maker_(incarnation_, schema),
+      logger_(incarnation_, {.max_flows = max_flows, .packets = kHandles},
               schema, pools) {}
+
+void LogChannel::BeginAnew() {
+  // One that has stopped in good order was not sealed.
+  logger_.Seal();
+  LoggerOut out;
+  while (logger_.has_more()) {
+    out.clear();
+    logger_.Resume(out);
+  }
+  logger_.Begin(++incarnation_);
+  maker_ = EntryMaker(incarnation_, *schema_);
+  entries_.clear();
+  first_ = 1;
+  has_stopped = has_heartbeat = is_broken = false;
+}
 
 uint64_t LogChannel::Keep(LoggerFigures& figures) {
   const std::span<const std::byte> bytes = maker_.entry();
@@ -59,6 +73,10 @@ std::span<const std::byte> LogChannel::entry(uint64_t number) const {
 void LogChannel::Replace(uint64_t number, const Unit& unit) {
   const auto view = Parse(entry(number));
   SNF_CHECK(view.has_value());
+  for (uint64_t i = number + 1 - first_; i < entries_.size(); ++i) {
+    const auto later = LoadAs<LogEntry>(entries_[i].data());
+    if (later.meta.flow == (*view)->meta.flow && later.pieces > 0) return;
+  }
   entries_[number - first_] = maker_.StandIn(*view, unit);
 }
 

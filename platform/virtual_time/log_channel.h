@@ -49,7 +49,9 @@ class LogChannel {
   std::optional<LogEntryView> Parse(std::span<const std::byte> bytes) const {
     return LogEntryView::Parse(limits_, bytes);
   }
-  // Puts another entry in place of this one, with the flow's present record.
+  // Puts another entry in place of this one, with the flow's present record;
+  // but not if a later one moves pieces: were that lost with the unit, they
+  // would be in the flow's record and in the unit's (L4, I8).
   void Replace(uint64_t number, const Unit& unit);
   // Takes the oldest entry out.
   std::vector<std::byte> Pop() {
@@ -62,12 +64,19 @@ class LogChannel {
   bool is_full() const { return entries_.size() >= kMaxEntries; }
   uint64_t first() const { return first_; }  // the oldest entry's number
 
+  // A new process of the unit begins, with entries from 1 on. What its logger
+  // has of earlier ones stays there. Nothing may be here but what the logger
+  // has taken, or nobody needs.
+  void BeginAnew();
+
   // The unit has stopped, and says so once the channel is empty.
   bool has_stopped = false;
   bool has_heartbeat = false;  // one is to come
   bool is_broken = false;      // the logger found an entry impossible
 
  private:
+  const StateSchema* schema_;
+  uint32_t incarnation_ = 1;
   LogEntryLimits limits_;
   EntryMaker maker_;
   OutputLogger logger_;

@@ -38,6 +38,7 @@ void PacketExits::Drop(Instant now, PacketHandle packet, DropReason reason) {
 void PacketExits::Release(Instant now, UnitId unit, const PacketMeta& meta,
                           PacketHandle packet, bool generated) {
   ++result_.packets_released;
+  result_.packets_generated += generated ? 1 : 0;
   PacketRoute route = RouteOf(now, unit, meta);
   route.generated = generated;
   if (!generated) result_.latency_ns.Record(route.latency.ns);
@@ -76,6 +77,13 @@ void PacketExits::End(Instant now, UnitId unit, const UnitCommand& command) {
     default:
       SNF_CHECK(false);
   }
+}
+
+void PacketExits::Lose(Instant now, UnitId unit, const PacketMeta& meta,
+                       PacketHandle packet, bool generated) {
+  result_.packets_generated += generated ? 1 : 0;
+  CountDrop(now, packet, RouteOf(now, unit, meta), DropReason::kUnitFailed);
+  buffers_.Free(packet);
 }
 
 void PacketExits::Take(Instant now, UnitId unit, const UnitCommand& command) {

@@ -38,6 +38,10 @@ class PacketExits {
   // kind kNfDrop, kDrop, kConsume, kAdvance or kDropPayload. Frees its buffer.
   void End(Instant now, UnitId unit, const UnitCommand& command);
 
+  // The packet is lost with its unit, which failed. Frees its buffer.
+  void Lose(Instant now, UnitId unit, const PacketMeta& meta,
+            PacketHandle packet, bool generated);
+
  private:
   void Take(Instant now, UnitId unit, const UnitCommand& command);
   void CountDrop(Instant now, PacketHandle packet, const PacketRoute& route,

@@ -169,9 +169,9 @@ bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
 }
 
 void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
-  std::vector<const UnitTables*> units;
-  for (const std::unique_ptr<Unit>& unit : units_) {
-    units.push_back(unit == nullptr ? nullptr : &unit->tables);
+  std::vector<std::vector<TableCopyFigures>> units(units_.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (units_[i] != nullptr) units[i] = FiguresOf(units_[i]->tables);
   }
   AddTables(homes_, units, nf, result);
   for (size_t table = 0; table < ways_.size(); ++table) {

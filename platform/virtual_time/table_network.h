@@ -13,10 +13,10 @@
 #include "platform/run/run.h"
 #include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/state_network.h"
-#include "runtime/core/table_homes.h"
-#include "runtime/core/table_message.h"
-#include "runtime/core/unit_tables.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/table_message.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 
@@ -38,6 +38,8 @@ class TableNetwork {
  public:
   // The tables are those of the NFs that `example` is made of.
   TableNetwork(const RunOptions& options, const NetworkFunction& example);
+
+  bool any() const { return homes_.size() > 0; }
 
   // The unit's NF is about to be called, until on_stop. It must outlive this.
   void on_ready(Instant now, UnitId unit, uint32_t incarnation,

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_schedule.h"
 
@@ -237,14 +237,10 @@ TEST(TableNetwork, IsTheSameWithAndWithoutTheChecker) {
 }
 
 TEST(TableNetwork, HoldsInRandomRuns) {
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const uint64_t count =
-      std::getenv("SNF_LONG_TESTS") != nullptr ? 10'000 : 200;
-  const uint64_t first = chosen != nullptr ? std::stoull(chosen) : 1;
+  const TestSeeds seeds(200, 10'000);
   std::map<std::string, uint64_t> totals;
-  for (uint64_t seed = first; seed < first + (chosen != nullptr ? 1 : count);
-       ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     Schedule schedule =
         rng.Chance(32'768) ? AnySchedule(rng) : AnyScheduleOfAsks(rng);
@@ -266,8 +262,8 @@ TEST(TableNetwork, HoldsInRandomRuns) {
   }
   for (const auto& [name, n] : totals) {
     std::cout << fmt::format("  {:12}{:>12}\n", name, n);
-    if (chosen != nullptr) continue;
-    EXPECT_GE(n, count / 10) << name;
+    if (seeds.is_chosen) continue;
+    EXPECT_GE(n, seeds.count() / 10) << name;
   }
 }
 

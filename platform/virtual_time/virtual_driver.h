@@ -19,14 +19,14 @@
 #include "platform/run/provisioning.h"
 #include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
-#include "platform/virtual_time/event_queue.h"
 #include "platform/virtual_time/packet_exits.h"
-#include "platform/virtual_time/state_network.h"
 #include "platform/virtual_time/table_network.h"
+#include "platform/virtual_time/virtual_event.h"
+#include "platform/virtual_time/virtual_faults.h"
+#include "platform/virtual_time/virtual_loggers.h"
+#include "platform/virtual_time/virtual_network.h"
 #include "platform/virtual_time/virtual_units.h"
 #include "runtime/core/service_model.h"
-#include "runtime/logger/log_entry.h"
-#include "runtime/logger/logger_commands.h"
 #include "runtime/ring/call_mark.h"
 #include "traces/capture_reader.h"
 
@@ -47,13 +47,13 @@ namespace snf {
 //                            ▲                          │ begin, service time
 //                            └─────── on_drained ───────┤ finish
 //            sink ◄── release ◄──── hop ◄── [logger] ◄──┤
-//                                 other units ◄── StateNetwork ◄── messages
+//                               other units ◄── VirtualNetwork ◄── messages
 //
 // A packet that comes back from the outside (ingress.h) does so a hop after its
 // release.
 //
 // Owner-thread only.
-class VirtualDriver final : private NfCallNames {
+class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -83,7 +83,9 @@ class VirtualDriver final : private NfCallNames {
   uint32_t buffers_in_use() const { return buffers_.in_use(); }
   uint64_t flows_at_units() const { return units_.flows(); }
   uint64_t replicas_at_units() const { return units_.replicas(); }
-  uint32_t records_on_the_way() const { return network_.records_on_the_way(); }
+  uint32_t records_on_the_way() const {
+    return network_.states().records_on_the_way();
+  }
   const Controller& controller() const { return controller_; }
 
  private:
@@ -93,69 +95,57 @@ class VirtualDriver final : private NfCallNames {
   // NFs are stopped.
   static constexpr uint32_t kMaxTimersAtEnd = 10'000'000;
 
-  struct Event;
+  using Event = VirtualEvent;
 
   void RunUntil(Instant time);
+  void Handle(const Event& event);
+  Instant now() const { return network_.now(); }
   FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
   }
-  void Handle(const Event& event);
+  // FlowKey{} if the controller has forgotten the flow.
+  FlowKey KeyOf(FlowId flow) const;
+  void AddFindings();
+
+  // At the controller.
   void HandleAtController(const Event& event);
-  void HandleAtUnit(const Event& event, VirtualUnit& shell);
+  void on_alias();
+  void on_hairpin(const Event& event);
+  void on_failure(UnitId unit);
   void ExecuteAll();
   void Execute(const ControllerCommand& command);
+  void Enqueue(const ControllerCommand& command);
+  void Start(const ControllerCommand& command);
   void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
+  void Release(const Event& event);
+
+  // At units.
+  void HandleOfUnit(const Event& event, VirtualUnit& shell);
+  void HandleAtUnit(const Event& event, VirtualUnit& shell, UnitOut& out);
+  void on_done_query(VirtualUnit& shell, DoneQuery query);
+  void Serve(VirtualUnit& shell);
+  void EndService(VirtualUnit& shell);
   void ExecuteAll(VirtualUnit& shell);
   void Execute(VirtualUnit& shell, const UnitCommand& command);
   void ExecutePacket(UnitId unit, const UnitCommand& command);
-  void Send(const Event& message);
-  void SendState(const VirtualUnit& shell, const UnitCommand& command);
-  void Serve(VirtualUnit& shell);
-  void EndService(VirtualUnit& shell);
-  void ReleaseAfterHop(UnitId unit, PacketHandle packet, const PacketMeta& meta,
-                       bool generated);
-  void Release(const Event& event);
-  void on_hairpin(const Event& event);
-  void on_alias_at_controller();
   void SendStopped(UnitId unit);
-  void Drained(UnitId unit, const PacketMeta& meta);
   void ScheduleTimer(VirtualUnit& shell);
-  // FlowKey{} if the controller has forgotten the flow.
-  FlowKey KeyOf(FlowId flow) const;
-
-  // With loggers.
-  bool HandleOfLogger(const Event& event, VirtualUnit& shell);
-  bool TakeForLogger(VirtualUnit& shell, const UnitCommand& command);
-  void SendEntry(VirtualUnit& shell);
-  void SendByLog(const Event& event);
-  void SendHeartbeatLater(VirtualUnit& shell);
-  void on_heartbeat_due(VirtualUnit& shell);
-  void on_asked(VirtualUnit& shell, const LoggerCommand::Ask& ask);
-  void on_taken(VirtualUnit& shell, uint64_t number);
-  void on_released(VirtualUnit& shell, const LogEntryView& entry);
-  void CallUnit(VirtualUnit& shell, absl::FunctionRef<void()> call);
-  void TellController(VirtualUnit& shell, const LogEntryView& entry);
-  void on_entry(VirtualUnit& shell, uint64_t number);
-  void on_heartbeat(VirtualUnit& shell, uint64_t sent);
-  void Acknowledge(VirtualUnit& shell);
-  void ExecuteLogger(VirtualUnit& shell);
-  void EndPacket(UnitId unit, UnitCommand::Kind kind,
-                 const LoggerCommand& command);
+  void CallUnit(VirtualUnit& shell,
+                absl::FunctionRef<void(UnitOut&)> call) override;
+  void Drained(UnitId unit, const PacketMeta& meta) override;
+  void on_released(VirtualUnit& shell, const PacketMeta& meta) override;
+  void on_stopped(VirtualUnit& shell) override;
 
   RunOptions options_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
 
-  Instant now_ = Instant::min();
   BufferPool buffers_;
   Ingress ingress_;
   Controller controller_;
   ServiceModel service_;
-  StateNetwork network_;
-  StateNetwork log_network_;  // between units and loggers
   TableNetwork tables_;
   Rng start_rng_;  // says which starts of units fail
-  std::unique_ptr<EventQueue<Event>> events_;
   VirtualUnits units_;
   uint64_t events_handled_ = 0;
   uint64_t in_channels_ = 0;             // slots of all units' channels in use
@@ -167,7 +157,6 @@ class VirtualDriver final : private NfCallNames {
 
   ControllerOut controller_out_;
   UnitOut unit_out_;
-  LoggerOut logger_out_;
 
   Observers observers_;
   Checker checker_;
@@ -176,6 +165,9 @@ class VirtualDriver final : private NfCallNames {
   Provisioning provisioning_;
   RunResult result_;
   PacketExits exits_;
+  VirtualNetwork network_;
+  VirtualLoggers loggers_;
+  std::unique_ptr<VirtualFaults> faults_;  // null if no unit fails
   CallMark call_mark_;
   std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
 };

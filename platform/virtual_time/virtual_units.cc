@@ -37,6 +37,23 @@ VirtualUnit& VirtualUnits::Make(UnitId unit) {
   return *made;
 }
 
+void VirtualUnits::Renew(UnitId unit) {
+  std::unique_ptr<VirtualUnit>& place = units_[value(unit)];
+  const std::unique_ptr<VirtualUnit> old = std::move(place);
+  AddCounters(former_, old->unit.counters());
+  size_t i = 0;
+  for (const NetworkFunction::Part& part : old->nf->parts()) {
+    for (const uint64_t n : part.nf->counts()) {
+      if (i == former_counts_.size()) former_counts_.push_back(0);
+      former_counts_[i++] += n;
+    }
+  }
+  VirtualUnit& made = Make(unit);
+  made.log = std::move(old->log);
+  made.log->BeginAnew();
+  made.process.life = made.process.log_life = old->process.life;
+}
+
 void VirtualUnits::StopTimers() {
   if (stops_timers_) return;
   stops_timers_ = true;
@@ -48,7 +65,8 @@ void VirtualUnits::StopTimers() {
 uint64_t VirtualUnits::flows() const {
   uint64_t sum = 0;
   for (const std::unique_ptr<VirtualUnit>& each : units_) {
-    if (each != nullptr) sum += each->unit.flows() - each->unit.replicas();
+    if (each == nullptr || !each->process.lives()) continue;
+    sum += each->unit.flows() - each->unit.replicas();
   }
   return sum;
 }
@@ -56,7 +74,8 @@ uint64_t VirtualUnits::flows() const {
 uint64_t VirtualUnits::replicas() const {
   uint64_t sum = 0;
   for (const std::unique_ptr<VirtualUnit>& each : units_) {
-    if (each != nullptr) sum += each->unit.replicas();
+    if (each == nullptr || !each->process.lives()) continue;
+    sum += each->unit.replicas();
   }
   return sum;
 }
@@ -68,6 +87,10 @@ void VirtualUnits::ForEach(absl::FunctionRef<void(VirtualUnit&)> visit) {
 }
 
 void VirtualUnits::AddTotals(RunResult& result) const {
+  AddCounters(result.state.units, former_);
+  for (size_t i = 0; i < former_counts_.size(); ++i) {
+    result.nf_counters[i].value += former_counts_[i];
+  }
   for (const std::unique_ptr<VirtualUnit>& each : units_) {
     if (each == nullptr) continue;
     AddCounters(result.state.units, each->unit.counters());

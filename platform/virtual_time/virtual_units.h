@@ -3,11 +3,15 @@
 #define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_UNITS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
+#include "base/messages/failure_messages.h"
+#include "base/messages/messages.h"
 #include "base/time.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/log_channel.h"
@@ -17,13 +21,43 @@
 
 namespace snf {
 
+// What is known of a unit's process where units fail (RunOptions::faults).
+struct UnitProcess {
+  // kDead: nobody knows it yet. kFailed: the controller does. kStopped: it is
+  // gone in good order.
+  enum class State : uint8_t { kRuns, kDead, kFailed, kStopped };
+  struct Inside {
+    PacketHandle packet = kNoPacket;
+    PacketMeta meta;
+  };
+  bool lives() const {
+    return state == State::kRuns || state == State::kStopped;
+  }
+
+  State state = State::kRuns;
+  bool is_up = false;  // counts as in use
+  // The number of its channel with the controller, and that of the process that
+  // its logger logs.
+  uint16_t life = 1;
+  uint16_t log_life = 1;
+  uint32_t in_channel = 0;  // slots of the channel in use
+  uint32_t waiting = 0;     // packets here that are to be run again
+  Instant died;
+  Seal seal;          // the newest
+  uint64_t told = 0;  // entries whose tells have reached the controller
+  // Packets that it has, also those without payload.
+  std::map<std::pair<FlowId, Clock>, Inside> inside;
+};
+
 // A unit and what surrounds it in virtual time.
 struct VirtualUnit {
   Unit unit;
   std::unique_ptr<NetworkFunction> nf;
   std::unique_ptr<LogChannel> log;  // null without loggers
   bool ready = false;
+  bool stopping = false;           // a Stop is on its way, or has come
   Instant timer = Instant::max();  // when the earliest wake-up under way comes
+  UnitProcess process{};
 };
 
 // The units of a run in virtual time, each made when it is first asked for.
@@ -40,6 +74,10 @@ class VirtualUnits {
     const std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
     return made != nullptr ? *made : Make(unit);
   }
+
+  // A new process of the unit begins, with a unit and an NF that know nothing;
+  // what the old ones have counted is kept. `of` has to be called again.
+  void Renew(UnitId unit);
 
   // The flows whose state units keep: without, and only, replicas.
   uint64_t flows() const;
@@ -64,6 +102,9 @@ class VirtualUnits {
   StateSchema schema_;
   bool stops_timers_ = false;
   std::vector<std::unique_ptr<VirtualUnit>> units_;
+  // What units and NFs have counted that are gone.
+  UnitCounters former_;
+  std::vector<uint64_t> former_counts_;
 };
 
 }  // namespace snf

@@ -9,7 +9,7 @@
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 
-// What a resource manager is made with, says, and answers.
+// A resource manager is made with these options, commands this, and answers so.
 
 namespace snf {
 

@@ -74,7 +74,7 @@ class ResourceManager {
     return refused_[static_cast<size_t>(why)];
   }
   State state(GlobalUnitId unit) const { return units_[value(unit)].state; }
-  // What the unit has free for leases, and what the controller holds.
+  // Return what the unit has free for leases, and what the controller holds.
   int64_t free(GlobalUnitId unit) const { return units_[value(unit)].free; }
   int64_t held(ControllerId controller) const {
     return controllers_[value(controller)].held;

@@ -2,7 +2,6 @@
 //
 // Random lives of controllers, units and managers; messages to units come late,
 // twice and in any order. SNF_LONG_TESTS=1 runs 20 times as many.
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "resource_manager/core/resource_manager.h"
 
@@ -350,13 +350,10 @@ class World {
 };
 
 TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
-  const char* const one = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t last = one != nullptr ? first : is_long ? 10'000 : 500;
+  const TestSeeds seeds(500, 10'000);
   uint64_t grants = 0;
-  for (uint64_t seed = first; seed <= last; ++seed) {
-    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     World world(seed);
     for (int step = 0; step < 600 && !testing::Test::HasFailure(); ++step) {
       world.Step();
@@ -366,7 +363,7 @@ TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
     if (testing::Test::HasFailure()) return;
     grants += world.grants();
   }
-  EXPECT_GT(grants, 10 * (last - first + 1));
+  EXPECT_GT(grants, 10 * seeds.count());
 }
 
 }  // namespace

@@ -62,13 +62,21 @@ class EntryMaker {
   }
   uint64_t number() const { return number_; }
 
+  // Calls `visit` for each frame that a packet made which waits for its alias.
+  template <typename Visit>
+  void ForEachWaiting(const Visit& visit) const {
+    for (const auto& [flow, parts] : waiting_) {
+      for (const PacketHandle packet : parts.emitted) visit(packet);
+    }
+  }
+
   // Returns an entry to be sent in place of one that was lost or refused (L4):
   // with the flow's present record, if the unit keeps one; else the same.
   std::vector<std::byte> StandIn(const LogEntryView& entry,
                                  const Unit& unit) const;
 
  private:
-  // What the unit has said of a clock so far.
+  // Holds what the unit has said of a clock so far.
   struct Parts {
     std::vector<PieceUse> pieces;
     std::vector<PacketHandle> emitted;

@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <vector>
 
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "runtime/core/unit.h"
 
@@ -63,18 +63,15 @@ struct NetworkWire {
 // set, or for SNF_TEST_SEED, up to the first that fails. Returns how many ran.
 template <typename Schedule, typename Totals>
 uint64_t RunSchedules(Totals& totals) {
-  const char* const one = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t count = one != nullptr ? 1 : is_long ? 100'000 : 3'000;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const TestSeeds seeds(3'000, 100'000);
+  for (const uint64_t seed : seeds.all()) {
     Schedule(seed, totals).Run();
     if (!::testing::Test::HasFailure()) continue;
-    std::cout << "SNF_TEST_SEED=" << seed << "\n";
-    return seed - first;
+    std::cout << TestSeeds::Name(seed) << "\n";
+    return seed - seeds.first;
   }
-  std::cout << "seeds " << first << "-" << first + count - 1 << ": ";
-  return count;
+  std::cout << "seeds " << seeds.first << "-" << seeds.last << ": ";
+  return seeds.count();
 }
 
 }  // namespace snf

@@ -3,13 +3,13 @@
 // the same units as ever.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <iostream>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_inputs.h"
 #include "runtime/core/unit.h"
@@ -312,34 +312,33 @@ class Siege {
 };
 
 TEST(UnitSiege, DoesNotReachFlowsThatNobodyLiesAbout) {
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t seeds = is_long ? 20'000 : 200;
+  const TestSeeds seeds(200, 20'000);
   Totals totals;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (const uint64_t seed : seeds.all()) {
     Siege(seed, totals).Run();
     if (HasFailure()) {
-      std::cout << "seed " << seed << "\n";
+      std::cout << TestSeeds::Name(seed) << "\n";
       return;
     }
   }
-  std::cout << "seeds 1-" << seeds << ": " << totals.lies << " lies ("
-            << totals.taken << " states taken), " << totals.released
-            << " packets released, " << totals.victims_ran << " of victims, "
-            << totals.pulls << " pulls, " << totals.pushes
+  std::cout << "seeds " << seeds.first << "-" << seeds.last << ": "
+            << totals.lies << " lies (" << totals.taken << " states taken), "
+            << totals.released << " packets released, " << totals.victims_ran
+            << " of victims, " << totals.pulls << " pulls, " << totals.pushes
             << " pushes; refused:";
   for (size_t i = 0; i < kStateRefusals; ++i) {
     std::cout << " " << ToString(static_cast<StateRefusal>(i)) << " "
               << totals.refused[i];
     // kStopping: none of these units is to stop.
     if (static_cast<StateRefusal>(i) != StateRefusal::kStopping) {
-      EXPECT_GT(totals.refused[i], seeds) << i;
+      EXPECT_GT(totals.refused[i], seeds.count()) << i;
     }
   }
   std::cout << "\n";
-  EXPECT_GT(totals.released, 400 * seeds);
-  EXPECT_GT(totals.victims_ran, 4 * seeds);
-  EXPECT_GT(totals.pulls, 100 * seeds);
-  EXPECT_GT(totals.pushes, 100 * seeds);
+  EXPECT_GT(totals.released, 400 * seeds.count());
+  EXPECT_GT(totals.victims_ran, 4 * seeds.count());
+  EXPECT_GT(totals.pulls, 100 * seeds.count());
+  EXPECT_GT(totals.pushes, 100 * seeds.count());
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include "base/byte_order.h"
 #include "base/check.h"
 #include "base/counters.h"
-#include "runtime/core/table_message.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/tables/table_message.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
@@ -54,13 +54,13 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
 
 void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   const auto has_work = [this] {
-    if (stop_.load(std::memory_order_seq_cst)) return true;
+    if (links_.control->stops.load(std::memory_order_seq_cst)) return true;
     if (links_.from_controller.has_items()) return true;
     if (logs_.has_value() && logs_->has_released()) return true;
     return std::ranges::any_of(links_.from_loops,
                                [](LinkIn& link) { return link.has_items(); });
   };
-  while (!stop_.load(std::memory_order_relaxed)) {
+  while (!links_.control->stops.load(std::memory_order_relaxed)) {
     const bool did = Turn();
     if (beside() || did) continue;
     Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
@@ -75,7 +75,7 @@ void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
 }
 
 void UnitLoop::Stop() {
-  stop_.store(true, std::memory_order_seq_cst);
+  links_.control->stops.store(true, std::memory_order_seq_cst);
   links_.bell->Ring();
 }
 
@@ -284,7 +284,9 @@ void UnitLoop::RunTimers() {
 void UnitLoop::RunTimers(UnitShell& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    if (stops_timers_.load(std::memory_order_relaxed)) shell.unit.StopTimers();
+    if (links_.control->stops_timers.load(std::memory_order_relaxed)) {
+      shell.unit.StopTimers();
+    }
     shell.unit.on_timers(now_, out_);
     AfterCall(shell);
   }

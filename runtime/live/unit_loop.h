@@ -20,17 +20,18 @@
 #include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
-#include "runtime/core/unit_tables.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/tables/unit_tables.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/wire_faults.h"
 
@@ -54,6 +55,7 @@ struct UnitLoopLinks {
   BufferPool buffers;  // as a party of its own
   Doorbell* bell;      // the loop's; all who send to it ring it
   LoopProgress* progress;
+  LoopControl* control;
   WireFaults* faults;  // what it finds wrong in what others say
   LinkIn from_controller;
   LinkOut to_controller;
@@ -117,7 +119,9 @@ class UnitLoop {
   // Lets Run return soon. Any thread.
   void Stop();
   // Lets no timer of the NF run any more (Unit::StopTimers). Any thread.
-  void StopTimers() { stops_timers_.store(true, std::memory_order_relaxed); }
+  void StopTimers() {
+    links_.control->stops_timers.store(true, std::memory_order_relaxed);
+  }
   // Lets the loop look at the clock, which has skipped. Any thread.
   void Wake() { links_.bell->Ring(); }
 
@@ -143,6 +147,8 @@ class UnitLoop {
   }
   // Returns a unit of this loop, once no turn is under way any more.
   const Unit& unit(UnitId unit) const { return shell_of_[value(unit)]->unit; }
+  // The pool, in which another thread may view packets.
+  BufferPool& buffers() { return links_.buffers; }
   uint32_t buffers_in_use() const { return links_.buffers.in_use(); }
 
  private:
@@ -235,8 +241,6 @@ class UnitLoop {
   StateFigures state_;
   uint32_t held_packets_max_ = 0;
   uint64_t sleeps_ = 0;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> stops_timers_{false};
 };
 
 }  // namespace snf

@@ -57,6 +57,7 @@ class Loops {
           UnitLoopLinks{.buffers = region_.Attach(static_cast<uint8_t>(i + 1)),
                         .bell = bells[i],
                         .progress = region_.New<LoopProgress>(),
+                        .control = region_.New<LoopControl>(),
                         .faults = &faults_,
                         .from_controller =
                             LinkIn(down.consumer, kMaxPayloadFromController),

@@ -315,7 +315,7 @@ void OutputLogger::on_heartbeat(uint64_t sent, LoggerOut& out) {
 
 // Takes what waited for the last entry, as far as `out` has room.
 void OutputLogger::Drain(LoggerOut& out) {
-  while (waiting_count_ > 0 && out.room() >= kMaxLogEmits + 4) {
+  while (waiting_count_ > 0 && out.room() >= kMaxCommandsToDrain) {
     const uint64_t number = last_ + 1;
     const std::span<std::byte> bytes = Waiting(number);
     if (bytes.empty()) return;
@@ -323,6 +323,8 @@ void OutputLogger::Drain(LoggerOut& out) {
     SNF_CHECK(entry.has_value() && (*entry)->number == number);
     const Result result = Take(*entry, out);
     if (result == Result::kWaits) return;
+    // Nobody sends a whole one any more.
+    if (result == Result::kAsked && sealed_) return;
     StopWaiting(number);
     if (result == Result::kAsked) AskWhole(**entry, out);
     if (result != Result::kTaken) return;

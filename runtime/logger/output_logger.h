@@ -39,9 +39,10 @@ struct OutputLoggerOptions {
 // 1 is applied and released; 3 waits, and kAskAgain asks for 2. It comes, 2 and
 // 3 are applied and released in order.
 //
-// Seal ends the unit's incarnation: what waits behind a hole is lost, all
-// entries are refused, and the controller hears what the logger has. From then
-// on it answers Pulls in place of the unit (F2, F5).
+// Seal ends the unit's incarnation: what waits for room among what the logger
+// keeps for the controller is taken, what waits behind a hole is lost, all
+// later entries are refused, and the controller hears what the logger has. From
+// then on it answers Pulls in place of the unit (F2, F5).
 //
 // `out` must have room for kMaxCommandsPerCall with each call. Afterwards
 //     while (has_more()) Resume()   with `out` emptied before
@@ -120,6 +121,8 @@ class OutputLogger {
  private:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
   static constexpr int kMaxAsks = 4;  // of a heartbeat, for holes
+  // One entry causes so many commands at most.
+  static constexpr size_t kMaxCommandsToDrain = kMaxLogEmits + 4;
 
   struct Flow {
     FlowId flow;
@@ -138,7 +141,7 @@ class OutputLogger {
     uint32_t first;
     uint32_t last;
   };
-  enum class Phase : uint8_t { kWaiting, kTells, kPieces, kFlows, kEnd, kDone };
+  enum class Phase : uint8_t { kTells, kWaiting, kPieces, kFlows, kEnd, kDone };
 
   uint32_t Find(FlowId flow) const;
   uint32_t Add(FlowId flow);
@@ -164,6 +167,7 @@ class OutputLogger {
   void AskAgain(uint64_t first, uint64_t last, LoggerOut& out);
 
   void ReportStep(LoggerOut& out);
+  void ReportTells(LoggerOut& out);
   void DropWaiting(LoggerOut& out);
   void ReportPieces(LoggerOut& out);
   void ReportFlow(LoggerOut& out);

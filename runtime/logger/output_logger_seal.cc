@@ -142,7 +142,7 @@ void OutputLogger::EndRestore(uint64_t released, uint64_t made) {
 void OutputLogger::Seal() {
   if (sealed_) return;
   sealed_ = was_sealed_ = true;
-  phase_ = Phase::kWaiting;
+  phase_ = Phase::kTells;
   at_ = 0;
   pool_ = 0;
 }
@@ -174,7 +174,7 @@ bool OutputLogger::has_more() const {
 
 void OutputLogger::Resume(LoggerOut& out) {
   if (!sealed_) Drain(out);
-  while (phase_ != Phase::kDone && out.room() >= kMaxLogEmits + 1) {
+  while (phase_ != Phase::kDone && out.room() >= kMaxCommandsToDrain) {
     ReportStep(out);
   }
 }
@@ -184,14 +184,7 @@ void OutputLogger::ReportStep(LoggerOut& out) {
     case Phase::kWaiting:
       return DropWaiting(out);
     case Phase::kTells:
-      if (at_ < tell_count_) {
-        const size_t tell = (first_tell_ + at_++) % options_.max_tells;
-        out.push({.kind = Kind::kTell, .tell = tells_[tell]});
-      } else {
-        phase_ = Phase::kPieces;
-        at_ = 0;
-      }
-      return;
+      return ReportTells(out);
     case Phase::kPieces:
       return ReportPieces(out);
     case Phase::kFlows:
@@ -205,10 +198,26 @@ void OutputLogger::ReportStep(LoggerOut& out) {
   }
 }
 
+// An entry that waited for room among the tells has it once these are told.
+void OutputLogger::ReportTells(LoggerOut& out) {
+  if (at_ < tell_count_) {
+    const size_t tell = (first_tell_ + at_++) % options_.max_tells;
+    out.push({.kind = Kind::kTell, .tell = tells_[tell]});
+    return;
+  }
+  at_ = 0;
+  const uint64_t before = last_;
+  if (!Waiting(last_ + 1).empty()) {
+    while (tell_count_ > 0) on_told(tells_[first_tell_].number);
+    Drain(out);
+  }
+  if (last_ == before) phase_ = Phase::kWaiting;
+}
+
 // The packets of one entry behind a hole are lost with the unit.
 void OutputLogger::DropWaiting(LoggerOut& out) {
   if (at_ == options_.window) {
-    phase_ = Phase::kTells;
+    phase_ = Phase::kPieces;
     at_ = 0;
     return;
   }

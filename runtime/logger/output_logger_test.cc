@@ -191,6 +191,55 @@ TEST_F(Logger, ServesPullsOnceSealed) {
   EXPECT_EQ(logger_.flows(), 0u);
 }
 
+TEST_F(Logger, SaysWhichGrantsItKnowsOfOnceSealed) {
+  Send(unit_.Grant(0, 0b11));
+  Send(unit_.Grant(1, 0b1));
+  unit_.Grant(1, 0b10);  // never comes
+  out_.clear();
+  logger_.Seal();
+  while (logger_.has_more()) logger_.Resume(out_);
+  EXPECT_EQ(Kinds(),
+            (std::vector{Kind::kFreePieces, Kind::kFreePieces, Kind::kSealed}));
+  EXPECT_EQ(out_.commands().back().sealed.grant, 2u);
+}
+
+// The second finds no room among what is kept for the controller, and is taken
+// once the first is told.
+TEST_F(Logger, TakesWhatWaitsForRoomOnceSealed) {
+  Send(unit_.Grant(0, 0b111));
+  Send(unit_.Return(0, 0b1));
+  ASSERT_EQ(Send(unit_.Return(0, 0b10)), Result::kWaits);
+  out_.clear();
+  logger_.Seal();
+  while (logger_.has_more()) logger_.Resume(out_);
+  ASSERT_EQ(Kinds(), (std::vector{Kind::kTell, Kind::kTell, Kind::kFreePieces,
+                                  Kind::kSealed}));
+  EXPECT_EQ(out_.commands()[0].tell.pieces.mask, 0b1u);
+  EXPECT_EQ(out_.commands()[1].tell.pieces.mask, 0b10u);
+  EXPECT_EQ(out_.commands()[2].pieces.mask, 0b100u);
+  EXPECT_EQ(out_.commands()[3].sealed.lost, 0u);
+}
+
+// A new process has numbers of its own, and what the old one sent is refused.
+TEST_F(Logger, TakesOnlyEntriesOfThePresentIncarnation) {
+  Send(unit_.Advance(1, 5));
+  const Bytes stale = unit_.Advance(1, 6);
+  logger_.Seal();
+  while (logger_.has_more()) logger_.Resume(out_);
+  EXPECT_EQ(logger_.on_entry(stale, out_), Result::kRefused);
+  logger_.Begin(LoggedUnit::kIncarnation + 1);
+  const Bytes of_new = Changed(unit_.entries[1], [](LogEntry& e) {
+    e.incarnation = LoggedUnit::kIncarnation + 1;
+    e.meta.flow = FlowId{2};
+  });
+  EXPECT_EQ(logger_.on_entry(of_new, out_), Result::kTaken);
+  out_.clear();
+  EXPECT_EQ(logger_.on_entry(stale, out_), Result::kRefused);
+  EXPECT_TRUE(out_.empty());
+  EXPECT_EQ(logger_.taken(), 1u);
+  EXPECT_EQ(logger_.applied(FlowId{1}), Clock{1});
+}
+
 TEST_F(Logger, TakesOverFromItsUnit) {
   unit_.Grant(0, 3);
   unit_.Advance(1, 5);

@@ -22,19 +22,6 @@ inline SharedRegion MakeRegion(size_t bytes) {
   return std::move(*region);
 }
 
-// The seeds of a random test: 1 … `usual`, 20 times as many if SNF_LONG_TESTS
-// is set, or only SNF_TEST_SEED if that is set.
-struct Seeds {
-  explicit Seeds(uint64_t usual) {
-    const char* const one = std::getenv("SNF_TEST_SEED");
-    const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-    if (one != nullptr) first = std::strtoull(one, nullptr, 10);
-    last = first + (one != nullptr ? 1 : is_long ? 20 * usual : usual) - 1;
-  }
-  uint64_t first = 1;
-  uint64_t last;
-};
-
 // A process that runs act() and exits with its result.
 class Child {
  public:

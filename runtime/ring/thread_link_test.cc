@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 
 namespace snf {
 namespace {
@@ -186,12 +186,9 @@ TEST(ThreadLink, BringsAllAtOnceWhereItsEndsAreJoined) {
 }
 
 TEST(ThreadLinkRandom, BringsEverythingInOrder) {
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  for (uint64_t seed = first; seed < first + (one_seed != nullptr ? 1 : 100);
-       ++seed) {
-    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+  const TestSeeds seeds(100);
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     Link link(uint32_t{1} << rng.Uniform(1, 7));
     if (rng.Chance(16'384)) link.Join();

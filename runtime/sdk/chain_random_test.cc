@@ -4,13 +4,13 @@
 // SNF_LONG_TESTS=1 runs 50 times as many; SNF_TEST_SEED=n runs the one with
 // that seed.
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "runtime/sdk/test_chain_oracle.h"
 
@@ -283,23 +283,18 @@ class RandomRun {
 };
 
 TEST(ChainRandom, IsWhatAWalkThroughTheTreeIs) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const one_seed = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 1;
-  const uint64_t runs = one_seed != nullptr ? 1 : is_long ? 20'000 : 400;
+  const TestSeeds seeds(400, 20'000);
   Counts counts;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     RandomRun(rng, counts).Go();
     if (HasFailure()) return;
   }
-  std::cout << "seeds " << first << " to " << first + runs - 1 << "\n";
+  std::cout << "seeds " << seeds.first << " to " << seeds.last << "\n";
   for (const auto& [name, count] : counts) {
     std::cout << "  " << name << ": " << count << "\n";
-    if (one_seed != nullptr) continue;
+    if (seeds.is_chosen) continue;
     EXPECT_GE(count, 100u) << name;
   }
 }

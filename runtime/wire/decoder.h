@@ -11,11 +11,11 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "controller/core/commands.h"
-#include "runtime/core/table_homes.h"
-#include "runtime/core/table_message.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/thread_link.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/table_message.h"
 #include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 

@@ -6,9 +6,9 @@
 #include <cstddef>
 
 #include "base/messages/messages.h"
-#include "runtime/core/table_message.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/thread_link.h"
+#include "runtime/tables/table_message.h"
 
 // How long the payloads of messages are on the links between the loops of a
 // controller and of units. Each function takes a message's first cell.

@@ -21,6 +21,7 @@ void WireFaults::Add(const WireFault& fault) {
   const std::scoped_lock lock(mutex_);
   if (!first_.has_value()) first_ = fault;
   count_.fetch_add(1, std::memory_order_release);
+  if (told_ != nullptr) told_(fault);
 }
 
 std::optional<WireFault> WireFaults::first() const {

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/ids.h"
 
@@ -33,12 +35,20 @@ std::string ToString(const WireFault& fault);
 // Thread-safe; count() costs one load.
 class WireFaults {
  public:
+  WireFaults() = default;
+  // `told` is called for each fault, by the thread that finds it.
+  explicit WireFaults(std::function<void(const WireFault&)> told)
+      : told_(std::move(told)) {}
+
   void Add(const WireFault& fault);
+  // Counts what ends a run as a bad word does, and is told elsewhere.
+  void AddOther() { count_.fetch_add(1, std::memory_order_release); }
   uint64_t count() const { return count_.load(std::memory_order_acquire); }
   // Returns the one that was added first, if there is any.
   std::optional<WireFault> first() const;
 
  private:
+  const std::function<void(const WireFault&)> told_;
   std::atomic<uint64_t> count_{0};
   mutable std::mutex mutex_;
   std::optional<WireFault> first_;

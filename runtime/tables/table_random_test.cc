@@ -3,14 +3,14 @@
 // Random updates, lives of units and networks. SNF_LONG_TESTS=1 runs 20 times
 // as many; SNF_TEST_SEED=n runs the one with that seed.
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
-#include "runtime/core/test_table_world.h"
+#include "runtime/tables/test_table_world.h"
 
 namespace snf {
 namespace {
@@ -134,33 +134,30 @@ void RunOne(uint64_t seed, Totals& totals) {
 }
 
 TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t first = chosen != nullptr ? std::stoull(chosen) : 1;
-  const uint64_t seeds = is_long ? 10'000 : 500;
-  const uint64_t last = chosen != nullptr ? first : seeds;
+  const TestSeeds seeds(500, 10'000);
   Totals totals;
-  for (uint64_t seed = first; seed <= last; ++seed) {
-    SCOPED_TRACE("SNF_TEST_SEED=" + std::to_string(seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     RunOne(seed, totals);
     if (HasFatalFailure()) break;
   }
-  std::cout << "seeds " << first << "-" << last << ": " << totals.updates
-            << " updates, " << totals.messages << " messages, " << totals.lost
-            << " lost, " << totals.duplicated << " twice, " << totals.lives
-            << " lives, " << totals.refused << " entries refused by homes, "
-            << totals.forgotten << " forgotten, " << totals.full_homes
-            << " homes full, " << totals.looks << " looks, " << totals.bounded
+  std::cout << "seeds " << seeds.first << "-" << seeds.last << ": "
+            << totals.updates << " updates, " << totals.messages
+            << " messages, " << totals.lost << " lost, " << totals.duplicated
+            << " twice, " << totals.lives << " lives, " << totals.refused
+            << " entries refused by homes, " << totals.forgotten
+            << " forgotten, " << totals.full_homes << " homes full, "
+            << totals.looks << " looks, " << totals.bounded
             << " runs held to the bound\n";
-  if (chosen != nullptr || HasFatalFailure()) return;
-  EXPECT_GT(totals.lost, 10 * seeds);
-  EXPECT_GT(totals.duplicated, 10 * seeds);
-  EXPECT_GT(totals.lives, 10 * seeds);
-  EXPECT_GT(totals.refused, seeds);
-  EXPECT_GT(totals.full_homes, seeds / 10);
-  EXPECT_GT(totals.forgotten, seeds);
-  EXPECT_GT(totals.looks, 100 * seeds);
-  EXPECT_GT(totals.bounded, seeds / 5);
+  if (seeds.is_chosen || HasFatalFailure()) return;
+  EXPECT_GT(totals.lost, 10 * seeds.count());
+  EXPECT_GT(totals.duplicated, 10 * seeds.count());
+  EXPECT_GT(totals.lives, 10 * seeds.count());
+  EXPECT_GT(totals.refused, seeds.count());
+  EXPECT_GT(totals.full_homes, seeds.count() / 10);
+  EXPECT_GT(totals.forgotten, seeds.count());
+  EXPECT_GT(totals.looks, 100 * seeds.count());
+  EXPECT_GT(totals.bounded, seeds.count() / 5);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/table_homes.h"
+#include "runtime/tables/table_homes.h"
 
-#include "runtime/core/unit_tables.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 

@@ -7,8 +7,8 @@
 
 #include "base/test_allocations.h"
 #include "gtest/gtest.h"
-#include "runtime/core/table_home.h"
-#include "runtime/core/table_replica.h"
+#include "runtime/tables/table_home.h"
+#include "runtime/tables/table_replica.h"
 
 namespace snf {
 namespace {

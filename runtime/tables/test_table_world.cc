@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/test_table_world.h"
+#include "runtime/tables/test_table_world.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_TABLE_MESSAGE_H_
-#define SNF_RUNTIME_CORE_TABLE_MESSAGE_H_
+#ifndef SNF_RUNTIME_TABLES_TABLE_MESSAGE_H_
+#define SNF_RUNTIME_TABLES_TABLE_MESSAGE_H_
 
 #include <algorithm>
 #include <array>
@@ -84,4 +84,4 @@ struct TableOptions {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_TABLE_MESSAGE_H_
+#endif  // SNF_RUNTIME_TABLES_TABLE_MESSAGE_H_

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "runtime/core/test_table_world.h"
+#include "runtime/tables/test_table_world.h"
 
 namespace snf {
 namespace {

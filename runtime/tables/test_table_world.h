@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TableWorld has units with copies of one table, its home, and a network
 // between them that may lose, repeat and delay; and an account of all updates.
-#ifndef SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
-#define SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
+#ifndef SNF_RUNTIME_TABLES_TEST_TABLE_WORLD_H_
+#define SNF_RUNTIME_TABLES_TEST_TABLE_WORLD_H_
 
 #include <array>
 #include <cstdint>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "runtime/core/table_home.h"
-#include "runtime/core/table_replica.h"
+#include "runtime/tables/table_home.h"
+#include "runtime/tables/table_replica.h"
 
 namespace snf {
 
@@ -126,4 +126,4 @@ class TableWorld {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_TEST_TABLE_WORLD_H_
+#endif  // SNF_RUNTIME_TABLES_TEST_TABLE_WORLD_H_

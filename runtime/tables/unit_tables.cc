@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/unit_tables.h"
+#include "runtime/tables/unit_tables.h"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/table_home.h"
+#include "runtime/tables/table_home.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_UNIT_TABLES_H_
-#define SNF_RUNTIME_CORE_UNIT_TABLES_H_
+#ifndef SNF_RUNTIME_TABLES_UNIT_TABLES_H_
+#define SNF_RUNTIME_TABLES_UNIT_TABLES_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "runtime/core/table_message.h"
-#include "runtime/core/table_replica.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/tables/table_message.h"
+#include "runtime/tables/table_replica.h"
 
 namespace snf {
 
@@ -90,4 +90,4 @@ class UnitTables {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_UNIT_TABLES_H_
+#endif  // SNF_RUNTIME_TABLES_UNIT_TABLES_H_

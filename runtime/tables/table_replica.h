@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_TABLE_REPLICA_H_
-#define SNF_RUNTIME_CORE_TABLE_REPLICA_H_
+#ifndef SNF_RUNTIME_TABLES_TABLE_REPLICA_H_
+#define SNF_RUNTIME_TABLES_TABLE_REPLICA_H_
 
 #include <cstdint>
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/time.h"
-#include "runtime/core/table_message.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/tables/table_message.h"
 
 namespace snf {
 
@@ -149,4 +149,4 @@ class TableReplica {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_TABLE_REPLICA_H_
+#endif  // SNF_RUNTIME_TABLES_TABLE_REPLICA_H_

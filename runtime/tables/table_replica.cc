@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/table_replica.h"
+#include "runtime/tables/table_replica.h"
 
 #include <algorithm>
 

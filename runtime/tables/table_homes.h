@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_TABLE_HOMES_H_
-#define SNF_RUNTIME_CORE_TABLE_HOMES_H_
+#ifndef SNF_RUNTIME_TABLES_TABLE_HOMES_H_
+#define SNF_RUNTIME_TABLES_TABLE_HOMES_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <deque>
 
 #include "base/time.h"
-#include "runtime/core/table_home.h"
-#include "runtime/core/table_message.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/table_home.h"
+#include "runtime/tables/table_message.h"
 
 namespace snf {
 
@@ -64,4 +64,4 @@ class TableHomes {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_TABLE_HOMES_H_
+#endif  // SNF_RUNTIME_TABLES_TABLE_HOMES_H_

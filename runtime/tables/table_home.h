@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_TABLE_HOME_H_
-#define SNF_RUNTIME_CORE_TABLE_HOME_H_
+#ifndef SNF_RUNTIME_TABLES_TABLE_HOME_H_
+#define SNF_RUNTIME_TABLES_TABLE_HOME_H_
 
 #include <array>
 #include <cstddef>
@@ -13,8 +13,8 @@
 #include "base/slot_index.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
-#include "runtime/core/table_message.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/tables/table_message.h"
 
 namespace snf {
 
@@ -189,4 +189,4 @@ class TableHome {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_TABLE_HOME_H_
+#endif  // SNF_RUNTIME_TABLES_TABLE_HOME_H_

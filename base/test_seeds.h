@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_TEST_SEEDS_H_
+#define SNF_BASE_TEST_SEEDS_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ranges>
+#include <string>
+#include <string_view>
+
+namespace snf {
+
+// The seeds of a random test: `count` of them from 1 on; `long_count` with
+// SNF_LONG_TESTS=1. SNF_TEST_SEED=n chooses the seed n alone: then sums over
+// seeds say nothing.
+struct TestSeeds {
+  TestSeeds(uint64_t count, uint64_t long_count) : last(count) {
+    const char* const long_tests = std::getenv("SNF_LONG_TESTS");
+    if (long_tests != nullptr && std::string_view(long_tests) == "1") {
+      last = long_count;
+    }
+    const char* const chosen = std::getenv("SNF_TEST_SEED");
+    is_chosen = chosen != nullptr;
+    if (is_chosen) first = last = std::strtoull(chosen, nullptr, 10);
+  }
+  explicit TestSeeds(uint64_t count) : TestSeeds(count, count) {}
+
+  // Returns the seed of a test that runs one: `usual`, unless one is chosen.
+  // Prints it.
+  static uint64_t One(uint64_t usual) {
+    const TestSeeds seeds(1);
+    const uint64_t seed = seeds.is_chosen ? seeds.first : usual;
+    std::printf("%s\n", Name(seed).c_str());
+    return seed;
+  }
+  // Returns what chooses the seed, for a trace.
+  static std::string Name(uint64_t seed) {
+    return "SNF_TEST_SEED=" + std::to_string(seed);
+  }
+  auto all() const { return std::views::iota(first, last + 1); }
+  uint64_t count() const { return last - first + 1; }
+
+  uint64_t first = 1;
+  uint64_t last;
+  bool is_chosen = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_BASE_TEST_SEEDS_H_

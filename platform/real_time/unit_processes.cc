@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/unit_processes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace snf {
+namespace {
+
+constexpr size_t kMostTextBytes = 4'096;
+
+// A text of somebody who is not trusted: one line.
+std::string Line(std::string_view text) {
+  std::string line(text.substr(0, text.find('\0')));
+  std::ranges::replace_if(
+      line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+  return line;
+}
+
+size_t MostBytes(UnitWord::Kind kind) {
+  switch (kind) {
+    case UnitWord::Kind::kFault:
+      return kMostTextBytes;
+    case UnitWord::Kind::kNfFailed:
+      return sizeof(UnitWord::NfFailure);
+    case UnitWord::Kind::kResults:
+      return LoopResults::kMostWords * sizeof(uint64_t);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
+    Options options) {
+  std::unique_ptr<UnitProcesses> all(new UnitProcesses(std::move(options)));
+  if (absl::Status s = all->Launch(); !s.ok()) return s;
+  const bool in_time = all->WaitUntil(
+      [&] { return std::ranges::all_of(all->processes_, &Process::is_ready); });
+  if (const auto failure = all->failure(); failure.has_value()) {
+    return absl::Status(failure->code, failure->text);
+  }
+  if (in_time) return all;
+  return absl::InternalError("the processes of units did not become ready");
+}
+
+UnitProcesses::UnitProcesses(Options options)
+    : options_(std::move(options)), processes_(options_.setup.region.loops) {}
+
+absl::Status UnitProcesses::Launch() {
+  std::vector<int> theirs = {options_.region};
+  const auto close_theirs = [&theirs] {
+    for (size_t i = 1; i < theirs.size(); ++i) close(theirs[i]);
+  };
+  for (Process& process : processes_) {
+    std::array<int, 2> sockets{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) !=
+        0) {
+      const int error = errno;
+      close_theirs();
+      return absl::UnavailableError(
+          fmt::format("socketpair: {}", std::strerror(error)));
+    }
+    process.socket = sockets[0];
+    fcntl(process.socket, F_SETFL, O_NONBLOCK);
+    theirs.push_back(sockets[1]);
+  }
+  auto launcher =
+      Launcher::Start({.program = options_.program,
+                       .arguments = {std::string(kUnitProcessCommand)},
+                       .setup = options_.setup.WithText(options_.nf),
+                       .descriptors = theirs});
+  close_theirs();
+  if (!launcher.ok()) return launcher.status();
+  launcher_.emplace(*std::move(launcher));
+  end_ = eventfd(0, EFD_CLOEXEC);
+  if (end_ < 0) {
+    return absl::UnavailableError(
+        fmt::format("eventfd: {}", std::strerror(errno)));
+  }
+  thread_ = std::thread([this] { Watch(); });
+  return absl::OkStatus();
+}
+
+UnitProcesses::~UnitProcesses() {
+  if (thread_.joinable()) {
+    eventfd_write(end_, 1);
+    thread_.join();
+  }
+  if (end_ >= 0) close(end_);
+  launcher_.reset();
+  for (const Process& process : processes_) {
+    if (process.socket >= 0) close(process.socket);
+  }
+}
+
+// Returns true if done() came to be within kPatience, or a failure before that.
+template <typename Done>
+bool UnitProcesses::WaitUntil(const Done& done) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::nanoseconds(kPatience.ns),
+                           [&] { return failure_.has_value() || done(); });
+}
+
+void UnitProcesses::Watch() {
+  const size_t count = processes_.size();
+  std::vector<pollfd> waits(count + 2);
+  bool has_launcher = true;
+  while (true) {
+    for (size_t i = 0; i < count; ++i) {
+      waits[i] = {.fd = processes_[i].socket, .events = POLLIN, .revents = 0};
+    }
+    const int notes = has_launcher ? launcher_->fd() : -1;
+    waits[count] = {.fd = notes, .events = POLLIN, .revents = 0};
+    waits[count + 1] = {.fd = end_, .events = POLLIN, .revents = 0};
+    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    if (waits[count + 1].revents != 0) return;
+    for (size_t i = 0; i < count; ++i) {
+      if (waits[i].revents != 0) Hear(i);
+    }
+    if (waits[count].revents != 0) has_launcher = TakeNote();
+  }
+}
+
+// Returns false if there will be none any more.
+bool UnitProcesses::TakeNote() {
+  LaunchNote note;
+  if (!launcher_->Read(note)) {
+    Fail({.text = fmt::format("the launcher of units (process {}) has ended",
+                              launcher_->pid())});
+    const std::scoped_lock lock(mutex_);
+    for (Process& process : processes_) process.has_ended = true;
+    changed_.notify_all();
+    return false;
+  }
+  const size_t loop = note.index;
+  if (loop >= processes_.size()) return true;
+  Process& process = processes_[loop];
+  switch (note.kind) {
+    case LaunchNote::Kind::kStarted: {
+      const std::scoped_lock lock(mutex_);
+      process.pid = note.pid;
+      return true;
+    }
+    case LaunchNote::Kind::kRefused:
+      Fail({.text = fmt::format("units cannot be started: {}",
+                                Line(note.text.data())),
+            .code = static_cast<absl::StatusCode>(note.status)});
+      return true;
+    case LaunchNote::Kind::kEnded:
+      break;
+  }
+  Hear(loop);  // what it said before its end
+  if (!process.results.has_value() || note.status != 0) {
+    Fail({.text = fmt::format("{} {}", NameOf(loop),
+                              LaunchNote::InWords(note.status))});
+  }
+  const std::scoped_lock lock(mutex_);
+  process.has_ended = true;
+  changed_.notify_all();
+  return true;
+}
+
+// Takes what a process has said.
+void UnitProcesses::Hear(size_t loop) {
+  Process& process = processes_[loop];
+  std::array<std::byte, 16'384> bytes;
+  while (process.socket >= 0) {
+    const ssize_t size = recv(process.socket, bytes.data(), bytes.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return;
+    if (size > 0) {
+      process.heard.insert(process.heard.end(), bytes.begin(),
+                           bytes.begin() + size);
+      while (TakeWord(loop)) {
+      }
+      continue;
+    }
+    close(process.socket);
+    process.socket = -1;
+  }
+}
+
+// Takes a whole word, if there is one; returns false if there is none.
+bool UnitProcesses::TakeWord(size_t loop) {
+  Process& process = processes_[loop];
+  UnitWord word{};
+  if (process.socket < 0 || process.heard.size() < sizeof(word)) return false;
+  std::memcpy(&word, process.heard.data(), sizeof(word));
+  if (word.bytes > MostBytes(word.kind) || process.results.has_value()) {
+    Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
+                              NameOf(loop), static_cast<uint32_t>(word.kind),
+                              word.bytes)});
+    close(process.socket);
+    process.socket = -1;
+    return false;
+  }
+  if (process.heard.size() < sizeof(word) + word.bytes) return false;
+  const auto payload = std::span<const std::byte>(process.heard)
+                           .subspan(sizeof(word), word.bytes);
+  const std::string_view text(reinterpret_cast<const char*>(payload.data()),
+                              payload.size());
+  UnitWord::NfFailure failed{};
+  switch (word.kind) {
+    case UnitWord::Kind::kReady: {
+      const std::scoped_lock lock(mutex_);
+      process.is_ready = true;
+      changed_.notify_all();
+      break;
+    }
+    case UnitWord::Kind::kFault:
+      Fail({.text = fmt::format("{}: {}", NameOf(loop), Line(text))});
+      break;
+    case UnitWord::Kind::kNfFailed:
+      std::memcpy(&failed, payload.data(),
+                  std::min(payload.size(), sizeof(failed)));
+      failed.text.back() = '\0';
+      Fail({.text = Line(failed.text.data()), .nf = failed});
+      break;
+    case UnitWord::Kind::kResults:
+      TakeResults(loop, payload);
+      break;
+  }
+  process.heard.erase(process.heard.begin(),
+                      process.heard.begin() + static_cast<std::ptrdiff_t>(
+                                                  sizeof(word) + word.bytes));
+  return true;
+}
+
+void UnitProcesses::TakeResults(size_t loop, std::span<const std::byte> bytes) {
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint64_t));
+  LoopResults like = options_.like;
+  const UnitLoopOptions& options = options_.setup.loop;
+  const auto tables = like.tables.empty() ? std::vector<TableCopyFigures>()
+                                          : like.tables.front();
+  like.tables.assign(
+      (options.max_units - loop + options.loops - 1) / options.loops, tables);
+  if (like.tables.empty()) like.figures.nf_counts.clear();
+  absl::StatusOr<LoopResults> results = LoopResults::FromWords(words, like);
+  if (!results.ok()) {
+    Fail({.text = fmt::format("{} told {}", NameOf(loop),
+                              std::string(results.status().message()))});
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  processes_[loop].results = *std::move(results);
+}
+
+void UnitProcesses::Fail(Failure failure) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_.has_value()) return;
+    failure_ = std::move(failure);
+    changed_.notify_all();
+  }
+  options_.told();
+}
+
+std::string UnitProcesses::NameOf(size_t loop) const {
+  return fmt::format("unit loop {} (process {})", loop, pid(loop));
+}
+
+std::optional<UnitProcesses::Failure> UnitProcesses::failure() const {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+pid_t UnitProcesses::pid(size_t loop) const {
+  const std::scoped_lock lock(mutex_);
+  return processes_[loop].pid;
+}
+
+std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
+  const auto have_ended = [this] {
+    return std::ranges::all_of(processes_, &Process::has_ended);
+  };
+  std::unique_lock lock(mutex_);
+  const bool in_time = changed_.wait_for(
+      lock, std::chrono::nanoseconds(kPatience.ns), have_ended);
+  std::vector<std::optional<LoopResults>> results;
+  for (Process& process : processes_) {
+    results.push_back(process.has_ended ? process.results : std::nullopt);
+  }
+  lock.unlock();
+  if (!in_time) Fail({.text = "a process of units did not stop"});
+  return results;
+}
+
+}  // namespace snf

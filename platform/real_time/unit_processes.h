@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_UNIT_PROCESSES_H_
+#define SNF_PLATFORM_REAL_TIME_UNIT_PROCESSES_H_
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/real_time/loop_results.h"
+#include "platform/real_time/unit_process.h"
+#include "resource_manager/live/launcher.h"
+
+namespace snf {
+
+// The processes of a run that loops of units run in, as the controller's
+// process sees them. A thread of its own waits for what they tell, and for
+// their ends.
+//
+// What they tell is not trusted. The first failure counts: a bad word, an NF
+// that failed, a process that ended. Owner-thread only; `told` is called on the
+// other thread.
+class UnitProcesses {
+ public:
+  struct Options {
+    std::string program;  // the file of this program
+    UnitProcessSetup setup;
+    std::string nf;    // its text
+    int region = -1;   // descriptor of the memory
+    LoopResults like;  // of a loop of as few units as any has; runs nothing
+    // Something has failed.
+    std::function<void()> told;
+  };
+  // Returns when all are ready. Errors: those of Launcher::Start and
+  // ContainerMethod::Make; Internal, what keeps a process from being ready.
+  static absl::StatusOr<std::unique_ptr<UnitProcesses>> Start(Options options);
+  UnitProcesses(const UnitProcesses&) = delete;
+  UnitProcesses& operator=(const UnitProcesses&) = delete;
+  // Ends those that live.
+  ~UnitProcesses();
+
+  struct Failure {
+    // "unit loop 1 (process 4711) was killed by signal 9"
+    std::string text;
+    // The call of the NF that failed; its text is `text`.
+    std::optional<UnitWord::NfFailure> nf = std::nullopt;
+    absl::StatusCode code = absl::StatusCode::kInternal;
+  };
+  std::optional<Failure> failure() const;
+
+  // Waits, for kPatience at the most, for the ends of processes that were told
+  // to stop (LoopControl); returns what they told, which is nothing of those
+  // that failed. A process that does not end is a failure.
+  static constexpr Nanos kPatience = Seconds(10);
+  std::vector<std::optional<LoopResults>> Finish();
+
+  pid_t pid(size_t loop) const;
+  pid_t launcher_pid() const { return launcher_->pid(); }
+
+ private:
+  struct Process {
+    int socket = -1;
+    pid_t pid = 0;
+    bool is_ready = false;
+    bool has_ended = false;
+    std::vector<std::byte> heard{};  // that is no whole word yet
+    std::optional<LoopResults> results{};
+  };
+
+  explicit UnitProcesses(Options options);
+  absl::Status Launch();
+  template <typename Done>
+  bool WaitUntil(const Done& done);
+  void Watch();
+  bool TakeNote();
+  void Hear(size_t loop);
+  bool TakeWord(size_t loop);
+  void TakeResults(size_t loop, std::span<const std::byte> bytes);
+  void Fail(Failure failure);
+  std::string NameOf(size_t loop) const;
+
+  Options options_;
+  std::optional<Launcher> launcher_;
+  int end_ = -1;  // an eventfd: the thread ends
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::vector<Process> processes_;
+  std::optional<Failure> failure_;
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_UNIT_PROCESSES_H_

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/fault_flag.h"
+
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "base/quantity.h"
+#include "controller/core/options.h"
+#include "fmt/format.h"
+#include "platform/run/chaos_flag.h"
+
+namespace snf {
+namespace {
+
+absl::Status Bad(std::string_view kill, const std::string& what) {
+  return absl::InvalidArgumentError(fmt::format("\"{}\" {}", kill, what));
+}
+
+std::string Trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return "";
+  return std::string(
+      text.substr(first, text.find_last_not_of(" \t") - first + 1));
+}
+
+absl::Status ParseUnit(const std::string& text, const std::string& word,
+                       Kill& kill) {
+  uint32_t unit = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, unit);
+  if (error != std::errc() || rest != end || unit >= kMaxUnits) {
+    return Bad(text, fmt::format("names unit \"{}\"; want a number from 0 to "
+                                 "{}",
+                                 word, kMaxUnits - 1));
+  }
+  kill.unit = UnitId{static_cast<uint16_t>(unit)};
+  return absl::OkStatus();
+}
+
+absl::Status ParseChance(const std::string& text, const std::string& word,
+                         Kill& kill) {
+  const std::optional<Share> share = ShareOf(word);
+  if (!share.has_value()) {
+    return Bad(text, fmt::format("has p=\"{}\", which is not a probability "
+                                 "from 0 to 1",
+                                 word));
+  }
+  if (share->vanished) {
+    return Bad(text, fmt::format("has p=\"{}\", which is less than can be told "
+                                 "from 0; least is 0.00001",
+                                 word));
+  }
+  kill.chance_65536 = share->of_65536;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Kill> ParseKill(const std::string& text) {
+  constexpr const char* kWant =
+      "is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
+      "p=0.001\"";
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  Kill kill;
+  size_t at = 1;
+  if (words.size() < 3 || words[0] != "kill") return Bad(text, kWant);
+  if (words[1] == "unit") {
+    if (absl::Status s = ParseUnit(text, words[2], kill); !s.ok()) return s;
+    at = 3;
+  } else if (words[1] == "any") {
+    at = 2;
+  } else {
+    return Bad(text, kWant);
+  }
+  if (words.size() == at + 2 && words[at] == "at") {
+    const absl::StatusOr<Nanos> time = ParseDuration(words[at + 1]);
+    if (!time.ok()) {
+      return Bad(text,
+                 "has a bad time: " + std::string(time.status().message()));
+    }
+    if (time->ns < 0) return Bad(text, "has a time below 0");
+    kill.at = *time;
+    return kill;
+  }
+  if (words.size() != at + 1 || !words[at].starts_with("p=")) {
+    return Bad(text, kWant);
+  }
+  if (absl::Status s = ParseChance(text, words[at].substr(2), kill); !s.ok()) {
+    return s;
+  }
+  return kill;
+}
+
+}  // namespace
+
+absl::StatusOr<FaultOptions> ParseFaults(const std::string& text) {
+  FaultOptions faults;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(';', begin), text.size());
+    const std::string one = Trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    const absl::StatusOr<Kill> kill = ParseKill(one);
+    if (!kill.ok()) return kill.status();
+    if (faults.kills.size() == kMaxKills) {
+      return Bad(
+          one, fmt::format("is more than the {} kills that can be", kMaxKills));
+    }
+    faults.kills.push_back(*kill);
+  }
+  return faults;
+}
+
+std::string FormatFaults(const FaultOptions& faults) {
+  std::string text;
+  for (const Kill& kill : faults.kills) {
+    text += text.empty() ? "kill " : "; kill ";
+    text +=
+        kill.unit == kNoUnit ? "any" : fmt::format("unit {}", value(kill.unit));
+    text += kill.at.ns < 0 ? " p=" + FormatShare(kill.chance_65536)
+                           : " at " + FormatPlainDuration(kill.at);
+  }
+  return text;
+}
+
+}  // namespace snf

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/replay/fault_flag.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace snf {
+namespace {
+
+TEST(FaultFlag, IsAListOfKills) {
+  const auto faults = ParseFaults(
+      " kill unit 3 at 1.2s;kill any p=0.25; kill any at 0; kill unit 0 p=1 ");
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  ASSERT_EQ(faults->kills.size(), 4u);
+  EXPECT_EQ(faults->kills[0].unit, UnitId{3});
+  EXPECT_EQ(faults->kills[0].at, Milliseconds(1'200));
+  EXPECT_EQ(faults->kills[1].unit, kNoUnit);
+  EXPECT_LT(faults->kills[1].at.ns, 0);
+  EXPECT_EQ(faults->kills[1].chance_65536, 16'384u);
+  EXPECT_EQ(faults->kills[2].at, Nanos{0});
+  EXPECT_EQ(faults->kills[3].unit, UnitId{0});
+  EXPECT_EQ(faults->kills[3].chance_65536, 65'536u);
+  EXPECT_TRUE(faults->any());
+  EXPECT_FALSE(FaultOptions{}.any());
+}
+
+TEST(FaultFlag, IsFormattedAsItIsRead) {
+  const std::string text =
+      "kill unit 3 at 1.2s; kill any p=0.001; kill any at 20us; kill unit 12 "
+      "p=1";
+  const auto faults = ParseFaults(text);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  EXPECT_EQ(FormatFaults(*faults), text);
+  EXPECT_EQ(FormatFaults({}), "");
+}
+
+// What is said of a text that is refused.
+std::string Refusal(const std::string& text) {
+  const auto faults = ParseFaults(text);
+  return faults.ok() ? "taken" : std::string(faults.status().message());
+}
+
+TEST(FaultFlag, NamesWhatItCannotRead) {
+  const std::string want =
+      " is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
+      "p=0.001\"";
+  for (const std::string text :
+       {"", "kill", "kill any", "kill unit 3", "kill 3 at 1s", "stop any at 1s",
+        "kill any at 1s 2s", "kill any in 1s", "kill any 0.1", "kill any at"}) {
+    EXPECT_EQ(Refusal(text), "\"" + text + "\"" + want);
+  }
+  EXPECT_EQ(Refusal("kill any at 1s;"), "\"\"" + want);
+  EXPECT_EQ(Refusal("kill any at 1s; kil any at 2s"),
+            "\"kil any at 2s\"" + want);
+  EXPECT_EQ(Refusal("kill unit x at 1s"),
+            "\"kill unit x at 1s\" names unit \"x\"; want a number from 0 to " +
+                std::to_string(kMaxUnits - 1));
+  EXPECT_NE(Refusal("kill unit -1 at 1s").find("names unit \"-1\""),
+            std::string::npos);
+  EXPECT_NE(Refusal("kill unit 65535 at 1s").find("names unit \"65535\""),
+            std::string::npos);
+  EXPECT_NE(Refusal("kill any at soon").find("has a bad time"),
+            std::string::npos);
+  EXPECT_NE(Refusal("kill any at -1s").find("time"), std::string::npos);
+  for (const char* p : {"1.1", "-0.1", "", "many", "1e-3", "2"}) {
+    EXPECT_EQ(Refusal(std::string("kill any p=") + p),
+              "\"kill any p=" + std::string(p) + "\" has p=\"" + p +
+                  "\", which is not a probability from 0 to 1");
+  }
+  EXPECT_NE(Refusal("kill any p=0.000001").find("least is 0.00001"),
+            std::string::npos);
+}
+
+TEST(FaultFlag, HasALimit) {
+  std::string text = "kill any at 1s";
+  for (size_t i = 1; i < kMaxKills; ++i) text += ";kill any at 1s";
+  EXPECT_EQ(Refusal(text), "taken");
+  EXPECT_EQ(Refusal(text + ";kill any at 2s"),
+            "\"kill any at 2s\" is more than the 1000 kills that can be");
+}
+
+}  // namespace
+}  // namespace snf

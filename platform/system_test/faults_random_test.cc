@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "platform/run/run_events.h"
+#include "platform/system_test/test_run.h"
+#include "platform/system_test/test_schedule.h"
+#include "platform/system_test/test_tiny_nat.h"
+#include "platform/system_test/test_tiny_nat_schedule.h"
+
+// Random schedules with output loggers in which units die, at any time and also
+// while others recover. The checker holds them to I1 to I5, I7 and I8, and what
+// is released to what is left of each flow when its lost packets are left out
+// (I6). SNF_TEST_SEED=n runs the one with that seed; SNF_LONG_TESTS=1 runs 50
+// times as many.
+namespace snf {
+namespace {
+
+// Sums over schedules, by name.
+using Totals = std::map<std::string_view, uint64_t>;
+
+RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
+                      Rng& rng) {
+  options.loggers = true;
+  constexpr int64_t kDelays[] = {0, 1'000, 50'000, 3'000'000};
+  options.logger_delay = Nanos{kDelays[rng.Below(4)]};
+  if (rng.Below(2) == 0) {
+    options.chaos.logger_loss_65536 = static_cast<uint32_t>(rng.Below(20'000));
+    options.chaos.logger_duplicate_65536 =
+        static_cast<uint32_t>(rng.Below(20'000));
+    options.chaos.logger_delay_max =
+        Nanos{static_cast<int64_t>(rng.Below(2'000'000))};
+  }
+  options.controller.max_units = std::max(options.controller.max_units, 2u);
+  options.controller.recovery_slots = static_cast<uint32_t>(1 + rng.Below(8));
+  options.controller.max_owner_runs = 100'000;
+  options.controller.unit_capacity_bps =
+      std::max(options.controller.unit_capacity_bps, int64_t{1'000'000});
+  options.faults.detection = Nanos{kDelays[rng.Below(4)]};
+  for (uint64_t i = rng.Below(4); i > 0; --i) {
+    const OfferedFrame& near = packets[rng.Below(packets.size())];
+    const int64_t since = (near.time - packets[0].time).ns;
+    Kill kill = {.at = Nanos{since + rng.Uniform(0, 2'000'000)}};
+    if (kill.at.ns < 0) continue;
+    if (rng.Below(2) == 0) {
+      kill.unit = UnitId{
+          static_cast<uint16_t>(rng.Below(options.controller.max_units))};
+    }
+    options.faults.kills.push_back(kill);
+  }
+  options.faults.kills.push_back(
+      {.chance_65536 = static_cast<uint32_t>(rng.Below(4'000))});
+  return options;
+}
+
+// No entry is at a logger earlier than the way there takes: what a failed
+// process sent is not taken for what the next one sends.
+class EntriesOnTheWay final : public RunObserver {
+ public:
+  explicit EntriesOnTheWay(Nanos delay) : delay_(delay) {}
+  void on_service_end(Instant now, UnitId /*unit*/,
+                      const PacketMeta& meta) override {
+    made_.insert_or_assign({meta.flow, meta.clock}, now);
+  }
+  void on_logged(Instant now, UnitId /*unit*/,
+                 const PacketMeta& meta) override {
+    const auto made = made_.find({meta.flow, meta.clock});
+    if (made != made_.end() && now < made->second + delay_) ++early_;
+  }
+  uint64_t early() const { return early_; }
+
+ private:
+  Nanos delay_;
+  std::map<std::pair<FlowId, Clock>, Instant> made_;
+  uint64_t early_ = 0;
+};
+
+Outcome RunAndWatch(const RunOptions& options, const NfSpec& nf,
+                    std::span<const OfferedFrame> packets,
+                    std::string_view policy) {
+  EntriesOnTheWay entries(options.logger_delay);
+  Outcome outcome = RunFrames(options, nf, packets, policy, &entries);
+  EXPECT_EQ(entries.early(), 0u);
+  return outcome;
+}
+
+void ExpectSurvived(const Outcome& outcome) {
+  const RunResult& run = outcome.run;
+  EXPECT_TRUE(run.conserved())
+      << run.packets_begun() << " begun, " << run.packets_ended() << " ended";
+  EXPECT_EQ(run.violations, 0u) << run.violation_messages.front();
+  EXPECT_EQ(outcome.buffers_in_use, 0u);
+  EXPECT_EQ(outcome.records_on_the_way, 0u);
+  EXPECT_EQ(outcome.released.size(),
+            run.packets_released + run.packets_passed_through);
+  // Whatever is lost is named.
+  EXPECT_EQ(run.dropped[static_cast<size_t>(DropReason::kUnitFailed)],
+            run.faults.packets_lost);
+  const FailureCounters& failures = run.controller.failures;
+  EXPECT_EQ(failures.failures, run.faults.kills);
+  EXPECT_EQ(run.faults.recovery_ns.count(), run.faults.kills);
+  EXPECT_EQ(failures.failures_refused, 0u);
+  EXPECT_EQ(failures.answers_future_clock, 0u);
+}
+
+void Add(const RunResult& run, Totals& totals) {
+  ++totals["schedules"];
+  totals["packets released"] += run.packets_released;
+  totals["moves"] += run.controller.flowlets_moved;
+  totals["i6 compared"] += run.i6_compared;
+  EXPECT_EQ(run.i6_not_compared, 0u);
+  const FaultFigures& faults = run.faults;
+  totals["kills"] += faults.kills;
+  totals["kills without unit"] += faults.kills_without_unit;
+  totals["packets lost"] += faults.packets_lost;
+  totals["null packets lost"] += faults.null_packets_lost;
+  totals["entries lost"] += faults.entries_lost;
+  const FailureCounters& failures = run.controller.failures;
+  totals["clocks lost"] += failures.clocks_lost;
+  totals["flows moved"] += failures.flows_moved;
+  totals["redirects"] += failures.redirects;
+  totals["ends repeated"] += failures.ends_repeated;
+}
+
+template <typename RunOne>
+Totals RunSeeds(uint64_t count, const RunOne& run_one) {
+  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
+  const bool is_long = long_tests != nullptr && *long_tests == '1';
+  const char* const chosen = std::getenv("SNF_TEST_SEED");
+  const uint64_t first =
+      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
+  const uint64_t runs = chosen != nullptr ? 1 : is_long ? 50 * count : count;
+  Totals totals;
+  for (uint64_t seed = first; seed < first + runs; ++seed) {
+    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+    Rng rng(seed);
+    run_one(rng, totals);
+    if (testing::Test::HasFailure()) break;
+  }
+  std::cout << fmt::format("seeds {} to {}\n", first, first + runs - 1);
+  for (const auto& [name, sum] : totals) {
+    std::cout << fmt::format("  {:28}{:>12}\n", name, sum);
+    if (chosen == nullptr && !testing::Test::HasFailure()) {
+      EXPECT_GE(sum, 50u) << name;
+    }
+  }
+  return totals;
+}
+
+TEST(FaultsRandom, LeaveChroniclesWhole) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
+    const Schedule schedule = AnySchedule(rng);
+    const Outcome outcome =
+        RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
+                    TimelessChronicleNf(), schedule.packets, schedule.policy);
+    ExpectSurvived(outcome);
+    Add(outcome.run, totals);
+  });
+}
+
+TEST(FaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
+    const Schedule schedule = AnyScheduleOfAsks(rng);
+    const Outcome outcome =
+        RunAndWatch(WithFaults(schedule.options, schedule.packets, rng),
+                    *schedule.nf, schedule.packets, schedule.policy);
+    ExpectSurvived(outcome);
+    Add(outcome.run, totals);
+  });
+}
+
+TEST(FaultsRandom, LeaveEachPortToOneFlow) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
+    const Schedule any = AnyScheduleOfAsks(rng);
+    const TinyNatOptions options = AnyTinyNat(rng, any.options);
+    const std::vector<OfferedFrame> packets =
+        AnyTinyTraffic(rng, !options.inside.empty());
+    const RunOptions faulty = WithFaults(options, packets, rng);
+    const Outcome outcome =
+        RunAndWatch(faulty, options.nf, packets, any.policy);
+    ExpectSurvived(outcome);
+    Add(outcome.run, totals);
+    const PieceCounters& pieces = outcome.run.controller.pieces;
+    EXPECT_EQ(pieces.pieces_out, 0u);
+    EXPECT_EQ(pieces.pieces_faulty, 0u);
+    EXPECT_EQ(pieces.messages_faulty, 0u);
+    EXPECT_EQ(outcome.run.state.units.pieces_refused, 0u);
+    totals["aliases withdrawn"] +=
+        outcome.run.controller.failures.aliases_withdrawn;
+    totals["tells by loggers"] += outcome.run.faults.tells_by_loggers;
+  });
+}
+
+TEST(FaultsRandom, AreTheSameForTheSameSeed) {
+  RunSeeds(50, [](Rng& rng, Totals& totals) {
+    const Schedule schedule = AnySchedule(rng);
+    const RunOptions options =
+        WithFaults(schedule.options, schedule.packets, rng);
+    RunOptions unchecked = options;
+    unchecked.check = false;
+    const Outcome one = RunFrames(options, TimelessChronicleNf(),
+                                  schedule.packets, schedule.policy);
+    ExpectSame(one.run, RunFrames(unchecked, TimelessChronicleNf(),
+                                  schedule.packets, schedule.policy)
+                            .run);
+    totals["kills"] += one.run.faults.kills;
+  });
+}
+
+}  // namespace
+}  // namespace snf

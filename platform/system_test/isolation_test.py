@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf replay --clock=real --isolation=process` and `=lxc`.
+
+Usage: isolation_test.py PROGRAM SOURCE_DIR MISUSE INTRUDER ISOLATION [TEST…]
+"""
+
+import glob
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+MISUSE, INTRUDER, ISOLATION = sys.argv[3:6]
+del sys.argv[3:6]
+from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, pcap, run,
+                          udp_frame, wait_for)
+
+SKIPPED, NF_FAILED, INTERNAL, PERMISSION = 4, 3, 70, 77
+REAL = ("--clock=real", "--speed=max", "--unit_capacity=none")
+SMALL = SOURCE / "traces/small.pcap.zst"
+
+
+def stat_of(pid):
+    """The state, parent and name of a process; None if it is gone."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    name = text[text.index("(") + 1:text.rindex(")")]
+    state, parent = text[text.rindex(")") + 2:].split()[:2]
+    return state, int(parent), name
+
+
+def below(pid):
+    """All processes that this one has started, and those of these."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (stat := stat_of(int(entry))):
+            parents.setdefault(stat[1], []).append(int(entry))
+    found, at = [], [pid]
+    while at:
+        children = parents.get(at.pop(), [])
+        found += children
+        at += children
+    return found
+
+
+def units_of(pid):
+    return [p for p in below(pid)
+            if (stat := stat_of(p)) and stat[2] == "snf-unit"]
+
+
+def leftovers():
+    return [*glob.glob("/run/snf/*"), *glob.glob("/dev/shm/snf*"),
+            *(p for p in glob.glob("/sys/fs/cgroup/**/snf-*", recursive=True))]
+
+
+class Isolation(Command):
+    def setUp(self):
+        super().setUp()
+        self.frames = self.file("frames.pcap", pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
+
+    def replay(self, *flags, capture=None, isolation=ISOLATION):
+        path = os.path.join(self.folder.name, "report.json")
+        if os.path.exists(path):
+            os.unlink(path)
+        done = run("replay", capture or self.frames, *REAL, "--quiet",
+                   f"--isolation={isolation}", f"--json={path}", *flags)
+        report = json.loads(pathlib.Path(path).read_text()) \
+            if os.path.exists(path) else None
+        return done, report
+
+    def start(self, *flags):
+        """A run that goes on for long, and its units."""
+        self.report = os.path.join(self.folder.name, "killed.json")
+        process = subprocess.Popen(
+            [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
+             "--loop=1000", "--quiet", f"--isolation={ISOLATION}",
+             f"--json={self.report}", *flags],
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        units = wait_for("units", lambda: len(units_of(process.pid)) == 2
+                         and units_of(process.pid))
+        return process, units
+
+
+class Runs(Isolation):
+    def captures(self):
+        folder = pathlib.Path(os.environ.get("SNF_TRACES",
+                                             SOURCE / "../shared/traces"))
+        names = ("PcapPlusPlus__tls2.pcap", "PcapPlusPlus__example2.pcap",
+                 "debian-ndpi-4.2-pcap__1kxun.pcap",
+                 "debian-ndpi-4.2-pcap__WebattackXSS.pcap")
+        return [SMALL, *(p for n in names if (p := folder / n).exists())]
+
+    def test_releases_what_threads_and_virtual_time_do(self):
+        for capture in self.captures():
+            for nf in ("chronicle", "monitor"):
+                with self.subTest(capture=capture, nf=nf):
+                    digests = set()
+                    for how in ("--clock=virtual", "--isolation=thread",
+                                f"--isolation={ISOLATION}"):
+                        path = os.path.join(self.folder.name, "digest.json")
+                        flags = () if "virtual" in how else (
+                            *REAL, "--threads=3", "--policy=rotate")
+                        done = run("replay", capture, f"--nf={nf}", "--quiet",
+                                   "--flow_timeout=1h", f"--json={path}", how,
+                                   *flags)
+                        self.assertEqual(done.returncode, OK, done.stderr)
+                        report = json.loads(pathlib.Path(path).read_text())
+                        self.assertTrue(report["conserved"])
+                        digests.add(report["digest"])
+                    self.assertEqual(len(digests), 1)
+
+    def test_tells_what_threads_do(self):
+        flags = ("--threads=3", "--nf=monitor", "--policy=hash")
+        done, threads = self.replay(*flags, isolation="thread")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        done, report = self.replay(*flags)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        for what in ("nf_counters", "nf_reports", "digest", "packets_released"):
+            self.assertEqual(report.get(what), threads.get(what), what)
+
+    def test_wants_a_process_beside_that_of_the_controller(self):
+        done, _ = self.replay("--threads=1")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn(b"--isolation", done.stderr)
+
+
+class Failures(Isolation):
+    def test_an_nf_that_fails_is_named_with_packet_and_flow(self):
+        for how, what in (("throw", "threw std::runtime_error: boom"),
+                          ("exit", "called exit()"),
+                          ("abort", "was ended by SIGABRT"),
+                          ("segv", r"was ended by SIGSEGV at address \S+")):
+            with self.subTest(how):
+                done, report = self.replay("--threads=2",
+                                           f"--nf={MISUSE}:how={how}")
+                self.assertRegex(
+                    done.stderr.decode(),
+                    rf'snf replay: NF "misuse": process_packet {what}; '
+                    r"packet \d+, clock 3, flow udp 192\.0\.2\.1:\d+ > "
+                    r"198\.51\.100\.9:53\n")
+                self.assertEqual(done.returncode, NF_FAILED)
+                self.assertTrue(report["conserved"])
+
+    def test_an_nf_that_hangs_is_named(self):
+        done, report = self.replay("--threads=2", "--nf_patience=300ms",
+                                   f"--nf={INTRUDER}:how=hang")
+        self.assertIn(b"did not return within 300ms", done.stderr)
+        self.assertEqual(done.returncode, INTERNAL)
+        self.assertTrue(report["conserved"])
+
+    def test_a_unit_that_is_killed_ends_the_run_with_all_packets_told(self):
+        seed = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+        rng = random.Random(seed)
+        for i in range(5):
+            with self.subTest(f"SNF_TEST_SEED={seed}", i=i):
+                process, units = self.start("--threads=3")
+                time.sleep(rng.uniform(0, 0.5))
+                victim = rng.choice(units)
+                os.kill(victim, signal.SIGKILL)
+                _, said = process.communicate(timeout=60)
+                self.assertRegex(said, rf"unit loop \d \(process {victim}\) "
+                                 "was killed by signal 9")
+                self.assertEqual(process.returncode, INTERNAL)
+                report = json.loads(pathlib.Path(self.report).read_text())
+                self.assertTrue(report["conserved"])
+                self.assertEqual([stat_of(p) for p in units], [None, None])
+
+    def test_nothing_outlives_snf(self):
+        for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            with self.subTest(end):
+                process, _ = self.start("--threads=3")
+                started = below(process.pid)
+                process.send_signal(end)
+                process.communicate(timeout=60)
+                wait_for("end of all",
+                         lambda: not [p for p in started if stat_of(p)])
+                if end != signal.SIGKILL:
+                    self.assertEqual(process.returncode, OK)
+                    self.assertEqual(leftovers(), [])
+        # The next run removes what only a launcher that lives can.
+        done, _ = self.replay()
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(leftovers(), [])
+
+    def test_a_launcher_that_is_killed_ends_the_run(self):
+        process, units = self.start("--threads=3")
+        launcher = next(p for p in below(process.pid)
+                        if stat_of(p)[1] == process.pid)
+        os.kill(launcher, signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+        self.assertRegex(said, r"the launcher of units \(process \d+\) has "
+                         "ended|was killed by signal 9")
+        self.assertEqual(process.returncode, INTERNAL)
+        wait_for("end", lambda: not [p for p in units if stat_of(p)])
+
+
+class Intrusions(Isolation):
+    TRIES = ("opened", "created", "connected", "forked", "traced", "killed",
+             "executed", "mounted", "entered")
+
+    def could(self, isolation):
+        done, report = self.replay(f"--nf={INTRUDER}", "--threads=2",
+                                   "--max_units=1", isolation=isolation)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        counts = {c["name"]: c["value"] for c in report["nf_counters"]}
+        self.assertEqual(counts["tried"], 1)
+        return {name for name in self.TRIES if counts[name]}
+
+    def test_a_hostile_unit_can_do_nothing_to_the_host(self):
+        if ISOLATION != "lxc":
+            self.skipTest("only containers confine")
+        self.assertEqual(self.could("lxc"), set())
+        # Or the test could not fail.
+        self.assertGreaterEqual(
+            self.could("process"),
+            {"opened", "created", "connected", "forked", "killed", "executed"})
+
+    def test_a_unit_that_takes_all_memory_is_ended(self):
+        if ISOLATION != "lxc":
+            self.skipTest("only containers have limits")
+        done, report = self.replay(f"--nf={INTRUDER}:how=memory", "--threads=2")
+        self.assertRegex(done.stderr.decode(), "unit loop 0 .* was killed by "
+                         "signal 9|was ended by SIGABRT")
+        self.assertTrue(report["conserved"])
+
+    def test_users_other_than_root_are_told_what_to_do(self):
+        if ISOLATION != "lxc":
+            self.skipTest("only containers need root")
+        copy = self.file("copy.pcap", pathlib.Path(self.frames).read_bytes())
+        os.chmod(self.folder.name, 0o755)
+        os.chmod(copy, 0o644)
+        done = subprocess.run(
+            [PROGRAM, "replay", copy, *REAL, "--isolation=lxc"], user=65534,
+            group=65534, extra_groups=[], capture_output=True, check=False)
+        self.assertEqual(done.returncode, PERMISSION, done.stderr)
+        self.assertRegex(done.stderr.decode(),
+                         "containers need root; --isolation=process")
+
+
+if __name__ == "__main__":
+    if ISOLATION == "lxc" and os.geteuid() != 0:
+        print("containers need root: skipped")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

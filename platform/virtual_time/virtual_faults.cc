@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/virtual_time/virtual_faults.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/virtual_time/log_channel.h"
+
+namespace snf {
+
+using ProcessState = UnitProcess::State;
+
+VirtualFaults::VirtualFaults(const RunOptions& options,
+                             const Controller& controller, VirtualUnits& units,
+                             VirtualNetwork& network, VirtualLoggers& loggers,
+                             Observers& observers, PacketExits& exits,
+                             FaultFigures& figures)
+    : options_(options.faults),
+      max_units_(options.controller.max_units),
+      controller_(controller),
+      units_(units),
+      network_(network),
+      loggers_(loggers),
+      observers_(observers),
+      exits_(exits),
+      figures_(figures),
+      rng_(Rng(options.controller.seed).Fork(6)) {}
+
+// --- Deaths. ---
+
+void VirtualFaults::PlanKills(Instant first_packet) {
+  for (size_t i = 0; i < options_.kills.size(); ++i) {
+    if (options_.kills[i].at.ns < 0) continue;
+    network_.At(first_packet + options_.kills[i].at,
+                {.kind = Event::Kind::kKill, .number = i});
+  }
+}
+
+void VirtualFaults::on_arrival() {
+  for (const Kill& kill : options_.kills) {
+    if (kill.at.ns < 0 && rng_.Chance(kill.chance_65536)) KillOne(kill);
+  }
+}
+
+void VirtualFaults::on_kill(size_t number) { KillOne(options_.kills[number]); }
+
+bool VirtualFaults::CanDie(UnitId unit) {
+  switch (controller_.units().state(unit)) {
+    case UnitPool::State::kStopped:
+    case UnitPool::State::kCrashed:
+    case UnitPool::State::kFailed:
+      return false;
+    default:
+      return units_.of(unit).process.state == ProcessState::kRuns;
+  }
+}
+
+// Returns true if the unit can take over what another had.
+bool VirtualFaults::CanTakeOver(UnitId unit) {
+  const UnitPool::State state = controller_.units().state(unit);
+  return state != UnitPool::State::kCrashed &&
+         state != UnitPool::State::kStopping &&
+         units_.of(unit).process.state != ProcessState::kDead;
+}
+
+// Kills none if nobody else could take over what it has.
+void VirtualFaults::KillOne(const Kill& kill) {
+  std::vector<UnitId> units;
+  uint32_t others = 0;
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    others += CanTakeOver(unit) ? 1 : 0;
+    if (kill.unit != kNoUnit && kill.unit != unit) continue;
+    if (CanDie(unit)) units.push_back(unit);
+  }
+  const UnitId victim =
+      units.empty() ? kNoUnit : units[rng_.Below(units.size())];
+  if (victim == kNoUnit || others == (CanTakeOver(victim) ? 1u : 0u)) {
+    ++figures_.kills_without_unit;
+    return;
+  }
+  KillUnit(units_.of(victim));
+}
+
+// The process is gone with its packets, and nobody is told.
+void VirtualFaults::KillUnit(VirtualUnit& shell) {
+  UnitProcess& process = shell.process;
+  const UnitId self = shell.unit.id();
+  ++figures_.kills;
+  process.state = ProcessState::kDead;
+  process.died = network_.now();
+  for (const auto& [flow_and_clock, inside] : process.inside) {
+    LoseClock(self, inside.meta, inside.packet);
+  }
+  process.inside.clear();
+  shell.log->maker().ForEachWaiting(
+      [&](PacketHandle made) { LoseMade(self, {}, made); });
+  network_.After(options_.detection,
+                 Event::OfUnit(Event::Kind::kFailureAtController, self));
+}
+
+void VirtualFaults::on_failure(UnitId unit) {
+  UnitProcess& process = units_.of(unit).process;
+  process.state = ProcessState::kFailed;
+  ++process.life;
+  if (std::exchange(process.is_up, false)) {
+    observers_.on_unit_down(network_.now(), unit);
+  }
+  deaths_.push_back(process.died);
+}
+
+void VirtualFaults::NoteRecovery() {
+  if (deaths_.empty() || controller_.is_recovering()) return;
+  for (const Instant died : deaths_) {
+    figures_.recovery_ns.Record((network_.now() - died).ns);
+  }
+  deaths_.clear();
+}
+
+// --- What reaches nobody. ---
+
+bool VirtualFaults::IsRefused(const Event& event) {
+  UnitProcess& process = units_.of(event.unit).process;
+  if (event.life != process.life) return true;
+  if (event.record != StateNetwork::kNoRecord) process.told = event.record;
+  return false;
+}
+
+bool VirtualFaults::IsLost(const Event& event, const UnitProcess& process) {
+  switch (event.kind) {
+    case Event::Kind::kPullAtUnit:
+    case Event::Kind::kStateAtUnit:
+    case Event::Kind::kTakeoverAtUnit:
+    case Event::Kind::kTakeoverAckAtUnit:
+      return !process.lives();
+    case Event::Kind::kEntryAtLogger:
+    case Event::Kind::kHeartbeatAtLogger:
+      return event.life != process.log_life;
+    case Event::Kind::kPullAtLogger:
+    case Event::Kind::kTakeoverAtLogger:
+    case Event::Kind::kSealAtLogger:
+      return false;
+    default:
+      return !process.lives() || event.life != process.life;
+  }
+}
+
+bool VirtualFaults::Lose(const Event& event, VirtualUnit& shell) {
+  if (!IsLost(event, shell.process)) return false;
+  switch (event.kind) {
+    case Event::Kind::kPacketAtUnit:
+      LoseClock(event.unit, event.meta, event.packet);
+      break;
+    case Event::Kind::kStateAtUnit:
+      network_.states().Free(event.record);
+      break;
+    case Event::Kind::kTakeoverAtUnit:
+      // Its logger takes it in its place, once it is sealed (U7).
+      loggers_.on_takeover(shell, event.takeover);
+      break;
+    case Event::Kind::kEndFlowAtUnit:
+      ++figures_.ends_lost;
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+void VirtualFaults::on_seal(const Seal& seal, VirtualUnit& shell) {
+  const bool seals = !seal.is_sealed && !shell.log->logger().sealed();
+  loggers_.on_seal(shell, seal);
+  if (seals) LoseEntries(shell);
+}
+
+// What the logger has not taken never came to it, or waits there behind a hole.
+void VirtualFaults::LoseEntries(VirtualUnit& shell) {
+  LogChannel& log = *shell.log;
+  const UnitId self = shell.unit.id();
+  const uint64_t taken = log.logger().taken();
+  for (uint64_t number = std::max(log.first(), taken + 1);
+       !log.entry(number).empty(); ++number) {
+    ++figures_.entries_lost;
+    const auto entry = log.Parse(log.entry(number));
+    SNF_CHECK(entry.has_value());
+    if ((*entry)->kind != LogEntry::Kind::kClock) continue;
+    const PacketMeta& meta = (*entry)->meta;
+    for (size_t i = 0; i < (*entry)->emitted; ++i) {
+      LoseMade(self, meta, entry->emitted(i));
+    }
+    // A flow's end has no clock of the controller's.
+    if ((meta.flags & PacketMeta::kEnd) != 0) continue;
+    LoseClock(self, meta, (*entry)->packet);
+  }
+}
+
+// A clock is lost, with its packet if it has one.
+void VirtualFaults::LoseClock(UnitId unit, const PacketMeta& meta,
+                              PacketHandle packet) {
+  if (packet == kNoPacket) {
+    ++figures_.null_packets_lost;
+  } else {
+    ++figures_.packets_lost;
+    exits_.Lose(network_.now(), unit, meta, packet, /*generated=*/false);
+  }
+  observers_.on_lost(network_.now(), unit, meta);
+}
+
+// A packet that an NF made is lost.
+void VirtualFaults::LoseMade(UnitId unit, const PacketMeta& meta,
+                             PacketHandle packet) {
+  ++figures_.packets_lost;
+  exits_.Lose(network_.now(), unit, meta, packet, /*generated=*/true);
+}
+
+// --- What units have. ---
+
+void VirtualFaults::on_start(const ControllerCommand& command) {
+  VirtualUnit& shell = units_.of(command.unit);
+  const ProcessState state = shell.process.state;
+  const bool is_gone =
+      state == ProcessState::kFailed || state == ProcessState::kStopped;
+  if (!command.warm && is_gone) {
+    // The controller has a new channel to it.
+    if (state == ProcessState::kStopped) ++shell.process.life;
+    units_.Renew(command.unit);
+    observers_.on_process_begins(network_.now(), command.unit);
+  }
+  units_.of(command.unit).process.is_up = true;
+}
+
+void VirtualFaults::on_packet(const Event& event, VirtualUnit& shell) {
+  shell.process.inside.insert_or_assign(
+      {event.meta.flow, event.meta.clock},
+      UnitProcess::Inside{event.packet, event.meta});
+}
+
+// Packets leave the unit.
+void VirtualFaults::on_command(const UnitCommand& command, VirtualUnit& shell) {
+  if (command.kind > UnitCommand::Kind::kDropPayload) return;
+  auto& inside = shell.process.inside;
+  const std::pair<FlowId, Clock> name = {command.meta.flow, command.meta.clock};
+  if (command.kind <= UnitCommand::Kind::kAdvance) {
+    inside.erase(name);
+  } else if (command.kind == UnitCommand::Kind::kDropPayload) {
+    const auto dropped = inside.find(name);
+    if (dropped != inside.end()) dropped->second.packet = kNoPacket;
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RESOURCE_MANAGER_LIVE_LAUNCH_SERVER_H_
+#define SNF_RESOURCE_MANAGER_LIVE_LAUNCH_SERVER_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace snf {
+
+// What Launcher::Start has sent.
+struct Launch {
+  std::vector<std::byte> setup;
+  std::vector<int> descriptors;
+};
+// Makes this process one that ends with the one that made it, and takes what
+// that sends down the socket. Errors: FailedPrecondition if the socket is not a
+// launcher's.
+absl::StatusOr<Launch> ReceiveLaunch(int socket);
+
+// Makes standard input empty, and standard output what stderr is: what it was
+// is for no other process. Errors: Unavailable.
+absl::Status LeaveStandardStreams();
+
+// A way to start a process: by fork, or into a container.
+class LaunchMethod {
+ public:
+  struct Process {
+    std::function<int()> body;  // returns the exit code
+    // The descriptors that it gets, and standard ones.
+    std::vector<int> descriptors;
+  };
+  virtual ~LaunchMethod() = default;
+  // Returns the process, which is the caller's child.
+  virtual absl::StatusOr<pid_t> Start(uint32_t index,
+                                      const Process& process) = 0;
+  // The process has ended, and was waited for.
+  virtual void on_ended(uint32_t /*index*/) {}
+
+ protected:
+  // Closes all descriptors but those and the standard ones.
+  static void CloseOthers(std::vector<int> descriptors);
+};
+
+// Starts processes by fork. They end with this one, by the kernel.
+class ForkMethod final : public LaunchMethod {
+ public:
+  absl::StatusOr<pid_t> Start(uint32_t index, const Process& process) override;
+};
+
+// Starts the processes, tells the socket what becomes of them, and returns when
+// the socket's other end is closed: then it has killed those that lived and
+// waited for all.
+void ServeLaunch(int socket, LaunchMethod& method,
+                 std::span<const LaunchMethod::Process> processes);
+// Tells the socket why there will be no process, and waits until its other end
+// is closed.
+void RefuseLaunch(int socket, const absl::Status& status);
+
+}  // namespace snf
+
+#endif  // SNF_RESOURCE_MANAGER_LIVE_LAUNCH_SERVER_H_

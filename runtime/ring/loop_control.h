@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_RING_LOOP_CONTROL_H_
+#define SNF_RUNTIME_RING_LOOP_CONTROL_H_
+
+#include <atomic>
+
+namespace snf {
+
+// Tells an event loop of units, of this process or another one, what is to end.
+// Whoever runs the loop writes, then rings the loop's Doorbell; the loop reads.
+// It may lie in a region.
+struct alignas(128) LoopControl {
+  std::atomic<bool> stops{false};         // UnitLoop::Stop
+  std::atomic<bool> stops_timers{false};  // UnitLoop::StopTimers
+};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_RING_LOOP_CONTROL_H_
