@@ -20,13 +20,23 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
       links_(std::move(links)) {
   SNF_CHECK(!links_.loops.empty());
   const auto loops = static_cast<uint32_t>(links_.loops.size());
-  for (uint32_t loop = 0; loop < loops; ++loop) {
-    words_.emplace_back(
+  using Sender = WordsToController::Sender;
+  const auto add_words = [&](std::vector<WordsToController>& words,
+                             uint32_t loop, Sender sender) {
+    words.emplace_back(
         UnitsOfLoop(loop, loops, options.controller.max_units),
         WordsToController::Limits{.max_flows = options.controller.max_flows,
                                   .nf_reasons = options.nf_reasons,
-                                  .pools = options.pools},
+                                  .pools = options.pools,
+                                  .sender = sender},
         *links_.buffers, tables_, *links_.faults);
+  };
+  const bool has_loggers = !links_.loggers.empty();
+  SNF_CHECK(!has_loggers || links_.loggers.size() == loops);
+  for (uint32_t loop = 0; loop < loops; ++loop) {
+    add_words(words_, loop,
+              has_loggers ? Sender::kUnitsWithLoggers : Sender::kUnits);
+    if (has_loggers) add_words(logger_words_, loop, Sender::kLoggers);
   }
   for (uint32_t unit = 0; unit < options.controller.max_units; ++unit) {
     link_to_.push_back(&links_.loops[unit % links_.loops.size()].out);
@@ -45,8 +55,9 @@ void ControllerLoop::FlushAll() {
 
 void ControllerLoop::IdleWait(Nanos most) {
   const auto has_items = [this] {
-    return std::ranges::any_of(links_.loops,
-                               [](auto& loop) { return loop.in.has_items(); });
+    const auto has = [](auto& loop) { return loop.in.has_items(); };
+    return std::ranges::any_of(links_.loops, has) ||
+           std::ranges::any_of(links_.loggers, has);
   };
   // A sleep takes longer than this.
   constexpr Nanos kShort = Microseconds(100);
@@ -76,9 +87,15 @@ bool ControllerLoop::IsQuiet() const {
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
     received += loop.in.received() + loop.progress->received.load();
   }
+  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
+    received += loop.in.received() + loop.progress->received.load();
+  }
   const bool is_due = NextDue() <= clock_.Now();
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
     sent += loop.out.sent() + loop.progress->sent.load();
+  }
+  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
+    sent += loop.progress->sent.load();
   }
   return received == sent && !is_due && batch_.empty();
 }
@@ -86,8 +103,11 @@ bool ControllerLoop::IsQuiet() const {
 void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
                             std::string_view field, uint64_t value) {
   const size_t loop = snf::value(unit) % links_.loops.size();
-  words_[loop].Refuse(unit, kind, field, value);
+  // Loggers say all that can be refused here.
+  (logger_words_.empty() ? words_ : logger_words_)[loop].Refuse(unit, kind,
+                                                                field, value);
   links_.loops[loop].in.Close();
+  if (!links_.loggers.empty()) links_.loggers[loop].in.Close();
 }
 
 // A link whose ring has had a position that cannot be, at either end.
@@ -97,6 +117,13 @@ void ControllerLoop::CloseBrokenLinks() {
     if (in.faults() + out.faults() == 0 || in.is_closed()) [[likely]]
       continue;
     words_[i].Refuse(kNoUnit, "ring", "position", in.received());
+    in.Close();
+  }
+  for (size_t i = 0; i < links_.loggers.size(); ++i) {
+    LinkIn& in = links_.loggers[i].in;
+    if (in.faults() == 0 || in.is_closed()) [[likely]]
+      continue;
+    logger_words_[i].Refuse(kNoUnit, "ring", "position", in.received());
     in.Close();
   }
 }

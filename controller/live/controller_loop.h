@@ -60,6 +60,13 @@ struct ControllerLinks {
   const BufferPool* buffers;        // the controller's end of the pool
   WireFaults* faults;               // what it finds wrong in what units say
   std::vector<UnitLoopEnds> loops;  // loop i of n runs the units i, n + i, …
+  // The loops of the units' loggers, if they have some: loop i has those of
+  // unit loop i.
+  struct LoggerLoopEnd {
+    LinkIn in;
+    const LoopProgress* progress;
+  };
+  std::vector<LoggerLoopEnd> loggers{};
 };
 
 struct ControllerLoopFigures {
@@ -86,9 +93,12 @@ struct ControllerLoopFigures {
 // kRelease are there: on_packet is called for each, the host calls FreeSlot
 // three times, and the controller is told once that 3 packets left unit 0.
 //
-// What units say passes a decoder first. A bad word is told to the links'
-// WireFaults and closes the link that it came by: no more is heard of the units
-// at its other end.
+// Units with output loggers leave to these to say what became of packets, on
+// links of their own.
+//
+// What units and loggers say passes a decoder first. A bad word is told to the
+// links' WireFaults and closes the link that it came by: no more is heard of
+// the units at its other end.
 //
 // Owner-thread only. Nothing is allocated for a packet.
 class ControllerLoop {
@@ -140,7 +150,8 @@ class ControllerLoop {
     ++with_payload_.packets;
     with_payload_.bytes += cost;
   }
-  // A unit's word cannot be, by what the host knows.
+  // A word of a unit, or of its logger if it has one, cannot be, by what the
+  // host knows.
   void Refuse(UnitId unit, std::string_view kind, std::string_view field,
               uint64_t value);
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
@@ -204,8 +215,9 @@ class ControllerLoop {
   Controller controller_;
   TableHomes tables_;
   ControllerLinks links_;
-  std::vector<WordsToController> words_;  // by loop
-  std::vector<LinkOut*> link_to_;         // by unit
+  std::vector<WordsToController> words_;         // by loop
+  std::vector<WordsToController> logger_words_;  // the same
+  std::vector<LinkOut*> link_to_;                // by unit
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -239,13 +251,14 @@ void ControllerLoop::HandleBatch(Host& host) {
 template <ControllerHost Host>
 bool ControllerLoop::Turn(Host& host) {
   for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
+  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) loop.in.Receive();
   CloseBrokenLinks();
   // Units set out with it before: no packet is released before it was run.
   ReadClock();
   size_t messages = 0;
-  for (size_t i = 0; i < words_.size(); ++i) {
-    messages += links_.loops[i].in.Handle(
-        words_[i], [&](const Cell& cell, std::span<const std::byte> payload) {
+  const auto handle = [&](size_t i, LinkIn& in, const auto& words) {
+    messages += in.Handle(
+        words, [&](const Cell& cell, std::span<const std::byte> payload) {
           const auto& command = cell.As<UnitCommand>();
           if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
             host.on_packet(now_, command);
@@ -254,6 +267,12 @@ bool ControllerLoop::Turn(Host& host) {
             ExecuteAll(host);
           }
         });
+  };
+  for (size_t i = 0; i < words_.size(); ++i) {
+    handle(i, links_.loops[i].in, words_[i]);
+  }
+  for (size_t i = 0; i < logger_words_.size(); ++i) {
+    handle(i, links_.loggers[i].in, logger_words_[i]);
   }
   ReportDrained(host);
   const bool is_due = now_ >= NextTimer();

@@ -23,8 +23,6 @@ BenchRow NotYet(int number) {
                     .not_measured = std::move(why)};
   };
   switch (number) {
-    case 10:
-      return row("logger's cost on the NF core", "no logger yet");
     case 11:
       return row("unit start from the warm pool", "no unit processes yet");
     case 12:
@@ -51,7 +49,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
     if (!wanted[static_cast<size_t>(number)]) continue;
     if (number == 6 || number == 7) {
       AddControllerRows(number, sizes, suite, rows);
-    } else if (number <= 9) {
+    } else if (number <= 10) {
       AddChainRows(number, sizes, suite, rows);
     } else if (number == 14 || number == 17) {
       AddStateRows(number, sizes, suite, rows);

@@ -68,8 +68,9 @@ inline constexpr int kBenchRows = 17;
 std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
                                     const BenchSizes& sizes, BenchSuite& suite);
 
-// Each of these adds the rows of `number` if they are its own. Rows 1 to 5, 8
-// and 9 are about chains, 6 and 7 about the controller, 14 and 17 about state.
+// Each of these adds the rows of `number` if they are its own. Rows 1 to 5 and
+// 8 to 10 are about chains, 6 and 7 about the controller, 14 and 17 about
+// state.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows 1 to 5, 8 and 9: chains, in units and as a whole.
+// Rows 1 to 5 and 8 to 10: chains, in units and as a whole.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -201,11 +201,10 @@ void AddPassThrough(const BenchSizes& sizes, BenchSuite& suite,
   }
 }
 
-void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
-               std::vector<BenchRow>& rows) {
-  const uint32_t flows = sizes.flows;
-  const auto make = [flows]() -> absl::StatusOr<BenchCase> {
-    auto made = LoneWorker::Make(*NfSpec::Parse(Chain(flows)));
+// What a worker's turns take a packet, with or without loggers.
+BenchRow::Side Worker(BenchSuite& suite, uint32_t flows, bool logs) {
+  const auto make = [flows, logs]() -> absl::StatusOr<BenchCase> {
+    auto made = LoneWorker::Make(*NfSpec::Parse(Chain(flows)), logs);
     if (!made.ok()) return made.status();
     const std::shared_ptr<LoneWorker> worker = *std::move(made);
     auto traffic =
@@ -218,6 +217,14 @@ void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
              static_cast<double>(done);
     }};
   };
+  return {
+      logs ? "a worker's turns with loggers" : "a worker's turns alone",
+      suite.Add(fmt::format("worker {}{}", flows, logs ? " logs" : ""), make)};
+}
+
+void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
+               std::vector<BenchRow>& rows) {
+  const uint32_t flows = sizes.flows;
   rows.push_back(
       {.number = 4,
        .what = "million packets a second on the NF core",
@@ -225,11 +232,24 @@ void AddNfCore(const BenchSizes& sizes, BenchSuite& suite,
        .of = BenchRow::Of::kRate,
        .must = {{.limit = 3, .is_least = true}},
        .aim = {{.limit = 6, .is_least = true}},
-       .ours = {{"a worker's turns alone",
-                 suite.Add(fmt::format("worker {}", flows), make)}},
+       .ours = Worker(suite, flows, false),
        .base = Tables(suite, flows, false),
        .notes = {"The floor's time has parsing in it, the worker's has not: "
                  "the dispatcher parses."}});
+}
+
+void AddLogger(const BenchSizes& sizes, BenchSuite& suite,
+               std::vector<BenchRow>& rows) {
+  const uint32_t flows = sizes.flows;
+  rows.push_back({.number = 10,
+                  .what = "the NF core with loggers against without",
+                  .variant = InThousands(flows) + " flows",
+                  .must = {{1.15}},
+                  .aim = {{1.05}},
+                  .ours = Worker(suite, flows, true),
+                  .base = Worker(suite, flows, false),
+                  .notes = {"The loggers run elsewhere: what they take is not "
+                            "in it."}});
 }
 
 void AddManyFlows(const BenchSizes& sizes, BenchSuite& suite,
@@ -429,6 +449,8 @@ void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
       return AddNat(sizes, suite, rows);
     case 9:
       return AddLatency(sizes, suite, rows);
+    case 10:
+      return AddLogger(sizes, suite, rows);
     default:
       SNF_CHECK(false);
   }

@@ -22,6 +22,7 @@
 #include "platform/bench/bench_rows.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/fixture_filled_unit.h"
+#include "runtime/logger/fixture_filled_logger.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/no_services.h"
 
@@ -215,12 +216,13 @@ void AddMemory(const BenchSizes& sizes, BenchSuite& suite,
   const BenchRow::Side base = {"parse + lookup's table",
                                suite.Add("memory of floor", floor), "B"};
   const auto add = [&](const std::string& what, const std::string& name,
-                       const BenchSuite::Make& make, const std::string& note) {
+                       const BenchSuite::Make& make, const std::string& note,
+                       double must) {
     rows.push_back({.number = 17,
                     .what = "memory a flow, " + what,
                     .variant = InThousands(flows) + " flows",
                     .of = BenchRow::Of::kOurs,
-                    .must = {{128}},
+                    .must = {{must}},
                     .ours = {{what, suite.Add(name, make), "B"}},
                     .base = base,
                     .notes = {note}});
@@ -230,15 +232,17 @@ void AddMemory(const BenchSizes& sizes, BenchSuite& suite,
                [](uint32_t count) {
                  return std::make_unique<FilledController>(count, false);
                }),
-      "IPv6 flows that have moved, with 3 replicas.");
+      "IPv6 flows that have moved, with 3 replicas.", 128);
   add("unit", "memory of unit",
       MemoryOf(
           flows,
           [](uint32_t count) { return std::make_unique<FilledUnit>(count); }),
-      "Without its state; replicas named, a timer armed.");
-  rows.push_back({.number = 17,
-                  .what = "memory a flow, logger",
-                  .not_measured = "no logger yet"});
+      "Without its state; replicas named, a timer armed.", 128);
+  add("logger", "memory of logger",
+      MemoryOf(
+          flows,
+          [](uint32_t count) { return std::make_unique<FilledLogger>(count); }),
+      "Without its state; a timer armed.", 64);
 }
 
 }  // namespace

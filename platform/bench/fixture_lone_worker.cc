@@ -14,8 +14,9 @@ namespace {
 
 constexpr uint32_t kCells = 4'096;
 // As in a run with the default options.
-UnitLoopOptions LoopOptions() {
-  const RunOptions run;
+UnitLoopOptions LoopOptions(bool logs) {
+  RunOptions run;
+  run.loggers = logs;
   return {.max_units = run.controller.max_units,
           .unit = UnitOptionsOf(run, 0),
           .tables = TableOptionsOf(run),
@@ -24,29 +25,38 @@ UnitLoopOptions LoopOptions() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf) {
+absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf,
+                                                             bool logs) {
+  const StateSchema schema = nf.create()->schema();
   const LoopRegion::Options options = {
       .controller = {.small = kBatch, .medium = 0, .large = 0},
       .loop = {.small = 64, .medium = 0, .large = 0},
-      .record_bytes = nf.create()->schema().record_bytes(),
+      .record_bytes = schema.record_bytes(),
       .controller_cells = kCells,
-      .controller_reserve = kCells};
+      .controller_reserve = kCells,
+      .loggers = logs,
+      .entry_bytes = MaxLogEntryBytes(schema)};
   auto region = LoopRegion::Create(options);
   if (!region.ok()) return region.status();
   auto side =
       LoopRegion::Attach(region->memory.bytes(), options, 0, *region->faults);
   if (!side.ok()) return side.status();
-  return std::unique_ptr<LoneWorker>(
-      new LoneWorker(nf, *std::move(region), std::move(side->links)));
+  return std::unique_ptr<LoneWorker>(new LoneWorker(
+      nf, LoopOptions(logs), *std::move(region), std::move(side->links)));
 }
 
-LoneWorker::LoneWorker(const NfSpec& nf, LoopRegion region, UnitLoopLinks links)
+LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
+                       LoopRegion region, UnitLoopLinks links)
     : region_(std::move(region)),
       pieces_(nf.create()->pools()),
-      tables_(*nf.create(), LoopOptions().max_units, LoopOptions().tables),
-      loop_(LoopOptions(), nf, clock_, std::move(links)),
-      out_(region_.controller.loops.front().out),
-      in_(region_.controller.loops.front().in) {
+      tables_(*nf.create(), options.max_units, options.tables),
+      loop_(options, nf, clock_, std::move(links)),
+      out_(region_.controller.loops.front().out) {
+  if (options.unit.has_logger) {
+    loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,
+                                       .max_copies = options.unit.max_flows},
+                     nf, std::move(region_.logger_loops.front()));
+  }
   out_.Send(ControllerCommand::Start(UnitId{0}, false, 1));
 }
 
@@ -68,14 +78,21 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
     while (loop_.Turn()) {
     }
     cpu_ns_ += ThreadCpuNs() - begin;
-    const auto handle = [this](const Cell& cell,
-                               std::span<const std::byte> payload) {
-      Handle(cell, payload);
-    };
-    do {
-      in_.Receive();
-    } while (in_.Handle(PayloadToController, handle) > 0);
+    while (loggers_.has_value() && loggers_->Turn()) {
+    }
+    Receive(region_.controller.loops.front().in);
+    if (loggers_.has_value()) Receive(region_.controller.loggers.front().in);
   }
+}
+
+void LoneWorker::Receive(LinkIn& in) {
+  const auto handle = [this](const Cell& cell,
+                             std::span<const std::byte> payload) {
+    Handle(cell, payload);
+  };
+  do {
+    in.Receive();
+  } while (in.Handle(PayloadToController, handle) > 0);
 }
 
 // Answers as a controller would that grants everything.

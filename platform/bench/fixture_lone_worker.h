@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "platform/real_time/loop_region.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/core/fixture_traffic.h"
+#include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/thread_link.h"
@@ -30,8 +32,10 @@ class LoneWorker final : public BatchRunner {
   // A batch has so many packets because the clock is read twice for it.
   static constexpr uint32_t kBatch = 256;
 
+  // Its units have loggers if `logs`, whose turns are not measured either.
   // Errors as SharedRegion::Create.
-  static absl::StatusOr<std::unique_ptr<LoneWorker>> Make(const NfSpec& nf);
+  static absl::StatusOr<std::unique_ptr<LoneWorker>> Make(const NfSpec& nf,
+                                                          bool logs = false);
 
   // Returns the buffers that its packets are in. Call it once.
   BatchBuffers TakeBuffers() { return {std::move(region_.buffers), kBatch}; }
@@ -42,7 +46,9 @@ class LoneWorker final : public BatchRunner {
   int64_t cpu_ns() const { return cpu_ns_; }
 
  private:
-  LoneWorker(const NfSpec& nf, LoopRegion region, UnitLoopLinks links);
+  LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
+             LoopRegion region, UnitLoopLinks links);
+  void Receive(LinkIn& in);
   void Handle(const Cell& cell, std::span<const std::byte> payload);
   void SendToUnit(const TableMessage& message);
 
@@ -51,8 +57,8 @@ class LoneWorker final : public BatchRunner {
   AllPieces pieces_;
   TableHomes tables_;
   UnitLoop loop_;
+  std::optional<LoggerLoop> loggers_;
   LinkOut& out_;
-  LinkIn& in_;
   size_t released_ = 0;
   int64_t cpu_ns_ = 0;
 };

@@ -64,8 +64,8 @@ MAY_INCLUDE = {
     # The loops of controllers and of units send each other what their cores
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
-    "runtime/live": SHELL | CORE_WORDS | {"runtime/wire", "runtime/sdk",
-                                          "runtime/store", "nfs"},
+    "runtime/live": SHELL | CORE_WORDS | {
+        "runtime/logger", "runtime/wire", "runtime/sdk", "runtime/store", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},

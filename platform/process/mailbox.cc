@@ -13,8 +13,7 @@ Mailbox::~Mailbox() {
 }
 
 absl::Status Mailbox::Ask(absl::FunctionRef<void()> task, Deadline deadline) {
-  using LetterState = Letter::State;
-  Letter letter = {.task = task, .state = LetterState::kWaits};
+  Letter letter = {.task = task, .state = Letter::State::kWaits};
   std::unique_lock lock(mutex_);
   if (is_closed_) return absl::UnavailableError("it comes to its end");
   if (letters_.size() >= kMostLetters) {
@@ -22,18 +21,19 @@ absl::Status Mailbox::Ask(absl::FunctionRef<void()> task, Deadline deadline) {
   }
   letters_.push_back(&letter);
   has_letters_.store(true, std::memory_order_relaxed);
-  while (letter.state == LetterState::kWaits || letter.state == LetterState::kOpened) {
+  while (letter.state == Letter::State::kWaits ||
+         letter.state == Letter::State::kOpened) {
     // Once it was opened it is soon done, and the task must outlive that.
-    if (letter.state == LetterState::kOpened) {
+    if (letter.state == Letter::State::kOpened) {
       changed_.wait(lock);
     } else if (changed_.wait_until(lock, deadline) == std::cv_status::timeout &&
-               letter.state == LetterState::kWaits) {
+               letter.state == Letter::State::kWaits) {
       std::erase(letters_, &letter);
       has_letters_.store(!letters_.empty(), std::memory_order_relaxed);
       return absl::DeadlineExceededError("no answer in time");
     }
   }
-  return letter.state == LetterState::kDone
+  return letter.state == Letter::State::kDone
              ? absl::OkStatus()
              : absl::UnavailableError("it comes to its end");
 }
@@ -44,11 +44,11 @@ bool Mailbox::OpenFirst() {
   Letter& letter = *letters_.front();
   letters_.pop_front();
   has_letters_.store(!letters_.empty(), std::memory_order_relaxed);
-  letter.state = Letter::LetterState::kOpened;
+  letter.state = Letter::State::kOpened;
   lock.unlock();
   letter.task();
   lock.lock();
-  letter.state = Letter::LetterState::kDone;
+  letter.state = Letter::State::kDone;
   // Under the lock: whoever waits may end the letter as soon as it is released.
   changed_.notify_all();
   return true;
@@ -57,7 +57,7 @@ bool Mailbox::OpenFirst() {
 void Mailbox::Close() {
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
-  for (Letter* letter : letters_) letter->state = Letter::LetterState::kRefused;
+  for (Letter* letter : letters_) letter->state = Letter::State::kRefused;
   letters_.clear();
   has_letters_.store(false, std::memory_order_relaxed);
   changed_.notify_all();

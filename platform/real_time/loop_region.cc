@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "runtime/wire/link_payload.h"
+#include "runtime/wire/log_word.h"
 
 namespace snf {
 namespace {
@@ -23,6 +24,13 @@ uint32_t UnitCells(uint32_t record_bytes) {
   const size_t message = 1 + Cell::CountFor(record_bytes);
   return std::max(kLeastCells,
                   static_cast<uint32_t>(std::bit_ceil(4 * message)));
+}
+
+// Returns the cells of a link to loggers, which has to hold the largest entry.
+uint32_t LoggerCells(const LoopRegion::Options& options) {
+  const size_t message = Cell::CountFor(sizeof(LogWord) + options.entry_bytes);
+  return std::max(options.logger_cells,
+                  static_cast<uint32_t>(std::bit_ceil(message + 1)));
 }
 
 std::vector<BufferPool::Options> SharesOf(const LoopRegion::Options& options) {
@@ -40,11 +48,18 @@ struct Places {
     Memory down;  // the rings from and to the controller
     Memory up;
   };
+  struct OfLoggers {
+    Memory progress;
+    Memory log;  // the rings from the units, and to the controller
+    Memory up;
+  };
   Memory pool;
   Memory clock;
   Memory bell;  // the controller's
   std::vector<OfLoop> loops;
   std::vector<Memory> between;  // rings, by sender and receiver
+  Memory loggers_bell;
+  std::vector<OfLoggers> loggers;  // by loop of units, if there are any
 
   Places(Memory memory, const LoopRegion::Options& options) {
     RegionCarver carver(memory);
@@ -64,13 +79,28 @@ struct Places {
     for (uint32_t i = 0; i < options.loops * options.loops; ++i) {
       between.push_back(carver.Take(unit_ring));
     }
+    if (!options.loggers) return;
+    loggers_bell = carver.Take(sizeof(Doorbell));
+    for (uint32_t i = 0; i < options.loops; ++i) {
+      loggers.push_back(
+          {.progress = carver.Take(sizeof(LoopProgress)),
+           .log = carver.Take(CellRing::BytesFor(LoggerCells(options))),
+           .up = carver.Take(ring)});
+    }
   }
 };
 
 size_t SizeOf(const LoopRegion::Options& options) {
   const auto round = RegionCarver::RoundUp;
   const size_t loops = options.loops;
-  return round(BufferPool::BytesFor(SharesOf(options))) +
+  const size_t loggers =
+      options.loggers
+          ? round(sizeof(Doorbell)) +
+                loops * (round(sizeof(LoopProgress)) +
+                         LinkRing::BytesFor(LoggerCells(options)) +
+                         LinkRing::BytesFor(options.controller_cells))
+          : 0;
+  return loggers + round(BufferPool::BytesFor(SharesOf(options))) +
          round(sizeof(RealClock)) + (1 + loops) * round(sizeof(Doorbell)) +
          loops * (round(sizeof(LoopProgress)) + round(sizeof(LoopControl))) +
          2 * loops * LinkRing::BytesFor(options.controller_cells) +
@@ -108,6 +138,32 @@ void MakeParts(const Places& places, const LoopRegion::Options& options) {
   for (const Memory ring : places.between) {
     MakeRing(ring, UnitCells(options.record_bytes));
   }
+  if (!options.loggers) return;
+  new (places.loggers_bell.data()) Doorbell;
+  for (const Places::OfLoggers& loop : places.loggers) {
+    new (loop.progress.data()) LoopProgress;
+    MakeRing(loop.log, LoggerCells(options));
+    MakeRing(loop.up, options.controller_cells);
+  }
+}
+
+// Adds what connects the loops of loggers, in the controller's process.
+void AddLoggers(const LoopRegion::Options& options, const Places& places,
+                LoopRegion& region) {
+  region.loggers_bell = At<Doorbell>(places.loggers_bell);
+  for (size_t i = 0; i < places.loggers.size(); ++i) {
+    const Places::OfLoggers& loop = places.loggers[i];
+    region.controller.loggers.push_back(
+        {.in = InFrom(loop.up, 0),
+         .progress = At<LoopProgress>(loop.progress)});
+    region.logger_loops.push_back(
+        {.units_bell = region.loops[i].bell,
+         .progress = At<LoopProgress>(loop.progress),
+         .faults = region.faults.get(),
+         .from_units = InFrom(loop.log, options.entry_bytes),
+         .to_controller = OutTo(loop.up, region.controller.bell,
+                                options.controller_reserve)});
+  }
 }
 
 }  // namespace
@@ -141,6 +197,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
          .in = InFrom(loop.up, kMaxPayloadToController),
          .progress = region.loops.back().progress});
   }
+  if (options.loggers) AddLoggers(options, places, region);
   return region;
 }
 
@@ -176,6 +233,11 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
               At<Doorbell>(places.loops[other].bell), kLeastCells));
     side.links.from_loops.push_back(InFrom(
         places.between[other * options.loops + loop], options.record_bytes));
+  }
+  if (options.loggers) {
+    side.links.to_loggers.emplace(OutTo(places.loggers[loop].log,
+                                        At<Doorbell>(places.loggers_bell),
+                                        LoggerCells(options)));
   }
   return side;
 }

@@ -11,8 +11,10 @@
 #include "absl/status/statusor.h"
 #include "controller/live/controller_loop.h"
 #include "platform/process/real_clock.h"
+#include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/shared_region.h"
@@ -31,6 +33,11 @@ struct LoopRegion {
     uint32_t record_bytes = 0;          // of the NF's state
     uint32_t controller_cells = 1'024;  // of a link to or from the controller
     size_t controller_reserve = 8'192;  // cells that may wait at such a link
+    // The units have output loggers, to which entries of so many bytes go at
+    // most.
+    bool loggers = false;
+    uint32_t entry_bytes = 0;
+    uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
   };
   // What the controller's process has of a loop of units.
   struct Loop {
@@ -59,6 +66,9 @@ struct LoopRegion {
   RealClock* clock;
   ControllerLinks controller;  // `buffers` is left to its owner
   std::vector<Loop> loops;
+  // Of the loggers, which run in the controller's process.
+  std::vector<LoggerLoopLinks> logger_loops{};  // by unit loop
+  Doorbell* loggers_bell = nullptr;             // of who runs all of them
 };
 
 }  // namespace snf

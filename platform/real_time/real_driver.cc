@@ -152,7 +152,10 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
 }
 
 bool RealDriver::Turn() {
-  if (!has_threads()) workers_.front().loop->Turn();
+  if (!has_threads()) {
+    workers_.front().loop->Turn();
+    if (loggers_.has_value()) loggers_->Turn();
+  }
   const bool did = loop_.Turn(egress_);
   if (loop_.now() >= next_live_) PublishLive();
   return did;
@@ -229,11 +232,13 @@ RunResult RealDriver::Finish() {
     results_.push_back(LoopResults::Of(
         *workers_[i].loop, WorkerOptions(static_cast<uint32_t>(i))));
   }
+  if (loggers_.has_value()) loggers_->Stop();
   if (processes_ != nullptr) TakeResults();
   if (has_failed()) {
     Fail();
   } else if (is_over) {
     egress_.CheckNoneWaits();
+    if (loggers_.has_value() && options_.check) CheckLoggers();
   }
   result_.real.threads = real_.threads;
   egress_.Finish(loop_.now());
@@ -286,6 +291,19 @@ void RealDriver::Fail() {
       begun - std::min(begun, ended);
 }
 
+// At the end of a run, each logger has what its unit has.
+void RealDriver::CheckLoggers() {
+  for (uint32_t i = 0; i < options_.controller.max_units; ++i) {
+    const Unit& unit = workers_[i % workers_.size()].loop->unit(
+        UnitId{static_cast<uint16_t>(i)});
+    const auto difference =
+        loggers_->DifferenceFrom(unit, example_->pools().size());
+    if (!difference.has_value()) continue;
+    egress_.Violate(
+        fmt::format("I5: the logger of unit {} differs: {}", i, *difference));
+  }
+}
+
 void RealDriver::Collect() {
   const ControllerLoopFigures& figures = loop_.figures();
   result_.aliases.packets_offered = figures.packets_by_alias;
@@ -301,6 +319,13 @@ void RealDriver::Collect() {
     result_.held_packets_max =
         std::max(result_.held_packets_max, of_loop.figures.held_packets_max);
     result_.real.sleeps += of_loop.figures.sleeps;
+    const UnitLogFigures& logs = of_loop.figures.logs;
+    result_.loggers.entries += logs.entries;
+    result_.loggers.bytes += logs.bytes;
+    result_.loggers.whole += logs.whole;
+    result_.loggers.partial += logs.partial;
+    result_.loggers.delta_bytes += logs.delta_bytes;
+    result_.loggers.full += logs.full;
     for (size_t i = 0; i < of_loop.figures.nf_counts.size(); ++i) {
       result_.nf_counters[i].value += of_loop.figures.nf_counts[i];
     }

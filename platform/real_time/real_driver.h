@@ -23,6 +23,7 @@
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
 #include "platform/real_time/loop_results.h"
+#include "platform/real_time/real_loggers.h"
 #include "platform/real_time/unit_process.h"
 #include "platform/real_time/unit_processes.h"
 #include "platform/redis/run_redis.h"
@@ -48,8 +49,9 @@ class LiveBoard;
 // Says how a run in real time is driven.
 struct RealOptions {
   Speed speed;
-  // The dispatcher's and those of workers; 1: all on the caller's. 0: as many
-  // as there are CPUs, up to kMaxThreads.
+  // The dispatcher's, those of workers, and of three or more the last for the
+  // output loggers, if there are any; 1: all on the caller's. 0: as many as
+  // there are CPUs, up to kMaxThreads.
   uint32_t threads = 0;
   static constexpr uint32_t kMaxThreads = 33;
   BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
@@ -89,6 +91,9 @@ struct RealOptions {
 //   Offer ─► Ingress ─► ControllerLoop ─commands─► UnitLoop ⇄ UnitLoop
 //                           ▲      │                    │
 //            sink ◄── Egress┴──────┴◄─── commands ──────┘
+//
+// With output loggers (RunOptions::loggers), what becomes of packets comes to
+// the controller's loop from them (LoggerLoop), and so to Egress.
 //
 // Time is the capture's: it starts at the first packet's, and goes on as the
 // machine's monotonic clock. A packet's arrival is when it was due, also where
@@ -178,6 +183,13 @@ class RealDriver final : private NfCallNames {
   UnitLoopOptions WorkerOptions(uint32_t index) const;
   absl::Status OpenStores(uint32_t loops);
   absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
+  void CreateLoggers(const NfSpec& nf, std::vector<LoggerLoopLinks> links,
+                     Doorbell* bell);
+  // Loggers take their turns behind those of the units, on the same thread.
+  bool shares_loggers() const {
+    return loggers_.has_value() && real_.threads <= 2;
+  }
+  void CheckLoggers();
   absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of);
   absl::Status StartThreads(const std::vector<int>& cpus);
   absl::Status PinProcesses(const std::vector<int>& cpus);
@@ -231,6 +243,7 @@ class RealDriver final : private NfCallNames {
   ControllerLoop loop_;
   Egress egress_;
   std::vector<Worker> workers_;  // none, if there are processes
+  std::optional<RealLoggers> loggers_;
   std::unique_ptr<UnitProcesses> processes_;
   std::vector<LoopResults> results_;  // at the end
   std::unique_ptr<RunRedis> redis_;   // of StateMode::kExternal, as stores_

@@ -27,6 +27,7 @@
 #include "platform/system_test/test_run.h"
 #include "runtime/ring/spsc_ring.h"
 #include "runtime/ring/thread_link.h"
+#include "runtime/wire/log_word.h"
 
 namespace snf {
 namespace {
@@ -45,7 +46,8 @@ class SpoiledRing {
   explicit SpoiledRing(RingHeader* header)
       : header_(header), cells_(reinterpret_cast<Cell*>(header + 1)) {}
   // Returns the rings of a run with one loop of units: from the controller, to
-  // it, and from the loop to itself; with more loops, these of each one first.
+  // it, from the loop to itself, to its loggers, and from these to the
+  // controller; with more loops, the first two of each one first.
   static std::vector<SpoiledRing> In(std::span<std::byte> memory) {
     constexpr uint64_t kMagic = 0x534e'4672'696e'6731;
     std::vector<SpoiledRing> rings;
@@ -80,12 +82,14 @@ struct Runs {
   uint32_t threads = 2;
   std::string_view policy = "rotate";
   Nanos patience = Milliseconds(300);
+  bool loggers = false;
 };
 
 std::unique_ptr<RealDriver> Start(const NfSpec& nf, const Runs& runs) {
   RunOptions options = SmallTables();
   options.controller.max_units = 8;
   options.inside = *ParsePrefixes("10.0.0.0/8");
+  options.loggers = runs.loggers;
   auto driver =
       RealDriver::Start(options,
                         {.speed = {.kind = Speed::Kind::kMax, .value = 0},
@@ -122,6 +126,8 @@ UnitCommand Release(UnitId unit, PacketHandle packet, FlowId flow = FlowId{0},
 constexpr size_t kFromController = 0;
 constexpr size_t kToController = 1;
 constexpr size_t kBetweenUnits = 2;
+constexpr size_t kToLoggers = 3;
+constexpr size_t kFromLoggers = 4;
 
 // Waits until the loop of units has done what it was told, and writes no more.
 void AwaitRest(std::vector<SpoiledRing>& rings) {
@@ -147,8 +153,8 @@ void AwaitRest(std::vector<SpoiledRing>& rings) {
 // Spoils a run in which nothing is under way to or in a unit; its results are
 // still to be read. Returns the result.
 template <typename Spoil>
-RunResult RunSpoiled(const Spoil& spoil) {
-  const auto driver = Start(TimelessChronicleNf(), {});
+RunResult RunSpoiled(const Spoil& spoil, const Runs& runs = {}) {
+  const auto driver = Start(TimelessChronicleNf(), runs);
   constexpr uint32_t kOffered = 3 * ControllerLoop::kBatch;
   for (uint32_t i = 0; i < kOffered; ++i) Offer(*driver, i);
   auto rings = SpoiledRing::In(driver->shared_memory());
@@ -165,6 +171,64 @@ template <typename Word>
 RunResult RunWith(size_t ring, const Word& word) {
   return RunSpoiled(
       [&](std::vector<SpoiledRing>& rings) { rings[ring].Push(word); });
+}
+
+// With loggers, which have a thread of their own.
+template <typename Word>
+RunResult RunLoggedWith(size_t ring, const Word& word) {
+  return RunSpoiled(
+      [&](std::vector<SpoiledRing>& rings) { rings[ring].Push(word); },
+      {.threads = 3, .loggers = true});
+}
+
+TEST(BadWord, OfAUnitThatReleasesPastItsLoggerEndsTheRun) {
+  EXPECT_THAT(
+      RunLoggedWith(kToController, Release(UnitId{3}, PacketHandle{0})).failure,
+      HasSubstr("unit 3 sent a bad word: release with kind 0"));
+}
+
+TEST(BadWord, OfALoggerEndsTheRun) {
+  EXPECT_THAT(
+      RunLoggedWith(kFromLoggers, Release(UnitId{3}, kNoPacket)).failure,
+      HasSubstr("the logger of unit 3 sent a bad word: release with packet "
+                "4294967295"));
+}
+
+TEST(BadWord, OfALoggerAboutAClockThatHasEndedEndsTheRun) {
+  const RunResult result = RunLoggedWith(
+      kFromLoggers, Release(UnitId{3}, PacketHandle{0}, MakeFlowId(0, 0, 0)));
+  // A handle in use passes; else it is told of that.
+  EXPECT_THAT(result.failure,
+              testing::AnyOf(HasSubstr("the logger of unit 3 sent a bad word: "
+                                       "end of a packet with clock 1"),
+                             HasSubstr("release with packet 0")));
+}
+
+TEST(BadWord, ToALoggerEndsTheRun) {
+  Cell cell{};
+  const LogWord word = {
+      .kind = LogWord::Kind::kEntry, .unit = UnitId{3}, .bytes = 40};
+  std::memcpy(cell.bytes.data(), &word, sizeof word);
+  const auto driver =
+      Start(TimelessChronicleNf(), {.threads = 3, .loggers = true});
+  auto rings = SpoiledRing::In(driver->shared_memory());
+  rings[kToLoggers].Push(cell);
+  while (!driver->has_failed()) std::this_thread::yield();
+  EXPECT_THAT(driver->Finish().failure,
+              HasSubstr("unit 3 sent a bad word: log entry with impossible "
+                        "contents, number 1"));
+}
+
+TEST(BadWord, OfALoggerAboutWhatIsReleasedEndsTheRun) {
+  const RunResult result = RunSpoiled(
+      [](std::vector<SpoiledRing>& rings) {
+        rings[kToLoggers].released() = uint64_t{1} << 60;
+        // Something for the units to do.
+        rings[kFromController].Push(ControllerCommand::OfUnit(
+            ControllerCommand::Kind::kParkUnit, UnitId{7}, false));
+      },
+      {.threads = 3, .loggers = true});
+  EXPECT_THAT(result.failure, HasSubstr("ring with position"));
 }
 
 TEST(BadWord, OfAUnitThatDoesNotExistEndsTheRun) {
@@ -389,8 +453,9 @@ TEST(SpoiledMemory, EndsNoProcess) {
     const auto driver =
         Start(translates ? *NfSpec::Parse("monitor | nat(ip=203.0.113.1)")
                          : NfSpec(TimelessChronicleNf()),
-              {.threads = 2 + static_cast<uint32_t>(rng.Below(2)),
-               .patience = Milliseconds(100)});
+              {.threads = 2 + static_cast<uint32_t>(rng.Below(3)),
+               .patience = Milliseconds(100),
+               .loggers = rng.Chance(32'768)});
     Spoiler spoiler(driver->shared_memory(), seed);
     uint32_t offered = 0;
     while (offered < 200) Offer(*driver, offered++);

@@ -55,6 +55,12 @@ uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
   return std::clamp(cpus, least, RealOptions::kMaxThreads);
 }
 
+// Of three threads or more, loggers have one.
+uint32_t HowManyWorkers(uint32_t threads, bool has_loggers) {
+  const uint32_t others = has_loggers && threads > 2 ? 2 : 1;
+  return std::max(threads - others, uint32_t{1});
+}
+
 ServiceModel ServiceOf(const ControllerOptions& options) {
   return ServiceModel(options.unit_capacity_bps, options.unit_packets_ps);
 }
@@ -93,15 +99,25 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     return absl::InvalidArgumentError(fmt::format(
         "{} threads cannot be pinned to {} CPUs", resolved.threads, own));
   }
+  if (options.loggers && real.isolation != Isolation::kThread) {
+    return absl::InvalidArgumentError(
+        "output loggers of units that are processes are not there yet");
+  }
+  const StateSchema schema = nf.create()->schema();
   const LoopRegion::Options of = {
       .controller = real.buffers,
       .loop = kWorkerBuffers,
-      .loops = std::max(resolved.threads - 1, uint32_t{1}),
-      .record_bytes = nf.create()->schema().record_bytes()};
+      .loops = HowManyWorkers(resolved.threads, options.loggers),
+      .record_bytes = schema.record_bytes(),
+      .loggers = options.loggers,
+      .entry_bytes = MaxLogEntryBytes(schema)};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
+  std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
+  Doorbell* const loggers_bell = region->loggers_bell;
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
+  driver->CreateLoggers(nf, std::move(logger_links), loggers_bell);
   absl::Status status = driver->OpenStores(of.loops);
   if (!status.ok()) return status;
   status = driver->has_processes() ? driver->StartProcesses(nf, of)
@@ -165,6 +181,20 @@ ControllerLinks RealDriver::LinksOf(LoopRegion& region) {
 RealDriver::~RealDriver() {
   nf_call.names = nullptr;
   StopWorkers();
+}
+
+void RealDriver::CreateLoggers(const NfSpec& nf,
+                               std::vector<LoggerLoopLinks> links,
+                               Doorbell* bell) {
+  if (links.empty()) return;
+  const UnitOptions unit =
+      UnitOptionsOf(options_, loop_.controller().replicas());
+  loggers_.emplace(
+      LoggerLoopOptions{.loops = static_cast<uint32_t>(links.size()),
+                        .max_units = options_.controller.max_units,
+                        .max_copies = unit.max_flows + unit.queue_packets +
+                                      unit.packets_elsewhere},
+      nf, std::move(links), bell);
 }
 
 UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
@@ -267,10 +297,17 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
     worker.thread = std::thread([this, loop = worker.loop.get()] {
       GuardThread();
       nf_call.names = this;
-      loop->Run();
+      loop->Run([this] { return shares_loggers() && loggers_->Turn(); });
     });
     if (!real_.pin) continue;
     absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
+    if (!status.ok()) return status;
+  }
+  if (loggers_.has_value() && !shares_loggers()) {
+    std::thread& thread = loggers_->StartThread();
+    const int last = real_.pin ? cpus[workers_.size() + 1] : 0;
+    absl::Status status =
+        real_.pin ? PinTo(thread.native_handle(), last) : absl::OkStatus();
     if (!status.ok()) return status;
   }
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();

@@ -151,6 +151,10 @@ absl::Status ReplayFlags::CheckStore() const {
     return AtOdds("state", "isolation",
                   "external is of units in threads of one process");
   }
+  if (is_external && loggers_ == 1 && clock_ == 1) {
+    return AtOdds("loggers", "state",
+                  "in real time, units with a store have no loggers");
+  }
   if (is_external && flags_.given("faults")) {
     return AtOdds("faults", "state",
                   "what a unit had asked a store for is not taken back yet");
@@ -263,7 +267,7 @@ absl::Status ReplayFlags::CheckReal() const {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
           "chaos", "recovery", "hop_delay", "state_delay", "state_bandwidth",
-          "loggers", "logger_delay", "faults", "controllers", "leases"}) {
+          "logger_delay", "faults", "controllers", "leases"}) {
       if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }

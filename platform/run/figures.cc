@@ -254,6 +254,8 @@ constexpr Figure kFigures[] = {
     {"loggers.messages_duplicated", "messages", kSum,
      &LoggerFigures::messages_duplicated,
      "Messages between units and loggers duplicated by --chaos."},
+    {"loggers.full", "times", kSum, &LoggerFigures::full,
+     "Times that units had more for their loggers than there was room for."},
     {"recovery.samples", "samples", kSum, &RecoveryFigures::samples,
      "Deaths of units that were thought through, with --recovery."},
     {"recovery.logger_p50_ns", "ns", kNot,

@@ -101,8 +101,8 @@ struct RunOptions {
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
   StateMode state = StateMode::kProactive;
   StoreOptions store;  // of kExternal
-  // Units have output loggers, in virtual time alone: an entry is at the logger
-  // after logger_delay, and its unit knows it released as long after that.
+  // Units have output loggers. In virtual time, an entry is at the logger after
+  // logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
   // Units fail; only with loggers, and not with NFs that have shared tables.
@@ -127,6 +127,9 @@ struct LoggerFigures {
   uint64_t sent_again = 0;   // entries, because the logger asked
   uint64_t messages_lost = 0;
   uint64_t messages_duplicated = 0;
+  // Times that units had more for their loggers than the ring had room for, in
+  // real time.
+  uint64_t full = 0;
 };
 
 // How units failed and what was lost with them; controller.failures and the

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "platform/real_time/real_driver.h"
@@ -68,8 +69,9 @@ RunResult InVirtualTime(const LoadedCapture& capture, const NfSpec& nf,
 
 RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
                      uint32_t units, uint32_t threads, std::string_view policy,
-                     RunObserver* sink = nullptr) {
+                     bool loggers, RunObserver* sink = nullptr) {
   RunOptions options = Options(units);
+  options.loggers = loggers;
   options.controller.unit_queue_packets = 1'024;
   options.controller.start_buffer_packets = 1'024;
   options.check = true;
@@ -87,7 +89,7 @@ RunResult InRealTime(const LoadedCapture& capture, const NfSpec& nf,
   }
   RunResult result = (*driver)->Finish();
   EXPECT_TRUE(result.conserved());
-  EXPECT_EQ(result.violations, 0u);
+  EXPECT_EQ(result.violations, 0u) << result.violation_messages.front();
   EXPECT_EQ((*driver)->buffers_in_use(), 0u);
   return result;
 }
@@ -110,10 +112,11 @@ class RealCaptures : public testing::Test {
 };
 
 // Each packet at another unit than the one before it: its state has to come.
+// Every other run has output loggers, which in the end have what units have.
 TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
   const NfSpec nf = TimelessChronicleNf();
   StateFigures sum;
-  uint64_t moved = 0, packets = 0;
+  uint64_t moved = 0, packets = 0, entries = 0;
   for (const char* name :
        {"composite_A_1g_1s_snap96.pcap.gz", "PcapPlusPlus__tls2.pcap",
         "debian-ndpi-4.2-pcap__WebattackXSS.pcap",
@@ -127,7 +130,7 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
     const uint32_t runs = capture.size() > 50'000 ? runs_ / 5 : runs_;
     for (uint32_t run = 0; run < runs; ++run) {
       const RunResult result =
-          InRealTime(capture, nf, 16, 2 + run % 3, "rotate");
+          InRealTime(capture, nf, 16, 2 + run % 3, "rotate", run % 2 == 0);
       EXPECT_EQ(result.digest, one.digest);
       EXPECT_EQ(result.packets_released, one.packets_released);
       EXPECT_EQ(result.packets_dropped(), one.packets_dropped());
@@ -136,15 +139,17 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
       sum.messages_lost += result.state.messages_lost;
       moved += result.controller.flowlets_moved;
       packets += result.packets_in;
+      entries += result.loggers.entries;
       if (HasFailure()) return;
     }
   }
   std::cout << fmt::format(
-      "{} packets, {} flowlets moved, {} pulled, {} seamless, {} messages "
-      "lost\n",
-      packets, moved, sum.pulled, sum.seamless, sum.messages_lost);
+      "{} packets, {} to loggers, {} flowlets moved, {} pulled, {} seamless, "
+      "{} messages lost\n",
+      packets, entries, moved, sum.pulled, sum.seamless, sum.messages_lost);
   EXPECT_GE(moved, 300'000u);
   EXPECT_GE(sum.pulled, 100'000u);
+  EXPECT_GE(entries, 150'000u);
 }
 
 // The sum of the hashes of all that was released, whatever external port each
@@ -195,10 +200,12 @@ TEST_F(RealCaptures, AreTranslatedAsInVirtualTimeHoweverTheyMove) {
     const LoadedCapture capture = Shared(name);
     SumOfReleased expected;
     const RunResult one = InVirtualTime(capture, nf, &expected);
-    for (const uint32_t units : {1, 16}) {
+    for (const auto& [units, loggers] :
+         {std::pair(1, false), {16, false}, {16, true}}) {
       SumOfReleased released;
-      const RunResult result = InRealTime(
-          capture, nf, units, 3, units == 1 ? "snf" : "rotate", &released);
+      const RunResult result =
+          InRealTime(capture, nf, static_cast<uint32_t>(units), 3,
+                     units == 1 ? "snf" : "rotate", loggers, &released);
       EXPECT_EQ(result.dropped, one.dropped);
       EXPECT_EQ(result.nf_dropped, one.nf_dropped);
       EXPECT_EQ(result.aliases.packets_found, one.aliases.packets_found);

@@ -236,10 +236,14 @@ void Unit::LogEnd(Instant now, uint32_t slot, UnitOut& out) {
 
 Unit::Change Unit::change() const {
   if (logged_slot_ == kNone) return {.is_whole = is_whole_};
-  Change change = ChangeOf(logged_slot_);
-  change.is_whole = is_whole_;
-  if (!is_whole_) change.bytes = nf_.delta();
-  return change;
+  if (is_whole_) return ChangeOf(logged_slot_);
+  // The record is not looked at: most of it may be far.
+  const FlowRecord& record = flows_[logged_slot_];
+  return {.is_whole = false,
+          .clock = record.applied,
+          .timer = record.timer,
+          .link = record.link,
+          .bytes = nf_.delta()};
 }
 
 Unit::Change Unit::ChangeOf(uint32_t slot) const {

@@ -18,6 +18,7 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     : links_(std::move(links)),
       clock_(clock),
       schema_(nf.create()->schema()),
+      index_(options.index),
       loops_(options.loops),
       service_(options.service) {
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
@@ -32,6 +33,10 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
   for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
+  SNF_CHECK(options.unit.has_logger == links_.to_loggers.has_value());
+  if (options.unit.has_logger) {
+    logs_.emplace(*std::move(links_.to_loggers), options.max_units, schema_);
+  }
   const auto units_of = [&](uint32_t loop) {
     return UnitsOfLoop(loop, options.loops, options.max_units);
   };
@@ -47,15 +52,17 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   }
 }
 
-void UnitLoop::Run() {
+void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   const auto has_work = [this] {
     if (links_.control->stops.load(std::memory_order_seq_cst)) return true;
     if (links_.from_controller.has_items()) return true;
+    if (logs_.has_value() && logs_->has_released()) return true;
     return std::ranges::any_of(links_.from_loops,
                                [](LinkIn& link) { return link.has_items(); });
   };
   while (!links_.control->stops.load(std::memory_order_relaxed)) {
-    if (Turn()) continue;
+    const bool did = Turn();
+    if (beside() || did) continue;
     Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
     const Instant due = std::min(next_timer_, next_service_end_);
     if (due != Instant::max()) {
@@ -77,13 +84,15 @@ bool UnitLoop::Turn() {
   bool did = Receive();
   if (links_.store != nullptr) [[unlikely]]
     did |= PollStore();
+  if (logs_.has_value()) did |= HandleReleased();
   if (now_ >= next_timer_) {
     RunTimers();
     did = true;
   }
   did |= ServeAll();
-  Flush();
+  // Before anybody can have got any of it: see LoopProgress.
   Publish();
+  Flush();
   if (!did && links_.store != nullptr && links_.store->is_waiting()) {
     links_.store->Wait(kStoreWait);
     return true;
@@ -95,6 +104,7 @@ bool UnitLoop::Receive() {
   links_.from_controller.Receive();
   for (LinkIn& link : links_.from_loops) link.Receive();
   CloseBrokenLinks();
+  if (logs_.has_value()) LookForReleased();
   // Read after the messages were taken: what they speak of has happened by
   // then.
   now_ = clock_.Now();
@@ -186,6 +196,9 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       });
       break;
     case Kind::kAliasAck:
+      if (logs_.has_value()) {
+        logs_->on_alias_ack(command.unit, command.alias_ack);
+      }
       Call(shell, nullptr, [&] {
         shell.unit.on_alias_ack(now_, command.alias_ack,
                                 {*shell.nf, links_.buffers}, out_);
@@ -244,15 +257,15 @@ void UnitLoop::SendToHome(const TableMessage& message) {
 void UnitLoop::SendStopped(UnitId unit) {
   UnitCommand stopped = UnitCommand::Stopped();
   stopped.unit = unit;
+  if (logs_.has_value()) {
+    logs_->SendStopped(unit);
+    return;
+  }
   links_.to_controller.Send(stopped);
 }
 
 void UnitLoop::AfterCall(UnitShell& shell) {
-  ExecuteAll(shell);
-  while (shell.unit.has_more()) {
-    shell.unit.Resume(now_, out_);
-    ExecuteAll(shell);
-  }
+  ExecuteMore(shell);
   shell.tables.on_called(now_);
   NoteTimer(shell);
   List(shell);
@@ -363,12 +376,18 @@ void UnitLoop::Finish(UnitShell& shell) {
     shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
   });
   // Other commands than what becomes of the packet are about the state as it
-  // is now.
-  if (out_.commands().size() != before + 1) ExecuteAll(shell);
+  // is now, and an entry is about this call.
+  if (out_.commands().size() != before + 1 || logs_.has_value()) {
+    ExecuteAll(shell);
+  }
 }
 
 void UnitLoop::ExecuteAll(UnitShell& shell) {
   using Kind = UnitCommand::Kind;
+  if (logs_.has_value()) [[unlikely]] {
+    ExecuteLogged(shell);
+    return;
+  }
   for (const UnitCommand& command : out_.commands()) {
     if (command.kind == Kind::kRelease) [[likely]] {
       links_.to_controller.Send(command).unit = shell.unit.id();
@@ -437,7 +456,8 @@ void UnitLoop::SendToUnit(const UnitCommand& command,
 
 bool UnitLoop::Flush() {
   for (LinkOut& link : links_.to_loops) link.Flush();
-  return links_.to_controller.Flush();
+  const bool is_logged = !logs_.has_value() || logs_->Flush();
+  return links_.to_controller.Flush() && is_logged;
 }
 
 void UnitLoop::Publish() {
@@ -445,6 +465,10 @@ void UnitLoop::Publish() {
   uint64_t received = links_.from_controller.received();
   for (const LinkOut& link : links_.to_loops) sent += link.sent();
   for (const LinkIn& link : links_.from_loops) received += link.received();
+  if (logs_.has_value()) {
+    sent += logs_->sent();
+    received += logs_->acknowledged();
+  }
   const Instant due = std::min(next_timer_, next_service_end_);
   LoopProgress& progress = *links_.progress;
   progress.seamless.store(state_.seamless, std::memory_order_relaxed);
@@ -458,7 +482,9 @@ UnitLoopFigures UnitLoop::figures() const {
   UnitLoopFigures figures = {.state = state_,
                              .held_packets_max = held_packets_max_,
                              .sleeps = sleeps_,
+                             .logs = {},
                              .nf_counts = {}};
+  if (logs_.has_value()) figures.logs = logs_->figures();
   for (const UnitShell& shell : shells_) {
     AddCounters(figures.state.units, shell.unit.counters());
     size_t i = 0;

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
@@ -20,6 +21,7 @@
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/live/paced_service.h"
+#include "runtime/live/unit_logs.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
@@ -60,7 +62,8 @@ struct UnitLoopLinks {
   LinkOut to_controller;
   std::vector<LinkIn> from_loops;  // by index, the own among them
   std::vector<LinkOut> to_loops;
-  StateStore* store = nullptr;  // with UnitOptions::has_store
+  StateStore* store = nullptr;          // with UnitOptions::has_store
+  std::optional<LinkOut> to_loggers{};  // if units have loggers
 };
 
 // Counts what a loop's units did.
@@ -68,6 +71,7 @@ struct UnitLoopFigures {
   StateFigures state;
   uint32_t held_packets_max = 0;  // in one unit
   uint64_t sleeps = 0;            // when there was nothing to do
+  UnitLogFigures logs;
   // The counts of all parts of the NF, in order, summed over units; empty if
   // the loop has none.
   std::vector<uint64_t> nf_counts;
@@ -99,6 +103,10 @@ struct UnitLoopFigures {
 // WireFaults and closes the link that it came by: nothing more is taken from
 // whoever said it.
 //
+// Units with output loggers (UnitOptions::has_logger) tell these, by UnitLogs,
+// what would go to the controller, and hear from the ring what is released. No
+// turn begins before all entries are in the ring.
+//
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
 // runs the other 8, whatever comes meanwhile.
@@ -111,8 +119,9 @@ class UnitLoop {
   UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
            const RealClock& clock, UnitLoopLinks links);
 
-  // Takes turns until Stop; sleeps when there is nothing to do.
-  void Run();
+  // Takes turns until Stop; sleeps when there is nothing to do. After each turn
+  // it calls beside(), which returns whether it had anything to do.
+  void Run(absl::FunctionRef<bool()> beside = [] { return false; });
   // Lets Run return soon. Any thread.
   void Stop();
   // Lets no timer of the NF run any more (Unit::StopTimers). Any thread.
@@ -142,6 +151,8 @@ class UnitLoop {
     const UnitShell* const shell = shell_of_[value(unit)];
     return shell != nullptr ? &shell->tables : nullptr;
   }
+  // Returns a unit of this loop, once no turn is under way any more.
+  const Unit& unit(UnitId unit) const { return shell_of_[value(unit)]->unit; }
   // The pool, in which another thread may view packets.
   BufferPool& buffers() { return links_.buffers; }
   uint32_t buffers_in_use() const { return links_.buffers.in_use(); }
@@ -180,6 +191,14 @@ class UnitLoop {
   void SendToHome(const TableMessage& message);
   void SendStopped(UnitId unit);
   void AfterCall(UnitShell& shell);
+  // Executes what a call has commanded, and lets the unit go on with it.
+  void ExecuteMore(UnitShell& shell) {
+    if (!out_.empty()) ExecuteAll(shell);
+    while (shell.unit.has_more()) {
+      shell.unit.Resume(now_, out_);
+      ExecuteAll(shell);
+    }
+  }
   void List(UnitShell& shell);
   bool ServeAll();
   bool Serve(UnitShell& shell);
@@ -200,6 +219,10 @@ class UnitLoop {
     call_mark_.End();
   }
   void ExecuteAll(UnitShell& shell);
+  [[gnu::noinline]] void ExecuteLogged(UnitShell& shell);
+  void LookForReleased();
+  bool HandleReleased();
+  void on_released(UnitShell& shell, const UnitLogs::Sent& entry);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void SendRecord(const UnitCommand& command,
                   std::span<const std::byte> record);
@@ -211,9 +234,11 @@ class UnitLoop {
   UnitLoopLinks links_;
   const RealClock& clock_;
   StateSchema schema_;
+  uint32_t index_;
   uint32_t loops_;
   std::optional<WordsToUnits> words_;          // of the controller
   std::vector<WordsBetweenUnits> unit_words_;  // by the loop they come from
+  std::optional<UnitLogs> logs_;               // if units have loggers
   CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   std::vector<UnitShell> shells_;        // by unit / loops

@@ -148,6 +148,11 @@ class SpscRing {
     // Gives the slots of the oldest `count` items that were read back to the
     // producer.
     void Release(size_t count);
+    // Does the same, and rings the producer, who may sleep until it is done.
+    void Release(size_t count, Doorbell& producer) {
+      Release(count, std::memory_order_seq_cst);
+      producer.Ring();
+    }
     // Reads and releases items; returns how many. All items read before must be
     // released.
     size_t Pop(std::span<T> items) {
@@ -169,6 +174,11 @@ class SpscRing {
    private:
     Consumer() = default;
     void Refresh();
+    void Release(size_t count, std::memory_order order) {
+      SNF_CHECK(count <= read_ - released_);
+      released_ += count;
+      header_->released.store(released_, order);
+    }
 
     RingHeader* header_ = nullptr;
     const T* slots_ = nullptr;
@@ -223,9 +233,11 @@ size_t SpscRing<T>::Producer::Push(std::span<const T> items) {
   return count;
 }
 
+// The load is sequentially consistent for a producer that sleeps until its
+// items are released; it costs no more than acquire.
 template <typename T>
 void SpscRing<T>::Producer::Refresh() {
-  const uint64_t released = header_->released.load(std::memory_order_acquire);
+  const uint64_t released = header_->released.load(std::memory_order_seq_cst);
   if (released - known_released_ > pushed_ - known_released_) {
     ++faults_;
     return;
@@ -265,9 +277,7 @@ size_t SpscRing<T>::Consumer::Read(std::span<T> items) {
 
 template <typename T>
 void SpscRing<T>::Consumer::Release(size_t count) {
-  SNF_CHECK(count <= read_ - released_);
-  released_ += count;
-  header_->released.store(released_, std::memory_order_release);
+  Release(count, std::memory_order_release);
 }
 
 // The load is sequentially consistent for has_items(); it costs no more than

@@ -64,6 +64,21 @@ void LinkIn::Receive() {
     ReceiveJoined();
     return;
   }
+  end_ += ring_.Pop(Room());
+}
+
+void LinkIn::ReceiveKept() {
+  if (!is_closed_) end_ += ring_.Read(Room());
+}
+
+void LinkIn::Release(Doorbell& sender) {
+  if (is_closed_) return;
+  const uint64_t handled = ring_.read() - (end_ - begin_);
+  if (handled == ring_.released()) return;
+  ring_.Release(handled - ring_.released(), sender);
+}
+
+std::span<Cell> LinkIn::Room() {
   // Only the beginning of one message can be left.
   if (begin_ > 0) {
     std::copy(cells_.begin() + static_cast<std::ptrdiff_t>(begin_),
@@ -74,7 +89,7 @@ void LinkIn::Receive() {
   }
   SNF_CHECK(end_ < cells_.size());
   const size_t room = end_ == 0 ? kBurst : cells_.size() - end_;
-  end_ += ring_.Pop(std::span(cells_).subspan(end_, room));
+  return std::span(cells_).subspan(end_, room);
 }
 
 }  // namespace snf

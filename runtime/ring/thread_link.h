@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/ring/doorbell.h"
@@ -92,6 +94,19 @@ class LinkOut {
     Send(command);
     AppendPayload(payload);
   }
+  // Sends a message that consists of these bytes.
+  template <typename Head>
+  void SendBytes(const Head& head, std::span<const std::byte> bytes) {
+    static_assert(std::is_trivially_copyable_v<Head>);
+    ++sent_;
+    const size_t at = staged_.size();
+    staged_.resize(at + Cell::CountFor(sizeof head + bytes.size()));
+    std::byte* const to = staged_[at].bytes.data();
+    std::memcpy(to, &head, sizeof head);
+    if (!bytes.empty()) {
+      std::memcpy(to + sizeof head, bytes.data(), bytes.size());
+    }
+  }
   // Returns true if all that stays here and a message with such a payload would
   // fit into the ring.
   bool has_room(size_t payload_bytes) {
@@ -102,6 +117,10 @@ class LinkOut {
   bool Flush() { return staged_.empty() || joined_ || Push(); }
 
   uint64_t sent() const { return sent_; }  // messages
+  // Counts the cells of all messages sent so far, and those of them that the
+  // receiver is done with. Not of a joined link.
+  uint64_t cells() const { return ring_.pushed() + staged_.size(); }
+  uint64_t released() { return ring_.released(); }
   // Counts the positions of the receiver that cannot be.
   uint64_t faults() const { return ring_.faults(); }
 
@@ -130,6 +149,12 @@ class LinkIn {
   // Takes a burst out of the ring, or everything from a joined end; Handle has
   // to follow, which handles what is in it.
   void Receive();
+  // Does the same, but keeps it in the ring, which must have room for the
+  // longest message, until Release. Not of a joined link.
+  void ReceiveKept();
+  // Gives the cells of the messages that were handled back to the sender, and
+  // rings it, who sees by this that they are done with.
+  void Release(Doorbell& sender);
   // Calls handle(cell, payload) for each message that is here, in order, and
   // returns how many there were. payload_bytes(cell) says how long the payload
   // of a message is, which is valid during the call. A payload that is too long
@@ -173,6 +198,8 @@ class LinkIn {
   static constexpr size_t kBurst = 64;
 
   void ReceiveJoined();
+  // Returns where the cells of the next burst go.
+  std::span<Cell> Room();
 
   CellRing::Consumer ring_;
   size_t max_payload_bytes_;

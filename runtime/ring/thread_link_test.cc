@@ -53,6 +53,9 @@ class Link {
   // What comes must be what was sent, in order.
   void Receive() {
     in_->Receive();
+    Handle();
+  }
+  void Handle() {
     in_->Handle(PayloadBytesOf, [this](const Cell& cell,
                                        std::span<const std::byte> payload) {
       const auto message = cell.As<Message>();
@@ -64,6 +67,11 @@ class Link {
     });
   }
   void Join() { in_->Join(*out_); }
+  // Leaves what it handles in the ring.
+  void ReceiveKept() {
+    in_->ReceiveKept();
+    Handle();
+  }
   LinkOut& out() { return *out_; }
   LinkIn& in() { return *in_; }
   uint64_t received() const { return received_; }
@@ -103,6 +111,49 @@ TEST(ThreadLink, HandlesAMessageWhenAllOfItHasCome) {
   link.out().Flush();
   link.Receive();
   EXPECT_EQ(link.received(), 2u);
+}
+
+// A message of which only the beginning has come is not given back.
+TEST(ThreadLink, KeepsInTheRingWhatIsNotReleased) {
+  Link link(16);
+  Doorbell sender;
+  link.Send(0, 100);  // 3 cells
+  link.Send(1, 100);
+  link.Send(2, 900);  // 16 cells
+  EXPECT_EQ(link.out().cells(), 22u);
+  link.out().Flush();
+  link.ReceiveKept();
+  EXPECT_EQ(link.received(), 2u);
+  EXPECT_EQ(link.out().released(), 0u);
+  EXPECT_FALSE(link.out().Flush());
+  EXPECT_FALSE(link.in().has_items());
+  link.in().Release(sender);
+  EXPECT_EQ(link.out().released(), 6u);
+  EXPECT_TRUE(link.out().Flush());
+  link.in().Release(sender);
+  EXPECT_EQ(link.out().released(), 6u);
+  link.ReceiveKept();
+  EXPECT_EQ(link.received(), 3u);
+  link.in().Release(sender);
+  EXPECT_EQ(link.out().released(), 22u);
+}
+
+TEST(ThreadLink, SendsBytesWithoutAGapBehindTheirHead) {
+  Link link(16);
+  std::vector<std::byte> bytes(130);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(i);
+  link.out().SendBytes(uint64_t{7}, bytes);
+  EXPECT_EQ(link.out().cells(), 3u);
+  link.out().Flush();
+  link.in().Receive();
+  const size_t messages = link.in().Handle(
+      [](const Cell&) { return 2 * sizeof(Cell); },
+      [&](const Cell& cell, std::span<const std::byte> payload) {
+        const std::byte* const all = payload.data() - sizeof(Cell);
+        EXPECT_EQ(all, cell.bytes.data());
+        EXPECT_EQ(std::memcmp(all + 8, bytes.data(), bytes.size()), 0);
+      });
+  EXPECT_EQ(messages, 1u);
 }
 
 TEST(ThreadLink, SaysWhetherThereIsRoomForAllThatStays) {
@@ -163,6 +214,31 @@ TEST(ThreadLinkRandom, BringsEverythingInOrder) {
       if (testing::Test::HasFailure()) return;
     }
   }
+}
+
+// The sender sleeps until all that it sent is released.
+TEST(ThreadLink, WakesASenderThatWaitsForItsMessagesToBeReleased) {
+  constexpr uint64_t kRounds = 2'000;
+  Link link(64);
+  Doorbell bell;
+  std::thread sender([&link, &bell] {
+    for (uint64_t i = 0; i < kRounds; ++i) {
+      link.Send(i, 100);
+      EXPECT_TRUE(link.out().Flush());
+      const auto is_released = [&link] {
+        return link.out().released() == link.out().cells();
+      };
+      // Nothing but the bell ends this.
+      while (!bell.Wait(is_released, Nanos::max(), 0)) {
+      }
+    }
+  });
+  while (link.received() < kRounds) {
+    link.ReceiveKept();
+    link.in().Release(bell);
+    if (!link.in().has_items()) std::this_thread::yield();
+  }
+  sender.join();
 }
 
 TEST(ThreadLink, BringsEverythingFromThreadToThread) {

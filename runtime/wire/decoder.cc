@@ -77,6 +77,7 @@ WordsToController::WordsToController(UnitsOfLoop units, const Limits& limits,
                                      WireFaults& faults)
     : units_(std::move(units)),
       limits_(limits),
+      may_release_(limits.sender != Sender::kUnitsWithLoggers),
       emits_(buffers.share(
           BufferPool::Party{static_cast<uint8_t>(units_.index() + 1)})),
       buffers_(&buffers),
@@ -90,10 +91,36 @@ size_t WordsToController::Bad(const UnitCommand& word, std::string_view field,
   return kBad;
 }
 
+// Each kind of word has one sender.
+bool WordsToController::IsOfSender(const UnitCommand& word) const {
+  const bool is_loggers = limits_.sender == Sender::kLoggers;
+  switch (word.kind) {
+    case FromUnit::kDrop:
+    case FromUnit::kAdvance:
+      // A duplicate is of a clock that was logged before.
+      return is_loggers == (word.reason != DropReason::kDuplicateClock);
+    case FromUnit::kRelease:
+    case FromUnit::kNfDrop:
+    case FromUnit::kConsume:
+    case FromUnit::kEmit:
+    case FromUnit::kSendNote:
+    case FromUnit::kReturnPieces:
+    case FromUnit::kStopped:
+      return is_loggers;
+    default:
+      return !is_loggers;
+  }
+}
+
 size_t WordsToController::Other(const Cell& cell) const {
-  if (cell.is_table()) return sizeof(TableMessage);
+  if (cell.is_table() && limits_.sender != Sender::kLoggers) {
+    return sizeof(TableMessage);
+  }
   const auto& word = cell.As<UnitCommand>();
   if (!units_.Has(word.unit)) return Bad(word, "unit", value(word.unit));
+  if (limits_.sender != Sender::kUnits && !IsOfSender(word)) {
+    return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
   switch (word.kind) {
     case FromUnit::kRelease:
     case FromUnit::kNfDrop:
@@ -320,6 +347,25 @@ size_t WordsBetweenUnits::operator()(const Cell& cell) const {
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
+}
+
+// --- To loggers -------------------------------------------------------------
+
+WordsToLoggers::WordsToLoggers(UnitsOfLoop units, uint32_t entry_bytes,
+                               WireFaults& faults)
+    : units_(std::move(units)), entry_bytes_(entry_bytes), faults_(&faults) {}
+
+size_t WordsToLoggers::Other(const LogWord& word) const {
+  if (!units_.Has(word.unit)) {
+    Refuse(kNoUnit, "log word", "unit", value(word.unit));
+  } else if (word.kind > LogWord::Kind::kStopped) {
+    Refuse(word.unit, "log word", "kind", static_cast<uint8_t>(word.kind));
+  } else if (word.bytes != 0) {
+    Refuse(word.unit, "log word", "bytes", word.bytes);
+  } else {
+    return 0;
+  }
+  return kBad;
 }
 
 }  // namespace snf

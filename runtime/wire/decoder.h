@@ -16,6 +16,7 @@
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/table_message.h"
+#include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 
 // Theory of operation. A decoder stands between a link and a core: what has
@@ -52,13 +53,18 @@ class UnitsOfLoop {
   std::vector<uint8_t> has_;  // by unit; a division would cost more
 };
 
-// Words from a loop of units to a controller.
+// Words from a loop of units to a controller, or from the loop of their
+// loggers.
 class WordsToController {
  public:
+  // Units that have loggers leave to them what their entries tell: what became
+  // of packets, notes, pieces that go back, and that they have stopped.
+  enum class Sender : uint8_t { kUnits, kUnitsWithLoggers, kLoggers };
   struct Limits {
     uint32_t max_flows = 0;
     uint32_t nf_reasons = 0;  // NetworkFunction::drop_reasons()
     uint32_t pools = 0;       // NetworkFunction::pools()
+    Sender sender = Sender::kUnits;
   };
   // What is given must outlive the decoder. The pool is the controller's end of
   // it; loop i is its party i + 1.
@@ -68,8 +74,9 @@ class WordsToController {
 
   size_t operator()(const Cell& cell) const {
     const auto& word = cell.As<UnitCommand>();
-    if (word.kind == UnitCommand::Kind::kRelease && units_.Has(word.unit) &&
-        word.meta.has_payload() && buffers_->IsInUse(word.packet)) [[likely]] {
+    if (word.kind == UnitCommand::Kind::kRelease && may_release_ &&
+        units_.Has(word.unit) && word.meta.has_payload() &&
+        buffers_->IsInUse(word.packet)) [[likely]] {
       return 0;
     }
     return Other(cell);
@@ -78,17 +85,24 @@ class WordsToController {
   // Tells of a word that passed, but cannot be by what the receiver knows.
   void Refuse(UnitId unit, std::string_view kind, std::string_view field,
               uint64_t value) const {
-    faults_->Add({units_.index(), unit, kind, field, value});
+    faults_->Add({.loop = units_.index(),
+                  .unit = unit,
+                  .kind = kind,
+                  .field = field,
+                  .value = value,
+                  .of_logger = limits_.sender == Sender::kLoggers});
   }
 
  private:
   [[gnu::noinline]] size_t Other(const Cell& cell) const;
+  bool IsOfSender(const UnitCommand& word) const;
   size_t OfPacket(const UnitCommand& word) const;
   size_t Bad(const UnitCommand& word, std::string_view field,
              uint64_t value) const;
 
   UnitsOfLoop units_;
   Limits limits_;
+  bool may_release_;
   BufferPool::Share emits_;  // in these buffers are packets that NFs make
   const BufferPool* buffers_;
   const TableHomes* tables_;
@@ -118,7 +132,8 @@ class WordsToUnits {
   bool IsSound(const Cell& cell, std::span<const std::byte> payload) const;
   void Refuse(std::string_view kind, std::string_view field,
               uint64_t value) const {
-    faults_->Add({WireFault::kController, kNoUnit, kind, field, value});
+    faults_->Add(
+        {.unit = kNoUnit, .kind = kind, .field = field, .value = value});
   }
 
  private:
@@ -150,7 +165,11 @@ class WordsBetweenUnits {
   size_t operator()(const Cell& cell) const;
   void Refuse(std::string_view kind, std::string_view field,
               uint64_t value) const {
-    faults_->Add({from_.index(), kNoUnit, kind, field, value});
+    faults_->Add({.loop = from_.index(),
+                  .unit = kNoUnit,
+                  .kind = kind,
+                  .field = field,
+                  .value = value});
   }
 
  private:
@@ -163,6 +182,38 @@ class WordsBetweenUnits {
   UnitsOfLoop from_;
   UnitsOfLoop to_;
   uint32_t record_bytes_;
+  WireFaults* faults_;
+};
+
+// Words from a loop of units to the loop of their loggers (log_word.h). What an
+// entry says, the logger judges.
+class WordsToLoggers {
+ public:
+  // No entry is longer than `entry_bytes`.
+  WordsToLoggers(UnitsOfLoop units, uint32_t entry_bytes, WireFaults& faults);
+
+  size_t operator()(const Cell& cell) const {
+    const LogWord word = LogWord::Of(cell);
+    if (word.kind == LogWord::Kind::kEntry && units_.Has(word.unit) &&
+        word.bytes <= entry_bytes_) [[likely]] {
+      return word.payload_bytes();
+    }
+    return Other(word);
+  }
+  void Refuse(UnitId unit, std::string_view kind, std::string_view field,
+              uint64_t value) const {
+    faults_->Add({.loop = units_.index(),
+                  .unit = unit,
+                  .kind = kind,
+                  .field = field,
+                  .value = value});
+  }
+
+ private:
+  [[gnu::noinline]] size_t Other(const LogWord& word) const;
+
+  UnitsOfLoop units_;
+  uint32_t entry_bytes_;
   WireFaults* faults_;
 };
 

@@ -372,6 +372,102 @@ TEST_F(BadWords, BetweenUnits) {
   refuses(OfPacket(UnitCommand::Kind::kRelease));
 }
 
+class WordsWithLoggers : public Decoders {
+ protected:
+  using Sender = WordsToController::Sender;
+  WordsToController Words(Sender sender) {
+    return {UnitsOfLoop(1, 2, kMaxUnits),
+            {.max_flows = 8, .nf_reasons = 2, .pools = 1, .sender = sender},
+            *pool_,
+            *tables_,
+            faults_};
+  }
+};
+
+// Each kind of word has one sender: units cannot release past their loggers.
+TEST_F(WordsWithLoggers, ComeFromEitherTheUnitOrItsLogger) {
+  using Kind = UnitCommand::Kind;
+  const WordsToController units = Words(Sender::kUnitsWithLoggers);
+  const WordsToController loggers = Words(Sender::kLoggers);
+  for (uint8_t k = 0; k <= static_cast<uint8_t>(Kind::kStopped); ++k) {
+    const Kind kind{k};
+    SCOPED_TRACE(static_cast<int>(k));
+    UnitCommand word = OfPacket(kind);
+    if (kind == Kind::kAdvance) word.meta.flags = PacketMeta::kNull;
+    if (kind == Kind::kEmit) word.packet = emitted_;
+    if (kind == Kind::kReportTakeover) word.takeover = {.taker = word.unit};
+    if (kind == Kind::kSendNote) word.note = {};
+    if (kind == Kind::kSendTimerDue) word.timer_due = {.unit = word.unit};
+    if (kind == Kind::kRequestPieces) word.request = {.unit = word.unit};
+    if (kind == Kind::kReturnPieces) word.pieces = {.unit = word.unit};
+    const bool is_word = (*to_controller_)(CellOf(word)) != kBad;
+    const bool by_unit = units(CellOf(word)) != kBad;
+    const bool by_logger = loggers(CellOf(word)) != kBad;
+    EXPECT_EQ(by_unit + by_logger, is_word ? 1 : 0);
+    if (kind <= Kind::kEmit || kind == Kind::kStopped) {
+      EXPECT_TRUE(by_logger);
+    }
+    if (kind == Kind::kSendAlias) {
+      EXPECT_TRUE(by_unit);
+    }
+    // A duplicate is of a clock that was logged before.
+    if (kind != Kind::kDrop && kind != Kind::kAdvance) continue;
+    word.reason = DropReason::kDuplicateClock;
+    EXPECT_NE(units(CellOf(word)), kBad);
+    EXPECT_EQ(loggers(CellOf(word)), kBad);
+  }
+}
+
+TEST_F(WordsWithLoggers, AreToldByTheNameOfWhoSaidThem) {
+  const UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  Refuses(Words(Sender::kUnitsWithLoggers)(CellOf(word)),
+          "unit 3 sent a bad word: release with kind 0");
+}
+
+TEST_F(WordsWithLoggers, AreToldByTheNameOfTheLogger) {
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.packet = kNoPacket;
+  Refuses(
+      Words(Sender::kLoggers)(CellOf(word)),
+      "the logger of unit 3 sent a bad word: release with packet 4294967295");
+}
+
+TEST_F(WordsWithLoggers, AreNotOfTablesWhereALoggerSaysThem) {
+  Refuses(Words(Sender::kLoggers)(Cell::OfTable()),
+          "the logger of the loop of units 1 sent a bad word: message with "
+          "unit 0");
+}
+
+// The entries are judged by the loggers.
+TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
+  constexpr uint32_t kEntryBytes = 500;
+  const WordsToLoggers words(UnitsOfLoop(1, 2, kMaxUnits), kEntryBytes,
+                             faults_);
+  Rng rng(1);
+  for (int i = 0; i < 100'000; ++i) {
+    Cell cell;
+    for (std::byte& byte : cell.bytes) {
+      byte = static_cast<std::byte>(rng.Below(256));
+    }
+    const LogWord made = {
+        .kind = LogWord::Kind{static_cast<uint8_t>(rng.Below(4))},
+        .unit = UnitId{static_cast<uint16_t>(rng.Below(8))},
+        .bytes = static_cast<uint32_t>(rng.Below(kEntryBytes + 50))};
+    std::memcpy(cell.bytes.data(), &made, sizeof made);
+    const bool is_unit = value(made.unit) % 2 == 1 && value(made.unit) < 6;
+    const size_t bytes = words(cell);
+    if (made.kind == LogWord::Kind::kEntry && is_unit &&
+        made.bytes <= kEntryBytes) {
+      ASSERT_EQ(bytes, made.bytes <= 56 ? 0 : made.bytes - 56);
+    } else if (made.kind == LogWord::Kind::kStopped && is_unit &&
+               made.bytes == 0) {
+      ASSERT_EQ(bytes, 0u);
+    } else {
+      ASSERT_EQ(bytes, kBad);
+    }
+  }
+}
+
 // Whatever passes is in range: what an index is made of is looked at once more.
 TEST_F(Decoders, LetNothingRandomThrough) {
   constexpr uint64_t kSeed = 1;

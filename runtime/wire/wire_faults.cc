@@ -6,11 +6,13 @@
 namespace snf {
 
 std::string ToString(const WireFault& fault) {
-  const std::string who = fault.unit != kNoUnit
-                              ? fmt::format("unit {}", value(fault.unit))
-                          : fault.loop != WireFault::kController
-                              ? fmt::format("the loop of units {}", fault.loop)
-                              : "the controller";
+  const std::string_view loggers = fault.of_logger ? "the logger of " : "";
+  const std::string who =
+      fault.unit != kNoUnit
+          ? fmt::format("{}unit {}", loggers, value(fault.unit))
+      : fault.loop != WireFault::kController
+          ? fmt::format("{}the loop of units {}", loggers, fault.loop)
+          : "the controller";
   return fmt::format("{} sent a bad word: {} with {} {}", who, fault.kind,
                      fault.field, fault.value);
 }

@@ -25,6 +25,7 @@ struct WireFault {
   std::string_view kind;
   std::string_view field;
   uint64_t value = 0;
+  bool of_logger = false;  // the unit's logger, or the loop's, said it
 };
 
 // Returns "unit 3 sent a bad word: release with packet 4294967295".

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/real_loggers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "runtime/logger/logger_commands.h"
+#include "runtime/logger/output_logger.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+namespace {
+
+std::optional<std::string> CompareFlow(const Unit& unit,
+                                       const OutputLogger& logger,
+                                       const LoggerCommand::Applied& logged) {
+  const Unit::Change whole = unit.whole(logged.flow);
+  if (whole.clock != logged.clock || logged.ended) {
+    return fmt::format("flow {}: it has clock {}{}, the unit {}",
+                       value(logged.flow), value(logged.clock),
+                       logged.ended ? ", the end" : "", value(whole.clock));
+  }
+  const auto bytes = StateSchema::WithoutZeros(logger.state_bytes(logged.flow));
+  if (std::ranges::equal(bytes, whole.bytes)) return std::nullopt;
+  return fmt::format("flow {}: it has another record of clock {}",
+                     value(logged.flow), value(logged.clock));
+}
+
+std::optional<std::string> CompareFlows(const Unit& unit,
+                                        OutputLogger& logger) {
+  logger.Seal();
+  LoggerOut out;
+  while (logger.has_more()) {
+    out.clear();
+    logger.Resume(out);
+    for (const LoggerCommand& command : out.commands()) {
+      if (command.kind != LoggerCommand::Kind::kApplied) continue;
+      auto difference = CompareFlow(unit, logger, command.applied);
+      if (difference.has_value()) return difference;
+    }
+  }
+  if (logger.flows() == unit.own_copies()) return std::nullopt;
+  return fmt::format("it has {} flows, the unit {}", logger.flows(),
+                     unit.own_copies());
+}
+
+}  // namespace
+
+RealLoggers::RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
+                         std::vector<LoggerLoopLinks> links, Doorbell* bell)
+    : bell_(bell) {
+  for (LoggerLoopLinks& of_loop : links) {
+    loops_.push_back(
+        std::make_unique<LoggerLoop>(options, nf, std::move(of_loop)));
+    ++options.index;
+  }
+}
+
+std::thread& RealLoggers::StartThread() {
+  thread_ = std::thread([this] {
+    const auto has_work = [this] {
+      return stop_.load(std::memory_order_seq_cst) ||
+             std::ranges::any_of(
+                 loops_, [](const auto& loop) { return loop->has_items(); });
+    };
+    while (!stop_.load(std::memory_order_relaxed)) {
+      // Who dies between a word and the bell rings nobody.
+      if (!Turn()) bell_->Wait(has_work, Milliseconds(10));
+    }
+  });
+  return thread_;
+}
+
+void RealLoggers::Stop() {
+  stop_.store(true, std::memory_order_seq_cst);
+  bell_->Ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool RealLoggers::Turn() {
+  bool did = false;
+  for (const auto& loop : loops_) did |= loop->Turn();
+  return did;
+}
+
+std::optional<std::string> RealLoggers::DifferenceFrom(const Unit& unit,
+                                                       size_t pools) {
+  OutputLogger* const logger =
+      loops_[value(unit.id()) % loops_.size()]->logger(unit.id());
+  if (logger == nullptr) {
+    if (unit.own_copies() == 0) return std::nullopt;
+    return fmt::format("it has nothing, the unit {} flows", unit.own_copies());
+  }
+  if (auto difference = CompareFlows(unit, *logger); difference.has_value()) {
+    return difference;
+  }
+  for (uint16_t pool = 0; pool < pools; ++pool) {
+    const uint32_t logged = logger->pieces(pool).size();
+    if (logged == unit.pieces(pool)) continue;
+    return fmt::format("it has {} free pieces of pool {}, the unit {}", logged,
+                       pool, unit.pieces(pool));
+  }
+  return std::nullopt;
+}
+
+}  // namespace snf

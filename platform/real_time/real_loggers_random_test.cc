@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random schedules of a controller's loop, loops of units and loops of their
+// loggers, over rings that fill up. All take their turns on one thread, in an
+// order that follows from the seed, some far less often than others: as if
+// threads were delayed for as long as it takes. Only the clock is the
+// machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
+// SNF_LONG_TESTS=1 runs 50 times as many.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/packet/ip_prefix.h"
+#include "base/rng.h"
+#include "controller/core/placement.h"
+#include "controller/live/controller_loop.h"
+#include "platform/process/real_clock.h"
+#include "platform/real_time/egress.h"
+#include "platform/real_time/loop_region.h"
+#include "platform/real_time/real_loggers.h"
+#include "platform/run/ingress.h"
+#include "platform/run/run_setup.h"
+#include "platform/system_test/test_run.h"
+#include "platform/system_test/test_tiny_nat.h"
+#include "runtime/live/logger_loop.h"
+#include "runtime/live/unit_loop.h"
+
+namespace snf {
+namespace {
+
+using Totals = std::map<std::string_view, uint64_t>;
+
+constexpr int64_t kStart = 1'700'000'000'000'000'000;
+
+constexpr BufferPool::Options kBuffers = {
+    .small = 1'024, .medium = 2, .large = 1};
+
+// What a seed stands for.
+struct Plan {
+  explicit Plan(uint64_t seed) : rng(seed) {
+    loops = static_cast<uint32_t>(rng.Uniform(1, 3));
+    options = TinyNatTables();  // with a pool of ports, and flows that end
+    options.loggers = true;
+    options.inside = *ParsePrefixes("10.0.0.0/8");
+    ControllerOptions& c = options.controller;
+    c.max_units = static_cast<uint16_t>(rng.Uniform(1, 6));
+    c.unit_queue_packets = uint32_t{16} << rng.Below(6);
+    c.start_buffer_packets = c.unit_queue_packets;
+    options.hold_packets = c.unit_queue_packets;
+    c.flow_timeout = rng.Chance(32'768) ? Nanos::max() : Milliseconds(500);
+    const std::array<NfSpec, 4> nfs = {
+        TimelessChronicleNf(), ChronicleNf(), TinyNat(),
+        *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)")};
+    kind = seed % nfs.size();
+    nf = nfs[kind];
+    policy = rng.Chance(32'768) ? "rotate" : "snf";
+    const auto flows = static_cast<uint32_t>(rng.Uniform(1, 30));
+    const auto packets = static_cast<uint32_t>(rng.Uniform(100, 1'500));
+    for (uint32_t i = 0; i < packets; ++i) {
+      FrameFields fields = {.flow = static_cast<uint32_t>(rng.Below(flows)),
+                            .sequence = i};
+      if (kind == 1) {
+        fields.ask = Ask{static_cast<uint8_t>(rng.Uniform(1, 8))};
+      } else if (kind == 2 && rng.Chance(2'000)) {
+        fields.ask = kEnd;
+      }
+      frames.push_back({.time = Instant{kStart + i * int64_t{10'000}},
+                        .bytes = UdpFrame(fields)});
+    }
+  }
+  bool is_chronicle() const { return kind == 0; }
+  bool has_timers() const { return kind == 1; }
+  bool is_chain() const { return kind == 3; }
+
+  Rng rng;
+  uint32_t loops = 1;
+  size_t kind = 0;
+  RunOptions options;
+  NfSpec nf = ForwardingNf();
+  std::string_view policy;
+  std::vector<OfferedFrame> frames;
+};
+
+// The loops of a run, and what is around them.
+class World {
+ public:
+  explicit World(Plan& plan)
+      : plan_(plan),
+        example_(plan.nf.create()),
+        result_(EmptyResult(*example_)),
+        of_region_{.controller = kBuffers,
+                   .loop = kBuffers,
+                   .loops = plan.loops,
+                   .record_bytes = example_->schema().record_bytes(),
+                   .controller_cells = uint32_t{64} << plan.rng.Below(3),
+                   .loggers = true,
+                   .entry_bytes = MaxLogEntryBytes(example_->schema()),
+                   .logger_cells = 1},
+        region_(*LoopRegion::Create(of_region_)),
+        ingress_(plan.options, HasSides(*example_), region_.buffers),
+        loop_({.controller = plan.options.controller,
+               .cold_start_delay = {},
+               .warm_start_delay = {},
+               .nf_reasons =
+                   static_cast<uint32_t>(example_->drop_reasons().size()),
+               .pools = static_cast<uint32_t>(example_->pools().size()),
+               .counts_flows = HasSides(*example_)},
+              *FindPlacementPolicy(plan.policy),
+              TableHomes(*example_, plan.options.controller.max_units,
+                         TableOptionsOf(plan.options)),
+              clock_, Links()),
+        egress_(plan.options, {}, ingress_, region_.buffers, loop_, result_) {
+    AddPiecePools(*example_, loop_.controller());
+    UnitLoopOptions options = {
+        .loops = plan.loops,
+        .max_units = plan.options.controller.max_units,
+        .unit = UnitOptionsOf(plan.options, loop_.controller().replicas()),
+        .tables = TableOptionsOf(plan.options),
+        .service = {}};
+    for (; options.index < options.loops; ++options.index) {
+      auto side = LoopRegion::Attach(region_.memory.bytes(), of_region_,
+                                     options.index, *region_.faults);
+      EXPECT_TRUE(side.ok()) << side.status();
+      units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
+                                                  std::move(side->links)));
+    }
+    loggers_ = std::make_unique<RealLoggers>(
+        LoggerLoopOptions{.loops = plan.loops,
+                          .max_units = options.max_units,
+                          .max_copies = 65'536},
+        plan.nf, std::move(region_.logger_loops), region_.loggers_bell);
+    // Some have one turn where others have hundreds.
+    for (uint32_t i = 0; i < plan.loops + 2; ++i) {
+      weights_.push_back(uint32_t{1} << plan.rng.Below(9));
+    }
+  }
+
+  RunResult Run() {
+    clock_.Start(Instant{kStart});
+    egress_.on_start(Instant{kStart});
+    loop_.ReadClock();
+    for (const OfferedFrame& frame : plan_.frames) {
+      Offer(frame);
+      for (uint64_t steps = plan_.rng.Below(6); steps > 0; --steps) Step();
+    }
+    Drain();
+    for (int i = 0; i < 10'000 && loop_.NextDue() != Instant::max(); ++i) {
+      for (const auto& loop : units_) loop->StopTimers();
+      clock_.SkipTo(loop_.NextDue() + Milliseconds(10));
+      Drain();
+    }
+    loggers_->Stop();
+    egress_.CheckNoneWaits();
+    for (uint16_t i = 0; i < plan_.options.controller.max_units; ++i) {
+      const auto difference = loggers_->DifferenceFrom(
+          units_[i % plan_.loops]->unit(UnitId{i}), example_->pools().size());
+      EXPECT_EQ(difference.value_or(""), "") << "unit " << i;
+    }
+    egress_.Finish(loop_.now());
+    EXPECT_EQ(region_.faults->count(), 0u)
+        << ToString(region_.faults->first().value_or(WireFault{}));
+    uint32_t in_use = region_.buffers.in_use();
+    for (const auto& loop : units_) in_use += loop->buffers_in_use();
+    EXPECT_EQ(in_use, 0u);
+    return std::move(result_);
+  }
+
+  void AddTo(Totals& totals) const {
+    for (const auto& loop : units_) {
+      const UnitLoopFigures figures = loop->figures();
+      totals["entries"] += figures.logs.entries;
+      totals["whole deltas"] += figures.logs.whole;
+      totals["partial deltas"] += figures.logs.partial;
+      totals["rings that were full"] += figures.logs.full;
+      totals["states pulled"] += figures.state.pulled;
+      totals["states pushed"] += figures.state.pushes;
+    }
+    const ControllerCounters& counters = loop_.controller().counters();
+    totals["flowlets that moved"] += counters.flowlets_moved;
+    totals["flows that ended"] += counters.flows_ended;
+    totals["schedules"] += 1;
+  }
+
+ private:
+  ControllerLinks Links() {
+    region_.controller.buffers = &region_.buffers;
+    return std::move(region_.controller);
+  }
+
+  void Offer(const OfferedFrame& frame) {
+    const auto length = static_cast<uint32_t>(frame.bytes.size());
+    // As many as wait for room in a run, unless a channel is full.
+    const ControllerOptions& c = plan_.options.controller;
+    while (loop_.in_channels() + loop_.batch_size() >= c.unit_queue_packets &&
+           region_.faults->count() == 0) {
+      loop_.HandleBatch(egress_);
+      Step();
+    }
+    ++result_.packets_in;
+    const Ingress::Taken& taken = ingress_.Take(
+        loop_.now(),
+        {.time = frame.time, .bytes = frame.bytes, .original_bytes = length});
+    ASSERT_EQ(taken.fate, Ingress::Taken::Fate::kPacket);
+    loop_.Arrive(*taken.key, loop_.now(), length, taken.packet, taken.by_alias);
+    if (loop_.batch_size() == ControllerLoop::kBatch ||
+        plan_.rng.Chance(16'384)) {
+      loop_.HandleBatch(egress_);
+    }
+  }
+  // Lets one of the loops take a turn.
+  void Step() {
+    uint64_t all = 0;
+    for (const uint32_t weight : weights_) all += weight;
+    uint64_t at = plan_.rng.Below(all);
+    size_t chosen = 0;
+    while (at >= weights_[chosen]) at -= weights_[chosen++];
+    if (chosen < units_.size()) {
+      units_[chosen]->Turn();
+    } else if (chosen == units_.size()) {
+      loggers_->Turn();
+    } else {
+      loop_.Turn(egress_);
+    }
+  }
+  void Drain() {
+    loop_.HandleBatch(egress_);
+    const Instant begin = RealClock::Monotonic();
+    while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+      Step();
+      const bool is_late = RealClock::Monotonic() - begin > Seconds(60);
+      if (!is_late && region_.faults->count() == 0) continue;
+      ADD_FAILURE() << loop_.in_channels() << " packets never came out";
+      return;
+    }
+  }
+
+  Plan& plan_;
+  std::unique_ptr<NetworkFunction> example_;
+  RunResult result_;
+  LoopRegion::Options of_region_;
+  LoopRegion region_;
+  RealClock clock_;
+  Ingress ingress_;
+  ControllerLoop loop_;
+  Egress egress_;
+  std::vector<std::unique_ptr<UnitLoop>> units_;
+  std::unique_ptr<RealLoggers> loggers_;
+  std::vector<uint32_t> weights_;
+};
+
+void RunSeed(uint64_t seed, Totals& totals) {
+  Plan plan(seed);
+  RunOptions one = plan.options;
+  World world(plan);
+  const RunResult result = world.Run();
+  world.AddTo(totals);
+  EXPECT_TRUE(result.conserved());
+  EXPECT_THAT(result.violation_messages, testing::IsEmpty());
+  EXPECT_EQ(result.packets_in, plan.frames.size());
+  // Timer packets take room that nobody waits for.
+  if (!plan.has_timers()) {
+    EXPECT_THAT(result.dropped, testing::Each(0u));
+  }
+  if (!plan.is_chronicle() && !plan.is_chain()) return;
+  one.loggers = false;
+  one.controller.max_units = 1;
+  one.controller.unit_queue_packets = 4'096;
+  one.controller.start_buffer_packets = 4'096;
+  const Outcome outcome = RunFrames(one, plan.nf, plan.frames);
+  EXPECT_EQ(result.digest_up_to_renaming, outcome.run.digest_up_to_renaming);
+  EXPECT_EQ(result.packets_released, plan.frames.size());
+  ++totals["compared with one unit"];
+}
+
+TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
+  const char* const chosen = std::getenv("SNF_TEST_SEED");
+  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
+  const uint64_t first =
+      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
+  const uint64_t seeds = chosen != nullptr ? 1 : is_long ? 5'000 : 100;
+  Totals totals;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+    RunSeed(seed, totals);
+    if (testing::Test::HasFailure()) return;
+  }
+  for (const auto& [name, count] : totals) {
+    std::cout << fmt::format("{:>10}  {}\n", count, name);
+  }
+  if (chosen != nullptr) return;
+  EXPECT_GE(totals["entries"], 50'000u);
+  EXPECT_GE(totals["whole deltas"], 5'000u);
+  EXPECT_GE(totals["partial deltas"], 5'000u);
+  EXPECT_GE(totals["rings that were full"], 1'000u);
+  EXPECT_GE(totals["states pulled"], 1'000u);
+  EXPECT_GE(totals["flowlets that moved"], 5'000u);
+  EXPECT_GE(totals["compared with one unit"], 45u);
+}
+
+}  // namespace
+}  // namespace snf

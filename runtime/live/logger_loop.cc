@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/live/logger_loop.h"
+
+#include <utility>
+
+#include "base/byte_order.h"
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+// The upper bits of a handle name its size, so any but kNoPacket is possible
+// here; the controller knows its buffers.
+constexpr uint32_t kHandles = value(kNoPacket);
+
+}  // namespace
+
+LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
+                       LoggerLoopLinks links)
+    : options_(options),
+      links_(std::move(links)),
+      example_(nf.create()),
+      schema_(example_->schema()),
+      loggers_(options.max_units) {
+  words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
+                 MaxLogEntryBytes(schema_), *links_.faults);
+}
+
+bool LoggerLoop::Turn() {
+  if (!FlushAndRelease()) return true;
+  links_.from_units.ReceiveKept();
+  CloseIfBroken();
+  const size_t messages = links_.from_units.Handle(
+      *words_, [this](const Cell& cell, std::span<const std::byte>) {
+        const LogWord word = LogWord::Of(cell);
+        if (word.kind == LogWord::Kind::kEntry) [[likely]] {
+          Handle(word.unit, word.entry(cell));
+        } else {
+          Send(word.unit, UnitCommand::Stopped());
+        }
+      });
+  // Before anybody can have got any of it: see LoopProgress. That an entry is
+  // released counts as a message to the units.
+  const uint64_t received = links_.from_units.received();
+  links_.progress->sent.store(links_.to_controller.sent() + released_,
+                              std::memory_order_release);
+  links_.progress->received.store(received, std::memory_order_release);
+  FlushAndRelease();
+  return messages > 0;
+}
+
+// A link whose ring has had a position that cannot be, at either end.
+void LoggerLoop::CloseIfBroken() {
+  LinkIn& in = links_.from_units;
+  if (in.faults() + links_.to_controller.faults() == 0 || in.is_closed()) {
+    return;
+  }
+  words_->Refuse(kNoUnit, "ring", "position", in.received());
+  in.Close();
+}
+
+OutputLogger& LoggerLoop::LoggerOf(UnitId unit) {
+  std::unique_ptr<OutputLogger>& logger = loggers_[value(unit)];
+  if (logger == nullptr) [[unlikely]] {
+    logger = std::make_unique<OutputLogger>(
+        LogWord::kIncarnation,
+        OutputLoggerOptions{.max_flows = options_.max_copies,
+                            .packets = kHandles},
+        schema_, example_->pools());
+  }
+  return *logger;
+}
+
+void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
+  using Result = OutputLogger::Result;
+  OutputLogger& logger = LoggerOf(unit);
+  out_.clear();
+  const Result result = logger.on_entry(bytes, out_);
+  if (result == Result::kTaken) [[likely]] {
+    for (const LoggerCommand& command : out_.commands()) Execute(unit, command);
+    const auto entry = LoadAs<LogEntry>(bytes.data());
+    ++released_;
+    if (entry.tells()) [[unlikely]]
+      Tell(unit, entry);
+    return;
+  }
+  const uint64_t next = logger.taken() + 1;
+  switch (result) {
+    case Result::kAsked:
+      return Refuse(unit, "another base, number", next);
+    case Result::kRefused:
+      return Refuse(unit, "another incarnation, behind number", next - 1);
+    case Result::kImpossible:
+      return Refuse(unit, "impossible contents, number", next);
+    default:
+      return Refuse(unit, "a number out of order, not", next);
+  }
+}
+
+void LoggerLoop::Refuse(UnitId unit, std::string_view field, uint64_t number) {
+  words_->Refuse(unit, "log entry", field, number);
+  links_.from_units.Close();
+}
+
+void LoggerLoop::Execute(UnitId unit, const LoggerCommand& command) {
+  using Kind = LoggerCommand::Kind;
+  UnitCommand::Kind kind{};
+  switch (command.kind) {
+    case Kind::kRelease:
+      kind = UnitCommand::Kind::kRelease;
+      break;
+    case Kind::kNfDrop:
+      kind = UnitCommand::Kind::kNfDrop;
+      break;
+    case Kind::kDrop:
+      kind = UnitCommand::Kind::kDrop;
+      break;
+    case Kind::kConsume:
+      kind = UnitCommand::Kind::kConsume;
+      break;
+    case Kind::kEmit:
+      kind = UnitCommand::Kind::kEmit;
+      break;
+    case Kind::kReleased:
+      // Packets were let go above, and the end of a flow is none.
+      if (command.meta.has_payload() ||
+          (command.meta.flags & PacketMeta::kEnd) != 0) {
+        return;
+      }
+      kind = UnitCommand::Kind::kAdvance;
+      break;
+    default:
+      // The unit acknowledges Takeovers when it sees the entry released, and
+      // nothing is asked for of a unit whose link is closed.
+      return;
+  }
+  Send(unit, {.kind = kind,
+              .reason = command.reason,
+              .nf_reason = command.nf_reason,
+              .packet = command.packet,
+              .meta = command.meta});
+}
+
+// The controller has ended the flow itself where the entry is its end.
+void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
+  told_.push_back(
+      {.logger = loggers_[value(unit)].get(), .number = entry.number});
+  if (entry.is(LogEntry::kEnd)) return;
+  if (entry.kind == LogEntry::Kind::kReturn) {
+    PieceBlock pieces = entry.block;
+    pieces.unit = unit;
+    Send(unit, UnitCommand::Return(pieces));
+    return;
+  }
+  Send(unit, UnitCommand::Send(FlowNote{.flow = entry.meta.flow,
+                                        .clock = entry.meta.clock,
+                                        .idle_timeout = entry.idle_timeout,
+                                        .over = entry.is(LogEntry::kOver)}));
+}
+
+void LoggerLoop::Send(UnitId unit, UnitCommand command) {
+  command.unit = unit;
+  links_.to_controller.Send(command);
+}
+
+// Returns true if the controller's ring has had room for everything. Then it
+// has all that the entries led to, whatever becomes of this loop.
+bool LoggerLoop::FlushAndRelease() {
+  if (!links_.to_controller.Flush()) return false;
+  for (const Told& told : told_) told.logger->on_told(told.number);
+  told_.clear();
+  links_.from_units.Release(*links_.units_bell);
+  return true;
+}
+
+}  // namespace snf

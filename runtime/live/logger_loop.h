@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_LIVE_LOGGER_LOOP_H_
+#define SNF_RUNTIME_LIVE_LOGGER_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/logger/logger_commands.h"
+#include "runtime/logger/output_logger.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_progress.h"
+#include "runtime/ring/thread_link.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_spec.h"
+#include "runtime/sdk/state_schema.h"
+#include "runtime/wire/decoder.h"
+#include "runtime/wire/log_word.h"
+#include "runtime/wire/wire_faults.h"
+
+namespace snf {
+
+struct LoggerLoopOptions {
+  // The loop runs the loggers of the units of the unit loop with this index
+  // among `loops`.
+  uint32_t index = 0;
+  uint32_t loops = 1;
+  uint32_t max_units = 64;
+  // A unit keeps at most so many flows of which its logger has a copy.
+  uint32_t max_copies = 1 << 20;
+};
+
+// Holds what connects a loop of loggers to its units' loop and to a controller.
+// Where it points to outlives the loop.
+struct LoggerLoopLinks {
+  Doorbell* units_bell;  // the units' loop's, rung when entries are released
+  LoopProgress* progress;
+  WireFaults* faults;  // what it finds wrong in what units say
+  LinkIn from_units;
+  LinkOut to_controller;
+};
+
+// Theory of operation. The event loop that runs the output loggers of a loop of
+// units (unit_loop.h): it takes entries out of the ring that UnitLogs fills,
+// lets each unit's logger apply them, and sends what becomes of their packets,
+// and what they tell, to the controller. So a packet leaves only when what it
+// did is here (proto/protocol.md I4).
+//
+//   UnitLoop ─entries─► OutputLogger, one a unit ─UnitCommand─► controller
+//       ▲                    │
+//       └─released position──┘
+//
+// Entries stay in the ring until all that they led to is in the ring to the
+// controller: the released position of the first ring, by which the units'
+// loop goes, and the applied clocks of the loggers are different things (L3).
+// While the controller's ring is full, nothing more is taken, so that the ring
+// of entries fills and holds the units back.
+//
+// Units are not trusted. A bad word, an entry that cannot be, or one out of
+// order, which shared memory does not bring about (U10), is told to the links'
+// WireFaults and closes the link.
+//
+// Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
+// turn applies them, sends 2 × kRelease, and releases both entries' cells.
+//
+// Owner-thread only, but for the progress in its links. Allocates a logger with
+// the first word of its unit, and nothing for a packet.
+class LoggerLoop {
+ public:
+  // The NF must be good (NfSpec::check).
+  LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
+             LoggerLoopLinks links);
+
+  // Takes one turn; returns true if there was anything to do.
+  bool Turn();
+  // True if entries are there. For Doorbell::Wait.
+  bool has_items() { return links_.from_units.has_items(); }
+
+  // Returns null for a unit that has logged nothing. Call it when no turn is
+  // under way any more.
+  OutputLogger* logger(UnitId unit) { return loggers_[value(unit)].get(); }
+
+ private:
+  // The controller is told all that the logger has told up to the entry.
+  struct Told {
+    OutputLogger* logger;
+    uint64_t number;
+  };
+
+  OutputLogger& LoggerOf(UnitId unit);
+  void CloseIfBroken();
+  void Handle(UnitId unit, std::span<const std::byte> bytes);
+  void Refuse(UnitId unit, std::string_view field, uint64_t number);
+  void Execute(UnitId unit, const LoggerCommand& command);
+  void Tell(UnitId unit, const LogEntry& entry);
+  void Send(UnitId unit, UnitCommand command);
+  bool FlushAndRelease();
+
+  LoggerLoopOptions options_;
+  LoggerLoopLinks links_;
+  std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  StateSchema schema_;
+  std::optional<WordsToLoggers> words_;
+  std::vector<std::unique_ptr<OutputLogger>> loggers_;  // by unit
+  std::vector<Told> told_;  // with what is not flushed yet
+  uint64_t released_ = 0;   // entries
+  LoggerOut out_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_LIVE_LOGGER_LOOP_H_

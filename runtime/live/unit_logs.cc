@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/live/unit_logs.h"
+
+#include <span>
+#include <utility>
+
+#include "base/byte_order.h"
+#include "base/check.h"
+#include "runtime/wire/log_word.h"
+
+namespace snf {
+namespace {
+
+// Entries that may be under way without an allocation.
+constexpr size_t kEntries = 1'024;
+constexpr size_t kGiven = 64;
+
+}  // namespace
+
+UnitLogs::UnitLogs(LinkOut link, uint32_t max_units, const StateSchema& schema)
+    : link_(std::move(link)),
+      schema_(&schema),
+      makers_(max_units),
+      sent_(kEntries),
+      given_(kGiven) {}
+
+void UnitLogs::Make(std::unique_ptr<EntryMaker>& maker) {
+  maker = std::make_unique<EntryMaker>(LogWord::kIncarnation, *schema_);
+}
+
+bool UnitLogs::Take(const UnitCommand& command, const Unit& unit) {
+  const EntryMaker::Taken taken = MakerOf(unit.id()).Take(command, unit);
+  if (taken == EntryMaker::Taken::kEntry) Send(unit.id());
+  return taken != EntryMaker::Taken::kNot;
+}
+
+void UnitLogs::SendEnded(UnitId unit, FlowId flow, Clock clock) {
+  MakerOf(unit).MakeEnded(flow, clock);
+  Send(unit);
+}
+
+void UnitLogs::SendStopped(UnitId unit) {
+  link_.SendBytes(LogWord{.kind = LogWord::Kind::kStopped, .unit = unit}, {});
+}
+
+// Sends what the unit's maker has just made.
+void UnitLogs::Send(UnitId unit) {
+  const std::span<const std::byte> bytes = makers_[value(unit)]->entry();
+  link_.SendBytes(LogWord{.kind = LogWord::Kind::kEntry,
+                          .unit = unit,
+                          .bytes = static_cast<uint32_t>(bytes.size())},
+                  bytes);
+  const auto entry = LoadAs<LogEntry>(bytes.data());
+  Sent& sent = sent_.push();
+  sent = {.end = link_.cells(),
+          .meta = entry.meta,
+          .unit = unit,
+          .taker = entry.block.unit,
+          .kind = entry.kind,
+          .gives = 0};
+  ++figures_.entries;
+  figures_.bytes += bytes.size();
+  if (entry.kind != LogEntry::Kind::kClock) return;
+  ++(entry.is(LogEntry::kWhole) ? figures_.whole : figures_.partial);
+  figures_.delta_bytes += entry.delta_bytes;
+  for (size_t i = 0; i < entry.pieces; ++i) {
+    const auto use =
+        LoadAs<PieceUse>(&bytes[sizeof entry + i * sizeof(PieceUse)]);
+    if (use.gives == 0) continue;
+    ++sent.gives;
+    given_.push() = {.word = use.piece / 64,
+                     .pool = use.pool,
+                     .unit = unit,
+                     .mask = uint64_t{1} << use.piece % 64};
+  }
+}
+
+PieceBlock UnitLogs::TakeGiven() {
+  SNF_CHECK(!given_.empty());
+  const PieceBlock pieces = given_.front();
+  given_.pop();
+  return pieces;
+}
+
+}  // namespace snf

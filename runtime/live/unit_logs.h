@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_LIVE_UNIT_LOGS_H_
+#define SNF_RUNTIME_LIVE_UNIT_LOGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "runtime/core/entry_maker.h"
+#include "runtime/core/unit.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/live/growing_ring.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/ring/thread_link.h"
+#include "runtime/sdk/state_schema.h"
+
+namespace snf {
+
+// Counts what units sent their loggers.
+struct UnitLogFigures {
+  uint64_t entries = 0;
+  uint64_t bytes = 0;        // of entries
+  uint64_t whole = 0;        // of those that have a delta
+  uint64_t partial = 0;      // the others that have one
+  uint64_t delta_bytes = 0;  // of deltas
+  uint64_t full = 0;         // times that the ring had no room for all
+};
+
+// Theory of operation. The end of a loop of units of the ring to their output
+// loggers (logger_loop.h). What a unit did in a call becomes entries, which go
+// into the ring. There they stay until the logger has applied and released
+// them: so the ring's released position tells the units which of their entries
+// are (proto/protocol.md L1), and nothing else comes back. What a unit has to
+// know of an entry by then is kept here.
+//
+// The ring has no holes (U10), so no entry is sent twice. How many entries are
+// here is bounded by the ring and what one turn of the units adds.
+//
+// Worked example: a packet's entry takes the cells 40 to 43 of the ring. The
+// loggers' loop reads and applies it, hands the packet to the controller, and
+// gives the cells back. NextReleased returns it once `released` is 44.
+//
+// Owner-thread only. Allocates with the first call of a unit, and nothing for a
+// packet.
+class UnitLogs {
+ public:
+  // An entry that the units' loop sent.
+  struct Sent {
+    uint64_t end = 0;  // position behind it
+    PacketMeta meta;   // of a clock; flow and clock of others
+    UnitId unit = kNoUnit;
+    UnitId taker = kNoUnit;  // of a kForget: sent the Takeover
+    LogEntry::Kind kind{};
+    uint16_t gives = 0;  // pieces that are free once it is released
+    bool is_end() const { return (meta.flags & PacketMeta::kEnd) != 0; }
+  };
+
+  // The schema is that of the units' NF, and must outlive the object.
+  UnitLogs(LinkOut link, uint32_t max_units, const StateSchema& schema);
+
+  // Takes the next command of a unit's call; returns false if it is not for the
+  // logger.
+  bool Take(const UnitCommand& command, const Unit& unit);
+  // All commands of the unit's call were taken.
+  void EndCall(UnitId unit) { MakerOf(unit).EndCall(); }
+  // The controller's answer is on its way to the unit.
+  void on_alias_ack(UnitId unit, const AliasAck& ack) {
+    MakerOf(unit).on_alias_ack(ack);
+  }
+  // The controller knows of the flow's end, of which the logger keeps a mark.
+  void SendEnded(UnitId unit, FlowId flow, Clock clock);
+  // The unit has stopped: the controller hears of it behind its entries.
+  void SendStopped(UnitId unit);
+  // Hands over what there is room for; returns true if that was all.
+  bool Flush() {
+    const bool is_all = link_.Flush();
+    figures_.full += is_all ? 0 : 1;
+    return is_all;
+  }
+
+  // Sees how far the loggers have come; NextReleased goes by that.
+  void LookForReleased() { released_ = link_.released(); }
+  // Returns the oldest entry, or null if it is not released; PopReleased takes
+  // it out.
+  const Sent* NextReleased() const {
+    const bool is = !sent_.empty() && sent_.front().end <= released_;
+    return is ? &sent_.front() : nullptr;
+  }
+  void PopReleased() {
+    sent_.pop();
+    ++acknowledged_;
+  }
+  // Returns the next of the pieces that the entry gives, which must have some.
+  PieceBlock TakeGiven();
+  // True if the loggers have come further. For Doorbell::Wait.
+  bool has_released() {
+    return !sent_.empty() && sent_.front().end <= link_.released();
+  }
+
+  // Counts messages, and entries of which it is known that they are released.
+  uint64_t sent() const { return link_.sent(); }
+  uint64_t acknowledged() const { return acknowledged_; }
+  // Returns true once if the ring has had a released position that cannot be.
+  bool TakeFault() {
+    return link_.faults() > 0 && !std::exchange(is_broken_, true);
+  }
+  const UnitLogFigures& figures() const { return figures_; }
+
+ private:
+  EntryMaker& MakerOf(UnitId unit) {
+    std::unique_ptr<EntryMaker>& maker = makers_[value(unit)];
+    if (maker == nullptr) [[unlikely]]
+      Make(maker);
+    return *maker;
+  }
+  void Make(std::unique_ptr<EntryMaker>& maker);
+  void Send(UnitId unit);
+
+  LinkOut link_;
+  const StateSchema* schema_;
+  std::vector<std::unique_ptr<EntryMaker>> makers_;  // by unit
+  GrowingRing<Sent> sent_;
+  GrowingRing<PieceBlock> given_;
+  uint64_t released_ = 0;
+  uint64_t acknowledged_ = 0;
+  bool is_broken_ = false;
+  UnitLogFigures figures_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_LIVE_UNIT_LOGS_H_
