@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop of units does where its units have output loggers.
+// What a loop of units does where what its units did is kept outside of them:
+// by output loggers, or in a store.
 #include "runtime/live/unit_loop.h"
 
 namespace snf {
+
+// --- Output loggers. ---
 
 // What a unit commands in one call is for its logger first.
 void UnitLoop::ExecuteLogged(UnitShell& shell) {
@@ -65,6 +68,36 @@ void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
     shell.unit.on_released(now_, entry.meta, {*shell.nf, links_.buffers}, out_);
   });
   ExecuteMore(shell);
+}
+
+// --- A store. ---
+
+bool UnitLoop::PollStore() {
+  return links_.store->Poll(
+      [this](const StoreAnswer& answer) { TakeFromStore(answer); });
+}
+
+void UnitLoop::TakeFromStore(const StoreAnswer& answer) {
+  UnitShell& shell = Shell(answer.unit);
+  bool has_more = true;
+  while (has_more) {
+    out_.clear();
+    if (answer.is_there) {
+      shell.unit.on_state(now_, answer.state, answer.record, out_);
+    }
+    has_more =
+        !answer.is_there && shell.unit.on_store_silent(answer.state.flow, out_);
+    AfterCall(shell);
+  }
+}
+
+void UnitLoop::SendRecord(const UnitCommand& command,
+                          std::span<const std::byte> record) {
+  if (links_.store == nullptr) {
+    SendToUnit(command, record);
+  } else {
+    links_.store->Write(command.state, record);
+  }
 }
 
 }  // namespace snf
