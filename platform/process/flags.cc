@@ -350,9 +350,14 @@ std::string FlagSet::Help(const std::string& usage,
     } else if (!flag.default_text.empty()) {
       name += ", --no_" + flag.name;
     }
-    const std::string by_default =
-        flag.default_text.empty() ? ""
-                                  : fmt::format("  [{}]", flag.default_text);
+    std::string by_default;
+    if (!flag.default_text.empty()) {
+      by_default = fmt::format("  [{}]", flag.default_text);
+      if (name.size() + by_default.size() > 78) {
+        by_default = "\n" + Paragraph("[" + flag.default_text + "]", 6);
+        by_default.pop_back();
+      }
+    }
     text +=
         fmt::format("  {}{}\n{}", name, by_default, Paragraph(flag.help, 6));
     for (const Meaning& meaning : flag.meanings) {

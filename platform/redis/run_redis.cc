@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<RunRedis>> RunRedis::Open(
   } else {
     auto server = RedisServer::Start();
     if (!server.ok()) {
-      return absl::UnavailableError(fmt::format(
+      return absl::FailedPreconditionError(fmt::format(
           "--state=external: {}; install redis-server, or name a Redis with "
           "--redis",
           std::string(server.status().message())));
@@ -63,7 +63,7 @@ absl::Status RunRedis::Check() const {
     status = TryOnce(address_);
     if (status.ok()) return status;
   }
-  return absl::UnavailableError(fmt::format(
+  return absl::FailedPreconditionError(fmt::format(
       "--redis={}: {} (tried {} times)", FormatRedisAddress(address_),
       std::string(status.message()), kTries));
 }

@@ -22,8 +22,8 @@ class RunRedis {
  public:
   // `address` as ParseRedisAddress, or "" for a server of its own. It is tried
   // a few times, for less than 10 s in all. Errors, which name the address:
-  // InvalidArgument, a bad one; Unavailable, no Redis answers there, or there
-  // is no redis-server.
+  // InvalidArgument, a bad one; FailedPrecondition, no Redis answers there, or
+  // there is no redis-server.
   static absl::StatusOr<std::unique_ptr<RunRedis>> Open(
       const std::string& address, const StoreOptions& options);
   ~RunRedis();

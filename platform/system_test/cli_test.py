@@ -185,10 +185,10 @@ class Refusals(Command):
             self.assertNotIn(unset, flags)
         self.assertGreater(len(flags), 25)
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
-                "watch", "metrics_port"}
+                "watch", "metrics_port", "isolation"}
         for name, value in flags.items():
             if name not in ("json", "logger_delay", "reassign_period",
-                            "redis", "store"):
+                            "redis", "store", "leases"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")

@@ -232,8 +232,10 @@ class RealTime(unittest.TestCase):
         self.assert_refused("--loop=2 with --clock=virtual", "--loop=2")
         self.assert_refused("in virtual time a packet would take no time",
                             "--unit_capacity=none")
+        self.assert_refused("--clock=real: only virtual time has that",
+                            "--clock=real", "--loggers=on",
+                            "--logger_delay=1us")
         for flag in ("--chaos=state_loss=0.1", "--hop_delay=2us",
-                     "--logger_delay=1us",
                      "--explain=top", "--compare=hash"):
             self.assert_refused("--clock=real: only virtual time has that",
                                 "--clock=real", flag)

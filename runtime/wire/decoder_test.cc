@@ -171,7 +171,8 @@ TEST_F(BadWords, OfAReasonThatThePlatformDoesNotHave) {
   UnitCommand word = OfPacket(UnitCommand::Kind::kDrop);
   word.reason = DropReason::kCount;
   Refuses((*to_controller_)(CellOf(word)),
-          "unit 3 sent a bad word: drop with reason 15");
+          "unit 3 sent a bad word: drop with reason " +
+              std::to_string(kDropReasons));
 }
 
 TEST_F(BadWords, OfAPacketThatHasNoPayload) {
