@@ -165,7 +165,8 @@ leftovers() {
     fi
   done
   shopt -s nullglob
-  for entry in /dev/shm/snf* /run/snf/* /sys/class/net/snf* /run/netns/snf* \
+  for entry in /dev/shm/snf* /run/snf/* /run/snf-units/* \
+               /sys/class/net/snf* /run/netns/snf* \
                /var/lib/lxc/snf* /sys/fs/cgroup/*/snf-*; do
     add leftovers "$entry" absent \
       "${running:+in use by$running, or }left by a run that was killed" ""

@@ -68,7 +68,7 @@ def units_of(pid):
 def leftovers(launcher):
     """What a launcher that has ended left."""
     name = f"snf-{launcher}"
-    return [*glob.glob(f"/run/snf/{name}"), *glob.glob("/dev/shm/snf*"),
+    return [*glob.glob(f"/run/snf-units/{name}"), *glob.glob("/dev/shm/snf*"),
             *glob.glob(f"/sys/fs/cgroup/**/{name}", recursive=True)]
 
 

@@ -28,7 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolder = "/run/snf";
+// Not that of daemons, which only their user may enter.
+constexpr const char* kFolder = "/run/snf-units";
 constexpr const char* kCgroups = "/sys/fs/cgroup";
 constexpr int kReadySeconds = 10;
 

@@ -30,7 +30,8 @@ namespace snf {
 //
 // Ends: the kernel ends monitor and process with the launcher, init with the
 // monitor. What only a launcher that lives can remove, cgroups and a folder in
-// /run/snf, is named by its process id; the next one removes that of the dead.
+// /run/snf-units, is named by its process id; the next one removes that of the
+// dead.
 //
 // Owner-thread only; the process has to be of one thread.
 class ContainerMethod final : public LaunchMethod {
