@@ -22,6 +22,7 @@ uint32_t Replicas(const ControllerOptions& options,
 Controller::Controller(const ControllerOptions& options,
                        const PlacementPolicy& policy)
     : flowlet_timeout_(options.flowlet_timeout),
+      flowlet_timeout_at_start_(options.flowlet_timeout),
       flowlet_bytes_(policy.per_packet() ? int64_t{-1} : options.flowlet_bytes),
       replicas_after_{
           (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns},
@@ -61,10 +62,12 @@ bool Controller::Tune(Instant now, const ControllerOptions& options) {
             options.flow_timeout > options.flowlet_timeout);
   SNF_CHECK(options.replicas <= kMaxReplicas);
   if (!units_.Tune(now, options)) return false;
+  // Units go on pushing after half of the timeout that they began with.
+  const Nanos at_start = flowlet_timeout_at_start_;
   flowlet_timeout_ = options.flowlet_timeout;
   if (flowlet_bytes_ >= 0) flowlet_bytes_ = options.flowlet_bytes;
-  replicas_after_ = {
-      (Instant{flowlet_timeout_.ns / 2} + options.push_delay).ns};
+  const Nanos pushes_after = {std::max(flowlet_timeout_, at_start).ns / 2};
+  replicas_after_ = {(Instant{pushes_after.ns} + options.push_delay).ns};
   reassign_period_ = options.reassign_period;
   period_start_ = {};
   alpha_ = options.alpha_1024;

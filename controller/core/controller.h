@@ -363,6 +363,7 @@ class Controller {
   }
 
   Nanos flowlet_timeout_;
+  const Nanos flowlet_timeout_at_start_;
   int64_t flowlet_bytes_;  // -1: every packet begins a flowlet
   Nanos replicas_after_;   // after this gap replicas have landed
   Nanos reassign_period_;

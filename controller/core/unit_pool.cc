@@ -120,14 +120,14 @@ bool UnitPool::HasUsable(uint32_t usable, UnitId beside) const {
 }
 
 bool UnitPool::Drain(Instant now, UnitId unit) {
-  if (!HasUsable(usable_, unit)) return false;
+  if (leased_ || !HasUsable(usable_, unit)) return false;
   if (drained_.Insert(unit)) LeaveBarred(now, unit);
   return true;
 }
 
 bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
   const uint32_t usable = std::min(options.max_units, max_units_);
-  if (!HasUsable(usable, kNoUnit)) return false;
+  if (leased_ || !HasUsable(usable, kNoUnit)) return false;
   idle_timeout_ = options.unit_idle_timeout;
   keep_warm_ = options.keep_warm;
   start_timeout_ = options.start_timeout;
@@ -267,7 +267,11 @@ bool UnitPool::Use(Instant now, UnitId unit, ControllerOut& out) {
 UnitId UnitPool::UseStarting(Instant now) {
   if (units_awaited_ == 0) return kNoUnit;
   uint32_t i = 0;
-  while (!units_[i].awaited) ++i;
+  const auto may_be = [this](uint32_t at) {
+    return units_[at].awaited && !IsBarred(UnitId{static_cast<uint16_t>(at)});
+  };
+  while (i < first_untouched_ && !may_be(i)) ++i;
+  if (i == first_untouched_) return kNoUnit;
   const UnitId unit{static_cast<uint16_t>(i)};
   SetAwaited(units_[i], false);
   MakePlaceable(now, unit);
@@ -542,6 +546,10 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
   if (u.waits && IsBarred(unit)) {
     UseAnother(now, out);
+    // Where starts fail, it is tried again after the pause.
+    if (placeable_units() == 0) {
+      timers_.Arm(i, std::max(now + Milliseconds(1), start_not_before_));
+    }
   } else if (!u.waits) {
     --units_warm_;
     Leave(unit, out);

@@ -24,8 +24,9 @@ constexpr Nanos kTick{1 << TimingWheel::kTickShift};
 
 class UnitStarts : public testing::Test {
  protected:
-  explicit UnitStarts(uint32_t units = 3)
-      : controller_(Options(units), *FindPlacementPolicy("snf")) {}
+  explicit UnitStarts(uint32_t units = 3) : UnitStarts(Options(units)) {}
+  explicit UnitStarts(const ControllerOptions& options)
+      : controller_(options, *FindPlacementPolicy("snf")) {}
 
   static ControllerOptions Options(uint32_t units) {
     ControllerOptions options;
@@ -174,9 +175,7 @@ class WarmUnitStarts : public UnitStarts {
     options.warm_units = 1;
     return options;
   }
-  WarmUnitStarts() {
-    controller_ = Controller(Warm(), *FindPlacementPolicy("snf"));
-  }
+  WarmUnitStarts() : UnitStarts(Warm()) {}
 };
 
 TEST_F(WarmUnitStarts, AreMadeAgainWithWhatTheUnitKeeps) {

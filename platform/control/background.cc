@@ -37,6 +37,7 @@ int WaitFor(int ready, pid_t child) {
 }  // namespace
 
 int Background::ready_ = -1;
+bool Background::is_ready_ = false;
 
 absl::StatusOr<std::optional<int>> Background::Begin() {
   std::array<int, 2> ends{};
@@ -57,13 +58,17 @@ absl::StatusOr<std::optional<int>> Background::Begin() {
   return std::nullopt;
 }
 
-void Background::SayReady() {
+void Background::SayReady(const std::string& log) {
   if (ready_ < 0) return;
+  is_ready_ = true;
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int errors = open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (nothing >= 0) dup2(nothing, file);
   }
+  if (errors >= 0) dup2(errors, STDERR_FILENO);
   if (nothing > STDERR_FILENO) close(nothing);
+  if (errors > STDERR_FILENO) close(errors);
   while (write(ready_, "r", 1) < 0 && errno == EINTR) {
   }
   close(ready_);

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_CONTROL_BACKGROUND_H_
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,11 +19,15 @@ class Background {
   // there are other threads. Error: Unavailable.
   static absl::StatusOr<std::optional<int>> Begin();
 
-  // In the child: leaves the terminal, and lets the parent end.
-  static void SayReady();
+  // In the child: leaves the terminal, and lets the parent end. Messages to
+  // stderr, as of an NF that crashes, go to the file `log` from then on.
+  static void SayReady(const std::string& log);
+  // Returns true once it has said so: nobody reads its stderr any more.
+  static bool is_ready() { return is_ready_; }
 
  private:
   static int ready_;  // the child's end of a pipe
+  static bool is_ready_;
 };
 
 // Tells systemd, if that started this process and wants to know.

@@ -152,11 +152,12 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
 }
 
 bool RealDriver::Turn() {
+  bool did = false;
   if (!has_threads()) {
-    workers_.front().loop->Turn();
-    if (loggers_.has_value()) loggers_->Turn();
+    did = workers_.front().loop->Turn();
+    if (loggers_.has_value() && loggers_->Turn()) did = true;
   }
-  const bool did = loop_.Turn(egress_);
+  if (loop_.Turn(egress_)) did = true;
   if (loop_.now() >= next_live_) PublishLive();
   return did;
 }
@@ -187,6 +188,7 @@ void RealDriver::StopTimers() {
 }
 
 void RealDriver::StopWorkers() {
+  if (processes_ != nullptr) processes_->LetEnd();
   for (const LoopRegion::Loop& loop : loops_) {
     loop.control->stops = true;
     loop.bell->Ring();

@@ -103,6 +103,11 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     return absl::InvalidArgumentError(
         "output loggers of units that are processes are not there yet");
   }
+  const bool has_store = options.state == StateMode::kExternal;
+  if (has_store && (options.loggers || real.isolation != Isolation::kThread)) {
+    return absl::InvalidArgumentError(
+        "units with an external store are threads without output loggers");
+  }
   const StateSchema schema = nf.create()->schema();
   const LoopRegion::Options of = {
       .controller = real.buffers,
@@ -158,6 +163,9 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     patience_.ns +=
         std::max({options.unit_start_delay, options.warm_start_delay, service})
             .ns;
+  }
+  if (options.state == StateMode::kExternal) {
+    patience_.ns += 2 * options.store.patience.ns;
   }
   if (real.live != nullptr) {
     latency_times_ = std::make_unique<LiveTimes>();

@@ -48,8 +48,14 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
     Options options) {
   std::unique_ptr<UnitProcesses> all(new UnitProcesses(std::move(options)));
   if (absl::Status s = all->Launch(); !s.ok()) return s;
-  const bool in_time = all->WaitUntil(
-      [&] { return std::ranges::all_of(all->processes_, &Process::is_ready); });
+  // They are started one after the other.
+  const Nanos patience{kPatience.ns *
+                       static_cast<int64_t>(all->processes_.size())};
+  const bool in_time = all->WaitUntil(patience, [&] {
+    return std::ranges::all_of(all->processes_, [](const Process& process) {
+      return process.is_ready && process.pid > 0;
+    });
+  });
   if (const auto failure = all->failure(); failure.has_value()) {
     return absl::Status(failure->code, failure->text);
   }
@@ -107,11 +113,11 @@ UnitProcesses::~UnitProcesses() {
   }
 }
 
-// Returns true if done() came to be within kPatience, or a failure before that.
+// Returns true if done() came to be in that time, or a failure before that.
 template <typename Done>
-bool UnitProcesses::WaitUntil(const Done& done) {
+bool UnitProcesses::WaitUntil(Nanos patience, const Done& done) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::nanoseconds(kPatience.ns),
+  return changed_.wait_for(lock, std::chrono::nanoseconds(patience.ns),
                            [&] { return failure_.has_value() || done(); });
 }
 
@@ -153,6 +159,7 @@ bool UnitProcesses::TakeNote() {
     case LaunchNote::Kind::kStarted: {
       const std::scoped_lock lock(mutex_);
       process.pid = note.pid;
+      changed_.notify_all();
       return true;
     }
     case LaunchNote::Kind::kRefused:
@@ -163,8 +170,9 @@ bool UnitProcesses::TakeNote() {
     case LaunchNote::Kind::kEnded:
       break;
   }
-  Hear(loop);  // what it said before its end
-  if (!process.results.has_value() || note.status != 0) {
+  while (Hear(loop)) {  // what it said before its end
+  }
+  if (!may_end_ || !process.results.has_value() || note.status != 0) {
     Fail({.text = fmt::format("{} {}", NameOf(loop),
                               LaunchNote::InWords(note.status))});
   }
@@ -174,24 +182,28 @@ bool UnitProcesses::TakeNote() {
   return true;
 }
 
-// Takes what a process has said.
-void UnitProcesses::Hear(size_t loop) {
+// Takes some of what a process has said: one that talks without end keeps
+// nobody else waiting. Returns false if that was all.
+bool UnitProcesses::Hear(size_t loop) {
   Process& process = processes_[loop];
+  if (process.socket < 0) return false;
   std::array<std::byte, 16'384> bytes;
-  while (process.socket >= 0) {
-    const ssize_t size = recv(process.socket, bytes.data(), bytes.size(), 0);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) return;
-    if (size > 0) {
-      process.heard.insert(process.heard.end(), bytes.begin(),
-                           bytes.begin() + size);
-      while (TakeWord(loop)) {
-      }
-      continue;
-    }
-    close(process.socket);
-    process.socket = -1;
+  const ssize_t size = recv(process.socket, bytes.data(), bytes.size(), 0);
+  if (size < 0) return errno == EINTR;
+  if (size == 0) {
+    HearNoMore(process);
+    return false;
   }
+  process.heard.insert(process.heard.end(), bytes.begin(),
+                       bytes.begin() + size);
+  while (TakeWord(loop)) {
+  }
+  return true;
+}
+
+void UnitProcesses::HearNoMore(Process& process) {
+  close(process.socket);
+  process.socket = -1;
 }
 
 // Takes a whole word, if there is one; returns false if there is none.
@@ -200,12 +212,14 @@ bool UnitProcesses::TakeWord(size_t loop) {
   UnitWord word{};
   if (process.socket < 0 || process.heard.size() < sizeof(word)) return false;
   std::memcpy(&word, process.heard.data(), sizeof(word));
-  if (word.bytes > MostBytes(word.kind) || process.results.has_value()) {
+  const bool is_repeated =
+      process.results.has_value() ||
+      (process.is_ready && word.kind == UnitWord::Kind::kReady);
+  if (word.bytes > MostBytes(word.kind) || is_repeated) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
                               NameOf(loop), static_cast<uint32_t>(word.kind),
                               word.bytes)});
-    close(process.socket);
-    process.socket = -1;
+    HearNoMore(process);
     return false;
   }
   if (process.heard.size() < sizeof(word) + word.bytes) return false;
@@ -223,13 +237,15 @@ bool UnitProcesses::TakeWord(size_t loop) {
     }
     case UnitWord::Kind::kFault:
       Fail({.text = fmt::format("{}: {}", NameOf(loop), Line(text))});
-      break;
+      HearNoMore(process);
+      return false;
     case UnitWord::Kind::kNfFailed:
       std::memcpy(&failed, payload.data(),
                   std::min(payload.size(), sizeof(failed)));
       failed.text.back() = '\0';
       Fail({.text = Line(failed.text.data()), .nf = failed});
-      break;
+      HearNoMore(process);
+      return false;
     case UnitWord::Kind::kResults:
       TakeResults(loop, payload);
       break;

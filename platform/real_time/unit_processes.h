@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -59,6 +60,8 @@ class UnitProcesses {
   };
   std::optional<Failure> failure() const;
 
+  // From now on processes may end; before that, an end is a failure.
+  void LetEnd() { may_end_ = true; }
   // Waits, for kPatience at the most, for the ends of processes that were told
   // to stop (LoopControl); returns what they told, which is nothing of those
   // that failed. A process that does not end is a failure.
@@ -81,10 +84,11 @@ class UnitProcesses {
   explicit UnitProcesses(Options options);
   absl::Status Launch();
   template <typename Done>
-  bool WaitUntil(const Done& done);
+  bool WaitUntil(Nanos patience, const Done& done);
   void Watch();
   bool TakeNote();
-  void Hear(size_t loop);
+  bool Hear(size_t loop);
+  static void HearNoMore(Process& process);
   bool TakeWord(size_t loop);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
@@ -93,6 +97,7 @@ class UnitProcesses {
   Options options_;
   std::optional<Launcher> launcher_;
   int end_ = -1;  // an eventfd: the thread ends
+  std::atomic<bool> may_end_ = false;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

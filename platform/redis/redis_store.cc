@@ -107,15 +107,25 @@ bool RedisStore::Send(const Request& request,
 
 bool RedisStore::Poll(absl::FunctionRef<void(const StoreAnswer&)> take) {
   const Instant now = RealClock::Monotonic();
+  // What is there already is no silence, nor is that this loop stood still.
+  if (now - last_poll_ > options_.patience) resumed_ = now;
+  last_poll_ = now;
+  bool moved = false;
+  if (connection_ != nullptr && (!Flush() || !TakeReplies(take, moved))) {
+    Disconnect(now);
+    moved = true;
+  }
   const bool owes = is_waiting() && silent_since_ != Instant::max();
-  if (owes && now - silent_since_ > Nanos{kGone * options_.patience.ns}) {
+  const Nanos silent = now - std::max(silent_since_, resumed_);
+  if (owes && silent > Nanos{kGone * options_.patience.ns}) {
     is_gone_.store(true, std::memory_order_relaxed);
   }
-  bool moved = AskWhatIsDue(now, take);
+  moved |= AskWhatIsDue(now, take);
   if (connection_ == nullptr) return moved;
   const bool is_late =
-      !requests_.empty() && now - requests_.front().sent >= options_.patience;
-  if (is_late || !Flush() || !TakeReplies(take, moved) || !Flush()) {
+      !requests_.empty() &&
+      now - std::max(requests_.front().sent, resumed_) >= options_.patience;
+  if (is_late || !Flush()) {
     Disconnect(now);
     moved = true;
   }

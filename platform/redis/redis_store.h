@@ -94,6 +94,8 @@ class RedisStore final : public StateStore {
   // request; Instant::max() if it owes none.
   Instant silent_since_ = Instant::max();
   Instant last_asked_ = Instant::min();
+  Instant last_poll_ = Instant::min();
+  Instant resumed_ = Instant::min();  // after the loop stood still
   StoreReads reads_;
   RedisConnection connection_;
   std::deque<Request> requests_;  // without a reply, in the order of sending

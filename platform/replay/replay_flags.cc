@@ -494,9 +494,9 @@ void ReplayFlags::AddPaceFlags() {
 void ReplayFlags::AddThreads() {
   flags_.Custom(
       "threads", "auto|COUNT",
-      fmt::format("threads, the controller's among them and, of three or "
-                  "more, one of the output loggers, 1 to {}; auto: as many as "
-                  "CPUs",
+      fmt::format("threads, the controller's among them and, with "
+                  "--loggers=on, of three or more one of the loggers, 1 to {}; "
+                  "auto: as many as CPUs",
                   RealOptions::kMaxThreads),
       [this](const std::string& text) {
         options_.real.threads = 0;

@@ -234,6 +234,19 @@ absl::Status ReplayFlags::CheckFaults() const {
     return AtOdds("faults", "loggers",
                   "without loggers what a unit has is lost with it");
   }
+  for (const std::string& policy : options_.policies) {
+    if (!FindPlacementPolicy(policy)->per_packet()) continue;
+    return AtOdds("faults", "policy",
+                  "flows that move with each packet are not recovered yet");
+  }
+  if (options_.run.chaos.start_failure_65536 > 0) {
+    return AtOdds("faults", "chaos",
+                  "starts that fail during a recovery are not there yet");
+  }
+  if (flags_.given("recovery")) {
+    return AtOdds("faults", "recovery",
+                  "that thinks through deaths that do not happen");
+  }
   const uint32_t units = options_.run.controller.max_units;
   if (units < 2) {
     return AtOdds("faults", "max_units", "nobody is left to take over");
@@ -254,10 +267,31 @@ absl::Status ReplayFlags::CheckLeases() const {
     return AtOdds("leases", "controllers",
                   "a single controller has its units to itself");
   }
-  for (const char* flag : {"config", "compare", "explain", "decisions", "csv",
-                           "warm_up", "annotate", "faults"}) {
+  for (const char* flag :
+       {"config", "compare", "explain", "decisions", "csv", "warm_up",
+        "annotate", "faults", "recovery", "warm_units", "warm_start_delay",
+        "start_timeout", "unit_idle_timeout"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
+  }
+  if (options_.run.chaos.start_failure_65536 > 0) {
+    return AtOdds("chaos", "controllers",
+                  "starts that fail are of a single controller");
+  }
+  constexpr Nanos kMostHop = Milliseconds(1);
+  if (options_.run.hop_delay > kMostHop) {
+    return AtOdds("hop_delay", "controllers",
+                  "leases go by messages of 1 ms at the most");
+  }
+  constexpr uint32_t kControllersPerUnit = 7;
+  const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
+  if (options_.cluster.shared && options_.cluster.controllers > most) {
+    return AtOdds(
+        "controllers", "max_units",
+        fmt::format("at most {} can each have an eighth of a unit and "
+                    "some headroom",
+                    most)
+            .c_str());
   }
   return absl::OkStatus();
 }
@@ -373,7 +407,14 @@ void ReplayFlags::SettleRun() {
   options_.run.loggers = loggers_ == 1;
   options_.cluster.shared = leases_ == 0;
   ControllerOptions& c = options_.run.controller;
-  if (options_.run.faults.any()) c.recovery_slots = kRecoverySlots;
+  if (options_.run.faults.any()) {
+    c.recovery_slots = kRecoverySlots;
+    // A run of clocks for each packet that can be in a queue: none is
+    // forgotten.
+    c.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(
+        uint64_t{c.unit_queue_packets} * c.max_units + c.max_flows,
+        UINT32_MAX));
+  }
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.run.state = StateMode{static_cast<uint8_t>(state_)};

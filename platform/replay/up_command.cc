@@ -47,10 +47,11 @@ proto::StatusReply AboutOf(const DaemonFiles& files,
 class Daemon final : public LiveSteering {
  public:
   Daemon(const DaemonFiles& files, const ReplayOptions& options,
-         LogLevel log_level, FirstInterrupt& interrupt)
+         const LogOptions& log, FirstInterrupt& interrupt)
       : files_(files),
         options_(options),
-        settings_(options, log_level),
+        log_(log.file),
+        settings_(options, log.level),
         desk_(AboutOf(files, options), settings_, interrupt.came) {}
 
   absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
@@ -65,7 +66,7 @@ class Daemon final : public LiveSteering {
     LogLine(LogLevel::kInfo,
             fmt::format("runs {} between {}", Printable(options_.nf),
                         ListOf(options_.ports)));
-    Background::SayReady();
+    Background::SayReady(log_);
     NotifySystemd("READY=1");
     return absl::OkStatus();
   }
@@ -79,6 +80,7 @@ class Daemon final : public LiveSteering {
  private:
   const DaemonFiles& files_;
   const ReplayOptions& options_;
+  const std::string log_;
   LiveSettings settings_;
   ControlDesk desk_;
   UnitLog unit_log_;
@@ -139,6 +141,12 @@ absl::Status UpCommand::CheckTogether() const {
   };
   if (run_flags_.options().watch) return refuse("--watch");
   if (log_ == "-") return refuse("--log=-");
+  if (run_flags_.options().real.isolation != Isolation::kThread) {
+    return absl::InvalidArgumentError(
+        "--isolation: the processes of a daemon's units keep its terminal; "
+        "want "
+        "--foreground with it");
+  }
   for (const std::string& file :
        {run_flags_.options().json, run_flags_.options().out}) {
     if (file == "-") return refuse("a file named -");
@@ -189,7 +197,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
   const ReplayOptions& options = run_flags_.options();
-  Daemon daemon(files, options, log.level, interrupt);
+  Daemon daemon(files, options, log, interrupt);
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();
@@ -198,7 +206,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     LogLine(LogLevel::kError, std::string(exit_code.status().message()));
   }
   const bool is_well = exit_code.ok() && *exit_code == kExitOk;
-  if ((is_well || !live.ok()) && log.file == files.log) {
+  const bool was_told = !live.ok() && !Background::is_ready();
+  if ((is_well || was_told) && log.file == files.log) {
     unlink(files.log.c_str());
   }
   if (!exit_code.ok()) return exit_code.status();

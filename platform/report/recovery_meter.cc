@@ -86,8 +86,9 @@ void RecoveryMeter::Sample(Instant now) {
 
 void RecoveryMeter::on_enqueue(Instant now, UnitId unit,
                                const PacketMeta& meta) {
-  AdvanceTo(now);
+  // Of the time in which nothing but timers run there is nothing to tell.
   if (!meta.has_payload()) return;
+  AdvanceTo(now);
   Nanos& queued = units_[value(unit)].queued;
   queued = queued + service_.ServiceTime(meta.original_length);
 }
@@ -102,7 +103,7 @@ void RecoveryMeter::on_payload_dropped(Instant now, UnitId unit,
 
 void RecoveryMeter::on_service_end(Instant now, UnitId id,
                                    const PacketMeta& meta) {
-  AdvanceTo(now);
+  if (meta.has_payload()) AdvanceTo(now);
   const auto [at, is_new] = unit_of_.try_emplace(value(meta.flow), id);
   if (!is_new) --units_[value(at->second)].flows;
   at->second = id;
@@ -133,9 +134,8 @@ void RecoveryMeter::NotePath(Instant now, Unit& unit, Nanos service) {
   unit.stored = std::max(unit.stored, free + options_.hop_delay);
 }
 
-void RecoveryMeter::on_end_flow(Instant now, UnitId /*unit*/,
+void RecoveryMeter::on_end_flow(Instant /*now*/, UnitId /*unit*/,
                                 const EndFlow& end) {
-  AdvanceTo(now);
   const auto at = unit_of_.find(value(end.flow));
   if (at == unit_of_.end()) return;
   --units_[value(at->second)].flows;

@@ -151,7 +151,9 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
     case DropReason::kPacketCorrupt:
       return "what shared memory said of where its headers are could not be";
     case DropReason::kUnitFailed:
-      return "the run ended early, because of what a unit had sent";
+      return options.faults.any()
+                 ? "their unit had failed"
+                 : "the run ended early, because of what a unit had sent";
     case DropReason::kStoreSilent:
       return fmt::format(
           "its flow's state was in a store that was silent for {}",

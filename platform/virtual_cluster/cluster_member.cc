@@ -25,7 +25,8 @@ LeaseKeeperOptions KeeperOptions(const RunOptions& options,
               cluster.fixed_shares.empty() ? LeaseKeeperOptions().headroom : 0,
           .whole_units = !cluster.shared,
           .epoch = cluster.epoch,
-          .term = cluster.term};
+          .term = cluster.term,
+          .round_trip = Nanos{4 * options.hop_delay.ns}};
 }
 
 }  // namespace

@@ -280,7 +280,7 @@ void VirtualLoggers::Execute(VirtualUnit& shell, const LoggerCommand& command) {
       break;
     case Kind::kDrop:
       // What waited behind a hole is lost with what never came, and counted
-      // there (FaultDrill).
+      // there (VirtualFaults).
       if (command.reason == DropReason::kUnitFailed) break;
       EndPacket(self, UnitCommand::Kind::kDrop, command);
       break;

@@ -40,8 +40,8 @@ class StateStore {
   // Asks for a state, until it is there as of that clock. Returns false if it
   // is being asked for already.
   virtual bool Read(const Pull& pull) = 0;
-  // Calls `take` with what came; it may not call back. Returns true if anything
-  // moved.
+  // Calls `take` with what came; it may call Read and Write. Returns true if
+  // anything moved.
   virtual bool Poll(absl::FunctionRef<void(const StoreAnswer&)> take) = 0;
   // Something is to come.
   virtual bool is_waiting() const = 0;
