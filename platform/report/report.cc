@@ -526,7 +526,8 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
                      options.controller.unit_capacity_bps, terminal);
-  if (!chart.empty()) {
+  // What several controllers provisioned is not told by epochs.
+  if (!chart.empty() && result.cluster.controllers == 0) {
     page.Blank();
     page.Heading("Demanded and provisioned bandwidth per 100 ms");
     page.Raw(chart);

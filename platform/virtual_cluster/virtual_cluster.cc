@@ -167,6 +167,7 @@ RunResult VirtualCluster::Finish() {
   RunResult sum = MergeResults(*example_, std::move(results));
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
+  sum.cold_starts = figures_.units_started;
   sum.units_max = static_cast<uint32_t>(figures_.units_up_max);
   sum.unit_ns_with_traffic = unit_ns;
   sum.units_mean_1000 = lasted == 0 ? 1'000 * int64_t{sum.units_max}
