@@ -33,10 +33,7 @@ bool StoreReads::Open(Instant now, const Pull& pull) {
 void StoreReads::Ask(Instant now, Read& read, const Key& key) {
   read.is_asked = true;
   read.sent = now;
-  // Silence is told of in time, however long the timeouts have become.
-  const Instant silent =
-      std::max(read.heard + options_.patience, now + options_.timeout);
-  Schedule(read, key, std::min(now + read.timeout, silent));
+  Schedule(read, key, now + read.timeout);
 }
 
 void StoreReads::Schedule(Read& read, const Key& key, Instant due) {
