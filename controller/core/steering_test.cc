@@ -151,6 +151,19 @@ TEST_F(SteeringTest, AUnitThatStartsIsDrainedWhenItIsReady) {
   EXPECT_EQ(driver_->dropped, 0u);
 }
 
+TEST_F(SteeringTest, AUnitThatStartsAheadAndIsDrainedGetsNothing) {
+  Make(Options());
+  driver_->Packet(now_, 1);
+  ASSERT_EQ(state(kU1), UnitState::kStarting);
+  ASSERT_TRUE(Drain(kU1));
+  ASSERT_TRUE(Drain(kU0));
+  driver_->Packet(now_, 2);
+  EXPECT_EQ(driver_->owned(kU1), 0u);
+  Wait(Milliseconds(20));
+  EXPECT_EQ(driver_->owned(kU2), 2u);
+  EXPECT_EQ(driver_->dropped, 0u);
+}
+
 TEST_F(SteeringTest, ADrainedUnitIsUsedAgainOnceItIsNot) {
   Make(Options(2));
   Run(1);

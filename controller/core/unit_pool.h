@@ -172,7 +172,7 @@ class UnitPool {
     return is_part(unit) ? PartLoad(unit) : index_.load(unit);
   }
   uint64_t total_load() const { return index_.total_load(); }
-  // Of those that are not parts.
+  // Counts only units that are not parts.
   UnitId FullestAtMost(uint32_t limit) const {
     return index_.FullestAtMost(limit);
   }

@@ -39,7 +39,7 @@ struct LoopRegion {
     uint32_t entry_bytes = 0;
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
   };
-  // What the controller's process has of a loop of units.
+  // Holds what the controller's process has of a loop of units.
   struct Loop {
     Doorbell* bell;
     LoopProgress* progress;
@@ -66,7 +66,7 @@ struct LoopRegion {
   RealClock* clock;
   ControllerLinks controller;  // `buffers` is left to its owner
   std::vector<Loop> loops;
-  // Of the loggers, which run in the controller's process.
+  // Is rung for the loggers, which run in the controller's process.
   std::vector<LoggerLoopLinks> logger_loops{};  // by unit loop
   Doorbell* loggers_bell = nullptr;             // of who runs all of them
 };

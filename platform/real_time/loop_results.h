@@ -19,7 +19,7 @@ struct LoopResults {
 
   UnitLoopFigures figures;
   uint32_t buffers_in_use = 0;
-  // Of the loop's units, in order of their ids, by table.
+  // Has an element for each unit of the loop, by id; in it, one by table.
   std::vector<std::vector<TableCopyFigures>> tables;
 
   // Asks a loop that takes no turns any more; `options` are its own.

@@ -148,7 +148,7 @@ class RealDriver final : private NfCallNames {
 
   uint64_t packets_in() const { return result_.packets_in; }
   const Controller& controller() const { return loop_.controller(); }
-  // What each unit did so far.
+  // Returns what each unit did so far.
   const Provisioning& provisioning() const { return egress_.provisioning(); }
 
   // Take effect at once, as those of Controller; between Begin and Finish.

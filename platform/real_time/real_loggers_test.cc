@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/packet/ip_prefix.h"
-#include "base/rng.h"
 #include "controller/core/placement.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/system_test/test_run.h"
@@ -111,15 +110,7 @@ TEST_P(RealLoggersOnThreads, TranslateAsOneUnitWouldHoweverFlowsMove) {
 
 // What a frame asks for, with timers and packets of the NF's own.
 TEST_P(RealLoggersOnThreads, EndWhateverBecameOfAPacket) {
-  Rng rng(1);
-  std::vector<OfferedFrame> frames;
-  for (uint32_t i = 0; i < 5'000; ++i) {
-    FrameFields fields = {.flow = i % 20, .sequence = i};
-    fields.ask = Ask{static_cast<uint8_t>(rng.Uniform(1, 8))};
-    fields.first_payload_byte = static_cast<std::byte>(rng.Below(4));
-    frames.push_back(
-        {.time = Instant{kStart + i * kUs}, .bytes = UdpFrame(fields)});
-  }
+  const auto frames = FramesThatAskForAnything(5'000, Instant{kStart});
   RunOptions options = SmallTables();
   options.controller.max_units = 5;
   const RunResult result =

@@ -41,7 +41,7 @@ struct UnitProcessSetup {
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
 
-// What such a process tells down its socket: a header, and so many bytes.
+// Such a process tells this down its socket: a header, and so many bytes.
 struct UnitWord {
   enum class Kind : uint32_t {
     kReady,     // it takes turns from now on

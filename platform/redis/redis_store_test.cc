@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -184,6 +185,28 @@ TEST(RedisStore, TellsOfAServerThatIsSilentAndGoesOnWhenItIsNot) {
   kill(server->process(), SIGCONT);
   EXPECT_TRUE(client.PollUntilQuiet());
   EXPECT_EQ(client.answers, 1);
+}
+
+// Whoever polls may stand still itself, as where its process is stopped.
+TEST(RedisStore, TakesAPauseOfItsOwnForNoSilence) {
+  const auto server = StartTestRedis();
+  SNF_SKIP_WITHOUT_REDIS(server);
+  const IgnoreBrokenPipes ignore;
+  Client client(*server,
+                {.timeout = Milliseconds(5), .patience = Milliseconds(20)});
+  client.Write(5, 1);
+  EXPECT_TRUE(client.PollUntilQuiet());
+  EXPECT_TRUE(client.store.Read(PullOf(5, 1)));
+  client.store.Poll([&](const StoreAnswer& answer) { client.Take(answer); });
+  const auto resumed =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (std::chrono::steady_clock::now() < resumed) {
+  }
+  EXPECT_TRUE(client.PollUntilQuiet());
+  EXPECT_EQ(client.answers, 1);
+  EXPECT_EQ(client.silences, 0);
+  EXPECT_EQ(client.store.figures().reconnects, 0u);
+  EXPECT_FALSE(client.is_gone);
 }
 
 TEST(RedisStore, SaysThatADeadServerIsGone) {

@@ -35,7 +35,7 @@ class LiveSteering {
   virtual RunObserver* observer() = 0;
 };
 
-// What came of a live run: the result, and how the ports ended.
+// Tells what came of a live run: the result, and how the ports ended.
 struct LiveRun {
   ReplayedRun replayed;
   absl::Status ports;

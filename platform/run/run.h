@@ -176,7 +176,7 @@ struct RecoveryFigures {
   uint64_t checkpoint_p99 = 0;
   uint64_t datastore_p50 = 0;
   uint64_t datastore_p99 = 0;
-  // What a packet takes longer than without it.
+  // The following say what a packet takes longer than without it.
   uint64_t logger_path_p50 = 0;
   uint64_t logger_path_p99 = 0;
   uint64_t checkpoint_path_p50 = 0;

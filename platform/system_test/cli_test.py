@@ -275,7 +275,37 @@ class Refusals(Command):
                 (["loggers=off"], [kill]),
                 (["max_units=1", "nobody"], [logged, kill, "--max_units=1"]),
                 (["shared tables"], [logged, kill, "--nf=monitor"]),
+                (["per_packet", "each packet"],
+                 [logged, kill, "--policy=per_packet"]),
+                (["start_failure", "not there yet"],
+                 [logged, kill, "--chaos=start_failure=0.1"]),
+                (["--recovery", "do not happen"],
+                 [logged, kill, "--recovery"]),
                 (["--faults", "--clock"], [kill, "--clock=real"])]:
+            self.refused(USAGE, words, "replay", self.good, *flags)
+
+    def test_refuses_what_several_controllers_do_not_have(self):
+        several = "--controllers=9"
+        for words, flags in [
+                (["--leases", "--controllers=1"], ["--leases=independent"]),
+                (["--max_units=1", "at most 7"], [several, "--max_units=1"]),
+                (["--hop_delay=2ms", "1 ms"], [several, "--hop_delay=2ms"]),
+                (["start_failure"], [several, "--chaos=start_failure=0.1"]),
+                (["--state=external"], [several, "--state=external"]),
+                *((["several controllers"], [several, flag]) for flag in (
+                    "--recovery", "--warm_units=1", "--start_timeout=1s",
+                    "--warm_start_delay=1ms", "--unit_idle_timeout=1s"))]:
+            self.refused(USAGE, words, "replay", self.good, *flags)
+
+    def test_refuses_what_a_store_does_not_go_with(self):
+        external = ["--state=external", "--clock=real"]
+        for words, flags in [
+                (["--isolation=process", "threads"],
+                 [*external, "--threads=2", "--isolation=process"]),
+                (["--loggers=on", "no loggers"], [*external, "--loggers=on"]),
+                (["--faults"], ["--state=external", "--loggers=on",
+                                "--faults=kill any at 1s"]),
+                (["--redis", "only external"], ["--redis=unix:/x"])]:
             self.refused(USAGE, words, "replay", self.good, *flags)
 
     def test_says_in_help_every_flag_with_its_default(self):

@@ -142,18 +142,8 @@ class Control(unittest.TestCase):
         for word in words:
             self.assertIn(word, done.stderr)
 
-    @contextlib.contextmanager
     def server(self):
-        process = subprocess.Popen(
-            inside(SERVER, sys.executable, PEER, "serve", SERVER4,
-                   self.folder), stdout=subprocess.PIPE)
-        try:
-            self.assertEqual(process.stdout.readline(), b"ready\n")
-            yield
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+        return net.serving(self.folder, SERVER4)
 
     def check_sound(self, report):
         self.assertTrue(report["conserved"])
@@ -244,6 +234,8 @@ class Control(unittest.TestCase):
                 (USAGE, ["--nf", "no_such_nf"], *PORTS, "--nf=no_such_nf"),
                 (USAGE, ["--alpha", "2"], *PORTS, "--alpha=2"),
                 (USAGE, ["--watch", "--foreground"], *PORTS, "--watch"),
+                (USAGE, ["--isolation", "--foreground"], *PORTS,
+                 "--isolation=process", "--threads=2"),
                 (74, ["/nowhere/log"], *PORTS, "--log=/nowhere/log")):
             self.refused(code, words, "up", *command)
         self.refused(PERMISSION, ["root or CAP_NET_RAW"], "up", *PORTS,

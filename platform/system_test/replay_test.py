@@ -375,6 +375,17 @@ class Replay(Command):
             self.assertEqual(report["violations"], 0)
         self.assertNotIn("faults", replay(1))
 
+    def test_loses_no_packet_to_faults_where_flows_come_and_go_at_once(self):
+        # Each flow that begins finds the table full of others' histories.
+        report = self.report(
+            SOURCE / "traces" / "small.pcap.zst", "--seed=8", "--max_flows=64",
+            "--unit_capacity=300Mbps", "--loggers=on",
+            "--faults=kill any p=0.002")
+        self.assertGreater(report["faults"]["kills"], 50)
+        self.assertGreater(report["packets_dropped"]["flow_table_full"], 1_000)
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violations"], 0)
+
     def test_gives_the_same_result_in_every_build_and_on_every_machine(self):
         # Change these only with a change of behaviour that is meant.
         report = self.report(SOURCE / "traces" / "small.pcap.zst",

@@ -105,6 +105,22 @@ def address_of_card(namespace):
     return done.stdout.strip()
 
 
+@contextlib.contextmanager
+def serving(folder, address):
+    """A server's host gives out the files of the folder."""
+    process = subprocess.Popen(
+        inside(SERVER, sys.executable, PEER, "serve", address, folder),
+        stdout=subprocess.PIPE)
+    try:
+        if process.stdout.readline() != b"ready\n":
+            raise AssertionError("the server did not begin")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 class Run(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -151,18 +167,8 @@ class Run(unittest.TestCase):
                          report["packets_passed_through"])
         self.assertEqual(report["violations"], 0)
 
-    @contextlib.contextmanager
     def server(self, address=SERVER4):
-        process = subprocess.Popen(
-            inside(SERVER, sys.executable, PEER, "serve", address,
-                   self.folder), stdout=subprocess.PIPE)
-        try:
-            self.assertEqual(process.stdout.readline(), b"ready\n")
-            yield
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+        return serving(self.folder, address)
 
     def check_downloads(self, address):
         sizes = [1, 1_000, 100_000, 20_000_000]

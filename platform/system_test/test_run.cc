@@ -173,6 +173,20 @@ Frame TimerFrame() {
   return Ethernet(0x0800, Ipv4({.id = 0xbeef}, Udp(9, 9, 30)));
 }
 
+std::vector<OfferedFrame> FramesThatAskForAnything(uint32_t count,
+                                                   Instant start) {
+  Rng rng(1);
+  std::vector<OfferedFrame> frames;
+  for (uint32_t i = 0; i < count; ++i) {
+    FrameFields fields = {.flow = i % 20, .sequence = i};
+    fields.ask = Ask{static_cast<uint8_t>(rng.Uniform(1, 8))};
+    fields.first_payload_byte = static_cast<std::byte>(rng.Below(4));
+    frames.push_back(
+        {.time = start + Microseconds(i), .bytes = UdpFrame(fields)});
+  }
+  return frames;
+}
+
 Frame UdpFrame(const FrameFields& fields) {
   const uint32_t low = fields.flow & 0xff;
   const IpAddress inside =

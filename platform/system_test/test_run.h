@@ -75,6 +75,11 @@ struct OfferedFrame {
   LinkType link = LinkType::kEthernet;
 };
 
+// Returns so many frames of 20 flows, 1 µs apart, that ask for any of what a
+// chronicle does: timers and packets of its own among it. Always the same.
+std::vector<OfferedFrame> FramesThatAskForAnything(uint32_t count,
+                                                   Instant start);
+
 // A copy of a packet that was released.
 struct ReleasedFrame {
   Instant time;
@@ -113,7 +118,7 @@ Outcome RunFrames(const RunOptions& options, const NfSpec& nf,
                   std::span<const OfferedFrame> packets,
                   const PlacementPolicy& policy, RunObserver* observer);
 
-// What holds for every run, whatever was in it.
+// Expects what holds for every run, whatever was in it.
 void ExpectSound(const Outcome& outcome);
 // Two runs that ended alike in every figure.
 void ExpectSame(const RunResult& a, const RunResult& b);

@@ -35,7 +35,7 @@ std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
 // lease of a unit's life until nothing of it is left there. Owner-thread only.
 class ClusterMember final : private UnitSharing {
  public:
-  // What it needs of the cluster, which must outlive it.
+  // Is what it needs of the cluster, which must outlive it.
   class Host {
    public:
     virtual ~Host() = default;
@@ -58,7 +58,7 @@ class ClusterMember final : private UnitSharing {
 
   VirtualDriver& driver() { return driver_; }
   ControllerId id() const { return id_; }
-  // What its controller uses of that unit, in 1/1024.
+  // Returns what its controller uses of that unit, in 1/1024.
   int64_t share(UnitLife life) const;
   int64_t held() const { return keeper_.held(); }
 

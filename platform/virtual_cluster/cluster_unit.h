@@ -32,7 +32,7 @@ class ClusterUnit {
   }
   bool is_attached() const { return !inboxes_.empty(); }
 
-  // What UnitSharing says of the controller's inbox.
+  // Do what UnitSharing says, for the controller's inbox.
   void on_next(Instant now, ControllerId controller, uint32_t cost) {
     leases_.on_next(controller, cost);
     if (!is_busy_) Serve(now);

@@ -27,7 +27,7 @@ Ran RunCluster(const RunOptions& options, const ClusterOptions& cluster,
                const std::vector<RunObserver*>& observers = {},
                uint64_t close_units = 0);
 
-// What holds for every run.
+// Expects what holds for every run.
 void ExpectSoundCluster(const Ran& ran);
 
 ClusterOptions AnyCluster(Rng& rng);

@@ -19,8 +19,8 @@ struct StoreOptions {
   // A request without an answer is sent again after this time, then after twice
   // as long, and so on up to `patience`.
   Nanos timeout = Milliseconds(10);
-  // After so long without any answer, packets that wait for the state are
-  // dropped as store_silent.
+  // The first time that a request is due again after so long without any
+  // answer, packets that wait for the state are dropped as store_silent.
   Nanos patience = Seconds(1);
 
   // The model of virtual time: a server as snf bench measures it, row 14, a
