@@ -8,20 +8,23 @@ interrupted goes on where it stood, and nothing is run twice.
 """
 
 import concurrent.futures
+import contextlib
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Collection, Iterable
 
-from scenario import Job, Made, Out, Outcome, Outcomes, needs
+from scenario import Job, Made, Out, Outcome, Outcomes, Program, needs
 
 LONGEST_S = 1800  # of a job
 LINE_PERIOD_S = 2  # of progress where there is no screen
@@ -192,6 +195,8 @@ class Runner:
                 return f"{argument.flag}{folder_of / argument.file}"
             if isinstance(argument, Out):
                 return f"{argument.flag}{folder / argument.file}"
+            if isinstance(argument, Program):
+                return str(self.snf)
             return str(argument)
 
         program = self._program(job)
@@ -212,7 +217,7 @@ class Runner:
             try:
                 return process.wait(LONGEST_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                end_with_children(process, signal.SIGKILL)
                 process.wait()
                 raise Failed(f"took longer than {LONGEST_S} s") from None
             finally:
@@ -223,7 +228,7 @@ class Runner:
         with self._lock:
             self._is_over = True
             for process in self._running:
-                process.terminate()
+                end_with_children(process, signal.SIGTERM)
 
     # --- What an outcome depends on -------------------------------------------
 
@@ -234,7 +239,8 @@ class Runner:
 
     def key_of(self, job: Job) -> str:
         if job not in self._keys:
-            parts = [self.hash_of(self._program(job))]
+            parts = [self.hash_of(file)
+                     for file in sources_of(self._program(job))]
             for argument in job.arguments:
                 if isinstance(argument, pathlib.Path):
                     parts.append(["file", self.hash_of(argument)])
@@ -243,6 +249,8 @@ class Runner:
                                   argument.file, argument.flag])
                 elif isinstance(argument, Out):
                     parts.append(["out", argument.flag, argument.file])
+                elif isinstance(argument, Program):
+                    parts.append(["snf", self.hash_of(self.snf)])
                 else:
                     parts.append(argument)
             self._keys[job] = hashlib.sha256(
@@ -255,6 +263,31 @@ class Runner:
                 self._hashes[path] = hashlib.file_digest(
                     file, "sha256").hexdigest()
         return self._hashes[path]
+
+
+IMPORT = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+
+
+def sources_of(program: pathlib.Path) -> list[pathlib.Path]:
+    """A program; and of a script also what it imports of the files beside it,
+    and so on."""
+    found, left = [], [program]
+    while left:
+        path = left.pop()
+        found.append(path)
+        if path.suffix != ".py":
+            continue
+        for name in IMPORT.findall(path.read_text(encoding="utf-8")):
+            beside = path.with_name(f"{name}.py")
+            if beside.is_file() and beside not in [*found, *left]:
+                left.append(beside)
+    return found
+
+
+def end_with_children(process: subprocess.Popen, number: int):
+    """It is the first of its session, and has not been waited for."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def size_of(folder: pathlib.Path) -> int:
