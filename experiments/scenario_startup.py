@@ -31,6 +31,7 @@ METHODS = {
     "thread": ("a unit more, snf", 34e-6, (1, 100, 500), (1, 500))}
 MOST_BYTES = 210e6  # of 500 NFs, in the paper
 COLUMNS = (Column("started by"), Column("instances"), Column("a start", "s"),
+           Column("CPU time", "s"),
            Column("memory of each", "bytes"), Column("Serpens", "s"))
 
 
@@ -50,8 +51,9 @@ def jobs(lab: Lab) -> list[Job]:
 def rows(lab: Lab, outcomes: Outcomes) -> list[tuple]:
     def of(method):
         name, paper, *_ = METHODS[method]
-        return [(name, row["count"], row["seconds"], row["bytes"], paper)
-                for row in outcomes[job(lab, method)]["rows"]]
+        return [(name, row["count"], row["seconds"],
+                 row.get("cpu_seconds") if method == "thread" else None,
+                 row["bytes"], paper) for row in outcomes[job(lab, method)]["rows"]]
     return [row for found in known_rows((of, (method,)) for method in METHODS)
             for row in found]
 
@@ -67,8 +69,15 @@ def waited(lab: Lab, outcomes: Outcomes, *methods: str) -> float:
     return max(outcomes[job(lab, method)]["waited"] for method in methods)
 
 
+def time_of(lab: Lab, outcomes: Outcomes, method: str) -> float:
+    return last(lab, outcomes, method)[
+        "cpu_seconds" if method == "thread" else "seconds"]
+
+
 def starts(lab: Lab, outcomes: Outcomes, method: str):
-    ours = last(lab, outcomes, method)["seconds"]
+    ours = time_of(lab, outcomes, method)
+    if method == "thread":  # whatever else the machine does
+        return cell(ours, "s"), verdict(ours, METHODS[method][1], "lower", 0.25)
     return in_calm(waited(lab, outcomes, method), cell(ours, "s"),
                    verdict(ours, METHODS[method][1], "lower", 0.25))
 
@@ -82,8 +91,8 @@ def is_ordered(lab: Lab, outcomes: Outcomes):
 
 
 def beats(lab: Lab, outcomes: Outcomes, method: str, other: str):
-    ours = last(lab, outcomes, method)["seconds"]
-    theirs = last(lab, outcomes, other)["seconds"]
+    ours = time_of(lab, outcomes, method)
+    theirs = time_of(lab, outcomes, other)
     return in_calm(waited(lab, outcomes, method, other),
                    f"{cell(ours, 's')} against {cell(theirs, 's')}",
                    holds(ours < theirs))
@@ -113,10 +122,11 @@ def why_process(lab: Lab, outcomes: Outcomes) -> str:
 
 def why_unit(lab: Lab, outcomes: Outcomes) -> str:
     found = last(lab, outcomes, "thread")
-    return (f"a unit is made, not mapped: its tables of {found['bytes'] / 1e3:.0f} "
-            "KB are allocated and written, before traffic comes; a unit that is "
-            "parked after that is there at once, of which virtual time says 30 "
-            "µs (--warm_start_delay)")
+    return (f"a unit is made, not mapped: {found['page_faults']:.0f} pages are "
+            f"touched for the first time, at "
+            f"{cell(found['cpu_seconds'] / max(1, found['page_faults']), 's')} "
+            "each; a unit that is parked after that needs none of it, of which "
+            "virtual time says 30 µs (--warm_start_delay)")
 
 
 def findings(lab: Lab, outcomes: Outcomes) -> Findings:
@@ -164,7 +174,9 @@ def draw(figure, lab: Lab, outcomes: Outcomes):
              for method in found]
     for axes, key, unit in ((left, "seconds", "s"), (right, "bytes", "")):
         plain(axes, "x")
-        values = [found[method][key] for method in found]
+        values = [found[method].get("cpu_seconds", 0) if method == "thread"
+                  and key == "seconds" else found[method][key]
+                  for method in found]
         axes.barh(range(len(found)), values, color=COLOURS[0])
         axes.set_yticks(range(len(found)), names, fontsize=8)
         axes.invert_yaxis()
