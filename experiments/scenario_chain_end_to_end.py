@@ -13,13 +13,13 @@ ABOUT = """
 Swept: what runs the chain firewall | monitor | nat: snf with one thread for
 controller and unit, snf with two, or a plain program without platform (snf nf
 run), which has state in the program, what is shared in a Redis, or all of it in
-a Redis, with a request for each packet: as Serpens has it of SNF, and of Fission
-and SAND. In real time on this machine; packets are in memory before and go
+a Redis, with a request for each packet: as Serpens has it of SNF, and of
+Fission and SAND. In real time on this machine; packets are in memory before and go
 nowhere, so no network card is in it. Throughput is the fastest of some runs at
 --speed=max; what one core does follows from CPU time, which other work on the
 machine hardly changes. Latency is at 80 % and at half of the throughput, of the
-run with the least p99. Serpens finds 2.4 Mpps and 83 µs on one instance, 29.6 times as much as
-Fission, 14.5 times as much as SNF.
+run with the least p99. Serpens finds 2.4 Mpps and 83 µs on one instance, 29.6
+times as much as Fission, 14.5 times as much as SNF.
 """
 
 NF = "firewall | monitor | nat"
@@ -141,8 +141,8 @@ def times(lab: Lab, outcomes: Outcomes, way: str, paper: float):
 def why_times(lab: Lab, outcomes: Outcomes, way: str) -> str:
     plain = rate(lab, outcomes, "local") / rate(lab, outcomes, way)
     return (f"against the plain program with local state, which differs in "
-            f"nothing else, it is {plain:.1f}×; a Redis behind a unix socket of "
-            "this machine is near, and Serpens' platforms add proxies and hops "
+            f"nothing else, it is {plain:.1f}×; a Redis behind a unix socket "
+            "of this machine is near, and Serpens' platforms add proxies and hops "
             "between NFs, which a chain in one program has none of")
 
 

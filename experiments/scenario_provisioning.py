@@ -225,8 +225,8 @@ def why_not_more(means: Means, rate: str) -> str:
                      f"{cell(seldom['utilisation'], 'share')}, p99 "
                      f"{cell(often['latency p99'], 's')} and "
                      f"{cell(seldom['latency p99'], 's')}")
-    return ("decided more often, flows also leave units sooner that have become "
-            "too many, not only those that have become too full: "
+    return ("decided more often, flows also leave units sooner that have "
+            "become too many, not only those that have become too full: "
             + "; ".join(found))
 
 

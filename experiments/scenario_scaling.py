@@ -18,8 +18,8 @@ that some of them have to move; latency is that of the 30 ms from then on, over
 all packets. With demand, flows move as soon as their unit is full; with wait,
 only as packets would wait longer than the target. Gaps between packets are
 longer than the time-out, so each packet is a flowlet that may move. Serpens
-finds 60 to 63 µs while half of the flows move, by SNF 460 to 550 µs, CHC 1.16 to
-1.39 ms, S6 1.63 to 1.82 ms and OpenNF 138 to 151 ms.
+finds 60 to 63 µs while half of the flows move; by SNF 460 to 550 µs, CHC 1.16
+to 1.39 ms, S6 1.63 to 1.82 ms and OpenNF 138 to 151 ms.
 """
 
 STEADY, RISING = "1 Mpps", "1 to 1.43 Mpps"
@@ -62,7 +62,8 @@ def while_moving(means: Means, signal: str, state: str, paper: float):
     found = means[RISING, signal, state]
     before = means[STEADY, signal, state]
     ours = found["latency p99"]
-    return (f"p99 {cell(ours, 's')}, longest {cell(found['latency p100'], 's')}; "
+    return (f"p99 {cell(ours, 's')}, longest "
+            f"{cell(found['latency p100'], 's')}; "
             f"{cell(before['latency p99'], 's')} where the load stays; "
             f"{found['moves a flow']:.2f} moves a flow",
             verdict(ours, paper, "lower"))

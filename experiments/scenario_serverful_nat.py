@@ -123,8 +123,8 @@ def why_cpu(lab: Lab, outcomes: Outcomes) -> str:
     plain, ours = (cost(lab, outcomes, way)[3] for way in ("plain", "one"))
     return (f"flowlets, placement, messages and clocks take "
             f"{cell(ours - plain, 's')} a packet; in NFoS what takes a packet "
-            "from the wire, in both alike, weighs more than that: at 100 Mbit/s "
-            f"snf has {cell(12_500 * ours, 'share')} of a CPU to do")
+            "from the wire, in both alike, weighs more than that: at 100 "
+            f"Mbit/s snf has {cell(12_500 * ours, 'share')} of a CPU to do")
 
 
 def memory(lab: Lab, outcomes: Outcomes):

@@ -8,9 +8,9 @@ from scenario import (Column, Findings, Job, Lab, Missing, Outcomes, Program,
 SUMMARY = "start-up time and memory of instances, by how they are started"
 SOURCE = "Serpens Fig. 11, Table IV"
 ABOUT = """
-Swept: how one more firewall is started, and how many there are. A unit more in a
-run of snf is what a parked unit is (its tables are there, its code has run); a
-process and a container more have such units behind memory that is shared. Beside
+Swept: how one more firewall is started, and how many there are. A unit more in
+a run of snf is what a parked unit is (its tables are there, its code has run);
+a process and a container more have such units behind memory that is shared. Beside
 them, on the same machine in the same run: to start a program, until a packet
 went through its firewall and it ended; to fork a process that has written 64
 MiB; to load a shared library, as platforms do that load an NF's code. Of units,
@@ -53,7 +53,8 @@ def rows(lab: Lab, outcomes: Outcomes) -> list[tuple]:
         name, paper, *_ = METHODS[method]
         return [(name, row["count"], row["seconds"],
                  row.get("cpu_seconds") if method == "thread" else None,
-                 row["bytes"], paper) for row in outcomes[job(lab, method)]["rows"]]
+                 row["bytes"], paper)
+                for row in outcomes[job(lab, method)]["rows"]]
     return [row for found in known_rows((of, (method,)) for method in METHODS)
             for row in found]
 
@@ -108,8 +109,8 @@ def weighs(lab: Lab, outcomes: Outcomes):
 
 def why_fork(lab: Lab, outcomes: Outcomes) -> str:
     found = last(lab, outcomes, "fork")
-    return (f"the pages of 64 MiB are what is copied here; Serpens' process has "
-            f"those of DPDK. A child had {found['bytes'] / 1e3:,.0f} KB of its "
+    return (f"the pages of 64 MiB are what is copied here; Serpens' process "
+            f"has those of DPDK. A child had {found['bytes'] / 1e3:,.0f} KB of its "
             "own")
 
 
