@@ -23,7 +23,7 @@ import results
 import scenario
 import traffic
 import what_if
-from runner import CacheInUse, Progress, Runner, what_of
+from runner import NOT_RUN, CacheInUse, Progress, Runner, what_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 ALL, SWEEP = "all", "sweep"
@@ -250,7 +250,12 @@ def tell_failures(runner: Runner) -> int:
         return OK
     print(f"{len(runner.failures)} runs failed:", file=sys.stderr)
     for job, message in runner.failures:
-        print(f"  {job.name}: {message}", file=sys.stderr)
+        if not message.startswith(NOT_RUN):
+            print(f"  {job.name}: {message}", file=sys.stderr)
+    count = sum(message.startswith(NOT_RUN) for _, message in runner.failures)
+    if count:
+        print(f"  {count} of these were not run: they need another of them",
+              file=sys.stderr)
     return SOME_FAILED
 
 

@@ -371,7 +371,9 @@ class Everything(Case):
         ran = experiment("timeout", "--quick", f"--out={self.out}",
                          preexec_fn=lambda: resource.setrlimit(
                              resource.RLIMIT_FSIZE, (100, 100)))
-        self.assertIn(ran.returncode, (SOME_FAILED, IO), ran.stderr)
+        self.assertEqual(ran.returncode, IO, ran.stderr)
+        self.assertEqual(ran.stderr.splitlines()[-1], "snf experiment: "
+                         f"{self.out / 'cache'}: File too large")
         self.assertNotIn("Traceback", ran.stderr)
         self.assertEqual(list(self.out.glob("*.csv")), [])
 

@@ -8,6 +8,7 @@ import pathlib
 from typing import NamedTuple
 
 from results import cell
+from runner import NOT_RUN as NEEDS_ANOTHER
 from scenario import (BETTER, DIFFERS, FAILED, NOT_RUN, REPRODUCED, Column,
                       Report, Table)
 
@@ -64,7 +65,8 @@ def html(sections: list[Section], failures: list[tuple], command: str) -> str:
     escape = markup.escape
     contents = "".join(overview(section) for section in sections)
     failed = "".join(f"<li>{escape(job.name)}: <code>{escape(text)}</code></li>"
-                     for job, text in failures)
+                     for job, text in failures
+                     if not text.startswith(NEEDS_ANOTHER))
     if failed:
         failed = f"<h2>Runs that failed</h2><ul>{failed}</ul>"
     return (

@@ -29,6 +29,7 @@ from scenario import Job, Made, Out, Outcome, Outcomes, Program, needs
 LONGEST_S = 1800  # of a job
 LINE_PERIOD_S = 2  # of progress where there is no screen
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+NOT_RUN = "not run: it needs "
 NOT_REPEATABLE = ("elapsed_s",)  # figures of a report that are not kept
 
 
@@ -137,7 +138,7 @@ class Runner:
             elif failed.intersection(missing):
                 failed.add(job)
                 waiting.remove(job)
-                self._fail(job, f"not run: it needs {missing[0].name}")
+                self._fail(job, NOT_RUN + missing[0].name)
         if timed and not ready and not running:
             ready.append(timed[0])
             waiting.remove(timed[0])
@@ -175,6 +176,7 @@ class Runner:
             code = self._call(command, partial)
             if code != 0:
                 errors = (partial / "stderr").read_text(errors="replace")
+                self._check_room(code, errors)
                 raise Failed(f"exit code {code}: {last_lines(errors)}")
             figures = figures_of(stdout) if job.has_figures else {}
             stdout.unlink()
@@ -186,6 +188,13 @@ class Runner:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         return Outcome(figures, folder)
+
+    def _check_room(self, code: int, errors: str):
+        """Where there is none left, no other job would fare better."""
+        for number in NO_ROOM:
+            if os.strerror(number) in errors or (
+                    number == errno.EFBIG and code == -signal.SIGXFSZ):
+                raise OSError(number, os.strerror(number), str(self.cache))
 
     def _command(self, job: Job, folder: pathlib.Path,
                  outcomes: Outcomes) -> list[str]:

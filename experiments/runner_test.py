@@ -285,6 +285,15 @@ print("{{}}")
             self.assertEqual(made.prune(size + size // 2), 1)
             self.assertTrue(outcomes[job("d")].folder.exists())
 
+    def test_ends_at_once_when_a_job_finds_no_room(self):
+        full = job("full", "--fail=x.pcap: No space left on device")
+        with self.assertRaises(OSError) as caught:
+            self.run_jobs(full, job("after"), at_once=1)
+        self.assertEqual(caught.exception.errno, errno.ENOSPC)
+        self.assertEqual(caught.exception.filename, str(self.folder / "cache"))
+        self.assertEqual(self.calls(), ["full"])
+        self.assertEqual(self.leftovers(), [])
+
     def test_ends_at_once_when_there_is_no_room(self):
         original = pathlib.Path.mkdir
 

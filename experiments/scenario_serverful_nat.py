@@ -44,7 +44,7 @@ def job(lab: Lab, way: str) -> Job:
                  "--quiet")
     return Job(f"nat: {WAYS[way]}", "at_load.py",
                (Program(), "--share=", "--speeds=" + ",".join(SPEEDS),
-                f"--loop={lab.choose(20, 5)}",
+                f"--loop={lab.choose(8, 4)}",
                 f"--repetitions={lab.choose(3, 2)}", *words), 5,
                is_timed=True)
 

@@ -10,17 +10,18 @@ platforms do:
 
   exec      a program is started that runs an NF, until a packet went through it
             and it has ended (snf nf run)
-  fork      a process with 64 MiB that it has written forks, until the child runs
+  fork      a process that has written 64 MiB forks, until the child runs
   load      a shared library, a copy each, is loaded and linked (dlopen)
   thread    a unit more in a run of snf, warm
   process   a process more for units (--isolation=process)
   lxc       a container more for units (--isolation=lxc)
 
-Of units, the CPU time of a start and its page faults are told as well, which
-other work on the machine hardly changes. Prints a JSON object: "waited" is the share of the time in which somebody waited
-for a CPU; "rows" have, for each count, the time in s that an
-instance took to start, and the bytes of memory of each. Of units, what a run of
-more takes longer than one of the least count is shared by the units more.
+Prints a JSON object: "waited" is the share of the time in which somebody waited
+for a CPU; "rows" have, for each count, the time in s that an instance took to
+start, and the bytes of memory of each. Of units, what a run of more takes
+longer than one of the least count is shared by the units more; the CPU time of
+a start and its page faults are told as well, which other work on the machine
+hardly changes.
 """
 
 import argparse

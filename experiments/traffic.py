@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the captures are like that an experiment ran on."""
 
+import dataclasses
 import re
 from collections.abc import Iterable
 
@@ -27,7 +28,8 @@ def captures_of(jobs: Iterable[Job]) -> dict[str, Made]:
                     [argument.job]).items() if name not in found})
                 name = re.sub(r", seed \d+$", "", argument.job.name)
                 if argument.file.endswith(".pcap"):
-                    found.setdefault(name, argument)
+                    found.setdefault(name, dataclasses.replace(argument,
+                                                               flag=""))
     return found
 
 
