@@ -178,7 +178,8 @@ def draw(figure, rows: list[tuple]):
     rows = rows[::2]  # at 80 %
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, at, paper, title, unit in (
-            (left, 1, PAPER_PPS, "Packets a second at most", ""),
+            (left, 1, PAPER_PPS, "Packets a second at most",
+             "packets/s"),
             (right, 5, PAPER_LATENCY, "Latency p50 at 80 % of that", "s")):
         plain(axes, "x")
         axes.barh(range(len(rows)), [row[at] for row in rows],

@@ -164,7 +164,7 @@ def draw(figure, rows: Rows):
     for axes, at, title, unit in zip(
             figure.subplots(1, 2), (2, 5),
             ("Packets a second at most", "Latency p50 at 80 % of that"),
-            ("", "s")):
+            ("packets/s", "s")):
         plain(axes, "y")
         for i, state in enumerate(STATES):
             shown = [k for k, nf in enumerate(NFS) if (nf, state) in rows]

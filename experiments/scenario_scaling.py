@@ -130,4 +130,5 @@ def draw(figure, means: Means):
     for axes in figure.axes:
         axes.axhline(PAPER, color="black", linestyle="--", linewidth=1)
         axes.axhline(PAPER_SNF, color=COLOURS[4], linestyle=":", linewidth=1)
-        axes.set_title(axes.get_title() + "; lines: Serpens, its SNF")
+        axes.set_title(axes.get_title(loc="left")
+                       + "; lines: Serpens, and its SNF")

@@ -53,7 +53,7 @@ def rows(lab: Lab, outcomes: Outcomes) -> list[tuple]:
         name, paper, *_ = METHODS[method]
         return [(name, row["count"], row["seconds"],
                  row.get("cpu_seconds") if method == "thread" else None,
-                 row["bytes"], paper)
+                 row["bytes"] or None, paper)
                 for row in outcomes[job(lab, method)]["rows"]]
     return [row for found in known_rows((of, (method,)) for method in METHODS)
             for row in found]
@@ -173,7 +173,7 @@ def draw(figure, lab: Lab, outcomes: Outcomes):
     left, right = figure.subplots(1, 2)
     names = [METHODS[method][0].replace(" (", "\n(").replace(", ", ",\n")
              for method in found]
-    for axes, key, unit in ((left, "seconds", "s"), (right, "bytes", "")):
+    for axes, key, unit in ((left, "seconds", "s"), (right, "bytes", "B")):
         plain(axes, "x")
         values = [found[method].get("cpu_seconds", 0) if method == "thread"
                   and key == "seconds" else found[method][key]
@@ -189,4 +189,4 @@ def draw(figure, lab: Lab, outcomes: Outcomes):
               markersize=16, label="Serpens")
     left.legend(fontsize=8)
     left.set_title("One more start")
-    right.set_title("Memory of one more, bytes")
+    right.set_title("Memory of one more")
