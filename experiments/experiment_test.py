@@ -7,6 +7,7 @@ Usage: experiment_test.py PROGRAM SOURCE_DIR [TEST…]
 
 import base64
 import csv
+import html
 import html.parser
 import importlib.util
 import json
@@ -14,6 +15,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +26,7 @@ PROGRAM, SOURCE = map(pathlib.Path, sys.argv[1:3])
 OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 CAPTURE = SOURCE / "traces" / "small.pcap.zst"
+CHROMIUM = shutil.which("chromium")
 CAN_MAKE_TAPS = os.geteuid() == 0 and os.path.exists("/dev/net/tun")
 sys.path.insert(0, str(SOURCE / "experiments"))
 sys.dont_write_bytecode = True  # nothing beside the sources
@@ -34,7 +37,7 @@ def experiment(*arguments, snf=PROGRAM, **options):
     return subprocess.run(
         [sys.executable, SOURCE / "experiments/experiment.py", f"--snf={snf}",
          *map(str, arguments)],
-        capture_output=True, text=True, timeout=500, check=False, **options)
+        capture_output=True, text=True, timeout=1000, check=False, **options)
 
 
 def rows_of(path):
@@ -307,6 +310,7 @@ class Controllers(Case):
 
 class Everything(Case):
     def test_makes_a_page_of_all_and_repeats_what_is_not_timed(self):
+        self.share_runs()
         ran = self.run_quickly("all", "--jobs=2")
         page = (self.out / "index.html").read_text()
         seen = Page(page)
@@ -331,10 +335,32 @@ class Everything(Case):
         self.assertTrue(all(alt for alt, _ in seen.images))
         self.assertIn("REPRODUCED", ran.stdout)
         self.check_verdicts(names, page)
+        if CHROMIUM:
+            self.check_in_a_browser(page)
         first = self.files()
         again = self.run_quickly("all")
         self.assertIn("kept from before", again.stderr)
         self.assertEqual(self.files(), first)
+
+    def check_in_a_browser(self, page):
+        """It is as wide as the screen, and a browser has no complaint."""
+        for width in (1280, 400):
+            around = self.folder / "around.html"
+            around.write_text(
+                f"<iframe id=page width={width} height=800 frameborder=0 "
+                f"srcdoc=\"{html.escape(page)}\"></iframe><script>\n"
+                "page.onload = () => { document.title = page.contentDocument."
+                "documentElement.scrollWidth; }</script>")
+            shown = subprocess.run(
+                [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
+                 "--enable-logging=stderr", "--window-size=1400,900",
+                 "--dump-dom", f"--user-data-dir={self.folder}",
+                 around.as_uri()],
+                capture_output=True, text=True, timeout=100, check=True)
+            found = re.search(r"<title>(\d+)</title>", shown.stdout)
+            self.assertLessEqual(int(found[1]), width)
+            self.assertGreater(int(found[1]), width - 30)
+            self.assertNotIn("CONSOLE", shown.stderr)
 
     def check_verdicts(self, names, page):
         """All are in one table, and what differs has its cause."""
