@@ -13,8 +13,10 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, SOURCE = map(pathlib.Path, sys.argv[1:3])
-OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import BAD_DATA, IO, OK, PROGRAM, SOURCE, USAGE
+from command_case import pcap, udp_frame
+
 CAPTURE = SOURCE / "traces" / "small.pcap.zst"
 
 
@@ -43,8 +45,8 @@ class PlainProgram(unittest.TestCase):
                          + sum(found["packets_dropped"].values()))
         return found
 
-    def replayed(self, nf):
-        return self.figures("replay", CAPTURE, f"--nf={nf}", "--json=-",
+    def replayed(self, nf, capture=CAPTURE):
+        return self.figures("replay", capture, f"--nf={nf}", "--json=-",
                             "--quiet", "--unit_capacity=10Gbps",
                             "--max_units=1")
 
@@ -60,6 +62,23 @@ class PlainProgram(unittest.TestCase):
                 self.assertEqual(plain["packets_dropped"], {
                     reason: count for reason, count in
                     replayed["packets_dropped"].items() if count})
+
+    def test_ends_flows_that_are_silent(self):
+        """As the platform does; a timer or an end comes before a packet that
+        is as late."""
+        capture = self.folder / "gaps.pcap"
+        times = [1, 2, 2.5, 40, 41, 400, 400.5, 1000]
+        capture.write_bytes(pcap(sorted(
+            (time + port / 1e4, udp_frame(port, bytes([port])))
+            for port in range(1, 40) for time in times[port % 3:])))
+        for nf in ("chronicle", "firewall", "udp_whitelister", "policer",
+                   "monitor"):
+            with self.subTest(nf):
+                plain = self.plain(nf, capture=capture)
+                replayed = self.replayed(nf, capture)
+                for figure in ("flows", "packets_released", "digest"):
+                    self.assertEqual(plain[figure], replayed[figure])
+                self.assertGreater(plain["flows"], 39)
 
     def test_translates_as_the_platform_does(self):
         """But for answers that come before the alias is known there."""
