@@ -44,10 +44,10 @@ def job(lab: Lab, way: str) -> Job:
                  "--unit_capacity=none", "--max_units=1", "--no_check",
                  "--threads=" + ("1" if way == "one thread" else "2"),
                  "--json=-", "--quiet")
-        loops = lab.choose(100, 30)
+        loops = lab.choose(40, 20)
     else:
         words = ("nf", "run", NF, capture, f"--state={way}")
-        loops = lab.choose(100, 30) if way == "local" else 1
+        loops = lab.choose(40, 20) if way == "local" else 1
     return Job(f"{NF}: {WAYS[way]}", "at_load.py",
                (Program(), "--share=0.8,0.5", f"--loop={loops}",
                 f"--repetitions={lab.choose(3, 2)}", *words), 3, is_timed=True)
