@@ -3,10 +3,13 @@
 // schedules, and it is noticed.
 #include <array>
 #include <iostream>
+#include <iterator>
+#include <optional>
 #include <string>
 
 #include "controller/core/failover.h"
 #include "gtest/gtest.h"
+#include "platform/system_test/test_failover_explorer.h"
 #include "platform/system_test/test_failover_world.h"
 #include "runtime/core/rules.h"
 #include "runtime/logger/logger_rules.h"
@@ -67,6 +70,45 @@ TEST_F(FailoverRules, AreEachMissedWhenLeftOut) {
     }
     std::cout << left_out.means << ": " << wrong << ", seed " << seed << "\n";
     EXPECT_NE(wrong, "") << left_out.means;
+  }
+}
+
+// The explorer finds it as well, in a world that is small and by few turns.
+struct Small {
+  uint32_t packets;
+  uint32_t max_turns;
+  uint32_t failures = 1;
+  bool only_suspected = false;
+};
+const std::array<std::optional<Small>, std::size(kRules)> kSmall = {{
+    Small{1, 0},
+    Small{2, 3},
+    std::nullopt,  // it takes more failures
+    Small{1, 0},
+    Small{1, 0},
+    Small{1, 0},
+    Small{1, 0, 2},
+    Small{2, 1},
+    Small{3, 1},
+    Small{1, 0, 2},
+    Small{1, 1, 1, true},
+}};
+
+TEST_F(FailoverRules, AreEachMissedByTheExplorer) {
+  for (size_t i = 0; i < kRules.size(); ++i) {
+    if (!kSmall[i].has_value()) continue;
+    Leave(kRules[i]);
+    const FailoverFindings found =
+        ExploreFailover({.units = 2,
+                         .flows = 1,
+                         .packets = kSmall[i]->packets,
+                         .failures = kSmall[i]->failures,
+                         .only_suspected = kSmall[i]->only_suspected,
+                         .flowlet_packets = 1},
+                        {.max_turns = kSmall[i]->max_turns});
+    std::cout << kRules[i].means << ": " << found.violation << "; "
+              << Summary(found) << "\n";
+    EXPECT_NE(found.violation, "") << kRules[i].means;
   }
 }
 

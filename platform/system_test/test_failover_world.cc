@@ -13,10 +13,11 @@ namespace {
 constexpr uint32_t kQueue = 4;
 constexpr uint32_t kReserve = 1;
 constexpr uint32_t kLength = 1'000;
+constexpr uint64_t kQueues = 7;  // of a node
 
 ControllerOptions OptionsOf(const FailoverPlan& plan) {
   ControllerOptions options;
-  options.flowlet_bytes = 2 * kLength;
+  options.flowlet_bytes = plan.flowlet_packets * kLength;
   options.max_flows = 16;
   options.max_units = plan.units;
   options.warm_units = plan.units;
@@ -74,7 +75,9 @@ Placement FailoverWorld::AnyUnit::Place(Instant now,
                                         const PlacementRequest& /*request*/,
                                         UnitPool& pool,
                                         ControllerOut& out) const {
-  const uint64_t first = rng_->Below(pool.max_units());
+  const uint64_t first = world_->is_chosen_
+                             ? world_->first_place_
+                             : world_->rng_.Below(pool.max_units());
   for (uint32_t i = 0; i < pool.max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>((first + i) % pool.max_units())};
     if (pool.Use(now, unit, out)) return {.unit = unit};
@@ -85,7 +88,7 @@ Placement FailoverWorld::AnyUnit::Place(Instant now,
 FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
     : rng_(seed),
       plan_(plan),
-      policy_(rng_),
+      policy_(*this),
       controller_(OptionsOf(plan), policy_),
       buffers_({.small = 512, .medium = 0, .large = 0}),
       nodes_(plan.units) {
@@ -118,7 +121,7 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
       if (plan_.only_suspected) {
         Suspect(node);
       } else {
-        Kill(node, Below(50));
+        Kill(node, Below(50), rng_.Below(node.entries.size() + 1));
       }
     }
   }
@@ -153,15 +156,15 @@ bool FailoverWorld::Step() {
     ExecuteController();
     return true;
   }
-  const uint64_t places = nodes_.size() * 7 + mail_.size();
+  const uint64_t places = nodes_.size() * kQueues + mail_.size();
   const uint64_t first = rng_.Below(places);
   for (uint64_t i = 0; i < places; ++i) {
     const uint64_t place = (first + i) % places;
-    if (place >= nodes_.size() * 7) {
-      DeliverMail(place - nodes_.size() * 7);
+    if (place >= nodes_.size() * kQueues) {
+      DeliverMail(place - nodes_.size() * kQueues);
       return true;
     }
-    if (StepNode(nodes_[place / 7], place % 7)) return true;
+    if (StepNode(nodes_[place / kQueues], place % kQueues)) return true;
   }
   if (controller_.next_wakeup() > now_) return false;
   controller_.on_timers(now_, controller_out_);
@@ -253,7 +256,7 @@ void FailoverWorld::SendPacket(uint32_t flow) {
 
 // The process ends. Its rings survive, or, with its host, some of what is under
 // way to the logger arrives.
-void FailoverWorld::Kill(Node& node, bool keeps_rings) {
+void FailoverWorld::Kill(Node& node, bool keeps_rings, size_t arrive) {
   failing_ = value(IdOf(node));
   node.unit = nullptr;
   node.keeps_rings = keeps_rings;
@@ -261,7 +264,7 @@ void FailoverWorld::Kill(Node& node, bool keeps_rings) {
   if (keeps_rings) return;
   node.inside.clear();
   node.in.clear();
-  node.entries.resize(rng_.Below(node.entries.size() + 1));
+  node.entries.resize(arrive);
 }
 
 void FailoverWorld::Suspect(Node& node) {
@@ -371,6 +374,8 @@ void FailoverWorld::StartUnit(const ControllerCommand& command) {
     node.unit =
         std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
     node.logger->Begin(++node.process);
+    Saw(node.history, history_);
+    Saw(node.logger_history, history_);
     ++totals_.restarts;
   }
   node.out.push_back({.kind = Report::Kind::kReady});
@@ -430,7 +435,9 @@ void FailoverWorld::ExecuteUnit(Node& node) {
   const UnitOut out = unit_out_;
   unit_out_.clear();
   PacketHandle packet = kNoPacket;
+  uint64_t id = node.history;
   for (const UnitCommand& command : out.commands()) {
+    ++id;
     switch (command.kind) {
       case Kind::kRelease:
       case Kind::kAdvance:
@@ -457,14 +464,15 @@ void FailoverWorld::ExecuteUnit(Node& node) {
         break;
       case Kind::kSendPull:
       case Kind::kSendTakeover:
-        mail_.push_back({.to = command.unit, .command = command});
+        mail_.push_back({.to = command.unit, .command = command, .id = id});
         break;
       case Kind::kSendState: {
         const auto bytes = node.unit->state_bytes(command.state.flow)
                                .first(command.state.bytes);
         mail_.push_back({.to = command.unit,
                          .command = command,
-                         .record = {bytes.begin(), bytes.end()}});
+                         .record = {bytes.begin(), bytes.end()},
+                         .id = id});
         break;
       }
       default:
@@ -562,6 +570,7 @@ void FailoverWorld::DeliverSeal(Node& node) {
     node.logger->Report();
   }
   while (node.logger->has_more()) {
+    Saw(node.logger_history, 0);
     node.logger->Resume(logger_out_);
     ExecuteLogger(node, 0);
   }
@@ -571,7 +580,9 @@ void FailoverWorld::ExecuteLogger(Node& node, uint64_t seen) {
   using Kind = LoggerCommand::Kind;
   const LoggerOut out = logger_out_;
   logger_out_.clear();
+  uint64_t id = node.logger_history;
   for (const LoggerCommand& command : out.commands()) {
+    ++id;
     switch (command.kind) {
       case Kind::kRelease:
         on_released(command.meta, seen);
@@ -582,7 +593,7 @@ void FailoverWorld::ExecuteLogger(Node& node, uint64_t seen) {
       case Kind::kSendTakeoverAck: {
         UnitCommand ack = UnitCommand::Send(command.unit, command.takeover_ack);
         ack.takeover_ack.sender = IdOf(node);
-        mail_.push_back({.to = command.unit, .command = ack});
+        mail_.push_back({.to = command.unit, .command = ack, .id = id});
         break;
       }
       case Kind::kSendState: {
@@ -592,7 +603,8 @@ void FailoverWorld::ExecuteLogger(Node& node, uint64_t seen) {
         mail_.push_back(
             {.to = command.unit,
              .command = UnitCommand::Send(command.unit, command.state),
-             .record = {bytes.begin(), bytes.end()}});
+             .record = {bytes.begin(), bytes.end()},
+             .id = id});
         break;
       }
       case Kind::kApplied:

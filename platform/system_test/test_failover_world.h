@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A controller, units and their loggers, all real, with what is between them:
-// queues of which a random one goes on in each step. Units fail at any step.
+// queues of which one goes on in each step, a random one or one that is chosen.
+// Units fail at any step.
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 
@@ -30,6 +31,7 @@ struct FailoverPlan {
   uint32_t failures = 1;  // one after the other
   // A unit that fails lives on, and is refused.
   bool only_suspected = false;
+  uint32_t flowlet_packets = 2;
 };
 
 // Totals over worlds.
@@ -46,14 +48,52 @@ struct FailoverTotals {
   uint64_t given_up = 0;
 };
 
+// A step that can be taken.
+struct FailoverStep {
+  enum class Kind : uint8_t {
+    kNode,    // one of the queues at a node, `which`
+    kMail,    // the message `number`
+    kTimers,  // of the controller
+    kSend,    // a packet, for whose flow the unit `number` is tried first
+    kKill,    // the process of a node; its rings survive
+    kLose,    // the host of a node; so many entries arrive
+    kSuspect,
+    kDetect,
+    kWait,  // until the next timer: only if there is no other
+  };
+  Kind kind;
+  uint8_t node = 0;
+  uint8_t which = 0;
+  uint8_t number = 0;
+
+  bool is_failure() const {
+    return kind == Kind::kKill || kind == Kind::kLose || kind == Kind::kSuspect;
+  }
+};
+
 class FailoverWorld {
  public:
   FailoverWorld(uint64_t seed, const FailoverPlan& plan);
   FailoverWorld(const FailoverWorld&) = delete;
   FailoverWorld& operator=(const FailoverWorld&) = delete;
 
-  // Returns what went wrong first, or "".
+  // Takes random steps. Returns what went wrong first, or "".
   std::string Run(FailoverTotals& totals);
+
+  // --- In place of Run: each step is chosen. ---
+
+  // Lists all that can happen next, failures among it; returns false if
+  // nothing goes on by itself any more.
+  bool ListSteps(std::vector<FailoverStep>& steps) const;
+  // Takes a step that was listed last. Returns what is wrong, or "".
+  const std::string& Take(const FailoverStep& step);
+  // Returns a number that is equal for worlds in which each of the controller,
+  // units and loggers got the same in the same order, whatever the order among
+  // them was. These are the same.
+  uint64_t Hash() const;
+  std::string Describe(const FailoverStep& step) const;
+  // Nothing goes on any more: returns what is wrong with that, or "".
+  std::string End();
 
  private:
   using Bytes = std::vector<std::byte>;
@@ -69,14 +109,14 @@ class FailoverWorld {
   };
   class AnyUnit final : public PlacementPolicy {
    public:
-    explicit AnyUnit(Rng& rng) : rng_(&rng) {}
+    explicit AnyUnit(FailoverWorld& world) : world_(&world) {}
     std::string_view name() const override { return "any"; }
     std::string_view help() const override { return "for tests"; }
     Placement Place(Instant now, const PlacementRequest& request,
                     UnitPool& pool, ControllerOut& out) const override;
 
    private:
-    Rng* rng_;
+    FailoverWorld* world_;
   };
 
   // From a unit to the controller.
@@ -95,6 +135,7 @@ class FailoverWorld {
     UnitId to = kNoUnit;
     UnitCommand command;
     Bytes record{};
+    uint64_t id = 0;  // made of who sent it, and how many before
   };
   struct Node {
     Chronicle nf;
@@ -108,6 +149,8 @@ class FailoverWorld {
     uint64_t round = 0;        // that the logger answers
     bool is_seal_due = false;
     bool seals = false;
+    uint64_t history = 0;         // of the unit: see Saw
+    uint64_t logger_history = 0;  // of its logger
     std::deque<ControllerCommand> in;
     std::deque<Report> out;
     std::deque<Entry> entries;
@@ -131,12 +174,19 @@ class FailoverWorld {
   }
   bool Below(uint64_t percent) { return rng_.Below(100) < percent; }
 
+  // Whoever has this history got something of that name.
+  void Saw(uint64_t& history, uint64_t what) const;
+  Instant NextWakeup() const;
+  bool CanStep(const Node& node, uint64_t which) const;
+  void TakeAtNode(Node& node, uint64_t which);
+  void BeginAll(Node& node);
+  void DeliverDrained();
   bool Step();
   bool StepNode(Node& node, uint64_t which);
   bool IsQuiet() const;
   void Settle(const char* when);
   void SendPacket(uint32_t flow);
-  void Kill(Node& node, bool keeps_rings);
+  void Kill(Node& node, bool keeps_rings, size_t arrive);
   void Suspect(Node& node);
   void Detect(Node& node);
 
@@ -173,6 +223,11 @@ class FailoverWorld {
   std::map<PacketHandle, uint64_t> packets_;
   uint64_t sent_ = 0;
   uint32_t failing_ = ~uint32_t{0};  // the node that is
+  uint32_t failed_ = 0;              // counts failures
+  bool is_chosen_ = false;           // steps are, not random
+  uint64_t first_place_ = 0;         // of the next placement
+  uint64_t waits_ = 0;
+  uint64_t history_ = 0;  // of the controller
 };
 
 }  // namespace snf
