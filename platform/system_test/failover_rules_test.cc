@@ -24,6 +24,14 @@ struct LeftOut {
   FailoverPlan plan = {.failures = 1};
 };
 constexpr FailoverPlan kAgain = {.packets = 60, .failures = 4};
+using LeavesOut = FailoverPlan::LeavesOut;
+constexpr FailoverPlan kLoggers = {
+    .packets = 80, .failures = 3, .logger_failures = 6};
+constexpr FailoverPlan Without(LeavesOut rule) {
+  FailoverPlan plan = kLoggers;
+  plan.leaves_out = rule;
+  return plan;
+}
 constexpr FailoverPlan kSuspected = {
     .packets = 40, .failures = 2, .only_suspected = true};
 const std::array kRules = {
@@ -42,6 +50,13 @@ const std::array kRules = {
             Rule::kU13},
     LeftOut{"F2: a sealed logger takes entries", FailoverRule::kNone,
             Rule::kNone, LoggerRule::kSeal, kSuspected},
+    LeftOut{"F8: a logger that is replaced can still send", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kNone, Without(LeavesOut::kFence)},
+    LeftOut{"F8: a new logger does not get what its unit keeps",
+            FailoverRule::kNone, Rule::kNone, LoggerRule::kNone,
+            Without(LeavesOut::kRecords)},
+    LeftOut{"F8: a new logger applies what is applied", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kAppliedOnce, kLoggers},
 };
 
 class FailoverRules : public ::testing::Test {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A controller, units and their loggers, all real, with what is between them:
-// queues of which a random one goes on in each step. Units fail at any step.
+// queues of which a random one goes on in each step. Units and loggers fail at
+// any step.
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 
@@ -16,6 +17,7 @@
 #include "base/rng.h"
 #include "controller/core/controller.h"
 #include "runtime/core/unit.h"
+#include "runtime/logger/log_entry.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
@@ -30,6 +32,10 @@ struct FailoverPlan {
   uint32_t failures = 1;  // one after the other
   // A unit that fails lives on, and is refused.
   bool only_suspected = false;
+  // Loggers that fail, in any of the ways of LoggerFailure.
+  uint32_t logger_failures = 0;
+  // A rule of F8 that the driver is to keep, and leaves out.
+  enum class LeavesOut { kNothing, kFence, kRecords } leaves_out{};
 };
 
 // Totals over worlds.
@@ -44,6 +50,10 @@ struct FailoverTotals {
   uint64_t refused = 0;       // entries
   uint64_t restarts = 0;
   uint64_t given_up = 0;
+  uint64_t loggers_replaced = 0;
+  uint64_t lost_with_loggers = 0;  // packets
+  uint64_t refused_of_fenced = 0;  // packets that a fenced logger would send
+  uint64_t taken_by_new = 0;       // entries that were made for the one before
 };
 
 class FailoverWorld {
@@ -96,6 +106,9 @@ class FailoverWorld {
     UnitCommand command;
     Bytes record{};
   };
+  // Its process is gone, and its ring is not; its host is; or it lives on, and
+  // is taken for gone, so that its way out is closed.
+  enum class LoggerFailure { kProcess, kHost, kSuspected };
   struct Node {
     Chronicle nf;
     std::unique_ptr<Unit> unit;  // null while there is no process
@@ -114,12 +127,20 @@ class FailoverWorld {
     std::deque<PacketMeta> released;  // is to be told
     std::deque<SealAnswer> answers;   // of the logger
     std::map<std::pair<FlowId, Clock>, ControllerCommand> inside;
+    bool is_logger_gone = false;
+    LoggerFailure logger_failure{};
+    uint64_t logger_taken = 0;  // entries, when it failed
+    std::deque<Entry> kept;     // the unit does not know that these are taken
+    // A logger that was replaced, and does not know it.
+    std::unique_ptr<OutputLogger> fenced;
+    std::deque<Entry> fenced_entries;
   };
   // Tells what became of a clock.
   struct ClockStory {
     uint64_t packet = 0;  // 0: none
     bool is_lost = false;
     bool is_released = false;
+    bool is_lost_with_logger = false;  // what it did is kept
   };
 
   void Fail(const std::string& what) {
@@ -153,6 +174,12 @@ class FailoverWorld {
   void Log(Node& node, const UnitCommand& log, PacketHandle packet);
   void SendForget(Node& node, const UnitCommand& ack);
   void ExecuteLogger(Node& node, uint64_t seen);
+  void FailALogger();
+  bool CanReplaceLogger(Node& node) const;
+  void ReplaceLogger(Node& node);
+  void RestoreFlows(Node& node, uint64_t released, OutputLogger& next);
+  void DeliverToFenced(Node& node);
+  void LosePacket(const LogEntry& entry);
   void on_released(const PacketMeta& meta, uint64_t seen);
   void CheckEnd();
 
@@ -173,6 +200,8 @@ class FailoverWorld {
   std::map<PacketHandle, uint64_t> packets_;
   uint64_t sent_ = 0;
   uint32_t failing_ = ~uint32_t{0};  // the node that is
+  uint32_t logger_failures_ = 0;     // to come
+  uint64_t logger_fails_at_ = 0;     // in so many steps
 };
 
 }  // namespace snf
