@@ -80,6 +80,14 @@ RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
   options.faults.kills.push_back(
       {.chance_65536 = static_cast<uint32_t>(rng.Below(4'000))});
   if (rng.Below(2) == 0) AddKillsOfLoggers(packets, rng, options.faults);
+  if (rng.Below(3) == 0) {
+    options.chaos.start_failure_65536 =
+        static_cast<uint32_t>(rng.Below(40'000));
+    const Nanos longest =
+        std::max({options.unit_start_delay, options.warm_start_delay,
+                  options.hop_delay, Milliseconds(1)});
+    options.controller.start_timeout = {2 * longest.ns};
+  }
   return options;
 }
 
@@ -153,6 +161,7 @@ void Add(const RunResult& run, Totals& totals) {
   totals["clocks lost"] += failures.clocks_lost;
   totals["flows moved"] += failures.flows_moved;
   totals["redirects"] += failures.redirects;
+  totals["failed starts"] += run.failed_starts;
   totals["ends repeated"] += failures.ends_repeated;
 }
 
