@@ -97,5 +97,28 @@ TEST(FailoverExplorer, FindsNothingWrongWithASecondFailure) {
   EXPECT_TRUE(kIsSlow || found.states > 10'000);
 }
 
+// --- Loggers that fail. ---
+
+TEST(FailoverExplorer, FindsNothingWrongWithALoggerThatFails) {
+  const FailoverFindings found = ExploreAll({.units = 2,
+                                             .flows = 1,
+                                             .packets = 2,
+                                             .failures = 0,
+                                             .flowlet_packets = 1,
+                                             .logger_failures = 1},
+                                            IsLong() ? kAnyTurns : 3);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithALoggerAndAUnitThatFail) {
+  const FailoverFindings found = ExploreAll({.units = 2,
+                                             .flows = 1,
+                                             .packets = 2,
+                                             .flowlet_packets = 1,
+                                             .logger_failures = 1},
+                                            IsLong() ? 2 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
 }  // namespace
 }  // namespace snf

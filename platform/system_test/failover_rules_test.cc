@@ -27,6 +27,14 @@ struct LeftOut {
   FailoverPlan plan = {.failures = 1};
 };
 constexpr FailoverPlan kAgain = {.packets = 60, .failures = 4};
+using LeavesOut = FailoverPlan::LeavesOut;
+constexpr FailoverPlan kLoggers = {
+    .packets = 80, .failures = 3, .logger_failures = 6};
+constexpr FailoverPlan Without(LeavesOut rule) {
+  FailoverPlan plan = kLoggers;
+  plan.leaves_out = rule;
+  return plan;
+}
 constexpr FailoverPlan kSuspected = {
     .packets = 40, .failures = 2, .only_suspected = true};
 const std::array kRules = {
@@ -45,6 +53,13 @@ const std::array kRules = {
             Rule::kU13},
     LeftOut{"F2: a sealed logger takes entries", FailoverRule::kNone,
             Rule::kNone, LoggerRule::kSeal, kSuspected},
+    LeftOut{"F8: a logger that is replaced can still send", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kNone, Without(LeavesOut::kFence)},
+    LeftOut{"F8: a new logger does not get what its unit keeps",
+            FailoverRule::kNone, Rule::kNone, LoggerRule::kNone,
+            Without(LeavesOut::kRecords)},
+    LeftOut{"F8: a new logger applies what is applied", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kAppliedOnce, kLoggers},
 };
 
 class FailoverRules : public ::testing::Test {
@@ -79,6 +94,7 @@ struct Small {
   uint32_t max_turns;
   uint32_t failures = 1;
   bool only_suspected = false;
+  uint32_t logger_failures = 0;
 };
 const std::array<std::optional<Small>, std::size(kRules)> kSmall = {{
     Small{1, 0},
@@ -92,6 +108,9 @@ const std::array<std::optional<Small>, std::size(kRules)> kSmall = {{
     Small{3, 1},
     Small{1, 0, 2},
     Small{1, 1, 1, true},
+    Small{2, 2, 0, false, 1},
+    Small{2, 2, 0, false, 1},
+    Small{2, 2, 0, false, 1},
 }};
 
 TEST_F(FailoverRules, AreEachMissedByTheExplorer) {
@@ -104,7 +123,9 @@ TEST_F(FailoverRules, AreEachMissedByTheExplorer) {
                          .packets = kSmall[i]->packets,
                          .failures = kSmall[i]->failures,
                          .only_suspected = kSmall[i]->only_suspected,
-                         .flowlet_packets = 1},
+                         .flowlet_packets = 1,
+                         .logger_failures = kSmall[i]->logger_failures,
+                         .leaves_out = kRules[i].plan.leaves_out},
                         {.max_turns = kSmall[i]->max_turns});
     std::cout << kRules[i].means << ": " << found.violation << "; "
               << Summary(found) << "\n";

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = FailoverStep::Kind;
 
-constexpr uint64_t kQueues = 7;  // of a node
+constexpr uint64_t kQueues = 7;  // of a node that are steps by number
 constexpr uint64_t kMostWaits = 60;
 
 // What the queues of a node are, in the words of a trace.
@@ -61,7 +61,7 @@ bool FailoverWorld::CanStep(const Node& node, uint64_t which) const {
     case 1:
       return !node.out.empty();
     case 2:
-      return !node.entries.empty();
+      return !node.entries.empty() && !node.is_logger_gone;
     case 3:
       return lives && !node.released.empty();
     case 4:
@@ -100,17 +100,48 @@ bool FailoverWorld::ListSteps(std::vector<FailoverStep>& steps) const {
     steps.push_back(
         {.kind = Kind::kDetect, .node = static_cast<uint8_t>(failing_)});
   }
+  ListOfLoggers(steps);
   if (steps.empty() && !IsQuiet() && NextWakeup() < Instant::max()) {
     steps.push_back({.kind = Kind::kWait});
   }
   const bool goes_on = !steps.empty();
+  ListFailures(steps);
+  return goes_on;
+}
+
+// A logger that is gone is replaced, and one that was learns nothing of it.
+void FailoverWorld::ListOfLoggers(std::vector<FailoverStep>& steps) const {
+  for (uint8_t node = 0; node < nodes_.size(); ++node) {
+    const Node& of = nodes_[node];
+    if (of.is_logger_gone) {
+      const bool may_lose =
+          of.logger_failure == LoggerFailure::kProcess && !of.entries.empty();
+      for (uint8_t lost = 0; lost <= (may_lose ? 1 : 0); ++lost) {
+        steps.push_back(
+            {.kind = Kind::kReplaceLogger, .node = node, .number = lost});
+      }
+    }
+    if (!of.fenced_entries.empty()) {
+      steps.push_back({.kind = Kind::kToFenced, .node = node});
+    }
+  }
+}
+
+void FailoverWorld::ListFailures(std::vector<FailoverStep>& steps) const {
+  const auto units = static_cast<uint8_t>(nodes_.size());
+  for (uint8_t node = 0; node < units && logger_failures_ > 0; ++node) {
+    if (!CanReplaceLogger(nodes_[node])) continue;
+    for (uint8_t way = 0; way < 3; ++way) {
+      steps.push_back({.kind = Kind::kFailLogger, .node = node, .number = way});
+    }
+  }
   if (failing_ < nodes_.size() || failed_ == plan_.failures ||
       controller_.is_recovering()) {
-    return goes_on;
+    return;
   }
   for (uint8_t node = 0; node < units; ++node) {
     const Node& of = nodes_[node];
-    if (of.unit == nullptr || of.is_refused) continue;
+    if (of.unit == nullptr || of.is_refused || of.is_logger_gone) continue;
     if (plan_.only_suspected) {
       steps.push_back({.kind = Kind::kSuspect, .node = node});
       continue;
@@ -122,7 +153,6 @@ bool FailoverWorld::ListSteps(std::vector<FailoverStep>& steps) const {
                        .number = static_cast<uint8_t>(arrive)});
     }
   }
-  return goes_on;
 }
 
 const std::string& FailoverWorld::Take(const FailoverStep& step) {
@@ -169,6 +199,21 @@ const std::string& FailoverWorld::Take(const FailoverStep& step) {
       Saw(node.history, name);
       Saw(history_, name);
       Detect(node);
+      break;
+    case Kind::kFailLogger:
+      Saw(node.logger_history, name);
+      FailLogger(node, static_cast<LoggerFailure>(step.number));
+      break;
+    case Kind::kReplaceLogger: {
+      const uint64_t of_unit = node.history;
+      Saw(node.history, node.logger_history);
+      Saw(node.logger_history, of_unit + step.number);
+      ReplaceLogger(node, step.number > 0);
+      break;
+    }
+    case Kind::kToFenced:
+      Saw(node.logger_history, name);
+      DeliverToFenced(node);
       break;
     case Kind::kWait:
       now_ = std::max(now_, NextWakeup());
@@ -277,6 +322,16 @@ std::string FailoverWorld::Describe(const FailoverStep& step) const {
       return unit + " is slow";
     case Kind::kDetect:
       return "the controller takes " + unit + " for failed";
+    case Kind::kFailLogger: {
+      constexpr const char* kWays[] = {"'s process ends", "'s host ends",
+                                       " is slow"};
+      return "the logger of " + unit + kWays[step.number];
+    }
+    case Kind::kReplaceLogger:
+      return unit + " gets another logger" +
+             (step.number > 0 ? ", and a packet was not sent" : "");
+    case Kind::kToFenced:
+      return "the replaced logger of " + unit + " gets an entry";
     case Kind::kWait:
       return "time passes";
   }

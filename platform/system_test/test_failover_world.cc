@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kQueue = 4;
 constexpr uint32_t kReserve = 1;
 constexpr uint32_t kLength = 1'000;
-constexpr uint64_t kQueues = 7;  // of a node
+constexpr uint64_t kQueues = 9;  // of a node
 
 ControllerOptions OptionsOf(const FailoverPlan& plan) {
   ControllerOptions options;
@@ -91,7 +91,8 @@ FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
       policy_(*this),
       controller_(OptionsOf(plan), policy_),
       buffers_({.small = 512, .medium = 0, .large = 0}),
-      nodes_(plan.units) {
+      nodes_(plan.units),
+      logger_failures_(plan.logger_failures) {
   for (Node& node : nodes_) {
     node.unit =
         std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
@@ -110,12 +111,15 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
     if (Below(sends))
       SendPacket(static_cast<uint32_t>(rng_.Below(plan_.flows)));
     Step();
+    FailALogger();
     if (failing_ < nodes_.size()) {
       if (Below(5)) Detect(nodes_[failing_]);
     } else if (failures > 0 && step >= fails_at &&
                !controller_.is_recovering()) {
       Node& node = nodes_[rng_.Below(nodes_.size())];
-      if (node.unit == nullptr || node.is_refused) continue;
+      if (node.unit == nullptr || node.is_refused || node.is_logger_gone) {
+        continue;
+      }
       --failures;
       fails_at = step + rng_.Below(300);
       if (plan_.only_suspected) {
@@ -143,6 +147,10 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
   totals.from_loggers += totals_.from_loggers;
   totals.to_loggers += totals_.to_loggers;
   totals.restarts += totals_.restarts;
+  totals.loggers_replaced += totals_.loggers_replaced;
+  totals.lost_with_loggers += totals_.lost_with_loggers;
+  totals.refused_of_fenced += totals_.refused_of_fenced;
+  totals.taken_by_new += totals_.taken_by_new;
   for (const Node& node : nodes_) totals.refused += node.logger->refused();
   return wrong_;
 }
@@ -178,7 +186,7 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
     DeliverIn(node);
   } else if (which == 1 && !node.out.empty()) {
     DeliverReport(node);
-  } else if (which == 2 && !node.entries.empty()) {
+  } else if (which == 2 && !node.entries.empty() && !node.is_logger_gone) {
     DeliverEntry(node);
   } else if (which == 3 && lives && !node.released.empty()) {
     const PacketMeta meta = node.released.front();
@@ -193,6 +201,11 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
   } else if (which == 5 && node.is_seal_due &&
              (lives || node.entries.empty())) {
     DeliverSeal(node);
+  } else if (which == 7 && node.is_logger_gone && Below(20)) {
+    const bool has_next = !node.entries.empty();
+    ReplaceLogger(node, has_next && Below(50));
+  } else if (which == 8 && !node.fenced_entries.empty()) {
+    DeliverToFenced(node);
   } else if (which == 6 && lives) {
     if (node.unit->next_wakeup() <= now_ && Below(50)) {
       node.unit->on_timers(now_, unit_out_);
@@ -225,7 +238,8 @@ bool FailoverWorld::IsQuiet() const {
         (node.in.empty() && node.released.empty() && !node.unit->busy() &&
          (node.unit->held_packets() == 0 || node.is_refused));
     return is_idle && node.out.empty() && node.entries.empty() &&
-           node.answers.empty() && !node.is_seal_due;
+           node.answers.empty() && !node.is_seal_due && !node.is_logger_gone &&
+           node.fenced_entries.empty();
   });
 }
 
@@ -264,7 +278,10 @@ void FailoverWorld::Kill(Node& node, bool keeps_rings, size_t arrive) {
   if (keeps_rings) return;
   node.inside.clear();
   node.in.clear();
-  node.entries.resize(arrive);
+  for (; node.entries.size() > arrive; node.entries.pop_back()) {
+    const auto lost = LoadAs<LogEntry>(node.entries.back().bytes.data());
+    if (lost.number <= node.logger->kept_through()) LosePacket(lost);
+  }
 }
 
 void FailoverWorld::Suspect(Node& node) {
@@ -345,7 +362,7 @@ void FailoverWorld::on_enqueue(const ControllerCommand& command) {
     }
   } else {
     ClockStory& story = clocks[value(meta.clock) - 1];
-    if (story.is_released) {
+    if (story.is_released || story.is_lost_with_logger) {
       Fail("I5: a released clock is lost" + Of(meta.flow, meta.clock));
     }
     if ((meta.flags & PacketMeta::kTombstone) != 0) story.is_lost = true;
@@ -369,6 +386,7 @@ void FailoverWorld::StartUnit(const ControllerCommand& command) {
     }
     node.is_refused = false;
     node.entries.clear();
+    node.kept.clear();
     node.released.clear();
     node.entry = 0;
     node.unit =
@@ -501,6 +519,7 @@ void FailoverWorld::Log(Node& node, const UnitCommand& log,
   Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
   bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, change.bytes, bytes));
   node.entries.push_back({std::move(bytes), node.nf.seen});
+  node.kept.push_back(node.entries.back());
 }
 
 // The logger acknowledges a Takeover, once it has forgotten the flow too.
@@ -516,6 +535,7 @@ void FailoverWorld::SendForget(Node& node, const UnitCommand& ack) {
   Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
   bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, {}, bytes));
   node.entries.push_back({std::move(bytes)});
+  node.kept.push_back(node.entries.back());
 }
 
 void FailoverWorld::DeliverMail(size_t i) {
@@ -548,81 +568,6 @@ void FailoverWorld::DeliverMail(size_t i) {
   ExecuteUnit(node);
 }
 
-// --- Loggers. ---
-
-void FailoverWorld::DeliverEntry(Node& node) {
-  const Entry entry = std::move(node.entries.front());
-  node.entries.pop_front();
-  const auto result = node.logger->on_entry(entry.bytes, logger_out_);
-  if (result != OutputLogger::Result::kTaken &&
-      result != OutputLogger::Result::kRefused) {
-    Fail("L2: an entry is not taken");
-  }
-  ExecuteLogger(node, entry.seen);
-}
-
-void FailoverWorld::DeliverSeal(Node& node) {
-  node.is_seal_due = false;
-  node.answers.clear();
-  if (node.seals && !node.logger->sealed()) {
-    node.logger->Seal();
-  } else {
-    node.logger->Report();
-  }
-  while (node.logger->has_more()) {
-    Saw(node.logger_history, 0);
-    node.logger->Resume(logger_out_);
-    ExecuteLogger(node, 0);
-  }
-}
-
-void FailoverWorld::ExecuteLogger(Node& node, uint64_t seen) {
-  using Kind = LoggerCommand::Kind;
-  const LoggerOut out = logger_out_;
-  logger_out_.clear();
-  uint64_t id = node.logger_history;
-  for (const LoggerCommand& command : out.commands()) {
-    ++id;
-    switch (command.kind) {
-      case Kind::kRelease:
-        on_released(command.meta, seen);
-        break;
-      case Kind::kReleased:
-        if (node.unit != nullptr) node.released.push_back(command.meta);
-        break;
-      case Kind::kSendTakeoverAck: {
-        UnitCommand ack = UnitCommand::Send(command.unit, command.takeover_ack);
-        ack.takeover_ack.sender = IdOf(node);
-        mail_.push_back({.to = command.unit, .command = ack, .id = id});
-        break;
-      }
-      case Kind::kSendState: {
-        ++totals_.from_loggers;
-        const auto bytes = node.logger->state_bytes(command.state.flow)
-                               .first(command.state.bytes);
-        mail_.push_back(
-            {.to = command.unit,
-             .command = UnitCommand::Send(command.unit, command.state),
-             .record = {bytes.begin(), bytes.end()},
-             .id = id});
-        break;
-      }
-      case Kind::kApplied:
-        node.answers.push_back({.flow = command.applied.flow,
-                                .applied = command.applied.clock,
-                                .round = static_cast<uint32_t>(node.round),
-                                .unit = IdOf(node)});
-        break;
-      case Kind::kSealed:
-        node.answers.push_back(
-            {.round = static_cast<uint32_t>(node.round), .unit = IdOf(node)});
-        break;
-      default:
-        Fail("an unexpected command of a logger");
-    }
-  }
-}
-
 // --- Checks. ---
 
 void FailoverWorld::on_released(const PacketMeta& meta, uint64_t seen) {
@@ -633,13 +578,19 @@ void FailoverWorld::on_released(const PacketMeta& meta, uint64_t seen) {
   if (story.is_lost) {
     Fail("I1: released after it was lost" + Of(meta.flow, meta.clock));
   }
+  if (story.is_lost_with_logger) {
+    Fail("F8: released after it was lost with a logger" +
+         Of(meta.flow, meta.clock));
+  }
   story.is_released = true;
   uint64_t digest = 0;
   for (uint64_t clock = 0; clock < value(meta.clock) - 1; ++clock) {
     const ClockStory& before = clocks[clock];
     if (before.packet == 0 || before.is_lost) continue;
     digest = Extended(digest, before.packet);
-    if (!before.is_released) Fail("I3: overtook" + Of(meta.flow, meta.clock));
+    if (!before.is_released && !before.is_lost_with_logger) {
+      Fail("I3: overtook" + Of(meta.flow, meta.clock));
+    }
   }
   for (uint64_t clock = value(meta.clock); clock < clocks.size(); ++clock) {
     if (clocks[clock].is_released) {
@@ -655,7 +606,7 @@ void FailoverWorld::CheckEnd() {
   for (const auto& [flow, clocks] : flows_) {
     for (size_t i = 0; i < clocks.size(); ++i) {
       if (clocks[i].packet == 0 || clocks[i].is_lost) continue;
-      if (!clocks[i].is_released)
+      if (!clocks[i].is_released && !clocks[i].is_lost_with_logger)
         Fail("I7: not released" + Of(flow, Clock{i + 1}));
     }
   }

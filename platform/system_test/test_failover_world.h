@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A controller, units and their loggers, all real, with what is between them:
 // queues of which one goes on in each step, a random one or one that is chosen.
-// Units fail at any step.
+// Units and loggers fail at any step.
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 
@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "controller/core/controller.h"
 #include "runtime/core/unit.h"
+#include "runtime/logger/log_entry.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
@@ -32,6 +33,10 @@ struct FailoverPlan {
   // A unit that fails lives on, and is refused.
   bool only_suspected = false;
   uint32_t flowlet_packets = 2;
+  // Loggers that fail, in any of the ways of LoggerFailure.
+  uint32_t logger_failures = 0;
+  // A rule of F8 that the driver is to keep, and leaves out.
+  enum class LeavesOut { kNothing, kFence, kRecords } leaves_out{};
 };
 
 // Totals over worlds.
@@ -46,6 +51,10 @@ struct FailoverTotals {
   uint64_t refused = 0;       // entries
   uint64_t restarts = 0;
   uint64_t given_up = 0;
+  uint64_t loggers_replaced = 0;
+  uint64_t lost_with_loggers = 0;  // packets
+  uint64_t refused_of_fenced = 0;  // packets that a fenced logger would send
+  uint64_t taken_by_new = 0;       // entries that were made for the one before
 };
 
 // A step that can be taken.
@@ -59,7 +68,10 @@ struct FailoverStep {
     kLose,    // the host of a node; so many entries arrive
     kSuspect,
     kDetect,
-    kWait,  // until the next timer: only if there is no other
+    kFailLogger,     // of a node, in the way `number` of LoggerFailure
+    kReplaceLogger,  // by one that loses `number` packets for it
+    kToFenced,       // an entry comes to a logger that was replaced
+    kWait,           // until the next timer: only if there is no other
   };
   Kind kind;
   uint8_t node = 0;
@@ -67,7 +79,8 @@ struct FailoverStep {
   uint8_t number = 0;
 
   bool is_failure() const {
-    return kind == Kind::kKill || kind == Kind::kLose || kind == Kind::kSuspect;
+    return kind == Kind::kKill || kind == Kind::kLose ||
+           kind == Kind::kSuspect || kind == Kind::kFailLogger;
   }
 };
 
@@ -137,6 +150,9 @@ class FailoverWorld {
     Bytes record{};
     uint64_t id = 0;  // made of who sent it, and how many before
   };
+  // Its process is gone, and its ring is not; its host is; or it lives on, and
+  // is taken for gone, so that its way out is closed.
+  enum class LoggerFailure { kProcess, kHost, kSuspected };
   struct Node {
     Chronicle nf;
     std::unique_ptr<Unit> unit;  // null while there is no process
@@ -157,12 +173,20 @@ class FailoverWorld {
     std::deque<PacketMeta> released;  // is to be told
     std::deque<SealAnswer> answers;   // of the logger
     std::map<std::pair<FlowId, Clock>, ControllerCommand> inside;
+    bool is_logger_gone = false;
+    LoggerFailure logger_failure{};
+    uint64_t logger_taken = 0;  // entries, when it failed
+    std::deque<Entry> kept;     // the unit does not know that these are taken
+    // A logger that was replaced, and does not know it.
+    std::unique_ptr<OutputLogger> fenced;
+    std::deque<Entry> fenced_entries;
   };
   // Tells what became of a clock.
   struct ClockStory {
     uint64_t packet = 0;  // 0: none
     bool is_lost = false;
     bool is_released = false;
+    bool is_lost_with_logger = false;  // what it did is kept
   };
 
   void Fail(const std::string& what) {
@@ -179,6 +203,8 @@ class FailoverWorld {
   Instant NextWakeup() const;
   bool CanStep(const Node& node, uint64_t which) const;
   void TakeAtNode(Node& node, uint64_t which);
+  void ListOfLoggers(std::vector<FailoverStep>& steps) const;
+  void ListFailures(std::vector<FailoverStep>& steps) const;
   void BeginAll(Node& node);
   void DeliverDrained();
   bool Step();
@@ -203,6 +229,14 @@ class FailoverWorld {
   void Log(Node& node, const UnitCommand& log, PacketHandle packet);
   void SendForget(Node& node, const UnitCommand& ack);
   void ExecuteLogger(Node& node, uint64_t seen);
+  void FailALogger();
+  bool CanReplaceLogger(const Node& node) const;
+  void FailLogger(Node& node, LoggerFailure failure);
+  // Its process may have noted a packet that it did not send, the next.
+  void ReplaceLogger(Node& node, bool loses_one);
+  void RestoreFlows(Node& node, uint64_t released, OutputLogger& next);
+  void DeliverToFenced(Node& node);
+  void LosePacket(const LogEntry& entry);
   void on_released(const PacketMeta& meta, uint64_t seen);
   void CheckEnd();
 
@@ -227,7 +261,9 @@ class FailoverWorld {
   bool is_chosen_ = false;           // steps are, not random
   uint64_t first_place_ = 0;         // of the next placement
   uint64_t waits_ = 0;
-  uint64_t history_ = 0;  // of the controller
+  uint64_t history_ = 0;          // of the controller
+  uint32_t logger_failures_ = 0;  // to come
+  uint64_t logger_fails_at_ = 0;  // in so many steps
 };
 
 }  // namespace snf
