@@ -69,7 +69,7 @@ def show_unit_of(axis, unit: str):
     """Of the values of an axis."""
     if unit == "share":
         axis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
-    elif unit in ("s", "bit/s"):
+    elif unit in ("s", "bit/s", "B", "packets/s"):
         axis.set_major_formatter(engineering(unit))
         axis.set_minor_formatter(lambda *_: "")
 

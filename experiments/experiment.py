@@ -7,6 +7,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import importlib
 import os
@@ -20,8 +21,9 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import page
 import results
 import scenario
+import traffic
 import what_if
-from runner import CacheInUse, Progress, Runner, what_of
+from runner import NOT_RUN, CacheInUse, Progress, Runner, what_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 ALL, SWEEP = "all", "sweep"
@@ -198,10 +200,12 @@ def run(chosen: dict, lab: scenario.Lab,
     with contextlib.closing(Runner(options.snf, out / "cache", options.jobs,
                                    Progress(sys.stderr))) as runner:
         jobs = {name: each.jobs(lab) for name, each in chosen.items()}
-        outcomes = runner.run(job for each in jobs.values() for job in each)
+        of_all = [job for each in jobs.values() for job in each]
+        outcomes = runner.run([*of_all, *traffic.info_jobs(of_all)])
         pages = []
         for name, each in jobs.items():
-            report = chosen[name].tell(lab, outcomes)
+            report = with_traffic(chosen[name].tell(lab, outcomes),
+                                  traffic.table(each, outcomes))
             origin = origin_of(lab, each, runner, version)
             written = results.write_report(out, name, chosen[name], report,
                                            origin, charts)
@@ -209,11 +213,30 @@ def run(chosen: dict, lab: scenario.Lab,
                                       out))
             tell(report, written)
         if len(chosen) > 1:
-            results.write(out / "index.html", page.html(
-                pages, runner.failures, command_of(lab)))
-            print(f"Written: {out / 'index.html'}")
+            write_all(out, pages, runner.failures, lab)
         runner.prune(round(options.cache_gb * 1e9))
         return tell_failures(runner)
+
+
+def with_traffic(report: scenario.Report,
+                 table: scenario.Table | None) -> scenario.Report:
+    if table is None:
+        return report
+    return dataclasses.replace(report, tables=[*report.tables, table])
+
+
+def write_all(out: pathlib.Path, pages: list[page.Section],
+              failures: list[tuple], lab: scenario.Lab):
+    """The page of all, and all verdicts in one table."""
+    verdicts = page.verdict_table(pages)
+    for name, text in (
+            ("index.html", page.html(pages, failures, command_of(lab))),
+            ("verdicts.md", f"# {verdicts.title}\n\n{page.tally(pages)}\n\n"
+             + results.markdown_table(verdicts)),
+            ("verdicts.csv", results.csv_table(verdicts, pages[0].origin))):
+        results.write(out / name, text)
+    print(f"{page.tally(pages)}\nWritten: {out / 'index.html'}, "
+          f"{out / 'verdicts.md'}, {out / 'verdicts.csv'}")
 
 
 def tell(report: scenario.Report, written: list[pathlib.Path]):
@@ -227,7 +250,12 @@ def tell_failures(runner: Runner) -> int:
         return OK
     print(f"{len(runner.failures)} runs failed:", file=sys.stderr)
     for job, message in runner.failures:
-        print(f"  {job.name}: {message}", file=sys.stderr)
+        if not message.startswith(NOT_RUN):
+            print(f"  {job.name}: {message}", file=sys.stderr)
+    count = sum(message.startswith(NOT_RUN) for _, message in runner.failures)
+    if count:
+        print(f"  {count} of these were not run: they need another of them",
+              file=sys.stderr)
     return SOME_FAILED
 
 

@@ -24,6 +24,10 @@ PROGRAM, SOURCE = map(pathlib.Path, sys.argv[1:3])
 OK, SOME_FAILED, USAGE, UNAVAILABLE, IO, INTERRUPTED = 0, 1, 2, 69, 74, 130
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 CAPTURE = SOURCE / "traces" / "small.pcap.zst"
+CAN_MAKE_TAPS = os.geteuid() == 0 and os.path.exists("/dev/net/tun")
+sys.path.insert(0, str(SOURCE / "experiments"))
+sys.dont_write_bytecode = True  # nothing beside the sources
+from what_if import NOT_LIVE
 
 
 def experiment(*arguments, snf=PROGRAM, **options):
@@ -308,7 +312,7 @@ class Everything(Case):
         seen = Page(page)
         names = [line.split()[0] for line in
                  experiment("list").stdout.splitlines()]
-        self.assertEqual(seen.sections, [*names, "missing"])
+        self.assertEqual(seen.sections, [*names, "verdicts", "missing"])
         self.assertEqual(seen.links, ["#" + name for name in seen.sections])
         self.assertEqual(seen.open, [])
         self.assertEqual(seen.outside, [])
@@ -326,10 +330,29 @@ class Everything(Case):
             [(self.out / f"{name}.png").read_bytes() for name in drawn])
         self.assertTrue(all(alt for alt, _ in seen.images))
         self.assertIn("REPRODUCED", ran.stdout)
+        self.check_verdicts(names, page)
         first = self.files()
         again = self.run_quickly("all")
         self.assertIn("kept from before", again.stderr)
         self.assertEqual(self.files(), first)
+
+    def check_verdicts(self, names, page):
+        """All are in one table, and what differs has its cause."""
+        all_of_them = rows_of(self.out / "verdicts.csv")
+        findings = [{"experiment": name, **row} for name in names
+                    for row in rows_of(self.out / f"{name}_findings.csv")]
+        self.assertEqual(
+            [list(row.values()) for row in all_of_them],
+            [[row[key] for key in ("experiment", "what", "the source", "ours",
+                                   "verdict")] for row in findings])
+        for row in findings:
+            if row["verdict"] == "differs":
+                self.assertTrue(row["why"], row)
+        for text in (page, (self.out / "verdicts.md").read_text()):
+            self.assertIn(f"{len(findings)} findings: ", text)
+        for name in names:  # those that read captures tell of what kind
+            traffic = self.out / f"{name}_traffic.csv"
+            self.assertEqual(traffic.exists(), name != "controllers")
 
     def test_tells_of_runs_that_fail_and_goes_on(self):
         self.share_runs()
@@ -348,7 +371,9 @@ class Everything(Case):
         ran = experiment("timeout", "--quick", f"--out={self.out}",
                          preexec_fn=lambda: resource.setrlimit(
                              resource.RLIMIT_FSIZE, (100, 100)))
-        self.assertIn(ran.returncode, (SOME_FAILED, IO), ran.stderr)
+        self.assertEqual(ran.returncode, IO, ran.stderr)
+        self.assertEqual(ran.stderr.splitlines()[-1], "snf experiment: "
+                         f"{self.out / 'cache'}: File too large")
         self.assertNotIn("Traceback", ran.stderr)
         self.assertEqual(list(self.out.glob("*.csv")), [])
 
@@ -416,6 +441,44 @@ class Sweeping(Case):
                                float(best["units"]), places=6)
         self.assertEqual(report["flags"]["latency_target"],
                          best["latency_target"])
+
+    def test_flags_that_are_not_live_are_those_that_up_does_not_have(self):
+        def flags_of(command):
+            text = subprocess.run([PROGRAM, command, "--help"], check=True,
+                                  capture_output=True, text=True).stdout
+            return set(re.findall(r"^  --(\w+)", text, re.M)) | set(
+                re.findall(r"^  --\w+, --(\w+)", text, re.M))
+        self.assertEqual(flags_of("replay") - flags_of("up"), NOT_LIVE)
+
+    @unittest.skipUnless(CAN_MAKE_TAPS, "needs root and /dev/net/tun")
+    def test_recommends_a_configuration_that_up_takes(self):
+        self.run_quickly(
+            "sweep", "--vary=flowlet_timeout=100us,250us",
+            "--vary=max_units=4,8", "--goal=units",
+            "--flags=--nf=firewall --chaos='state_delay=0..9us'")
+        chosen = rows_of(self.out / "sweep_recommended.csv")[0]
+        config = self.out / "sweep_1Gbps.textproto"
+        for suffix in ("flags", "up.flags"):  # all of them are warm
+            self.assertIn(f"--warm_units={chosen['max_units']}",
+                          pathlib.Path(f"{config}.{suffix}").read_text())
+        daemon = [f"--name=sweep{os.getpid()}"]
+        taps = [word for side in ("inside", "outside") for word in
+                ("--port", f"{side}=tap:{side[:3]}{os.getpid()}")]
+        with open(f"{config}.up.flags", encoding="utf-8") as flags:
+            begun = subprocess.run(  # as its first lines say
+                ["xargs", PROGRAM, "up", *daemon, *taps,
+                 f"--config={config}"], stdin=flags, capture_output=True,
+                text=True, timeout=60, check=False)
+        self.assertEqual(begun.returncode, OK, begun.stderr)
+        try:
+            told = subprocess.run([PROGRAM, "set", *daemon], check=True,
+                                  capture_output=True, text=True).stdout
+        finally:
+            subprocess.run([PROGRAM, "down", *daemon], check=True,
+                           capture_output=True, timeout=60)
+        settings = dict(line.split("=", 1) for line in told.splitlines())
+        for setting in ("flowlet_timeout", "max_units"):
+            self.assertEqual(settings[setting], chosen[setting])
 
     def test_says_that_nothing_meets_a_goal(self):
         self.run_quickly("sweep", "--vary=alpha=0,1", "--goal=units")

@@ -68,7 +68,7 @@ def markdown_table(table: Table) -> str:
 
 def text_table(table: Table) -> str:
     """For a terminal: findings as paragraphs, other tables in columns."""
-    if any(column.name == "verdict" for column in table.columns):
+    if any(column.name == "why" for column in table.columns):
         return "\n".join(paragraph(table, row) for row in table.rows)
     shown = [i for i, column in enumerate(table.columns)
              if not column.is_detail]

@@ -8,24 +8,28 @@ interrupted goes on where it stood, and nothing is run twice.
 """
 
 import concurrent.futures
+import contextlib
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Collection, Iterable
 
-from scenario import Job, Made, Out, Outcome, Outcomes, needs
+from scenario import Job, Made, Out, Outcome, Outcomes, Program, needs
 
 LONGEST_S = 1800  # of a job
 LINE_PERIOD_S = 2  # of progress where there is no screen
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+NOT_RUN = "not run: it needs "
 NOT_REPEATABLE = ("elapsed_s",)  # figures of a report that are not kept
 
 
@@ -134,7 +138,7 @@ class Runner:
             elif failed.intersection(missing):
                 failed.add(job)
                 waiting.remove(job)
-                self._fail(job, f"not run: it needs {missing[0].name}")
+                self._fail(job, NOT_RUN + missing[0].name)
         if timed and not ready and not running:
             ready.append(timed[0])
             waiting.remove(timed[0])
@@ -172,6 +176,7 @@ class Runner:
             code = self._call(command, partial)
             if code != 0:
                 errors = (partial / "stderr").read_text(errors="replace")
+                self._check_room(code, errors)
                 raise Failed(f"exit code {code}: {last_lines(errors)}")
             figures = figures_of(stdout) if job.has_figures else {}
             stdout.unlink()
@@ -184,6 +189,13 @@ class Runner:
             raise
         return Outcome(figures, folder)
 
+    def _check_room(self, code: int, errors: str):
+        """Where there is none left, no other job would fare better."""
+        for number in NO_ROOM:
+            if os.strerror(number) in errors or (
+                    number == errno.EFBIG and code == -signal.SIGXFSZ):
+                raise OSError(number, os.strerror(number), str(self.cache))
+
     def _command(self, job: Job, folder: pathlib.Path,
                  outcomes: Outcomes) -> list[str]:
         def text(argument):
@@ -192,6 +204,8 @@ class Runner:
                 return f"{argument.flag}{folder_of / argument.file}"
             if isinstance(argument, Out):
                 return f"{argument.flag}{folder / argument.file}"
+            if isinstance(argument, Program):
+                return str(self.snf)
             return str(argument)
 
         program = self._program(job)
@@ -212,7 +226,7 @@ class Runner:
             try:
                 return process.wait(LONGEST_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                end_with_children(process, signal.SIGKILL)
                 process.wait()
                 raise Failed(f"took longer than {LONGEST_S} s") from None
             finally:
@@ -223,7 +237,7 @@ class Runner:
         with self._lock:
             self._is_over = True
             for process in self._running:
-                process.terminate()
+                end_with_children(process, signal.SIGTERM)
 
     # --- What an outcome depends on -------------------------------------------
 
@@ -234,7 +248,8 @@ class Runner:
 
     def key_of(self, job: Job) -> str:
         if job not in self._keys:
-            parts = [self.hash_of(self._program(job))]
+            parts = [self.hash_of(file)
+                     for file in sources_of(self._program(job))]
             for argument in job.arguments:
                 if isinstance(argument, pathlib.Path):
                     parts.append(["file", self.hash_of(argument)])
@@ -243,6 +258,8 @@ class Runner:
                                   argument.file, argument.flag])
                 elif isinstance(argument, Out):
                     parts.append(["out", argument.flag, argument.file])
+                elif isinstance(argument, Program):
+                    parts.append(["snf", self.hash_of(self.snf)])
                 else:
                     parts.append(argument)
             self._keys[job] = hashlib.sha256(
@@ -255,6 +272,31 @@ class Runner:
                 self._hashes[path] = hashlib.file_digest(
                     file, "sha256").hexdigest()
         return self._hashes[path]
+
+
+IMPORT = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+
+
+def sources_of(program: pathlib.Path) -> list[pathlib.Path]:
+    """A program; and of a script also what it imports of the files beside it,
+    and so on."""
+    found, left = [], [program]
+    while left:
+        path = left.pop()
+        found.append(path)
+        if path.suffix != ".py":
+            continue
+        for name in IMPORT.findall(path.read_text(encoding="utf-8")):
+            beside = path.with_name(f"{name}.py")
+            if beside.is_file() and beside not in [*found, *left]:
+                left.append(beside)
+    return found
+
+
+def end_with_children(process: subprocess.Popen, number: int):
+    """It is the first of its session, and has not been waited for."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def size_of(folder: pathlib.Path) -> int:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
@@ -18,7 +19,8 @@ import results
 import runner
 import scenario
 from runner import CacheInUse, Progress, Runner
-from scenario import Column, Job, Lab, Made, Means, Missing, Out, Table
+from scenario import (Column, Job, Lab, Made, Means, Missing, Out, Program,
+                      Table)
 
 # Writes a line for each call, and does what its arguments say.
 PRETENDER = """#!{python}
@@ -117,6 +119,29 @@ class Running(Case):
         self.run_jobs(reads, flagged)
         self.assertEqual(self.calls(), ["flagged", "reads"])
 
+    def test_names_snf_to_scripts_and_what_they_import_counts(self):
+        beside = self.folder / "beside.py"
+        beside.write_text("VALUE = 1\n")
+        script = self.folder / "script.py"
+        script.write_text("import json, sys\nfrom beside import VALUE\n"
+                          "print(json.dumps({'snf': sys.argv[1], "
+                          "'value': VALUE}))\n")
+        asks = Job("asks", str(script), (Program(),))
+        outcomes, failures = self.run_jobs(asks)
+        self.assertEqual(failures, {})
+        self.assertEqual(outcomes[asks].figures,
+                         {"snf": str(self.snf), "value": 1})
+        for change, figure, value in (
+                (lambda: beside.write_text("VALUE = 2\n"), "value", 2),
+                (lambda: self.write_program("# another version\n"), "snf",
+                 str(self.snf))):
+            before = outcomes[asks].folder
+            change()
+            outcomes, failures = self.run_jobs(asks)
+            self.assertEqual(failures, {})
+            self.assertEqual(outcomes[asks].figures[figure], value)
+            self.assertNotEqual(outcomes[asks].folder, before)
+
     def test_runs_a_job_whose_file_another_reads_before_it(self):
         maker = job("maker", Out("--write=", "file"))
         reader = job("reader", Made(maker, "file"))
@@ -172,6 +197,28 @@ class Running(Case):
             runner.LONGEST_S = longest
         self.assertEqual(failures, {"slow": "took longer than 0.2 s"})
         self.assertEqual(self.leftovers(), [])
+
+    def test_ends_what_a_job_has_started_with_it(self):
+        longest, runner.LONGEST_S = runner.LONGEST_S, 0.5
+        child = self.folder / "child"
+        self.snf.write_text(f"""#!{sys.executable}
+import pathlib, subprocess
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path({str(child)!r}).write_text(str(child.pid))
+child.wait()
+""")
+        try:
+            _, failures = self.run_jobs(job("slow"))
+        finally:
+            runner.LONGEST_S = longest
+        self.assertEqual(failures, {"slow": "took longer than 0.5 s"})
+        status = pathlib.Path(f"/proc/{child.read_text()}/stat")
+        for _ in range(500):  # until its parent has taken note
+            if not status.exists() or ") Z " in status.read_text():
+                break
+            time.sleep(0.02)
+        else:
+            self.fail("its child is still there")
 
     def test_makes_anew_what_is_broken_or_was_left_unfinished(self):
         outcomes, _ = self.run_jobs(job("a"))
@@ -237,6 +284,15 @@ print("{{}}")
         with contextlib.closing(made):
             self.assertEqual(made.prune(size + size // 2), 1)
             self.assertTrue(outcomes[job("d")].folder.exists())
+
+    def test_ends_at_once_when_a_job_finds_no_room(self):
+        full = job("full", "--fail=x.pcap: No space left on device")
+        with self.assertRaises(OSError) as caught:
+            self.run_jobs(full, job("after"), at_once=1)
+        self.assertEqual(caught.exception.errno, errno.ENOSPC)
+        self.assertEqual(caught.exception.filename, str(self.folder / "cache"))
+        self.assertEqual(self.calls(), ["full"])
+        self.assertEqual(self.leftovers(), [])
 
     def test_ends_at_once_when_there_is_no_room(self):
         original = pathlib.Path.mkdir

@@ -39,8 +39,9 @@ class Job:
     """A command that is run once and whose outcome is kept.
 
     `program` is "snf", or a script beside this file. An argument is text, a
-    path that is read (pathlib.Path), a file of another job (Made), or a place
-    in the job's own folder (Out). What is printed must be a JSON object.
+    path that is read (pathlib.Path), a file of another job (Made), a place in
+    the job's own folder (Out), or snf itself (Program). What is printed must be
+    a JSON object.
     """
     name: str = dataclasses.field(compare=False)  # "snf, 1 Gbit/s, seed 1"
     program: str
@@ -64,6 +65,11 @@ class Out:
     """An argument that names a place in the job's own folder."""
     flag: str  # "--csv="
     file: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """An argument: the path of snf, for a script that runs it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,6 +238,19 @@ def verdict(ours: float, paper: float, better: str, within: float = 0.1) -> str:
 
 def holds(is_so: bool) -> str:
     return REPRODUCED if is_so else DIFFERS
+
+
+BUSY = 0.2  # of the time in which somebody waits for a CPU
+
+
+def in_calm(waited: float, text: str, came_out: str, is_ratio: bool = False):
+    """A finding of times by the clock on the wall, which what else a machine
+    does makes longer: one that differs, or a ratio of two, is no finding where
+    the machine was busy. `waited` is that of pressure.py."""
+    if waited <= BUSY or (came_out != DIFFERS and not is_ratio):
+        return text, came_out
+    return (f"{text}; but {100 * waited:.0f} % of the time somebody waited for "
+            "a CPU: this machine was busy, --out=DIR runs it anew", NOT_RUN)
 
 
 FINDING_COLUMNS = (Column("what"), Column("the source"), Column("ours"),

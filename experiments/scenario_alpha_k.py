@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What replicas and the preference for units that have them do."""
 
+import dataclasses
+
 from grid import (DROPPED, HELD_P99, MOVED, P50, P99, PUSHED, SEAMLESS, UNITS,
-                  WAITED, Axis, Grid, composed, rises)
+                  WAITED, Axis, Figure, Grid, composed, rises)
 from results import cell
-from scenario import (LIKE_PAPER, Findings, Job, Lab, Means, Outcomes, Report,
-                      holds)
+from scenario import (LIKE_PAPER, Column, Findings, Job, Lab, Means, Outcomes,
+                      Report, holds)
 
 SUMMARY = "alpha and the number of replicas against latency and units"
 SOURCE = "SNF Fig. 6"
@@ -26,6 +28,8 @@ some units.
 
 ALPHAS, KS = (0, 0.25, 0.5, 0.75, 1), (1, 3, 6, 9)
 CUT, UNCUT = "and size", "alone"
+STARTS = Figure(Column("starts"),
+                lambda ran: ran["starts_cold"] + ran["starts_warm"])
 GRID = Grid(
     axes=(Axis("alpha", {alpha: (f"--alpha={alpha}",) for alpha in ALPHAS}),
           Axis("K", {k: (f"--replicas={k}",) for k in KS}),
@@ -43,9 +47,18 @@ GRID = Grid(
     keep=lambda rate, alpha, k, signal, end: end == CUT or
     (signal == "demand" and alpha in (0, 0.75) and k in (3, 9)))
 
+# Units that are kept for longer, for what alpha costs in units.
+KEPT = dataclasses.replace(
+    GRID, axes=(Axis("alpha", {alpha: (f"--alpha={alpha}",)
+                               for alpha in (0, 0.75)}),
+                Axis("kept idle", {time: (f"--unit_idle_timeout={time}",)
+                                   for time in ("1ms", "3ms", "100ms")})),
+    figures=(UNITS, STARTS), keep=lambda *case: True,
+    base=(*GRID.base, "--replicas=3", "--load_signal=demand"))
+
 
 def jobs(lab: Lab) -> list[Job]:
-    return GRID.jobs(lab)
+    return [*GRID.jobs(lab), *KEPT.jobs(lab)]
 
 
 def halves(before: float, after: float) -> bool:
@@ -57,14 +70,14 @@ def change(means: Means, column: str, unit: str, begin: tuple, end: tuple):
     return before, after, (f"{cell(before, unit)} → {cell(after, unit)}")
 
 
-def findings(lab: Lab, means: Means) -> Findings:
+def findings(lab: Lab, means: Means, kept: Means) -> Findings:
     found = Findings("What came out, beside what SNF found")
     for rate in GRID.traffic(lab):
-        add_findings(found, means, rate)
+        add_findings(found, means, kept, rate)
     return found
 
 
-def add_findings(found: Findings, means: Means, rate: str):
+def add_findings(found: Findings, means: Means, kept: Means, rate: str):
     low, high, many = (rate, 0, 3), (rate, 0.75, 3), (rate, 0.75, 9)
 
     def between(column, unit, begin, end, of=CUT):
@@ -90,12 +103,17 @@ def add_findings(found: Findings, means: Means, rate: str):
                 + between("latency p99", "s", low, high, UNCUT)[2])
 
     def units():
-        return ("the cause is not known: without the preference, flowlets "
-                "move more and take as many units: moved "
+        by_time = []
+        for time in KEPT.axes[1].values:
+            before, after = kept[rate, 0, time], kept[rate, 0.75, time]
+            by_time.append(f"{before['units']:.2f} → {after['units']:.2f} "
+                           f"units, {before['starts']:.0f} → "
+                           f"{after['starts']:.0f} starts with {time}")
+        return ("flowlets stay where their state is (moved "
                 + between("flowlets moved", "share", low, high)[2]
-                + "; units by wait: " + change(
-                    means, "units", "units", (*low, "wait", CUT),
-                    (*high, "wait", CUT))[2])
+                + "), but that is at units that run: to prefer one starts "
+                "none, and it is not how long units are kept idle: "
+                + ", ".join(by_time))
 
     def pushed():
         return ("pushes cost bandwidth, not time of units, in this model: "
@@ -121,8 +139,8 @@ def add_findings(found: Findings, means: Means, rate: str):
 
 def tell(lab: Lab, outcomes: Outcomes) -> Report:
     means = GRID.means(lab, outcomes)
-    return GRID.report(lab, outcomes, findings(lab, means),
-                       "Alpha, K and load signals",
+    found = findings(lab, means, KEPT.means(lab, outcomes))
+    return GRID.report(lab, outcomes, found, "Alpha, K and load signals",
                        lambda figure, each: draw(figure, lab, each),
                        size=(13.0, 4.0 * len(GRID.traffic(lab))))
 

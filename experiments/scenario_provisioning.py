@@ -213,6 +213,23 @@ def smart_pays(means: Means, rate: str):
             holds(all(often > seldom for often, seldom in found.values())))
 
 
+def why_not_more(means: Means, rate: str) -> str:
+    found = []
+    for signal in SIGNALS:
+        if signal == "drained":
+            continue
+        often, seldom = (means[rate, f"smart_flow {period} ms", signal]
+                         for period in (50, 100))
+        found.append(f"{signal} utilisation "
+                     f"{cell(often['utilisation'], 'share')} and "
+                     f"{cell(seldom['utilisation'], 'share')}, p99 "
+                     f"{cell(often['latency p99'], 's')} and "
+                     f"{cell(seldom['latency p99'], 's')}")
+    return ("decided more often, flows also leave units sooner that have "
+            "become too many, not only those that have become too full: "
+            + "; ".join(found))
+
+
 def packs_units(means: Means, rate: str, limit_s: float):
     """Of the modes that keep the limit."""
     values, text = of_modes(means, rate, limit_s, "a unit's, p50", "share")
@@ -264,7 +281,8 @@ def findings(lab: Lab, means: Means) -> Findings:
         found.add(f"smart_flow, decided every 50 and every 100 ms, {rate}",
                   "more often provisions more (§9.1)",
                   "50 ms provisions more by each signal",
-                  lambda r=rate: smart_pays(means, r))
+                  lambda r=rate: smart_pays(means, r),
+                  lambda r=rate: why_not_more(means, r))
         found.add(f"chances to assign, against flows, {rate}", "3.36× (§9.1)",
                   "3.36×",
                   lambda r=rate, t=strict: has_chances(means, r, t))

@@ -8,12 +8,15 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import page
 import scenario_chaining as chaining
 import scenario_packing as packing
 import scenario_provisioning as provisioning
 import series
-from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Means, Missing,
-                      Outcome)
+import traffic
+from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Job, Made, Means,
+                      Missing, Outcome, Outcomes)
+from runner import NOT_RUN as NOT_RUN_FOR
 from series import UpTime
 
 GBPS = 1e9
@@ -32,6 +35,49 @@ class UnitsOverTime(unittest.TestCase):
         found = series.units_over_time(self.TIMES, 0.299, 0.1)
         for ours, expected in zip(found, (1.5, 1.5, 2.0), strict=True):
             self.assertAlmostEqual(ours, expected)
+
+
+class Traffic(unittest.TestCase):
+    @staticmethod
+    def made(name, flag=""):
+        return Made(Job(name, "snf", (name,)), "capture.pcap", flag)
+
+    def test_is_told_of_each_kind_once(self):
+        one = self.made("x at 1Gbps, seed 1")
+        like = Job("like", "snf", (self.made("x, as it is", "--like="),))
+        jobs = [Job("a", "snf", ("replay", one)),
+                Job("b", "snf", ("replay", self.made("x at 1Gbps, seed 2"))),
+                Job("c", "snf", ("replay", Made(like, "made.pcap"))),
+                Job("d", "snf", ("read", Made(one.job, "else.csv")))]
+        self.assertEqual(traffic.captures_of(jobs), {
+            "x at 1Gbps": one, "x, as it is": self.made("x, as it is"),
+            "like": Made(like, "made.pcap")})
+
+    def test_has_its_figures_beside_those_published(self):
+        jobs = [Job("a", "snf", ("replay", self.made("x, seed 1"))),
+                Job("b", "snf", ("replay", self.made("failed")))]
+        info, failed = traffic.info_jobs(jobs)
+        flowlets = [{"timeout_ns": 100_000, "bytes": None, "per_flow": 5.0},
+                    {"timeout_ns": 100_000, "bytes": 15000, "per_flow": 9.0},
+                    {"timeout_ns": 500_000, "bytes": None, "per_flow": 4.0}]
+        outcomes = Outcomes({info: Outcome({"captures": [{
+            "packets": 7, "flows": {"connection": 3},
+            "rate": {"mean_bps": 2e9}, "packet_bytes": {"p50": 60},
+            "flow_bytes": {"p50": 120, "percentiles": [1, 10_000, 10_001, 9]},
+            "gap_ns": {"p50": 4000}, "flowlets": flowlets}]}, None)})
+        self.assertEqual(traffic.table(jobs, outcomes).rows, [
+            ("x", 7, 3, 2e9, 60, 120, 0.25, 4e-6, 5.0, 4.0),
+            traffic.PUBLISHED])
+        self.assertIsNone(traffic.table(jobs, Outcomes()))
+
+
+class APage(unittest.TestCase):
+    def test_names_the_runs_that_failed_but_not_those_that_needed_them(self):
+        text = page.html([], [(Job("one", "snf", ()), "exit code 1: <no>"),
+                              (Job("second", "snf", ()), NOT_RUN_FOR + "one")],
+                         "./snf experiment all")
+        self.assertIn("<li>one: <code>exit code 1: &lt;no&gt;</code>", text)
+        self.assertNotIn("second", text)
 
 
 class OfFiles(unittest.TestCase):

@@ -23,6 +23,14 @@ SCALES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "%": 0.01,
           "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "": 1.0}
 # What a configuration has a place for, by the flag that is its default.
 IN_CONFIG = {"max_units": int, "unit_capacity": json.dumps}
+# Flags of snf replay that snf up, and snf run, have no use for: they are of
+# captures and of virtual time.
+NOT_LIVE = frozenset((
+    "chaos", "check", "no_check", "clock", "compare", "controllers",
+    "decisions", "explain", "faults", "hop_delay", "inside", "leases",
+    "logger_delay", "loggers", "loop", "no_preload", "no_recovery", "overload",
+    "preload", "recovery", "speed", "state_bandwidth", "state_delay", "usage",
+    "warm_up"))
 
 
 def axis_of(text: str) -> Axis:
@@ -34,6 +42,13 @@ def axis_of(text: str) -> Axis:
                          "values")
     return Axis(match[1], {value: (f"--{match[1]}={value}",)
                            for value in values})
+
+
+def warm(axis: Axis) -> Axis:
+    """With as many units warm as there may be at most."""
+    return dataclasses.replace(axis, values={
+        value: (*flags, f"--warm_units={value}")
+        for value, flags in axis.values.items()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +115,13 @@ class Sweep:
             raise ValueError(f"{count} combinations; {MOST_COMBINATIONS} is "
                              "the most")
         self.goal = goal
+        # All units are warm, unless that is in question.
+        if "max_units" in names and "warm_units" not in names:
+            axes = [warm(axis) if axis.name == "max_units" else axis
+                    for axis in axes]
         self.grid = Grid(tuple(axes), tuple(FIGURES.values()),
-                         ("--warm_units=64", "--no_check"),
+                         ("--no_check",) if {"max_units", "warm_units"} &
+                         set(names) else ("--warm_units=64", "--no_check"),
                          capture=composed("1s", "200ms"), seeds=(1, 2, 3))
         self.ABOUT = (f"Swept: {', '.join(names)}. The goal: {goal.text}. "
                       "Units are warm at the start. A mean over seeds has to "
@@ -127,7 +147,8 @@ class Sweep:
         files = {}
         for rate in self.grid.traffic(lab):
             name = f"sweep_{rate}.textproto"
-            files.update({name: None, f"{name}.flags": None})
+            files.update({name: None, f"{name}.flags": None,
+                          f"{name}.up.flags": None})
             for row in self.ranked(lab, means, rate)[:1]:
                 if self.goal.is_met(row):
                     best.rows.append(tuple(row[column.name]
@@ -151,18 +172,28 @@ class Sweep:
         about = f"{self.goal.text}; {lab.source} at {rate}"
         lines = ["# " + " ".join(about.split()),
                  "# xargs ./snf replay CAPTURE --config=THIS < THIS.flags",
+                 "# xargs ./snf up --port inside=IN --port outside=OUT "
+                 "--config=THIS < THIS.up.flags",
                  'chain {', '  name: "swept"', f"  text: {json.dumps(nf)}"]
         flags = [flag for flag in (*self.grid.base, *lab.flags)
                  if name_of_flag(flag) != "--nf"
                  and name_of_flag(flag)[2:] not in chosen]
-        for name, value in chosen.items():
-            if name in IN_CONFIG:
-                lines.append(f"  {name}: {IN_CONFIG[name](value)}")
+        for axis in self.grid.axes:
+            if axis.name not in chosen:
+                continue  # the NF
+            value = chosen[axis.name]
+            own, *more = axis.values[value]
+            if axis.name in IN_CONFIG:
+                lines.append(f"  {axis.name}: {IN_CONFIG[axis.name](value)}")
             else:
-                flags.append(f"--{name}={value}")
+                flags.append(own)
+            flags += more
         name = f"sweep_{rate}.textproto"
+        live = [flag for flag in flags
+                if name_of_flag(flag).removeprefix("--") not in NOT_LIVE]
         return {name: "\n".join([*lines, "}", ""]),
-                f"{name}.flags": shlex.join(flags) + "\n"}
+                f"{name}.flags": shlex.join(flags) + "\n",
+                f"{name}.up.flags": shlex.join(live) + "\n"}
 
     def draw(self, figure, lab: Lab, means: Means):
         """Each setting by what is to be little and by the first limit."""

@@ -8,6 +8,7 @@
 
 #include "platform/nf/nf_description.h"
 #include "platform/nf/nf_new.h"
+#include "platform/nf/nf_run.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
 #include "runtime/sdk/nf.h"
@@ -75,11 +76,12 @@ class NfShow final : public FlagCommand {
 
 std::unique_ptr<Command> CreateNfCommand() {
   return std::make_unique<CommandGroup>(
-      "tell of network functions; begin a new one",
+      "tell of network functions; begin a new one; run one alone",
       "Tells of network functions, which `snf replay --nf NAME` runs.",
       CommandTable{{"list", CreateCommand<NfList>},
                    {"show", CreateCommand<NfShow>},
-                   {"new", CreateCommand<NfNew>}});
+                   {"new", CreateCommand<NfNew>},
+                   {"run", CreateCommand<NfRun>}});
 }
 
 }  // namespace snf

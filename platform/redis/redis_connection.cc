@@ -86,8 +86,8 @@ RedisConnection BeginToConnect(const RedisAddress& address) {
           : redisConnectUnixNonBlock(address.path.c_str()));
 }
 
-absl::StatusOr<RedisReply> AskRedis(
-    redisContext& connection, std::initializer_list<std::string_view> words) {
+absl::StatusOr<RedisReply> AskRedis(redisContext& connection,
+                                    std::span<const std::string_view> words) {
   std::vector<const char*> starts;
   std::vector<size_t> sizes;
   for (const std::string_view word : words) {
@@ -103,7 +103,7 @@ absl::StatusOr<RedisReply> AskRedis(
   }
   if (reply->type == REDIS_REPLY_ERROR) {
     return absl::UnavailableError(fmt::format(
-        "{}: {}", *words.begin(), std::string_view(reply->str, reply->len)));
+        "{}: {}", words.front(), std::string_view(reply->str, reply->len)));
   }
   return reply;
 }

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -46,8 +47,12 @@ RedisConnection BeginToConnect(const RedisAddress& address);
 // Sends a command, each word of which may be any bytes, and waits for its
 // reply. Errors: Unavailable, of the connection, after which it is of no use,
 // or of the server.
-absl::StatusOr<RedisReply> AskRedis(
-    redisContext& connection, std::initializer_list<std::string_view> words);
+absl::StatusOr<RedisReply> AskRedis(redisContext& connection,
+                                    std::span<const std::string_view> words);
+inline absl::StatusOr<RedisReply> AskRedis(
+    redisContext& connection, std::initializer_list<std::string_view> words) {
+  return AskRedis(connection, std::span(words.begin(), words.size()));
+}
 
 // While there is one, SIGPIPE is ignored: hiredis writes to a server that may
 // have ended.
