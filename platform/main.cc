@@ -11,6 +11,7 @@
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
 #include "platform/replay/up_command.h"
+#include "platform/tls/cert_command.h"
 #include "platform/trace/trace_command.h"
 
 namespace snf {
@@ -30,6 +31,7 @@ const Program kProgram = {
                  {"set", CreateSetCommand},
                  {"drain", CreateDrainCommand},
                  {"down", CreateDownCommand},
+                 {"cert", CreateCommand<CertCommand>},
                  {"leases", CreateCommand<LeasesCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},

@@ -70,13 +70,16 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
 
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5 and
 // 8 to 10 are about chains, 6 and 7 about the controller, 14 and 17 about
-// state.
+// state, 16 about ports.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                        std::vector<BenchRow>& rows);
 void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
+
+void AddLiveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
+                 std::vector<BenchRow>& rows);
 
 // Return the name and the case of parse + lookup
 // (base/packet/fixture_parse_lookup.h), which several rows compare with.

@@ -56,8 +56,18 @@ LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
     loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,
                                        .max_copies = options.unit.max_flows},
                      nf, std::move(region_.logger_loops.front()));
+    logger_thread_ = std::thread([this] {
+      while (!stop_.load(std::memory_order_relaxed)) {
+        if (!loggers_->Turn()) std::this_thread::yield();
+      }
+    });
   }
   out_.Send(ControllerCommand::Start(UnitId{0}, false, 1));
+}
+
+LoneWorker::~LoneWorker() {
+  stop_.store(true, std::memory_order_relaxed);
+  if (logger_thread_.joinable()) logger_thread_.join();
 }
 
 void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
@@ -78,11 +88,17 @@ void LoneWorker::Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) {
     while (loop_.Turn()) {
     }
     cpu_ns_ += ThreadCpuNs() - begin;
-    while (loggers_.has_value() && loggers_->Turn()) {
-    }
-    Receive(region_.controller.loops.front().in);
-    if (loggers_.has_value()) Receive(region_.controller.loggers.front().in);
+    // The loop has done all that it can, and its loggers have not.
+    has_asked_ = false;
+    do {
+      ReceiveAll();
+    } while (released_ < metas.size() && !has_asked_);
   }
+}
+
+void LoneWorker::ReceiveAll() {
+  Receive(region_.controller.loops.front().in);
+  if (loggers_.has_value()) Receive(region_.controller.loggers.front().in);
 }
 
 void LoneWorker::Receive(LinkIn& in) {
@@ -102,6 +118,7 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
     SendToUnit(message);
   };
   if (cell.is_table()) {
+    has_asked_ = true;
     tables_.on_message(clock_.Now(), LoadAs<TableMessage>(payload.data()),
                        send);
     return;
@@ -112,12 +129,14 @@ void LoneWorker::Handle(const Cell& cell, std::span<const std::byte> payload) {
       ++released_;
       break;
     case Kind::kSendAlias: {
+      has_asked_ = true;
       const auto alias = LoadAs<Alias>(payload.data());
       out_.Send(ControllerCommand::Ack(
           UnitId{0}, {.flow = alias.flow, .clock = alias.clock}));
       break;
     }
     case Kind::kRequestPieces: {
+      has_asked_ = true;
       PieceBlock pieces = pieces_.Next(command.request.pool);
       pieces.unit = UnitId{0};
       out_.Send(

@@ -2,11 +2,13 @@
 #ifndef SNF_PLATFORM_BENCH_FIXTURE_LONE_WORKER_H_
 #define SNF_PLATFORM_BENCH_FIXTURE_LONE_WORKER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -32,13 +34,18 @@ class LoneWorker final : public BatchRunner {
   // A batch has so many packets because the clock is read twice for it.
   static constexpr uint32_t kBatch = 256;
 
-  // Its units have loggers if `logs`, whose turns are not measured either.
+  // Its units have loggers if `logs`: these run on a thread of their own, so
+  // that what they read stays out of the caches of the loop that is measured.
   // Errors as SharedRegion::Create.
   static absl::StatusOr<std::unique_ptr<LoneWorker>> Make(const NfSpec& nf,
                                                           bool logs = false);
 
   // Returns the buffers that its packets are in. Call it once.
   BatchBuffers TakeBuffers() { return {std::move(region_.buffers), kBatch}; }
+
+  ~LoneWorker();
+  LoneWorker(const LoneWorker&) = delete;
+  LoneWorker& operator=(const LoneWorker&) = delete;
 
   void Run(BatchBuffers& buffers, std::span<const PacketMeta> metas) override;
 
@@ -48,6 +55,7 @@ class LoneWorker final : public BatchRunner {
  private:
   LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
              LoopRegion region, UnitLoopLinks links);
+  void ReceiveAll();
   void Receive(LinkIn& in);
   void Handle(const Cell& cell, std::span<const std::byte> payload);
   void SendToUnit(const TableMessage& message);
@@ -60,6 +68,9 @@ class LoneWorker final : public BatchRunner {
   std::optional<LoggerLoop> loggers_;
   LinkOut& out_;
   size_t released_ = 0;
+  bool has_asked_ = false;  // the loop, and is answered in out_
+  std::atomic<bool> stop_{false};
+  std::thread logger_thread_;  // none without loggers
   int64_t cpu_ns_ = 0;
 };
 

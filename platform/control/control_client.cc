@@ -14,9 +14,8 @@ namespace {
 
 class GrpcClient final : public ControlClient {
  public:
-  explicit GrpcClient(const std::string& socket)
-      : stub_(proto::Control::NewStub(grpc::CreateChannel(
-            "unix:" + socket, grpc::InsecureChannelCredentials()))) {}
+  explicit GrpcClient(const std::shared_ptr<grpc::Channel>& channel)
+      : stub_(proto::Control::NewStub(channel)) {}
 
 #define SNF_CALL(name)                                                        \
   absl::StatusOr<proto::name##Reply> Ask(const proto::name##Request& request) \
@@ -55,7 +54,21 @@ class GrpcClient final : public ControlClient {
 std::unique_ptr<ControlClient> ControlClient::Connect(
     const std::string& socket) {
   gpr_set_log_function([](gpr_log_func_args*) {});
-  return std::make_unique<GrpcClient>(socket);
+  return std::make_unique<GrpcClient>(grpc::CreateChannel(
+      "unix:" + socket, grpc::InsecureChannelCredentials()));
+}
+
+std::unique_ptr<ControlClient> ControlClient::Connect(
+    const TlsEndpoint& endpoint) {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  const grpc::SslCredentialsOptions credentials = {
+      .pem_root_certs = endpoint.files.authority,
+      .pem_private_key = endpoint.files.key,
+      .pem_cert_chain = endpoint.files.certificate};
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return std::make_unique<GrpcClient>(grpc::CreateCustomChannel(
+      endpoint.address.text(), grpc::SslCredentials(credentials), arguments));
 }
 
 }  // namespace snf

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/tls/tls_endpoint.h"
 #include "proto/control.pb.h"
 
 namespace snf {
@@ -19,6 +20,8 @@ class ControlClient {
 
   // Asks at a socket of the file system.
   static std::unique_ptr<ControlClient> Connect(const std::string& socket);
+  // Asks at a TCP port whose server has a certificate, and wants one.
+  static std::unique_ptr<ControlClient> Connect(const TlsEndpoint& endpoint);
   virtual ~ControlClient() = default;
 
   virtual absl::StatusOr<proto::StatusReply> Ask(

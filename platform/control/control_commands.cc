@@ -231,14 +231,39 @@ class DownCommand final : public DaemonCommand {
              .usage = "snf down [--name=NAME]",
              .about = "Lets a daemon of snf up come to its end, and waits for "
                       "it: it takes no packet any more, and what is under way "
-                      "still leaves. A daemon that does not end in time is "
-                      "killed."}) {
+                      "still leaves. A daemon of this machine that does not "
+                      "end in time is killed."}) {
     flags().Duration("patience", patience_, Milliseconds(1), Seconds(3'600),
                      "a daemon that has not ended by then is killed");
   }
 
  private:
   absl::Status Run() override {
+    if (const auto client = Connect(); is_remote() && !client.ok()) {
+      return client.status();
+    }
+    return is_remote() ? EndRemote() : EndHere();
+  }
+
+  // Nobody but its own machine can kill it.
+  absl::Status EndRemote() {
+    if (const auto reply = Ask(proto::DownRequest()); !reply.ok()) {
+      return reply.status();
+    }
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(patience_.ns);
+    while (IsReachable()) {
+      if (std::chrono::steady_clock::now() >= end) {
+        return absl::InternalError(
+            fmt::format("\"{}\" did not end in time", daemon()));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    fmt::print("\"{}\" takes no packet any more.\n", daemon());
+    return absl::OkStatus();
+  }
+
+  absl::Status EndHere() {
     const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon());
     if (!files.ok()) return files.status();
     const absl::StatusOr<pid_t> pid = PidOf(*files);

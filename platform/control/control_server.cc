@@ -87,7 +87,9 @@ class GrpcServer final : public ControlServer {
     }
   }
 
-  bool Listen(const std::string& socket) {
+  // Returns where it cannot listen; "" if it does.
+  std::string Listen(const std::string& socket,
+                     const std::optional<TlsEndpoint>& tcp) {
     // A few more than there may be calls, which are refused by them.
     constexpr int kThreads = kMostCalls + 8;
     grpc::ResourceQuota quota("snf control");
@@ -101,16 +103,35 @@ class GrpcServer final : public ControlServer {
         grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * kMostCalls);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 * 1024);
+    int has_socket = 0;
     builder.AddListeningPort("unix:" + socket,
-                             grpc::InsecureServerCredentials());
+                             grpc::InsecureServerCredentials(), &has_socket);
+    if (tcp.has_value()) {
+      // Another process could take a part of the calls.
+      builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+      builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                                 kMostSeconds * 1'000);
+      builder.AddListeningPort(tcp->address.text(), Credentials(tcp->files));
+    }
     builder.RegisterService(&service_);
     const mode_t before = umask(0177);
     server_ = builder.BuildAndStart();
     umask(before);
-    return server_ != nullptr;
+    if (server_ != nullptr) return "";
+    return has_socket != 0 && tcp.has_value() ? tcp->address.text() : socket;
   }
 
  private:
+  static std::shared_ptr<grpc::ServerCredentials> Credentials(
+      const TlsFiles& files) {
+    grpc::SslServerCredentialsOptions options(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = files.authority;
+    options.pem_key_cert_pairs.push_back(
+        {.private_key = files.key, .cert_chain = files.certificate});
+    return grpc::SslServerCredentials(options);
+  }
+
   Service service_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -118,14 +139,16 @@ class GrpcServer final : public ControlServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
-    const std::string& socket, ControlHandler& handler) {
+    const std::string& socket, const std::optional<TlsEndpoint>& tcp,
+    ControlHandler& handler) {
   gpr_set_log_function([](gpr_log_func_args*) {});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto server = std::make_unique<GrpcServer>(handler);
-  if (!server->Listen(socket)) {
+  const std::string where_not = server->Listen(socket, tcp);
+  if (!where_not.empty()) {
     return absl::UnavailableError(
-        fmt::format("{}: cannot listen there", socket));
+        fmt::format("{}: cannot listen there", where_not));
   }
   return server;
 }

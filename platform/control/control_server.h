@@ -3,10 +3,12 @@
 #define SNF_PLATFORM_CONTROL_CONTROL_SERVER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "platform/control/control_handler.h"
+#include "platform/tls/tls_endpoint.h"
 
 namespace snf {
 
@@ -22,9 +24,12 @@ class ControlServer {
   static constexpr int kMostSeconds = 10;
 
   // Listens on return, on a socket of the file system that is this user's
-  // alone. The handler must outlive the server. Error: Unavailable.
+  // alone, and on a TCP port, if one is named, for clients whose certificate
+  // its authority has signed. The handler must outlive the server. Error:
+  // Unavailable.
   static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
-      const std::string& socket, ControlHandler& handler);
+      const std::string& socket, const std::optional<TlsEndpoint>& tcp,
+      ControlHandler& handler);
   // Refuses what comes, and waits for calls that are under way.
   virtual ~ControlServer() = default;
 

@@ -6,13 +6,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/text_file.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "platform/control/control_client.h"
+#include "platform/tls/certificates.h"
+#include "platform/tls/tls_probe.h"
 
 namespace snf {
 namespace {
@@ -69,7 +75,7 @@ class ControlServerTest : public testing::Test {
  protected:
   ControlServerTest()
       : socket_(testing::TempDir() + "/control-" + std::to_string(getpid())),
-        server_(*ControlServer::Start(socket_, handler_)),
+        server_(*ControlServer::Start(socket_, std::nullopt, handler_)),
         client_(ControlClient::Connect(socket_)) {}
   ~ControlServerTest() override {
     handler_.waits = false;
@@ -148,9 +154,128 @@ TEST_F(ControlServerTest, RefusesMoreCallsThanItServesAtATime) {
   EXPECT_TRUE(client_->Ask(proto::StatusRequest()).ok());
 }
 
+// A server on TCP, with certificates made for it.
+class ControlServerTlsTest : public testing::Test {
+ protected:
+  ControlServerTlsTest()
+      : folder_(testing::TempDir() + "/control-tls-" +
+                std::to_string(getpid())) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  ~ControlServerTlsTest() override { std::filesystem::remove_all(folder_); }
+
+  // A directory of certificates.
+  std::string Certificates(const std::string& name,
+                           const CertificateOptions& options = {}) {
+    const std::string directory = folder_ + "/" + name;
+    EXPECT_TRUE(MakeCertificates(directory, options).ok());
+    return directory;
+  }
+  static std::string Read(const std::string& file) {
+    return ReadTextFile(file, 100'000).value_or("");
+  }
+  // What an end shows, whether it is good or not.
+  TlsEndpoint Endpoint(const std::string& directory, const std::string& stem) {
+    return {.address = address_,
+            .files = {.authority = Read(directory + "/ca.crt"),
+                      .certificate = Read(directory + "/" + stem + ".crt"),
+                      .key = Read(directory + "/" + stem + ".key")}};
+  }
+  // Listens where nobody does yet.
+  std::unique_ptr<ControlServer> Serve(const std::string& directory) {
+    for (uint16_t port = 20'000; port < 60'000; port += 97) {
+      address_.port = port;
+      if (WhyNotReachable({.address = address_, .files = {}}) !=
+          "Connection refused") {
+        continue;
+      }
+      auto server = ControlServer::Start(
+          folder_ + "/socket", Endpoint(directory, "server"), handler_);
+      if (server.ok()) return *std::move(server);
+    }
+    return nullptr;
+  }
+  // An answer, or why there is none.
+  static std::string Answer(const TlsEndpoint& endpoint) {
+    const auto reply =
+        ControlClient::Connect(endpoint)->Ask(proto::StatusRequest());
+    return reply.ok() ? reply->name() : WhyNotReachable(endpoint);
+  }
+
+  Handler handler_;
+  const std::string folder_;
+  TcpAddress address_ = {.host = "127.0.0.1"};
+};
+
+TEST_F(ControlServerTlsTest, AnswersWhoeverShowsACertificate) {
+  const std::string here = Certificates("here");
+  const auto server = Serve(here);
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Answer(Endpoint(here, "client")), "it");
+  EXPECT_EQ(WhyNotReachable(Endpoint(here, "client")), "");
+  EXPECT_EQ(ControlClient::Connect(folder_ + "/socket")
+                ->Ask(proto::StatusRequest())
+                ->name(),
+            "it");
+}
+
+TEST_F(ControlServerTlsTest, RefusesCertificatesThatAreNotGood) {
+  const std::string here = Certificates("here");
+  const auto server = Serve(here);
+  ASSERT_NE(server, nullptr);
+  // As the authority would sign them for somebody else, or for a server.
+  TlsEndpoint foreign = Endpoint(Certificates("other"), "client");
+  EXPECT_EQ(Answer(foreign),
+            "its certificate is not signed by the authority of --tls");
+  foreign.files.authority = Endpoint(here, "client").files.authority;
+  EXPECT_THAT(Answer(foreign),
+              testing::HasSubstr("does not take the certificate of this end"));
+  EXPECT_THAT(Answer(Endpoint(here, "server")),
+              testing::HasSubstr("does not take the certificate of this end"));
+  // None at all.
+  TlsEndpoint none = Endpoint(here, "client");
+  none.files.certificate = none.files.key = "";
+  EXPECT_FALSE(ControlClient::Connect(none)->Ask(proto::StatusRequest()).ok());
+  EXPECT_EQ(handler_.downs, 0);
+}
+
+TEST_F(ControlServerTlsTest, ClientsRefuseAServersCertificateThatIsNotGood) {
+  const std::string late =
+      Certificates("late", {.begin_s = -7'200, .end_s = -3'600});
+  const auto server = Serve(late);
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Answer(Endpoint(late, "client")), "its certificate has expired");
+}
+
+TEST_F(ControlServerTlsTest, ClientsRefuseAServerOfAnotherName) {
+  const std::string here = Certificates("here");
+  address_.host = "0.0.0.0";
+  const auto server = Serve(here);
+  ASSERT_NE(server, nullptr);
+  TlsEndpoint endpoint = Endpoint(here, "client");
+  endpoint.address.host = "127.0.0.2";
+  EXPECT_THAT(Answer(endpoint),
+              testing::HasSubstr("its certificate is not for 127.0.0.2"));
+  endpoint.address.host = "127.0.0.1";
+  EXPECT_EQ(Answer(endpoint), "it");
+}
+
+TEST_F(ControlServerTlsTest, RefusesAPortThatIsTaken) {
+  const std::string here = Certificates("here");
+  const auto server = Serve(here);
+  ASSERT_NE(server, nullptr);
+  const auto second = ControlServer::Start(folder_ + "/second",
+                                           Endpoint(here, "server"), handler_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().message(),
+            address_.text() + ": cannot listen there");
+}
+
 TEST(ControlServer, RefusesASocketThatCannotBe) {
   Handler handler;
-  const auto server = ControlServer::Start("/nowhere/socket", handler);
+  const auto server =
+      ControlServer::Start("/nowhere/socket", std::nullopt, handler);
   EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(server.status().message(), "/nowhere/socket: cannot listen there");
 }

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "platform/tls/tls_probe.h"
+
 namespace snf {
 
 void AddDaemonName(FlagSet& flags, std::string& name) {
@@ -21,10 +23,14 @@ absl::Status NoDaemon(const std::string& name) {
 
 DaemonCommand::DaemonCommand(Text text) : FlagCommand(std::move(text)) {
   AddDaemonName(flags(), daemon_);
+  tls_.AddTo(flags(),
+             "ask a daemon that listens there, as snf up --control says, "
+             "instead of one of this machine");
 }
 
 absl::StatusOr<ControlClient*> DaemonCommand::Connect() {
   if (client_ != nullptr) return client_.get();
+  if (is_remote() || !tls_.directory().empty()) return ConnectRemote();
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
@@ -32,6 +38,24 @@ absl::StatusOr<ControlClient*> DaemonCommand::Connect() {
   if (*pid == 0) return NoDaemon(daemon_);
   client_ = ControlClient::Connect(files->socket);
   return client_.get();
+}
+
+absl::StatusOr<ControlClient*> DaemonCommand::ConnectRemote() {
+  if (flags().given("name")) {
+    return absl::InvalidArgumentError(
+        "--name and --control: each names a daemon");
+  }
+  absl::StatusOr<std::optional<TlsEndpoint>> endpoint =
+      tls_.Endpoint(TlsEnd::kClient);
+  if (!endpoint.ok()) return endpoint.status();
+  endpoint_ = *std::move(endpoint);
+  daemon_ = endpoint_->address.text();
+  client_ = ControlClient::Connect(*endpoint_);
+  return client_.get();
+}
+
+bool DaemonCommand::IsReachable() const {
+  return endpoint_.has_value() && WhyNotReachable(*endpoint_).empty();
 }
 
 // An answer that there is none is no input or output that failed.
@@ -42,16 +66,24 @@ absl::Status DaemonCommand::OfDaemon(const absl::Status& status) const {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kPermissionDenied:
       return {status.code(), text};
-    case absl::StatusCode::kUnavailable: {
-      // It may have ended meanwhile.
-      const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
-      if (files.ok() && PidOf(*files).value_or(0) == 0)
-        return NoDaemon(daemon_);
-      return absl::FailedPreconditionError(text);
-    }
+    case absl::StatusCode::kUnavailable:
+      return WhyUnavailable(text);
     default:
       return absl::FailedPreconditionError(text);
   }
+}
+
+absl::Status DaemonCommand::WhyUnavailable(const std::string& text) const {
+  if (endpoint_.has_value()) {
+    const std::string why = WhyNotReachable(*endpoint_);
+    if (why.empty()) return absl::FailedPreconditionError(text);
+    return absl::FailedPreconditionError(
+        fmt::format("\"{}\" cannot be asked: {}", daemon_, why));
+  }
+  // It may have ended meanwhile.
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
+  if (files.ok() && PidOf(*files).value_or(0) == 0) return NoDaemon(daemon_);
+  return absl::FailedPreconditionError(text);
 }
 
 }  // namespace snf

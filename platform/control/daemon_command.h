@@ -3,24 +3,31 @@
 #define SNF_PLATFORM_CONTROL_DAEMON_COMMAND_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "platform/control/control_client.h"
 #include "platform/control/daemon_files.h"
 #include "platform/process/command.h"
+#include "platform/tls/tls_endpoint.h"
 
 namespace snf {
 
-// The base of a command that asks a daemon, which --name names.
+// The base of a command that asks a daemon, which --name names, or --control
+// where it is on another machine.
 class DaemonCommand : public FlagCommand {
  protected:
   explicit DaemonCommand(Text text);
 
+  // Returns its name, or its address.
   const std::string& daemon() const { return daemon_; }
-  // Finds the daemon, and connects to it at the first call. Error:
-  // FailedPrecondition, none of that name runs.
+  bool is_remote() const { return tls_.is_given(); }
+  // Finds the daemon, and connects to it at the first call. Errors:
+  // FailedPrecondition, none of that name runs; those of TlsFlags.
   absl::StatusOr<ControlClient*> Connect();
+  // Returns whether the one that --control names still takes calls.
+  bool IsReachable() const;
   // Asks it, once.
   template <typename Request>
   auto Ask(const Request& request)
@@ -33,9 +40,13 @@ class DaemonCommand : public FlagCommand {
   }
 
  private:
+  absl::StatusOr<ControlClient*> ConnectRemote();
   absl::Status OfDaemon(const absl::Status& status) const;
+  absl::Status WhyUnavailable(const std::string& text) const;
 
   std::string daemon_ = "default";
+  TlsFlags tls_;
+  std::optional<TlsEndpoint> endpoint_;
   std::unique_ptr<ControlClient> client_;
 };
 

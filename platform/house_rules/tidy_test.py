@@ -44,7 +44,7 @@ DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/redis", "platform/live", "platform/explain",
     "platform/report", "platform/watch", "platform/control", "platform/process",
-    "proto"}
+    "platform/tls", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -74,6 +74,7 @@ MAY_INCLUDE = {
     "nfs": BASE | {"runtime/sdk"},
     "platform/text": TRACES,
     "platform/process": TEXT | {"runtime/sdk"},
+    "platform/tls": TEXT | {"platform/process"},
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
@@ -87,7 +88,7 @@ MAY_INCLUDE = {
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
     "platform/control": RUN | {"platform/real_time", "platform/watch",
-                               "platform/process", "proto"},
+                               "platform/process", "platform/tls", "proto"},
     "platform/leases": TEXT | {"controller/leases", "resource_manager/core",
                                "platform/process"},
     "platform/replay": COMMAND,

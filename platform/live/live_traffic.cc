@@ -39,20 +39,12 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
 absl::Status LiveTraffic::Run(RealDriver& driver,
                               const std::atomic<bool>& interrupted,
                               Mailbox* mailbox) {
-  constexpr Nanos kUpdatePeriod = Milliseconds(100);
-  driver.Begin(PacketPort::WallClock());
+  Begin(driver);
   while (!interrupted.load(std::memory_order_relaxed) && !driver.has_failed() &&
          status().ok()) {
-    const bool has_received = Receive(driver);
-    const bool did = driver.Poll();
-    Flush();
+    const bool did = Turn(driver);
     if (mailbox != nullptr) mailbox->Open();
-    const Instant now = driver.clock().Now();
-    if (now >= next_update_) {
-      next_update_ = now + kUpdatePeriod;
-      UpdateFigures();
-    }
-    if (!has_received && !did) WaitForFrames(driver.MayWait());
+    if (!did) WaitForFrames(driver.MayWait());
   }
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
@@ -62,6 +54,23 @@ absl::Status LiveTraffic::Run(RealDriver& driver,
     Flush();
   }
   return status();
+}
+
+void LiveTraffic::Begin(RealDriver& driver) {
+  driver.Begin(PacketPort::WallClock());
+}
+
+bool LiveTraffic::Turn(RealDriver& driver) {
+  constexpr Nanos kUpdatePeriod = Milliseconds(100);
+  const bool has_received = Receive(driver);
+  const bool did = driver.Poll();
+  Flush();
+  const Instant now = driver.clock().Now();
+  if (now >= next_update_) {
+    next_update_ = now + kUpdatePeriod;
+    UpdateFigures();
+  }
+  return has_received || did;
 }
 
 void LiveTraffic::Finish() {

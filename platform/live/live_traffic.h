@@ -60,6 +60,12 @@ class LiveTraffic final : public RunObserver {
   // null, are opened between batches. An error is that of a port.
   absl::Status Run(RealDriver& driver, const std::atomic<bool>& interrupted,
                    Mailbox* mailbox = nullptr);
+  // What Run is made of, for who has a loop of its own: starts the driver's
+  // clock.
+  static void Begin(RealDriver& driver);
+  // Takes some of what has come, and sends what is released. Returns false if
+  // there was nothing to do.
+  bool Turn(RealDriver& driver);
   // Sends what RealDriver::Finish has released. Call it last.
   void Finish();
 

@@ -19,7 +19,8 @@
 namespace snf {
 namespace {
 
-constexpr size_t kMacBytes = 12;  // of both addresses
+constexpr size_t kMacBytes = 12;         // of both addresses
+constexpr size_t kHeaderBytes = 14 + 8;  // of Ethernet with two tags
 // A clock that was set back or forth is not how long a frame waited.
 constexpr Nanos kMaxAge = Seconds(10);
 
@@ -38,33 +39,18 @@ bool BindTo(const Descriptor& socket, int index, uint16_t protocol) {
               sizeof address) == 0;
 }
 
-// What the kernel tells beside a frame.
-struct Beside {
-  Nanos age;
-  std::optional<be32> tag;  // a VLAN tag with its type
-  bool is_cut = false;
-};
+// How long ago the kernel took a frame.
+Nanos AgeOf(const tpacket2_hdr& slot, Instant now) {
+  const Instant came = {int64_t{slot.tp_sec} * 1'000'000'000 + slot.tp_nsec};
+  return std::clamp(now - came, Nanos{}, kMaxAge);
+}
 
-Beside BesideOf(msghdr& message, Instant now) {
-  Beside beside;
-  beside.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    const auto* const data = reinterpret_cast<std::byte*>(CMSG_DATA(part));
-    if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_TIMESTAMPNS) {
-      const auto time = LoadAs<timespec>(data);
-      const Instant came = {time.tv_sec * 1'000'000'000 + time.tv_nsec};
-      beside.age = std::clamp(now - came, Nanos{}, kMaxAge);
-    } else if (part->cmsg_level == SOL_PACKET &&
-               part->cmsg_type == PACKET_AUXDATA) {
-      const auto aux = LoadAs<tpacket_auxdata>(data);
-      if ((aux.tp_status & TP_STATUS_VLAN_VALID) == 0) continue;
-      const bool has_type = (aux.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
-      const uint32_t type = has_type ? aux.tp_vlan_tpid : ETH_P_8021Q;
-      beside.tag = be32(type << 16 | aux.tp_vlan_tci);
-    }
-  }
-  return beside;
+// The VLAN tag, with its type, that the kernel has taken out of a frame.
+std::optional<be32> TagOf(const tpacket2_hdr& slot) {
+  if ((slot.tp_status & TP_STATUS_VLAN_VALID) == 0) return std::nullopt;
+  const bool has_type = (slot.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
+  const uint32_t type = has_type ? slot.tp_vlan_tpid : ETH_P_8021Q;
+  return be32(type << 16 | slot.tp_vlan_tci);
 }
 
 }  // namespace
@@ -72,8 +58,8 @@ Beside BesideOf(msghdr& message, Instant now) {
 // Not cleared: pages are the kernel's zeros, and are there once they are used.
 PacketSocket::Batch::Batch() : rooms(new std::byte[kBatch * kRoomBytes]) {
   for (size_t i = 0; i < kBatch; ++i) {
-    messages[i].msg_hdr.msg_iov = parts[i].data();
-    messages[i].msg_hdr.msg_iovlen = 2;
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
   }
 }
 
@@ -110,22 +96,22 @@ absl::Status PacketSocket::Connect() {
     return failed("promiscuous mode");
   }
   if (!SetOption(in_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
-      !SetOption(in_, SOL_PACKET, PACKET_AUXDATA, 1) ||
       !SetOption(in_, SOL_PACKET, PACKET_VNET_HDR, 1)) {
     return failed("options of a packet socket (Linux 4.20 has them)");
   }
-  // What follows may be refused: then there is less room, and no age.
-  SetOption(in_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  mtu_ = interface_.mtu();
+  if (!ring_.Open(in_.number(), mtu_ + kHeaderBytes)) {
+    return failed("a ring of a packet socket");
+  }
+  // What follows may be refused: then there is less room.
   if (!SetOption(in_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBytes)) {
     SetOption(in_, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
   }
   if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
     SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
   }
-  mtu_ = interface_.mtu();
   changes_ = interface_.MergeNothing();
   if (!changes_.empty()) changes_ += " off";
-  for (size_t i = 0; i < kBatch; ++i) PrepareToReceive(i);
   // The socket that sends has no protocol: nothing comes to it.
   if (!BindTo(out_, index, 0) || !BindTo(in_, index, ETH_P_ALL)) {
     return failed("binding a packet socket");
@@ -133,33 +119,16 @@ absl::Status PacketSocket::Connect() {
   return absl::OkStatus();
 }
 
-void PacketSocket::PrepareToReceive(size_t i) {
-  received_.parts[i][0] = {&offloads_[i], sizeof offloads_[i]};
-  const std::span<std::byte> room = received_.room(i).subspan(kTagBytes);
-  received_.parts[i][1] = {room.data(), room.size()};
-  msghdr& message = received_.messages[i].msg_hdr;
-  message.msg_control = controls_[i].bytes.data();
-  message.msg_controllen = kControlBytes;
-}
-
 bool PacketSocket::Receive(Take take) {
-  const int count = recvmmsg(in_.number(), received_.messages.data(), kBatch,
-                             MSG_DONTWAIT, nullptr);
-  if (count < 0) {
-    if (errno == EINVAL) {
-      // A frame whose offload the kernel cannot describe.
-      ++figures_.refused;
-      return true;
-    }
-    if (errno != EAGAIN && errno != EINTR) Fail(errno);
-    return false;
-  }
+  tpacket2_hdr* slot = ring_.Next();
+  if (slot == nullptr) return false;
   const Instant now = WallClock();
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    TakeFrame(i, now, take);
-    received_.messages[i].msg_hdr.msg_controllen = kControlBytes;
+  for (size_t i = 0; i < kBatch && slot != nullptr; ++i) {
+    TakeFrame(*slot, now, take);
+    ring_.Release();
+    slot = ring_.Next();
   }
-  return count > 0;
+  return true;
 }
 
 // Returns nothing for what FinishFrame does not know.
@@ -188,28 +157,57 @@ std::optional<FrameOffload> PacketSocket::Read(const Offload& offload,
   }
 }
 
-void PacketSocket::TakeFrame(size_t i, Instant now, Take take) {
-  const Beside beside = BesideOf(received_.messages[i].msg_hdr, now);
-  const size_t length = received_.messages[i].msg_len;
-  const size_t tag_bytes = beside.tag.has_value() ? kTagBytes : 0;
-  const std::optional<FrameOffload> offload = Read(offloads_[i], tag_bytes);
-  if (beside.is_cut || !offload.has_value() ||
-      length < sizeof offloads_[i] + kMacBytes) {
+void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
+  const std::optional<Whole> whole = WholeOf(slot);
+  if (!whole.has_value()) return;
+  const std::optional<be32> tag = TagOf(slot);
+  const size_t tag_bytes = tag.has_value() ? kTagBytes : 0;
+  const std::optional<FrameOffload> offload = Read(whole->offload, tag_bytes);
+  if (!offload.has_value() || whole->frame.size() < kMacBytes) {
     ++figures_.refused;
     return;
   }
-  std::span<std::byte> frame = received_.room(i).subspan(
-      kTagBytes - tag_bytes, tag_bytes + length - sizeof offloads_[i]);
-  if (beside.tag.has_value()) {
+  std::span<std::byte> frame = {whole->frame.data() - tag_bytes,
+                                whole->frame.size() + tag_bytes};
+  if (tag.has_value()) {
     std::memmove(frame.data(), frame.data() + kTagBytes, kMacBytes);
-    Store(&frame[kMacBytes], *beside.tag);
+    Store(&frame[kMacBytes], *tag);
   }
+  const Nanos age = AgeOf(slot, now);
   const size_t packets = FinishFrame(
       frame, *offload,
-      [&](std::span<const std::byte> packet) { take(packet, beside.age); });
+      [&](std::span<const std::byte> packet) { take(packet, age); });
   figures_.received += packets;
   figures_.refused += packets == 0 ? 1 : 0;
   figures_.split += packets > 1 ? 1 : 0;
+}
+
+// In a slot the offload stands in front of the frame, where a tag may go later.
+// Returns nothing, and counts the frame, if the rest of it is nowhere.
+std::optional<PacketSocket::Whole> PacketSocket::WholeOf(tpacket2_hdr& slot) {
+  Whole whole{};
+  whole.frame = PacketRing::FrameOf(slot);
+  if ((slot.tp_status & TP_STATUS_COPY) == 0) {
+    std::memcpy(&whole.offload, whole.frame.data() - sizeof whole.offload,
+                sizeof whole.offload);
+    if (slot.tp_snaplen == slot.tp_len) return whole;
+    ++figures_.kernel_drops;
+    return std::nullopt;
+  }
+  std::byte* const room = long_room_.get() + kTagBytes;
+  std::array<iovec, 2> parts = {
+      {{&whole.offload, sizeof whole.offload}, {room, kRoomBytes - kTagBytes}}};
+  msghdr message = {};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  const ssize_t bytes = recvmsg(in_.number(), &message, MSG_DONTWAIT);
+  if (bytes < static_cast<ssize_t>(sizeof whole.offload) ||
+      (message.msg_flags & MSG_TRUNC) != 0) {
+    ++figures_.refused;
+    return std::nullopt;
+  }
+  whole.frame = {room, static_cast<size_t>(bytes) - sizeof whole.offload};
+  return whole;
 }
 
 void PacketSocket::StopReceiving() {
@@ -226,8 +224,7 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
   }
   const std::span<std::byte> room = queued_.room(queue_);
   std::ranges::copy(frame, room.begin());
-  queued_.parts[queue_][0] = {room.data(), frame.size()};
-  queued_.messages[queue_].msg_hdr.msg_iovlen = 1;
+  queued_.parts[queue_] = {room.data(), frame.size()};
   ++queue_;
 }
 
@@ -257,6 +254,13 @@ void PacketSocket::UpdateFigures() {
   if (getsockopt(in_.number(), SOL_PACKET, PACKET_STATISTICS, &since, &size) ==
       0) {
     figures_.kernel_drops += since.tp_drops;
+  }
+  // No call of Receive would be told.
+  int error = 0;
+  size = sizeof error;
+  if (getsockopt(in_.number(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
+      error != 0) {
+    Fail(error);
   }
 }
 

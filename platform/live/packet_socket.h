@@ -14,12 +14,14 @@
 #include "platform/live/frame_offload.h"
 #include "platform/live/network_interface.h"
 #include "platform/live/packet_port.h"
+#include "platform/live/packet_ring.h"
 
 namespace snf {
 
 // Theory of operation. A port by packet sockets (packet(7)): one receives what
-// comes to the interface, whoever it is for (promiscuous mode), the other
-// sends. Both work by batches of kBatch frames a system call.
+// comes to the interface, whoever it is for (promiscuous mode), into a ring of
+// memory that the kernel shares (packet_ring.h), without a system call a frame;
+// the other sends, by batches of kBatch frames a system call.
 //
 // With each frame the kernel tells what was taken out of it or left undone, and
 // a packet is made of it that a wire could have carried: the VLAN tag is put
@@ -27,9 +29,13 @@ namespace snf {
 // completed, and frames that it left to be cut into packets are cut
 // (frame_offload.h).
 //
-// Memory: some 10 MB of addresses; pages that no frame was as long as to reach
-// cost nothing. The kernel keeps up to kReceiveBytes of frames that wait; what
-// comes then is its drop, and counted.
+// A frame that is longer than the interface's MTU, as one that is to be cut
+// into packets, is longer than a slot of the ring: it is read by a system call.
+//
+// Memory: the ring, up to PacketRing::kMostBytes, and some 5 MB of addresses;
+// pages that no frame was as long as to reach cost nothing. What comes while
+// the ring is full is the kernel's drop, and counted. So is a long frame that
+// comes when kReceiveBytes of such wait.
 class PacketSocket final : public PacketPort {
  public:
   static constexpr size_t kBatch = 64;
@@ -50,7 +56,6 @@ class PacketSocket final : public PacketPort {
   static constexpr size_t kTagBytes = 4;
   static constexpr size_t kRoomBytes =
       (kTagBytes + kMaxFrameBytes + 63) / 64 * 64;
-  static constexpr size_t kControlBytes = 128;
   struct Batch {
     Batch();
     std::span<std::byte> room(size_t i) {
@@ -58,7 +63,7 @@ class PacketSocket final : public PacketPort {
     }
     std::unique_ptr<std::byte[]> rooms;
     std::array<mmsghdr, kBatch> messages{};
-    std::array<std::array<iovec, 2>, kBatch> parts{};
+    std::array<iovec, kBatch> parts{};
   };
   // What the kernel tells in front of a frame: virtio_net_hdr of
   // <linux/virtio_net.h>, which C++ does not take. Numbers are in the machine's
@@ -72,24 +77,27 @@ class PacketSocket final : public PacketPort {
     uint16_t checksum_offset;
   };
   static_assert(sizeof(Offload) == 10);
-  struct alignas(16) Control {
-    std::array<std::byte, kControlBytes> bytes;
+  // A frame with room for a VLAN tag ahead of it.
+  struct Whole {
+    Offload offload;
+    std::span<std::byte> frame;
   };
 
   explicit PacketSocket(const PortSpec& spec)
-      : PacketPort(spec), interface_(spec.interface) {}
+      : PacketPort(spec),
+        interface_(spec.interface),
+        long_room_(new std::byte[kRoomBytes]) {}
   absl::Status Connect();
-  void PrepareToReceive(size_t i);
   static std::optional<FrameOffload> Read(const Offload& offload,
                                           size_t tag_bytes);
-  void TakeFrame(size_t i, Instant now, Take take);
+  void TakeFrame(tpacket2_hdr& slot, Instant now, Take take);
+  std::optional<Whole> WholeOf(tpacket2_hdr& slot);
 
   NetworkInterface interface_;
   Descriptor in_;
   Descriptor out_;
-  Batch received_;
-  std::array<Control, kBatch> controls_;
-  std::array<Offload, kBatch> offloads_;
+  PacketRing ring_;
+  std::unique_ptr<std::byte[]> long_room_;  // for a frame that fits in no slot
   Batch queued_;
   size_t queue_ = 0;  // frames in it
 };

@@ -15,6 +15,7 @@ namespace {
 struct Fixed {
   StateCounters state;
   StateFigures::Worst worst;
+  UnitLogFigures logs;
   uint64_t held_packets_max;
   uint64_t sleeps;
   uint64_t buffers_in_use;
@@ -64,6 +65,7 @@ std::vector<uint64_t> LoopResults::ToWords() const {
   std::vector<uint64_t> words;
   Append(words, Fixed{.state = figures.state,
                       .worst = figures.state.worst,
+                      .logs = figures.logs,
                       .held_packets_max = figures.held_packets_max,
                       .sleeps = figures.sleeps,
                       .buffers_in_use = buffers_in_use,
@@ -91,6 +93,7 @@ absl::StatusOr<LoopResults> LoopResults::FromWords(
   static_cast<StateCounters&>(results.figures.state) = fixed.state;
   results.figures.state.worst = fixed.worst;
   results.figures.state.worst.key = {};  // is known to the controller alone
+  results.figures.logs = fixed.logs;
   results.figures.held_packets_max =
       static_cast<uint32_t>(fixed.held_packets_max);
   results.figures.sleeps = fixed.sleeps;

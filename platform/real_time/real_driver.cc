@@ -240,7 +240,9 @@ RunResult RealDriver::Finish() {
     Fail();
   } else if (is_over) {
     egress_.CheckNoneWaits();
-    if (loggers_.has_value() && options_.check) CheckLoggers();
+    if (loggers_.has_value() && !has_processes() && options_.check) {
+      CheckLoggers();
+    }
   }
   result_.real.threads = real_.threads;
   egress_.Finish(loop_.now());

@@ -187,8 +187,9 @@ class RealDriver final : private NfCallNames {
                      Doorbell* bell);
   // Loggers take their turns behind those of the units, on the same thread.
   bool shares_loggers() const {
-    return loggers_.has_value() && real_.threads <= 2;
+    return loggers_.has_value() && real_.threads <= 2 && !has_processes();
   }
+  absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();
   absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of);
   absl::Status StartThreads(const std::vector<int>& cpus);

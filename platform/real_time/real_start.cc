@@ -99,10 +99,6 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     return absl::InvalidArgumentError(fmt::format(
         "{} threads cannot be pinned to {} CPUs", resolved.threads, own));
   }
-  if (options.loggers && real.isolation != Isolation::kThread) {
-    return absl::InvalidArgumentError(
-        "output loggers of units that are processes are not there yet");
-  }
   const bool has_store = options.state == StateMode::kExternal;
   if (has_store && (options.loggers || real.isolation != Isolation::kThread)) {
     return absl::InvalidArgumentError(
@@ -281,6 +277,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
 }
 
 absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
+  if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
   if (!real_.pin) return absl::OkStatus();
   for (size_t i = 0; i < loops_.size(); ++i) {
     const cpu_set_t set = SetOf(cpus[i + 1]);
@@ -311,14 +308,16 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
     absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
     if (!status.ok()) return status;
   }
-  if (loggers_.has_value() && !shares_loggers()) {
-    std::thread& thread = loggers_->StartThread();
-    const int last = real_.pin ? cpus[workers_.size() + 1] : 0;
-    absl::Status status =
-        real_.pin ? PinTo(thread.native_handle(), last) : absl::OkStatus();
-    if (!status.ok()) return status;
-  }
+  if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();
+}
+
+// Of two threads, loggers of units that are processes share a CPU with them.
+absl::Status RealDriver::StartLoggers(const std::vector<int>& cpus) {
+  if (!loggers_.has_value() || shares_loggers()) return absl::OkStatus();
+  std::thread& thread = loggers_->StartThread();
+  if (!real_.pin) return absl::OkStatus();
+  return PinTo(thread.native_handle(), cpus[real_.threads - 1]);
 }
 
 }  // namespace snf

@@ -57,23 +57,51 @@ absl::Status ParseChance(const std::string& text, const std::string& word,
   return absl::OkStatus();
 }
 
+// Says who dies, by the words behind "kill" and in front of a unit's number.
+struct Victim {
+  std::string_view words;
+  Kill::Victim victim;
+  bool any;
+};
+constexpr Victim kVictims[] = {
+    {"unit", Kill::Victim::kUnit, false},
+    {"any unit", Kill::Victim::kUnit, true},
+    {"any", Kill::Victim::kUnit, true},
+    {"logger", Kill::Victim::kLoggerHost, false},
+    {"any logger", Kill::Victim::kLoggerHost, true},
+    {"process of logger", Kill::Victim::kLoggerProcess, false},
+    {"process of any logger", Kill::Victim::kLoggerProcess, true},
+};
+
+// Returns null if nobody is named so. Sets `at` to the word behind.
+const Victim* FindVictim(const std::vector<std::string>& words, size_t& at) {
+  for (const Victim& victim : kVictims) {
+    std::string name;
+    at = 1;
+    while (at < words.size() && name.size() < victim.words.size()) {
+      name += (name.empty() ? "" : " ") + words[at++];
+    }
+    if (name == victim.words) return &victim;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<Kill> ParseKill(const std::string& text) {
   constexpr const char* kWant =
       "is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
-      "p=0.001\"";
+      "logger p=0.001\"";
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
-  Kill kill;
-  size_t at = 1;
-  if (words.size() < 3 || words[0] != "kill") return Bad(text, kWant);
-  if (words[1] == "unit") {
-    if (absl::Status s = ParseUnit(text, words[2], kill); !s.ok()) return s;
-    at = 3;
-  } else if (words[1] == "any") {
-    at = 2;
-  } else {
+  size_t at = 0;
+  const Victim* const victim = FindVictim(words, at);
+  if (words.size() < 3 || words[0] != "kill" || victim == nullptr) {
     return Bad(text, kWant);
+  }
+  Kill kill = {.victim = victim->victim};
+  if (!victim->any) {
+    if (at == words.size()) return Bad(text, kWant);
+    if (absl::Status s = ParseUnit(text, words[at++], kill); !s.ok()) return s;
   }
   if (words.size() == at + 2 && words[at] == "at") {
     const absl::StatusOr<Nanos> time = ParseDuration(words[at + 1]);
@@ -117,8 +145,14 @@ std::string FormatFaults(const FaultOptions& faults) {
   std::string text;
   for (const Kill& kill : faults.kills) {
     text += text.empty() ? "kill " : "; kill ";
-    text +=
-        kill.unit == kNoUnit ? "any" : fmt::format("unit {}", value(kill.unit));
+    const bool any = kill.unit == kNoUnit;
+    // The last that means the same is the shortest.
+    std::string_view words;
+    for (const Victim& each : kVictims) {
+      if (each.victim == kill.victim && each.any == any) words = each.words;
+    }
+    text += words;
+    if (!any) text += fmt::format(" {}", value(kill.unit));
     text += kill.at.ns < 0 ? " p=" + FormatShare(kill.chance_65536)
                            : " at " + FormatPlainDuration(kill.at);
   }

@@ -25,6 +25,25 @@ TEST(FaultFlag, IsAListOfKills) {
   EXPECT_FALSE(FaultOptions{}.any());
 }
 
+TEST(FaultFlag, NamesLoggersAndTheirProcesses) {
+  const std::string text =
+      "kill logger 3 at 1s; kill any logger p=0.001; kill process of logger 0 "
+      "p=1; kill process of any logger at 2s";
+  const auto faults = ParseFaults(text + ";kill any unit at 3s");
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  ASSERT_EQ(faults->kills.size(), 5u);
+  EXPECT_EQ(faults->kills[0].victim, Kill::Victim::kLoggerHost);
+  EXPECT_EQ(faults->kills[0].unit, UnitId{3});
+  EXPECT_EQ(faults->kills[1].victim, Kill::Victim::kLoggerHost);
+  EXPECT_EQ(faults->kills[1].unit, kNoUnit);
+  EXPECT_EQ(faults->kills[2].victim, Kill::Victim::kLoggerProcess);
+  EXPECT_EQ(faults->kills[3].victim, Kill::Victim::kLoggerProcess);
+  EXPECT_EQ(faults->kills[4].victim, Kill::Victim::kUnit);
+  EXPECT_TRUE(faults->any_of_loggers());
+  EXPECT_FALSE(ParseFaults("kill any at 1s")->any_of_loggers());
+  EXPECT_EQ(FormatFaults(*faults), text + "; kill any at 3s");
+}
+
 TEST(FaultFlag, IsFormattedAsItIsRead) {
   const std::string text =
       "kill unit 3 at 1.2s; kill any p=0.001; kill any at 20us; kill unit 12 "
@@ -44,10 +63,12 @@ std::string Refusal(const std::string& text) {
 TEST(FaultFlag, NamesWhatItCannotRead) {
   const std::string want =
       " is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
-      "p=0.001\"";
+      "logger p=0.001\"";
   for (const std::string text :
        {"", "kill", "kill any", "kill unit 3", "kill 3 at 1s", "stop any at 1s",
-        "kill any at 1s 2s", "kill any in 1s", "kill any 0.1", "kill any at"}) {
+        "kill any loggers at 1s", "kill process of unit 3 at 1s",
+        "kill process of any logger", "kill any at 1s 2s", "kill any in 1s",
+        "kill any 0.1", "kill any at"}) {
     EXPECT_EQ(Refusal(text), "\"" + text + "\"" + want);
   }
   EXPECT_EQ(Refusal("kill any at 1s;"), "\"\"" + want);

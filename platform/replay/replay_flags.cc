@@ -310,7 +310,9 @@ void ReplayFlags::AddFaults() {
       "recovered "
       "from, with --loggers=on: \"kill unit 3 at 1.2s\" after the first "
       "packet; "
-      "\"kill any p=0.001\", of those that run, by chance with each packet",
+      "\"kill any p=0.001\", of those that run, by chance with each packet; "
+      "loggers that die: \"kill logger 3 at 1s\", \"kill any logger p=0.001\", "
+      "or \"kill process of any logger p=0.001\", whose ring is kept",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
         if (faults.ok()) options_.run.faults = *faults;

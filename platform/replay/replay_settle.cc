@@ -248,7 +248,7 @@ absl::Status ReplayFlags::CheckFaults() const {
                   "that thinks through deaths that do not happen");
   }
   const uint32_t units = options_.run.controller.max_units;
-  if (units < 2) {
+  if (units < 2 && faults.any_of_units()) {
     return AtOdds("faults", "max_units", "nobody is left to take over");
   }
   for (const Kill& kill : faults.kills) {

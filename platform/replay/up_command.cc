@@ -46,9 +46,11 @@ proto::StatusReply AboutOf(const DaemonFiles& files,
 // Serves the control service for a run.
 class Daemon final : public LiveSteering {
  public:
-  Daemon(const DaemonFiles& files, const ReplayOptions& options,
-         const LogOptions& log, FirstInterrupt& interrupt)
+  Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
+         const ReplayOptions& options, const LogOptions& log,
+         FirstInterrupt& interrupt)
       : files_(files),
+        tcp_(tcp),
         options_(options),
         log_(log.file),
         settings_(options, log.level),
@@ -57,7 +59,7 @@ class Daemon final : public LiveSteering {
   absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
                      const LiveBoard& board) override {
     desk_.Begin(driver, board);
-    auto server = ControlServer::Start(files_.socket, desk_);
+    auto server = ControlServer::Start(files_.socket, tcp_, desk_);
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     for (const std::string& note : traffic.notes()) {
@@ -79,6 +81,7 @@ class Daemon final : public LiveSteering {
 
  private:
   const DaemonFiles& files_;
+  const std::optional<TlsEndpoint>& tcp_;
   const ReplayOptions& options_;
   const std::string log_;
   LiveSettings settings_;
@@ -116,6 +119,9 @@ UpCommand::UpCommand()
       run_flags_(flags(), ReplayFlags::Input::kPorts) {
   flags().Heading("The daemon");
   AddDaemonName(flags(), daemon_);
+  tls_.AddTo(flags(),
+             "answer also there, over TCP, those who show a certificate that "
+             "the authority of --tls has signed");
   flags().Switch("foreground", foreground_,
                  "stay in the foreground, and tell systemd when it is ready");
   flags().Text("log", log_, "FILE",
@@ -129,6 +135,16 @@ UpCommand::UpCommand()
                   {"warning", "what is wrong"},
                   {"error", "what ends it"}},
                  "what is logged:");
+}
+
+absl::Status UpCommand::Settle() {
+  if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
+  if (absl::Status s = CheckTogether(); !s.ok()) return s;
+  absl::StatusOr<std::optional<TlsEndpoint>> tcp =
+      tls_.Endpoint(TlsEnd::kServer);
+  if (!tcp.ok()) return tcp.status();
+  tcp_ = *std::move(tcp);
+  return absl::OkStatus();
 }
 
 absl::Status UpCommand::CheckTogether() const {
@@ -168,8 +184,7 @@ absl::Status UpCommand::Run() {
   }
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
-  if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
-  if (absl::Status s = CheckTogether(); !s.ok()) return s;
+  if (absl::Status s = Settle(); !s.ok()) return s;
   if (foreground_) return Serve(*files);
   const absl::StatusOr<std::optional<int>> begun = Background::Begin();
   if (!begun.ok()) return begun.status();
@@ -197,7 +212,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
   const ReplayOptions& options = run_flags_.options();
-  Daemon daemon(files, options, log, interrupt);
+  Daemon daemon(files, tcp_, options, log, interrupt);
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();

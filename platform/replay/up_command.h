@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 #define SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "platform/control/daemon_log.h"
 #include "platform/process/command.h"
 #include "platform/replay/replay_flags.h"
+#include "platform/tls/tls_endpoint.h"
 
 namespace snf {
 
@@ -20,12 +22,15 @@ class UpCommand final : public FlagCommand {
 
  private:
   absl::Status Run() override;
+  absl::Status Settle();
   absl::Status CheckTogether() const;
   absl::Status Serve(const DaemonFiles& files);
   LogOptions LogOf(const DaemonFiles& files) const;
 
   ReplayFlags run_flags_;
   std::string daemon_ = "default";
+  TlsFlags tls_;
+  std::optional<TlsEndpoint> tcp_;
   bool foreground_ = false;
   std::string log_;
   bool log_json_ = false;

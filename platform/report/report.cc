@@ -330,6 +330,26 @@ void AddFaults(const RunResult& result, Page& page) {
   page.Blank();
 }
 
+// Of --faults: what became of loggers.
+void AddLoggerFaults(const RunResult& result, Page& page) {
+  const FaultFigures& faults = result.faults;
+  if (faults.logger_kills + faults.kills_without_logger == 0) return;
+  page.Count("Logger faults", faults.logger_kills, "loggers killed");
+  if (faults.kills_without_logger > 0) {
+    page.Count("", faults.kills_without_logger,
+               "kills that found no logger whose unit ran");
+  }
+  page.Count("", faults.logger_packets_lost,
+             "packets lost with them; what these did is kept");
+  page.Count("", faults.records_restored,
+             "records of flows that units gave to new loggers");
+  if (faults.logger_recovery_ns.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{faults.logger_recovery_ns.max()}),
+             "from a death until another had taken over, at most");
+  }
+  page.Blank();
+}
+
 // What NFs counted, those of a chain by its order.
 void AddCounters(const RunResult& result, Page& page) {
   if (result.nf_counters.empty()) return;
@@ -518,6 +538,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddLoggers(result.loggers, page);
   AddStore(result.store, page);
   AddFaults(result, page);
+  AddLoggerFaults(result, page);
   AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);

@@ -372,6 +372,23 @@ constexpr Figure kFigures[] = {
     {"faults.aliases_withdrawn", "aliases", kSum,
      &FailureCounters::aliases_withdrawn,
      "Aliases withdrawn, since what set them was lost."},
+    {"faults.logger_kills", "loggers", kSum, &FaultFigures::logger_kills,
+     "Loggers that --faults killed."},
+    {"faults.kills_without_logger", "kills", kSum,
+     &FaultFigures::kills_without_logger,
+     "Kills that found no logger whose unit ran."},
+    {"faults.logger_recovery_ns", "ns", kNot,
+     &FaultFigures::logger_recovery_ns,
+     "From a logger's death until another had all that its unit keeps."},
+    {"faults.logger_packets_lost", "packets", kSum,
+     &FaultFigures::logger_packets_lost,
+     "Packets lost with a logger; dropped.unit_failed, what they did is kept."},
+    {"faults.logger_clocks_kept", "clocks", kSum,
+     &FaultFigures::logger_clocks_kept,
+     "Clocks that count as released, since a logger was lost with them."},
+    {"faults.records_restored", "records", kSum,
+     &FaultFigures::records_restored,
+     "Records of flows that units gave to new loggers."},
     {"leases.controllers", "controllers", kNot, &ClusterFigures::controllers,
      "Controllers that leased units, of a run with several."},
     {"leases.asks", "messages", kSum, &ClusterFigures::asks,
@@ -515,7 +532,10 @@ bool IsShown(const Figure& figure, const RunResult& result) {
     return result.store.reads + result.store.writes > 0;
   }
   if (figure.key.starts_with("faults.")) {
-    return result.faults.kills + result.faults.kills_without_unit > 0;
+    const FaultFigures& faults = result.faults;
+    return faults.kills + faults.kills_without_unit + faults.logger_kills +
+               faults.kills_without_logger >
+           0;
   }
   if (figure.key.starts_with("leases.")) return result.cluster.controllers > 0;
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_RUN_RUN_H_
 #define SNF_PLATFORM_RUN_RUN_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -56,18 +57,33 @@ struct ChaosOptions {
 
 // A unit's host dies, with its process and all packets in it; what it has sent
 // is still on its way. Another process of the unit is started when the
-// controller wants it.
+// controller wants it. Or a logger dies: with its host, what has come to it and
+// was not released is lost; if only its process dies, that is kept in its ring,
+// but for the packet that it was about to send. Another logger takes its place.
 struct Kill {
-  UnitId unit = kNoUnit;    // kNoUnit: any one that runs
+  enum class Victim : uint8_t { kUnit, kLoggerHost, kLoggerProcess };
+  bool is_of_unit() const { return victim == Victim::kUnit; }
+
+  Victim victim = Victim::kUnit;
+  UnitId unit = kNoUnit;    // or whose logger; kNoUnit: any one that runs
   Nanos at{-1};             // after the first packet; below 0: by chance
   uint32_t chance_65536{};  // … with each packet that comes, of 65,536
 };
 
-// Says which units die, and when; by chance means drawn from the seed.
+// Says which units and loggers die, and when; by chance means drawn from the
+// seed.
 struct FaultOptions {
   std::vector<Kill> kills;
-  Nanos detection = Milliseconds(1);  // until the controller knows of a death
+  // Until the controller knows of a unit's death, or until another logger
+  // begins to take over.
+  Nanos detection = Milliseconds(1);
   bool any() const { return !kills.empty(); }
+  bool any_of_units() const {
+    return std::ranges::any_of(kills, &Kill::is_of_unit);
+  }
+  bool any_of_loggers() const {
+    return !std::ranges::all_of(kills, &Kill::is_of_unit);
+  }
 };
 
 // After the last packet, timers of NFs run for so long at most, in the time of
@@ -145,6 +161,13 @@ struct FaultFigures {
   uint64_t tells_by_loggers = 0;
   uint64_t records_left = 0;  // of failed processes, in loggers at the end
   Histogram recovery_ns;      // from a death until its flows are moved
+  uint64_t logger_kills = 0;
+  uint64_t kills_without_logger = 0;  // there was none, or its unit was gone
+  uint64_t logger_packets_lost = 0;   // with loggers; those of NFs among them
+  uint64_t logger_clocks_kept = 0;    // whose packets those were, or had none
+  uint64_t records_restored = 0;      // of flows, in new loggers
+  // From a logger's death until another has all that its unit keeps.
+  Histogram logger_recovery_ns;
 };
 
 // How controllers of a run leased units from resource managers (SNF §7).

@@ -271,6 +271,7 @@ class Refusals(Command):
                  [logged, "--faults=kill unit 2 p=0.1", "--max_units=2"]),
                 (['"kil any at 1s"', "kill unit 3 at 1.2s"],
                  [logged, "--faults=kill any at 2s; kil any at 1s"]),
+                (["unit 64", "63"], [logged, "--faults=kill logger 64 at 1s"]),
                 (['p="2"'], [logged, "--faults=kill any p=2"]),
                 (["loggers=off"], [kill]),
                 (["max_units=1", "nobody"], [logged, kill, "--max_units=1"]),

@@ -439,6 +439,93 @@ class Control(unittest.TestCase):
              in report["packets_dropped"].items()
              if packets and reason not in ("no_alias", "nf:not_ipv4")}, {})
 
+    # --- Over TCP
+
+    def certificates(self, name):
+        directory = self.folder / name
+        done = subprocess.run([PROGRAM, "cert", directory],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("client.*", done.stdout)
+        return directory
+
+    def test_is_asked_over_tcp_by_whoever_shows_a_certificate(self):
+        tls = self.certificates("tls")
+        address = "tcp:127.0.0.1:7001"
+
+        def remote(word, *flags, directory=tls):
+            return subprocess.run(
+                inside(MIDDLE, PROGRAM, word, f"--control={address}",
+                       f"--tls={directory}", *flags), capture_output=True,
+                text=True, timeout=PATIENCE_S, check=False)
+        self.up(f"--control={address}", f"--tls={tls}")
+        asked = remote("status", "--json")
+        self.assertEqual(asked.returncode, OK, asked.stderr)
+        self.assertEqual(json.loads(asked.stdout)["name"], NAME)
+        self.assertEqual(status()["name"], NAME)  # here as before
+        for word in ("units", "flows", "set"):
+            self.assertEqual(remote(word).returncode, OK)
+        # Who has no certificate of it, or none at all, is told so in a line.
+        other = self.certificates("other")
+        mixed = self.certificates("mixed")
+        (mixed / "ca.crt").write_bytes((tls / "ca.crt").read_bytes())
+        (other / "client.key").chmod(0o644)
+        for code, words, directory in (
+                (UNAVAILABLE, ["mixed/client.crt", "has not signed it"], mixed),
+                (PERMISSION, ["client.key", "chmod 600"], other),
+                (UNAVAILABLE, ["ca.crt", "snf cert"], self.folder / "none")):
+            asked = remote("status", directory=directory)
+            self.assertEqual(asked.returncode, code, asked.stderr)
+            self.assertEqual(asked.stderr.count("\n"), 1, asked.stderr)
+            for word in words:
+                self.assertIn(word, asked.stderr)
+        (other / "client.key").chmod(0o600)
+        asked = remote("status", directory=other)
+        self.assertIn("not signed by the authority of --tls", asked.stderr)
+        self.assertEqual(asked.returncode, UNAVAILABLE)
+        # Nobody answers without TLS.
+        plain = subprocess.run(
+            inside(MIDDLE, "curl", "-sS", "-m", "5", "--http2-prior-knowledge",
+                   "http://127.0.0.1:7001/"), capture_output=True, check=False)
+        self.assertEqual(plain.stdout, b"")
+        ended = remote("down")
+        self.assertEqual(ended.returncode, OK, ended.stderr)
+        wait_for("end", lambda: not processes())
+        asked = remote("status")
+        self.assertIn('"127.0.0.1:7001" cannot be asked: Connection refused',
+                      asked.stderr)
+
+    def test_refuses_tcp_without_certificates(self):
+        tls = self.certificates("tls")
+        done = subprocess.run([PROGRAM, "cert", tls], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("is there already", done.stderr)
+        for code, words, *flags in (
+                (USAGE, ["--tls"], "--control=tcp:127.0.0.1:7001"),
+                (USAGE, ["--control"], f"--tls={tls}"),
+                (USAGE, ["127.0.0.1", "HOST:PORT"], "--control=127.0.0.1",
+                 f"--tls={tls}"),
+                (UNAVAILABLE, ["nowhere/ca.crt"], "--tls=/nowhere",
+                 "--control=tcp:127.0.0.1:7001")):
+            self.refused(code, words, "up", *PORTS, *flags)
+        self.refused(USAGE, ["--name and --control"], "status", f"--tls={tls}",
+                     "--control=tcp:127.0.0.1:7001")
+        taken = subprocess.Popen(
+            inside(MIDDLE, sys.executable, "-c",
+                   "import socket, time\n"
+                   "s = socket.create_server(('127.0.0.1', 7001))\n"
+                   "print(flush=True); time.sleep(1000)"),
+            stdout=subprocess.PIPE)
+        self.addCleanup(taken.stdout.close)
+        self.addCleanup(taken.wait)
+        self.addCleanup(taken.kill)
+        taken.stdout.readline()
+        self.refused(74, ["127.0.0.1:7001", "cannot listen"], "up", *PORTS,
+                     "--control=tcp:127.0.0.1:7001", f"--tls={tls}")
+        self.assertEqual(processes(), set())
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
     # --- Who means it ill
 
     def test_nothing_malformed_too_large_or_too_much_disturbs_it(self):

@@ -41,7 +41,11 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
             << totals.redirects << " redirected, " << totals.from_loggers
             << " states from and " << totals.to_loggers
             << " takeovers to loggers, " << totals.refused
-            << " entries refused, " << totals.restarts << " restarts\n";
+            << " entries refused, " << totals.restarts << " restarts, "
+            << totals.loggers_replaced << " loggers replaced, which took "
+            << totals.taken_by_new << " entries of before, "
+            << totals.lost_with_loggers << " packets lost with them, "
+            << totals.refused_of_fenced << " of fenced ones refused\n";
   EXPECT_EQ(totals.given_up, 0u);
   return totals;
 }
@@ -68,6 +72,34 @@ TEST(Failover, OfAUnitThatLivesOnDoesNoHarm) {
       RunAll({.packets = 40, .failures = 2, .only_suspected = true}, 200'001);
   if (ChosenSeed() != 0) return;
   EXPECT_GT(totals.refused, 100u);
+}
+
+TEST(Failover, OfLoggersLosesNoState) {
+  const FailoverTotals totals =
+      RunAll({.packets = 60, .failures = 0, .logger_failures = 6}, 300'001);
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
+  EXPECT_GT(totals.taken_by_new, 200u);
+  EXPECT_GT(totals.lost_with_loggers, 200u);
+  EXPECT_GT(totals.refused_of_fenced, 50u);
+}
+
+TEST(Failover, OfUnitsFindsAllWithTheLoggersThatTookOver) {
+  const FailoverTotals totals =
+      RunAll({.packets = 80, .failures = 3, .logger_failures = 6}, 400'001);
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
+  EXPECT_GT(totals.from_loggers, 100u);
+}
+
+TEST(Failover, OfUnitsThatLiveOnAndOfLoggersDoesNoHarm) {
+  const FailoverTotals totals = RunAll({.packets = 60,
+                                        .failures = 2,
+                                        .only_suspected = true,
+                                        .logger_failures = 6},
+                                       500'001);
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
 }
 
 }  // namespace

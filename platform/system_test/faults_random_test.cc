@@ -18,16 +18,37 @@
 #include "platform/system_test/test_tiny_nat.h"
 #include "platform/system_test/test_tiny_nat_schedule.h"
 
-// Random schedules with output loggers in which units die, at any time and also
-// while others recover. The checker holds them to I1 to I5, I7 and I8, and what
-// is released to what is left of each flow when its lost packets are left out
-// (I6). SNF_TEST_SEED=n runs the one with that seed; SNF_LONG_TESTS=1 runs 50
-// times as many.
+// Random schedules with output loggers in which units and loggers die, at any
+// time and also while others recover. The checker holds them to I1 to I5, I7
+// and I8, and what is released to what is left of each flow when its lost
+// packets are left out (I6). SNF_TEST_SEED=n runs the one with that seed;
+// SNF_LONG_TESTS=1 runs 50 times as many.
 namespace snf {
 namespace {
 
 // Sums over schedules, by name.
 using Totals = std::map<std::string_view, uint64_t>;
+
+// A time near that of a packet, since the first; it may be below 0.
+Nanos AnyTime(std::span<const OfferedFrame> packets, Rng& rng) {
+  const OfferedFrame& near = packets[rng.Below(packets.size())];
+  return Nanos{(near.time - packets[0].time).ns + rng.Uniform(0, 2'000'000)};
+}
+
+void AddKillsOfLoggers(std::span<const OfferedFrame> packets, Rng& rng,
+                       FaultOptions& faults) {
+  using Victim = Kill::Victim;
+  const auto any_form = [&rng] {
+    return rng.Below(2) == 0 ? Victim::kLoggerHost : Victim::kLoggerProcess;
+  };
+  for (uint64_t i = rng.Below(4); i > 0; --i) {
+    const Kill kill = {.victim = any_form(), .at = AnyTime(packets, rng)};
+    if (kill.at.ns >= 0) faults.kills.push_back(kill);
+  }
+  faults.kills.push_back(
+      {.victim = any_form(),
+       .chance_65536 = static_cast<uint32_t>(rng.Below(8'000))});
+}
 
 RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
                       Rng& rng) {
@@ -48,9 +69,7 @@ RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
       std::max(options.controller.unit_capacity_bps, int64_t{1'000'000});
   options.faults.detection = Nanos{kDelays[rng.Below(4)]};
   for (uint64_t i = rng.Below(4); i > 0; --i) {
-    const OfferedFrame& near = packets[rng.Below(packets.size())];
-    const int64_t since = (near.time - packets[0].time).ns;
-    Kill kill = {.at = Nanos{since + rng.Uniform(0, 2'000'000)}};
+    Kill kill = {.at = AnyTime(packets, rng)};
     if (kill.at.ns < 0) continue;
     if (rng.Below(2) == 0) {
       kill.unit = UnitId{
@@ -60,6 +79,15 @@ RunOptions WithFaults(RunOptions options, std::span<const OfferedFrame> packets,
   }
   options.faults.kills.push_back(
       {.chance_65536 = static_cast<uint32_t>(rng.Below(4'000))});
+  if (rng.Below(2) == 0) AddKillsOfLoggers(packets, rng, options.faults);
+  if (rng.Below(3) == 0) {
+    options.chaos.start_failure_65536 =
+        static_cast<uint32_t>(rng.Below(40'000));
+    const Nanos longest =
+        std::max({options.unit_start_delay, options.warm_start_delay,
+                  options.hop_delay, Milliseconds(1)});
+    options.controller.start_timeout = {2 * longest.ns};
+  }
   return options;
 }
 
@@ -105,10 +133,11 @@ void ExpectSurvived(const Outcome& outcome) {
             run.packets_released + run.packets_passed_through);
   // Whatever is lost is named.
   EXPECT_EQ(run.dropped[static_cast<size_t>(DropReason::kUnitFailed)],
-            run.faults.packets_lost);
+            run.faults.packets_lost + run.faults.logger_packets_lost);
   const FailureCounters& failures = run.controller.failures;
   EXPECT_EQ(failures.failures, run.faults.kills);
   EXPECT_EQ(run.faults.recovery_ns.count(), run.faults.kills);
+  EXPECT_EQ(run.faults.logger_recovery_ns.count(), run.faults.logger_kills);
   EXPECT_EQ(failures.failures_refused, 0u);
   EXPECT_EQ(failures.answers_future_clock, 0u);
 }
@@ -125,10 +154,14 @@ void Add(const RunResult& run, Totals& totals) {
   totals["packets lost"] += faults.packets_lost;
   totals["null packets lost"] += faults.null_packets_lost;
   totals["entries lost"] += faults.entries_lost;
+  totals["loggers killed"] += faults.logger_kills;
+  totals["packets lost with loggers"] += faults.logger_packets_lost;
+  totals["records restored"] += faults.records_restored;
   const FailureCounters& failures = run.controller.failures;
   totals["clocks lost"] += failures.clocks_lost;
   totals["flows moved"] += failures.flows_moved;
   totals["redirects"] += failures.redirects;
+  totals["failed starts"] += run.failed_starts;
   totals["ends repeated"] += failures.ends_repeated;
 }
 

@@ -35,5 +35,49 @@ TEST(Faults, BringBackAGrantThatNoLoggerKnowsOf) {
   EXPECT_EQ(outcome.run.controller.pieces.pieces_out, 0u);
 }
 
+// Three packets of a flow come to unit 0, and its logger gets them 3 ms later.
+RunOptions LoggerDies(TinyNatOptions options, Kill kill) {
+  options.loggers = true;
+  options.logger_delay = Milliseconds(3);
+  options.unit_start_delay = {};
+  options.controller.max_units = 1;
+  options.faults.kills = {kill};
+  return options;
+}
+
+Outcome RunThreePackets(Kill kill) {
+  const TinyNatOptions options = TinyNatTables();
+  std::vector<OfferedFrame> packets;
+  for (const int64_t ms : {0, 2, 20}) {
+    packets.push_back(
+        {.time = Instant{} + Milliseconds(ms), .bytes = UdpFrame({.flow = 1})});
+  }
+  return RunFrames(LoggerDies(options, kill), options.nf, packets);
+}
+
+TEST(Faults, OfALoggersHostLoseWhatWasOnItsWayThereAndKeepWhatItDid) {
+  const Outcome outcome = RunThreePackets(
+      {.victim = Kill::Victim::kLoggerHost, .at = Milliseconds(4)});
+  const RunResult& run = outcome.run;
+  EXPECT_EQ(run.violations, 0u);
+  EXPECT_EQ(run.faults.logger_kills, 1u);
+  // The second was under way; the first had left.
+  EXPECT_EQ(run.faults.logger_packets_lost, 1u);
+  EXPECT_EQ(run.faults.records_restored, 1u);
+  EXPECT_EQ(run.packets_released, 2u);
+  EXPECT_EQ(run.controller.pieces.pieces_out, 0u);
+  // Detection, and the way to the unit and back.
+  EXPECT_EQ(run.faults.logger_recovery_ns.max(), Milliseconds(7).ns);
+}
+
+TEST(Faults, OfALoggersProcessLoseNothingThatIsInItsRing) {
+  const Outcome outcome = RunThreePackets(
+      {.victim = Kill::Victim::kLoggerProcess, .at = Milliseconds(10)});
+  EXPECT_EQ(outcome.run.violations, 0u);
+  EXPECT_EQ(outcome.run.faults.logger_kills, 1u);
+  EXPECT_EQ(outcome.run.faults.logger_packets_lost, 0u);
+  EXPECT_EQ(outcome.run.packets_released, 3u);
+}
+
 }  // namespace
 }  // namespace snf

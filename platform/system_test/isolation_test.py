@@ -150,6 +150,21 @@ class Runs(Isolation):
                         digests.add(report["digest"])
                     self.assertEqual(len(digests), 1)
 
+    def test_output_loggers_have_what_units_did_before_it_is_released(self):
+        for nf in ("chronicle", "nat:ip=203.0.113.9"):
+            with self.subTest(nf=nf):
+                flags = ("--loggers=on", "--threads=3", "--policy=rotate",
+                         f"--nf={nf}")
+                done, report = self.replay(*flags)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                done, threads = self.replay(*flags, isolation="thread")
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertTrue(report["conserved"])
+                for what in ("digest_up_to_renaming", "packets_released"):
+                    self.assertEqual(report[what], threads[what], what)
+                self.assertGreaterEqual(report["loggers"]["entries"],
+                                        report["packets_released"])
+
     def test_tells_what_threads_do(self):
         flags = ("--threads=3", "--nf=monitor", "--policy=hash")
         done, threads = self.replay(*flags, isolation="thread")

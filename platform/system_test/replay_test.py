@@ -375,6 +375,33 @@ class Replay(Command):
             self.assertEqual(report["violations"], 0)
         self.assertNotIn("faults", replay(1))
 
+    def test_survives_loggers_that_die_alone_and_among_units(self):
+        def replay(nf, faults, *flags):
+            return self.report(
+                SOURCE / "traces" / "small.pcap.zst", f"--nf={nf}",
+                "--unit_capacity=300Mbps", "--loggers=on",
+                "--faults=" + faults, *flags)
+        ring = replay("chronicle", "kill process of any logger p=0.005")
+        self.assertGreater(ring["faults"]["logger_kills"], 100)
+        # One packet a logger at most (proto/protocol.md L3).
+        self.assertLessEqual(ring["faults"]["logger_packets_lost"],
+                             ring["faults"]["logger_kills"])
+        hosts = "kill any logger p=0.002"
+        for nf, faults in [("chronicle", hosts), ("nat", hosts),
+                           ("firewall,nat", hosts + "; kill any p=0.001")]:
+            report = replay(nf, faults, "--logger_delay=50us")
+            lost = report["faults"]
+            self.assertGreater(lost["logger_kills"], 30)
+            self.assertGreater(lost["logger_packets_lost"], 0)
+            self.assertGreater(lost["records_restored"], 100)
+            self.assertEqual(
+                report["packets_dropped"].get("unit_failed", 0),
+                lost["packets_lost"] + lost["logger_packets_lost"])
+            self.assertTrue(report["conserved"])
+            self.assertEqual(report["violations"], 0)
+        alone = replay("chronicle", "kill logger 0 at 1s", "--max_units=1")
+        self.assertEqual(alone["faults"]["logger_kills"], 1)
+
     def test_loses_no_packet_to_faults_where_flows_come_and_go_at_once(self):
         # Each flow that begins finds the table full of others' histories.
         report = self.report(

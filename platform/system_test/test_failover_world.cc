@@ -13,10 +13,11 @@ namespace {
 constexpr uint32_t kQueue = 4;
 constexpr uint32_t kReserve = 1;
 constexpr uint32_t kLength = 1'000;
+constexpr uint64_t kQueues = 9;  // of a node
 
 ControllerOptions OptionsOf(const FailoverPlan& plan) {
   ControllerOptions options;
-  options.flowlet_bytes = 2 * kLength;
+  options.flowlet_bytes = plan.flowlet_packets * kLength;
   options.max_flows = 16;
   options.max_units = plan.units;
   options.warm_units = plan.units;
@@ -74,7 +75,9 @@ Placement FailoverWorld::AnyUnit::Place(Instant now,
                                         const PlacementRequest& /*request*/,
                                         UnitPool& pool,
                                         ControllerOut& out) const {
-  const uint64_t first = rng_->Below(pool.max_units());
+  const uint64_t first = world_->is_chosen_
+                             ? world_->first_place_
+                             : world_->rng_.Below(pool.max_units());
   for (uint32_t i = 0; i < pool.max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>((first + i) % pool.max_units())};
     if (pool.Use(now, unit, out)) return {.unit = unit};
@@ -85,10 +88,11 @@ Placement FailoverWorld::AnyUnit::Place(Instant now,
 FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
     : rng_(seed),
       plan_(plan),
-      policy_(rng_),
+      policy_(*this),
       controller_(OptionsOf(plan), policy_),
       buffers_({.small = 512, .medium = 0, .large = 0}),
-      nodes_(plan.units) {
+      nodes_(plan.units),
+      logger_failures_(plan.logger_failures) {
   for (Node& node : nodes_) {
     node.unit =
         std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
@@ -107,18 +111,21 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
     if (Below(sends))
       SendPacket(static_cast<uint32_t>(rng_.Below(plan_.flows)));
     Step();
+    FailALogger();
     if (failing_ < nodes_.size()) {
       if (Below(5)) Detect(nodes_[failing_]);
     } else if (failures > 0 && step >= fails_at &&
                !controller_.is_recovering()) {
       Node& node = nodes_[rng_.Below(nodes_.size())];
-      if (node.unit == nullptr || node.is_refused) continue;
+      if (node.unit == nullptr || node.is_refused || node.is_logger_gone) {
+        continue;
+      }
       --failures;
       fails_at = step + rng_.Below(300);
       if (plan_.only_suspected) {
         Suspect(node);
       } else {
-        Kill(node, Below(50));
+        Kill(node, Below(50), rng_.Below(node.entries.size() + 1));
       }
     }
   }
@@ -140,6 +147,10 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
   totals.from_loggers += totals_.from_loggers;
   totals.to_loggers += totals_.to_loggers;
   totals.restarts += totals_.restarts;
+  totals.loggers_replaced += totals_.loggers_replaced;
+  totals.lost_with_loggers += totals_.lost_with_loggers;
+  totals.refused_of_fenced += totals_.refused_of_fenced;
+  totals.taken_by_new += totals_.taken_by_new;
   for (const Node& node : nodes_) totals.refused += node.logger->refused();
   return wrong_;
 }
@@ -153,15 +164,15 @@ bool FailoverWorld::Step() {
     ExecuteController();
     return true;
   }
-  const uint64_t places = nodes_.size() * 7 + mail_.size();
+  const uint64_t places = nodes_.size() * kQueues + mail_.size();
   const uint64_t first = rng_.Below(places);
   for (uint64_t i = 0; i < places; ++i) {
     const uint64_t place = (first + i) % places;
-    if (place >= nodes_.size() * 7) {
-      DeliverMail(place - nodes_.size() * 7);
+    if (place >= nodes_.size() * kQueues) {
+      DeliverMail(place - nodes_.size() * kQueues);
       return true;
     }
-    if (StepNode(nodes_[place / 7], place % 7)) return true;
+    if (StepNode(nodes_[place / kQueues], place % kQueues)) return true;
   }
   if (controller_.next_wakeup() > now_) return false;
   controller_.on_timers(now_, controller_out_);
@@ -175,7 +186,7 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
     DeliverIn(node);
   } else if (which == 1 && !node.out.empty()) {
     DeliverReport(node);
-  } else if (which == 2 && !node.entries.empty()) {
+  } else if (which == 2 && !node.entries.empty() && !node.is_logger_gone) {
     DeliverEntry(node);
   } else if (which == 3 && lives && !node.released.empty()) {
     const PacketMeta meta = node.released.front();
@@ -190,6 +201,11 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
   } else if (which == 5 && node.is_seal_due &&
              (lives || node.entries.empty())) {
     DeliverSeal(node);
+  } else if (which == 7 && node.is_logger_gone && Below(20)) {
+    const bool has_next = !node.entries.empty();
+    ReplaceLogger(node, has_next && Below(50));
+  } else if (which == 8 && !node.fenced_entries.empty()) {
+    DeliverToFenced(node);
   } else if (which == 6 && lives) {
     if (node.unit->next_wakeup() <= now_ && Below(50)) {
       node.unit->on_timers(now_, unit_out_);
@@ -222,7 +238,8 @@ bool FailoverWorld::IsQuiet() const {
         (node.in.empty() && node.released.empty() && !node.unit->busy() &&
          (node.unit->held_packets() == 0 || node.is_refused));
     return is_idle && node.out.empty() && node.entries.empty() &&
-           node.answers.empty() && !node.is_seal_due;
+           node.answers.empty() && !node.is_seal_due && !node.is_logger_gone &&
+           node.fenced_entries.empty();
   });
 }
 
@@ -253,7 +270,7 @@ void FailoverWorld::SendPacket(uint32_t flow) {
 
 // The process ends. Its rings survive, or, with its host, some of what is under
 // way to the logger arrives.
-void FailoverWorld::Kill(Node& node, bool keeps_rings) {
+void FailoverWorld::Kill(Node& node, bool keeps_rings, size_t arrive) {
   failing_ = value(IdOf(node));
   node.unit = nullptr;
   node.keeps_rings = keeps_rings;
@@ -261,7 +278,10 @@ void FailoverWorld::Kill(Node& node, bool keeps_rings) {
   if (keeps_rings) return;
   node.inside.clear();
   node.in.clear();
-  node.entries.resize(rng_.Below(node.entries.size() + 1));
+  for (; node.entries.size() > arrive; node.entries.pop_back()) {
+    const auto lost = LoadAs<LogEntry>(node.entries.back().bytes.data());
+    if (lost.number <= node.logger->kept_through()) LosePacket(lost);
+  }
 }
 
 void FailoverWorld::Suspect(Node& node) {
@@ -342,7 +362,7 @@ void FailoverWorld::on_enqueue(const ControllerCommand& command) {
     }
   } else {
     ClockStory& story = clocks[value(meta.clock) - 1];
-    if (story.is_released) {
+    if (story.is_released || story.is_lost_with_logger) {
       Fail("I5: a released clock is lost" + Of(meta.flow, meta.clock));
     }
     if ((meta.flags & PacketMeta::kTombstone) != 0) story.is_lost = true;
@@ -366,11 +386,14 @@ void FailoverWorld::StartUnit(const ControllerCommand& command) {
     }
     node.is_refused = false;
     node.entries.clear();
+    node.kept.clear();
     node.released.clear();
     node.entry = 0;
     node.unit =
         std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
     node.logger->Begin(++node.process);
+    Saw(node.history, history_);
+    Saw(node.logger_history, history_);
     ++totals_.restarts;
   }
   node.out.push_back({.kind = Report::Kind::kReady});
@@ -430,7 +453,9 @@ void FailoverWorld::ExecuteUnit(Node& node) {
   const UnitOut out = unit_out_;
   unit_out_.clear();
   PacketHandle packet = kNoPacket;
+  uint64_t id = node.history;
   for (const UnitCommand& command : out.commands()) {
+    ++id;
     switch (command.kind) {
       case Kind::kRelease:
       case Kind::kAdvance:
@@ -457,14 +482,15 @@ void FailoverWorld::ExecuteUnit(Node& node) {
         break;
       case Kind::kSendPull:
       case Kind::kSendTakeover:
-        mail_.push_back({.to = command.unit, .command = command});
+        mail_.push_back({.to = command.unit, .command = command, .id = id});
         break;
       case Kind::kSendState: {
         const auto bytes = node.unit->state_bytes(command.state.flow)
                                .first(command.state.bytes);
         mail_.push_back({.to = command.unit,
                          .command = command,
-                         .record = {bytes.begin(), bytes.end()}});
+                         .record = {bytes.begin(), bytes.end()},
+                         .id = id});
         break;
       }
       default:
@@ -493,6 +519,7 @@ void FailoverWorld::Log(Node& node, const UnitCommand& log,
   Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
   bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, change.bytes, bytes));
   node.entries.push_back({std::move(bytes), node.nf.seen});
+  node.kept.push_back(node.entries.back());
 }
 
 // The logger acknowledges a Takeover, once it has forgotten the flow too.
@@ -508,6 +535,7 @@ void FailoverWorld::SendForget(Node& node, const UnitCommand& ack) {
   Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
   bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, {}, bytes));
   node.entries.push_back({std::move(bytes)});
+  node.kept.push_back(node.entries.back());
 }
 
 void FailoverWorld::DeliverMail(size_t i) {
@@ -540,77 +568,6 @@ void FailoverWorld::DeliverMail(size_t i) {
   ExecuteUnit(node);
 }
 
-// --- Loggers. ---
-
-void FailoverWorld::DeliverEntry(Node& node) {
-  const Entry entry = std::move(node.entries.front());
-  node.entries.pop_front();
-  const auto result = node.logger->on_entry(entry.bytes, logger_out_);
-  if (result != OutputLogger::Result::kTaken &&
-      result != OutputLogger::Result::kRefused) {
-    Fail("L2: an entry is not taken");
-  }
-  ExecuteLogger(node, entry.seen);
-}
-
-void FailoverWorld::DeliverSeal(Node& node) {
-  node.is_seal_due = false;
-  node.answers.clear();
-  if (node.seals && !node.logger->sealed()) {
-    node.logger->Seal();
-  } else {
-    node.logger->Report();
-  }
-  while (node.logger->has_more()) {
-    node.logger->Resume(logger_out_);
-    ExecuteLogger(node, 0);
-  }
-}
-
-void FailoverWorld::ExecuteLogger(Node& node, uint64_t seen) {
-  using Kind = LoggerCommand::Kind;
-  const LoggerOut out = logger_out_;
-  logger_out_.clear();
-  for (const LoggerCommand& command : out.commands()) {
-    switch (command.kind) {
-      case Kind::kRelease:
-        on_released(command.meta, seen);
-        break;
-      case Kind::kReleased:
-        if (node.unit != nullptr) node.released.push_back(command.meta);
-        break;
-      case Kind::kSendTakeoverAck: {
-        UnitCommand ack = UnitCommand::Send(command.unit, command.takeover_ack);
-        ack.takeover_ack.sender = IdOf(node);
-        mail_.push_back({.to = command.unit, .command = ack});
-        break;
-      }
-      case Kind::kSendState: {
-        ++totals_.from_loggers;
-        const auto bytes = node.logger->state_bytes(command.state.flow)
-                               .first(command.state.bytes);
-        mail_.push_back(
-            {.to = command.unit,
-             .command = UnitCommand::Send(command.unit, command.state),
-             .record = {bytes.begin(), bytes.end()}});
-        break;
-      }
-      case Kind::kApplied:
-        node.answers.push_back({.flow = command.applied.flow,
-                                .applied = command.applied.clock,
-                                .round = static_cast<uint32_t>(node.round),
-                                .unit = IdOf(node)});
-        break;
-      case Kind::kSealed:
-        node.answers.push_back(
-            {.round = static_cast<uint32_t>(node.round), .unit = IdOf(node)});
-        break;
-      default:
-        Fail("an unexpected command of a logger");
-    }
-  }
-}
-
 // --- Checks. ---
 
 void FailoverWorld::on_released(const PacketMeta& meta, uint64_t seen) {
@@ -621,13 +578,19 @@ void FailoverWorld::on_released(const PacketMeta& meta, uint64_t seen) {
   if (story.is_lost) {
     Fail("I1: released after it was lost" + Of(meta.flow, meta.clock));
   }
+  if (story.is_lost_with_logger) {
+    Fail("F8: released after it was lost with a logger" +
+         Of(meta.flow, meta.clock));
+  }
   story.is_released = true;
   uint64_t digest = 0;
   for (uint64_t clock = 0; clock < value(meta.clock) - 1; ++clock) {
     const ClockStory& before = clocks[clock];
     if (before.packet == 0 || before.is_lost) continue;
     digest = Extended(digest, before.packet);
-    if (!before.is_released) Fail("I3: overtook" + Of(meta.flow, meta.clock));
+    if (!before.is_released && !before.is_lost_with_logger) {
+      Fail("I3: overtook" + Of(meta.flow, meta.clock));
+    }
   }
   for (uint64_t clock = value(meta.clock); clock < clocks.size(); ++clock) {
     if (clocks[clock].is_released) {
@@ -643,7 +606,7 @@ void FailoverWorld::CheckEnd() {
   for (const auto& [flow, clocks] : flows_) {
     for (size_t i = 0; i < clocks.size(); ++i) {
       if (clocks[i].packet == 0 || clocks[i].is_lost) continue;
-      if (!clocks[i].is_released)
+      if (!clocks[i].is_released && !clocks[i].is_lost_with_logger)
         Fail("I7: not released" + Of(flow, Clock{i + 1}));
     }
   }

@@ -26,8 +26,11 @@ StateNetwork NetworkToLoggers(RunOptions options) {
 }
 
 LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
-                       std::span<const NetworkFunction::Pool> pools)
-    : schema_(&schema),
+                       std::span<const NetworkFunction::Pool> pools,
+                       bool may_fail)
+    : max_flows_(max_flows),
+      schema_(&schema),
+      pools_(pools),
       limits_{.schema = schema.hash(),
               .max_delta_bytes =
                   std::max(schema.record_bytes(), MaxDeltaBytes(schema)),
@@ -35,7 +38,9 @@ LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
               .pools = static_cast<uint16_t>(pools.size())},
       maker_(incarnation_, schema),
       logger_(incarnation_, {.max_flows = max_flows, .packets = kHandles},
-              schema, pools) {}
+              schema, pools) {
+  if (may_fail) keeper_.emplace(schema, pools);
+}
 
 void LogChannel::BeginAnew() {
   // One that has stopped in good order was not sealed.
@@ -47,6 +52,10 @@ void LogChannel::BeginAnew() {
   }
   logger_.Begin(++incarnation_);
   maker_ = EntryMaker(incarnation_, *schema_);
+  if (keeper_.has_value()) keeper_.emplace(*schema_, pools_);
+  next_logger_.reset();
+  if (failure.has_value()) failure->released = 0;
+  if (failure.has_value()) failure->released = 0;
   entries_.clear();
   first_ = 1;
   has_stopped = has_heartbeat = is_broken = false;
@@ -56,6 +65,7 @@ uint64_t LogChannel::Keep(LoggerFigures& figures) {
   const std::span<const std::byte> bytes = maker_.entry();
   SNF_CHECK(maker_.number() == first_ + entries_.size());
   entries_.emplace_back(bytes.begin(), bytes.end());
+  if (keeper_.has_value()) keeper_->on_made(*Parse(bytes));
   const auto entry = LoadAs<LogEntry>(bytes.data());
   ++figures.entries;
   figures.bytes += bytes.size();
@@ -78,6 +88,63 @@ void LogChannel::Replace(uint64_t number, const Unit& unit) {
     if (later.meta.flow == (*view)->meta.flow && later.pieces > 0) return;
   }
   entries_[number - first_] = maker_.StandIn(*view, unit);
+}
+
+// Returns the clock before the first that is not released, of each flow that
+// has such clocks.
+std::map<FlowId, Clock> LogChannel::ClocksReleased(uint64_t released) const {
+  std::map<FlowId, Clock> clocks;
+  for (const std::vector<std::byte>& bytes : entries_) {
+    const auto entry = LoadAs<LogEntry>(bytes.data());
+    if (entry.number <= released || entry.kind != LogEntry::Kind::kClock) {
+      continue;
+    }
+    clocks.emplace(entry.meta.flow, Clock{value(entry.meta.clock) - 1});
+  }
+  return clocks;
+}
+
+uint64_t LogChannel::Restore(const Unit& unit, uint64_t released) {
+  SNF_CHECK(keeper_.has_value() && !unit.has_parked());
+  OutputLoggerOptions options = {.max_flows = max_flows_, .packets = kHandles};
+  options.max_tells =
+      std::max(options.max_tells, static_cast<uint32_t>(keeper_->tells()) + 1);
+  OutputLogger& next = next_logger_.emplace(incarnation_, options, *schema_,
+                                            pools_, /*takes_over=*/true);
+  const auto restore = [&next](std::span<const std::byte> bytes) {
+    SNF_CHECK(next.Restore(bytes));
+  };
+  keeper_->ForEach(incarnation_, released, restore);
+  const std::map<FlowId, Clock> clocks = ClocksReleased(released);
+  std::vector<std::byte> bytes(MaxLogEntryBytes(*schema_));
+  uint64_t records = 0;
+  for (uint32_t at = 0; const auto flow = unit.NextLogged(at); ++records) {
+    const Unit::Change& record = flow->record;
+    const auto clock = clocks.find(flow->flow);
+    LogEntry entry;
+    entry.number = maker_.number();
+    entry.meta.flow = flow->flow;
+    entry.meta.clock = entry.state = record.clock;
+    entry.base = clock == clocks.end() ? record.clock : clock->second;
+    entry.timer = record.timer;
+    entry.schema = schema_->hash();
+    entry.incarnation = incarnation_;
+    entry.delta_bytes = static_cast<uint32_t>(record.bytes.size());
+    entry.link = record.link;
+    entry.flags = LogEntry::kWhole;
+    restore(std::span(bytes).first(
+        WriteLogEntry(entry, {}, {}, nullptr, record.bytes, bytes)));
+  }
+  next.EndRestore(released, maker_.number());
+  return records;
+}
+
+bool LogChannel::Replace() {
+  if (!next_logger_.has_value()) return false;
+  logger_ = std::move(*next_logger_);
+  next_logger_.reset();
+  failure.reset();
+  return true;
 }
 
 }  // namespace snf

@@ -5,15 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/state_network.h"
 #include "runtime/core/entry_maker.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/logger/log_keeper.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
@@ -34,9 +37,11 @@ class LogChannel {
   // A unit with so many entries here takes no packet into service.
   static constexpr size_t kMaxEntries = 16'384;
 
-  // The schema must outlive the channel.
+  // The schema and the pools must outlive the channel. If the logger `may_fail`
+  // more is kept, so that Restore can be called.
   LogChannel(uint32_t max_flows, const StateSchema& schema,
-             std::span<const NetworkFunction::Pool> pools);
+             std::span<const NetworkFunction::Pool> pools,
+             bool may_fail = false);
 
   EntryMaker& maker() { return maker_; }
   OutputLogger& logger() { return logger_; }
@@ -61,7 +66,11 @@ class LogChannel {
     return bytes;
   }
   bool empty() const { return entries_.empty(); }
-  bool is_full() const { return entries_.size() >= kMaxEntries; }
+  // The unit is to take no packet into service.
+  bool is_full() const {
+    return entries_.size() >= kMaxEntries ||
+           (failure.has_value() && failure->pauses_unit);
+  }
   uint64_t first() const { return first_; }  // the oldest entry's number
 
   // A new process of the unit begins, with entries from 1 on. What its logger
@@ -69,17 +78,39 @@ class LogChannel {
   // has taken, or nobody needs.
   void BeginAnew();
 
+  // A new logger gets all that the unit keeps now; no flow of it may wait for
+  // its alias. Entries up to `released` count as released by it. Returns the
+  // records of flows that it gets.
+  uint64_t Restore(const Unit& unit, uint64_t released);
+  // The new logger has got it, and takes the place of the one that failed.
+  // False if the unit has begun anew since, and another is needed.
+  bool Replace();
+
+  // There is no logger, since it has failed.
+  struct Failure {
+    Instant died;
+    bool with_host = false;    // entries that came to it are lost
+    bool pauses_unit = false;  // until its flows can be handed over
+    uint64_t released = 0;     // entries up to it count as released
+  };
+  std::optional<Failure> failure;
   // The unit has stopped, and says so once the channel is empty.
   bool has_stopped = false;
   bool has_heartbeat = false;  // one is to come
   bool is_broken = false;      // the logger found an entry impossible
 
  private:
+  std::map<FlowId, Clock> ClocksReleased(uint64_t released) const;
+
+  uint32_t max_flows_;
   const StateSchema* schema_;
+  std::span<const NetworkFunction::Pool> pools_;
   uint32_t incarnation_ = 1;
   LogEntryLimits limits_;
   EntryMaker maker_;
+  std::optional<LogKeeper> keeper_;
   OutputLogger logger_;
+  std::optional<OutputLogger> next_logger_;
   uint64_t first_ = 1;
   std::deque<std::vector<std::byte>> entries_;
 };

@@ -46,7 +46,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       tables_(options, *example_),
       start_rng_(Rng(options.controller.seed).Fork(4)),
       units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
-             options.controller.max_units),
+             options.controller.max_units, options.faults.any_of_loggers()),
       observers_(std::move(observers)),
       checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {

@@ -33,6 +33,12 @@ void VirtualDriver::Handle(const Event& event) {
     case Event::Kind::kSealAtLogger:
       faults_->on_seal(event.seal, shell);
       return;
+    case Event::Kind::kLoggerReady:
+      faults_->of_loggers().on_ready(shell);
+      break;
+    case Event::Kind::kLoggerRestored:
+      faults_->of_loggers().on_restored(shell);
+      break;
     case Event::Kind::kServiceEnd:
       EndService(shell);
       break;

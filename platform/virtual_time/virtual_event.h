@@ -60,6 +60,8 @@ struct VirtualEvent {
     kPullAtLogger,
     kTakeoverAtLogger,
     kSealAtLogger,
+    kLoggerReady,     // a new one asks its unit for what it keeps
+    kLoggerRestored,  // … and has it
   };
   // The end of a flow is in a logger.
   struct Ended {

@@ -25,6 +25,7 @@ VirtualFaults::VirtualFaults(const RunOptions& options,
       observers_(observers),
       exits_(exits),
       figures_(figures),
+      of_loggers_(options, network, loggers, figures),
       rng_(Rng(options.controller.seed).Fork(6)) {}
 
 // --- Deaths. ---
@@ -52,7 +53,8 @@ bool VirtualFaults::CanDie(UnitId unit) {
     case UnitPool::State::kFailed:
       return false;
     default:
-      return units_.of(unit).process.state == ProcessState::kRuns;
+      return units_.of(unit).process.state == ProcessState::kRuns &&
+             !units_.of(unit).log->failure.has_value();
   }
 }
 
@@ -63,8 +65,26 @@ bool VirtualFaults::CanTakeOver(UnitId unit) {
          units_.of(unit).process.state != ProcessState::kDead;
 }
 
+void VirtualFaults::KillLogger(const Kill& kill) {
+  std::vector<UnitId> units;
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (kill.unit != kNoUnit && kill.unit != unit) continue;
+    if (CanDie(unit) && LoggerFaults::CanDie(units_.of(unit))) {
+      units.push_back(unit);
+    }
+  }
+  if (units.empty()) {
+    ++figures_.kills_without_logger;
+    return;
+  }
+  VirtualUnit& shell = units_.of(units[rng_.Below(units.size())]);
+  of_loggers_.KillLogger(network_.now(), kill.victim, shell, rng_);
+}
+
 // Kills none if nobody else could take over what it has.
 void VirtualFaults::KillOne(const Kill& kill) {
+  if (kill.victim != Kill::Victim::kUnit) return KillLogger(kill);
   std::vector<UnitId> units;
   uint32_t others = 0;
   for (uint32_t i = 0; i < max_units_; ++i) {
@@ -139,6 +159,8 @@ bool VirtualFaults::IsLost(const Event& event, const UnitProcess& process) {
     case Event::Kind::kPullAtLogger:
     case Event::Kind::kTakeoverAtLogger:
     case Event::Kind::kSealAtLogger:
+    case Event::Kind::kLoggerReady:
+    case Event::Kind::kLoggerRestored:
       return false;
     default:
       return !process.lives() || event.life != process.life;
@@ -146,6 +168,7 @@ bool VirtualFaults::IsLost(const Event& event, const UnitProcess& process) {
 }
 
 bool VirtualFaults::Lose(const Event& event, VirtualUnit& shell) {
+  if (LoggerFaults::IsLost(event, shell)) return true;
   if (!IsLost(event, shell.process)) return false;
   switch (event.kind) {
     case Event::Kind::kPacketAtUnit:
@@ -178,7 +201,10 @@ void VirtualFaults::LoseEntries(VirtualUnit& shell) {
   LogChannel& log = *shell.log;
   const UnitId self = shell.unit.id();
   const uint64_t taken = log.logger().taken();
-  for (uint64_t number = std::max(log.first(), taken + 1);
+  // A logger that took over has what some entries did that never came to it.
+  const uint64_t kept = std::max(taken, log.logger().kept_through());
+  loggers_.LosePackets(shell, std::max(log.first(), taken + 1), kept);
+  for (uint64_t number = std::max(log.first(), kept + 1);
        !log.entry(number).empty(); ++number) {
     ++figures_.entries_lost;
     const auto entry = log.Parse(log.entry(number));

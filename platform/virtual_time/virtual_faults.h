@@ -15,6 +15,7 @@
 #include "controller/core/controller.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
+#include "platform/virtual_time/logger_faults.h"
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/virtual_event.h"
 #include "platform/virtual_time/virtual_loggers.h"
@@ -24,10 +25,10 @@
 
 namespace snf {
 
-// The failures of units in a run in virtual time (proto/protocol.md F1-F6): who
-// dies and when, what is lost with it, and how long it takes until all is with
-// others. A host dies with its process and all packets in it; what it has sent
-// comes.
+// The failures of units in a run in virtual time (proto/protocol.md F1-F6), and
+// of their loggers (logger_faults.h): who dies and when, what is lost with it,
+// and how long it takes until all is with others. A host dies with its process
+// and all packets in it; what it has sent comes.
 //
 //   death ─detection─► controller ─Seal, hop─► logger ─► Re-route … recovered
 //
@@ -61,6 +62,7 @@ class VirtualFaults {
   // For each event at a unit or its logger: returns true if nobody is there to
   // take it, and counts what is lost with it.
   bool Lose(const VirtualEvent& event, VirtualUnit& shell);
+  LoggerFaults& of_loggers() { return of_loggers_; }
   // The logger is told to seal its unit: what it has not taken is lost.
   void on_seal(const Seal& seal, VirtualUnit& shell);
 
@@ -76,6 +78,7 @@ class VirtualFaults {
   bool CanDie(UnitId unit);
   bool CanTakeOver(UnitId unit);
   void KillOne(const Kill& kill);
+  void KillLogger(const Kill& kill);
   void KillUnit(VirtualUnit& shell);
   static bool IsLost(const Event& event, const UnitProcess& process);
   void LoseEntries(VirtualUnit& shell);
@@ -91,6 +94,7 @@ class VirtualFaults {
   Observers& observers_;
   PacketExits& exits_;
   FaultFigures& figures_;
+  LoggerFaults of_loggers_;
   Rng rng_;
   std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };

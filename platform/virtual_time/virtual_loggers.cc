@@ -232,6 +232,39 @@ void VirtualLoggers::on_heartbeat(VirtualUnit& shell, uint64_t sent) {
   Acknowledge(shell);
 }
 
+void VirtualLoggers::LosePackets(VirtualUnit& shell, uint64_t first,
+                                 uint64_t last) {
+  const UnitId self = shell.unit.id();
+  for (uint64_t number = first; number <= last; ++number) {
+    const std::span<const std::byte> bytes = shell.log->entry(number);
+    if (bytes.empty()) continue;
+    const auto entry = shell.log->Parse(bytes);
+    SNF_CHECK(entry.has_value());
+    const PacketMeta& meta = (*entry)->meta;
+    const bool is_end = (meta.flags & PacketMeta::kEnd) != 0;
+    if ((*entry)->kind != LogEntry::Kind::kClock) continue;
+    FaultFigures& figures = result_.faults;
+    for (size_t i = 0; i < (*entry)->emitted; ++i) {
+      ++figures.logger_packets_lost;
+      exits_.Lose(network_.now(), self, meta, entry->emitted(i), true);
+    }
+    if (is_end) continue;
+    ++figures.logger_clocks_kept;
+    const PacketHandle packet = (*entry)->packet;
+    figures.logger_packets_lost += packet == kNoPacket ? 0 : 1;
+    EndPacket(
+        self,
+        packet == kNoPacket ? UnitCommand::Kind::kAdvance
+                            : UnitCommand::Kind::kDrop,
+        {.reason = DropReason::kUnitFailed, .packet = packet, .meta = meta});
+  }
+}
+
+void VirtualLoggers::AskForAll(VirtualUnit& shell) {
+  out_.clear();
+  on_heartbeat(shell, shell.log->maker().number());
+}
+
 void VirtualLoggers::Acknowledge(VirtualUnit& shell) {
   SendByLog(shell, {.kind = Event::Kind::kTakenAtUnit,
                     .number = shell.log->logger().taken()});

@@ -69,6 +69,12 @@ class VirtualLoggers {
   // It takes a Takeover in place of such a unit (U7).
   void on_takeover(VirtualUnit& shell, const Takeover& takeover);
 
+  // --- A new logger. ---
+  // The packets of these entries are lost, though it has what they did.
+  void LosePackets(VirtualUnit& shell, uint64_t first, uint64_t last);
+  // It acknowledges what it has, and asks for the rest.
+  void AskForAll(VirtualUnit& shell);
+
   // Adds what became of messages.
   void AddTotals(RunResult& result) const;
 

@@ -15,11 +15,13 @@ uint32_t MaxCopies(const UnitOptions& options) {
 }  // namespace
 
 VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
-                           const NetworkFunction& example, uint32_t max_units)
+                           const NetworkFunction& example, uint32_t max_units,
+                           bool loggers_fail)
     : options_(options),
       nf_(nf),
       example_(example),
       schema_(example.schema()),
+      loggers_fail_(loggers_fail),
       units_(max_units) {
   options_.guard_every = 1;
 }
@@ -31,7 +33,7 @@ VirtualUnit& VirtualUnits::Make(UnitId unit) {
       .nf = nf_.create(),
       .log = options_.has_logger
                  ? std::make_unique<LogChannel>(MaxCopies(options_), schema_,
-                                                example_.pools())
+                                                example_.pools(), loggers_fail_)
                  : nullptr});
   if (stops_timers_) made->unit.StopTimers();
   return *made;

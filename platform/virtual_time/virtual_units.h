@@ -69,7 +69,8 @@ class VirtualUnits {
   // which `example` is one that runs nothing and must
   // outlive the object. Ids are below `max_units`.
   VirtualUnits(const UnitOptions& options, const NfSpec& nf,
-               const NetworkFunction& example, uint32_t max_units);
+               const NetworkFunction& example, uint32_t max_units,
+               bool loggers_fail);
 
   VirtualUnit& of(UnitId unit) {
     const std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
@@ -101,6 +102,7 @@ class VirtualUnits {
   NfSpec nf_;
   const NetworkFunction& example_;
   StateSchema schema_;
+  bool loggers_fail_;
   bool stops_timers_ = false;
   std::vector<std::unique_ptr<VirtualUnit>> units_;
   // What units and NFs have counted that are gone.

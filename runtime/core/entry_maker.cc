@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/entry_maker.h"
 
+#include <new>
 #include <utility>
 
 namespace snf {
@@ -75,11 +76,10 @@ EntryMaker::Taken EntryMaker::Take(const UnitCommand& command,
       MakeBlock(LogEntry::Kind::kReturn, command.pieces);
       return Taken::kEntry;
     case Kind::kSendTakeoverAck: {
-      LogEntry entry =
-          Header(LogEntry::Kind::kForget, command.takeover_ack.flow,
-                 command.takeover_ack.clock);
-      entry.block.unit = command.unit;
-      Write(entry);
+      Begin(LogEntry::Kind::kForget, command.takeover_ack.flow,
+            command.takeover_ack.clock)
+          .block.unit = command.unit;
+      End();
       return Taken::kEntry;
     }
     default:
@@ -103,13 +103,13 @@ void EntryMaker::on_alias_ack(const AliasAck& ack) {
 }
 
 void EntryMaker::MakeTold(uint64_t number) {
-  LogEntry entry = Header(LogEntry::Kind::kTold, kNoFlow, {});
-  entry.argument = number;
-  Write(entry);
+  Begin(LogEntry::Kind::kTold, kNoFlow, {}).argument = number;
+  End();
 }
 
 void EntryMaker::MakeEnded(FlowId flow, Clock clock) {
-  Write(Header(LogEntry::Kind::kEnded, flow, clock));
+  Begin(LogEntry::Kind::kEnded, flow, clock);
+  End();
 }
 
 std::vector<std::byte> EntryMaker::StandIn(const LogEntryView& entry,
@@ -162,8 +162,9 @@ void EntryMaker::Join(FlowId flow) {
   waiting_.erase(waiting);
 }
 
-LogEntry EntryMaker::Header(LogEntry::Kind kind, FlowId flow, Clock clock) {
-  LogEntry entry;
+// Makes the header of a new entry where the entry will be.
+LogEntry& EntryMaker::Begin(LogEntry::Kind kind, FlowId flow, Clock clock) {
+  LogEntry& entry = *new (bytes_.data()) LogEntry;
   entry.number = ++number_;
   entry.meta.flow = flow;
   entry.meta.clock = clock;
@@ -174,7 +175,7 @@ LogEntry EntryMaker::Header(LogEntry::Kind kind, FlowId flow, Clock clock) {
 }
 
 void EntryMaker::MakeClock(const PacketMeta& meta, const Unit::Change& change) {
-  LogEntry entry = Header(LogEntry::Kind::kClock, meta.flow, meta.clock);
+  LogEntry& entry = Begin(LogEntry::Kind::kClock, meta.flow, meta.clock);
   entry.meta = meta;
   entry.base = Clock{value(meta.clock) - 1};
   entry.state = meta.clock;
@@ -208,14 +209,13 @@ void EntryMaker::MakeClock(const PacketMeta& meta, const Unit::Change& change) {
 }
 
 void EntryMaker::MakeBlock(LogEntry::Kind kind, const PieceBlock& block) {
-  LogEntry entry = Header(kind, kNoFlow, {});
+  LogEntry& entry = Begin(kind, kNoFlow, {});
   entry.block = block;
   if (kind == LogEntry::Kind::kGrant) entry.argument = ++grants_;
-  Write(entry);
+  End();
 }
 
-void EntryMaker::Write(const LogEntry& entry) {
-  size_ = WriteLogEntry(entry, {}, {}, nullptr, {}, bytes_);
-}
+// Ends an entry that is a header only.
+void EntryMaker::End() { size_ = sizeof(LogEntry); }
 
 }  // namespace snf

@@ -60,6 +60,10 @@ class EntryMaker {
   std::span<const std::byte> entry() const {
     return std::span(bytes_).first(size_);
   }
+  // Returns its header.
+  const LogEntry& header() const {
+    return *reinterpret_cast<const LogEntry*>(bytes_.data());
+  }
   uint64_t number() const { return number_; }
 
   // Calls `visit` for each frame that a packet made which waits for its alias.
@@ -91,10 +95,10 @@ class EntryMaker {
 
   void Append(std::span<const PieceUse> pieces);
   void Join(FlowId flow);
-  LogEntry Header(LogEntry::Kind kind, FlowId flow, Clock clock);
+  LogEntry& Begin(LogEntry::Kind kind, FlowId flow, Clock clock);
   void MakeClock(const PacketMeta& meta, const Unit::Change& change);
   void MakeBlock(LogEntry::Kind kind, const PieceBlock& block);
-  void Write(const LogEntry& entry);
+  void End();
 
   const StateSchema* schema_;
   uint32_t incarnation_;
@@ -103,7 +107,7 @@ class EntryMaker {
   Parts parts_;              // of the present call
   FlowId parked_ = kNoFlow;  // the present call asks for this flow's alias
   std::map<FlowId, Parts> waiting_;  // for the answer
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_;     // begins with a LogEntry
   uint32_t size_ = 0;
 };
 

@@ -117,6 +117,10 @@ class FlowStore {
     if (!has_logger_) return 0;
     return uint64_t{logged_[slot].entries} << 1 | logged_[slot].has_base;
   }
+  // The logger has the state that the flow's next entry builds on.
+  bool has_base(uint32_t slot) const {
+    return has_logger_ && logged_[slot].has_base != 0;
+  }
   // Counts the entries of all flows that are not released.
   uint32_t unreleased() const { return unreleased_; }
   // Counts an entry. Returns true if it has to be whole: the state came from

@@ -180,6 +180,15 @@ class Unit {
   // there is a copy, and moves `at`, which is 0 at first; nothing after the
   // last. The unit may go on in between (proto/protocol.md F3).
   std::optional<DoneAnswer> NextDone(uint32_t& at) const;
+  // The unit's logger is to be replaced (F8). NextLogged goes through the flows
+  // of which the logger has a record, as NextDone does; none may wait for its
+  // alias, since what the record was before is not here then (has_parked).
+  struct LoggedFlow {
+    FlowId flow;
+    Change record;  // valid as change()
+  };
+  std::optional<LoggedFlow> NextLogged(uint32_t& at) const;
+  bool has_parked() const;
   // The state that a packet here needs is elsewhere now (F6): it is pulled from
   // there. Late ones are harmless.
   void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);

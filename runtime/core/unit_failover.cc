@@ -15,6 +15,25 @@ std::optional<DoneAnswer> Unit::NextDone(uint32_t& at) const {
   return std::nullopt;
 }
 
+std::optional<Unit::LoggedFlow> Unit::NextLogged(uint32_t& at) const {
+  while (at < flows_.slots()) {
+    const uint32_t slot = at++;
+    const FlowRecord& record = flows_[slot];
+    if (record.flow == kNoFlow || !flows_.has_base(slot)) continue;
+    return LoggedFlow{.flow = record.flow, .record = ChangeOf(slot)};
+  }
+  return std::nullopt;
+}
+
+bool Unit::has_parked() const {
+  for (uint32_t slot = 0; slot < flows_.slots(); ++slot) {
+    const FlowRecord& record = flows_[slot];
+    if (record.flow == kNoFlow || !flows_.has_base(slot)) continue;
+    if (record.parked != kNone) return true;
+  }
+  return false;
+}
+
 // Returns the packet of that clock, if it is here and has not run, or kNone.
 uint32_t Unit::FindNode(FlowId flow, Clock clock) const {
   const PacketNodes& nodes = flows_.packets();

@@ -45,12 +45,13 @@ void UnitLogs::SendStopped(UnitId unit) {
 
 // Sends what the unit's maker has just made.
 void UnitLogs::Send(UnitId unit) {
-  const std::span<const std::byte> bytes = makers_[value(unit)]->entry();
+  const EntryMaker& maker = *makers_[value(unit)];
+  const std::span<const std::byte> bytes = maker.entry();
   link_.SendBytes(LogWord{.kind = LogWord::Kind::kEntry,
                           .unit = unit,
                           .bytes = static_cast<uint32_t>(bytes.size())},
                   bytes);
-  const auto entry = LoadAs<LogEntry>(bytes.data());
+  const LogEntry& entry = maker.header();
   Sent& sent = sent_.push();
   sent = {.end = link_.cells(),
           .meta = entry.meta,

@@ -122,7 +122,11 @@ uint32_t WriteLogEntry(const LogEntry& entry, std::span<const PieceUse> pieces,
     std::memcpy(next, from, size);
     next += size;
   };
-  write(&entry, sizeof entry);
+  if (to.data() == reinterpret_cast<const std::byte*>(&entry)) {
+    next += sizeof entry;
+  } else {
+    write(&entry, sizeof entry);
+  }
   write(pieces.data(), pieces.size_bytes());
   write(emitted.data(), emitted.size_bytes());
   if (alias != nullptr) write(alias, sizeof *alias);

@@ -152,9 +152,9 @@ class LogEntryView {
   std::span<const std::byte> tail_;  // is what follows the header
 };
 
-// Writes an entry to `to`, which has room for it. The counts and lengths of
-// `entry` must be those of the parts; `alias` is null without kHasAlias.
-// Returns the bytes written. No allocation.
+// Writes an entry to `to`, which has room for it, and may begin with `entry`.
+// The counts and lengths of `entry` must be those of the parts; `alias` is null
+// without kHasAlias. Returns the bytes written. No allocation.
 uint32_t WriteLogEntry(const LogEntry& entry, std::span<const PieceUse> pieces,
                        std::span<const PacketHandle> emitted,
                        const Alias* alias, std::span<const std::byte> delta,

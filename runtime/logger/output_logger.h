@@ -78,8 +78,9 @@ class OutputLogger {
   void on_told(uint64_t number);
 
   // Takes what its unit keeps, as an entry: whole for a flow, with the clock
-  // that is released and its `state`; a kGrant for the unit's free pieces; a
-  // kReturn for what the controller is still to hear. False if it cannot be.
+  // that is released in `base`; a kGrant for the unit's free pieces; a kReturn,
+  // or a partial one without a delta, for what the controller is still to hear
+  // (log_keeper.h). False if it cannot be.
   bool Restore(std::span<const std::byte> bytes);
   // That was all. Entries up to `released` have been released; the records are
   // as of the entry `made`.
@@ -113,7 +114,9 @@ class OutputLogger {
   // An entry could not be; no other is taken.
   bool is_broken() const { return broken_; }
   uint64_t taken() const { return last_; }  // the newest number
-  uint64_t lost() const { return lost_; }   // clocks whose packets are lost
+  // The records hold what entries up to this one did, taken or not (F8).
+  uint64_t kept_through() const { return kept_through_; }
+  uint64_t lost() const { return lost_; }  // clocks whose packets are lost
   uint64_t refused() const { return refused_; }
   uint32_t tells() const { return tell_count_; }
   const PieceSet& pieces(uint16_t pool) const { return pools_[pool].set; }
@@ -156,6 +159,8 @@ class OutputLogger {
   void UndoPieces(const LogEntryView& entry, size_t count);
   bool UsePiece(PieceUse use);
   bool Exist(const PieceBlock& block) const;
+  bool RestoreTell(const LogEntry& entry);
+  bool RestoreFlow(const LogEntryView& entry);
   void Release(const LogEntryView& entry, LoggerOut& out);
   void KeepTell(const LogEntry& entry);
   void ForgetOlder(FlowId flow, Clock clock);

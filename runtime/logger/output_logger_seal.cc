@@ -106,27 +106,36 @@ bool OutputLogger::Restore(std::span<const std::byte> bytes) {
       (*entry)->incarnation != incarnation_) {
     return false;
   }
-  if ((*entry)->tells() && tell_count_ == options_.max_tells) return false;
-  if ((*entry)->kind == LogEntry::Kind::kGrant) {
-    last_grant_ = std::max(last_grant_, (*entry)->argument);
-    const PieceBlock& block = (*entry)->block;
-    return Exist(block) &&
-           pools_[block.pool].set.Add(block.word, block.mask) == 0;
+  const PieceBlock& block = (*entry)->block;
+  switch ((*entry)->kind) {
+    case LogEntry::Kind::kGrant:
+      last_grant_ = std::max(last_grant_, (*entry)->argument);
+      return Exist(block) &&
+             pools_[block.pool].set.Add(block.word, block.mask) == 0;
+    case LogEntry::Kind::kReturn:
+      return Exist(block) && RestoreTell(**entry);
+    case LogEntry::Kind::kClock:
+      return (*entry)->is(LogEntry::kWhole) ? RestoreFlow(*entry)
+                                            : RestoreTell(**entry);
+    default:
+      return false;
   }
-  if ((*entry)->kind == LogEntry::Kind::kReturn) {
-    if (!Exist((*entry)->block)) return false;
-    KeepTell(**entry);
-    return true;
-  }
-  uint32_t slot = Find((*entry)->meta.flow);
-  if ((*entry)->kind != LogEntry::Kind::kClock ||
-      !(*entry)->is(LogEntry::kWhole) || slot != kNone ||
-      ApplyState(*entry, slot) != Result::kTaken) {
+}
+
+bool OutputLogger::RestoreTell(const LogEntry& entry) {
+  if (!entry.tells() || tell_count_ == options_.max_tells) return false;
+  KeepTell(entry);
+  return true;
+}
+
+bool OutputLogger::RestoreFlow(const LogEntryView& entry) {
+  uint32_t slot = Find(entry->meta.flow);
+  if (slot != kNone || entry->base > entry->state ||
+      ApplyState(entry, slot) != Result::kTaken) {
     return false;
   }
-  flows_[slot].released = (*entry)->meta.clock;
-  flows_[slot].ended = (*entry)->is(LogEntry::kEnd);
-  if ((*entry)->tells()) KeepTell(**entry);
+  flows_[slot].released = entry->base;
+  flows_[slot].ended = entry->is(LogEntry::kEnd);
   return true;
 }
 

@@ -249,8 +249,8 @@ TEST_F(Logger, TakesOverFromItsUnit) {
                     unit_.nf.schema(), unit_.nf.pools(), true);
   EXPECT_EQ(next.on_entry(second, out_), Result::kRefused);
   // The unit has made 4 entries, of which 2 are released.
-  EXPECT_TRUE(next.Restore(Changed(
-      unit_.Instead(4, true), [](LogEntry& e) { e.meta.clock = Clock{1}; })));
+  EXPECT_TRUE(next.Restore(
+      Changed(unit_.Instead(4, true), [](LogEntry& e) { e.base = Clock{1}; })));
   EXPECT_TRUE(next.Restore(
       Changed(unit_.entries[1], [](LogEntry& e) { e.block.mask = 1; })));
   next.EndRestore(2, 4);

@@ -40,10 +40,17 @@ namespace snf {
 struct Cell {
   alignas(8) std::array<std::byte, 64> bytes;
 
+  // Leaves the bytes as they are: most are about to be written.
+  Cell() {}
+
   // The first byte of a cell that is no command: its payload is a message about
   // a shared table.
   static constexpr std::byte kTable{0xff};
-  static Cell OfTable() { return {{kTable}}; }
+  static Cell OfTable() {
+    Cell cell;
+    cell.bytes = {kTable};
+    return cell;
+  }
   bool is_table() const { return bytes[0] == kTable; }
 
   // Returns how many cells a payload takes.
