@@ -194,6 +194,47 @@ class Control(unittest.TestCase):
         self.down()
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
+    @staticmethod
+    def all_processes():
+        """Those of the program, with its launchers and units."""
+        found = set()
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and \
+                        os.readlink(entry / "exe") == PROGRAM:
+                    found.add(int(entry.name))
+        return found
+
+    def test_runs_units_in_processes_in_the_background(self):
+        before = self.all_processes()
+        flags = ["--isolation=process", "--threads=2"]
+        self.up(*flags, f"--json={self.folder}/report.json")
+        # The daemon, its launcher and a unit, of whom none has the terminal:
+        # else the command would not have returned.
+        own = self.all_processes() - before
+        self.assertGreaterEqual(len(own), 3)
+        log = f"{FOLDER}/{NAME}.log"
+        for pid in own:
+            self.assertEqual(os.readlink(f"/proc/{pid}/fd/2"), log)
+            self.assertEqual(os.readlink(f"/proc/{pid}/fd/0"), "/dev/null")
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 5)), 5)
+        with self.server():
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 50_000),
+                             ["20 right"])
+        self.check_sound(self.down())
+        wait_for("end", lambda: self.all_processes() == before)
+        # A daemon that is killed leaves none of them.
+        self.up(*flags)
+        pid, = processes()
+        os.kill(pid, signal.SIGKILL)
+        wait_for("end", lambda: self.all_processes() == before)
+
+    def test_says_why_units_in_processes_do_not_come_up(self):
+        self.refused(UNAVAILABLE, ["nothing0"], "up", "--port",
+                     "inside=lan0", "--port", "outside=nothing0",
+                     "--isolation=process", "--threads=2")
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
     def test_one_that_does_not_end_is_killed(self):
         self.up()
         pid, = processes()
@@ -234,8 +275,6 @@ class Control(unittest.TestCase):
                 (USAGE, ["--nf", "no_such_nf"], *PORTS, "--nf=no_such_nf"),
                 (USAGE, ["--alpha", "2"], *PORTS, "--alpha=2"),
                 (USAGE, ["--watch", "--foreground"], *PORTS, "--watch"),
-                (USAGE, ["--isolation", "--foreground"], *PORTS,
-                 "--isolation=process", "--threads=2"),
                 (74, ["/nowhere/log"], *PORTS, "--log=/nowhere/log")):
             self.refused(code, words, "up", *command)
         self.refused(PERMISSION, ["root or CAP_NET_RAW"], "up", *PORTS,
