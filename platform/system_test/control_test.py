@@ -36,6 +36,7 @@ NAME = f"test-{os.getpid()}"
 FOLDER = pathlib.Path("/run/snf")
 SOCKET = FOLDER / f"{NAME}.sock"
 SERVICE = "/snf.proto.Control/"
+GONE = "snf-4194399"  # by the id of a process that cannot be
 INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 
 
@@ -204,6 +205,44 @@ class Control(unittest.TestCase):
                         os.readlink(entry / "exe") == PROGRAM:
                     found.add(int(entry.name))
         return found
+
+    def leftovers(self):
+        """What ./snf doctor finds of this test's runs, with what it says."""
+        done = subprocess.run(
+            [pathlib.Path(sys.argv[2]) / "third_party/doctor.sh", "--json"],
+            capture_output=True, text=True, check=False)
+        return {finding["name"]: finding["detail"]
+                for finding in json.loads(done.stdout)["findings"]
+                if finding["section"] == "leftovers"
+                and (NAME in finding["name"] or GONE in finding["name"])}
+
+    def test_doctor_finds_what_killed_ones_left_and_nothing_else(self):
+        self.assertEqual(self.leftovers(), {})
+        self.up()
+        self.assertEqual(self.leftovers(), {})
+        pid, = processes()
+        os.kill(pid, signal.SIGKILL)
+        wait_for("end", lambda: not processes())
+        left = self.leftovers()
+        self.assertEqual(set(left), {f"{FOLDER}/{NAME}.{kind}"
+                                     for kind in ("lock", "sock", "log")})
+        self.assertEqual(left[str(SOCKET)],
+                         f"left by process {pid}, which has ended; "
+                         f"snf down --name={NAME} removes it")
+        snf("down")
+        log = FOLDER / f"{NAME}.log"
+        self.assertEqual(self.leftovers(), {
+            str(log): "left by a process that has ended; it may say why"})
+        log.unlink()
+        self.assertEqual(self.leftovers(), {})
+        # As of containers: of a launcher that lives, and of one that does not.
+        folders = [pathlib.Path("/run/snf-units") / GONE,
+                   *(path / GONE for path in
+                     pathlib.Path("/sys/fs/cgroup").glob("cpu"))]
+        for folder in folders:
+            folder.mkdir(parents=True)
+            self.addCleanup(folder.rmdir)
+        self.assertEqual(set(self.leftovers()), set(map(str, folders)))
 
     def test_runs_units_in_processes_in_the_background(self):
         before = self.all_processes()
