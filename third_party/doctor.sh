@@ -6,6 +6,7 @@
 # all that building and running need is here, else 69.
 
 set -uo pipefail
+shopt -s extglob
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 readonly root
@@ -152,25 +153,76 @@ captures() {
     "$( ((count)) && echo "present, $count files")"
 }
 
-# What a run that was killed may leave. While a snf process lives, it may own
-# them.
-leftovers() {
-  local entry running='' name
-  for entry in /proc/[0-9]*/comm; do
-    name=$(line_of "$entry")
-    # A script's process carries its name, too: ours, by its executable.
-    if [[ $name == snf* && $(readlink "${entry%comm}exe") == */snf* ]]; then
-      entry=${entry#/proc/}
-      running+=" ${entry%/comm}"
+# Says whether a process of snf with this id lives. Others' executables only
+# root may see; a script's process carries its name, too.
+is_snf() {
+  local program
+  [[ -n $1 && -e /proc/$1 ]] || return
+  program=$(readlink "/proc/$1/exe") || program=/$(line_of "/proc/$1/comm")
+  [[ $program == */snf?(' (deleted)') ]]
+}
+
+# left ENTRY PID WHAT: what is named by the process that made it is left if
+# that has ended.
+left() {
+  local process="a process that"
+  if is_snf "$2"; then return; fi
+  if [[ -n $2 ]]; then process="process $2, which"; fi
+  add leftovers "$1" absent "left by $process has ended; $3" ""
+}
+
+# What a daemon that was killed leaves beside its lock, which has its process
+# id. The next snf down removes all but the log, which may say why.
+left_by_daemons() {
+  local file stem pid what
+  for file in "$1"/*.{lock,sock,log}; do
+    stem=${file%.*}
+    pid=
+    if [[ -e $stem.lock ]]; then pid=$(line_of "$stem.lock"); fi
+    what="snf down --name=${stem##*/} removes it"
+    if [[ $file == *.log ]]; then what="it may say why"; fi
+    left "$file" "$pid" "$what"
+  done
+}
+
+# A launcher, and all that it has started, ends with whoever made it.
+left_processes() {
+  local entry pid parent
+  for entry in /proc/[0-9]*; do
+    pid=${entry#/proc/}
+    parent=$(sed -n 's/^PPid:[[:space:]]*//p' "$entry/status" 2>/dev/null)
+    if [[ $parent == 1 ]] && is_snf "$pid" &&
+       [[ $(tr '\0' ' ' 2>/dev/null <"$entry/cmdline") == *'unit-process '* ]]
+    then
+      add leftovers "process $pid" absent "a launcher of units, whose maker has ended" ""
     fi
   done
+}
+
+# What a run that was killed may leave. While a snf process lives, it may own
+# what has no process in its name.
+leftovers() {
+  local entry running='' name pid
+  for entry in /proc/[0-9]*; do
+    pid=${entry#/proc/}
+    if is_snf "$pid"; then running+=" $pid"; fi
+  done
   shopt -s nullglob
-  for entry in /dev/shm/snf* /run/snf/* /run/snf-units/* \
-               /sys/class/net/snf* /run/netns/snf* \
-               /var/lib/lxc/snf* /sys/fs/cgroup/*/snf-*; do
+  left_by_daemons /run/snf
+  if [[ -n ${XDG_RUNTIME_DIR-} ]]; then
+    left_by_daemons "$XDG_RUNTIME_DIR/snf"
+  fi
+  for entry in /run/snf-units/snf-* /sys/fs/cgroup/snf-* \
+               /sys/fs/cgroup/*/snf-*; do
+    name=${entry##*/snf-}
+    left "$entry" "${name%%-*}" "the next container removes it"
+  done
+  for entry in /dev/shm/snf* /sys/class/net/snf* /run/netns/snf* \
+               /var/lib/lxc/snf*; do
     add leftovers "$entry" absent \
       "${running:+in use by$running, or }left by a run that was killed" ""
   done
+  left_processes
   shopt -u nullglob
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -23,8 +24,6 @@ BenchRow NotYet(int number) {
                     .not_measured = std::move(why)};
   };
   switch (number) {
-    case 11:
-      return row("unit start from the warm pool", "no unit processes yet");
     case 12:
       return row("moving flows inside a host",
                  "not by this command yet; see runtime_core_bench, HandOver");
@@ -43,8 +42,10 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
                                     const BenchSizes& sizes,
                                     BenchSuite& suite) {
   std::vector<BenchRow> rows;
+  // Its processes are copies of this one, which is small as yet.
+  if (wanted[11]) AddStartRows(11, suite, rows);
   for (int number = 1; number <= kBenchRows; ++number) {
-    if (!wanted[static_cast<size_t>(number)]) continue;
+    if (!wanted[static_cast<size_t>(number)] || number == 11) continue;
     if (number == 6 || number == 7) {
       AddControllerRows(number, sizes, suite, rows);
     } else if (number <= 10) {
@@ -57,6 +58,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
       rows.push_back(NotYet(number));
     }
   }
+  std::ranges::stable_sort(rows, {}, &BenchRow::number);
   for (BenchRow& row : rows) {
     for (const auto& side : {row.ours, row.base}) {
       if (!side.has_value() || !row.not_measured.empty()) continue;

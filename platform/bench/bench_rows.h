@@ -78,6 +78,7 @@ void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
 void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
+void AddStartRows(int number, BenchSuite& suite, std::vector<BenchRow>& rows);
 void AddLiveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                  std::vector<BenchRow>& rows);
 

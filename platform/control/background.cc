@@ -34,9 +34,18 @@ int WaitFor(int ready, pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// Makes stderr what the file is, as far as it can be opened.
+void OpenErrors(const std::string& log) {
+  const int errors = open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (errors < 0) return;
+  dup2(errors, STDERR_FILENO);
+  close(errors);
+}
+
 }  // namespace
 
 int Background::ready_ = -1;
+int Background::terminal_ = -1;
 bool Background::is_ready_ = false;
 
 absl::StatusOr<std::optional<int>> Background::Begin() {
@@ -58,17 +67,29 @@ absl::StatusOr<std::optional<int>> Background::Begin() {
   return std::nullopt;
 }
 
+void Background::SendErrorsTo(const std::string& log) {
+  if (ready_ < 0) return;
+  terminal_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  OpenErrors(log);
+}
+
+void Background::TakeErrorsBack() {
+  if (terminal_ < 0) return;
+  dup2(terminal_, STDERR_FILENO);
+  close(terminal_);
+  terminal_ = -1;
+}
+
 void Background::SayReady(const std::string& log) {
   if (ready_ < 0) return;
   is_ready_ = true;
+  TakeErrorsBack();
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const int errors = open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (nothing >= 0) dup2(nothing, file);
   }
-  if (errors >= 0) dup2(errors, STDERR_FILENO);
+  OpenErrors(log);
   if (nothing > STDERR_FILENO) close(nothing);
-  if (errors > STDERR_FILENO) close(errors);
   while (write(ready_, "r", 1) < 0 && errno == EINTR) {
   }
   close(ready_);

@@ -19,6 +19,12 @@ class Background {
   // there are other threads. Error: Unavailable.
   static absl::StatusOr<std::optional<int>> Begin();
 
+  // In the child: what it starts from here on writes its messages to the file
+  // `log`, and does not keep the terminal. So does this process itself, until
+  // it takes its own back. Does nothing in the foreground.
+  static void SendErrorsTo(const std::string& log);
+  static void TakeErrorsBack();
+
   // In the child: leaves the terminal, and lets the parent end. Messages to
   // stderr, as of an NF that crashes, go to the file `log` from then on.
   static void SayReady(const std::string& log);
@@ -26,7 +32,8 @@ class Background {
   static bool is_ready() { return is_ready_; }
 
  private:
-  static int ready_;  // the child's end of a pipe
+  static int ready_;     // the child's end of a pipe
+  static int terminal_;  // what stderr was, while messages go to a file
   static bool is_ready_;
 };
 

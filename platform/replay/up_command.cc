@@ -157,12 +157,6 @@ absl::Status UpCommand::CheckTogether() const {
   };
   if (run_flags_.options().watch) return refuse("--watch");
   if (log_ == "-") return refuse("--log=-");
-  if (run_flags_.options().real.isolation != Isolation::kThread) {
-    return absl::InvalidArgumentError(
-        "--isolation: the processes of a daemon's units keep its terminal; "
-        "want "
-        "--foreground with it");
-  }
   for (const std::string& file :
        {run_flags_.options().json, run_flags_.options().out}) {
     if (file == "-") return refuse("a file named -");
@@ -212,8 +206,13 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
   const ReplayOptions& options = run_flags_.options();
+  // Processes of units keep what they are given.
+  if (options.real.isolation != Isolation::kThread) {
+    Background::SendErrorsTo(log.file);
+  }
   Daemon daemon(files, tcp_, options, log, interrupt);
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
+  Background::TakeErrorsBack();
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();
   if (live.ok()) LogLine(LogLevel::kInfo, EndOf(live->replayed.run.result));

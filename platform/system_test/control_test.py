@@ -36,6 +36,7 @@ NAME = f"test-{os.getpid()}"
 FOLDER = pathlib.Path("/run/snf")
 SOCKET = FOLDER / f"{NAME}.sock"
 SERVICE = "/snf.proto.Control/"
+GONE = "snf-4194399"  # by the id of a process that cannot be
 INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 
 
@@ -194,6 +195,85 @@ class Control(unittest.TestCase):
         self.down()
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
+    @staticmethod
+    def all_processes():
+        """Those of the program, with its launchers and units."""
+        found = set()
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and \
+                        os.readlink(entry / "exe") == PROGRAM:
+                    found.add(int(entry.name))
+        return found
+
+    def leftovers(self):
+        """What ./snf doctor finds of this test's runs, with what it says."""
+        done = subprocess.run(
+            [pathlib.Path(sys.argv[2]) / "third_party/doctor.sh", "--json"],
+            capture_output=True, text=True, check=False)
+        return {finding["name"]: finding["detail"]
+                for finding in json.loads(done.stdout)["findings"]
+                if finding["section"] == "leftovers"
+                and (NAME in finding["name"] or GONE in finding["name"])}
+
+    def test_doctor_finds_what_killed_ones_left_and_nothing_else(self):
+        self.assertEqual(self.leftovers(), {})
+        self.up()
+        self.assertEqual(self.leftovers(), {})
+        pid, = processes()
+        os.kill(pid, signal.SIGKILL)
+        wait_for("end", lambda: not processes())
+        left = self.leftovers()
+        self.assertEqual(set(left), {f"{FOLDER}/{NAME}.{kind}"
+                                     for kind in ("lock", "sock", "log")})
+        self.assertEqual(left[str(SOCKET)],
+                         f"left by process {pid}, which has ended; "
+                         f"snf down --name={NAME} removes it")
+        snf("down")
+        log = FOLDER / f"{NAME}.log"
+        self.assertEqual(self.leftovers(), {
+            str(log): "left by a process that has ended; it may say why"})
+        log.unlink()
+        self.assertEqual(self.leftovers(), {})
+        # As of containers: of a launcher that lives, and of one that does not.
+        folders = [pathlib.Path("/run/snf-units") / GONE,
+                   *(path / GONE for path in
+                     pathlib.Path("/sys/fs/cgroup").glob("cpu"))]
+        for folder in folders:
+            folder.mkdir(parents=True)
+            self.addCleanup(folder.rmdir)
+        self.assertEqual(set(self.leftovers()), set(map(str, folders)))
+
+    def test_runs_units_in_processes_in_the_background(self):
+        before = self.all_processes()
+        flags = ["--isolation=process", "--threads=2"]
+        self.up(*flags, f"--json={self.folder}/report.json")
+        # The daemon, its launcher and a unit, of whom none has the terminal:
+        # else the command would not have returned.
+        own = self.all_processes() - before
+        self.assertGreaterEqual(len(own), 3)
+        log = f"{FOLDER}/{NAME}.log"
+        for pid in own:
+            self.assertEqual(os.readlink(f"/proc/{pid}/fd/2"), log)
+            self.assertEqual(os.readlink(f"/proc/{pid}/fd/0"), "/dev/null")
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 5)), 5)
+        with self.server():
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 50_000),
+                             ["20 right"])
+        self.check_sound(self.down())
+        wait_for("end", lambda: self.all_processes() == before)
+        # A daemon that is killed leaves none of them.
+        self.up(*flags)
+        pid, = processes()
+        os.kill(pid, signal.SIGKILL)
+        wait_for("end", lambda: self.all_processes() == before)
+
+    def test_says_why_units_in_processes_do_not_come_up(self):
+        self.refused(UNAVAILABLE, ["nothing0"], "up", "--port",
+                     "inside=lan0", "--port", "outside=nothing0",
+                     "--isolation=process", "--threads=2")
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
     def test_one_that_does_not_end_is_killed(self):
         self.up()
         pid, = processes()
@@ -234,8 +314,6 @@ class Control(unittest.TestCase):
                 (USAGE, ["--nf", "no_such_nf"], *PORTS, "--nf=no_such_nf"),
                 (USAGE, ["--alpha", "2"], *PORTS, "--alpha=2"),
                 (USAGE, ["--watch", "--foreground"], *PORTS, "--watch"),
-                (USAGE, ["--isolation", "--foreground"], *PORTS,
-                 "--isolation=process", "--threads=2"),
                 (74, ["/nowhere/log"], *PORTS, "--log=/nowhere/log")):
             self.refused(code, words, "up", *command)
         self.refused(PERMISSION, ["root or CAP_NET_RAW"], "up", *PORTS,
