@@ -222,6 +222,7 @@ class ControllerLoop {
       bool has_ended = false;
       bool awaits_survivors = false;
       uint32_t round = 0;  // of the first Seal; 0: it was not sent yet
+      std::vector<UnitId> unsealed;       // whose loggers have still to answer
       std::vector<PacketHandle> buffers;  // to be returned once it begins again
     };
     PacketsUnderWay packets;

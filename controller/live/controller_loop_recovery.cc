@@ -41,8 +41,10 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
     const UnitState state = units.state(id);
     if (state == UnitState::kStopped || state == UnitState::kCrashed) continue;
     recovery_->old_numbers[unit] = units.channel_number(id);
-    recovery_->loops[loop].awaits_survivors = true;
-    recovery_->loops[loop].round = 0;  // older answers are not enough
+    Recovery::Loop& ended = recovery_->loops[loop];
+    ended.awaits_survivors = true;
+    ended.round = 0;  // older answers are not enough
+    ended.unsealed.push_back(id);
     if (state == UnitState::kActive || state == UnitState::kStarting) {
       events.on_unit_down(now_, id);
     }
@@ -60,7 +62,8 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
 
 bool ControllerLoop::MayBegin(size_t loop) const {
   const LogControl& control = *links_.loggers[loop].control;
-  return !recovery_->loops[loop].awaits_survivors &&
+  const Recovery::Loop& ended = recovery_->loops[loop];
+  return !ended.awaits_survivors && ended.unsealed.empty() &&
          control.drained.load(std::memory_order_acquire) ==
              control.ends.load(std::memory_order_relaxed);
 }
@@ -97,12 +100,14 @@ void ControllerLoop::HandleRecovery(const UnitCommand& command, bool of_logger,
         return;
       }
       const size_t loop = value(command.unit) % links_.loops.size();
-      const Recovery::Loop& ended = recovery_->loops[loop];
-      // The loggers have taken all that the units had sent before they answered
-      // to that Seal.
-      if (ended.awaits_survivors && ended.round != 0 &&
-          command.done.round >= ended.round) {
-        TakeSurvivors(loop, events);
+      Recovery::Loop& ended = recovery_->loops[loop];
+      if (ended.round != 0 && command.done.round >= ended.round) {
+        // The loggers have taken all that the units had sent before they
+        // answered to that Seal.
+        if (ended.awaits_survivors) TakeSurvivors(loop, events);
+        if (command.done.flow == kNoFlow) {
+          std::erase(ended.unsealed, command.unit);
+        }
       }
       controller_.on_sealed(now_, command.done, out_);
       return;

@@ -99,8 +99,10 @@ void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   const auto& sizes = BufferPool::kBufferBytes;
   const size_t length = captured.bytes.size();
   const size_t buffer = length <= sizes[0] ? 0 : length <= sizes[1] ? 1 : 2;
+  // What survives a unit is nowhere until recovery has a place for it.
   const auto is_full = [&] {
-    return loop_.in_channels() + loop_.batch_size() >= most_under_way_[buffer];
+    return controller().is_recovering() ||
+           loop_.in_channels() + loop_.batch_size() >= most_under_way_[buffer];
   };
   if (!is_full()) return;
   loop_.HandleBatch(egress_);
@@ -146,7 +148,9 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
     if (slot == FlowTable::kNone) return false;
   }
   const auto under_way = [&] {
-    return wants_alias ? loop_.under_way(slot) : loop_.in_channels();
+    const uint64_t survive = controller().is_recovering() ? 1 : 0;
+    return survive +
+           (wants_alias ? loop_.under_way(slot) : loop_.in_channels());
   };
   uint64_t left = under_way();
   if (left == 0) return false;

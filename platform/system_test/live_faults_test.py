@@ -78,8 +78,8 @@ class Drill(Command):
         self.assertEqual(process.returncode, OK, said)
         return json.loads(pathlib.Path(path).read_text()), kills[0]
 
-    def check(self, report, want, digest, threads):
-        self.assertEqual(report["violations"], 0, report["violation_messages"])
+    def check(self, report, want, digest):
+        self.assertEqual(report["violation_messages"], [])
         self.assertTrue(report["conserved"])
         self.assertEqual(report["packets_in"], want["packets_in"])
         self.assertEqual(report["packets_released"], want["packets_released"])
@@ -99,23 +99,25 @@ class Drill(Command):
             rounds += 1
             threads = rng.choice((2, 4, 5))
             seed = rng.randrange(1 << 30)
+            fine = False
             with self.subTest(f"SNF_TEST_SEED={SEED}", nf=nf, round=rounds,
                               threads=threads, seed=seed):
                 report, kills = kill_with(
                     rng, f"--nf={nf}", f"--threads={threads}",
                     f"--seed={seed}")
-                self.check(report, want, digest, threads)
+                self.check(report, want, digest)
                 done += max(kills, report["faults"]["kills"])
                 for what in ("kills", "failures", "packets_rerouted",
                              "flows_moved", "clocks_lost"):
                     totals[what] = totals.get(what, 0) + report["faults"][what]
-            if rounds > 20 + KILLS:
-                break
+                fine = True
+            if not fine:
+                return
         self.assertGreaterEqual(done, KILLS)
         print(f"{nf}: {done} kills in {rounds} runs: {totals}")
 
     def by_flag(self, rng, *flags):
-        return self.report_of(*REAL, *flags, "--faults=kill any p=0.0003")
+        return self.report_of(*REAL, *flags, "--faults=kill any p=0.0005")
 
     def from_outside(self, rng, *flags):
         pauses = random.Random(rng.randrange(1 << 30))

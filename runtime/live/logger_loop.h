@@ -119,7 +119,8 @@ class LoggerLoop {
   // A logger that the controller has sealed reports to it.
   struct Sealed {
     Seal seal;
-    bool reports = false;
+    bool reports = false;  // or is to report
+    bool is_new = false;
   };
 
   // The incarnation of the units' process.
@@ -136,6 +137,7 @@ class LoggerLoop {
   }
   bool Recover(bool has_drained);
   void on_seal(const Seal& seal);
+  void Obey(UnitId unit);
   bool ReportSome();
   void Report(UnitId unit, const LoggerCommand& command);
   void BeginAnew(UnitId unit);

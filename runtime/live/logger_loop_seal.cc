@@ -13,6 +13,13 @@ namespace snf {
 // in the ring of entries in this turn.
 bool LoggerLoop::Recover(bool has_drained) {
   LoggerLoopLinks::Recovery& links = *links_.recovery;
+  links.from_controller.Receive();
+  const size_t orders = links.from_controller.Handle(
+      [](const Cell&) { return size_t{0}; },
+      [this](const Cell& cell, std::span<const std::byte>) {
+        on_seal(cell.As<ControllerCommand>().seal);
+      });
+  // Read after the Seals: an end that these follow is seen.
   const uint32_t ends = links.control->ends.load(std::memory_order_acquire);
   if (ends != ends_) {
     // What was published before its end was seen is here by now.
@@ -22,26 +29,28 @@ bool LoggerLoop::Recover(bool has_drained) {
     ends_ = ends;
     links.control->drained.store(ends, std::memory_order_release);
   }
-  links.from_controller.Receive();
-  const size_t orders = links.from_controller.Handle(
-      [](const Cell&) { return size_t{0}; },
-      [this](const Cell& cell, std::span<const std::byte>) {
-        on_seal(cell.As<ControllerCommand>().seal);
-      });
   return ReportSome() || orders > 0;
 }
 
 // Of several Seals of a unit that come together, only the last is answered.
+// What they seal may still be in the ring.
 void LoggerLoop::on_seal(const Seal& seal) {
-  OutputLogger& logger = LoggerOf(seal.unit, incarnation() - 1);
   Sealed& sealed = sealed_[value(seal.unit)];
-  if (seal.is_sealed || sealed.seal.incarnation == seal.incarnation) {
+  sealed.seal = seal;
+  sealed.is_new = true;
+  if (!std::exchange(sealed.reports, true)) ++reporting_;
+}
+
+// A Seal is about a process that has ended: one that is sealed, or has begun
+// anew since, only reports.
+void LoggerLoop::Obey(UnitId unit) {
+  OutputLogger& logger = LoggerOf(unit, incarnation() - 1);
+  const bool has_begun = incarnation_[value(unit)] == incarnation();
+  if (sealed_[value(unit)].seal.is_sealed || logger.sealed() || has_begun) {
     logger.Report();
   } else {
     logger.Seal();
   }
-  sealed.seal = seal;
-  if (!std::exchange(sealed.reports, true)) ++reporting_;
 }
 
 // Returns true if there is a report under way.
@@ -51,6 +60,7 @@ bool LoggerLoop::ReportSome() {
   for (size_t i = 0; i < sealed_.size(); ++i) {
     if (!sealed_[i].reports) continue;
     const UnitId unit{static_cast<uint16_t>(i)};
+    if (std::exchange(sealed_[i].is_new, false)) Obey(unit);
     out_.clear();
     loggers_[i]->Resume(out_);
     for (const LoggerCommand& command : out_.commands()) Report(unit, command);
@@ -81,7 +91,8 @@ void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
       return;
     case Kind::kSealed:
       // Else another process has grants by now, with numbers of its own.
-      if (!sealed.seal.is_sealed) {
+      if (!sealed.seal.is_sealed &&
+          incarnation_[value(unit)] != incarnation()) {
         Send(unit, UnitCommand::Grants(command.sealed.grant));
       }
       Send(unit, UnitCommand::Done(answer));
@@ -101,7 +112,8 @@ void LoggerLoop::BeginAnew(UnitId unit) {
   while (logger.has_more()) {
     out_.clear();
     logger.Resume(out_);
-    if (!sealed_[value(unit)].reports) continue;
+    const Sealed& sealed = sealed_[value(unit)];
+    if (!sealed.reports || sealed.is_new) continue;
     for (const LoggerCommand& command : out_.commands()) Report(unit, command);
   }
   incarnation_[value(unit)] = incarnation();
@@ -109,6 +121,12 @@ void LoggerLoop::BeginAnew(UnitId unit) {
 }
 
 void LoggerLoop::on_pull(UnitId unit, const Pull& pull) {
+  if (!links_.recovery.has_value()) {
+    words_->Refuse(unit, "log word", "kind",
+                   static_cast<uint8_t>(LogWord::Kind::kPull));
+    links_.from_units.Close();
+    return;
+  }
   LoggerLoop& of_unit = *all_[value(unit) % options_.loops];
   OutputLogger* const logger = of_unit.logger(unit);
   if (logger == nullptr) return;
