@@ -2,6 +2,7 @@
 #ifndef SNF_CONTROLLER_CORE_FAILOVER_H_
 #define SNF_CONTROLLER_CORE_FAILOVER_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -264,7 +265,10 @@ class Failover {
       : round_(options.max_flows, options.max_units),
         crashed_(options.max_units),
         sealed_(options.max_units),
-        packets_(4 * size_t{options.unit_queue_packets}) {}
+        packets_(std::min(
+            size_t{options.max_units} *
+                (options.unit_queue_packets + size_t{options.recovery_slots}),
+            kMaxSurvivors)) {}
 
   // As in controller.h.
   bool on_unit_failed(Controller& c, Instant now, UnitId unit,
@@ -293,6 +297,7 @@ class Failover {
   }
 
  private:
+  static constexpr size_t kMaxSurvivors = 1 << 20;
   enum class Phase : uint8_t {
     kIdle,
     kSealing,

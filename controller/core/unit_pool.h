@@ -256,6 +256,10 @@ class UnitPool {
                : u.state != State::kStopped && u.state != State::kCrashed;
   }
   // Returns that of the unit's last start; 0 if it was never started.
+  // The number of the newest packet that was given to it.
+  uint64_t channel_number(UnitId unit) const {
+    return units_[value(unit)].channel_number;
+  }
   uint32_t incarnation(UnitId unit) const {
     return units_[value(unit)].incarnation;
   }

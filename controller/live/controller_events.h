@@ -28,6 +28,10 @@ class ControllerEvents {
   virtual void on_end_flow(const EndFlow& end) = 0;
   // A flow, whose key is `inside`, got an alias.
   virtual void on_alias_granted(const Alias& alias, const FlowKey& inside) = 0;
+  // The packet was in a unit whose process has died, and goes to another one:
+  // the receiver makes it what it was before a unit had it.
+  virtual void on_survivor(PacketHandle /*packet*/,
+                           const PacketMeta& /*meta*/) {}
   // The NF says that the flow has no alias of up to this clock any more.
   virtual void on_alias_over(FlowId flow, Clock clock) = 0;
 };

@@ -45,12 +45,23 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
     under_way_ =
         LazyArray<uint64_t>(options.controller.max_flows, Pages::kGrowing);
   }
+  if (options.recovers) {
+    SNF_CHECK(has_loggers);
+    recovery_.emplace(Recovery{
+        .packets = PacketsUnderWay(*links_.buffers),
+        .loops = std::vector<Recovery::Loop>(loops),
+        .old_numbers = std::vector<uint64_t>(options.controller.max_units)});
+  }
   starting_.reserve(options.controller.max_units);
   batch_.reserve(2 * kBatch);
 }
 
 void ControllerLoop::FlushAll() {
   for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.out.Flush();
+  if (!recovery_.has_value()) return;
+  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
+    loop.out->Flush();
+  }
 }
 
 void ControllerLoop::IdleWait(Nanos most) {
@@ -85,19 +96,20 @@ bool ControllerLoop::IsQuiet() const {
   uint64_t received = 0;
   uint64_t sent = 0;
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    received += loop.in.received() + loop.progress->received.load();
+    received += loop.in.handled() + loop.progress->received.load();
   }
   for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    received += loop.in.received() + loop.progress->received.load();
+    received += loop.in.handled() + loop.progress->received.load();
   }
   const bool is_due = NextDue() <= clock_.Now();
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    sent += loop.out.sent() + loop.progress->sent.load();
+    sent += loop.out.sent_in_all() + loop.progress->sent.load();
   }
   for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
     sent += loop.progress->sent.load();
+    if (loop.out.has_value()) sent += loop.out->sent_in_all();
   }
-  return received == sent && !is_due && batch_.empty();
+  return received == sent && !is_due && batch_.empty() && !IsRecovering();
 }
 
 void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
@@ -129,7 +141,7 @@ void ControllerLoop::CloseBrokenLinks() {
 }
 
 // Leaves in out_ what the controller commands.
-void ControllerLoop::HandleOther(size_t loop, const Cell& cell,
+void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
                                  std::span<const std::byte> payload,
                                  ControllerEvents& events) {
   using Kind = UnitCommand::Kind;
@@ -173,7 +185,7 @@ void ControllerLoop::HandleOther(size_t loop, const Cell& cell,
       }
       break;
     default:
-      SNF_CHECK(false);
+      HandleRecovery(command, of_logger, events);
   }
 }
 
@@ -199,6 +211,7 @@ void ControllerLoop::RunTableTimers() {
 }
 
 void ControllerLoop::SendToUnit(const TableMessage& message) {
+  if (!hears(message.unit)) return;
   tables_.Count(message);
   link_to_[value(message.unit)]->Send(Cell::OfTable(),
                                       std::as_bytes(std::span(&message, 1)));
@@ -220,6 +233,11 @@ void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
                                   PacketHandle packet) {
   const auto party = static_cast<size_t>(owner);
   SNF_CHECK(party > 0);
+  if (recovery_.has_value() && recovery_->loops[party - 1].has_ended) {
+    recovery_->loops[party - 1].buffers.push_back(packet);
+    return;
+  }
+  if (recovery_.has_value()) links_.buffers->Disclaim(packet);
   links_.loops[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
 
@@ -246,10 +264,13 @@ void ControllerLoop::Execute(const ControllerCommand& command,
     case Kind::kEndFlow:
       events.on_end_flow(command.end);
       break;
+    case Kind::kSeal:
+      SendSeal(command);
+      return;
     default:
       break;
   }
-  Send(command);
+  if (hears(command.unit)) Send(command);
 }
 
 void ControllerLoop::StartUnit(const ControllerCommand& command) {

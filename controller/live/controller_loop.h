@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,10 +21,12 @@
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_events.h"
+#include "controller/live/packets_under_way.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_homes.h"
@@ -46,6 +49,8 @@ struct ControllerLoopOptions {
   // The only loop of units takes its turns on this thread, before those of the
   // controller, and its links are joined.
   bool shares_thread = false;
+  // Loops of units may end while others go on (EndLoop). Units have loggers.
+  bool recovers = false;
 };
 
 // Connects a controller to the loops of units. Where it points to outlives the
@@ -54,10 +59,10 @@ struct ControllerLinks {
   struct UnitLoopEnds {
     LinkOut out;
     LinkIn in;
-    const LoopProgress* progress;
+    LoopProgress* progress;
   };
   Doorbell* bell;                   // the controller's; all unit loops ring it
-  const BufferPool* buffers;        // the controller's end of the pool
+  BufferPool* buffers;              // the controller's end of the pool
   WireFaults* faults;               // what it finds wrong in what units say
   std::vector<UnitLoopEnds> loops;  // loop i of n runs the units i, n + i, …
   // The loops of the units' loggers, if they have some: loop i has those of
@@ -65,6 +70,9 @@ struct ControllerLinks {
   struct LoggerLoopEnd {
     LinkIn in;
     const LoopProgress* progress;
+    std::optional<LinkOut> out{};  // if loops may end, as what follows
+    LogControl* control = nullptr;
+    Doorbell* bell = nullptr;
   };
   std::vector<LoggerLoopEnd> loggers{};
 };
@@ -99,6 +107,12 @@ struct ControllerLoopFigures {
 // What units and loggers say passes a decoder first. A bad word is told to the
 // links' WireFaults and closes the link that it came by: no more is heard of
 // the units at its other end.
+//
+// When a loop of units has ended, because its process has, the host calls
+// EndLoop. What the units had said is taken, all of them have failed, and their
+// loggers are told. What these release comes before their first answer; of the
+// units' packets that is all that left them, and the others survive (F4). Then
+// the loop may begin again.
 //
 // Owner-thread only. Nothing is allocated for a packet.
 class ControllerLoop {
@@ -141,6 +155,7 @@ class ControllerLoop {
     const PacketMeta& meta = command.meta;
     --in_channels_;
     if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
+    if (recovery_.has_value() && recovery_->IsOld(command)) return;
     if (drained_.unit != command.unit) ReportDrained(events);
     drained_.unit = command.unit;
     ++drained_.packets;
@@ -154,6 +169,19 @@ class ControllerLoop {
   // host knows.
   void Refuse(UnitId unit, std::string_view kind, std::string_view field,
               uint64_t value);
+  // The process that ran the loop of units has ended, which was seen.
+  template <ControllerHost Host>
+  void EndLoop(size_t loop, Host& host);
+  // Returns true once a new process may run the loop: what the old one left is
+  // where it should be.
+  bool MayBegin(size_t loop) const;
+  // It runs.
+  void BeginLoop(size_t loop);
+  // Counts clocks without a packet that were in units which have failed.
+  uint64_t null_packets_lost() const {
+    return recovery_.has_value() ? recovery_->null_packets_lost : 0;
+  }
+
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
   // the pool is loop i.
   void ReturnBuffer(BufferPool::Party owner, PacketHandle packet);
@@ -173,6 +201,8 @@ class ControllerLoop {
   // Returns when something is due, here or in a unit loop; Instant::max() for
   // never.
   Instant NextDue() const;
+  // Returns true while something that failed is not made good.
+  bool IsRecovering() const;
   // Returns true if nothing is under way to or from a unit, and nothing is due.
   bool IsQuiet() const;
 
@@ -186,10 +216,39 @@ class ControllerLoop {
     return std::min(
         {controller_.next_wakeup(), tables_.next_wakeup(), next_ready_});
   }
+  // What a controller whose loops of units may end has beyond others.
+  struct Recovery {
+    struct Loop {
+      bool has_ended = false;
+      bool awaits_survivors = false;
+      uint32_t round = 0;  // of the first Seal; 0: it was not sent yet
+      std::vector<UnitId> unsealed;       // whose loggers have still to answer
+      std::vector<PacketHandle> buffers;  // to be returned once it begins again
+    };
+    PacketsUnderWay packets;
+    std::vector<Loop> loops;
+    std::vector<uint64_t> old_numbers;  // by unit: of channels that have ended
+    uint64_t null_packets_lost = 0;
+
+    // It went to the unit by a channel that has ended.
+    bool IsOld(const UnitCommand& command) const {
+      return command.meta.channel_number <= old_numbers[value(command.unit)];
+    }
+  };
+
   void FlushAll();
   void CloseBrokenLinks();
+  template <ControllerHost Host>
+  size_t HandleLink(size_t loop, LinkIn& in, const WordsToController& words,
+                    Host& host);
+  void HandleRecovery(const UnitCommand& command, bool of_logger,
+                      ControllerEvents& events);
+  void EndChannels(size_t loop);
+  bool FailNext(size_t loop, uint32_t& unit, ControllerEvents& events);
+  void TakeSurvivors(size_t loop, ControllerEvents& events);
+  void SendSeal(const ControllerCommand& command);
   // `loop` is where the message came from.
-  void HandleOther(size_t loop, const Cell& cell,
+  void HandleOther(size_t loop, bool of_logger, const Cell& cell,
                    std::span<const std::byte> payload,
                    ControllerEvents& events);
   void on_alias(const Alias& alias, ControllerEvents& events);
@@ -207,6 +266,10 @@ class ControllerLoop {
   void Send(const ControllerCommand& command) {
     link_to_[value(command.unit)]->Send(command);
   }
+  // What has failed hears nothing more.
+  bool hears(UnitId unit) const {
+    return controller_.units().state(unit) != UnitPool::State::kCrashed;
+  }
 
   const RealClock& clock_;
   Nanos cold_start_delay_;
@@ -218,6 +281,7 @@ class ControllerLoop {
   std::vector<WordsToController> words_;         // by loop
   std::vector<WordsToController> logger_words_;  // the same
   std::vector<LinkOut*> link_to_;                // by unit
+  std::optional<Recovery> recovery_;
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -256,23 +320,11 @@ bool ControllerLoop::Turn(Host& host) {
   // Units set out with it before: no packet is released before it was run.
   ReadClock();
   size_t messages = 0;
-  const auto handle = [&](size_t i, LinkIn& in, const auto& words) {
-    messages += in.Handle(
-        words, [&](const Cell& cell, std::span<const std::byte> payload) {
-          const auto& command = cell.As<UnitCommand>();
-          if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
-            host.on_packet(now_, command);
-          } else {
-            HandleOther(i, cell, payload, host);
-            ExecuteAll(host);
-          }
-        });
-  };
   for (size_t i = 0; i < words_.size(); ++i) {
-    handle(i, links_.loops[i].in, words_[i]);
+    messages += HandleLink(i, links_.loops[i].in, words_[i], host);
   }
   for (size_t i = 0; i < logger_words_.size(); ++i) {
-    handle(i, links_.loggers[i].in, logger_words_[i]);
+    messages += HandleLink(i, links_.loggers[i].in, logger_words_[i], host);
   }
   ReportDrained(host);
   const bool is_due = now_ >= NextTimer();
@@ -290,11 +342,43 @@ bool ControllerLoop::Turn(Host& host) {
 }
 
 template <ControllerHost Host>
+size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
+                                  const WordsToController& words, Host& host) {
+  return in.Handle(
+      words, [&](const Cell& cell, std::span<const std::byte> payload) {
+        const auto& command = cell.As<UnitCommand>();
+        if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
+          if (recovery_.has_value()) recovery_->packets.On(command);
+          host.on_packet(now_, command);
+        } else {
+          HandleOther(loop, &words != &words_[loop], cell, payload, host);
+          ExecuteAll(host);
+        }
+      });
+}
+
+template <ControllerHost Host>
+void ControllerLoop::EndLoop(size_t loop, Host& host) {
+  LinkIn& in = links_.loops[loop].in;
+  do {
+    in.Receive();
+  } while (HandleLink(loop, in, words_[loop], host) > 0 || in.has_items());
+  ReportDrained(host);
+  EndChannels(loop);
+  for (uint32_t unit = static_cast<uint32_t>(loop);
+       FailNext(loop, unit, host);) {
+    ExecuteAll(host);
+  }
+  FlushAll();
+}
+
+template <ControllerHost Host>
 void ControllerLoop::ExecuteAll(Host& host) {
   for (const ControllerCommand& command : out_.commands()) {
     if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
       ++in_channels_;
       if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
+      if (recovery_.has_value()) recovery_->packets.Add(command);
       host.on_enqueue(command.meta);
       Send(command);
     } else {

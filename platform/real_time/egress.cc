@@ -55,14 +55,29 @@ void Egress::Drop(Instant now, const CapturedPacket& captured,
 }
 
 void Egress::on_packet(Instant now, const UnitCommand& command) {
-  if (command.kind == UnitCommand::Kind::kDropPayload) [[unlikely]] {
-    DropPayload(now, command);
+  if (command.kind >= UnitCommand::Kind::kEmit && HandleOther(now, command))
+      [[unlikely]] {
     return;
   }
   const bool is_right = order_.On(
       command, [=, this](const UnitCommand& next) { EndPacket(now, next); });
   if (!is_right) [[unlikely]]
     Refuse(command);
+}
+
+// Returns true if that was all. The buffer of a packet that an NF made is of
+// the share of a unit, which may die before that comes back.
+bool Egress::HandleOther(Instant now, const UnitCommand& command) {
+  if (command.kind == UnitCommand::Kind::kEmit) {
+    buffers_.Claim(command.packet);
+    return false;
+  }
+  DropPayload(now, command);
+  return true;
+}
+
+void Egress::on_survivor(PacketHandle packet, const PacketMeta& meta) {
+  originals_->Restore(packet, meta.flow, meta.clock, buffers_.bytes(packet));
 }
 
 void Egress::DropPayload(Instant now, const UnitCommand& command) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,7 @@
 #include "platform/run/run.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/packet_originals.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -39,6 +41,10 @@ class Egress final : public ControllerEvents {
   // is released and dropped.
   Egress(const RunOptions& options, Observers observers, Ingress& ingress,
          BufferPool& buffers, ControllerLoop& loop, RunResult& result);
+  // Where units keep packets as they came, if their processes may be killed.
+  void set_originals(const PacketOriginals& originals) {
+    originals_ = originals;
+  }
 
   // The run begins with this time.
   void on_start(Instant first_packet) { provisioning_.on_start(first_packet); }
@@ -62,6 +68,7 @@ class Egress final : public ControllerEvents {
   void on_end_flow(const EndFlow& end) override;
   void on_alias_granted(const Alias& alias, const FlowKey& inside) override;
   void on_alias_over(FlowId flow, Clock clock) override;
+  void on_survivor(PacketHandle packet, const PacketMeta& meta) override;
 
   // Adds a violation to the result.
   void Violate(std::string what);
@@ -75,6 +82,7 @@ class Egress final : public ControllerEvents {
   void EndPacket(Instant now, const UnitCommand& command);
   // Out of line: packets do not pay for what few of them need.
   [[gnu::noinline]] void DropPayload(Instant now, const UnitCommand& command);
+  [[gnu::noinline]] bool HandleOther(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void Refuse(const UnitCommand& command);
   [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void BringBack(Instant now, PacketHandle packet,
@@ -104,6 +112,7 @@ class Egress final : public ControllerEvents {
   Nanos latency_;
   ReleaseDigest digest_;
   std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
+  std::optional<PacketOriginals> originals_;
   ReleaseOrder order_;
   Provisioning provisioning_;
 };

@@ -52,6 +52,9 @@ struct Places {
     Memory progress;
     Memory log;  // the rings from the units, and to the controller
     Memory up;
+    Memory control{};  // of loops that may end, as what follows
+    Memory down{};     // the rings from the controller, and to the units
+    Memory answers{};
   };
   Memory pool;
   Memory clock;
@@ -60,6 +63,7 @@ struct Places {
   std::vector<Memory> between;  // rings, by sender and receiver
   Memory loggers_bell;
   std::vector<OfLoggers> loggers;  // by loop of units, if there are any
+  Memory originals;
 
   Places(Memory memory, const LoopRegion::Options& options) {
     RegionCarver carver(memory);
@@ -87,6 +91,13 @@ struct Places {
            .log = carver.Take(CellRing::BytesFor(LoggerCells(options))),
            .up = carver.Take(ring)});
     }
+    if (!options.recovers) return;
+    for (OfLoggers& loop : loggers) {
+      loop.control = carver.Take(sizeof(LogControl));
+      loop.down = carver.Take(ring);
+      loop.answers = carver.Take(unit_ring);
+    }
+    originals = carver.Take(PacketOriginals::BytesFor(options.controller));
   }
 };
 
@@ -100,7 +111,14 @@ size_t SizeOf(const LoopRegion::Options& options) {
                          LinkRing::BytesFor(LoggerCells(options)) +
                          LinkRing::BytesFor(options.controller_cells))
           : 0;
-  return loggers + round(BufferPool::BytesFor(SharesOf(options))) +
+  const size_t recovery =
+      options.recovers
+          ? loops * (round(sizeof(LogControl)) +
+                     LinkRing::BytesFor(options.controller_cells) +
+                     LinkRing::BytesFor(UnitCells(options.record_bytes))) +
+                round(PacketOriginals::BytesFor(options.controller))
+          : 0;
+  return recovery + loggers + round(BufferPool::BytesFor(SharesOf(options))) +
          round(sizeof(RealClock)) + (1 + loops) * round(sizeof(Doorbell)) +
          loops * (round(sizeof(LoopProgress)) + round(sizeof(LoopControl))) +
          2 * loops * LinkRing::BytesFor(options.controller_cells) +
@@ -144,7 +162,26 @@ void MakeParts(const Places& places, const LoopRegion::Options& options) {
     new (loop.progress.data()) LoopProgress;
     MakeRing(loop.log, LoggerCells(options));
     MakeRing(loop.up, options.controller_cells);
+    if (!options.recovers) continue;
+    new (loop.control.data()) LogControl;
+    MakeRing(loop.down, options.controller_cells);
+    MakeRing(loop.answers, UnitCells(options.record_bytes));
   }
+}
+
+// Adds what connects a loop of loggers whose units may fail.
+void AddRecovery(const LoopRegion::Options& options, const Places& places,
+                 size_t index, LoopRegion& region) {
+  const Places::OfLoggers& loop = places.loggers[index];
+  ControllerLinks::LoggerLoopEnd& end = region.controller.loggers[index];
+  end.out.emplace(
+      OutTo(loop.down, region.loggers_bell, options.controller_reserve));
+  end.control = At<LogControl>(loop.control);
+  end.bell = region.loggers_bell;
+  region.logger_loops[index].recovery.emplace(LoggerLoopLinks::Recovery{
+      .from_controller = InFrom(loop.down, 0),
+      .to_units = OutTo(loop.answers, region.loops[index].bell, kLeastCells),
+      .control = At<LogControl>(loop.control)});
 }
 
 // Adds what connects the loops of loggers, in the controller's process.
@@ -163,7 +200,10 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
          .from_units = InFrom(loop.log, options.entry_bytes),
          .to_controller = OutTo(loop.up, region.controller.bell,
                                 options.controller_reserve)});
+    if (options.recovers) AddRecovery(options, places, i, region);
   }
+  if (!options.recovers) return;
+  region.originals.emplace(places.originals, options.controller);
 }
 
 }  // namespace
@@ -238,6 +278,11 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
     side.links.to_loggers.emplace(OutTo(places.loggers[loop].log,
                                         At<Doorbell>(places.loggers_bell),
                                         LoggerCells(options)));
+  }
+  if (options.recovers) {
+    side.links.from_loggers.emplace(
+        InFrom(places.loggers[loop].answers, options.record_bytes));
+    side.links.originals.emplace(places.originals, options.controller);
   }
   return side;
 }

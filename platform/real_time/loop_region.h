@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
+#include "runtime/ring/packet_originals.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/wire/wire_faults.h"
 
@@ -38,6 +40,8 @@ struct LoopRegion {
     bool loggers = false;
     uint32_t entry_bytes = 0;
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
+    // The loops of units, which have loggers, may end while others go on.
+    bool recovers = false;
   };
   // Holds what the controller's process has of a loop of units.
   struct Loop {
@@ -50,8 +54,9 @@ struct LoopRegion {
 
   // Returns what connects a loop of units, and the clock of the run, in the
   // memory that Create has made with these options, in this process or another
-  // one. Call it once for each loop. Errors: InvalidArgument if the memory
-  // cannot be that.
+  // one. Call it once for each loop, and once more for each time that it has
+  // ended, once all that it left is taken. Errors: InvalidArgument if the
+  // memory cannot be that.
   struct UnitSide {
     UnitLoopLinks links;
     const RealClock* clock;
@@ -68,6 +73,7 @@ struct LoopRegion {
   std::vector<Loop> loops;
   // Is rung for the loggers, which run in the controller's process.
   std::vector<LoggerLoopLinks> logger_loops{};  // by unit loop
+  std::optional<PacketOriginals> originals{};   // of the controller's share
   Doorbell* loggers_bell = nullptr;             // of who runs all of them
 };
 

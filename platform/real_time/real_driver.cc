@@ -47,9 +47,11 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     result_.first_packet = captured.time;
     egress_.on_start(captured.time);
     began_ = loop_.ReadClock();
+    if (unit_faults_.has_value()) unit_faults_->on_start(began_);
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
+  if (unit_faults_.has_value()) unit_faults_->on_arrival();
   last_captured_ = std::max(last_captured_, captured.time);
   Instant arrival = loop_.now();
   if (pace_.has_schedule()) {
@@ -83,16 +85,24 @@ void RealDriver::WaitUntil(Instant due) {
     const Nanos left = due - loop_.now();
     if (left.ns <= 0 || is_interrupted()) return;
     // A signal does not end the wait, so it is cut into short ones.
-    if (!did) loop_.IdleWait(std::min(left, Milliseconds(100)));
+    if (!did) loop_.IdleWait(std::min(left, LongestWait()));
   }
+}
+
+Nanos RealDriver::LongestWait() const {
+  constexpr Nanos kMost = Milliseconds(100);
+  return unit_faults_.has_value() ? std::min(unit_faults_->MayWait(), kMost)
+                                  : kMost;
 }
 
 void RealDriver::WaitForRoom(const CapturedPacket& captured) {
   const auto& sizes = BufferPool::kBufferBytes;
   const size_t length = captured.bytes.size();
   const size_t buffer = length <= sizes[0] ? 0 : length <= sizes[1] ? 1 : 2;
+  // What survives a unit is nowhere until recovery has a place for it.
   const auto is_full = [&] {
-    return loop_.in_channels() + loop_.batch_size() >= most_under_way_[buffer];
+    return controller().is_recovering() ||
+           loop_.in_channels() + loop_.batch_size() >= most_under_way_[buffer];
   };
   if (!is_full()) return;
   loop_.HandleBatch(egress_);
@@ -138,7 +148,9 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
     if (slot == FlowTable::kNone) return false;
   }
   const auto under_way = [&] {
-    return wants_alias ? loop_.under_way(slot) : loop_.in_channels();
+    const uint64_t survive = controller().is_recovering() ? 1 : 0;
+    return survive +
+           (wants_alias ? loop_.under_way(slot) : loop_.in_channels());
   };
   uint64_t left = under_way();
   if (left == 0) return false;
@@ -158,6 +170,7 @@ bool RealDriver::Turn() {
     if (loggers_.has_value() && loggers_->Turn()) did = true;
   }
   if (loop_.Turn(egress_)) did = true;
+  if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
   if (loop_.now() >= next_live_) PublishLive();
   return did;
 }
@@ -229,6 +242,7 @@ RunResult RealDriver::Finish() {
     for (const LoopRegion::Loop& loop : loops_) loop.bell->Ring();
     is_over = Drain();
   }
+  if (unit_faults_.has_value()) unit_faults_->Stop();
   StopWorkers();
   for (size_t i = 0; i < workers_.size(); ++i) {
     results_.push_back(LoopResults::Of(
@@ -309,6 +323,7 @@ void RealDriver::CheckLoggers() {
 }
 
 void RealDriver::Collect() {
+  result_.faults.null_packets_lost = loop_.null_packets_lost();
   const ControllerLoopFigures& figures = loop_.figures();
   result_.aliases.packets_offered = figures.packets_by_alias;
   result_.aliases.packets_found =

@@ -23,6 +23,7 @@
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
 #include "platform/real_time/loop_results.h"
+#include "platform/real_time/real_faults.h"
 #include "platform/real_time/real_loggers.h"
 #include "platform/real_time/unit_process.h"
 #include "platform/real_time/unit_processes.h"
@@ -110,7 +111,9 @@ struct RealOptions {
 // that nothing moves for RealOptions::patience is told of as a violation.
 //
 // Workers may be processes (RealOptions::isolation): all that they share with
-// the dispatcher is the region. One that dies ends the run.
+// the dispatcher is the region. One that dies ends the run; where units have
+// loggers, one that is killed does not: others go on with what it had, and it
+// is started again (RealFaults).
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
@@ -209,6 +212,8 @@ class RealDriver final : private NfCallNames {
     return has_failed() ||
            (real_.interrupted != nullptr && real_.interrupted->load());
   }
+  bool recovers() const { return has_processes() && options_.loggers; }
+  Nanos LongestWait() const;
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);
@@ -246,8 +251,9 @@ class RealDriver final : private NfCallNames {
   std::vector<Worker> workers_;  // none, if there are processes
   std::optional<RealLoggers> loggers_;
   std::unique_ptr<UnitProcesses> processes_;
-  std::vector<LoopResults> results_;  // at the end
-  std::unique_ptr<RunRedis> redis_;   // of StateMode::kExternal, as stores_
+  std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::vector<LoopResults> results_;       // at the end
+  std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
   bool has_begun_ = false;

@@ -58,6 +58,7 @@ RealLoggers::RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
         std::make_unique<LoggerLoop>(options, nf, std::move(of_loop)));
     ++options.index;
   }
+  for (const auto& loop : loops_) loop->Know(loops_);
 }
 
 std::thread& RealLoggers::StartThread() {

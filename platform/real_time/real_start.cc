@@ -74,14 +74,21 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
           .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
           .pools = static_cast<uint32_t>(example.pools().size()),
           .counts_flows = HasSides(example),
-          .shares_thread = real.threads == 1};
+          .shares_thread = real.threads == 1,
+          .recovers = options.loggers && real.isolation != Isolation::kThread};
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
-    const RunOptions& options, const RealOptions& real,
+    const RunOptions& given, const RealOptions& real,
     const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
+  RunOptions options = given;
+  const bool recovers = options.loggers && real.isolation != Isolation::kThread;
+  if (recovers) {
+    PrepareForFailures(options.controller);
+    options.controller.awaits_ends = true;
+  }
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
@@ -111,7 +118,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .loops = HowManyWorkers(resolved.threads, options.loggers),
       .record_bytes = schema.record_bytes(),
       .loggers = options.loggers,
-      .entry_bytes = MaxLogEntryBytes(schema)};
+      .entry_bytes = MaxLogEntryBytes(schema),
+      .recovers = recovers};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
   std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
@@ -153,6 +161,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
               result_),
       patience_(real.patience) {
   AddPiecePools(*example_, loop_.controller());
+  if (region.originals.has_value()) egress_.set_originals(*region.originals);
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
     const Nanos service = ServiceOf(options.controller).ServiceTime(kMaxPacket);
@@ -258,10 +267,13 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
       .nf = nf.text(),
       .region = region_.fd(),
       .like = {},
-      .told = [faults = faults_.get(), bell = controller_bell_] {
-        faults->AddOther();
-        bell->Ring();
-      }};
+      .told =
+          [faults = faults_.get(), bell = controller_bell_] {
+            faults->AddOther();
+            bell->Ring();
+          },
+      .killed = [bell = controller_bell_] { bell->Ring(); },
+      .may_be_killed = recovers()};
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);
   std::ranges::copy(command, options.setup.command.begin());
@@ -273,6 +285,9 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
+  if (recovers()) {
+    unit_faults_.emplace(options_, *processes_, loop_, egress_, result_.faults);
+  }
   return absl::OkStatus();
 }
 

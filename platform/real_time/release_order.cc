@@ -15,6 +15,7 @@ void ReleaseOrder::Begin(FlowId flow) {
     flows.resize(std::min(2 * size_t{slot} + 64, room));
   }
   Flow& here = flows[slot];
+  if (here.flow == flow && !here.is_over()) return;  // it is given once more
   if (here.flow != kNoFlow && !here.is_over()) earlier_[here.flow] = here;
   here = {};
   here.flow = flow;

@@ -46,12 +46,15 @@ class ReleaseOrder {
     free_.reserve(kReserve);
   }
 
-  // The controller gives a packet, of the newest flow in its slot, to a unit.
+  // The controller gives a packet, of the newest flow in its slot, to a unit;
+  // perhaps one that it has given to a unit before, which has failed.
   [[gnu::always_inline]] void Enqueue(const PacketMeta& meta) {
     if ((meta.flags & PacketMeta::kNewFlow) != 0) [[unlikely]]
       Begin(meta.flow);
-    flows_[controller_of(meta.flow)][slot_of(meta.flow)].given =
-        value(meta.clock);
+    Flow& flow = flows_[controller_of(meta.flow)][slot_of(meta.flow)];
+    if (value(meta.clock) > flow.newest()) [[likely]] {
+      flow.given = value(meta.clock) | (flow.given & Flow::kOver);
+    }
   }
   // Takes a unit's command about a packet, kDropPayload apart. Calls
   // handle(command) for it, if it may go, and for each that waited for it.

@@ -142,10 +142,13 @@ absl::Status Serve(int socket, const Launch& launch) {
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
     const int own = launch.descriptors[1 + i];
     setup.loop.index = i;
-    processes.push_back(
-        {.body = [setup, &nf, region,
-                  own] { return RunUnits(setup, *nf, region, own); },
-         .descriptors = {region, own}});
+    processes.push_back({.body =
+                             [setup, &nf, region, own](uint32_t starts) {
+                               UnitProcessSetup of_start = setup;
+                               of_start.loop.incarnation += starts;
+                               return RunUnits(of_start, *nf, region, own);
+                             },
+                         .descriptors = {region, own}});
   }
   ServeLaunch(socket, **method, processes);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -172,6 +173,7 @@ bool UnitProcesses::TakeNote() {
   }
   while (Hear(loop)) {  // what it said before its end
   }
+  if (TakeEndOf(loop, note.status)) return true;
   if (!may_end_ || !process.results.has_value() || note.status != 0) {
     Fail({.text = fmt::format("{} {}", NameOf(loop),
                               LaunchNote::InWords(note.status))});
@@ -180,6 +182,47 @@ bool UnitProcesses::TakeNote() {
   process.has_ended = true;
   changed_.notify_all();
   return true;
+}
+
+// Returns true if that is no failure, and the process may be started again.
+bool UnitProcesses::TakeEndOf(size_t loop, int status) {
+  if (!options_.may_be_killed || !WIFSIGNALED(status)) return false;
+  Process& process = processes_[loop];
+  if (process.socket < 0) return false;  // it has said what cannot be
+  {
+    const std::scoped_lock lock(mutex_);
+    process.has_ended = true;
+    process.pid = 0;
+    process.heard.clear();
+    if (!process.is_ready && ++process.failed_starts > kMostFailedStarts) {
+      return false;
+    }
+    process.is_ready = false;
+    killed_.push_back(loop);
+    ends_.fetch_add(1, std::memory_order_release);
+    changed_.notify_all();
+  }
+  options_.killed();
+  return true;
+}
+
+std::optional<size_t> UnitProcesses::TakeEnd() {
+  const std::scoped_lock lock(mutex_);
+  if (killed_.size() == ends_taken_) return std::nullopt;
+  return killed_[ends_taken_++];
+}
+
+void UnitProcesses::StartAgain(size_t loop) {
+  {
+    const std::scoped_lock lock(mutex_);
+    processes_[loop].has_ended = false;
+  }
+  launcher_->StartAgain(static_cast<uint32_t>(loop));
+}
+
+bool UnitProcesses::is_ready(size_t loop) const {
+  const std::scoped_lock lock(mutex_);
+  return processes_[loop].is_ready && processes_[loop].pid > 0;
 }
 
 // Takes some of what a process has said: one that talks without end keeps
@@ -232,6 +275,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
     case UnitWord::Kind::kReady: {
       const std::scoped_lock lock(mutex_);
       process.is_ready = true;
+      process.failed_starts = 0;
       changed_.notify_all();
       break;
     }

@@ -30,8 +30,8 @@ namespace snf {
 // their ends.
 //
 // What they tell is not trusted. The first failure counts: a bad word, an NF
-// that failed, a process that ended. Owner-thread only; `told` is called on the
-// other thread.
+// that failed, a process that ended. Owner-thread only; callbacks are called on
+// the other thread.
 class UnitProcesses {
  public:
   struct Options {
@@ -40,8 +40,10 @@ class UnitProcesses {
     std::string nf;    // its text
     int region = -1;   // descriptor of the memory
     LoopResults like;  // of a loop of as few units as any has; runs nothing
-    // Something has failed.
-    std::function<void()> told;
+    std::function<void()> told;    // something has failed
+    std::function<void()> killed;  // TakeEnd has something to tell
+    // That a signal ends a process is no failure: TakeEnd tells of it.
+    bool may_be_killed = false;
   };
   // Returns when all are ready. Errors: those of Launcher::Start and
   // ContainerMethod::Make; Internal, what keeps a process from being ready.
@@ -68,6 +70,19 @@ class UnitProcesses {
   static constexpr Nanos kPatience = Seconds(10);
   std::vector<std::optional<LoopResults>> Finish();
 
+  // Returns true if a process was killed of which TakeEnd has not told yet.
+  bool has_ends() const {
+    return ends_.load(std::memory_order_relaxed) != ends_taken_;
+  }
+  // Returns the loop of the next process that was killed; none: there is none.
+  std::optional<size_t> TakeEnd();
+  // Starts the process of the loop once more, of which TakeEnd has told. If
+  // that fails kMostFailedStarts times in a row, it is a failure.
+  void StartAgain(size_t loop);
+  static constexpr uint32_t kMostFailedStarts = 8;
+  bool is_ready(size_t loop) const;
+
+  size_t size() const { return processes_.size(); }
   pid_t pid(size_t loop) const;
   pid_t launcher_pid() const { return launcher_->pid(); }
 
@@ -77,6 +92,7 @@ class UnitProcesses {
     pid_t pid = 0;
     bool is_ready = false;
     bool has_ended = false;
+    uint32_t failed_starts = 0;      // since it was ready
     std::vector<std::byte> heard{};  // that is no whole word yet
     std::optional<LoopResults> results{};
   };
@@ -87,6 +103,7 @@ class UnitProcesses {
   bool WaitUntil(Nanos patience, const Done& done);
   void Watch();
   bool TakeNote();
+  bool TakeEndOf(size_t loop, int status);
   bool Hear(size_t loop);
   static void HearNoMore(Process& process);
   bool TakeWord(size_t loop);
@@ -98,11 +115,14 @@ class UnitProcesses {
   std::optional<Launcher> launcher_;
   int end_ = -1;  // an eventfd: the thread ends
   std::atomic<bool> may_end_ = false;
+  std::atomic<uint32_t> ends_ = 0;  // of processes that were killed
+  uint32_t ends_taken_ = 0;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
+  std::vector<size_t> killed_;  // loops, in order
   std::thread thread_;
 };
 

@@ -14,6 +14,7 @@
 #include "platform/process/version.h"
 #include "platform/replay/replay_flags.h"
 #include "platform/replay/side_by_side.h"
+#include "platform/run/run_setup.h"
 #include "traces/split_writer.h"
 
 namespace snf {
@@ -21,9 +22,6 @@ namespace {
 
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
-
-// Slots of each channel for what is re-routed after failures.
-constexpr uint32_t kRecoverySlots = 64;
 
 absl::Status Misuse(const std::string& message) {
   return absl::InvalidArgumentError(message);
@@ -243,6 +241,10 @@ absl::Status ReplayFlags::CheckFaults() const {
     return AtOdds("faults", "chaos",
                   "starts that fail during a recovery are not there yet");
   }
+  if (clock_ == 1 && isolation_ == 0) {
+    return AtOdds("faults", "isolation",
+                  "in real time only processes can be killed, no threads");
+  }
   if (flags_.given("recovery")) {
     return AtOdds("faults", "recovery",
                   "that thinks through deaths that do not happen");
@@ -301,7 +303,7 @@ absl::Status ReplayFlags::CheckReal() const {
     for (const char* flag :
          {"config", "compare", "explain", "decisions", "usage", "warm_up",
           "chaos", "recovery", "hop_delay", "state_delay", "state_bandwidth",
-          "logger_delay", "faults", "controllers", "leases"}) {
+          "logger_delay", "controllers", "leases"}) {
       if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }
@@ -407,14 +409,7 @@ void ReplayFlags::SettleRun() {
   options_.run.loggers = loggers_ == 1;
   options_.cluster.shared = leases_ == 0;
   ControllerOptions& c = options_.run.controller;
-  if (options_.run.faults.any()) {
-    c.recovery_slots = kRecoverySlots;
-    // A run of clocks for each packet that can be in a queue: none is
-    // forgotten.
-    c.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(
-        uint64_t{c.unit_queue_packets} * c.max_units + c.max_flows,
-        UINT32_MAX));
-  }
+  if (options_.run.faults.any()) PrepareForFailures(c);
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.run.state = StateMode{static_cast<uint8_t>(state_)};

@@ -303,13 +303,22 @@ void AddLoggers(const LoggerFigures& loggers, Page& page) {
 void AddFaults(const RunResult& result, Page& page) {
   const FaultFigures& faults = result.faults;
   const FailureCounters& failures = result.controller.failures;
-  if (faults.kills + faults.kills_without_unit == 0) return;
+  if (faults.kills + faults.kills_without_unit + failures.failures == 0) {
+    return;
+  }
   page.Count("Faults", faults.kills, "units killed");
+  if (failures.failures != faults.kills) {
+    page.Count("", failures.failures, "units failed: all of a process at once");
+  }
   if (faults.kills_without_unit > 0) {
     page.Count("", faults.kills_without_unit,
                "kills that found no unit running, or only the last one");
   }
   page.Count("", faults.packets_lost, "packets lost with them");
+  if (failures.packets_rerouted > 0) {
+    page.Count("", failures.packets_rerouted,
+               "packets that survived, and went to others");
+  }
   page.Count("", failures.clocks_lost, "clocks lost, now tombstones");
   page.Count("", failures.flows_moved, "flows moved that lost nothing");
   if (failures.flows_given_up > 0) {
@@ -322,6 +331,16 @@ void AddFaults(const RunResult& result, Page& page) {
   if (faults.records_left > 0) {
     page.Count("", faults.records_left,
                "old records that loggers keep at the end");
+  }
+  const auto quantiles = [&page](const Histogram& of, std::string_view what) {
+    if (of.count() == 0) return;
+    page.Row("", "", FormatDuration(Nanos{of.Quantile(50'000)}),
+             fmt::format("p50 {}; p99 {}", what,
+                         FormatDuration(Nanos{of.Quantile(99'000)})));
+  };
+  quantiles(faults.detection_ns, "from a kill until the controller knew");
+  if (result.real.threads > 0) {
+    quantiles(faults.recovery_ns, "from a death until all was moved");
   }
   if (faults.recovery_ns.count() > 0) {
     page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),

@@ -342,6 +342,13 @@ constexpr Figure kFigures[] = {
     {"faults.kills_without_unit", "kills", kSum,
      &FaultFigures::kills_without_unit,
      "Kills that found no unit running, or only the last one."},
+    {"faults.failures", "units", kSum, &FailureCounters::failures,
+     "Units that failed, and were recovered from."},
+    {"faults.packets_rerouted", "packets", kSum,
+     &FailureCounters::packets_rerouted,
+     "Packets that survived the unit that had them, and went to another."},
+    {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
+     "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,
      "From a unit's death until its flows were with others, the time of "
      "detection in it."},
@@ -534,7 +541,8 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("faults.")) {
     const FaultFigures& faults = result.faults;
     return faults.kills + faults.kills_without_unit + faults.logger_kills +
-               faults.kills_without_logger >
+               faults.kills_without_logger +
+               result.controller.failures.failures >
            0;
   }
   if (figure.key.starts_with("leases.")) return result.cluster.controllers > 0;

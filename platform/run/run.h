@@ -160,6 +160,7 @@ struct FaultFigures {
   uint64_t ends_lost = 0;  // ends of flows that no unit heard of
   uint64_t tells_by_loggers = 0;
   uint64_t records_left = 0;  // of failed processes, in loggers at the end
+  Histogram detection_ns;     // from a kill until the controller knows
   Histogram recovery_ns;      // from a death until its flows are moved
   uint64_t logger_kills = 0;
   uint64_t kills_without_logger = 0;  // there was none, or its unit was gone

@@ -9,6 +9,9 @@
 namespace snf {
 namespace {
 
+// Slots of each channel for what is re-routed after failures.
+constexpr uint32_t kRecoverySlots = 64;
+
 // At most kMaxUnderWay, which no run comes near.
 uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
   constexpr uint64_t kMaxUnderWay = 1 << 22;
@@ -40,6 +43,15 @@ TableOptions TableOptionsOf(const RunOptions& options) {
           .retry_after = options.state_retry,
           .forget_after = options.controller.flow_timeout,
           .hash_seed = options.controller.hash_seed};
+}
+
+// A run of clocks for each packet that can be in a queue: none is forgotten.
+void PrepareForFailures(ControllerOptions& options) {
+  options.recovery_slots = kRecoverySlots;
+  options.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(
+      uint64_t{options.unit_queue_packets} * options.max_units +
+          options.max_flows,
+      UINT32_MAX));
 }
 
 bool HasSides(const NetworkFunction& nf) {

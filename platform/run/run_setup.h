@@ -17,6 +17,9 @@ namespace snf {
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
 TableOptions TableOptionsOf(const RunOptions& options);
 
+// Sets what a controller needs beyond others whose units may fail.
+void PrepareForFailures(ControllerOptions& options);
+
 // Returns true if the NF's flows are inside endpoints.
 bool HasSides(const NetworkFunction& nf);
 

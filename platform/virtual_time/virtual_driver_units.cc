@@ -306,6 +306,9 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       break;
     case Kind::kPiecesCame:
     case Kind::kLog:
+    case Kind::kSendDone:
+    case Kind::kSendEnded:
+    case Kind::kSendGrants:
       SNF_CHECK(false);
       break;
     case Kind::kSendTakeoverAck:

@@ -134,11 +134,13 @@ absl::Status Error(const std::string& what) {
 
 struct ContainerMethod::Entry {
   const Process* process;
+  uint32_t starts;
 };
 
 // Runs inside, in a copy of the launcher.
 int ContainerMethod::Enter(void* argument) {
-  const Process& process = *static_cast<const Entry*>(argument)->process;
+  const auto& [to_start, starts] = *static_cast<const Entry*>(argument);
+  const Process& process = *to_start;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "snf-unit");
   CloseOthers(process.descriptors);
@@ -149,7 +151,7 @@ int ContainerMethod::Enter(void* argument) {
         write(STDERR_FILENO, line.data(), line.size());
     _exit(1);
   }
-  _exit(process.body());
+  _exit(process.body(starts));
 }
 
 absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
@@ -294,7 +296,7 @@ absl::Status ContainerMethod::Boot(Container& container) {
       absl::StrCat("LXC did not start it within ", kReadySeconds, " s"));
 }
 
-absl::StatusOr<pid_t> ContainerMethod::Start(uint32_t index,
+absl::StatusOr<pid_t> ContainerMethod::Start(uint32_t index, uint32_t starts,
                                              const Process& process) {
   if (containers_.size() <= index) containers_.resize(index + 1);
   Container& container = containers_[index];
@@ -306,7 +308,7 @@ absl::StatusOr<pid_t> ContainerMethod::Start(uint32_t index,
   options.env_policy = LXC_ATTACH_CLEAR_ENV;
   std::string root = "/";
   options.initial_cwd = root.data();
-  Entry entry = {.process = &process};
+  Entry entry = {.process = &process, .starts = starts};
   pid_t pid = -1;
   if (container.lxc->attach(container.lxc, Enter, &entry, &options, &pid) !=
           0 ||

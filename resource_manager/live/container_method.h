@@ -51,7 +51,8 @@ class ContainerMethod final : public LaunchMethod {
   // Ends all containers, and removes what they had.
   ~ContainerMethod() override;
 
-  absl::StatusOr<pid_t> Start(uint32_t index, const Process& process) override;
+  absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
+                              const Process& process) override;
   void on_ended(uint32_t index) override;
 
  private:

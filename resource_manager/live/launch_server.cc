@@ -24,6 +24,7 @@ namespace {
 struct Started {
   pid_t pid = -1;  // -1: it has ended
   int pidfd = -1;
+  uint32_t starts = 0;
 };
 
 void Tell(int socket, const LaunchNote& note) {
@@ -42,6 +43,20 @@ void TellRefused(int socket, uint32_t index, const absl::Status& status) {
   Tell(socket, note);
 }
 
+void StartOne(int socket, LaunchMethod& method, uint32_t index,
+              const LaunchMethod::Process& process, Started& child) {
+  const absl::StatusOr<pid_t> pid =
+      method.Start(index, child.starts++, process);
+  if (!pid.ok()) {
+    TellRefused(socket, index, pid.status());
+    return;
+  }
+  child.pid = *pid;
+  child.pidfd = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
+  Tell(socket,
+       {.kind = LaunchNote::Kind::kStarted, .index = index, .pid = *pid});
+}
+
 // Waits for its end, which is at hand.
 void Reap(int socket, uint32_t index, Started& child, LaunchMethod& method) {
   int status = 0;
@@ -52,7 +67,7 @@ void Reap(int socket, uint32_t index, Started& child, LaunchMethod& method) {
                 .pid = child.pid,
                 .status = status});
   close(child.pidfd);
-  child = {};
+  child = {.starts = child.starts};
   method.on_ended(index);
 }
 
@@ -107,7 +122,7 @@ void LaunchMethod::CloseOthers(std::vector<int> descriptors) {
   syscall(SYS_close_range, first, ~0u, 0);
 }
 
-absl::StatusOr<pid_t> ForkMethod::Start(uint32_t /*index*/,
+absl::StatusOr<pid_t> ForkMethod::Start(uint32_t /*index*/, uint32_t starts,
                                         const Process& process) {
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -118,7 +133,7 @@ absl::StatusOr<pid_t> ForkMethod::Start(uint32_t /*index*/,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it ended before that
   CloseOthers(process.descriptors);
-  _exit(process.body());
+  _exit(process.body(starts));
 }
 
 void RefuseLaunch(int socket, const absl::Status& status) {
@@ -133,14 +148,7 @@ void ServeLaunch(int socket, LaunchMethod& method,
   const auto count = static_cast<uint32_t>(processes.size());
   std::vector<Started> children(count);
   for (uint32_t i = 0; i < count; ++i) {
-    const absl::StatusOr<pid_t> pid = method.Start(i, processes[i]);
-    if (!pid.ok()) {
-      TellRefused(socket, i, pid.status());
-      continue;
-    }
-    const auto pidfd = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
-    children[i] = {.pid = *pid, .pidfd = pidfd};
-    Tell(socket, {.kind = LaunchNote::Kind::kStarted, .index = i, .pid = *pid});
+    StartOne(socket, method, i, processes[i], children[i]);
   }
   // A negative descriptor is passed over.
   std::vector<pollfd> waits(count + 1);
@@ -154,7 +162,11 @@ void ServeLaunch(int socket, LaunchMethod& method,
     for (uint32_t i = 0; i < count; ++i) {
       if (waits[i].revents != 0) Reap(socket, i, children[i], method);
     }
-    is_open = waits[count].revents == 0;
+    if (waits[count].revents == 0) continue;
+    uint32_t index = 0;
+    is_open = recv(socket, &index, sizeof(index), 0) == sizeof(index);
+    if (!is_open || index >= count || children[index].pid > 0) continue;
+    StartOne(socket, method, index, processes[index], children[index]);
   }
   for (uint32_t i = 0; i < count; ++i) {
     if (children[i].pid <= 1) continue;

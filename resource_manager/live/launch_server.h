@@ -32,13 +32,15 @@ absl::Status LeaveStandardStreams();
 class LaunchMethod {
  public:
   struct Process {
-    std::function<int()> body;  // returns the exit code
+    // Returns the exit code. It is told how often the process was started
+    // before.
+    std::function<int(uint32_t)> body;
     // The descriptors that it gets, and standard ones.
     std::vector<int> descriptors;
   };
   virtual ~LaunchMethod() = default;
   // Returns the process, which is the caller's child.
-  virtual absl::StatusOr<pid_t> Start(uint32_t index,
+  virtual absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
                                       const Process& process) = 0;
   // The process has ended, and was waited for.
   virtual void on_ended(uint32_t /*index*/) {}
@@ -51,10 +53,13 @@ class LaunchMethod {
 // Starts processes by fork. They end with this one, by the kernel.
 class ForkMethod final : public LaunchMethod {
  public:
-  absl::StatusOr<pid_t> Start(uint32_t index, const Process& process) override;
+  absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
+                              const Process& process) override;
 };
 
-// Starts the processes, tells the socket what becomes of them, and returns when
+// Starts the processes, and each once more that has ended when
+// Launcher::StartAgain asks for it, tells the socket what becomes of them, and
+// returns when
 // the socket's other end is closed: then it has killed those that lived and
 // waited for all.
 void ServeLaunch(int socket, LaunchMethod& method,

@@ -125,6 +125,12 @@ Launcher::~Launcher() {
   }
 }
 
+void Launcher::StartAgain(uint32_t index) const {
+  // A launcher that has ended is told of by Read.
+  [[maybe_unused]] const auto sent =
+      send(socket_, &index, sizeof(index), MSG_NOSIGNAL);
+}
+
 bool Launcher::Read(LaunchNote& note) const {
   ssize_t size = 0;
   do {

@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/messages/command_buffer.h"
 #include "base/messages/drop_reason.h"
+#include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 
 namespace snf {
@@ -47,6 +48,11 @@ struct UnitCommand {
     kRequestPieces,
     kReturnPieces,
     kStopped,  // the unit keeps nothing any more and may go
+    // These come from the units' drivers, or those of their loggers, to the
+    // controller (proto/protocol.md F3, U11, F10).
+    kSendDone,    // `done` answers a DoneQuery or a Seal
+    kSendEnded,   // `ended` is in the unit's logger
+    kSendGrants,  // the first `grants` grants of pieces are in its logger
   };
   Kind kind{};
   DropReason reason{};
@@ -65,6 +71,9 @@ struct UnitCommand {
     TimerDue timer_due;
     PieceRequest request;
     PieceBlock pieces;
+    DoneAnswer done;
+    EndFlow ended;
+    uint64_t grants;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -102,6 +111,15 @@ struct UnitCommand {
     return {.kind = Kind::kPiecesCame, .pieces = pieces};
   }
   static UnitCommand Stopped() { return {.kind = Kind::kStopped, .meta = {}}; }
+  static UnitCommand Done(const DoneAnswer& done) {
+    return {.kind = Kind::kSendDone, .unit = done.unit, .done = done};
+  }
+  static UnitCommand Ended(const EndFlow& ended) {
+    return {.kind = Kind::kSendEnded, .ended = ended};
+  }
+  static UnitCommand Grants(uint64_t grants) {
+    return {.kind = Kind::kSendGrants, .grants = grants};
+  }
 };
 
 using UnitOut = CommandBuffer<UnitCommand, 128>;

@@ -21,32 +21,46 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
       links_(std::move(links)),
       example_(nf.create()),
       schema_(example_->schema()),
-      loggers_(options.max_units) {
+      loggers_(options.max_units),
+      incarnation_(options.max_units),
+      sealed_(options.max_units) {
   words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
-                 MaxLogEntryBytes(schema_), *links_.faults);
+                 options.max_units, MaxLogEntryBytes(schema_), *links_.faults);
 }
 
 bool LoggerLoop::Turn() {
   if (!FlushAndRelease()) return true;
   links_.from_units.ReceiveKept();
   CloseIfBroken();
-  const size_t messages = links_.from_units.Handle(
+  bool did = HandleEntries() > 0;
+  if (links_.recovery.has_value()) [[unlikely]]
+    did |= Recover(!did);
+  // Before anybody can have got any of it: see LoopProgress. That entries are
+  // released counts as messages to the units.
+  uint64_t received = links_.from_units.handled();
+  uint64_t sent = links_.to_controller.sent_in_all() + received;
+  if (links_.recovery.has_value()) {
+    received += links_.recovery->from_controller.handled();
+    sent += links_.recovery->to_units.sent_in_all();
+  }
+  links_.progress->sent.store(sent, std::memory_order_release);
+  links_.progress->received.store(received, std::memory_order_release);
+  FlushAndRelease();
+  return did;
+}
+
+size_t LoggerLoop::HandleEntries() {
+  return links_.from_units.Handle(
       *words_, [this](const Cell& cell, std::span<const std::byte>) {
         const LogWord word = LogWord::Of(cell);
         if (word.kind == LogWord::Kind::kEntry) [[likely]] {
           Handle(word.unit, word.entry(cell));
-        } else {
+        } else if (word.kind == LogWord::Kind::kStopped) {
           Send(word.unit, UnitCommand::Stopped());
+        } else {
+          on_pull(word.unit, LoadAs<Pull>(word.entry(cell).data()));
         }
       });
-  // Before anybody can have got any of it: see LoopProgress. That an entry is
-  // released counts as a message to the units.
-  const uint64_t received = links_.from_units.received();
-  links_.progress->sent.store(links_.to_controller.sent() + released_,
-                              std::memory_order_release);
-  links_.progress->received.store(received, std::memory_order_release);
-  FlushAndRelease();
-  return messages > 0;
 }
 
 // A link whose ring has had a position that cannot be, at either end.
@@ -59,11 +73,12 @@ void LoggerLoop::CloseIfBroken() {
   in.Close();
 }
 
-OutputLogger& LoggerLoop::LoggerOf(UnitId unit) {
+OutputLogger& LoggerLoop::LoggerOf(UnitId unit, uint32_t incarnation) {
   std::unique_ptr<OutputLogger>& logger = loggers_[value(unit)];
   if (logger == nullptr) [[unlikely]] {
+    incarnation_[value(unit)] = incarnation;
     logger = std::make_unique<OutputLogger>(
-        LogWord::kIncarnation,
+        incarnation,
         OutputLoggerOptions{.max_flows = options_.max_copies,
                             .packets = kHandles},
         schema_, example_->pools());
@@ -73,13 +88,14 @@ OutputLogger& LoggerLoop::LoggerOf(UnitId unit) {
 
 void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
   using Result = OutputLogger::Result;
-  OutputLogger& logger = LoggerOf(unit);
+  OutputLogger& logger = LoggerOf(unit, incarnation());
+  if (incarnation_[value(unit)] != incarnation()) [[unlikely]]
+    BeginAnew(unit);
   out_.clear();
   const Result result = logger.on_entry(bytes, out_);
   if (result == Result::kTaken) [[likely]] {
     for (const LoggerCommand& command : out_.commands()) Execute(unit, command);
     const auto entry = LoadAs<LogEntry>(bytes.data());
-    ++released_;
     if (entry.tells()) [[unlikely]]
       Tell(unit, entry);
     return;
@@ -141,11 +157,16 @@ void LoggerLoop::Execute(UnitId unit, const LoggerCommand& command) {
               .meta = command.meta});
 }
 
-// The controller has ended the flow itself where the entry is its end.
+// Where units do not fail, the controller has ended the flow itself, and does
+// not wait for the entry that is its end.
 void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
   told_.push_back(
       {.logger = loggers_[value(unit)].get(), .number = entry.number});
-  if (entry.is(LogEntry::kEnd)) return;
+  if (entry.is(LogEntry::kEnd)) {
+    if (!links_.recovery.has_value()) return;
+    Send(unit, UnitCommand::Ended({entry.meta.flow, entry.meta.clock}));
+    return;
+  }
   if (entry.kind == LogEntry::Kind::kReturn) {
     PieceBlock pieces = entry.block;
     pieces.unit = unit;
@@ -166,6 +187,7 @@ void LoggerLoop::Send(UnitId unit, UnitCommand command) {
 // Returns true if the controller's ring has had room for everything. Then it
 // has all that the entries led to, whatever becomes of this loop.
 bool LoggerLoop::FlushAndRelease() {
+  if (links_.recovery.has_value()) links_.recovery->to_units.Flush();
   if (!links_.to_controller.Flush()) return false;
   for (const Told& told : told_) told.logger->on_told(told.number);
   told_.clear();

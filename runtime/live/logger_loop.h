@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/messages/failure_messages.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
@@ -45,6 +47,13 @@ struct LoggerLoopLinks {
   WireFaults* faults;  // what it finds wrong in what units say
   LinkIn from_units;
   LinkOut to_controller;
+  // If the units' loop is a process, which may fail.
+  struct Recovery {
+    LinkIn from_controller;
+    LinkOut to_units;  // answers of all loggers to Pulls of the units
+    LogControl* control;
+  };
+  std::optional<Recovery> recovery{};
 };
 
 // Theory of operation. The event loop that runs the output loggers of a loop of
@@ -67,6 +76,13 @@ struct LoggerLoopLinks {
 // order, which shared memory does not bring about (U10), is told to the links'
 // WireFaults and closes the link.
 //
+// When the units' process has ended (LogControl), the loop takes all that is in
+// the ring, drops what is no whole entry, and only then seals loggers as the
+// controller says, and reports (F2). The next process has the next incarnation:
+// its first entry of a unit begins the unit's logger anew. Loops of the same
+// thread know each other: units ask their own for the state of any unit that
+// has failed.
+//
 // Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
 // turn applies them, sends 2 × kRelease, and releases both entries' cells.
 //
@@ -78,10 +94,16 @@ class LoggerLoop {
   LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
              LoggerLoopLinks links);
 
+  // Names all loops, by index, the own among them; they run on one thread.
+  void Know(std::span<const std::unique_ptr<LoggerLoop>> all) { all_ = all; }
+
   // Takes one turn; returns true if there was anything to do.
   bool Turn();
   // True if entries are there. For Doorbell::Wait.
-  bool has_items() { return links_.from_units.has_items(); }
+  bool has_items() {
+    return links_.from_units.has_items() ||
+           (links_.recovery.has_value() && has_orders());
+  }
 
   // Returns null for a unit that has logged nothing. Call it when no turn is
   // under way any more.
@@ -94,8 +116,34 @@ class LoggerLoop {
     uint64_t number;
   };
 
-  OutputLogger& LoggerOf(UnitId unit);
+  // A logger that the controller has sealed reports to it.
+  struct Sealed {
+    Seal seal;
+    bool reports = false;  // or is to report
+    bool is_new = false;
+  };
+
+  // The incarnation of the units' process.
+  uint32_t incarnation() const { return LogWord::kIncarnation + ends_; }
+  // One that there is not yet begins with that incarnation.
+  OutputLogger& LoggerOf(UnitId unit, uint32_t incarnation);
+  size_t HandleEntries();
   void CloseIfBroken();
+  // Of a loop whose units may fail (logger_loop_seal.cc):
+  bool has_orders() {
+    return links_.recovery->from_controller.has_items() ||
+           links_.recovery->control->ends.load(std::memory_order_seq_cst) !=
+               ends_;
+  }
+  bool Recover(bool has_drained);
+  void on_seal(const Seal& seal);
+  void Obey(UnitId unit);
+  bool ReportSome();
+  void Report(UnitId unit, const LoggerCommand& command);
+  void BeginAnew(UnitId unit);
+  void on_pull(UnitId unit, const Pull& pull);
+  void SendState(const LoggerCommand& command,
+                 std::span<const std::byte> record);
   void Handle(UnitId unit, std::span<const std::byte> bytes);
   void Refuse(UnitId unit, std::string_view field, uint64_t number);
   void Execute(UnitId unit, const LoggerCommand& command);
@@ -110,7 +158,11 @@ class LoggerLoop {
   std::optional<WordsToLoggers> words_;
   std::vector<std::unique_ptr<OutputLogger>> loggers_;  // by unit
   std::vector<Told> told_;  // with what is not flushed yet
-  uint64_t released_ = 0;   // entries
+  std::span<const std::unique_ptr<LoggerLoop>> all_;
+  uint32_t ends_ = 0;                  // of the units' processes
+  std::vector<uint32_t> incarnation_;  // of loggers_
+  std::vector<Sealed> sealed_;         // by unit
+  uint32_t reporting_ = 0;             // of these
   LoggerOut out_;
 };
 

@@ -25,22 +25,29 @@ constexpr uint32_t kRingCells = 256;  // of a TestRegion
 // A loop of loggers of all units, and the ends of its links.
 class Loggers {
  public:
-  Loggers()
+  explicit Loggers(bool recovers = false)
       : bell_(region_.New<Doorbell>()),
         progress_(region_.New<LoopProgress>()),
         log_ring_(region_.Ring(nullptr)),
         up_ring_(region_.Ring(nullptr)),
+        down_ring_(region_.Ring(nullptr)),
+        answer_ring_(region_.Ring(nullptr)),
+        control_(region_.New<LogControl>()),
         log_(log_ring_.producer, 64),
         from_(up_ring_.consumer, 0),
+        orders_(down_ring_.producer, 64),
         nf_(*NfSpec::Parse("passthrough")),
         schema_(nf_.create()->schema()),
-        loop_({.max_units = 4, .max_copies = 64}, nf_,
-              {.units_bell = bell_,
-               .progress = progress_,
-               .faults = &faults_,
-               .from_units =
-                   LinkIn(log_ring_.consumer, MaxLogEntryBytes(schema_)),
-               .to_controller = LinkOut(up_ring_.producer, 64)}) {}
+        loop_(
+            {.max_units = 4, .max_copies = 64}, nf_,
+            {.units_bell = bell_,
+             .progress = progress_,
+             .faults = &faults_,
+             .from_units =
+                 LinkIn(log_ring_.consumer, MaxLogEntryBytes(schema_)),
+             .to_controller = LinkOut(up_ring_.producer, 64),
+             .recovery = recovers ? std::optional(Recovery()) : std::nullopt}) {
+  }
 
   // The entry of the next clock of flow 7, whose packet has the handle of its
   // number.
@@ -51,7 +58,7 @@ class Loggers {
     entry.meta.clock = entry.state = Clock{++clock_};
     entry.base = Clock{clock_ - 1};
     entry.schema = schema_.hash();
-    entry.incarnation = LogWord::kIncarnation;
+    entry.incarnation = incarnation_;
     entry.packet = PacketHandle{static_cast<uint32_t>(number_)};
     entry.outcome = LogEntry::Outcome::kRelease;
     entry.flags = clock_ == 1 ? LogEntry::kWhole : 0;
@@ -89,26 +96,51 @@ class Loggers {
     }
     return heard;
   }
+  // The process of the units has ended, and the controller knows.
+  void End() { ++control_->ends; }
+  void Order(const Seal& seal) {
+    orders_.Send(ControllerCommand::Of(seal));
+    orders_.Flush();
+  }
+  // The next process begins.
+  void BeginAnew() {
+    ++incarnation_;
+    number_ = 0;
+  }
+  const LogControl& control() const { return *control_; }
   LinkOut& log() { return log_; }
   LoopProgress& progress() { return *progress_; }
   const WireFaults& faults() const { return faults_; }
   LoggerLoop& loop() { return loop_; }
 
  private:
+  LoggerLoopLinks::Recovery Recovery() {
+    return {.from_controller = LinkIn(down_ring_.consumer, 0),
+            .to_units = LinkOut(answer_ring_.producer, 64),
+            .control = control_};
+  }
+
   TestRegion region_;
   Doorbell* bell_;
   LoopProgress* progress_;
   LinkRing log_ring_;
   LinkRing up_ring_;
+  LinkRing down_ring_;
+  LinkRing answer_ring_;
+  LogControl* control_;
   LinkOut log_;
   LinkIn from_;
+  LinkOut orders_;
   NfSpec nf_;
   StateSchema schema_;
   WireFaults faults_;
   LoggerLoop loop_;
   uint64_t number_ = 0;
   uint64_t clock_ = 0;
+  uint32_t incarnation_ = LogWord::kIncarnation;
 };
+
+constexpr Seal kSeal = {.unit = kUnit, .incarnation = 1, .round = 5};
 
 TEST(LoggerLoop, ReleasesWhatItHasLogged) {
   Loggers loggers;
@@ -125,9 +157,9 @@ TEST(LoggerLoop, ReleasesWhatItHasLogged) {
   }
   EXPECT_EQ(loggers.loop().logger(kUnit)->applied(FlowId{7}), Clock{2});
   EXPECT_EQ(loggers.log().released(), loggers.log().cells());
-  EXPECT_EQ(loggers.progress().received.load(), 2u);
+  EXPECT_EQ(loggers.progress().received.load(), loggers.log().cells());
   // Two words to the controller, and that two entries are released.
-  EXPECT_EQ(loggers.progress().sent.load(), 4u);
+  EXPECT_EQ(loggers.progress().sent.load(), 2 + loggers.log().cells());
 }
 
 // What has gone no farther than to this loop's own memory would be lost with
@@ -216,6 +248,74 @@ TEST(LoggerLoop, SaysOfClocksWithoutPacketsThatTheyEnded) {
   EXPECT_EQ(loggers.faults().count(), 0u);
 }
 
+// What was whole in the ring is released before anybody hears that no more is.
+TEST(LoggerLoop, TakesAllThatAProcessHadSentBeforeItSealsItsUnits) {
+  Loggers loggers(/*recovers=*/true);
+  for (int i = 0; i < 50; ++i) loggers.Log(loggers.NextClock());
+  loggers.Send({.kind = LogWord::Kind::kEntry, .unit = kUnit, .bytes = 150},
+               {});  // the other cells were never sent
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  const std::vector<UnitCommand> heard = loggers.TakeHeard();
+  ASSERT_EQ(heard.size(), 53u);
+  for (uint32_t i = 0; i < 50; ++i) EXPECT_EQ(heard[i].kind, Kind::kRelease);
+  EXPECT_EQ(heard[50].kind, Kind::kSendDone);
+  EXPECT_EQ(heard[50].unit, kUnit);
+  EXPECT_EQ(heard[50].done.flow, FlowId{7});
+  EXPECT_EQ(heard[50].done.applied, Clock{50});
+  EXPECT_EQ(heard[50].done.round, 5u);
+  EXPECT_EQ(heard[51].kind, Kind::kSendGrants);
+  EXPECT_EQ(heard[52].done.flow, kNoFlow);
+  EXPECT_EQ(loggers.control().drained, 1u);
+  EXPECT_EQ(loggers.log().released(), loggers.log().cells());
+  EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
+TEST(LoggerLoop, TakesEntriesOfTheNextProcessAndNoneOfTheOneThatEnded) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  loggers.TakeHeard();
+  LogEntry late = loggers.NextClock();
+  loggers.BeginAnew();
+  LogEntry next = loggers.NextClock();
+  next.meta.clock = next.state = Clock{2};
+  next.base = Clock{1};
+  next.flags |= LogEntry::kWhole;
+  loggers.Log(next);
+  loggers.Turn();
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+  // Once more for another round: the flow is where it was.
+  loggers.Order({.unit = kUnit, .is_sealed = true, .round = 6});
+  loggers.Turn();
+  const std::vector<UnitCommand> heard = loggers.TakeHeard();
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_EQ(heard[0].done.applied, Clock{2});
+  EXPECT_EQ(heard[1].done.flow, kNoFlow);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+  loggers.Log(late);
+  loggers.Turn();
+  EXPECT_TRUE(loggers.TakeHeard().empty());
+  EXPECT_EQ(loggers.faults().count(), 1u);
+}
+
+// A unit that has never logged has a logger all the same once it is sealed.
+TEST(LoggerLoop, SealsUnitsOfWhichItHasNothing) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  EXPECT_EQ(loggers.TakeHeard().size(), 2u);
+  loggers.BeginAnew();
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
 struct BadEntry {
   std::string text;
   std::function<void(LogEntry&)> spoil;
@@ -271,6 +371,8 @@ TEST(LoggerLoop, RefusesWordsThatCannotBe) {
        {.kind = LogWord::Kind::kEntry, .unit = kUnit, .bytes = 1'000'000}},
       {"unit 2 sent a bad word: log word with bytes 1",
        {.kind = LogWord::Kind::kStopped, .unit = kUnit, .bytes = 1}},
+      {"unit 2 sent a bad word: log word with kind 2",
+       {.kind = LogWord::Kind::kPull, .unit = kUnit, .bytes = sizeof(Pull)}},
       {"unit 2 sent a bad word: log entry with impossible contents, number 1",
        {.kind = LogWord::Kind::kEntry, .unit = kUnit}}};
   for (const auto& [text, word] : all) {

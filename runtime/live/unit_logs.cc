@@ -17,15 +17,17 @@ constexpr size_t kGiven = 64;
 
 }  // namespace
 
-UnitLogs::UnitLogs(LinkOut link, uint32_t max_units, const StateSchema& schema)
+UnitLogs::UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
+                   const StateSchema& schema)
     : link_(std::move(link)),
       schema_(&schema),
+      incarnation_(incarnation),
       makers_(max_units),
       sent_(kEntries),
       given_(kGiven) {}
 
 void UnitLogs::Make(std::unique_ptr<EntryMaker>& maker) {
-  maker = std::make_unique<EntryMaker>(LogWord::kIncarnation, *schema_);
+  maker = std::make_unique<EntryMaker>(incarnation_, *schema_);
 }
 
 bool UnitLogs::Take(const UnitCommand& command, const Unit& unit) {
@@ -41,6 +43,13 @@ void UnitLogs::SendEnded(UnitId unit, FlowId flow, Clock clock) {
 
 void UnitLogs::SendStopped(UnitId unit) {
   link_.SendBytes(LogWord{.kind = LogWord::Kind::kStopped, .unit = unit}, {});
+}
+
+void UnitLogs::SendPull(UnitId unit, const Pull& pull) {
+  link_.SendBytes(
+      LogWord{
+          .kind = LogWord::Kind::kPull, .unit = unit, .bytes = sizeof(pull)},
+      std::as_bytes(std::span(&pull, 1)));
 }
 
 // Sends what the unit's maker has just made.

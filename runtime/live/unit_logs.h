@@ -60,7 +60,9 @@ class UnitLogs {
   };
 
   // The schema is that of the units' NF, and must outlive the object.
-  UnitLogs(LinkOut link, uint32_t max_units, const StateSchema& schema);
+  // `incarnation` is that of all units.
+  UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
+           const StateSchema& schema);
 
   // Takes the next command of a unit's call; returns false if it is not for the
   // logger.
@@ -75,6 +77,8 @@ class UnitLogs {
   void SendEnded(UnitId unit, FlowId flow, Clock clock);
   // The unit has stopped: the controller hears of it behind its entries.
   void SendStopped(UnitId unit);
+  // Asks the logger of `unit`, which has failed, for the state of a flow.
+  void SendPull(UnitId unit, const Pull& pull);
   // Hands over what there is room for; returns true if that was all.
   bool Flush() {
     const bool is_all = link_.Flush();
@@ -90,20 +94,16 @@ class UnitLogs {
     const bool is = !sent_.empty() && sent_.front().end <= released_;
     return is ? &sent_.front() : nullptr;
   }
-  void PopReleased() {
-    sent_.pop();
-    ++acknowledged_;
-  }
+  void PopReleased() { sent_.pop(); }
   // Returns the next of the pieces that the entry gives, which must have some.
   PieceBlock TakeGiven();
   // True if the loggers have come further. For Doorbell::Wait.
-  bool has_released() {
-    return !sent_.empty() && sent_.front().end <= link_.released();
-  }
+  bool has_released() { return released_ != link_.released(); }
 
-  // Counts messages, and entries of which it is known that they are released.
-  uint64_t sent() const { return link_.sent(); }
-  uint64_t acknowledged() const { return acknowledged_; }
+  // Counts what was sent, and what of it is known to be released, as
+  // LinkOut::sent_in_all() does.
+  uint64_t sent() const { return link_.sent_in_all(); }
+  uint64_t acknowledged() const { return released_; }
   // Returns true once if the ring has had a released position that cannot be.
   bool TakeFault() {
     return link_.faults() > 0 && !std::exchange(is_broken_, true);
@@ -122,11 +122,11 @@ class UnitLogs {
 
   LinkOut link_;
   const StateSchema* schema_;
+  uint32_t incarnation_;
   std::vector<std::unique_ptr<EntryMaker>> makers_;  // by unit
   GrowingRing<Sent> sent_;
   GrowingRing<PieceBlock> given_;
   uint64_t released_ = 0;
-  uint64_t acknowledged_ = 0;
   bool is_broken_ = false;
   UnitLogFigures figures_;
 };

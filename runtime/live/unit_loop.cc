@@ -35,7 +35,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   runnable_.reserve(shells_.size());
   SNF_CHECK(options.unit.has_logger == links_.to_loggers.has_value());
   if (options.unit.has_logger) {
-    logs_.emplace(*std::move(links_.to_loggers), options.max_units, schema_);
+    logs_.emplace(*std::move(links_.to_loggers), options.max_units,
+                  options.incarnation, schema_);
   }
   const auto units_of = [&](uint32_t loop) {
     return UnitsOfLoop(loop, options.loops, options.max_units);
@@ -57,6 +58,9 @@ void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
     if (links_.control->stops.load(std::memory_order_seq_cst)) return true;
     if (links_.from_controller.has_items()) return true;
     if (logs_.has_value() && logs_->has_released()) return true;
+    if (links_.from_loggers.has_value() && links_.from_loggers->has_items()) {
+      return true;
+    }
     return std::ranges::any_of(links_.from_loops,
                                [](LinkIn& link) { return link.has_items(); });
   };
@@ -102,12 +106,17 @@ bool UnitLoop::Turn() {
 
 bool UnitLoop::Receive() {
   links_.from_controller.Receive();
-  for (LinkIn& link : links_.from_loops) link.Receive();
+  for (LinkIn& link : links_.from_loops) link.ReceiveKept();
+  if (links_.from_loggers.has_value()) links_.from_loggers->Receive();
   CloseBrokenLinks();
   if (logs_.has_value()) LookForReleased();
   // Read after the messages were taken: what they speak of has happened by
   // then.
   now_ = clock_.Now();
+  return HandleLinks() > 0;
+}
+
+size_t UnitLoop::HandleLinks() {
   size_t messages = links_.from_controller.Handle(
       *words_, [this](const Cell& cell, std::span<const std::byte> payload) {
         if (!cell.is_table()) {
@@ -124,8 +133,18 @@ bool UnitLoop::Receive() {
         [this](const Cell& cell, std::span<const std::byte> record) {
           Handle(cell.As<UnitCommand>(), record);
         });
+    links_.from_loops[i].Release();
   }
-  return messages > 0;
+  if (links_.from_loggers.has_value()) {
+    messages += links_.from_loggers->Handle(
+        unit_words_[index_],
+        [this](const Cell& cell, std::span<const std::byte> record) {
+          Handle(cell.As<UnitCommand>(), record);
+        });
+  }
+  if (queries_ > 0) [[unlikely]]
+    AnswerQueries();
+  return messages;
 }
 
 // A link whose ring has had a position that cannot be, at either end.
@@ -209,6 +228,13 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       break;
     case Kind::kReclaim:
       shell.unit.on_reclaim(command.pieces.pool, out_);
+      break;
+    case Kind::kDoneQuery:
+      queries_ += shell.asked_round == 0 ? 1 : 0;
+      shell.asked_round = command.done_query.round;
+      return;
+    case Kind::kRedirect:
+      shell.unit.on_redirect(now_, command.redirect, out_);
       break;
     default:
       SNF_CHECK(false);
@@ -371,6 +397,8 @@ bool UnitLoop::Begin(UnitShell& shell) {
 
 void UnitLoop::Finish(UnitShell& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
+  if (links_.originals.has_value()) [[unlikely]]
+    KeepOriginal(shell);
   const size_t before = out_.commands().size();
   Call(shell, &shell.unit.in_service(), [&] {
     shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
@@ -404,6 +432,10 @@ void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
     case Kind::kSendPull:
       ++state_.pulls;
       if (links_.store != nullptr && links_.store->Read(command.pull)) break;
+      if (command.to_logger) {
+        logs_->SendPull(command.unit, command.pull);
+        break;
+      }
       SendToUnit(command, {});
       break;
     case Kind::kSendState:
@@ -461,10 +493,13 @@ bool UnitLoop::Flush() {
 }
 
 void UnitLoop::Publish() {
-  uint64_t sent = links_.to_controller.sent();
-  uint64_t received = links_.from_controller.received();
-  for (const LinkOut& link : links_.to_loops) sent += link.sent();
-  for (const LinkIn& link : links_.from_loops) received += link.received();
+  uint64_t sent = links_.to_controller.sent_in_all();
+  uint64_t received = links_.from_controller.handled();
+  for (const LinkOut& link : links_.to_loops) sent += link.sent_in_all();
+  for (const LinkIn& link : links_.from_loops) received += link.handled();
+  if (links_.from_loggers.has_value()) {
+    received += links_.from_loggers->handled();
+  }
   if (logs_.has_value()) {
     sent += logs_->sent();
     received += logs_->acknowledged();

@@ -27,6 +27,7 @@
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
+#include "runtime/ring/packet_originals.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
@@ -34,6 +35,7 @@
 #include "runtime/store/state_store.h"
 #include "runtime/tables/unit_tables.h"
 #include "runtime/wire/decoder.h"
+#include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {
@@ -44,7 +46,8 @@ struct UnitLoopOptions {
   uint32_t index = 0;
   uint32_t loops = 1;
   uint32_t max_units = 64;
-  UnitOptions unit;  // of each unit
+  uint32_t incarnation = LogWord::kIncarnation;  // of all units
+  UnitOptions unit;                              // of each unit
   TableOptions tables;
   // A unit is as fast as this says; absent: as fast as it can be.
   std::optional<ServiceModel> service;
@@ -62,8 +65,12 @@ struct UnitLoopLinks {
   LinkOut to_controller;
   std::vector<LinkIn> from_loops;  // by index, the own among them
   std::vector<LinkOut> to_loops;
-  StateStore* store = nullptr;          // with UnitOptions::has_store
-  std::optional<LinkOut> to_loggers{};  // if units have loggers
+  StateStore* store = nullptr;  // with UnitOptions::has_store
+  // If units have loggers; there the state of units that have failed is.
+  std::optional<LinkOut> to_loggers{};
+  std::optional<LinkIn> from_loggers{};
+  // If packets are to survive the loop's process.
+  std::optional<PacketOriginals> originals{};
 };
 
 // Counts what a loop's units did.
@@ -105,7 +112,9 @@ struct UnitLoopFigures {
 //
 // Units with output loggers (UnitOptions::has_logger) tell these, by UnitLogs,
 // what would go to the controller, and hear from the ring what is released. No
-// turn begins before all entries are in the ring.
+// turn begins before all entries are in the ring. Of units that have failed,
+// the loggers send state. Messages about state stay in their ring until they
+// are handled: so the next process that runs the loop begins with a whole one.
 //
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
@@ -167,6 +176,8 @@ class UnitLoop {
     UnitTables tables;
     bool ready = false;
     bool is_listed = false;  // in runnable_
+    // Of a DoneQuery that is to be answered; 0: there is none.
+    uint32_t asked_round = 0;
     PacedService service{};  // of a unit with a capacity
   };
 
@@ -181,6 +192,9 @@ class UnitLoop {
     next_timer_ = std::min(next_timer_, timer);
   }
   bool Receive();
+  size_t HandleLinks();
+  void AnswerQueries();
+  void KeepOriginal(const UnitShell& shell);
   bool PollStore();
   void TakeFromStore(const StoreAnswer& answer);
   void CloseBrokenLinks();
@@ -238,6 +252,7 @@ class UnitLoop {
   uint32_t loops_;
   std::optional<WordsToUnits> words_;          // of the controller
   std::vector<WordsBetweenUnits> unit_words_;  // by the loop they come from
+  uint32_t queries_ = 0;                       // of shells, to be answered
   std::optional<UnitLogs> logs_;               // if units have loggers
   CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be

@@ -2,6 +2,8 @@
 //
 // What a loop of units does where what its units did is kept outside of them:
 // by output loggers, or in a store.
+#include <utility>
+
 #include "runtime/live/unit_loop.h"
 
 namespace snf {
@@ -68,6 +70,34 @@ void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
     shell.unit.on_released(now_, entry.meta, {*shell.nf, links_.buffers}, out_);
   });
   ExecuteMore(shell);
+}
+
+// --- Failures. ---
+
+// All at once: flows that come or go meanwhile could be left out.
+void UnitLoop::AnswerQueries() {
+  for (UnitShell& shell : shells_) {
+    const uint32_t round = std::exchange(shell.asked_round, 0);
+    if (round == 0) continue;
+    DoneAnswer last = {.round = round, .unit = shell.unit.id()};
+    for (uint32_t at = 0;;) {
+      auto done = shell.unit.NextDone(at);
+      if (!done.has_value()) break;
+      done->round = round;
+      links_.to_controller.Send(UnitCommand::Done(*done));
+    }
+    links_.to_controller.Send(UnitCommand::Done(last));
+  }
+  queries_ = 0;
+}
+
+// The NF is about to get the packet in service.
+void UnitLoop::KeepOriginal(const UnitShell& shell) {
+  const PacketMeta& meta = shell.unit.in_service();
+  if (!meta.has_payload()) return;
+  const PacketHandle packet = shell.unit.packet_in_service();
+  links_.originals->Keep(packet, meta.flow, meta.clock,
+                         links_.buffers.bytes(packet));
 }
 
 // --- A store. ---

@@ -148,6 +148,11 @@ class BufferPool {
     SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(party_));
     return true;
   }
+  // Ends a Claim of a buffer of another share, before its handle is sent back:
+  // if the owner dies with that on its way, the buffer is free.
+  void Disclaim(PacketHandle handle) {
+    SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(owner(handle)));
+  }
   // Returns the party to which the handle is sent when the holder is done with
   // it.
   Party owner(PacketHandle handle) const;

@@ -123,6 +123,14 @@ class SpscRing {
       return known_released_;
     }
     uint64_t faults() const { return faults_; }
+    // The consumer has died, which must have been seen: what it did not take is
+    // dropped. The next one attaches behind that.
+    void SkipAll() {
+      known_released_ = pushed_;
+      faults_ = 0;
+      header_->pushed.store(pushed_, std::memory_order_release);
+      header_->released.store(pushed_, std::memory_order_release);
+    }
 
    private:
     Producer() = default;
@@ -170,6 +178,15 @@ class SpscRing {
     uint64_t read() const { return read_; }
     uint64_t released() const { return released_; }
     uint64_t faults() const { return faults_; }
+    // The producer has died, which must have been seen: what it has published
+    // and was not read is dropped. The next one attaches behind that.
+    void SkipAll() {
+      Refresh();
+      released_ = read_ = known_pushed_;
+      faults_ = 0;
+      header_->pushed.store(released_, std::memory_order_release);
+      header_->released.store(released_, std::memory_order_release);
+    }
 
    private:
     Consumer() = default;

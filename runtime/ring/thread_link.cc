@@ -78,6 +78,12 @@ void LinkIn::Release(Doorbell& sender) {
   ring_.Release(handled - ring_.released(), sender);
 }
 
+void LinkIn::Release() {
+  if (is_closed_) return;
+  const uint64_t handled = ring_.read() - (end_ - begin_);
+  if (handled != ring_.released()) ring_.Release(handled - ring_.released());
+}
+
 std::span<Cell> LinkIn::Room() {
   // Only the beginning of one message can be left.
   if (begin_ > 0) {

@@ -128,6 +128,15 @@ class LinkOut {
   // receiver is done with. Not of a joined link.
   uint64_t cells() const { return ring_.pushed() + staged_.size(); }
   uint64_t released() { return ring_.released(); }
+  // Counts what was sent: in cells, or messages of a joined link, as
+  // LinkIn::handled() does. It goes on from where the sender before this one
+  // stopped.
+  uint64_t sent_in_all() const { return joined_ ? sent_ : cells(); }
+  // The receiver has died: what it has not taken is dropped.
+  void SkipAll() {
+    staged_.clear();
+    ring_.SkipAll();
+  }
   // Counts the positions of the receiver that cannot be.
   uint64_t faults() const { return ring_.faults(); }
 
@@ -162,6 +171,8 @@ class LinkIn {
   // Gives the cells of the messages that were handled back to the sender, and
   // rings it, who sees by this that they are done with.
   void Release(Doorbell& sender);
+  // The same, for a sender that does not wait for it.
+  void Release();
   // Calls handle(cell, payload) for each message that is here, in order, and
   // returns how many there were. payload_bytes(cell) says how long the payload
   // of a message is, which is valid during the call. A payload that is too long
@@ -200,6 +211,17 @@ class LinkIn {
   uint64_t faults() const { return ring_.faults(); }
 
   uint64_t received() const { return received_; }  // messages handled
+  // Counts them as LinkOut::sent_in_all() does.
+  uint64_t handled() const {
+    return joined_ != nullptr ? received_ : ring_.read() - (end_ - begin_);
+  }
+  // The sender has died: what it has published and is not handled is dropped. A
+  // link that was closed is open again.
+  void SkipAll() {
+    is_closed_ = false;
+    begin_ = end_ = 0;
+    ring_.SkipAll();
+  }
 
  private:
   static constexpr size_t kBurst = 64;

@@ -18,13 +18,14 @@ using FromController = ControllerCommand::Kind;
 constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
-  constexpr std::array<std::string_view, 21> kNames = {
+  constexpr std::array<std::string_view, 24> kNames = {
       "release", "nf_drop", "drop",         "consume",       "advance",
       "emit",    "wait",    "drop_payload", "pieces_came",   "log",
       "pull",    "state",   "takeover",     "takeover_ack",  "takeover",
       "alias",   "note",    "timer_due",    "piece_request", "pieces",
-      "stopped"};
-  static_assert(static_cast<size_t>(FromUnit::kStopped) + 1 == kNames.size());
+      "stopped", "done",    "ended",        "grants"};
+  static_assert(static_cast<size_t>(FromUnit::kSendGrants) + 1 ==
+                kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
 }
@@ -106,7 +107,11 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
     case FromUnit::kSendNote:
     case FromUnit::kReturnPieces:
     case FromUnit::kStopped:
+    case FromUnit::kSendEnded:
+    case FromUnit::kSendGrants:
       return is_loggers;
+    case FromUnit::kSendDone:
+      return true;
     default:
       return !is_loggers;
   }
@@ -154,6 +159,32 @@ size_t WordsToController::Other(const Cell& cell) const {
       if (word.pieces.pool < limits_.pools) return 0;
       return Bad(word, "pool", word.pieces.pool);
     case FromUnit::kStopped:
+      return 0;
+    default:
+      break;
+  }
+  if (limits_.sender == Sender::kUnits) {
+    return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
+  return OfRecovery(word);
+}
+
+// Of units that have loggers, and of these.
+size_t WordsToController::OfRecovery(const UnitCommand& word) const {
+  const auto exists = [this](FlowId flow) {
+    return slot_of(flow) < limits_.max_flows;
+  };
+  switch (word.kind) {
+    case FromUnit::kSendDone:
+      if (word.done.unit != word.unit) {
+        return Bad(word, "sender", value(word.done.unit));
+      }
+      if (word.done.flow == kNoFlow || exists(word.done.flow)) return 0;
+      return Bad(word, "flow", value(word.done.flow));
+    case FromUnit::kSendEnded:
+      if (exists(word.ended.flow)) return 0;
+      return Bad(word, "flow", value(word.ended.flow));
+    case FromUnit::kSendGrants:
       return 0;
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
@@ -260,14 +291,20 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kAliasAck:
     case FromController::kPieces:
     case FromController::kReclaim:
+    case FromController::kDoneQuery:
       return 0;
+    case FromController::kRedirect:
+      if (IsSource(word.redirect.source_kind, word.redirect.source)) return 0;
+      return Bad(word, "source", value(word.redirect.source));
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
 }
 
 size_t WordsToUnits::OfPacket(const ControllerCommand& word) const {
-  if (!IsSource(word.meta)) return Bad(word, "source", value(word.meta.source));
+  if (!IsSource(word.meta.source_kind, word.meta.source)) {
+    return Bad(word, "source", value(word.meta.source));
+  }
   if (word.meta.has_payload() ? packets_.Has(word.packet)
                               : word.packet == kNoPacket) {
     return 0;
@@ -351,11 +388,19 @@ size_t WordsBetweenUnits::operator()(const Cell& cell) const {
 
 // --- To loggers -------------------------------------------------------------
 
-WordsToLoggers::WordsToLoggers(UnitsOfLoop units, uint32_t entry_bytes,
-                               WireFaults& faults)
-    : units_(std::move(units)), entry_bytes_(entry_bytes), faults_(&faults) {}
+WordsToLoggers::WordsToLoggers(UnitsOfLoop units, uint32_t max_units,
+                               uint32_t entry_bytes, WireFaults& faults)
+    : units_(std::move(units)),
+      max_units_(max_units),
+      entry_bytes_(entry_bytes),
+      faults_(&faults) {}
 
 size_t WordsToLoggers::Other(const LogWord& word) const {
+  // Of a unit that failed, of any loop.
+  if (word.kind == LogWord::Kind::kPull && value(word.unit) < max_units_ &&
+      word.bytes == sizeof(Pull)) {
+    return word.payload_bytes();
+  }
   if (!units_.Has(word.unit)) {
     Refuse(kNoUnit, "log word", "unit", value(word.unit));
   } else if (word.kind > LogWord::Kind::kStopped) {

@@ -97,6 +97,7 @@ class WordsToController {
   [[gnu::noinline]] size_t Other(const Cell& cell) const;
   bool IsOfSender(const UnitCommand& word) const;
   size_t OfPacket(const UnitCommand& word) const;
+  size_t OfRecovery(const UnitCommand& word) const;
   size_t Bad(const UnitCommand& word, std::string_view field,
              uint64_t value) const;
 
@@ -124,7 +125,8 @@ class WordsToUnits {
     const auto& word = cell.As<ControllerCommand>();
     if (word.kind == ControllerCommand::Kind::kEnqueue &&
         units_.Has(word.unit) && word.meta.has_payload() &&
-        packets_.Has(word.packet) && IsSource(word.meta)) [[likely]] {
+        packets_.Has(word.packet) &&
+        IsSource(word.meta.source_kind, word.meta.source)) [[likely]] {
       return 0;
     }
     return Other(cell);
@@ -137,10 +139,9 @@ class WordsToUnits {
   }
 
  private:
-  bool IsSource(const PacketMeta& meta) const {
-    return meta.source_kind == StateSource::kNone ||
-           (meta.source_kind == StateSource::kUnit &&
-            value(meta.source) < limits_.max_units);
+  bool IsSource(StateSource kind, UnitId source) const {
+    return kind == StateSource::kNone ||
+           (kind <= StateSource::kLogger && value(source) < limits_.max_units);
   }
   [[gnu::noinline]] size_t Other(const Cell& cell) const;
   size_t OfPacket(const ControllerCommand& word) const;
@@ -190,7 +191,8 @@ class WordsBetweenUnits {
 class WordsToLoggers {
  public:
   // No entry is longer than `entry_bytes`.
-  WordsToLoggers(UnitsOfLoop units, uint32_t entry_bytes, WireFaults& faults);
+  WordsToLoggers(UnitsOfLoop units, uint32_t max_units, uint32_t entry_bytes,
+                 WireFaults& faults);
 
   size_t operator()(const Cell& cell) const {
     const LogWord word = LogWord::Of(cell);
@@ -213,6 +215,7 @@ class WordsToLoggers {
   [[gnu::noinline]] size_t Other(const LogWord& word) const;
 
   UnitsOfLoop units_;
+  uint32_t max_units_;
   uint32_t entry_bytes_;
   WireFaults* faults_;
 };

@@ -23,13 +23,15 @@ struct LogWord {
     kEntry,    // `bytes` follow
     kStopped,  // the unit keeps nothing any more: for the controller, behind
                // what the entries before it tell
+    kPull,     // a Pull follows: to the logger of `unit`, which has failed
   };
   Kind kind{};
   uint8_t reserved = 0;
   UnitId unit = kNoUnit;
   uint32_t bytes = 0;
 
-  // Units in real time do not fail so far: each lives once.
+  // The incarnation of the first process that runs a loop of units, which those
+  // units and their entries have; the next one's is higher by 1.
   static constexpr uint32_t kIncarnation = 1;
   static constexpr size_t kInFirstCell = sizeof(Cell) - 8;
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_LIVE_PACKETS_UNDER_WAY_H_
+#define SNF_CONTROLLER_LIVE_PACKETS_UNDER_WAY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/lazy_array.h"
+#include "base/messages/messages.h"
+#include "controller/core/commands.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/buffer_pool.h"
+
+namespace snf {
+
+// What a controller keeps of packets that it gave to units, and of which it has
+// not heard yet what became of them: if a unit's process dies, those that are
+// left are the ones that were in it (proto/protocol.md U10, F4).
+//
+// Packets are found by their buffers, of which no two hold one; clocks without
+// a packet by flow and clock. A value; owner-thread only. Nothing is allocated
+// for a packet; takes 64 bytes a buffer.
+class PacketsUnderWay {
+ public:
+  // A packet that a unit has, with the metadata that it was sent with.
+  struct Sent {
+    PacketMeta meta;
+    PacketHandle packet = kNoPacket;
+    UnitId unit = kNoUnit;
+  };
+
+  // The pool must outlive the object.
+  explicit PacketsUnderWay(const BufferPool& buffers)
+      : buffers_(&buffers), sent_(buffers.places()) {
+    without_packet_.reserve(kReserve);
+  }
+
+  void Add(const ControllerCommand& enqueue) {
+    if (enqueue.packet == kNoPacket) [[unlikely]] {
+      without_packet_[{enqueue.meta.flow, enqueue.meta.clock}] = {
+          .meta = enqueue.meta, .unit = enqueue.unit};
+      return;
+    }
+    Slot& slot = sent_[buffers_->place(enqueue.packet)];
+    slot.is_there = true;
+    slot.sent = {
+        .meta = enqueue.meta, .packet = enqueue.packet, .unit = enqueue.unit};
+  }
+  // Takes a word about a packet, whose handle is good.
+  void On(const UnitCommand& word) {
+    using Kind = UnitCommand::Kind;
+    if (word.kind == Kind::kEmit) return;
+    if (word.kind == Kind::kAdvance) {
+      without_packet_.erase({word.meta.flow, word.meta.clock});
+      return;
+    }
+    Slot& slot = sent_[buffers_->place(word.packet)];
+    slot.is_there = false;
+    if (word.kind != Kind::kDropPayload) [[likely]]
+      return;
+    slot.sent.packet = kNoPacket;
+    without_packet_[{word.meta.flow, word.meta.clock}] = slot.sent;
+  }
+  // Takes out what is at units for which `is_lost` holds, and calls
+  // found(Sent) for each.
+  template <typename IsLost, typename Found>
+  void TakeOut(const IsLost& is_lost, const Found& found) {
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      Slot& slot = sent_[i];
+      if (!slot.is_there || !is_lost(slot.sent.unit)) continue;
+      slot.is_there = false;
+      found(slot.sent);
+    }
+    absl::erase_if(without_packet_, [&](const auto& each) {
+      if (!is_lost(each.second.unit)) return false;
+      found(each.second);
+      return true;
+    });
+  }
+
+ private:
+  static constexpr size_t kReserve = 4'096;
+  struct Slot {
+    Sent sent;
+    bool is_there;
+  };
+
+  const BufferPool* buffers_;
+  LazyArray<Slot> sent_;  // by BufferPool::place
+  absl::flat_hash_map<std::pair<FlowId, Clock>, Sent> without_packet_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_LIVE_PACKETS_UNDER_WAY_H_

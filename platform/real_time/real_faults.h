@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_REAL_FAULTS_H_
+#define SNF_PLATFORM_REAL_TIME_REAL_FAULTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/rng.h"
+#include "base/time.h"
+#include "controller/live/controller_loop.h"
+#include "platform/real_time/egress.h"
+#include "platform/real_time/unit_processes.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// The failures of units in a run in real time whose units are processes and
+// have output loggers (proto/protocol.md F1-F6): it kills processes as
+// RunOptions::faults says, lets the controller know when one has ended, whoever
+// killed it, and starts it again, after a pause, which doubles while it does
+// not live several times as long.
+//
+//   end ─► UnitProcesses ─► ControllerLoop::EndLoop ─Seal─► loggers …
+//                                                    … recovered
+//                  StartAgain ◄── MayBegin, pause ◄──┘
+//
+// Owner-thread only.
+class RealFaults {
+ public:
+  static constexpr Nanos kFirstPause = Milliseconds(1);
+  static constexpr Nanos kLongestPause = Seconds(1);
+  static constexpr int64_t kLongLife = 4;  // pauses
+
+  // All of them must outlive the object.
+  RealFaults(const RunOptions& options, UnitProcesses& processes,
+             ControllerLoop& loop, Egress& egress, FaultFigures& figures);
+
+  // The first packet comes: those kills that have a time are planned.
+  void on_start(Instant first_packet);
+  // A packet comes: perhaps somebody dies.
+  void on_arrival() {
+    if (has_chances_) [[unlikely]]
+      KillByChance();
+  }
+  // Does what is due; returns true if there was anything. Call it in each turn
+  // of the run.
+  bool Turn() {
+    if (!is_busy() && loop_.now() < next_kill_) [[likely]]
+      return false;
+    return TurnNow();
+  }
+  // Returns how long the run may sleep, as far as this knows.
+  Nanos MayWait() const {
+    return is_busy() || next_kill_ != Instant::max() ? Milliseconds(1)
+                                                     : Nanos::max();
+  }
+  // No process is started any more.
+  void Stop() { stops_ = true; }
+
+ private:
+  struct Loop {
+    Instant died = Instant::max();   // when it was killed, if that is known
+    Instant begun = Instant::min();  // when it was ready last
+    Instant start_at;                // when it may be started again
+    Nanos pause = kFirstPause;
+    bool is_down = false;
+    bool starts = false;
+  };
+
+  bool is_busy() const {
+    return down_ > 0 || !deaths_.empty() || processes_.has_ends();
+  }
+  bool TurnNow();
+  void KillByChance();
+  void KillPlanned();
+  void KillOne(const Kill& kill);
+  bool CanDie(UnitId unit) const;
+  void on_end(size_t loop);
+  void BringUp(size_t loop);
+  void NoteRecovery();
+
+  const FaultOptions options_;
+  const uint32_t max_units_;
+  UnitProcesses& processes_;
+  ControllerLoop& loop_;
+  Egress& egress_;
+  FaultFigures& figures_;
+  Rng rng_;
+  bool has_chances_ = false;
+  bool stops_ = false;
+  std::vector<Instant> kill_times_;  // of options_.kills; max: by chance, done
+  Instant next_kill_ = Instant::max();
+  std::vector<Loop> loops_;
+  uint32_t down_ = 0;            // of them
+  std::vector<Instant> deaths_;  // whose flows are not all moved yet
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_REAL_FAULTS_H_

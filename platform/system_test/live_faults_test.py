@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Units that are killed in real time: the run goes on, and nothing is lost.
+
+Usage: live_faults_test.py PROGRAM SOURCE_DIR [TEST…]
+
+Each run is under load from its first packet to its last, and processes of units
+are killed at random, by --faults and from outside. What it releases must be,
+flow by flow, what a run without failures releases. SNF_DRILL_KILLS=n asks for
+so many kills; SNF_TEST_SEED=n for another beginning of the random numbers,
+which a failure names.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from command_case import OK, PROGRAM, SOURCE, Command
+
+SMALL = SOURCE / "traces" / "small.pcap.zst"
+KILLS = int(os.environ.get("SNF_DRILL_KILLS", 50))
+SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+REAL = ("--clock=real", "--speed=max", "--overload=wait", "--loggers=on",
+        "--isolation=process", "--flow_timeout=1h")
+
+
+def below(pid):
+    """The processes that a process and those below it have started."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+    return [p for child in children for p in (child, *below(child))]
+
+
+def units_of(pid):
+    found = []
+    for child in below(pid):
+        try:
+            with open(f"/proc/{child}/comm") as file:
+                if file.read().strip() == "snf-unit":
+                    found.append(child)
+        except OSError:
+            pass
+    return found
+
+
+class Drill(Command):
+    NFS = {"chronicle": "digest", "nat:ip=203.0.113.9":
+           "digest_up_to_renaming"}
+
+    def report_of(self, *flags, kill_by=None):
+        path = os.path.join(self.folder.name, "report.json")
+        if os.path.exists(path):
+            os.unlink(path)
+        process = subprocess.Popen(
+            [PROGRAM, "replay", SMALL, "--quiet", f"--json={path}", *flags],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        stop = threading.Event()
+        kills = [0]
+        killer = threading.Thread(
+            target=lambda: kill_by(process.pid, stop, kills))
+        if kill_by:
+            killer.start()
+        _, said = process.communicate(timeout=300)
+        stop.set()
+        if kill_by:
+            killer.join()
+        self.assertEqual(process.returncode, OK, said)
+        return json.loads(pathlib.Path(path).read_text()), kills[0]
+
+    def check(self, report, want, digest):
+        self.assertEqual(report["violation_messages"], [])
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["packets_in"], want["packets_in"])
+        self.assertEqual(report["packets_released"], want["packets_released"])
+        self.assertEqual(report["packets_dropped"], want["packets_dropped"])
+        self.assertEqual(report[digest], want[digest])
+        faults = report["faults"]
+        self.assertEqual(faults["packets_lost"], 0)
+        self.assertEqual(faults["flows_given_up"], 0)
+
+    def drill(self, nf, kill_with):
+        digest = self.NFS[nf]
+        rng = random.Random(SEED)
+        want, _ = self.report_of(*REAL, f"--nf={nf}", "--threads=3")
+        done = rounds = 0
+        totals = {}
+        while done < KILLS:
+            rounds += 1
+            threads = rng.choice((2, 4, 5))
+            seed = rng.randrange(1 << 30)
+            fine = False
+            with self.subTest(f"SNF_TEST_SEED={SEED}", nf=nf, round=rounds,
+                              threads=threads, seed=seed):
+                report, kills = kill_with(
+                    rng, f"--nf={nf}", f"--threads={threads}",
+                    f"--seed={seed}")
+                self.check(report, want, digest)
+                done += max(kills, report["faults"]["kills"])
+                for what in ("kills", "failures", "packets_rerouted",
+                             "flows_moved", "clocks_lost"):
+                    totals[what] = totals.get(what, 0) + report["faults"][what]
+                fine = True
+            if not fine:
+                return
+        self.assertGreaterEqual(done, KILLS)
+        print(f"{nf}: {done} kills in {rounds} runs: {totals}")
+
+    def by_flag(self, rng, *flags):
+        return self.report_of(*REAL, *flags, "--faults=kill any p=0.0005")
+
+    def from_outside(self, rng, *flags):
+        pauses = random.Random(rng.randrange(1 << 30))
+
+        def kill(pid, stop, kills):
+            while not stop.wait(pauses.uniform(0, 0.06)):
+                units = units_of(pid)
+                if not units:
+                    continue
+                try:
+                    os.kill(pauses.choice(units), signal.SIGKILL)
+                    kills[0] += 1
+                except ProcessLookupError:
+                    pass
+        return self.report_of(*REAL, *flags, kill_by=kill)
+
+    def test_kills_by_flag_lose_nothing_of_a_chronicle(self):
+        self.drill("chronicle", self.by_flag)
+
+    def test_kills_by_flag_lose_nothing_of_a_nat(self):
+        self.drill("nat:ip=203.0.113.9", self.by_flag)
+
+    def test_kills_from_outside_lose_nothing_of_a_chronicle(self):
+        self.drill("chronicle", self.from_outside)
+
+    def test_kills_from_outside_lose_nothing_of_a_nat(self):
+        self.drill("nat:ip=203.0.113.9", self.from_outside)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
