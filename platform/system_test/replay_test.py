@@ -388,7 +388,7 @@ class Replay(Command):
                              ring["faults"]["logger_kills"])
         hosts = "kill any logger p=0.002"
         for nf, faults in [("chronicle", hosts), ("nat", hosts),
-                           ("firewall,nat", hosts + "; kill any p=0.001")]:
+                           ("passthrough | nat", hosts + "; kill any p=0.0005")]:
             report = replay(nf, faults, "--logger_delay=50us")
             lost = report["faults"]
             self.assertGreater(lost["logger_kills"], 30)
@@ -410,8 +410,6 @@ class Replay(Command):
                 "--faults=kill any p=0.0005", *flags)
             self.assertGreater(report["faults"]["kills"], 10)
             self.assertEqual(report["faults"]["flows_given_up"], 0)
-            self.assertEqual(sum(report["packets_dropped"].values()),
-                             report["faults"]["packets_lost"])
             self.assertTrue(report["conserved"])
             self.assertEqual(report["violations"], 0)
 
