@@ -51,6 +51,8 @@ struct ControllerCommand {
     kSeal,       // seal the logger of `unit`; on_sealed answers
     kDoneQuery,  // ask `unit` what it has applied; on_done answers
     kRedirect,   // put `redirect` into the channel of `unit`; takes no slot
+    kForsake,    // tell `unit` to drop what it has of the flow `end`, which is
+                 // given up; to its owner, end.last is not 0
   };
   Kind kind{};
   DropReason reason{};
@@ -91,6 +93,9 @@ struct ControllerCommand {
   }
   static ControllerCommand End(UnitId unit, EndFlow end) {
     return {.kind = Kind::kEndFlow, .unit = unit, .end = end};
+  }
+  static ControllerCommand Forsake(UnitId unit, EndFlow end) {
+    return {.kind = Kind::kForsake, .unit = unit, .end = end};
   }
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};

@@ -49,7 +49,7 @@ Controller::Controller(const ControllerOptions& options,
       owners_(options.max_flows, options.max_owner_runs != 0
                                      ? options.max_owner_runs
                                      : options.max_flows),
-      failover_(options) {
+      failover_(options, owners_.max_runs()) {
   SNF_CHECK(flowlet_timeout_.ns > 0 && options.flow_timeout > flowlet_timeout_);
   SNF_CHECK(options.flowlet_bytes > 0 &&
             options.flowlet_bytes <= 1'000'000'000);

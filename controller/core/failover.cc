@@ -15,6 +15,11 @@ namespace {
 constexpr uint64_t kMaxLostClocks = 1 << 20;
 // The time after which a flow that found no unit, or no slot, is tried again.
 constexpr Nanos kMoveRetry = Microseconds(100);
+// The time after which a flow is given up whose lost clock finds no slot: all
+// of them have packets that wait for it.
+constexpr Nanos kMaxWait = Seconds(1);
+// So many units hear at once that a flow is given up.
+constexpr uint32_t kMaxForsaken = 200;
 // So many units are tried for a slot.
 constexpr uint32_t kMaxTried = 64;
 
@@ -50,6 +55,8 @@ bool Failover::on_unit_failed(Controller& c, Instant now, UnitId unit,
     if (SNF_FAILOVER_RULE(kSurvivors, c.units_.has_process(u), false))
       round_.AwaitUnit(u);
   }
+  forsake_next_ = 0;
+  waits_since_ = Instant::max();
   GoOnWith(Phase::kSealing, now);
   Advance(c, now, out);
   return true;
@@ -191,7 +198,13 @@ void Failover::MoveFlows(Controller& c, Instant now, ControllerOut& out) {
       GoOnWith(Phase::kDropping, now);
       return;
     }
-    switch (MoveFlow(c, now, next_, out)) {
+    MoveResult result = MoveFlow(c, now, next_, out);
+    if (result == MoveResult::kNoSlot) {
+      result = WaitForSlot(c, now, next_, out);
+    } else {
+      waits_since_ = Instant::max();
+    }
+    switch (result) {
       case MoveResult::kMoved:
         ++next_;
         break;
@@ -226,15 +239,12 @@ void Failover::DropSurvivors(Controller& c, ControllerOut& out) {
 // --- One flow. ---
 
 OwnerRuns Failover::RunsOf(const Controller& c, uint32_t slot) {
-  OwnerRuns runs;
-  const uint32_t count = c.owners_.runs(slot);
-  // Of too many the oldest are left out.
-  const uint32_t kept = std::min<uint32_t>(count, OwnerRuns::kMax / 2);
-  for (uint32_t i = count - kept; i < count; ++i) {
-    runs.Append(c.owners_.run(slot, i));
-  }
-  const Clock first =
-      kept == 0 ? Clock{1} : c.owners_.run(slot, count - 1).last + 1;
+  OwnerRuns runs(runs_.span(), more_runs_.span());
+  Clock first{1};
+  c.owners_.ForEach(slot, [&](const OwnerHistory::Run& run) {
+    runs.Append(run);
+    first = run.last + 1;
+  });
   runs.Append({.first = first,
                .last = c.flows_.hot(slot).clock,
                .unit = c.flows_.cold(slot).owner});
@@ -313,13 +323,6 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   };
   const Clock done =
       SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
-  // Runs that were left out cannot be moved.
-  const uint32_t left_out =
-      c.owners_.runs(slot) + 1 - static_cast<uint32_t>(runs.all().size());
-  for (uint32_t i = 0; i < left_out; ++i) {
-    const OwnerHistory::Run run = c.owners_.run(slot, i);
-    if (is_crashed(run) && run.last > done) return GiveUp(c, now, slot);
-  }
   if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
   MoveToLoggers(c, now, slot, runs, out);
   for (const OwnerHistory::Run& run : runs.all()) {
@@ -351,7 +354,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
   const bool is_source_known =
       clock == Clock{1} || source.kind != StateSource::kNone;
   if (!is_source_known || value(newest) - value(clock) > kMaxLostClocks) {
-    return GiveUp(c, now, slot);
+    return GiveUp(c, now, slot, out);
   }
   const bool is_at_unit = source.kind == StateSource::kUnit;
   UnitId wish = is_at_unit ? source.unit : c.flows_.cold(slot).owner;
@@ -361,7 +364,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
       c, now, wish,
       survivor != nullptr ? c.cost_(survivor->original_length) : 0, out);
   if (number == 0) return MoveResult::kNoSlot;
-  if (!runs.Assign(clock, to)) return GiveUp(c, now, slot);
+  if (!runs.Assign(clock, to)) return GiveUp(c, now, slot, out);
   for (OwnerHistory::Run& run : runs.all()) {
     if (run.last < clock && crashed_.Has(run.unit)) {
       run.at_logger = true;
@@ -478,10 +481,22 @@ void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
   ++c.counters_.failures.aliases_withdrawn;
 }
 
-// The history does not say where the flow's state is: it begins anew, under
-// another id, with its next packet.
-Failover::MoveResult Failover::GiveUp(Controller& c, Instant now,
-                                      uint32_t slot) {
+// Where starts are under way there will be slots.
+Failover::MoveResult Failover::WaitForSlot(Controller& c, Instant now,
+                                           uint32_t slot, ControllerOut& out) {
+  if (waits_since_ == Instant::max() || waiting_slot_ != slot ||
+      c.units_.pending_starts() > 0) {
+    waits_since_ = now;
+    waiting_slot_ = slot;
+  }
+  if (now - waits_since_ < kMaxWait) return MoveResult::kNoSlot;
+  return GiveUp(c, now, slot, out);
+}
+
+// Begins the flow anew, under another id, with its next packet.
+Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
+                                      ControllerOut& out) {
+  if (!ForsakeAll(c, slot, out)) return MoveResult::kMore;
   ++c.counters_.failures.flows_given_up;
   if (c.IsEnding(slot)) {
     c.ForgetFlow(slot);
@@ -496,6 +511,34 @@ Failover::MoveResult Failover::GiveUp(Controller& c, Instant now,
   c.flows_.Unlink(slot);
   c.ForgetFlow(slot);
   return MoveResult::kMoved;
+}
+
+// Tells all units that the flow is given up: its history may be cut off.
+// Returns false if `out` has no room for more.
+bool Failover::ForsakeAll(Controller& c, uint32_t slot, ControllerOut& out) {
+  const FlowId flow = c.IdOf(slot);
+  const UnitId owner = c.flows_.cold(slot).owner;
+  forsaken_.Clear();
+  for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (unit != owner && c.units_.has_channel(unit)) forsaken_.Insert(unit);
+  }
+  const uint32_t needed = std::min(forsaken_.size(), kMaxForsaken);
+  if (forsake_next_ == 0 &&
+      out.room() < needed + kMaxControllerCommandsPerStep) {
+    return false;
+  }
+  for (UnitId unit = forsaken_.NextFrom(forsake_next_); unit != kNoUnit;
+       unit = forsaken_.NextFrom(forsake_next_)) {
+    if (out.room() < kMaxControllerCommandsPerStep) return false;
+    forsake_next_ = value(unit) + uint32_t{1};
+    out.push(ControllerCommand::Forsake(unit, {flow, Clock{}}));
+  }
+  forsake_next_ = 0;
+  // The end of a flow that is ending was told before.
+  const Clock last = c.IsEnding(slot) ? Clock{} : c.flows_.hot(slot).clock;
+  out.push(ControllerCommand::Forsake(owner, {flow, last}));
+  return true;
 }
 
 }  // namespace snf

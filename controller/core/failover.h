@@ -174,6 +174,11 @@ class SealRound {
 // last, and of which no clock is lost, goes to another unit by a null packet.
 // Meanwhile the flow's packets are routed on: they wait at their units.
 //
+// A flow whose state nobody can name, or whose lost clock finds no room for
+// kMaxWait while no unit is starting, since all that is there waits for it, is
+// given up: it begins anew with its next packet, under another id, and the
+// units drop what they have of it (kForsake).
+//
 // A flow that is over, and whose end no logger has, is moved in the same way;
 // its end follows to whoever got its last clock.
 //
@@ -188,19 +193,23 @@ class SealRound {
 // unit 1.
 
 // The runs of clocks of one flow, oldest first; the last is that of the owner.
+// They lie in one of two rooms of equal size, which outlive the object: no
+// other may use them meanwhile.
 class OwnerRuns {
  public:
   using Run = OwnerHistory::Run;
-  static constexpr size_t kMax = 512;
+
+  OwnerRuns(std::span<Run> room, std::span<Run> spare)
+      : room_(room), spare_(spare) {}
 
   // Returns false, and does nothing, if there is no room.
   bool Append(const Run& run) {
-    if (count_ == kMax) return false;
-    runs_[count_++] = run;
+    if (count_ == room_.size()) return false;
+    room_[count_++] = run;
     return true;
   }
-  std::span<Run> all() { return std::span(runs_).first(count_); }
-  std::span<const Run> all() const { return std::span(runs_).first(count_); }
+  std::span<Run> all() { return room_.first(count_); }
+  std::span<const Run> all() const { return room_.first(count_); }
   // Returns the run with that clock, or null.
   const Run* Find(Clock clock) const {
     for (const Run& run : all()) {
@@ -211,8 +220,8 @@ class OwnerRuns {
   // Gives the clock, which a run has, to `unit`. Returns false, and does
   // nothing, if there is no room.
   bool Assign(Clock clock, UnitId unit) {
-    if (count_ + 2 > kMax) return false;
-    OwnerRuns made;
+    if (count_ + 2 > room_.size()) return false;
+    OwnerRuns made(spare_, room_);
     for (const Run& run : all()) {
       if (clock < run.first || clock > run.last) {
         made.Extend(run);
@@ -233,7 +242,7 @@ class OwnerRuns {
  private:
   // Appends a run, to the last one if that is at the same place.
   void Extend(const Run& run) {
-    Run* const last = count_ > 0 ? &runs_[count_ - 1] : nullptr;
+    Run* const last = count_ > 0 ? &room_[count_ - 1] : nullptr;
     if (last != nullptr && last->unit == run.unit &&
         last->at_logger == run.at_logger) {
       last->last = run.last;
@@ -242,7 +251,8 @@ class OwnerRuns {
     }
   }
 
-  std::array<Run, kMax> runs_;
+  std::span<Run> room_;
+  std::span<Run> spare_;
   size_t count_ = 0;
 };
 
@@ -258,13 +268,18 @@ struct Survivor {
 // A controller's recovery, which works on the controller that it belongs to:
 // its calls name that, always the same one. A value; owner-thread only; nothing
 // is allocated after construction. Costs next to nothing until a unit fails,
-// and then 8 bytes a flow and 32 a surviving packet.
+// and then 8 bytes a flow, 48 a run of the longest history, and 32 a surviving
+// packet. A lost clock takes time in proportion to its flow's history.
 class Failover {
  public:
-  explicit Failover(const ControllerOptions& options)
+  // A history has at most `max_runs`.
+  Failover(const ControllerOptions& options, uint32_t max_runs)
       : round_(options.max_flows, options.max_units),
         crashed_(options.max_units),
         sealed_(options.max_units),
+        forsaken_(options.max_units),
+        runs_(size_t{max_runs} + kMoreRuns),
+        more_runs_(runs_.size()),
         packets_(std::min(
             size_t{options.max_units} *
                 (options.unit_queue_packets + size_t{options.recovery_slots}),
@@ -298,6 +313,8 @@ class Failover {
 
  private:
   static constexpr size_t kMaxSurvivors = 1 << 20;
+  // Beside the runs in the history: the owner's, and what a split adds.
+  static constexpr size_t kMoreRuns = 3;
   enum class Phase : uint8_t {
     kIdle,
     kSealing,
@@ -327,7 +344,7 @@ class Failover {
   void RedirectFlows(Controller& c, Instant now, ControllerOut& out);
   void MoveFlows(Controller& c, Instant now, ControllerOut& out);
   void DropSurvivors(Controller& c, ControllerOut& out);
-  static OwnerRuns RunsOf(const Controller& c, uint32_t slot);
+  OwnerRuns RunsOf(const Controller& c, uint32_t slot);
   static void SetRuns(Controller& c, Instant now, uint32_t slot,
                       const OwnerRuns& runs);
   bool IsAtLogger(const OwnerHistory::Run& run) const {
@@ -350,14 +367,24 @@ class Failover {
                     ControllerOut& out);
   static void WithdrawAlias(Controller& c, uint32_t slot, Clock clock);
   static void EndAgain(Controller& c, uint32_t slot, ControllerOut& out);
-  MoveResult GiveUp(Controller& c, Instant now, uint32_t slot);
+  MoveResult WaitForSlot(Controller& c, Instant now, uint32_t slot,
+                         ControllerOut& out);
+  MoveResult GiveUp(Controller& c, Instant now, uint32_t slot,
+                    ControllerOut& out);
+  bool ForsakeAll(Controller& c, uint32_t slot, ControllerOut& out);
 
   SealRound round_;
-  UnitSet crashed_;  // whose flows are not all moved yet
-  UnitSet sealed_;   // that have failed once
+  UnitSet crashed_;   // whose flows are not all moved yet
+  UnitSet sealed_;    // that have failed once
+  UnitSet forsaken_;  // that are to drop what they have of the flow at hand
   Phase phase_ = Phase::kIdle;
   uint32_t next_ = 0;                // the unit or the slot to go on with
   Instant wakeup_ = Instant::max();  // when to go on
+  uint32_t forsake_next_ = 0;        // the first of them that is not told yet
+  uint32_t waiting_slot_ = 0;        // the flow that finds no room, …
+  Instant waits_since_ = Instant::max();    // … if not max()
+  LazyArray<OwnerHistory::Run> runs_;       // of the flow at hand
+  LazyArray<OwnerHistory::Run> more_runs_;  // has room for them as well
   LazyArray<Survivor> packets_;
   uint32_t packet_count_ = 0;
 };

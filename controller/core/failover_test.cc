@@ -125,12 +125,39 @@ class EndingFailures : public Failures {
 
 class WanderingFailures : public Failures {
  protected:
+  // An odd number: the oldest run that is kept is that of an odd clock then.
+  static constexpr uint32_t kMaxRuns = 999;
+
   WanderingFailures() : Failures(WithLongHistories()) {}
+  // Sends so many packets of a flow to units 0 and 1 in turn, and one more.
+  FlowId Wander(uint32_t packets) {
+    for (uint32_t i = 0; i < packets; ++i) {
+      const UnitId unit = i % 2 == 0 ? kU0 : kU1;
+      Send(1, unit);
+      controller_.on_drained(kStart,
+                             {.unit = unit, .packets = 1, .bytes = 1'000});
+    }
+    return Send(1, kU1).flow;
+  }
 
  private:
   static ControllerOptions WithLongHistories() {
     ControllerOptions options = Options();
-    options.max_owner_runs = 4 * OwnerRuns::kMax;
+    options.max_owner_runs = kMaxRuns;
+    options.recovery_slots = 1'000;
+    return options;
+  }
+};
+
+// No slots are kept for recoveries.
+class CrampedFailures : public Failures {
+ protected:
+  CrampedFailures() : Failures(WithoutReserve()) {}
+
+ private:
+  static ControllerOptions WithoutReserve() {
+    ControllerOptions options = Options();
+    options.recovery_slots = 0;
     return options;
   }
 };
@@ -286,19 +313,66 @@ TEST_F(Failures, SendAPacketThatSurvivesTwoUnitsOnceMore) {
   EXPECT_EQ(again[0].unit, kU2);
 }
 
-// A flow with more owners than a recovery looks at, none of whom has told of
-// its state, is not moved in part.
-TEST_F(WanderingFailures, GiveUpAFlowWithTooManyOwners) {
-  for (size_t i = 0; i < OwnerRuns::kMax; ++i) {
-    const UnitId unit = i % 2 == 0 ? kU0 : kU1;
-    Send(1, unit);
-    controller_.on_drained(kStart,
-                           {.unit = unit, .packets = 1, .bytes = 1'000});
-  }
-  const FlowId flow = Send(1, kU1).flow;
+// None of the owners has told of the flow's state.
+TEST_F(WanderingFailures, RecoverAFlowWithManyOwners) {
+  const FlowId flow = Wander(600);
   ASSERT_TRUE(FailUnit(kU0));
-  EXPECT_TRUE(About(flow, EndRound()).empty());
+  Commands all = EndRound();
+  while (controller_.is_recovering()) {
+    controller_.on_timers(now_, out_);
+    for (const ControllerCommand& command : Take()) all.push_back(command);
+  }
+  EXPECT_EQ(counters().flows_given_up, 0u);
+  EXPECT_EQ(counters().clocks_lost, 301u);  // and one of flow 9
+  uint64_t tombstones = 0;
+  for (const ControllerCommand& command : About(flow, all)) {
+    tombstones += command.kind == Kind::kEnqueue ? 1 : 0;
+  }
+  EXPECT_EQ(tombstones, 300u);
+}
+
+// The history has forgotten where the clock was before the first that is lost.
+TEST_F(WanderingFailures, GiveUpAFlowWhoseHistoryIsCutOff) {
+  const FlowId flow = Wander(kMaxRuns + 3);
+  ASSERT_TRUE(FailUnit(kU0));
+  const Commands all = EndRound();
+  EXPECT_TRUE(About(flow, all).empty());
   EXPECT_EQ(counters().flows_given_up, 1u);
+  // All units hear of it, its last owner at the end: the flow is over.
+  const Commands told = Only(Kind::kForsake, all);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].unit, kU2);
+  EXPECT_EQ(told[0].end.last, Clock{});
+  EXPECT_EQ(told[1].unit, kU1);
+  EXPECT_EQ(told[1].end.flow, flow);
+  EXPECT_EQ(told[1].end.last, Clock{kMaxRuns + 4});
+  EXPECT_EQ(Send(1, kU1).clock, Clock{1});
+}
+
+// All slots have packets that wait for the lost clocks of flows 9 and 1, so
+// that neither finds one.
+TEST_F(CrampedFailures, GiveUpAFlowThatFindsNoSlotForLong) {
+  Send(1, kU0);
+  for (int i = 0; i < 7; ++i) {
+    Send(1, kU1);
+    Send(1, kU2);
+  }
+  ASSERT_TRUE(FailUnit(kU0));
+  EndRound();
+  const auto wait_until = [&](Nanos since) {
+    for (; now_ < kStart + since; now_ = now_ + Milliseconds(1)) {
+      controller_.on_timers(now_, out_);
+      out_.clear();
+    }
+  };
+  wait_until(Milliseconds(990));
+  EXPECT_EQ(counters().flows_given_up, 0u);
+  wait_until(Milliseconds(1'500));
+  EXPECT_EQ(counters().flows_given_up, 1u);
+  EXPECT_TRUE(controller_.is_recovering());
+  wait_until(Milliseconds(2'500));
+  EXPECT_EQ(counters().flows_given_up, 2u);
+  EXPECT_FALSE(controller_.is_recovering());
 }
 
 // Units 1 and 2 are to stop, and their flows find no slot at unit 0, which

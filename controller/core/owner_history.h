@@ -51,6 +51,22 @@ class OwnerHistory {
   uint32_t runs(uint32_t slot) const;
   Run run(uint32_t slot, uint32_t i) const;
 
+  // Calls `visit` with each of the flow's runs, oldest first.
+  template <typename Visit>
+  void ForEach(uint32_t slot, const Visit& visit) const {
+    const uint32_t newest = newest_[slot];
+    if (newest == 0) return;
+    uint32_t at = newest;
+    do {
+      at = node(at).next;
+      visit(Run{.first = node(at).first,
+                .last = node(at).last,
+                .unit = node(at).unit,
+                .at_logger = node(at).at_logger});
+    } while (at != newest);
+  }
+
+  uint32_t max_runs() const { return static_cast<uint32_t>(nodes_.size()); }
   // The runs of all flows, and how many were forgotten so far.
   uint32_t size() const { return size_; }
   uint64_t forgotten() const { return forgotten_; }

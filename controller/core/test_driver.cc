@@ -207,6 +207,7 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kSeal:
     case Kind::kDoneQuery:
     case Kind::kRedirect:
+    case Kind::kForsake:
       ADD_FAILURE() << "no unit has failed";
       return;
   }

@@ -249,6 +249,10 @@ class UnitPool {
   // A unit that has failed owns no flow any more: it may be started anew.
   void EndFailure(UnitId unit);
   // Returns true if the unit has a process, which may keep state.
+  // Packets may be under way to it, or in it.
+  bool has_channel(UnitId unit) const {
+    return state(unit) != State::kStopped && state(unit) != State::kCrashed;
+  }
   bool has_process(UnitId unit) const {
     const Unit& u = units_[value(unit)];
     return u.state >= State::kStarting

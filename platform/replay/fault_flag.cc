@@ -66,11 +66,11 @@ struct Victim {
 constexpr Victim kVictims[] = {
     {"unit", Kill::Victim::kUnit, false},
     {"any unit", Kill::Victim::kUnit, true},
-    {"any", Kill::Victim::kUnit, true},
     {"logger", Kill::Victim::kLoggerHost, false},
     {"any logger", Kill::Victim::kLoggerHost, true},
     {"process of logger", Kill::Victim::kLoggerProcess, false},
     {"process of any logger", Kill::Victim::kLoggerProcess, true},
+    {"any", Kill::Victim::kUnit, true},  // behind those that begin so
 };
 
 // Returns null if nobody is named so. Sets `at` to the word behind.

@@ -232,15 +232,6 @@ absl::Status ReplayFlags::CheckFaults() const {
     return AtOdds("faults", "loggers",
                   "without loggers what a unit has is lost with it");
   }
-  for (const std::string& policy : options_.policies) {
-    if (!FindPlacementPolicy(policy)->per_packet()) continue;
-    return AtOdds("faults", "policy",
-                  "flows that move with each packet are not recovered yet");
-  }
-  if (options_.run.chaos.start_failure_65536 > 0) {
-    return AtOdds("faults", "chaos",
-                  "starts that fail during a recovery are not there yet");
-  }
   if (clock_ == 1 && isolation_ == 0) {
     return AtOdds("faults", "isolation",
                   "in real time only processes can be killed, no threads");

@@ -276,10 +276,6 @@ class Refusals(Command):
                 (["loggers=off"], [kill]),
                 (["max_units=1", "nobody"], [logged, kill, "--max_units=1"]),
                 (["shared tables"], [logged, kill, "--nf=monitor"]),
-                (["per_packet", "each packet"],
-                 [logged, kill, "--policy=per_packet"]),
-                (["start_failure", "not there yet"],
-                 [logged, kill, "--chaos=start_failure=0.1"]),
                 (["--recovery", "do not happen"],
                  [logged, kill, "--recovery"]),
                 (["--faults", "--clock"], [kill, "--clock=real"])]:

@@ -388,7 +388,7 @@ class Replay(Command):
                              ring["faults"]["logger_kills"])
         hosts = "kill any logger p=0.002"
         for nf, faults in [("chronicle", hosts), ("nat", hosts),
-                           ("firewall,nat", hosts + "; kill any p=0.001")]:
+                           ("passthrough | nat", hosts + "; kill any p=0.0005")]:
             report = replay(nf, faults, "--logger_delay=50us")
             lost = report["faults"]
             self.assertGreater(lost["logger_kills"], 30)
@@ -401,6 +401,17 @@ class Replay(Command):
             self.assertEqual(report["violations"], 0)
         alone = replay("chronicle", "kill logger 0 at 1s", "--max_units=1")
         self.assertEqual(alone["faults"]["logger_kills"], 1)
+
+    def test_recovers_flows_that_move_packet_by_packet_amid_failed_starts(self):
+        for flags in [["--policy=per_packet"], ["--chaos=start_failure=0.3"]]:
+            report = self.report(
+                SOURCE / "traces" / "small.pcap.zst", "--nf=chronicle",
+                "--unit_capacity=300Mbps", "--loggers=on",
+                "--faults=kill any p=0.0005", *flags)
+            self.assertGreater(report["faults"]["kills"], 10)
+            self.assertEqual(report["faults"]["flows_given_up"], 0)
+            self.assertTrue(report["conserved"])
+            self.assertEqual(report["violations"], 0)
 
     def test_loses_no_packet_to_faults_where_flows_come_and_go_at_once(self):
         # Each flow that begins finds the table full of others' histories.

@@ -91,6 +91,7 @@ class LogChannel {
     Instant died;
     bool with_host = false;    // entries that came to it are lost
     bool pauses_unit = false;  // until its flows can be handed over
+    bool is_asked = false;     // a Seal waits for the next one
     uint64_t released = 0;     // entries up to it count as released
   };
   std::optional<Failure> failure;

@@ -14,9 +14,8 @@ LoggerFaults::LoggerFaults(const RunOptions& options, VirtualNetwork& network,
       figures_(figures) {}
 
 bool LoggerFaults::CanDie(const VirtualUnit& shell) {
-  // What a logger has of an earlier process its unit cannot give back.
   return shell.process.state == UnitProcess::State::kRuns &&
-         shell.process.life == 1 && !shell.log->failure.has_value();
+         !shell.log->failure.has_value();
 }
 
 void LoggerFaults::KillLogger(Instant now, Kill::Victim form,
@@ -70,6 +69,7 @@ void LoggerFaults::on_restored(VirtualUnit& shell) {
   if (!log.Replace()) return on_ready(shell);
   loggers_.LosePackets(shell, taken + 1, failure.released);
   figures_.logger_recovery_ns.Record((network_.now() - failure.died).ns);
+  if (failure.is_asked) loggers_.on_seal(shell, shell.process.seal);
   loggers_.AskForAll(shell);
 }
 

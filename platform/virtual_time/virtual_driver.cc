@@ -336,6 +336,15 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                          .unit = command.unit,
                          .redirect = command.redirect});
       break;
+    case Kind::kForsake:
+      if (command.end.last > Clock{}) {
+        observers_.on_end_flow(now(), command.unit, command.end);
+        ingress_.ForgetAlias(command.end.flow, command.end.last);
+      }
+      network_.AfterHop({.kind = Event::Kind::kForsakeAtUnit,
+                         .unit = command.unit,
+                         .end = command.end});
+      break;
   }
 }
 

@@ -27,6 +27,13 @@ void VirtualDriver::Handle(const Event& event) {
     case Event::Kind::kReplicasAtUnit:
       shell.unit.on_replicas(event.replicas);
       return;
+    case Event::Kind::kForsakeAtUnit:
+      for (bool has_more = true; has_more;) {
+        CallUnit(shell, [&](UnitOut& out) {
+          has_more = shell.unit.on_forsake(now(), event.end.flow, out);
+        });
+      }
+      break;
     case Event::Kind::kDoneQueryAtUnit:
       on_done_query(shell, event.done_query);
       return;
@@ -390,7 +397,11 @@ void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
 void VirtualDriver::ExecutePacket(UnitId unit, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   if (command.kind != Kind::kRelease && command.kind != Kind::kEmit) {
-    exits_.End(now(), unit, command);
+    if (command.reason == DropReason::kUnitFailed) {
+      faults_->LoseClock(unit, command.meta, command.packet);
+    } else {
+      exits_.End(now(), unit, command);
+    }
     // A packet whose payload is dropped still has to give its clock.
     if (command.kind != Kind::kDropPayload) Drained(unit, command.meta);
     return;

@@ -47,6 +47,7 @@ struct VirtualEvent {
     kStopAtUnit,
     kDoneQueryAtUnit,
     kRedirectAtUnit,
+    kForsakeAtUnit,
     kUnitReady,
     kUnitTimer,
     // Between `unit` and its logger.

@@ -65,12 +65,27 @@ bool VirtualFaults::CanTakeOver(UnitId unit) {
          units_.of(unit).process.state != ProcessState::kDead;
 }
 
+// Returns true if the unit's logger has records of an earlier process that
+// nobody else has, or may come to have some.
+bool VirtualFaults::IsSource(UnitId unit) const {
+  if (units_.of(unit).process.life == 1) return false;
+  if (controller_.is_recovering()) return true;
+  bool is_source = false;
+  for (uint32_t slot = 0; slot < controller_.flows().used(); ++slot) {
+    controller_.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+      is_source |= run.at_logger && run.unit == unit;
+    });
+  }
+  return is_source;
+}
+
 void VirtualFaults::KillLogger(const Kill& kill) {
   std::vector<UnitId> units;
   for (uint32_t i = 0; i < max_units_; ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
     if (kill.unit != kNoUnit && kill.unit != unit) continue;
-    if (CanDie(unit) && LoggerFaults::CanDie(units_.of(unit))) {
+    if (CanDie(unit) && LoggerFaults::CanDie(units_.of(unit)) &&
+        !IsSource(unit)) {
       units.push_back(unit);
     }
   }
@@ -191,6 +206,12 @@ bool VirtualFaults::Lose(const Event& event, VirtualUnit& shell) {
 }
 
 void VirtualFaults::on_seal(const Seal& seal, VirtualUnit& shell) {
+  if (shell.log->failure.has_value()) {
+    // Its unit runs: others have failed, and the next logger answers.
+    shell.process.seal = seal;
+    shell.log->failure->is_asked = true;
+    return;
+  }
   const bool seals = !seal.is_sealed && !shell.log->logger().sealed();
   loggers_.on_seal(shell, seal);
   if (seals) LoseEntries(shell);
@@ -220,7 +241,6 @@ void VirtualFaults::LoseEntries(VirtualUnit& shell) {
   }
 }
 
-// A clock is lost, with its packet if it has one.
 void VirtualFaults::LoseClock(UnitId unit, const PacketMeta& meta,
                               PacketHandle packet) {
   if (packet == kNoPacket) {

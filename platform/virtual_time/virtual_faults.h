@@ -66,6 +66,9 @@ class VirtualFaults {
   // The logger is told to seal its unit: what it has not taken is lost.
   void on_seal(const Seal& seal, VirtualUnit& shell);
 
+  // A clock is lost, with its packet if it has one.
+  void LoseClock(UnitId unit, const PacketMeta& meta, PacketHandle packet);
+
   // --- What units have. ---
 
   void on_start(const ControllerCommand& command);
@@ -78,11 +81,11 @@ class VirtualFaults {
   bool CanDie(UnitId unit);
   bool CanTakeOver(UnitId unit);
   void KillOne(const Kill& kill);
+  bool IsSource(UnitId unit) const;
   void KillLogger(const Kill& kill);
   void KillUnit(VirtualUnit& shell);
   static bool IsLost(const Event& event, const UnitProcess& process);
   void LoseEntries(VirtualUnit& shell);
-  void LoseClock(UnitId unit, const PacketMeta& meta, PacketHandle packet);
   void LoseMade(UnitId unit, const PacketMeta& meta, PacketHandle packet);
 
   const FaultOptions options_;

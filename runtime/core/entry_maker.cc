@@ -23,6 +23,8 @@ std::optional<LogEntry::Outcome> LoggedOutcome(const UnitCommand& command) {
     case Kind::kAdvance:
       // A duplicate is of a clock that was applied before.
       if (command.reason == DropReason::kDuplicateClock) return std::nullopt;
+      // Nor does one of a flow that is given up.
+      if (command.reason == DropReason::kUnitFailed) return std::nullopt;
       return command.kind == Kind::kDrop ? Outcome::kDrop : Outcome::kNone;
     default:
       return std::nullopt;

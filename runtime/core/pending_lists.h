@@ -21,6 +21,7 @@ struct Pending {
     kMyTakeover,  // this unit told `peer` that it has run `clock`
     kMyTimer,     // this unit asked for a timer packet after `clock`
     kEnd,         // the flow is over with `clock`
+    kForsaken,    // the flow is given up, whatever its clock
   };
   Clock clock;
   Instant due;  // is when it is repeated; a kPull is forgotten then

@@ -282,6 +282,8 @@ void Unit::on_pieces_released(const PieceBlock& pieces, UnitOut& out) {
 }
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
+  if (has_logger_ && flows_[slot].pending != kNone) [[unlikely]]
+    DropForsakenCopy(slot, out);
   if (flows_[slot].held.head != kNone) ResumeOrPull(now, slot, out);
   if (flows_[slot].pending != kNone) {
     replication_.AnswerPulls(slot, flows_, out);

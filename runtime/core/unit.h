@@ -192,6 +192,11 @@ class Unit {
   // The state that a packet here needs is elsewhere now (F6): it is pulled from
   // there. Late ones are harmless.
   void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);
+  // The controller has given the flow up, and sends nothing of it any more:
+  // packets that cannot run are dropped for kUnitFailed, as many as `out` has
+  // room for, and not logged. The copy goes once what runs is released; its NF
+  // is not told. Returns whether there are more packets.
+  bool on_forsake(Instant now, FlowId flow, UnitOut& out);
 
   // The store of the flow's state is silent: drops packets that wait for it, as
   // many as `out` has room for; their clocks go on when it answers after all.
@@ -276,6 +281,8 @@ class Unit {
                  UnitOut& out);
   void PushStoppedIfDone(UnitOut& out);
   static bool CancelDueTimer(Instant now, FlowRecord& record);
+  bool DropPacketsOf(FlowId flow, PacketList& list, UnitOut& out);
+  void DropForsakenCopy(uint32_t slot, UnitOut& out);
 
   UnitId id_;
   bool stopping_ = false;

@@ -2,6 +2,7 @@
 //
 // What a unit does when another, or the store, has failed.
 #include "runtime/core/unit.h"
+#include "runtime/core/unit_limits.h"
 
 namespace snf {
 
@@ -62,6 +63,83 @@ void Unit::on_redirect(Instant now, const Redirect& redirect, UnitOut& out) {
   if (slot == kNone || flows_[slot].held.head != node) return;
   Replication::ForgetMyPull(slot, flows_);
   AfterChange(now, slot, out);
+}
+
+// Returns false if `out` has no room for more.
+bool Unit::DropPacketsOf(FlowId flow, PacketList& list, UnitOut& out) {
+  PacketNodes& nodes = flows_.packets();
+  PacketList others;
+  bool has_room = true;
+  for (uint32_t node = nodes.PopFront(list); node != kNone;
+       node = nodes.PopFront(list)) {
+    const PacketNode& n = nodes[node];
+    has_room = has_room && out.room() > kMaxUnitCommandsPerCall;
+    if (n.meta.flow != flow || !has_room) {
+      nodes.Append(others, node);
+      continue;
+    }
+    UnitCommand drop =
+        UnitCommand::OfPacket(UnitCommand::Kind::kDrop, n.packet, n.meta);
+    if (!n.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
+    drop.reason = DropReason::kUnitFailed;
+    out.push(drop);
+    if (n.held_since != Instant::max()) {
+      --held_;
+      held_payloads_ -= n.meta.has_payload() ? 1 : 0;
+    }
+    nodes.Free(node);
+  }
+  list = others;
+  return has_room;
+}
+
+bool Unit::on_forsake(Instant now, FlowId flow, UnitOut& out) {
+  const bool is_inbox_done = DropPacketsOf(flow, inbox_, out);
+  ahead_ = inbox_.head;
+  prefetched_ = 0;
+  const uint32_t slot = flows_.Find(flow);
+  if (slot != kNone) {
+    PendingLists& pending = flows_.pending();
+    FlowRecord& record = flows_[slot];
+    if (!is_inbox_done || !DropPacketsOf(flow, record.held, out)) return true;
+    // Takeovers are told all the same: others forget their copies then.
+    for (uint32_t* link = &record.pending; *link != kNone;) {
+      if (pending[*link].kind == Pending::Kind::kMyTakeover) {
+        link = &pending[*link].next;
+      } else {
+        pending.Erase(link);
+      }
+    }
+    pending.Add(record.pending, {.clock = {},
+                                 .due = Instant::max(),
+                                 .next = kNone,
+                                 .peer = kNoUnit,
+                                 .kind = Pending::Kind::kForsaken,
+                                 .tries = 0});
+    AfterChange(now, slot, out);
+  }
+  PushStoppedIfDone(out);
+  return !is_inbox_done;
+}
+
+// Once nothing of a flow that is given up runs here, or is on its way to the
+// logger.
+void Unit::DropForsakenCopy(uint32_t slot, UnitOut& out) {
+  FlowRecord& record = flows_[slot];
+  PendingLists& pending = flows_.pending();
+  uint32_t* const forsaken =
+      pending.LinkOf(record.pending, Pending::Kind::kForsaken);
+  if (*forsaken == kNone || record.is_busy() || flows_.is_unreleased(slot)) {
+    return;
+  }
+  if (flows_.has_base(slot)) {
+    out.push(UnitCommand::Send(kNoUnit, TakeoverAck{.flow = record.flow,
+                                                    .clock = record.applied + 1,
+                                                    .sender = id_}));
+  }
+  pending.Erase(forsaken);
+  flows_.DropCopy(slot);
+  flows_.on_over(slot);
 }
 
 bool Unit::on_store_silent(FlowId flow, UnitOut& out) {

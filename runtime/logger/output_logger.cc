@@ -164,6 +164,8 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
       break;
     case LogEntry::Kind::kForget:
       ForgetOlder(entry->meta.flow, entry->meta.clock);
+      // The unit forsakes the flow by itself.
+      if (entry->block.unit == kNoUnit) break;
       out.push({.kind = Kind::kSendTakeoverAck,
                 .unit = entry->block.unit,
                 .takeover_ack = {.flow = entry->meta.flow,

@@ -90,7 +90,7 @@ class OutputLogger {
   void Seal();
   bool sealed() const { return sealed_; }
   // Says once more what it has of each flow, for another round (F3). Only after
-  // Seal.
+  // Seal or EndRestore.
   void Report();
   // The unit has been started anew, with this incarnation: entries are taken
   // again. What is here of earlier incarnations stays until it is taken. Only

@@ -142,6 +142,7 @@ bool OutputLogger::RestoreFlow(const LogEntryView& entry) {
 void OutputLogger::EndRestore(uint64_t released, uint64_t made) {
   SNF_CHECK(restoring_ && released <= made);
   restoring_ = false;
+  was_sealed_ = true;  // the logger before may have been
   last_ = asked_ = released;
   kept_through_ = made;
 }

@@ -31,11 +31,11 @@ std::string_view NameOf(FromUnit kind) {
 }
 
 std::string_view NameOf(FromController kind) {
-  constexpr std::array<std::string_view, 13> kNames = {
+  constexpr std::array<std::string_view, 14> kNames = {
       "replicas",  "packet",     "drop",      "start_unit", "park_unit",
       "stop_unit", "end_flow",   "alias_ack", "pieces",     "reclaim",
-      "seal",      "done_query", "redirect"};
-  static_assert(static_cast<size_t>(FromController::kRedirect) + 1 ==
+      "seal",      "done_query", "redirect",  "forsake"};
+  static_assert(static_cast<size_t>(FromController::kForsake) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
