@@ -51,6 +51,9 @@ struct ControllerCommand {
     kSeal,       // seal the logger of `unit`; on_sealed answers
     kDoneQuery,  // ask `unit` what it has applied; on_done answers
     kRedirect,   // put `redirect` into the channel of `unit`; takes no slot
+    // With ControllerOptions::names_flows:
+    kName,  // tell `unit` what Controller::NameOf(end.flow) returns; goes down
+            // the packets' channel and takes no slot
   };
   Kind kind{};
   DropReason reason{};
@@ -92,6 +95,9 @@ struct ControllerCommand {
   static ControllerCommand End(UnitId unit, EndFlow end) {
     return {.kind = Kind::kEndFlow, .unit = unit, .end = end};
   }
+  static ControllerCommand OfFlow(UnitId unit, FlowId flow) {
+    return {.kind = Kind::kName, .unit = unit, .end = {.flow = flow}};
+  }
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};
   }
@@ -110,8 +116,9 @@ struct ControllerCommand {
 };
 
 // The most commands that one packet, or one timer, can cause. A packet causes
-// at most five: end a flow, start the unit that the policy wants, start one
-// ahead of need, name the flowlet's replicas, and enqueue or drop the packet.
+// at most six: end a flow, start the unit that the policy wants, start one
+// ahead of need, name the flow, name the flowlet's replicas, and enqueue or
+// drop the packet.
 inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 

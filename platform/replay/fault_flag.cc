@@ -59,8 +59,8 @@ absl::Status ParseChance(const std::string& text, const std::string& word,
 
 absl::StatusOr<Kill> ParseKill(const std::string& text) {
   constexpr const char* kWant =
-      "is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
-      "p=0.001\"";
+      "is no fault; want for example \"kill unit 3 at 1.2s\", \"kill any "
+      "p=0.001\" or \"kill controller at 2s\"";
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
@@ -70,7 +70,8 @@ absl::StatusOr<Kill> ParseKill(const std::string& text) {
   if (words[1] == "unit") {
     if (absl::Status s = ParseUnit(text, words[2], kill); !s.ok()) return s;
     at = 3;
-  } else if (words[1] == "any") {
+  } else if (words[1] == "any" || words[1] == "controller") {
+    kill.of_controller = words[1] == "controller";
     at = 2;
   } else {
     return Bad(text, kWant);
@@ -117,8 +118,9 @@ std::string FormatFaults(const FaultOptions& faults) {
   std::string text;
   for (const Kill& kill : faults.kills) {
     text += text.empty() ? "kill " : "; kill ";
-    text +=
-        kill.unit == kNoUnit ? "any" : fmt::format("unit {}", value(kill.unit));
+    text += kill.of_controller     ? "controller"
+            : kill.unit == kNoUnit ? "any"
+                                   : fmt::format("unit {}", value(kill.unit));
     text += kill.at.ns < 0 ? " p=" + FormatShare(kill.chance_65536)
                            : " at " + FormatPlainDuration(kill.at);
   }

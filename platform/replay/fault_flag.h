@@ -18,6 +18,7 @@ inline constexpr size_t kMaxKills = 1'000;
 //   kill any at 1.2s       any one that runs then, drawn from the seed
 //   kill any p=0.001       … with this probability with each packet that comes
 //   kill unit 3 p=0.001    the same of that unit
+//   kill controller at 2s  the controller; or with p=
 //
 // Probabilities are decimals from 0 to 1, rounded to 1/65,536; one that rounds
 // to none, though it is not 0, is refused. What cannot be read is

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_RUN_RUN_H_
 #define SNF_PLATFORM_RUN_RUN_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -58,9 +59,10 @@ struct ChaosOptions {
 // is still on its way. Another process of the unit is started when the
 // controller wants it.
 struct Kill {
-  UnitId unit = kNoUnit;    // kNoUnit: any one that runs
-  Nanos at{-1};             // after the first packet; below 0: by chance
-  uint32_t chance_65536{};  // … with each packet that comes, of 65,536
+  UnitId unit = kNoUnit;       // kNoUnit: any one that runs
+  bool of_controller = false;  // no unit dies, but the controller
+  Nanos at{-1};                // after the first packet; below 0: by chance
+  uint32_t chance_65536{};     // … with each packet that comes, of 65,536
 };
 
 // Says which units die, and when; by chance means drawn from the seed.
@@ -68,6 +70,10 @@ struct FaultOptions {
   std::vector<Kill> kills;
   Nanos detection = Milliseconds(1);  // until the controller knows of a death
   bool any() const { return !kills.empty(); }
+  // The controller may die.
+  bool any_controller() const {
+    return std::ranges::any_of(kills, &Kill::of_controller);
+  }
 };
 
 // After the last packet, timers of NFs run for so long at most, in the time of
@@ -134,6 +140,22 @@ struct LoggerFigures {
 
 // How units failed and what was lost with them; controller.failures and the
 // drops for kUnitFailed tell more.
+// Counts what controllers that died left behind, and what was made of it
+// (proto/protocol.md F9).
+struct ControllerFaultFigures {
+  uint64_t kills = 0;
+  uint64_t kills_in_vain = 0;     // while there was none, or a unit had failed
+  uint64_t packets_lost = 0;      // in the buffers of those that died
+  uint64_t clocks_lost = 0;       // given, and never sent
+  uint64_t packets_waited = 0;    // until a successor was made
+  uint64_t flows = 0;             // found by successors
+  uint64_t flows_ending = 0;      // of which only the end was to come
+  uint64_t tombstones = 0;        // for clocks that nobody had
+  uint64_t flows_unnamed = 0;     // whose key nobody knew
+  uint64_t flows_superseded = 0;  // whose key another had by then
+  Histogram recovery_ns;          // from a death until packets go on
+};
+
 struct FaultFigures {
   uint64_t kills = 0;
   uint64_t kills_without_unit = 0;  // there was no process to kill
@@ -288,6 +310,7 @@ struct RunResult {
   LoggerFigures loggers;
   StoreFigures store;
   FaultFigures faults;
+  ControllerFaultFigures controller_faults;
   ClusterFigures cluster;
   RecoveryFigures recovery;
   AliasFigures aliases;

@@ -13,6 +13,7 @@
 namespace snf {
 
 void VirtualDriver::Handle(const Event& event) {
+  if (controllers_ != nullptr && controllers_->Take(event)) return;
   if (event.kind == Event::Kind::kRelease) {
     Release(event);
     return;
@@ -126,6 +127,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell,
                               out);
       break;
     case Event::Kind::kPiecesAtUnit:
+      if (controllers_ != nullptr) controllers_->on_grant(event);
       shell.unit.on_pieces(now(), event.pieces, out);
       break;
     case Event::Kind::kReclaimAtUnit:
@@ -401,6 +403,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   last_drain_ = now();
   const uint32_t cost = controller_.CostOf(meta.original_length);
   if (meta.has_payload()) observers_.on_drained(now(), unit, 1, cost);
+  if (controllers_ != nullptr && controllers_->HoldDrain(unit, cost)) return;
   controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
 }
 

@@ -65,6 +65,14 @@ bool VirtualFaults::CanTakeOver(UnitId unit) {
 
 // Kills none if nobody else could take over what it has.
 void VirtualFaults::KillOne(const Kill& kill) {
+  if (kill.of_controller) {
+    controllers_->Kill(has_killed());
+    return;
+  }
+  if (controllers_ != nullptr && !controllers_->is_up()) {
+    ++figures_.kills_without_unit;
+    return;
+  }
   std::vector<UnitId> units;
   uint32_t others = 0;
   for (uint32_t i = 0; i < max_units_; ++i) {
