@@ -33,7 +33,6 @@ enum class RebuildRule {
   kAlias,       // aliases are reported
   kPieces,      // the pool is what no report holds
   kUnlogged,    // grants that no logger knows are reported
-  kGeneration,  // ids of flows are new
 };
 inline RebuildRule left_out_rebuild_rule = RebuildRule::kNone;
 

@@ -379,8 +379,8 @@ constexpr Figure kFigures[] = {
      "Kills that found no controller, or a recovery from another failure."},
     {"controller_faults.recovery_ns", "ns", kNot,
      &ControllerFaultFigures::recovery_ns,
-     "From a controller's death until packets went on, the time of detection in "
-     "it."},
+     "From a controller's death until packets went on, the time of detection "
+     "in it."},
     {"controller_faults.packets_lost", "packets", kSum,
      &ControllerFaultFigures::packets_lost,
      "Packets lost with a controller; dropped.controller_failed."},
