@@ -12,22 +12,23 @@ namespace snf {
 // Tells why the platform itself dropped a packet. An NF names its own reasons
 // (runtime/sdk/nf.h), which are counted beside these.
 enum class DropReason : uint8_t {
-  kUnitQueueFull,    // the unit's channel had no free slot
-  kStartBufferFull,  // the unit was still starting, and its buffer was full
-  kFlowTableFull,    // the flow is new, and max_flows are already there
-  kBufferPoolEmpty,  // no buffer was free to hold the packet
-  kPacketTooLarge,   // it is larger than the largest buffer
-  kDuplicateClock,   // the unit had applied its clock before (U1)
-  kHoldOverflow,     // the unit already held too many waiting packets (U2)
-  kNoAlias,          // it came to an address that is no flow's alias
-  kAliasConflict,    // its flow's alias belongs to another flow (U9)
-  kAliasLimit,       // its flow's group has as many aliases as it may
-  kNoPieces,         // the NF needed a piece of a pool that is empty
-  kFragmentEarly,    // it is a fragment that came before the first one
-  kNotTranslated,    // it answers what never went out translated
-  kPacketCorrupt,    // its description in shared memory cannot be
-  kUnitFailed,       // it was under way when a unit's failure ended the run
-  kStoreSilent,      // its flow's state is in a store that does not answer
+  kUnitQueueFull,     // the unit's channel had no free slot
+  kStartBufferFull,   // the unit was still starting, and its buffer was full
+  kFlowTableFull,     // the flow is new, and max_flows are already there
+  kBufferPoolEmpty,   // no buffer was free to hold the packet
+  kPacketTooLarge,    // it is larger than the largest buffer
+  kDuplicateClock,    // the unit had applied its clock before (U1)
+  kHoldOverflow,      // the unit already held too many waiting packets (U2)
+  kNoAlias,           // it came to an address that is no flow's alias
+  kAliasConflict,     // its flow's alias belongs to another flow (U9)
+  kAliasLimit,        // its flow's group has as many aliases as it may
+  kNoPieces,          // the NF needed a piece of a pool that is empty
+  kFragmentEarly,     // it is a fragment that came before the first one
+  kNotTranslated,     // it answers what never went out translated
+  kPacketCorrupt,     // its description in shared memory cannot be
+  kUnitFailed,        // it was under way when a unit's failure ended the run
+  kStoreSilent,       // its flow's state is in a store that does not answer
+  kControllerFailed,  // it was in the buffers of a controller that failed
   kCount,
 };
 
@@ -41,7 +42,7 @@ constexpr std::string_view ToString(DropReason reason) {
       "hold_overflow",     "no_alias",          "alias_conflict",
       "alias_limit",       "no_pieces",         "fragment_early",
       "not_translated",    "packet_corrupt",    "unit_failed",
-      "store_silent"};
+      "store_silent",      "controller_failed"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -66,6 +66,15 @@ class AliasTable {
     return size() == 0 || entries_[slot].group == 0 ? Clock{}
                                                     : entries_[slot].clock;
   }
+  // Reads the flow's alias: its key, clock and group. Returns false if it has
+  // none.
+  bool Read(uint32_t slot, Alias& alias) const {
+    if (size() == 0 || entries_[slot].group == 0) return false;
+    alias.key = entries_[slot].key;
+    alias.clock = entries_[slot].clock;
+    alias.group = groups_[entries_[slot].group - 1].id;
+    return true;
+  }
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.
   bool Erase(uint32_t slot, Clock clock);

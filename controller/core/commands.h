@@ -53,6 +53,9 @@ struct ControllerCommand {
     kRedirect,   // put `redirect` into the channel of `unit`; takes no slot
     kForsake,    // tell `unit` to drop what it has of the flow `end`, which is
                  // given up; to its owner, end.last is not 0
+    // With ControllerOptions::names_flows:
+    kName,  // tell `unit` what Controller::NameOf(end.flow) returns; goes down
+            // the packets' channel and takes no slot
   };
   Kind kind{};
   DropReason reason{};
@@ -97,6 +100,9 @@ struct ControllerCommand {
   static ControllerCommand Forsake(UnitId unit, EndFlow end) {
     return {.kind = Kind::kForsake, .unit = unit, .end = end};
   }
+  static ControllerCommand OfFlow(UnitId unit, FlowId flow) {
+    return {.kind = Kind::kName, .unit = unit, .end = {.flow = flow}};
+  }
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};
   }
@@ -115,8 +121,9 @@ struct ControllerCommand {
 };
 
 // The most commands that one packet, or one timer, can cause. A packet causes
-// at most five: end a flow, start the unit that the policy wants, start one
-// ahead of need, name the flowlet's replicas, and enqueue or drop the packet.
+// at most six: end a flow, start the unit that the policy wants, start one
+// ahead of need, name the flow, name the flowlet's replicas, and enqueue or
+// drop the packet.
 inline constexpr size_t kMaxControllerCommandsPerStep = 6;
 using ControllerOut = CommandBuffer<ControllerCommand, 256>;
 

@@ -31,6 +31,7 @@ Controller::Controller(const ControllerOptions& options,
       replicas_(Replicas(options, policy)),
       likely_(options.replica_choice == ReplicaChoice::kLikely),
       awaits_ends_(options.awaits_ends),
+      names_flows_(options.names_flows),
       evacuate_slots_(options.evacuate_slots),
       evict_after_(options.evict_after),
       controller_id_(options.controller_id),
@@ -55,6 +56,7 @@ Controller::Controller(const ControllerOptions& options,
             options.flowlet_bytes <= 1'000'000'000);
   SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
   SNF_CHECK(evacuate_slots_ > 0 && evict_after_.ns >= 0);
+  flows_.set_first_generation(options.epoch << 16);
 }
 
 bool Controller::Tune(Instant now, const ControllerOptions& options) {
@@ -347,7 +349,7 @@ Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
       first.flags |= PacketMeta::kMoved;
       ++counters_.flowlets_moved;
     }
-    ChangeOwner(now, slot, flow.unit);
+    ChangeOwner(now, slot, flow.unit, out);
   }
   if (replicas_ > 0) SendReplicas(slot, out);
   return first;
@@ -370,8 +372,10 @@ void Controller::SendReplicas(uint32_t slot, ControllerOut& out) {
 }
 
 // Makes `to` the owner from the flow's newest clock on.
-void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to) {
+void Controller::ChangeOwner(Instant now, uint32_t slot, UnitId to,
+                             ControllerOut& out) {
   FlowCold& cold = flows_.cold(slot);
+  Name(slot, to, out);
   units_.AddOwned(to);
   pieces_.on_flow_moved(to);
   if (cold.owner != kNoUnit) {
@@ -569,7 +573,7 @@ bool Controller::MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
   }
   // Replicas that were pushed are older than this clock.
   flows_.SetReplicas(slot, {});
-  ChangeOwner(now, slot, receiver);
+  ChangeOwner(now, slot, receiver, out);
   ++counters_.null_packets;
   out.push(ControllerCommand::Enqueue(receiver, kNoPacket, meta));
   return true;

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
@@ -222,6 +223,8 @@ class Controller {
   // named, is in a logger. Returns false, and changes nothing, if none is
   // awaited.
   bool on_ended(FlowId flow);
+  // Returns what a kName tells of the flow, which the controller knows.
+  FlowName NameOf(FlowId flow) const;
   // Returns true while flows of failed units are to be moved.
   bool is_recovering() const { return failover_.is_active(); }
 
@@ -279,6 +282,7 @@ class Controller {
 
  private:
   friend class Failover;
+  friend class Rebuild;
 
   static constexpr size_t kBatch = 32;
   // Expect prefetches a packet's index bucket, and this many packets later its
@@ -316,8 +320,15 @@ class Controller {
   };
   FirstOfFlowlet BeginAtUnit(Instant now, uint32_t slot, ControllerOut& out);
   void SendReplicas(uint32_t slot, ControllerOut& out);
-  void ChangeOwner(Instant now, uint32_t slot, UnitId to);
+  void ChangeOwner(Instant now, uint32_t slot, UnitId to, ControllerOut& out);
   void Disown(Instant now, UnitId unit);
+  // Tells the unit what the controller knows of the flow now.
+  void Name(uint32_t slot, UnitId unit, ControllerOut& out) {
+    if (!names_flows_) [[likely]]
+      return;
+    ++names_told_;
+    out.push(ControllerCommand::OfFlow(unit, IdOf(slot)));
+  }
   void CountLongProbes() {
     counters_.long_probes = flows_.long_probes() + aliases_.long_probes();
   }
@@ -363,7 +374,7 @@ class Controller {
   }
 
   Nanos flowlet_timeout_;
-  const Nanos flowlet_timeout_at_start_;
+  Nanos flowlet_timeout_at_start_;
   int64_t flowlet_bytes_;  // -1: every packet begins a flowlet
   Nanos replicas_after_;   // after this gap replicas have landed
   Nanos reassign_period_;
@@ -371,6 +382,7 @@ class Controller {
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
   bool likely_;        // the choice is kLikely
   bool awaits_ends_;
+  bool names_flows_;
   uint32_t evacuate_slots_;
   Nanos evict_after_;
   uint8_t controller_id_;
@@ -393,6 +405,7 @@ class Controller {
   Instant evacuate_at_;         // the time at which it goes on
   uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
   Failover failover_;
+  uint64_t names_told_ = 0;
   ControllerCounters counters_;
 };
 

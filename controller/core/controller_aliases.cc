@@ -13,7 +13,13 @@ AliasResult Controller::on_alias(const Alias& alias, ControllerOut& out) {
   } else if (alias.clock > flows_.hot(slot_of(alias.flow)).clock) {
     ++counters_.aliases_refused_future;
   } else {
-    result = aliases_.Set(slot_of(alias.flow), alias);
+    const uint32_t slot = slot_of(alias.flow);
+    result = aliases_.Set(slot, alias);
+    if (result == AliasResult::kGranted) {
+      const UnitId owner = flows_.cold(slot).owner;
+      Name(slot, alias.unit, out);
+      if (owner != alias.unit) Name(slot, owner, out);
+    }
     ++(result == AliasResult::kGranted     ? counters_.aliases_granted
        : result == AliasResult::kConflict  ? counters_.aliases_conflict
        : result == AliasResult::kGroupFull ? counters_.aliases_group_full
@@ -49,10 +55,26 @@ void Controller::on_flow_note(Instant now, const FlowNote& note,
   }
   if (note.idle_timeout.ns < 0 ||
       !idle_timeouts_.Set(slot, note.clock, note.idle_timeout)) {
+    if (note.over) Name(slot, flows_.cold(slot).owner, out);
     return;
   }
+  Name(slot, flows_.cold(slot).owner, out);
   // While a flowlet is open, the flow's timer serves the flowlet.
   if ((flow.flags & FlowHot::kOpen) == 0) ArmIdle(slot);
+}
+
+FlowName Controller::NameOf(FlowId flow) const {
+  const uint32_t slot = slot_of(flow);
+  FlowName name = {
+      .flow = flow, .version = names_told_, .key = flows_.hot(slot).key};
+  Alias alias;
+  if (aliases_.Read(slot, alias)) {
+    name.alias = alias.key;
+    name.alias_clock = alias.clock;
+    name.alias_group = alias.group;
+  }
+  idle_timeouts_.Read(slot, name.timeout_clock, name.idle_timeout);
+  return name;
 }
 
 }  // namespace snf

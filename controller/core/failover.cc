@@ -390,6 +390,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
     ++c.counters_.failures.clocks_lost;
   }
   if (c.aliases_.clock(slot) == clock) WithdrawAlias(c, slot, clock);
+  c.Name(slot, to, out);
   out.push(ControllerCommand::Enqueue(to, packet, meta));
   if (clock < newest)
     Redirect(c, slot, clock + 1, {to, StateSource::kUnit}, runs, out);
@@ -454,6 +455,7 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
         .source = owner,
         .source_kind = StateSource::kLogger,
         .flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kNull};
+    c.Name(slot, to, out);
     if (SNF_FAILOVER_RULE(kNull, true, false)) {
       out.push(ControllerCommand::Enqueue(to, kNoPacket, meta));
     }

@@ -299,6 +299,9 @@ class Failover {
     round_.on_stopped(unit);
     if (phase_ == Phase::kWaiting) wakeup_ = Instant::min();
   }
+  // The unit has failed under another controller: its logger may keep what was
+  // not taken over.
+  void on_sealed_before(UnitId unit) { sealed_.Insert(unit); }
   // The flow in that slot is over.
   void Erase(uint32_t slot) { round_.Erase(slot); }
   // Goes on as far as there is room; to be called at wakeup().

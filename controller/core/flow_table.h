@@ -113,6 +113,7 @@ class FlowTable {
       free_ = numbers_[slot].flowlet;
     } else if (used_ < hot_.size()) {
       slot = used_++;
+      numbers_[slot].generation = first_generation_;
     } else {
       return kNone;
     }
@@ -124,6 +125,33 @@ class FlowTable {
     cold_[slot].replicas.fill(kNoUnit);
     index_.Insert(hash, slot);
     return slot;
+  }
+
+  // Slots that have not been used yet begin with this generation; only the
+  // lower 24 bits count.
+  void set_first_generation(uint32_t generation) {
+    first_generation_ = generation & 0xff'ffff;
+  }
+  // Puts a flow of another table into that slot, which is beyond all that were
+  // used so far; those in between are free. Its key is not found, as after
+  // Unlink, until Link.
+  void Restore(uint32_t slot, uint32_t generation) {
+    while (used_ < slot) {
+      numbers_[used_] = {.flowlet = free_, .generation = first_generation_};
+      cold_[used_].owner = kNoUnit;
+      free_ = used_++;
+    }
+    ++used_;
+    hot_[slot] = {};
+    numbers_[slot] = {.flowlet = 0, .generation = generation};
+    cold_[slot] = {};
+    cold_[slot].owner = kNoUnit;
+    cold_[slot].replicas.fill(kNoUnit);
+  }
+  // The key, which no other flow may have, is that of the flow in the slot.
+  void Link(uint32_t slot, const FlowKey& key) {
+    hot_[slot].key = key;
+    index_.Insert(HashOf(key), slot);
   }
 
   // The flow's key is found no more; the slot stays the flow's until Free.
@@ -173,6 +201,7 @@ class FlowTable {
   uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
   uint32_t free_ = kNone;  // list of freed slots, linked by `flowlet`
+  uint32_t first_generation_ = 0;
   SlotIndex index_;
   LazyArray<FlowHot> hot_;
   LazyArray<FlowNumbers> numbers_;

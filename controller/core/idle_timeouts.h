@@ -35,6 +35,12 @@ class IdleTimeouts {
     said = {.timeout = std::max(timeout, Nanos{1}), .clock = clock};
     return true;
   }
+  // Reads the timeout that the NF set; changes nothing if it has set none.
+  void Read(uint32_t slot, Clock& clock, Nanos& timeout) const {
+    if (size_ == 0 || said_[slot].timeout.ns == 0) return;
+    clock = said_[slot].clock;
+    timeout = said_[slot].timeout;
+  }
   void Erase(uint32_t slot) {
     if (size_ == 0 || said_[slot].timeout.ns == 0) return;
     said_[slot] = {};

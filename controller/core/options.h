@@ -86,6 +86,9 @@ struct ControllerOptions {
   // Units say when the end of a flow is in their logger (on_ended); until then
   // the flow is recovered from failures like any other.
   bool awaits_ends = false;
+  // Owners are told what only the controller knows of their flows, so that
+  // another controller can be made from what they report (F9).
+  bool names_flows = false;
   uint32_t start_buffer_packets = 256;  // slots usable until it is ready
   uint32_t warm_units = 1;              // units warm at the start
   // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
@@ -117,6 +120,9 @@ struct ControllerOptions {
   // The incarnation of the first unit that starts; those after it have the next
   // ones. One that succeeds another controller begins above what that one gave.
   uint32_t first_incarnation = 1;
+  // The number of this start of the controller, from 0; ids of flows that begin
+  // then are not those of earlier ones.
+  uint32_t epoch = 0;
 
   uint64_t seed = 1;          // of random choices
   uint8_t controller_id = 0;  // upper bits of its flow ids

@@ -41,6 +41,15 @@ uint64_t PiecePool::on_returned(uint32_t word, uint64_t mask) {
   return mask & ~taken;
 }
 
+uint64_t PiecePool::MarkOut(uint32_t word, uint64_t mask) {
+  const uint64_t valid = mask & ValidMask(word);
+  if (valid == 0) return 0;
+  const uint64_t out = valid & words_[word];
+  words_[word] &= ~out;
+  free_ -= static_cast<uint32_t>(std::popcount(out));
+  return out;
+}
+
 Instant PiecePool::Advance(Instant now, UnitSet& holders,
                            PieceCounters& counters, ControllerOut& out) {
   while (out.room() >= kMaxControllerCommandsPerStep) {

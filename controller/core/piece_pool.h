@@ -48,6 +48,9 @@ class PiecePool {
     waiting_.Erase(unit);
     return asked_.Erase(unit);
   }
+  // Pieces are at units already, as another controller had granted them.
+  // Returns the mask of those that are here and of the pool.
+  uint64_t MarkOut(uint32_t word, uint64_t mask);
   // Takes pieces back. Returns the mask of those that were not out or are not
   // of the pool, which stay as they are.
   uint64_t on_returned(uint32_t word, uint64_t mask);

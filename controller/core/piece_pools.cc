@@ -81,6 +81,16 @@ void PiecePools::on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
   }
 }
 
+void PiecePools::Restore(const PieceBlock& out, PieceCounters& counters) {
+  if (out.pool >= pools_.size()) {
+    ++counters.messages_faulty;
+    return;
+  }
+  const uint64_t faulty =
+      out.mask & ~pools_[out.pool].MarkOut(out.word, out.mask);
+  counters.pieces_faulty += static_cast<uint64_t>(std::popcount(faulty));
+}
+
 void PiecePools::on_unit_failed(UnitId unit) {
   for (uint32_t i = 0; i < pools_.size(); ++i) {
     // The round may have waited only for this unit.

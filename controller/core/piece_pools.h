@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"
@@ -53,6 +54,19 @@ class PiecePools {
   // A flow moved to the unit, perhaps with pieces in its state.
   void on_flow_moved(UnitId to) {
     if (!pools_.empty()) holders_.Insert(to);
+  }
+
+  // The pools continue those of another controller (proto/protocol.md F10):
+  // these pieces are out, the unit may have some, and has got so many grants,
+  // of which its logger may not know this one.
+  void Restore(const PieceBlock& out, PieceCounters& counters);
+  void RestoreHolder(UnitId unit, uint64_t grants) {
+    if (!pools_.empty()) holders_.Insert(unit);
+    grants_[value(unit)] = grants;
+  }
+  void RestoreGrant(const GrantReport& grant) {
+    newest_[next_grant_] = {grant.number, grant.pieces};
+    next_grant_ = (next_grant_ + 1) % kMaxGrants;
   }
 
   Instant next_wakeup() const {

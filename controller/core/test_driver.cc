@@ -202,6 +202,7 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kAliasAck:
     case Kind::kPieces:
     case Kind::kReclaim:
+    case Kind::kName:
       EXPECT_NE(Model(command.unit).state, UnitState::kStopped);
       return;
     case Kind::kSeal:

@@ -466,6 +466,43 @@ void UnitPool::EndFailure(UnitId unit) {
   EndUse(u);
 }
 
+void UnitPool::Restore(Instant now, const UnitReport& report) {
+  Unit& u = units_[value(report.unit)];
+  --(u.state == State::kWarm ? units_warm_ : units_stopped_);
+  u.incarnation = report.incarnation;
+  next_incarnation_ = std::max(next_incarnation_, report.incarnation + 1);
+  u.slots_used = report.slots;
+  u.queued_bytes = report.bytes;
+  u.last_packet = now;
+  if (report.state != UnitReport::State::kStopped) {
+    first_untouched_ =
+        std::max(first_untouched_, value(report.unit) + uint32_t{1});
+  }
+  switch (report.state) {
+    case UnitReport::State::kStopped:
+      u.state = State::kStopped;
+      ++units_stopped_;
+      break;
+    case UnitReport::State::kStarting:
+      u.state = State::kStarting;
+      u.was_warm = report.slots > 0;
+      ++pending_starts_;
+      SetAwaited(u, true);
+      timers_.Arm(value(report.unit), now + start_timeout_);
+      break;
+    case UnitReport::State::kActive:
+      u.state = State::kActive;
+      MakePlaceable(now, report.unit);
+      timers_.Arm(value(report.unit), now + idle_timeout_);
+      break;
+    case UnitReport::State::kWarm:
+      u.state = State::kWarm;
+      ++units_warm_;
+      timers_.Arm(value(report.unit), now + keep_warm_);
+      break;
+  }
+}
+
 bool UnitPool::on_drained(Instant now, const DrainReport& report) {
   meter_.Prefetch(report.unit);
   index_.Prefetch(report.unit);

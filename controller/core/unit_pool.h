@@ -6,6 +6,7 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/commands.h"
@@ -267,6 +268,9 @@ class UnitPool {
   uint32_t incarnation(UnitId unit) const {
     return units_[value(unit)].incarnation;
   }
+  // A pool that continues another controller's has the unit like this. Once for
+  // each unit, before the first packet; each is stopped or warm until then.
+  void Restore(Instant now, const UnitReport& report);
   // Takes one for what is re-routed after a failure, as TakeSlot.
   uint64_t TakeRecoverySlot(Instant now, UnitId unit, uint32_t bytes) {
     Unit& u = units_[value(unit)];
@@ -327,6 +331,8 @@ class UnitPool {
   bool on_timer(Instant now, ControllerOut& out);
 
  private:
+  friend class Rebuild;
+
   struct Unit {
     State state;
     bool waits;        // keep_warm is over, but its flows have nowhere to go

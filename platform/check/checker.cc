@@ -115,7 +115,9 @@ void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
   const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
   Flow* const flow = Find(now, unit, last);
   if (flow == nullptr) return;
-  if (value(end.last) != flow->given || unit != flow->last_unit) {
+  const bool is_other_unit =
+      flow->last_unit != kNoUnit && unit != flow->last_unit;
+  if (value(end.last) != flow->given || is_other_unit) {
     Violation(now, unit, last,
               fmt::format("was named as the flow's last; that is clock {} at "
                           "unit {}",
@@ -372,6 +374,34 @@ void Checker::ForgetRecord(const Flow& flow) {
   if (oracle_ == nullptr) return;
   if (expects_losses_ && InSlot(flow.id).id == flow.id) return;
   oracle_->Forget(flow.id);
+}
+
+void Checker::on_unsent(Instant now, UnitId unit, const PacketMeta& meta) {
+  on_lost(now, unit, meta);
+}
+
+void Checker::on_end_unsent(Instant now, const EndFlow& end) {
+  const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
+  Flow* const flow = Find(now, kNoUnit, last);
+  if (flow != nullptr) flow->ended = false;
+}
+
+void Checker::on_grant_unsent(Instant /*now*/, const PieceBlock& pieces) {
+  uniqueness_.on_grant_unsent(pieces);
+}
+
+void Checker::on_successor(Instant /*now*/) {
+  for (auto& [id, flow] : ending_) TakeBack(flow);
+  for (Flow& flow : flows_) TakeBack(flow);
+}
+
+// The clocks at the flow's end that were lost were never given.
+void Checker::TakeBack(Flow& flow) {
+  if (flow.given == 0) return;
+  while (lost_.erase({flow.id, Clock{flow.given}}) > 0) {
+    --flow.given;
+    flow.last_unit = kNoUnit;
+  }
 }
 
 void Checker::on_end(Instant now) {

@@ -53,6 +53,10 @@ namespace snf {
 // end of a flow may be given again, behind its last clock: behind one without
 // payload, if no clock is lost.
 //
+// Where a controller fails, a clock that it gave and did not send is lost as
+// well; those at the end of a flow count as not given once another controller
+// goes on.
+//
 // A flow may end, and its slot have a next user, while packets of it are still
 // under way: both are followed.
 //
@@ -108,6 +112,10 @@ class Checker final : public RunObserver {
   void on_pieces_returned(Instant now, const PieceBlock& pieces) override;
   void on_grants_sealed(Instant now, UnitId unit, uint64_t logged) override;
   void on_process_begins(Instant now, UnitId unit) override;
+  void on_unsent(Instant now, UnitId unit, const PacketMeta& meta) override;
+  void on_end_unsent(Instant now, const EndFlow& end) override;
+  void on_grant_unsent(Instant now, const PieceBlock& pieces) override;
+  void on_successor(Instant now) override;
   void on_end(Instant now) override;
 
   // What the unit's logger keeps of a flow in the end is not what the unit
@@ -158,6 +166,7 @@ class Checker final : public RunObserver {
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
   UnderWay PacketOf(const PacketMeta& meta) const;
   void Left(Flow& flow, Clock clock);
+  void TakeBack(Flow& flow);
   void FreePiecesIfOver(const Flow& flow);
   void CheckAllLeft(Instant now, const Flow& flow);
   void Violation(Instant now, UnitId unit, const PacketMeta& meta,

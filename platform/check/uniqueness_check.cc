@@ -55,6 +55,19 @@ void UniquenessCheck::on_grants_sealed(UnitId unit, uint64_t logged) {
   grants.clear();
 }
 
+void UniquenessCheck::on_grant_unsent(const PieceBlock& pieces) {
+  away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
+  std::vector<PieceBlock>& grants = grants_[pieces.unit];
+  for (size_t i = grants.size(); i-- > 0;) {
+    if (grants[i].pool != pieces.pool || grants[i].word != pieces.word ||
+        grants[i].mask != pieces.mask) {
+      continue;
+    }
+    grants.erase(grants.begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+}
+
 std::string UniquenessCheck::on_taken(FlowId flow, PoolId pool,
                                       uint32_t piece) {
   const auto index = static_cast<uint16_t>(pool);

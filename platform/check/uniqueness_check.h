@@ -38,6 +38,9 @@ class UniquenessCheck {
   void on_grants_sealed(UnitId unit, uint64_t logged);
   void on_process_begins(UnitId unit) { grants_[unit].clear(); }
 
+  // The controller failed before it had sent them to that unit.
+  void on_grant_unsent(const PieceBlock& pieces);
+
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
   // The flow has no pieces any more, or nobody knows which.

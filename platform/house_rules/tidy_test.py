@@ -30,7 +30,8 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "runtime/leases", "runtime/logger", "runtime/tables", "runtime/store",
+         "controller/rebuild", "runtime/leases", "runtime/logger",
+         "runtime/report", "runtime/tables", "runtime/store",
          "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
 # What a shell around a core includes besides the core.
@@ -59,6 +60,7 @@ MAY_INCLUDE = {
     "runtime/leases": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
+    "runtime/report": BASE,
     "runtime/store": BASE,
     "runtime/tables": BASE | {"runtime/sdk"},
     # The loops of controllers and of units send each other what their cores
@@ -68,6 +70,7 @@ MAY_INCLUDE = {
         "runtime/logger", "runtime/wire", "runtime/sdk", "runtime/store", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
+    "controller/rebuild": BASE | {"controller/core"},
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},

@@ -70,6 +70,7 @@ constexpr Victim kVictims[] = {
     {"any logger", Kill::Victim::kLoggerHost, true},
     {"process of logger", Kill::Victim::kLoggerProcess, false},
     {"process of any logger", Kill::Victim::kLoggerProcess, true},
+    {"controller", Kill::Victim::kController, true},
     {"any", Kill::Victim::kUnit, true},  // behind those that begin so
 };
 
@@ -88,8 +89,8 @@ const Victim* FindVictim(const std::vector<std::string>& words, size_t& at) {
 
 absl::StatusOr<Kill> ParseKill(const std::string& text) {
   constexpr const char* kWant =
-      "is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
-      "logger p=0.001\"";
+      "is no fault; want for example \"kill unit 3 at 1.2s\", \"kill any "
+      "logger p=0.001\" or \"kill controller at 2s\"";
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);

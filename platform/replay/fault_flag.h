@@ -21,6 +21,7 @@ inline constexpr size_t kMaxKills = 1'000;
 //   kill logger 3 at 1.2s  the logger of that unit, with its host
 //   kill process of any logger p=0.001
 //                          any logger's process alone: its ring is kept
+//   kill controller at 2s  the controller; or with p=
 //
 // Probabilities are decimals from 0 to 1, rounded to 1/65,536; one that rounds
 // to none, though it is not 0, is refused. What cannot be read is

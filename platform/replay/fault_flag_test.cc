@@ -47,7 +47,7 @@ TEST(FaultFlag, NamesLoggersAndTheirProcesses) {
 TEST(FaultFlag, IsFormattedAsItIsRead) {
   const std::string text =
       "kill unit 3 at 1.2s; kill any p=0.001; kill any at 20us; kill unit 12 "
-      "p=1";
+      "p=1; kill controller at 2s; kill controller p=0.01";
   const auto faults = ParseFaults(text);
   ASSERT_TRUE(faults.ok()) << faults.status();
   EXPECT_EQ(FormatFaults(*faults), text);
@@ -62,8 +62,8 @@ std::string Refusal(const std::string& text) {
 
 TEST(FaultFlag, NamesWhatItCannotRead) {
   const std::string want =
-      " is no fault; want for example \"kill unit 3 at 1.2s\" or \"kill any "
-      "logger p=0.001\"";
+      " is no fault; want for example \"kill unit 3 at 1.2s\", \"kill any "
+      "logger p=0.001\" or \"kill controller at 2s\"";
   for (const std::string text :
        {"", "kill", "kill any", "kill unit 3", "kill 3 at 1s", "stop any at 1s",
         "kill any loggers at 1s", "kill process of unit 3 at 1s",

@@ -369,6 +369,26 @@ void AddLoggerFaults(const RunResult& result, Page& page) {
   page.Blank();
 }
 
+// Of --faults: what controllers that died left behind, and what was made of it.
+void AddControllerFaults(const RunResult& result, Page& page) {
+  const ControllerFaultFigures& faults = result.controller_faults;
+  if (faults.kills + faults.kills_in_vain == 0) return;
+  page.Count("Succession", faults.kills, "controllers killed");
+  if (faults.kills_in_vain > 0) {
+    page.Count("", faults.kills_in_vain,
+               "kills that found none, or came after a unit's failure");
+  }
+  page.Count("", faults.packets_lost, "packets lost in their buffers");
+  page.Count("", faults.flows, "flows found in what units reported");
+  page.Count("", faults.tombstones, "clocks that nobody had, now tombstones");
+  page.Count("", faults.packets_waited, "packets waited for a successor");
+  if (faults.recovery_ns.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),
+             "from a death until packets went on, at most");
+  }
+  page.Blank();
+}
+
 // What NFs counted, those of a chain by its order.
 void AddCounters(const RunResult& result, Page& page) {
   if (result.nf_counters.empty()) return;
@@ -558,6 +578,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddStore(result.store, page);
   AddFaults(result, page);
   AddLoggerFaults(result, page);
+  AddControllerFaults(result, page);
   AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
   AddReal(result, page);

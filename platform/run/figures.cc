@@ -396,6 +396,38 @@ constexpr Figure kFigures[] = {
     {"faults.records_restored", "records", kSum,
      &FaultFigures::records_restored,
      "Records of flows that units gave to new loggers."},
+    {"controller_faults.kills", "controllers", kSum,
+     &ControllerFaultFigures::kills, "Controllers that --faults killed."},
+    {"controller_faults.kills_in_vain", "kills", kSum,
+     &ControllerFaultFigures::kills_in_vain,
+     "Kills that found no controller, or a recovery from another failure."},
+    {"controller_faults.recovery_ns", "ns", kNot,
+     &ControllerFaultFigures::recovery_ns,
+     "From a controller's death until packets went on, the time of detection "
+     "in it."},
+    {"controller_faults.packets_lost", "packets", kSum,
+     &ControllerFaultFigures::packets_lost,
+     "Packets lost with a controller; dropped.controller_failed."},
+    {"controller_faults.clocks_lost", "clocks", kSum,
+     &ControllerFaultFigures::clocks_lost,
+     "Clocks that a controller had given and not sent when it died."},
+    {"controller_faults.packets_waited", "packets", kSum,
+     &ControllerFaultFigures::packets_waited,
+     "Packets that waited until a controller's successor was made."},
+    {"controller_faults.flows", "flows", kSum, &ControllerFaultFigures::flows,
+     "Flows that successors made of what units reported."},
+    {"controller_faults.flows_ending", "flows", kSum,
+     &ControllerFaultFigures::flows_ending,
+     "Those of which only the end was to come."},
+    {"controller_faults.flows_unnamed", "flows", kSum,
+     &ControllerFaultFigures::flows_unnamed,
+     "Those whose key nobody knew: they are ended."},
+    {"controller_faults.flows_superseded", "flows", kSum,
+     &ControllerFaultFigures::flows_superseded,
+     "Those whose key another flow had by then: their end is sent again."},
+    {"controller_faults.tombstones", "clocks", kSum,
+     &ControllerFaultFigures::tombstones,
+     "Tombstones of successors, for clocks that nobody had."},
     {"leases.controllers", "controllers", kNot, &ClusterFigures::controllers,
      "Controllers that leased units, of a run with several."},
     {"leases.asks", "messages", kSum, &ClusterFigures::asks,
@@ -462,6 +494,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.recovery;
   } else if constexpr (std::is_same_v<Part, FaultFigures>) {
     return result.faults;
+  } else if constexpr (std::is_same_v<Part, ControllerFaultFigures>) {
+    return result.controller_faults;
   } else if constexpr (std::is_same_v<Part, ClusterFigures>) {
     return result.cluster;
   } else if constexpr (std::is_same_v<Part, FailureCounters>) {
@@ -544,6 +578,10 @@ bool IsShown(const Figure& figure, const RunResult& result) {
                faults.kills_without_logger +
                result.controller.failures.failures >
            0;
+  }
+  if (figure.key.starts_with("controller_faults.")) {
+    const ControllerFaultFigures& faults = result.controller_faults;
+    return faults.kills + faults.kills_in_vain > 0;
   }
   if (figure.key.starts_with("leases.")) return result.cluster.controllers > 0;
   if (figure.key.starts_with("pools.")) return result.aliases.pools > 0;

@@ -34,20 +34,20 @@ std::string_view Name(AddUp adds);
 
 // The place where a figure is found. Without one, it has no number: it is text,
 // or an object whose keys depend on the run.
-using FigurePlace =
-    std::variant<std::monostate, uint64_t RunResult::*, uint32_t RunResult::*,
-                 uint64_t ControllerCounters::*, uint64_t PieceCounters::*,
-                 uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
-                 uint64_t UnitCounters::*, uint64_t AliasFigures::*,
-                 uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
-                 uint64_t StoreCounters::*, Histogram StoreFigures::*,
-                 uint64_t ClusterFigures::*, uint64_t FaultFigures::*,
-                 Histogram FaultFigures::*, uint64_t RecoveryFigures::*,
-                 uint64_t FailureCounters::*, uint64_t RealFigures::*,
-                 uint32_t RealFigures::*, bool ReportFigures::*,
-                 uint64_t ReportFigures::*, int64_t ReportFigures::*,
-                 double ReportFigures::*, Histogram RunResult::*,
-                 Histogram StateFigures::*, Histogram RealFigures::*>;
+using FigurePlace = std::variant<
+    std::monostate, uint64_t RunResult::*, uint32_t RunResult::*,
+    uint64_t ControllerCounters::*, uint64_t PieceCounters::*,
+    uint64_t ClassifierCounters::*, uint64_t StateCounters::*,
+    uint64_t UnitCounters::*, uint64_t AliasFigures::*,
+    uint32_t AliasFigures::*, uint64_t LoggerFigures::*,
+    uint64_t StoreCounters::*, Histogram StoreFigures::*,
+    uint64_t ClusterFigures::*, uint64_t FaultFigures::*,
+    Histogram FaultFigures::*, uint64_t ControllerFaultFigures::*,
+    Histogram ControllerFaultFigures::*, uint64_t RecoveryFigures::*,
+    uint64_t FailureCounters::*, uint64_t RealFigures::*,
+    uint32_t RealFigures::*, bool ReportFigures::*, uint64_t ReportFigures::*,
+    int64_t ReportFigures::*, double ReportFigures::*, Histogram RunResult::*,
+    Histogram StateFigures::*, Histogram RealFigures::*>;
 
 // These say how a figure is shown while a run goes on. Only what is counted as
 // it happens has these, not what is gathered at the end.

@@ -47,7 +47,11 @@ namespace snf {
   EVENT(on_pieces_granted)    \
   EVENT(on_pieces_returned)   \
   EVENT(on_grants_sealed)     \
-  EVENT(on_process_begins)
+  EVENT(on_process_begins)    \
+  EVENT(on_unsent)            \
+  EVENT(on_end_unsent)        \
+  EVENT(on_grant_unsent)      \
+  EVENT(on_successor)
 
 // The observers of a run, which a driver owns and tells every event:
 // `observers_.on_enqueue(now, unit, meta)`. Each event goes to its observers

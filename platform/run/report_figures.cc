@@ -158,6 +158,8 @@ std::string Explain(const DropCount& drop, const RunOptions& options) {
       return fmt::format(
           "its flow's state was in a store that was silent for {}",
           FormatDuration(options.store.patience));
+    case DropReason::kControllerFailed:
+      return "the controller failed that had them in its buffers";
     case DropReason::kCount:
       break;
   }

@@ -61,8 +61,15 @@ struct ChaosOptions {
 // was not released is lost; if only its process dies, that is kept in its ring,
 // but for the packet that it was about to send. Another logger takes its place.
 struct Kill {
-  enum class Victim : uint8_t { kUnit, kLoggerHost, kLoggerProcess };
+  enum class Victim : uint8_t {
+    kUnit,
+    kLoggerHost,
+    kLoggerProcess,
+    kController,
+  };
   bool is_of_unit() const { return victim == Victim::kUnit; }
+  bool is_of_controller() const { return victim == Victim::kController; }
+  bool is_of_logger() const { return !is_of_unit() && !is_of_controller(); }
 
   Victim victim = Victim::kUnit;
   UnitId unit = kNoUnit;    // or whose logger; kNoUnit: any one that runs
@@ -82,7 +89,10 @@ struct FaultOptions {
     return std::ranges::any_of(kills, &Kill::is_of_unit);
   }
   bool any_of_loggers() const {
-    return !std::ranges::all_of(kills, &Kill::is_of_unit);
+    return std::ranges::any_of(kills, &Kill::is_of_logger);
+  }
+  bool any_controller() const {
+    return std::ranges::any_of(kills, &Kill::is_of_controller);
   }
 };
 
@@ -150,6 +160,22 @@ struct LoggerFigures {
 
 // How units failed and what was lost with them; controller.failures and the
 // drops for kUnitFailed tell more.
+// Counts what controllers that died left behind, and what was made of it
+// (proto/protocol.md F9).
+struct ControllerFaultFigures {
+  uint64_t kills = 0;
+  uint64_t kills_in_vain = 0;     // while there was none, or a unit had failed
+  uint64_t packets_lost = 0;      // in the buffers of those that died
+  uint64_t clocks_lost = 0;       // given, and never sent
+  uint64_t packets_waited = 0;    // until a successor was made
+  uint64_t flows = 0;             // found by successors
+  uint64_t flows_ending = 0;      // of which only the end was to come
+  uint64_t tombstones = 0;        // for clocks that nobody had
+  uint64_t flows_unnamed = 0;     // whose key nobody knew
+  uint64_t flows_superseded = 0;  // whose key another had by then
+  Histogram recovery_ns;          // from a death until packets go on
+};
+
 struct FaultFigures {
   uint64_t kills = 0;
   uint64_t kills_without_unit = 0;  // there was no process to kill
@@ -312,6 +338,7 @@ struct RunResult {
   LoggerFigures loggers;
   StoreFigures store;
   FaultFigures faults;
+  ControllerFaultFigures controller_faults;
   ClusterFigures cluster;
   RecoveryFigures recovery;
   AliasFigures aliases;

@@ -132,6 +132,15 @@ class RunObserver : public DecisionObserver {
   virtual void on_grants_sealed(Instant /*now*/, UnitId /*unit*/,
                                 uint64_t /*logged*/) {}
   virtual void on_process_begins(Instant /*now*/, UnitId /*unit*/) {}
+
+  // The controller has failed. What it had said, and not sent, is lost: clocks,
+  // ends, grants and aliases. Then another goes on: clocks that were lost at
+  // the end of a flow are given once more.
+  virtual void on_unsent(Instant /*now*/, UnitId /*unit*/,
+                         const PacketMeta& /*meta*/) {}
+  virtual void on_end_unsent(Instant /*now*/, const EndFlow& /*end*/) {}
+  virtual void on_grant_unsent(Instant /*now*/, const PieceBlock& /*pieces*/) {}
+  virtual void on_successor(Instant /*now*/) {}
 };
 
 }  // namespace snf

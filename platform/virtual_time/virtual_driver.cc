@@ -20,6 +20,7 @@ namespace {
 
 RunOptions WithEnds(RunOptions options) {
   options.controller.awaits_ends = options.loggers;
+  options.controller.names_flows = options.faults.any_controller();
   return options;
 }
 
@@ -29,6 +30,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
                              Observers observers, UnitSharing* sharing)
     : options_(WithEnds(options)),
+      policy_(policy),
       example_(nf.create()),
       sharing_(sharing),
       own_buffers_(sharing != nullptr
@@ -77,6 +79,13 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
     faults_ = std::make_unique<VirtualFaults>(options, controller_, units_,
                                               network_, loggers_, observers_,
                                               exits_, result_.faults);
+  }
+  if (options.faults.any_controller()) {
+    ControllerFaults::Host& host = *this;
+    controllers_ = std::make_unique<ControllerFaults>(
+        options_, host, controller_, units_, network_, observers_, exits_,
+        result_.controller_faults);
+    faults_->set_controllers(controllers_.get());
   }
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
@@ -137,6 +146,9 @@ void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
                            PacketHandle packet) {
+  if (controllers_ != nullptr && controllers_->Hold(key, by_alias, packet)) {
+    return;
+  }
   const PacketInfo& info = buffers_.info(packet);
   const Arrival arrived = {.key = key,
                            .time = info.arrival,
@@ -331,6 +343,10 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
                          .unit = command.unit,
                          .done_query = command.done_query});
       break;
+    case Kind::kName:
+      controllers_->SendName(command.unit,
+                             controller_.NameOf(command.end.flow));
+      break;
     case Kind::kRedirect:
       network_.AfterHop({.kind = Event::Kind::kRedirectAtUnit,
                          .unit = command.unit,
@@ -372,6 +388,7 @@ void VirtualDriver::Start(const ControllerCommand& command) {
   }
   observers_.on_unit_up(now(), command.unit);
   if (faults_ != nullptr) faults_->on_start(command);
+  if (controllers_ != nullptr) controllers_->on_start(command);
   // A start that fails is heard of no more.
   if (start_rng_.Chance(options_.chaos.start_failure_65536)) return;
   const bool cold = !command.warm;
@@ -443,6 +460,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
       break;
     case Event::Kind::kPiecesAtController:
       observers_.on_pieces_returned(now(), event.pieces);
+      if (controllers_ != nullptr) controllers_->on_returned(event.pieces);
       controller_.on_pieces_returned(now(), event.pieces, controller_out_);
       break;
     case Event::Kind::kKill:
@@ -459,6 +477,9 @@ void VirtualDriver::HandleAtController(const Event& event) {
       return;
     case Event::Kind::kGrantsSealedAtController:
       observers_.on_grants_sealed(now(), event.unit, event.number);
+      if (controllers_ != nullptr) {
+        controllers_->on_grants_sealed(event.unit, event.number);
+      }
       controller_.on_grants_sealed(now(), event.unit, event.number,
                                    controller_out_);
       break;

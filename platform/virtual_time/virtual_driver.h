@@ -19,6 +19,7 @@
 #include "platform/run/provisioning.h"
 #include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
+#include "platform/virtual_time/controller_faults.h"
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/table_network.h"
 #include "platform/virtual_time/unit_sharing.h"
@@ -62,7 +63,9 @@ namespace snf {
 // next is not this driver's to say.
 //
 // Owner-thread only.
-class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
+class VirtualDriver final : private NfCallNames,
+                            private VirtualLoggers::Host,
+                            private ControllerFaults::Host {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -130,7 +133,7 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   using Event = VirtualEvent;
 
   bool IsStuck(Instant next) const;
-  void Handle(const Event& event);
+  void Handle(const Event& event) override;
   Instant now() const { return network_.now(); }
   FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
   uint64_t NumberOf(PacketHandle packet) const override {
@@ -146,10 +149,15 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   void on_hairpin(const Event& event);
   void on_failure(UnitId unit);
   void ExecuteAll();
+  void Succeed(uint32_t epoch) override;
+  void ExecuteOf(const ControllerOut& out) override;
+  void HandleHeld(const Event& event, const Alias& alias) override;
+  Alias TakeAlias() override;
+  void Unsent(const Event& event) override;
   void Execute(const ControllerCommand& command);
   void Enqueue(const ControllerCommand& command);
   void Start(const ControllerCommand& command);
-  void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet);
+  void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet) override;
   void Release(const Event& event);
 
   // At units.
@@ -174,8 +182,12 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   void Drained(UnitId unit, const PacketMeta& meta) override;
   void on_released(VirtualUnit& shell, const PacketMeta& meta) override;
   void on_stopped(VirtualUnit& shell) override;
+  void on_grants_logged(UnitId unit, uint64_t number) override {
+    if (controllers_ != nullptr) controllers_->on_grants_logged(unit, number);
+  }
 
   RunOptions options_;
+  const PlacementPolicy& policy_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
 
   UnitSharing* sharing_;  // null: the units are its own
@@ -209,7 +221,8 @@ class VirtualDriver final : private NfCallNames, private VirtualLoggers::Host {
   PacketExits exits_;
   VirtualNetwork network_;
   VirtualLoggers loggers_;
-  std::unique_ptr<VirtualFaults> faults_;  // null if no unit fails
+  std::unique_ptr<VirtualFaults> faults_;          // null if nobody fails
+  std::unique_ptr<ControllerFaults> controllers_;  // null if none fails
   CallMark call_mark_;
   std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens at units, and what they ask for.
+// What happens at units, what they ask for, and what follows where a controller
+// fails.
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "base/check.h"
+#include "platform/run/run_setup.h"
 #include "platform/virtual_time/log_channel.h"
 #include "platform/virtual_time/virtual_driver.h"
 #include "runtime/core/state_figures.h"
@@ -13,6 +15,7 @@
 namespace snf {
 
 void VirtualDriver::Handle(const Event& event) {
+  if (controllers_ != nullptr && controllers_->Take(event)) return;
   if (event.kind == Event::Kind::kRelease) {
     Release(event);
     return;
@@ -139,6 +142,7 @@ void VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell,
                               out);
       break;
     case Event::Kind::kPiecesAtUnit:
+      if (controllers_ != nullptr) controllers_->on_grant(event);
       shell.unit.on_pieces(now(), event.pieces, out);
       break;
     case Event::Kind::kReclaimAtUnit:
@@ -421,6 +425,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   last_drain_ = now();
   const uint32_t cost = controller_.CostOf(meta.original_length);
   if (meta.has_payload()) observers_.on_drained(now(), unit, 1, cost);
+  if (controllers_ != nullptr && controllers_->HoldDrain(unit, cost)) return;
   controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
 }
 
@@ -430,6 +435,56 @@ void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
   shell.timer = wakeup;
   network_.At(std::max(wakeup, now()),
               Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+}
+
+// --- Where a controller fails (controller_faults.h). ---
+
+void VirtualDriver::Succeed(uint32_t epoch) {
+  ControllerOptions options = options_.controller;
+  options.epoch = epoch;
+  controller_ = Controller(options, policy_);
+  controller_.set_decision_observer(observers_.decision_observer());
+  AddPiecePools(*example_, controller_);
+}
+
+void VirtualDriver::ExecuteOf(const ControllerOut& out) {
+  for (const ControllerCommand& command : out.commands()) Execute(command);
+}
+
+Alias VirtualDriver::TakeAlias() {
+  const Alias alias = aliases_.front();
+  aliases_.pop_front();
+  return alias;
+}
+
+void VirtualDriver::HandleHeld(const Event& event, const Alias& alias) {
+  if (event.kind == Event::Kind::kAliasAtController) {
+    aliases_.push_front(alias);
+  }
+  Handle(event);
+}
+
+// What the controller that failed had in its buffers.
+void VirtualDriver::Unsent(const Event& event) {
+  if (event.kind == Event::Kind::kPacketAtUnit) {
+    --in_channels_;
+    --units_.of(event.unit).process.in_channel;
+    observers_.on_unsent(now(), event.unit, event.meta);
+    if (event.packet == kNoPacket) return;
+    exits_.Drop(now(), event.packet, DropReason::kControllerFailed);
+  } else if (event.kind == Event::Kind::kEndFlowAtUnit) {
+    observers_.on_end_unsent(now(), event.end);
+  } else if (event.kind == Event::Kind::kAliasAckAtUnit) {
+    // The flow does not have it, and asks again.
+    FlowNote lost;
+    lost.flow = event.alias_ack.flow;
+    lost.clock = event.alias_ack.clock;
+    lost.over = true;
+    observers_.on_flow_note(lost);
+  } else if (event.kind == Event::Kind::kPiecesAtUnit &&
+             event.pieces.mask != 0) {
+    observers_.on_grant_unsent(now(), event.pieces);
+  }
 }
 
 }  // namespace snf

@@ -32,6 +32,10 @@ struct VirtualEvent {
     kGrantsSealedAtController,  // the first `number` are logged
     kFailureAtController,       // of `unit`
     kKill,                      // as the kill of that number says
+    // Of another controller (controller_faults.h):
+    kSuccession,          // it takes over
+    kReportAtController,  // the report `number`
+    kMending,             // it goes on with what it has to make good
     // At a unit.
     kReplicasAtUnit,
     kPacketAtUnit,
@@ -48,6 +52,8 @@ struct VirtualEvent {
     kDoneQueryAtUnit,
     kRedirectAtUnit,
     kForsakeAtUnit,
+    kNameAtUnit,         // the name `number`
+    kReportQueryAtUnit,  // of another controller
     kUnitReady,
     kUnitTimer,
     // Between `unit` and its logger.

@@ -99,7 +99,16 @@ void VirtualFaults::KillLogger(const Kill& kill) {
 
 // Kills none if nobody else could take over what it has.
 void VirtualFaults::KillOne(const Kill& kill) {
-  if (kill.victim != Kill::Victim::kUnit) return KillLogger(kill);
+  if (kill.is_of_controller()) {
+    controllers_->Kill(has_killed());
+    return;
+  }
+  if (controllers_ != nullptr && !controllers_->is_up()) {
+    ++(kill.is_of_logger() ? figures_.kills_without_logger
+                           : figures_.kills_without_unit);
+    return;
+  }
+  if (kill.is_of_logger()) return KillLogger(kill);
   std::vector<UnitId> units;
   uint32_t others = 0;
   for (uint32_t i = 0; i < max_units_; ++i) {

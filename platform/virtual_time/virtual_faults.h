@@ -15,6 +15,7 @@
 #include "controller/core/controller.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
+#include "platform/virtual_time/controller_faults.h"
 #include "platform/virtual_time/logger_faults.h"
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/virtual_event.h"
@@ -40,6 +41,14 @@ class VirtualFaults {
                 VirtualUnits& units, VirtualNetwork& network,
                 VirtualLoggers& loggers, Observers& observers,
                 PacketExits& exits, FaultFigures& figures);
+
+  // The controller dies as well.
+  void set_controllers(ControllerFaults* controllers) {
+    controllers_ = controllers;
+  }
+  // A unit has died. Old copies of flows may be left of that, which nobody can
+  // tell from those that count.
+  bool has_killed() const { return figures_.kills > 0; }
 
   // --- Deaths. ---
 
@@ -99,6 +108,7 @@ class VirtualFaults {
   FaultFigures& figures_;
   LoggerFaults of_loggers_;
   Rng rng_;
+  ControllerFaults* controllers_ = nullptr;
   std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };
 

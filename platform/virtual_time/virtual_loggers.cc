@@ -106,6 +106,9 @@ void VirtualLoggers::on_taken(VirtualUnit& shell, uint64_t number) {
 void VirtualLoggers::on_released(VirtualUnit& shell,
                                  const LogEntryView& entry) {
   TellController(shell, entry);
+  if (entry->kind == LogEntry::Kind::kGrant) {
+    units_.on_grants_logged(shell.unit.id(), entry->argument);
+  }
   if (entry->kind != LogEntry::Kind::kClock) return;
   for (size_t i = 0; i < entry->pieces; ++i) {
     const PieceUse use = entry.piece(i);

@@ -46,6 +46,9 @@ class VirtualLoggers {
     // The unit has stopped, and its logger has all that it did.
     virtual void on_stopped(VirtualUnit& shell) = 0;
 
+    // The logger knows of the unit's first `number` grants of pieces.
+    virtual void on_grants_logged(UnitId unit, uint64_t number) = 0;
+
    protected:
     ~Host() = default;
   };

@@ -39,6 +39,7 @@ struct FlowRecord {
                      // or waits for pieces
   bool waited;       // means that this packet has waited for pieces
   bool idle_armed;   // means that its timer is armed for no later than `due`
+  bool ran_here;     // means that the packet of `applied` ran here
   bool has_left;     // means that a copy of `applied` was sent to another unit
 
   // The copy is more than a cache: packets may name this unit as its source.

@@ -107,6 +107,7 @@ uint32_t FlowStore::Add(FlowId flow) {
                     .engaged = false,
                     .waited = false,
                     .idle_armed = false,
+                    .ran_here = false,
                     .has_left = false};
   if (max_set_ > 0) flowlets_[slot] = {};
   if (has_logger_) logged_[slot] = {};

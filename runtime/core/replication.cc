@@ -124,6 +124,7 @@ uint32_t Replication::on_state(Instant now, const State& state,
   flows.SetCopy(slot, CopyKind::kReplica);
   copy.due = now + replica_lifetime_;
   copy.has_left = false;
+  copy.ran_here = false;
   counters_.replicas_taken += state.pushed ? 1 : 0;
   copy.applied = state.applied;
   // A timer that is long past could be one that sets itself again and again

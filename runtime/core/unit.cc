@@ -177,6 +177,7 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   record.applied = meta.clock;
   record.engaged = false;
   record.waited = false;
+  record.ran_here = true;
   record.has_left = false;
   if (record.parked != kNone) [[unlikely]] {
     replication_.ArmTimer(slot, flows_);

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
@@ -198,6 +199,23 @@ class Unit {
   // is not told. Returns whether there are more packets.
   bool on_forsake(Instant now, FlowId flow, UnitOut& out);
 
+  // --- Another controller, in unit_failover.cc as well (F9). ---
+  // Takes what a unit reports to a new controller.
+  class Report {
+   public:
+    virtual void on_flow(const FlowReport& flow) = 0;
+    virtual void on_packet(const PacketReport& packet) = 0;
+    virtual void on_open_alias(const Alias& alias) = 0;
+    virtual void on_open_request(const PieceRequest& request) = 0;
+
+   protected:
+    ~Report() = default;
+  };
+  // Says all that the unit has, and all that it waits for of a controller.
+  void MakeReport(Report& report) const;
+  // Returns true if anything is kept of the flow but packets that just came.
+  bool Keeps(FlowId flow) const { return flows_.Find(flow) != kNone; }
+
   // The store of the flow's state is silent: drops packets that wait for it, as
   // many as `out` has room for; their clocks go on when it answers after all.
   // Returns whether there are more. In unit_failover.cc as well.
@@ -247,6 +265,9 @@ class Unit {
   friend class UnitFingerprint;  // is for tests
 
   static constexpr uint32_t kNone = FlowStore::kNone;
+
+  void ReportFlow(uint32_t slot, Report& report) const;
+  void ReportPackets(const PacketList& list, Report& report) const;
 
   // Nothing is in service, nor may begin() find anything.
   bool is_idle() const {

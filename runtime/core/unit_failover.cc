@@ -155,4 +155,59 @@ bool Unit::on_store_silent(FlowId flow, UnitOut& out) {
   return false;
 }
 
+// --- Reports to a new controller. ---
+
+void Unit::MakeReport(Report& report) const {
+  for (uint32_t slot = 0; slot < flows_.slots(); ++slot) {
+    if (flows_[slot].flow != kNoFlow) ReportFlow(slot, report);
+  }
+  ReportPackets(inbox_, report);
+  ReportPackets(flows_.resumed(), report);
+  const PacketNodes& nodes = flows_.packets();
+  if (busy()) {
+    report.on_packet({.meta = nodes[in_service_].meta, .unit = id_});
+  }
+  const UnitPieces& pieces = nf_.pieces();
+  for (uint16_t pool = 0; pool < pieces.pools(); ++pool) {
+    ReportPackets(pieces.pool(pool).waiting, report);
+    if (!pieces.is_requested(pool)) continue;
+    report.on_open_request({.pool = pool, .unit = id_});
+  }
+}
+
+void Unit::ReportFlow(uint32_t slot, Report& report) const {
+  const FlowRecord& record = flows_[slot];
+  const uint32_t begun = flows_.begun(slot);
+  FlowReport flow = {.flow = record.flow,
+                     .clock = record.applied,
+                     .flowlet = begun > 0 ? begun - 1 : 0,
+                     .unit = id_};
+  if (record.copy != CopyKind::kNone) {
+    // A copy from elsewhere says only that its clock was run.
+    flow.kind = !record.is_own() || !record.ran_here
+                    ? FlowReport::Kind::kTookOver
+                : record.copy == CopyKind::kHandedOver
+                    ? FlowReport::Kind::kHandedOver
+                    : FlowReport::Kind::kRan;
+    report.on_flow(flow);
+  }
+  const PendingLists& pending = flows_.pending();
+  for (uint32_t p = record.pending; p != kNone; p = pending[p].next) {
+    const bool is_end = pending[p].kind == Pending::Kind::kEnd;
+    if (!is_end && pending[p].kind != Pending::Kind::kMyTakeover) continue;
+    flow.clock = pending[p].clock;
+    flow.kind = is_end ? FlowReport::Kind::kEnd : FlowReport::Kind::kTookOver;
+    report.on_flow(flow);
+  }
+  ReportPackets(record.held, report);
+  if (record.parked != kNone) report.on_open_alias(nf_.alias(record.parked));
+}
+
+void Unit::ReportPackets(const PacketList& list, Report& report) const {
+  const PacketNodes& nodes = flows_.packets();
+  for (uint32_t node = list.head; node != kNone; node = nodes[node].next) {
+    report.on_packet({.meta = nodes[node].meta, .unit = id_});
+  }
+}
+
 }  // namespace snf

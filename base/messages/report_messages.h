@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_BASE_MESSAGES_REPORT_MESSAGES_H_
+#define SNF_BASE_MESSAGES_REPORT_MESSAGES_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+
+// The messages from which a controller is made anew after the old one failed
+// (proto/protocol.md F9). They are plain structs, as in messages.h.
+
+namespace snf {
+
+// A controller tells a flow's owner what only a controller knows of the flow:
+// ahead of the first packet that makes the unit the owner, and whenever it
+// changes. The unit keeps it for the next controller.
+struct FlowName {
+  FlowId flow = kNoFlow;
+  uint64_t version = 0;  // of what is newer of one flow it is larger
+  FlowKey key{};
+  FlowKey alias{};      // FlowKey{}: the flow has none
+  Clock alias_clock{};  // at which it was asked for
+  uint64_t alias_group = 0;
+  Clock timeout_clock{};  // 0: the flow has the controller's idle timeout
+  Nanos idle_timeout{};
+};
+static_assert(sizeof(FlowName) == 128);
+
+// What a unit reports of a flow of which it has a copy, a mark, or a Takeover
+// that is not acknowledged.
+struct FlowReport {
+  enum class Kind : uint8_t {
+    // The unit has processed `clock` itself, and keeps the state after it.
+    kRan,
+    // The same, and another unit has asked for that state and was given it: so
+    // there was a packet of the next clock.
+    kHandedOver,
+    // It has heard that the flow is over with `clock`, or has ended it: the
+    // end is not known yet to be in a logger.
+    kEnd,
+    // It has told that it processed `clock`, and nobody has acknowledged it:
+    // older copies mean nothing.
+    kTookOver,
+  };
+  FlowId flow = kNoFlow;
+  Clock clock{};
+  uint32_t flowlet = 0;  // the newest that began there; 0 if that is not known
+  UnitId unit = kNoUnit;
+  Kind kind{};
+};
+static_assert(sizeof(FlowReport) == 24);
+
+// What a unit reports of a packet that is in it and has not been processed.
+struct PacketReport {
+  PacketMeta meta{};
+  UnitId unit = kNoUnit;
+};
+static_assert(sizeof(PacketReport) == 56);
+
+// A grant of pieces that the unit's logger does not know yet.
+struct GrantReport {
+  uint64_t number = 0;
+  PieceBlock pieces{};
+};
+
+// What a unit says of itself, after all else.
+struct UnitReport {
+  enum class State : uint8_t { kStopped, kStarting, kActive, kWarm };
+  UnitId unit = kNoUnit;
+  State state = State::kStopped;
+  bool was_sealed = false;   // its logger was, some time
+  uint32_t incarnation = 0;  // 0: it was never started
+  uint32_t slots = 0;        // of its channel in use
+  uint64_t bytes = 0;        // what the packets in these cost (PacketCost)
+  uint64_t grants = 0;       // how many it has got
+};
+
+static_assert(std::is_trivially_copyable_v<FlowName> &&
+              std::is_trivially_copyable_v<FlowReport> &&
+              std::is_trivially_copyable_v<PacketReport> &&
+              std::is_trivially_copyable_v<GrantReport> &&
+              std::is_trivially_copyable_v<UnitReport>);
+
+}  // namespace snf
+
+#endif  // SNF_BASE_MESSAGES_REPORT_MESSAGES_H_

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/rebuild/rebuild.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "controller/core/placement.h"
+
+namespace snf {
+namespace {
+
+constexpr Instant kNow{1'000'000};
+constexpr UnitId kUnit0{0};
+constexpr UnitId kUnit1{1};
+
+FlowId Flow(uint32_t slot) { return MakeFlowId(0, slot, 4); }
+
+FlowKey Key(uint8_t port) {
+  FlowKey key{};
+  key.form = FlowKeyForm::kIpv4;
+  key.source.bytes[15] = std::byte{port};
+  return key;
+}
+
+// A controller that is made of reports on flow slot 2.
+class RebuildTest : public testing::Test {
+ protected:
+  static ControllerOptions Options(uint32_t epoch) {
+    ControllerOptions options;
+    options.max_flows = 16;
+    options.max_units = 2;
+    options.recovery_slots = 4;
+    options.awaits_ends = options.names_flows = true;
+    options.epoch = epoch;
+    return options;
+  }
+  void Ran(UnitId unit, uint64_t clock,
+           FlowReport::Kind kind = FlowReport::Kind::kRan) {
+    rebuild_.on_flow(
+        {.flow = Flow(2), .clock = Clock{clock}, .unit = unit, .kind = kind});
+  }
+  void Holds(UnitId unit, uint64_t clock, UnitId source) {
+    PacketMeta meta;
+    meta.flow = Flow(2);
+    meta.clock = Clock{clock};
+    meta.source = source;
+    meta.source_kind = StateSource::kUnit;
+    meta.flags = PacketMeta::kFirstOfFlowlet;
+    rebuild_.on_packet({.meta = meta, .unit = unit});
+    ++slots_[value(unit)];
+  }
+  void Make() {
+    rebuild_.on_name({.flow = Flow(2), .version = 9, .key = Key(2)});
+    for (const UnitId unit : {kUnit0, kUnit1}) {
+      rebuild_.on_unit({.unit = unit,
+                        .state = UnitReport::State::kActive,
+                        .incarnation = 3,
+                        .slots = slots_[value(unit)]});
+    }
+    rebuild_.Begin(controller_, kNow, before_);
+    EXPECT_TRUE(rebuild_.Advance(controller_, kNow, out_));
+  }
+  // Sends a packet of the flow, and returns the clock that it gets.
+  ControllerCommand Send() {
+    out_.clear();
+    const Arrival arrival = {.key = Key(2), .time = kNow, .packet = {}};
+    EXPECT_EQ(controller_.on_packets(kNow, {&arrival, 1}, out_), 1u);
+    return out_.commands().back();
+  }
+
+  const PlacementPolicy& policy_ = *FindPlacementPolicy("snf");
+  Controller before_{Options(0), policy_};
+  Controller controller_{Options(1), policy_};
+  Rebuild rebuild_{2, 16};
+  uint32_t slots_[2] = {0, 0};
+  ControllerOut out_;
+};
+
+// The example in the header.
+TEST_F(RebuildTest, SendsATombstoneForAClockThatNobodyHas) {
+  Ran(kUnit0, 5);
+  Holds(kUnit1, 7, kUnit0);
+  Make();
+  ASSERT_EQ(out_.commands().size(), 1u);
+  const ControllerCommand& tombstone = out_.commands()[0];
+  EXPECT_EQ(tombstone.unit, kUnit0);
+  EXPECT_EQ(tombstone.meta.clock, Clock{6});
+  EXPECT_EQ(tombstone.meta.source, kUnit0);
+  EXPECT_EQ(tombstone.meta.flags,
+            PacketMeta::kFirstOfFlowlet | PacketMeta::kTombstone);
+  EXPECT_EQ(controller_.flows().cold(2).owner, kUnit1);
+  ASSERT_EQ(controller_.owners().runs(2), 1u);
+  EXPECT_EQ(controller_.owners().run(2, 0).unit, kUnit0);
+  EXPECT_EQ(controller_.owners().run(2, 0).last, Clock{6});
+}
+
+TEST_F(RebuildTest, GoesOnWithTheClockAfterTheHighestSeen) {
+  Ran(kUnit0, 5);
+  Holds(kUnit1, 6, kUnit0);
+  Make();
+  EXPECT_TRUE(out_.commands().empty());
+  const ControllerCommand sent = Send();
+  EXPECT_EQ(sent.meta.flow, Flow(2));
+  EXPECT_EQ(sent.meta.clock, Clock{7});
+  EXPECT_EQ(sent.meta.source, kUnit1);
+}
+
+// Somebody had asked for that state, and there is no later clock.
+TEST_F(RebuildTest, LeavesAFlowAloneThatIsOver) {
+  Ran(kUnit0, 5, FlowReport::Kind::kHandedOver);
+  Make();
+  EXPECT_EQ(rebuild_.figures().flows, 0u);
+  const ControllerCommand sent = Send();
+  EXPECT_EQ(sent.meta.clock, Clock{1});
+  EXPECT_EQ(generation_of(sent.meta.flow), uint32_t{1} << 16);
+}
+
+TEST_F(RebuildTest, AwaitsTheEndOfAFlowThatHasAMark) {
+  Ran(kUnit0, 5, FlowReport::Kind::kEnd);
+  Make();
+  EXPECT_EQ(rebuild_.figures().flows_ending, 1u);
+  EXPECT_EQ(controller_.flows().hot(2).flags, FlowHot::kEnding);
+  EXPECT_EQ(Send().meta.clock, Clock{1});
+  EXPECT_TRUE(controller_.on_ended(Flow(2)));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_REPORT_KEPT_REPORT_H_
+#define SNF_RUNTIME_REPORT_KEPT_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
+
+namespace snf {
+
+// Theory of operation. What is kept at a unit, and outlives it as its logger
+// does, for a controller that is made anew (proto/protocol.md F9, F10):
+//
+//   names   what the controller said of flows (FlowName)
+//   pieces  a ledger, a bit for each piece, which each grant that came and each
+//           return that the controller took turns over
+//   grants  those that the unit's logger does not know yet
+//
+// A piece goes with the state of its flow, so it may come to one unit and
+// return from another: of no unit the ledger says what it has. But the bits of
+// all units together, one turned over by another, say which pieces are not at
+// the controller.
+//
+// Worked example: unit 0 is granted pieces 0-63 and returns all but piece 5,
+// which flow 7 has: its ledger has piece 5. The flow moves to unit 1 and ends
+// there, and unit 1 returns piece 5: its ledger has piece 5 as well. Both
+// together have none.
+//
+// A value; owner-thread only. Grows with the flows that are kept, and with the
+// words of pools that were granted.
+class KeptReport {
+ public:
+  // Names of flows of which nothing is kept any more are forgotten when there
+  // are many, but not those that came lately: their packets follow.
+  void on_name(const FlowName& name, absl::FunctionRef<bool(FlowId)> keeps);
+
+  // A grant came to the unit, which numbers them 1, 2, 3 …
+  void on_grant(const PieceBlock& pieces);
+  // The logger knows of the grants up to that number.
+  void on_grants_logged(uint64_t number);
+  // The controller has taken these back.
+  void on_returned(const PieceBlock& pieces) { TurnOver(pieces); }
+  // The unit has failed: its grants after the first `logged` are the
+  // controller's again.
+  void on_grants_sealed(uint64_t logged);
+  // A new process of the unit begins.
+  void BeginAnew();
+
+  // Calls `visit` for each name, of the ledger and for each unlogged grant.
+  void ForEachName(absl::FunctionRef<void(const FlowName&)> visit) const;
+  void ForEachWord(UnitId unit,
+                   absl::FunctionRef<void(const PieceBlock&)> visit) const;
+  void ForEachGrant(absl::FunctionRef<void(const GrantReport&)> visit) const;
+  uint64_t grants() const { return grants_; }
+  size_t names() const { return names_.size(); }
+
+ private:
+  static constexpr size_t kFewNames = 64;
+  struct Kept {
+    FlowName name;
+    uint64_t round;  // of forgetting in which it came
+  };
+
+  void TurnOver(const PieceBlock& pieces) {
+    ledger_[{pieces.pool, pieces.word}] ^= pieces.mask;
+  }
+
+  std::map<FlowId, Kept> names_;
+  size_t forget_at_ = kFewNames;
+  uint64_t round_ = 0;
+  std::map<std::pair<uint16_t, uint32_t>, uint64_t> ledger_;
+  std::deque<GrantReport> unlogged_;
+  uint64_t grants_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_REPORT_KEPT_REPORT_H_
