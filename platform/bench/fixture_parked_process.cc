@@ -27,15 +27,6 @@
 namespace snf {
 namespace {
 
-// What has come, and what of it is done.
-struct Work {
-  bool is_there() const { return wanted.load() != done.load(); }
-
-  Doorbell bell;
-  std::atomic<uint32_t> wanted{0};
-  std::atomic<uint32_t> done{0};
-};
-
 // A unit with a NAT that has had packets, which takes one more at a time.
 class RehearsedUnit {
  public:
@@ -89,6 +80,15 @@ void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 }  // namespace
 
 struct ParkedProcess::Board {
+  // What has come, and what of it is done.
+  struct Work {
+    bool is_there() const { return wanted.load() != done.load(); }
+
+    Doorbell bell;
+    std::atomic<uint32_t> wanted{0};
+    std::atomic<uint32_t> done{0};
+  };
+
   Work packets;  // for the parked unit
   Work forks;    // for the loader
   Doorbell asker;

@@ -224,7 +224,8 @@ std::vector<std::string> LiveTraffic::notes() const {
   }
   const PacketPort& inside = *ports_[kInside];
   const PacketPort& outside = *ports_[kOutside];
-  if (inside.mtu() != outside.mtu()) {
+  const bool have_mtus = inside.mtu() != 0 && outside.mtu() != 0;
+  if (have_mtus && inside.mtu() != outside.mtu()) {
     notes.push_back(fmt::format(
         "inside has an MTU of {}, outside of {}: what is too long for the "
         "other is dropped, and counted",

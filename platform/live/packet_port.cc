@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "platform/live/capture_port.h"
 #include "platform/live/network_interface.h"
 #include "platform/live/packet_socket.h"
 #include "platform/live/tap_port.h"
@@ -14,8 +15,15 @@ namespace snf {
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
     const PortSpec& spec) {
-  return spec.kind == PortSpec::Kind::kTap ? TapPort::Open(spec)
-                                           : PacketSocket::Open(spec);
+  switch (spec.kind) {
+    case PortSpec::Kind::kTap:
+      return TapPort::Open(spec);
+    case PortSpec::Kind::kCapture:
+      return CapturePort::Open(spec);
+    case PortSpec::Kind::kPacket:
+      break;
+  }
+  return PacketSocket::Open(spec);
 }
 
 Instant PacketPort::WallClock() {

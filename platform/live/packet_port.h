@@ -58,7 +58,8 @@ class PacketPort {
   const PortFigures& figures() const { return figures_; }
   // Returns a descriptor that poll() takes: it is readable if frames wait.
   virtual int descriptor() const = 0;
-  // Returns how long a frame may be without its Ethernet header.
+  // Returns how long a frame may be without its Ethernet header; 0: as
+  // long as an IP packet can be.
   uint32_t mtu() const { return mtu_; }
   // Returns what was changed of the interface as long as this lives, as in "gro
   // off"; "" for nothing.

@@ -30,8 +30,10 @@ std::string PortSpec::name() const {
 }
 
 std::string PortSpec::text() const {
-  return fmt::format("{}={}{}", name(), kind == Kind::kTap ? "tap:" : "",
-                     interface);
+  const char* const before = kind == Kind::kTap       ? "tap:"
+                             : kind == Kind::kCapture ? "file:"
+                                                      : "";
+  return fmt::format("{}={}{}", name(), before, interface);
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -55,9 +57,14 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
     const std::string kind = interface.substr(0, colon);
     if (kind == "tap") {
       spec.kind = PortSpec::Kind::kTap;
+    } else if (kind == "file") {
+      spec.kind = PortSpec::Kind::kCapture;
+      spec.interface = interface.substr(colon + 1);
+      if (!spec.interface.empty() && spec.interface != "-") return spec;
+      return Bad("file: names no file; stdin would keep all else waiting");
     } else if (kind != "packet") {
-      return Bad(
-          fmt::format("\"{}\" is no kind of port: want packet or tap", kind));
+      return Bad(fmt::format(
+          "\"{}\" is no kind of port: want packet, tap or file", kind));
     }
     interface.erase(0, colon + 1);
   }

@@ -13,15 +13,16 @@
 namespace snf {
 
 // Says what a port is, in the words of --port: SIDE=[KIND:]INTERFACE, as in
-// inside=lan0 or outside=tap:wan0.
+// inside=lan0, outside=tap:wan0 or inside=file:cap.pcap.
 struct PortSpec {
   enum class Kind : uint8_t {
-    kPacket,  // an interface that is there, by a packet socket
-    kTap,     // a TAP interface, which is made if it is not there
+    kPacket,   // an interface that is there, by a packet socket
+    kTap,      // a TAP interface, which is made if it is not there
+    kCapture,  // frames of a capture file
   };
   Side side = Side::kUnknown;  // inside or outside
   Kind kind = Kind::kPacket;
-  std::string interface;
+  std::string interface;  // of a capture, its file
 
   // Returns "inside" or "outside".
   std::string name() const;

@@ -57,10 +57,11 @@ void ReplayFlags::AddFlags() {
 
 void ReplayFlags::AddPorts() {
   flags_.Repeated(
-      "port", "SIDE=[tap:]INTERFACE",
+      "port", "SIDE=[KIND:]INTERFACE",
       "where packets come in and leave: an inside and an outside, as in "
       "--port inside=lan0 --port outside=wan0; with tap:, a TAP interface, "
-      "which is made if it is not there",
+      "which is made if it is not there; with file:, a capture, whose frames "
+      "come in as they were captured, while what leaves there goes nowhere",
       [this](const std::string& text) {
         const absl::StatusOr<PortSpec> port = ParsePort(text);
         if (port.ok()) options_.ports.push_back(*port);

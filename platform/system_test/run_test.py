@@ -23,7 +23,8 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import OK, PATIENCE_S, USAGE, free_port, wait_for
+from command_case import (OK, PATIENCE_S, USAGE, free_port, pcap, udp_frame,
+                          wait_for)
 
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 PEER = str(pathlib.Path(__file__).resolve().with_name("network_peer.py"))
@@ -275,6 +276,25 @@ class Run(unittest.TestCase):
             self.assertEqual(peer(MIDDLE, "tcp", SERVER4, 3, 1_000_000),
                              ["3 right"])
         self.assertGreater(self.report["ports"]["inside"]["received"], 1_000)
+
+    def test_has_a_capture_as_a_port(self):
+        capture = self.folder / "in.pcap"
+        capture.write_bytes(pcap([(1 + i / 100, udp_frame(5000 + i % 3))
+                                  for i in range(30)]))
+        wire = self.folder / "out.pcap"
+        ports = ["--port", f"inside=file:{capture}", "--port", "outside=wan0"]
+
+        def sent():
+            shown = subprocess.run(
+                ["ip", "-n", MIDDLE, "-j", "-s", "link", "show", "wan0"],
+                capture_output=True, check=True).stdout
+            return json.loads(shown)[0]["stats64"]["tx"]["packets"]
+        before = sent()
+        with self.running("--out", wire, ports=ports):
+            wait_for("frames", lambda: sent() >= before + 30)
+        self.assertEqual(self.report["ports"]["inside"]["received"], 30)
+        self.assertGreaterEqual(self.report["ports"]["outside"]["sent"], 30)
+        self.assertNotIn("MTU", "".join(self.said))
 
     # --- Through network functions
 

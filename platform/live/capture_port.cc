@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/capture_port.h"
+
+#include <fmt/format.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "platform/process/real_clock.h"
+
+namespace snf {
+namespace {
+
+absl::Status OfPort(const PortSpec& spec, const absl::Status& status) {
+  return {status.code(), fmt::format("port {}: {}", spec.name(),
+                                     std::string(status.message()))};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketPort>> CapturePort::Open(
+    const PortSpec& spec) {
+  auto reader = CaptureReader::Open(spec.interface);
+  if (!reader.ok()) return OfPort(spec, reader.status());
+  Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer.is_open()) {
+    return OfPort(spec, absl::UnavailableError(
+                            fmt::format("a timer: {}", std::strerror(errno))));
+  }
+  std::unique_ptr<CapturePort> port(
+      new CapturePort(spec, *std::move(reader), std::move(timer)));
+  if (!port->status().ok()) return port->status();
+  return port;
+}
+
+CapturePort::CapturePort(const PortSpec& spec,
+                         std::unique_ptr<CaptureReader> reader,
+                         Descriptor timer)
+    : PacketPort(spec), reader_(std::move(reader)), timer_(std::move(timer)) {
+  Read();
+}
+
+// A capture that goes bad in its midst ends the run, as an interface that is
+// gone.
+void CapturePort::Read() {
+  CapturedPacket packet;
+  const ReadResult result = reader_->Next(packet);
+  if (result == ReadResult::kPacket) {
+    next_ = packet;
+    return;
+  }
+  next_.reset();
+  SetTimer(Nanos{0});
+  if (result == ReadResult::kError) status_ = OfPort(spec_, reader_->status());
+}
+
+// 0: never.
+void CapturePort::SetTimer(Nanos from_now) {
+  itimerspec due = {};
+  due.it_value.tv_sec = from_now.ns / 1'000'000'000;
+  due.it_value.tv_nsec = from_now.ns % 1'000'000'000;
+  timerfd_settime(timer_.number(), 0, &due, nullptr);
+}
+
+bool CapturePort::Receive(Take take) {
+  if (!next_.has_value()) return false;
+  const Instant now = RealClock::Monotonic();
+  if (!ahead_.has_value()) ahead_ = next_->time - now;
+  for (size_t i = 0; i < kBatch && next_.has_value(); ++i) {
+    const Nanos left = next_->time - (now + *ahead_);
+    if (left.ns > 0) {
+      SetTimer(left);
+      return i > 0;
+    }
+    const bool is_whole = next_->bytes.size() == next_->original_bytes;
+    if (next_->link == LinkType::kEthernet && is_whole &&
+        next_->bytes.size() <= kMaxFrameBytes) {
+      ++figures_.received;
+      take(next_->bytes, Nanos{-left.ns});
+    } else {
+      ++figures_.refused;
+    }
+    Read();
+  }
+  return true;
+}
+
+}  // namespace snf
