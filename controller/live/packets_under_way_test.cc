@@ -12,17 +12,22 @@ namespace {
 using Kind = UnitCommand::Kind;
 constexpr FlowId kFlow{7};
 
+PacketMeta MetaOf(uint64_t clock) {
+  PacketMeta meta;
+  meta.flow = kFlow;
+  meta.clock = Clock{clock};
+  return meta;
+}
+
 class Kept : public ::testing::Test {
  protected:
   // A packet, or none, goes to the unit.
-  void Send(uint32_t unit, uint64_t clock, PacketHandle packet) {
+  void Send(uint16_t unit, uint64_t clock, PacketHandle packet) {
     packets_.Add(
-        ControllerCommand::Enqueue(UnitId{static_cast<uint16_t>(unit)}, packet,
-                                   {.flow = kFlow, .clock = Clock{clock}}));
+        ControllerCommand::Enqueue(UnitId{unit}, packet, MetaOf(clock)));
   }
   void Say(Kind kind, uint64_t clock, PacketHandle packet) {
-    packets_.On(UnitCommand::OfPacket(kind, packet,
-                                      {.flow = kFlow, .clock = Clock{clock}}));
+    packets_.On(UnitCommand::OfPacket(kind, packet, MetaOf(clock)));
   }
   // Returns what was at the unit: packets by clock.
   std::map<uint64_t, PacketHandle> TakeOut(uint32_t unit) {

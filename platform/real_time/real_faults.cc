@@ -132,6 +132,7 @@ void RealFaults::BringUp(size_t down) {
   }
   if (stops_ || loop_.now() < loop.start_at || !loop_.MayBegin(down)) return;
   loop.starts = true;
+  loop.begun = loop_.now();
   processes_.StartAgain(down);
 }
 

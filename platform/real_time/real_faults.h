@@ -61,9 +61,9 @@ class RealFaults {
 
  private:
   struct Loop {
-    Instant died = Instant::max();   // when it was killed, if that is known
-    Instant begun = Instant::min();  // when it was ready last
-    Instant start_at;                // when it may be started again
+    Instant died = Instant::max();  // when it was killed, if that is known
+    Instant begun{};                // when it was started last, or ready
+    Instant start_at;               // when it may be started again
     Nanos pause = kFirstPause;
     bool is_down = false;
     bool starts = false;

@@ -296,6 +296,7 @@ absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
   if (!real_.pin) return absl::OkStatus();
   for (size_t i = 0; i < loops_.size(); ++i) {
     const cpu_set_t set = SetOf(cpus[i + 1]);
+    if (processes_->pid(i) <= 1) continue;  // it was killed meanwhile
     if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
       return absl::UnavailableError(
           fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),

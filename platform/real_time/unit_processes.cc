@@ -52,9 +52,11 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
   // They are started one after the other.
   const Nanos patience{kPatience.ns *
                        static_cast<int64_t>(all->processes_.size())};
+  const bool may_be_killed = all->options_.may_be_killed;
   const bool in_time = all->WaitUntil(patience, [&] {
-    return std::ranges::all_of(all->processes_, [](const Process& process) {
-      return process.is_ready && process.pid > 0;
+    return std::ranges::all_of(all->processes_, [&](const Process& process) {
+      const bool is_killed = may_be_killed && process.has_ended;
+      return is_killed || (process.is_ready && process.pid > 0);
     });
   });
   if (const auto failure = all->failure(); failure.has_value()) {
@@ -175,8 +177,13 @@ bool UnitProcesses::TakeNote() {
   }
   if (TakeEndOf(loop, note.status)) return true;
   if (!may_end_ || !process.results.has_value() || note.status != 0) {
-    Fail({.text = fmt::format("{} {}", NameOf(loop),
-                              LaunchNote::InWords(note.status))});
+    const std::string often =
+        process.failed_starts > kMostFailedStarts
+            ? fmt::format(", as {} before it that were not ready yet",
+                          kMostFailedStarts)
+            : "";
+    Fail({.text = fmt::format("{} {}{}", NameOf(loop),
+                              LaunchNote::InWords(note.status), often)});
   }
   const std::scoped_lock lock(mutex_);
   process.has_ended = true;
@@ -191,12 +198,11 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   if (process.socket < 0) return false;  // it has said what cannot be
   {
     const std::scoped_lock lock(mutex_);
+    process.failed_starts += process.is_ready ? 0 : 1;
+    if (process.failed_starts > kMostFailedStarts) return false;
     process.has_ended = true;
     process.pid = 0;
     process.heard.clear();
-    if (!process.is_ready && ++process.failed_starts > kMostFailedStarts) {
-      return false;
-    }
     process.is_ready = false;
     killed_.push_back(loop);
     ends_.fetch_add(1, std::memory_order_release);

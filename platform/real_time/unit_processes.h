@@ -45,7 +45,7 @@ class UnitProcesses {
     // That a signal ends a process is no failure: TakeEnd tells of it.
     bool may_be_killed = false;
   };
-  // Returns when all are ready. Errors: those of Launcher::Start and
+  // Returns when all are ready, or killed. Errors: those of Launcher::Start and
   // ContainerMethod::Make; Internal, what keeps a process from being ready.
   static absl::StatusOr<std::unique_ptr<UnitProcesses>> Start(Options options);
   UnitProcesses(const UnitProcesses&) = delete;
@@ -79,7 +79,7 @@ class UnitProcesses {
   // Starts the process of the loop once more, of which TakeEnd has told. If
   // that fails kMostFailedStarts times in a row, it is a failure.
   void StartAgain(size_t loop);
-  static constexpr uint32_t kMostFailedStarts = 8;
+  static constexpr uint32_t kMostFailedStarts = 16;
   bool is_ready(size_t loop) const;
 
   size_t size() const { return processes_.size(); }

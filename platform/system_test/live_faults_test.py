@@ -82,8 +82,8 @@ class Drill(Command):
         self.assertEqual(report["violation_messages"], [])
         self.assertTrue(report["conserved"])
         self.assertEqual(report["packets_in"], want["packets_in"])
-        self.assertEqual(report["packets_released"], want["packets_released"])
         self.assertEqual(report["packets_dropped"], want["packets_dropped"])
+        self.assertEqual(report["packets_released"], want["packets_released"])
         self.assertEqual(report[digest], want[digest])
         faults = report["faults"]
         self.assertEqual(faults["packets_lost"], 0)
@@ -122,13 +122,18 @@ class Drill(Command):
     def from_outside(self, rng, *flags):
         pauses = random.Random(rng.randrange(1 << 30))
 
+        # One that is killed again and again before it runs ends the run.
         def kill(pid, stop, kills):
+            seen = {}
             while not stop.wait(pauses.uniform(0, 0.06)):
-                units = units_of(pid)
-                if not units:
+                now = time.monotonic()
+                seen = {p: seen.get(p, now) for p in units_of(pid)}
+                old = [p for p, since in seen.items()
+                       if now - since > pauses.uniform(0.1, 0.4)]
+                if not old:
                     continue
                 try:
-                    os.kill(pauses.choice(units), signal.SIGKILL)
+                    os.kill(pauses.choice(old), signal.SIGKILL)
                     kills[0] += 1
                 except ProcessLookupError:
                     pass

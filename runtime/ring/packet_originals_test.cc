@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "runtime/ring/test_region.h"
+#include "runtime/ring/shared_region.h"
 
 namespace snf {
 namespace {
@@ -21,7 +21,10 @@ constexpr FlowId kFlow{7};
 class Originals : public ::testing::Test {
  protected:
   Originals()
-      : region_(MakeRegion(PacketOriginals::BytesFor(kShare))),
+      : region_(
+            *SharedRegion::Create({.name = "test",
+                                   .bytes = PacketOriginals::BytesFor(kShare),
+                                   .huge_pages = false})),
         originals_(region_.bytes(), kShare) {}
 
   static std::vector<std::byte> Bytes(int what, size_t count = 100) {
