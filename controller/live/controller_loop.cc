@@ -264,6 +264,10 @@ void ControllerLoop::Execute(const ControllerCommand& command,
     case Kind::kEndFlow:
       events.on_end_flow(command.end);
       break;
+    case Kind::kForsake:
+      // All units hear of it, one of them as the owner.
+      if (command.end.last > Clock{}) events.on_end_flow(command.end);
+      break;
     case Kind::kSeal:
       SendSeal(command);
       return;

@@ -236,6 +236,11 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     case Kind::kRedirect:
       shell.unit.on_redirect(now_, command.redirect, out_);
       break;
+    case Kind::kForsake:
+      while (shell.unit.on_forsake(now_, command.end.flow, out_)) {
+        ExecuteMore(shell);
+      }
+      break;
     default:
       SNF_CHECK(false);
   }

@@ -31,11 +31,11 @@ std::string_view NameOf(FromUnit kind) {
 }
 
 std::string_view NameOf(FromController kind) {
-  constexpr std::array<std::string_view, 14> kNames = {
+  constexpr std::array<std::string_view, 15> kNames = {
       "replicas",  "packet",     "drop",      "start_unit", "park_unit",
       "stop_unit", "end_flow",   "alias_ack", "pieces",     "reclaim",
-      "seal",      "done_query", "redirect",  "forsake"};
-  static_assert(static_cast<size_t>(FromController::kForsake) + 1 ==
+      "seal",      "done_query", "redirect",  "forsake",    "name"};
+  static_assert(static_cast<size_t>(FromController::kName) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
@@ -292,6 +292,7 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kPieces:
     case FromController::kReclaim:
     case FromController::kDoneQuery:
+    case FromController::kForsake:
       return 0;
     case FromController::kRedirect:
       if (IsSource(word.redirect.source_kind, word.redirect.source)) return 0;
