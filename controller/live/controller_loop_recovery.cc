@@ -132,7 +132,12 @@ void ControllerLoop::TakeSurvivors(size_t loop, ControllerEvents& events) {
   recovery_->packets.TakeOut(
       is_of_loop, [&](const PacketsUnderWay::Sent& sent) {
         --in_channels_;
-        if (under_way_.size() > 0) --under_way_[slot_of(sent.meta.flow)];
+        const uint32_t slot = slot_of(sent.meta.flow);
+        if (under_way_.size() > 0) --under_way_[slot];
+        // What set the flow's alias is done again.
+        if (controller_.aliases().clock(slot) == sent.meta.clock) {
+          events.on_alias_over(sent.meta.flow, sent.meta.clock);
+        }
         if (sent.packet == kNoPacket) {
           ++recovery_->null_packets_lost;
           return;

@@ -425,6 +425,32 @@ TEST_F(WordsWithLoggers, AreToldByTheNameOfWhoSaidThem) {
           "unit 3 sent a bad word: release with kind 0");
 }
 
+// What units without loggers never say.
+TEST_F(WordsWithLoggers, SayWhatIsDoneAfterAFailure) {
+  const WordsToController units = Words(Sender::kUnitsWithLoggers);
+  const WordsToController loggers = Words(Sender::kLoggers);
+  UnitCommand done = UnitCommand::Done({.unit = UnitId{3}});
+  UnitCommand ended = UnitCommand::Ended({});
+  ended.unit = UnitId{3};
+  UnitCommand grants = UnitCommand::Grants(7);
+  grants.unit = UnitId{3};
+  EXPECT_EQ(units(CellOf(done)), 0u);
+  EXPECT_EQ(loggers(CellOf(done)), 0u);
+  EXPECT_EQ(loggers(CellOf(ended)), 0u);
+  EXPECT_EQ(loggers(CellOf(grants)), 0u);
+  EXPECT_EQ(units(CellOf(ended)), kBad);
+  EXPECT_EQ(units(CellOf(grants)), kBad);
+  for (const UnitCommand& word : {done, ended, grants}) {
+    EXPECT_EQ((*to_controller_)(CellOf(word)), kBad);
+  }
+  done.done.unit = UnitId{5};
+  EXPECT_EQ(units(CellOf(done)), kBad);
+  done.done = {.flow = FlowId{0xffff'ff00}, .unit = UnitId{3}};
+  EXPECT_EQ(units(CellOf(done)), kBad);
+  ended.ended.flow = FlowId{0xffff'ff00};
+  EXPECT_EQ(loggers(CellOf(ended)), kBad);
+}
+
 TEST_F(WordsWithLoggers, AreToldByTheNameOfTheLogger) {
   UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
   word.packet = kNoPacket;
@@ -442,8 +468,8 @@ TEST_F(WordsWithLoggers, AreNotOfTablesWhereALoggerSaysThem) {
 // The entries are judged by the loggers.
 TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
   constexpr uint32_t kEntryBytes = 500;
-  const WordsToLoggers words(UnitsOfLoop(1, 2, kMaxUnits), kEntryBytes,
-                             faults_);
+  const WordsToLoggers words(UnitsOfLoop(1, 2, kMaxUnits), kMaxUnits,
+                             kEntryBytes, faults_);
   Rng rng(1);
   for (int i = 0; i < 100'000; ++i) {
     Cell cell;
@@ -463,6 +489,9 @@ TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
     } else if (made.kind == LogWord::Kind::kStopped && is_unit &&
                made.bytes == 0) {
       ASSERT_EQ(bytes, 0u);
+    } else if (made.kind == LogWord::Kind::kPull &&
+               value(made.unit) < kMaxUnits && made.bytes == sizeof(Pull)) {
+      ASSERT_EQ(bytes, 0u);  // to a logger of any loop
     } else {
       ASSERT_EQ(bytes, kBad);
     }
