@@ -301,6 +301,15 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
   Takes((*to_units_)(CellOf(null)), 0);
   Takes((*to_units_)(CellOf(ControllerCommand::Drop(emitted_, {}))), 0);
   Takes((*to_units_)(Cell::OfTable()), sizeof(TableMessage));
+  // After a failure.
+  ControllerCommand moved = Packet();
+  moved.meta.source_kind = StateSource::kLogger;
+  Takes((*to_units_)(CellOf(moved)), 0);
+  Takes((*to_units_)(CellOf(ControllerCommand::Ask(UnitId{1}, {}))), 0);
+  Takes((*to_units_)(CellOf(ControllerCommand::Of(
+            UnitId{1}, Redirect{.source = UnitId{2},
+                                .source_kind = StateSource::kLogger}))),
+        0);
 }
 
 TEST_F(BadWords, OfAController) {
@@ -322,12 +331,15 @@ TEST_F(BadWords, OfAController) {
   word.meta.source = UnitId{kMaxUnits};
   refuses(word);
   word = Packet();
-  word.meta.source_kind = static_cast<StateSource>(2);
+  word.meta.source_kind = static_cast<StateSource>(3);
   refuses(word);
   word = Packet();
   word.meta.flags = PacketMeta::kNull;
   refuses(word);
   refuses(ControllerCommand::Drop(packet_, {}));
+  refuses(ControllerCommand::Of(UnitId{1},
+                                Redirect{.source = UnitId{kMaxUnits},
+                                         .source_kind = StateSource::kLogger}));
   word = ControllerCommand::Replicas(UnitId{1}, {.count = 17});
   refuses(word);
   word = ControllerCommand::Replicas(
