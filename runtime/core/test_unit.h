@@ -286,6 +286,10 @@ class TestUnit {
       }
       case Kind::kStopped:
         return "stopped";
+      case Kind::kSendDone:
+      case Kind::kSendEnded:
+      case Kind::kSendGrants:
+        break;  // loops say these for units
     }
     return "?";
   }
