@@ -206,6 +206,7 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   result.live.ports.emplace_back();
   result.loggers.entries = 1;
   result.faults.kills = 1;
+  result.controller_faults.kills = 1;
   result.cluster.controllers = 2;
   result.store.reads = 1;
   result.recovery.samples = 1;

@@ -278,7 +278,14 @@ class Refusals(Command):
                 (["shared tables"], [logged, kill, "--nf=monitor"]),
                 (["--recovery", "do not happen"],
                  [logged, kill, "--recovery"]),
-                (["--faults", "--clock"], [kill, "--clock=real"])]:
+                (["--isolation", "no threads"],
+                 [logged, kill, "--clock=real"]),
+                (["only units"],
+                 [logged, "--faults=kill any logger at 1s", "--clock=real",
+                  "--isolation=process"]),
+                (["only units"],
+                 [logged, "--faults=kill controller at 1s", "--clock=real",
+                  "--isolation=process"])]:
             self.refused(USAGE, words, "replay", self.good, *flags)
 
     def test_refuses_what_several_controllers_do_not_have(self):

@@ -47,8 +47,8 @@ struct Totals {
 
 // What cannot be here.
 const std::set<std::string, std::less<>> kNever = {
-    "duplicate_clock",  "fragment_early", "packet_corrupt",
-    "packet_too_large", "store_silent",   "unit_failed"};
+    "controller_failed", "duplicate_clock", "fragment_early", "packet_corrupt",
+    "packet_too_large",  "store_silent",    "unit_failed"};
 
 // What leaves has the external address on one side, and what comes in is its
 // receiver's.
