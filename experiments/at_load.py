@@ -10,8 +10,8 @@ replay --clock=real, or snf nf run. It is run at --speed=max, and at each of the
 shares S of the greatest rate, in packets a second, that this reached, and at
 each SPEED; each N times. Prints a JSON object:
 
-  waited        the share of the time in which somebody waited for a CPU: the
-                machine had more to do than this
+  waited        the share of the time in which somebody waited for a CPU: there
+                were fewer CPUs than work, the run's own included
   max_pps       the rate of each run at --speed=max
   cpu_ns        CPU time that each took for a packet; what a run of one loop
                 takes is left out, if there are more

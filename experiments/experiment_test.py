@@ -46,6 +46,12 @@ def rows_of(path):
                                    if not line.startswith("#")))
 
 
+def is_timed(name):
+    """Whether a finding may differ because the machine was slow."""
+    file = f"scenario_{name.replace('-', '_')}.py"
+    return "is_timed=True" in (SOURCE / "experiments" / file).read_text()
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -372,7 +378,7 @@ class Everything(Case):
             [[row[key] for key in ("experiment", "what", "the source", "ours",
                                    "verdict")] for row in findings])
         for row in findings:
-            if row["verdict"] == "differs":
+            if row["verdict"] == "differs" and not is_timed(row["experiment"]):
                 self.assertTrue(row["why"], row)
         for text in (page, (self.out / "verdicts.md").read_text()):
             self.assertIn(f"{len(findings)} findings: ", text)

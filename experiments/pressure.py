@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How busy a machine is with other things, while something is measured."""
+"""Whether there are fewer CPUs than work, that of what is measured included."""
 
 import pathlib
 import re

@@ -28,7 +28,8 @@ from scenario import Job, Made, Out, Outcome, Outcomes, Program, needs
 
 LONGEST_S = 1800  # of a job
 LINE_PERIOD_S = 2  # of progress where there is no screen
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of whichever file a job names
+NO_ROOM = (*FULL, errno.EFBIG, errno.EROFS)  # of the cache
 NOT_RUN = "not run: it needs "
 NOT_REPEATABLE = ("elapsed_s",)  # figures of a report that are not kept
 
@@ -190,10 +191,14 @@ class Runner:
         return Outcome(figures, folder)
 
     def _check_room(self, code: int, errors: str):
-        """Where there is none left, no other job would fare better."""
+        """Where there is none left, no other job would fare better. A file
+        elsewhere that cannot be written is of its job alone."""
+        lines = errors.splitlines()
         for number in NO_ROOM:
-            if os.strerror(number) in errors or (
-                    number == errno.EFBIG and code == -signal.SIGXFSZ):
+            if any(os.strerror(number) in line and
+                   (number in FULL or str(self.cache) in line)
+                   for line in lines) or (
+                       number == errno.EFBIG and code == -signal.SIGXFSZ):
                 raise OSError(number, os.strerror(number), str(self.cache))
 
     def _command(self, job: Job, folder: pathlib.Path,

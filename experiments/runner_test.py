@@ -294,6 +294,17 @@ print("{{}}")
         self.assertEqual(self.calls(), ["full"])
         self.assertEqual(self.leftovers(), [])
 
+    def test_goes_on_when_a_job_may_not_write_elsewhere(self):
+        for text in ("Read-only file system", "File too large"):
+            with self.subTest(text):
+                bad = job("bad", f"--fail=/elsewhere/x.pcap: {text}")
+                _, failures = self.run_jobs(bad, job(f"after{len(text)}"))
+                self.assertIn(text, failures["bad"])
+                self.assertIn(f"after{len(text)}", self.calls())
+                own = job("own", f"--fail={self.folder}/cache/x/y: {text}")
+                with self.assertRaises(OSError):
+                    self.run_jobs(own, at_once=1)
+
     def test_ends_at_once_when_there_is_no_room(self):
         original = pathlib.Path.mkdir
 

@@ -244,13 +244,14 @@ BUSY = 0.2  # of the time in which somebody waits for a CPU
 
 
 def in_calm(waited: float, text: str, came_out: str, is_ratio: bool = False):
-    """A finding of times by the clock on the wall, which what else a machine
-    does makes longer: one that differs, or a ratio of two, is no finding where
-    the machine was busy. `waited` is that of pressure.py."""
+    """A finding of times by the clock on the wall, which are longer where
+    there are fewer CPUs than work, the run's own included: one that differs,
+    or a ratio of two, is no finding then. `waited` is that of pressure.py."""
     if waited <= BUSY or (came_out != DIFFERS and not is_ratio):
         return text, came_out
     return (f"{text}; but {100 * waited:.0f} % of the time somebody waited for "
-            "a CPU: this machine was busy, --out=DIR runs it anew", NOT_RUN)
+            "a CPU: there were fewer CPUs than work, the run's own included; "
+            "--out=DIR runs it anew", NOT_RUN)
 
 
 FINDING_COLUMNS = (Column("what"), Column("the source"), Column("ours"),

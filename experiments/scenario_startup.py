@@ -148,6 +148,10 @@ def findings(lab: Lab, outcomes: Outcomes) -> Findings:
               "not measured by Serpens", "shorter",
               lambda: beats(lab, outcomes, "process", "exec"),
               lambda: why_process(lab, outcomes))
+    containers = outcomes.get(job(lab, "lxc"))
+    if containers is not None and containers["why_not"]:
+        found.add_not_run(f"start of {METHODS['lxc'][0]}",
+                          "not measured by Serpens", containers["why_not"])
     found.add("memory of 500 NFs", "210 MB (Fig. 11b)", "as much, or less",
               lambda: weighs(lab, outcomes))
     return found

@@ -26,7 +26,7 @@ enum class DropReason : uint8_t {
   kFragmentEarly,     // it is a fragment that came before the first one
   kNotTranslated,     // it answers what never went out translated
   kPacketCorrupt,     // its description in shared memory cannot be
-  kUnitFailed,        // it was under way when a unit's failure ended the run
+  kUnitFailed,        // it was in a unit that failed, or its flow is given up
   kStoreSilent,       // its flow's state is in a store that does not answer
   kControllerFailed,  // it was in the buffers of a controller that failed
   kCount,

@@ -28,7 +28,7 @@ BenchRow NotYet(int number) {
       return row("moving flows inside a host",
                  "not by this command yet; see runtime_core_bench, HandOver");
     case 13:
-      return row("recovery from kill -9 of a unit", "no unit processes yet");
+      return row("recovery from kill -9 of a unit", "not measured yet");
     case 15:
       return row("IDS against the bare matcher", "no IDS yet");
     default:

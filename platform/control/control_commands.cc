@@ -252,7 +252,7 @@ class DownCommand final : public DaemonCommand {
     }
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::nanoseconds(patience_.ns);
-    while (IsReachable()) {
+    while (!HasEnded()) {
       if (std::chrono::steady_clock::now() >= end) {
         return absl::InternalError(
             fmt::format("\"{}\" did not end in time", daemon()));

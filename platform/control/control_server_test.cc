@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/control/control_server.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -270,6 +274,36 @@ TEST_F(ControlServerTlsTest, RefusesAPortThatIsTaken) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.status().message(),
             address_.text() + ": cannot listen there");
+}
+
+TEST_F(ControlServerTlsTest, MayHaveAsManyConnectionsAsTheProcessMay) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_NE(Serve(Certificates("here")), nullptr);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
+}
+
+TEST_F(ControlServerTlsTest, OneThatHangsUpIsNotOneThatSaysNothing) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof own;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&own), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size);
+  address_.port = ntohs(own.sin_port);
+  const TlsEndpoint endpoint = Endpoint(Certificates("here"), "client");
+  EXPECT_EQ(WhyNotReachable(endpoint), "it says nothing");
+  close(accept(listener, nullptr, nullptr));  // the one before
+  std::thread hangs_up([&] { close(accept(listener, nullptr, nullptr)); });
+  EXPECT_EQ(WhyNotReachable(endpoint), kHangsUp);
+  hangs_up.join();
+  close(listener);
+  EXPECT_EQ(WhyNotReachable(endpoint), "Connection refused");
 }
 
 TEST(ControlServer, RefusesASocketThatCannotBe) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "platform/tls/tls_probe.h"
@@ -30,7 +32,7 @@ DaemonCommand::DaemonCommand(Text text) : FlagCommand(std::move(text)) {
 
 absl::StatusOr<ControlClient*> DaemonCommand::Connect() {
   if (client_ != nullptr) return client_.get();
-  if (is_remote() || !tls_.directory().empty()) return ConnectRemote();
+  if (is_remote()) return ConnectRemote();
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
@@ -54,8 +56,10 @@ absl::StatusOr<ControlClient*> DaemonCommand::ConnectRemote() {
   return client_.get();
 }
 
-bool DaemonCommand::IsReachable() const {
-  return endpoint_.has_value() && WhyNotReachable(*endpoint_).empty();
+bool DaemonCommand::HasEnded() const {
+  if (!endpoint_.has_value()) return false;
+  const std::string why = WhyNotReachable(*endpoint_);
+  return why == std::strerror(ECONNREFUSED) || why == kHangsUp;
 }
 
 // An answer that there is none is no input or output that failed.

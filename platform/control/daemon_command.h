@@ -22,12 +22,17 @@ class DaemonCommand : public FlagCommand {
 
   // Returns its name, or its address.
   const std::string& daemon() const { return daemon_; }
-  bool is_remote() const { return tls_.is_given(); }
+  // Returns whether any flag is of a daemon elsewhere, be it without the other
+  // one that it wants.
+  bool is_remote() const {
+    return tls_.is_given() || !tls_.directory().empty();
+  }
   // Finds the daemon, and connects to it at the first call. Errors:
   // FailedPrecondition, none of that name runs; those of TlsFlags.
   absl::StatusOr<ControlClient*> Connect();
-  // Returns whether the one that --control names still takes calls.
-  bool IsReachable() const;
+  // Returns whether the one that --control names has ended: nobody listens
+  // there, or who does hangs up. One that cannot be asked may still run.
+  bool HasEnded() const;
   // Asks it, once.
   template <typename Request>
   auto Ask(const Request& request)

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "platform/process/real_clock.h"
+#include "traces/capture_format.h"
 
 namespace snf {
 namespace {
@@ -23,6 +26,13 @@ absl::Status OfPort(const PortSpec& spec, const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<PacketPort>> CapturePort::Open(
     const PortSpec& spec) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(spec.interface, ignored).type();
+  if (kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::not_found) {
+    return OfPort(spec, absl::InvalidArgumentError(fmt::format(
+                            "{}: is no regular file", spec.interface)));
+  }
   auto reader = CaptureReader::Open(spec.interface);
   if (!reader.ok()) return OfPort(spec, reader.status());
   Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
@@ -33,6 +43,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> CapturePort::Open(
   std::unique_ptr<CapturePort> port(
       new CapturePort(spec, *std::move(reader), std::move(timer)));
   if (!port->status().ok()) return port->status();
+  if (absl::Status s = port->CheckFirst(); !s.ok()) return OfPort(spec, s);
   return port;
 }
 
@@ -41,6 +52,24 @@ CapturePort::CapturePort(const PortSpec& spec,
                          Descriptor timer)
     : PacketPort(spec), reader_(std::move(reader)), timer_(std::move(timer)) {
   Read();
+}
+
+// Else a run would refuse frame after frame, and tell so only in its figures.
+absl::Status CapturePort::CheckFirst() const {
+  if (!next_.has_value()) return absl::OkStatus();
+  if (next_->link != LinkType::kEthernet) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: packet 1 is no frame of Ethernet, but of link type {}",
+                    spec_.interface,
+                    next_->link_number != 0 ? next_->link_number
+                                            : LinkTypeNumber(next_->link)));
+  }
+  if (next_->bytes.size() != next_->original_bytes) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: packet 1 was not captured whole: {} of {} bytes", spec_.interface,
+        next_->bytes.size(), next_->original_bytes));
+  }
+  return absl::OkStatus();
 }
 
 // A capture that goes bad in its midst ends the run, as an interface that is

@@ -18,7 +18,8 @@ namespace snf {
 // that are not of Ethernet, or that were not captured whole, are refused.
 class CapturePort final : public PacketPort {
  public:
-  // Errors are those of CaptureReader, with the port's name.
+  // Errors are those of CaptureReader; and InvalidArgument, it is no regular
+  // file, or its first frame would be refused; with the port's name.
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
 
   bool Receive(Take take) override;
@@ -33,6 +34,7 @@ class CapturePort final : public PacketPort {
   CapturePort(const PortSpec& spec, std::unique_ptr<CaptureReader> reader,
               Descriptor timer);
   void Read();
+  absl::Status CheckFirst() const;
   void SetTimer(Nanos from_now);
 
   std::unique_ptr<CaptureReader> reader_;

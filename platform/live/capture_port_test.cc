@@ -2,8 +2,12 @@
 #include "platform/live/capture_port.h"
 
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +30,42 @@ TEST(CapturePort, NamesThePortAndTheFileThatItCannotRead) {
   EXPECT_EQ(port.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(port.status().message()),
               testing::HasSubstr("port inside: /nowhere/x.pcap"));
+}
+
+std::string Refusal(const std::string& file) {
+  const auto port = CapturePort::Open(SpecOf(file));
+  EXPECT_EQ(port.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(port.status().message());
+}
+
+// A pcap of one packet of 20 bytes.
+std::string OnePacket(const std::string& name, uint32_t link,
+                      uint32_t original_bytes) {
+  const std::string file = testing::TempDir() + "/" + name;
+  std::ofstream out(file, std::ios::binary);
+  for (const uint32_t word :
+       {0xa1b2c3d4U, 0x0004'0002U, 0U, 0U, 65'535U, link,  // the header
+        1U, 0U, 20U, original_bytes, 0x45U, 0U, 0U, 0U, 0U}) {
+    out.write(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  return file;
+}
+
+TEST(CapturePort, RefusesWhatNoFrameCouldComeFrom) {
+  const std::string cut = OnePacket("cut.pcap", 1, 1'500);
+  EXPECT_EQ(Refusal(cut), "port inside: " + cut +
+                              ": packet 1 was not captured whole: 20 of 1500 "
+                              "bytes");
+  const std::string raw = OnePacket("raw.pcap", 101, 20);
+  EXPECT_EQ(Refusal(raw), "port inside: " + raw +
+                              ": packet 1 is no frame of Ethernet, but of link "
+                              "type 101");
+  EXPECT_TRUE(CapturePort::Open(SpecOf(OnePacket("whole.pcap", 1, 20))).ok());
+  const std::string fifo = testing::TempDir() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(Refusal(fifo), "port inside: " + fifo + ": is no regular file");
+  unlink(fifo.c_str());
+  EXPECT_EQ(Refusal("/dev/null"), "port inside: /dev/null: is no regular file");
 }
 
 // The bundled capture lasts longer than the test.

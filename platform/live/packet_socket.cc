@@ -39,6 +39,11 @@ bool BindTo(const Descriptor& socket, int index, uint16_t protocol) {
               sizeof address) == 0;
 }
 
+// Tells of an interface that is down or gone.
+bool IsOfInterface(int error) {
+  return error == ENETDOWN || error == ENXIO || error == ENODEV;
+}
+
 // How long ago the kernel took a frame.
 Nanos AgeOf(const tpacket2_hdr& slot, Instant now) {
   const Instant came = {int64_t{slot.tp_sec} * 1'000'000'000 + slot.tp_nsec};
@@ -183,7 +188,8 @@ void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
 }
 
 // In a slot the offload stands in front of the frame, where a tag may go later.
-// Returns nothing, and counts the frame, if the rest of it is nowhere.
+// Returns nothing, and counts the frame, if the rest of it is nowhere; nor
+// where the interface is gone.
 std::optional<PacketSocket::Whole> PacketSocket::WholeOf(tpacket2_hdr& slot) {
   Whole whole{};
   whole.frame = PacketRing::FrameOf(slot);
@@ -201,6 +207,10 @@ std::optional<PacketSocket::Whole> PacketSocket::WholeOf(tpacket2_hdr& slot) {
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   const ssize_t bytes = recvmsg(in_.number(), &message, MSG_DONTWAIT);
+  if (bytes < 0 && IsOfInterface(errno)) {
+    Fail(errno);
+    return std::nullopt;
+  }
   if (bytes < static_cast<ssize_t>(sizeof whole.offload) ||
       (message.msg_flags & MSG_TRUNC) != 0) {
     ++figures_.refused;
@@ -243,7 +253,7 @@ void PacketSocket::Flush() {
     // The frame is dropped that could not be sent, as where a link is full.
     ++figures_.send_drops;
     ++done;
-    if (error == ENETDOWN || error == ENXIO || error == ENODEV) Fail(error);
+    if (IsOfInterface(error)) Fail(error);
   }
   queue_ = 0;
 }

@@ -308,12 +308,13 @@ void ReplayFlags::AddFaults() {
   flags_.Custom(
       "faults", "'kill …; kill …'",
       "units that die, with their host and the packets in it, and are "
-      "recovered "
-      "from, with --loggers=on: \"kill unit 3 at 1.2s\" after the first "
-      "packet; "
-      "\"kill any p=0.001\", of those that run, by chance with each packet; "
+      "recovered from, with --loggers=on: \"kill unit 3 at 1.2s\" after the "
+      "first packet; \"kill any p=0.001\", of those that run, by chance with "
+      "each packet; "
       "loggers that die: \"kill logger 3 at 1s\", \"kill any logger p=0.001\", "
-      "or \"kill process of any logger p=0.001\", whose ring is kept",
+      "or \"kill process of any logger p=0.001\", whose ring is "
+      "kept; the controller, which a successor replaces: \"kill controller at "
+      "2s\", \"kill controller p=0.001\"",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
         if (faults.ok()) options_.run.faults = *faults;

@@ -158,8 +158,6 @@ struct LoggerFigures {
   uint64_t full = 0;
 };
 
-// How units failed and what was lost with them; controller.failures and the
-// drops for kUnitFailed tell more.
 // Counts what controllers that died left behind, and what was made of it
 // (proto/protocol.md F9).
 struct ControllerFaultFigures {
@@ -176,6 +174,8 @@ struct ControllerFaultFigures {
   Histogram recovery_ns;          // from a death until packets go on
 };
 
+// How units failed and what was lost with them; controller.failures and the
+// drops for kUnitFailed tell more.
 struct FaultFigures {
   uint64_t kills = 0;
   uint64_t kills_without_unit = 0;  // there was no process to kill

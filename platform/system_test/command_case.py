@@ -38,6 +38,18 @@ def wait_for(what, condition):
     raise AssertionError(f"no {what} within {PATIENCE_S} s")
 
 
+def below(pid):
+    """The processes that a process and those below it have started."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            for child in task.read_text().split():
+                found += [int(child), *below(int(child))]
+        except OSError:
+            pass  # it has ended
+    return found
+
+
 def udp_frame(source_port=5000, payload=b"x" * 18):
     udp = struct.pack(">HHHH", source_port, 53, 8 + len(payload), 0) + payload
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0,

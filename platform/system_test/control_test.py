@@ -27,7 +27,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_peer
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, wait_for
+from command_case import OK, PATIENCE_S, USAGE, below, wait_for
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PEER, PORTS, PROGRAM, SERVER,
                       SERVER4, inside, ip, peer)
 
@@ -37,6 +37,18 @@ FOLDER = pathlib.Path("/run/snf")
 SOCKET = FOLDER / f"{NAME}.sock"
 SERVICE = "/snf.proto.Control/"
 GONE = "snf-4194399"  # by the id of a process that cannot be
+# Says what an answer begins with.
+WITHOUT_TLS = """
+import control_peer, socket, sys
+with socket.create_connection(("127.0.0.1", 7001)) as client:
+    client.settimeout(30)
+    client.sendall(control_peer.PREFACE +
+                   control_peer.frame(control_peer.SETTINGS, 0, 0))
+    try:
+        sys.stdout.buffer.write(client.recv(9))
+    except ConnectionResetError:
+        pass
+"""
 INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 
 
@@ -82,12 +94,20 @@ def settings():
     return dict(line.split("=", 1) for line in told("set").splitlines())
 
 
+def is_of_program(pid):
+    """Whether the process is there and has not ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe") == PROGRAM
+    except OSError:
+        return False
+
+
 def processes():
     """Those of the program."""
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "exe") == PROGRAM:
+            if entry.name.isdigit() and is_of_program(entry.name):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
                 if f"--name={NAME}".encode() in words:
                     found.add(int(entry.name))
@@ -195,17 +215,6 @@ class Control(unittest.TestCase):
         self.down()
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
-    @staticmethod
-    def all_processes():
-        """Those of the program, with its launchers and units."""
-        found = set()
-        for entry in pathlib.Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and \
-                        os.readlink(entry / "exe") == PROGRAM:
-                    found.add(int(entry.name))
-        return found
-
     def leftovers(self):
         """What ./snf doctor finds of this test's runs, with what it says."""
         done = subprocess.run(
@@ -245,28 +254,37 @@ class Control(unittest.TestCase):
         self.assertEqual(set(self.leftovers()), set(map(str, folders)))
 
     def test_runs_units_in_processes_in_the_background(self):
-        before = self.all_processes()
+        def own():
+            """The daemon, its launcher and units."""
+            pid, = processes()
+            return {pid, *below(pid)}
+
+        def have_ended(pids):
+            return not any(map(is_of_program, pids))
         flags = ["--isolation=process", "--threads=2"]
         self.up(*flags, f"--json={self.folder}/report.json")
-        # The daemon, its launcher and a unit, of whom none has the terminal:
-        # else the command would not have returned.
-        own = self.all_processes() - before
-        self.assertGreaterEqual(len(own), 3)
+        # None of them has the terminal: else the command would not have
+        # returned.
+        first = own()
+        self.assertGreaterEqual(len(first), 3)
         log = f"{FOLDER}/{NAME}.log"
-        for pid in own:
+        for pid in first:
             self.assertEqual(os.readlink(f"/proc/{pid}/fd/2"), log)
             self.assertEqual(os.readlink(f"/proc/{pid}/fd/0"), "/dev/null")
         self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 5)), 5)
         with self.server():
             self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 50_000),
                              ["20 right"])
+        first |= own()
         self.check_sound(self.down())
-        wait_for("end", lambda: self.all_processes() == before)
+        wait_for("end", lambda: have_ended(first))
         # A daemon that is killed leaves none of them.
         self.up(*flags)
         pid, = processes()
+        second = own()
+        self.assertGreaterEqual(len(second), 3)
         os.kill(pid, signal.SIGKILL)
-        wait_for("end", lambda: self.all_processes() == before)
+        wait_for("end", lambda: have_ended(second))
 
     def test_says_why_units_in_processes_do_not_come_up(self):
         self.refused(UNAVAILABLE, ["nothing0"], "up", "--port",
@@ -561,11 +579,20 @@ class Control(unittest.TestCase):
         asked = remote("status", directory=other)
         self.assertIn("not signed by the authority of --tls", asked.stderr)
         self.assertEqual(asked.returncode, UNAVAILABLE)
-        # Nobody answers without TLS.
+        # Nobody answers without TLS: as HTTP/2 has it, SETTINGS would come.
         plain = subprocess.run(
-            inside(MIDDLE, "curl", "-sS", "-m", "5", "--http2-prior-knowledge",
-                   "http://127.0.0.1:7001/"), capture_output=True, check=False)
-        self.assertEqual(plain.stdout, b"")
+            inside(MIDDLE, sys.executable, "-c", WITHOUT_TLS),
+            cwd=pathlib.Path(__file__).parent, capture_output=True,
+            timeout=PATIENCE_S, check=False)
+        self.assertEqual(plain.returncode, OK, plain.stderr)
+        self.assertNotEqual(plain.stdout[3:4], bytes([control_peer.SETTINGS]))
+        # Half of what says which daemon is not the one here.
+        self.refused(USAGE, ["--name and --control"], "down", f"--tls={tls}")
+        asked = subprocess.run(
+            inside(MIDDLE, PROGRAM, "down", f"--tls={tls}"),
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(asked.returncode, USAGE, asked.stderr)
+        self.assertEqual(status()["name"], NAME)
         ended = remote("down")
         self.assertEqual(ended.returncode, OK, ended.stderr)
         wait_for("end", lambda: not processes())

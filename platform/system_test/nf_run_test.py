@@ -93,23 +93,41 @@ class PlainProgram(unittest.TestCase):
         self.assertEqual(plain["packets_dropped"]["nf:not_ipv4"],
                          replayed["packets_dropped"]["nf:not_ipv4"])
 
+    def short(self, packets):
+        """About so many of the capture, from its beginning."""
+        whole = self.figures("replay", CAPTURE, "--json=-", "--quiet")
+        end_s = whole["duration_s"] * packets / whole["packets_in"]
+        path = self.folder / "short.pcap"
+        ran = run("trace", "convert", CAPTURE, path, "--quiet",
+                  f"--end={round(1e6 * end_s)}us")
+        self.assertEqual(ran.returncode, OK, ran.stderr)
+        return path
+
+    def check_far(self, nf, state, batch, local, capture):
+        with self.subTest(f"{nf}, {state}, {batch}"):
+            far = self.plain(nf, f"--state={state}", f"--batch={batch}",
+                             capture=capture)
+            for figure in ("digest", "packets_released", "flows",
+                           "packets_dropped"):
+                self.assertEqual(far[figure], local[figure])
+            if state == "remote":
+                self.assertGreaterEqual(
+                    far["store_requests"],
+                    2 * far["packets_released"] // batch)
+
     @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
     def test_does_the_same_with_state_in_a_store(self):
+        short = self.short(2000)
         for nf in ("chronicle", "firewall | monitor", "nat"):
             local = self.plain(nf)
             self.assertEqual(local["store_requests"], 0)
-            for state in ("tables", "remote"):
-                for batch in (1, 7, 32):
-                    with self.subTest(f"{nf}, {state}, {batch}"):
-                        far = self.plain(nf, f"--state={state}",
-                                         f"--batch={batch}")
-                        for figure in ("digest", "packets_released", "flows",
-                                       "packets_dropped"):
-                            self.assertEqual(far[figure], local[figure])
-                        if state == "remote":
-                            self.assertGreaterEqual(
-                                far["store_requests"],
-                                2 * far["packets_released"] // batch)
+            for batch in (1, 7, 32):
+                self.check_far(nf, "tables", batch, local, CAPTURE)
+                if batch > 1:
+                    self.check_far(nf, "remote", batch, local, CAPTURE)
+            # Each packet waits for its requests.
+            self.check_far(nf, "remote", 1, self.plain(nf, capture=short),
+                           short)
             if nf != "chronicle":
                 self.assertGreater(self.plain(nf, "--state=tables")[
                     "store_requests"], 0)
@@ -123,7 +141,11 @@ class PlainProgram(unittest.TestCase):
         dropped = hasty["packets_dropped"]["unit_queue_full"]
         self.assertEqual(hasty["latency_ns"]["count"] + dropped,
                          calm["packets_in"])
-        self.assertNotIn("latency_ns", self.plain("passthrough"))
+        fast = self.plain("passthrough")
+        self.assertNotIn("latency_ns", fast)
+        for figure in ("cpu_s", "cpu_ns_a_packet"):  # it waits busily
+            self.assertIn(figure, fast)
+            self.assertNotIn(figure, calm)
 
     def test_repeats_a_capture(self):
         once, thrice = self.plain("monitor"), self.plain("monitor", "--loop=3")

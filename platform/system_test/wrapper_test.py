@@ -78,6 +78,16 @@ class Wrapper(unittest.TestCase):
                         "clang-format", "python3-matplotlib"):
             self.assertIn(f"asked {package}", said)
 
+    def test_setup_leaves_servers_out_unless_they_are_asked_for(self):
+        for words, environment, has in (
+                (["setup"], {"CI": ""}, False), (["setup", "--all"], {}, True),
+                (["setup"], {"CI": "true"}, True),
+                (["setup", "--all"], {"CI": "true"}, True)):
+            shutil.rmtree(self.tree / "build", ignore_errors=True)
+            said = self.said(*words, **environment)
+            for package in ("nginx-light", "openssh-server"):
+                self.assertEqual(f"asked {package}" in said, has, words)
+
     def test_a_clone_finds_what_another_compiled(self):
         self.assertIn(f"ninja nf_mine_test base={self.tree} nohash=1",
                       self.said("test", "mine"))

@@ -92,6 +92,19 @@ bool Use(SSL_CTX& context, const TlsFiles& files) {
          SSL_CTX_set_alpn_protos(&context, kHttp2.data(), kHttp2.size()) == 0;
 }
 
+// Says how a call ended that OpenSSL has no words for; "" if it has.
+std::string WhyNoWord(const SSL& tls, int result) {
+  const unsigned long last = ERR_peek_last_error();
+  const bool has_words =
+      ERR_GET_LIB(last) == ERR_LIB_SSL &&
+      ERR_GET_REASON(last) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  if (last != 0 && has_words) return "";
+  const int error = SSL_get_error(&tls, result);
+  const bool waits =
+      error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
+  return waits ? "it says nothing" : std::string(kHangsUp);
+}
+
 std::string WhyNoHandshake(const SSL& tls, const std::string& host) {
   const long verified = SSL_get_verify_result(&tls);
   switch (verified) {
@@ -134,15 +147,17 @@ std::string WhyNotReachable(const TlsEndpoint& endpoint) {
   }
   ERR_clear_error();
   SSL_set_fd(tls.get(), connection.socket());
-  if (SSL_connect(tls.get()) != 1) {
-    return WhyNoHandshake(*tls, endpoint.address.host);
+  if (const int result = SSL_connect(tls.get()); result != 1) {
+    std::string why = WhyNoWord(*tls, result);
+    return why.empty() ? WhyNoHandshake(*tls, endpoint.address.host) : why;
   }
   // In TLS 1.3 the server tells after the handshake that it does not take the
   // client's certificate. Else it speaks first, as HTTP/2 has it.
   char byte = 0;
-  if (SSL_read(tls.get(), &byte, 1) == 1) return "";
+  const int result = SSL_read(tls.get(), &byte, 1);
+  if (result == 1) return "";
   const std::string alert = TakeOpenSslError();
-  if (alert.empty()) return "it hangs up, or says nothing";
+  if (alert.empty()) return WhyNoWord(*tls, result);
   return fmt::format("it does not take the certificate of this end ({})",
                      alert);
 }

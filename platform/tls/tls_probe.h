@@ -3,10 +3,14 @@
 #define SNF_PLATFORM_TLS_TLS_PROBE_H_
 
 #include <string>
+#include <string_view>
 
 #include "platform/tls/tls_endpoint.h"
 
 namespace snf {
+
+// What WhyNotReachable says of one that closes the connection.
+inline constexpr std::string_view kHangsUp = "it hangs up";
 
 // Connects to a server as a client does, and says what keeps it from being one:
 // nobody listens there, the server's certificate is not good, or it does not

@@ -83,6 +83,7 @@ bool ControllerFaults::IsFromController(const Event& event) {
     case Event::Kind::kDoneQueryAtUnit:
     case Event::Kind::kRedirectAtUnit:
     case Event::Kind::kNameAtUnit:
+    case Event::Kind::kForsakeAtUnit:
       return true;
     default:
       return false;
