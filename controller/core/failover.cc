@@ -179,6 +179,7 @@ void Failover::RedirectFlows(Controller& c, Instant now, ControllerOut& out) {
   for (uint32_t i = 0; i < c.evacuate_slots_; ++i) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
     if (next_ >= c.flows_.used()) {
+      waits_since_ = Instant::max();
       GoOnWith(Phase::kMoving, now);
       return;
     }
@@ -201,8 +202,6 @@ void Failover::MoveFlows(Controller& c, Instant now, ControllerOut& out) {
     MoveResult result = MoveFlow(c, now, next_, out);
     if (result == MoveResult::kNoSlot) {
       result = WaitForSlot(c, now, next_, out);
-    } else {
-      waits_since_ = Instant::max();
     }
     switch (result) {
       case MoveResult::kMoved:
@@ -364,6 +363,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
       c, now, wish,
       survivor != nullptr ? c.cost_(survivor->original_length) : 0, out);
   if (number == 0) return MoveResult::kNoSlot;
+  waits_since_ = Instant::max();
   if (!runs.Assign(clock, to)) return GiveUp(c, now, slot, out);
   for (OwnerHistory::Run& run : runs.all()) {
     if (run.last < clock && crashed_.Has(run.unit)) {
@@ -442,6 +442,7 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
   if (crashed_.Has(owner)) {
     const auto [to, number] = FindReceiver(c, now, kNoUnit, 0, out);
     if (number == 0) return MoveResult::kNoSlot;
+    waits_since_ = Instant::max();
     flow.clock = flow.clock + 1;
     runs.Append({.first = flow.clock, .last = flow.clock, .unit = to});
     ++c.counters_.null_packets;
@@ -483,13 +484,12 @@ void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
   ++c.counters_.failures.aliases_withdrawn;
 }
 
-// Where starts are under way there will be slots.
+// Where starts are under way there will be slots. If there is none for long,
+// all flows that need one have waited together.
 Failover::MoveResult Failover::WaitForSlot(Controller& c, Instant now,
                                            uint32_t slot, ControllerOut& out) {
-  if (waits_since_ == Instant::max() || waiting_slot_ != slot ||
-      c.units_.pending_starts() > 0) {
+  if (waits_since_ == Instant::max() || c.units_.pending_starts() > 0) {
     waits_since_ = now;
-    waiting_slot_ = slot;
   }
   if (now - waits_since_ < kMaxWait) return MoveResult::kNoSlot;
   return GiveUp(c, now, slot, out);

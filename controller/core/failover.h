@@ -174,10 +174,11 @@ class SealRound {
 // last, and of which no clock is lost, goes to another unit by a null packet.
 // Meanwhile the flow's packets are routed on: they wait at their units.
 //
-// A flow whose state nobody can name, or whose lost clock finds no room for
-// kMaxWait while no unit is starting, since all that is there waits for it, is
-// given up: it begins anew with its next packet, under another id, and the
-// units drop what they have of it (kForsake).
+// A flow whose state nobody can name is given up, and so are those whose lost
+// clocks find no room when none has found some for kMaxWait and no unit is
+// starting, since all that is there waits for them. It begins anew with its
+// next packet, under another id, and the units drop what they have of it
+// (kForsake).
 //
 // A flow that is over, and whose end no logger has, is moved in the same way;
 // its end follows to whoever got its last clock.
@@ -384,9 +385,8 @@ class Failover {
   uint32_t next_ = 0;                // the unit or the slot to go on with
   Instant wakeup_ = Instant::max();  // when to go on
   uint32_t forsake_next_ = 0;        // the first of them that is not told yet
-  uint32_t waiting_slot_ = 0;        // the flow that finds no room, …
-  Instant waits_since_ = Instant::max();    // … if not max()
-  LazyArray<OwnerHistory::Run> runs_;       // of the flow at hand
+  Instant waits_since_ = Instant::max();  // no flow finds room; max(): some do
+  LazyArray<OwnerHistory::Run> runs_;     // of the flow at hand
   LazyArray<OwnerHistory::Run> more_runs_;  // has room for them as well
   LazyArray<Survivor> packets_;
   uint32_t packet_count_ = 0;

@@ -360,10 +360,14 @@ size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
 template <ControllerHost Host>
 void ControllerLoop::EndLoop(size_t loop, Host& host) {
   LinkIn& in = links_.loops[loop].in;
+  // No more than a ring holds: whoever else has mapped it may lie about it.
+  const uint64_t most = in.received() + in.capacity();
   do {
     in.Receive();
-  } while (HandleLink(loop, in, words_[loop], host) > 0 || in.has_items());
+  } while ((HandleLink(loop, in, words_[loop], host) > 0 || in.has_items()) &&
+           in.received() < most);
   ReportDrained(host);
+  CloseBrokenLinks();  // what follows forgets what was wrong
   EndChannels(loop);
   for (uint32_t unit = static_cast<uint32_t>(loop);
        FailNext(loop, unit, host);) {

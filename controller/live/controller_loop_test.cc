@@ -6,8 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +25,8 @@ namespace snf {
 namespace {
 
 using Kind = ControllerCommand::Kind;
+
+constexpr uint32_t kRingCells = 256;
 
 FlowKey Key(uint16_t flow) {
   FlowKey key;
@@ -53,13 +61,22 @@ class TestController final : public ControllerEvents {
                              .loops = {}};
     for (size_t i = 0; i < loops; ++i) {
       const LinkRing down = region_.Ring(nullptr);
-      const LinkRing up = region_.Ring(links.bell);
+      const LinkRing up = ToController(links.bell);
       progress.push_back(region_.New<LoopProgress>());
       links.loops.push_back({.out = LinkOut(down.producer, 64),
                              .in = LinkIn(up.consumer, kMaxPayloadToController),
                              .progress = progress.back()});
       from_.emplace_back(down.consumer, kMaxPayloadFromController);
       to_.emplace_back(up.producer, 64);
+      if (!options.recovers) continue;
+      const LinkRing of_logger = region_.Ring(links.bell);
+      links.loggers.push_back(
+          {.in = LinkIn(of_logger.consumer, 0),
+           .progress = region_.New<LoopProgress>(),
+           .out = LinkOut(region_.Ring(nullptr).producer, 64),
+           .control = region_.New<LogControl>(),
+           .bell = links.bell});
+      of_loggers_.emplace_back(of_logger.producer, 64);
     }
     loop.emplace(options, *FindPlacementPolicy("snf"),
                  TableHomes(ScriptedNf(), 4, TableOptions{}), clock_,
@@ -125,11 +142,24 @@ class TestController final : public ControllerEvents {
   WireFaults faults;
   std::optional<BufferPool> pool;
   std::optional<ControllerLoop> loop;
+  std::vector<RingHeader*> rings;  // of what units say
 
  private:
+  struct alignas(128) RingMemory {
+    std::array<std::byte, CellRing::BytesFor(kRingCells)> bytes;
+  };
+  LinkRing ToController(Doorbell* bell) {
+    const std::span<std::byte> memory = region_.New<RingMemory>()->bytes;
+    EXPECT_TRUE(CellRing::Format(memory, kRingCells).ok());
+    rings.push_back(reinterpret_cast<RingHeader*>(memory.data()));
+    return {*CellRing::Producer::Attach(memory, bell),
+            *CellRing::Consumer::Attach(memory)};
+  }
+
   TestRegion region_;
   RealClock clock_;
   std::vector<LinkOut> to_;
+  std::vector<LinkOut> of_loggers_;
   std::vector<LinkIn> from_;
 };
 
@@ -298,6 +328,48 @@ TEST(ControllerLoop, RefusesAUnitThatStopsUntold) {
   ASSERT_EQ(test.faults.count(), 1u);
   EXPECT_EQ(ToString(*test.faults.first()),
             "unit 3 sent a bad word: stopped with flows 0");
+}
+
+ControllerLoopOptions WithRecovery() {
+  ControllerLoopOptions options = SmallOptions();
+  options.controller.recovery_slots = 4;
+  options.controller.max_owner_runs = 64;
+  options.recovers = true;
+  return options;
+}
+
+// The end of the process is no end of what others write where it wrote.
+TEST(ControllerLoop, HearsOfALoopThatEndsWhatARingHoldsAtMost) {
+  TestController test(WithRecovery());
+  RingHeader& ring = *test.rings[0];
+  UnitCommand word = UnitCommand::Report({.taker = UnitId{0}});
+  word.unit = UnitId{0};
+  auto* const cells = reinterpret_cast<Cell*>(&ring + 1);
+  for (Cell& cell : std::span(cells, kRingCells)) {
+    cell = std::bit_cast<Cell>(word);
+  }
+  std::atomic<bool> stops = false;
+  std::thread liar([&] {
+    for (int i = 0; i < 50'000'000 && !stops; ++i) {
+      ring.pushed.store(ring.released.load() + kRingCells);
+    }
+  });
+  while (ring.pushed.load() == 0) std::this_thread::yield();
+  test.loop->EndLoop(0, test);
+  stops = true;
+  liar.join();
+  const uint64_t heard = test.loop->ends(0).in.received();
+  EXPECT_GE(heard, kRingCells);
+  EXPECT_LE(heard, kRingCells + 64);  // and a burst
+}
+
+TEST(ControllerLoop, TellsWhatWasWrongWithTheRingOfALoopThatEnds) {
+  TestController test(WithRecovery());
+  test.rings[0]->pushed.store(uint64_t{1} << 60);
+  test.loop->EndLoop(0, test);
+  ASSERT_EQ(test.faults.count(), 1u);
+  EXPECT_EQ(ToString(*test.faults.first()),
+            "the loop of units 0 sent a bad word: ring with position 0");
 }
 
 // A unit whose start failed is not heard of when its delay is over after all.

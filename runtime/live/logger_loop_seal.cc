@@ -3,7 +3,6 @@
 // What a loop of loggers does when the process of their units has ended.
 #include <utility>
 
-#include "base/check.h"
 #include "controller/core/commands.h"
 #include "runtime/live/logger_loop.h"
 
@@ -35,6 +34,12 @@ bool LoggerLoop::Recover(bool has_drained) {
 // Of several Seals of a unit that come together, only the last is answered.
 // What they seal may still be in the ring.
 void LoggerLoop::on_seal(const Seal& seal) {
+  if (value(seal.unit) >= sealed_.size() ||
+      value(seal.unit) % options_.loops != options_.index) {
+    words_->Refuse(kNoUnit, "seal", "unit", value(seal.unit));
+    links_.recovery->from_controller.Close();
+    return;
+  }
   Sealed& sealed = sealed_[value(seal.unit)];
   sealed.seal = seal;
   sealed.is_new = true;
@@ -100,8 +105,9 @@ void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
       --reporting_;
       return;
     default:
-      // Entries are in order: none waits.
-      SNF_CHECK(false);
+      // Entries come in order. One that did not was refused, and waits; what it
+      // drops now was never released, and the controller has it still.
+      return;
   }
 }
 

@@ -3,6 +3,7 @@
 // Entries in, words to a controller out, over links; there are no units.
 #include "runtime/live/logger_loop.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -314,6 +315,42 @@ TEST(LoggerLoop, SealsUnitsOfWhichItHasNothing) {
   loggers.Turn();
   EXPECT_EQ(loggers.TakeHeard().size(), 1u);
   EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
+TEST(LoggerLoop, RefusesASealOfAUnitThatIsNotItsOwn) {
+  for (const UnitId unit : {UnitId{4}, UnitId{65'534}}) {
+    Loggers loggers(/*recovers=*/true);
+    loggers.Order({.unit = unit, .incarnation = 1, .round = 5});
+    loggers.Order(kSeal);
+    loggers.Turn();
+    EXPECT_TRUE(loggers.TakeHeard().empty());
+    ASSERT_EQ(loggers.faults().count(), 1u);
+    EXPECT_EQ(ToString(*loggers.faults().first()),
+              fmt::format("the loop of units 0 sent a bad word: seal with unit "
+                          "{}",
+                          value(unit)));
+  }
+}
+
+// A unit that skips a number is refused, and then its process dies: of what the
+// entry says nothing has come true.
+TEST(LoggerLoop, DropsAnEntryThatWasRefusedWhenItsUnitIsSealed) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  loggers.NextClock();
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  EXPECT_EQ(loggers.faults().count(), 1u);
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  const std::vector<UnitCommand> heard = loggers.TakeHeard();
+  ASSERT_EQ(heard.size(), 3u);
+  EXPECT_EQ(heard[0].kind, Kind::kSendDone);
+  EXPECT_EQ(heard[0].done.applied, Clock{1});
+  EXPECT_EQ(heard[1].kind, Kind::kSendGrants);
+  EXPECT_EQ(heard[2].done.flow, kNoFlow);
 }
 
 struct BadEntry {

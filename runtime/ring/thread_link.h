@@ -207,6 +207,7 @@ class LinkIn {
     if (is_closed_) return false;
     return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();
   }
+  uint32_t capacity() const { return ring_.capacity(); }  // cells
   // Counts the positions of the sender that cannot be.
   uint64_t faults() const { return ring_.faults(); }
 

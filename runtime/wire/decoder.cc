@@ -98,8 +98,10 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
   switch (word.kind) {
     case FromUnit::kDrop:
     case FromUnit::kAdvance:
-      // A duplicate is of a clock that was logged before.
-      return is_loggers == (word.reason != DropReason::kDuplicateClock);
+      // A duplicate is of a clock that was logged before; one that is forsaken
+      // is never logged.
+      return is_loggers == (word.reason != DropReason::kDuplicateClock &&
+                            word.reason != DropReason::kUnitFailed);
     case FromUnit::kRelease:
     case FromUnit::kNfDrop:
     case FromUnit::kConsume:

@@ -423,11 +423,15 @@ TEST_F(WordsWithLoggers, ComeFromEitherTheUnitOrItsLogger) {
     if (kind == Kind::kSendAlias) {
       EXPECT_TRUE(by_unit);
     }
-    // A duplicate is of a clock that was logged before.
+    // A duplicate is of a clock that was logged before, and what a unit
+    // forsakes is not logged at all.
     if (kind != Kind::kDrop && kind != Kind::kAdvance) continue;
-    word.reason = DropReason::kDuplicateClock;
-    EXPECT_NE(units(CellOf(word)), kBad);
-    EXPECT_EQ(loggers(CellOf(word)), kBad);
+    for (const DropReason reason :
+         {DropReason::kDuplicateClock, DropReason::kUnitFailed}) {
+      word.reason = reason;
+      EXPECT_NE(units(CellOf(word)), kBad);
+      EXPECT_EQ(loggers(CellOf(word)), kBad);
+    }
   }
 }
 
