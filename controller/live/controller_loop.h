@@ -373,6 +373,8 @@ void ControllerLoop::EndLoop(size_t loop, Host& host) {
        FailNext(loop, unit, host);) {
     ExecuteAll(host);
   }
+  // Those that failed last may have got packets meanwhile, which survive.
+  links_.loops[loop].out.SkipAll();
   FlushAll();
 }
 

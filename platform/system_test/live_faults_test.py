@@ -168,6 +168,30 @@ class Drill(Command):
     def test_kills_from_outside_lose_nothing_of_a_nat(self):
         self.drill("nat:ip=203.0.113.9", self.from_outside, LONGER)
 
+    def test_kills_at_a_pace_disturb_nobody(self):
+        capture = os.path.join(self.folder.name, "paced.pcap")
+        subprocess.run([PROGRAM, "trace", "compose", SMALL, "--rate=50Mbps",
+                        "--duration=500ms", "--seed=1", "--snap=96",
+                        f"--out={capture}"],
+                       check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=60)
+        for seed in range(1, 9):
+            with self.subTest(seed=seed):
+                path = os.path.join(self.folder.name, "paced.json")
+                done = subprocess.run(
+                    [PROGRAM, "replay", capture, "--nf=nat", "--quiet",
+                     "--clock=real", "--speed=1x", "--loggers=on",
+                     "--threads=3", "--isolation=process", f"--seed={seed}",
+                     "--unit_capacity=none", f"--json={path}",
+                     "--faults=kill unit 0 at 200ms"],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    timeout=60)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                report = json.loads(pathlib.Path(path).read_text())
+                self.assertEqual(report["violation_messages"], [])
+                self.assertTrue(report["conserved"])
+                self.assertEqual(report["faults"]["packets_lost"], 0)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
