@@ -212,7 +212,6 @@ class RealDriver final : private NfCallNames {
     return has_failed() ||
            (real_.interrupted != nullptr && real_.interrupted->load());
   }
-  bool recovers() const { return has_processes() && options_.loggers; }
   Nanos LongestWait() const;
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
@@ -236,6 +235,7 @@ class RealDriver final : private NfCallNames {
   RunOptions options_;
   RealOptions real_;                          // threads: how many there are
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  const bool recovers_;  // the processes of units may be killed
   RunResult result_;
 
   SharedRegion region_;
