@@ -169,6 +169,11 @@ class RealDriver final : private NfCallNames {
   const UnitProcesses* processes() const { return processes_.get(); }
   // Returns the memory between the threads, for tests that spoil it.
   std::span<std::byte> shared_memory() { return region_.bytes(); }
+  // The same of what the controller and loggers have between them, if any.
+  std::span<std::byte> own_memory() {
+    return own_region_.has_value() ? own_region_->bytes()
+                                   : std::span<std::byte>();
+  }
 
  private:
   // Timers of NFs run for so long by the clock on the wall after the last
@@ -239,6 +244,7 @@ class RealDriver final : private NfCallNames {
   RunResult result_;
 
   SharedRegion region_;
+  std::optional<SharedRegion> own_region_;  // which no process of units maps
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
   RealClock& clock_;  // in the region
