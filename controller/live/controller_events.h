@@ -26,6 +26,11 @@ class ControllerEvents {
   virtual void on_drained(Instant now, const DrainReport& with_payload) = 0;
   // The flow is over: no clock comes after end.last.
   virtual void on_end_flow(const EndFlow& end) = 0;
+  // The flow is given up: clocks of it that are lost never end. None comes
+  // after end.last; if that is 0, its last one was told before.
+  virtual void on_forsake(Instant /*now*/, const EndFlow& end) {
+    if (end.last > Clock{}) on_end_flow(end);
+  }
   // A flow, whose key is `inside`, got an alias.
   virtual void on_alias_granted(const Alias& alias, const FlowKey& inside) = 0;
   // The packet was in a unit whose process has died, and goes to another one:

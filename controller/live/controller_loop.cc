@@ -266,7 +266,7 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       break;
     case Kind::kForsake:
       // All units hear of it, one of them as the owner.
-      if (command.end.last > Clock{}) events.on_end_flow(command.end);
+      events.on_forsake(now_, command.end);
       break;
     case Kind::kSeal:
       SendSeal(command);

@@ -348,7 +348,10 @@ size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
       words, [&](const Cell& cell, std::span<const std::byte> payload) {
         const auto& command = cell.As<UnitCommand>();
         if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
-          if (recovery_.has_value()) recovery_->packets.On(command);
+          if (recovery_.has_value() && !recovery_->packets.On(command)) {
+            return Refuse(command.unit, "end of a packet", "packet",
+                          value(command.packet));
+          }
           host.on_packet(now_, command);
         } else {
           HandleOther(loop, &words != &words_[loop], cell, payload, host);

@@ -107,6 +107,13 @@ class TestController final : public ControllerEvents {
     EXPECT_TRUE(link.Flush());
     progress[value(unit) % to_.size()]->sent.store(link.sent());
   }
+  // Says something for the logger of a unit.
+  void SayOfLogger(UnitCommand command, UnitId unit) {
+    command.unit = unit;
+    LinkOut& link = of_loggers_[value(unit) % of_loggers_.size()];
+    link.Send(command);
+    EXPECT_TRUE(link.Flush());
+  }
   bool Turn() { return loop->Turn(*this); }
   void HandleBatch() { loop->HandleBatch(*this); }
   RealClock& clock() { return clock_; }
@@ -336,6 +343,28 @@ ControllerLoopOptions WithRecovery() {
   options.controller.max_owner_runs = 64;
   options.recovers = true;
   return options;
+}
+
+TEST(ControllerLoop, RefusesTheEndOfAPacketThatTheUnitDoesNotHave) {
+  TestController test(WithRecovery());
+  test.Arrive(1);
+  test.Arrive(1);
+  test.HandleBatch();
+  const std::vector<ControllerCommand> commands = test.Commands();
+  ASSERT_EQ(commands.size(), 3u);
+  const auto release = [&](size_t of_packet, size_t of_clock) {
+    return UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                 commands[of_packet].packet,
+                                 commands[of_clock].meta);
+  };
+  test.SayOfLogger(release(1, 1), UnitId{0});
+  test.SayOfLogger(release(2, 1), UnitId{0});
+  test.Turn();
+  EXPECT_EQ(test.packets, 1u);
+  ASSERT_EQ(test.faults.count(), 1u);
+  EXPECT_EQ(test.faults.first()->kind, "end of a packet");
+  EXPECT_EQ(test.faults.first()->field, "packet");
+  EXPECT_EQ(test.faults.first()->value, value(commands[2].packet));
 }
 
 // The end of the process is no end of what others write where it wrote.

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/drop_reason.h"
 #include "base/messages/messages.h"
 #include "controller/core/commands.h"
 #include "runtime/core/unit_commands.h"
@@ -49,20 +50,25 @@ class PacketsUnderWay {
     slot.sent = {
         .meta = enqueue.meta, .packet = enqueue.packet, .unit = enqueue.unit};
   }
-  // Takes a word about a packet, whose handle is good.
-  void On(const UnitCommand& word) {
+  // Takes a word about a packet, whose handle is good. Returns false, and
+  // changes nothing, if the unit does not have this packet.
+  bool On(const UnitCommand& word) {
     using Kind = UnitCommand::Kind;
-    if (word.kind == Kind::kEmit) return;
-    if (word.kind == Kind::kAdvance) {
-      without_packet_.erase({word.meta.flow, word.meta.clock});
-      return;
-    }
+    if (word.kind == Kind::kEmit) return true;
+    if (word.kind == Kind::kAdvance) return OnAdvance(word);
     Slot& slot = sent_[buffers_->place(word.packet)];
+    const PacketMeta& meta = slot.sent.meta;
+    if (!slot.is_there || slot.sent.unit != word.unit ||
+        meta.flow != word.meta.flow || meta.clock != word.meta.clock)
+        [[unlikely]] {
+      return false;
+    }
     slot.is_there = false;
     if (word.kind != Kind::kDropPayload) [[likely]]
-      return;
+      return true;
     slot.sent.packet = kNoPacket;
-    without_packet_[{word.meta.flow, word.meta.clock}] = slot.sent;
+    without_packet_[{meta.flow, meta.clock}] = slot.sent;
+    return true;
   }
   // Takes out what is at units for which `is_lost` holds, and calls
   // found(Sent) for each.
@@ -82,6 +88,19 @@ class PacketsUnderWay {
   }
 
  private:
+  // A logger's word may overtake that of its unit by which the clock lost its
+  // packet; what a unit says itself comes in order.
+  bool OnAdvance(const UnitCommand& word) {
+    const auto found = without_packet_.find({word.meta.flow, word.meta.clock});
+    if (found == without_packet_.end()) {
+      return word.reason != DropReason::kDuplicateClock &&
+             word.reason != DropReason::kUnitFailed;
+    }
+    if (found->second.unit != word.unit) return false;
+    without_packet_.erase(found);
+    return true;
+  }
+
   static constexpr size_t kReserve = 4'096;
   struct Slot {
     Sent sent;

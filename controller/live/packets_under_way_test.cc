@@ -26,8 +26,13 @@ class Kept : public ::testing::Test {
     packets_.Add(
         ControllerCommand::Enqueue(UnitId{unit}, packet, MetaOf(clock)));
   }
-  void Say(Kind kind, uint64_t clock, PacketHandle packet) {
-    packets_.On(UnitCommand::OfPacket(kind, packet, MetaOf(clock)));
+  // Unit 1 says something, if no other is named.
+  bool Say(Kind kind, uint64_t clock, PacketHandle packet, uint16_t unit = 1,
+           DropReason reason = {}) {
+    UnitCommand word = UnitCommand::OfPacket(kind, packet, MetaOf(clock));
+    word.unit = UnitId{unit};
+    word.reason = reason;
+    return packets_.On(word);
   }
   // Returns what was at the unit: packets by clock.
   std::map<uint64_t, PacketHandle> TakeOut(uint32_t unit) {
@@ -75,6 +80,24 @@ TEST_F(Kept, AreNotEndedByWhatAnNfHasMade) {
   Send(1, 1, PacketHandle{5});
   Say(Kind::kEmit, 1, PacketHandle{5});
   EXPECT_EQ(TakeOut(1), (Found{{1, PacketHandle{5}}}));
+}
+
+TEST_F(Kept, AreThoseOfTheUnitThatHasThemAlone) {
+  const PacketHandle packet{3};
+  Send(1, 2, packet);
+  Send(1, 4, kNoPacket);
+  EXPECT_FALSE(Say(Kind::kRelease, 2, packet, 2));
+  EXPECT_FALSE(Say(Kind::kRelease, 1, packet));
+  EXPECT_FALSE(Say(Kind::kDropPayload, 1, packet));
+  EXPECT_FALSE(Say(Kind::kRelease, 2, PacketHandle{4}));
+  EXPECT_FALSE(Say(Kind::kAdvance, 4, kNoPacket, 2));
+  EXPECT_FALSE(Say(Kind::kAdvance, 5, kNoPacket, 1, DropReason::kUnitFailed));
+  UnitCommand other = UnitCommand::OfPacket(Kind::kDrop, packet, MetaOf(2));
+  other.unit = UnitId{1};
+  other.meta.flow = FlowId{8};
+  EXPECT_FALSE(packets_.On(other));
+  EXPECT_EQ(TakeOut(1), (Found{{2, packet}, {4, kNoPacket}}));
+  EXPECT_FALSE(Say(Kind::kRelease, 2, packet)) << "it has it no more";
 }
 
 }  // namespace

@@ -223,6 +223,12 @@ void Egress::on_end_flow(const EndFlow& end) {
   order_.End(end.flow, end.last);
 }
 
+void Egress::on_forsake(Instant now, const EndFlow& end) {
+  if (end.last > Clock{}) ingress_.ForgetAlias(end.flow, end.last);
+  order_.Forsake(end.flow,
+                 [=, this](const UnitCommand& next) { EndPacket(now, next); });
+}
+
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {
   ingress_.on_alias(alias, inside);
   if (renaming_digest_ != nullptr) {

@@ -68,6 +68,7 @@ class Egress final : public ControllerEvents {
   void on_end_flow(const EndFlow& end) override;
   void on_alias_granted(const Alias& alias, const FlowKey& inside) override;
   void on_alias_over(FlowId flow, Clock clock) override;
+  void on_forsake(Instant now, const EndFlow& end) override;
   void on_survivor(PacketHandle packet, const PacketMeta& meta) override;
 
   // Adds a violation to the result.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,12 +50,8 @@ struct Places {
     Memory up;
   };
   struct OfLoggers {
-    Memory progress;
-    Memory log;  // the rings from the units, and to the controller
-    Memory up;
-    Memory control{};  // of loops that may end, as what follows
-    Memory down{};     // the rings from the controller, and to the units
-    Memory answers{};
+    Memory log;        // the ring from the units
+    Memory answers{};  // and to them, of loops that may end
   };
   Memory pool;
   Memory clock;
@@ -87,35 +84,55 @@ struct Places {
     loggers_bell = carver.Take(sizeof(Doorbell));
     for (uint32_t i = 0; i < options.loops; ++i) {
       loggers.push_back(
-          {.progress = carver.Take(sizeof(LoopProgress)),
-           .log = carver.Take(CellRing::BytesFor(LoggerCells(options))),
-           .up = carver.Take(ring)});
+          {.log = carver.Take(CellRing::BytesFor(LoggerCells(options)))});
     }
     if (!options.recovers) return;
-    for (OfLoggers& loop : loggers) {
-      loop.control = carver.Take(sizeof(LogControl));
-      loop.down = carver.Take(ring);
-      loop.answers = carver.Take(unit_ring);
-    }
+    for (OfLoggers& loop : loggers) loop.answers = carver.Take(unit_ring);
     originals = carver.Take(PacketOriginals::BytesFor(options.controller));
   }
 };
+
+// Where that lies which the controller and the loggers alone have.
+struct OwnPlaces {
+  struct OfLoggers {
+    Memory progress;
+    Memory up;         // the ring to the controller
+    Memory control{};  // of loops that may end, as what follows
+    Memory down{};     // the ring from the controller
+  };
+  std::vector<OfLoggers> loggers;  // by loop of units
+
+  OwnPlaces(Memory memory, const LoopRegion::Options& options) {
+    RegionCarver carver(memory);
+    const size_t ring = CellRing::BytesFor(options.controller_cells);
+    for (uint32_t i = 0; i < options.loops; ++i) {
+      loggers.push_back({.progress = carver.Take(sizeof(LoopProgress)),
+                         .up = carver.Take(ring)});
+      if (!options.recovers) continue;
+      loggers.back().control = carver.Take(sizeof(LogControl));
+      loggers.back().down = carver.Take(ring);
+    }
+  }
+};
+
+size_t OwnSizeOf(const LoopRegion::Options& options) {
+  const auto round = RegionCarver::RoundUp;
+  const size_t ring = LinkRing::BytesFor(options.controller_cells);
+  const size_t recovery =
+      options.recovers ? round(sizeof(LogControl)) + ring : 0;
+  return options.loops * (round(sizeof(LoopProgress)) + ring + recovery);
+}
 
 size_t SizeOf(const LoopRegion::Options& options) {
   const auto round = RegionCarver::RoundUp;
   const size_t loops = options.loops;
   const size_t loggers =
-      options.loggers
-          ? round(sizeof(Doorbell)) +
-                loops * (round(sizeof(LoopProgress)) +
-                         LinkRing::BytesFor(LoggerCells(options)) +
-                         LinkRing::BytesFor(options.controller_cells))
-          : 0;
+      options.loggers ? round(sizeof(Doorbell)) +
+                            loops * LinkRing::BytesFor(LoggerCells(options))
+                      : 0;
   const size_t recovery =
       options.recovers
-          ? loops * (round(sizeof(LogControl)) +
-                     LinkRing::BytesFor(options.controller_cells) +
-                     LinkRing::BytesFor(UnitCells(options.record_bytes))) +
+          ? loops * LinkRing::BytesFor(UnitCells(options.record_bytes)) +
                 round(PacketOriginals::BytesFor(options.controller))
           : 0;
   return recovery + loggers + round(BufferPool::BytesFor(SharesOf(options))) +
@@ -159,20 +176,27 @@ void MakeParts(const Places& places, const LoopRegion::Options& options) {
   if (!options.loggers) return;
   new (places.loggers_bell.data()) Doorbell;
   for (const Places::OfLoggers& loop : places.loggers) {
-    new (loop.progress.data()) LoopProgress;
     MakeRing(loop.log, LoggerCells(options));
+    if (options.recovers) {
+      MakeRing(loop.answers, UnitCells(options.record_bytes));
+    }
+  }
+}
+
+void MakeOwnParts(const OwnPlaces& places, const LoopRegion::Options& options) {
+  for (const OwnPlaces::OfLoggers& loop : places.loggers) {
+    new (loop.progress.data()) LoopProgress;
     MakeRing(loop.up, options.controller_cells);
     if (!options.recovers) continue;
     new (loop.control.data()) LogControl;
     MakeRing(loop.down, options.controller_cells);
-    MakeRing(loop.answers, UnitCells(options.record_bytes));
   }
 }
 
 // Adds what connects a loop of loggers whose units may fail.
-void AddRecovery(const LoopRegion::Options& options, const Places& places,
-                 size_t index, LoopRegion& region) {
-  const Places::OfLoggers& loop = places.loggers[index];
+void AddRecovery(const LoopRegion::Options& options,
+                 const OwnPlaces::OfLoggers& loop, Memory answers, size_t index,
+                 LoopRegion& region) {
   ControllerLinks::LoggerLoopEnd& end = region.controller.loggers[index];
   end.out.emplace(
       OutTo(loop.down, region.loggers_bell, options.controller_reserve));
@@ -180,16 +204,16 @@ void AddRecovery(const LoopRegion::Options& options, const Places& places,
   end.bell = region.loggers_bell;
   region.logger_loops[index].recovery.emplace(LoggerLoopLinks::Recovery{
       .from_controller = InFrom(loop.down, 0),
-      .to_units = OutTo(loop.answers, region.loops[index].bell, kLeastCells),
+      .to_units = OutTo(answers, region.loops[index].bell, kLeastCells),
       .control = At<LogControl>(loop.control)});
 }
 
 // Adds what connects the loops of loggers, in the controller's process.
 void AddLoggers(const LoopRegion::Options& options, const Places& places,
-                LoopRegion& region) {
+                const OwnPlaces& own, LoopRegion& region) {
   region.loggers_bell = At<Doorbell>(places.loggers_bell);
   for (size_t i = 0; i < places.loggers.size(); ++i) {
-    const Places::OfLoggers& loop = places.loggers[i];
+    const OwnPlaces::OfLoggers& loop = own.loggers[i];
     region.controller.loggers.push_back(
         {.in = InFrom(loop.up, 0),
          .progress = At<LoopProgress>(loop.progress)});
@@ -197,10 +221,12 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
         {.units_bell = region.loops[i].bell,
          .progress = At<LoopProgress>(loop.progress),
          .faults = region.faults.get(),
-         .from_units = InFrom(loop.log, options.entry_bytes),
+         .from_units = InFrom(places.loggers[i].log, options.entry_bytes),
          .to_controller = OutTo(loop.up, region.controller.bell,
                                 options.controller_reserve)});
-    if (options.recovers) AddRecovery(options, places, i, region);
+    if (options.recovers) {
+      AddRecovery(options, loop, places.loggers[i].answers, i, region);
+    }
   }
   if (!options.recovers) return;
   region.originals.emplace(places.originals, options.controller);
@@ -211,6 +237,13 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
 absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
   auto memory = SharedRegion::Create({.name = "snf", .bytes = SizeOf(options)});
   if (!memory.ok()) return memory.status();
+  std::optional<SharedRegion> own_memory;
+  if (options.loggers) {
+    auto own =
+        SharedRegion::Create({.name = "snf own", .bytes = OwnSizeOf(options)});
+    if (!own.ok()) return own.status();
+    own_memory = *std::move(own);
+  }
   const Places places(memory->bytes(), options);
   absl::Status status = BufferPool::Format(places.pool, SharesOf(options));
   if (!status.ok()) return status;
@@ -218,6 +251,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
   auto buffers = BufferPool::Attach(places.pool, BufferPool::Party{0});
   if (!buffers.ok()) return buffers.status();
   LoopRegion region = {.memory = *std::move(memory),
+                       .own_memory = std::move(own_memory),
                        .faults = std::make_unique<WireFaults>(),
                        .buffers = *std::move(buffers),
                        .clock = At<RealClock>(places.clock),
@@ -237,7 +271,11 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
          .in = InFrom(loop.up, kMaxPayloadToController),
          .progress = region.loops.back().progress});
   }
-  if (options.loggers) AddLoggers(options, places, region);
+  if (options.loggers) {
+    const OwnPlaces own(region.own_memory->bytes(), options);
+    MakeOwnParts(own, options);
+    AddLoggers(options, places, own, region);
+  }
   return region;
 }
 

@@ -66,6 +66,9 @@ struct LoopRegion {
                                          WireFaults& faults);
 
   SharedRegion memory;
+  // What the controller and the loggers, which are of one process, have between
+  // them, if there are loggers: units do not map it.
+  std::optional<SharedRegion> own_memory;
   std::unique_ptr<WireFaults> faults;  // what the controller's process finds
   BufferPool buffers;                  // the controller's
   RealClock* clock;

@@ -169,6 +169,11 @@ class RealDriver final : private NfCallNames {
   const UnitProcesses* processes() const { return processes_.get(); }
   // Returns the memory between the threads, for tests that spoil it.
   std::span<std::byte> shared_memory() { return region_.bytes(); }
+  // The same of what the controller and loggers have between them, if any.
+  std::span<std::byte> own_memory() {
+    return own_region_.has_value() ? own_region_->bytes()
+                                   : std::span<std::byte>();
+  }
 
  private:
   // Timers of NFs run for so long by the clock on the wall after the last
@@ -212,7 +217,6 @@ class RealDriver final : private NfCallNames {
     return has_failed() ||
            (real_.interrupted != nullptr && real_.interrupted->load());
   }
-  bool recovers() const { return has_processes() && options_.loggers; }
   Nanos LongestWait() const;
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
@@ -236,9 +240,11 @@ class RealDriver final : private NfCallNames {
   RunOptions options_;
   RealOptions real_;                          // threads: how many there are
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  const bool recovers_;  // the processes of units may be killed
   RunResult result_;
 
   SharedRegion region_;
+  std::optional<SharedRegion> own_region_;  // which no process of units maps
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
   RealClock& clock_;  // in the region

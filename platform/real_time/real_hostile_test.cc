@@ -46,8 +46,9 @@ class SpoiledRing {
   explicit SpoiledRing(RingHeader* header)
       : header_(header), cells_(reinterpret_cast<Cell*>(header + 1)) {}
   // Returns the rings of a run with one loop of units: from the controller, to
-  // it, from the loop to itself, to its loggers, and from these to the
-  // controller; with more loops, the first two of each one first.
+  // it, from the loop to itself, and to its loggers; with more loops, the first
+  // two of each one first. In the memory that units do not map: from its
+  // loggers to the controller.
   static std::vector<SpoiledRing> In(std::span<std::byte> memory) {
     constexpr uint64_t kMagic = 0x534e'4672'696e'6731;
     std::vector<SpoiledRing> rings;
@@ -158,6 +159,11 @@ RunResult RunSpoiled(const Spoil& spoil, const Runs& runs = {}) {
   constexpr uint32_t kOffered = 3 * ControllerLoop::kBatch;
   for (uint32_t i = 0; i < kOffered; ++i) Offer(*driver, i);
   auto rings = SpoiledRing::In(driver->shared_memory());
+  EXPECT_EQ(rings.size(), runs.loggers ? kFromLoggers : kToLoggers)
+      << "what no unit has to do with is in memory that it may map";
+  for (SpoiledRing ring : SpoiledRing::In(driver->own_memory())) {
+    rings.push_back(ring);
+  }
   AwaitRest(rings);
   spoil(rings);
   RunResult result = driver->Finish();

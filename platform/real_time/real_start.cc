@@ -65,6 +65,14 @@ ServiceModel ServiceOf(const ControllerOptions& options) {
   return ServiceModel(options.unit_capacity_bps, options.unit_packets_ps);
 }
 
+// Returns true if units are processes that may be killed while the run goes on.
+// What they write into shared tables would be lost with them.
+bool Recovers(const RunOptions& options, const RealOptions& real,
+              const NetworkFunction& example) {
+  return options.loggers && real.isolation != Isolation::kThread &&
+         TablesOf(example).empty();
+}
+
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
@@ -75,7 +83,7 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
           .pools = static_cast<uint32_t>(example.pools().size()),
           .counts_flows = HasSides(example),
           .shares_thread = real.threads == 1,
-          .recovers = options.loggers && real.isolation != Isolation::kThread};
+          .recovers = Recovers(options, real, example)};
 }
 
 }  // namespace
@@ -84,7 +92,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const RunOptions& given, const RealOptions& real,
     const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
   RunOptions options = given;
-  const bool recovers = options.loggers && real.isolation != Isolation::kThread;
+  const bool recovers = Recovers(options, real, *nf.create());
   if (recovers) {
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = true;
@@ -144,8 +152,10 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     : options_(options),
       real_(real),
       example_(nf.create()),
+      recovers_(Recovers(options, real, *example_)),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
+      own_region_(std::move(region.own_memory)),
       faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
       clock_(*region.clock),
@@ -273,7 +283,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
             bell->Ring();
           },
       .killed = [bell = controller_bell_] { bell->Ring(); },
-      .may_be_killed = recovers()};
+      .may_be_killed = recovers_};
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);
   std::ranges::copy(command, options.setup.command.begin());
@@ -285,7 +295,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
-  if (recovers()) {
+  if (recovers_) {
     unit_faults_.emplace(options_, *processes_, loop_, egress_, result_.faults);
   }
   return absl::OkStatus();

@@ -26,11 +26,15 @@ ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
   return earlier == earlier_.end() ? nullptr : &earlier->second;
 }
 
-void ReleaseOrder::End(FlowId flow, Clock last) {
+ReleaseOrder::Flow* ReleaseOrder::Find(FlowId flow) {
   std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
   const bool is_here = slot < flows.size() && flows[slot].flow == flow;
-  Flow* const known = is_here ? &flows[slot] : OtherFlow(flow);
+  return is_here ? &flows[slot] : OtherFlow(flow);
+}
+
+void ReleaseOrder::End(FlowId flow, Clock last) {
+  Flow* const known = Find(flow);
   if (known != nullptr) known->given = value(last) | Flow::kOver;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
 #include "base/large_pages.h"
 #include "runtime/core/unit_commands.h"
@@ -34,6 +35,10 @@ namespace snf {
 // slot of a controller's table the newest is at hand, others are looked up:
 // their packets may still be under way. They are forgotten when the last clock,
 // which End tells, has ended. What their NF emits later still goes out.
+//
+// Of a flow that is given up some clocks never end. What waits for them goes
+// out, and what comes later goes as it comes; that each clock ends once is
+// known elsewhere then (PacketsUnderWay).
 //
 // Owner-thread only. Memory: 32 bytes a flow slot of each controller; nothing
 // is allocated while fewer than kReserve commands wait, no flow has lost its
@@ -73,6 +78,23 @@ class ReleaseOrder {
   // Says that no clock of the flow comes after this one. Call it before
   // anything of another flow comes that has the flow's slot.
   void End(FlowId flow, Clock last);
+  // Says that no clock of the flow comes any more, and that some of those given
+  // never end. Calls handle(command) for each command that waits for them.
+  // Words of more than kMaxForsaken such flows are refused.
+  template <typename HandleOne>
+  void Forsake(FlowId flow, const HandleOne& handle) {
+    if (Flow* const known = Find(flow); known != nullptr) {
+      known->ended = known->newest();
+      known->given |= Flow::kOver;
+      while (known->first != kNone) {
+        UnitCommand next = nodes_[known->first].command;
+        TakeFirst(*known, next);
+        handle(next);
+      }
+      earlier_.erase(flow);
+    }
+    if (forsaken_.size() < kMaxForsaken) forsaken_.insert(flow);
+  }
   // Returns a command that ended a clock a second time after it had waited, or
   // null.
   const UnitCommand* repeated() const {
@@ -87,6 +109,7 @@ class ReleaseOrder {
  private:
   static constexpr size_t kReserve = 4'096;
   static constexpr size_t kMaxWaiting = 8 << 20;  // more are refused
+  static constexpr size_t kMaxForsaken = 1 << 20;
   static constexpr uint32_t kNone = 0xffff'ffff;
   struct alignas(32) Flow {
     FlowId flow = kNoFlow;
@@ -118,8 +141,11 @@ class ReleaseOrder {
     const uint64_t clock = value(command.meta.clock);
     if (clock > flow.newest()) [[unlikely]]
       return false;
-    if (Ends(command) && clock <= flow.ended) [[unlikely]]
-      return false;
+    if (Ends(command) && clock <= flow.ended) [[unlikely]] {
+      if (!forsaken_.contains(flow.flow)) return false;
+      handle(command);
+      return true;
+    }
     if (clock > flow.ended + 1) {
       return Append(flow, command);
     }
@@ -135,7 +161,7 @@ class ReleaseOrder {
                                   const HandleOne& handle) {
     Flow* const flow = OtherFlow(command.meta.flow);
     if (flow == nullptr) {
-      if (Ends(command)) return false;
+      if (Ends(command) && !forsaken_.contains(command.meta.flow)) return false;
       handle(command);
       return true;
     }
@@ -144,6 +170,8 @@ class ReleaseOrder {
     return is_first;
   }
   void Begin(FlowId flow);
+  // Finds a flow. Returns null if it is over, and has lost its slot.
+  Flow* Find(FlowId flow);
   // Finds a flow that has lost its slot. Returns null if it is over.
   Flow* OtherFlow(FlowId flow);
   bool Append(Flow& flow, const UnitCommand& command);
@@ -158,6 +186,7 @@ class ReleaseOrder {
   uint32_t max_flows_;
   std::array<std::vector<Flow>, 256> flows_;  // by controller, and by slot
   absl::flat_hash_map<FlowId, Flow> earlier_;
+  absl::flat_hash_set<FlowId> forsaken_;  // few, and never forgotten
   std::vector<Node> nodes_;
   std::vector<uint32_t> free_;
   std::optional<UnitCommand> repeated_;

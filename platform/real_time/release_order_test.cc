@@ -19,6 +19,7 @@ namespace snf {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 using Kind = UnitCommand::Kind;
 
 UnitCommand Command(Kind kind, FlowId flow, uint64_t clock) {
@@ -93,6 +94,42 @@ TEST_F(ReleaseOrderTest, RefusesAClockThatHasEnded) {
   EXPECT_TRUE(On(Kind::kRelease, 2));
   EXPECT_FALSE(On(Kind::kDrop, 1));
   EXPECT_THAT(out_, ElementsAre("1", "2"));
+}
+
+// Clocks 1 and 3 are lost with a unit. The flow's slot is another flow's later.
+TEST_F(ReleaseOrderTest, LetsAFlowGoThatIsGivenUp) {
+  Give(6);
+  On(Kind::kRelease, 4);
+  On(Kind::kRelease, 2);
+  EXPECT_EQ(order_.waiting(), 2u);
+  order_.Forsake(kFlow, [&](const UnitCommand& c) {
+    out_.push_back(fmt::format("{}", value(c.meta.clock)));
+  });
+  EXPECT_THAT(out_, UnorderedElementsAre("2", "4"));
+  EXPECT_EQ(order_.waiting(), 0u);
+  out_.clear();
+  EXPECT_TRUE(On(Kind::kDrop, 6));
+  EXPECT_FALSE(On(Kind::kDrop, 7)) << "it was not given";
+  constexpr FlowId kNext = MakeFlowId(0, 3, 1);
+  Give(2, kNext);
+  EXPECT_TRUE(On(Kind::kDrop, 5));
+  EXPECT_THAT(out_, ElementsAre("6", "5"));
+  EXPECT_EQ(order_.earlier(), 0u);
+  EXPECT_TRUE(On(Kind::kRelease, 1, kNext));
+  EXPECT_FALSE(On(Kind::kRelease, 1, kNext));
+}
+
+TEST_F(ReleaseOrderTest, LetsAFlowGoThatIsGivenUpBehindTheNextOfItsSlot) {
+  Give(3);
+  On(Kind::kRelease, 3);
+  Give(1, MakeFlowId(0, 3, 1));
+  EXPECT_EQ(order_.earlier(), 1u);
+  order_.Forsake(kFlow, [&](const UnitCommand& c) {
+    out_.push_back(fmt::format("{}", value(c.meta.clock)));
+  });
+  EXPECT_EQ(order_.waiting() + order_.earlier(), 0u);
+  EXPECT_TRUE(On(Kind::kRelease, 2));
+  EXPECT_THAT(out_, ElementsAre("3", "2"));
 }
 
 TEST_F(ReleaseOrderTest, RefusesWhatWasNotGiven) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -191,9 +192,11 @@ bool UnitProcesses::TakeNote() {
   return true;
 }
 
-// Returns true if that is no failure, and the process may be started again.
+// Returns true if that is no failure, and the process may be started again. Any
+// other signal is the process's own fault, which must not be hidden.
 bool UnitProcesses::TakeEndOf(size_t loop, int status) {
-  if (!options_.may_be_killed || !WIFSIGNALED(status)) return false;
+  const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (!options_.may_be_killed || !is_killed) return false;
   Process& process = processes_[loop];
   if (process.socket < 0) return false;  // it has said what cannot be
   {

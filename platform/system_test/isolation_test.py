@@ -209,17 +209,32 @@ class Failures(Isolation):
         rng = random.Random(seed)
         for i in range(5):
             with self.subTest(f"SNF_TEST_SEED={seed}", i=i):
-                process, units = self.start("--threads=3")
-                time.sleep(rng.uniform(0, 0.5))
-                victim = rng.choice(units)
-                os.kill(victim, signal.SIGKILL)
-                _, said = process.communicate(timeout=60)
-                self.assertRegex(said, rf"unit loop \d \(process {victim}\) "
-                                 "was killed by signal 9")
-                self.assertEqual(process.returncode, INTERNAL)
-                report = json.loads(pathlib.Path(self.report).read_text())
-                self.assertTrue(report["conserved"])
-                self.assertEqual([p for p in units if stat_of(p)], [])
+                self.ends_with_all_packets_told(
+                    rng, signal.SIGKILL, "--threads=3")
+
+    # What it wrote into shared tables cannot be recovered, and what ends by a
+    # fault of its own is not started again.
+    def test_loggers_do_not_bring_back_what_they_cannot_or_must_not(self):
+        seed = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+        for end, nf in ((signal.SIGKILL, "monitor"),
+                        (signal.SIGSYS, "chronicle")):
+            with self.subTest(f"SNF_TEST_SEED={seed}", end=end, nf=nf):
+                self.ends_with_all_packets_told(
+                    random.Random(seed), end, "--threads=4", "--loggers=on",
+                    f"--nf={nf}")
+
+    def ends_with_all_packets_told(self, rng, end, *flags):
+        process, units = self.start(*flags)
+        time.sleep(rng.uniform(0, 0.5))
+        victim = rng.choice(units)
+        os.kill(victim, end)
+        _, said = process.communicate(timeout=60)
+        self.assertRegex(said, rf"unit loop \d \(process {victim}\) "
+                         rf"was killed by signal {end.value}")
+        self.assertEqual(process.returncode, INTERNAL)
+        report = json.loads(pathlib.Path(self.report).read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual([p for p in units if stat_of(p)], [])
 
     def test_nothing_outlives_snf(self):
         for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
