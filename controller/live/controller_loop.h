@@ -372,11 +372,16 @@ void ControllerLoop::EndLoop(size_t loop, Host& host) {
   ReportDrained(host);
   CloseBrokenLinks();  // what follows forgets what was wrong
   EndChannels(loop);
-  for (uint32_t unit = static_cast<uint32_t>(loop);
-       FailNext(loop, unit, host);) {
-    ExecuteAll(host);
+  // While one fails, others of the process may get packets, or be started: they
+  // fail as well, and what they got is not for the next process.
+  for (bool has_failed = true; has_failed;) {
+    has_failed = false;
+    for (uint32_t unit = static_cast<uint32_t>(loop);
+         FailNext(loop, unit, host);) {
+      ExecuteAll(host);
+      has_failed = true;
+    }
   }
-  // Those that failed last may have got packets meanwhile, which survive.
   links_.loops[loop].out.SkipAll();
   FlushAll();
 }

@@ -123,30 +123,30 @@ void ControllerLoop::HandleRecovery(const UnitCommand& command, bool of_logger,
   }
 }
 
-// What is still under way to or in the units of the loop is in no logger.
+// What is still under way to or in the units of the loop that failed is in no
+// logger. One that was started since waits for the next process.
 void ControllerLoop::TakeSurvivors(size_t loop, ControllerEvents& events) {
   recovery_->loops[loop].awaits_survivors = false;
-  const auto is_of_loop = [&](UnitId unit) {
-    return value(unit) % links_.loops.size() == loop;
+  const auto is_lost = [&](UnitId unit) {
+    return value(unit) % links_.loops.size() == loop && !hears(unit);
   };
-  recovery_->packets.TakeOut(
-      is_of_loop, [&](const PacketsUnderWay::Sent& sent) {
-        --in_channels_;
-        const uint32_t slot = slot_of(sent.meta.flow);
-        if (under_way_.size() > 0) --under_way_[slot];
-        // What set the flow's alias is done again.
-        if (controller_.aliases().clock(slot) == sent.meta.clock) {
-          events.on_alias_over(sent.meta.flow, sent.meta.clock);
-        }
-        if (sent.packet == kNoPacket) {
-          ++recovery_->null_packets_lost;
-          return;
-        }
-        events.on_survivor(sent.packet, sent.meta);
-        if (!controller_.on_survivor(sent.meta, sent.packet)) {
-          events.on_drop(now_, sent.packet, DropReason::kUnitFailed);
-        }
-      });
+  recovery_->packets.TakeOut(is_lost, [&](const PacketsUnderWay::Sent& sent) {
+    --in_channels_;
+    const uint32_t slot = slot_of(sent.meta.flow);
+    if (under_way_.size() > 0) --under_way_[slot];
+    // What set the flow's alias is done again.
+    if (controller_.aliases().clock(slot) == sent.meta.clock) {
+      events.on_alias_over(sent.meta.flow, sent.meta.clock);
+    }
+    if (sent.packet == kNoPacket) {
+      ++recovery_->null_packets_lost;
+      return;
+    }
+    events.on_survivor(sent.packet, sent.meta);
+    if (!controller_.on_survivor(sent.meta, sent.packet)) {
+      events.on_drop(now_, sent.packet, DropReason::kUnitFailed);
+    }
+  });
 }
 
 }  // namespace snf

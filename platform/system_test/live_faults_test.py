@@ -142,7 +142,7 @@ class Drill(Command):
         # One that is killed again and again before it runs ends the run.
         def kill(pid, stop, kills):
             seen = {}
-            while not stop.wait(pauses.uniform(0, 0.06)):
+            while not stop.wait(pauses.uniform(0.02, 0.2)):
                 now = time.monotonic()
                 seen = {p: seen.get(p, now) for p in units_of(pid)}
                 old = [p for p, since in seen.items()
