@@ -48,6 +48,13 @@ padding-left:.4rem}
 .failed{border-color:#000}.open{border-color:#999}
 code,pre{background:#f3f3f3;padding:.1rem .3rem;white-space:pre-wrap}
 footer,.from{color:#555;font-size:.85rem}
+@media(max-width:40rem){
+.findings,.findings tbody,.findings tr,.findings td{display:block}
+.findings td,.findings td.why{border:0;min-width:0;padding:.1rem 0}
+.findings tr{border-bottom:1px solid #ddd;padding:.5rem 0}
+.findings tr:first-child,.findings td:empty{display:none}
+.findings td::before{content:attr(data-name) ": ";color:#555}
+}
 """
 
 
@@ -154,11 +161,13 @@ def table_html(table: Table) -> str:
     def td(value, column) -> str:
         text = markup.escape(cell(value, column.unit))
         if column.name == "verdict":
-            return f"<td><span class=\"v {MARKS[value]}\">{text}</span></td>"
+            text = f"<span class=\"v {MARKS[value]}\">{text}</span>"
         is_number = isinstance(value, (int, float))
-        name = "n" if is_number else "why" if column.name == "why" else ""
-        return f"<td class=\"{name}\">{text}</td>" if name else \
-            f"<td>{text}</td>"
+        kind = "n" if is_number else "why" if column.name == "why" else ""
+        shown = f" class=\"{kind}\"" if kind else ""
+        if is_findings(table):  # narrow screens show a cell below the other
+            shown += f" data-name=\"{markup.escape(column.name)}\""
+        return f"<td{shown}>{text}</td>"
 
     head = "".join(
         f"<th>{markup.escape(column.name)}"

@@ -3,6 +3,7 @@
 """Units over time from hand-made files, and what scenarios judge by."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -14,8 +15,8 @@ import scenario_packing as packing
 import scenario_provisioning as provisioning
 import series
 import traffic
-from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Job, Made, Means,
-                      Missing, Outcome, Outcomes)
+from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Findings, Job, Made,
+                      Means, Missing, Outcome, Outcomes)
 from runner import NOT_RUN as NOT_RUN_FOR
 from series import UpTime
 
@@ -78,6 +79,17 @@ class APage(unittest.TestCase):
                          "./snf experiment all")
         self.assertIn("<li>one: <code>exit code 1: &lt;no&gt;</code>", text)
         self.assertNotIn("second", text)
+
+    def test_names_the_cells_of_findings_for_narrow_screens(self):
+        findings = Findings("found")
+        findings.add("it", "5 µs", "less", lambda: ("<4 µs", REPRODUCED))
+        text = page.table_html(findings.table)
+        self.assertEqual(re.findall(r'data-name="([^"]+)"', text),
+                         ["what", "the source", "ours", "expected", "verdict",
+                          "why"])
+        self.assertIn('data-name="ours">&lt;4 µs</td>', text)
+        self.assertIn('<span class="v ok">reproduced</span>', text)
+        self.assertIn("attr(data-name)", page.STYLE)
 
 
 class OfFiles(unittest.TestCase):
