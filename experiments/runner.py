@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 
+from pressure import Stalls
 from scenario import Job, Made, Out, Outcome, Outcomes, Program, needs
 
 LONGEST_S = 1800  # of a job
@@ -174,12 +175,15 @@ class Runner:
         stdout = partial / "stdout"
         try:
             command = self._command(job, partial, outcomes)
+            stalls = Stalls()
             code = self._call(command, partial)
             if code != 0:
                 errors = (partial / "stderr").read_text(errors="replace")
                 self._check_room(code, errors)
                 raise Failed(f"exit code {code}: {last_lines(errors)}")
             figures = figures_of(stdout) if job.has_figures else {}
+            if job.is_timed:
+                figures.setdefault("waited", stalls.share())
             stdout.unlink()
             (partial / "figures.json").write_text(
                 json.dumps({"job": job.name, "command": command[1:],

