@@ -25,14 +25,14 @@ namespace snf {
 
 enum class RebuildRule {
   kNone,
-  kTombstone,   // a clock that nobody has becomes a tombstone
-  kNext,        // the next clock is the highest seen plus 1
-  kOver,        // a Takeover that is open, or an answer, says that more was run
-  kEnd,         // a mark closes a flow
-  kHistory,     // what earlier owners have is known
-  kAlias,       // aliases are reported
-  kPieces,      // the pool is what no report holds
-  kUnlogged,    // grants that no logger knows are reported
+  kTombstone,  // a clock that nobody has becomes a tombstone
+  kNext,       // the next clock is the highest seen plus 1
+  kOver,       // a Takeover that is open, or an answer, says that more was run
+  kEnd,        // a mark closes a flow
+  kHistory,    // what earlier owners have is known
+  kAlias,      // aliases are reported
+  kPieces,     // the pool is what no report holds
+  kUnlogged,   // grants that no logger knows are reported
 };
 inline RebuildRule left_out_rebuild_rule = RebuildRule::kNone;
 

@@ -184,11 +184,10 @@ void Unit::ReportFlow(uint32_t slot, Report& report) const {
                      .unit = id_};
   if (record.copy != CopyKind::kNone) {
     // A copy from elsewhere says only that its clock was run.
-    flow.kind = !record.is_own() || !record.ran_here
-                    ? FlowReport::Kind::kTookOver
-                : record.copy == CopyKind::kHandedOver
-                    ? FlowReport::Kind::kHandedOver
-                    : FlowReport::Kind::kRan;
+    flow.kind =
+        !record.is_own() || !record.ran_here   ? FlowReport::Kind::kTookOver
+        : record.copy == CopyKind::kHandedOver ? FlowReport::Kind::kHandedOver
+                                               : FlowReport::Kind::kRan;
     report.on_flow(flow);
   }
   const PendingLists& pending = flows_.pending();
