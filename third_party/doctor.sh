@@ -158,6 +158,10 @@ captures() {
 is_snf() {
   local program
   [[ -n $1 && -e /proc/$1 ]] || return
+  # One that has ended stays until its parent has heard of it.
+  if grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; then
+    return 1
+  fi
   program=$(readlink "/proc/$1/exe") || program=/$(line_of "/proc/$1/comm")
   [[ $program == */snf?(' (deleted)') ]]
 }

@@ -107,7 +107,7 @@ class Drill(Command):
         want, _ = self.report_of(*REAL, *flags, f"--nf={nf}", "--threads=3")
         done = rounds = compared = 0
         totals = Counter()
-        while done < KILLS and rounds < 4 * KILLS:
+        while (done < KILLS or not compared) and rounds < 4 * KILLS:
             rounds += 1
             threads = rng.choice((2, 4, 5))
             seed = rng.randrange(1 << 30)
