@@ -222,7 +222,8 @@ class ControllerLoop {
       bool has_ended = false;
       bool awaits_survivors = false;
       uint32_t round = 0;  // of the first Seal; 0: it was not sent yet
-      std::vector<UnitId> unsealed;       // whose loggers have still to answer
+      std::vector<UnitId> unsealed;  // whose loggers have still to answer
+      std::vector<UnitId> started;   // while it ended; for its next process
       std::vector<PacketHandle> buffers;  // to be returned once it begins again
     };
     PacketsUnderWay packets;
@@ -244,7 +245,9 @@ class ControllerLoop {
   void HandleRecovery(const UnitCommand& command, bool of_logger,
                       ControllerEvents& events);
   void EndChannels(size_t loop);
+  bool HasOtherLoop(size_t loop) const;
   bool FailNext(size_t loop, uint32_t& unit, ControllerEvents& events);
+  void TakeStarted(size_t loop, std::vector<ControllerCommand>& kept);
   void TakeSurvivors(size_t loop, ControllerEvents& events);
   void SendSeal(const ControllerCommand& command);
   // `loop` is where the message came from.
@@ -373,16 +376,25 @@ void ControllerLoop::EndLoop(size_t loop, Host& host) {
   CloseBrokenLinks();  // what follows forgets what was wrong
   EndChannels(loop);
   // While one fails, others of the process may get packets, or be started: they
-  // fail as well, and what they got is not for the next process.
+  // fail as well, and what they got is not for the next process. But if no
+  // other process has units, one that is started waits for the next.
+  const bool keeps_started = !HasOtherLoop(loop);
+  std::vector<ControllerCommand> kept;
   for (bool has_failed = true; has_failed;) {
     has_failed = false;
     for (uint32_t unit = static_cast<uint32_t>(loop);
          FailNext(loop, unit, host);) {
+      if (keeps_started) TakeStarted(loop, kept);
       ExecuteAll(host);
       has_failed = true;
     }
   }
   links_.loops[loop].out.SkipAll();
+  for (const ControllerCommand& command : kept) {
+    out_.clear();
+    out_.push(command);
+    ExecuteAll(host);
+  }
   FlushAll();
 }
 

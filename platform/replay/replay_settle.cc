@@ -55,6 +55,8 @@ absl::Status ReplayFlags::Settle() {
   SettleRun();
   if (absl::Status s = SettleChains(); !s.ok()) return s;
   SettleFlags();
+  // This makes more units than the flags say.
+  if (options_.run.faults.any()) PrepareForFailures(options_.run.controller);
   return absl::OkStatus();
 }
 
@@ -245,9 +247,6 @@ absl::Status ReplayFlags::CheckFaults() const {
                   "that thinks through deaths that do not happen");
   }
   const uint32_t units = options_.run.controller.max_units;
-  if (units < 2 && faults.any_of_units()) {
-    return AtOdds("faults", "max_units", "nobody is left to take over");
-  }
   for (const Kill& kill : faults.kills) {
     if (kill.unit == kNoUnit || value(kill.unit) < units) continue;
     return AtOdds("faults", "max_units",
@@ -404,7 +403,6 @@ void ReplayFlags::SettleRun() {
   options_.run.loggers = loggers_ == 1;
   options_.cluster.shared = leases_ == 0;
   ControllerOptions& c = options_.run.controller;
-  if (options_.run.faults.any()) PrepareForFailures(c);
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.run.state = StateMode{static_cast<uint8_t>(state_)};

@@ -17,7 +17,8 @@ namespace snf {
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
 TableOptions TableOptionsOf(const RunOptions& options);
 
-// Sets what a controller needs beyond others whose units may fail.
+// Sets what a controller needs beyond others whose units may fail, spare units
+// among that. Call it once.
 void PrepareForFailures(ControllerOptions& options);
 
 // Returns true if the NF's flows are inside endpoints.
