@@ -68,12 +68,13 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
 }
 
 UnitProcesses::UnitProcesses(Options options)
-    : options_(std::move(options)), processes_(options_.setup.region.loops) {}
+    : options_(std::move(options)), processes_(options_.setup.processes()) {}
 
 absl::Status UnitProcesses::Launch() {
   std::vector<int> theirs = {options_.region};
-  const auto close_theirs = [&theirs] {
-    for (size_t i = 1; i < theirs.size(); ++i) close(theirs[i]);
+  if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
+  const auto close_theirs = [&theirs, first = theirs.size()] {
+    for (size_t i = first; i < theirs.size(); ++i) close(theirs[i]);
   };
   for (Process& process : processes_) {
     std::array<int, 2> sockets{};
@@ -177,7 +178,8 @@ bool UnitProcesses::TakeNote() {
   while (Hear(loop)) {  // what it said before its end
   }
   if (TakeEndOf(loop, note.status)) return true;
-  if (!may_end_ || !process.results.has_value() || note.status != 0) {
+  const bool has_results = loop >= units() || process.results.has_value();
+  if (!may_end_ || !has_results || note.status != 0) {
     const std::string often =
         process.failed_starts > kMostFailedStarts
             ? fmt::format(", as {} before it that were not ready yet",
@@ -264,10 +266,11 @@ bool UnitProcesses::TakeWord(size_t loop) {
   UnitWord word{};
   if (process.socket < 0 || process.heard.size() < sizeof(word)) return false;
   std::memcpy(&word, process.heard.data(), sizeof(word));
-  const bool is_repeated =
+  const bool is_too_much =
       process.results.has_value() ||
+      (word.kind == UnitWord::Kind::kResults && loop >= units()) ||
       (process.is_ready && word.kind == UnitWord::Kind::kReady);
-  if (word.bytes > MostBytes(word.kind) || is_repeated) {
+  if (word.bytes > MostBytes(word.kind) || is_too_much) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
                               NameOf(loop), static_cast<uint32_t>(word.kind),
                               word.bytes)});
@@ -340,7 +343,10 @@ void UnitProcesses::Fail(Failure failure) {
 }
 
 std::string UnitProcesses::NameOf(size_t loop) const {
-  return fmt::format("unit loop {} (process {})", loop, pid(loop));
+  const int process = pid(loop);
+  return loop < units()
+             ? fmt::format("unit loop {} (process {})", loop, process)
+             : fmt::format("loggers (process {})", process);
 }
 
 std::optional<UnitProcesses::Failure> UnitProcesses::failure() const {
@@ -361,7 +367,8 @@ std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
   const bool in_time = changed_.wait_for(
       lock, std::chrono::nanoseconds(kPatience.ns), have_ended);
   std::vector<std::optional<LoopResults>> results;
-  for (Process& process : processes_) {
+  for (size_t i = 0; i < units(); ++i) {
+    const Process& process = processes_[i];
     results.push_back(process.has_ended ? process.results : std::nullopt);
   }
   lock.unlock();

@@ -189,6 +189,7 @@ struct FaultFigures {
   Histogram detection_ns;     // from a kill until the controller knows
   Histogram recovery_ns;      // from a death until its flows are moved
   uint64_t logger_kills = 0;
+  uint64_t logger_failures = 0;       // of a process, in real time, by whomever
   uint64_t kills_without_logger = 0;  // there was none, or its unit was gone
   uint64_t logger_packets_lost = 0;   // with loggers; those of NFs among them
   uint64_t logger_clocks_kept = 0;    // whose packets those were, or had none
