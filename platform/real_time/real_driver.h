@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -81,6 +83,9 @@ struct RealOptions {
   // of the run's own.
   std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
+  // Is told a line, by the caller's thread, of each process of units or loggers
+  // that was killed, and that is back; may be null.
+  std::function<void(std::string_view)> notice = nullptr;
   // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
 };

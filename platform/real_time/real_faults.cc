@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/real_time/real_faults.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/types.h>
 
@@ -10,11 +11,12 @@
 
 namespace snf {
 
-RealFaults::RealFaults(const RunOptions& options,
+RealFaults::RealFaults(const RunOptions& options, Notice notice,
                        std::span<const LoopRegion::Loop> loops,
                        UnitProcesses& processes, ControllerLoop& loop,
                        Egress& egress, FaultFigures& figures)
     : options_(options.faults),
+      notice_(std::move(notice)),
       max_units_(options.controller.max_units),
       processes_(processes),
       loop_(loop),
@@ -110,23 +112,35 @@ bool RealFaults::TurnNow() {
   bool did = false;
   while (const auto ended = processes_.TakeEnd()) {
     did = true;
-    if (*ended < processes_.units()) {
+    if (ended->process < processes_.units()) {
       on_end(*ended);
     } else {
-      on_loggers_end();
+      on_loggers_end(*ended);
     }
   }
   for (size_t i = 0; down_ > 0 && i < lives_.size(); ++i) {
     if (lives_[i].is_down) BringUp(i);
   }
-  if (loggers_.is_down()) did |= loggers_.BringUp();
+  if (loggers_.is_down() && loggers_.BringUp()) {
+    did = true;
+    if (notice_ != nullptr) {
+      notice_(fmt::format("loggers are back as process {}",
+                          processes_.pid(processes_.loggers())));
+    }
+  }
   NoteRecovery();
   return did;
 }
 
-void RealFaults::on_end(size_t ended) {
+void RealFaults::on_end(const UnitProcesses::End& end) {
+  const size_t ended = end.process;
   ProcessLife& life = lives_[ended];
   const Instant now = loop_.ReadClock();
+  if (notice_ != nullptr) {
+    notice_(fmt::format("unit loop {} (process {}) was killed by signal {}{}",
+                        ended, end.pid, SIGKILL, UnitsOf(ended)));
+  }
+  ++figures_.processes_uncounted;
   if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);
   down_ += life.is_down ? 0 : 1;
   deaths_.push_back(life.End(now));
@@ -134,7 +148,32 @@ void RealFaults::on_end(size_t ended) {
   if (loggers_.is_down()) EndForPair();
 }
 
-void RealFaults::on_loggers_end() {
+// Names the units that fail with the loop's process.
+std::string RealFaults::UnitsOf(size_t loop) const {
+  constexpr uint32_t kMostNamed = 8;
+  std::string text;
+  uint32_t count = 0;
+  for (auto i = static_cast<uint32_t>(loop); i < max_units_;
+       i += static_cast<uint32_t>(lives_.size())) {
+    const UnitPool::State state =
+        loop_.controller().units().state(UnitId{static_cast<uint16_t>(i)});
+    if (state == UnitPool::State::kStopped ||
+        state == UnitPool::State::kCrashed) {
+      continue;
+    }
+    if (++count > kMostNamed) continue;
+    text += fmt::format("{}{}", count == 1 ? ", with units " : ", ", i);
+  }
+  if (count > kMostNamed)
+    text += fmt::format(" and {} more", count - kMostNamed);
+  return text;
+}
+
+void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
+  if (notice_ != nullptr) {
+    notice_(fmt::format("loggers (process {}) were killed by signal {}",
+                        end.pid, SIGKILL));
+  }
   const bool is_fine = loggers_.CanBeReplaced();
   loggers_.on_end();
   if (!is_fine) EndForPair();
@@ -153,6 +192,10 @@ void RealFaults::BringUp(size_t down) {
     life.Begin(loop_.now());
     --down_;
     loop_.BeginLoop(down);
+    if (notice_ != nullptr) {
+      notice_(fmt::format("unit loop {} is back as process {}", down,
+                          processes_.pid(down)));
+    }
     return;
   }
   if (stops_ || !life.may_start(loop_.now()) || !loop_.MayBegin(down)) return;

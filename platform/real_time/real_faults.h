@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -34,10 +37,12 @@ namespace snf {
 // Owner-thread only.
 class RealFaults {
  public:
-  // All of them must outlive the object.
-  RealFaults(const RunOptions& options, std::span<const LoopRegion::Loop> loops,
-             UnitProcesses& processes, ControllerLoop& loop, Egress& egress,
-             FaultFigures& figures);
+  using Notice = std::function<void(std::string_view)>;
+  // All of them must outlive the object, but `notice`, which is told of each
+  // process that was killed, and that is back; it may be null.
+  RealFaults(const RunOptions& options, Notice notice,
+             std::span<const LoopRegion::Loop> loops, UnitProcesses& processes,
+             ControllerLoop& loop, Egress& egress, FaultFigures& figures);
 
   // The first packet comes: those kills that have a time are planned.
   void on_start(Instant first_packet);
@@ -76,13 +81,15 @@ class RealFaults {
   void KillPlanned();
   void KillOne(const Kill& kill);
   bool CanDie(UnitId unit) const;
-  void on_end(size_t loop);
-  void on_loggers_end();
+  void on_end(const UnitProcesses::End& end);
+  void on_loggers_end(const UnitProcesses::End& end);
+  std::string UnitsOf(size_t loop) const;
   void EndForPair();
   void BringUp(size_t loop);
   void NoteRecovery();
 
   const FaultOptions options_;
+  const Notice notice_;
   const uint32_t max_units_;
   UnitProcesses& processes_;
   ControllerLoop& loop_;

@@ -304,8 +304,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
   if (recovers_) {
-    unit_faults_.emplace(options_, loops_, *processes_, loop_, egress_,
-                         result_.faults);
+    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, loop_,
+                         egress_, result_.faults);
   }
   return absl::OkStatus();
 }

@@ -206,10 +206,9 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
     process.failed_starts += process.is_ready ? 0 : 1;
     if (process.failed_starts > kMostFailedStarts) return false;
     process.has_ended = true;
-    process.pid = 0;
+    killed_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
     process.heard.clear();
     process.is_ready = false;
-    killed_.push_back(loop);
     ends_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
   }
@@ -217,7 +216,7 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   return true;
 }
 
-std::optional<size_t> UnitProcesses::TakeEnd() {
+std::optional<UnitProcesses::End> UnitProcesses::TakeEnd() {
   const std::scoped_lock lock(mutex_);
   if (killed_.size() == ends_taken_) return std::nullopt;
   return killed_[ends_taken_++];

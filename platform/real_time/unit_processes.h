@@ -81,7 +81,11 @@ class UnitProcesses {
   // Fails for a reason of the caller's.
   void EndRun(std::string why) { Fail({.text = std::move(why)}); }
   // Returns the next process that was killed; none: there is none.
-  std::optional<size_t> TakeEnd();
+  struct End {
+    size_t process = 0;
+    pid_t pid = 0;
+  };
+  std::optional<End> TakeEnd();
   // Starts the process once more, of which TakeEnd has told. If that fails
   // kMostFailedStarts times in a row, it is a failure.
   void StartAgain(size_t process);
@@ -132,7 +136,7 @@ class UnitProcesses {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
-  std::vector<size_t> killed_;  // in order
+  std::vector<End> killed_;  // in order
   std::thread thread_;
 };
 

@@ -347,6 +347,10 @@ constexpr Figure kFigures[] = {
     {"faults.packets_rerouted", "packets", kSum,
      &FailureCounters::packets_rerouted,
      "Packets that survived the unit that had them, and went to another."},
+    {"faults.processes_uncounted", "processes", kSum,
+     &FaultFigures::processes_uncounted,
+     "Processes of units that were killed in real time: what their units "
+     "counted themselves, of state and entries, is not in the figures."},
     {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
      "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,

@@ -49,13 +49,6 @@ def processes_of(pid, names):
     return found
 
 
-def left_or_refused(report):
-    """Packets that left, or that the NF dropped."""
-    return report["packets_released"] + sum(
-        count for name, count in report["packets_dropped"].items()
-        if name.startswith("nf:"))
-
-
 class Drill(Command):
     NFS = {"chronicle": "digest", "nat:ip=203.0.113.9":
            "digest_up_to_renaming"}
@@ -82,36 +75,23 @@ class Drill(Command):
         return json.loads(pathlib.Path(path).read_text()), kills[0]
 
     def check(self, report, want, digest):
-        """Returns whether digests were compared."""
         self.assertEqual(report["violation_messages"], [])
         self.assertTrue(report["conserved"])
         self.assertEqual(report["packets_in"], want["packets_in"])
-        dropped, wanted = (Counter({name: count for name, count
-                                    in each["packets_dropped"].items()
-                                    if not name.startswith("nf:")})
-                           for each in (report, want))
-        self.assertEqual(+dropped, +wanted)
-        self.assertEqual(left_or_refused(report), left_or_refused(want))
+        self.assertEqual(report["packets_dropped"], want["packets_dropped"])
         faults = report["faults"]
         self.assertEqual(faults["packets_lost"], 0)
         self.assertEqual(faults["flows_given_up"], 0)
-        # The far side answers as soon as an alias is granted, though the packet
-        # that set it may die unreleased with its unit: then a NAT gives the
-        # flow another port, and drops what was sent to that one.
-        if digest != "digest" and \
-                report["packets_dropped"] != want["packets_dropped"]:
-            return False
         self.assertEqual(report["packets_released"], want["packets_released"])
         self.assertEqual(report[digest], want[digest])
-        return True
 
     def drill(self, nf, kill_with, *flags, victims=("snf-unit",)):
         digest = self.NFS[nf]
         rng = random.Random(SEED)
         want, _ = self.report_of(*REAL, *flags, f"--nf={nf}", "--threads=3")
-        done = rounds = compared = 0
+        done = rounds = 0
         totals = Counter()
-        while (done < KILLS or not compared) and rounds < 4 * KILLS:
+        while done < KILLS and rounds < 4 * KILLS:
             rounds += 1
             threads = rng.choice((2, 4, 5))
             seed = rng.randrange(1 << 30)
@@ -121,7 +101,7 @@ class Drill(Command):
                 report, kills = kill_with(
                     rng, victims, *flags, f"--nf={nf}", f"--threads={threads}",
                     f"--seed={seed}")
-                compared += self.check(report, want, digest)
+                self.check(report, want, digest)
                 faults = report["faults"]
                 done += max(kills, faults["kills"] + faults["logger_kills"])
                 for what in ("kills", "failures", "packets_rerouted",
@@ -131,8 +111,8 @@ class Drill(Command):
                 fine = True
             if not fine:
                 return
-        text = (f"SNF_TEST_SEED={SEED}: {nf}: {done} kills in {rounds} runs, "
-                f"{compared} with the same drops: {dict(totals)}")
+        text = (f"SNF_TEST_SEED={SEED}: {nf}: {done} kills in {rounds} runs: "
+                f"{dict(totals)}")
         self.assertGreaterEqual(done, KILLS, text)
         if "snf-unit" in victims:
             self.assertGreater(totals["failures"], 0, text)
@@ -140,7 +120,6 @@ class Drill(Command):
         if "snf-loggers" in victims:
             self.assertGreater(totals["logger_failures"], 0, text)
             self.assertGreater(totals["records_restored"], 0, text)
-        self.assertGreater(compared, 0, text)
         print(text)
 
     def by_flag(self, rng, victims, *flags):
