@@ -171,7 +171,7 @@ std::string RealFaults::UnitsOf(size_t loop) const {
 
 void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
   if (notice_ != nullptr) {
-    notice_(fmt::format("loggers (process {}) were killed by signal {}",
+    notice_(fmt::format("process {} of loggers was killed by signal {}",
                         end.pid, SIGKILL));
   }
   const bool is_fine = loggers_.CanBeReplaced();

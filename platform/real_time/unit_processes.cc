@@ -341,11 +341,11 @@ void UnitProcesses::Fail(Failure failure) {
   options_.told();
 }
 
-std::string UnitProcesses::NameOf(size_t loop) const {
-  const int process = pid(loop);
-  return loop < units()
-             ? fmt::format("unit loop {} (process {})", loop, process)
-             : fmt::format("loggers (process {})", process);
+std::string UnitProcesses::NameOf(size_t process) const {
+  const pid_t id = pid(process);
+  return process < units()
+             ? fmt::format("unit loop {} (process {})", process, id)
+             : fmt::format("process {} of loggers", id);
 }
 
 std::optional<UnitProcesses::Failure> UnitProcesses::failure() const {

@@ -123,7 +123,7 @@ class UnitProcesses {
   bool TakeWord(size_t loop);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
-  std::string NameOf(size_t loop) const;
+  std::string NameOf(size_t process) const;
 
   Options options_;
   std::optional<Launcher> launcher_;
