@@ -145,7 +145,9 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
   down_ += life.is_down ? 0 : 1;
   deaths_.push_back(life.End(now));
   loop_.EndLoop(ended, egress_);
-  if (loggers_.is_down()) EndForPair();
+  if (loggers_.is_down()) {
+    EndForPair("units ended before another process of loggers had all");
+  }
 }
 
 // Names the units that fail with the loop's process.
@@ -176,13 +178,15 @@ void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
   }
   const bool is_fine = loggers_.CanBeReplaced();
   loggers_.on_end();
-  if (!is_fine) EndForPair();
+  if (!is_fine) EndForPair("loggers ended before other units had all");
 }
 
 // Nobody has what the units did.
-void RealFaults::EndForPair() {
-  processes_.EndRun(
-      "units and their loggers ended at once (proto/protocol.md, section 6)");
+void RealFaults::EndForPair(std::string_view how) {
+  processes_.EndRun(fmt::format(
+      "units and their loggers failed at once: {} (proto/protocol.md, section "
+      "6)",
+      how));
 }
 
 void RealFaults::BringUp(size_t down) {

@@ -84,7 +84,7 @@ class RealFaults {
   void on_end(const UnitProcesses::End& end);
   void on_loggers_end(const UnitProcesses::End& end);
   std::string UnitsOf(size_t loop) const;
-  void EndForPair();
+  void EndForPair(std::string_view how);
   void BringUp(size_t loop);
   void NoteRecovery();
 

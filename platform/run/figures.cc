@@ -582,7 +582,7 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("faults.")) {
     const FaultFigures& faults = result.faults;
     return faults.kills + faults.kills_without_unit + faults.logger_kills +
-               faults.kills_without_logger +
+               faults.kills_without_logger + faults.logger_failures +
                result.controller.failures.failures >
            0;
   }

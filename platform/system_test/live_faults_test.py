@@ -132,16 +132,21 @@ class Drill(Command):
         pauses = random.Random(rng.randrange(1 << 30))
 
         # One that is killed again and again before it runs ends the run. Where
-        # units and loggers are killed, all have to be back before the next.
+        # units and loggers are killed, all have to be back before the next,
+        # and what they had with others.
+        is_both = len(victims) > 1
+        longest = 2 if is_both else 0.4
+
         def kill(pid, stop, kills):
-            seen = {}
+            seen, most = {}, 0
             while not stop.wait(pauses.uniform(0.02, 0.2)):
                 now = time.monotonic()
                 seen = {p: seen.get(p, now)
                         for p in processes_of(pid, victims)}
-                age = pauses.uniform(0.1, 0.4)
+                most = max(most, len(seen))
+                age = pauses.uniform(longest / 4, longest)
                 old = [p for p, since in seen.items() if now - since > age]
-                if not old or (len(victims) > 1 and len(old) < len(seen)):
+                if not old or (is_both and len(old) < most):
                     continue
                 try:
                     os.kill(pauses.choice(old), signal.SIGKILL)
