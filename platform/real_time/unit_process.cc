@@ -26,6 +26,9 @@
 namespace snf {
 namespace {
 
+constexpr const char* kUnit = "snf-unit";
+constexpr const char* kLoggers = "snf-loggers";
+
 void EndForFault(const WireFault& fault) {
   TellFault(ToString(fault));
   _exit(kExitInternal);
@@ -34,7 +37,7 @@ void EndForFault(const WireFault& fault) {
 // Runs a loop of units until it is stopped.
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket) {
-  BeginTelling(socket, "snf-unit", setup.command.data());
+  BeginTelling(socket, kUnit, setup.command.data());
   const auto memory = SharedRegion::Map(region);
   if (!memory.ok()) {
     TellFault(std::string(memory.status().message()));
@@ -66,7 +69,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 // Runs all loops of loggers until they are stopped.
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
                std::array<int, 2> regions, int socket) {
-  BeginTelling(socket, "snf-loggers", setup.command.data());
+  BeginTelling(socket, kLoggers, setup.command.data());
   const auto memory = SharedRegion::Map(regions[0]);
   const auto own = SharedRegion::Map(regions[1]);
   for (const auto* of : {&memory, &own}) {
@@ -119,7 +122,8 @@ std::vector<LaunchMethod::Process> ProcessesOf(
       of_start.loop.incarnation += starts;
       return RunUnits(of_start, nf, region, own);
     };
-    processes.push_back({.body = body, .descriptors = {region, sockets[i]}});
+    processes.push_back(
+        {.body = body, .descriptors = {region, sockets[i]}, .name = kUnit});
   }
   if (!setup.region.loggers) return processes;
   const std::array<int, 2> regions = {region, descriptors[1]};
@@ -129,8 +133,9 @@ std::vector<LaunchMethod::Process> ProcessesOf(
     of_start.loggers.process = starts;
     return RunLoggers(of_start, nf, regions, own);
   };
-  processes.push_back(
-      {.body = body, .descriptors = {regions[0], regions[1], own}});
+  processes.push_back({.body = body,
+                       .descriptors = {regions[0], regions[1], own},
+                       .name = kLoggers});
   return processes;
 }
 

@@ -102,6 +102,8 @@ class Isolation(Command):
         self.addCleanup(process.kill)
         units = wait_for("units", lambda: len(units_of(process.pid)) == 2
                          and units_of(process.pid))
+        if "--loggers=on" in flags:
+            wait_for("loggers", lambda: loggers_of(process.pid))
         return process, units
 
 
