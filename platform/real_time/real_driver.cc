@@ -180,7 +180,10 @@ bool RealDriver::Turn() {
 bool RealDriver::Drain() {
   loop_.HandleBatch(egress_);
   Instant last_move = RealClock::Monotonic();
-  while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+  const auto has_loggers = [this] {
+    return !unit_faults_.has_value() || unit_faults_->has_loggers();
+  };
+  while (loop_.in_channels() > 0 || !loop_.IsQuiet() || !has_loggers()) {
     if (RealClock::Monotonic() - finishing_ > kTimersAtEnd) StopTimers();
     if (has_failed()) return false;
     const uint64_t left = loop_.in_channels();
@@ -209,6 +212,13 @@ void RealDriver::StopWorkers() {
   for (Worker& worker : workers_) {
     if (worker.thread.joinable()) worker.thread.join();
   }
+}
+
+void RealDriver::StopLoggers() {
+  if (loggers_.has_value()) loggers_->Stop();
+  if (loggers_control_ == nullptr) return;
+  loggers_control_->stops = true;
+  loggers_bell_->Ring();
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {
@@ -248,7 +258,7 @@ RunResult RealDriver::Finish() {
     results_.push_back(LoopResults::Of(
         *workers_[i].loop, WorkerOptions(static_cast<uint32_t>(i))));
   }
-  if (loggers_.has_value()) loggers_->Stop();
+  StopLoggers();
   if (processes_ != nullptr) TakeResults();
   if (has_failed()) {
     Fail();

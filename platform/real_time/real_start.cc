@@ -130,12 +130,11 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .recovers = recovers};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
-  std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
-  Doorbell* const loggers_bell = region->loggers_bell;
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
-  driver->CreateLoggers(nf, std::move(logger_links), loggers_bell);
   absl::Status status = driver->OpenStores(of.loops);
+  if (!status.ok()) return status;
+  status = driver->CreateLoggers(nf, of);
   if (!status.ok()) return status;
   status = driver->has_processes() ? driver->StartProcesses(nf, of)
                                    : driver->CreateWorkers(nf, of);
@@ -169,6 +168,8 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
             clock_, LinksOf(region)),
       egress_(options, std::move(observers), ingress_, buffers_, loop_,
               result_),
+      loggers_control_(region.loggers_control),
+      loggers_bell_(region.loggers_bell),
       patience_(real.patience) {
   AddPiecePools(*example_, loop_.controller());
   if (region.originals.has_value()) egress_.set_originals(*region.originals);
@@ -206,18 +207,23 @@ RealDriver::~RealDriver() {
   StopWorkers();
 }
 
-void RealDriver::CreateLoggers(const NfSpec& nf,
-                               std::vector<LoggerLoopLinks> links,
-                               Doorbell* bell) {
-  if (links.empty()) return;
+LoggerLoopOptions RealDriver::LoggerOptions() const {
   const UnitOptions unit =
       UnitOptionsOf(options_, loop_.controller().replicas());
-  loggers_.emplace(
-      LoggerLoopOptions{.loops = static_cast<uint32_t>(links.size()),
-                        .max_units = options_.controller.max_units,
-                        .max_copies = unit.max_flows + unit.queue_packets +
-                                      unit.packets_elsewhere},
-      nf, std::move(links), bell);
+  return {.loops = static_cast<uint32_t>(loops_.size()),
+          .max_units = options_.controller.max_units,
+          .max_copies =
+              unit.max_flows + unit.queue_packets + unit.packets_elsewhere};
+}
+
+absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
+                                       const LoopRegion::Options& of) {
+  if (!of.loggers || has_processes()) return absl::OkStatus();
+  auto side = LoopRegion::AttachLoggers(region_.bytes(), own_region_->bytes(),
+                                        of, *faults_);
+  if (!side.ok()) return side.status();
+  loggers_.emplace(LoggerOptions(), nf, *std::move(side));
+  return absl::OkStatus();
 }
 
 UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
@@ -272,10 +278,12 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
       .program = real_.program,
       .setup = {.region = of,
                 .loop = WorkerOptions(0),
+                .loggers = LoggerOptions(),
                 .nf_patience = options_.nf_patience,
                 .isolation = real_.isolation},
       .nf = nf.text(),
       .region = region_.fd(),
+      .own_region = own_region_.has_value() ? own_region_->fd() : -1,
       .like = {},
       .told =
           [faults = faults_.get(), bell = controller_bell_] {
@@ -296,21 +304,23 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
   if (recovers_) {
-    unit_faults_.emplace(options_, *processes_, loop_, egress_, result_.faults);
+    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, loop_,
+                         egress_, result_.faults);
   }
   return absl::OkStatus();
 }
 
+// The loggers share a CPU with units, if there are two.
 absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
-  if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
   if (!real_.pin) return absl::OkStatus();
-  for (size_t i = 0; i < loops_.size(); ++i) {
-    const cpu_set_t set = SetOf(cpus[i + 1]);
+  for (size_t i = 0; i < processes_->size(); ++i) {
+    const int cpu = cpus[std::min<size_t>(i + 1, real_.threads - 1)];
+    const cpu_set_t set = SetOf(cpu);
     if (processes_->pid(i) <= 1) continue;  // it was killed meanwhile
     if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
       return absl::UnavailableError(
           fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),
-                      cpus[i + 1], std::strerror(errno)));
+                      cpu, std::strerror(errno)));
     }
   }
   return PinTo(pthread_self(), cpus[0]);
@@ -338,7 +348,6 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();
 }
 
-// Of two threads, loggers of units that are processes share a CPU with them.
 absl::Status RealDriver::StartLoggers(const std::vector<int>& cpus) {
   if (!loggers_.has_value() || shares_loggers()) return absl::OkStatus();
   std::thread& thread = loggers_->StartThread();

@@ -68,12 +68,13 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
 }
 
 UnitProcesses::UnitProcesses(Options options)
-    : options_(std::move(options)), processes_(options_.setup.region.loops) {}
+    : options_(std::move(options)), processes_(options_.setup.processes()) {}
 
 absl::Status UnitProcesses::Launch() {
   std::vector<int> theirs = {options_.region};
-  const auto close_theirs = [&theirs] {
-    for (size_t i = 1; i < theirs.size(); ++i) close(theirs[i]);
+  if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
+  const auto close_theirs = [&theirs, first = theirs.size()] {
+    for (size_t i = first; i < theirs.size(); ++i) close(theirs[i]);
   };
   for (Process& process : processes_) {
     std::array<int, 2> sockets{};
@@ -177,7 +178,8 @@ bool UnitProcesses::TakeNote() {
   while (Hear(loop)) {  // what it said before its end
   }
   if (TakeEndOf(loop, note.status)) return true;
-  if (!may_end_ || !process.results.has_value() || note.status != 0) {
+  const bool has_results = loop >= units() || process.results.has_value();
+  if (!may_end_ || !has_results || note.status != 0) {
     const std::string often =
         process.failed_starts > kMostFailedStarts
             ? fmt::format(", as {} before it that were not ready yet",
@@ -204,10 +206,9 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
     process.failed_starts += process.is_ready ? 0 : 1;
     if (process.failed_starts > kMostFailedStarts) return false;
     process.has_ended = true;
-    process.pid = 0;
+    killed_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
     process.heard.clear();
     process.is_ready = false;
-    killed_.push_back(loop);
     ends_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
   }
@@ -215,7 +216,7 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   return true;
 }
 
-std::optional<size_t> UnitProcesses::TakeEnd() {
+std::optional<UnitProcesses::End> UnitProcesses::TakeEnd() {
   const std::scoped_lock lock(mutex_);
   if (killed_.size() == ends_taken_) return std::nullopt;
   return killed_[ends_taken_++];
@@ -264,10 +265,11 @@ bool UnitProcesses::TakeWord(size_t loop) {
   UnitWord word{};
   if (process.socket < 0 || process.heard.size() < sizeof(word)) return false;
   std::memcpy(&word, process.heard.data(), sizeof(word));
-  const bool is_repeated =
+  const bool is_too_much =
       process.results.has_value() ||
+      (word.kind == UnitWord::Kind::kResults && loop >= units()) ||
       (process.is_ready && word.kind == UnitWord::Kind::kReady);
-  if (word.bytes > MostBytes(word.kind) || is_repeated) {
+  if (word.bytes > MostBytes(word.kind) || is_too_much) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
                               NameOf(loop), static_cast<uint32_t>(word.kind),
                               word.bytes)});
@@ -339,8 +341,11 @@ void UnitProcesses::Fail(Failure failure) {
   options_.told();
 }
 
-std::string UnitProcesses::NameOf(size_t loop) const {
-  return fmt::format("unit loop {} (process {})", loop, pid(loop));
+std::string UnitProcesses::NameOf(size_t process) const {
+  const pid_t id = pid(process);
+  return process < units()
+             ? fmt::format("unit loop {} (process {})", process, id)
+             : fmt::format("process {} of loggers", id);
 }
 
 std::optional<UnitProcesses::Failure> UnitProcesses::failure() const {
@@ -361,7 +366,8 @@ std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
   const bool in_time = changed_.wait_for(
       lock, std::chrono::nanoseconds(kPatience.ns), have_ended);
   std::vector<std::optional<LoopResults>> results;
-  for (Process& process : processes_) {
+  for (size_t i = 0; i < units(); ++i) {
+    const Process& process = processes_[i];
     results.push_back(process.has_ended ? process.results : std::nullopt);
   }
   lock.unlock();

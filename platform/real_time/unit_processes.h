@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,13 +22,15 @@
 #include "base/time.h"
 #include "platform/real_time/loop_results.h"
 #include "platform/real_time/unit_process.h"
+#include "platform/real_time/unit_word.h"
 #include "resource_manager/live/launcher.h"
 
 namespace snf {
 
-// The processes of a run that loops of units run in, as the controller's
-// process sees them. A thread of its own waits for what they tell, and for
-// their ends.
+// The processes of a run that loops of units run in, and the one that all loops
+// of their loggers do, as the controller's process sees them. A thread of its
+// own waits for what they tell, and for their ends. Processes are numbered as
+// the loops of units are; that of the loggers, if there is one, comes behind.
 //
 // What they tell is not trusted. The first failure counts: a bad word, an NF
 // that failed, a process that ended. Owner-thread only; callbacks are called on
@@ -37,9 +40,10 @@ class UnitProcesses {
   struct Options {
     std::string program;  // the file of this program
     UnitProcessSetup setup;
-    std::string nf;    // its text
-    int region = -1;   // descriptor of the memory
-    LoopResults like;  // of a loop of as few units as any has; runs nothing
+    std::string nf;       // its text
+    int region = -1;      // descriptor of the memory
+    int own_region = -1;  // of what units do not map; none without loggers
+    LoopResults like;     // of a loop of as few units as any has; runs nothing
     std::function<void()> told;    // something has failed
     std::function<void()> killed;  // TakeEnd has something to tell
     // That a signal ends a process is no failure: TakeEnd tells of it.
@@ -65,8 +69,8 @@ class UnitProcesses {
   // From now on processes may end; before that, an end is a failure.
   void LetEnd() { may_end_ = true; }
   // Waits, for kPatience at the most, for the ends of processes that were told
-  // to stop (LoopControl); returns what they told, which is nothing of those
-  // that failed. A process that does not end is a failure.
+  // to stop (LoopControl); returns what those of units told, which is nothing
+  // of those that failed. A process that does not end is a failure.
   static constexpr Nanos kPatience = Seconds(10);
   std::vector<std::optional<LoopResults>> Finish();
 
@@ -74,16 +78,26 @@ class UnitProcesses {
   bool has_ends() const {
     return ends_.load(std::memory_order_relaxed) != ends_taken_;
   }
-  // Returns the loop of the next process that was killed; none: there is none.
-  std::optional<size_t> TakeEnd();
-  // Starts the process of the loop once more, of which TakeEnd has told. If
-  // that fails kMostFailedStarts times in a row, it is a failure.
-  void StartAgain(size_t loop);
+  // Fails for a reason of the caller's.
+  void EndRun(std::string why) { Fail({.text = std::move(why)}); }
+  // Returns the next process that was killed; none: there is none.
+  struct End {
+    size_t process = 0;
+    pid_t pid = 0;
+  };
+  std::optional<End> TakeEnd();
+  // Starts the process once more, of which TakeEnd has told. If that fails
+  // kMostFailedStarts times in a row, it is a failure.
+  void StartAgain(size_t process);
   static constexpr uint32_t kMostFailedStarts = 16;
-  bool is_ready(size_t loop) const;
+  bool is_ready(size_t process) const;
 
   size_t size() const { return processes_.size(); }
-  pid_t pid(size_t loop) const;
+  // Returns the process of the loggers, which there must be, and how many there
+  // are of units.
+  size_t loggers() const { return units(); }
+  size_t units() const { return options_.setup.region.loops; }
+  pid_t pid(size_t process) const;
   pid_t launcher_pid() const { return launcher_->pid(); }
 
  private:
@@ -109,7 +123,7 @@ class UnitProcesses {
   bool TakeWord(size_t loop);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
-  std::string NameOf(size_t loop) const;
+  std::string NameOf(size_t process) const;
 
   Options options_;
   std::optional<Launcher> launcher_;
@@ -122,7 +136,7 @@ class UnitProcesses {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
-  std::vector<size_t> killed_;  // loops, in order
+  std::vector<End> killed_;  // in order
   std::thread thread_;
 };
 

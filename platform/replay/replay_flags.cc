@@ -314,7 +314,9 @@ void ReplayFlags::AddFaults() {
       "each packet; "
       "loggers that die: \"kill logger 3 at 1s\", \"kill any logger p=0.001\", "
       "or \"kill process of any logger p=0.001\", whose ring is "
-      "kept; the controller, which a successor replaces: \"kill controller at "
+      "kept; in real time processes are killed, with all their units, or all "
+      "loggers; the controller, which a successor replaces: \"kill controller "
+      "at "
       "2s\", \"kill controller p=0.001\"",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
@@ -529,12 +531,13 @@ void ReplayFlags::AddIsolation() {
   flags_.Choice("isolation", isolation_,
                 {{"thread", "threads of one process"},
                  {"process",
-                  "a process for each thread but the controller's, which all "
-                  "share the memory in which packets are, and nothing else"},
+                  "a process for each thread but the controller's, and with "
+                  "--loggers=on one for all output loggers, which all share "
+                  "the memory in which packets are, and nothing else"},
                  {"lxc",
                   "such processes in containers, which see nothing of the "
                   "machine; as root"}},
-                "what units are:");
+                "what units and loggers are:");
 }
 
 }  // namespace snf

@@ -99,6 +99,11 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   real.interrupted = &interrupt_.came;
   real.live = (*live_outputs)->board();
   real.command = "snf replay";
+  if (!options_.quiet && !options_.watch) {
+    real.notice = [](std::string_view line) {
+      fmt::print(stderr, "snf replay: {}\n", line);
+    };
+  }
   auto driver =
       RealDriver::Start(options_.run, real, *FindPlacementPolicy(run.policy),
                         options_.config.chains.front().nf, {watchers.sink});

@@ -238,9 +238,9 @@ absl::Status ReplayFlags::CheckFaults() const {
     return AtOdds("faults", "isolation",
                   "in real time only processes can be killed, no threads");
   }
-  if (clock_ == 1 && (faults.any_of_loggers() || faults.any_controller())) {
+  if (clock_ == 1 && faults.any_controller()) {
     return AtOdds("faults", "clock",
-                  "in real time only units can be killed so far");
+                  "in real time only units and loggers can be killed so far");
   }
   if (flags_.given("recovery")) {
     return AtOdds("faults", "recovery",

@@ -349,11 +349,21 @@ void AddFaults(const RunResult& result, Page& page) {
   page.Blank();
 }
 
-// Of --faults: what became of loggers.
+// Of --faults: what became of loggers. In real time they are one process.
 void AddLoggerFaults(const RunResult& result, Page& page) {
   const FaultFigures& faults = result.faults;
-  if (faults.logger_kills + faults.kills_without_logger == 0) return;
-  page.Count("Logger faults", faults.logger_kills, "loggers killed");
+  if (faults.logger_kills + faults.kills_without_logger +
+          faults.logger_failures ==
+      0) {
+    return;
+  }
+  const bool is_real = result.real.threads > 0;
+  page.Count(
+      "Logger faults", faults.logger_kills,
+      is_real ? "kills of the process of all loggers" : "loggers killed");
+  if (is_real && faults.logger_failures != faults.logger_kills) {
+    page.Count("", faults.logger_failures, "ends of it, by whomever");
+  }
   if (faults.kills_without_logger > 0) {
     page.Count("", faults.kills_without_logger,
                "kills that found no logger whose unit ran");
@@ -362,8 +372,15 @@ void AddLoggerFaults(const RunResult& result, Page& page) {
              "packets lost with them; what these did is kept");
   page.Count("", faults.records_restored,
              "records of flows that units gave to new loggers");
-  if (faults.logger_recovery_ns.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{faults.logger_recovery_ns.max()}),
+  const Histogram& recovery = faults.logger_recovery_ns;
+  if (recovery.count() > 0 && is_real) {
+    page.Row(
+        "", "", FormatDuration(Nanos{recovery.Quantile(50'000)}),
+        fmt::format("p50 from a death until another had taken over; p99 {}",
+                    FormatDuration(Nanos{recovery.Quantile(99'000)})));
+  }
+  if (recovery.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{recovery.max()}),
              "from a death until another had taken over, at most");
   }
   page.Blank();

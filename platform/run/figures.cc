@@ -347,6 +347,10 @@ constexpr Figure kFigures[] = {
     {"faults.packets_rerouted", "packets", kSum,
      &FailureCounters::packets_rerouted,
      "Packets that survived the unit that had them, and went to another."},
+    {"faults.processes_uncounted", "processes", kSum,
+     &FaultFigures::processes_uncounted,
+     "Processes of units that were killed in real time: what their units "
+     "counted themselves, of state and entries, is not in the figures."},
     {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
      "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,
@@ -381,6 +385,9 @@ constexpr Figure kFigures[] = {
      "Aliases withdrawn, since what set them was lost."},
     {"faults.logger_kills", "loggers", kSum, &FaultFigures::logger_kills,
      "Loggers that --faults killed."},
+    {"faults.logger_failures", "processes", kSum,
+     &FaultFigures::logger_failures,
+     "Processes of all loggers that ended, in real time, and were replaced."},
     {"faults.kills_without_logger", "kills", kSum,
      &FaultFigures::kills_without_logger,
      "Kills that found no logger whose unit ran."},
@@ -575,7 +582,7 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("faults.")) {
     const FaultFigures& faults = result.faults;
     return faults.kills + faults.kills_without_unit + faults.logger_kills +
-               faults.kills_without_logger +
+               faults.kills_without_logger + faults.logger_failures +
                result.controller.failures.failures >
            0;
   }

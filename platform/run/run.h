@@ -186,9 +186,13 @@ struct FaultFigures {
   uint64_t ends_lost = 0;  // ends of flows that no unit heard of
   uint64_t tells_by_loggers = 0;
   uint64_t records_left = 0;  // of failed processes, in loggers at the end
-  Histogram detection_ns;     // from a kill until the controller knows
-  Histogram recovery_ns;      // from a death until its flows are moved
+  // Processes of units that were killed in real time: what their units counted,
+  // of state and of entries, is not in the figures.
+  uint64_t processes_uncounted = 0;
+  Histogram detection_ns;  // from a kill until the controller knows
+  Histogram recovery_ns;   // from a death until its flows are moved
   uint64_t logger_kills = 0;
+  uint64_t logger_failures = 0;       // of a process, in real time, by whomever
   uint64_t kills_without_logger = 0;  // there was none, or its unit was gone
   uint64_t logger_packets_lost = 0;   // with loggers; those of NFs among them
   uint64_t logger_clocks_kept = 0;    // whose packets those were, or had none

@@ -60,9 +60,12 @@ def below(pid):
     return found
 
 
-def units_of(pid):
-    return [p for p in below(pid)
-            if (stat := stat_of(p)) and stat[2] == "snf-unit"]
+def units_of(pid, name="snf-unit"):
+    return [p for p in below(pid) if (stat := stat_of(p)) and stat[2] == name]
+
+
+def loggers_of(pid):
+    return units_of(pid, "snf-loggers")
 
 
 def leftovers(launcher):
@@ -99,6 +102,8 @@ class Isolation(Command):
         self.addCleanup(process.kill)
         units = wait_for("units", lambda: len(units_of(process.pid)) == 2
                          and units_of(process.pid))
+        if "--loggers=on" in flags:
+            wait_for("loggers", lambda: loggers_of(process.pid))
         return process, units
 
 
@@ -223,14 +228,24 @@ class Failures(Isolation):
                     random.Random(seed), end, "--threads=4", "--loggers=on",
                     f"--nf={nf}")
 
-    def ends_with_all_packets_told(self, rng, end, *flags):
+    def test_loggers_that_must_not_come_back_end_the_run(self):
+        seed = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+        for end, nf in ((signal.SIGKILL, "monitor"),
+                        (signal.SIGSYS, "chronicle")):
+            with self.subTest(f"SNF_TEST_SEED={seed}", end=end, nf=nf):
+                self.ends_with_all_packets_told(
+                    random.Random(seed), end, "--threads=4", "--loggers=on",
+                    f"--nf={nf}", victims=loggers_of)
+
+    def ends_with_all_packets_told(self, rng, end, *flags, victims=units_of):
         process, units = self.start(*flags)
         time.sleep(rng.uniform(0, 0.5))
-        victim = rng.choice(units)
+        victim = rng.choice(victims(process.pid))
         os.kill(victim, end)
         _, said = process.communicate(timeout=60)
-        self.assertRegex(said, rf"unit loop \d \(process {victim}\) "
-                         rf"was killed by signal {end.value}")
+        who = rf"unit loop \d \(process {victim}\)" \
+            if victims == units_of else f"process {victim} of loggers"
+        self.assertRegex(said, f"{who} was killed by signal {end.value}")
         self.assertEqual(process.returncode, INTERNAL)
         report = json.loads(pathlib.Path(self.report).read_text())
         self.assertTrue(report["conserved"])
@@ -239,7 +254,8 @@ class Failures(Isolation):
     def test_nothing_outlives_snf(self):
         for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             with self.subTest(end):
-                process, _ = self.start("--threads=3")
+                process, _ = self.start("--threads=4", "--loggers=on")
+                self.assertEqual(len(loggers_of(process.pid)), 1)
                 started = below(process.pid)
                 launcher = self.launcher_of(process)
                 process.send_signal(end)

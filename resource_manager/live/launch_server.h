@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,9 @@ class LaunchMethod {
     std::function<int(uint32_t)> body;
     // The descriptors that it gets, and standard ones.
     std::vector<int> descriptors;
+    // What the system shows of it: 15 characters at most. Once it is confined
+    // it cannot change that.
+    std::string name;
   };
   virtual ~LaunchMethod() = default;
   // Returns the process, which is the caller's child.

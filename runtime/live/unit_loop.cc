@@ -38,6 +38,11 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     logs_.emplace(*std::move(links_.to_loggers), options.max_units,
                   options.incarnation, schema_);
   }
+  if (links_.to_new_loggers.has_value()) {
+    SNF_CHECK(logs_.has_value());
+    handover_.emplace(*std::move(links_.to_new_loggers), schema_);
+    if (!shells_.empty()) logs_->KeepForLoggers(shells_[0].nf->pools());
+  }
   const auto units_of = [&](uint32_t loop) {
     return UnitsOfLoop(loop, options.loops, options.max_units);
   };
@@ -84,6 +89,8 @@ void UnitLoop::Stop() {
 }
 
 bool UnitLoop::Turn() {
+  if (must_hand_over()) [[unlikely]]
+    return HandOver();
   if (!Flush()) return true;
   bool did = Receive();
   if (links_.store != nullptr) [[unlikely]]
