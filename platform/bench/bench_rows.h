@@ -70,7 +70,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
 
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5 and
 // 8 to 10 are about chains, 6 and 7 about the controller, 14 and 17 about
-// state, 16 about ports.
+// state, 11 about starts, 12 about moves, 16 about ports.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
@@ -79,6 +79,8 @@ void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
 void AddStartRows(int number, BenchSuite& suite, std::vector<BenchRow>& rows);
+void AddMoveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
+                 std::vector<BenchRow>& rows);
 void AddLiveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                  std::vector<BenchRow>& rows);
 

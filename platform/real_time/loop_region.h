@@ -48,6 +48,12 @@ struct LoopRegion {
     Doorbell* bell;
     LoopProgress* progress;
     LoopControl* control;
+    // Rings from all loops of units, for has_mail.
+    std::vector<std::span<std::byte>> from_loops{};
+
+    // Returns true if other loops of units have sent what was not handled yet.
+    // Of a loop that does not run; any thread.
+    bool has_mail() const;
   };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);

@@ -20,6 +20,7 @@
 #include "platform/run/nf_watchdog.h"
 #include "resource_manager/live/container_method.h"
 #include "resource_manager/live/launch_server.h"
+#include "runtime/live/rehearsal.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_module.h"
@@ -87,6 +88,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
     TellFault(std::string(side.status().message()));
     return kExitInternal;
   }
+  if (setup.rehearses) Rehearse(nf, setup.loop.unit);
   UnitLoop loop(setup.loop, nf, *side->clock, std::move(side->links));
   const NfWatchdog watchdog({.nf = nf.text(),
                              .patience = setup.nf_patience,
@@ -150,7 +152,7 @@ absl::Status Serve(int socket, const Launch& launch) {
                              },
                          .descriptors = {region, own}});
   }
-  ServeLaunch(socket, **method, processes);
+  ServeLaunch(socket, **method, processes, setup.at_once);
   return absl::OkStatus();
 }
 
