@@ -110,8 +110,8 @@ void AddDeployedRow(const BenchRow::Side& fork, BenchSuite& suite,
                            }),
                  "B"}};
   row.notes = {
-      "Firewalls of 20 rules, read and checked ahead in one process; a parked "
-      "copy of it makes the one that is wanted, which runs two packets. Memory "
+      "Firewalls of 20 rules, made ahead in one process; a parked copy of it "
+      "makes a unit for the one that is wanted, which runs two packets. Memory "
       "is of both processes, shared pages by their share; at most 500,000 B "
       "are the aim. Serpens: 210 MB for 500 NFs."};
   rows.push_back(std::move(row));

@@ -22,8 +22,9 @@
 
 #include "base/check.h"
 #include "platform/process/real_clock.h"
-#include "runtime/core/unit_options.h"
-#include "runtime/live/rehearsal.h"
+#include "runtime/core/fixture_lone_unit.h"
+#include "runtime/core/fixture_traffic.h"
+#include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/sdk/nf_spec.h"
 
@@ -55,6 +56,25 @@ uint64_t BytesOf(pid_t pid) {
 }
 
 }  // namespace
+
+struct DeployedNfs::Deployed {
+  // Returns when the NF's first packets were through, in a unit made for it.
+  Instant Run() {
+    Instant ended;
+    {
+      LoneUnit unit(std::move(nf), 64);
+      const MadeTraffic traffic(
+          1, unit,
+          BatchBuffers(BufferPool({.small = 1, .medium = 0, .large = 0}), 1));
+      ended = RealClock::Monotonic();
+    }
+    nf = spec.create();
+    return ended;
+  }
+
+  NfSpec spec;
+  std::unique_ptr<NetworkFunction> nf;  // has run nothing yet
+};
 
 struct DeployedNfs::Board {
   bool is_wanted() const { return wanted.load() != done.load(); }
@@ -99,36 +119,39 @@ DeployedNfs::~DeployedNfs() {
 
 int DeployedNfs::Deploy(Board& board, uint32_t nfs) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::vector<NfSpec> deployed;
+  std::vector<Deployed> deployed;
   deployed.reserve(nfs);
   const auto add = [&deployed](uint32_t number) {
     auto nf = NfSpec::Parse(FirewallNumber(number));
     SNF_CHECK(nf.ok() && nf->check().ok());
-    deployed.push_back(*std::move(nf));
+    deployed.push_back({.spec = *nf, .nf = nf->create()});
   };
   add(0);
-  Rehearse(deployed.front(), {});
+  deployed.front().Run();
   const uint64_t before = BytesOf(getpid());
   for (uint32_t i = 1; i < nfs; ++i) add(i);
   const uint64_t zygote = BytesOf(getpid());
   if (fork() == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Rehearse(deployed.front(), {});
+    deployed.front().Run();
     // With the zygote, which shares most of it.
     const uint64_t both = BytesOf(getpid()) + BytesOf(getppid());
     board.bytes = std::max(both, zygote) - before;
     board.is_deployed = true;
     board.asker.Ring();
-    while (true) {
-      board.bell.Wait([&board] { return board.is_wanted(); }, Nanos::max(), 0);
-      if (!board.is_wanted()) continue;
-      Rehearse(deployed[board.nf], {});
-      board.ended = RealClock::Monotonic().ns;
-      ++board.done;
-      board.asker.Ring();
-    }
+    Park(board, deployed);
   }
   while (true) pause();
+}
+
+void DeployedNfs::Park(Board& board, std::vector<Deployed>& deployed) {
+  while (true) {
+    board.bell.Wait([&board] { return board.is_wanted(); }, Nanos::max(), 0);
+    if (!board.is_wanted()) continue;
+    board.ended = deployed[board.nf].Run().ns;
+    ++board.done;
+    board.asker.Ring();
+  }
 }
 
 Nanos DeployedNfs::StartNext() {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
@@ -17,10 +18,11 @@ namespace snf {
 //   this ──fork──► zygote, has read and checked all NFs
 //                     └──fork──► parked process, with all of them behind it
 //
-// The parked process runs whichever NF is asked for: it makes that NF's unit,
-// which runs a packet, and throws it away. Each NF is a firewall with 20 rules
-// of its own. Packets and times are in memory that all share; all processes end
-// with this. Make it while this process is small. Owner-thread only.
+// The parked process runs whichever NF is asked for: it makes a unit for it,
+// which runs a packet each way, and throws it away. Each NF is a firewall with
+// 20 rules of its own. Packets and times are in memory that all share; all
+// processes end with this. Make it while this process is small. Owner-thread
+// only.
 class DeployedNfs {
  public:
   // Error: Unavailable, with the system's reason.
@@ -30,8 +32,8 @@ class DeployedNfs {
   ~DeployedNfs();
 
   // Returns how long it takes from the wish for the next NF, in turn, until its
-  // first packet is through, after a millisecond of rest; Nanos::max() if it is
-  // not within a second.
+  // first packets are through, after a millisecond of rest; Nanos::max() if it
+  // is not within a second.
   Nanos StartNext();
   // Returns the memory of zygote and parked process, shared pages by their
   // share, above what they had with no NF, for each NF, in bytes.
@@ -39,10 +41,12 @@ class DeployedNfs {
 
  private:
   struct Board;
+  struct Deployed;
 
   DeployedNfs(Board& board, pid_t zygote, uint32_t nfs)
       : board_(board), zygote_(zygote), nfs_(nfs) {}
   static int Deploy(Board& board, uint32_t nfs);
+  [[noreturn]] static void Park(Board& board, std::vector<Deployed>& deployed);
 
   Board& board_;
   const pid_t zygote_;
