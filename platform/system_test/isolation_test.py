@@ -340,8 +340,12 @@ class WarmPool(Isolation):
              "--max_units=8", f"--json={report}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
-        units = wait_for("units", lambda: len(units_of(process.pid)) == 4
-                         and units_of(process.pid))
+        def settled():
+            units = units_of(process.pid)
+            time.sleep(0.5)  # none of them is still to become ready
+            return len(units) >= 4 and units == units_of(process.pid) and units
+
+        units = wait_for("units that stay", settled)
         os.kill(max(units), signal.SIGKILL)  # the youngest
         wait_for("another", lambda: set(units_of(process.pid)) - set(units))
         _, said = process.communicate(timeout=60)
@@ -356,7 +360,7 @@ class WarmPool(Isolation):
              "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
-        wait_for("units", lambda: len(units_of(process.pid)) == 4)
+        wait_for("units", lambda: len(units_of(process.pid)) >= 4)
         started, launcher = below(process.pid), self.launcher_of(process)
         process.kill()
         process.wait()
