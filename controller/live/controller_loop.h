@@ -21,6 +21,7 @@
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_events.h"
+#include "controller/live/loop_starter.h"
 #include "controller/live/packets_under_way.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/unit_commands.h"
@@ -124,6 +125,15 @@ class ControllerLoop {
   ControllerLoop(const ControllerLoopOptions& options,
                  const PlacementPolicy& policy, TableHomes tables,
                  const RealClock& clock, ControllerLinks links);
+
+  // Asks `starter`, which outlives the loop, before each start of a unit. Call
+  // it before anything else. Without one, all loops of units run at all times.
+  void set_starter(LoopStarter& starter) { starter_ = &starter; }
+  // A loop of units runs now: starts that wait for it go on.
+  void BeginStarts(size_t loop);
+  // Returns true if nothing is under way between this and the loop of units,
+  // and no packet lies in a buffer of its share.
+  bool IsIdle(size_t loop);
 
   // Gives the ends of a link that is to be joined. They stay where they are.
   ControllerLinks::UnitLoopEnds& ends(size_t loop) {
@@ -278,6 +288,7 @@ class ControllerLoop {
   Nanos cold_start_delay_;
   Nanos warm_start_delay_;
   bool shares_thread_;
+  LoopStarter* starter_ = nullptr;
   Controller controller_;
   TableHomes tables_;
   ControllerLinks links_;
@@ -291,7 +302,8 @@ class ControllerLoop {
   ControllerOut out_;
   uint64_t in_channels_ = 0;
   LazyArray<uint64_t> under_way_;  // by the slot of the flow
-  // Units that are starting: the commands, and when they are ready.
+  // Units that are starting: the commands, and when they are ready; max: once
+  // their loop runs.
   struct UnitStart {
     Instant ready;
     ControllerCommand command;

@@ -270,6 +270,11 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
     region.loops.push_back({.bell = At<Doorbell>(loop.bell),
                             .progress = At<LoopProgress>(loop.progress),
                             .control = At<LoopControl>(loop.control)});
+    const size_t index = region.loops.size() - 1;
+    for (size_t from = 0; from < options.loops; ++from) {
+      region.loops.back().from_loops.push_back(
+          places.between[from * options.loops + index]);
+    }
     region.controller.loops.push_back(
         {.out = OutTo(loop.down, region.loops.back().bell,
                       options.controller_reserve),
@@ -282,6 +287,13 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
     AddLoggers(options, places, own, region);
   }
   return region;
+}
+
+bool LoopRegion::Loop::has_mail() const {
+  return std::ranges::any_of(from_loops, [](Memory ring) {
+    // It begins at what was released last.
+    return CellRing::Consumer::Attach(ring)->has_items();
+  });
 }
 
 absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,

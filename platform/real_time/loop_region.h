@@ -49,6 +49,12 @@ struct LoopRegion {
     LoopProgress* progress;
     LoopControl* control;
     LogControl* log_control = nullptr;  // of its loggers, if loops may end
+    // Rings from all loops of units, for has_mail.
+    std::vector<std::span<std::byte>> from_loops{};
+
+    // Returns true if other loops of units have sent what was not handled yet.
+    // Of a loop that does not run; any thread.
+    bool has_mail() const;
   };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);

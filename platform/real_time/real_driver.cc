@@ -90,9 +90,10 @@ void RealDriver::WaitUntil(Instant due) {
 }
 
 Nanos RealDriver::LongestWait() const {
-  constexpr Nanos kMost = Milliseconds(100);
-  return unit_faults_.has_value() ? std::min(unit_faults_->MayWait(), kMost)
-                                  : kMost;
+  Nanos most = Milliseconds(100);
+  if (unit_faults_.has_value()) most = std::min(unit_faults_->MayWait(), most);
+  if (unit_starts_.has_value()) most = std::min(unit_starts_->MayWait(), most);
+  return most;
 }
 
 void RealDriver::WaitForRoom(const CapturedPacket& captured) {
@@ -171,6 +172,7 @@ bool RealDriver::Turn() {
   }
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
+  if (unit_starts_.has_value() && unit_starts_->Turn()) did = true;
   if (loop_.now() >= next_live_) PublishLive();
   return did;
 }
@@ -234,6 +236,7 @@ FlowKey RealDriver::FlowOf(FlowId flow) const {
 RunResult RealDriver::Finish() {
   if (!has_begun_) Begin(Instant{});
   finishing_ = RealClock::Monotonic();
+  if (unit_starts_.has_value()) unit_starts_->Close();
   bool is_over = Drain();
   if (!is_over && !has_failed()) {
     egress_.Violate(

@@ -29,6 +29,7 @@
 #include "platform/real_time/real_loggers.h"
 #include "platform/real_time/unit_process.h"
 #include "platform/real_time/unit_processes.h"
+#include "platform/real_time/unit_starts.h"
 #include "platform/redis/run_redis.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
@@ -64,6 +65,12 @@ struct RealOptions {
   bool pin = false;
   // Of loops of units, and of their loggers, which have one process.
   Isolation isolation = Isolation::kThread;
+  // If it is there: a process for each unit, of up to
+  // UnitStarts::kMostProcesses, which comes and goes with it; so many wait,
+  // parked, for the next ones. `threads` is then the run's own affair, and
+  // units have no loggers and take to start what they take. Absent: all
+  // processes run from the start to the end.
+  std::optional<uint32_t> warm_pool = std::nullopt;
   // The file of this program, for processes of units and loggers.
   std::string program = "/proc/self/exe";
   std::string command = "snf";  // named first in what they write
@@ -268,6 +275,7 @@ class RealDriver final : private NfCallNames {
   std::optional<RealLoggers> loggers_;  // none, if there are processes
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
   std::vector<LoopResults> results_;       // at the end
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker

@@ -76,14 +76,16 @@ bool Recovers(const RunOptions& options, const RealOptions& real,
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
-  return {.controller = options.controller,
-          .cold_start_delay = real.unpaced ? Nanos{} : options.unit_start_delay,
-          .warm_start_delay = real.unpaced ? Nanos{} : options.warm_start_delay,
-          .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
-          .pools = static_cast<uint32_t>(example.pools().size()),
-          .counts_flows = HasSides(example),
-          .shares_thread = real.threads == 1,
-          .recovers = Recovers(options, real, example)};
+  const bool starts_at_once = real.unpaced || real.warm_pool.has_value();
+  return {
+      .controller = options.controller,
+      .cold_start_delay = starts_at_once ? Nanos{} : options.unit_start_delay,
+      .warm_start_delay = starts_at_once ? Nanos{} : options.warm_start_delay,
+      .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
+      .pools = static_cast<uint32_t>(example.pools().size()),
+      .counts_flows = HasSides(example),
+      .shares_thread = real.threads == 1,
+      .recovers = Recovers(options, real, example)};
 }
 
 }  // namespace
@@ -101,6 +103,14 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
   resolved.threads = HowManyThreads(real, own);
+  if (real.warm_pool.has_value()) {
+    if (real.isolation == Isolation::kThread || options.loggers || real.pin) {
+      return absl::InvalidArgumentError(
+          "a warm pool is of processes without output loggers, pinned nowhere");
+    }
+    resolved.threads =
+        1 + std::min(options.controller.max_units, UnitStarts::kMostProcesses);
+  }
   if (resolved.threads > RealOptions::kMaxThreads) {
     return absl::InvalidArgumentError(fmt::format("{} threads are more than {}",
                                                   resolved.threads,
@@ -180,6 +190,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
         std::max({options.unit_start_delay, options.warm_start_delay, service})
             .ns;
   }
+  if (real.warm_pool.has_value()) patience_.ns += UnitProcesses::kPatience.ns;
   if (options.state == StateMode::kExternal) {
     patience_.ns += 2 * options.store.patience.ns;
   }
@@ -280,7 +291,9 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
                 .loop = WorkerOptions(0),
                 .loggers = LoggerOptions(),
                 .nf_patience = options_.nf_patience,
-                .isolation = real_.isolation},
+                .isolation = real_.isolation,
+                .at_once = real_.warm_pool.value_or(~uint32_t{0}),
+                .rehearses = real_.warm_pool.has_value()},
       .nf = nf.text(),
       .region = region_.fd(),
       .own_region = own_region_.has_value() ? own_region_->fd() : -1,
@@ -291,7 +304,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
             bell->Ring();
           },
       .killed = [bell = controller_bell_] { bell->Ring(); },
-      .may_be_killed = recovers_};
+      .may_be_killed = recovers_,
+      .ready = [bell = controller_bell_] { bell->Ring(); }};
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);
   std::ranges::copy(command, options.setup.command.begin());
@@ -303,6 +317,10 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
+  if (real_.warm_pool.has_value()) {
+    unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,
+                         result_.real.starts);
+  }
   if (recovers_) {
     unit_faults_.emplace(options_, real_.notice, loops_, *processes_, loop_,
                          egress_, result_.faults);

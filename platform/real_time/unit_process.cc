@@ -19,6 +19,7 @@
 #include "platform/run/nf_watchdog.h"
 #include "resource_manager/live/container_method.h"
 #include "resource_manager/live/launch_server.h"
+#include "runtime/live/rehearsal.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
@@ -50,6 +51,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
     TellFault(std::string(side.status().message()));
     return kExitInternal;
   }
+  if (setup.rehearses) Rehearse(nf, setup.loop.unit);
   UnitLoop loop(setup.loop, nf, *side->clock, std::move(side->links));
   const NfWatchdog watchdog({.nf = nf.text(),
                              .patience = setup.nf_patience,
@@ -157,7 +159,8 @@ absl::Status Serve(int socket, const Launch& launch) {
   if (!nf.ok()) return nf.status();
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
-  ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors));
+  ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
+              setup.at_once);
   return absl::OkStatus();
 }
 

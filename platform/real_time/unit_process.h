@@ -33,6 +33,10 @@ struct UnitProcessSetup {
   LoggerLoopOptions loggers;  // of the first loop of them
   Nanos nf_patience;
   Isolation isolation = Isolation::kProcess;
+  // So many processes are started at once, the others when they are asked for.
+  uint32_t at_once = ~uint32_t{0};
+  // Each runs the NF once, with a packet of its own, before it is ready.
+  bool rehearses = false;
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
   // The text of the NF (NfSpec), behind the files of modules, each of which

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -53,9 +54,11 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
   // They are started one after the other.
   const Nanos patience{kPatience.ns *
                        static_cast<int64_t>(all->processes_.size())};
+  const size_t at_once = all->options_.setup.at_once;
   const bool may_be_killed = all->options_.may_be_killed;
   const bool in_time = all->WaitUntil(patience, [&] {
-    return std::ranges::all_of(all->processes_, [&](const Process& process) {
+    const auto awaited = all->processes_ | std::views::take(at_once);
+    return std::ranges::all_of(awaited, [&](const Process& process) {
       const bool is_killed = may_be_killed && process.has_ended;
       return is_killed || (process.is_ready && process.pid > 0);
     });
@@ -68,7 +71,11 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
 }
 
 UnitProcesses::UnitProcesses(Options options)
-    : options_(std::move(options)), processes_(options_.setup.processes()) {}
+    : options_(std::move(options)), processes_(options_.setup.processes()) {
+  for (size_t i = options_.setup.at_once; i < processes_.size(); ++i) {
+    processes_[i].has_ended = true;
+  }
+}
 
 absl::Status UnitProcesses::Launch() {
   std::vector<int> theirs = {options_.region};
@@ -165,6 +172,7 @@ bool UnitProcesses::TakeNote() {
       const std::scoped_lock lock(mutex_);
       process.pid = note.pid;
       changed_.notify_all();
+      options_.ready();
       return true;
     }
     case LaunchNote::Kind::kRefused:
@@ -198,17 +206,21 @@ bool UnitProcesses::TakeNote() {
 // other signal is the process's own fault, which must not be hidden.
 bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  if (!options_.may_be_killed || !is_killed) return false;
   Process& process = processes_[loop];
+  const bool is_well = status == 0 && process.results.has_value();
   if (process.socket < 0) return false;  // it has said what cannot be
   {
     const std::scoped_lock lock(mutex_);
+    const bool may_end = process.may_end && (is_killed || is_well);
+    if (!may_end && !(options_.may_be_killed && is_killed)) return false;
     process.failed_starts += process.is_ready ? 0 : 1;
     if (process.failed_starts > kMostFailedStarts) return false;
+    parked_killed_ += process.may_end && is_killed ? 1 : 0;
     process.has_ended = true;
-    killed_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
+    ended_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
     process.heard.clear();
     process.is_ready = false;
+    Gather(process);
     ends_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
   }
@@ -216,10 +228,26 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   return true;
 }
 
+// Puts the results with those of the processes before it.
+void UnitProcesses::Gather(Process& process) {
+  if (!process.results.has_value()) return;
+  if (process.earlier.has_value()) {
+    process.earlier->Add(*process.results);
+  } else {
+    process.earlier = std::move(process.results);
+  }
+  process.results.reset();
+}
+
 std::optional<UnitProcesses::End> UnitProcesses::TakeEnd() {
   const std::scoped_lock lock(mutex_);
-  if (killed_.size() == ends_taken_) return std::nullopt;
-  return killed_[ends_taken_++];
+  if (ended_.size() == ends_taken_) return std::nullopt;
+  return ended_[ends_taken_++];
+}
+
+void UnitProcesses::LetEnd(size_t loop, bool may_end) {
+  const std::scoped_lock lock(mutex_);
+  processes_[loop].may_end = may_end;
 }
 
 void UnitProcesses::StartAgain(size_t loop) {
@@ -288,6 +316,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
       process.is_ready = true;
       process.failed_starts = 0;
       changed_.notify_all();
+      options_.ready();
       break;
     }
     case UnitWord::Kind::kFault:
@@ -367,8 +396,9 @@ std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
       lock, std::chrono::nanoseconds(kPatience.ns), have_ended);
   std::vector<std::optional<LoopResults>> results;
   for (size_t i = 0; i < units(); ++i) {
-    const Process& process = processes_[i];
-    results.push_back(process.has_ended ? process.results : std::nullopt);
+    Process& process = processes_[i];
+    if (process.has_ended) Gather(process);
+    results.push_back(process.earlier);
   }
   lock.unlock();
   if (!in_time) Fail({.text = "a process of units did not stop"});

@@ -48,9 +48,12 @@ class UnitProcesses {
     std::function<void()> killed;  // TakeEnd has something to tell
     // That a signal ends a process is no failure: TakeEnd tells of it.
     bool may_be_killed = false;
+    // A process is ready. Called while Start waits as well.
+    std::function<void()> ready = [] {};
   };
-  // Returns when all are ready, or killed. Errors: those of Launcher::Start and
-  // ContainerMethod::Make; Internal, what keeps a process from being ready.
+  // Returns when all that are started at once are ready, or killed. Errors:
+  // those of Launcher::Start and ContainerMethod::Make; Internal, what keeps a
+  // process from being ready.
   static absl::StatusOr<std::unique_ptr<UnitProcesses>> Start(Options options);
   UnitProcesses(const UnitProcesses&) = delete;
   UnitProcesses& operator=(const UnitProcesses&) = delete;
@@ -74,23 +77,32 @@ class UnitProcesses {
   static constexpr Nanos kPatience = Seconds(10);
   std::vector<std::optional<LoopResults>> Finish();
 
-  // Returns true if a process was killed of which TakeEnd has not told yet.
+  // Says whether the end of that process, from now on, is no failure, but told
+  // by TakeEnd.
+  void LetEnd(size_t loop, bool may_end);
+
+  // Returns true if a process has ended of which TakeEnd has not told yet.
   bool has_ends() const {
     return ends_.load(std::memory_order_relaxed) != ends_taken_;
   }
   // Fails for a reason of the caller's.
   void EndRun(std::string why) { Fail({.text = std::move(why)}); }
-  // Returns the next process that was killed; none: there is none.
+  // Returns the next process that has ended, but was no failure; none: there is
+  // none.
   struct End {
     size_t process = 0;
     pid_t pid = 0;
   };
   std::optional<End> TakeEnd();
-  // Starts the process once more, of which TakeEnd has told. If that fails
-  // kMostFailedStarts times in a row, it is a failure.
+  // Starts the process, which was not started at once, or of which TakeEnd has
+  // told. If that fails kMostFailedStarts times in a row, it is a failure.
   void StartAgain(size_t process);
   static constexpr uint32_t kMostFailedStarts = 16;
   bool is_ready(size_t process) const;
+
+  // Counts the processes of LetEnd that were killed: what those did while they
+  // lived is not in their results.
+  uint64_t parked_killed() const { return parked_killed_; }
 
   size_t size() const { return processes_.size(); }
   // Returns the process of the loggers, which there must be, and how many there
@@ -106,9 +118,11 @@ class UnitProcesses {
     pid_t pid = 0;
     bool is_ready = false;
     bool has_ended = false;
+    bool may_end = false;            // LetEnd
     uint32_t failed_starts = 0;      // since it was ready
     std::vector<std::byte> heard{};  // that is no whole word yet
     std::optional<LoopResults> results{};
+    std::optional<LoopResults> earlier{};  // of those before it
   };
 
   explicit UnitProcesses(Options options);
@@ -120,6 +134,7 @@ class UnitProcesses {
   bool TakeEndOf(size_t loop, int status);
   bool Hear(size_t loop);
   static void HearNoMore(Process& process);
+  static void Gather(Process& process);
   bool TakeWord(size_t loop);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
@@ -129,14 +144,15 @@ class UnitProcesses {
   std::optional<Launcher> launcher_;
   int end_ = -1;  // an eventfd: the thread ends
   std::atomic<bool> may_end_ = false;
-  std::atomic<uint32_t> ends_ = 0;  // of processes that were killed
+  std::atomic<uint32_t> ends_ = 0;  // that are no failures
   uint32_t ends_taken_ = 0;
+  std::atomic<uint64_t> parked_killed_ = 0;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
-  std::vector<End> killed_;  // in order
+  std::vector<End> ended_;  // in order
   std::thread thread_;
 };
 

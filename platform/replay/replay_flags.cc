@@ -538,6 +538,13 @@ void ReplayFlags::AddIsolation() {
                   "such processes in containers, which see nothing of the "
                   "machine; as root"}},
                 "what units and loggers are:");
+  flags_.Count(
+      "warm_pool", warm_pool_, 0, UnitStarts::kMostProcesses,
+      fmt::format("processes that are there, parked, for the next units that "
+                  "start, at least (up to {} times as many while many start). "
+                  "Processes of units then come and go, up to {}, one a unit; "
+                  "not with --threads, --pin or --loggers=on, where they stay",
+                  WarmPool::kMostTimes, UnitStarts::kMostProcesses));
 }
 
 }  // namespace snf

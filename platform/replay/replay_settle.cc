@@ -292,6 +292,35 @@ absl::Status ReplayFlags::CheckLeases() const {
   return absl::OkStatus();
 }
 
+bool ReplayFlags::has_warm_pool() const {
+  return isolation_ != 0 && loggers_ == 0 && !options_.real.pin &&
+         !flags_.given("threads");
+}
+
+absl::Status ReplayFlags::CheckWarmPool() const {
+  for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
+    if (!has_warm_pool() || !flags_.given(flag)) continue;
+    return AtOdds(flag, "isolation",
+                  "processes take to start what they take; with --threads they "
+                  "are there from the start");
+  }
+  if (!flags_.given("warm_pool")) return absl::OkStatus();
+  if (isolation_ == 0) {
+    return AtOdds("warm_pool", "isolation", "it is of processes");
+  }
+  if (options_.real.pin) {
+    return AtOdds("warm_pool", "pin", "processes that come and go have no CPU");
+  }
+  if (loggers_ == 1) {
+    return AtOdds("warm_pool", "loggers",
+                  "processes of units with loggers stay");
+  }
+  if (flags_.given("threads")) {
+    return AtOdds("warm_pool", "threads", "as many processes as these stay");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
@@ -313,13 +342,15 @@ absl::Status ReplayFlags::CheckReal() const {
       return AtOdds("isolation", "threads",
                     "a process of units is one of 2 or more");
     }
+    if (absl::Status s = CheckWarmPool(); !s.ok()) return s;
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"redis", "speed", "overload", "threads", "isolation",
-                           "pin", "preload", "loop", "watch", "metrics_port"}) {
+  for (const char* flag :
+       {"redis", "speed", "overload", "threads", "isolation", "warm_pool",
+        "pin", "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -393,6 +424,9 @@ void ReplayFlags::SettleReal() {
   options_.metrics_port = static_cast<uint16_t>(metrics_port_);
   RealOptions& real = options_.real;
   real.isolation = Isolation{static_cast<uint8_t>(isolation_)};
+  if (has_warm_pool()) {
+    real.warm_pool = std::min(warm_pool_, options_.run.controller.max_units);
+  }
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
 }

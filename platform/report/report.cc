@@ -445,6 +445,26 @@ void AddUnits(const RunOptions& options, const RunResult& result,
            "p99 of a unit in 100 ms");
 }
 
+void AddStarts(const UnitStartFigures& starts, Page& page) {
+  if (!starts.is_pooled) return;
+  const auto add = [&page](const Histogram& times, std::string_view how) {
+    if (times.count() == 0) return;
+    page.Count("", times.count(),
+               fmt::format("starts {}: p50 {}, p99 {}", how,
+                           FormatDuration(Nanos{times.Quantile(50'000)}),
+                           FormatDuration(Nanos{times.Quantile(99'000)})));
+  };
+  page.Count("Processes", starts.processes,
+             fmt::format("made for units, {} at one time at most, {} ended for "
+                         "want of use",
+                         starts.most_processes, starts.ended));
+  add(starts.parked_ns, "of a unit in a process that was there");
+  add(starts.cold_ns, "in one made for it");
+  if (starts.killed > 0) {
+    page.Count("", starts.killed, "killed while they were parked");
+  }
+}
+
 void AddReal(const RunResult& result, Page& page) {
   const RealFigures& real = result.real;
   if (real.threads == 0) return;
@@ -598,6 +618,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddControllerFaults(result, page);
   AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
+  AddStarts(result.real.starts, page);
   AddReal(result, page);
   AddLatency(result, page);
   AddNotes(options, result, info, page);

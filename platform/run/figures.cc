@@ -215,6 +215,20 @@ constexpr Figure kFigures[] = {
      "How late packets were taken; null without a schedule."},
     {"real.worker_sleeps", "sleeps", kSum, &RealFigures::sleeps,
      "Times that a worker slept because it had nothing to do."},
+    {"real.starts.parked_ns", "ns", kNot, &UnitStartFigures::parked_ns,
+     "From the decision to start a unit until it ran, in a process that was "
+     "there; null without --warm_pool, or if there was none."},
+    {"real.starts.cold_ns", "ns", kNot, &UnitStartFigures::cold_ns,
+     "The same, in a process that was made for it."},
+    {"real.starts.processes", "processes", kSum, &UnitStartFigures::processes,
+     "Processes of units that were made, of a run with --warm_pool."},
+    {"real.starts.most_processes", "processes", kMax,
+     &UnitStartFigures::most_processes, "Of these, at one time."},
+    {"real.starts.ended", "processes", kSum, &UnitStartFigures::ended,
+     "Of these, ended for want of use."},
+    {"real.starts.killed", "processes", kSum, &UnitStartFigures::killed,
+     "Of these, killed while parked: others came in their place; what their "
+     "units had counted is missing."},
     {"aliases.granted", "aliases", kSum, &ControllerCounters::aliases_granted,
      "Aliases given to flows, of an NF with an inside."},
     {"aliases.at_once_max", "aliases", kMax, &AliasFigures::at_once_max,
@@ -509,6 +523,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.controller.failures;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
+  } else if constexpr (std::is_same_v<Part, UnitStartFigures>) {
+    return result.real.starts;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
     return result.state;
   } else {
@@ -526,8 +542,9 @@ struct Reader {
   FigureValue operator()(T Part::*member) const {
     const T& value = In<Part>(result, derived).*member;
     if constexpr (std::is_same_v<T, Histogram>) {
-      const bool is_absent =
-          std::is_same_v<Part, RealFigures> && value.count() == 0;
+      const bool may_be_absent = std::is_same_v<Part, RealFigures> ||
+                                 std::is_same_v<Part, UnitStartFigures>;
+      const bool is_absent = may_be_absent && value.count() == 0;
       return is_absent ? nullptr : &value;
     } else if constexpr (std::is_same_v<T, uint32_t>) {
       return uint64_t{value};
@@ -572,6 +589,9 @@ FigureValue ValueOf(const Figure& figure, const RunResult& result,
 }
 
 bool IsShown(const Figure& figure, const RunResult& result) {
+  if (figure.key.starts_with("real.starts.")) {
+    return result.real.starts.is_pooled;
+  }
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;

@@ -270,12 +270,26 @@ struct TableFigures {
   Histogram spread_ns{};
 };
 
+// Tells how units came to run whose processes come and go.
+struct UnitStartFigures {
+  bool is_pooled = false;       // they do
+  uint64_t processes = 0;       // made, in all
+  uint64_t most_processes = 0;  // at one time
+  uint64_t ended = 0;           // of these, for want of use
+  uint64_t killed = 0;          // while they were parked
+  // From the decision to start a unit until it ran, in a process that was there
+  // and in one that was made for it.
+  Histogram parked_ns;
+  Histogram cold_ns;
+};
+
 // Tells of a run in real time.
 struct RealFigures {
   uint32_t threads = 0;         // 0: the run was in virtual time
   Nanos wall;                   // from the first packet until the last had left
   Histogram schedule_error_ns;  // how late packets were taken
   uint64_t sleeps = 0;          // of workers that had nothing to do
+  UnitStartFigures starts;
 };
 
 // Tells of a port of live traffic.

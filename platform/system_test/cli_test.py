@@ -188,7 +188,7 @@ class Refusals(Command):
                 "watch", "metrics_port", "isolation"}
         for name, value in flags.items():
             if name not in ("json", "logger_delay", "reassign_period",
-                            "redis", "store", "leases"):
+                            "redis", "store", "leases", "warm_pool"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")

@@ -72,7 +72,8 @@ void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   while (!links_.control->stops.load(std::memory_order_relaxed)) {
     const bool did = Turn();
     if (beside() || did) continue;
-    Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
+    // The clock may skip, unseen; to units that do not run that is nothing.
+    Nanos timeout = is_asleep() ? Seconds(1) : Milliseconds(10);
     const Instant due = std::min(next_timer_, next_service_end_);
     if (due != Instant::max()) {
       timeout = std::min(timeout, due - clock_.Now());
@@ -208,6 +209,8 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
+      links_.progress->started.store(RealClock::Monotonic().ns,
+                                     std::memory_order_relaxed);
       break;
     case Kind::kParkUnit:
       shell.ready = false;
@@ -520,6 +523,7 @@ void UnitLoop::Publish() {
   LoopProgress& progress = *links_.progress;
   progress.seamless.store(state_.seamless, std::memory_order_relaxed);
   progress.pulled.store(state_.pulled, std::memory_order_relaxed);
+  progress.buffers.store(links_.buffers.in_use(), std::memory_order_relaxed);
   progress.sent.store(sent, std::memory_order_release);
   progress.received.store(received, std::memory_order_release);
   progress.next_due.store(due.ns, std::memory_order_release);

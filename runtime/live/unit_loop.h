@@ -209,6 +209,10 @@ class UnitLoop {
   void Handle(const TableMessage& message);
   void SendToHome(const TableMessage& message);
   void SendStopped(UnitId unit);
+  // Returns true if none of the units runs.
+  bool is_asleep() const {
+    return std::ranges::none_of(shells_, &UnitShell::ready);
+  }
   void AfterCall(UnitShell& shell);
   // Executes what a call has commanded, and lets the unit go on with it.
   void ExecuteMore(UnitShell& shell) {
