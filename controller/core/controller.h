@@ -282,6 +282,7 @@ class Controller {
 
  private:
   friend class Failover;
+  friend class HandOver;
   friend class Rebuild;
 
   static constexpr size_t kBatch = 32;

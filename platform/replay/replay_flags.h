@@ -75,6 +75,7 @@ class ReplayFlags {
   absl::Status CheckStore() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
+  absl::Status CheckMembers() const;
   absl::Status CheckLeases() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;

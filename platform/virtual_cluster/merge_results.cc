@@ -60,6 +60,23 @@ void AddParts(RunResult& sum, const RunResult& one) {
   sum.held_packets_max = std::max(sum.held_packets_max, one.held_packets_max);
 }
 
+void AddFaults(RunResult& sum, const RunResult& one) {
+  ControllerFaultFigures& all = sum.controller_faults;
+  const ControllerFaultFigures& more = one.controller_faults;
+  all.kills += more.kills;
+  all.kills_in_vain += more.kills_in_vain;
+  all.packets_lost += more.packets_lost;
+  all.clocks_lost += more.clocks_lost;
+  all.packets_waited += more.packets_waited;
+  all.flows += more.flows;
+  all.flows_ending += more.flows_ending;
+  all.tombstones += more.tombstones;
+  all.flows_unnamed += more.flows_unnamed;
+  all.flows_superseded += more.flows_superseded;
+  all.recovery_ns.Merge(more.recovery_ns);
+  sum.faults.records_left += one.faults.records_left;
+}
+
 void AddChecks(RunResult& sum, const RunResult& one) {
   sum.violations += one.violations;
   sum.violation_messages.insert(sum.violation_messages.end(),
@@ -103,6 +120,7 @@ RunResult MergeResults(const NetworkFunction& example,
     sum.aliases.at_once_max = one.aliases.at_once_max;
     AddPackets(sum, one);
     AddParts(sum, one);
+    AddFaults(sum, one);
     AddChecks(sum, one);
   }
   if (!results.empty()) sum.nf_reports = std::move(results[0].nf_reports);

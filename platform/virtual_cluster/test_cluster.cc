@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,9 @@ Ran RunCluster(const RunOptions& options, const ClusterOptions& cluster,
                const NfSpec& nf, const std::vector<CapturedPacket>& packets,
                const std::vector<RunObserver*>& observers,
                uint64_t close_units) {
-  std::vector<Observers> of(cluster.controllers);
+  const auto joins =
+      std::ranges::count_if(options.faults.changes, &MemberChange::joins);
+  std::vector<Observers> of(cluster.controllers + static_cast<size_t>(joins));
   for (size_t i = 0; i < observers.size(); ++i) of[i].Add(*observers[i]);
   VirtualCluster run(options, cluster, *FindPlacementPolicy("snf"), nf,
                      std::move(of));

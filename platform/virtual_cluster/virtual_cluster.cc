@@ -50,12 +50,18 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       example_(nf.create()),
       observers_(std::move(observers)),
       buffers_(options.buffers),
-      ingress_(options, HasSides(*example_), buffers_) {
+      ingress_(options, HasSides(*example_), buffers_),
+      moves_(*this, members_, figures_),
+      rng_(Rng(options.controller.seed).Fork(8)) {
   SNF_CHECK(cluster.controllers >= 1 &&
             cluster.controllers <= ClusterOptions::kMostControllers);
-  SNF_CHECK(observers_.size() == cluster.controllers);
+  const auto joins =
+      std::ranges::count_if(options.faults.changes, &MemberChange::joins);
+  const size_t most = cluster.controllers + static_cast<size_t>(joins);
+  SNF_CHECK(most <= ClusterOptions::kMostControllers);
+  SNF_CHECK(observers_.size() == most);
   SNF_CHECK(cluster.fixed_shares.empty() ||
-            cluster.fixed_shares.size() == cluster.controllers);
+            cluster.fixed_shares.size() == most);
   SNF_CHECK(Check(*example_, cluster.controllers).ok());
   figures_.controllers = cluster.controllers;
 }
@@ -66,36 +72,50 @@ void VirtualCluster::Begin(Instant first_packet) {
   has_begun_ = true;
   first_packet_ = counted_until_ = first_packet;
   now_ = first_packet + Nanos{-LeadOf(options_).ns};
-  const uint32_t managers = cluster_.shared ? 1 : cluster_.controllers;
+  for (uint32_t c = 0; c < cluster_.controllers; ++c) {
+    const ControllerId id{static_cast<uint8_t>(c)};
+    if (c == 0 || !cluster_.shared) AddManager();
+    const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
+    SNF_CHECK(life.has_value() && dispatcher_.Join(id));
+    live_.push_back(id);
+    AddMember(id, *life);
+  }
+  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+  for (const MemberChange& change : options_.faults.changes) {
+    events_.Push(first_packet + change.at, {0, Change{change}});
+  }
+  for (const Kill& kill : options_.faults.kills) {
+    if (kill.at.ns < 0) continue;
+    events_.Push(first_packet + kill.at, {0, Death{kill.controller}});
+  }
+}
+
+void VirtualCluster::AddManager() {
   const ManagerOptions manager = {
       .max_units = options_.controller.max_units,
       .term = cluster_.term,
       .revoke_grace = cluster_.revoke_grace,
       .start_timeout = {options_.unit_start_delay.ns + Seconds(1).ns},
       .keep_warm = options_.controller.keep_warm};
-  units_.resize(managers);
-  for (uint32_t m = 0; m < managers; ++m) {
-    // Leases of managers with different epochs have different numbers.
-    managers_.push_back(
-        std::make_unique<ResourceManager>(manager, m + 1, false, commands_));
-  }
-  Host& host = *this;
-  for (uint32_t c = 0; c < cluster_.controllers; ++c) {
-    const ControllerId id{static_cast<uint8_t>(c)};
-    const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
-    SendCommands(ManagerOf(id));
-    SNF_CHECK(life.has_value() && dispatcher_.Join(id));
-    members_.push_back(
-        std::make_unique<ClusterMember>(options_, cluster_, policy_, nf_,
-                                        std::move(observers_[c]), *life, host));
-    members_[c]->driver().on_start(first_packet);
-    members_[c]->on_epoch();  // sends what it asks for
-    // Epochs of controllers end one after the other.
-    events_.Push(
-        now_ + Nanos{cluster_.epoch.ns * (c + 1) / cluster_.controllers},
-        {ManagerOf(id), EpochEnd{c}});
-  }
-  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+  units_.emplace_back();
+  // Leases of managers with different epochs have different numbers.
+  managers_.push_back(std::make_unique<ResourceManager>(
+      manager, managers_.size() + 1, false, commands_));
+}
+
+void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
+  const uint32_t c = value(id);
+  SNF_CHECK(c == members_.size());
+  SendCommands(ManagerOf(id));
+  ClusterMember::Host& host = *this;
+  members_.push_back(std::make_unique<ClusterMember>(
+      options_, cluster_, policy_, nf_, std::move(observers_[c]), life, host));
+  members_[c]->driver().on_start(first_packet_);
+  members_[c]->on_epoch();  // sends what it asks for
+  // Epochs of controllers end one after the other.
+  const auto all = static_cast<int64_t>(observers_.size());
+  events_.Push(now_ + Nanos{cluster_.epoch.ns * (c + 1) / all},
+               {ManagerOf(id), EpochEnd{c}});
 }
 
 // An alias is an external endpoint, whose block tells the controller.
@@ -112,12 +132,20 @@ void VirtualCluster::Offer(const CapturedPacket& captured) {
   const Instant arrival = std::max(captured.time, now_);
   RunUntil(arrival);
   now_ = arrival;
+  for (const Kill& kill : options_.faults.kills) {
+    if (kill.at.ns < 0 && rng_.Chance(kill.chance_65536)) {
+      On(0, Death{kill.controller});
+    }
+  }
   const Ingress::Taken& taken = ingress_.Take(arrival, captured);
   using Fate = Ingress::Taken::Fate;
-  ClusterMember& to = taken.fate == Fate::kPassesThrough
-                          ? *members_[0]
-                          : Steer(*taken.key, taken.by_alias);
-  to.Take(arrival, captured, taken);
+  const bool passes = taken.fate == Fate::kPassesThrough;
+  ClusterMember& to = passes ? *members_[0] : Steer(*taken.key, taken.by_alias);
+  const bool waits = taken.fate == Fate::kPacket && moves_.holds(*taken.flow);
+  to.Take(arrival, captured, taken, waits);
+  if (waits) {
+    moves_.Wait(*taken.flow, taken.by_alias, *taken.key, taken.packet);
+  }
   if (samples_) return;
   samples_ = true;
   events_.Push(now_ + ClusterMember::kSample, {0, Sample{}});
@@ -285,6 +313,7 @@ void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
 void VirtualCluster::On(uint32_t, const Grant& grant) {
   ++figures_.grants;
   MemberOf(grant.to).on_grant(grant);
+  EnterIfReady(MemberOf(grant.to));
 }
 
 void VirtualCluster::On(uint32_t, const Revoke& revoke) {
@@ -309,7 +338,16 @@ void VirtualCluster::On(uint32_t, const Sample&) {
 
 void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
   if (is_ending_) return;
-  members_[end.member]->on_epoch();
+  ClusterMember& member = *members_[end.member];
+  const bool was_leaving = member.gives_up_units() && !member.uses_units();
+  member.on_epoch();
+  LeaveIfDone(member);
+  // Nothing came any more in a whole epoch.
+  if (was_leaving && !member.uses_units()) {
+    managers_[manager]->on_controller_dead(now_, member.life(), commands_);
+    SendCommands(manager);
+    return;
+  }
   events_.Push(now_ + cluster_.epoch, {manager, end});
 }
 
@@ -366,6 +404,110 @@ void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
 
 void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
   Steer(alias, true).TakeBack(alias, packet);
+}
+
+// --- Controllers that come and go. -------------------------------------------
+
+int VirtualCluster::Choose(int controller) {
+  if (live_.empty()) return -1;
+  if (controller == Kill::kAnyController) {
+    return value(live_[rng_.Below(live_.size())]);
+  }
+  const bool is_live = std::ranges::any_of(
+      live_,
+      [controller](ControllerId id) { return int{value(id)} == controller; });
+  return is_live ? controller : -1;
+}
+
+void VirtualCluster::On(uint32_t, const Death& death) {
+  const int controller = Choose(death.controller);
+  if (controller < 0 || is_ending_) {
+    ++figures_.changes_in_vain;
+    return;
+  }
+  members_[static_cast<size_t>(controller)]->driver().KillController(now_);
+}
+
+void VirtualCluster::On(uint32_t, const Change& change) {
+  if (is_ending_) {
+    ++figures_.changes_in_vain;
+  } else if (change.what.joins) {
+    Join();
+  } else {
+    Leave(Choose(change.what.controller));
+  }
+}
+
+void VirtualCluster::Join() {
+  const ControllerId id{static_cast<uint8_t>(members_.size())};
+  if (!cluster_.shared) AddManager();
+  const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
+  SNF_CHECK(life.has_value());
+  joining_.push_back(id);
+  AddMember(id, *life);
+}
+
+// It takes flows once it has a unit for them.
+void VirtualCluster::EnterIfReady(ClusterMember& member) {
+  if (member.driver().controller().units().placeable_units() == 0 ||
+      std::erase(joining_, member.id()) == 0) {
+    return;
+  }
+  ++figures_.joined;
+  SNF_CHECK(dispatcher_.Join(member.id()));
+  live_.push_back(member.id());
+  TableChanged();
+}
+
+void VirtualCluster::Leave(int controller) {
+  if (controller < 0 || live_.size() < 2) {
+    ++figures_.changes_in_vain;
+    return;
+  }
+  const ControllerId id{static_cast<uint8_t>(controller)};
+  ++figures_.left;
+  SNF_CHECK(dispatcher_.Leave(id) && std::erase(live_, id) == 1);
+  TableChanged();
+}
+
+void VirtualCluster::TableChanged() {
+  for (const auto& each : members_) moves_.Scan(*each);
+  MoveLater();
+}
+
+void VirtualCluster::LeaveIfDone(ClusterMember& member) {
+  const ControllerId id = member.id();
+  const bool stays =
+      std::ranges::count(live_, id) > 0 || std::ranges::count(joining_, id) > 0;
+  if (stays || member.gives_up_units() || !member.driver().is_controller_up() ||
+      moves_.from(member) > 0 ||
+      member.driver().controller().flows().size() > 0) {
+    return;
+  }
+  member.GiveUpUnits();
+}
+
+void VirtualCluster::MoveLater() {
+  if (moves_on_ || moves_.empty()) return;
+  moves_on_ = true;
+  const Nanos later =
+      std::max(Microseconds(10), Nanos{3 * options_.hop_delay.ns});
+  events_.Push(now_ + later, {0, MoveOn{}});
+}
+
+void VirtualCluster::On(uint32_t, const MoveOn&) {
+  moves_on_ = false;
+  moves_.Advance(now_);
+  MoveLater();
+}
+
+std::optional<ControllerLife> VirtualCluster::on_rebuilt(ControllerId id) {
+  const uint32_t manager = ManagerOf(id);
+  const auto life = managers_[manager]->on_succeed(now_, id, commands_);
+  SendCommands(manager);
+  moves_.on_rebuilt(now_, *members_[value(id)]);
+  MoveLater();
+  return life;
 }
 
 }  // namespace snf

@@ -39,6 +39,11 @@ class UnitSharing {
   virtual void on_left(UnitId unit) = 0;
   // The controller hears that nothing of it is left in the unit.
   virtual void on_unit_stopped(UnitId unit) = 0;
+  // A packet without payload was released, or dropped.
+  virtual void on_advanced(FlowId flow, Clock clock) = 0;
+  // The controller failed, and another was made of what units had: it has no
+  // leases yet.
+  virtual void on_rebuilt() = 0;
   // A flow has this alias from now on.
   virtual void on_alias(const FlowKey& alias) = 0;
   // A packet comes back from the outside, to this alias.

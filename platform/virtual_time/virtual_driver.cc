@@ -94,7 +94,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   if (sharing_ == nullptr) {
     AddPiecePools(*example_, controller_);
   } else {
-    SNF_CHECK(!tables_.any() && !options.faults.any());
+    SNF_CHECK(!tables_.any() && !options.faults.any_of_units() &&
+              !options.faults.any_of_loggers());
     sharing_->AddPiecePools(*example_, controller_);
   }
   watchdog_.emplace(
@@ -127,7 +128,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 }
 
 void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
-                         const Ingress::Taken& taken) {
+                         const Ingress::Taken& taken, bool waits) {
   network_.AdvanceTo(arrival);
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
@@ -141,7 +142,7 @@ void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
     exits_.Drop(now(), captured, taken.reason);
     return;
   }
-  Arrive(*taken.key, taken.by_alias, taken.packet);
+  if (!waits) Arrive(*taken.key, taken.by_alias, taken.packet);
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -382,13 +383,13 @@ void VirtualDriver::Enqueue(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Start(const ControllerCommand& command) {
+  if (sharing_ == nullptr) observers_.on_unit_up(now(), command.unit);
+  if (faults_ != nullptr) faults_->on_start(command);
+  if (controllers_ != nullptr) controllers_->on_start(command);
   if (sharing_ != nullptr) {
     network_.AfterHop(Event::OfUnit(Event::Kind::kUnitReady, command.unit));
     return;
   }
-  observers_.on_unit_up(now(), command.unit);
-  if (faults_ != nullptr) faults_->on_start(command);
-  if (controllers_ != nullptr) controllers_->on_start(command);
   // A start that fails is heard of no more.
   if (start_rng_.Chance(options_.chaos.start_failure_65536)) return;
   const bool cold = !command.warm;
