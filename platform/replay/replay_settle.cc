@@ -309,7 +309,7 @@ absl::Status ReplayFlags::CheckLeases() const {
                   "a single controller has its units to itself");
   }
   for (const char* flag :
-       {"config", "compare", "explain", "decisions", "csv", "warm_up",
+       {"config", "compare", "explain", "decisions", "warm_up",
         "annotate", "recovery", "warm_units", "warm_start_delay",
         "start_timeout", "unit_idle_timeout"}) {
     if (!flags_.given(flag)) continue;
@@ -323,6 +323,15 @@ absl::Status ReplayFlags::CheckLeases() const {
   if (options_.run.hop_delay > kMostHop) {
     return AtOdds("hop_delay", "controllers",
                   "leases go by messages of 1 ms at the most");
+  }
+  if (!options_.cluster.shared && uint64_t{options_.cluster.controllers} *
+                                          options_.run.controller.max_units >
+                                      kMaxUnits) {
+    return AtOdds("leases", "max_units",
+                  fmt::format("independent controllers have more than {} units "
+                              "in all",
+                              kMaxUnits)
+                      .c_str());
   }
   constexpr uint32_t kControllersPerUnit = 7;
   const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;

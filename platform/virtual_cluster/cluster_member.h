@@ -65,6 +65,8 @@ class ClusterMember final : private UnitSharing {
   // Returns what its controller uses of that unit, in 1/1024.
   int64_t share(UnitLife life) const;
   int64_t held() const { return keeper_.held(); }
+  // Returns the unit that the driver knows by that number.
+  UnitLife LifeOf(UnitId unit) const { return locals_[value(unit)].life; }
 
   // A packet came from the capture, or from the outside. One that waits comes
   // later, by VirtualDriver::TakeWaiting.
@@ -119,7 +121,6 @@ class ClusterMember final : private UnitSharing {
     host_.on_hairpin(alias, packet);
   }
 
-  UnitLife LifeOf(UnitId unit) const { return locals_[value(unit)].life; }
   ClusterUnit& Shared(UnitId unit) { return host_.UnitOf(id_, LifeOf(unit)); }
   const Local* Find(UnitLife life) const;
   Local* Find(UnitLife life) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 
 #include "base/counters.h"
@@ -88,30 +87,12 @@ void AddChecks(RunResult& sum, const RunResult& one) {
   sum.i6_after_difference += one.i6_after_difference;
 }
 
-// All runs have the same epochs.
-std::vector<EpochSample> MergeEpochs(const std::vector<RunResult>& results) {
-  std::map<int64_t, EpochSample> sums;
-  for (const RunResult& one : results) {
-    for (const EpochSample& sample : one.epochs) {
-      EpochSample& sum = sums[sample.epoch];
-      sum.epoch = sample.epoch;
-      sum.offered_bytes += sample.offered_bytes;
-      sum.drained_bytes += sample.drained_bytes;
-      sum.dropped_packets += sample.dropped_packets;
-    }
-  }
-  std::vector<EpochSample> epochs;
-  for (const auto& [number, sum] : sums) epochs.push_back(sum);
-  return epochs;
-}
-
 }  // namespace
 
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results) {
   RunResult sum = EmptyResult(example);
   AddNfCounters(example, sum);
-  sum.epochs = MergeEpochs(results);
   for (const RunResult& one : results) {
     sum.first_packet = one.first_packet;
     if (sum.last_packet < sum.first_packet) sum.last_packet = sum.first_packet;

@@ -52,7 +52,11 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
       moves_(*this, members_, figures_),
-      rng_(Rng(options.controller.seed).Fork(8)) {
+      rng_(Rng(options.controller.seed).Fork(8)),
+      meter_(options.controller,
+             options.controller.max_units *
+                 (cluster.shared ? 1
+                                 : static_cast<uint32_t>(observers_.size()))) {
   SNF_CHECK(cluster.controllers >= 1 &&
             cluster.controllers <= ClusterOptions::kMostControllers);
   const auto joins =
@@ -70,7 +74,8 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
 
 void VirtualCluster::Begin(Instant first_packet) {
   has_begun_ = true;
-  first_packet_ = counted_until_ = first_packet;
+  first_packet_ = first_packet;
+  meter_.on_start(first_packet);
   now_ = first_packet + Nanos{-LeadOf(options_).ns};
   for (uint32_t c = 0; c < cluster_.controllers; ++c) {
     const ControllerId id{static_cast<uint8_t>(c)};
@@ -108,6 +113,10 @@ void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
   SNF_CHECK(c == members_.size());
   SendCommands(ManagerOf(id));
   ClusterMember::Host& host = *this;
+  observers_[c].Add(meter_.Watch([this, c](UnitId unit) {
+    return ClusterMeter::Unit{ManagerOf(members_[c]->id()),
+                              members_[c]->LifeOf(unit)};
+  }));
   members_.push_back(std::make_unique<ClusterMember>(
       options_, cluster_, policy_, nf_, std::move(observers_[c]), life, host));
   members_[c]->driver().on_start(first_packet_);
@@ -175,9 +184,6 @@ void VirtualCluster::RunUntil(Instant time) {
 
 RunResult VirtualCluster::Finish() {
   is_ending_ = true;
-  CountUnitTime();
-  const int64_t unit_ns = unit_ns_;
-  const int64_t lasted = (counted_until_ - first_packet_).ns;
   for (const auto& each : members_) each->driver().BeginEnd();
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();
@@ -196,10 +202,7 @@ RunResult VirtualCluster::Finish() {
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
   sum.cold_starts = figures_.units_started;
-  sum.units_max = static_cast<uint32_t>(figures_.units_up_max);
-  sum.unit_ns_with_traffic = unit_ns;
-  sum.units_mean_1000 = lasted == 0 ? 1'000 * int64_t{sum.units_max}
-                                    : unit_ns / ((lasted + 999) / 1'000);
+  meter_.Finish(sum);
   return sum;
 }
 
@@ -217,14 +220,6 @@ void VirtualCluster::SendCommands(uint32_t manager) {
     std::visit([&](const auto& what) { SendAfterHop(manager, what); }, command);
   }
   commands_.clear();
-}
-
-void VirtualCluster::CountUnitTime() {
-  if (now_ <= counted_until_) return;
-  int64_t up = 0;
-  for (const Units& units : units_) up += static_cast<int64_t>(units.size());
-  unit_ns_ += up * (now_ - counted_until_).ns;
-  counted_until_ = now_;
 }
 
 // --- At managers. ------------------------------------------------------------
@@ -248,9 +243,9 @@ void VirtualCluster::On(uint32_t manager, const ShareSet& set) {
 }
 
 void VirtualCluster::On(uint32_t manager, const UnitReady& ready) {
-  CountUnitTime();
   units_[manager].insert_or_assign(value(ready.unit.unit),
                                    ClusterUnit(ready.unit));
+  meter_.on_unit_up(now_, {manager, ready.unit});
   uint64_t up = 0;
   for (const Units& units : units_) up += units.size();
   figures_.units_up_max = std::max(figures_.units_up_max, up);
@@ -303,8 +298,8 @@ void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
       at->second.is_attached()) {
     return;
   }
-  CountUnitTime();
   units_[manager].erase(at);
+  meter_.on_unit_down(now_, {manager, life});
   SendAfterHop(manager, UnitStopped{life});
 }
 

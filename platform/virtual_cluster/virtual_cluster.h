@@ -16,6 +16,7 @@
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
 #include "platform/virtual_cluster/cluster_member.h"
+#include "platform/virtual_cluster/cluster_meter.h"
 #include "platform/virtual_cluster/cluster_moves.h"
 #include "platform/virtual_cluster/cluster_options.h"
 #include "platform/virtual_cluster/cluster_unit.h"
@@ -159,8 +160,6 @@ class VirtualCluster final : private ClusterMember::Host,
     events_.PushInOrder(now_ + options_.hop_delay, {manager, what});
   }
   void StopIfUnused(uint32_t manager, UnitLife life);
-  // Adds the time that units were up, before their number changes.
-  void CountUnitTime();
 
   void On(uint32_t manager, const Ask& ask);
   void On(uint32_t manager, const Renew& renew);
@@ -213,8 +212,7 @@ class VirtualCluster final : private ClusterMember::Host,
   bool moves_on_ = false;  // a MoveOn is under way
   Rng rng_;                // says who dies
   Instant first_packet_;
-  Instant counted_until_;
-  int64_t unit_ns_ = 0;  // of units that were up, from the first packet on
+  ClusterMeter meter_;
 };
 
 }  // namespace snf
