@@ -39,11 +39,11 @@ std::optional<FlowId> HandOver::Take(Controller& c, Instant now,
   if (unit == kNoUnit || c.flows_.Find(key, hash) != FlowTable::kNone) {
     return std::nullopt;
   }
-  uint32_t slot = c.flows_.Insert(key, hash);
-  if (slot == FlowTable::kNone && c.EvictFlow(now, out)) {
-    slot = c.flows_.Insert(key, hash);
+  const uint32_t slot = c.flows_.Insert(key, hash);
+  if (slot == FlowTable::kNone) {
+    c.EvictFlow(now, out);
+    return std::nullopt;
   }
-  if (slot == FlowTable::kNone) return std::nullopt;
   const uint64_t number = c.units_.TakeSlot(now, unit, 0);
   if (number == 0) {
     c.flows_.Unlink(slot);

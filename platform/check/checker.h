@@ -134,6 +134,10 @@ class Checker final : public RunObserver {
   };
   Moved Read(FlowId flow) const;
   void on_moved_here(FlowId flow, Clock last, const Moved& moved);
+  // Pieces of the controller came back from units of others.
+  void on_pieces_came(const PieceBlock& pieces) {
+    uniqueness_.on_pieces_came(pieces);
+  }
 
   // Returns true if the flow is over with the packet: a unit keeps no record
   // then, so that none is asked for in on_nf_end.

@@ -46,6 +46,10 @@ class UniquenessCheck {
   // The flow has no pieces any more, or nobody knows which.
   void on_pieces_gone(FlowId flow);
 
+  // Pieces came back that another check knows of.
+  void on_pieces_came(const PieceBlock& pieces) {
+    away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
+  }
   // The flow goes on under another controller, and another check, which has
   // it with these pieces.
   std::vector<uint64_t> PiecesOf(FlowId flow) const;

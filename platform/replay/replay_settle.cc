@@ -309,9 +309,9 @@ absl::Status ReplayFlags::CheckLeases() const {
                   "a single controller has its units to itself");
   }
   for (const char* flag :
-       {"config", "compare", "explain", "decisions", "warm_up",
-        "annotate", "recovery", "warm_units", "warm_start_delay",
-        "start_timeout", "unit_idle_timeout"}) {
+       {"config", "compare", "explain", "decisions", "warm_up", "annotate",
+        "recovery", "warm_units", "warm_start_delay", "start_timeout",
+        "unit_idle_timeout"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
   }

@@ -222,12 +222,13 @@ struct ClusterFigures {
   uint64_t changes_in_vain = 0;  // there was nobody to leave or to be killed
   uint64_t flows_moved = 0;      // from one controller to another
   uint64_t packets_waited = 0;   // for these
+  uint64_t words_given = 0;      // of pools, from one to another
   uint64_t flows_not_taken = 0;  // for want of room: their state is lost
   uint64_t refused = 0;          // messages, by managers and units
   uint64_t units_started = 0;
   uint64_t units_up_max = 0;
-  // Units of which controllers used more than there is, and aliases in a block
-  // of another controller: 0.
+  // Units of which controllers used more than there is, and aliases that two
+  // controllers gave: 0.
   uint64_t overcommitted = 0;
   uint64_t foreign_aliases = 0;
 };

@@ -37,19 +37,6 @@ LeaseKeeperOptions KeeperOptions(const RunOptions& options,
 
 }  // namespace
 
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count) {
-  constexpr uint32_t kWord = 64;
-  const uint32_t begin = pool.first / kWord;
-  const uint64_t words = pool.words() - begin;
-  const auto border = [&](uint64_t part) {
-    return kWord * (begin + static_cast<uint32_t>(words * part / count));
-  };
-  if (border(i) == border(i + 1)) return std::nullopt;
-  return PieceRange{std::max(pool.first, border(i)),
-                    std::min(pool.last, border(i + 1) - 1)};
-}
-
 ClusterMember::ClusterMember(const RunOptions& options,
                              const ClusterOptions& cluster,
                              const PlacementPolicy& policy, const NfSpec& nf,
@@ -58,7 +45,6 @@ ClusterMember::ClusterMember(const RunOptions& options,
     : host_(host),
       id_(life.controller),
       life_(life),
-      controllers_(cluster.controllers),
       is_fixed_(!cluster.fixed_shares.empty()),
       least_bps_(options.controller.unit_capacity_bps *
                  (is_fixed_ ? cluster.fixed_shares[value(life.controller)]
@@ -72,13 +58,15 @@ ClusterMember::ClusterMember(const RunOptions& options,
   keeper_.on_load(host_.now(), least_bps_, requests_);
 }
 
-void ClusterMember::AddPiecePools(const NetworkFunction& example,
+void ClusterMember::AddPiecePools(const NetworkFunction&,
                                   Controller& controller) {
-  for (const NetworkFunction::Pool& pool : example.pools()) {
-    const auto part = PartOf(pool, value(id_), controllers_);
-    SNF_CHECK(part.has_value());
-    controller.AddPiecePool(part->first, part->last);
-  }
+  host_.pools().AddTo(controller, id_);
+}
+
+bool ClusterMember::on_returned(const PieceBlock& pieces) {
+  if (host_.pools().owner(pieces.pool, pieces.word) == id_) return false;
+  host_.on_returned(pieces);
+  return true;
 }
 
 // --- Packets. ----------------------------------------------------------------
@@ -91,10 +79,11 @@ void ClusterMember::Take(Instant arrival, const CapturedPacket& captured,
   driver_.Take(arrival, captured, taken, waits);
 }
 
-void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet) {
+void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet,
+                             bool waits) {
   sampled_[sample_] +=
       driver_.controller().CostOf(buffers().info(packet).original_length);
-  driver_.TakeBack(host_.now(), alias, packet);
+  driver_.TakeBack(host_.now(), alias, packet, waits);
 }
 
 bool ClusterMember::Sample() {

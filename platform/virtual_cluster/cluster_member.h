@@ -15,20 +15,12 @@
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
 #include "platform/virtual_cluster/cluster_options.h"
+#include "platform/virtual_cluster/cluster_pools.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/unit_sharing.h"
 #include "platform/virtual_time/virtual_driver.h"
 
 namespace snf {
-
-// The range of a pool's pieces that the i-th of `count` controllers has: whole
-// words of 64 pieces, or less at the pool's ends. None if there are too few.
-struct PieceRange {
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count);
 
 // One of several controllers that share units: with its driver, and the keeper
 // of its leases. Units that it uses have numbers of its own, from its first
@@ -49,6 +41,9 @@ class ClusterMember final : private UnitSharing {
     virtual void on_detached(ControllerId controller, UnitLife life) = 0;
     virtual void on_shares(ControllerId controller, UnitLife life) = 0;
     virtual void on_alias(ControllerId of, const FlowKey& alias) = 0;
+    virtual const ClusterPools& pools() = 0;
+    virtual void on_returned(const PieceBlock& pieces) = 0;
+    virtual void on_lack(ControllerId of, const PieceRequest& request) = 0;
     virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
     virtual void on_advanced(FlowId flow, Clock clock) = 0;
     // The controller failed, and another was made of what units had. Returns
@@ -72,7 +67,7 @@ class ClusterMember final : private UnitSharing {
   // later, by VirtualDriver::TakeWaiting.
   void Take(Instant arrival, const CapturedPacket& captured,
             const Ingress::Taken& taken, bool waits);
-  void TakeBack(const FlowKey& alias, PacketHandle packet);
+  void TakeBack(const FlowKey& alias, PacketHandle packet, bool waits);
 
   // To be called every kSample; returns false if nothing came for some time.
   static constexpr Nanos kSample = Milliseconds(1);
@@ -116,6 +111,10 @@ class ClusterMember final : private UnitSharing {
     host_.on_advanced(flow, clock);
   }
   void on_rebuilt() override;
+  bool on_returned(const PieceBlock& pieces) override;
+  void on_lack(const PieceRequest& request) override {
+    host_.on_lack(id_, request);
+  }
   void on_alias(const FlowKey& alias) override { host_.on_alias(id_, alias); }
   void on_hairpin(const FlowKey& alias, PacketHandle packet) override {
     host_.on_hairpin(alias, packet);
@@ -146,7 +145,6 @@ class ClusterMember final : private UnitSharing {
   ControllerLife life_;
   uint32_t successions_ = 0;
   bool gives_up_units_ = false;
-  uint32_t controllers_;
   bool is_fixed_;
   int64_t least_bps_;
   LeaseKeeperOptions keeper_options_;

@@ -52,6 +52,8 @@ ClusterMeter::ClusterMeter(ControllerOptions options, uint32_t most_units)
   }
 }
 
+ClusterMeter::~ClusterMeter() = default;
+
 RunObserver& ClusterMeter::Watch(absl::AnyInvocable<Unit(UnitId)> unit_of) {
   return *watchers_.emplace_back(
       std::make_unique<Watcher>(*this, std::move(unit_of)));

@@ -33,6 +33,7 @@ class ClusterMeter {
 
   // At most `most_units` are up at one time.
   ClusterMeter(ControllerOptions options, uint32_t most_units);
+  ~ClusterMeter();
 
   // Returns what watches the run of one controller, whose numbers of units
   // `unit_of` translates.

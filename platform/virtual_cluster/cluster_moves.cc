@@ -44,6 +44,8 @@ void ClusterMoves::Begin(ClusterMember& from, FlowId flow, const FlowKey& key) {
   Move& move = moves_[flow];
   move.key = key;
   move.from = &from;
+  // A timer that is set again and again would never let it settle.
+  from.driver().HoldTimers(flow);
 }
 
 // Flows that were given are given again, before anything else happens to them.
@@ -125,6 +127,10 @@ bool ClusterMoves::Take(Instant now, Moves::value_type& entry) {
     move.is_there = false;
     move.successions = to.successions();
     by_taken_.insert_or_assign(*id, flow);
+    // Should that controller fail, the flow has the id that it had.
+    move.moved.flow.name.flow = *id;
+    const FlowKey& alias = move.moved.flow.name.alias;
+    if (alias != FlowKey{}) host_.on_alias(to.id(), alias);
     return false;
   }
   if (now - move.given < kPatience || !move.from->driver().is_controller_up()) {
@@ -154,10 +160,12 @@ bool ClusterMoves::Finish(Instant now, Moves::value_type& entry) {
 
 // Packets that waited go to where the flow is; it may have to move on.
 void ClusterMoves::End(Instant now, Moves::iterator at) {
+  const FlowId at_flow = at->first;
   Move move = std::move(at->second);
   moves_.erase(at);
   by_key_.erase(move.key);
   by_taken_.erase(move.taken);
+  move.from->driver().ReleaseTimers(at_flow);
   ClusterMember& owner = host_.OwnerOf(move.key);
   if (move.phase == Phase::kTaken && &owner != move.to) {
     Begin(*move.to, move.taken, move.key);

@@ -38,6 +38,8 @@ class ClusterMoves {
    public:
     // Returns the controller that the table names for a flow.
     virtual ClusterMember& OwnerOf(const FlowKey& flow) = 0;
+    // A flow with that alias is this controller's from now on.
+    virtual void on_alias(ControllerId of, const FlowKey& alias) = 0;
 
    protected:
     ~Host() = default;

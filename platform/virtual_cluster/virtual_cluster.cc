@@ -52,11 +52,12 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
       moves_(*this, members_, figures_),
+      pools_(*example_, cluster.controllers),
       rng_(Rng(options.controller.seed).Fork(8)),
-      meter_(options.controller,
-             options.controller.max_units *
-                 (cluster.shared ? 1
-                                 : static_cast<uint32_t>(observers_.size()))) {
+      meter_(
+          options.controller,
+          options.controller.max_units *
+              (cluster.shared ? 1 : static_cast<uint32_t>(observers_.size()))) {
   SNF_CHECK(cluster.controllers >= 1 &&
             cluster.controllers <= ClusterOptions::kMostControllers);
   const auto joins =
@@ -129,9 +130,8 @@ void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
 
 // An alias is an external endpoint, whose block tells the controller.
 ClusterMember& VirtualCluster::Steer(const FlowKey& key, bool by_alias) {
-  const auto to =
-      by_alias ? dispatcher_.Steer(key.source, key.source_port.host(), key)
-               : dispatcher_.Steer(IpAddress{}, 0, key);
+  const auto to = by_alias ? dispatcher_.SteerTo(key)
+                           : dispatcher_.Steer(IpAddress{}, 0, key);
   return *members_[value(*to)];
 }
 
@@ -149,8 +149,10 @@ void VirtualCluster::Offer(const CapturedPacket& captured) {
   const Ingress::Taken& taken = ingress_.Take(arrival, captured);
   using Fate = Ingress::Taken::Fate;
   const bool passes = taken.fate == Fate::kPassesThrough;
-  ClusterMember& to = passes ? *members_[0] : Steer(*taken.key, taken.by_alias);
   const bool waits = taken.fate == Fate::kPacket && moves_.holds(*taken.flow);
+  ClusterMember& to = passes  ? *members_[0]
+                      : waits ? OwnerOf(*taken.flow)
+                              : Steer(*taken.key, taken.by_alias);
   to.Take(arrival, captured, taken, waits);
   if (waits) {
     moves_.Wait(*taken.flow, taken.by_alias, *taken.key, taken.packet);
@@ -338,7 +340,7 @@ void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
   member.on_epoch();
   LeaveIfDone(member);
   // Nothing came any more in a whole epoch.
-  if (was_leaving && !member.uses_units()) {
+  if (was_leaving && !member.uses_units() && Bequeath(member)) {
     managers_[manager]->on_controller_dead(now_, member.life(), commands_);
     SendCommands(manager);
     return;
@@ -383,7 +385,7 @@ void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
     std::set<std::pair<uint32_t, uint32_t>> given;
     for (const NetworkFunction::Pool& pool : example_->pools()) {
       if (!given.insert({pool.first, pool.last}).second) continue;
-      for (uint32_t c = 0; c < members_.size(); ++c) {
+      for (uint32_t c = 0; c < cluster_.controllers; ++c) {
         const auto part = PartOf(pool, c, cluster_.controllers);
         dispatcher_.Give({.address = alias.source,
                           .first = static_cast<uint16_t>(part->first),
@@ -392,13 +394,90 @@ void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
       }
     }
   }
-  const auto owner =
-      dispatcher_.Steer(alias.source, alias.source_port.host(), alias);
-  figures_.foreign_aliases += owner == of ? 0 : 1;
+  if (dispatcher_.OwnerOf(alias) != of) dispatcher_.Pin(alias, of);
+  for (const auto& each : members_) {
+    figures_.foreign_aliases +=
+        each->id() != of && each->driver().HasAlias(alias) ? 1 : 0;
+  }
 }
 
 void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
-  Steer(alias, true).TakeBack(alias, packet);
+  const FlowKey& flow = ingress_.FlowOf(alias);
+  const bool waits = moves_.holds(flow);
+  (waits ? OwnerOf(flow) : Steer(alias, true)).TakeBack(alias, packet, waits);
+  if (waits) moves_.Wait(flow, true, alias, packet);
+}
+
+// --- Pools. ------------------------------------------------------------------
+
+// Pieces of a controller come back to it from units of another.
+void VirtualCluster::On(uint32_t, const PiecesHome& home) {
+  const ControllerId owner = pools_.owner(home.pieces.pool, home.pieces.word);
+  VirtualDriver& driver = members_[value(owner)]->driver();
+  if (!driver.is_controller_up()) {
+    events_.Push(now_ + Microseconds(10), {0, home});
+    return;
+  }
+  driver.AddPieces(now_, home.pieces, true);
+}
+
+void VirtualCluster::on_lack(ControllerId of, const PieceRequest& request) {
+  events_.Push(now_ + Nanos{2 * options_.hop_delay.ns},
+               {0, Lack{of, members_[value(of)]->successions(), request}});
+}
+
+// The one with most to spare gives some words.
+void VirtualCluster::On(uint32_t, const Lack& lack) {
+  ClusterMember& asks = *members_[value(lack.controller)];
+  // A successor hears of requests that are open.
+  if (!asks.driver().is_controller_up() ||
+      asks.successions() != lack.successions) {
+    return;
+  }
+  const uint16_t pool = lack.request.pool;
+  ClusterMember* donor = nullptr;
+  uint32_t most = 0;
+  for (const auto& each : members_) {
+    if (each.get() == &asks || !each->driver().is_controller_up()) continue;
+    const uint32_t words =
+        pools_.WholeWords(each->driver().controller(), each->id(), pool);
+    if (words <= most) continue;
+    most = words;
+    donor = each.get();
+  }
+  if (donor != nullptr && asks.driver().controller().lacks_pieces(pool)) {
+    for (const PieceBlock& word :
+         pools_.Split(donor->driver().controller(), donor->id(),
+                      lack.controller, pool)) {
+      ++figures_.words_given;
+      donor->driver().RemovePieces(word);
+      asks.driver().AddPieces(now_, word, false);
+    }
+  }
+  asks.driver().AskForPieces(now_, lack.request);
+}
+
+// The pools of one that has left are another's. Returns false if none can take
+// them now.
+bool VirtualCluster::Bequeath(ClusterMember& member) {
+  const auto heir = std::ranges::find_if(live_, [this](ControllerId id) {
+    return members_[value(id)]->driver().is_controller_up();
+  });
+  if (heir == live_.end()) return false;
+  VirtualDriver& to = members_[value(*heir)]->driver();
+  const Controller& from = member.driver().controller();
+  const auto pools = example_->pools();
+  for (uint16_t p = 0; p < pools.size(); ++p) {
+    for (uint32_t w = pools[p].first / 64; w < pools[p].words(); ++w) {
+      if (pools_.owner(p, w) != member.id()) continue;
+      PieceBlock free = {.word = w, .pool = p, .mask = from.free_pieces(p, w)};
+      PieceBlock out = free;
+      out.mask = pools_.MaskOf(p, w) & ~free.mask;
+      to.InheritPieces(now_, free, out);
+    }
+  }
+  pools_.Inherit(member.id(), *heir);
+  return true;
 }
 
 // --- Controllers that come and go. -------------------------------------------

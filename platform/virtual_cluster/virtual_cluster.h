@@ -6,7 +6,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -99,6 +101,14 @@ class VirtualCluster final : private ClusterMember::Host,
   struct Death {
     int controller;
   };
+  struct PiecesHome {
+    PieceBlock pieces;
+  };
+  struct Lack {
+    ControllerId controller;
+    uint32_t successions;
+    PieceRequest request;
+  };
   struct Advanced {
     FlowId flow;
     Clock clock;
@@ -108,7 +118,7 @@ class VirtualCluster final : private ClusterMember::Host,
     std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitReady,
                  UnitStopped, SetShare, Grant, Revoke, Gone, StartUnit,
                  StopUnit, AskReport, Tick, Sample, EpochEnd, MoveOn, Change,
-                 Death, Advanced>
+                 Death, Advanced, PiecesHome, Lack>
         what;
   };
   using Units = std::map<uint32_t, ClusterUnit>;  // by GlobalUnitId
@@ -129,6 +139,11 @@ class VirtualCluster final : private ClusterMember::Host,
     events_.Push(now_, {0, Advanced{flow, clock}});
   }
   std::optional<ControllerLife> on_rebuilt(ControllerId id) override;
+  const ClusterPools& pools() override { return pools_; }
+  void on_returned(const PieceBlock& pieces) override {
+    SendAfterHop(0, PiecesHome{pieces});
+  }
+  void on_lack(ControllerId of, const PieceRequest& request) override;
   // ClusterMoves::Host:
   ClusterMember& OwnerOf(const FlowKey& flow) override {
     return Steer(flow, false);
@@ -152,6 +167,7 @@ class VirtualCluster final : private ClusterMember::Host,
   void TableChanged();
   void EnterIfReady(ClusterMember& member);
   void LeaveIfDone(ClusterMember& member);
+  bool Bequeath(ClusterMember& member);
   void MoveLater();
   void RunUntil(Instant time);
   void SendCommands(uint32_t manager);
@@ -181,6 +197,8 @@ class VirtualCluster final : private ClusterMember::Host,
   void On(uint32_t, const MoveOn&);
   void On(uint32_t, const Change& change);
   void On(uint32_t, const Death& death);
+  void On(uint32_t, const PiecesHome& home);
+  void On(uint32_t, const Lack& lack);
   void On(uint32_t, const Advanced& advanced) {
     moves_.on_advanced(advanced.flow, advanced.clock);
   }
@@ -209,6 +227,7 @@ class VirtualCluster final : private ClusterMember::Host,
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
   ClusterMoves moves_;
+  ClusterPools pools_;
   bool moves_on_ = false;  // a MoveOn is under way
   Rng rng_;                // says who dies
   Instant first_packet_;

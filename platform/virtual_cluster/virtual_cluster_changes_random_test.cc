@@ -16,6 +16,8 @@
 #include "gtest/gtest.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_schedule.h"
+#include "platform/system_test/test_tiny_nat.h"
+#include "platform/system_test/test_tiny_nat_schedule.h"
 #include "platform/virtual_cluster/test_cluster.h"
 
 namespace snf {
@@ -67,6 +69,16 @@ FaultOptions AnyFaults(const std::vector<OfferedFrame>& packets, bool kills,
   return faults;
 }
 
+// For several controllers, some of which may fail.
+void PrepareForFaults(RunOptions& options, Rng& rng) {
+  ControllerOptions& c = options.controller;
+  c.unit_capacity_bps = std::max<int64_t>(c.unit_capacity_bps, 1'000'000);
+  c.recovery_slots = static_cast<uint32_t>(1 + rng.Below(8));
+  c.max_owner_runs = 100'000;
+  options.hop_delay = std::min(options.hop_delay, Microseconds(50));
+  options.loggers = rng.Chance(40'000);
+}
+
 void ExpectSurvived(const RunResult& run) {
   const ControllerFaultFigures& faults = run.controller_faults;
   EXPECT_EQ(run.dropped[static_cast<size_t>(DropReason::kControllerFailed)],
@@ -76,19 +88,14 @@ void ExpectSurvived(const RunResult& run) {
 }
 
 TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
-  const TestSeeds seeds(500, 20'000);
+  const TestSeeds seeds(400);
   Totals totals;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     Schedule schedule = AnyScheduleOfAsks(rng);
     RunOptions& options = schedule.options;
-    ControllerOptions& c = options.controller;
-    c.unit_capacity_bps = std::max<int64_t>(c.unit_capacity_bps, 1'000'000);
-    c.recovery_slots = static_cast<uint32_t>(1 + rng.Below(8));
-    c.max_owner_runs = 100'000;
-    options.hop_delay = std::min(options.hop_delay, Microseconds(50));
-    options.loggers = rng.Chance(40'000);
+    PrepareForFaults(options, rng);
     // Packets are never years apart, or thousands of epochs would pass.
     Instant time = schedule.packets.front().time;
     Instant before = time;
@@ -116,6 +123,41 @@ TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
   EXPECT_GT(totals["packets waited"], seeds.count() / 10);
   EXPECT_GT(totals["controllers killed"], seeds.count() / 4);
   EXPECT_GT(totals["leases revoked"], seeds.count() / 4);
+}
+
+// No port twice, and what comes back finds its flow.
+TEST(VirtualClusterChanges, ANatHoldsItsPromisesWhoeverComesAndGoes) {
+  const TestSeeds seeds(300);
+  Totals totals;
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    Rng rng(seed);
+    TinyNatOptions options = AnyTinyNat(rng, AnyScheduleOfAsks(rng).options);
+    options.nf = NfSpec(TinyNat(), *NfOptions::Parse("first=1024,last=1407"));
+    PrepareForFaults(options, rng);
+    const auto packets = AnyTinyTraffic(rng, !options.inside.empty());
+    options.faults = AnyFaults(packets, options.loggers, rng);
+    const ClusterOptions cluster = AnyCluster(rng);
+    const Ran ran =
+        RunCluster(options, cluster, options.nf, Captured(packets), {}, seed);
+    ExpectSoundCluster(ran);
+    ExpectSurvived(ran.run);
+    EXPECT_EQ(ran.run.controller.pieces.pieces_faulty, 0u);
+    EXPECT_EQ(ran.run.controller.pieces.messages_faulty, 0u);
+    if (testing::Test::HasFailure()) return;
+    Add(ran.run, totals);
+    totals["aliases"] += ran.run.controller.aliases_granted;
+    totals["packets found"] += ran.run.aliases.packets_found;
+    totals["words given"] += ran.run.cluster.words_given;
+  }
+  for (const auto& [name, count] : totals) {
+    std::cout << name << " " << count << "\n";
+  }
+  if (seeds.is_chosen) return;
+  EXPECT_GT(totals["flows moved"], seeds.count());
+  EXPECT_GT(totals["packets found"], seeds.count());
+  EXPECT_GT(totals["words given"], seeds.count() / 10);
+  EXPECT_GT(totals["controllers killed"], seeds.count() / 4);
 }
 
 }  // namespace

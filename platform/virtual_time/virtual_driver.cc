@@ -454,13 +454,24 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_flow_note(now(), event.note, controller_out_);
       break;
     case Event::Kind::kTimerDueAtController:
+      // Its unit asks again.
+      if (timers_held_.contains(event.timer_due.flow)) return;
       controller_.on_timer_due(now(), event.timer_due, controller_out_);
       break;
     case Event::Kind::kPieceRequestAtController:
+      if (sharing_ != nullptr &&
+          controller_.lacks_pieces(event.piece_request.pool)) {
+        sharing_->on_lack(event.piece_request);
+        return;
+      }
       controller_.on_piece_request(now(), event.piece_request, controller_out_);
       break;
     case Event::Kind::kPiecesAtController:
       observers_.on_pieces_returned(now(), event.pieces);
+      if (sharing_ != nullptr && event.pieces.mask != 0 &&
+          sharing_->on_returned(event.pieces)) {
+        return;
+      }
       if (controllers_ != nullptr) controllers_->on_returned(event.pieces);
       controller_.on_pieces_returned(now(), event.pieces, controller_out_);
       break;
@@ -526,12 +537,12 @@ void VirtualDriver::on_hairpin(const Event& event) {
 }
 
 void VirtualDriver::TakeBack(Instant time, const FlowKey& alias,
-                             PacketHandle packet) {
+                             PacketHandle packet, bool waits) {
   network_.AdvanceTo(time);
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
   observers_.on_arrival(now(), ingress_.FlowOf(alias), info.original_length);
-  Arrive(alias, true, packet);
+  if (!waits) Arrive(alias, true, packet);
 }
 
 bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -103,7 +104,8 @@ class VirtualDriver final : private NfCallNames,
   void TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
                    PacketHandle packet);
   // One of a NF with two sides comes back from the outside.
-  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet);
+  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet,
+                bool waits = false);
   // The controller's share of the unit from now on; its word is as
   // Controller::on_lease.
   bool Lease(Instant time, UnitId unit, uint32_t share);
@@ -125,9 +127,22 @@ class VirtualDriver final : private NfCallNames,
   bool HasFlow(FlowId flow) const { return KeyOf(flow) != FlowKey{}; }
   bool AwaitsEnd(FlowId flow) const;
   std::optional<MovedFlow> ReadFlow(FlowId flow);
+  // The flow gets no timer packets for now, or it does again.
+  void HoldTimers(FlowId flow) { timers_held_.insert(flow); }
+  void ReleaseTimers(FlowId flow) { timers_held_.erase(flow); }
   void GiveFlow(Instant time, FlowId flow, bool again);
   void ForgetFlow(Instant time, FlowId flow);
   std::optional<FlowId> TakeFlow(Instant time, const MovedFlow& moved);
+  bool HasAlias(const FlowKey& alias) const;
+  // Pieces come to the controller, which were out or are new to it; leave it;
+  // or are its, and at units of others.
+  void AddPieces(Instant time, const PieceBlock& pieces, bool were_out);
+  void AskForPieces(Instant time, const PieceRequest& request);
+  void RemovePieces(const PieceBlock& pieces) {
+    controller_.RemovePieces(pieces);
+  }
+  void InheritPieces(Instant time, const PieceBlock& free,
+                     const PieceBlock& out);
   // Nothing more comes from the capture; then, no timers of NFs either.
   void BeginEnd() { is_ending_ = true; }
   void StopTimers() { units_.StopTimers(); }
@@ -239,6 +254,7 @@ class VirtualDriver final : private NfCallNames,
   std::deque<Alias> aliases_;  // on their way to the controller, in order
   uint64_t waiting_ = 0;       // packets that are to be run again
   std::map<FlowId, Arriving> arriving_;
+  std::set<FlowId> timers_held_;
   bool is_ending_ = false;  // after the last packet
   uint32_t timers_at_end_ = 0;
 

@@ -588,7 +588,22 @@ std::optional<FlowId> VirtualDriver::TakeFlow(Instant time,
         renaming_digest_->on_granted(name.alias, name.key);
       }
     }
+    ingress_.on_moved(name.flow, *id);
     checker_.on_moved_here(*id, moved.flow.last, moved.checked);
+    if (name.alias != FlowKey{}) {
+      // A controller that failed may have taken it before.
+      FlowNote lost;
+      lost.flow = name.flow;
+      lost.clock = name.alias_clock;
+      lost.over = true;
+      checker_.on_flow_note(lost);
+      checker_.on_alias(now(),
+                        {.key = name.alias,
+                         .flow = *id,
+                         .clock = name.alias_clock,
+                         .group = name.alias_group},
+                        AliasResult::kGranted);
+    }
     const auto [arriving, is_new] =
         arriving_.try_emplace(*id, Arriving{moved.state, moved.record});
     SNF_CHECK(is_new);
@@ -597,6 +612,42 @@ std::optional<FlowId> VirtualDriver::TakeFlow(Instant time,
   }
   ExecuteAll();
   return id;
+}
+
+bool VirtualDriver::HasAlias(const FlowKey& alias) const {
+  const uint64_t hash = controller_.flows().HashOf(alias);
+  return controller_.aliases().Find(alias, hash) != AliasTable::kNone;
+}
+
+void VirtualDriver::AddPieces(Instant time, const PieceBlock& pieces,
+                              bool were_out) {
+  network_.AdvanceTo(time);
+  if (were_out && controllers_ != nullptr) {
+    // No unit of its own returns them, so any may have told.
+    PieceBlock told = pieces;
+    told.unit = UnitId{0};
+    controllers_->on_returned(told);
+  }
+  checker_.on_pieces_came(pieces);
+  controller_out_.clear();
+  controller_.AddPieces(now(), pieces, were_out, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::AskForPieces(Instant time, const PieceRequest& request) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  controller_.on_piece_request(now(), request, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
+                                  const PieceBlock& out) {
+  AddPieces(time, free, false);
+  if (out.mask == 0 || controllers_ == nullptr) return;
+  PieceBlock told = out;
+  told.unit = UnitId{0};
+  controllers_->on_returned(told);
 }
 
 // The state of a flow comes with a packet without payload.

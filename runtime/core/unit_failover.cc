@@ -154,7 +154,10 @@ std::optional<State> Unit::StateToHandOver(FlowId flow, Clock last) const {
   }
   const PendingLists& pending = flows_.pending();
   for (uint32_t p = record.pending; p != kNone; p = pending[p].next) {
-    if (pending[p].kind != Pending::Kind::kMyTakeover) return std::nullopt;
+    if (pending[p].kind != Pending::Kind::kMyTakeover &&
+        pending[p].kind != Pending::Kind::kMyTimer) {
+      return std::nullopt;
+    }
   }
   return replication_.MessageOf(slot, flows_);
 }
