@@ -297,7 +297,7 @@ class Controller {
 
  private:
   friend class Failover;
-  friend class HandOver;
+  friend class FlowHandOver;
   friend class Rebuild;
 
   static constexpr size_t kBatch = 32;

@@ -5,7 +5,7 @@
 
 namespace snf {
 
-std::optional<HandedFlow> HandOver::Read(const Controller& c, FlowId flow) {
+std::optional<HandedFlow> FlowHandOver::Read(const Controller& c, FlowId flow) {
   if (!c.Knows(flow)) return std::nullopt;
   const uint32_t slot = slot_of(flow);
   const FlowHot& hot = c.flows_.hot(slot);
@@ -16,7 +16,7 @@ std::optional<HandedFlow> HandOver::Read(const Controller& c, FlowId flow) {
                     .flowlet = c.flows_.numbers(slot).flowlet};
 }
 
-void HandOver::Give(Controller& c, Instant now, FlowId flow) {
+void FlowHandOver::Give(Controller& c, Instant now, FlowId flow) {
   SNF_CHECK(c.Knows(flow));
   const uint32_t slot = slot_of(flow);
   FlowHot& hot = c.flows_.hot(slot);
@@ -29,9 +29,9 @@ void HandOver::Give(Controller& c, Instant now, FlowId flow) {
   hot.flags = FlowHot::kEnding;
 }
 
-std::optional<FlowId> HandOver::Take(Controller& c, Instant now,
-                                     const HandedFlow& flow,
-                                     ControllerOut& out) {
+std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
+                                         const HandedFlow& flow,
+                                         ControllerOut& out) {
   c.units_.Refresh(now);
   const UnitId unit = c.units_.LeastLoaded();
   const FlowKey& key = flow.name.key;

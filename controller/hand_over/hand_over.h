@@ -38,7 +38,7 @@ struct HandedFlow {
 // 3 together with the state after 7. The flow's next packet has clock 9.
 //
 // Each call is of one controller, on its thread.
-class HandOver {
+class FlowHandOver {
  public:
   // Returns what is to be told; none if the controller does not know the flow.
   static std::optional<HandedFlow> Read(const Controller& c, FlowId flow);

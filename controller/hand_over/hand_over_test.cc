@@ -51,7 +51,8 @@ class Leasing {
   }
   std::vector<ControllerCommand> Take(const HandedFlow& flow, bool works) {
     out_.clear();
-    EXPECT_EQ(HandOver::Take(controller_, kNow, flow, out_).has_value(), works);
+    EXPECT_EQ(FlowHandOver::Take(controller_, kNow, flow, out_).has_value(),
+              works);
     return {out_.commands().begin(), out_.commands().end()};
   }
   ControllerOut& out() { return out_; }
@@ -72,7 +73,7 @@ class Leasing {
   Controller controller_;
 };
 
-TEST(HandOver, TheFlowGoesOnWithItsNextClockAndAllThatIsKnownOfIt) {
+TEST(FlowHandOver, TheFlowGoesOnWithItsNextClockAndAllThatIsKnownOfIt) {
   Leasing a(1), b(2);
   const FlowId at_a = a.FlowOf(7);
   a.Packet(7);
@@ -85,11 +86,11 @@ TEST(HandOver, TheFlowGoesOnWithItsNextClockAndAllThatIsKnownOfIt) {
   a->on_flow_note(kNow,
                   {.flow = at_a, .clock = Clock{2}, .idle_timeout = Seconds(9)},
                   a.out());
-  const auto handed = HandOver::Read(*a, at_a);
+  const auto handed = FlowHandOver::Read(*a, at_a);
   ASSERT_TRUE(handed.has_value());
   EXPECT_EQ(handed->last, Clock{2});
-  HandOver::Give(*a, kNow, at_a);
-  EXPECT_FALSE(HandOver::Read(*a, at_a).has_value());
+  FlowHandOver::Give(*a, kNow, at_a);
+  EXPECT_FALSE(FlowHandOver::Read(*a, at_a).has_value());
   EXPECT_EQ(a->aliases().size(), 0u);
   EXPECT_EQ(a->units().owned_flows(UnitId{0}), 0u);
 
@@ -115,10 +116,10 @@ TEST(HandOver, TheFlowGoesOnWithItsNextClockAndAllThatIsKnownOfIt) {
 }
 
 // Its packets make another flow of it, under another id.
-TEST(HandOver, TheFirstControllerForgetsTheFlowOnlyWhenToldTo) {
+TEST(FlowHandOver, TheFirstControllerForgetsTheFlowOnlyWhenToldTo) {
   Leasing a(1);
   const FlowId before = a.FlowOf(7);
-  HandOver::Give(*a, kNow, before);
+  FlowHandOver::Give(*a, kNow, before);
   const FlowId after = a.FlowOf(7);
   EXPECT_NE(slot_of(after), slot_of(before));
   EXPECT_TRUE(a->on_ended(before));
@@ -126,9 +127,9 @@ TEST(HandOver, TheFirstControllerForgetsTheFlowOnlyWhenToldTo) {
   EXPECT_EQ(slot_of(a.FlowOf(8)), slot_of(before));
 }
 
-TEST(HandOver, IsPutOffWhileThereIsNoRoom) {
+TEST(FlowHandOver, IsPutOffWhileThereIsNoRoom) {
   Leasing a(1), full(2, 1), busy(3, 16, 1), has_it(4);
-  const auto handed = HandOver::Read(*a, a.FlowOf(7));
+  const auto handed = FlowHandOver::Read(*a, a.FlowOf(7));
   full.Packet(1);
   EXPECT_TRUE(full.Take(*handed, false).empty());
   busy.Packet(1);
@@ -139,7 +140,7 @@ TEST(HandOver, IsPutOffWhileThereIsNoRoom) {
   Controller unitless(ControllerOptions{.leased = true},
                       *FindPlacementPolicy("snf"));
   ControllerOut out;
-  EXPECT_FALSE(HandOver::Take(unitless, kNow, *handed, out).has_value());
+  EXPECT_FALSE(FlowHandOver::Take(unitless, kNow, *handed, out).has_value());
   EXPECT_TRUE(out.commands().empty());
 }
 

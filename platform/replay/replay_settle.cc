@@ -266,7 +266,7 @@ absl::Status ReplayFlags::CheckMembers() const {
   const uint32_t controllers = options_.cluster.controllers;
   const auto joins = static_cast<uint32_t>(
       std::ranges::count_if(faults.changes, &MemberChange::joins));
-  const auto at_odds = [](const char* why) {
+  const auto at_odds = [this](const char* why) {
     return AtOdds("faults", "controllers", why);
   };
   if (controllers == 1) {

@@ -531,7 +531,7 @@ bool VirtualDriver::AwaitsEnd(FlowId flow) const {
 }
 
 std::optional<MovedFlow> VirtualDriver::ReadFlow(FlowId flow) {
-  const auto handed = HandOver::Read(controller_, flow);
+  const auto handed = FlowHandOver::Read(controller_, flow);
   if (!handed.has_value()) return std::nullopt;
   const UnitId owner = controller_.flows().cold(slot_of(flow)).owner;
   const Unit& unit = units_.of(owner).unit;
@@ -555,7 +555,7 @@ void VirtualDriver::GiveFlow(Instant time, FlowId flow, bool again) {
   if (!again) {
     observers_.on_end_flow(now(), controller_.flows().cold(slot).owner, end);
   }
-  HandOver::Give(controller_, now(), flow);
+  FlowHandOver::Give(controller_, now(), flow);
 }
 
 // Its unit hears of it from the other controller's unit, as by a Takeover: what
@@ -578,7 +578,7 @@ std::optional<FlowId> VirtualDriver::TakeFlow(Instant time,
   network_.AdvanceTo(time);
   controller_out_.clear();
   const auto id =
-      HandOver::Take(controller_, now(), moved.flow, controller_out_);
+      FlowHandOver::Take(controller_, now(), moved.flow, controller_out_);
   if (id.has_value()) {
     digest_.Continue(*id, moved.digest);
     const FlowName& name = moved.flow.name;
