@@ -481,7 +481,7 @@ void UnitPool::EndFailure(UnitId unit) {
 
 void UnitPool::Restore(Instant now, const UnitReport& report) {
   Unit& u = units_[value(report.unit)];
-  --(u.state == State::kWarm ? units_warm_ : units_stopped_);
+  if (!leased_) --(u.state == State::kWarm ? units_warm_ : units_stopped_);
   u.incarnation = report.incarnation;
   next_incarnation_ = std::max(next_incarnation_, report.incarnation + 1);
   u.slots_used = report.slots;
@@ -490,6 +490,12 @@ void UnitPool::Restore(Instant now, const UnitReport& report) {
   if (report.state != UnitReport::State::kStopped) {
     first_untouched_ =
         std::max(first_untouched_, value(report.unit) + uint32_t{1});
+  }
+  if (leased_) {
+    // on_lease follows.
+    const bool is_used = report.state != UnitReport::State::kStopped;
+    u.state = is_used ? State::kActive : State::kStopped;
+    return;
   }
   switch (report.state) {
     case UnitReport::State::kStopped:

@@ -275,7 +275,8 @@ class UnitPool {
     return units_[value(unit)].incarnation;
   }
   // A pool that continues another controller's has the unit like this. Once for
-  // each unit, before the first packet; each is stopped or warm until then.
+  // each unit, before the first packet; each is stopped or warm until then. A
+  // leased unit that is used needs its lease as well.
   void Restore(Instant now, const UnitReport& report);
   // Takes one for what is re-routed after a failure, as TakeSlot.
   uint64_t TakeRecoverySlot(Instant now, UnitId unit, uint32_t bytes) {

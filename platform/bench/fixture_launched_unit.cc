@@ -58,6 +58,7 @@ absl::Status LaunchedUnit::Launch(Isolation isolation, const NfSpec& nf) {
   UnitProcesses::Options options = {.program = "/proc/self/exe",
                                     .setup = {.region = options_,
                                               .loop = LoopOptions(),
+                                              .loggers = {},
                                               .nf_patience = Seconds(10),
                                               .isolation = isolation,
                                               .at_once = 1,

@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   RunOptions options = given;
   const bool recovers = Recovers(options, real, *nf.create());
   if (recovers) {
+    AddSpareUnits(options.controller);
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = true;
   }

@@ -316,8 +316,9 @@ void ReplayFlags::AddFaults() {
       "or \"kill process of any logger p=0.001\", whose ring is "
       "kept; in real time processes are killed, with all their units, or all "
       "loggers; the controller, which a successor replaces: \"kill controller "
-      "at "
-      "2s\", \"kill controller p=0.001\"",
+      "at 2s\", \"kill controller p=0.001\"; with --controllers \"kill "
+      "controller 2 at 2s\", and without loggers too \"add controller at "
+      "3s\", \"remove controller 1 at 4s\", whose flows others go on with",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
         if (faults.ok()) options_.run.faults = *faults;

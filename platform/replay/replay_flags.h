@@ -75,6 +75,7 @@ class ReplayFlags {
   absl::Status CheckStore() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
+  absl::Status CheckMembers() const;
   absl::Status CheckLeases() const;
   // The processes of units come and go.
   bool has_warm_pool() const;

@@ -55,7 +55,11 @@ absl::Status ReplayFlags::Settle() {
   SettleRun();
   if (absl::Status s = SettleChains(); !s.ok()) return s;
   SettleFlags();
-  // This makes more units than the flags say.
+  // This makes more units than the flags say. Those of several controllers do
+  // not fail.
+  if (options_.run.faults.any() && options_.cluster.controllers == 1) {
+    AddSpareUnits(options_.run.controller);
+  }
   if (options_.run.faults.any()) PrepareForFailures(options_.run.controller);
   return absl::OkStatus();
 }
@@ -230,15 +234,16 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckFaults() const {
   const FaultOptions& faults = options_.run.faults;
-  if (loggers_ != 1) {
+  if (loggers_ != 1 && faults.any()) {
     return AtOdds("faults", "loggers",
                   "without loggers what a unit has is lost with it");
   }
+  if (absl::Status s = CheckMembers(); !s.ok()) return s;
   if (clock_ == 1 && isolation_ == 0) {
     return AtOdds("faults", "isolation",
                   "in real time only processes can be killed, no threads");
   }
-  if (clock_ == 1 && faults.any_controller()) {
+  if (clock_ == 1 && (faults.any_controller() || !faults.changes.empty())) {
     return AtOdds("faults", "clock",
                   "in real time only units and loggers can be killed so far");
   }
@@ -257,6 +262,48 @@ absl::Status ReplayFlags::CheckFaults() const {
   return absl::OkStatus();
 }
 
+// Faults of controllers, where there are several.
+absl::Status ReplayFlags::CheckMembers() const {
+  const FaultOptions& faults = options_.run.faults;
+  const uint32_t controllers = options_.cluster.controllers;
+  const auto joins = static_cast<uint32_t>(
+      std::ranges::count_if(faults.changes, &MemberChange::joins));
+  const auto at_odds = [this](const char* why) {
+    return AtOdds("faults", "controllers", why);
+  };
+  if (controllers == 1) {
+    const bool has_number = std::ranges::any_of(
+        faults.kills, [](const Kill& kill) { return kill.controller >= 0; });
+    return has_number || !faults.changes.empty()
+               ? at_odds(
+                     "with a single one, no other joins, leaves or is named")
+               : absl::OkStatus();
+  }
+  if (faults.any_of_units() || faults.any_of_loggers()) {
+    return at_odds("of several controllers, no units or loggers fail so far");
+  }
+  if (controllers + joins > ClusterOptions::kMostControllers) {
+    return at_odds(fmt::format("{} and {} that join are more than the {} that "
+                               "can be",
+                               controllers, joins,
+                               ClusterOptions::kMostControllers)
+                       .c_str());
+  }
+  int most = -1;
+  for (const Kill& kill : faults.kills) most = std::max(most, kill.controller);
+  for (const MemberChange& change : faults.changes) {
+    most = std::max(most, change.controller);
+  }
+  if (most >= static_cast<int>(controllers + joins)) {
+    return at_odds(
+        fmt::format("there is never a controller {}, the last one is "
+                    "{}",
+                    most, controllers + joins - 1)
+            .c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckLeases() const {
   if (options_.cluster.controllers == 1) {
     if (!flags_.given("leases")) return absl::OkStatus();
@@ -264,9 +311,9 @@ absl::Status ReplayFlags::CheckLeases() const {
                   "a single controller has its units to itself");
   }
   for (const char* flag :
-       {"config", "compare", "explain", "decisions", "csv", "warm_up",
-        "annotate", "faults", "recovery", "warm_units", "warm_start_delay",
-        "start_timeout", "unit_idle_timeout"}) {
+       {"config", "compare", "explain", "decisions", "warm_up", "annotate",
+        "recovery", "warm_units", "warm_start_delay", "start_timeout",
+        "unit_idle_timeout"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
   }
@@ -278,6 +325,15 @@ absl::Status ReplayFlags::CheckLeases() const {
   if (options_.run.hop_delay > kMostHop) {
     return AtOdds("hop_delay", "controllers",
                   "leases go by messages of 1 ms at the most");
+  }
+  if (!options_.cluster.shared && uint64_t{options_.cluster.controllers} *
+                                          options_.run.controller.max_units >
+                                      kMaxUnits) {
+    return AtOdds("leases", "max_units",
+                  fmt::format("independent controllers have more than {} units "
+                              "in all",
+                              kMaxUnits)
+                      .c_str());
   }
   constexpr uint32_t kControllersPerUnit = 7;
   const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
@@ -517,7 +573,8 @@ absl::Status ReplayFlags::SettleChains() {
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }
   }
-  if (options_.run.faults.any()) {
+  const FaultOptions& faults = options_.run.faults;
+  if (faults.any() || !faults.changes.empty()) {
     const auto nf = config.chains.front().nf.create();
     for (const NetworkFunction::Part& part : nf->parts()) {
       if (part.nf->tables().empty()) continue;

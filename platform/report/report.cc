@@ -420,10 +420,7 @@ void AddCounters(const RunResult& result, Page& page) {
 
 void AddUnits(const RunOptions& options, const RunResult& result,
               const ReportFigures& figures, Page& page) {
-  if (result.cluster.controllers > 0) {
-    AddLeases(result.cluster, page);
-    return;
-  }
+  if (result.cluster.controllers > 0) AddLeases(result.cluster, page);
   const auto percent = [](int64_t per_1000) {
     return fmt::format("{:.0f} %", static_cast<double>(per_1000) / 10);
   };
@@ -432,7 +429,9 @@ void AddUnits(const RunOptions& options, const RunResult& result,
                          static_cast<double>(result.units_mean_1000) / 1000,
                          UnitCapacity(options.controller)));
   page.Count("", result.cold_starts, "started cold");
-  page.Count("", result.warm_starts, "started warm");
+  if (result.cluster.controllers == 0) {
+    page.Count("", result.warm_starts, "started warm");
+  }
   if (result.failed_starts > 0) {
     page.Count("", result.failed_starts, "of these were not ready in time");
   }
@@ -625,8 +624,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
                      options.controller.unit_capacity_bps, terminal);
-  // What several controllers provisioned is not told by epochs.
-  if (!chart.empty() && result.cluster.controllers == 0) {
+  if (!chart.empty()) {
     page.Blank();
     page.Heading("Demanded and provisioned bandwidth per 100 ms");
     page.Raw(chart);

@@ -153,8 +153,23 @@ Json JsonOfNfReports(const RunResult& result) {
 
 void AddLeases(const ClusterFigures& leases, Page& page) {
   page.Count("Controllers", leases.controllers, "that leased units");
-  page.Count("Units", leases.units_up_max, "at most");
-  page.Count("", leases.units_started, "started");
+  if (leases.joined > 0) page.Count("", leases.joined, "of them joined later");
+  if (leases.left > 0) page.Count("", leases.left, "of them left");
+  if (leases.changes_in_vain > 0) {
+    page.Count("", leases.changes_in_vain,
+               "were to leave or to be killed, and were not there");
+  }
+  if (leases.flows_moved > 0) {
+    page.Count("", leases.flows_moved, "flows moved from one to another");
+    page.Count("", leases.packets_waited, "packets waited for these");
+  }
+  if (leases.flows_not_taken > 0) {
+    page.Count("", leases.flows_not_taken,
+               "flows lost their state: the next controller had no room");
+  }
+  if (leases.words_given > 0) {
+    page.Count("", leases.words_given, "words of pools given to another");
+  }
   page.Count("Leases", leases.grants, "grants of shares, and changes of them");
   page.Count("", leases.given_back, "given back, or a part of them");
   page.Count("", leases.revoked, "revoked, or a part of them");

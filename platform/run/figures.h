@@ -112,7 +112,7 @@ class FigureCounts {
   }
 
  private:
-  static constexpr size_t kMaxFigures = 192;
+  static constexpr size_t kMaxFigures = 256;
   static size_t IndexOf(const FigurePlace& place);
 
   std::array<uint64_t, kMaxFigures> counts_{};  // by figure

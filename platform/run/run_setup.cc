@@ -49,10 +49,14 @@ TableOptions TableOptionsOf(const RunOptions& options) {
 }
 
 // A run of clocks for each packet that can be in a queue: none is forgotten.
-void PrepareForFailures(ControllerOptions& options) {
+void AddSpareUnits(ControllerOptions& options) {
+  if (options.spare_units > 0) return;
   options.spare_units =
       std::min<uint32_t>(kSpareUnits, kMaxUnits - options.max_units);
   options.max_units += options.spare_units;
+}
+
+void PrepareForFailures(ControllerOptions& options) {
   options.recovery_slots = kRecoverySlots;
   options.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(
       uint64_t{options.unit_queue_packets} * options.max_units +

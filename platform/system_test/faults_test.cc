@@ -42,6 +42,7 @@ TEST(Faults, OfTheOnlyUnitLoseNoState) {
   options.loggers = true;
   options.controller.max_units = 1;
   options.faults.kills = {{.unit = UnitId{0}, .at = Milliseconds(15)}};
+  AddSpareUnits(options.controller);
   PrepareForFailures(options.controller);
   std::vector<OfferedFrame> packets;
   for (const int64_t ms : {0, 12, 30, 100}) {
