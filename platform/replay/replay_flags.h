@@ -76,6 +76,7 @@ class ReplayFlags {
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
   absl::Status CheckLeases() const;
+  absl::Status CheckLeasesInRealTime() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;

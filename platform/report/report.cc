@@ -404,7 +404,7 @@ void AddCounters(const RunResult& result, Page& page) {
 void AddUnits(const RunOptions& options, const RunResult& result,
               const ReportFigures& figures, Page& page) {
   if (result.cluster.controllers > 0) {
-    AddLeases(result.cluster, page);
+    AddLeases(result, page);
     return;
   }
   const auto percent = [](int64_t per_1000) {

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "platform/run/run_setup.h"
 
 namespace snf {
 namespace {
@@ -31,19 +32,6 @@ LeaseKeeperOptions KeeperOptions(const RunOptions& options,
 
 }  // namespace
 
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count) {
-  constexpr uint32_t kWord = 64;
-  const uint32_t begin = pool.first / kWord;
-  const uint64_t words = pool.words() - begin;
-  const auto border = [&](uint64_t part) {
-    return kWord * (begin + static_cast<uint32_t>(words * part / count));
-  };
-  if (border(i) == border(i + 1)) return std::nullopt;
-  return PieceRange{std::max(pool.first, border(i)),
-                    std::min(pool.last, border(i + 1) - 1)};
-}
-
 ClusterMember::ClusterMember(const RunOptions& options,
                              const ClusterOptions& cluster,
                              const PlacementPolicy& policy, const NfSpec& nf,
@@ -66,11 +54,7 @@ ClusterMember::ClusterMember(const RunOptions& options,
 
 void ClusterMember::AddPiecePools(const NetworkFunction& example,
                                   Controller& controller) {
-  for (const NetworkFunction::Pool& pool : example.pools()) {
-    const auto part = PartOf(pool, value(id_), controllers_);
-    SNF_CHECK(part.has_value());
-    controller.AddPiecePool(part->first, part->last);
-  }
+  snf::AddPiecePools(example, controller, value(id_), controllers_);
 }
 
 // --- Packets. ----------------------------------------------------------------

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,23 +11,14 @@
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 #include "controller/leases/lease_keeper.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/unit_sharing.h"
 #include "platform/virtual_time/virtual_driver.h"
 
 namespace snf {
-
-// The range of a pool's pieces that the i-th of `count` controllers has: whole
-// words of 64 pieces, or less at the pool's ends. None if there are too few.
-struct PieceRange {
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count);
 
 // One of several controllers that share units: with its driver, and the keeper
 // of its leases. Units that it uses have numbers of its own, from its first

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "base/rng.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "traces/capture_reader.h"
 
 // Runs of several controllers, for tests.
@@ -32,7 +32,7 @@ void ExpectSoundCluster(const Ran& ran);
 
 ClusterOptions AnyCluster(Rng& rng);
 
-// VirtualCluster::Check.
+// FlowDispatcher::Check.
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers);
 
 // Frames of a test, which must outlive what is returned, as packets.

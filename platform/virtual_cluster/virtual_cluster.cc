@@ -2,13 +2,11 @@
 #include "platform/virtual_cluster/virtual_cluster.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
-#include "fmt/format.h"
+#include "platform/cluster/merge_results.h"
 #include "platform/run/run_setup.h"
-#include "platform/virtual_cluster/merge_results.h"
 
 namespace snf {
 namespace {
@@ -19,25 +17,6 @@ Nanos LeadOf(const RunOptions& options) {
 }
 
 }  // namespace
-
-absl::Status VirtualCluster::Check(const NetworkFunction& example,
-                                   uint32_t controllers) {
-  for (const NetworkFunction::Part& part : example.parts()) {
-    if (part.nf->tables().empty()) continue;
-    return absl::InvalidArgumentError(
-        "with several controllers an NF can have no shared tables yet");
-  }
-  for (const NetworkFunction::Pool& pool : example.pools()) {
-    for (uint32_t i = 0; i < controllers; ++i) {
-      if (PartOf(pool, i, controllers).has_value()) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("{} controllers do not get a block of 64 pieces each of "
-                      "{}",
-                      controllers, pool.name));
-    }
-  }
-  return absl::OkStatus();
-}
 
 VirtualCluster::VirtualCluster(const RunOptions& options,
                                const ClusterOptions& cluster,
@@ -50,13 +29,14 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       example_(nf.create()),
       observers_(std::move(observers)),
       buffers_(options.buffers),
-      ingress_(options, HasSides(*example_), buffers_) {
+      ingress_(options, HasSides(*example_), buffers_),
+      dispatcher_(*example_, cluster.controllers),
+      leases_(cluster.controllers) {
   SNF_CHECK(cluster.controllers >= 1 &&
             cluster.controllers <= ClusterOptions::kMostControllers);
   SNF_CHECK(observers_.size() == cluster.controllers);
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == cluster.controllers);
-  SNF_CHECK(Check(*example_, cluster.controllers).ok());
   figures_.controllers = cluster.controllers;
 }
 
@@ -84,7 +64,7 @@ void VirtualCluster::Begin(Instant first_packet) {
     const ControllerId id{static_cast<uint8_t>(c)};
     const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
     SendCommands(ManagerOf(id));
-    SNF_CHECK(life.has_value() && dispatcher_.Join(id));
+    SNF_CHECK(life.has_value());
     members_.push_back(
         std::make_unique<ClusterMember>(options_, cluster_, policy_, nf_,
                                         std::move(observers_[c]), *life, host));
@@ -98,12 +78,8 @@ void VirtualCluster::Begin(Instant first_packet) {
   events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
 }
 
-// An alias is an external endpoint, whose block tells the controller.
 ClusterMember& VirtualCluster::Steer(const FlowKey& key, bool by_alias) {
-  const auto to =
-      by_alias ? dispatcher_.Steer(key.source, key.source_port.host(), key)
-               : dispatcher_.Steer(IpAddress{}, 0, key);
-  return *members_[value(*to)];
+  return *members_[value(dispatcher_.Steer(key, by_alias))];
 }
 
 void VirtualCluster::Offer(const CapturedPacket& captured) {
@@ -161,12 +137,17 @@ RunResult VirtualCluster::Finish() {
     }
   }
   std::vector<RunResult> results;
-  for (const auto& each : members_) {
-    results.push_back(each->driver().TakeResult());
+  std::vector<ControllerFigures> controllers;
+  for (size_t c = 0; c < members_.size(); ++c) {
+    results.push_back(members_[c]->driver().TakeResult());
+    controllers.push_back(FiguresOfController(options_, results.back()));
+    controllers.back().grants = leases_[c].grants;
+    controllers.back().share_max = leases_[c].share_max;
   }
   RunResult sum = MergeResults(*example_, std::move(results));
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
+  sum.controllers = std::move(controllers);
   sum.cold_starts = figures_.units_started;
   sum.units_max = static_cast<uint32_t>(figures_.units_up_max);
   sum.unit_ns_with_traffic = unit_ns;
@@ -284,7 +265,11 @@ void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
 
 void VirtualCluster::On(uint32_t, const Grant& grant) {
   ++figures_.grants;
-  MemberOf(grant.to).on_grant(grant);
+  ClusterMember& member = MemberOf(grant.to);
+  member.on_grant(grant);
+  ControllerFigures& of = leases_[value(grant.to.controller)];
+  ++of.grants;
+  of.share_max = std::max(of.share_max, member.held());
 }
 
 void VirtualCluster::On(uint32_t, const Revoke& revoke) {
@@ -345,23 +330,7 @@ void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
 }
 
 void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
-  if (external_.try_emplace(alias.source, true).second) {
-    // Pools of an address have the same few ranges.
-    std::set<std::pair<uint32_t, uint32_t>> given;
-    for (const NetworkFunction::Pool& pool : example_->pools()) {
-      if (!given.insert({pool.first, pool.last}).second) continue;
-      for (uint32_t c = 0; c < members_.size(); ++c) {
-        const auto part = PartOf(pool, c, cluster_.controllers);
-        dispatcher_.Give({.address = alias.source,
-                          .first = static_cast<uint16_t>(part->first),
-                          .last = static_cast<uint16_t>(part->last)},
-                         members_[c]->id());
-      }
-    }
-  }
-  const auto owner =
-      dispatcher_.Steer(alias.source, alias.source_port.host(), alias);
-  figures_.foreign_aliases += owner == of ? 0 : 1;
+  figures_.foreign_aliases += dispatcher_.on_alias(of, alias) ? 0 : 1;
 }
 
 void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {

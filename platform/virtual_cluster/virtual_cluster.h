@@ -9,15 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "platform/cluster/cluster_options.h"
+#include "platform/cluster/flow_dispatcher.h"
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
 #include "platform/virtual_cluster/cluster_member.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/event_queue.h"
-#include "resource_manager/core/dispatch_table.h"
 #include "resource_manager/core/resource_manager.h"
 
 namespace snf {
@@ -44,11 +43,8 @@ namespace snf {
 // Owner-thread only.
 class VirtualCluster final : private ClusterMember::Host {
  public:
-  // Says why the NF cannot be run by so many controllers, if so.
-  static absl::Status Check(const NetworkFunction& example,
-                            uint32_t controllers);
-
-  // The NF must pass Check. `observers` has those of each member.
+  // The NF must pass FlowDispatcher::Check. `observers` has those of each
+  // member.
   VirtualCluster(const RunOptions& options, const ClusterOptions& cluster,
                  const PlacementPolicy& policy, const NfSpec& nf,
                  std::vector<Observers> observers);
@@ -154,8 +150,8 @@ class VirtualCluster final : private ClusterMember::Host {
   std::vector<std::unique_ptr<ResourceManager>> managers_;
   ManagerOut commands_;
   std::vector<Units> units_;  // by manager
-  DispatchTable dispatcher_;
-  std::map<IpAddress, bool> external_;  // addresses whose blocks are given
+  FlowDispatcher dispatcher_;
+  std::vector<ControllerFigures> leases_;  // by controller
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
   Instant first_packet_;
