@@ -41,7 +41,7 @@ TEXT = TRACES | {"platform/text"}
 RUN = TEXT | CORES | {"runtime/sdk", "runtime/ring", "platform/run"}
 CHECK = RUN | {"platform/check"}
 DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
-           "platform/real_time"}
+           "platform/real_time", "platform/real_cluster", "platform/cluster"}
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/redis", "platform/live", "platform/explain",
     "platform/report", "platform/watch", "platform/control", "platform/process",
@@ -82,11 +82,15 @@ MAY_INCLUDE = {
     "platform/run": RUN,
     "platform/check": RUN,
     "platform/virtual_time": CHECK,
-    "platform/virtual_cluster": CHECK | {"platform/virtual_time"},
+    "platform/cluster": RUN,
+    "platform/virtual_cluster": CHECK | {"platform/virtual_time",
+                                         "platform/cluster"},
     # The way to a Redis in which flows' state is.
     "platform/redis": BASE | {"runtime/store", "platform/process"},
     "platform/real_time": RUN | LIVE | {"runtime/wire", "platform/process",
                                         "platform/redis"},
+    "platform/real_cluster": RUN | {"platform/real_time", "platform/process",
+                                    "platform/cluster"},
     "platform/live": RUN | {"platform/real_time", "platform/process"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
@@ -113,6 +117,7 @@ TESTS_MAY_INCLUDE = {
     "platform/virtual_time": WHOLE_RUN,
     "platform/virtual_cluster": WHOLE_RUN,
     "platform/real_time": WHOLE_RUN,
+    "platform/real_cluster": WHOLE_RUN,
     "platform/explain": WHOLE_RUN,
     "platform/replay": WHOLE_RUN,
     "platform/trace": WHOLE_RUN,

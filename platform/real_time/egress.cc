@@ -110,6 +110,7 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
     if (latency != latency_) RecordLatency();
     latency_ = latency;
     ++packets_of_latency_;
+    observers_.on_run(now, meta);
   }
   if (has_digest_) AddToDigests(now, command);
   std::optional<FlowKey> to;  // the flow as which it comes back
@@ -146,6 +147,7 @@ void Egress::EndPacket(Instant now, const UnitCommand& command) {
 
 void Egress::EndUnreleased(Instant now, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
+  observers_.on_run(now, command.meta);
   switch (command.kind) {
     case Kind::kAdvance:
       CountAdvanced(result_.state, command.meta);
@@ -222,6 +224,7 @@ void Egress::on_drained(Instant now, const DrainReport& with_payload) {
 }
 
 void Egress::on_end_flow(const EndFlow& end) {
+  observers_.on_end_flow(loop_.now(), kNoUnit, end);
   ForgetAlias(end.flow, end.last);
   order_.End(end.flow, end.last);
 }
@@ -296,6 +299,7 @@ void Egress::CheckNoneWaits() {
 
 void Egress::Finish(Instant now) {
   provisioning_.on_end(now);
+  observers_.on_end(now);
   result_.digest = digest_.value();
   result_.digest_up_to_renaming =
       renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;

@@ -52,7 +52,12 @@ class Egress final : public ControllerEvents {
   }
 
   // The run begins with this time.
-  void on_start(Instant first_packet) { provisioning_.on_start(first_packet); }
+  void on_start(Instant first_packet) {
+    provisioning_.on_start(first_packet);
+    observers_.on_start(first_packet);
+  }
+  // Units were busy for so long since the last call.
+  void on_busy(Instant now, Nanos time) { observers_.on_busy(now, time); }
   // A packet that an IP header begins came to the ingress.
   void on_offered(Instant now, uint32_t bytes) {
     provisioning_.on_offered(now, bytes);

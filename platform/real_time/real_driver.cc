@@ -44,8 +44,8 @@ Nanos RealDriver::MayWait() const {
 void RealDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     if (!has_begun_) Begin(captured.time);
-    result_.first_packet = captured.time;
-    egress_.on_start(captured.time);
+    result_.first_packet = first_packet_.value_or(captured.time);
+    egress_.on_start(result_.first_packet);
     began_ = loop_.ReadClock();
     if (unit_faults_.has_value()) unit_faults_->on_start(began_);
   } else if (captured.time < last_captured_) {
@@ -173,8 +173,20 @@ bool RealDriver::Turn() {
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
   if (unit_starts_.has_value() && unit_starts_->Turn()) did = true;
+  if (real_.measures_busy) [[unlikely]]
+    TellBusy();
   if (loop_.now() >= next_live_) PublishLive();
   return did;
+}
+
+void RealDriver::TellBusy() {
+  Nanos sum;
+  for (const LoopRegion::Loop& loop : loops_) {
+    sum.ns += loop.progress->busy_ns.load(std::memory_order_relaxed);
+  }
+  if (sum == busy_) return;
+  egress_.on_busy(loop_.now(), {sum.ns - busy_.ns});
+  busy_ = sum;
 }
 
 // Takes turns until nothing moves; returns true if all packets are out of the
@@ -272,6 +284,7 @@ RunResult RealDriver::Finish() {
     }
   }
   result_.real.threads = real_.threads;
+  if (real_.measures_busy) TellBusy();
   egress_.Finish(loop_.now());
   Collect();
   return std::move(result_);

@@ -95,6 +95,13 @@ struct RealOptions {
   std::function<void(std::string_view)> notice = nullptr;
   // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
+  // The run is that of the controller with this id (ControllerOptions), of so
+  // many that share the NF's pools.
+  uint32_t controllers = 1;
+  AliasListener* aliases = nullptr;  // is told of them, unless it is null
+  // Observers are told for how long units were busy: by their capacity, or else
+  // by the clock.
+  bool measures_busy = false;
 };
 
 // Theory of operation. Runs a controller and its units in real time, by
@@ -148,6 +155,9 @@ class RealDriver final : private NfCallNames {
   // Starts the run's clock, before the first packet; else that does it. Call it
   // once at the most.
   void Begin(Instant now);
+  // The run's first packet, of all controllers', came at that time. Call it
+  // before Offer, or it is the first that is offered.
+  void set_first_packet(Instant time) { first_packet_ = time; }
   // Does what is to be done between packets that have no schedule; returns true
   // if there was anything. Not before Begin.
   bool Poll();
@@ -155,6 +165,8 @@ class RealDriver final : private NfCallNames {
   // most.
   Nanos MayWait() const;
   const RealClock& clock() const { return clock_; }
+  // Returns true if all packets that were taken are at their end.
+  bool is_idle() const { return loop_.in_channels() + loop_.batch_size() == 0; }
 
   // Takes the next packet of the capture; returns when it was taken, which is
   // when it was due or later.
@@ -237,6 +249,7 @@ class RealDriver final : private NfCallNames {
   void Take(Instant arrival, const CapturedPacket& captured);
   bool WaitForCause(const Ingress::Taken& taken);
   bool Turn();
+  void TellBusy();
   bool Drain();
   void StopTimers();
   void StopWorkers();
@@ -281,6 +294,8 @@ class RealDriver final : private NfCallNames {
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
   bool has_begun_ = false;
+  std::optional<Instant> first_packet_;  // if it may be another controller's
+  Nanos busy_;                           // that was told of
   Instant began_;
   Instant finishing_ = Instant::max();  // on the clock on the wall
   Instant last_captured_ = Instant::min();

@@ -182,7 +182,9 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       loggers_control_(region.loggers_control),
       loggers_bell_(region.loggers_bell),
       patience_(real.patience) {
-  AddPiecePools(*example_, loop_.controller());
+  AddPiecePools(*example_, loop_.controller(),
+                options_.controller.controller_id, real.controllers);
+  if (real.aliases != nullptr) ingress_.set_listener(*real.aliases);
   if (region.originals.has_value()) egress_.set_originals(*region.originals);
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
@@ -245,6 +247,7 @@ UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
   options.max_units = options_.controller.max_units;
   options.unit = UnitOptionsOf(options_, loop_.controller().replicas());
   options.unit.guard_every = real_.guard_every;
+  options.measures_busy = real_.measures_busy;
   options.tables = TableOptionsOf(options_);
   if (!real_.unpaced) {
     options.service = ServiceOf(options_.controller);

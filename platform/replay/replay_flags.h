@@ -80,6 +80,7 @@ class ReplayFlags {
   // The processes of units come and go.
   bool has_warm_pool() const;
   absl::Status CheckWarmPool() const;
+  absl::Status CheckLeasesInRealTime() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
   absl::Status CheckReadOnce() const;

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/time.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/live/port_spec.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/replay/config.h"
 #include "platform/replay/explain_request.h"
 #include "platform/report/report.h"
 #include "platform/run/run.h"
-#include "platform/virtual_cluster/cluster_options.h"
 
 namespace snf {
 

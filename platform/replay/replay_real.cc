@@ -4,12 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "controller/core/placement.h"
+#include "platform/cluster/flow_dispatcher.h"
 #include "platform/process/console.h"
+#include "platform/real_cluster/real_cluster.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/replay/replay_run.h"
+#include "platform/report/usage_meter.h"
 #include "platform/run/capture_sink.h"
 #include "platform/text/wording.h"
 #include "platform/watch/live_outputs.h"
@@ -104,9 +112,13 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
       fmt::print(stderr, "snf replay: {}\n", line);
     };
   }
-  auto driver =
-      RealDriver::Start(options_.run, real, *FindPlacementPolicy(run.policy),
-                        options_.config.chains.front().nf, {watchers.sink});
+  real.measures_busy = watchers.usage != nullptr;
+  Observers observers;
+  if (watchers.sink != nullptr) observers.Add(*watchers.sink);
+  if (watchers.usage != nullptr) observers.Add(*watchers.usage);
+  auto driver = RealDriver::Start(
+      options_.run, real, *FindPlacementPolicy(run.policy),
+      options_.config.chains.front().nf, std::move(observers));
   if (!driver.ok()) return driver.status();
   const auto offer = [&](const CapturedPacket& packet) {
     (*driver)->Offer(packet);
@@ -126,6 +138,58 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
     fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
   }
   run.result = (*driver)->Finish();
+  run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
+  return absl::OkStatus();
+}
+
+absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
+                                       const Watchers& watchers,
+                                       const std::string& label,
+                                       ComparedRun& run) const {
+  interrupt_.is_awaited = true;
+  const NfSpec& nf = options_.config.chains.front().nf;
+  const uint32_t controllers = options_.cluster.controllers;
+  const absl::Status can = FlowDispatcher::Check(*nf.create(), controllers);
+  if (!can.ok()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--controllers={}: {}", controllers, std::string(can.message())));
+  }
+  std::optional<LoadedCapture> loaded;
+  if (options_.preload || options_.loop > 1) {
+    loaded.emplace(HalfOfMemory());
+    if (absl::Status s = Load(reader, watchers, *loaded); !s.ok()) return s;
+  }
+  RealOptions real = options_.real;
+  real.interrupted = &interrupt_.came;
+  real.command = "snf replay";
+  real.measures_busy = watchers.usage != nullptr;
+  // Each is told on a thread of its own.
+  std::deque<UsageMeter> meters;
+  std::vector<Observers> observers(controllers);
+  for (Observers& each : observers) {
+    if (watchers.usage == nullptr) continue;
+    each.Add(meters.emplace_back(options_.run.controller.max_units,
+                                 nf.create()->schema().record_bytes()));
+  }
+  auto cluster = RealCluster::Start(options_.run, real, controllers,
+                                    *FindPlacementPolicy(run.policy), nf,
+                                    std::move(observers));
+  if (!cluster.ok()) return cluster.status();
+  const auto offer = [&](const CapturedPacket& packet) {
+    (*cluster)->Offer(packet);
+    return !interrupt_.came.load(std::memory_order_relaxed) &&
+           !(*cluster)->has_failed();
+  };
+  absl::Status status = loaded.has_value()
+                            ? FeedLoaded(*loaded, watchers, label, offer)
+                            : Feed(reader, watchers, label, offer);
+  interrupt_.is_awaited = false;
+  if (!status.ok()) return status;
+  if (interrupt_.came && !options_.quiet) {
+    fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
+  }
+  run.result = (*cluster)->Finish();
+  for (const UsageMeter& meter : meters) watchers.usage->Add(meter);
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "base/packet/endpoint.h"
 #include "base/quantity.h"
 #include "controller/core/placement.h"
+#include "platform/cluster/flow_dispatcher.h"
 #include "platform/explain/decision_log.h"
 #include "platform/explain/explain.h"
 #include "platform/explain/explain_top.h"
@@ -128,11 +129,12 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
   auto reader = MergedReader::Open(options_.files);
   if (!reader.ok()) return reader.status();
   ReplayedRun replayed = {.run = {.policy = policy, .result = {}}};
-  absl::Status status =
-      options_.is_real_time ? RunReal(**reader, watchers, label, replayed.run)
-      : options_.cluster.controllers > 1
-          ? RunCluster(**reader, watchers, label, replayed.run)
-          : RunVirtual(**reader, watchers, label, replayed.run);
+  const auto how = options_.cluster.controllers > 1
+                       ? (options_.is_real_time ? &ReplayRun::RunRealCluster
+                                                : &ReplayRun::RunCluster)
+                       : (options_.is_real_time ? &ReplayRun::RunReal
+                                                : &ReplayRun::RunVirtual);
+  absl::Status status = (this->*how)(**reader, watchers, label, replayed.run);
   if (!status.ok()) return status;
   replayed.warnings = (*reader)->warnings();
   return replayed;
@@ -186,7 +188,7 @@ absl::Status ReplayRun::RunCluster(MergedReader& reader,
   const NfSpec& nf = options_.config.chains.front().nf;
   const auto example = nf.create();
   const uint32_t controllers = options_.cluster.controllers;
-  if (absl::Status s = VirtualCluster::Check(*example, controllers); !s.ok()) {
+  if (absl::Status s = FlowDispatcher::Check(*example, controllers); !s.ok()) {
     return absl::InvalidArgumentError(fmt::format(
         "--controllers={}: {}", controllers, std::string(s.message())));
   }

@@ -108,6 +108,10 @@ class ReplayRun {
                           const Watchers& watchers, const std::string& label,
                           const Offer& offer) const;
 
+  // The same as RunReal, with several controllers.
+  absl::Status RunRealCluster(MergedReader& reader, const Watchers& watchers,
+                              const std::string& label, ComparedRun& run) const;
+
   const ReplayOptions& options_;
   FirstInterrupt& interrupt_;
 };

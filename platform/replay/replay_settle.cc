@@ -317,6 +317,7 @@ absl::Status ReplayFlags::CheckLeases() const {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
   }
+  if (clock_ == 1) return CheckLeasesInRealTime();
   if (options_.run.chaos.start_failure_65536 > 0) {
     return AtOdds("chaos", "controllers",
                   "starts that fail are of a single controller");
@@ -377,12 +378,28 @@ absl::Status ReplayFlags::CheckWarmPool() const {
   return absl::OkStatus();
 }
 
+absl::Status ReplayFlags::CheckLeasesInRealTime() const {
+  if (leases_ == 0) {
+    return Misuse(fmt::format(
+        "--controllers={}: with --clock=real it wants --leases=independent: "
+        "shares of units are leased in virtual time only so far",
+        options_.cluster.controllers));
+  }
+  for (const char* flag : {"out", "drops", "loggers", "isolation", "pin",
+                           "state", "redis", "watch", "metrics_port"}) {
+    if (!flags_.given(flag)) continue;
+    return AtOdds(flag, "controllers",
+                  "several controllers in real time do not have that yet");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayFlags::CheckReal() const {
   if (clock_ == 1) {
     for (const char* flag :
-         {"config", "compare", "explain", "decisions", "usage", "warm_up",
-          "chaos", "recovery", "hop_delay", "state_delay", "state_bandwidth",
-          "logger_delay", "controllers", "leases"}) {
+         {"config", "compare", "explain", "decisions", "warm_up", "chaos",
+          "recovery", "hop_delay", "state_delay", "state_bandwidth",
+          "logger_delay"}) {
       if (!flags_.given(flag) || !has_captures()) continue;
       return AtOdds(flag, "clock", "only virtual time has that");
     }

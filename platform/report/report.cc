@@ -420,7 +420,7 @@ void AddCounters(const RunResult& result, Page& page) {
 
 void AddUnits(const RunOptions& options, const RunResult& result,
               const ReportFigures& figures, Page& page) {
-  if (result.cluster.controllers > 0) AddLeases(result.cluster, page);
+  if (result.cluster.controllers > 0) AddLeases(result, page);
   const auto percent = [](int64_t per_1000) {
     return fmt::format("{:.0f} %", static_cast<double>(per_1000) / 10);
   };

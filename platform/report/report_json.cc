@@ -86,6 +86,20 @@ Json Ports(const PortsFigures& live) {
   return json;
 }
 
+Json Controllers(const std::vector<ControllerFigures>& controllers) {
+  Json json = Json::array();
+  for (const ControllerFigures& one : controllers) {
+    json.push_back({{"packets", one.packets},
+                    {"bytes", one.bytes},
+                    {"packets_dropped", one.dropped},
+                    {"units_max", one.units_max},
+                    {"capacity_used", one.capacity_used},
+                    {"grants", one.grants},
+                    {"share_max", static_cast<double>(one.share_max) / 1'024}});
+  }
+  return json;
+}
+
 Json Refused(const UnitCounters& units) {
   Json json = Json::object();
   for (size_t i = 0; i < kStateRefusals; ++i) {
@@ -111,6 +125,7 @@ using I = const RunInfo&;
 constexpr Composed kComposed[] = {
     {"packets_dropped", [](R r, I) { return Drops(r); }},
     {"ports", [](R r, I) { return Ports(r.live); }},
+    {"leases.by_controller", [](R r, I) { return Controllers(r.controllers); }},
     {"digest", [](R r, I) { return Json(fmt::format("{:016x}", r.digest)); }},
     {"digest_up_to_renaming",
      [](R r, I) {

@@ -106,6 +106,23 @@ Json Rows(const NfReport::Table& table) {
   return rows;
 }
 
+// So many controllers are told of one by one.
+constexpr size_t kMostControllers = 8;
+
+std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
+  std::string what = fmt::format("packets of controller {}, {} units at most",
+                                 i, did.units_max);
+  if (did.capacity_used > 0) {
+    what += fmt::format(", {:.0f} % of their capacity used",
+                        did.capacity_used * 100);
+  }
+  if (did.grants > 0) {
+    what += fmt::format(", {:.2f} units leased at most in {} grants",
+                        static_cast<double>(did.share_max) / 1'024, did.grants);
+  }
+  return what;
+}
+
 }  // namespace
 
 void AddTables(const RunResult& result, Page& page) {
@@ -151,8 +168,19 @@ Json JsonOfNfReports(const RunResult& result) {
   return reports;
 }
 
-void AddLeases(const ClusterFigures& leases, Page& page) {
-  page.Count("Controllers", leases.controllers, "that leased units");
+void AddLeases(const RunResult& result, Page& page) {
+  const ClusterFigures& leases = result.cluster;
+  const bool has_leases = leases.asks > 0;
+  page.Count("Controllers", leases.controllers,
+             has_leases ? "that leased units" : "with units of their own");
+  for (size_t i = 0; i < result.controllers.size(); ++i) {
+    if (i == kMostControllers) {
+      page.Row("", "", "…", "others, which --json tells of");
+      break;
+    }
+    page.Count("", result.controllers[i].packets,
+               WhatControllerDid(i, result.controllers[i]));
+  }
   if (leases.joined > 0) page.Count("", leases.joined, "of them joined later");
   if (leases.left > 0) page.Count("", leases.left, "of them left");
   if (leases.changes_in_vain > 0) {
@@ -170,6 +198,9 @@ void AddLeases(const ClusterFigures& leases, Page& page) {
   if (leases.words_given > 0) {
     page.Count("", leases.words_given, "words of pools given to another");
   }
+  page.Count("Units", leases.units_up_max, "at most");
+  page.Count("", leases.units_started, "started");
+  if (!has_leases) return;
   page.Count("Leases", leases.grants, "grants of shares, and changes of them");
   page.Count("", leases.given_back, "given back, or a part of them");
   page.Count("", leases.revoked, "revoked, or a part of them");

@@ -16,7 +16,7 @@ void AddTables(const RunResult& result, Page& page);
 // none.
 void AddPorts(const RunResult& result, Page& page);
 // Adds how several controllers leased units.
-void AddLeases(const ClusterFigures& leases, Page& page);
+void AddLeases(const RunResult& result, Page& page);
 // Returns tables and reports as objects, by the names of tables and of what is
 // reported.
 nlohmann::ordered_json JsonOfTables(const RunResult& result);

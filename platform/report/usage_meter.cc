@@ -57,7 +57,14 @@ void UsageMeter::on_service_again(Instant now, UnitId unit,
 
 void UsageMeter::on_service_end(Instant now, UnitId unit,
                                 const PacketMeta& meta) {
-  const Nanos taken = now - begun_[value(unit)];
+  Run(now, meta, now - begun_[value(unit)]);
+}
+
+void UsageMeter::on_busy(Instant now, Nanos time) {
+  ledger_.Add(KeyAt(now), {.processing_ns = static_cast<uint64_t>(time.ns)});
+}
+
+void UsageMeter::Run(Instant now, const PacketMeta& meta, Nanos taken) {
   Advance(now);
   const auto [at, is_new] = flows_.try_emplace(uint64_t{value(meta.flow)});
   Flow& flow = at->second;

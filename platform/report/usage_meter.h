@@ -25,6 +25,9 @@ namespace snf {
 //                     was run until the flow ends; its copies do not count, so
 //                     a move changes nothing
 //
+// In real time, processing is the time that units are busy by their capacity;
+// where they have none, by the clock, in turns of up to 32 packets.
+//
 // Work counts in the epoch in which it ends, a packet that waits amid it in
 // that of its first run; state up to each event in that of the event. State is
 // added up in bytes times nanoseconds: what is below a byte-second goes on to
@@ -65,6 +68,10 @@ class UsageMeter final : public RunObserver {
                         const PacketMeta& meta) override;
   void on_service_end(Instant now, UnitId unit,
                       const PacketMeta& meta) override;
+  void on_run(Instant now, const PacketMeta& meta) override {
+    Run(now, meta, Nanos{});
+  }
+  void on_busy(Instant now, Nanos time) override;
   void on_end_flow(Instant now, UnitId unit, const EndFlow& end) override;
   void on_end(Instant now) override;
 
@@ -78,6 +85,7 @@ class UsageMeter final : public RunObserver {
   UsageLedger::Key KeyAt(Instant now) const {
     return {.epoch = static_cast<uint64_t>((now - start_).ns / kEpoch.ns)};
   }
+  void Run(Instant now, const PacketMeta& meta, Nanos taken);
   // Counts the state of the flows that live, up to now.
   void Advance(Instant now);
 

@@ -486,6 +486,10 @@ constexpr Figure kFigures[] = {
     {"leases.foreign_aliases", "aliases", kSum,
      &ClusterFigures::foreign_aliases,
      "Aliases that two controllers gave at the same time."},
+    {"leases.by_controller", "list of objects, by controller", kNot, kComposed,
+     "What each controller got, packets and bytes; what it dropped; its units "
+     "at most, and the part of their capacity that it used, where they are its "
+     "own; grants of leases, and what it held at most, in units."},
     {"pools.pools", "pools", kNot, &AliasFigures::pools,
      "Pools of pieces, of an NF that has any."},
     {"pools.pieces_out_max", "pieces", kMax, &PieceCounters::pieces_out_max,

@@ -112,6 +112,7 @@ void Ingress::on_alias(const Alias& alias, const FlowKey& flow) {
   announced_[alias.flow] = {.inside = flow, .clock = alias.clock};
   aliases_max_ = std::max(aliases_max_, announced_.size());
   peer_emulator_.on_alias(flow, alias.key);
+  if (listener_ != nullptr) listener_->on_alias(alias, flow);
 }
 
 void Ingress::ForgetAlias(FlowId flow, Clock clock) {
@@ -119,6 +120,7 @@ void Ingress::ForgetAlias(FlowId flow, Clock clock) {
   if (announced == announced_.end() || announced->second.clock > clock) return;
   peer_emulator_.on_flow_over(announced->second.inside);
   announced_.erase(announced);
+  if (listener_ != nullptr) listener_->on_alias_over(flow, clock);
 }
 
 void Ingress::on_moved(FlowId from, FlowId to) {
@@ -137,7 +139,9 @@ bool Ingress::MayComeBack(PacketHandle released) {
                                                   headers.l3_offset);
   // Where the headers are is known from the NF's side: it may be wrong.
   if (!ip) return false;
-  return peer_emulator_.HasExternal(IpAddress::FromIpv4(ip.destination()));
+  const IpAddress to = IpAddress::FromIpv4(ip.destination());
+  return peer_emulator_.HasExternal(to) ||
+         (listener_ != nullptr && listener_->IsExternal(to));
 }
 
 // A packet from the outside is not sent back there once more.
@@ -154,7 +158,12 @@ std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
     return std::nullopt;
   }
   const Endpoints ends = EndpointsOf(connection, direction);
-  if (peer_emulator_.InsideOf(ends.to) == nullptr) return std::nullopt;
+  if (peer_emulator_.InsideOf(ends.to) == nullptr) {
+    if (listener_ != nullptr && listener_->IsExternal(ends.to.source)) {
+      listener_->on_departure(ends.to, info, buffers_.bytes(released));
+    }
+    return std::nullopt;
+  }
   SetSide(info, Side::kOutside, ends);
   return ends.to;
 }

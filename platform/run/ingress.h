@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
@@ -13,6 +14,8 @@
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/run.h"
@@ -20,6 +23,23 @@
 #include "traces/capture_reader.h"
 
 namespace snf {
+
+// Is the network of a controller that is one of several: learns which aliases
+// it has to know, and which not any more, and gets what is for the others.
+class AliasListener {
+ public:
+  virtual ~AliasListener() = default;
+  // A flow, whose key is `inside`, has this alias from now on, and no other.
+  virtual void on_alias(const Alias& alias, const FlowKey& inside) = 0;
+  // The flow has no alias that was granted up to the clock any more.
+  virtual void on_alias_over(FlowId flow, Clock clock) = 0;
+  // Returns true if others may have aliases at the address.
+  virtual bool IsExternal(const IpAddress& address) const = 0;
+  // A packet from the inside left for such an address, and is for none of this
+  // controller's flows. The bytes are valid during the call.
+  virtual void on_departure(const FlowKey& to, const PacketInfo& info,
+                            std::span<const std::byte> bytes) = 0;
+};
 
 // Theory of operation. What lies before the controller, whatever the driver:
 // from a captured packet to one in a buffer, with the key of its flow.
@@ -55,6 +75,9 @@ class Ingress {
   const Taken& Take(Instant arrival, const CapturedPacket& captured);
   // The last packet once more, which was dropped.
   const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
+
+  // Is told of all aliases from now on, and must outlive the object.
+  void set_listener(AliasListener& listener) { listener_ = &listener; }
 
   // The controller granted the alias, of the flow with the key `flow`.
   void on_alias(const Alias& alias, const FlowKey& flow);
@@ -113,6 +136,7 @@ class Ingress {
   LazyArray<uint64_t> numbers_;  // of the packets in buffers, by place
   absl::flat_hash_map<FlowId, Announced> announced_;
   size_t aliases_max_ = 0;
+  AliasListener* listener_ = nullptr;  // null: nobody listens
 };
 
 }  // namespace snf

@@ -30,6 +30,8 @@ namespace snf {
   EVENT(on_service_begin)     \
   EVENT(on_service_again)     \
   EVENT(on_service_end)       \
+  EVENT(on_run)               \
+  EVENT(on_busy)              \
   EVENT(on_nf_begin)          \
   EVENT(on_nf_end)            \
   EVENT(on_logged)            \

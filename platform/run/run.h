@@ -237,6 +237,21 @@ struct ClusterFigures {
   uint64_t foreign_aliases = 0;
 };
 
+// Tells of one of several controllers.
+struct ControllerFigures {
+  uint64_t packets = 0;  // that it got
+  uint64_t bytes = 0;    // of these, by original lengths
+  uint64_t dropped = 0;  // packets
+  uint32_t units_max = 0;
+  // Of the units' capacity while traffic lasted, 0 … 1; 0 where units are
+  // shared.
+  double capacity_used = 0;
+  // Its leases, if it has some: grants and changes, and what it used of units
+  // at most, in 1/1024 of one.
+  uint64_t grants = 0;
+  int64_t share_max = 0;
+};
+
 // What other ways of recovery would take in the same run
 // (platform/report/recovery_meter.h): with an output logger, with a checkpoint
 // now and then and a replay of the input since (FTMB), and with a datastore and
@@ -377,6 +392,7 @@ struct RunResult {
   FaultFigures faults;
   ControllerFaultFigures controller_faults;
   ClusterFigures cluster;
+  std::vector<ControllerFigures> controllers;  // none: there was one
   RecoveryFigures recovery;
   AliasFigures aliases;
   RealFigures real;

@@ -81,6 +81,10 @@ class RunObserver : public DecisionObserver {
                                 const PacketMeta& /*meta*/) {}
   virtual void on_service_end(Instant /*now*/, UnitId /*unit*/,
                               const PacketMeta& /*meta*/) {}
+  // In real time, instead of these: a unit has run a packet, or a clock without
+  // one, which is at its end; units were busy for so long since the last call.
+  virtual void on_run(Instant /*now*/, const PacketMeta& /*meta*/) {}
+  virtual void on_busy(Instant /*now*/, Nanos /*time*/) {}
   // The NF is about to run a packet, and has. Both come after on_service_end.
   // Of a timer packet there is only the second.
   virtual void on_nf_begin(const PacketInfo& /*info*/,

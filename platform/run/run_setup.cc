@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/check.h"
 #include "controller/core/options.h"
 
 namespace snf {
@@ -79,9 +80,25 @@ RunResult EmptyResult(const NetworkFunction& example) {
   return result;
 }
 
-void AddPiecePools(const NetworkFunction& example, Controller& controller) {
+std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
+                                 uint32_t count) {
+  constexpr uint32_t kWord = 64;
+  const uint32_t begin = pool.first / kWord;
+  const uint64_t words = pool.words() - begin;
+  const auto border = [&](uint64_t part) {
+    return kWord * (begin + static_cast<uint32_t>(words * part / count));
+  };
+  if (border(i) == border(i + 1)) return std::nullopt;
+  return PieceRange{std::max(pool.first, border(i)),
+                    std::min(pool.last, border(i + 1) - 1)};
+}
+
+void AddPiecePools(const NetworkFunction& example, Controller& controller,
+                   uint32_t i, uint32_t count) {
   for (const NetworkFunction::Pool& pool : example.pools()) {
-    controller.AddPiecePool(pool.first, pool.last);
+    const auto part = PartOf(pool, i, count);
+    SNF_CHECK(part.has_value());
+    controller.AddPiecePool(part->first, part->last);
   }
 }
 

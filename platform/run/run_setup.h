@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_RUN_RUN_SETUP_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "controller/core/controller.h"
 #include "platform/run/run.h"
@@ -28,8 +29,20 @@ bool HasSides(const NetworkFunction& nf);
 // Returns the result of a run that has not begun, of an NF like `example`.
 RunResult EmptyResult(const NetworkFunction& example);
 
-// Gives the controller the NF's pools of pieces, before the first packet.
-void AddPiecePools(const NetworkFunction& example, Controller& controller);
+// The range of a pool's pieces that the i-th of `count` controllers has: whole
+// words of 64 pieces, or less at the pool's ends. None if there are too few.
+struct PieceRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  friend bool operator==(const PieceRange&, const PieceRange&) = default;
+};
+std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
+                                 uint32_t count);
+
+// Gives the i-th of `count` controllers its part of the NF's pools of pieces,
+// before the first packet. There must be one of each pool.
+void AddPiecePools(const NetworkFunction& example, Controller& controller,
+                   uint32_t i = 0, uint32_t count = 1);
 
 }  // namespace snf
 

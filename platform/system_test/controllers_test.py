@@ -73,6 +73,43 @@ class Controllers(Command):
         self.assertIn("provisioned bandwidth per 100 ms", text)
         self.assertIn("of the capacity provisioned", text)
 
+    def test_releases_in_real_time_what_virtual_time_does(self):
+        one = self.report(self.many, "--nf=chronicle")
+        for n in (2, 8):
+            for flags in (("--speed=max",), ("--speed=4x",),
+                          ("--speed=max", "--threads=2"),
+                          ("--speed=max", "--unit_capacity=none")):
+                with self.subTest(n, flags=flags):
+                    many = self.report(
+                        self.many, "--nf=chronicle", "--clock=real",
+                        f"--controllers={n}", "--leases=independent", *flags)
+                    self.assertEqual(many["packets_released"], 600)
+                    self.assertEqual(many["digest"], one["digest"])
+                    each = many["leases"]["by_controller"]
+                    self.assertEqual(sum(c["packets"] for c in each), 600)
+                    self.assertEqual(len(each), n)
+
+    def test_translates_in_real_time_by_blocks_of_ports(self):
+        hosts = [(1 + i / 10_000, udp_frame(5000 + i % 50)) for i in range(400)]
+        file = self.file("hosts.pcap", pcap(hosts))
+        nat = "--nf=nat:ip=203.0.113.9"
+        one = self.report(file, nat)
+        many = self.report(file, nat, "--controllers=8", "--clock=real",
+                           "--speed=max", "--leases=independent")
+        self.assertEqual(many["packets_released"], 400)
+        self.assertEqual(many["leases"]["foreign_aliases"], 0)
+        self.assertEqual(many["digest_up_to_renaming"],
+                         one["digest_up_to_renaming"])
+
+    def test_tells_of_each_controller(self):
+        report = self.report(self.many, "--controllers=3")
+        each = report["leases"]["by_controller"]
+        self.assertEqual(sum(c["packets"] for c in each), 600)
+        self.assertEqual(sum(c["grants"] for c in each),
+                         report["leases"]["grants"])
+        for one in each:
+            self.assertGreater(one["share_max"], 0)
+
     def test_repeats_itself(self):
         flags = (self.many, "--controllers=3", "--unit_capacity=2Mbps")
         one, again = [self.report(*flags) for _ in range(2)]
@@ -93,13 +130,17 @@ class Controllers(Command):
 
     def test_tells_what_was_used_by_all(self):
         used = []
-        for n in (1, 3):
+        real = ("--clock=real", "--speed=max")
+        for n, flags in ((1, ()), (3, ()), (1, real),
+                         (3, (*real, "--leases=independent"))):
             usage = pathlib.Path(self.folder.name, f"usage{n}.jsonl")
-            self.report(self.many, "--usage", usage, f"--controllers={n}")
+            self.report(self.many, "--usage", usage, f"--controllers={n}",
+                        *flags)
             rows = [json.loads(line) for line in usage.read_text().splitlines()]
             used.append([sum(row[key] for row in rows) for key in
                          ("packets", "bytes", "processing_ns")])
-        self.assertEqual(used[0], used[1])
+        for one in used:
+            self.assertEqual(one, used[0])
         self.assertEqual(used[0][0], 600)
 
     def test_writes_what_all_released(self):
@@ -135,8 +176,14 @@ class Controllers(Command):
                  ["--faults=add controller at 1ms", "--controllers=64"]),
                 (["--compare", "--controllers"],
                  ["--compare=hash", "--controllers=2"]),
-                (["--controllers", "--clock"],
+                (["--leases=independent", "virtual time"],
                  ["--controllers=2", "--clock=real"]),
+                (["--loggers", "--controllers"],
+                 ["--controllers=2", "--clock=real", "--leases=independent",
+                  "--loggers=on"]),
+                (["--out", "--controllers"],
+                 ["--controllers=2", "--clock=real", "--leases=independent",
+                  "--out=x.pcap"]),
                 (["--controllers=2", "shared tables"],
                  ["--controllers=2", "--nf=monitor", "--quiet"])):
             with self.subTest(flags=flags):

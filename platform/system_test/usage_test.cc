@@ -3,13 +3,19 @@
 // What UsageMeter says that a run used is what was done in it, however flows
 // moved. SNF_TEST_SEED=n runs the one schedule with that seed.
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/rng.h"
 #include "base/test_seeds.h"
+#include "controller/core/placement.h"
 #include "gtest/gtest.h"
+#include "platform/real_cluster/test_real_cluster.h"
+#include "platform/real_time/real_driver.h"
 #include "platform/report/usage_meter.h"
+#include "platform/system_test/test_run.h"
 #include "platform/system_test/test_schedule.h"
 #include "runtime/core/service_model.h"
 
@@ -136,6 +142,107 @@ TEST(Usage, SumsEqualTheWorkDoneThroughMoves) {
   if (seeds.is_chosen) return;
   EXPECT_GT(moved, 1'000u);
   EXPECT_GT(packets, 10'000u);
+}
+
+// --- Real time. --------------------------------------------------------------
+
+// 40 flows of packets of two lengths; one in nine is dropped by the NF, and one
+// in eleven consumed.
+std::vector<OfferedFrame> Mixed(uint32_t packets) {
+  std::vector<OfferedFrame> frames;
+  for (uint32_t i = 0; i < packets; ++i) {
+    const Ask ask = i % 9 == 0    ? Ask::kDropFirst
+                    : i % 11 == 0 ? Ask::kConsume
+                                  : Ask::kForward;
+    frames.push_back({.time = Instant{Seconds(1'000).ns + i * 5'000},
+                      .bytes = UdpFrame({.flow = i % 40,
+                                         .sequence = i,
+                                         .bytes = i % 3 == 0 ? 900u : 100u,
+                                         .ask = ask})});
+  }
+  return frames;
+}
+
+RealOptions InRealTime() {
+  RealOptions real = AsFastAsCanBe(1);
+  real.unpaced = false;
+  real.measures_busy = true;
+  return real;
+}
+
+// By one controller, or by several.
+RunResult RunReal(const RunOptions& options, const RealOptions& real,
+                  const std::vector<OfferedFrame>& frames,
+                  std::deque<UsageMeter>& meters) {
+  const NfSpec nf = TimelessChronicleNf();
+  if (meters.size() > 1) {
+    std::vector<RunObserver*> observers;
+    for (UsageMeter& meter : meters) observers.push_back(&meter);
+    TestRealCluster cluster(options, real, static_cast<uint32_t>(meters.size()),
+                            nf, "rotate", observers);
+    for (const OfferedFrame& frame : frames) {
+      cluster.Offer(frame.time, frame.bytes);
+    }
+    return cluster.Finish();
+  }
+  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy("rotate"),
+                                  nf, {&meters.front()});
+  EXPECT_TRUE(driver.ok()) << driver.status();
+  for (const OfferedFrame& frame : frames) {
+    const auto length = static_cast<uint32_t>(frame.bytes.size());
+    (*driver)->Offer({.time = frame.time,
+                      .bytes = frame.bytes,
+                      .original_bytes = length,
+                      .link = frame.link});
+  }
+  return (*driver)->Finish();
+}
+
+TEST(UsageInRealTime, IsThatOfVirtualTime) {
+  const auto frames = Mixed(3'000);
+  RunOptions options = SmallTables();
+  options.controller.max_units = 4;
+  options.controller.flow_timeout = Seconds(2);
+  options.unit_start_delay = Microseconds(50);
+  UsageMeter virtual_time(options.controller.max_units, 8);
+  const Outcome one = RunFrames(options, TimelessChronicleNf(), frames,
+                                "rotate", &virtual_time);
+  EXPECT_EQ(one.run.packets_dropped() + one.run.packets_consumed, 576u);
+  const Usage expected = Sum(virtual_time);
+  EXPECT_EQ(expected.packets, 3'000u);
+  for (const uint32_t controllers : {1u, 3u}) {
+    SCOPED_TRACE(controllers);
+    std::deque<UsageMeter> meters;
+    UsageMeter all(options.controller.max_units, 8);
+    for (uint32_t c = 0; c < controllers; ++c) {
+      meters.emplace_back(options.controller.max_units, 8);
+    }
+    const RunResult result = RunReal(options, InRealTime(), frames, meters);
+    EXPECT_EQ(result.digest, one.run.digest);
+    for (const UsageMeter& meter : meters) {
+      EXPECT_EQ(meter.live_flows(), 0u);
+      all.Add(meter);
+    }
+    const Usage used = Sum(all);
+    EXPECT_EQ(used.packets, expected.packets);
+    EXPECT_EQ(used.bytes, expected.bytes);
+    EXPECT_EQ(used.processing_ns, expected.processing_ns);
+    // 40 flows of 8 bytes live for 2 s and longer.
+    EXPECT_GE(used.state_byte_seconds, 640u);
+  }
+}
+
+// Without a capacity the clock says how long units were busy.
+TEST(UsageInRealTime, CountsTimeOfUnitsWithoutACapacity) {
+  RealOptions real = InRealTime();
+  real.unpaced = true;
+  std::deque<UsageMeter> meters;
+  meters.emplace_back(4, 8);
+  RunOptions options = SmallTables();
+  options.controller.max_units = 4;
+  RunReal(options, real, Mixed(1'000), meters);
+  EXPECT_EQ(Sum(meters[0]).packets, 1'000u);
+  EXPECT_GT(Sum(meters[0]).processing_ns, 1'000u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "platform/run/run_setup.h"
 
 namespace snf {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,9 +11,9 @@
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 #include "controller/leases/lease_keeper.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "platform/virtual_cluster/cluster_pools.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/unit_sharing.h"

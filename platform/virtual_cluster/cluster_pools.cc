@@ -12,18 +12,6 @@ constexpr uint32_t kWord = 64;
 
 }  // namespace
 
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count) {
-  const uint32_t begin = pool.first / kWord;
-  const uint64_t words = pool.words() - begin;
-  const auto border = [&](uint64_t part) {
-    return kWord * (begin + static_cast<uint32_t>(words * part / count));
-  };
-  if (border(i) == border(i + 1)) return std::nullopt;
-  return PieceRange{std::max(pool.first, border(i)),
-                    std::min(pool.last, border(i + 1) - 1)};
-}
-
 ClusterPools::ClusterPools(const NetworkFunction& example, uint32_t controllers)
     : pools_(example.pools().begin(), example.pools().end()),
       owners_(pools_.size()) {

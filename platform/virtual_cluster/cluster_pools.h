@@ -9,18 +9,10 @@
 #include "base/messages/lease_messages.h"
 #include "base/messages/messages.h"
 #include "controller/core/controller.h"
+#include "platform/run/run_setup.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
-
-// The range of a pool's pieces that the i-th of `count` controllers has: whole
-// words of 64 pieces, or less at the pool's ends. None if there are too few.
-struct PieceRange {
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
-                                 uint32_t count);
 
 // Theory of operation. Which controller has which words of the NF's pools
 // (proto/protocol.md H4). A word is one controller's; what is not at that

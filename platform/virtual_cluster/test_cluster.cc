@@ -10,6 +10,7 @@
 #include "base/packet/classifier.h"
 #include "base/packet/endpoint.h"
 #include "controller/core/placement.h"
+#include "platform/cluster/flow_dispatcher.h"
 #include "platform/virtual_cluster/virtual_cluster.h"
 
 namespace snf {
@@ -72,23 +73,7 @@ uint32_t HostIsOf(std::span<const std::byte> frame, uint32_t controllers) {
 }
 
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers) {
-  return VirtualCluster::Check(*nf.create(), controllers);
-}
-
-TEST(PartOf, DividesAPoolIntoWordsOfWhichNoneIsLost) {
-  const NetworkFunction::Pool pool = {.name = "p", .first = 100, .last = 1'000};
-  for (const uint32_t count : {1u, 2u, 3u, 7u, 15u}) {
-    uint32_t next = pool.first;
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto part = PartOf(pool, i, count);
-      ASSERT_TRUE(part.has_value());
-      EXPECT_EQ(part->first, next);
-      EXPECT_TRUE(i == 0 || part->first % 64 == 0);
-      next = part->last + 1;
-    }
-    EXPECT_EQ(next, pool.last + 1);
-  }
-  EXPECT_FALSE(PartOf(pool, 0, 16).has_value());
+  return FlowDispatcher::Check(*nf.create(), controllers);
 }
 
 }  // namespace snf

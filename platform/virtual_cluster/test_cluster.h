@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "base/rng.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "traces/capture_reader.h"
 
 // Runs of several controllers, for tests.
@@ -38,7 +38,7 @@ ClusterOptions AnyCluster(Rng& rng);
 // frame, where flows are hosts' (proto/decisions.md 15).
 uint32_t HostIsOf(std::span<const std::byte> frame, uint32_t controllers);
 
-// VirtualCluster::Check.
+// FlowDispatcher::Check.
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers);
 
 // Frames of a test, which must outlive what is returned, as packets.

@@ -2,13 +2,11 @@
 #include "platform/virtual_cluster/virtual_cluster.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
-#include "fmt/format.h"
+#include "platform/cluster/merge_results.h"
 #include "platform/run/run_setup.h"
-#include "platform/virtual_cluster/merge_results.h"
 
 namespace snf {
 namespace {
@@ -19,25 +17,6 @@ Nanos LeadOf(const RunOptions& options) {
 }
 
 }  // namespace
-
-absl::Status VirtualCluster::Check(const NetworkFunction& example,
-                                   uint32_t controllers) {
-  for (const NetworkFunction::Part& part : example.parts()) {
-    if (part.nf->tables().empty()) continue;
-    return absl::InvalidArgumentError(
-        "with several controllers an NF can have no shared tables yet");
-  }
-  for (const NetworkFunction::Pool& pool : example.pools()) {
-    for (uint32_t i = 0; i < controllers; ++i) {
-      if (PartOf(pool, i, controllers).has_value()) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("{} controllers do not get a block of 64 pieces each of "
-                      "{}",
-                      controllers, pool.name));
-    }
-  }
-  return absl::OkStatus();
-}
 
 VirtualCluster::VirtualCluster(const RunOptions& options,
                                const ClusterOptions& cluster,
@@ -53,6 +32,7 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       ingress_(options, HasSides(*example_), buffers_),
       moves_(*this, members_, figures_),
       pools_(*example_, cluster.controllers),
+      leases_(observers_.size()),
       rng_(Rng(options.controller.seed).Fork(8)),
       meter_(
           options.controller,
@@ -67,7 +47,7 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
   SNF_CHECK(observers_.size() == most);
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == most);
-  SNF_CHECK(Check(*example_, cluster.controllers).ok());
+  SNF_CHECK(FlowDispatcher::Check(*example_, cluster.controllers).ok());
   figures_.controllers = cluster.controllers;
 }
 
@@ -128,7 +108,6 @@ void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
                {ManagerOf(id), EpochEnd{c}});
 }
 
-// An alias is an external endpoint, whose block tells the controller.
 ClusterMember& VirtualCluster::Steer(const FlowKey& key, bool by_alias) {
   const auto to = by_alias ? dispatcher_.SteerTo(key)
                            : dispatcher_.Steer(IpAddress{}, 0, key);
@@ -197,12 +176,17 @@ RunResult VirtualCluster::Finish() {
     }
   }
   std::vector<RunResult> results;
-  for (const auto& each : members_) {
-    results.push_back(each->driver().TakeResult());
+  std::vector<ControllerFigures> controllers;
+  for (size_t c = 0; c < members_.size(); ++c) {
+    results.push_back(members_[c]->driver().TakeResult());
+    controllers.push_back(FiguresOfController(options_, results.back()));
+    controllers.back().grants = leases_[c].grants;
+    controllers.back().share_max = leases_[c].share_max;
   }
   RunResult sum = MergeResults(*example_, std::move(results));
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
+  sum.controllers = std::move(controllers);
   sum.cold_starts = figures_.units_started;
   meter_.Finish(sum);
   return sum;
@@ -309,8 +293,12 @@ void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
 
 void VirtualCluster::On(uint32_t, const Grant& grant) {
   ++figures_.grants;
-  MemberOf(grant.to).on_grant(grant);
-  EnterIfReady(MemberOf(grant.to));
+  ClusterMember& member = MemberOf(grant.to);
+  member.on_grant(grant);
+  ControllerFigures& of = leases_[value(grant.to.controller)];
+  ++of.grants;
+  of.share_max = std::max(of.share_max, member.held());
+  EnterIfReady(member);
 }
 
 void VirtualCluster::On(uint32_t, const Revoke& revoke) {

@@ -14,13 +14,14 @@
 
 #include "absl/status/status.h"
 #include "base/rng.h"
+#include "platform/cluster/cluster_options.h"
+#include "platform/cluster/flow_dispatcher.h"
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
 #include "platform/virtual_cluster/cluster_member.h"
 #include "platform/virtual_cluster/cluster_meter.h"
 #include "platform/virtual_cluster/cluster_moves.h"
-#include "platform/virtual_cluster/cluster_options.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/event_queue.h"
 #include "resource_manager/core/dispatch_table.h"
@@ -57,12 +58,8 @@ namespace snf {
 class VirtualCluster final : private ClusterMember::Host,
                              private ClusterMoves::Host {
  public:
-  // Says why the NF cannot be run by so many controllers, if so.
-  static absl::Status Check(const NetworkFunction& example,
-                            uint32_t controllers);
-
-  // The NF must pass Check. `observers` has those of each member, and of those
-  // that join.
+  // The NF must pass FlowDispatcher::Check. `observers` has those of each
+  // member, and of those that join.
   VirtualCluster(const RunOptions& options, const ClusterOptions& cluster,
                  const PlacementPolicy& policy, const NfSpec& nf,
                  std::vector<Observers> observers);
@@ -221,13 +218,14 @@ class VirtualCluster final : private ClusterMember::Host,
   ManagerOut commands_;
   std::deque<Units> units_;  // by manager
   DispatchTable dispatcher_;
-  std::vector<ControllerId> live_;      // those in its table
-  std::vector<ControllerId> joining_;   // … that are to be in it
-  std::map<IpAddress, bool> external_;  // addresses whose blocks are given
+  std::vector<ControllerId> live_;         // those in its table
+  std::vector<ControllerId> joining_;      // … that are to be in it
+  std::map<IpAddress, bool> external_;     // addresses whose blocks are given
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
   ClusterMoves moves_;
   ClusterPools pools_;
+  std::vector<ControllerFigures> leases_;  // by controller
   bool moves_on_ = false;  // a MoveOn is under way
   Rng rng_;                // says who dies
   Instant first_packet_;

@@ -20,7 +20,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
       schema_(nf.create()->schema()),
       index_(options.index),
       loops_(options.loops),
-      service_(options.service) {
+      service_(options.service),
+      measures_busy_(options.measures_busy) {
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
@@ -101,7 +102,7 @@ bool UnitLoop::Turn() {
     RunTimers();
     did = true;
   }
-  did |= ServeAll();
+  did |= measures_busy_ ? ServeAllByTheClock() : ServeAll();
   // Before anybody can have got any of it: see LoopProgress.
   Publish();
   Flush();
@@ -364,6 +365,15 @@ bool UnitLoop::ServeAll() {
   return did;
 }
 
+bool UnitLoop::ServeAllByTheClock() {
+  const Instant begin = RealClock::Monotonic();
+  const bool did = ServeAll();
+  if (did && !service_.has_value()) {
+    busy_.ns += (RealClock::Monotonic() - begin).ns;
+  }
+  return did;
+}
+
 // Clears is_listed if there is nothing more to do.
 bool UnitLoop::Serve(UnitShell& shell) {
   bool did = false;
@@ -403,9 +413,10 @@ bool UnitLoop::Begin(UnitShell& shell) {
   const bool is_again = shell.unit.in_service_again();
   if (!is_again) CountMove(state_, shell.unit.id(), meta, wait);
   if (service_.has_value() && meta.has_payload()) {
+    const Nanos takes = service_->ServiceTime(meta.original_length);
     shell.service.Begin(now_, meta.arrival,
-                        is_again || wait != Unit::kNeverHeld,
-                        service_->ServiceTime(meta.original_length));
+                        is_again || wait != Unit::kNeverHeld, takes);
+    busy_.ns += takes.ns;
   }
   return true;
 }
@@ -524,6 +535,7 @@ void UnitLoop::Publish() {
   progress.seamless.store(state_.seamless, std::memory_order_relaxed);
   progress.pulled.store(state_.pulled, std::memory_order_relaxed);
   progress.buffers.store(links_.buffers.in_use(), std::memory_order_relaxed);
+  progress.busy_ns.store(busy_.ns, std::memory_order_relaxed);
   progress.sent.store(sent, std::memory_order_release);
   progress.received.store(received, std::memory_order_release);
   progress.next_due.store(due.ns, std::memory_order_release);

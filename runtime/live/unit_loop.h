@@ -52,6 +52,9 @@ struct UnitLoopOptions {
   TableOptions tables;
   // A unit is as fast as this says; absent: as fast as it can be.
   std::optional<ServiceModel> service;
+  // Tell for how long units were busy (LoopProgress): by the service model, or
+  // else by the clock, which costs two more readings of it a turn.
+  bool measures_busy = false;
 };
 
 // Holds what connects a loop to a controller and to all loops of units. Where
@@ -224,6 +227,7 @@ class UnitLoop {
   }
   void List(UnitShell& shell);
   bool ServeAll();
+  [[gnu::noinline]] bool ServeAllByTheClock();
   bool Serve(UnitShell& shell);
   bool Begin(UnitShell& shell);
   void Finish(UnitShell& shell);
@@ -277,9 +281,11 @@ class UnitLoop {
   uint32_t handed_over_ = 0;
   CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
-  std::vector<UnitShell> shells_;        // by unit / loops
-  std::vector<UnitShell*> shell_of_;     // by unit; null: not this loop's
-  std::vector<Instant> timers_;          // of shells_: the earliest
+  bool measures_busy_;
+  Nanos busy_;
+  std::vector<UnitShell> shells_;     // by unit / loops
+  std::vector<UnitShell*> shell_of_;  // by unit; null: not this loop's
+  std::vector<Instant> timers_;       // of shells_: the earliest
   std::vector<UnitShell*> runnable_;
   Instant now_ = Instant::min();
   Instant next_timer_ = Instant::max();  // the earliest of all units

@@ -27,6 +27,8 @@ struct alignas(128) LoopProgress {
   // For the eye only, as in StateFigures.
   std::atomic<uint64_t> seamless{0};
   std::atomic<uint64_t> pulled{0};
+  // For so long have its units been busy, if the loop measures that.
+  std::atomic<int64_t> busy_ns{0};
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(LoopProgress) == 128);

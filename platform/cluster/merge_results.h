@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_
-#define SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_
+#ifndef SNF_PLATFORM_CLUSTER_MERGE_RESULTS_H_
+#define SNF_PLATFORM_CLUSTER_MERGE_RESULTS_H_
 
 #include <vector>
 
@@ -15,6 +15,11 @@ namespace snf {
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results);
 
+// Returns what a controller did whose run had that result; of leases there is
+// nothing.
+ControllerFigures FiguresOfController(const RunOptions& options,
+                                      const RunResult& result);
+
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_VIRTUAL_CLUSTER_MERGE_RESULTS_H_
+#endif  // SNF_PLATFORM_CLUSTER_MERGE_RESULTS_H_

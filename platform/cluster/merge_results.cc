@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/virtual_cluster/merge_results.h"
+#include "platform/cluster/merge_results.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "platform/run/report_figures.h"
 #include "platform/run/run_setup.h"
 #include "platform/run/run_totals.h"
 #include "runtime/core/state_figures.h"
@@ -106,6 +107,15 @@ RunResult MergeResults(const NetworkFunction& example,
   }
   if (!results.empty()) sum.nf_reports = std::move(results[0].nf_reports);
   return sum;
+}
+
+ControllerFigures FiguresOfController(const RunOptions& options,
+                                      const RunResult& result) {
+  return {.packets = result.packets_in + result.aliases.packets_hairpinned,
+          .bytes = result.bytes_in,
+          .dropped = result.packets_dropped(),
+          .units_max = result.units_max,
+          .capacity_used = FiguresOf(options, result).capacity_used};
 }
 
 }  // namespace snf

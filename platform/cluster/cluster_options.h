@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_OPTIONS_H_
-#define SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_OPTIONS_H_
+#ifndef SNF_PLATFORM_CLUSTER_CLUSTER_OPTIONS_H_
+#define SNF_PLATFORM_CLUSTER_CLUSTER_OPTIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -29,4 +29,4 @@ struct ClusterOptions {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_VIRTUAL_CLUSTER_CLUSTER_OPTIONS_H_
+#endif  // SNF_PLATFORM_CLUSTER_CLUSTER_OPTIONS_H_

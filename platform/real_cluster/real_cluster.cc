@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_cluster/real_cluster.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "fmt/format.h"
+#include "platform/cluster/flow_dispatcher.h"
+#include "platform/cluster/merge_results.h"
+#include "platform/run/run_setup.h"
+
+namespace snf {
+namespace {
+
+absl::Status CheckOptions(const RunOptions& options, const RealOptions& real) {
+  const char* const what = real.isolation != Isolation::kThread ? "isolation"
+                           : real.pin                           ? "pin"
+                           : options.loggers                    ? "loggers"
+                           : options.state == StateMode::kExternal
+                               ? "an external store"
+                           : real.live != nullptr ? "a live view"
+                                                  : nullptr;
+  if (what == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("several controllers in real time do not have {} yet", what));
+}
+
+// Packets have their arrival as their time.
+RealOptions RealOptionsOf(const RealOptions& real, uint32_t controllers) {
+  RealOptions options = real;
+  if (real.speed.kind != Speed::Kind::kMax) options.speed = Speed{};
+  options.threads = std::max(real.threads, 1u);
+  options.controllers = controllers;
+  return options;
+}
+
+// What MergeResults leaves out, for it is of units that others may share.
+void AddOwnUnits(const RunResult& one, RunResult& sum) {
+  if (one.packets_in > 0) {
+    sum.last_packet = std::max(sum.last_packet, one.last_packet);
+  }
+  sum.units_max += one.units_max;
+  sum.units_mean_1000 += one.units_mean_1000;
+  sum.unit_ns_with_traffic += one.unit_ns_with_traffic;
+  sum.utilisation_1000.Merge(one.utilisation_1000);
+  sum.cluster.units_started += one.cold_starts;
+  sum.cluster.units_up_max += one.units_max;
+  sum.real.wall = std::max(sum.real.wall, one.real.wall);
+  sum.real.sleeps += one.real.sleeps;
+  sum.real.schedule_error_ns.Merge(one.real.schedule_error_ns);
+  if (sum.failure.empty()) {
+    sum.failure = one.failure;
+    sum.nf_failed = one.nf_failed;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
+    const RunOptions& options, const RealOptions& real, uint32_t controllers,
+    const PlacementPolicy& policy, const NfSpec& nf,
+    std::vector<Observers> observers) {
+  SNF_CHECK(observers.size() == controllers);
+  if (absl::Status s = CheckOptions(options, real); !s.ok()) return s;
+  if (auto s = FlowDispatcher::Check(*nf.create(), controllers); !s.ok()) {
+    return s;
+  }
+  const RealOptions resolved = RealOptionsOf(real, controllers);
+  std::unique_ptr<RealCluster> cluster(
+      new RealCluster(options, real, controllers, nf));
+  for (uint32_t c = 0; c < controllers; ++c) {
+    RealShard::Options of = {.run = options,
+                             .real = resolved,
+                             .policy = &policy,
+                             .nf = nf,
+                             .observers = std::move(observers[c]),
+                             .clock = &cluster->clock_,
+                             .external = &cluster->external_};
+    of.run.controller.controller_id = static_cast<uint8_t>(c);
+    auto shard = RealShard::Start(std::move(of));
+    if (!shard.ok()) return shard.status();
+    cluster->shards_.push_back(*std::move(shard));
+  }
+  cluster->own_.real.threads = 1 + controllers * resolved.threads;
+  return cluster;
+}
+
+RealCluster::RealCluster(const RunOptions& options, const RealOptions& real,
+                         uint32_t controllers, const NfSpec& nf)
+    : options_(options),
+      real_(real),
+      example_(nf.create()),
+      dispatcher_(options, *example_, controllers),
+      pace_(real.speed),
+      own_(EmptyResult(*example_)) {}
+
+bool RealCluster::has_failed() const {
+  return std::ranges::any_of(
+      shards_, [](const auto& shard) { return shard->has_failed(); });
+}
+
+void RealCluster::Begin(Instant first_packet) {
+  clock_.Start(first_packet);
+  own_.first_packet = began_ = now_ = first_packet;
+  for (const auto& shard : shards_) shard->Begin(first_packet);
+}
+
+void RealCluster::Offer(const CapturedPacket& captured) {
+  if (own_.packets_in == 0) {
+    Begin(captured.time);
+  } else if (captured.time < last_captured_) {
+    ++own_.late_packets;
+  }
+  last_captured_ = std::max(last_captured_, captured.time);
+  const Instant arrival = WaitUntilDue(captured);
+  if (dispatcher_.has_sides()) TakeNews();
+  ++own_.packets_in;
+  own_.bytes_in += captured.original_bytes;
+  const PacketDispatcher::Placed& placed = dispatcher_.Place(arrival, captured);
+  if (placed.dropped == DropReason::kNotTranslated && real_.wait_for_room) {
+    WaitForAlias(*shards_[value(placed.to)]);
+    dispatcher_.PlaceAgain(arrival, captured);
+  }
+  if (placed.dropped.has_value()) {
+    ++own_.dropped[static_cast<size_t>(*placed.dropped)];
+    return;
+  }
+  CapturedPacket packet = placed.packet;
+  if (pace_.has_schedule()) packet.time = arrival;
+  Push(placed.to, packet);
+}
+
+// Returns the packet's arrival.
+Instant RealCluster::WaitUntilDue(const CapturedPacket& captured) {
+  if (!pace_.has_schedule()) {
+    // Fragments age by it.
+    if (own_.packets_in % PacketFeed::kBurst == 0) now_ = clock_.Now();
+    return now_;
+  }
+  const Instant due = pace_.Due(captured.time, captured.original_bytes);
+  if (due > now_) now_ = clock_.Now();
+  if (due <= now_) return due;
+  for (const auto& shard : shards_) shard->feed().Flush();
+  // A sleep takes longer than this.
+  constexpr Nanos kShort = Microseconds(100);
+  constexpr Nanos kMost = Milliseconds(100);  // so that an interrupt is seen
+  while (due > now_ && !is_interrupted()) {
+    const Nanos left = std::min(due - now_, kMost);
+    if (left > kShort) {
+      std::this_thread::sleep_for(
+          std::chrono::nanoseconds(left.ns - kShort.ns / 2));
+    } else {
+      std::this_thread::yield();
+    }
+    now_ = clock_.Now();
+  }
+  return std::min(due, now_);
+}
+
+void RealCluster::WaitForAlias(RealShard& shard) {
+  const Instant begin = RealClock::Monotonic();
+  while (!shard.feed().WaitUntilSettled(kWait) && !is_interrupted() &&
+         RealClock::Monotonic() - begin < real_.patience) {
+  }
+  TakeNews();
+}
+
+bool RealCluster::TakeNews() {
+  bool has_departures = false;
+  for (uint32_t c = 0; c < shards_.size(); ++c) {
+    for (const AliasMail::News& news : shards_[c]->aliases().Take()) {
+      switch (news.kind) {
+        case AliasMail::Kind::kGranted:
+          external_.Add(news.alias.key.source);
+          dispatcher_.on_alias(ControllerId{static_cast<uint8_t>(c)},
+                               news.alias, news.inside);
+          break;
+        case AliasMail::Kind::kOver:
+          dispatcher_.on_alias_over(news.alias.flow, news.alias.clock);
+          break;
+        case AliasMail::Kind::kDeparture:
+          has_departures |= BringBack(news);
+          break;
+      }
+    }
+  }
+  return has_departures;
+}
+
+// The network brings back what left for a flow of another controller.
+bool RealCluster::BringBack(const AliasMail::News& departed) {
+  const auto to = dispatcher_.OwnerOf(departed.alias.key);
+  if (!to.has_value()) return false;
+  ++own_.aliases.packets_hairpinned;
+  CapturedPacket packet;
+  packet.time = clock_.Now();
+  packet.bytes = departed.bytes;
+  packet.original_bytes = departed.original_bytes;
+  packet.link = departed.link;
+  packet.side = Side::kOutside;
+  Push(*to, packet);
+  return true;
+}
+
+void RealCluster::Push(ControllerId to, const CapturedPacket& packet) {
+  PacketFeed& feed = shards_[value(to)]->feed();
+  while (!feed.Push(packet)) feed.WaitForRoom(kWait);
+}
+
+// What one brings to its end may be for another one.
+void RealCluster::Settle() {
+  const Instant begin = RealClock::Monotonic();
+  const auto is_in_time = [&] {
+    return !has_failed() && RealClock::Monotonic() - begin < real_.patience;
+  };
+  do {
+    for (const auto& shard : shards_) {
+      while (!shard->feed().WaitUntilSettled(kWait) && is_in_time()) {
+      }
+    }
+  } while (TakeNews() && is_in_time());
+}
+
+RunResult RealCluster::Finish() {
+  if (dispatcher_.has_sides()) Settle();
+  for (const auto& shard : shards_) shard->Close();
+  std::vector<RunResult> results;
+  for (const auto& shard : shards_) {
+    results.push_back(shard->TakeResult());
+    buffers_in_use_ += shard->buffers_in_use();
+  }
+  TakeNews();
+  return Merge(std::move(results));
+}
+
+RunResult RealCluster::Merge(std::vector<RunResult> results) const {
+  RunResult sum = MergeResults(*example_, results);
+  sum.packets_in = own_.packets_in;
+  sum.bytes_in = own_.bytes_in;
+  sum.late_packets = own_.late_packets;
+  sum.first_packet = sum.last_packet = own_.first_packet;
+  sum.classifier = dispatcher_.counters();
+  sum.aliases.at_once_max = dispatcher_.aliases_max();
+  sum.aliases.packets_hairpinned += own_.aliases.packets_hairpinned;
+  for (size_t i = 0; i < sum.dropped.size(); ++i) {
+    sum.dropped[i] += own_.dropped[i];
+  }
+  sum.real = own_.real;
+  sum.cluster.controllers = results.size();
+  sum.cluster.foreign_aliases = dispatcher_.foreign_aliases();
+  for (const RunResult& one : results) {
+    AddOwnUnits(one, sum);
+    sum.controllers.push_back(FiguresOfController(options_, one));
+  }
+  return sum;
+}
+
+uint32_t RealCluster::buffers_in_use() const { return buffers_in_use_; }
+
+}  // namespace snf
