@@ -327,9 +327,9 @@ absl::Status ReplayFlags::CheckLeases() const {
     return AtOdds("hop_delay", "controllers",
                   "leases go by messages of 1 ms at the most");
   }
-  if (!options_.cluster.shared && uint64_t{options_.cluster.controllers} *
-                                          options_.run.controller.max_units >
-                                      kMaxUnits) {
+  if (leases_ != 0 && uint64_t{options_.cluster.controllers} *
+                              options_.run.controller.max_units >
+                          kMaxUnits) {
     return AtOdds("leases", "max_units",
                   fmt::format("independent controllers have more than {} units "
                               "in all",
@@ -338,7 +338,7 @@ absl::Status ReplayFlags::CheckLeases() const {
   }
   constexpr uint32_t kControllersPerUnit = 7;
   const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
-  if (options_.cluster.shared && options_.cluster.controllers > most) {
+  if (leases_ == 0 && options_.cluster.controllers > most) {
     return AtOdds(
         "controllers", "max_units",
         fmt::format("at most {} can each have an eighth of a unit and "

@@ -110,8 +110,10 @@ Json Rows(const NfReport::Table& table) {
 constexpr size_t kMostControllers = 8;
 
 std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
-  std::string what = fmt::format("packets of controller {}, {} units at most",
-                                 i, did.units_max);
+  std::string what = fmt::format("packets of controller {}", i);
+  if (did.units_max > 0) {
+    what += fmt::format(", {} units at most", did.units_max);
+  }
   if (did.capacity_used > 0) {
     what += fmt::format(", {:.0f} % of their capacity used",
                         did.capacity_used * 100);
@@ -198,8 +200,6 @@ void AddLeases(const RunResult& result, Page& page) {
   if (leases.words_given > 0) {
     page.Count("", leases.words_given, "words of pools given to another");
   }
-  page.Count("Units", leases.units_up_max, "at most");
-  page.Count("", leases.units_started, "started");
   if (!has_leases) return;
   page.Count("Leases", leases.grants, "grants of shares, and changes of them");
   page.Count("", leases.given_back, "given back, or a part of them");

@@ -61,10 +61,7 @@ class Controllers(Command):
     def test_tells_of_units_as_a_run_of_one_does(self):
         report = self.report(self.many, "--controllers=3",
                              "--unit_capacity=5Mbps")
-        self.assertGreater(report["utilisation"]["p50"], 0)
-        epochs = report["epochs"]
-        self.assertEqual(sum(e["offered_bytes"] for e in epochs),
-                         report["bytes_in"])
+        self.assertGreater(report["utilisation"]["p99"], 0.5)
         folder = os.path.join(self.folder.name, "figures")
         self.report(self.many, "--controllers=3", "--csv", folder)
         rows = pathlib.Path(folder, "bandwidth.csv").read_text().splitlines()

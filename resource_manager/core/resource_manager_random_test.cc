@@ -184,7 +184,7 @@ class World {
     if (!life) return;
     ++successions_;
     EXPECT_GT(life->epoch, controllers_[c].life->epoch);
-    controllers_[c] = {.life = life};
+    controllers_[c] = {.life = life, .leases = {}};
     for (const FakeUnit& unit : units_) {
       for (const auto& [id, held] : unit.leases) {
         if (held.holder.controller != ControllerId{c} || held.target == 0) {
