@@ -494,7 +494,7 @@ class Run(unittest.TestCase):
                 (["inside is named twice"], "inside=lan0", "inside=wan0",
                  "outside=wan0"),
                 (["lan0 cannot be both"], "inside=lan0", "outside=lan0"),
-                (["--port", '"xdp" is no kind'], "inside=xdp:lan0",
+                (["--port", '"pcap" is no kind'], "inside=pcap:lan0",
                  "outside=wan0"),
                 (["--port", '"left" is neither'], "left=lan0",
                  "outside=wan0")):
