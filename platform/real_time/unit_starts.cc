@@ -30,7 +30,8 @@ UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
 bool UnitStarts::on_start(UnitId unit) {
   const size_t place = value(unit) % loops_.size();
   const bool is_there = pool_.Use(loop_.now(), place);
-  processes_.LetEnd(place, false);
+  // One that was told to end may do so still; then another is started.
+  if (pool_.state(place) == PlaceState::kUsed) processes_.LetEnd(place, false);
   // Of a start that has failed before, no more is to be heard.
   std::erase_if(starts_, [unit](const Start& s) { return s.unit == unit; });
   starts_.push_back(

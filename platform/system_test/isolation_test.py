@@ -17,12 +17,13 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 MISUSE, INTRUDER, ISOLATION = sys.argv[3:6]
 del sys.argv[3:6]
-from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, pcap, run,
-                          udp_frame, wait_for)
+from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port, pcap,
+                          run, udp_frame, wait_for)
 
 SKIPPED, NF_FAILED, INTERNAL, PERMISSION = 4, 3, 70, 77
 REAL = ("--clock=real", "--speed=max", "--unit_capacity=none")
@@ -68,6 +69,16 @@ def loggers_of(pid):
     return units_of(pid, "snf-loggers")
 
 
+def has_packets(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
+                                    timeout=60) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return False
+    return re.search(r"^snf_packets_in_total [1-9]", text, re.M)
+
+
 def leftovers(launcher):
     """What a launcher that has ended left."""
     name = f"snf-{launcher}"
@@ -92,20 +103,21 @@ class Isolation(Command):
         return done, report
 
     def start(self, *flags):
-        """A run that goes on for long, and its units."""
+        """A run that goes on for long, once a packet has come, and its units."""
         self.report = os.path.join(self.folder.name, "killed.json")
+        port = free_port()
         process = subprocess.Popen(
             [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
              "--loop=1000", "--quiet", f"--isolation={ISOLATION}",
-             f"--json={self.report}", *flags],
+             f"--json={self.report}", f"--metrics_port={port}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         units = wait_for("units", lambda: len(units_of(process.pid)) == 2
                          and units_of(process.pid))
         if "--loggers=on" in flags:
             wait_for("loggers", lambda: loggers_of(process.pid))
+        wait_for("packets", lambda: has_packets(port))
         return process, units
-
 
     def wait_for_ends(self, processes):
         def have_ended():
@@ -417,7 +429,8 @@ class Intrusions(Isolation):
     def test_a_unit_that_takes_all_memory_is_ended(self):
         if ISOLATION != "lxc":
             self.skipTest("only containers have limits")
-        done, report = self.replay(f"--nf={INTRUDER}:how=memory", "--threads=2")
+        done, report = self.replay(f"--nf={INTRUDER}:how=memory", "--threads=2",
+                                   "--nf_patience=60s")
         self.assertRegex(done.stderr.decode(), "unit loop 0 .* was killed by "
                          "signal 9|was ended by SIGABRT")
         self.assertTrue(report["conserved"])
