@@ -37,19 +37,21 @@ COLUMNS = (Column("runs"), Column("throughput", "packets/s"),
 
 
 def job(lab: Lab, way: str) -> Job:
-    capture = lab.composed("1Gbps", "200ms", 1)
+    capture = lab.composed("1Gbps", lab.choose("200ms", "50ms"), 1)
     if way in SNF_WAYS:
         words = ("replay", capture, f"--nf={NF}", "--clock=real", "--preload",
                  "--unit_capacity=none", "--max_units=1", "--no_check",
                  "--threads=" + ("1" if way == "one thread" else "2"),
                  "--json=-", "--quiet")
-        loops = lab.choose(40, 20)
+        loops = lab.choose(40, 80)
     else:
         words = ("nf", "run", NF, capture, f"--state={way}")
-        loops = lab.choose(40, 20) if way == "local" else 3
+        loops = lab.choose(40, 80) if way == "local" else 2
+    cost = {"tables": 650, "remote": 1600}.get(way, 40)
     return Job(f"{NF}: {WAYS[way]}", "at_load.py",
                (Program(), "--share=0.8,0.5", f"--loop={loops}",
-                f"--repetitions={lab.choose(3, 2)}", *words), 3, is_timed=True)
+                f"--repetitions={lab.choose(3, 2)}", *words),
+               lab.choose(cost, cost / 6), is_timed=True)
 
 
 def jobs(lab: Lab) -> list[Job]:

@@ -40,15 +40,17 @@ COLUMNS = (Column("NF"), Column("state"), Column("throughput", "packets/s"),
 
 
 def job(lab: Lab, nf: str, state: str) -> Job:
-    capture = lab.composed("1Gbps", "200ms", 1)
+    capture = lab.composed("1Gbps", lab.choose("200ms", "50ms"), 1)
     name, batch = STATES[state]
     # So that each run takes some tenths of a second, and tables are warm in
     # most of it.
-    loops = {"local": lab.choose(50, 20)}.get(state, 3)
+    loops = {"local": lab.choose(50, 80)}.get(state, 2)
+    cost = {"tables": 200, "remote": 500}.get(state, 20)
     return Job(f"{nf}, state {name}", "at_load.py",
                (Program(), f"--repetitions={lab.choose(3, 2)}", "nf", "run",
                 nf, capture, f"--state={state.split(',')[0]}",
-                f"--batch={batch}", f"--loop={loops}"), 2, is_timed=True)
+                f"--batch={batch}", f"--loop={loops}"),
+               lab.choose(cost, cost / 6), is_timed=True)
 
 
 def jobs(lab: Lab) -> list[Job]:

@@ -15,6 +15,9 @@ platforms do:
   thread    a unit more in a run of snf, warm
   process   a process more for units (--isolation=process)
   lxc       a container more for units (--isolation=lxc)
+  parked, parked_lxc
+            a unit that takes a process, or a container, that is parked
+            (--warm_pool), as the run's report tells
 
 Prints a JSON object: "waited" is the share of the time in which somebody waited
 for a CPU; "rows" have, for each count, the time in s that an instance took to
@@ -152,18 +155,26 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def run_units(options, count: int) -> dict:
+def flags_of(method: str, count: int) -> list[str]:
+    if method == "thread":
+        return [f"--warm_units={count}", f"--max_units={count}", "--threads=1"]
+    if method.startswith("parked"):
+        isolation = "lxc" if method.endswith("lxc") else "process"
+        return [f"--isolation={isolation}", f"--max_units={count}",
+                f"--warm_pool={count}", "--policy=rotate"]
+    return [f"--threads={count + 1}", f"--isolation={method}"]
+
+
+def run_units(options, count: int, *flags: str) -> dict:
     """What a run with so many takes; its memory is the most that is seen."""
-    flags = [f"--warm_units={count}", f"--max_units={count}", "--threads=1"] \
-        if options.method == "thread" else \
-        [f"--threads={count + 1}", f"--isolation={options.method}"]
     most = 0
     with tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
         process = subprocess.Popen(
             [options.snf, "replay", options.capture, "--nf=firewall",
              "--clock=real", "--speed=1x", "--unit_capacity=none",
-             "--no_check", "--quiet", *flags], stdin=subprocess.DEVNULL,
+             "--no_check", "--quiet", *flags_of(options.method, count), *flags],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=errors)
         while True:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -208,8 +219,33 @@ def by_units(options) -> list[dict]:
             for count, whole in found.items() if count > least]
 
 
+def by_pool(options) -> list[dict]:
+    """The median of starts, of those that found a process; each of its
+    processes but the first is the memory of one more."""
+    rows, least = [], None
+    for count in options.counts:
+        times, memory = [], []
+        for _ in range(options.repetitions):
+            with tempfile.TemporaryDirectory() as folder:
+                report = pathlib.Path(folder) / "report.json"
+                memory.append(run_units(options, count,
+                                        f"--json={report}")["bytes"])
+                starts = json.loads(report.read_text())["real"]["starts"]
+            if starts["parked_ns"] is not None:
+                times.append(starts["parked_ns"]["p50"] / 1e9)
+        whole = statistics.median(memory)
+        if least is None:
+            least = count, whole
+        elif times:
+            rows.append({"count": count, "seconds": statistics.median(times),
+                         "bytes": max(0, whole - least[1]) / (count - least[0]),
+                         "whole_bytes": whole})
+    return rows
+
+
 METHODS = {"exec": by_exec, "fork": by_fork, "load": by_load,
-           "thread": by_units, "process": by_units, "lxc": by_units}
+           "thread": by_units, "process": by_units, "lxc": by_units,
+           "parked": by_pool, "parked_lxc": by_pool}
 
 
 def main() -> int:
@@ -222,7 +258,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
     stalls = Stalls()
-    why_not = why_no_containers() if options.method == "lxc" else ""
+    why_not = why_no_containers() if options.method.endswith("lxc") else ""
     rows = [] if why_not else METHODS[options.method](options)
     print(json.dumps({"waited": stalls.share(), "rows": rows,
                       "why_not": why_not}))

@@ -254,6 +254,21 @@ class Controller {
     pieces_.on_returned(now, pieces, counters_.pieces, out);
   }
 
+  // Pieces that are another controller's leave the pool, or others come to it,
+  // which may have been out (H4). Their unit means nothing.
+  void RemovePieces(const PieceBlock& pieces) { pieces_.Remove(pieces); }
+  void AddPieces(Instant now, const PieceBlock& pieces, bool were_out,
+                 ControllerOut& out) {
+    pieces_.AddPieces(now, pieces, were_out, counters_.pieces, out);
+  }
+  // Returns the pieces of a word that are here; whether the pool has none.
+  uint64_t free_pieces(uint16_t pool, uint32_t word) const {
+    return pieces_.pool(pool).free(word);
+  }
+  bool lacks_pieces(uint16_t pool) const {
+    return pool < pieces_.size() && pieces_.pool(pool).free() == 0;
+  }
+
   // The time at which on_timers must be called, which may have passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
@@ -282,6 +297,7 @@ class Controller {
 
  private:
   friend class Failover;
+  friend class FlowHandOver;
   friend class Rebuild;
 
   static constexpr size_t kBatch = 32;

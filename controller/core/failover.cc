@@ -299,6 +299,7 @@ Failover::Receiver Failover::FindReceiver(Controller& c, Instant now,
   if (unit == kNoUnit) unit = c.units_.WithdrawStop(now, out);
   if (unit == kNoUnit && c.units_.placeable_units() == 0) {
     unit = c.units_.UseFailed(now);
+    if (unit == kNoUnit) unit = c.units_.UseBarred(now, out);
   }
   if (unit == kNoUnit) return {};
   return {unit, c.units_.TakeRecoverySlot(now, unit, bytes)};

@@ -176,6 +176,19 @@ class LeavingFailures : public Failures {
   }
 };
 
+class SpareFailures : public Failures {
+ protected:
+  SpareFailures() : Failures(WithASpare()) {}
+
+ private:
+  static ControllerOptions WithASpare() {
+    ControllerOptions options = Options();
+    options.max_units = 4;
+    options.spare_units = 1;
+    return options;
+  }
+};
+
 // Clocks 1-4 are at unit 0, and 5 at unit 1. Unit 0's logger has applied 3.
 TEST_F(Failures, ReplaceALostClockAndRedirectTheNext) {
   FlowId flow{};
@@ -395,6 +408,41 @@ TEST_F(LeavingFailures, WithdrawAStop) {
   EXPECT_EQ(starts[0].unit, kU1);
   EXPECT_EQ(About(flow, commands).size(), 7u);
   EXPECT_EQ(controller_.units().state(kU1), UnitPool::State::kStarting);
+}
+
+// All units fail that there are. What they had is at the spare one until
+// another has started.
+TEST_F(SpareFailures, MoveFlowsWhereAllUnitsHaveFailed) {
+  constexpr UnitId kSpare{3};
+  const FlowId flow = Send(1, kU0).flow;
+  for (const UnitId unit : {kU0, kU1, kU2}) ASSERT_TRUE(FailUnit(unit));
+  for (const UnitId unit : {kU0, kU1, kU2}) Sealed(unit, kNoFlow, 0);
+  const Commands commands = Take();
+  const Commands starts = Only(Kind::kStartUnit, commands);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].unit, kSpare);
+  ASSERT_EQ(About(flow, commands).size(), 1u);
+  EXPECT_EQ(About(flow, commands)[0].unit, kSpare);
+  EXPECT_FALSE(controller_.is_recovering());
+  EXPECT_EQ(counters().flows_given_up, 0u);
+
+  controller_.on_unit_ready(now_, kSpare);
+  const PacketMeta next = Send(1, kU0);
+  EXPECT_EQ(next.source, kSpare);
+  controller_.on_unit_ready(now_, kU0);
+  uint32_t packets = 0;
+  for (const ControllerCommand& command : Only(Kind::kEnqueue, commands)) {
+    packets += command.unit == kSpare ? 1 : 0;
+  }
+  controller_.on_drained(now_, {.unit = kSpare, .packets = packets});
+  Commands stops;
+  for (int i = 0; i < 100 && stops.empty(); ++i) {
+    now_ = now_ + Milliseconds(10);
+    controller_.on_timers(now_, out_);
+    stops = Only(Kind::kStopUnit, Take());
+  }
+  ASSERT_FALSE(stops.empty());
+  EXPECT_EQ(stops[0].unit, kSpare);
 }
 
 // Unit 0 has the last clock of a flow that is over. It comes again as a

@@ -71,7 +71,10 @@ struct ControllerOptions {
   Nanos load_bucket = Microseconds(500);
   uint32_t load_buckets = 200;
 
-  uint32_t max_units = 64;                    // 1 … kMaxUnits
+  uint32_t max_units = 64;  // 1 … kMaxUnits
+  // So many of these, the last ones, take over what failed units leave where no
+  // other is left, and are not used otherwise. Less than max_units.
+  uint32_t spare_units = 0;
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
   // many as its capacity in bits carries.

@@ -37,6 +37,7 @@ class PiecePool {
   PiecePool(uint16_t pool, uint32_t first, uint32_t last, uint32_t max_units);
 
   uint32_t free() const { return free_; }
+  uint64_t free(uint32_t word) const { return words_[word]; }
 
   // Notes that the unit asks for pieces. Returns false if it waits already.
   bool on_request(UnitId unit) { return waiting_.Insert(unit); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/core/piece_pools.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -50,6 +51,16 @@ void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
     counters.pieces_out -=
         static_cast<uint64_t>(std::popcount(pieces.mask & ~faulty));
   }
+  Advance(now, pieces.pool, counters, out);
+}
+
+void PiecePools::AddPieces(Instant now, const PieceBlock& pieces, bool were_out,
+                           PieceCounters& counters, ControllerOut& out) {
+  const uint64_t known =
+      pools_[pieces.pool].on_returned(pieces.word, pieces.mask);
+  const auto added = static_cast<uint64_t>(std::popcount(pieces.mask & ~known));
+  // What a controller has inherited it has not granted.
+  if (were_out) counters.pieces_out -= std::min(counters.pieces_out, added);
   Advance(now, pieces.pool, counters, out);
 }
 

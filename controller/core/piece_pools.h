@@ -56,6 +56,13 @@ class PiecePools {
     if (!pools_.empty()) holders_.Insert(to);
   }
 
+  // Pieces that are another controller's leave the pool, or others come to it.
+  void Remove(const PieceBlock& pieces) {
+    pools_[pieces.pool].MarkOut(pieces.word, pieces.mask);
+  }
+  void AddPieces(Instant now, const PieceBlock& pieces, bool were_out,
+                 PieceCounters& counters, ControllerOut& out);
+
   // The pools continue those of another controller (proto/protocol.md F10):
   // these pieces are out, the unit may have some, and has got so many grants,
   // of which its logger may not know this one.

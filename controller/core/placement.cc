@@ -122,7 +122,7 @@ Placement Stay(Instant now, const PlacementRequest& request, UnitPool& units,
 }
 
 uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& units) {
-  return static_cast<uint32_t>(Wide{request.key_hash} * units.max_units() >>
+  return static_cast<uint32_t>(Wide{request.key_hash} * units.first_spare() >>
                                64);
 }
 
@@ -130,11 +130,11 @@ uint32_t UnitByHash(const PlacementRequest& request, const UnitPool& units) {
 // it that is not.
 Placement PlaceInTurn(Instant now, const PlacementRequest& request,
                       uint32_t unit, UnitPool& units, ControllerOut& out) {
-  for (uint32_t tried = 0; tried < units.max_units(); ++tried) {
+  for (uint32_t tried = 0; tried < units.first_spare(); ++tried) {
     const Placement placement =
         PlaceAt(now, request, UnitId{static_cast<uint16_t>(unit)}, units, out);
     if (placement.unit != kNoUnit) return placement;
-    unit = unit + 1 < units.max_units() ? unit + 1 : 0;
+    unit = unit + 1 < units.first_spare() ? unit + 1 : 0;
   }
   return {};
 }
@@ -223,7 +223,7 @@ class RotatePolicy final : public PlacementPolicy {
   bool per_packet() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
-    const uint32_t count = units.max_units();
+    const uint32_t count = units.first_spare();
     const uint32_t unit = request.owner == kNoUnit
                               ? UnitByHash(request, units)
                               : (value(request.owner) + 1u) % count;

@@ -10,6 +10,7 @@ namespace snf {
 
 UnitPool::UnitPool(const ControllerOptions& options)
     : max_units_(options.max_units),
+      first_spare_(options.max_units - options.spare_units),
       queue_packets_(options.unit_queue_packets),
       recovery_slots_(options.recovery_slots),
       start_buffer_packets_(
@@ -20,12 +21,11 @@ UnitPool::UnitPool(const ControllerOptions& options)
       next_incarnation_(options.first_incarnation),
       latency_target_(options.latency_target),
       leased_(options.leased),
-      units_warm_(leased_ ? 0
-                          : std::min(options.warm_units, options.max_units)),
+      units_warm_(leased_ ? 0 : std::min(options.warm_units, first_spare_)),
       units_stopped_(leased_ ? 0 : options.max_units - units_warm_),
       closing_(options.max_units),
       drained_(options.max_units),
-      usable_(options.max_units),
+      usable_(first_spare_),
       units_(options.max_units),
       meter_(options),
       fill_(options),
@@ -126,7 +126,7 @@ bool UnitPool::Drain(Instant now, UnitId unit) {
 }
 
 bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
-  const uint32_t usable = std::min(options.max_units, max_units_);
+  const uint32_t usable = std::min(options.max_units, first_spare_);
   if (leased_ || !HasUsable(usable, kNoUnit)) return false;
   idle_timeout_ = options.unit_idle_timeout;
   keep_warm_ = options.keep_warm;
@@ -283,6 +283,19 @@ UnitId UnitPool::UseFailed(Instant now) {
   if (unit == kNoUnit) unit = LowestIn(State::kStarting);
   if (unit != kNoUnit) MakePlaceable(now, unit);
   return unit;
+}
+
+UnitId UnitPool::UseBarred(Instant now, ControllerOut& out) {
+  UnitId stopped = kNoUnit;
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (!IsBarred(unit)) continue;
+    const State state = units_[i].state;
+    if (state == State::kActive || state == State::kStarting) return unit;
+    if (state == State::kStopped && stopped == kNoUnit) stopped = unit;
+  }
+  if (stopped != kNoUnit && !leased_) Start(now, stopped, out);
+  return leased_ ? kNoUnit : stopped;
 }
 
 UnitId UnitPool::WithdrawStop(Instant now, ControllerOut& out) {
@@ -468,7 +481,7 @@ void UnitPool::EndFailure(UnitId unit) {
 
 void UnitPool::Restore(Instant now, const UnitReport& report) {
   Unit& u = units_[value(report.unit)];
-  --(u.state == State::kWarm ? units_warm_ : units_stopped_);
+  if (!leased_) --(u.state == State::kWarm ? units_warm_ : units_stopped_);
   u.incarnation = report.incarnation;
   next_incarnation_ = std::max(next_incarnation_, report.incarnation + 1);
   u.slots_used = report.slots;
@@ -477,6 +490,12 @@ void UnitPool::Restore(Instant now, const UnitReport& report) {
   if (report.state != UnitReport::State::kStopped) {
     first_untouched_ =
         std::max(first_untouched_, value(report.unit) + uint32_t{1});
+  }
+  if (leased_) {
+    // on_lease follows.
+    const bool is_used = report.state != UnitReport::State::kStopped;
+    u.state = is_used ? State::kActive : State::kStopped;
+    return;
   }
   switch (report.state) {
     case UnitReport::State::kStopped:

@@ -104,6 +104,8 @@ class UnitPool {
   explicit UnitPool(const ControllerOptions& options);
 
   uint32_t max_units() const { return max_units_; }
+  // Those from here on are spare (ControllerOptions::spare_units).
+  uint32_t first_spare() const { return first_spare_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const {
     return index_.contains(unit) || is_part(unit);
@@ -223,6 +225,10 @@ class UnitPool {
   // (U8). If it says meanwhile that it has stopped, that is refused.
   UnitId WithdrawStop(Instant now, ControllerOut& out);
 
+  // Returns a unit that is barred or spare, for when there is no other: one
+  // that runs or starts, or else starts one. It leaves when it is ready.
+  UnitId UseBarred(Instant now, ControllerOut& out);
+
   // Makes that unit placeable, whatever its load, with at most one command.
   // Returns false if the unit is stopping, or barred.
   bool Use(Instant now, UnitId unit, ControllerOut& out);
@@ -269,7 +275,8 @@ class UnitPool {
     return units_[value(unit)].incarnation;
   }
   // A pool that continues another controller's has the unit like this. Once for
-  // each unit, before the first packet; each is stopped or warm until then.
+  // each unit, before the first packet; each is stopped or warm until then. A
+  // leased unit that is used needs its lease as well.
   void Restore(Instant now, const UnitReport& report);
   // Takes one for what is re-routed after a failure, as TakeSlot.
   uint64_t TakeRecoverySlot(Instant now, UnitId unit, uint32_t bytes) {
@@ -420,6 +427,7 @@ class UnitPool {
   }
 
   uint32_t max_units_;
+  uint32_t first_spare_;
   uint32_t queue_packets_;
   uint32_t recovery_slots_;
   uint32_t start_buffer_packets_;

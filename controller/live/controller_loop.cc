@@ -278,6 +278,10 @@ void ControllerLoop::Execute(const ControllerCommand& command,
 }
 
 void ControllerLoop::StartUnit(const ControllerCommand& command) {
+  if (starter_ != nullptr && !starter_->on_start(command.unit)) {
+    starting_.push_back({.ready = Instant::max(), .command = command});
+    return;
+  }
   const Nanos delay = command.warm ? warm_start_delay_ : cold_start_delay_;
   if (delay.ns == 0) {
     FinishStart(command);
@@ -291,6 +295,20 @@ void ControllerLoop::FinishStart(const ControllerCommand& command) {
   Send(command);
   // The unit's loop runs: what follows in the link finds the unit started.
   controller_.on_unit_ready(now_, command.unit);
+}
+
+void ControllerLoop::BeginStarts(size_t loop) {
+  for (UnitStart& start : starting_) {
+    const size_t of_start = value(start.command.unit) % links_.loops.size();
+    if (start.ready != Instant::max() || of_start != loop) continue;
+    start.ready = next_ready_ = now_;
+  }
+}
+
+bool ControllerLoop::IsIdle(size_t loop) {
+  ControllerLinks::UnitLoopEnds& ends = links_.loops[loop];
+  return ends.out.released() == ends.out.cells() && !ends.in.has_items() &&
+         ends.progress->buffers.load() == 0;
 }
 
 void ControllerLoop::FinishStarts() {

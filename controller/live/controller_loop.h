@@ -21,6 +21,7 @@
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_events.h"
+#include "controller/live/loop_starter.h"
 #include "controller/live/packets_under_way.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/unit_commands.h"
@@ -125,6 +126,15 @@ class ControllerLoop {
                  const PlacementPolicy& policy, TableHomes tables,
                  const RealClock& clock, ControllerLinks links);
 
+  // Asks `starter`, which outlives the loop, before each start of a unit. Call
+  // it before anything else. Without one, all loops of units run at all times.
+  void set_starter(LoopStarter& starter) { starter_ = &starter; }
+  // A loop of units runs now: starts that wait for it go on.
+  void BeginStarts(size_t loop);
+  // Returns true if nothing is under way between this and the loop of units,
+  // and no packet lies in a buffer of its share.
+  bool IsIdle(size_t loop);
+
   // Gives the ends of a link that is to be joined. They stay where they are.
   ControllerLinks::UnitLoopEnds& ends(size_t loop) {
     return links_.loops[loop];
@@ -222,7 +232,8 @@ class ControllerLoop {
       bool has_ended = false;
       bool awaits_survivors = false;
       uint32_t round = 0;  // of the first Seal; 0: it was not sent yet
-      std::vector<UnitId> unsealed;       // whose loggers have still to answer
+      std::vector<UnitId> unsealed;  // whose loggers have still to answer
+      std::vector<UnitId> started;   // while it ended; for its next process
       std::vector<PacketHandle> buffers;  // to be returned once it begins again
     };
     PacketsUnderWay packets;
@@ -244,7 +255,9 @@ class ControllerLoop {
   void HandleRecovery(const UnitCommand& command, bool of_logger,
                       ControllerEvents& events);
   void EndChannels(size_t loop);
+  bool HasOtherLoop(size_t loop) const;
   bool FailNext(size_t loop, uint32_t& unit, ControllerEvents& events);
+  void TakeStarted(size_t loop, std::vector<ControllerCommand>& kept);
   void TakeSurvivors(size_t loop, ControllerEvents& events);
   void SendSeal(const ControllerCommand& command);
   // `loop` is where the message came from.
@@ -275,6 +288,7 @@ class ControllerLoop {
   Nanos cold_start_delay_;
   Nanos warm_start_delay_;
   bool shares_thread_;
+  LoopStarter* starter_ = nullptr;
   Controller controller_;
   TableHomes tables_;
   ControllerLinks links_;
@@ -288,7 +302,8 @@ class ControllerLoop {
   ControllerOut out_;
   uint64_t in_channels_ = 0;
   LazyArray<uint64_t> under_way_;  // by the slot of the flow
-  // Units that are starting: the commands, and when they are ready.
+  // Units that are starting: the commands, and when they are ready; max: once
+  // their loop runs.
   struct UnitStart {
     Instant ready;
     ControllerCommand command;
@@ -373,16 +388,25 @@ void ControllerLoop::EndLoop(size_t loop, Host& host) {
   CloseBrokenLinks();  // what follows forgets what was wrong
   EndChannels(loop);
   // While one fails, others of the process may get packets, or be started: they
-  // fail as well, and what they got is not for the next process.
+  // fail as well, and what they got is not for the next process. But if no
+  // other process has units, one that is started waits for the next.
+  const bool keeps_started = !HasOtherLoop(loop);
+  std::vector<ControllerCommand> kept;
   for (bool has_failed = true; has_failed;) {
     has_failed = false;
     for (uint32_t unit = static_cast<uint32_t>(loop);
          FailNext(loop, unit, host);) {
+      if (keeps_started) TakeStarted(loop, kept);
       ExecuteAll(host);
       has_failed = true;
     }
   }
   links_.loops[loop].out.SkipAll();
+  for (const ControllerCommand& command : kept) {
+    out_.clear();
+    out_.push(command);
+    ExecuteAll(host);
+  }
   FlushAll();
 }
 

@@ -23,9 +23,42 @@ void ControllerLoop::EndChannels(size_t loop) {
   ends.out.SkipAll();
   ends.progress->next_due.store(Instant::max().ns);
   recovery_->loops[loop].has_ended = true;
+  recovery_->loops[loop].started.clear();
   ControllerLinks::LoggerLoopEnd& loggers = links_.loggers[loop];
   loggers.control->ends.fetch_add(1, std::memory_order_seq_cst);
   loggers.bell->Ring();
+}
+
+// Returns true if a loop that has units goes on without this one.
+bool ControllerLoop::HasOtherLoop(size_t loop) const {
+  const size_t loops =
+      std::min<size_t>(links_.loops.size(), controller_.units().max_units());
+  for (size_t other = 0; other < loops; ++other) {
+    if (other != loop && !recovery_->loops[other].has_ended) return true;
+  }
+  return false;
+}
+
+// Takes what is for units of the loop that are started now, or were while it
+// ended, out of out_.
+void ControllerLoop::TakeStarted(size_t loop,
+                                 std::vector<ControllerCommand>& kept) {
+  std::vector<UnitId>& started = recovery_->loops[loop].started;
+  const ControllerOut all = out_;
+  out_.clear();
+  for (const ControllerCommand& command : all.commands()) {
+    const bool is_of_loop = command.kind != ControllerCommand::Kind::kSeal &&
+                            command.unit != kNoUnit &&
+                            value(command.unit) % links_.loops.size() == loop;
+    if (is_of_loop && command.kind == ControllerCommand::Kind::kStartUnit) {
+      started.push_back(command.unit);
+    }
+    if (is_of_loop && std::ranges::count(started, command.unit) > 0) {
+      kept.push_back(command);
+    } else {
+      out_.push(command);
+    }
+  }
 }
 
 // Lets the first unit of the loop fail, from `unit` on, that has something to
@@ -40,6 +73,7 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
     const UnitId id{static_cast<uint16_t>(unit)};
     const UnitState state = units.state(id);
     if (state == UnitState::kStopped || state == UnitState::kCrashed) continue;
+    if (std::ranges::count(recovery_->loops[loop].started, id) > 0) continue;
     recovery_->old_numbers[unit] = units.channel_number(id);
     Recovery::Loop& ended = recovery_->loops[loop];
     ended.awaits_survivors = true;

@@ -24,11 +24,6 @@ BenchRow NotYet(int number) {
                     .not_measured = std::move(why)};
   };
   switch (number) {
-    case 12:
-      return row("moving flows inside a host",
-                 "not by this command yet; see runtime_core_bench, HandOver");
-    case 13:
-      return row("recovery from kill -9 of a unit", "not measured yet");
     case 15:
       return row("IDS against the bare matcher", "no IDS yet");
     default:
@@ -50,6 +45,10 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
       AddControllerRows(number, sizes, suite, rows);
     } else if (number <= 10) {
       AddChainRows(number, sizes, suite, rows);
+    } else if (number == 12) {
+      AddMoveRows(number, sizes, suite, rows);
+    } else if (number == 13) {
+      AddRecoveryRows(number, suite, rows);
     } else if (number == 14 || number == 17) {
       AddStateRows(number, sizes, suite, rows);
     } else if (number == 16) {

@@ -69,8 +69,8 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
                                     const BenchSizes& sizes, BenchSuite& suite);
 
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5 and
-// 8 to 10 are about chains, 6 and 7 about the controller, 14 and 17 about
-// state, 16 about ports.
+// 8 to 10 are about chains, 6 and 7 about the controller, 11 about starts, 12
+// about moves, 13 about failures, 14 and 17 about state, 16 about ports.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
@@ -79,6 +79,10 @@ void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
 void AddStartRows(int number, BenchSuite& suite, std::vector<BenchRow>& rows);
+void AddMoveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
+                 std::vector<BenchRow>& rows);
+void AddRecoveryRows(int number, BenchSuite& suite,
+                     std::vector<BenchRow>& rows);
 void AddLiveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                  std::vector<BenchRow>& rows);
 

@@ -75,7 +75,7 @@ BenchSuite::Make Bare(uint32_t flows, bool sends) {
 
 // Live traffic through an NF, all on one thread.
 struct LiveChain {
-  absl::Status Open();
+  absl::Status Open(PortSpec::Kind kind);
   absl::Status Start(const std::string& nf, uint32_t flows);
   // Returns how many packets came in.
   uint64_t Turn();
@@ -87,10 +87,10 @@ struct LiveChain {
   uint64_t lost = 0;
 };
 
-absl::Status LiveChain::Open() {
-  auto opened =
-      LiveTraffic::Open({{.side = Side::kInside, .interface = "lan0"},
-                         {.side = Side::kOutside, .interface = "wan0"}});
+absl::Status LiveChain::Open(PortSpec::Kind kind) {
+  auto opened = LiveTraffic::Open(
+      {{.side = Side::kInside, .kind = kind, .interface = "lan0"},
+       {.side = Side::kOutside, .kind = kind, .interface = "wan0"}});
   if (opened.ok()) traffic = *std::move(opened);
   return opened.status();
 }
@@ -130,10 +130,11 @@ absl::Status LiveChain::Check() {
   return wrong.empty() ? absl::OkStatus() : absl::InternalError(wrong);
 }
 
-BenchSuite::Make Through(const std::string& nf, uint32_t flows) {
-  return [nf, flows]() -> absl::StatusOr<BenchCase> {
+BenchSuite::Make Through(const std::string& nf, uint32_t flows,
+                         PortSpec::Kind kind = PortSpec::Kind::kPacket) {
+  return [nf, flows, kind]() -> absl::StatusOr<BenchCase> {
     auto chain = std::make_shared<LiveChain>();
-    auto wire = LiveWire::Make(flows, [&] { return chain->Open(); });
+    auto wire = LiveWire::Make(flows, [&] { return chain->Open(kind); });
     if (!wire.ok()) return wire.status();
     chain->wire = *std::move(wire);
     if (absl::Status s = chain->Start(nf, flows); !s.ok()) return s;
@@ -168,6 +169,9 @@ void AddLiveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
        .beside = {side("firewall | monitor | nat",
                        Through("firewall | monitor | nat(ip=203.0.113.1)",
                                sizes.few_flows)),
+                  side("passthrough by AF_XDP",
+                       Through("passthrough", sizes.few_flows,
+                               PortSpec::Kind::kXdp)),
                   side("bare receive alone", Bare(sizes.few_flows, false))},
        .notes = {"CPU time of the thread that takes packets of one interface "
                  "and sends them by the other."}});

@@ -34,14 +34,19 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   run.controller.first_demand_bps = 500'000'000 / options.flows;
   run.inside = *ParsePrefixes("10.0.0.0/8");
   run.check = false;
+  run.controller.seed = options.seed;
+  RealOptions real = {.speed = options.speed,
+                      .threads = options.threads,
+                      .buffers = {.small = 4'096, .medium = 4, .large = 1},
+                      .unpaced = true,
+                      .wait_for_room = true};
+  if (options.killed_at.ns >= 0) {
+    run.loggers = true;
+    run.faults.kills.push_back({.at = options.killed_at});
+    real.isolation = Isolation::kProcess;
+  }
   auto driver =
-      RealDriver::Start(run,
-                        {.speed = options.speed,
-                         .threads = options.threads,
-                         .buffers = {.small = 4'096, .medium = 4, .large = 1},
-                         .unpaced = true,
-                         .wait_for_room = true},
-                        *FindPlacementPolicy("snf"), *nf, {});
+      RealDriver::Start(run, real, *FindPlacementPolicy("snf"), *nf, {});
   if (!driver.ok()) return driver.status();
   std::unique_ptr<DrivenChain> chain(new DrivenChain(options));
   chain->driver_ = *std::move(driver);

@@ -28,6 +28,10 @@ class DrivenChain {
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
     // By default so long that flowlets end only because they are full.
     Nanos flowlet_timeout = Seconds(60);
+    // Units are in processes, with output loggers, and one that runs is killed
+    // so long after the first packet. Below 0: none of that.
+    Nanos killed_at{-1};
+    uint64_t seed = 1;
   };
   // The NF's text must be good. Errors are those of RealDriver::Start.
   static absl::StatusOr<std::unique_ptr<DrivenChain>> Start(

@@ -41,21 +41,27 @@ absl::StatusOr<std::unique_ptr<LoneWorker>> LoneWorker::Make(const NfSpec& nf,
   auto side =
       LoopRegion::Attach(region->memory.bytes(), options, 0, *region->faults);
   if (!side.ok()) return side.status();
-  return std::unique_ptr<LoneWorker>(new LoneWorker(
-      nf, LoopOptions(logs), *std::move(region), std::move(side->links)));
+  return std::unique_ptr<LoneWorker>(new LoneWorker(nf, LoopOptions(logs),
+                                                    options, *std::move(region),
+                                                    std::move(side->links)));
 }
 
 LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
-                       LoopRegion region, UnitLoopLinks links)
+                       const LoopRegion::Options& of, LoopRegion region,
+                       UnitLoopLinks links)
     : region_(std::move(region)),
       pieces_(nf.create()->pools()),
       tables_(*nf.create(), options.max_units, options.tables),
       loop_(options, nf, clock_, std::move(links)),
       out_(region_.controller.loops.front().out) {
   if (options.unit.has_logger) {
+    auto side = LoopRegion::AttachLoggers(region_.memory.bytes(),
+                                          region_.own_memory->bytes(), of,
+                                          *region_.faults);
+    SNF_CHECK(side.ok());
     loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,
                                        .max_copies = options.unit.max_flows},
-                     nf, std::move(region_.logger_loops.front()));
+                     nf, std::move(side->loops.front()));
     logger_thread_ = std::thread([this] {
       while (!stop_.load(std::memory_order_relaxed)) {
         if (!loggers_->Turn()) std::this_thread::yield();

@@ -54,7 +54,8 @@ class LoneWorker final : public BatchRunner {
 
  private:
   LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
-             LoopRegion region, UnitLoopLinks links);
+             const LoopRegion::Options& of, LoopRegion region,
+             UnitLoopLinks links);
   void ReceiveAll();
   void Receive(LinkIn& in);
   void Handle(const Cell& cell, std::span<const std::byte> payload);

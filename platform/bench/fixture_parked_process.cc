@@ -2,7 +2,6 @@
 #include "platform/bench/fixture_parked_process.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "platform/bench/fixture_one_cpu.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/ring/doorbell.h"
@@ -48,30 +48,6 @@ class RehearsedUnit {
 
   LoneUnit unit_;
   MadeTraffic traffic_;
-};
-
-// The CPUs that this thread may use, of which it uses one as long as this
-// lives. The last is for parked units, the first for who wakes them.
-class OneCpu {
- public:
-  explicit OneCpu(bool is_last) {
-    sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &before_)) continue;
-      if (is_last) CPU_ZERO(&one);
-      CPU_SET(cpu, &one);
-      if (!is_last) break;
-    }
-    sched_setaffinity(0, sizeof one, &one);
-  }
-  OneCpu(const OneCpu&) = delete;
-  OneCpu& operator=(const OneCpu&) = delete;
-  ~OneCpu() { sched_setaffinity(0, sizeof before_, &before_); }
-
- private:
-  cpu_set_t before_;
 };
 
 // The kernel ends this process with the one that has made it.

@@ -43,17 +43,7 @@ Checker::UnderWay Checker::PacketOf(const PacketMeta& meta) const {
 }
 
 void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
-  Flow& flow = InSlot(meta.flow);
-  if (flow.id != meta.flow) {
-    flow.ended = true;
-    FreePiecesIfOver(flow);
-    if (flow.under_way > 0) {
-      ending_.emplace(flow.id, flow);
-    } else if (oracle_ != nullptr) {
-      oracle_->Forget(flow.id);
-    }
-    flow = {.id = meta.flow};
-  }
+  Flow& flow = Begin(meta.flow);
   if (lost_.erase({meta.flow, meta.clock}) > 0) {
     return GiveAgain(now, unit, meta, flow);
   }
@@ -70,6 +60,34 @@ void Checker::on_enqueue(Instant now, UnitId unit, const PacketMeta& meta) {
   if (under_way_.insert_or_assign({meta.flow, meta.clock}, packet).second) {
     ++flow.under_way;
   }
+}
+
+// Returns the flow's, which has the slot from now on.
+Checker::Flow& Checker::Begin(FlowId id) {
+  Flow& flow = InSlot(id);
+  if (flow.id == id) return flow;
+  flow.ended = true;
+  FreePiecesIfOver(flow);
+  if (flow.under_way > 0) {
+    ending_.emplace(flow.id, flow);
+  } else if (oracle_ != nullptr) {
+    oracle_->Forget(flow.id);
+  }
+  flow = {.id = id};
+  return flow;
+}
+
+Checker::Moved Checker::Read(FlowId flow) const {
+  return {.state = oracle_ != nullptr ? oracle_->Read(flow)
+                                      : SingleUnitOracle::Moved{},
+          .pieces = uniqueness_.PiecesOf(flow)};
+}
+
+void Checker::on_moved_here(FlowId id, Clock last, const Moved& moved) {
+  Flow& flow = Begin(id);
+  flow.given = flow.processed = flow.released = flow.logged = value(last);
+  uniqueness_.on_moved_here(id, moved.pieces);
+  if (oracle_ != nullptr) oracle_->Begin(id, moved.state);
 }
 
 // A clock that was lost is given to another unit. What was made of it is

@@ -125,6 +125,20 @@ class Checker final : public RunObserver {
     Violation(now, unit, meta, what);
   }
 
+  // A flow goes on under another controller, and another checker: what this one
+  // knows of it; and there, where the flow has another id and its next clock is
+  // the one after `last`.
+  struct Moved {
+    SingleUnitOracle::Moved state;
+    std::vector<uint64_t> pieces;
+  };
+  Moved Read(FlowId flow) const;
+  void on_moved_here(FlowId flow, Clock last, const Moved& moved);
+  // Pieces of the controller came back from units of others.
+  void on_pieces_came(const PieceBlock& pieces) {
+    uniqueness_.on_pieces_came(pieces);
+  }
+
   // Returns true if the flow is over with the packet: a unit keeps no record
   // then, so that none is asked for in on_nf_end.
   bool IsLast(const PacketMeta& meta) const;
@@ -159,6 +173,7 @@ class Checker final : public RunObserver {
   };
 
   Flow& InSlot(FlowId id);
+  Flow& Begin(FlowId id);
   void ForgetRecord(const Flow& flow);
   void GiveAgain(Instant now, UnitId unit, const PacketMeta& meta, Flow& flow);
   void BeginService(Instant now, UnitId unit, const PacketMeta& meta);

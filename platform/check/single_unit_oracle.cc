@@ -365,6 +365,30 @@ void SingleUnitOracle::Undo(FlowId id, Clock clock,
   }
 }
 
+SingleUnitOracle::Moved SingleUnitOracle::Read(FlowId flow) const {
+  const auto own = flows_.find(flow);
+  if (own == flows_.end()) return {};
+  Moved moved;
+  moved.is_known = true;
+  moved.timer = own->second.timer;
+  moved.cause = own->second.cause;
+  if (const uint64_t* record = own->second.record.get(); record != nullptr) {
+    moved.record.assign(record, record + record_bytes_ / 8);
+  }
+  return moved;
+}
+
+void SingleUnitOracle::Begin(FlowId flow, const Moved& moved) {
+  if (!moved.is_known) return;
+  Flow& own = flows_[flow];
+  own.timer = moved.timer;
+  own.cause = moved.cause;
+  // An NF without state has an empty record, which is compared as well.
+  if (moved.record.empty() && record_bytes_ > 0) return;
+  own.record = std::make_unique<uint64_t[]>(record_bytes_ / 8);
+  std::ranges::copy(moved.record, own.record.get());
+}
+
 void SingleUnitOracle::RunTimer(const PacketMeta& meta, Flow& own,
                                 StateView& state, FlowServices& services) {
   if (own.timer > meta.arrival) return;

@@ -104,6 +104,17 @@ class SingleUnitOracle {
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
+  // What is known of a flow, which goes on in another one. Without a record it
+  // is not compared any more, or nothing was run yet.
+  struct Moved {
+    bool is_known = false;
+    std::vector<uint64_t> record;
+    Instant timer = Instant::max();
+    Cause cause{};
+  };
+  Moved Read(FlowId flow) const;
+  void Begin(FlowId flow, const Moved& moved);
+
   size_t flows() const { return flows_.size(); }
   uint64_t compared() const { return compared_; }  // packets
   uint64_t not_compared() const {

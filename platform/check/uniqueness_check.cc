@@ -99,6 +99,23 @@ void UniquenessCheck::on_pieces_gone(FlowId flow) {
   pieces_.erase(pieces);
 }
 
+std::vector<uint64_t> UniquenessCheck::PiecesOf(FlowId flow) const {
+  const auto pieces = pieces_.find(flow);
+  return pieces == pieces_.end() ? std::vector<uint64_t>{} : pieces->second;
+}
+
+void UniquenessCheck::on_moved_here(FlowId flow,
+                                    const std::vector<uint64_t>& pieces) {
+  if (pieces.empty()) return;
+  pieces_[flow] = pieces;
+  for (const uint64_t name : pieces) {
+    takers_[name] = flow;
+    const auto pool = static_cast<uint16_t>(name >> 32);
+    const auto piece = static_cast<uint32_t>(name);
+    away_[Name(pool, piece / 64)] |= uint64_t{1} << piece % 64;
+  }
+}
+
 std::string UniquenessCheck::on_alias(const Alias& alias) {
   const auto [holder, is_new] = holders_.try_emplace(alias.key, alias.flow);
   if (!is_new && holder->second != alias.flow) {

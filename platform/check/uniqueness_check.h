@@ -46,6 +46,15 @@ class UniquenessCheck {
   // The flow has no pieces any more, or nobody knows which.
   void on_pieces_gone(FlowId flow);
 
+  // Pieces came back that another check knows of.
+  void on_pieces_came(const PieceBlock& pieces) {
+    away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
+  }
+  // The flow goes on under another controller, and another check, which has
+  // it with these pieces.
+  std::vector<uint64_t> PiecesOf(FlowId flow) const;
+  void on_moved_here(FlowId flow, const std::vector<uint64_t>& pieces);
+
   // It was granted; in place of the flow's alias before.
   std::string on_alias(const Alias& alias);
   // The flow has no alias any more, if it was set at or before `clock`.

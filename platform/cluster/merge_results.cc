@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 
 #include "base/counters.h"
@@ -61,6 +60,23 @@ void AddParts(RunResult& sum, const RunResult& one) {
   sum.held_packets_max = std::max(sum.held_packets_max, one.held_packets_max);
 }
 
+void AddFaults(RunResult& sum, const RunResult& one) {
+  ControllerFaultFigures& all = sum.controller_faults;
+  const ControllerFaultFigures& more = one.controller_faults;
+  all.kills += more.kills;
+  all.kills_in_vain += more.kills_in_vain;
+  all.packets_lost += more.packets_lost;
+  all.clocks_lost += more.clocks_lost;
+  all.packets_waited += more.packets_waited;
+  all.flows += more.flows;
+  all.flows_ending += more.flows_ending;
+  all.tombstones += more.tombstones;
+  all.flows_unnamed += more.flows_unnamed;
+  all.flows_superseded += more.flows_superseded;
+  all.recovery_ns.Merge(more.recovery_ns);
+  sum.faults.records_left += one.faults.records_left;
+}
+
 void AddChecks(RunResult& sum, const RunResult& one) {
   sum.violations += one.violations;
   sum.violation_messages.insert(sum.violation_messages.end(),
@@ -72,30 +88,12 @@ void AddChecks(RunResult& sum, const RunResult& one) {
   sum.i6_after_difference += one.i6_after_difference;
 }
 
-// All runs have the same epochs.
-std::vector<EpochSample> MergeEpochs(const std::vector<RunResult>& results) {
-  std::map<int64_t, EpochSample> sums;
-  for (const RunResult& one : results) {
-    for (const EpochSample& sample : one.epochs) {
-      EpochSample& sum = sums[sample.epoch];
-      sum.epoch = sample.epoch;
-      sum.offered_bytes += sample.offered_bytes;
-      sum.drained_bytes += sample.drained_bytes;
-      sum.dropped_packets += sample.dropped_packets;
-    }
-  }
-  std::vector<EpochSample> epochs;
-  for (const auto& [number, sum] : sums) epochs.push_back(sum);
-  return epochs;
-}
-
 }  // namespace
 
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results) {
   RunResult sum = EmptyResult(example);
   AddNfCounters(example, sum);
-  sum.epochs = MergeEpochs(results);
   for (const RunResult& one : results) {
     sum.first_packet = one.first_packet;
     if (sum.last_packet < sum.first_packet) sum.last_packet = sum.first_packet;
@@ -104,6 +102,7 @@ RunResult MergeResults(const NetworkFunction& example,
     sum.aliases.at_once_max = one.aliases.at_once_max;
     AddPackets(sum, one);
     AddParts(sum, one);
+    AddFaults(sum, one);
     AddChecks(sum, one);
   }
   if (!results.empty()) sum.nf_reports = std::move(results[0].nf_reports);

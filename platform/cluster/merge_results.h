@@ -10,8 +10,8 @@
 namespace snf {
 
 // Returns what came of runs of one NF that shared one capture and an ingress:
-// counts are summed up. Of units' time and utilisation there is nothing, for
-// the units are shared.
+// counts are summed up. Of units and epochs there is nothing, for the units are
+// shared (cluster_meter.h).
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results);
 

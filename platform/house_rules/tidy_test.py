@@ -30,7 +30,7 @@ from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
 BASE = {"base", "base/packet", "base/rules", "base/messages"}
 TRACES = BASE | {"traces", "traces/synthesis"}
 CORES = {"controller/core", "controller/leases", "runtime/core",
-         "controller/rebuild", "runtime/leases", "runtime/logger",
+         "controller/hand_over", "controller/rebuild", "runtime/leases", "runtime/logger",
          "runtime/report", "runtime/tables", "runtime/store",
          "resource_manager/core"}
 LIVE = {"controller/live", "runtime/live", "resource_manager/live"}
@@ -70,6 +70,7 @@ MAY_INCLUDE = {
         "runtime/logger", "runtime/wire", "runtime/sdk", "runtime/store", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
+    "controller/hand_over": BASE | {"controller/core"},
     "controller/rebuild": BASE | {"controller/core"},
     "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
     "resource_manager/core": BASE,

@@ -10,6 +10,7 @@
 #include "platform/live/network_interface.h"
 #include "platform/live/packet_socket.h"
 #include "platform/live/tap_port.h"
+#include "platform/live/xdp_port.h"
 
 namespace snf {
 
@@ -20,6 +21,8 @@ absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
       return TapPort::Open(spec);
     case PortSpec::Kind::kCapture:
       return CapturePort::Open(spec);
+    case PortSpec::Kind::kXdp:
+      return XdpPort::Open(spec);
     case PortSpec::Kind::kPacket:
       break;
   }

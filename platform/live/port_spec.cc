@@ -31,6 +31,7 @@ std::string PortSpec::name() const {
 
 std::string PortSpec::text() const {
   const char* const before = kind == Kind::kTap       ? "tap:"
+                             : kind == Kind::kXdp     ? "xdp:"
                              : kind == Kind::kCapture ? "file:"
                                                       : "";
   return fmt::format("{}={}{}", name(), before, interface);
@@ -57,6 +58,8 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
     const std::string kind = interface.substr(0, colon);
     if (kind == "tap") {
       spec.kind = PortSpec::Kind::kTap;
+    } else if (kind == "xdp") {
+      spec.kind = PortSpec::Kind::kXdp;
     } else if (kind == "file") {
       spec.kind = PortSpec::Kind::kCapture;
       spec.interface = interface.substr(colon + 1);
@@ -64,7 +67,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
       return Bad("file: names no file; stdin would keep all else waiting");
     } else if (kind != "packet") {
       return Bad(fmt::format(
-          "\"{}\" is no kind of port: want packet, tap or file", kind));
+          "\"{}\" is no kind of port: want packet, xdp, tap or file", kind));
     }
     interface.erase(0, colon + 1);
   }

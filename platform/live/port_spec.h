@@ -13,10 +13,11 @@
 namespace snf {
 
 // Says what a port is, in the words of --port: SIDE=[KIND:]INTERFACE, as in
-// inside=lan0, outside=tap:wan0 or inside=file:cap.pcap.
+// inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap.
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an interface that is there, by a packet socket
+    kXdp,      // an interface that is there, by AF_XDP sockets
     kTap,      // a TAP interface, which is made if it is not there
     kCapture,  // frames of a capture file
   };

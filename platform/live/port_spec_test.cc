@@ -37,8 +37,8 @@ TEST(PortSpec, HasSideKindAndInterface) {
 }
 
 TEST(PortSpec, PrintsWhatItWasParsedFrom) {
-  for (const char* text :
-       {"inside=lan0", "outside=tap:wan0", "inside=file:a/b c:d.pcap"}) {
+  for (const char* text : {"inside=lan0", "outside=tap:wan0", "inside=xdp:lan0",
+                           "inside=file:a/b c:d.pcap"}) {
     EXPECT_EQ(ParsePort(text)->text(), text);
   }
   EXPECT_EQ(ParsePort("inside=packet:lan0")->text(), "inside=lan0");
@@ -47,9 +47,9 @@ TEST(PortSpec, PrintsWhatItWasParsedFrom) {
 TEST(PortSpec, RefusesWhatIsNoneAndSaysWhichPart) {
   EXPECT_THAT(ErrorOf("lan0"), HasSubstr("\"lan0\" names no side"));
   EXPECT_THAT(ErrorOf("left=lan0"), HasSubstr("\"left\" is neither inside"));
-  EXPECT_THAT(ErrorOf("inside=xdp:lan0"), HasSubstr("\"xdp\" is no kind"));
-  for (const char* name : {"", "tap:", "file:", "file:-", "a/b", "a b", "a:b:c",
-                           "..", "abcdefghijklmnop"}) {
+  EXPECT_THAT(ErrorOf("inside=pcap:lan0"), HasSubstr("\"pcap\" is no kind"));
+  for (const char* name : {"", "tap:", "xdp:", "file:", "file:-", "a/b", "a b",
+                           "a:b:c", "..", "abcdefghijklmnop"}) {
     EXPECT_NE(ErrorOf("inside=" + std::string(name)), "none") << name;
   }
   EXPECT_EQ(ErrorOf("inside=abcdefghijklmno"), "none");

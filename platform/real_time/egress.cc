@@ -33,6 +33,7 @@ Egress::Egress(const RunOptions& options, Observers observers, Ingress& ingress,
       order_(options.controller.max_flows),
       provisioning_(options.controller) {
   provisioning_.Reserve();
+  if (has_sides_) granted_.reserve(1'024);
   if (has_digest_ && has_sides_) {
     renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
   }
@@ -134,6 +135,8 @@ inline void Egress::Release(Instant now, const UnitCommand& command,
 void Egress::EndPacket(Instant now, const UnitCommand& command) {
   using Kind = UnitCommand::Kind;
   const bool is_generated = command.kind == Kind::kEmit;
+  if (!granted_.empty()) [[unlikely]]
+    ShowAlias(command.meta);
   if (command.kind == Kind::kRelease || is_generated) [[likely]] {
     Release(now, command, is_generated);
   } else {
@@ -222,25 +225,43 @@ void Egress::on_drained(Instant now, const DrainReport& with_payload) {
 
 void Egress::on_end_flow(const EndFlow& end) {
   observers_.on_end_flow(loop_.now(), kNoUnit, end);
-  ingress_.ForgetAlias(end.flow, end.last);
+  ForgetAlias(end.flow, end.last);
   order_.End(end.flow, end.last);
 }
 
 void Egress::on_forsake(Instant now, const EndFlow& end) {
-  if (end.last > Clock{}) ingress_.ForgetAlias(end.flow, end.last);
+  if (end.last > Clock{}) ForgetAlias(end.flow, end.last);
   order_.Forsake(end.flow,
                  [=, this](const UnitCommand& next) { EndPacket(now, next); });
+  absl::erase_if(granted_, [&](const auto& granted) {
+    return granted.first.first == end.flow;
+  });
 }
 
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {
-  ingress_.on_alias(alias, inside);
+  granted_[{alias.flow, alias.clock}] = {.alias = alias, .inside = inside};
+}
+
+void Egress::ShowAlias(const PacketMeta& meta) {
+  const auto found = granted_.find({meta.flow, meta.clock});
+  if (found == granted_.end()) return;
+  const auto& [alias, inside, is_over] = found->second;
+  if (!is_over) ingress_.on_alias(alias, inside);
   if (renaming_digest_ != nullptr) {
     renaming_digest_->on_granted(alias.key, inside);
   }
+  granted_.erase(found);
 }
 
 void Egress::on_alias_over(FlowId flow, Clock clock) {
+  ForgetAlias(flow, clock);
+}
+
+void Egress::ForgetAlias(FlowId flow, Clock clock) {
   ingress_.ForgetAlias(flow, clock);
+  for (auto& [of, granted] : granted_) {
+    granted.is_over |= of.first == flow && of.second <= clock;
+  }
 }
 
 void Egress::RecordLatency() {

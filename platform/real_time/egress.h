@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/messages/drop_reason.h"
 #include "base/messages/messages.h"
@@ -32,6 +34,9 @@ namespace snf {
 // their flows, out to the sink, into the digest and the figures, and their
 // buffers back to whom they belong. A packet that would come back from the
 // network (Ingress) arrives at the controller once more.
+//
+// The network learns an alias with the packet that set it: one that dies with
+// its unit before that was never seen.
 //
 // It is what the controller's loop tells of packets. Owner-thread only; no
 // packet is allocated for.
@@ -93,6 +98,8 @@ class Egress final : public ControllerEvents {
   [[gnu::noinline]] void EndUnreleased(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void BringBack(Instant now, PacketHandle packet,
                                    const FlowKey& to);
+  [[gnu::noinline]] void ShowAlias(const PacketMeta& meta);
+  void ForgetAlias(FlowId flow, Clock clock);
   [[gnu::noinline]] void AddToDigests(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void ReturnBuffer(PacketHandle packet);
   void Release(Instant now, const UnitCommand& command, bool is_generated);
@@ -118,6 +125,13 @@ class Egress final : public ControllerEvents {
   Nanos latency_;
   ReleaseDigest digest_;
   std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
+  // Aliases whose clocks have not ended yet, with the keys of their flows.
+  struct Granted {
+    Alias alias;
+    FlowKey inside;
+    bool is_over = false;  // before anybody could have sent to it
+  };
+  absl::flat_hash_map<std::pair<FlowId, Clock>, Granted> granted_;
   std::optional<PacketOriginals> originals_;
   ReleaseOrder order_;
   Provisioning provisioning_;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "runtime/wire/kept_word.h"
 #include "runtime/wire/link_payload.h"
 #include "runtime/wire/log_word.h"
 
@@ -34,6 +35,13 @@ uint32_t LoggerCells(const LoopRegion::Options& options) {
                   static_cast<uint32_t>(std::bit_ceil(message + 1)));
 }
 
+// Returns the cells of a link by which units hand over what they keep.
+uint32_t KeptCells(const LoopRegion::Options& options) {
+  const size_t message = Cell::CountFor(sizeof(KeptWord) + options.entry_bytes);
+  return std::max(kLeastCells,
+                  static_cast<uint32_t>(std::bit_ceil(2 * message)));
+}
+
 std::vector<BufferPool::Options> SharesOf(const LoopRegion::Options& options) {
   std::vector<BufferPool::Options> shares(1 + options.loops, options.loop);
   shares[0] = options.controller;
@@ -52,6 +60,7 @@ struct Places {
   struct OfLoggers {
     Memory log;        // the ring from the units
     Memory answers{};  // and to them, of loops that may end
+    Memory kept{};     // of these: what units hand over to new loggers
   };
   Memory pool;
   Memory clock;
@@ -87,7 +96,10 @@ struct Places {
           {.log = carver.Take(CellRing::BytesFor(LoggerCells(options)))});
     }
     if (!options.recovers) return;
-    for (OfLoggers& loop : loggers) loop.answers = carver.Take(unit_ring);
+    for (OfLoggers& loop : loggers) {
+      loop.answers = carver.Take(unit_ring);
+      loop.kept = carver.Take(CellRing::BytesFor(KeptCells(options)));
+    }
     originals = carver.Take(PacketOriginals::BytesFor(options.controller));
   }
 };
@@ -98,18 +110,22 @@ struct OwnPlaces {
     Memory progress;
     Memory up;         // the ring to the controller
     Memory control{};  // of loops that may end, as what follows
-    Memory down{};     // the ring from the controller
+    Memory note{};
+    Memory down{};  // the ring from the controller
   };
+  Memory stop;                     // a LoopControl
   std::vector<OfLoggers> loggers;  // by loop of units
 
   OwnPlaces(Memory memory, const LoopRegion::Options& options) {
     RegionCarver carver(memory);
     const size_t ring = CellRing::BytesFor(options.controller_cells);
+    stop = carver.Take(sizeof(LoopControl));
     for (uint32_t i = 0; i < options.loops; ++i) {
       loggers.push_back({.progress = carver.Take(sizeof(LoopProgress)),
                          .up = carver.Take(ring)});
       if (!options.recovers) continue;
       loggers.back().control = carver.Take(sizeof(LogControl));
+      loggers.back().note = carver.Take(sizeof(LogNote));
       loggers.back().down = carver.Take(ring);
     }
   }
@@ -118,9 +134,11 @@ struct OwnPlaces {
 size_t OwnSizeOf(const LoopRegion::Options& options) {
   const auto round = RegionCarver::RoundUp;
   const size_t ring = LinkRing::BytesFor(options.controller_cells);
-  const size_t recovery =
-      options.recovers ? round(sizeof(LogControl)) + ring : 0;
-  return options.loops * (round(sizeof(LoopProgress)) + ring + recovery);
+  const size_t recovery = options.recovers ? round(sizeof(LogControl)) +
+                                                 round(sizeof(LogNote)) + ring
+                                           : 0;
+  return round(sizeof(LoopControl)) +
+         options.loops * (round(sizeof(LoopProgress)) + ring + recovery);
 }
 
 size_t SizeOf(const LoopRegion::Options& options) {
@@ -132,7 +150,8 @@ size_t SizeOf(const LoopRegion::Options& options) {
                       : 0;
   const size_t recovery =
       options.recovers
-          ? loops * LinkRing::BytesFor(UnitCells(options.record_bytes)) +
+          ? loops * (LinkRing::BytesFor(UnitCells(options.record_bytes)) +
+                     LinkRing::BytesFor(KeptCells(options))) +
                 round(PacketOriginals::BytesFor(options.controller))
           : 0;
   return recovery + loggers + round(BufferPool::BytesFor(SharesOf(options))) +
@@ -179,54 +198,40 @@ void MakeParts(const Places& places, const LoopRegion::Options& options) {
     MakeRing(loop.log, LoggerCells(options));
     if (options.recovers) {
       MakeRing(loop.answers, UnitCells(options.record_bytes));
+      MakeRing(loop.kept, KeptCells(options));
     }
   }
 }
 
 void MakeOwnParts(const OwnPlaces& places, const LoopRegion::Options& options) {
+  new (places.stop.data()) LoopControl;
   for (const OwnPlaces::OfLoggers& loop : places.loggers) {
     new (loop.progress.data()) LoopProgress;
     MakeRing(loop.up, options.controller_cells);
     if (!options.recovers) continue;
     new (loop.control.data()) LogControl;
+    new (loop.note.data()) LogNote;
     MakeRing(loop.down, options.controller_cells);
   }
 }
 
-// Adds what connects a loop of loggers whose units may fail.
-void AddRecovery(const LoopRegion::Options& options,
-                 const OwnPlaces::OfLoggers& loop, Memory answers, size_t index,
-                 LoopRegion& region) {
-  ControllerLinks::LoggerLoopEnd& end = region.controller.loggers[index];
-  end.out.emplace(
-      OutTo(loop.down, region.loggers_bell, options.controller_reserve));
-  end.control = At<LogControl>(loop.control);
-  end.bell = region.loggers_bell;
-  region.logger_loops[index].recovery.emplace(LoggerLoopLinks::Recovery{
-      .from_controller = InFrom(loop.down, 0),
-      .to_units = OutTo(answers, region.loops[index].bell, kLeastCells),
-      .control = At<LogControl>(loop.control)});
-}
-
-// Adds what connects the loops of loggers, in the controller's process.
+// Adds what the controller's process has of the loops of loggers.
 void AddLoggers(const LoopRegion::Options& options, const Places& places,
                 const OwnPlaces& own, LoopRegion& region) {
   region.loggers_bell = At<Doorbell>(places.loggers_bell);
+  region.loggers_control = At<LoopControl>(own.stop);
   for (size_t i = 0; i < places.loggers.size(); ++i) {
     const OwnPlaces::OfLoggers& loop = own.loggers[i];
     region.controller.loggers.push_back(
         {.in = InFrom(loop.up, 0),
          .progress = At<LoopProgress>(loop.progress)});
-    region.logger_loops.push_back(
-        {.units_bell = region.loops[i].bell,
-         .progress = At<LoopProgress>(loop.progress),
-         .faults = region.faults.get(),
-         .from_units = InFrom(places.loggers[i].log, options.entry_bytes),
-         .to_controller = OutTo(loop.up, region.controller.bell,
-                                options.controller_reserve)});
-    if (options.recovers) {
-      AddRecovery(options, loop, places.loggers[i].answers, i, region);
-    }
+    if (!options.recovers) continue;
+    ControllerLinks::LoggerLoopEnd& end = region.controller.loggers.back();
+    end.out.emplace(
+        OutTo(loop.down, region.loggers_bell, options.controller_reserve));
+    end.control = At<LogControl>(loop.control);
+    end.bell = region.loggers_bell;
+    region.loops[i].log_control = end.control;
   }
   if (!options.recovers) return;
   region.originals.emplace(places.originals, options.controller);
@@ -265,6 +270,11 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
     region.loops.push_back({.bell = At<Doorbell>(loop.bell),
                             .progress = At<LoopProgress>(loop.progress),
                             .control = At<LoopControl>(loop.control)});
+    const size_t index = region.loops.size() - 1;
+    for (size_t from = 0; from < options.loops; ++from) {
+      region.loops.back().from_loops.push_back(
+          places.between[from * options.loops + index]);
+    }
     region.controller.loops.push_back(
         {.out = OutTo(loop.down, region.loops.back().bell,
                       options.controller_reserve),
@@ -277,6 +287,13 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
     AddLoggers(options, places, own, region);
   }
   return region;
+}
+
+bool LoopRegion::Loop::has_mail() const {
+  return std::ranges::any_of(from_loops, [](Memory ring) {
+    // It begins at what was released last.
+    return CellRing::Consumer::Attach(ring)->has_items();
+  });
 }
 
 absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
@@ -320,7 +337,45 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
   if (options.recovers) {
     side.links.from_loggers.emplace(
         InFrom(places.loggers[loop].answers, options.record_bytes));
+    side.links.to_new_loggers.emplace(OutTo(places.loggers[loop].kept,
+                                            At<Doorbell>(places.loggers_bell),
+                                            KeptCells(options)));
     side.links.originals.emplace(places.originals, options.controller);
+  }
+  return side;
+}
+
+absl::StatusOr<LoopRegion::LoggersSide> LoopRegion::AttachLoggers(
+    Memory memory, Memory own_memory, const Options& options,
+    WireFaults& faults) {
+  if (!options.loggers || memory.size() < SizeOf(options) ||
+      own_memory.size() < OwnSizeOf(options)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loggers of ", options.loops, " loops in ", memory.size(),
+                     " and ", own_memory.size(), " bytes of memory"));
+  }
+  const Places places(memory, options);
+  const OwnPlaces own(own_memory, options);
+  LoggersSide side = {.loops = {},
+                      .bell = At<Doorbell>(places.loggers_bell),
+                      .control = At<LoopControl>(own.stop)};
+  for (size_t i = 0; i < options.loops; ++i) {
+    const OwnPlaces::OfLoggers& loop = own.loggers[i];
+    auto* const units_bell = At<Doorbell>(places.loops[i].bell);
+    side.loops.push_back(
+        {.units_bell = units_bell,
+         .progress = At<LoopProgress>(loop.progress),
+         .faults = &faults,
+         .from_units = InFrom(places.loggers[i].log, options.entry_bytes),
+         .to_controller = OutTo(loop.up, At<Doorbell>(places.bell),
+                                options.controller_reserve)});
+    if (!options.recovers) continue;
+    side.loops.back().recovery.emplace(LoggerLoopLinks::Recovery{
+        .from_controller = InFrom(loop.down, 0),
+        .to_units = OutTo(places.loggers[i].answers, units_bell, kLeastCells),
+        .kept = InFrom(places.loggers[i].kept, options.entry_bytes),
+        .control = At<LogControl>(loop.control),
+        .note = At<LogNote>(loop.note)});
   }
   return side;
 }

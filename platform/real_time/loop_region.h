@@ -48,6 +48,13 @@ struct LoopRegion {
     Doorbell* bell;
     LoopProgress* progress;
     LoopControl* control;
+    LogControl* log_control = nullptr;  // of its loggers, if loops may end
+    // Rings from all loops of units, for has_mail.
+    std::vector<std::span<std::byte>> from_loops{};
+
+    // Returns true if other loops of units have sent what was not handled yet.
+    // Of a loop that does not run; any thread.
+    bool has_mail() const;
   };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);
@@ -65,19 +72,31 @@ struct LoopRegion {
                                          const Options& options, uint32_t loop,
                                          WireFaults& faults);
 
+  // Returns what connects the loops of loggers, by loop of units, in the same
+  // way: `own` is the memory that Create has made beside the other. Call it
+  // once for each process of loggers; the one before must have ended.
+  struct LoggersSide {
+    std::vector<LoggerLoopLinks> loops;
+    Doorbell* bell;        // of who runs all of them
+    LoopControl* control;  // when that is to stop
+  };
+  static absl::StatusOr<LoggersSide> AttachLoggers(std::span<std::byte> memory,
+                                                   std::span<std::byte> own,
+                                                   const Options& options,
+                                                   WireFaults& faults);
+
   SharedRegion memory;
-  // What the controller and the loggers, which are of one process, have between
-  // them, if there are loggers: units do not map it.
+  // What the controller and the loggers have between them, if there are
+  // loggers: units do not map it.
   std::optional<SharedRegion> own_memory;
   std::unique_ptr<WireFaults> faults;  // what the controller's process finds
   BufferPool buffers;                  // the controller's
   RealClock* clock;
   ControllerLinks controller;  // `buffers` is left to its owner
   std::vector<Loop> loops;
-  // Is rung for the loggers, which run in the controller's process.
-  std::vector<LoggerLoopLinks> logger_loops{};  // by unit loop
-  std::optional<PacketOriginals> originals{};   // of the controller's share
-  Doorbell* loggers_bell = nullptr;             // of who runs all of them
+  std::optional<PacketOriginals> originals{};  // of the controller's share
+  Doorbell* loggers_bell = nullptr;            // of who runs the loggers
+  LoopControl* loggers_control = nullptr;      // the same
 };
 
 }  // namespace snf

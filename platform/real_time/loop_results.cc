@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/real_time/loop_results.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/counters.h"
 
 namespace snf {
 namespace {
@@ -59,6 +61,27 @@ LoopResults LoopResults::Of(const UnitLoop& loop,
         FiguresOf(*loop.tables(UnitId{static_cast<uint16_t>(i)})));
   }
   return results;
+}
+
+void LoopResults::Add(const LoopResults& next) {
+  AddTo(figures.state, next.figures.state);
+  figures.held_packets_max =
+      std::max(figures.held_packets_max, next.figures.held_packets_max);
+  figures.sleeps += next.figures.sleeps;
+  AddCounters(figures.logs, next.figures.logs);
+  for (size_t i = 0; i < figures.nf_counts.size(); ++i) {
+    figures.nf_counts[i] += next.figures.nf_counts[i];
+  }
+  buffers_in_use = next.buffers_in_use;
+  for (size_t unit = 0; unit < tables.size(); ++unit) {
+    for (size_t i = 0; i < tables[unit].size(); ++i) {
+      const TableCopyFigures before = tables[unit][i];
+      TableCopyFigures& table = tables[unit][i] = next.tables[unit][i];
+      table.updates += before.updates;
+      table.refused += before.refused;
+      table.repeated += before.repeated;
+    }
+  }
 }
 
 std::vector<uint64_t> LoopResults::ToWords() const {

@@ -25,6 +25,9 @@ struct LoopResults {
   // Asks a loop that takes no turns any more; `options` are its own.
   static LoopResults Of(const UnitLoop& loop, const UnitLoopOptions& options);
 
+  // Adds those of the loop's next process, in which all units began anew.
+  void Add(const LoopResults& next);
+
   // As words, for another process of the same program.
   std::vector<uint64_t> ToWords() const;
   // The loop's process is not trusted: errors are InvalidArgument, and so are

@@ -90,9 +90,10 @@ void RealDriver::WaitUntil(Instant due) {
 }
 
 Nanos RealDriver::LongestWait() const {
-  constexpr Nanos kMost = Milliseconds(100);
-  return unit_faults_.has_value() ? std::min(unit_faults_->MayWait(), kMost)
-                                  : kMost;
+  Nanos most = Milliseconds(100);
+  if (unit_faults_.has_value()) most = std::min(unit_faults_->MayWait(), most);
+  if (unit_starts_.has_value()) most = std::min(unit_starts_->MayWait(), most);
+  return most;
 }
 
 void RealDriver::WaitForRoom(const CapturedPacket& captured) {
@@ -171,6 +172,7 @@ bool RealDriver::Turn() {
   }
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
+  if (unit_starts_.has_value() && unit_starts_->Turn()) did = true;
   if (real_.measures_busy) [[unlikely]]
     TellBusy();
   if (loop_.now() >= next_live_) PublishLive();
@@ -192,7 +194,10 @@ void RealDriver::TellBusy() {
 bool RealDriver::Drain() {
   loop_.HandleBatch(egress_);
   Instant last_move = RealClock::Monotonic();
-  while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+  const auto has_loggers = [this] {
+    return !unit_faults_.has_value() || unit_faults_->has_loggers();
+  };
+  while (loop_.in_channels() > 0 || !loop_.IsQuiet() || !has_loggers()) {
     if (RealClock::Monotonic() - finishing_ > kTimersAtEnd) StopTimers();
     if (has_failed()) return false;
     const uint64_t left = loop_.in_channels();
@@ -223,6 +228,13 @@ void RealDriver::StopWorkers() {
   }
 }
 
+void RealDriver::StopLoggers() {
+  if (loggers_.has_value()) loggers_->Stop();
+  if (loggers_control_ == nullptr) return;
+  loggers_control_->stops = true;
+  loggers_bell_->Ring();
+}
+
 FlowKey RealDriver::FlowOf(FlowId flow) const {
   const FlowTable& flows = controller().flows();
   const uint32_t slot = slot_of(flow);
@@ -236,6 +248,7 @@ FlowKey RealDriver::FlowOf(FlowId flow) const {
 RunResult RealDriver::Finish() {
   if (!has_begun_) Begin(Instant{});
   finishing_ = RealClock::Monotonic();
+  if (unit_starts_.has_value()) unit_starts_->Close();
   bool is_over = Drain();
   if (!is_over && !has_failed()) {
     egress_.Violate(
@@ -260,7 +273,7 @@ RunResult RealDriver::Finish() {
     results_.push_back(LoopResults::Of(
         *workers_[i].loop, WorkerOptions(static_cast<uint32_t>(i))));
   }
-  if (loggers_.has_value()) loggers_->Stop();
+  StopLoggers();
   if (processes_ != nullptr) TakeResults();
   if (has_failed()) {
     Fail();

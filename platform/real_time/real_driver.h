@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -27,6 +29,7 @@
 #include "platform/real_time/real_loggers.h"
 #include "platform/real_time/unit_process.h"
 #include "platform/real_time/unit_processes.h"
+#include "platform/real_time/unit_starts.h"
 #include "platform/redis/run_redis.h"
 #include "platform/run/ingress.h"
 #include "platform/run/live_figures.h"
@@ -52,15 +55,23 @@ struct RealOptions {
   Speed speed;
   // The dispatcher's, those of workers, and of three or more the last for the
   // output loggers, if there are any; 1: all on the caller's. 0: as many as
-  // there are CPUs, up to kMaxThreads.
+  // there are CPUs, up to kMaxThreads. Those of workers and loggers may be
+  // processes.
   uint32_t threads = 0;
   static constexpr uint32_t kMaxThreads = 33;
   BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
   // Each thread gets a CPU of its own, of those that the process may use, in
   // order. Then there may not be more threads than these.
   bool pin = false;
-  Isolation isolation = Isolation::kThread;  // of loops of units
-  // The file of this program, for processes of units.
+  // Of loops of units, and of their loggers, which have one process.
+  Isolation isolation = Isolation::kThread;
+  // If it is there: a process for each unit, of up to
+  // UnitStarts::kMostProcesses, which comes and goes with it; so many wait,
+  // parked, for the next ones. `threads` is then the run's own affair, and
+  // units have no loggers and take to start what they take. Absent: all
+  // processes run from the start to the end.
+  std::optional<uint32_t> warm_pool = std::nullopt;
+  // The file of this program, for processes of units and loggers.
   std::string program = "/proc/self/exe";
   std::string command = "snf";  // named first in what they write
   // Units are as fast as they can be, rather than unit_capacity_bps, and ready
@@ -79,6 +90,9 @@ struct RealOptions {
   // of the run's own.
   std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
+  // Is told a line, by the caller's thread, of each process of units or loggers
+  // that was killed, and that is back; may be null.
+  std::function<void(std::string_view)> notice = nullptr;
   // Tells the board of ports; null in a run without.
   const PortsFigures* ports = nullptr;
   // The run is that of the controller with this id (ControllerOptions), of so
@@ -117,10 +131,10 @@ struct RealOptions {
 // is due, flows that time out and units that stop, until nothing is. A packet
 // that nothing moves for RealOptions::patience is told of as a violation.
 //
-// Workers may be processes (RealOptions::isolation): all that they share with
-// the dispatcher is the region. One that dies ends the run; where units have
-// loggers, one that is killed does not: others go on with what it had, and it
-// is started again (RealFaults).
+// Workers may be processes (RealOptions::isolation), and then one runs the
+// loggers: all that they share with the dispatcher is the region. One that dies
+// ends the run; where units have loggers, one that is killed does not: others
+// go on with what it had, and it is started again (RealFaults).
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
@@ -203,11 +217,11 @@ class RealDriver final : private NfCallNames {
   UnitLoopOptions WorkerOptions(uint32_t index) const;
   absl::Status OpenStores(uint32_t loops);
   absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
-  void CreateLoggers(const NfSpec& nf, std::vector<LoggerLoopLinks> links,
-                     Doorbell* bell);
+  LoggerLoopOptions LoggerOptions() const;
+  absl::Status CreateLoggers(const NfSpec& nf, const LoopRegion::Options& of);
   // Loggers take their turns behind those of the units, on the same thread.
   bool shares_loggers() const {
-    return loggers_.has_value() && real_.threads <= 2 && !has_processes();
+    return loggers_.has_value() && real_.threads <= 2;
   }
   absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();
@@ -239,6 +253,7 @@ class RealDriver final : private NfCallNames {
   bool Drain();
   void StopTimers();
   void StopWorkers();
+  void StopLoggers();
   void TakeResults();
   std::string WhyFailed() const;
   void PublishLive();
@@ -267,10 +282,13 @@ class RealDriver final : private NfCallNames {
   Ingress ingress_;
   ControllerLoop loop_;
   Egress egress_;
-  std::vector<Worker> workers_;  // none, if there are processes
-  std::optional<RealLoggers> loggers_;
+  std::vector<Worker> workers_;   // none, if there are processes
+  LoopControl* loggers_control_;  // null without loggers
+  Doorbell* loggers_bell_;
+  std::optional<RealLoggers> loggers_;  // none, if there are processes
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
   std::vector<LoopResults> results_;       // at the end
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker

@@ -4,6 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -11,16 +15,20 @@
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
 #include "platform/real_time/egress.h"
+#include "platform/real_time/loop_region.h"
+#include "platform/real_time/process_life.h"
+#include "platform/real_time/real_logger_faults.h"
 #include "platform/real_time/unit_processes.h"
 #include "platform/run/run.h"
 
 namespace snf {
 
-// The failures of units in a run in real time whose units are processes and
-// have output loggers (proto/protocol.md F1-F6): it kills processes as
-// RunOptions::faults says, lets the controller know when one has ended, whoever
-// killed it, and starts it again, after a pause, which doubles while it does
-// not live several times as long.
+// The failures of units and loggers in a run in real time in which both are
+// processes (proto/protocol.md F1-F6, F8): it kills processes as
+// RunOptions::faults says, lets the controller know when one of units has
+// ended, whoever killed it, and starts it again after a pause (ProcessLife).
+// That a unit and its logger end at once, so that nobody has what the unit did,
+// ends the run; it kills none that would bring this about.
 //
 //   end ─► UnitProcesses ─► ControllerLoop::EndLoop ─Seal─► loggers …
 //                                                    … recovered
@@ -29,12 +37,11 @@ namespace snf {
 // Owner-thread only.
 class RealFaults {
  public:
-  static constexpr Nanos kFirstPause = Milliseconds(1);
-  static constexpr Nanos kLongestPause = Seconds(1);
-  static constexpr int64_t kLongLife = 4;  // pauses
-
-  // All of them must outlive the object.
-  RealFaults(const RunOptions& options, UnitProcesses& processes,
+  using Notice = std::function<void(std::string_view)>;
+  // All of them must outlive the object, but `notice`, which is told of each
+  // process that was killed, and that is back; it may be null.
+  RealFaults(const RunOptions& options, Notice notice,
+             std::span<const LoopRegion::Loop> loops, UnitProcesses& processes,
              ControllerLoop& loop, Egress& egress, FaultFigures& figures);
 
   // The first packet comes: those kills that have a time are planned.
@@ -57,31 +64,32 @@ class RealFaults {
                                                      : Nanos::max();
   }
   // No process is started any more.
-  void Stop() { stops_ = true; }
+  void Stop() {
+    stops_ = true;
+    loggers_.Stop();
+  }
+  // There are loggers, which have all that units keep.
+  bool has_loggers() const { return !loggers_.is_down(); }
 
  private:
-  struct Loop {
-    Instant died = Instant::max();  // when it was killed, if that is known
-    Instant begun{};                // when it was started last, or ready
-    Instant start_at;               // when it may be started again
-    Nanos pause = kFirstPause;
-    bool is_down = false;
-    bool starts = false;
-  };
-
   bool is_busy() const {
-    return down_ > 0 || !deaths_.empty() || processes_.has_ends();
+    return down_ > 0 || !deaths_.empty() || processes_.has_ends() ||
+           loggers_.is_down();
   }
   bool TurnNow();
   void KillByChance();
   void KillPlanned();
   void KillOne(const Kill& kill);
   bool CanDie(UnitId unit) const;
-  void on_end(size_t loop);
+  void on_end(const UnitProcesses::End& end);
+  void on_loggers_end(const UnitProcesses::End& end);
+  std::string UnitsOf(size_t loop) const;
+  void EndForPair(std::string_view how);
   void BringUp(size_t loop);
   void NoteRecovery();
 
   const FaultOptions options_;
+  const Notice notice_;
   const uint32_t max_units_;
   UnitProcesses& processes_;
   ControllerLoop& loop_;
@@ -92,9 +100,11 @@ class RealFaults {
   bool stops_ = false;
   std::vector<Instant> kill_times_;  // of options_.kills; max: by chance, done
   Instant next_kill_ = Instant::max();
-  std::vector<Loop> loops_;
-  uint32_t down_ = 0;            // of them
-  std::vector<Instant> deaths_;  // whose flows are not all moved yet
+  std::span<const LoopRegion::Loop> loops_;
+  RealLoggerFaults loggers_;
+  std::vector<ProcessLife> lives_;  // by loop of units
+  uint32_t down_ = 0;               // of them
+  std::vector<Instant> deaths_;     // whose flows are not all moved yet
 };
 
 }  // namespace snf

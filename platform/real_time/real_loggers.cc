@@ -51,9 +51,9 @@ std::optional<std::string> CompareFlows(const Unit& unit,
 }  // namespace
 
 RealLoggers::RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
-                         std::vector<LoggerLoopLinks> links, Doorbell* bell)
-    : bell_(bell) {
-  for (LoggerLoopLinks& of_loop : links) {
+                         LoopRegion::LoggersSide side)
+    : bell_(side.bell), control_(side.control) {
+  for (LoggerLoopLinks& of_loop : side.loops) {
     loops_.push_back(
         std::make_unique<LoggerLoop>(options, nf, std::move(of_loop)));
     ++options.index;
@@ -61,23 +61,25 @@ RealLoggers::RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
   for (const auto& loop : loops_) loop->Know(loops_);
 }
 
+void RealLoggers::Run() {
+  const auto has_work = [this] {
+    return control_->stops.load(std::memory_order_seq_cst) ||
+           std::ranges::any_of(
+               loops_, [](const auto& loop) { return loop->has_items(); });
+  };
+  while (!control_->stops.load(std::memory_order_relaxed)) {
+    // Who dies between a word and the bell rings nobody.
+    if (!Turn()) bell_->Wait(has_work, Milliseconds(10));
+  }
+}
+
 std::thread& RealLoggers::StartThread() {
-  thread_ = std::thread([this] {
-    const auto has_work = [this] {
-      return stop_.load(std::memory_order_seq_cst) ||
-             std::ranges::any_of(
-                 loops_, [](const auto& loop) { return loop->has_items(); });
-    };
-    while (!stop_.load(std::memory_order_relaxed)) {
-      // Who dies between a word and the bell rings nobody.
-      if (!Turn()) bell_->Wait(has_work, Milliseconds(10));
-    }
-  });
+  thread_ = std::thread([this] { Run(); });
   return thread_;
 }
 
 void RealLoggers::Stop() {
-  stop_.store(true, std::memory_order_seq_cst);
+  control_->stops.store(true, std::memory_order_seq_cst);
   bell_->Ring();
   if (thread_.joinable()) thread_.join();
 }

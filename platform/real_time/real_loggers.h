@@ -2,34 +2,39 @@
 #ifndef SNF_PLATFORM_REAL_TIME_REAL_LOGGERS_H_
 #define SNF_PLATFORM_REAL_TIME_REAL_LOGGERS_H_
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "platform/real_time/loop_region.h"
 #include "runtime/core/unit.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 
 // The output loggers of a run in real time: a loop of them for each loop of
-// units, all on one thread, which is their own, or that of who calls Turn.
+// units, all on one thread, which is their own, or that of who calls Run or
+// Turn.
 //
-// Owner-thread only, but for Turn.
+// Owner-thread only, but for Run and Turn.
 class RealLoggers {
  public:
-  // The options are those of the first loop; `bell` is what the links ring.
+  // The options are those of the first loop. What `side` points to must outlive
+  // the object.
   RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
-              std::vector<LoggerLoopLinks> links, Doorbell* bell);
+              LoopRegion::LoggersSide side);
   ~RealLoggers() { Stop(); }
   RealLoggers(const RealLoggers&) = delete;
   RealLoggers& operator=(const RealLoggers&) = delete;
 
-  // Starts a thread that runs all loops until Stop, and returns it.
+  // Runs all loops until Stop, or until somebody else says so (LoopControl).
+  void Run();
+  // Starts a thread that does so, and returns it.
   std::thread& StartThread();
   void Stop();
   // Lets each loop take a turn; returns true if there was anything to do.
@@ -44,7 +49,7 @@ class RealLoggers {
  private:
   std::vector<std::unique_ptr<LoggerLoop>> loops_;
   Doorbell* bell_;
-  std::atomic<bool> stop_{false};
+  LoopControl* control_;
   std::thread thread_;  // none if Turn is called
 };
 

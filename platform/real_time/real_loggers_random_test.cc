@@ -3,7 +3,8 @@
 // Random schedules of a controller's loop, loops of units and loops of their
 // loggers, over rings that fill up. All take their turns on one thread, in an
 // order that follows from the seed, some far less often than others: as if
-// threads were delayed for as long as it takes. Only the clock is the
+// threads were delayed for as long as it takes. In some, others take the place
+// of the loggers now and then, wherever these are. Only the clock is the
 // machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
 // SNF_LONG_TESTS=1 runs 50 times as many.
 #include <fmt/format.h>
@@ -65,7 +66,10 @@ struct Plan {
     kind = seed % nfs.size();
     nf = nfs[kind];
     policy = rng.Chance(32'768) ? "rotate" : "snf";
-    const auto flows = static_cast<uint32_t>(rng.Uniform(1, 30));
+    // Of many flows more is handed over than a ring has room for.
+    const bool has_many = kind < 2 && rng.Chance(16'384);
+    const auto flows =
+        static_cast<uint32_t>(rng.Uniform(1, has_many ? 600 : 30));
     const auto packets = static_cast<uint32_t>(rng.Uniform(100, 1'500));
     for (uint32_t i = 0; i < packets; ++i) {
       FrameFields fields = {.flow = static_cast<uint32_t>(rng.Below(flows)),
@@ -78,7 +82,13 @@ struct Plan {
       frames.push_back({.time = Instant{kStart + i * int64_t{10'000}},
                         .bytes = UdpFrame(fields)});
     }
+    if (rng.Chance(32'768)) {
+      replaced_65536 = static_cast<uint32_t>(rng.Uniform(1, 200));
+      PrepareForFailures(c);
+      c.awaits_ends = true;
+    }
   }
+  bool replaces() const { return replaced_65536 > 0; }
   bool is_chronicle() const { return kind == 0; }
   bool has_timers() const { return kind == 1; }
   bool is_chain() const { return kind == 3; }
@@ -90,6 +100,7 @@ struct Plan {
   NfSpec nf = ForwardingNf();
   std::string_view policy;
   std::vector<OfferedFrame> frames;
+  uint32_t replaced_65536 = 0;  // chance of the loggers, with each step
 };
 
 // The loops of a run, and what is around them.
@@ -106,7 +117,8 @@ class World {
                    .controller_cells = uint32_t{64} << plan.rng.Below(3),
                    .loggers = true,
                    .entry_bytes = MaxLogEntryBytes(example_->schema()),
-                   .logger_cells = 1},
+                   .logger_cells = 1,
+                   .recovers = plan.replaces()},
         region_(*LoopRegion::Create(of_region_)),
         ingress_(plan.options, HasSides(*example_), region_.buffers),
         loop_({.controller = plan.options.controller,
@@ -115,7 +127,8 @@ class World {
                .nf_reasons =
                    static_cast<uint32_t>(example_->drop_reasons().size()),
                .pools = static_cast<uint32_t>(example_->pools().size()),
-               .counts_flows = HasSides(*example_)},
+               .counts_flows = HasSides(*example_),
+               .recovers = plan.replaces()},
               *FindPlacementPolicy(plan.policy),
               TableHomes(*example_, plan.options.controller.max_units,
                          TableOptionsOf(plan.options)),
@@ -135,11 +148,7 @@ class World {
       units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
                                                   std::move(side->links)));
     }
-    loggers_ = std::make_unique<RealLoggers>(
-        LoggerLoopOptions{.loops = plan.loops,
-                          .max_units = options.max_units,
-                          .max_copies = 65'536},
-        plan.nf, std::move(region_.logger_loops), region_.loggers_bell);
+    MakeLoggers();
     // Some have one turn where others have hundreds.
     for (uint32_t i = 0; i < plan.loops + 2; ++i) {
       weights_.push_back(uint32_t{1} << plan.rng.Below(9));
@@ -190,12 +199,46 @@ class World {
     totals["flowlets that moved"] += counters.flowlets_moved;
     totals["flows that ended"] += counters.flows_ended;
     totals["schedules"] += 1;
+    totals["processes of loggers replaced"] += process_;
+    for (const LoopRegion::Loop& loop : region_.loops) {
+      if (loop.log_control == nullptr) continue;
+      totals["records restored"] += loop.log_control->records;
+    }
   }
 
  private:
   ControllerLinks Links() {
     region_.controller.buffers = &region_.buffers;
     return std::move(region_.controller);
+  }
+
+  void MakeLoggers() {
+    auto side = LoopRegion::AttachLoggers(region_.memory.bytes(),
+                                          region_.own_memory->bytes(),
+                                          of_region_, *region_.faults);
+    ASSERT_TRUE(side.ok()) << side.status();
+    side->control->stops = false;
+    loggers_ = std::make_unique<RealLoggers>(
+        LoggerLoopOptions{.loops = plan_.loops,
+                          .max_units = plan_.options.controller.max_units,
+                          .max_copies = 65'536,
+                          .process = process_},
+        plan_.nf, *std::move(side));
+  }
+  // As if their process had been killed, and another one were ready.
+  void ReplaceLoggers() {
+    loggers_.reset();
+    ++process_;
+    MakeLoggers();
+    for (const LoopRegion::Loop& loop : region_.loops) {
+      loop.control->logger_process = process_;
+    }
+  }
+  bool HaveLoggersAll() const {
+    return process_ == 0 ||
+           std::ranges::all_of(region_.loops, [this](const auto& loop) {
+             return loop.log_control->restored == process_;
+           });
   }
 
   void Offer(const OfferedFrame& frame) {
@@ -220,6 +263,7 @@ class World {
   }
   // Lets one of the loops take a turn.
   void Step() {
+    if (plan_.rng.Chance(plan_.replaced_65536)) ReplaceLoggers();
     uint64_t all = 0;
     for (const uint32_t weight : weights_) all += weight;
     uint64_t at = plan_.rng.Below(all);
@@ -236,7 +280,7 @@ class World {
   void Drain() {
     loop_.HandleBatch(egress_);
     const Instant begin = RealClock::Monotonic();
-    while (loop_.in_channels() > 0 || !loop_.IsQuiet()) {
+    while (loop_.in_channels() > 0 || !loop_.IsQuiet() || !HaveLoggersAll()) {
       Step();
       const bool is_late = RealClock::Monotonic() - begin > Seconds(60);
       if (!is_late && region_.faults->count() == 0) continue;
@@ -256,6 +300,7 @@ class World {
   Egress egress_;
   std::vector<std::unique_ptr<UnitLoop>> units_;
   std::unique_ptr<RealLoggers> loggers_;
+  uint32_t process_ = 0;  // of the loggers
   std::vector<uint32_t> weights_;
 };
 
@@ -306,6 +351,8 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["states pulled"], 1'000u);
   EXPECT_GE(totals["flowlets that moved"], 5'000u);
   EXPECT_GE(totals["compared with one unit"], 45u);
+  EXPECT_GE(totals["processes of loggers replaced"], 5'000u);
+  EXPECT_GE(totals["records restored"], 15'000u);
 }
 
 }  // namespace

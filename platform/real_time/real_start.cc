@@ -76,14 +76,16 @@ bool Recovers(const RunOptions& options, const RealOptions& real,
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
-  return {.controller = options.controller,
-          .cold_start_delay = real.unpaced ? Nanos{} : options.unit_start_delay,
-          .warm_start_delay = real.unpaced ? Nanos{} : options.warm_start_delay,
-          .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
-          .pools = static_cast<uint32_t>(example.pools().size()),
-          .counts_flows = HasSides(example),
-          .shares_thread = real.threads == 1,
-          .recovers = Recovers(options, real, example)};
+  const bool starts_at_once = real.unpaced || real.warm_pool.has_value();
+  return {
+      .controller = options.controller,
+      .cold_start_delay = starts_at_once ? Nanos{} : options.unit_start_delay,
+      .warm_start_delay = starts_at_once ? Nanos{} : options.warm_start_delay,
+      .nf_reasons = static_cast<uint32_t>(example.drop_reasons().size()),
+      .pools = static_cast<uint32_t>(example.pools().size()),
+      .counts_flows = HasSides(example),
+      .shares_thread = real.threads == 1,
+      .recovers = Recovers(options, real, example)};
 }
 
 }  // namespace
@@ -94,6 +96,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   RunOptions options = given;
   const bool recovers = Recovers(options, real, *nf.create());
   if (recovers) {
+    AddSpareUnits(options.controller);
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = true;
   }
@@ -101,6 +104,14 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
   resolved.threads = HowManyThreads(real, own);
+  if (real.warm_pool.has_value()) {
+    if (real.isolation == Isolation::kThread || options.loggers || real.pin) {
+      return absl::InvalidArgumentError(
+          "a warm pool is of processes without output loggers, pinned nowhere");
+    }
+    resolved.threads =
+        1 + std::min(options.controller.max_units, UnitStarts::kMostProcesses);
+  }
   if (resolved.threads > RealOptions::kMaxThreads) {
     return absl::InvalidArgumentError(fmt::format("{} threads are more than {}",
                                                   resolved.threads,
@@ -130,12 +141,11 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .recovers = recovers};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
-  std::vector<LoggerLoopLinks> logger_links = std::move(region->logger_loops);
-  Doorbell* const loggers_bell = region->loggers_bell;
   std::unique_ptr<RealDriver> driver(new RealDriver(
       options, resolved, policy, nf, std::move(observers), *std::move(region)));
-  driver->CreateLoggers(nf, std::move(logger_links), loggers_bell);
   absl::Status status = driver->OpenStores(of.loops);
+  if (!status.ok()) return status;
+  status = driver->CreateLoggers(nf, of);
   if (!status.ok()) return status;
   status = driver->has_processes() ? driver->StartProcesses(nf, of)
                                    : driver->CreateWorkers(nf, of);
@@ -169,6 +179,8 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
             clock_, LinksOf(region)),
       egress_(options, std::move(observers), ingress_, buffers_, loop_,
               result_),
+      loggers_control_(region.loggers_control),
+      loggers_bell_(region.loggers_bell),
       patience_(real.patience) {
   AddPiecePools(*example_, loop_.controller(),
                 options_.controller.controller_id, real.controllers);
@@ -181,6 +193,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
         std::max({options.unit_start_delay, options.warm_start_delay, service})
             .ns;
   }
+  if (real.warm_pool.has_value()) patience_.ns += UnitProcesses::kPatience.ns;
   if (options.state == StateMode::kExternal) {
     patience_.ns += 2 * options.store.patience.ns;
   }
@@ -208,18 +221,23 @@ RealDriver::~RealDriver() {
   StopWorkers();
 }
 
-void RealDriver::CreateLoggers(const NfSpec& nf,
-                               std::vector<LoggerLoopLinks> links,
-                               Doorbell* bell) {
-  if (links.empty()) return;
+LoggerLoopOptions RealDriver::LoggerOptions() const {
   const UnitOptions unit =
       UnitOptionsOf(options_, loop_.controller().replicas());
-  loggers_.emplace(
-      LoggerLoopOptions{.loops = static_cast<uint32_t>(links.size()),
-                        .max_units = options_.controller.max_units,
-                        .max_copies = unit.max_flows + unit.queue_packets +
-                                      unit.packets_elsewhere},
-      nf, std::move(links), bell);
+  return {.loops = static_cast<uint32_t>(loops_.size()),
+          .max_units = options_.controller.max_units,
+          .max_copies =
+              unit.max_flows + unit.queue_packets + unit.packets_elsewhere};
+}
+
+absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
+                                       const LoopRegion::Options& of) {
+  if (!of.loggers || has_processes()) return absl::OkStatus();
+  auto side = LoopRegion::AttachLoggers(region_.bytes(), own_region_->bytes(),
+                                        of, *faults_);
+  if (!side.ok()) return side.status();
+  loggers_.emplace(LoggerOptions(), nf, *std::move(side));
+  return absl::OkStatus();
 }
 
 UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
@@ -275,10 +293,14 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
       .program = real_.program,
       .setup = {.region = of,
                 .loop = WorkerOptions(0),
+                .loggers = LoggerOptions(),
                 .nf_patience = options_.nf_patience,
-                .isolation = real_.isolation},
+                .isolation = real_.isolation,
+                .at_once = real_.warm_pool.value_or(~uint32_t{0}),
+                .rehearses = real_.warm_pool.has_value()},
       .nf = nf.text(),
       .region = region_.fd(),
+      .own_region = own_region_.has_value() ? own_region_->fd() : -1,
       .like = {},
       .told =
           [faults = faults_.get(), bell = controller_bell_] {
@@ -286,7 +308,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
             bell->Ring();
           },
       .killed = [bell = controller_bell_] { bell->Ring(); },
-      .may_be_killed = recovers_};
+      .may_be_killed = recovers_,
+      .ready = [bell = controller_bell_] { bell->Ring(); }};
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);
   std::ranges::copy(command, options.setup.command.begin());
@@ -298,22 +321,28 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
+  if (real_.warm_pool.has_value()) {
+    unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,
+                         result_.real.starts);
+  }
   if (recovers_) {
-    unit_faults_.emplace(options_, *processes_, loop_, egress_, result_.faults);
+    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, loop_,
+                         egress_, result_.faults);
   }
   return absl::OkStatus();
 }
 
+// The loggers share a CPU with units, if there are two.
 absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
-  if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
   if (!real_.pin) return absl::OkStatus();
-  for (size_t i = 0; i < loops_.size(); ++i) {
-    const cpu_set_t set = SetOf(cpus[i + 1]);
+  for (size_t i = 0; i < processes_->size(); ++i) {
+    const int cpu = cpus[std::min<size_t>(i + 1, real_.threads - 1)];
+    const cpu_set_t set = SetOf(cpu);
     if (processes_->pid(i) <= 1) continue;  // it was killed meanwhile
     if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
       return absl::UnavailableError(
           fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),
-                      cpus[i + 1], std::strerror(errno)));
+                      cpu, std::strerror(errno)));
     }
   }
   return PinTo(pthread_self(), cpus[0]);
@@ -341,7 +370,6 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
   return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();
 }
 
-// Of two threads, loggers of units that are processes share a CPU with them.
 absl::Status RealDriver::StartLoggers(const std::vector<int>& cpus) {
   if (!loggers_.has_value() || shares_loggers()) return absl::OkStatus();
   std::thread& thread = loggers_->StartThread();

@@ -2,91 +2,56 @@
 #include "platform/real_time/unit_process.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cstdio>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "platform/process/exit_code.h"
 #include "platform/process/nf_guard.h"
 #include "platform/real_time/loop_results.h"
+#include "platform/real_time/real_loggers.h"
+#include "platform/real_time/unit_word.h"
 #include "platform/run/nf_watchdog.h"
 #include "resource_manager/live/container_method.h"
 #include "resource_manager/live/launch_server.h"
+#include "runtime/live/rehearsal.h"
 #include "runtime/ring/shared_region.h"
-#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 namespace {
 
-int told_socket = -1;  // static, for signal handlers
+constexpr const char* kUnit = "snf-unit";
+constexpr const char* kLoggers = "snf-loggers";
 
-void SendAll(int socket, const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t sent = send(socket, from, bytes, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // nobody listens any more
-    from += sent;
-    bytes -= static_cast<size_t>(sent);
-  }
-}
-
-void Tell(int socket, UnitWord::Kind kind, const void* data, size_t bytes) {
-  const UnitWord word = {.kind = kind, .bytes = static_cast<uint32_t>(bytes)};
-  SendAll(socket, &word, sizeof(word));
-  SendAll(socket, data, bytes);
-}
-
-// Needs no memory.
-void TellNfFailure(const NfCall& call, std::string_view text) {
-  static UnitWord::NfFailure failure;
-  const bool is_made = call.hook == NfCall::Hook::kConstructor;
-  const PacketMeta* const meta = is_made ? nullptr : call.meta;
-  failure.flow = meta != nullptr ? meta->flow : kNoFlow;
-  failure.clock = meta != nullptr ? value(meta->clock) : 0;
-  failure.packet = meta != nullptr ? call.packet : kNoPacket;
-  const size_t size = std::min(text.size(), failure.text.size() - 1);
-  std::memcpy(failure.text.data(), text.data(), size);
-  failure.text[size] = '\0';
-  Tell(told_socket, UnitWord::Kind::kNfFailed, &failure, sizeof(failure));
-}
-
-void TellFault(const std::string& text) {
-  Tell(told_socket, UnitWord::Kind::kFault, text.data(), text.size());
+void EndForFault(const WireFault& fault) {
+  TellFault(ToString(fault));
+  _exit(kExitInternal);
 }
 
 // Runs a loop of units until it is stopped.
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket) {
-  told_socket = socket;
-  prctl(PR_SET_NAME, "snf-unit");
-  GuardNfCalls(setup.command.data());
-  TellNfFailuresTo(TellNfFailure);
+  BeginTelling(socket, kUnit, setup.command.data());
   const auto memory = SharedRegion::Map(region);
   if (!memory.ok()) {
     TellFault(std::string(memory.status().message()));
     return kExitUnavailable;
   }
-  WireFaults faults([](const WireFault& fault) {
-    TellFault(ToString(fault));
-    _exit(kExitInternal);
-  });
+  WireFaults faults(EndForFault);
   auto side = LoopRegion::Attach(memory->bytes(), setup.region,
                                  setup.loop.index, faults);
   if (!side.ok()) {
     TellFault(std::string(side.status().message()));
     return kExitInternal;
   }
+  if (setup.rehearses) Rehearse(nf, setup.loop.unit);
   UnitLoop loop(setup.loop, nf, *side->clock, std::move(side->links));
   const NfWatchdog watchdog({.nf = nf.text(),
                              .patience = setup.nf_patience,
@@ -94,12 +59,36 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
                              .describe = [&loop](PacketHandle packet) {
                                return Describe(loop.buffers(), packet);
                              }});
-  Tell(socket, UnitWord::Kind::kReady, nullptr, 0);
+  TellWord(UnitWord::Kind::kReady, nullptr, 0);
   loop.Run();
   const std::vector<uint64_t> words =
       LoopResults::Of(loop, setup.loop).ToWords();
-  Tell(socket, UnitWord::Kind::kResults, words.data(),
-       words.size() * sizeof(uint64_t));
+  TellWord(UnitWord::Kind::kResults, words.data(),
+           words.size() * sizeof(uint64_t));
+  return kExitOk;
+}
+
+// Runs all loops of loggers until they are stopped.
+int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
+               std::array<int, 2> regions, int socket) {
+  BeginTelling(socket, kLoggers, setup.command.data());
+  const auto memory = SharedRegion::Map(regions[0]);
+  const auto own = SharedRegion::Map(regions[1]);
+  for (const auto* of : {&memory, &own}) {
+    if (of->ok()) continue;
+    TellFault(std::string(of->status().message()));
+    return kExitUnavailable;
+  }
+  WireFaults faults(EndForFault);
+  auto side = LoopRegion::AttachLoggers(memory->bytes(), own->bytes(),
+                                        setup.region, faults);
+  if (!side.ok()) {
+    TellFault(std::string(side.status().message()));
+    return kExitInternal;
+  }
+  RealLoggers loggers(setup.loggers, nf, *std::move(side));
+  TellWord(UnitWord::Kind::kReady, nullptr, 0);
+  loggers.Run();
   return kExitOk;
 }
 
@@ -120,12 +109,45 @@ absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
   return ContainerMethod::Make({});
 }
 
+// The NF must outlive what it returns.
+std::vector<LaunchMethod::Process> ProcessesOf(
+    const UnitProcessSetup& setup, const NfSpec& nf,
+    std::span<const int> descriptors) {
+  std::vector<LaunchMethod::Process> processes;
+  const int region = descriptors[0];
+  const auto sockets = descriptors.last(setup.processes());
+  for (uint32_t i = 0; i < setup.region.loops; ++i) {
+    const auto body = [setup, &nf, region, i,
+                       own = sockets[i]](uint32_t starts) {
+      UnitProcessSetup of_start = setup;
+      of_start.loop.index = i;
+      of_start.loop.incarnation += starts;
+      return RunUnits(of_start, nf, region, own);
+    };
+    processes.push_back(
+        {.body = body, .descriptors = {region, sockets[i]}, .name = kUnit});
+  }
+  if (!setup.region.loggers) return processes;
+  const std::array<int, 2> regions = {region, descriptors[1]};
+  const int own = sockets.back();
+  const auto body = [setup, &nf, regions, own](uint32_t starts) {
+    UnitProcessSetup of_start = setup;
+    of_start.loggers.process = starts;
+    return RunLoggers(of_start, nf, regions, own);
+  };
+  processes.push_back({.body = body,
+                       .descriptors = {regions[0], regions[1], own},
+                       .name = kLoggers});
+  return processes;
+}
+
 // Starts what the launch asks for, and returns when that is over.
 absl::Status Serve(int socket, const Launch& launch) {
   UnitProcessSetup setup;
   if (launch.setup.size() < sizeof(setup) ||
       (std::memcpy(&setup, launch.setup.data(), sizeof(setup)),
-       launch.descriptors.size() != 1 + setup.region.loops)) {
+       launch.descriptors.size() !=
+           setup.processes() + (setup.region.loggers ? 2 : 1))) {
     return absl::InternalError("a set-up that cannot be");
   }
   if (absl::Status s = LeaveStandardStreams(); !s.ok()) return s;
@@ -137,20 +159,8 @@ absl::Status Serve(int socket, const Launch& launch) {
   if (!nf.ok()) return nf.status();
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
-  std::vector<LaunchMethod::Process> processes;
-  const int region = launch.descriptors[0];
-  for (uint32_t i = 0; i < setup.region.loops; ++i) {
-    const int own = launch.descriptors[1 + i];
-    setup.loop.index = i;
-    processes.push_back({.body =
-                             [setup, &nf, region, own](uint32_t starts) {
-                               UnitProcessSetup of_start = setup;
-                               of_start.loop.incarnation += starts;
-                               return RunUnits(of_start, *nf, region, own);
-                             },
-                         .descriptors = {region, own}});
-  }
-  ServeLaunch(socket, **method, processes);
+  ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
+              setup.at_once);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -53,9 +54,11 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
   // They are started one after the other.
   const Nanos patience{kPatience.ns *
                        static_cast<int64_t>(all->processes_.size())};
+  const size_t at_once = all->options_.setup.at_once;
   const bool may_be_killed = all->options_.may_be_killed;
   const bool in_time = all->WaitUntil(patience, [&] {
-    return std::ranges::all_of(all->processes_, [&](const Process& process) {
+    const auto awaited = all->processes_ | std::views::take(at_once);
+    return std::ranges::all_of(awaited, [&](const Process& process) {
       const bool is_killed = may_be_killed && process.has_ended;
       return is_killed || (process.is_ready && process.pid > 0);
     });
@@ -68,12 +71,17 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
 }
 
 UnitProcesses::UnitProcesses(Options options)
-    : options_(std::move(options)), processes_(options_.setup.region.loops) {}
+    : options_(std::move(options)), processes_(options_.setup.processes()) {
+  for (size_t i = options_.setup.at_once; i < processes_.size(); ++i) {
+    processes_[i].has_ended = true;
+  }
+}
 
 absl::Status UnitProcesses::Launch() {
   std::vector<int> theirs = {options_.region};
-  const auto close_theirs = [&theirs] {
-    for (size_t i = 1; i < theirs.size(); ++i) close(theirs[i]);
+  if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
+  const auto close_theirs = [&theirs, first = theirs.size()] {
+    for (size_t i = first; i < theirs.size(); ++i) close(theirs[i]);
   };
   for (Process& process : processes_) {
     std::array<int, 2> sockets{};
@@ -164,6 +172,7 @@ bool UnitProcesses::TakeNote() {
       const std::scoped_lock lock(mutex_);
       process.pid = note.pid;
       changed_.notify_all();
+      options_.ready();
       return true;
     }
     case LaunchNote::Kind::kRefused:
@@ -177,7 +186,8 @@ bool UnitProcesses::TakeNote() {
   while (Hear(loop)) {  // what it said before its end
   }
   if (TakeEndOf(loop, note.status)) return true;
-  if (!may_end_ || !process.results.has_value() || note.status != 0) {
+  const bool has_results = loop >= units() || process.results.has_value();
+  if (!may_end_ || !has_results || note.status != 0) {
     const std::string often =
         process.failed_starts > kMostFailedStarts
             ? fmt::format(", as {} before it that were not ready yet",
@@ -196,18 +206,21 @@ bool UnitProcesses::TakeNote() {
 // other signal is the process's own fault, which must not be hidden.
 bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  if (!options_.may_be_killed || !is_killed) return false;
   Process& process = processes_[loop];
+  const bool is_well = status == 0 && process.results.has_value();
   if (process.socket < 0) return false;  // it has said what cannot be
   {
     const std::scoped_lock lock(mutex_);
+    const bool may_end = process.may_end && (is_killed || is_well);
+    if (!may_end && !(options_.may_be_killed && is_killed)) return false;
     process.failed_starts += process.is_ready ? 0 : 1;
     if (process.failed_starts > kMostFailedStarts) return false;
+    parked_killed_ += process.may_end && is_killed ? 1 : 0;
     process.has_ended = true;
-    process.pid = 0;
+    ended_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
     process.heard.clear();
     process.is_ready = false;
-    killed_.push_back(loop);
+    Gather(process);
     ends_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
   }
@@ -215,10 +228,26 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
   return true;
 }
 
-std::optional<size_t> UnitProcesses::TakeEnd() {
+// Puts the results with those of the processes before it.
+void UnitProcesses::Gather(Process& process) {
+  if (!process.results.has_value()) return;
+  if (process.earlier.has_value()) {
+    process.earlier->Add(*process.results);
+  } else {
+    process.earlier = std::move(process.results);
+  }
+  process.results.reset();
+}
+
+std::optional<UnitProcesses::End> UnitProcesses::TakeEnd() {
   const std::scoped_lock lock(mutex_);
-  if (killed_.size() == ends_taken_) return std::nullopt;
-  return killed_[ends_taken_++];
+  if (ended_.size() == ends_taken_) return std::nullopt;
+  return ended_[ends_taken_++];
+}
+
+void UnitProcesses::LetEnd(size_t loop, bool may_end) {
+  const std::scoped_lock lock(mutex_);
+  processes_[loop].may_end = may_end;
 }
 
 void UnitProcesses::StartAgain(size_t loop) {
@@ -264,10 +293,11 @@ bool UnitProcesses::TakeWord(size_t loop) {
   UnitWord word{};
   if (process.socket < 0 || process.heard.size() < sizeof(word)) return false;
   std::memcpy(&word, process.heard.data(), sizeof(word));
-  const bool is_repeated =
+  const bool is_too_much =
       process.results.has_value() ||
+      (word.kind == UnitWord::Kind::kResults && loop >= units()) ||
       (process.is_ready && word.kind == UnitWord::Kind::kReady);
-  if (word.bytes > MostBytes(word.kind) || is_repeated) {
+  if (word.bytes > MostBytes(word.kind) || is_too_much) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
                               NameOf(loop), static_cast<uint32_t>(word.kind),
                               word.bytes)});
@@ -286,6 +316,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
       process.is_ready = true;
       process.failed_starts = 0;
       changed_.notify_all();
+      options_.ready();
       break;
     }
     case UnitWord::Kind::kFault:
@@ -339,8 +370,11 @@ void UnitProcesses::Fail(Failure failure) {
   options_.told();
 }
 
-std::string UnitProcesses::NameOf(size_t loop) const {
-  return fmt::format("unit loop {} (process {})", loop, pid(loop));
+std::string UnitProcesses::NameOf(size_t process) const {
+  const pid_t id = pid(process);
+  return process < units()
+             ? fmt::format("unit loop {} (process {})", process, id)
+             : fmt::format("process {} of loggers", id);
 }
 
 std::optional<UnitProcesses::Failure> UnitProcesses::failure() const {
@@ -361,8 +395,10 @@ std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
   const bool in_time = changed_.wait_for(
       lock, std::chrono::nanoseconds(kPatience.ns), have_ended);
   std::vector<std::optional<LoopResults>> results;
-  for (Process& process : processes_) {
-    results.push_back(process.has_ended ? process.results : std::nullopt);
+  for (size_t i = 0; i < units(); ++i) {
+    Process& process = processes_[i];
+    if (process.has_ended) Gather(process);
+    results.push_back(process.earlier);
   }
   lock.unlock();
   if (!in_time) Fail({.text = "a process of units did not stop"});

@@ -40,6 +40,30 @@ absl::Status ParseUnit(const std::string& text, const std::string& word,
   return absl::OkStatus();
 }
 
+absl::Status ParseController(const std::string& text, const std::string& word,
+                             int& controller) {
+  constexpr int kMost = 255;  // an id has 8 bits
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, controller);
+  if (error != std::errc() || rest != end || controller < 0 ||
+      controller > kMost) {
+    return Bad(text, fmt::format("names controller \"{}\"; want a number from "
+                                 "0 to {}",
+                                 word, kMost));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Nanos> ParseTime(const std::string& text,
+                                const std::string& word) {
+  const absl::StatusOr<Nanos> time = ParseDuration(word);
+  if (!time.ok()) {
+    return Bad(text, "has a bad time: " + std::string(time.status().message()));
+  }
+  if (time->ns < 0) return Bad(text, "has a time below 0");
+  return *time;
+}
+
 absl::Status ParseChance(const std::string& text, const std::string& word,
                          Kill& kill) {
   const std::optional<Share> share = ShareOf(word);
@@ -87,13 +111,31 @@ const Victim* FindVictim(const std::vector<std::string>& words, size_t& at) {
   return nullptr;
 }
 
-absl::StatusOr<Kill> ParseKill(const std::string& text) {
-  constexpr const char* kWant =
-      "is no fault; want for example \"kill unit 3 at 1.2s\", \"kill any "
-      "logger p=0.001\" or \"kill controller at 2s\"";
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
+constexpr const char* kWant =
+    "is no fault; want for example \"kill unit 3 at 1.2s\", \"kill any "
+    "logger p=0.001\" or \"kill controller at 2s\"";
+
+// "add controller at 3s", "remove controller [1] at 4s"
+absl::StatusOr<MemberChange> ParseChange(
+    const std::string& text, const std::vector<std::string>& words) {
+  MemberChange change = {.joins = words[0] == "add"};
+  const size_t most = change.joins ? 4 : 5;
+  if (words.size() < 4 || words.size() > most || words[1] != "controller" ||
+      words[words.size() - 2] != "at") {
+    return Bad(text, kWant);
+  }
+  if (words.size() == 5) {
+    absl::Status s = ParseController(text, words[2], change.controller);
+    if (!s.ok()) return s;
+  }
+  const absl::StatusOr<Nanos> time = ParseTime(text, words.back());
+  if (!time.ok()) return time.status();
+  change.at = *time;
+  return change;
+}
+
+absl::StatusOr<Kill> ParseKill(const std::string& text,
+                               const std::vector<std::string>& words) {
   size_t at = 0;
   const Victim* const victim = FindVictim(words, at);
   if (words.size() < 3 || words[0] != "kill" || victim == nullptr) {
@@ -104,13 +146,14 @@ absl::StatusOr<Kill> ParseKill(const std::string& text) {
     if (at == words.size()) return Bad(text, kWant);
     if (absl::Status s = ParseUnit(text, words[at++], kill); !s.ok()) return s;
   }
+  if (kill.is_of_controller() && at < words.size() && words[at] != "at" &&
+      !words[at].starts_with("p=")) {
+    absl::Status s = ParseController(text, words[at++], kill.controller);
+    if (!s.ok()) return s;
+  }
   if (words.size() == at + 2 && words[at] == "at") {
-    const absl::StatusOr<Nanos> time = ParseDuration(words[at + 1]);
-    if (!time.ok()) {
-      return Bad(text,
-                 "has a bad time: " + std::string(time.status().message()));
-    }
-    if (time->ns < 0) return Bad(text, "has a time below 0");
+    const absl::StatusOr<Nanos> time = ParseTime(text, words[at + 1]);
+    if (!time.ok()) return time.status();
     kill.at = *time;
     return kill;
   }
@@ -131,12 +174,21 @@ absl::StatusOr<FaultOptions> ParseFaults(const std::string& text) {
     const size_t end = std::min(text.find(';', begin), text.size());
     const std::string one = Trimmed(text.substr(begin, end - begin));
     begin = end + 1;
-    const absl::StatusOr<Kill> kill = ParseKill(one);
-    if (!kill.ok()) return kill.status();
-    if (faults.kills.size() == kMaxKills) {
-      return Bad(
-          one, fmt::format("is more than the {} kills that can be", kMaxKills));
+    if (faults.kills.size() + faults.changes.size() == kMaxKills) {
+      return Bad(one, fmt::format("is more than the {} faults that can be",
+                                  kMaxKills));
     }
+    std::istringstream in(one);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    if (!words.empty() && (words[0] == "add" || words[0] == "remove")) {
+      const absl::StatusOr<MemberChange> change = ParseChange(one, words);
+      if (!change.ok()) return change.status();
+      faults.changes.push_back(*change);
+      continue;
+    }
+    const absl::StatusOr<Kill> kill = ParseKill(one, words);
+    if (!kill.ok()) return kill.status();
     faults.kills.push_back(*kill);
   }
   return faults;
@@ -154,8 +206,15 @@ std::string FormatFaults(const FaultOptions& faults) {
     }
     text += words;
     if (!any) text += fmt::format(" {}", value(kill.unit));
+    if (kill.controller >= 0) text += fmt::format(" {}", kill.controller);
     text += kill.at.ns < 0 ? " p=" + FormatShare(kill.chance_65536)
                            : " at " + FormatPlainDuration(kill.at);
+  }
+  for (const MemberChange& change : faults.changes) {
+    if (!text.empty()) text += "; ";
+    text += change.joins ? "add controller" : "remove controller";
+    if (change.controller >= 0) text += fmt::format(" {}", change.controller);
+    text += " at " + FormatPlainDuration(change.at);
   }
   return text;
 }

@@ -9,10 +9,10 @@
 
 namespace snf {
 
-// The most kills that can be asked for.
+// The most faults that can be asked for.
 inline constexpr size_t kMaxKills = 1'000;
 
-// The value of --faults is a list of kills with ; between them:
+// The value of --faults is a list of faults with ; between them:
 //
 //   kill unit 3 at 1.2s    that unit, so long after the first packet
 //   kill any at 1.2s       any one that runs then, drawn from the seed
@@ -21,15 +21,20 @@ inline constexpr size_t kMaxKills = 1'000;
 //   kill logger 3 at 1.2s  the logger of that unit, with its host
 //   kill process of any logger p=0.001
 //                          any logger's process alone: its ring is kept
-//   kill controller at 2s  the controller; or with p=
+//   kill controller at 2s  the controller, or any one of several; or with p=
+//   kill controller 2 at 2s  that one of several; or with p=
+//   add controller at 3s   another one joins those that there are
+//   remove controller 1 at 4s  that one, or without a number any one, leaves
+//                          in good order
 //
 // Probabilities are decimals from 0 to 1, rounded to 1/65,536; one that rounds
 // to none, though it is not 0, is refused. What cannot be read is
-// InvalidArgument with the kill and the word. That the unit exists is not
-// checked here.
+// InvalidArgument with the fault and the word. That the unit or the controller
+// exists is not checked here.
 absl::StatusOr<FaultOptions> ParseFaults(const std::string& text);
 
-// The shortest text that ParseFaults reads as these options; "" for none.
+// The shortest text that ParseFaults reads as these options, with those that
+// join and leave at the end; "" for none.
 std::string FormatFaults(const FaultOptions& faults);
 
 }  // namespace snf

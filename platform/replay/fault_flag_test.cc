@@ -54,6 +54,26 @@ TEST(FaultFlag, IsFormattedAsItIsRead) {
   EXPECT_EQ(FormatFaults({}), "");
 }
 
+TEST(FaultFlag, NamesControllersOfSeveral) {
+  const std::string text =
+      "kill controller 2 at 200ms; kill controller 12 p=0.001; add controller "
+      "at 300ms; remove controller 1 at 400ms; remove controller at 500ms";
+  const auto faults = ParseFaults(text);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  ASSERT_EQ(faults->kills.size(), 2u);
+  EXPECT_TRUE(faults->any_controller());
+  EXPECT_EQ(faults->kills[0].controller, 2);
+  EXPECT_EQ(faults->kills[1].controller, 12);
+  ASSERT_EQ(faults->changes.size(), 3u);
+  EXPECT_TRUE(faults->changes[0].joins);
+  EXPECT_EQ(faults->changes[0].at, Milliseconds(300));
+  EXPECT_FALSE(faults->changes[1].joins);
+  EXPECT_EQ(faults->changes[1].controller, 1);
+  EXPECT_EQ(faults->changes[2].controller, Kill::kAnyController);
+  EXPECT_EQ(FormatFaults(*faults), text);
+  EXPECT_FALSE(ParseFaults("add controller at 1s")->any());
+}
+
 // What is said of a text that is refused.
 std::string Refusal(const std::string& text) {
   const auto faults = ParseFaults(text);
@@ -68,7 +88,9 @@ TEST(FaultFlag, NamesWhatItCannotRead) {
        {"", "kill", "kill any", "kill unit 3", "kill 3 at 1s", "stop any at 1s",
         "kill any loggers at 1s", "kill process of unit 3 at 1s",
         "kill process of any logger", "kill any at 1s 2s", "kill any in 1s",
-        "kill any 0.1", "kill any at"}) {
+        "kill any 0.1", "kill any at", "add controller",
+        "add controller 1 at 1s", "add controller p=1", "remove controller 1",
+        "remove unit 1 at 1s", "remove controller 1 2 at 1s"}) {
     EXPECT_EQ(Refusal(text), "\"" + text + "\"" + want);
   }
   EXPECT_EQ(Refusal("kill any at 1s;"), "\"\"" + want);
@@ -77,6 +99,14 @@ TEST(FaultFlag, NamesWhatItCannotRead) {
   EXPECT_EQ(Refusal("kill unit x at 1s"),
             "\"kill unit x at 1s\" names unit \"x\"; want a number from 0 to " +
                 std::to_string(kMaxUnits - 1));
+  EXPECT_EQ(Refusal("kill controller x at 1s"),
+            "\"kill controller x at 1s\" names controller \"x\"; want a number "
+            "from 0 to 255");
+  EXPECT_EQ(Refusal("remove controller 256 at 1s"),
+            "\"remove controller 256 at 1s\" names controller \"256\"; want a "
+            "number from 0 to 255");
+  EXPECT_NE(Refusal("add controller at soon").find("has a bad time"),
+            std::string::npos);
   EXPECT_NE(Refusal("kill unit -1 at 1s").find("names unit \"-1\""),
             std::string::npos);
   EXPECT_NE(Refusal("kill unit 65535 at 1s").find("names unit \"65535\""),
@@ -98,7 +128,7 @@ TEST(FaultFlag, HasALimit) {
   for (size_t i = 1; i < kMaxKills; ++i) text += ";kill any at 1s";
   EXPECT_EQ(Refusal(text), "taken");
   EXPECT_EQ(Refusal(text + ";kill any at 2s"),
-            "\"kill any at 2s\" is more than the 1000 kills that can be");
+            "\"kill any at 2s\" is more than the 1000 faults that can be");
 }
 
 }  // namespace

@@ -81,6 +81,11 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   real.interrupted = &interrupt.came;
   real.live = (*outputs)->board();
   real.ports = &(*traffic)->figures();
+  if (real.notice == nullptr && !options.quiet && !options.watch) {
+    real.notice = [command = real.command](std::string_view line) {
+      fmt::print(stderr, "{}: {}\n", command, line);
+    };
+  }
   LiveRun live;
   ComparedRun& run = live.replayed.run;
   run.policy = options.policies.front();

@@ -59,7 +59,8 @@ void ReplayFlags::AddPorts() {
   flags_.Repeated(
       "port", "SIDE=[KIND:]INTERFACE",
       "where packets come in and leave: an inside and an outside, as in "
-      "--port inside=lan0 --port outside=wan0; with tap:, a TAP interface, "
+      "--port inside=lan0 --port outside=wan0; with xdp:, by AF_XDP, for "
+      "network cards; with tap:, a TAP interface, "
       "which is made if it is not there; with file:, a capture, whose frames "
       "come in as they were captured, while what leaves there goes nowhere",
       [this](const std::string& text) {
@@ -313,8 +314,11 @@ void ReplayFlags::AddFaults() {
       "each packet; "
       "loggers that die: \"kill logger 3 at 1s\", \"kill any logger p=0.001\", "
       "or \"kill process of any logger p=0.001\", whose ring is "
-      "kept; the controller, which a successor replaces: \"kill controller at "
-      "2s\", \"kill controller p=0.001\"",
+      "kept; in real time processes are killed, with all their units, or all "
+      "loggers; the controller, which a successor replaces: \"kill controller "
+      "at 2s\", \"kill controller p=0.001\"; with --controllers \"kill "
+      "controller 2 at 2s\", and without loggers too \"add controller at "
+      "3s\", \"remove controller 1 at 4s\", whose flows others go on with",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
         if (faults.ok()) options_.run.faults = *faults;
@@ -528,12 +532,20 @@ void ReplayFlags::AddIsolation() {
   flags_.Choice("isolation", isolation_,
                 {{"thread", "threads of one process"},
                  {"process",
-                  "a process for each thread but the controller's, which all "
-                  "share the memory in which packets are, and nothing else"},
+                  "a process for each thread but the controller's, and with "
+                  "--loggers=on one for all output loggers, which all share "
+                  "the memory in which packets are, and nothing else"},
                  {"lxc",
                   "such processes in containers, which see nothing of the "
                   "machine; as root"}},
-                "what units are:");
+                "what units and loggers are:");
+  flags_.Count(
+      "warm_pool", warm_pool_, 0, UnitStarts::kMostProcesses,
+      fmt::format("processes that are there, parked, for the next units that "
+                  "start, at least (up to {} times as many while many start). "
+                  "Processes of units then come and go, up to {}, one a unit; "
+                  "not with --threads, --pin or --loggers=on, where they stay",
+                  WarmPool::kMostTimes, UnitStarts::kMostProcesses));
 }
 
 }  // namespace snf

@@ -75,7 +75,11 @@ class ReplayFlags {
   absl::Status CheckStore() const;
   absl::Status CheckPolicies() const;
   absl::Status CheckFaults() const;
+  absl::Status CheckMembers() const;
   absl::Status CheckLeases() const;
+  // The processes of units come and go.
+  bool has_warm_pool() const;
+  absl::Status CheckWarmPool() const;
   absl::Status CheckLeasesInRealTime() const;
   absl::Status CheckReal() const;
   absl::Status CheckWritten() const;
@@ -107,6 +111,7 @@ class ReplayFlags {
   size_t clock_ = 0;      // 1: real
   size_t overload_ = 0;   // 1: wait, 2: drop
   size_t isolation_ = 0;  // as Isolation
+  uint32_t warm_pool_ = 2;
   uint32_t metrics_port_ = 0;
   bool is_bundled_ = false;
   std::string bundled_flag_;  // that the bundled capture gave a value

@@ -107,6 +107,11 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   real.interrupted = &interrupt_.came;
   real.live = (*live_outputs)->board();
   real.command = "snf replay";
+  if (!options_.quiet && !options_.watch) {
+    real.notice = [](std::string_view line) {
+      fmt::print(stderr, "snf replay: {}\n", line);
+    };
+  }
   real.measures_busy = watchers.usage != nullptr;
   Observers observers;
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <span>
 #include <utility>
@@ -193,7 +194,9 @@ absl::Status ReplayRun::RunCluster(MergedReader& reader,
   }
   // A unit has another number for each controller.
   std::deque<UsageMeter> meters;
-  std::vector<Observers> observers(controllers);
+  const auto joins =
+      std::ranges::count_if(options_.run.faults.changes, &MemberChange::joins);
+  std::vector<Observers> observers(controllers + static_cast<size_t>(joins));
   for (Observers& each : observers) {
     if (watchers.sink != nullptr) each.Add(*watchers.sink);
     if (watchers.usage == nullptr) continue;

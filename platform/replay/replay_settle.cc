@@ -55,6 +55,12 @@ absl::Status ReplayFlags::Settle() {
   SettleRun();
   if (absl::Status s = SettleChains(); !s.ok()) return s;
   SettleFlags();
+  // This makes more units than the flags say. Those of several controllers do
+  // not fail.
+  if (options_.run.faults.any() && options_.cluster.controllers == 1) {
+    AddSpareUnits(options_.run.controller);
+  }
+  if (options_.run.faults.any()) PrepareForFailures(options_.run.controller);
   return absl::OkStatus();
 }
 
@@ -228,32 +234,72 @@ absl::Status ReplayFlags::CheckPolicies() const {
 
 absl::Status ReplayFlags::CheckFaults() const {
   const FaultOptions& faults = options_.run.faults;
-  if (loggers_ != 1) {
+  if (loggers_ != 1 && faults.any()) {
     return AtOdds("faults", "loggers",
                   "without loggers what a unit has is lost with it");
   }
+  if (absl::Status s = CheckMembers(); !s.ok()) return s;
   if (clock_ == 1 && isolation_ == 0) {
     return AtOdds("faults", "isolation",
                   "in real time only processes can be killed, no threads");
   }
-  if (clock_ == 1 && (faults.any_of_loggers() || faults.any_controller())) {
+  if (clock_ == 1 && (faults.any_controller() || !faults.changes.empty())) {
     return AtOdds("faults", "clock",
-                  "in real time only units can be killed so far");
+                  "in real time only units and loggers can be killed so far");
   }
   if (flags_.given("recovery")) {
     return AtOdds("faults", "recovery",
                   "that thinks through deaths that do not happen");
   }
   const uint32_t units = options_.run.controller.max_units;
-  if (units < 2 && faults.any_of_units()) {
-    return AtOdds("faults", "max_units", "nobody is left to take over");
-  }
   for (const Kill& kill : faults.kills) {
     if (kill.unit == kNoUnit || value(kill.unit) < units) continue;
     return AtOdds("faults", "max_units",
                   fmt::format("there is no unit {}, the last one is {}",
                               value(kill.unit), units - 1)
                       .c_str());
+  }
+  return absl::OkStatus();
+}
+
+// Faults of controllers, where there are several.
+absl::Status ReplayFlags::CheckMembers() const {
+  const FaultOptions& faults = options_.run.faults;
+  const uint32_t controllers = options_.cluster.controllers;
+  const auto joins = static_cast<uint32_t>(
+      std::ranges::count_if(faults.changes, &MemberChange::joins));
+  const auto at_odds = [this](const char* why) {
+    return AtOdds("faults", "controllers", why);
+  };
+  if (controllers == 1) {
+    const bool has_number = std::ranges::any_of(
+        faults.kills, [](const Kill& kill) { return kill.controller >= 0; });
+    return has_number || !faults.changes.empty()
+               ? at_odds(
+                     "with a single one, no other joins, leaves or is named")
+               : absl::OkStatus();
+  }
+  if (faults.any_of_units() || faults.any_of_loggers()) {
+    return at_odds("of several controllers, no units or loggers fail so far");
+  }
+  if (controllers + joins > ClusterOptions::kMostControllers) {
+    return at_odds(fmt::format("{} and {} that join are more than the {} that "
+                               "can be",
+                               controllers, joins,
+                               ClusterOptions::kMostControllers)
+                       .c_str());
+  }
+  int most = -1;
+  for (const Kill& kill : faults.kills) most = std::max(most, kill.controller);
+  for (const MemberChange& change : faults.changes) {
+    most = std::max(most, change.controller);
+  }
+  if (most >= static_cast<int>(controllers + joins)) {
+    return at_odds(
+        fmt::format("there is never a controller {}, the last one is "
+                    "{}",
+                    most, controllers + joins - 1)
+            .c_str());
   }
   return absl::OkStatus();
 }
@@ -265,9 +311,9 @@ absl::Status ReplayFlags::CheckLeases() const {
                   "a single controller has its units to itself");
   }
   for (const char* flag :
-       {"config", "compare", "explain", "decisions", "csv", "warm_up",
-        "annotate", "faults", "recovery", "warm_units", "warm_start_delay",
-        "start_timeout", "unit_idle_timeout"}) {
+       {"config", "compare", "explain", "decisions", "warm_up", "annotate",
+        "recovery", "warm_units", "warm_start_delay", "start_timeout",
+        "unit_idle_timeout"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
   }
@@ -281,15 +327,53 @@ absl::Status ReplayFlags::CheckLeases() const {
     return AtOdds("hop_delay", "controllers",
                   "leases go by messages of 1 ms at the most");
   }
+  if (leases_ != 0 && uint64_t{options_.cluster.controllers} *
+                              options_.run.controller.max_units >
+                          kMaxUnits) {
+    return AtOdds("leases", "max_units",
+                  fmt::format("independent controllers have more than {} units "
+                              "in all",
+                              kMaxUnits)
+                      .c_str());
+  }
   constexpr uint32_t kControllersPerUnit = 7;
   const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
-  if (options_.cluster.shared && options_.cluster.controllers > most) {
+  if (leases_ == 0 && options_.cluster.controllers > most) {
     return AtOdds(
         "controllers", "max_units",
         fmt::format("at most {} can each have an eighth of a unit and "
                     "some headroom",
                     most)
             .c_str());
+  }
+  return absl::OkStatus();
+}
+
+bool ReplayFlags::has_warm_pool() const {
+  return isolation_ != 0 && loggers_ == 0 && !options_.real.pin &&
+         !flags_.given("threads");
+}
+
+absl::Status ReplayFlags::CheckWarmPool() const {
+  for (const char* flag : {"unit_start_delay", "warm_start_delay"}) {
+    if (!has_warm_pool() || !flags_.given(flag)) continue;
+    return AtOdds(flag, "isolation",
+                  "processes take to start what they take; with --threads they "
+                  "are there from the start");
+  }
+  if (!flags_.given("warm_pool")) return absl::OkStatus();
+  if (isolation_ == 0) {
+    return AtOdds("warm_pool", "isolation", "it is of processes");
+  }
+  if (options_.real.pin) {
+    return AtOdds("warm_pool", "pin", "processes that come and go have no CPU");
+  }
+  if (loggers_ == 1) {
+    return AtOdds("warm_pool", "loggers",
+                  "processes of units with loggers stay");
+  }
+  if (flags_.given("threads")) {
+    return AtOdds("warm_pool", "threads", "as many processes as these stay");
   }
   return absl::OkStatus();
 }
@@ -331,13 +415,15 @@ absl::Status ReplayFlags::CheckReal() const {
       return AtOdds("isolation", "threads",
                     "a process of units is one of 2 or more");
     }
+    if (absl::Status s = CheckWarmPool(); !s.ok()) return s;
     if (options_.watch && options_.quiet) {
       return AtOdds("watch", "quiet", "it is shown on stderr");
     }
     return absl::OkStatus();
   }
-  for (const char* flag : {"redis", "speed", "overload", "threads", "isolation",
-                           "pin", "preload", "loop", "watch", "metrics_port"}) {
+  for (const char* flag :
+       {"redis", "speed", "overload", "threads", "isolation", "warm_pool",
+        "pin", "preload", "loop", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "clock", "only real time has that");
   }
@@ -411,6 +497,9 @@ void ReplayFlags::SettleReal() {
   options_.metrics_port = static_cast<uint16_t>(metrics_port_);
   RealOptions& real = options_.real;
   real.isolation = Isolation{static_cast<uint8_t>(isolation_)};
+  if (has_warm_pool()) {
+    real.warm_pool = std::min(warm_pool_, options_.run.controller.max_units);
+  }
   real.wait_for_room = overload_ == 1 ||
                        (overload_ == 0 && real.speed.kind == Speed::Kind::kMax);
 }
@@ -421,7 +510,6 @@ void ReplayFlags::SettleRun() {
   options_.run.loggers = loggers_ == 1;
   options_.cluster.shared = leases_ == 0;
   ControllerOptions& c = options_.run.controller;
-  if (options_.run.faults.any()) PrepareForFailures(c);
   c.load_signal = LoadSignal{static_cast<uint8_t>(load_signal_)};
   c.demand_rule = DemandRule{static_cast<uint8_t>(demand_)};
   options_.run.state = StateMode{static_cast<uint8_t>(state_)};
@@ -502,7 +590,8 @@ absl::Status ReplayFlags::SettleChains() {
       return AtOdds(of_one, "config", "it tells of one chain alone");
     }
   }
-  if (options_.run.faults.any()) {
+  const FaultOptions& faults = options_.run.faults;
+  if (faults.any() || !faults.changes.empty()) {
     const auto nf = config.chains.front().nf.create();
     for (const NetworkFunction::Part& part : nf->parts()) {
       if (part.nf->tables().empty()) continue;

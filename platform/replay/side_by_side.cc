@@ -38,9 +38,9 @@ RunOptions OptionsOf(const Config::Chain& chain, RunOptions options) {
     c.unit_capacity_bps = *chain.unit_capacity_bps;
   }
   if (chain.max_units.has_value()) {
-    c.max_units = *chain.max_units;
-    c.replicas = std::min(c.replicas, c.max_units - 1);
-    c.warm_units = std::min(c.warm_units, c.max_units);
+    c.max_units = *chain.max_units + c.spare_units;
+    c.replicas = std::min(c.replicas, *chain.max_units - 1);
+    c.warm_units = std::min(c.warm_units, *chain.max_units);
   }
   return options;
 }

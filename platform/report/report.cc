@@ -349,11 +349,21 @@ void AddFaults(const RunResult& result, Page& page) {
   page.Blank();
 }
 
-// Of --faults: what became of loggers.
+// Of --faults: what became of loggers. In real time they are one process.
 void AddLoggerFaults(const RunResult& result, Page& page) {
   const FaultFigures& faults = result.faults;
-  if (faults.logger_kills + faults.kills_without_logger == 0) return;
-  page.Count("Logger faults", faults.logger_kills, "loggers killed");
+  if (faults.logger_kills + faults.kills_without_logger +
+          faults.logger_failures ==
+      0) {
+    return;
+  }
+  const bool is_real = result.real.threads > 0;
+  page.Count(
+      "Logger faults", faults.logger_kills,
+      is_real ? "kills of the process of all loggers" : "loggers killed");
+  if (is_real && faults.logger_failures != faults.logger_kills) {
+    page.Count("", faults.logger_failures, "ends of it, by whomever");
+  }
   if (faults.kills_without_logger > 0) {
     page.Count("", faults.kills_without_logger,
                "kills that found no logger whose unit ran");
@@ -362,8 +372,15 @@ void AddLoggerFaults(const RunResult& result, Page& page) {
              "packets lost with them; what these did is kept");
   page.Count("", faults.records_restored,
              "records of flows that units gave to new loggers");
-  if (faults.logger_recovery_ns.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{faults.logger_recovery_ns.max()}),
+  const Histogram& recovery = faults.logger_recovery_ns;
+  if (recovery.count() > 0 && is_real) {
+    page.Row(
+        "", "", FormatDuration(Nanos{recovery.Quantile(50'000)}),
+        fmt::format("p50 from a death until another had taken over; p99 {}",
+                    FormatDuration(Nanos{recovery.Quantile(99'000)})));
+  }
+  if (recovery.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{recovery.max()}),
              "from a death until another had taken over, at most");
   }
   page.Blank();
@@ -403,10 +420,7 @@ void AddCounters(const RunResult& result, Page& page) {
 
 void AddUnits(const RunOptions& options, const RunResult& result,
               const ReportFigures& figures, Page& page) {
-  if (result.cluster.controllers > 0) {
-    AddLeases(result, page);
-    return;
-  }
+  if (result.cluster.controllers > 0) AddLeases(result, page);
   const auto percent = [](int64_t per_1000) {
     return fmt::format("{:.0f} %", static_cast<double>(per_1000) / 10);
   };
@@ -415,7 +429,9 @@ void AddUnits(const RunOptions& options, const RunResult& result,
                          static_cast<double>(result.units_mean_1000) / 1000,
                          UnitCapacity(options.controller)));
   page.Count("", result.cold_starts, "started cold");
-  page.Count("", result.warm_starts, "started warm");
+  if (result.cluster.controllers == 0) {
+    page.Count("", result.warm_starts, "started warm");
+  }
   if (result.failed_starts > 0) {
     page.Count("", result.failed_starts, "of these were not ready in time");
   }
@@ -426,6 +442,26 @@ void AddUnits(const RunOptions& options, const RunResult& result,
            "p50 of a unit in 100 ms");
   page.Row("", "", percent(result.utilisation_1000.Quantile(99'000)),
            "p99 of a unit in 100 ms");
+}
+
+void AddStarts(const UnitStartFigures& starts, Page& page) {
+  if (!starts.is_pooled) return;
+  const auto add = [&page](const Histogram& times, std::string_view how) {
+    if (times.count() == 0) return;
+    page.Count("", times.count(),
+               fmt::format("starts {}: p50 {}, p99 {}", how,
+                           FormatDuration(Nanos{times.Quantile(50'000)}),
+                           FormatDuration(Nanos{times.Quantile(99'000)})));
+  };
+  page.Count("Processes", starts.processes,
+             fmt::format("made for units, {} at one time at most, {} ended for "
+                         "want of use",
+                         starts.most_processes, starts.ended));
+  add(starts.parked_ns, "of a unit in a process that was there");
+  add(starts.cold_ns, "in one made for it");
+  if (starts.killed > 0) {
+    page.Count("", starts.killed, "killed while they were parked");
+  }
 }
 
 void AddReal(const RunResult& result, Page& page) {
@@ -581,14 +617,14 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddControllerFaults(result, page);
   AddRecovery(result.recovery, page);
   AddUnits(options, result, figures, page);
+  AddStarts(result.real.starts, page);
   AddReal(result, page);
   AddLatency(result, page);
   AddNotes(options, result, info, page);
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
                      options.controller.unit_capacity_bps, terminal);
-  // What several controllers provisioned is not told by epochs.
-  if (!chart.empty() && result.cluster.controllers == 0) {
+  if (!chart.empty()) {
     page.Blank();
     page.Heading("Demanded and provisioned bandwidth per 100 ms");
     page.Raw(chart);

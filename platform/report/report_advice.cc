@@ -351,8 +351,10 @@ std::vector<Proposal> Proposals(const RunOptions& options,
     list.Add("all figures as JSON, for scripts", "json", "result.json", false);
     list.Add("the released packets as a capture", "out", "out.pcapng", false);
   };
-  // Runs of several controllers have no stories or series to show.
+  // Runs of several controllers have no stories to show.
   if (result.cluster.controllers > 0) {
+    list.Add("series per 100 ms and quantiles as CSV, for plots", "csv",
+             "figures", false);
     list.Add("what was used in each second", "usage", "usage.jsonl", false);
     add_outputs();
     return list.Take();

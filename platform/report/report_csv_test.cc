@@ -85,6 +85,7 @@ TEST_F(CsvTest, HasEachFigureThatIsANumber) {
 TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
   RunResult result = WithAliases();
   result.real.threads = 3;
+  result.real.starts.is_pooled = true;
   result.loggers.entries = 1;
   result.faults.kills = 1;
   result.controller_faults.kills = 1;

@@ -203,6 +203,7 @@ void AddKeys(const nlohmann::ordered_json& json, const std::string& prefix,
 TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   RunResult result = WithAliases();
   result.real.threads = 3;
+  result.real.starts.is_pooled = true;
   result.live.ports.emplace_back();
   result.loggers.entries = 1;
   result.faults.kills = 1;

@@ -43,6 +43,12 @@ std::vector<std::string> NotesOf(const RunOptions& options,
   if (!reasons.empty()) {
     notes.push_back("Packets passed through, by reason: " + reasons + ".");
   }
+  if (result.faults.processes_uncounted > 0) {
+    notes.push_back(fmt::format(
+        "What units had counted themselves, of state, entries and the NF, is "
+        "not in the figures where their process was killed: {}.",
+        Plural(result.faults.processes_uncounted, "time")));
+  }
   return notes;
 }
 

@@ -110,8 +110,10 @@ Json Rows(const NfReport::Table& table) {
 constexpr size_t kMostControllers = 8;
 
 std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
-  std::string what = fmt::format("packets of controller {}, {} units at most",
-                                 i, did.units_max);
+  std::string what = fmt::format("packets of controller {}", i);
+  if (did.units_max > 0) {
+    what += fmt::format(", {} units at most", did.units_max);
+  }
   if (did.capacity_used > 0) {
     what += fmt::format(", {:.0f} % of their capacity used",
                         did.capacity_used * 100);
@@ -181,8 +183,23 @@ void AddLeases(const RunResult& result, Page& page) {
     page.Count("", result.controllers[i].packets,
                WhatControllerDid(i, result.controllers[i]));
   }
-  page.Count("Units", leases.units_up_max, "at most");
-  page.Count("", leases.units_started, "started");
+  if (leases.joined > 0) page.Count("", leases.joined, "of them joined later");
+  if (leases.left > 0) page.Count("", leases.left, "of them left");
+  if (leases.changes_in_vain > 0) {
+    page.Count("", leases.changes_in_vain,
+               "were to leave or to be killed, and were not there");
+  }
+  if (leases.flows_moved > 0) {
+    page.Count("", leases.flows_moved, "flows moved from one to another");
+    page.Count("", leases.packets_waited, "packets waited for these");
+  }
+  if (leases.flows_not_taken > 0) {
+    page.Count("", leases.flows_not_taken,
+               "flows lost their state: the next controller had no room");
+  }
+  if (leases.words_given > 0) {
+    page.Count("", leases.words_given, "words of pools given to another");
+  }
   if (!has_leases) return;
   page.Count("Leases", leases.grants, "grants of shares, and changes of them");
   page.Count("", leases.given_back, "given back, or a part of them");

@@ -31,6 +31,10 @@ class ReleaseDigest final : public RunObserver {
     Add(packet.route.flow, packet.bytes);
   }
   uint64_t value() const { return sum_; }
+  // A flow goes on in another digest, whose sum is added to this one's, and
+  // with another id: its hash so far, which Continue takes there.
+  uint64_t OfFlow(FlowId flow) { return HashOf(flow); }
+  void Continue(FlowId flow, uint64_t hash) { HashOf(flow) = hash; }
   static constexpr size_t kMaxEarlier = 65'536;
 
  private:

@@ -215,6 +215,20 @@ constexpr Figure kFigures[] = {
      "How late packets were taken; null without a schedule."},
     {"real.worker_sleeps", "sleeps", kSum, &RealFigures::sleeps,
      "Times that a worker slept because it had nothing to do."},
+    {"real.starts.parked_ns", "ns", kNot, &UnitStartFigures::parked_ns,
+     "From the decision to start a unit until it ran, in a process that was "
+     "there; null without --warm_pool, or if there was none."},
+    {"real.starts.cold_ns", "ns", kNot, &UnitStartFigures::cold_ns,
+     "The same, in a process that was made for it."},
+    {"real.starts.processes", "processes", kSum, &UnitStartFigures::processes,
+     "Processes of units that were made, of a run with --warm_pool."},
+    {"real.starts.most_processes", "processes", kMax,
+     &UnitStartFigures::most_processes, "Of these, at one time."},
+    {"real.starts.ended", "processes", kSum, &UnitStartFigures::ended,
+     "Of these, ended for want of use."},
+    {"real.starts.killed", "processes", kSum, &UnitStartFigures::killed,
+     "Of these, killed while parked: others came in their place; what their "
+     "units had counted is missing."},
     {"aliases.granted", "aliases", kSum, &ControllerCounters::aliases_granted,
      "Aliases given to flows, of an NF with an inside."},
     {"aliases.at_once_max", "aliases", kMax, &AliasFigures::at_once_max,
@@ -347,6 +361,10 @@ constexpr Figure kFigures[] = {
     {"faults.packets_rerouted", "packets", kSum,
      &FailureCounters::packets_rerouted,
      "Packets that survived the unit that had them, and went to another."},
+    {"faults.processes_uncounted", "processes", kSum,
+     &FaultFigures::processes_uncounted,
+     "Processes of units that were killed in real time: what their units "
+     "counted themselves, of state and entries, is not in the figures."},
     {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
      "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,
@@ -381,6 +399,9 @@ constexpr Figure kFigures[] = {
      "Aliases withdrawn, since what set them was lost."},
     {"faults.logger_kills", "loggers", kSum, &FaultFigures::logger_kills,
      "Loggers that --faults killed."},
+    {"faults.logger_failures", "processes", kSum,
+     &FaultFigures::logger_failures,
+     "Processes of all loggers that ended, in real time, and were replaced."},
     {"faults.kills_without_logger", "kills", kSum,
      &FaultFigures::kills_without_logger,
      "Kills that found no logger whose unit ran."},
@@ -446,11 +467,25 @@ constexpr Figure kFigures[] = {
      "Units that resource managers started."},
     {"leases.units_up_max", "units", kMax, &ClusterFigures::units_up_max,
      "Units that were up at one time."},
+    {"leases.joined", "controllers", kSum, &ClusterFigures::joined,
+     "Controllers that joined after the first packet."},
+    {"leases.left", "controllers", kSum, &ClusterFigures::left,
+     "Controllers that left in good order."},
+    {"leases.changes_in_vain", "faults", kSum, &ClusterFigures::changes_in_vain,
+     "Controllers that were to leave or to be killed, and were not there."},
+    {"leases.flows_moved", "flows", kSum, &ClusterFigures::flows_moved,
+     "Flows that went on under another controller."},
+    {"leases.packets_waited", "packets", kSum, &ClusterFigures::packets_waited,
+     "Packets that waited until another controller had their flow."},
+    {"leases.flows_not_taken", "flows", kSum, &ClusterFigures::flows_not_taken,
+     "Flows whose state was lost because their new controller had no room."},
+    {"leases.words_given", "words", kSum, &ClusterFigures::words_given,
+     "Words of 64 pieces that one controller gave to another."},
     {"leases.overcommitted", "units", kSum, &ClusterFigures::overcommitted,
      "Changes after which controllers used more of a unit than it has."},
     {"leases.foreign_aliases", "aliases", kSum,
      &ClusterFigures::foreign_aliases,
-     "Aliases that lie in a block of another controller."},
+     "Aliases that two controllers gave at the same time."},
     {"leases.by_controller", "list of objects, by controller", kNot, kComposed,
      "What each controller got, packets and bytes; what it dropped; its units "
      "at most, and the part of their capacity that it used, where they are its "
@@ -506,6 +541,8 @@ const Part& In(const RunResult& result, const ReportFigures& derived) {
     return result.controller.failures;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
+  } else if constexpr (std::is_same_v<Part, UnitStartFigures>) {
+    return result.real.starts;
   } else if constexpr (std::is_base_of_v<Part, StateFigures>) {
     return result.state;
   } else {
@@ -523,8 +560,9 @@ struct Reader {
   FigureValue operator()(T Part::*member) const {
     const T& value = In<Part>(result, derived).*member;
     if constexpr (std::is_same_v<T, Histogram>) {
-      const bool is_absent =
-          std::is_same_v<Part, RealFigures> && value.count() == 0;
+      const bool may_be_absent = std::is_same_v<Part, RealFigures> ||
+                                 std::is_same_v<Part, UnitStartFigures>;
+      const bool is_absent = may_be_absent && value.count() == 0;
       return is_absent ? nullptr : &value;
     } else if constexpr (std::is_same_v<T, uint32_t>) {
       return uint64_t{value};
@@ -569,6 +607,9 @@ FigureValue ValueOf(const Figure& figure, const RunResult& result,
 }
 
 bool IsShown(const Figure& figure, const RunResult& result) {
+  if (figure.key.starts_with("real.starts.")) {
+    return result.real.starts.is_pooled;
+  }
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
@@ -579,7 +620,7 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("faults.")) {
     const FaultFigures& faults = result.faults;
     return faults.kills + faults.kills_without_unit + faults.logger_kills +
-               faults.kills_without_logger +
+               faults.kills_without_logger + faults.logger_failures +
                result.controller.failures.failures >
            0;
   }

@@ -47,7 +47,8 @@ using FigurePlace = std::variant<
     uint64_t FailureCounters::*, uint64_t RealFigures::*,
     uint32_t RealFigures::*, bool ReportFigures::*, uint64_t ReportFigures::*,
     int64_t ReportFigures::*, double ReportFigures::*, Histogram RunResult::*,
-    Histogram StateFigures::*, Histogram RealFigures::*>;
+    Histogram StateFigures::*, Histogram RealFigures::*,
+    uint64_t UnitStartFigures::*, Histogram UnitStartFigures::*>;
 
 // These say how a figure is shown while a run goes on. Only what is counted as
 // it happens has these, not what is gathered at the end.
@@ -111,7 +112,7 @@ class FigureCounts {
   }
 
  private:
-  static constexpr size_t kMaxFigures = 192;
+  static constexpr size_t kMaxFigures = 256;
   static size_t IndexOf(const FigurePlace& place);
 
   std::array<uint64_t, kMaxFigures> counts_{};  // by figure

@@ -123,6 +123,14 @@ void Ingress::ForgetAlias(FlowId flow, Clock clock) {
   if (listener_ != nullptr) listener_->on_alias_over(flow, clock);
 }
 
+void Ingress::on_moved(FlowId from, FlowId to) {
+  const auto announced = announced_.find(from);
+  if (announced == announced_.end()) return;
+  const Announced moved = announced->second;
+  announced_.erase(announced);
+  announced_[to] = moved;
+}
+
 // A look at the address that it goes to, where nothing is quoted in it.
 bool Ingress::MayComeBack(PacketHandle released) {
   const ParsedPacket& headers = buffers_.info(released).headers;

@@ -83,6 +83,8 @@ class Ingress {
   void on_alias(const Alias& alias, const FlowKey& flow);
   // Forgets the aliases of the flow that were granted up to the clock.
   void ForgetAlias(FlowId flow, Clock clock);
+  // The flow goes on with another id.
+  void on_moved(FlowId from, FlowId to);
   // Returns how many aliases there were at one time, at the most.
   size_t aliases_max() const { return aliases_max_; }
 

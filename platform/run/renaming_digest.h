@@ -53,6 +53,9 @@ class RenamingDigest final : public RunObserver {
     Add(packet.time, packet.route.flow, packet.link, packet.bytes);
   }
   uint64_t value() const { return digest_.value(); }
+  // As those of ReleaseDigest.
+  uint64_t OfFlow(FlowId flow) { return digest_.OfFlow(flow); }
+  void Continue(FlowId flow, uint64_t hash) { digest_.Continue(flow, hash); }
 
  private:
   struct KeyHash {

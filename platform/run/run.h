@@ -67,20 +67,32 @@ struct Kill {
     kLoggerProcess,
     kController,
   };
+  static constexpr int kAnyController = -1;
+
   bool is_of_unit() const { return victim == Victim::kUnit; }
   bool is_of_controller() const { return victim == Victim::kController; }
   bool is_of_logger() const { return !is_of_unit() && !is_of_controller(); }
 
   Victim victim = Victim::kUnit;
-  UnitId unit = kNoUnit;    // or whose logger; kNoUnit: any one that runs
+  UnitId unit = kNoUnit;  // or whose logger; kNoUnit: any one that runs
+  int controller = kAnyController;  // of several
   Nanos at{-1};             // after the first packet; below 0: by chance
   uint32_t chance_65536{};  // … with each packet that comes, of 65,536
+};
+
+// A controller of several joins the others, or leaves them in good order.
+struct MemberChange {
+  bool joins = false;
+  int controller =
+      Kill::kAnyController;  // that leaves; new ones are numbered on
+  Nanos at{};                // after the first packet
 };
 
 // Says which units and loggers die, and when; by chance means drawn from the
 // seed.
 struct FaultOptions {
   std::vector<Kill> kills;
+  std::vector<MemberChange> changes;
   // Until the controller knows of a unit's death, or until another logger
   // begins to take over.
   Nanos detection = Milliseconds(1);
@@ -186,9 +198,13 @@ struct FaultFigures {
   uint64_t ends_lost = 0;  // ends of flows that no unit heard of
   uint64_t tells_by_loggers = 0;
   uint64_t records_left = 0;  // of failed processes, in loggers at the end
-  Histogram detection_ns;     // from a kill until the controller knows
-  Histogram recovery_ns;      // from a death until its flows are moved
+  // Processes of units that were killed in real time: what their units counted,
+  // of state and of entries, is not in the figures.
+  uint64_t processes_uncounted = 0;
+  Histogram detection_ns;  // from a kill until the controller knows
+  Histogram recovery_ns;   // from a death until its flows are moved
   uint64_t logger_kills = 0;
+  uint64_t logger_failures = 0;       // of a process, in real time, by whomever
   uint64_t kills_without_logger = 0;  // there was none, or its unit was gone
   uint64_t logger_packets_lost = 0;   // with loggers; those of NFs among them
   uint64_t logger_clocks_kept = 0;    // whose packets those were, or had none
@@ -204,12 +220,19 @@ struct ClusterFigures {
   uint64_t grants = 0;
   uint64_t revoked = 0;
   uint64_t given_back = 0;
-  uint64_t gone = 0;     // leases that ended without being given back
-  uint64_t refused = 0;  // messages, by managers and units
+  uint64_t gone = 0;    // leases that ended without being given back
+  uint64_t joined = 0;  // controllers, after the first packet
+  uint64_t left = 0;
+  uint64_t changes_in_vain = 0;  // there was nobody to leave or to be killed
+  uint64_t flows_moved = 0;      // from one controller to another
+  uint64_t packets_waited = 0;   // for these
+  uint64_t words_given = 0;      // of pools, from one to another
+  uint64_t flows_not_taken = 0;  // for want of room: their state is lost
+  uint64_t refused = 0;          // messages, by managers and units
   uint64_t units_started = 0;
   uint64_t units_up_max = 0;
-  // Units of which controllers used more than there is, and aliases in a block
-  // of another controller: 0.
+  // Units of which controllers used more than there is, and aliases that two
+  // controllers gave: 0.
   uint64_t overcommitted = 0;
   uint64_t foreign_aliases = 0;
 };
@@ -281,12 +304,26 @@ struct TableFigures {
   Histogram spread_ns{};
 };
 
+// Tells how units came to run whose processes come and go.
+struct UnitStartFigures {
+  bool is_pooled = false;       // they do
+  uint64_t processes = 0;       // made, in all
+  uint64_t most_processes = 0;  // at one time
+  uint64_t ended = 0;           // of these, for want of use
+  uint64_t killed = 0;          // while they were parked
+  // From the decision to start a unit until it ran, in a process that was there
+  // and in one that was made for it.
+  Histogram parked_ns;
+  Histogram cold_ns;
+};
+
 // Tells of a run in real time.
 struct RealFigures {
   uint32_t threads = 0;         // 0: the run was in virtual time
   Nanos wall;                   // from the first packet until the last had left
   Histogram schedule_error_ns;  // how late packets were taken
   uint64_t sleeps = 0;          // of workers that had nothing to do
+  UnitStartFigures starts;
 };
 
 // Tells of a port of live traffic.

@@ -12,6 +12,9 @@ namespace {
 
 // Slots of each channel for what is re-routed after failures.
 constexpr uint32_t kRecoverySlots = 64;
+// Of two next to each other, one is of another process than any that has ended,
+// if there are several processes.
+constexpr uint32_t kSpareUnits = 2;
 
 // At most kMaxUnderWay, which no run comes near.
 uint32_t SlotsOfAllChannels(const ControllerOptions& options) {
@@ -47,6 +50,13 @@ TableOptions TableOptionsOf(const RunOptions& options) {
 }
 
 // A run of clocks for each packet that can be in a queue: none is forgotten.
+void AddSpareUnits(ControllerOptions& options) {
+  if (options.spare_units > 0) return;
+  options.spare_units =
+      std::min<uint32_t>(kSpareUnits, kMaxUnits - options.max_units);
+  options.max_units += options.spare_units;
+}
+
 void PrepareForFailures(ControllerOptions& options) {
   options.recovery_slots = kRecoverySlots;
   options.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(

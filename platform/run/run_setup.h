@@ -20,6 +20,8 @@ TableOptions TableOptionsOf(const RunOptions& options);
 
 // Sets what a controller needs beyond others whose units may fail.
 void PrepareForFailures(ControllerOptions& options);
+// Adds spare units (ControllerOptions::spare_units) unless there are some.
+void AddSpareUnits(ControllerOptions& options);
 
 // Returns true if the NF's flows are inside endpoints.
 bool HasSides(const NetworkFunction& nf);

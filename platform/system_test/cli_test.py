@@ -137,7 +137,6 @@ class Refusals(Command):
                       ["--compare=hash", "--explain=top"],
                       ["--compare=hash", "--decisions=/nonesuch/a.csv"],
                       ["--compare=hash", "--usage=/nonesuch/a.jsonl"],
-                      ["--usage=/nonesuch/a.jsonl", "--clock=real"],
                       ["--usage=a", "--json=a"],
                       ["--usage=-", "--json=-"],
                       ["--decisions=/nonesuch/a.json"],
@@ -188,7 +187,7 @@ class Refusals(Command):
                 "watch", "metrics_port", "isolation"}
         for name, value in flags.items():
             if name not in ("json", "logger_delay", "reassign_period",
-                            "redis", "store", "leases"):
+                            "redis", "store", "leases", "warm_pool"):
                 with self.subTest(name):
                     clock = ["--clock=real"] if name in real else []
                     self.report(self.good, *clock, f"--{name}={value}")
@@ -274,16 +273,12 @@ class Refusals(Command):
                 (["unit 64", "63"], [logged, "--faults=kill logger 64 at 1s"]),
                 (['p="2"'], [logged, "--faults=kill any p=2"]),
                 (["loggers=off"], [kill]),
-                (["max_units=1", "nobody"], [logged, kill, "--max_units=1"]),
                 (["shared tables"], [logged, kill, "--nf=monitor"]),
                 (["--recovery", "do not happen"],
                  [logged, kill, "--recovery"]),
                 (["--isolation", "no threads"],
                  [logged, kill, "--clock=real"]),
-                (["only units"],
-                 [logged, "--faults=kill any logger at 1s", "--clock=real",
-                  "--isolation=process"]),
-                (["only units"],
+                (["only units and loggers"],
                  [logged, "--faults=kill controller at 1s", "--clock=real",
                   "--isolation=process"])]:
             self.refused(USAGE, words, "replay", self.good, *flags)

@@ -37,6 +37,39 @@ class Controllers(Command):
                 units = many["leases"]["units_up_max"]
                 self.assertEqual(units, n if leases == "independent" else 1)
 
+    def test_goes_on_whoever_comes_and_goes(self):
+        one = self.report(self.many, "--nf=chronicle")
+        many = self.report(
+            self.many, "--nf=chronicle", "--controllers=3",
+            "--faults=add controller at 20ms; remove controller 1 at 40ms")
+        self.assertEqual(many["digest"], one["digest"])
+        self.assertEqual(many["violations"], 0)
+        self.assertEqual(many["leases"]["joined"], 1)
+        self.assertEqual(many["leases"]["left"], 1)
+        self.assertGreater(many["leases"]["flows_moved"], 0)
+
+    def test_goes_on_after_a_failure(self):
+        report = self.report(
+            self.many, "--nf=chronicle", "--controllers=3", "--loggers=on",
+            "--faults=kill controller 1 at 30ms; kill controller p=0.001")
+        faults = report["controller_faults"]
+        self.assertGreater(faults["kills"], 0)
+        self.assertEqual(report["violations"], 0)
+        self.assertEqual(report["packets_released"] + faults["packets_lost"],
+                         600)
+
+    def test_tells_of_units_as_a_run_of_one_does(self):
+        report = self.report(self.many, "--controllers=3",
+                             "--unit_capacity=5Mbps")
+        self.assertGreater(report["utilisation"]["p99"], 0.5)
+        folder = os.path.join(self.folder.name, "figures")
+        self.report(self.many, "--controllers=3", "--csv", folder)
+        rows = pathlib.Path(folder, "bandwidth.csv").read_text().splitlines()
+        self.assertGreater(len(rows), 1)
+        text = run("replay", self.many, "--controllers=2").stdout.decode()
+        self.assertIn("provisioned bandwidth per 100 ms", text)
+        self.assertIn("of the capacity provisioned", text)
+
     def test_releases_in_real_time_what_virtual_time_does(self):
         one = self.report(self.many, "--nf=chronicle")
         for n in (2, 8):
@@ -123,8 +156,21 @@ class Controllers(Command):
                 (["--leases", "--controllers"], ["--leases=shared"]),
                 (["--controllers", "0"], ["--controllers=0"]),
                 (["--controllers", "65"], ["--controllers=65"]),
-                (["--csv", "--controllers"],
-                 ["--csv=x", "--controllers=2"]),
+                (["--leases", "--max_units", "65535"],
+                 ["--leases=independent", "--controllers=2",
+                  "--max_units=40000"]),
+                (["--faults", "--controllers", "of several"],
+                 ["--faults=kill unit 1 at 1ms", "--controllers=2",
+                  "--loggers=on"]),
+                (["--faults", "--controllers", "single"],
+                 ["--faults=add controller at 1ms"]),
+                (["--faults", "--loggers"],
+                 ["--faults=kill controller at 1ms", "--controllers=2"]),
+                (["--faults", "--controllers", "controller 3", "is 2"],
+                 ["--faults=remove controller 3 at 1ms; add controller at 2ms",
+                  "--controllers=2"]),
+                (["--faults", "--controllers", "64"],
+                 ["--faults=add controller at 1ms", "--controllers=64"]),
                 (["--compare", "--controllers"],
                  ["--compare=hash", "--controllers=2"]),
                 (["--leases=independent", "virtual time"],

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "platform/run/run_setup.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_tiny_nat.h"
 
@@ -33,6 +34,28 @@ TEST(Faults, BringBackAGrantThatNoLoggerKnowsOf) {
   EXPECT_EQ(outcome.run.packets_released, 1u);
   EXPECT_EQ(outcome.run.controller.pieces.blocks_granted, 2u);
   EXPECT_EQ(outcome.run.controller.pieces.pieces_out, 0u);
+}
+
+// The only unit that may be dies: a spare one takes its flow over.
+TEST(Faults, OfTheOnlyUnitLoseNoState) {
+  TinyNatOptions options = TinyNatTables();
+  options.loggers = true;
+  options.controller.max_units = 1;
+  options.faults.kills = {{.unit = UnitId{0}, .at = Milliseconds(15)}};
+  AddSpareUnits(options.controller);
+  PrepareForFailures(options.controller);
+  std::vector<OfferedFrame> packets;
+  for (const int64_t ms : {0, 12, 30, 100}) {
+    packets.push_back(
+        {.time = Instant{} + Milliseconds(ms), .bytes = UdpFrame({.flow = 1})});
+  }
+  const Outcome outcome = RunFrames(options, options.nf, packets);
+  EXPECT_EQ(outcome.run.violations, 0u);
+  EXPECT_EQ(outcome.run.faults.kills, 1u);
+  EXPECT_EQ(outcome.run.faults.packets_lost, 0u);
+  EXPECT_EQ(outcome.run.packets_released, packets.size());
+  EXPECT_EQ(outcome.run.controller.failures.flows_given_up, 0u);
+  EXPECT_EQ(outcome.run.controller.flows, 1u);
 }
 
 // Three packets of a flow come to unit 0, and its logger gets them 3 ms later.

@@ -60,9 +60,12 @@ def below(pid):
     return found
 
 
-def units_of(pid):
-    return [p for p in below(pid)
-            if (stat := stat_of(p)) and stat[2] == "snf-unit"]
+def units_of(pid, name="snf-unit"):
+    return [p for p in below(pid) if (stat := stat_of(p)) and stat[2] == name]
+
+
+def loggers_of(pid):
+    return units_of(pid, "snf-loggers")
 
 
 def leftovers(launcher):
@@ -78,11 +81,11 @@ class Isolation(Command):
         self.frames = self.file("frames.pcap", pcap(
             [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
 
-    def replay(self, *flags, capture=None, isolation=ISOLATION):
+    def replay(self, *flags, capture=None, isolation=ISOLATION, pace=REAL):
         path = os.path.join(self.folder.name, "report.json")
         if os.path.exists(path):
             os.unlink(path)
-        done = run("replay", capture or self.frames, *REAL, "--quiet",
+        done = run("replay", capture or self.frames, *pace, "--quiet",
                    f"--isolation={isolation}", f"--json={path}", *flags)
         report = json.loads(pathlib.Path(path).read_text()) \
             if os.path.exists(path) else None
@@ -99,6 +102,8 @@ class Isolation(Command):
         self.addCleanup(process.kill)
         units = wait_for("units", lambda: len(units_of(process.pid)) == 2
                          and units_of(process.pid))
+        if "--loggers=on" in flags:
+            wait_for("loggers", lambda: loggers_of(process.pid))
         return process, units
 
 
@@ -223,14 +228,24 @@ class Failures(Isolation):
                     random.Random(seed), end, "--threads=4", "--loggers=on",
                     f"--nf={nf}")
 
-    def ends_with_all_packets_told(self, rng, end, *flags):
+    def test_loggers_that_must_not_come_back_end_the_run(self):
+        seed = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+        for end, nf in ((signal.SIGKILL, "monitor"),
+                        (signal.SIGSYS, "chronicle")):
+            with self.subTest(f"SNF_TEST_SEED={seed}", end=end, nf=nf):
+                self.ends_with_all_packets_told(
+                    random.Random(seed), end, "--threads=4", "--loggers=on",
+                    f"--nf={nf}", victims=loggers_of)
+
+    def ends_with_all_packets_told(self, rng, end, *flags, victims=units_of):
         process, units = self.start(*flags)
         time.sleep(rng.uniform(0, 0.5))
-        victim = rng.choice(units)
+        victim = rng.choice(victims(process.pid))
         os.kill(victim, end)
         _, said = process.communicate(timeout=60)
-        self.assertRegex(said, rf"unit loop \d \(process {victim}\) "
-                         rf"was killed by signal {end.value}")
+        who = rf"unit loop \d \(process {victim}\)" \
+            if victims == units_of else f"process {victim} of loggers"
+        self.assertRegex(said, f"{who} was killed by signal {end.value}")
         self.assertEqual(process.returncode, INTERNAL)
         report = json.loads(pathlib.Path(self.report).read_text())
         self.assertTrue(report["conserved"])
@@ -239,7 +254,8 @@ class Failures(Isolation):
     def test_nothing_outlives_snf(self):
         for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             with self.subTest(end):
-                process, _ = self.start("--threads=3")
+                process, _ = self.start("--threads=4", "--loggers=on")
+                self.assertEqual(len(loggers_of(process.pid)), 1)
                 started = below(process.pid)
                 launcher = self.launcher_of(process)
                 process.send_signal(end)
@@ -262,6 +278,119 @@ class Failures(Isolation):
         done, _ = self.replay()
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(leftovers(launcher), [])
+
+
+class WarmPool(Isolation):
+    """Processes that come and go with the units: runs without --threads."""
+
+    def bursts(self):
+        """Two of 200 ms, each of 40 flows; two seconds lie between them."""
+        return self.file("bursts.pcap", pcap(
+            [(1 + begin + i / 2000, udp_frame(5000 + i % 40))
+             for begin in (0, 2.2) for i in range(400)]))
+
+    PACED = ("--clock=real", "--speed=1x", "--unit_capacity=none")
+    SHORT = ("--flow_timeout=100ms", "--unit_idle_timeout=20ms",
+             "--keep_warm=100ms")
+
+    def starts_of(self, *flags, capture=None, pace=REAL):
+        done, report = self.replay(*flags, capture=capture, pace=pace)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertTrue(report["conserved"])
+        self.assertTrue(report["sound"], report["violation_messages"])
+        return report, report["real"]["starts"]
+
+    def test_units_start_in_processes_that_are_parked(self):
+        flags = ("--policy=rotate", "--max_units=4", "--nf=chronicle",
+                 "--flow_timeout=1h")
+        report, starts = self.starts_of(*flags, "--warm_pool=4")
+        self.assertEqual(report["units_used_max"], 4)
+        self.assertIsNone(starts["cold_ns"])
+        self.assertGreater(starts["parked_ns"]["p50"], 0)
+        self.assertGreaterEqual(starts["parked_ns"]["max"],
+                                starts["parked_ns"]["p50"])
+        self.assertEqual(starts["processes"], 4)
+        done, threads = self.replay(*flags, isolation="thread")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(report["digest"], threads["digest"])
+
+    def test_a_unit_without_a_parked_process_waits_for_its_own(self):
+        flags = ("--policy=rotate", "--max_units=4", "--nf=monitor",
+                 "--overload=wait")
+        report, starts = self.starts_of(*flags, "--warm_pool=0")
+        self.assertGreater(starts["cold_ns"]["p50"], 0)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+        done, threads = self.replay(*flags, isolation="thread")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        for what in ("digest", "counters", "nf_reports"):
+            self.assertEqual(report.get(what), threads.get(what), what)
+
+    def test_processes_end_with_their_units_and_come_again(self):
+        flags = (*self.SHORT, "--overload=wait", "--nf=monitor")
+        report, starts = self.starts_of(*flags, "--warm_pool=0",
+                                        capture=self.bursts(), pace=self.PACED)
+        self.assertEqual(report["packets_released"], 800)
+        # All of the first burst did, or the second one would wake them.
+        self.assertGreater(starts["ended"], 0)
+        self.assertGreater(starts["processes"], starts["most_processes"])
+        # What a process that has ended counted is not forgotten.
+        self.assertEqual(report["counters"]["bytes"], report["bytes_in"])
+
+    def test_no_process_is_there_while_no_unit_is(self):
+        process = subprocess.Popen(
+            [PROGRAM, "replay", self.bursts(), *self.PACED, *self.SHORT,
+             "--warm_pool=0", "--overload=wait", "--quiet", f"--isolation={ISOLATION}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        for are_there in (True, False, True):
+            wait_for("units to come or go",
+                     lambda a=are_there: bool(units_of(process.pid)) == a)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, OK, said)
+
+    def test_a_parked_process_that_is_killed_is_replaced(self):
+        report = os.path.join(self.folder.name, "parked.json")
+        process = subprocess.Popen(
+            [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
+             "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3",
+             "--max_units=8", f"--json={report}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        def settled():
+            units = units_of(process.pid)
+            time.sleep(0.5)  # none of them is still to become ready
+            return len(units) >= 4 and units == units_of(process.pid) and units
+
+        units = wait_for("units that stay", settled)
+        os.kill(max(units), signal.SIGKILL)  # the youngest
+        wait_for("another", lambda: set(units_of(process.pid)) - set(units))
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, OK, said)
+        told = json.loads(pathlib.Path(report).read_text())
+        self.assertEqual(told["real"]["starts"]["killed"], 1)
+        self.assertEqual(told["packets_released"], told["packets_in"])
+
+    def test_nothing_that_is_parked_outlives_snf(self):
+        process = subprocess.Popen(
+            [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
+             "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        wait_for("units", lambda: len(units_of(process.pid)) >= 4)
+        started, launcher = below(process.pid), self.launcher_of(process)
+        process.kill()
+        process.wait()
+        self.wait_for_ends(started)
+        self.assertEqual(leftovers(launcher), [])
+
+    def test_is_refused_where_processes_stay(self):
+        for flags, named in ((("--threads=3",), b"--threads"),
+                             (("--loggers=on",), b"--loggers"),
+                             (("--pin",), b"--pin")):
+            done, _ = self.replay("--warm_pool=1", *flags)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertIn(b"--warm_pool", done.stderr)
+            self.assertIn(named, done.stderr)
 
 
 class Intrusions(Isolation):

@@ -212,14 +212,25 @@ def receive_frame(ether_type):
 
 def gro(interface, *value):
     """Sets whether the interface merges packets, if told to; prints it."""
-    siocethtool, get, put = 0x8946, 0x2B, 0x2C
+    print(setting(interface, 0x2B, 0x2C, *value))
+
+
+def finish_checksums(interface):
+    """The host computes checksums itself, and sends single packets."""
+    for get, put in ((0x16, 0x17), (0x1E, 0x1F), (0x23, 0x24)):
+        print(setting(interface, get, put, 0))
+
+
+def setting(interface, get, put, *value):
+    """By ethtool's numbers."""
+    siocethtool = 0x8946
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in [put, get] if value else [get]:
             asked = array.array("I", [command, *map(int, value or [0])])
             request = struct.pack("16sP16x", interface.encode(),
                                   asked.buffer_info()[0])
             fcntl.ioctl(any_socket, siocethtool, request)
-    print(asked[1])
+    return asked[1]
 
 
 def fetch(url):
@@ -231,5 +242,5 @@ def fetch(url):
 if __name__ == "__main__":
     {word.__name__: word for word in (
         serve, get, tcp, udp, who, hairpin, refused, ping, send_frame, receive_frame,
-        gro, fetch,
+        gro, finish_checksums, fetch,
     )}[sys.argv[1]](*sys.argv[2:])

@@ -17,6 +17,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,8 @@ PEER = str(pathlib.Path(__file__).resolve().with_name("network_peer.py"))
 UNAVAILABLE, IO, PERMISSION = 69, 74, 77
 SKIPPED = 4  # as CMakeLists.txt says
 PORTS = ["--port", "inside=lan0", "--port", "outside=wan0"]
+XDP_PORTS = ["--port", "inside=xdp:lan0", "--port", "outside=xdp:wan0"]
+AF_XDP = 44
 CLIENT4, SERVER4, EXTERNAL4 = "10.77.0.2", "10.77.0.3", "10.77.0.100"
 CLIENT6, SERVER6 = "fd77::2", "fd77::3"
 CLIENT, MIDDLE, SERVER = (f"snf-{name}-{os.getpid()}"
@@ -277,6 +280,65 @@ class Run(unittest.TestCase):
                              ["3 right"])
         self.assertGreater(self.report["ports"]["inside"]["received"], 1_000)
 
+    def program_of(self, interface):
+        """Words about an XDP program that is attached to it."""
+        shown = subprocess.run(["ip", "-n", MIDDLE, "link", "show", interface],
+                               capture_output=True, text=True, check=True)
+        return re.findall(r"\bprog/xdp\b", shown.stdout)
+
+    def begin_xdp(self):
+        try:
+            socket.socket(AF_XDP, socket.SOCK_RAW).close()
+        except OSError as error:
+            self.skipTest(f"this kernel has no AF_XDP: {error}")
+        # No kernel tells an AF_XDP socket what is left to a card.
+        for namespace in (CLIENT, SERVER):
+            self.assertEqual(peer(namespace, "finish_checksums", "eth0"),
+                             ["0", "0", "0"])
+
+    def test_carries_traffic_by_af_xdp(self):
+        self.begin_xdp()
+        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
+           address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        with self.server(), self.running(
+                f"--nf=firewall | monitor | nat(ip={EXTERNAL4})",
+                ports=XDP_PORTS):
+            self.assertTrue(self.program_of("lan0"))
+            self.assertTrue(self.program_of("wan0"))
+            self.check_downloads(SERVER4)
+            self.check_udp(CLIENT, SERVER4, [1, 17, 1_472])
+        self.assertIn("XDP program", "".join(self.said))
+        ports = self.report["ports"]
+        for port in ("inside", "outside"):
+            self.assertEqual(ports[port]["refused"], 0)
+            self.assertEqual(ports[port]["send_drops"], 0)
+        self.assertGreater(ports["inside"]["sent"], 20_000_000 / 1_460)
+        self.assertFalse(self.program_of("lan0") + self.program_of("wan0"))
+
+    def test_leaves_no_xdp_program_when_it_is_killed(self):
+        self.begin_xdp()
+        process = subprocess.Popen(inside(MIDDLE, PROGRAM, "run", *XDP_PORTS),
+                                   stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        try:
+            wait_for("program", lambda: self.program_of("lan0"))
+        finally:
+            process.kill()
+            process.wait()
+        wait_for("end of the program", lambda: not self.program_of("lan0"))
+        # Nor does it keep another from what it had.
+        with self.running(ports=XDP_PORTS):
+            self.assertTrue(self.program_of("lan0"))
+
+    def test_refuses_what_af_xdp_cannot_have(self):
+        self.begin_xdp()
+        ip("-n", MIDDLE, "link", "set", "lan0", "mtu", "9000")
+        done = subprocess.run(inside(MIDDLE, PROGRAM, "run", *XDP_PORTS),
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+        self.assertIn("lan0 has an MTU of 9000, and AF_XDP takes 3818 at the "
+                      "most here; packet:lan0 takes all", done.stderr)
+
     def test_has_a_capture_as_a_port(self):
         capture = self.folder / "in.pcap"
         capture.write_bytes(pcap([(1 + i / 100, udp_frame(5000 + i % 3))
@@ -432,7 +494,7 @@ class Run(unittest.TestCase):
                 (["inside is named twice"], "inside=lan0", "inside=wan0",
                  "outside=wan0"),
                 (["lan0 cannot be both"], "inside=lan0", "outside=lan0"),
-                (["--port", '"xdp" is no kind'], "inside=xdp:lan0",
+                (["--port", '"pcap" is no kind'], "inside=pcap:lan0",
                  "outside=wan0"),
                 (["--port", '"left" is neither'], "left=lan0",
                  "outside=wan0")):

@@ -15,6 +15,12 @@ namespace {
 RunOptions OptionsOf(RunOptions options, ControllerId controller) {
   options.controller.controller_id = value(controller);
   options.controller.leased = true;
+  if (options.faults.any_controller()) {
+    // The cluster says when.
+    Kill never;
+    never.victim = Kill::Victim::kController;
+    options.faults.kills = {never};
+  }
   return options;
 }
 
@@ -39,38 +45,46 @@ ClusterMember::ClusterMember(const RunOptions& options,
                              Host& host)
     : host_(host),
       id_(life.controller),
-      controllers_(cluster.controllers),
+      life_(life),
       is_fixed_(!cluster.fixed_shares.empty()),
       least_bps_(options.controller.unit_capacity_bps *
                  (is_fixed_ ? cluster.fixed_shares[value(life.controller)]
                             : cluster.least_share) /
                  kWholeUnit),
-      keeper_(KeeperOptions(options, cluster), life),
+      keeper_options_(KeeperOptions(options, cluster)),
+      keeper_(keeper_options_, life),
       locals_(options.controller.max_units),
       driver_(OptionsOf(options, life.controller), policy, nf,
               std::move(observers), this) {
   keeper_.on_load(host_.now(), least_bps_, requests_);
 }
 
-void ClusterMember::AddPiecePools(const NetworkFunction& example,
+void ClusterMember::AddPiecePools(const NetworkFunction&,
                                   Controller& controller) {
-  snf::AddPiecePools(example, controller, value(id_), controllers_);
+  host_.pools().AddTo(controller, id_);
+}
+
+bool ClusterMember::on_returned(const PieceBlock& pieces) {
+  if (host_.pools().owner(pieces.pool, pieces.word) == id_) return false;
+  host_.on_returned(pieces);
+  return true;
 }
 
 // --- Packets. ----------------------------------------------------------------
 
 void ClusterMember::Take(Instant arrival, const CapturedPacket& captured,
-                         const Ingress::Taken& taken) {
+                         const Ingress::Taken& taken, bool waits) {
   if (taken.fate == Ingress::Taken::Fate::kPacket) {
     sampled_[sample_] += driver_.controller().CostOf(captured.original_bytes);
   }
-  driver_.Take(arrival, captured, taken);
+  driver_.Take(arrival, captured, taken, waits);
 }
 
-void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet) {
+void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet,
+                             bool waits) {
   sampled_[sample_] +=
       driver_.controller().CostOf(buffers().info(packet).original_length);
-  driver_.TakeBack(host_.now(), alias, packet);
+  driver_.TakeBack(host_.now(), alias, packet, waits);
 }
 
 bool ClusterMember::Sample() {
@@ -80,7 +94,9 @@ bool ClusterMember::Sample() {
   sampled_[sample_] = 0;
   constexpr int64_t kPerSecond =
       1'000'000'000 / (kSample.ns * static_cast<int64_t>(kSamples));
-  const int64_t load = static_cast<int64_t>(bytes) * 8 * kPerSecond;
+  const int64_t load =
+      gives_up_units_ ? 0 : static_cast<int64_t>(bytes) * 8 * kPerSecond;
+  if (!is_up()) return bytes > 0;
   keeper_.on_load(host_.now(),
                   is_fixed_ ? least_bps_ : std::max(load, least_bps_),
                   requests_);
@@ -90,23 +106,28 @@ bool ClusterMember::Sample() {
 
 // --- Leases. -----------------------------------------------------------------
 
+// What comes while there is no controller is lost.
 void ClusterMember::on_epoch() {
+  if (!is_up()) return;
   keeper_.on_epoch(host_.now(), requests_);
   Execute(false);
 }
 
 void ClusterMember::on_grant(const Grant& grant) {
+  if (!is_up()) return;
   newest_ = std::max(newest_, grant.lease);
   keeper_.on_grant(grant, requests_);
   Execute(false);
 }
 
 void ClusterMember::on_revoke(const Revoke& revoke) {
+  if (!is_up()) return;
   keeper_.on_revoke(revoke, requests_);
   Execute(false);
 }
 
 void ClusterMember::on_gone(const Gone& gone) {
+  if (!is_up()) return;
   keeper_.on_gone(gone);
   for (Local& local : locals_) std::erase(local.vacating, gone.lease);
   Execute(true);
@@ -213,14 +234,74 @@ void ClusterMember::on_left(UnitId unit) {
 
 void ClusterMember::on_unit_stopped(UnitId unit) {
   Local& local = locals_[value(unit)];
-  const UnitLife life = local.life;
-  Shared(unit).Detach(id_);
   for (const LeaseId lease : local.vacating) {
     keeper_.on_vacated(host_.now(), lease, requests_);
   }
+  Detach(local);
+  Execute(false);
+}
+
+// Nothing of the controller is left in the unit.
+void ClusterMember::Detach(Local& local) {
+  const UnitLife life = local.life;
+  Shared(NumberOf(local)).Detach(id_);
   local = {};
   host_.on_detached(id_, life);
+}
+
+// --- A controller that takes the place of one that failed, or leaves.
+// ---------
+
+// Its leases are those that units report (proto/protocol.md §7).
+void ClusterMember::on_rebuilt() {
+  ++successions_;
+  life_ = host_.on_rebuilt(id_).value_or(life_);
+  keeper_ = LeaseKeeper(keeper_options_, life_);
+  requests_.clear();
+  for (Local& local : locals_) {
+    if (!local.is_used) continue;
+    const UnitId unit = NumberOf(local);
+    local.vacating.clear();
+    const int64_t share = Adopt(local);
+    const bool is_gone =
+        driver_.controller().units().state(unit) == UnitPool::State::kStopped;
+    if (is_gone && share == 0) {
+      Detach(local);
+      continue;
+    }
+    SNF_CHECK(driver_.Lease(
+        host_.now(), unit, static_cast<uint32_t>(std::max(share, int64_t{1}))));
+    // One without a lease is left as soon as may be.
+    if (share == 0) driver_.Revoke(host_.now(), unit, false);
+    local.share = share;
+    host_.on_shares(id_, local.life);
+  }
+  keeper_.on_load(host_.now(), least_bps_, requests_);
   Execute(false);
+}
+
+// Returns the share that the unit has for the controller.
+int64_t ClusterMember::Adopt(Local& local) {
+  int64_t share = 0;
+  for (const ReportedLease& lease : Shared(NumberOf(local)).leases().Report()) {
+    if (lease.holder.controller != id_ || lease.target == 0) continue;
+    keeper_.on_grant({life_, lease.lease, local.life, lease.target}, requests_);
+    newest_ = std::max(newest_, lease.lease);
+    local.newest = newest_;
+    share += lease.target;
+  }
+  return std::min(share, kWholeUnit);
+}
+
+void ClusterMember::GiveUpUnits() {
+  gives_up_units_ = true;
+  least_bps_ = 0;
+  keeper_.on_load(host_.now(), 0, requests_);
+  on_epoch();
+}
+
+bool ClusterMember::uses_units() const {
+  return std::ranges::any_of(locals_, &Local::is_used);
 }
 
 }  // namespace snf

@@ -14,6 +14,7 @@
 #include "platform/cluster/cluster_options.h"
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
+#include "platform/virtual_cluster/cluster_pools.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/unit_sharing.h"
 #include "platform/virtual_time/virtual_driver.h"
@@ -39,7 +40,14 @@ class ClusterMember final : private UnitSharing {
     virtual void on_detached(ControllerId controller, UnitLife life) = 0;
     virtual void on_shares(ControllerId controller, UnitLife life) = 0;
     virtual void on_alias(ControllerId of, const FlowKey& alias) = 0;
+    virtual const ClusterPools& pools() = 0;
+    virtual void on_returned(const PieceBlock& pieces) = 0;
+    virtual void on_lack(ControllerId of, const PieceRequest& request) = 0;
     virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
+    virtual void on_advanced(FlowId flow, Clock clock) = 0;
+    // The controller failed, and another was made of what units had. Returns
+    // that one's life, if its manager knows the old one's leases.
+    virtual std::optional<ControllerLife> on_rebuilt(ControllerId id) = 0;
   };
 
   ClusterMember(const RunOptions& options, const ClusterOptions& cluster,
@@ -51,11 +59,14 @@ class ClusterMember final : private UnitSharing {
   // Returns what its controller uses of that unit, in 1/1024.
   int64_t share(UnitLife life) const;
   int64_t held() const { return keeper_.held(); }
+  // Returns the unit that the driver knows by that number.
+  UnitLife LifeOf(UnitId unit) const { return locals_[value(unit)].life; }
 
-  // A packet came from the capture, or from the outside.
+  // A packet came from the capture, or from the outside. One that waits comes
+  // later, by VirtualDriver::TakeWaiting.
   void Take(Instant arrival, const CapturedPacket& captured,
-            const Ingress::Taken& taken);
-  void TakeBack(const FlowKey& alias, PacketHandle packet);
+            const Ingress::Taken& taken, bool waits);
+  void TakeBack(const FlowKey& alias, PacketHandle packet, bool waits);
 
   // To be called every kSample; returns false if nothing came for some time.
   static constexpr Nanos kSample = Milliseconds(1);
@@ -65,6 +76,14 @@ class ClusterMember final : private UnitSharing {
   void on_grant(const Grant& grant);
   void on_revoke(const Revoke& revoke);
   void on_gone(const Gone& gone);
+
+  // Counts the controllers that took the place of one that failed.
+  uint32_t successions() const { return successions_; }
+  ControllerLife life() const { return life_; }
+  // The controller has no flows any more, and gives back all that it holds.
+  void GiveUpUnits();
+  bool gives_up_units() const { return gives_up_units_; }
+  bool uses_units() const;
 
  private:
   static constexpr size_t kSamples = 10;
@@ -87,12 +106,19 @@ class ClusterMember final : private UnitSharing {
   void on_served(UnitId unit) override;
   void on_left(UnitId unit) override;
   void on_unit_stopped(UnitId unit) override;
+  void on_advanced(FlowId flow, Clock clock) override {
+    host_.on_advanced(flow, clock);
+  }
+  void on_rebuilt() override;
+  bool on_returned(const PieceBlock& pieces) override;
+  void on_lack(const PieceRequest& request) override {
+    host_.on_lack(id_, request);
+  }
   void on_alias(const FlowKey& alias) override { host_.on_alias(id_, alias); }
   void on_hairpin(const FlowKey& alias, PacketHandle packet) override {
     host_.on_hairpin(alias, packet);
   }
 
-  UnitLife LifeOf(UnitId unit) const { return locals_[value(unit)].life; }
   ClusterUnit& Shared(UnitId unit) { return host_.UnitOf(id_, LifeOf(unit)); }
   const Local* Find(UnitLife life) const;
   Local* Find(UnitLife life) {
@@ -109,11 +135,18 @@ class ClusterMember final : private UnitSharing {
   void SetShare(Local& local, int64_t share, bool at_once);
   void AddLocals();
 
+  void Detach(Local& local);
+  int64_t Adopt(Local& local);
+  bool is_up() const { return driver_.is_controller_up(); }
+
   Host& host_;
   ControllerId id_;
-  uint32_t controllers_;
+  ControllerLife life_;
+  uint32_t successions_ = 0;
+  bool gives_up_units_ = false;
   bool is_fixed_;
   int64_t least_bps_;
+  LeaseKeeperOptions keeper_options_;
   LeaseKeeper keeper_;
   LeaseCommands requests_;
   std::vector<Local> locals_;                 // by UnitId

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
 #include "controller/core/placement.h"
 #include "platform/cluster/flow_dispatcher.h"
 #include "platform/virtual_cluster/virtual_cluster.h"
@@ -16,7 +19,9 @@ Ran RunCluster(const RunOptions& options, const ClusterOptions& cluster,
                const NfSpec& nf, const std::vector<CapturedPacket>& packets,
                const std::vector<RunObserver*>& observers,
                uint64_t close_units) {
-  std::vector<Observers> of(cluster.controllers);
+  const auto joins =
+      std::ranges::count_if(options.faults.changes, &MemberChange::joins);
+  std::vector<Observers> of(cluster.controllers + static_cast<size_t>(joins));
   for (size_t i = 0; i < observers.size(); ++i) of[i].Add(*observers[i]);
   VirtualCluster run(options, cluster, *FindPlacementPolicy("snf"), nf,
                      std::move(of));
@@ -52,6 +57,19 @@ ClusterOptions AnyCluster(Rng& rng) {
   cluster.revoke_grace = Microseconds(rng.Uniform(50, 5'000));
   cluster.least_share = static_cast<uint32_t>(rng.Uniform(1, 300));
   return cluster;
+}
+
+uint32_t HostIsOf(std::span<const std::byte> frame, uint32_t controllers) {
+  FlowClassifier classifier({});
+  ParsedPacket headers;
+  FlowKey key;
+  const Direction direction =
+      classifier.Classify(Instant{0}, LinkType::kEthernet, frame, headers, key);
+  DispatchTable table;
+  for (uint32_t c = 0; c < controllers; ++c) {
+    table.Join(ControllerId{static_cast<uint8_t>(c)});
+  }
+  return value(*table.Steer({}, 0, EndpointsOf(key, direction).from));
 }
 
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers) {

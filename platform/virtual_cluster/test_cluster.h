@@ -2,7 +2,9 @@
 #ifndef SNF_PLATFORM_VIRTUAL_CLUSTER_TEST_CLUSTER_H_
 #define SNF_PLATFORM_VIRTUAL_CLUSTER_TEST_CLUSTER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,6 +33,10 @@ Ran RunCluster(const RunOptions& options, const ClusterOptions& cluster,
 void ExpectSoundCluster(const Ran& ran);
 
 ClusterOptions AnyCluster(Rng& rng);
+
+// Returns which of so many controllers has the flow of the host that sends this
+// frame, where flows are hosts' (proto/decisions.md 15).
+uint32_t HostIsOf(std::span<const std::byte> frame, uint32_t controllers);
 
 // FlowDispatcher::Check.
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers);

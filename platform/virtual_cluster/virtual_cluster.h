@@ -3,20 +3,28 @@
 #define SNF_PLATFORM_VIRTUAL_CLUSTER_VIRTUAL_CLUSTER_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "base/rng.h"
 #include "platform/cluster/cluster_options.h"
 #include "platform/cluster/flow_dispatcher.h"
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
 #include "platform/virtual_cluster/cluster_member.h"
+#include "platform/virtual_cluster/cluster_meter.h"
+#include "platform/virtual_cluster/cluster_moves.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/event_queue.h"
+#include "resource_manager/core/dispatch_table.h"
 #include "resource_manager/core/resource_manager.h"
 
 namespace snf {
@@ -40,11 +48,18 @@ namespace snf {
 // Controllers lease their first shares before the first packet comes, so that
 // units are there. After the last one no lease changes.
 //
+// Controllers fail, join and leave as RunOptions::faults says. One that fails
+// has a successor, as in a run of one (virtual_time/controller_faults.h), which
+// goes on with its leases. One that joins is in the dispatcher's table once it
+// has a share of a unit. One that leaves gives its shares back once others have
+// its flows (cluster_moves.h).
+//
 // Owner-thread only.
-class VirtualCluster final : private ClusterMember::Host {
+class VirtualCluster final : private ClusterMember::Host,
+                             private ClusterMoves::Host {
  public:
   // The NF must pass FlowDispatcher::Check. `observers` has those of each
-  // member.
+  // member, and of those that join.
   VirtualCluster(const RunOptions& options, const ClusterOptions& cluster,
                  const PlacementPolicy& policy, const NfSpec& nf,
                  std::vector<Observers> observers);
@@ -76,11 +91,31 @@ class VirtualCluster final : private ClusterMember::Host {
   struct EpochEnd {
     uint32_t member;
   };
+  struct MoveOn {};  // flows that change their controller
+  struct Change {
+    MemberChange what;
+  };
+  struct Death {
+    int controller;
+  };
+  struct PiecesHome {
+    PieceBlock pieces;
+  };
+  struct Lack {
+    ControllerId controller;
+    uint32_t successions;
+    PieceRequest request;
+  };
+  struct Advanced {
+    FlowId flow;
+    Clock clock;
+  };
   struct Event {
     uint32_t manager = 0;
     std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitReady,
                  UnitStopped, SetShare, Grant, Revoke, Gone, StartUnit,
-                 StopUnit, AskReport, Tick, Sample, EpochEnd>
+                 StopUnit, AskReport, Tick, Sample, EpochEnd, MoveOn, Change,
+                 Death, Advanced, PiecesHome, Lack>
         what;
   };
   using Units = std::map<uint32_t, ClusterUnit>;  // by GlobalUnitId
@@ -96,6 +131,20 @@ class VirtualCluster final : private ClusterMember::Host {
   void on_shares(ControllerId controller, UnitLife life) override;
   void on_alias(ControllerId of, const FlowKey& alias) override;
   void on_hairpin(const FlowKey& alias, PacketHandle packet) override;
+  void on_advanced(FlowId flow, Clock clock) override {
+    if (moves_.empty()) return;
+    events_.Push(now_, {0, Advanced{flow, clock}});
+  }
+  std::optional<ControllerLife> on_rebuilt(ControllerId id) override;
+  const ClusterPools& pools() override { return pools_; }
+  void on_returned(const PieceBlock& pieces) override {
+    SendAfterHop(0, PiecesHome{pieces});
+  }
+  void on_lack(ControllerId of, const PieceRequest& request) override;
+  // ClusterMoves::Host:
+  ClusterMember& OwnerOf(const FlowKey& flow) override {
+    return Steer(flow, false);
+  }
 
   uint32_t ManagerOf(ControllerId controller) const {
     return cluster_.shared ? 0 : value(controller);
@@ -105,6 +154,18 @@ class VirtualCluster final : private ClusterMember::Host {
   }
   ClusterMember& Steer(const FlowKey& key, bool by_alias);
   void Begin(Instant first_packet);
+  void AddManager();
+  void AddMember(ControllerId id, ControllerLife life);
+  void Join();
+  void Leave(int controller);
+  // Returns the number of one that is in the table; -1 if that one, or any, is
+  // not.
+  int Choose(int controller);
+  void TableChanged();
+  void EnterIfReady(ClusterMember& member);
+  void LeaveIfDone(ClusterMember& member);
+  bool Bequeath(ClusterMember& member);
+  void MoveLater();
   void RunUntil(Instant time);
   void SendCommands(uint32_t manager);
   template <typename What>
@@ -112,8 +173,6 @@ class VirtualCluster final : private ClusterMember::Host {
     events_.PushInOrder(now_ + options_.hop_delay, {manager, what});
   }
   void StopIfUnused(uint32_t manager, UnitLife life);
-  // Adds the time that units were up, before their number changes.
-  void CountUnitTime();
 
   void On(uint32_t manager, const Ask& ask);
   void On(uint32_t manager, const Renew& renew);
@@ -132,6 +191,14 @@ class VirtualCluster final : private ClusterMember::Host {
   void On(uint32_t manager, const Tick&);
   void On(uint32_t, const Sample&);
   void On(uint32_t, const EpochEnd& end);
+  void On(uint32_t, const MoveOn&);
+  void On(uint32_t, const Change& change);
+  void On(uint32_t, const Death& death);
+  void On(uint32_t, const PiecesHome& home);
+  void On(uint32_t, const Lack& lack);
+  void On(uint32_t, const Advanced& advanced) {
+    moves_.on_advanced(advanced.flow, advanced.clock);
+  }
 
   RunOptions options_;
   ClusterOptions cluster_;
@@ -149,14 +216,20 @@ class VirtualCluster final : private ClusterMember::Host {
   EventQueue<Event> events_;
   std::vector<std::unique_ptr<ResourceManager>> managers_;
   ManagerOut commands_;
-  std::vector<Units> units_;  // by manager
-  FlowDispatcher dispatcher_;
-  std::vector<ControllerFigures> leases_;  // by controller
+  std::deque<Units> units_;  // by manager
+  DispatchTable dispatcher_;
+  std::vector<ControllerId> live_;         // those in its table
+  std::vector<ControllerId> joining_;      // … that are to be in it
+  std::map<IpAddress, bool> external_;     // addresses whose blocks are given
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
+  ClusterMoves moves_;
+  ClusterPools pools_;
+  std::vector<ControllerFigures> leases_;  // by controller
+  bool moves_on_ = false;  // a MoveOn is under way
+  Rng rng_;                // says who dies
   Instant first_packet_;
-  Instant counted_until_;
-  int64_t unit_ns_ = 0;  // of units that were up, from the first packet on
+  ClusterMeter meter_;
 };
 
 }  // namespace snf

@@ -66,6 +66,74 @@ TEST(VirtualClusterNat, WhatComesBackFindsItsController) {
   }
 }
 
+TinyNatOptions ManyHosts(const std::string& pool) {
+  TinyNatOptions options = TinyNatTables(pool);
+  options.controller = ControllerOptions{};
+  options.controller.max_flows = 1'024;
+  options.controller.max_units = 8;
+  options.controller.flow_timeout = Seconds(2);
+  options.controller.recovery_slots = 8;
+  options.controller.max_owner_runs = 100'000;
+  return options;
+}
+
+// A flow takes its port along, and what comes back finds it there.
+TEST(VirtualClusterNat, FlowsKeepTheirPortsWhoeverComesAndGoes) {
+  TinyNatOptions options = ManyHosts("first=1024,last=5119");
+  const auto packets = Answered(60, 5);
+  const Outcome one = ReplayTiny(options, packets);
+  options.faults.changes = {
+      {.joins = false, .controller = 1, .at = Milliseconds(30)},
+      {.joins = true, .at = Milliseconds(40)},
+      {.joins = false, .controller = 0, .at = Milliseconds(60)}};
+  ClusterOptions cluster;
+  cluster.controllers = 3;
+  for (const bool loggers : {false, true}) {
+    SCOPED_TRACE(loggers);
+    options.loggers = loggers;
+    const Ran ran = RunCluster(options, cluster, options.nf, Captured(packets));
+    ExpectSoundCluster(ran);
+    EXPECT_EQ(ran.run.cluster.joined, 1u);
+    EXPECT_EQ(ran.run.cluster.left, 2u);
+    EXPECT_GT(ran.run.cluster.flows_moved, 30u);
+    EXPECT_EQ(ran.run.packets_dropped(), 0u);
+    EXPECT_EQ(ran.run.aliases.packets_found, packets.size() / 2);
+    EXPECT_EQ(ran.run.controller.aliases_granted, 60u);
+    EXPECT_EQ(ran.run.controller.pieces.pieces_faulty, 0u);
+    EXPECT_EQ(ran.run.digest_up_to_renaming, one.run.digest_up_to_renaming);
+  }
+}
+
+TEST(VirtualClusterNat, OneThatJoinsGetsPortsOfOthers) {
+  TinyNatOptions options = ManyHosts("first=1024,last=5119");
+  options.faults.changes = {{.joins = true, .at = Milliseconds(5)}};
+  const auto packets = Answered(200, 2);
+  const Ran ran = RunCluster(options, {}, options.nf, Captured(packets));
+  ExpectSoundCluster(ran);
+  EXPECT_EQ(ran.run.cluster.joined, 1u);
+  EXPECT_GT(ran.run.cluster.words_given, 0u);
+  EXPECT_EQ(ran.run.packets_dropped(), 0u);
+  EXPECT_EQ(ran.run.controller.aliases_granted, 200u);
+}
+
+// Each of two controllers has 8 words of ports, and all hosts are those of one.
+TEST(VirtualClusterNat, OneWhosePortsAreUsedUpGetsSomeOfAnother) {
+  const TinyNatOptions options = ManyHosts("first=1024,last=2047");
+  std::vector<OfferedFrame> packets;
+  uint32_t hosts = 0;
+  for (uint32_t flow = 0; hosts < 700; ++flow) {
+    const auto frame = UdpFrame({.flow = flow, .sequence = flow, .bytes = 500});
+    if (HostIsOf(frame, 2) != 0) continue;
+    packets.push_back(
+        {.time = kStart + Nanos{hosts++ * int64_t{100'000}}, .bytes = frame});
+  }
+  const Ran ran = RunCluster(options, {}, options.nf, Captured(packets));
+  ExpectSoundCluster(ran);
+  EXPECT_GE(ran.run.cluster.words_given, 3u);
+  EXPECT_EQ(ran.run.controller.aliases_granted, 700u);
+  EXPECT_EQ(ran.run.packets_dropped(), 0u);
+}
+
 TEST(VirtualClusterNat, HoldsItsPromisesOnAnySchedule) {
   uint64_t aliases = 0, found = 0, hairpinned = 0, moved = 0, refused = 0;
   constexpr uint64_t kSeeds = 100;

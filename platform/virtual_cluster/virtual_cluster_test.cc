@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/rng.h"
 #include "gtest/gtest.h"
 #include "platform/system_test/test_run.h"
@@ -92,6 +93,75 @@ TEST(VirtualCluster, UnderOverloadAUnitIsSharedAsSharesSay) {
   // All of the unit is used, and 1:3 of it within 2 %.
   EXPECT_NEAR(static_cast<double>(small.bytes + large.bytes), 1'250'000, 3'000);
   EXPECT_NEAR(static_cast<double>(small.bytes), 312'500, 312'500 * 0.02);
+}
+
+// How long packets took that were released within a time.
+class Latencies final : public RunObserver {
+ public:
+  Latencies(Instant begin, Instant end) : begin_(begin), end_(end) {}
+  void on_release(const ReleasedPacket& packet) override {
+    if (packet.time < begin_ || packet.time >= end_) return;
+    ns.Record(packet.route.latency.ns);
+  }
+  Histogram ns;
+
+ private:
+  Instant begin_;
+  Instant end_;
+};
+
+// Which controller of two has a flow.
+bool IsOfTheFirst(uint32_t flow) {
+  Latencies first(kStart, Instant::max());
+  const std::vector<OfferedFrame> packet = {
+      {.time = kStart, .bytes = UdpFrame({.flow = flow, .bytes = 100})}};
+  RunCluster(Options(), {}, ForwardingNf(), Captured(packet), {&first});
+  return first.ns.count() > 0;
+}
+
+// A small controller, whose load is within its share of a quarter, waits for
+// four packets of the other one's burst, and no more than in a unit of its own
+// besides.
+TEST(VirtualCluster, ABurstOfTheOtherHardlyDelaysASmallOne) {
+  std::vector<uint32_t> small, large;
+  for (uint32_t flow = 0; flow < 16; ++flow) {
+    (IsOfTheFirst(flow) ? small : large).push_back(flow);
+  }
+  ASSERT_GT(small.size(), 2u);
+  ASSERT_GT(large.size(), 2u);
+  // 100 Mbit/s all along, and 4 Gbit/s for 5 ms.
+  std::vector<OfferedFrame> packets;
+  const auto add = [&](const std::vector<uint32_t>& flows, Nanos begin,
+                       Nanos end, Nanos gap) {
+    for (int64_t ns = begin.ns; ns < end.ns; ns += gap.ns) {
+      const auto i = static_cast<uint32_t>(ns / gap.ns);
+      packets.push_back({.time = kStart + Nanos{ns},
+                         .bytes = UdpFrame({.flow = flows[i % flows.size()],
+                                            .sequence = i,
+                                            .bytes = 1'000})});
+    }
+  };
+  add(small, {}, Milliseconds(30), Microseconds(80));
+  add(large, Milliseconds(10), Milliseconds(15), Microseconds(2));
+  std::ranges::stable_sort(packets, {}, &OfferedFrame::time);
+  RunOptions options = Options();
+  options.controller.max_units = 1;
+  int64_t p99[2];
+  for (const bool shared : {false, true}) {
+    ClusterOptions cluster;
+    cluster.shared = shared;
+    cluster.fixed_shares = {256, 768};
+    Latencies watch(kStart + Milliseconds(10), kStart + Milliseconds(15));
+    const Ran ran = RunCluster(options, cluster, ForwardingNf(),
+                               Captured(packets), {&watch});
+    ExpectSoundCluster(ran);
+    ASSERT_GT(watch.ns.count(), 50u);
+    p99[shared ? 1 : 0] = watch.ns.Quantile(99'000);
+  }
+  std::cout << "p99 of the small one: " << p99[0]
+            << " ns in a unit of its own, " << p99[1] << " ns beside a burst\n";
+  // A packet takes 8 us of the unit.
+  EXPECT_LE(p99[1], p99[0] + 4 * 8'000);
 }
 
 TEST(VirtualCluster, AnIdleShareIsUsedByTheOther) {

@@ -161,8 +161,9 @@ bool ControllerFaults::TakeTold(const Event& event) {
 
 // While there is no controller.
 bool ControllerFaults::TakeAtController(const Event& event) {
-  // The starts of units go on.
-  const bool is_start = event.kind == Event::Kind::kUnitReady;
+  // The starts of units go on; leased ones have been started by others.
+  const bool is_start =
+      event.kind == Event::Kind::kUnitReady && !options_.controller.leased;
   if (!event.is_at_controller() && !is_start) return false;
   if (event.kind == Event::Kind::kKill || event.kind == Event::Kind::kHairpin) {
     return false;
@@ -218,7 +219,8 @@ void ControllerFaults::BeginSuccession() {
 void ControllerFaults::AskUnit(UnitId unit) {
   OfUnit& of = KeptOf(unit);
   const bool was_never_warm =
-      of.incarnation == 0 && value(unit) >= options_.controller.warm_units;
+      of.incarnation == 0 && (options_.controller.leased ||
+                              value(unit) >= options_.controller.warm_units);
   const bool has_process =
       !was_never_warm && units_.of(unit).process.lives() &&
       units_.of(unit).process.state != UnitProcess::State::kStopped;
@@ -348,6 +350,7 @@ void ControllerFaults::BeginMending() {
   observers_.on_successor(network_.now());
   rebuild_->Begin(controller_, network_.now(), *former_);
   former_.reset();
+  host_.on_rebuilt();
   phase_ = Phase::kMending;
   for (uint32_t i = 0; i < of_units_.size(); ++i) {
     const OfUnit& of = of_units_[i];

@@ -56,6 +56,8 @@ class ControllerFaults {
     // Puts a controller of this epoch, which knows nothing, in the old one's
     // place.
     virtual void Succeed(uint32_t epoch) = 0;
+    // That one knows now what units reported.
+    virtual void on_rebuilt() = 0;
     virtual void ExecuteOf(const ControllerOut& out) = 0;
     virtual void Arrive(const FlowKey& key, bool by_alias,
                         PacketHandle packet) = 0;

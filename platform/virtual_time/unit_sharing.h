@@ -39,6 +39,17 @@ class UnitSharing {
   virtual void on_left(UnitId unit) = 0;
   // The controller hears that nothing of it is left in the unit.
   virtual void on_unit_stopped(UnitId unit) = 0;
+  // A packet without payload was released, or dropped.
+  virtual void on_advanced(FlowId flow, Clock clock) = 0;
+  // The controller failed, and another was made of what units had: it has no
+  // leases yet.
+  virtual void on_rebuilt() = 0;
+  // A unit returned pieces. Returns true if they are another controller's, and
+  // go there.
+  virtual bool on_returned(const PieceBlock& pieces) = 0;
+  // A unit asks for pieces, and the controller has none: the request comes
+  // again, by VirtualDriver::AskForPieces, when others were asked.
+  virtual void on_lack(const PieceRequest& request) = 0;
   // A flow has this alias from now on.
   virtual void on_alias(const FlowKey& alias) = 0;
   // A packet comes back from the outside, to this alias.

@@ -94,7 +94,8 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   if (sharing_ == nullptr) {
     AddPiecePools(*example_, controller_);
   } else {
-    SNF_CHECK(!tables_.any() && !options.faults.any());
+    SNF_CHECK(!tables_.any() && !options.faults.any_of_units() &&
+              !options.faults.any_of_loggers());
     sharing_->AddPiecePools(*example_, controller_);
   }
   watchdog_.emplace(
@@ -127,7 +128,7 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
 }
 
 void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
-                         const Ingress::Taken& taken) {
+                         const Ingress::Taken& taken, bool waits) {
   network_.AdvanceTo(arrival);
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
@@ -141,7 +142,7 @@ void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
     exits_.Drop(now(), captured, taken.reason);
     return;
   }
-  Arrive(*taken.key, taken.by_alias, taken.packet);
+  if (!waits) Arrive(*taken.key, taken.by_alias, taken.packet);
 }
 
 void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
@@ -382,13 +383,13 @@ void VirtualDriver::Enqueue(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Start(const ControllerCommand& command) {
+  if (sharing_ == nullptr) observers_.on_unit_up(now(), command.unit);
+  if (faults_ != nullptr) faults_->on_start(command);
+  if (controllers_ != nullptr) controllers_->on_start(command);
   if (sharing_ != nullptr) {
     network_.AfterHop(Event::OfUnit(Event::Kind::kUnitReady, command.unit));
     return;
   }
-  observers_.on_unit_up(now(), command.unit);
-  if (faults_ != nullptr) faults_->on_start(command);
-  if (controllers_ != nullptr) controllers_->on_start(command);
   // A start that fails is heard of no more.
   if (start_rng_.Chance(options_.chaos.start_failure_65536)) return;
   const bool cold = !command.warm;
@@ -453,13 +454,24 @@ void VirtualDriver::HandleAtController(const Event& event) {
       controller_.on_flow_note(now(), event.note, controller_out_);
       break;
     case Event::Kind::kTimerDueAtController:
+      // Its unit asks again.
+      if (timers_held_.contains(event.timer_due.flow)) return;
       controller_.on_timer_due(now(), event.timer_due, controller_out_);
       break;
     case Event::Kind::kPieceRequestAtController:
+      if (sharing_ != nullptr &&
+          controller_.lacks_pieces(event.piece_request.pool)) {
+        sharing_->on_lack(event.piece_request);
+        return;
+      }
       controller_.on_piece_request(now(), event.piece_request, controller_out_);
       break;
     case Event::Kind::kPiecesAtController:
       observers_.on_pieces_returned(now(), event.pieces);
+      if (sharing_ != nullptr && event.pieces.mask != 0 &&
+          sharing_->on_returned(event.pieces)) {
+        return;
+      }
       if (controllers_ != nullptr) controllers_->on_returned(event.pieces);
       controller_.on_pieces_returned(now(), event.pieces, controller_out_);
       break;
@@ -525,12 +537,12 @@ void VirtualDriver::on_hairpin(const Event& event) {
 }
 
 void VirtualDriver::TakeBack(Instant time, const FlowKey& alias,
-                             PacketHandle packet) {
+                             PacketHandle packet, bool waits) {
   network_.AdvanceTo(time);
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
   observers_.on_arrival(now(), ingress_.FlowOf(alias), info.original_length);
-  Arrive(alias, true, packet);
+  if (!waits) Arrive(alias, true, packet);
 }
 
 bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {

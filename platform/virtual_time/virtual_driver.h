@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "base/rng.h"
@@ -20,6 +23,7 @@
 #include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
 #include "platform/virtual_time/controller_faults.h"
+#include "platform/virtual_time/moved_flow.h"
 #include "platform/virtual_time/packet_exits.h"
 #include "platform/virtual_time/table_network.h"
 #include "platform/virtual_time/unit_sharing.h"
@@ -93,17 +97,52 @@ class VirtualDriver final : private NfCallNames,
   // Lets what is due by then happen; nothing if something is due later.
   void RunUntil(Instant time);
   void on_start(Instant first_packet);
-  // Takes a packet that it is to have, as Offer would.
+  // Takes a packet that it is to have, as Offer would. One that waits is the
+  // caller's until TakeWaiting, and is in the run's figures all the same.
   void Take(Instant arrival, const CapturedPacket& captured,
-            const Ingress::Taken& taken);
+            const Ingress::Taken& taken, bool waits = false);
+  void TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
+                   PacketHandle packet);
   // One of a NF with two sides comes back from the outside.
-  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet);
+  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet,
+                bool waits = false);
   // The controller's share of the unit from now on; its word is as
   // Controller::on_lease.
   bool Lease(Instant time, UnitId unit, uint32_t share);
   bool Revoke(Instant time, UnitId unit, bool at_once);
   // The unit serves the packet that it was last said to have next.
   void BeginService(Instant time, UnitId unit);
+  // The controller fails (RunOptions::faults must name one that does). Until
+  // another has taken over, none of the calls about flows and leases may be
+  // made.
+  void KillController(Instant time);
+  bool is_controller_up() const;
+  // Flows that change their controller (controller/hand_over). ReadFlow returns
+  // what goes along; none while the flow is not settled: some packet of it is
+  // under way. Then GiveFlow (again, if a successor has found it) and, once
+  // another has it, ForgetFlow. TakeFlow
+  // returns the flow's id here, or none if there is no room now; the flow is
+  // here once UnitSharing::on_advanced names that and the clock behind.
+  bool HasFlow(const FlowKey& key) const;
+  bool HasFlow(FlowId flow) const { return KeyOf(flow) != FlowKey{}; }
+  bool AwaitsEnd(FlowId flow) const;
+  std::optional<MovedFlow> ReadFlow(FlowId flow);
+  // The flow gets no timer packets for now, or it does again.
+  void HoldTimers(FlowId flow) { timers_held_.insert(flow); }
+  void ReleaseTimers(FlowId flow) { timers_held_.erase(flow); }
+  void GiveFlow(Instant time, FlowId flow, bool again);
+  void ForgetFlow(Instant time, FlowId flow);
+  std::optional<FlowId> TakeFlow(Instant time, const MovedFlow& moved);
+  bool HasAlias(const FlowKey& alias) const;
+  // Pieces come to the controller, which were out or are new to it; leave it;
+  // or are its, and at units of others.
+  void AddPieces(Instant time, const PieceBlock& pieces, bool were_out);
+  void AskForPieces(Instant time, const PieceRequest& request);
+  void RemovePieces(const PieceBlock& pieces) {
+    controller_.RemovePieces(pieces);
+  }
+  void InheritPieces(Instant time, const PieceBlock& free,
+                     const PieceBlock& out);
   // Nothing more comes from the capture; then, no timers of NFs either.
   void BeginEnd() { is_ending_ = true; }
   void StopTimers() { units_.StopTimers(); }
@@ -150,6 +189,7 @@ class VirtualDriver final : private NfCallNames,
   void on_failure(UnitId unit);
   void ExecuteAll();
   void Succeed(uint32_t epoch) override;
+  void on_rebuilt() override;
   void ExecuteOf(const ControllerOut& out) override;
   void HandleHeld(const Event& event, const Alias& alias) override;
   Alias TakeAlias() override;
@@ -164,6 +204,7 @@ class VirtualDriver final : private NfCallNames,
   void HandleOfUnit(const Event& event, VirtualUnit& shell);
   void HandleAtUnit(const Event& event, VirtualUnit& shell, UnitOut& out);
   void on_done_query(VirtualUnit& shell, DoneQuery query);
+  void TakeState(const PacketMeta& meta, VirtualUnit& shell);
   void Serve(VirtualUnit& shell);
   void BeginService(VirtualUnit& shell);
   void EndService(VirtualUnit& shell);
@@ -186,6 +227,12 @@ class VirtualDriver final : private NfCallNames,
     if (controllers_ != nullptr) controllers_->on_grants_logged(unit, number);
   }
 
+  // The state of a flow that comes from another controller's units.
+  struct Arriving {
+    State state;
+    std::vector<std::byte> record;
+  };
+
   RunOptions options_;
   const PlacementPolicy& policy_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
@@ -206,7 +253,9 @@ class VirtualDriver final : private NfCallNames,
   Instant last_drain_ = Instant::min();  // when a packet left a unit
   std::deque<Alias> aliases_;  // on their way to the controller, in order
   uint64_t waiting_ = 0;       // packets that are to be run again
-  bool is_ending_ = false;     // after the last packet
+  std::map<FlowId, Arriving> arriving_;
+  std::set<FlowId> timers_held_;
+  bool is_ending_ = false;  // after the last packet
   uint32_t timers_at_end_ = 0;
 
   ControllerOut controller_out_;

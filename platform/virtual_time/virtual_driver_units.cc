@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What happens at units, what they ask for, and what follows where a controller
-// fails.
+// fails, or flows change theirs.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -54,6 +54,10 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kUnitReady:
       if (sharing_ != nullptr) {
+        // It may have obeyed a Stop that was withdrawn meanwhile.
+        if (shell.process.state == UnitProcess::State::kStopped) {
+          shell.process.state = UnitProcess::State::kRuns;
+        }
         shell.unit.on_start();
         shell.ready = true;
         shell.leaves = false;
@@ -66,6 +70,7 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kPacketAtUnit:
       if (faults_ != nullptr) faults_->on_packet(event, shell);
+      if (!arriving_.empty()) TakeState(event.meta, shell);
       shell.unit.on_packet(event.packet, event.meta);
       break;
     default:
@@ -424,7 +429,11 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   --units_.of(unit).process.in_channel;
   last_drain_ = now();
   const uint32_t cost = controller_.CostOf(meta.original_length);
-  if (meta.has_payload()) observers_.on_drained(now(), unit, 1, cost);
+  if (meta.has_payload()) {
+    observers_.on_drained(now(), unit, 1, cost);
+  } else if (sharing_ != nullptr) {
+    sharing_->on_advanced(meta.flow, meta.clock);
+  }
   if (controllers_ != nullptr && controllers_->HoldDrain(unit, cost)) return;
   controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
 }
@@ -444,7 +453,15 @@ void VirtualDriver::Succeed(uint32_t epoch) {
   options.epoch = epoch;
   controller_ = Controller(options, policy_);
   controller_.set_decision_observer(observers_.decision_observer());
-  AddPiecePools(*example_, controller_);
+  if (sharing_ == nullptr) {
+    AddPiecePools(*example_, controller_);
+  } else {
+    sharing_->AddPiecePools(*example_, controller_);
+  }
+}
+
+void VirtualDriver::on_rebuilt() {
+  if (sharing_ != nullptr) sharing_->on_rebuilt();
 }
 
 void VirtualDriver::ExecuteOf(const ControllerOut& out) {
@@ -470,6 +487,7 @@ void VirtualDriver::Unsent(const Event& event) {
     --in_channels_;
     --units_.of(event.unit).process.in_channel;
     observers_.on_unsent(now(), event.unit, event.meta);
+    arriving_.erase(event.meta.flow);
     if (event.packet == kNoPacket) return;
     exits_.Drop(now(), event.packet, DropReason::kControllerFailed);
   } else if (event.kind == Event::Kind::kEndFlowAtUnit) {
@@ -485,6 +503,166 @@ void VirtualDriver::Unsent(const Event& event) {
              event.pieces.mask != 0) {
     observers_.on_grant_unsent(now(), event.pieces);
   }
+}
+
+// --- Flows that go on under the controllers of other drivers. ----------------
+
+bool VirtualDriver::is_controller_up() const {
+  return controllers_ == nullptr || controllers_->is_up();
+}
+
+void VirtualDriver::KillController(Instant time) {
+  network_.AdvanceTo(time);
+  controllers_->Kill(/*unit_has_failed=*/false);
+}
+
+bool VirtualDriver::HasFlow(const FlowKey& key) const {
+  const FlowTable& flows = controller_.flows();
+  return flows.Find(key, flows.HashOf(key)) != FlowTable::kNone;
+}
+
+bool VirtualDriver::AwaitsEnd(FlowId flow) const {
+  const FlowTable& flows = controller_.flows();
+  const uint32_t slot = slot_of(flow);
+  return slot < flows.used() &&
+         flows.numbers(slot).generation == generation_of(flow) &&
+         flows.cold(slot).owner != kNoUnit &&
+         (flows.hot(slot).flags & FlowHot::kEnding) != 0;
+}
+
+std::optional<MovedFlow> VirtualDriver::ReadFlow(FlowId flow) {
+  const auto handed = FlowHandOver::Read(controller_, flow);
+  if (!handed.has_value()) return std::nullopt;
+  const UnitId owner = controller_.flows().cold(slot_of(flow)).owner;
+  const Unit& unit = units_.of(owner).unit;
+  const auto state = unit.StateToHandOver(flow, handed->last);
+  if (!state.has_value()) return std::nullopt;
+  const auto record = unit.state_bytes(flow).first(state->bytes);
+  return MovedFlow{.flow = *handed,
+                   .state = *state,
+                   .record = {record.begin(), record.end()},
+                   .digest = digest_.OfFlow(flow),
+                   .digest_up_to_renaming = renaming_digest_ != nullptr
+                                                ? renaming_digest_->OfFlow(flow)
+                                                : 0,
+                   .checked = checker_.Read(flow)};
+}
+
+void VirtualDriver::GiveFlow(Instant time, FlowId flow, bool again) {
+  network_.AdvanceTo(time);
+  const uint32_t slot = slot_of(flow);
+  const EndFlow end = {flow, controller_.flows().hot(slot).clock};
+  if (!again) {
+    observers_.on_end_flow(now(), controller_.flows().cold(slot).owner, end);
+  }
+  FlowHandOver::Give(controller_, now(), flow);
+}
+
+// Its unit hears of it from the other controller's unit, as by a Takeover: what
+// the controller here says may be lost with it.
+void VirtualDriver::ForgetFlow(Instant time, FlowId flow) {
+  network_.AdvanceTo(time);
+  VirtualUnit& shell = units_.of(controller_.flows().cold(slot_of(flow)).owner);
+  if (!controller_.on_ended(flow)) return;
+  for (bool has_more = true; has_more;) {
+    CallUnit(shell, [&](UnitOut& out) {
+      has_more = shell.unit.on_forsake(now(), flow, out);
+    });
+  }
+  Serve(shell);
+  ScheduleTimer(shell);
+}
+
+std::optional<FlowId> VirtualDriver::TakeFlow(Instant time,
+                                              const MovedFlow& moved) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  const auto id =
+      FlowHandOver::Take(controller_, now(), moved.flow, controller_out_);
+  if (id.has_value()) {
+    digest_.Continue(*id, moved.digest);
+    const FlowName& name = moved.flow.name;
+    if (renaming_digest_ != nullptr) {
+      renaming_digest_->Continue(*id, moved.digest_up_to_renaming);
+      if (name.alias != FlowKey{}) {
+        renaming_digest_->on_granted(name.alias, name.key);
+      }
+    }
+    ingress_.on_moved(name.flow, *id);
+    checker_.on_moved_here(*id, moved.flow.last, moved.checked);
+    if (name.alias != FlowKey{}) {
+      // A controller that failed may have taken it before.
+      FlowNote lost;
+      lost.flow = name.flow;
+      lost.clock = name.alias_clock;
+      lost.over = true;
+      checker_.on_flow_note(lost);
+      checker_.on_alias(now(),
+                        {.key = name.alias,
+                         .flow = *id,
+                         .clock = name.alias_clock,
+                         .group = name.alias_group},
+                        AliasResult::kGranted);
+    }
+    const auto [arriving, is_new] =
+        arriving_.try_emplace(*id, Arriving{moved.state, moved.record});
+    SNF_CHECK(is_new);
+    arriving->second.state.flow = *id;
+    arriving->second.state.pushed = true;
+  }
+  ExecuteAll();
+  return id;
+}
+
+bool VirtualDriver::HasAlias(const FlowKey& alias) const {
+  const uint64_t hash = controller_.flows().HashOf(alias);
+  return controller_.aliases().Find(alias, hash) != AliasTable::kNone;
+}
+
+void VirtualDriver::AddPieces(Instant time, const PieceBlock& pieces,
+                              bool were_out) {
+  network_.AdvanceTo(time);
+  if (were_out && controllers_ != nullptr) {
+    // No unit of its own returns them, so any may have told.
+    PieceBlock told = pieces;
+    told.unit = UnitId{0};
+    controllers_->on_returned(told);
+  }
+  checker_.on_pieces_came(pieces);
+  controller_out_.clear();
+  controller_.AddPieces(now(), pieces, were_out, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::AskForPieces(Instant time, const PieceRequest& request) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  controller_.on_piece_request(now(), request, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
+                                  const PieceBlock& out) {
+  AddPieces(time, free, false);
+  if (out.mask == 0 || controllers_ == nullptr) return;
+  PieceBlock told = out;
+  told.unit = UnitId{0};
+  controllers_->on_returned(told);
+}
+
+// The state of a flow comes with a packet without payload.
+void VirtualDriver::TakeState(const PacketMeta& meta, VirtualUnit& shell) {
+  const auto arriving = arriving_.find(meta.flow);
+  if (arriving == arriving_.end()) return;
+  const Arriving& came = arriving->second;
+  SNF_CHECK(shell.unit.on_handed_over(now(), came.state, came.record));
+  arriving_.erase(arriving);
+}
+
+void VirtualDriver::TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
+                                PacketHandle packet) {
+  network_.AdvanceTo(time);
+  Arrive(key, by_alias, packet);
 }
 
 }  // namespace snf

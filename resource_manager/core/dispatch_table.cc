@@ -49,13 +49,41 @@ bool DispatchTable::Give(const Block& block, ControllerId owner) {
   return true;
 }
 
+bool DispatchTable::Pin(const FlowKey& endpoint, ControllerId owner) {
+  const auto pin = pins_.find(endpoint);
+  if (pin == pins_.end() && pins_.size() >= kMaxPins) return Refuse();
+  pins_[endpoint] = owner;
+  ++epoch_;
+  return true;
+}
+
+std::optional<ControllerId> DispatchTable::OwnerOf(
+    const FlowKey& endpoint) const {
+  const auto pin = pins_.find(endpoint);
+  if (pin != pins_.end()) return pin->second;
+  return FindBlock(endpoint.source, endpoint.source_port.host());
+}
+
+std::optional<ControllerId> DispatchTable::SteerTo(
+    const FlowKey& endpoint) const {
+  const auto owner = OwnerOf(endpoint);
+  return owner.has_value() ? owner : Steer({}, 0, endpoint);
+}
+
+std::optional<ControllerId> DispatchTable::FindBlock(const IpAddress& address,
+                                                     uint16_t port) const {
+  const auto next = blocks_.upper_bound({address, port});
+  if (next == blocks_.begin()) return std::nullopt;
+  const auto& [start, owned] = *std::prev(next);
+  if (start.first != address || port > owned.last) return std::nullopt;
+  return owned.owner;
+}
+
 std::optional<ControllerId> DispatchTable::Steer(
     const IpAddress& destination, uint16_t port,
     const FlowKey& connection) const {
-  const auto next = blocks_.upper_bound({destination, port});
-  if (next != blocks_.begin()) {
-    const auto& [start, owned] = *std::prev(next);
-    if (start.first == destination && port <= owned.last) return owned.owner;
+  if (const auto owner = FindBlock(destination, port); owner.has_value()) {
+    return owner;
   }
   std::optional<ControllerId> best;
   uint64_t best_weight = 0;

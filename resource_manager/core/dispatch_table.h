@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/messages/lease_messages.h"
 #include "base/packet/flow_key.h"
 
@@ -22,7 +23,8 @@ namespace snf {
 // raises the epoch by one; one that is refused changes nothing.
 //
 // A block that outlives its controller has no owner until it is given again:
-// its packets are steered by the flow meanwhile.
+// its packets are steered by the flow meanwhile. A flow that goes on under
+// another controller takes its external endpoint along: that one is pinned.
 //
 // Worked example: controllers 1 and 2; block {203.0.113.9, ports 1024-2047} is
 // 2's. A packet to 203.0.113.9:1500 goes to 2, one to 203.0.113.9:80 to the one
@@ -33,6 +35,7 @@ class DispatchTable {
  public:
   // The most blocks: as many as there are ports of 64 addresses, by 1,024.
   static constexpr size_t kMaxBlocks = 4'096;
+  static constexpr size_t kMaxPins = 1 << 20;
 
   // The external ports first … last of an address.
   struct Block {
@@ -50,17 +53,27 @@ class DispatchTable {
   bool Join(ControllerId controller);
   bool Leave(ControllerId controller);
   bool Give(const Block& block, ControllerId owner);
+  // Packets to that external endpoint, which a flow has, go to this controller
+  // from now on, whatever block it is in. Returns false, and counts a refusal,
+  // if there are kMaxPins others. Pins outlive their controllers.
+  bool Pin(const FlowKey& endpoint, ControllerId owner);
 
   // Returns the controller of a packet with this destination, whose flow has
   // this symmetric key; none if no controller is live.
   std::optional<ControllerId> Steer(const IpAddress& destination, uint16_t port,
                                     const FlowKey& connection) const;
+  // The same of a packet to an external endpoint.
+  std::optional<ControllerId> SteerTo(const FlowKey& endpoint) const;
+  // The controller to which the endpoint is pinned, or whose block it is in.
+  std::optional<ControllerId> OwnerOf(const FlowKey& endpoint) const;
 
  private:
   struct Owned {
     uint16_t last;
     ControllerId owner;
   };
+  std::optional<ControllerId> FindBlock(const IpAddress& address,
+                                        uint16_t port) const;
   bool Refuse() {
     ++refused_;
     return false;
@@ -71,6 +84,7 @@ class DispatchTable {
   std::vector<ControllerId> live_;  // in ascending order
   // By address and first port; no two overlap.
   std::map<std::pair<IpAddress, uint16_t>, Owned> blocks_;
+  absl::flat_hash_map<FlowKey, ControllerId, FlowKeyHash> pins_;
 };
 
 }  // namespace snf

@@ -171,6 +171,30 @@ std::optional<ControllerLife> ResourceManager::on_join(Instant now,
   return ControllerLife{controller, c.epoch};
 }
 
+std::optional<ControllerLife> ResourceManager::on_succeed(
+    Instant now, ControllerId controller, ManagerOut& out) {
+  Controller& c = controllers_[value(controller)];
+  if (recovering() || !c.alive) {
+    Refuse(recovering() ? LeaseRefusal::kRecovering
+                        : LeaseRefusal::kUnknownController);
+    return std::nullopt;
+  }
+  c.epoch = NewNumber();
+  c.ask = 0;
+  // SetTo changes the list.
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = leases_of_controller_.Front(value(controller));
+       slot != kNone; slot = leases_of_controller_.Next(slot)) {
+    slots.push_back(slot);
+  }
+  for (const uint32_t slot : slots) {
+    leases_[slot].holder.epoch = c.epoch;
+    SetTo(slot, leases_[slot].share, out);
+    if (leases_due_.ListOf(slot) == kByTerm) StartTerm(now, slot);
+  }
+  return ControllerLife{controller, c.epoch};
+}
+
 LeaseRefusal ResourceManager::on_controller_dead(Instant now,
                                                  ControllerLife life,
                                                  ManagerOut& out) {

@@ -86,6 +86,11 @@ class ResourceManager {
   // while recovering.
   std::optional<ControllerLife> on_join(Instant now, ControllerId controller,
                                         ManagerOut& out);
+  // The same, but the leases of its earlier life are those of the new one, as
+  // far as the units have them: Grants tell it which. None as well if the
+  // controller never joined, or was declared dead.
+  std::optional<ControllerLife> on_succeed(Instant now, ControllerId controller,
+                                           ManagerOut& out);
   LeaseRefusal on_controller_dead(Instant now, ControllerLife life,
                                   ManagerOut& out);
   LeaseRefusal on_ask(Instant now, const Ask& ask, ManagerOut& out);

@@ -101,6 +101,9 @@ class World {
       case 11:
         Drain(u);
         break;
+      case 12:
+        if (controller.life && rng_.Chance(20'000)) Succeed(c);
+        break;
       default:
         DeliverOne();
     }
@@ -152,6 +155,7 @@ class World {
   }
 
   uint64_t grants() const { return grants_; }
+  uint64_t successions() const { return successions_; }
 
  private:
   UnitLife Life(uint32_t u) const {
@@ -172,6 +176,23 @@ class World {
   void Join(uint8_t c) {
     controllers_[c] = {};
     controllers_[c].life = manager_->on_join(now_, ControllerId{c}, out_);
+  }
+
+  // Another process takes the controller's place, with what units tell it.
+  void Succeed(uint8_t c) {
+    const auto life = manager_->on_succeed(now_, ControllerId{c}, out_);
+    if (!life) return;
+    ++successions_;
+    EXPECT_GT(life->epoch, controllers_[c].life->epoch);
+    controllers_[c] = {.life = life, .leases = {}};
+    for (const FakeUnit& unit : units_) {
+      for (const auto& [id, held] : unit.leases) {
+        if (held.holder.controller != ControllerId{c} || held.target == 0) {
+          continue;
+        }
+        controllers_[c].leases[id] = held.target;
+      }
+    }
   }
 
   void AskFor(uint8_t c, int64_t wants) {
@@ -341,6 +362,7 @@ class World {
   Instant now_{0};
   uint64_t epoch_ = 0;
   uint64_t grants_ = 0;
+  uint64_t successions_ = 0;
   ManagerOut out_;
   std::unique_ptr<ResourceManager> manager_;
   FakeUnit units_[kUnits];
@@ -351,7 +373,7 @@ class World {
 
 TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
   const TestSeeds seeds(500, 10'000);
-  uint64_t grants = 0;
+  uint64_t grants = 0, successions = 0;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
     World world(seed);
@@ -362,8 +384,10 @@ TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
     world.Settle();
     if (testing::Test::HasFailure()) return;
     grants += world.grants();
+    successions += world.successions();
   }
   EXPECT_GT(grants, 10 * seeds.count());
+  EXPECT_GT(successions, seeds.count());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "resource_manager/core/resource_manager.h"
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -103,6 +104,34 @@ TEST(ResourceManager, EndsALeaseThatIsNotRenewedWithinItsTerm) {
   EXPECT_EQ(b.gone, std::vector{lease});
   EXPECT_EQ(b.manager.on_renew(b.now, {c, lease}, b.out),
             LeaseRefusal::kUnknownLease);
+}
+
+TEST(ResourceManager, ASuccessorGoesOnWithTheLeases) {
+  Bench b({});
+  const auto first = b.Join(1);
+  b.AskFor(first, 2 * kWholeUnit + 100);
+  b.Run();
+  ASSERT_EQ(b.grants.size(), 3u);
+  const auto before = std::exchange(b.grants, {});
+  const auto next = b.manager.on_succeed(b.now, first.controller, b.out);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_GT(next->epoch, first.epoch);
+  b.Run();
+  ASSERT_EQ(b.grants.size(), 3u);
+  for (const auto& [lease, grant] : b.grants) {
+    EXPECT_EQ(grant.to, *next);
+    EXPECT_EQ(grant.unit, before.at(lease).unit);
+    EXPECT_EQ(grant.share, before.at(lease).share);
+  }
+  EXPECT_EQ(b.manager.held(first.controller), 2 * kWholeUnit + 100);
+  EXPECT_EQ(b.manager.units_up(), 3u);
+  const LeaseId lease = b.grants.begin()->first;
+  EXPECT_EQ(b.manager.on_renew(b.now, {first, lease}, b.out),
+            LeaseRefusal::kStaleEpoch);
+  EXPECT_EQ(b.manager.on_renew(b.now, {*next, lease}, b.out),
+            LeaseRefusal::kNone);
+  EXPECT_FALSE(b.manager.on_succeed(b.now, ControllerId{9}, b.out));
+  EXPECT_EQ(b.manager.refused(LeaseRefusal::kUnknownController), 1u);
 }
 
 TEST(ResourceManager, KeepsAReservationUntilTheLastSetIsConfirmed) {

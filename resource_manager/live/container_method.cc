@@ -142,7 +142,7 @@ int ContainerMethod::Enter(void* argument) {
   const auto& [to_start, starts] = *static_cast<const Entry*>(argument);
   const Process& process = *to_start;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_NAME, "snf-unit");
+  prctl(PR_SET_NAME, process.name.c_str());
   CloseOthers(process.descriptors);
   if (const absl::Status s = ConfineToUnits(); !s.ok()) {
     const std::string line =

@@ -144,10 +144,11 @@ void RefuseLaunch(int socket, const absl::Status& status) {
 }
 
 void ServeLaunch(int socket, LaunchMethod& method,
-                 std::span<const LaunchMethod::Process> processes) {
+                 std::span<const LaunchMethod::Process> processes,
+                 size_t at_once) {
   const auto count = static_cast<uint32_t>(processes.size());
   std::vector<Started> children(count);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < std::min<size_t>(count, at_once); ++i) {
     StartOne(socket, method, i, processes[i], children[i]);
   }
   // A negative descriptor is passed over.

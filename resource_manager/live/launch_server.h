@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,9 @@ class LaunchMethod {
     std::function<int(uint32_t)> body;
     // The descriptors that it gets, and standard ones.
     std::vector<int> descriptors;
+    // What the system shows of it: 15 characters at most. Once it is confined
+    // it cannot change that.
+    std::string name;
   };
   virtual ~LaunchMethod() = default;
   // Returns the process, which is the caller's child.
@@ -57,13 +61,13 @@ class ForkMethod final : public LaunchMethod {
                               const Process& process) override;
 };
 
-// Starts the processes, and each once more that has ended when
+// Starts the first `at_once` processes, and any that does not run when
 // Launcher::StartAgain asks for it, tells the socket what becomes of them, and
-// returns when
-// the socket's other end is closed: then it has killed those that lived and
-// waited for all.
+// returns when the socket's other end is closed: then it has killed those that
+// lived and waited for all.
 void ServeLaunch(int socket, LaunchMethod& method,
-                 std::span<const LaunchMethod::Process> processes);
+                 std::span<const LaunchMethod::Process> processes,
+                 size_t at_once = ~size_t{0});
 // Tells the socket why there will be no process, and waits until its other end
 // is closed.
 void RefuseLaunch(int socket, const absl::Status& status);

@@ -72,8 +72,8 @@ class Launcher {
   // Becomes readable when there is a note, or the launcher has ended.
   int fd() const { return socket_; }
   pid_t pid() const { return pid_; }
-  // Asks for the process with that index, which has ended, once more. A note
-  // says what becomes of that.
+  // Asks for the process with that index, which has ended or was not started
+  // yet. A note says what becomes of that.
   void StartAgain(uint32_t index) const;
   // Takes a note; returns false if the launcher has ended.
   bool Read(LaunchNote& note) const;

@@ -130,6 +130,8 @@ class Replication {
   // Arms the flow's timer for the first of: the NF's timer, a push or an
   // expiry, and repetitions.
   void ArmTimer(uint32_t slot, FlowStore& flows);
+  // Returns the message with which the flow's state goes elsewhere.
+  State MessageOf(uint32_t slot, const FlowStore& flows) const;
   // Pushes the state if that is due, or drops a replica that has expired.
   void PushOrExpire(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
   // Repeats what is due as far as `out` has room, and forgets old Pulls.
@@ -152,7 +154,6 @@ class Replication {
     command.to_logger = to_logger;
     out.push(command);
   }
-  State MessageOf(uint32_t slot, const FlowStore& flows) const;
   void EvictReplica(FlowStore& flows);
   void Push(uint32_t slot, FlowStore& flows, UnitOut& out);
   // Returns the time until the next repetition but one, and counts this one.

@@ -283,7 +283,7 @@ void Unit::on_pieces_released(const PieceBlock& pieces, UnitOut& out) {
 }
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
-  if (has_logger_ && flows_[slot].pending != kNone) [[unlikely]]
+  if (flows_[slot].pending != kNone) [[unlikely]]
     DropForsakenCopy(slot, out);
   if (flows_[slot].held.head != kNone) ResumeOrPull(now, slot, out);
   if (flows_[slot].pending != kNone) {

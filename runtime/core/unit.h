@@ -216,6 +216,17 @@ class Unit {
   // Returns true if anything is kept of the flow but packets that just came.
   bool Keeps(FlowId flow) const { return flows_.Find(flow) != kNone; }
 
+  // --- A flow that goes on under another controller (H1-H3). ---
+  // Returns the message with which the flow's state after `last` goes there,
+  // and state_bytes(flow) with it; none while it is not here, or not released,
+  // or anything of the flow waits here. The copy stays until on_forsake.
+  std::optional<State> StateToHandOver(FlowId flow, Clock last) const;
+  // The state of a flow comes that was another controller's, ahead of a packet
+  // without payload of the clock behind it. Returns false, and changes nothing,
+  // if the message cannot be.
+  bool on_handed_over(Instant now, const State& state,
+                      std::span<const std::byte> record);
+
   // The store of the flow's state is silent: drops packets that wait for it, as
   // many as `out` has room for; their clocks go on when it answers after all.
   // Returns whether there are more. In unit_failover.cc as well.

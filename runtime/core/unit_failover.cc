@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a unit does when another, or the store, has failed.
+// What a unit does when another, or the store, has failed, or the controller
+// of a flow changes.
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_limits.h"
 
@@ -140,6 +141,35 @@ void Unit::DropForsakenCopy(uint32_t slot, UnitOut& out) {
   pending.Erase(forsaken);
   flows_.DropCopy(slot);
   flows_.on_over(slot);
+}
+
+std::optional<State> Unit::StateToHandOver(FlowId flow, Clock last) const {
+  const uint32_t slot = flows_.Find(flow);
+  if (slot == kNone) return std::nullopt;
+  const FlowRecord& record = flows_[slot];
+  if (record.copy != CopyKind::kCurrent || record.applied != last ||
+      record.is_busy() || record.held.head != kNone ||
+      flows_.is_unreleased(slot)) {
+    return std::nullopt;
+  }
+  const PendingLists& pending = flows_.pending();
+  for (uint32_t p = record.pending; p != kNone; p = pending[p].next) {
+    if (pending[p].kind != Pending::Kind::kMyTakeover &&
+        pending[p].kind != Pending::Kind::kMyTimer) {
+      return std::nullopt;
+    }
+  }
+  return replication_.MessageOf(slot, flows_);
+}
+
+bool Unit::on_handed_over(Instant now, const State& state,
+                          std::span<const std::byte> record) {
+  const uint32_t slot = replication_.on_state(now, state, record, flows_);
+  if (slot == kNone) return false;
+  flows_.SetCopy(slot, CopyKind::kCurrent);
+  flows_.MakeWhole(slot);
+  replication_.ArmTimer(slot, flows_);
+  return true;
 }
 
 bool Unit::on_store_silent(FlowId flow, UnitOut& out) {

@@ -12,7 +12,11 @@ UnitLeases::Refusal UnitLeases::Check(const SetShare& set) const {
   const auto at = leases_.find(set.lease);
   int64_t before = 0;
   if (at != leases_.end()) {
-    if (at->second.holder != set.holder) return Refusal::kNotHolder;
+    // Another life of its holder goes on with it.
+    if (at->second.holder.controller != set.holder.controller ||
+        at->second.holder.epoch > set.holder.epoch) {
+      return Refusal::kNotHolder;
+    }
     if (set.sequence <= at->second.sequence) return Refusal::kStaleNumber;
     before = at->second.share;
   } else if (set.share > 0 && leases_.size() >= kMostLeases) {
@@ -63,6 +67,10 @@ std::optional<std::vector<ReportedLease>> UnitLeases::on_ask_report(
     return std::nullopt;
   }
   manager_epoch_ = manager_epoch;
+  return Report();
+}
+
+std::vector<ReportedLease> UnitLeases::Report() const {
   std::vector<ReportedLease> report;
   for (const auto& [id, lease] : leases_) {
     report.push_back(

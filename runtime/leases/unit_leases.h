@@ -72,6 +72,9 @@ class UnitLeases {
   std::optional<std::vector<ReportedLease>> on_ask_report(
       uint64_t manager_epoch);
 
+  // Returns all leases, as they are reported to managers and controllers.
+  std::vector<ReportedLease> Report() const;
+
   // The controller has left the unit, as far as it knew of its leases up to
   // `newest`, and nothing of it is queued.
   void on_left(ControllerId controller, LeaseId newest,

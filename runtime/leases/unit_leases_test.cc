@@ -91,6 +91,23 @@ TEST_F(UnitLeasesTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(answers_.size(), 1u);
 }
 
+TEST_F(UnitLeasesTest, ALaterLifeOfTheHolderGoesOnWithALease) {
+  SetShare set = {.to = kUnit,
+                  .manager_epoch = 1,
+                  .lease = LeaseId{10},
+                  .holder = {kA, 3},
+                  .sequence = 1,
+                  .share = 500};
+  ASSERT_EQ(unit_.on_set_share(set, answers_), Refusal::kNone);
+  set.holder.epoch = 4;
+  set.sequence = 2;
+  EXPECT_EQ(unit_.on_set_share(set, answers_), Refusal::kNone);
+  EXPECT_EQ(unit_.Report().at(0).holder.epoch, 4u);
+  set.holder.epoch = 3;
+  set.sequence = 3;
+  EXPECT_EQ(unit_.on_set_share(set, answers_), Refusal::kNotHolder);
+}
+
 TEST_F(UnitLeasesTest, ALeaseEndsOnceItsHolderHasLeft) {
   Set(10, kA, 600);
   answers_.clear();

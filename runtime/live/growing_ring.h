@@ -24,6 +24,13 @@ class GrowingRing {
   // There must be one.
   const T& front() const { return items_[begin_ & (items_.size() - 1)]; }
   void pop() { ++begin_; }
+  // Calls visit(item) for each, the oldest first.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (size_t i = begin_; i != end_; ++i) {
+      visit(items_[i & (items_.size() - 1)]);
+    }
+  }
   // Returns the new item, which the caller fills.
   T& push() {
     if (size() == items_.size()) [[unlikely]]

@@ -26,17 +26,26 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
       sealed_(options.max_units) {
   words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
                  options.max_units, MaxLogEntryBytes(schema_), *links_.faults);
+  if (options.process > 0) TakeOver();
 }
 
 bool LoggerLoop::Turn() {
+  if (is_restoring_) [[unlikely]]
+    return Restore();
   if (!FlushAndRelease()) return true;
   links_.from_units.ReceiveKept();
   CloseIfBroken();
   bool did = HandleEntries() > 0;
   if (links_.recovery.has_value()) [[unlikely]]
     did |= Recover(!did);
-  // Before anybody can have got any of it: see LoopProgress. That entries are
-  // released counts as messages to the units.
+  Publish();
+  FlushAndRelease();
+  return did;
+}
+
+// Before anybody can have got any of it: see LoopProgress. That entries are
+// released counts as messages to the units.
+void LoggerLoop::Publish() {
   uint64_t received = links_.from_units.handled();
   uint64_t sent = links_.to_controller.sent_in_all() + received;
   if (links_.recovery.has_value()) {
@@ -45,8 +54,6 @@ bool LoggerLoop::Turn() {
   }
   links_.progress->sent.store(sent, std::memory_order_release);
   links_.progress->received.store(received, std::memory_order_release);
-  FlushAndRelease();
-  return did;
 }
 
 size_t LoggerLoop::HandleEntries() {
@@ -74,16 +81,22 @@ void LoggerLoop::CloseIfBroken() {
 }
 
 OutputLogger& LoggerLoop::LoggerOf(UnitId unit, uint32_t incarnation) {
-  std::unique_ptr<OutputLogger>& logger = loggers_[value(unit)];
-  if (logger == nullptr) [[unlikely]] {
-    incarnation_[value(unit)] = incarnation;
-    logger = std::make_unique<OutputLogger>(
-        incarnation,
-        OutputLoggerOptions{.max_flows = options_.max_copies,
-                            .packets = kHandles},
-        schema_, example_->pools());
+  if (loggers_[value(unit)] == nullptr) [[unlikely]] {
+    // In a process that takes over, nothing is kept of that unit.
+    OutputLogger& made = MakeLogger(unit, incarnation);
+    if (options_.process > 0) made.EndRestore(0, 0);
   }
-  return *logger;
+  return *loggers_[value(unit)];
+}
+
+OutputLogger& LoggerLoop::MakeLogger(UnitId unit, uint32_t incarnation) {
+  incarnation_[value(unit)] = incarnation;
+  loggers_[value(unit)] = std::make_unique<OutputLogger>(
+      incarnation,
+      OutputLoggerOptions{.max_flows = options_.max_copies,
+                          .packets = kHandles},
+      schema_, example_->pools(), /*takes_over=*/options_.process > 0);
+  return *loggers_[value(unit)];
 }
 
 void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
@@ -180,17 +193,23 @@ void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
 }
 
 void LoggerLoop::Send(UnitId unit, UnitCommand command) {
+  if (sent_before_ > 0) [[unlikely]] {
+    --sent_before_;
+    return;
+  }
   command.unit = unit;
   links_.to_controller.Send(command);
 }
 
 // Returns true if the controller's ring has had room for everything. Then it
-// has all that the entries led to, whatever becomes of this loop.
+// has all that the entries led to, whatever becomes of this loop. That is noted
+// before the entries can leave the ring.
 bool LoggerLoop::FlushAndRelease() {
   if (links_.recovery.has_value()) links_.recovery->to_units.Flush();
   if (!links_.to_controller.Flush()) return false;
   for (const Told& told : told_) told.logger->on_told(told.number);
   told_.clear();
+  if (links_.recovery.has_value()) Note(/*has_others=*/false);
   links_.from_units.Release(*links_.units_bell);
   return true;
 }

@@ -17,6 +17,7 @@
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/ring/doorbell.h"
+#include "runtime/ring/log_note.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
@@ -24,6 +25,7 @@
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/wire/decoder.h"
+#include "runtime/wire/kept_word.h"
 #include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 
@@ -37,6 +39,9 @@ struct LoggerLoopOptions {
   uint32_t max_units = 64;
   // A unit keeps at most so many flows of which its logger has a copy.
   uint32_t max_copies = 1 << 20;
+  // Numbers the process that runs the loop. Any but the first, which is 0,
+  // takes over from the one before it, whose end was seen.
+  uint32_t process = 0;
 };
 
 // Holds what connects a loop of loggers to its units' loop and to a controller.
@@ -47,11 +52,13 @@ struct LoggerLoopLinks {
   WireFaults* faults;  // what it finds wrong in what units say
   LinkIn from_units;
   LinkOut to_controller;
-  // If the units' loop is a process, which may fail.
+  // If the units' loop is a process, which may fail, as this loop's may.
   struct Recovery {
     LinkIn from_controller;
     LinkOut to_units;  // answers of all loggers to Pulls of the units
+    LinkIn kept;       // what units hand over to a new process of loggers
     LogControl* control;
+    LogNote* note;
   };
   std::optional<Recovery> recovery{};
 };
@@ -83,6 +90,12 @@ struct LoggerLoopLinks {
 // thread know each other: units ask their own for the state of any unit that
 // has failed.
 //
+// When the loop's own process is killed, another one takes over (F8): it goes
+// on where the LogNote says that the old one has stopped. First it gets all
+// that the units keep; then it goes through the entries that are still in the
+// ring, and leaves out the words that are in the ring to the controller
+// already.
+//
 // Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
 // turn applies them, sends 2 × kRelease, and releases both entries' cells.
 //
@@ -101,6 +114,7 @@ class LoggerLoop {
   bool Turn();
   // True if entries are there. For Doorbell::Wait.
   bool has_items() {
+    if (is_restoring_) return links_.recovery->kept.has_items();
     return links_.from_units.has_items() ||
            (links_.recovery.has_value() && has_orders());
   }
@@ -127,6 +141,7 @@ class LoggerLoop {
   uint32_t incarnation() const { return LogWord::kIncarnation + ends_; }
   // One that there is not yet begins with that incarnation.
   OutputLogger& LoggerOf(UnitId unit, uint32_t incarnation);
+  OutputLogger& MakeLogger(UnitId unit, uint32_t incarnation);
   size_t HandleEntries();
   void CloseIfBroken();
   // Of a loop whose units may fail (logger_loop_seal.cc):
@@ -141,6 +156,12 @@ class LoggerLoop {
   bool ReportSome();
   void Report(UnitId unit, const LoggerCommand& command);
   void BeginAnew(UnitId unit);
+  // Of a process that takes over (logger_loop_seal.cc as well):
+  void TakeOver();
+  bool Restore();
+  bool on_kept(const KeptWord& word, std::span<const std::byte> entry);
+  void EndRestore();
+  void Note(bool has_others);
   void on_pull(UnitId unit, const Pull& pull);
   void SendState(const LoggerCommand& command,
                  std::span<const std::byte> record);
@@ -149,6 +170,7 @@ class LoggerLoop {
   void Execute(UnitId unit, const LoggerCommand& command);
   void Tell(UnitId unit, const LogEntry& entry);
   void Send(UnitId unit, UnitCommand command);
+  void Publish();
   bool FlushAndRelease();
 
   LoggerLoopOptions options_;
@@ -163,6 +185,13 @@ class LoggerLoop {
   std::vector<uint32_t> incarnation_;  // of loggers_
   std::vector<Sealed> sealed_;         // by unit
   uint32_t reporting_ = 0;             // of these
+  std::vector<UnitCommand> reported_;  // not yet sent
+  std::optional<WordsToNewLoggers> kept_words_;
+  bool is_restoring_ = false;  // units have still to hand over what they keep
+  bool is_for_this_ = false;   // what they hand over now
+  // Words that the process before this one has sent: they come once more.
+  uint64_t sent_before_ = 0;
+  LogNote::Positions noted_;
   LoggerOut out_;
 };
 

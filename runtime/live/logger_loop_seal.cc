@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop of loggers does when the process of their units has ended.
+// What a loop of loggers does when the process of their units has ended, or its
+// own, in whose place another one goes on.
+#include <algorithm>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "controller/core/commands.h"
 #include "runtime/live/logger_loop.h"
 
@@ -25,6 +28,7 @@ bool LoggerLoop::Recover(bool has_drained) {
     if (!has_drained || links_.from_units.has_items()) return true;
     links_.from_units.SkipAll();
     links.to_units.SkipAll();
+    Note(/*has_others=*/false);
     ends_ = ends;
     links.control->drained.store(ends, std::memory_order_release);
   }
@@ -58,10 +62,14 @@ void LoggerLoop::Obey(UnitId unit) {
   }
 }
 
-// Returns true if there is a report under way.
+// Returns true if there is a report under way. What it says is behind all that
+// entries led to, as is noted, so that nobody takes one for the other.
 bool LoggerLoop::ReportSome() {
-  if (reporting_ == 0) [[likely]]
+  if (reporting_ == 0 && reported_.empty()) [[likely]]
     return false;
+  Publish();
+  if (!FlushAndRelease() || sent_before_ > 0) return true;
+  Note(/*has_others=*/true);
   for (size_t i = 0; i < sealed_.size(); ++i) {
     if (!sealed_[i].reports) continue;
     const UnitId unit{static_cast<uint16_t>(i)};
@@ -70,25 +78,32 @@ bool LoggerLoop::ReportSome() {
     loggers_[i]->Resume(out_);
     for (const LoggerCommand& command : out_.commands()) Report(unit, command);
   }
+  for (const UnitCommand& word : reported_) links_.to_controller.Send(word);
+  reported_.clear();
   return true;
 }
 
+// Leaves what is to be said in reported_.
 void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
   using Kind = LoggerCommand::Kind;
   Sealed& sealed = sealed_[value(unit)];
   DoneAnswer answer = {.round = sealed.seal.round, .unit = unit};
+  const auto say = [&](UnitCommand word) {
+    word.unit = unit;
+    reported_.push_back(word);
+  };
   switch (command.kind) {
     case Kind::kTell:
       return;  // the controller was told with the entry
     case Kind::kFreePieces: {
       PieceBlock pieces = command.pieces;
       pieces.unit = unit;
-      return Send(unit, UnitCommand::Return(pieces));
+      return say(UnitCommand::Return(pieces));
     }
     case Kind::kApplied:
       answer.flow = command.applied.flow;
       answer.applied = command.applied.clock;
-      Send(unit, UnitCommand::Done(answer));
+      say(UnitCommand::Done(answer));
       // The controller knows of the end, by a word that is ahead of this one.
       if (command.applied.ended) {
         loggers_[value(unit)]->on_end_ack(answer.flow, answer.applied);
@@ -98,9 +113,9 @@ void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
       // Else another process has grants by now, with numbers of its own.
       if (!sealed.seal.is_sealed &&
           incarnation_[value(unit)] != incarnation()) {
-        Send(unit, UnitCommand::Grants(command.sealed.grant));
+        say(UnitCommand::Grants(command.sealed.grant));
       }
-      Send(unit, UnitCommand::Done(answer));
+      say(UnitCommand::Done(answer));
       sealed.reports = false;
       --reporting_;
       return;
@@ -151,6 +166,104 @@ void LoggerLoop::SendState(const LoggerCommand& command,
   LinkOut& to_units = links_.recovery->to_units;
   if (!to_units.has_room(record.size())) return;
   to_units.Send(UnitCommand::Send(command.unit, command.state), record);
+}
+
+// --- In place of another process of loggers. ---
+
+// Goes on where the process before this one has noted that it was.
+void LoggerLoop::TakeOver() {
+  LoggerLoopLinks::Recovery& links = *links_.recovery;
+  kept_words_.emplace(
+      UnitsOfLoop(options_.index, options_.loops, options_.max_units),
+      MaxLogEntryBytes(schema_), *links_.faults);
+  ends_ = links.control->drained.load(std::memory_order_acquire);
+  is_restoring_ = true;
+  noted_ = links.note->Read();
+  if (!links_.from_units.SkipTo(noted_.entries)) {
+    Refuse(kNoUnit, "a position before", noted_.entries);
+    return;
+  }
+  if (!noted_.has_others) {
+    sent_before_ = links_.to_controller.cells() - noted_.words;
+  }
+  Publish();
+  links_.units_bell->Ring();
+}
+
+// Takes what the units hand over; returns true if there was anything. Where
+// they have no process there is nothing: what the last one had is sealed, or
+// lost with the process of loggers that was to have it.
+bool LoggerLoop::Restore() {
+  LoggerLoopLinks::Recovery& links = *links_.recovery;
+  const bool have_process =
+      links.control->begun.load(std::memory_order_acquire) ==
+      links.control->ends.load(std::memory_order_acquire);
+  if (!have_process) {
+    EndRestore();
+    return true;
+  }
+  links.kept.ReceiveKept();
+  bool is_all = false;
+  const size_t words = links.kept.Handle(
+      *kept_words_, [&](const Cell& cell, std::span<const std::byte>) {
+        const KeptWord word = KeptWord::Of(cell);
+        is_all |= on_kept(word, word.entry(cell));
+      });
+  links.kept.Release();
+  if (is_all) EndRestore();
+  return words > 0;
+}
+
+// Returns true if that was all.
+bool LoggerLoop::on_kept(const KeptWord& word,
+                         std::span<const std::byte> bytes) {
+  using Kind = KeptWord::Kind;
+  if (word.kind == Kind::kBegin) is_for_this_ = word.number == options_.process;
+  if (!is_for_this_ || word.kind == Kind::kBegin) return false;
+  if (word.kind == Kind::kAll) {
+    const auto is_open = [](const std::unique_ptr<OutputLogger>& logger) {
+      return logger != nullptr && logger->is_restoring();
+    };
+    if (std::ranges::none_of(loggers_, is_open)) return true;
+    kept_words_->Refuse(kNoUnit, "end after", word.number);
+    links_.recovery->kept.Close();
+    return false;
+  }
+  if (loggers_[value(word.unit)] == nullptr) {
+    MakeLogger(word.unit, incarnation());
+  }
+  OutputLogger& logger = *loggers_[value(word.unit)];
+  const bool is_entry = word.kind == Kind::kEntry;
+  if (!logger.is_restoring() || (is_entry && !logger.Restore(bytes))) {
+    kept_words_->Refuse(word.unit, "impossible contents, kind",
+                        static_cast<uint8_t>(word.kind));
+    links_.recovery->kept.Close();
+  } else if (is_entry) {
+    const auto entry = LoadAs<LogEntry>(bytes.data());
+    const bool is_record =
+        entry.is(LogEntry::kWhole) && !entry.is(LogEntry::kEnd);
+    links_.recovery->control->records.fetch_add(is_record ? 1 : 0,
+                                                std::memory_order_relaxed);
+  } else {
+    logger.EndRestore(word.released, word.number);
+  }
+  return false;
+}
+
+void LoggerLoop::EndRestore() {
+  is_restoring_ = false;
+  links_.recovery->control->restored.store(options_.process,
+                                           std::memory_order_release);
+}
+
+void LoggerLoop::Note(bool has_others) {
+  const uint64_t words = links_.to_controller.cells() - sent_before_;
+  const LogNote::Positions now = {.entries = links_.from_units.handled(),
+                                  .words = words,
+                                  .has_others = has_others};
+  if (now == noted_) return;
+  noted_ = now;
+  links_.recovery->note->Write(now);
 }
 
 }  // namespace snf

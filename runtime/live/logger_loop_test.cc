@@ -8,7 +8,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,28 +28,69 @@ constexpr uint32_t kRingCells = 256;  // of a TestRegion
 class Loggers {
  public:
   explicit Loggers(bool recovers = false)
-      : bell_(region_.New<Doorbell>()),
+      : recovers_(recovers),
+        bell_(region_.New<Doorbell>()),
         progress_(region_.New<LoopProgress>()),
-        log_ring_(region_.Ring(nullptr)),
-        up_ring_(region_.Ring(nullptr)),
-        down_ring_(region_.Ring(nullptr)),
-        answer_ring_(region_.Ring(nullptr)),
+        log_ring_(region_.RingMemory()),
+        up_ring_(region_.RingMemory()),
+        down_ring_(region_.RingMemory()),
+        answer_ring_(region_.RingMemory()),
+        kept_ring_(region_.RingMemory()),
         control_(region_.New<LogControl>()),
-        log_(log_ring_.producer, 64),
-        from_(up_ring_.consumer, 0),
-        orders_(down_ring_.producer, 64),
+        note_(region_.New<LogNote>()),
+        log_(OutTo(log_ring_)),
+        from_(InFrom(up_ring_, 0)),
+        orders_(OutTo(down_ring_)),
+        kept_(OutTo(kept_ring_)),
         nf_(*NfSpec::Parse("passthrough")),
-        schema_(nf_.create()->schema()),
-        loop_(
-            {.max_units = 4, .max_copies = 64}, nf_,
-            {.units_bell = bell_,
-             .progress = progress_,
-             .faults = &faults_,
-             .from_units =
-                 LinkIn(log_ring_.consumer, MaxLogEntryBytes(schema_)),
-             .to_controller = LinkOut(up_ring_.producer, 64),
-             .recovery = recovers ? std::optional(Recovery()) : std::nullopt}) {
+        schema_(nf_.create()->schema()) {
+    MakeLoop(0);
   }
+
+  // The process of the loop has ended, wherever it was in its work, and another
+  // one takes over.
+  void Replace() {
+    loop_.reset();
+    MakeLoop(++process_);
+  }
+  // Units hand over to that process what they keep: of flow 7 a record, of
+  // whose clocks those of entries up to `released` are released.
+  void HandOver(uint32_t process, uint64_t released) {
+    Keep({.kind = KeptWord::Kind::kBegin, .number = process});
+    LogEntry record;
+    record.number = number_;
+    record.meta.flow = FlowId{7};
+    record.meta.clock = record.state = Clock{clock_};
+    record.base = Clock{clock_ - (number_ - released)};
+    record.schema = schema_.hash();
+    record.incarnation = incarnation_;
+    record.flags = LogEntry::kWhole;
+    Keep(record);
+    Keep({.kind = KeptWord::Kind::kUnit,
+          .unit = kUnit,
+          .released = released,
+          .number = number_});
+    Keep({.kind = KeptWord::Kind::kAll, .number = process});
+  }
+  void Keep(const KeptWord& word, std::span<const std::byte> bytes = {}) {
+    kept_.SendBytes(word, bytes);
+    kept_.Flush();
+  }
+  void Keep(const LogEntry& entry) {
+    std::vector<std::byte> bytes(sizeof entry);
+    WriteLogEntry(entry, {}, {}, nullptr, {}, bytes);
+    Keep({.kind = KeptWord::Kind::kEntry,
+          .unit = kUnit,
+          .bytes = static_cast<uint32_t>(bytes.size())},
+         bytes);
+  }
+  // As if those entries had not been released.
+  void TakeBackReleased(uint64_t cells) {
+    reinterpret_cast<RingHeader*>(log_ring_.data())->released = cells;
+  }
+  LogControl& control() { return *control_; }
+  LogNote& note() { return *note_; }
+  uint64_t clock() const { return clock_; }
 
   // The entry of the next clock of flow 7, whose packet has the handle of its
   // number.
@@ -81,7 +123,7 @@ class Loggers {
   void Turn() {
     for (int i = 0; i < 100; ++i) {
       log_.Flush();
-      loop_.Turn();
+      loop_->Turn();
     }
   }
   std::vector<UnitCommand> TakeHeard() {
@@ -108,34 +150,58 @@ class Loggers {
     ++incarnation_;
     number_ = 0;
   }
-  const LogControl& control() const { return *control_; }
   LinkOut& log() { return log_; }
   LoopProgress& progress() { return *progress_; }
   const WireFaults& faults() const { return faults_; }
-  LoggerLoop& loop() { return loop_; }
+  LoggerLoop& loop() { return *loop_; }
 
  private:
-  LoggerLoopLinks::Recovery Recovery() {
-    return {.from_controller = LinkIn(down_ring_.consumer, 0),
-            .to_units = LinkOut(answer_ring_.producer, 64),
-            .control = control_};
+  static LinkOut OutTo(std::span<std::byte> ring) {
+    return {*CellRing::Producer::Attach(ring, nullptr), 64};
+  }
+  static LinkIn InFrom(std::span<std::byte> ring, size_t max_payload_bytes) {
+    return {*CellRing::Consumer::Attach(ring), max_payload_bytes};
+  }
+  void MakeLoop(uint32_t process) {
+    const uint32_t entry_bytes = MaxLogEntryBytes(schema_);
+    LoggerLoopLinks links = {.units_bell = bell_,
+                             .progress = progress_,
+                             .faults = &faults_,
+                             .from_units = InFrom(log_ring_, entry_bytes),
+                             .to_controller = OutTo(up_ring_)};
+    if (recovers_) {
+      links.recovery.emplace(
+          LoggerLoopLinks::Recovery{.from_controller = InFrom(down_ring_, 0),
+                                    .to_units = OutTo(answer_ring_),
+                                    .kept = InFrom(kept_ring_, entry_bytes),
+                                    .control = control_,
+                                    .note = note_});
+    }
+    loop_.emplace(
+        LoggerLoopOptions{.max_units = 4, .max_copies = 64, .process = process},
+        nf_, std::move(links));
   }
 
+  bool recovers_;
   TestRegion region_;
   Doorbell* bell_;
   LoopProgress* progress_;
-  LinkRing log_ring_;
-  LinkRing up_ring_;
-  LinkRing down_ring_;
-  LinkRing answer_ring_;
+  std::span<std::byte> log_ring_;
+  std::span<std::byte> up_ring_;
+  std::span<std::byte> down_ring_;
+  std::span<std::byte> answer_ring_;
+  std::span<std::byte> kept_ring_;
   LogControl* control_;
+  LogNote* note_;
   LinkOut log_;
   LinkIn from_;
   LinkOut orders_;
+  LinkOut kept_;
   NfSpec nf_;
   StateSchema schema_;
   WireFaults faults_;
-  LoggerLoop loop_;
+  std::optional<LoggerLoop> loop_;
+  uint32_t process_ = 0;
   uint64_t number_ = 0;
   uint64_t clock_ = 0;
   uint32_t incarnation_ = LogWord::kIncarnation;
@@ -422,6 +488,227 @@ TEST(LoggerLoop, RefusesWordsThatCannotBe) {
     ASSERT_EQ(loggers.faults().count(), 1u);
     EXPECT_EQ(ToString(*loggers.faults().first()), text);
   }
+}
+
+// The one before has sent a part of what a burst of entries led to, as the
+// controller's ring was full, and notes it only once it has sent all.
+TEST(LoggerLoop, GoesOnWhereTheProcessBeforeItHasStopped) {
+  constexpr uint64_t kEntries = 300;
+  Loggers loggers(/*recovers=*/true);
+  for (uint64_t i = 0; i < kEntries; ++i) {
+    LogEntry entry = loggers.NextClock();
+    if (i % 3 == 0) {
+      entry.flags |= LogEntry::kOver;
+      entry.idle_timeout = Nanos{static_cast<int64_t>(i)};
+    }
+    loggers.Log(entry);
+  }
+  loggers.Turn();
+  const uint64_t released = loggers.log().released() / 3;  // cells an entry
+  ASSERT_LT(released, kRingCells * 3 / 4) << "of 4 words for 3 entries";
+  ASSERT_GT(released, kRingCells / 2);
+  loggers.Replace();
+  loggers.Turn();
+  EXPECT_FALSE(loggers.loop().has_items()) << "it waits for the units";
+  loggers.HandOver(1, released);
+  uint64_t clock = 0;
+  uint64_t notes = 0;
+  for (int i = 0; i < 10; ++i) {
+    for (const UnitCommand& word : loggers.TakeHeard()) {
+      if (word.kind == Kind::kSendNote) {
+        ++notes;
+        EXPECT_EQ(value(word.note.clock), clock);
+        continue;
+      }
+      ASSERT_EQ(word.kind, Kind::kRelease);
+      ASSERT_EQ(word.meta.clock, Clock{++clock});
+    }
+    loggers.Turn();
+  }
+  EXPECT_EQ(clock, kEntries);
+  EXPECT_EQ(notes, kEntries / 3);
+  EXPECT_EQ(loggers.control().restored, 1u);
+  EXPECT_EQ(loggers.control().records, 1u);
+  EXPECT_EQ(loggers.loop().logger(kUnit)->applied(FlowId{7}), Clock{kEntries});
+  EXPECT_EQ(loggers.log().released(), kEntries * 3);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+}
+
+// One that has gone through a part of the entries again dies as well.
+TEST(LoggerLoop, GoesOnWhereSeveralProcessesHaveStopped) {
+  constexpr uint64_t kEntries = 300;
+  for (int turns = 0; turns < 8; ++turns) {
+    SCOPED_TRACE(turns);
+    Loggers loggers(/*recovers=*/true);
+    for (uint64_t i = 0; i < kEntries; ++i) {
+      LogEntry entry = loggers.NextClock();
+      entry.flags |= LogEntry::kOver;
+      entry.idle_timeout = Nanos{1};
+      loggers.Log(entry);
+    }
+    loggers.Turn();  // until the ring has no room for two words an entry
+    for (uint32_t process = 1; process < 4; ++process) {
+      loggers.Replace();
+      loggers.HandOver(process, loggers.log().released() / 3);
+      // What it is to say of this waits for the words of entries.
+      loggers.Order({.unit = kUnit, .is_sealed = true, .round = process});
+      for (int i = 0; i < turns; ++i) loggers.loop().Turn();
+    }
+    uint64_t words = 0;
+    for (int i = 0; i < 10; ++i) {
+      loggers.Turn();
+      for (const UnitCommand& word : loggers.TakeHeard()) {
+        if (word.kind == Kind::kSendDone) continue;
+        ASSERT_EQ(word.kind, words % 2 == 0 ? Kind::kRelease : Kind::kSendNote);
+        ASSERT_EQ(value(words % 2 == 0 ? word.meta.clock : word.note.clock),
+                  words / 2 + 1);
+        ++words;
+      }
+    }
+    EXPECT_EQ(words, 2 * kEntries);
+    EXPECT_EQ(loggers.faults().count(), 0u);
+  }
+}
+
+// All that entries led to was sent, but this was not noted; or it was, and the
+// entries are still in the ring.
+TEST(LoggerLoop, KnowsWhatWasSentWhereverItsPredecessorWasKilled) {
+  for (const bool is_noted : {false, true}) {
+    SCOPED_TRACE(is_noted);
+    Loggers loggers(/*recovers=*/true);
+    loggers.Log(loggers.NextClock());
+    loggers.Turn();
+    const LogNote::Positions before = loggers.note().Read();
+    EXPECT_EQ(before, (LogNote::Positions{.entries = 3, .words = 1}));
+    for (int i = 0; i < 2; ++i) loggers.Log(loggers.NextClock());
+    loggers.Turn();
+    EXPECT_EQ(loggers.TakeHeard().size(), 3u);
+    loggers.TakeBackReleased(3);
+    if (!is_noted) loggers.note().Write(before);
+    loggers.Replace();
+    loggers.HandOver(1, is_noted ? 3 : 1);
+    loggers.Turn();
+    EXPECT_TRUE(loggers.TakeHeard().empty());
+    EXPECT_EQ(loggers.log().released(), 9u);
+    loggers.Log(loggers.NextClock());
+    loggers.Turn();
+    EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+    EXPECT_EQ(loggers.faults().count(), 0u);
+  }
+}
+
+// It dies before it has all, and what was for it is void.
+TEST(LoggerLoop, TakesNothingThatUnitsHandOverToAProcessBeforeIt) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  ASSERT_EQ(loggers.TakeHeard().size(), 1u);
+  loggers.Replace();
+  loggers.HandOver(1, 0);  // which is not true any more
+  loggers.Replace();
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 0u);
+  EXPECT_EQ(loggers.control().records, 0u);
+  loggers.HandOver(2, 1);
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 2u);
+  EXPECT_EQ(loggers.control().records, 1u);
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
+// What it says of a failure is asked for again, and is no entry's.
+TEST(LoggerLoop, DoesNotTakeAReportForWhatEntriesLedTo) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  LogEntry other = loggers.NextClock();
+  other.meta.flow = FlowId{8};
+  other.flags |= LogEntry::kWhole;
+  loggers.Log(other);
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  ASSERT_EQ(loggers.TakeHeard().size(), 6u);
+  // More reports than the ring has room for: a part of one is in it.
+  for (uint32_t i = 0; i < kRingCells; ++i) {
+    loggers.Order({.unit = kUnit, .is_sealed = true, .round = 6 + i});
+    loggers.Turn();
+  }
+  // The next process of the units.
+  ++loggers.control().begun;
+  loggers.BeginAnew();
+  LogEntry next = loggers.NextClock();
+  next.flags |= LogEntry::kWhole;
+  loggers.Log(next);
+  loggers.Turn();
+  loggers.Replace();
+  loggers.HandOver(1, 0);
+  uint64_t released = 0;
+  for (int i = 0; i < 10; ++i) {
+    loggers.Turn();
+    for (const UnitCommand& word : loggers.TakeHeard()) {
+      released += word.kind == Kind::kRelease ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(released, 1u);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
+// There is nobody to hand over what is sealed.
+TEST(LoggerLoop, WaitsForNoUnitsThatHaveNoProcess) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.End();
+  loggers.Order(kSeal);
+  loggers.Turn();
+  loggers.TakeHeard();
+  loggers.Replace();
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 1u);
+  loggers.Order({.unit = kUnit, .is_sealed = true, .round = 6});
+  loggers.Turn();
+  const std::vector<UnitCommand> heard = loggers.TakeHeard();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].done.flow, kNoFlow);
+  EXPECT_EQ(heard[0].done.round, 6u);
+}
+
+TEST(LoggerLoop, RefusesToBeGivenWhatCannotBe) {
+  using Word = KeptWord::Kind;
+  const std::vector<std::pair<std::string, KeptWord>> all = {
+      {"the loop of units 0 sent a bad word: kept word with unit 4",
+       {.kind = Word::kEntry, .unit = UnitId{4}}},
+      {"the loop of units 0 sent a bad word: kept word with kind 9",
+       {.kind = Word{9}}},
+      {"unit 2 sent a bad word: kept word with bytes 1000000",
+       {.kind = Word::kEntry, .unit = kUnit, .bytes = 1'000'000}},
+      {"unit 2 sent a bad word: kept word with released 2",
+       {.kind = Word::kUnit, .unit = kUnit, .released = 2, .number = 1}},
+      {"unit 2 sent a bad word: kept word with impossible contents, kind 1",
+       {.kind = Word::kEntry, .unit = kUnit}},
+  };
+  for (const auto& [text, word] : all) {
+    SCOPED_TRACE(text);
+    Loggers loggers(/*recovers=*/true);
+    loggers.Replace();
+    loggers.Keep({.kind = Word::kBegin, .number = 1});
+    loggers.Keep(word);
+    loggers.Turn();
+    EXPECT_EQ(loggers.control().restored, 0u);
+    ASSERT_EQ(loggers.faults().count(), 1u);
+    EXPECT_EQ(ToString(*loggers.faults().first()), text);
+  }
+  Loggers loggers(/*recovers=*/true);
+  loggers.Replace();
+  loggers.Keep({.kind = Word::kBegin, .number = 1});
+  loggers.Keep({.kind = Word::kUnit, .unit = kUnit});
+  loggers.Keep({.kind = Word::kUnit, .unit = kUnit});
+  loggers.Turn();
+  ASSERT_EQ(loggers.faults().count(), 1u) << "that was to be all of the unit";
 }
 
 }  // namespace

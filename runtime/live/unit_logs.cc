@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/live/unit_logs.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
 #include "base/byte_order.h"
 #include "base/check.h"
+#include "runtime/logger/delta.h"
 #include "runtime/wire/log_word.h"
 
 namespace snf {
@@ -23,8 +25,19 @@ UnitLogs::UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
       schema_(&schema),
       incarnation_(incarnation),
       makers_(max_units),
+      numbers_released_(max_units),
+      keepers_(max_units),
       sent_(kEntries),
       given_(kGiven) {}
+
+void UnitLogs::KeepForLoggers(std::span<const NetworkFunction::Pool> pools) {
+  pools_ = pools;
+  limits_ = {.schema = schema_->hash(),
+             .max_delta_bytes =
+                 std::max(schema_->record_bytes(), MaxDeltaBytes(*schema_)),
+             .packets = value(kNoPacket),
+             .pools = static_cast<uint16_t>(pools.size())};
+}
 
 void UnitLogs::Make(std::unique_ptr<EntryMaker>& maker) {
   maker = std::make_unique<EntryMaker>(incarnation_, *schema_);
@@ -68,6 +81,7 @@ void UnitLogs::Send(UnitId unit) {
           .taker = entry.block.unit,
           .kind = entry.kind,
           .gives = 0};
+  if (limits_.has_value()) Keep(unit, bytes);
   ++figures_.entries;
   figures_.bytes += bytes.size();
   if (entry.kind != LogEntry::Kind::kClock) return;
@@ -83,6 +97,17 @@ void UnitLogs::Send(UnitId unit) {
                      .unit = unit,
                      .mask = uint64_t{1} << use.piece % 64};
   }
+}
+
+// What the entry tells need not be kept: it is in the ring until the controller
+// has been told, whichever process of loggers does that.
+void UnitLogs::Keep(UnitId unit, std::span<const std::byte> bytes) {
+  std::unique_ptr<LogKeeper>& keeper = keepers_[value(unit)];
+  if (keeper == nullptr) keeper = std::make_unique<LogKeeper>(*schema_, pools_);
+  const auto entry = LogEntryView::Parse(*limits_, bytes);
+  SNF_CHECK(entry.has_value());
+  keeper->on_made(*entry);
+  keeper->on_told((*entry)->number);
 }
 
 PieceBlock UnitLogs::TakeGiven() {

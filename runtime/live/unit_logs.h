@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,9 @@
 #include "runtime/core/unit_commands.h"
 #include "runtime/live/growing_ring.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/logger/log_keeper.h"
 #include "runtime/ring/thread_link.h"
+#include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
@@ -60,9 +64,11 @@ class UnitLogs {
   };
 
   // The schema is that of the units' NF, and must outlive the object.
-  // `incarnation` is that of all units.
+  // `incarnation` is that of all units. If the loggers' process may end, more
+  // is kept of units, whose NF has these pools, from the first entry on.
   UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
            const StateSchema& schema);
+  void KeepForLoggers(std::span<const NetworkFunction::Pool> pools);
 
   // Takes the next command of a unit's call; returns false if it is not for the
   // logger.
@@ -94,9 +100,32 @@ class UnitLogs {
     const bool is = !sent_.empty() && sent_.front().end <= released_;
     return is ? &sent_.front() : nullptr;
   }
-  void PopReleased() { sent_.pop(); }
+  void PopReleased() {
+    ++numbers_released_[value(sent_.front().unit)];
+    sent_.pop();
+  }
   // Returns the next of the pieces that the entry gives, which must have some.
   PieceBlock TakeGiven();
+  // Calls visit(sent) for each entry that is not known to be released.
+  template <typename Visit>
+  void ForEachUnreleased(const Visit& visit) const {
+    sent_.ForEach(visit);
+  }
+  // Returns what is kept of a unit, beside its flows' records, for another
+  // process of loggers; null if it has logged nothing.
+  const LogKeeper* keeper(UnitId unit) const {
+    return keepers_[value(unit)].get();
+  }
+  // Return the number of the unit's newest entry that is released, and of its
+  // newest entry.
+  uint64_t released(UnitId unit) const {
+    return numbers_released_[value(unit)];
+  }
+  uint64_t made(UnitId unit) const {
+    const EntryMaker* const maker = makers_[value(unit)].get();
+    return maker != nullptr ? maker->number() : 0;
+  }
+  uint32_t incarnation() const { return incarnation_; }
   // True if the loggers have come further. For Doorbell::Wait.
   bool has_released() { return released_ != link_.released(); }
 
@@ -119,11 +148,16 @@ class UnitLogs {
   }
   void Make(std::unique_ptr<EntryMaker>& maker);
   void Send(UnitId unit);
+  void Keep(UnitId unit, std::span<const std::byte> bytes);
 
   LinkOut link_;
   const StateSchema* schema_;
   uint32_t incarnation_;
   std::vector<std::unique_ptr<EntryMaker>> makers_;  // by unit
+  std::vector<uint64_t> numbers_released_;           // by unit
+  std::optional<LogEntryLimits> limits_;  // of entries, if more is kept
+  std::span<const NetworkFunction::Pool> pools_;
+  std::vector<std::unique_ptr<LogKeeper>> keepers_;  // by unit
   GrowingRing<Sent> sent_;
   GrowingRing<PieceBlock> given_;
   uint64_t released_ = 0;

@@ -39,6 +39,11 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     logs_.emplace(*std::move(links_.to_loggers), options.max_units,
                   options.incarnation, schema_);
   }
+  if (links_.to_new_loggers.has_value()) {
+    SNF_CHECK(logs_.has_value());
+    handover_.emplace(*std::move(links_.to_new_loggers), schema_);
+    if (!shells_.empty()) logs_->KeepForLoggers(shells_[0].nf->pools());
+  }
   const auto units_of = [&](uint32_t loop) {
     return UnitsOfLoop(loop, options.loops, options.max_units);
   };
@@ -68,7 +73,8 @@ void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   while (!links_.control->stops.load(std::memory_order_relaxed)) {
     const bool did = Turn();
     if (beside() || did) continue;
-    Nanos timeout = Milliseconds(10);  // the clock may skip, unseen
+    // The clock may skip, unseen; to units that do not run that is nothing.
+    Nanos timeout = is_asleep() ? Seconds(1) : Milliseconds(10);
     const Instant due = std::min(next_timer_, next_service_end_);
     if (due != Instant::max()) {
       timeout = std::min(timeout, due - clock_.Now());
@@ -85,6 +91,8 @@ void UnitLoop::Stop() {
 }
 
 bool UnitLoop::Turn() {
+  if (must_hand_over()) [[unlikely]]
+    return HandOver();
   if (!Flush()) return true;
   bool did = Receive();
   if (links_.store != nullptr) [[unlikely]]
@@ -202,6 +210,8 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
+      links_.progress->started.store(RealClock::Monotonic().ns,
+                                     std::memory_order_relaxed);
       break;
     case Kind::kParkUnit:
       shell.ready = false;
@@ -524,6 +534,7 @@ void UnitLoop::Publish() {
   LoopProgress& progress = *links_.progress;
   progress.seamless.store(state_.seamless, std::memory_order_relaxed);
   progress.pulled.store(state_.pulled, std::memory_order_relaxed);
+  progress.buffers.store(links_.buffers.in_use(), std::memory_order_relaxed);
   progress.busy_ns.store(busy_.ns, std::memory_order_relaxed);
   progress.sent.store(sent, std::memory_order_release);
   progress.received.store(received, std::memory_order_release);

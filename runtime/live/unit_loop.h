@@ -20,6 +20,7 @@
 #include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/live/log_handover.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/ring/buffer_pool.h"
@@ -72,6 +73,8 @@ struct UnitLoopLinks {
   // If units have loggers; there the state of units that have failed is.
   std::optional<LinkOut> to_loggers{};
   std::optional<LinkIn> from_loggers{};
+  // If the loggers' process may end: what units keep goes to the next one.
+  std::optional<LinkOut> to_new_loggers{};
   // If packets are to survive the loop's process.
   std::optional<PacketOriginals> originals{};
 };
@@ -118,6 +121,8 @@ struct UnitLoopFigures {
 // turn begins before all entries are in the ring. Of units that have failed,
 // the loggers send state. Messages about state stay in their ring until they
 // are handled: so the next process that runs the loop begins with a whole one.
+// When another process runs the loggers (LoopControl), no packet is served
+// until it has got what the units keep (LogHandover).
 //
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
@@ -207,6 +212,10 @@ class UnitLoop {
   void Handle(const TableMessage& message);
   void SendToHome(const TableMessage& message);
   void SendStopped(UnitId unit);
+  // Returns true if none of the units runs.
+  bool is_asleep() const {
+    return std::ranges::none_of(shells_, &UnitShell::ready);
+  }
   void AfterCall(UnitShell& shell);
   // Executes what a call has commanded, and lets the unit go on with it.
   void ExecuteMore(UnitShell& shell) {
@@ -240,6 +249,14 @@ class UnitLoop {
   [[gnu::noinline]] void ExecuteLogged(UnitShell& shell);
   void LookForReleased();
   bool HandleReleased();
+  // True while another process of loggers is to get what the units keep.
+  bool must_hand_over() const {
+    return handover_.has_value() &&
+           links_.control->logger_process.load(std::memory_order_relaxed) !=
+               handed_over_;
+  }
+  bool HandOver();
+  bool BeginHandover(uint32_t process);
   void on_released(UnitShell& shell, const UnitLogs::Sent& entry);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void SendRecord(const UnitCommand& command,
@@ -258,6 +275,10 @@ class UnitLoop {
   std::vector<WordsBetweenUnits> unit_words_;  // by the loop they come from
   uint32_t queries_ = 0;                       // of shells, to be answered
   std::optional<UnitLogs> logs_;               // if units have loggers
+  std::optional<LogHandover> handover_;        // if those may end
+  // Processes of loggers: which gets what units keep, and which has got it.
+  uint32_t handing_over_ = 0;
+  uint32_t handed_over_ = 0;
   CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   bool measures_busy_;

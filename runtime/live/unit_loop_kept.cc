@@ -72,7 +72,41 @@ void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
   ExecuteMore(shell);
 }
 
-// --- Failures. ---
+// --- Failures of loggers. ---
+
+// Returns true if there was anything to do. Entries for which the ring has no
+// room stay here: its reader waits for what is handed over.
+bool UnitLoop::HandOver() {
+  const uint32_t process =
+      links_.control->logger_process.load(std::memory_order_acquire);
+  bool did = false;
+  if (handing_over_ != process) {
+    did = Receive();
+    did |= HandleReleased();
+    Publish();
+    Flush();
+    if (!BeginHandover(process)) return did;
+  }
+  if (handover_->Send()) handed_over_ = process;
+  return true;
+}
+
+// What a flow's record was before the packet that waits for its alias is
+// nowhere, so the controller's answer is waited for; meanwhile no packet is
+// served. Returns false if one waits.
+bool UnitLoop::BeginHandover(uint32_t process) {
+  std::vector<const Unit*> units;
+  for (const UnitShell& shell : shells_) {
+    if (logs_->keeper(shell.unit.id()) == nullptr) continue;
+    if (shell.unit.has_parked()) return false;
+    units.push_back(&shell.unit);
+  }
+  handing_over_ = process;
+  handover_->Begin(process, *logs_, std::move(units));
+  return true;
+}
+
+// --- Failures of units. ---
 
 // All at once: flows that come or go meanwhile could be left out.
 void UnitLoop::AnswerQueries() {

@@ -26,9 +26,7 @@ void LogKeeper::on_made(const LogEntryView& entry) {
       pools_[block.pool].Remove(block.word, block.mask);
       break;
     case LogEntry::Kind::kTold:
-      while (!tells_.empty() && tells_.front().number <= entry->argument) {
-        tells_.pop_front();
-      }
+      on_told(entry->argument);
       break;
     case LogEntry::Kind::kEnded:
       ends_.erase(entry->meta.flow);
@@ -40,6 +38,12 @@ void LogKeeper::on_made(const LogEntryView& entry) {
     ends_[entry->meta.flow] = {entry->number, entry->meta.clock};
   }
   if (entry->tells()) tells_.push_back(*entry);
+}
+
+void LogKeeper::on_told(uint64_t number) {
+  while (!tells_.empty() && tells_.front().number <= number) {
+    tells_.pop_front();
+  }
 }
 
 void LogKeeper::Use(PieceUse use) {

@@ -39,6 +39,9 @@ class LogKeeper {
 
   // The unit's next entry was made.
   void on_made(const LogEntryView& entry);
+  // The controller has acknowledged what entries up to this one tell it; or
+  // whoever takes them over will tell it.
+  void on_told(uint64_t number);
 
   // Counts what the controller is to acknowledge.
   size_t tells() const { return tells_.size(); }

@@ -88,6 +88,7 @@ class OutputLogger {
 
   // The unit's incarnation has failed.
   void Seal();
+  bool is_restoring() const { return restoring_; }
   bool sealed() const { return sealed_; }
   bool was_sealed() const { return was_sealed_; }  // some time
   // Says once more what it has of each flow, for another round (F3). Only after

@@ -13,15 +13,26 @@ namespace snf {
 struct alignas(128) LoopControl {
   std::atomic<bool> stops{false};         // UnitLoop::Stop
   std::atomic<bool> stops_timers{false};  // UnitLoop::StopTimers
+  // Numbers the process that runs the units' loggers, from 0 on: each but the
+  // first gets all that the units keep (proto/protocol.md F8).
+  std::atomic<uint32_t> logger_process{0};
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 // Tells a loop of output loggers that the process of its units has ended, which
-// was seen, and when it has taken all that this process had sent. It may lie in
-// a region.
+// was seen, and when it has taken all that this process had sent; and who runs
+// the units' loop and the loggers, when, that these have what units keep. It
+// may lie in a region.
 struct alignas(128) LogControl {
   std::atomic<uint32_t> ends{0};     // of processes; whoever saw it writes
   std::atomic<uint32_t> drained{0};  // of them; the loop writes
+  // Of the ends, those after which another process was started: that many as
+  // there are ends, unless there is none. Whoever starts it writes.
+  std::atomic<uint32_t> begun{0};
+  // The process of loggers (LoopControl) that has all that units keep, and how
+  // many records of flows processes have got so far; the loop writes.
+  std::atomic<uint32_t> restored{0};
+  std::atomic<uint64_t> records{0};
 };
 
 }  // namespace snf

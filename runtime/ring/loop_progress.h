@@ -20,6 +20,10 @@ struct alignas(128) LoopProgress {
   std::atomic<uint64_t> received{0};
   std::atomic<uint64_t> sent{0};
   std::atomic<int64_t> next_due{Instant::max().ns};
+  // When the loop last began a unit that was to start, by the machine's clock.
+  std::atomic<int64_t> started{Instant::min().ns};
+  // The buffers of the loop's own share that are in use.
+  std::atomic<uint64_t> buffers{0};
   // For the eye only, as in StateFigures.
   std::atomic<uint64_t> seamless{0};
   std::atomic<uint64_t> pulled{0};

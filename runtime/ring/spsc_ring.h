@@ -169,6 +169,16 @@ class SpscRing {
       return count;
     }
 
+    // Releases what is in front of `position`, unread, where the consumer
+    // before this one noted that it was done with that. Returns false, and does
+    // nothing, if the producer has not published so much.
+    bool SkipTo(uint64_t position) {
+      if (position - released_ > known_pushed_ - released_) return false;
+      released_ = read_ = position;
+      header_->released.store(position, std::memory_order_seq_cst);
+      return true;
+    }
+
     // True if there are items to read. For Doorbell::Wait.
     bool has_items() {
       if (known_pushed_ == read_) Refresh();

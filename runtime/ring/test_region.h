@@ -31,6 +31,12 @@ class TestRegion {
   LinkRing Ring(Doorbell* receiver) {
     return LinkRing::Make(carver_, 256, receiver);
   }
+  // The same, for ends that attach more than once.
+  std::span<std::byte> RingMemory() {
+    const auto memory = carver_.Take(CellRing::BytesFor(256));
+    SNF_CHECK(CellRing::Format(memory, 256).ok());
+    return memory;
+  }
   // Makes a pool with these shares; each Party attaches to it.
   void MakePool(std::span<const BufferPool::Options> shares) {
     pool_ = carver_.Take(BufferPool::BytesFor(shares));

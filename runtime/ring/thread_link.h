@@ -216,6 +216,12 @@ class LinkIn {
   uint64_t handled() const {
     return joined_ != nullptr ? received_ : ring_.read() - (end_ - begin_);
   }
+  // The receiver before this one was done with all cells in front of
+  // `position`, and may not have given them back. Call it before anything is
+  // received. Returns false if that cannot be.
+  bool SkipTo(uint64_t position) {
+    return position < ring_.released() || ring_.SkipTo(position);
+  }
   // The sender has died: what it has published and is not handled is dropped. A
   // link that was closed is open again.
   void SkipAll() {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_XDP_PORT_H_
+#define SNF_PLATFORM_LIVE_XDP_PORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "platform/live/network_interface.h"
+#include "platform/live/packet_port.h"
+#include "platform/live/xdp_program.h"
+#include "platform/live/xdp_ring.h"
+
+namespace snf {
+
+// What comes by one receive queue of an interface, and a queue of frames that
+// leave: an AF_XDP socket with memory of its own for kFrames frames each way
+// (Linux, Documentation/networking/af_xdp.rst). Owner-thread only.
+class XdpSocket {
+ public:
+  static constexpr uint32_t kFrames = 4'096;  // each way
+  static constexpr uint32_t kFrameBytes = 4'096;
+  // The kernel keeps some bytes ahead of a frame.
+  static constexpr uint32_t kMostBytes = kFrameBytes - 256;
+
+  XdpSocket() = default;
+  XdpSocket(const XdpSocket&) = delete;
+  XdpSocket& operator=(const XdpSocket&) = delete;
+  ~XdpSocket();
+
+  // Returns false, with errno, if it cannot be: EPERM, or EOPNOTSUPP. Call it
+  // once.
+  bool Open(int interface, uint32_t queue);
+  int descriptor() const { return socket_.number(); }
+
+  // Calls take(frame) for up to `most` frames that have come; returns how many.
+  template <typename Take>
+  uint32_t Receive(uint32_t most, const Take& take) {
+    const uint32_t count = std::min(received_.waiting(), most);
+    if (count == 0) return 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const xdp_desc& frame = received_.waiting_at(i);
+      take(std::span<const std::byte>(memory_ + frame.addr, frame.len));
+      to_fill_.Push(frame.addr - frame.addr % kFrameBytes);
+    }
+    received_.Release(count);
+    to_fill_.Publish();
+    if (to_fill_.wants_wakeup()) WakeReceiver();
+    return count;
+  }
+  uint32_t waiting() const { return received_.waiting(); }
+
+  // Copies the frame, of kMostBytes at the most, into a queue. Returns false if
+  // that is full: the kernel has not sent what was queued.
+  bool Send(std::span<const std::byte> frame);
+  // Lets the kernel send what is queued. Returns an errno that tells of an
+  // interface that is down or gone, else 0.
+  int Flush();
+  // Returns how many frames did not come for want of room so far.
+  uint64_t drops() const;
+
+ private:
+  bool MapRings();
+  bool Bind(int interface, uint32_t queue) const;
+  void WakeReceiver() const;
+  void Complete();
+
+  Descriptor socket_;
+  std::byte* memory_ = nullptr;
+  XdpRing<uint64_t> to_fill_;
+  XdpRing<uint64_t> completed_;
+  XdpRing<xdp_desc> received_;
+  XdpRing<xdp_desc> to_send_;
+  std::vector<uint64_t> free_;  // frames that may be sent
+};
+
+// Theory of operation. A port by AF_XDP sockets, one a receive queue: a program
+// in the interface's driver (XdpProgram) takes frames before the kernel makes
+// anything else of them. Frames leave by the first queue. Where the driver can,
+// it writes frames where this process reads them; else the kernel copies.
+//
+// The kernel tells nothing of a frame but its bytes. So what a sender has left
+// to its network card stays undone if there is none, as at the other end of a
+// veth pair: its checksums, and a VLAN tag that the card takes out, are to be
+// switched off there (ethtool -K IF tx off txvlan off). A PacketSocket is told.
+// Nor does the kernel tell when a frame came: its age is 0.
+//
+// Memory: 32 MiB a queue.
+class XdpPort final : public PacketPort {
+ public:
+  static constexpr uint32_t kMostQueues = 64;
+
+  static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+  ~XdpPort() override;
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override;
+  void Flush() override;
+  void UpdateFigures() override;
+  int descriptor() const override { return all_.number(); }
+
+ private:
+  static constexpr uint32_t kBatch = 64;
+  static constexpr size_t kLeastBytes = 14;  // of an Ethernet header
+
+  explicit XdpPort(const PortSpec& spec)
+      : PacketPort(spec), interface_(spec.interface) {}
+  absl::Status Connect();
+  absl::Status Failed(const char* what) const;
+
+  NetworkInterface interface_;
+  int index_ = 0;
+  Descriptor listener_;  // keeps the interface in promiscuous mode
+  XdpProgram program_;
+  std::vector<std::unique_ptr<XdpSocket>> queues_;
+  Descriptor all_;              // an epoll of their sockets
+  std::vector<uint32_t> left_;  // frames of each that come before StopReceiving
+  bool has_stopped_ = false;
+  uint32_t unsent_ = 0;  // frames that were queued since Flush
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_XDP_PORT_H_

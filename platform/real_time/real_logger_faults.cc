@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/real_logger_faults.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/core/owner_history.h"
+
+namespace snf {
+
+bool RealLoggerFaults::CanBeReplaced() const {
+  const Controller& controller = loop_.controller();
+  if (controller.is_recovering()) return false;
+  bool is_source = false;
+  for (uint32_t slot = 0; slot < controller.flows().used(); ++slot) {
+    controller.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+      is_source |= run.at_logger;
+    });
+  }
+  return !is_source;
+}
+
+void RealLoggerFaults::Kill() {
+  const pid_t pid = processes_.pid(processes_.loggers());
+  if (pid <= 1 || !CanSpareUnits() || !CanBeReplaced()) {
+    ++figures_.kills_without_logger;
+    return;
+  }
+  life_.Kill(loop_.ReadClock());
+  ++figures_.logger_kills;
+  ::kill(pid, SIGKILL);
+}
+
+void RealLoggerFaults::on_end() {
+  ++figures_.logger_failures;
+  died_ = std::min(died_, life_.End(loop_.ReadClock()));
+  is_down_ = true;
+}
+
+bool RealLoggerFaults::BringUp() {
+  const size_t loggers = processes_.loggers();
+  if (!stops_ && life_.may_start(loop_.now())) {
+    life_.Start(loop_.now());
+    ++process_;
+    processes_.StartAgain(loggers);
+  } else if (life_.starts && processes_.is_ready(loggers)) {
+    life_.Begin(loop_.now());
+    for (const LoopRegion::Loop& loop : loops_) {
+      loop.control->logger_process.store(process_, std::memory_order_release);
+      loop.bell->Ring();
+    }
+  }
+  if (life_.is_down || !HaveAll()) return false;
+  is_down_ = false;
+  const Instant died = std::exchange(died_, Instant::max());
+  figures_.logger_recovery_ns.Record((loop_.ReadClock() - died).ns);
+  figures_.records_restored = 0;
+  for (const LoopRegion::Loop& loop : loops_) {
+    figures_.records_restored += loop.log_control->records.load();
+  }
+  return true;
+}
+
+bool RealLoggerFaults::HaveAll() const {
+  return std::ranges::all_of(loops_, [this](const LoopRegion::Loop& loop) {
+    return loop.log_control->restored.load(std::memory_order_acquire) ==
+           process_;
+  });
+}
+
+}  // namespace snf

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REAL_TIME_REAL_LOGGER_FAULTS_H_
+#define SNF_PLATFORM_REAL_TIME_REAL_LOGGER_FAULTS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/time.h"
+#include "controller/live/controller_loop.h"
+#include "platform/real_time/loop_region.h"
+#include "platform/real_time/process_life.h"
+#include "platform/real_time/unit_processes.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// The failures of the loggers in a run in real time, which are one process
+// (proto/protocol.md L3, F8). It kills that process, starts another one when it
+// has ended, whoever killed it, and lets the units' loops know, which hand over
+// what they keep.
+//
+//   end ─► UnitProcesses ─► pause, StartAgain ─ready─► LoopControl ─► units
+//                                       restored ◄─ LogControl ◄─ loggers
+//
+// Owner-thread only.
+class RealLoggerFaults {
+ public:
+  // All that is given must outlive the object.
+  RealLoggerFaults(std::span<const LoopRegion::Loop> loops,
+                   UnitProcesses& processes, ControllerLoop& loop,
+                   FaultFigures& figures)
+      : loops_(loops), processes_(processes), loop_(loop), figures_(figures) {}
+
+  // The loggers are not there, or have not yet what units keep.
+  bool is_down() const { return is_down_; }
+  // Returns true if units have all that the loggers keep: there is none that
+  // has failed, and whose flows others have still to take over.
+  bool CanBeReplaced() const;
+  // Returns true if units may fail: the loggers have all that these keep.
+  bool CanSpareUnits() const { return !is_down_ && !life_.is_killed(); }
+  // Kills the process, or counts that it cannot be.
+  void Kill();
+  // The process has ended.
+  void on_end();
+  // Does what is due while it is down; returns true if it is up again.
+  bool BringUp();
+  // No process is started any more.
+  void Stop() { stops_ = true; }
+
+ private:
+  bool HaveAll() const;
+
+  std::span<const LoopRegion::Loop> loops_;
+  UnitProcesses& processes_;
+  ControllerLoop& loop_;
+  FaultFigures& figures_;
+  ProcessLife life_;
+  bool is_down_ = false;
+  bool stops_ = false;
+  Instant died_ = Instant::max();  // the first since all was restored
+  uint32_t process_ = 0;           // its number
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REAL_TIME_REAL_LOGGER_FAULTS_H_

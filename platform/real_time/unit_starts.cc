@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/real_time/unit_starts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "platform/process/real_clock.h"
+
+namespace snf {
+
+using PlaceState = WarmPool::State;
+
+UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
+                       ControllerLoop& loop,
+                       std::vector<LoopRegion::Loop> loops,
+                       UnitStartFigures& figures)
+    : processes_(processes),
+      loop_(loop),
+      loops_(std::move(loops)),
+      figures_(figures),
+      pool_(
+          {.places = static_cast<uint32_t>(loops_.size()), .parked = parked}) {
+  figures_.is_pooled = true;
+  figures_.processes = pool_.count(PlaceState::kComing);
+  loop.set_starter(*this);
+  TakeReady();
+  Act();
+}
+
+bool UnitStarts::on_start(UnitId unit) {
+  const size_t place = value(unit) % loops_.size();
+  const bool is_there = pool_.Use(loop_.now(), place);
+  processes_.LetEnd(place, false);
+  // Of a start that has failed before, no more is to be heard.
+  std::erase_if(starts_, [unit](const Start& s) { return s.unit == unit; });
+  starts_.push_back(
+      {.unit = unit, .asked = RealClock::Monotonic(), .is_parked = is_there});
+  is_busy_ = true;
+  return is_there;
+}
+
+bool UnitStarts::TurnNow() {
+  const bool did = is_busy_ || processes_.has_ends();
+  TakeEnds();
+  TakeReady();
+  if (loop_.now() >= next_look_) Look();
+  Act();
+  Measure();
+  is_busy_ = pool_.count(PlaceState::kComing) > 0 || !starts_.empty();
+  return did;
+}
+
+void UnitStarts::TakeEnds() {
+  while (const auto ended = processes_.TakeEnd()) {
+    const size_t place = ended->process;
+    const bool is_used = pool_.state(place) == PlaceState::kUsed;
+    pool_.on_end(place);
+    loops_[place].progress->next_due.store(Instant::max().ns);
+    // It was dead before it was asked for: what it should do is still there.
+    if (is_used) pool_.Use(loop_.now(), place);
+    figures_.killed = processes_.parked_killed();
+  }
+}
+
+void UnitStarts::TakeReady() {
+  for (size_t place = 0; place < loops_.size(); ++place) {
+    if (pool_.state(place) != PlaceState::kComing ||
+        !processes_.is_ready(place)) {
+      continue;
+    }
+    const bool is_used = pool_.on_ready(place);
+    processes_.LetEnd(place, !is_used);
+    if (is_used) loop_.BeginStarts(place);
+  }
+}
+
+// Returns true if the process of a loop has anything to do.
+bool UnitStarts::IsUsed(size_t place) const {
+  if (!loop_.IsIdle(place) || loops_[place].has_mail()) return true;
+  const UnitPool& units = loop_.controller().units();
+  for (size_t unit = place; unit < units.max_units(); unit += loops_.size()) {
+    if (units.state(UnitId{static_cast<uint16_t>(unit)}) !=
+        UnitPool::State::kStopped) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void UnitStarts::Look() {
+  next_look_ = loop_.now() + kLook;
+  for (size_t place = 0; place < loops_.size(); ++place) {
+    if (pool_.state(place) == PlaceState::kUsed && !IsUsed(place)) {
+      pool_.Rest(place);
+      processes_.LetEnd(place, true);
+    } else if (pool_.state(place) == PlaceState::kNone &&
+               !pool_.is_awaited(place) &&
+               (!loop_.IsIdle(place) || loops_[place].has_mail())) {
+      pool_.Use(loop_.now(), place);
+    }
+  }
+}
+
+void UnitStarts::Act() {
+  while (const auto action = pool_.Next(loop_.now())) {
+    const size_t place = action->place;
+    const LoopRegion::Loop& loop = loops_[place];
+    const bool starts = action->kind == WarmPool::Action::Kind::kStart;
+    loop.control->stops = !starts;
+    if (starts) {
+      ++figures_.processes;
+      processes_.LetEnd(place, !pool_.is_awaited(place));
+      processes_.StartAgain(place);
+    } else {
+      ++figures_.ended;
+      loop.bell->Ring();
+    }
+  }
+  const size_t none = pool_.count(PlaceState::kNone);
+  figures_.most_processes =
+      std::max<uint64_t>(figures_.most_processes, loops_.size() - none);
+}
+
+void UnitStarts::Measure() {
+  std::erase_if(starts_, [this](const Start& start) {
+    const auto& progress = *loops_[value(start.unit) % loops_.size()].progress;
+    const Instant began{progress.started.load(std::memory_order_relaxed)};
+    if (began < start.asked) return false;
+    (start.is_parked ? figures_.parked_ns : figures_.cold_ns)
+        .Record((began - start.asked).ns);
+    return true;
+  });
+}
+
+}  // namespace snf
