@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -155,13 +156,16 @@ TEST(RealCluster, WhatComesBackFindsItsController) {
   options.controller.flow_timeout = Seconds(100);
   const Outcome one = ReplayTiny(options, frames);
   EXPECT_EQ(one.run.packets_dropped(), 0u);
-  for (const uint32_t controllers : {2u, 8u}) {
-    SCOPED_TRACE(controllers);
+  // Units run on their controllers' threads, or on others.
+  for (const auto& [controllers, threads] :
+       {std::pair{2u, 1u}, std::pair{2u, 2u}, std::pair{8u, 1u}}) {
+    SCOPED_TRACE(controllers * 10 + threads);
     std::deque<Translations> seen(controllers);
     std::vector<RunObserver*> observers;
     for (Translations& each : seen) observers.push_back(&each);
-    const RunResult result = RunAll(options, AsFastAsCanBe(1), controllers,
-                                    options.nf, frames, "snf", observers);
+    const RunResult result =
+        RunAll(options, AsFastAsCanBe(threads), controllers, options.nf, frames,
+               "snf", observers);
     EXPECT_EQ(result.packets_dropped(), 0u);
     EXPECT_EQ(result.aliases.packets_offered, frames.size() / 2);
     EXPECT_EQ(result.aliases.packets_found, frames.size() / 2);
