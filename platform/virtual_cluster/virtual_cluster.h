@@ -218,16 +218,16 @@ class VirtualCluster final : private ClusterMember::Host,
   ManagerOut commands_;
   std::deque<Units> units_;  // by manager
   DispatchTable dispatcher_;
-  std::vector<ControllerId> live_;         // those in its table
-  std::vector<ControllerId> joining_;      // … that are to be in it
-  std::map<IpAddress, bool> external_;     // addresses whose blocks are given
+  std::vector<ControllerId> live_;      // those in its table
+  std::vector<ControllerId> joining_;   // … that are to be in it
+  std::map<IpAddress, bool> external_;  // addresses whose blocks are given
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
   ClusterMoves moves_;
   ClusterPools pools_;
   std::vector<ControllerFigures> leases_;  // by controller
-  bool moves_on_ = false;  // a MoveOn is under way
-  Rng rng_;                // says who dies
+  bool moves_on_ = false;                  // a MoveOn is under way
+  Rng rng_;                                // says who dies
   Instant first_packet_;
   ClusterMeter meter_;
 };
