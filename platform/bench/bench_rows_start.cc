@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/histogram.h"
 #include "platform/bench/bench_rows.h"
+#include "platform/bench/fixture_awake_cpus.h"
 #include "platform/bench/fixture_deployed_nfs.h"
 #include "platform/bench/fixture_launched_unit.h"
 #include "platform/bench/fixture_parked_process.h"
@@ -31,16 +32,21 @@ using Shared = std::shared_ptr<absl::StatusOr<std::unique_ptr<Starter>>>;
 constexpr uint64_t kOften = 2'000;
 constexpr uint64_t kSeldom = 50'000;
 
+// Whether CPUs with nothing to do may halt.
+enum class Idle : uint8_t { kSpins, kHalts };
+
 // The median of some starts.
 template <typename Starter, typename StartOne>
 BenchSuite::Make Starts(const Shared<Starter>& processes, const StartOne& start,
-                        uint64_t seldom) {
-  return [processes, start, seldom]() -> absl::StatusOr<BenchCase> {
+                        uint64_t seldom, Idle idle = Idle::kSpins) {
+  return [processes, start, seldom, idle]() -> absl::StatusOr<BenchCase> {
     if (!processes->ok()) return processes->status();
     auto status = std::make_shared<absl::Status>();
     return BenchCase{
         .sample =
-            [processes, start, status, seldom](uint64_t operations) {
+            [processes, start, status, seldom, idle](uint64_t operations) {
+              std::optional<AwakeCpus> awake;
+              if (idle == Idle::kSpins) awake.emplace();
               Histogram times;
               const uint64_t starts = operations / seldom + 3;
               for (uint64_t i = 0; i < starts && status->ok(); ++i) {
@@ -123,25 +129,29 @@ void AddLaunchedRow(Isolation isolation, const std::string& what,
   const auto units =
       std::make_shared<absl::StatusOr<std::unique_ptr<LaunchedUnit>>>(
           LaunchedUnit::Start(isolation));
-  const auto side = [&](const std::string& how, const auto& start,
-                        uint64_t seldom) {
-    const std::string name = how + " " + what;
+  const auto side = [&](const std::string& name, const auto& start,
+                        uint64_t seldom, Idle idle = Idle::kSpins) {
     return BenchRow::Side{
-        name, suite.Add("start " + name, Starts(units, start, seldom))};
+        name, suite.Add("start " + name, Starts(units, start, seldom, idle))};
   };
+  const auto wake = [](LaunchedUnit& of) { return of.Wake(); };
   BenchRow row = StartRow("parked " + what + " against a new one");
-  row.ours = side(
-      "parked", [](LaunchedUnit& of) { return of.Wake(); }, kOften);
+  row.ours = side("parked " + what, wake, kOften);
   row.base = side(
-      "new", [](LaunchedUnit& of) { return of.Make(); }, kSeldom);
+      "new " + what, [](LaunchedUnit& of) { return of.Make(); }, kSeldom);
+  row.beside = {
+      side("parked " + what + ", CPUs may halt", wake, kOften, Idle::kHalts)};
   if (isolation == Isolation::kProcess) {
-    row.beside = {side(
-        "program around", [](LaunchedUnit&) { return Exec(); }, kSeldom)};
+    row.beside.push_back(side(
+        "program around process", [](LaunchedUnit&) { return Exec(); },
+        kSeldom));
   }
   row.notes = {
       "By the wall clock, medians, from the wish for the unit until its first "
       "packet, of a NAT, is back at who sent it, who does not sleep. Serpens: "
-      "34 µs; by loading 138 µs, by fork 16 ms, by exec 160 ms."};
+      "34 µs; by loading 138 µs, by fork 16 ms, by exec 160 ms.",
+      "CPUs with nothing to do spin here, as with idle=poll: one of a virtual "
+      "machine that halted may take the host milliseconds to run again."};
   rows.push_back(std::move(row));
 }
 
