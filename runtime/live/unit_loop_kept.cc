@@ -50,6 +50,8 @@ bool UnitLoop::HandleReleased() {
 void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
   out_.clear();
   if (entry.kind == LogEntry::Kind::kForget) {
+    // A flow that is given up was taken over by nobody.
+    if (entry.taker == kNoUnit) return;
     SendToUnit(
         UnitCommand::Send(entry.taker, TakeoverAck{.flow = entry.meta.flow,
                                                    .clock = entry.meta.clock,

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "runtime/core/test_inputs.h"
 #include "runtime/ring/test_region.h"
 #include "runtime/wire/link_payload.h"
+#include "runtime/wire/log_word.h"
 
 namespace snf {
 namespace {
@@ -44,7 +47,11 @@ class Loops {
     }
     options.loops = static_cast<uint32_t>(count);
     options.max_units = 4;
-    options.unit = {.max_flows = 64, .queue_packets = 64, .replicas = 0};
+    const bool has_logger = options.unit.has_logger;
+    options.unit = {.max_flows = 64,
+                    .queue_packets = 64,
+                    .replicas = 0,
+                    .has_logger = has_logger};
     const NfSpec spec = *NfSpec::Parse(nf);
     for (size_t i = 0; i < count; ++i) {
       const LinkRing down = region_.Ring(bells[i]);
@@ -63,7 +70,8 @@ class Loops {
                             LinkIn(down.consumer, kMaxPayloadFromController),
                         .to_controller = LinkOut(up.producer, 64),
                         .from_loops = std::move(ins[i]),
-                        .to_loops = std::move(outs[i])}));
+                        .to_loops = std::move(outs[i]),
+                        .to_loggers = OutToLoggers(has_logger)}));
     }
   }
 
@@ -85,14 +93,18 @@ class Loops {
     link.Send(command);
     EXPECT_TRUE(link.Flush());
   }
-  // Lets all loops take turns until none has anything to do.
+  // Lets all loops take turns until none has anything to do; loggers take what
+  // comes to them.
   void Turn() {
     bool did = true;
     while (std::exchange(did, false)) {
       for (const auto& loop : loops_) did |= loop->Turn();
+      for (LinkIn& entries : entries_) did |= Log(entries);
     }
     Receive();
   }
+  // Entries and other words that the loggers have taken.
+  size_t logged() const { return logged_; }
   void Receive() {
     for (LinkIn& link : from_) {
       link.Receive();
@@ -122,12 +134,32 @@ class Loops {
   BufferPool& pool() { return *pool_; }
 
  private:
+  static constexpr size_t kMaxEntryBytes = 4'096;
+
+  std::optional<LinkOut> OutToLoggers(bool has_logger) {
+    if (!has_logger) return std::nullopt;
+    const LinkRing ring = region_.Ring(nullptr);
+    entries_.emplace_back(ring.consumer, kMaxEntryBytes);
+    return LinkOut(ring.producer, 64);
+  }
+  bool Log(LinkIn& entries) {
+    entries.ReceiveKept();
+    const size_t taken = entries.Handle(
+        [](const Cell& cell) { return LogWord::Of(cell).payload_bytes(); },
+        [](const Cell&, std::span<const std::byte>) {});
+    entries.Release();
+    logged_ += taken;
+    return taken > 0;
+  }
+
   TestRegion region_;
   RealClock clock_;
   std::unique_ptr<BufferPool> pool_;
   std::vector<LinkOut> to_;
   std::vector<LinkOut> between_;  // as long as the loops use theirs not
   std::vector<LinkIn> from_;
+  std::vector<LinkIn> entries_;  // for the loggers, by loop
+  size_t logged_ = 0;
   WireFaults faults_;
   std::vector<std::unique_ptr<UnitLoop>> loops_;
   std::vector<UnitCommand> heard_;
@@ -269,6 +301,23 @@ TEST(UnitLoop, SaysThatAUnitHasStopped) {
   EXPECT_EQ(heard[0].kind, Kind::kStopped);
   EXPECT_EQ(heard[0].unit, UnitId{1});
   EXPECT_EQ(loops.loop(0).tables(UnitId{1}), nullptr);
+}
+
+// The logger forgets a flow that is given up as if another unit had taken it
+// over; but there is none that would hear of it.
+TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
+  UnitLoopOptions options;
+  options.unit.has_logger = true;
+  Loops loops(2, "passthrough", options);
+  loops.Start(1);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  EXPECT_EQ(loops.logged(), 1u);
+  EXPECT_EQ(loops.loop(1).figures().logs.entries, 1u);
+  loops.Send(ControllerCommand::Forsake(UnitId{1}, {.flow = FlowId{7}}));
+  loops.Turn();
+  EXPECT_EQ(loops.logged(), 2u);
+  EXPECT_EQ(loops.faults().count(), 0u) << ToString(*loops.faults().first());
 }
 
 TEST(UnitLoop, RunsOnAThreadUntilItIsStopped) {
