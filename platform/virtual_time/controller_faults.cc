@@ -36,7 +36,7 @@ void ControllerFaults::Kill(bool unit_has_failed) {
   phase_ = Phase::kDead;
   died_ = network_.now();
   for (OfUnit& unit : of_units_) {
-    unit.is_cut = unit.has_reported = unit.is_heard = false;
+    unit.is_cut = unit.is_asked = unit.has_reported = unit.is_heard = false;
     unit.drained = 0;
     unit.drained_bytes = 0;
   }
@@ -97,7 +97,7 @@ bool ControllerFaults::Take(const Event& event) {
       BeginSuccession();
       return true;
     case Event::Kind::kReportQueryAtUnit:
-      MakeReport(event.unit);
+      if (!KeptOf(event.unit).has_reported) MakeReport(event.unit);
       return true;
     case Event::Kind::kReportAtController:
       on_report(event.number);
@@ -108,6 +108,7 @@ bool ControllerFaults::Take(const Event& event) {
     default:
       break;
   }
+  if (MustReportFirst(event)) MakeReport(event.unit);
   if (is_away && IsFromController(event) && TakeUnsent(event)) return true;
   if (event.kind == Event::Kind::kNameAtUnit) {
     const auto name = names_.extract(event.number);
@@ -225,9 +226,11 @@ void ControllerFaults::AskUnit(UnitId unit) {
       !was_never_warm && units_.of(unit).process.lives() &&
       units_.of(unit).process.state != UnitProcess::State::kStopped;
   if (has_process) {
+    of.is_asked = true;
     ++awaited_;
-    const auto jitter = static_cast<int64_t>(rng_.Below(kQueryJitterNs));
-    network_.After(Nanos{options_.hop_delay.ns + jitter},
+    const auto more = static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(
+        std::max(kQueryJitterNs, options_.chaos.state_delay_max.ns))));
+    network_.After(Nanos{options_.hop_delay.ns + more},
                    Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));
     return;
   }
@@ -290,10 +293,18 @@ UnitReport ControllerFaults::StandingOf(VirtualUnit& shell) {
   return unit;
 }
 
+// Whoever sent that has reported. Those that are not asked have nothing.
+bool ControllerFaults::MustReportFirst(const Event& event) {
+  if (phase_ != Phase::kGathering || !event.is_between_units()) return false;
+  const OfUnit& of = KeptOf(event.unit);
+  return of.is_asked && !of.has_reported && event.epoch == epoch_;
+}
+
 void ControllerFaults::MakeReport(UnitId self) {
   VirtualUnit& shell = units_.of(self);
   OfUnit& of = KeptOf(self);
   of.has_reported = true;
+  shell.process.epoch = static_cast<uint16_t>(epoch_);
   // A Stop is void from now on.
   if (shell.stopping || shell.leaves) {
     shell.stopping = shell.leaves = shell.log->has_stopped = false;

@@ -42,6 +42,13 @@ namespace snf {
 // so are requests that are open. What a unit says after its report waits until
 // the new controller is made.
 //
+// Messages between units name the epoch of the controller to which their sender
+// has reported last; who gets the present one before it has reported does so
+// first (U14). So
+// no report tells of what came of another's later than that one's report: a
+// unit that has run a clock and told the one before of it, which forgets its
+// copy, is not reported as one that waits, beside nobody who has that copy.
+//
 // A controller dies only in a run of which no unit has failed so far, and no
 // unit dies until the next controller has taken over.
 //
@@ -120,6 +127,7 @@ class ControllerFaults {
     KeptReport kept;
     uint32_t incarnation = 0;
     bool is_cut = false;        // the rest for it is in the buffers of the dead
+    bool is_asked = false;      // to report
     bool has_reported = false;  // what it says is for the successor
     bool is_heard = false;      // its report has come
     uint32_t drained = 0;       // since its report
@@ -146,7 +154,8 @@ class ControllerFaults {
 
   static constexpr size_t kMaxWaiting = 65'536;
   static constexpr Nanos kMendRetry = Microseconds(10);
-  // A query takes up to so much longer than a hop.
+  // A query takes up to so much longer than a hop, or, with chaos, as much as a
+  // message between units.
   static constexpr int64_t kQueryJitterNs = 20'000;
 
   OfUnit& KeptOf(UnitId unit) { return of_units_[value(unit)]; }
@@ -158,6 +167,7 @@ class ControllerFaults {
   void BeginSuccession();
   void AskUnit(UnitId unit);
   void AddWords(UnitId unit);
+  bool MustReportFirst(const Event& event);
   void MakeReport(UnitId unit);
   UnitReport StandingOf(VirtualUnit& shell);
   void on_report(uint64_t number);

@@ -301,7 +301,8 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
     case Kind::kSendPull:
       ++result_.state.pulls;
       if (store_.has_value() && store_->Read(now(), command.pull)) break;
-      network_.Send({.kind = command.to_logger ? Event::Kind::kPullAtLogger
+      network_.Send(self,
+                    {.kind = command.to_logger ? Event::Kind::kPullAtLogger
                                                : Event::Kind::kPullAtUnit,
                      .unit = command.unit,
                      .pull = command.pull});
@@ -315,7 +316,8 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
                          shell.unit.state_bytes(command.state.flow));
       break;
     case Kind::kSendTakeover:
-      network_.Send({.kind = command.to_logger ? Event::Kind::kTakeoverAtLogger
+      network_.Send(self,
+                    {.kind = command.to_logger ? Event::Kind::kTakeoverAtLogger
                                                : Event::Kind::kTakeoverAtUnit,
                      .unit = command.unit,
                      .takeover = command.takeover});
@@ -328,9 +330,9 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
       SNF_CHECK(false);
       break;
     case Kind::kSendTakeoverAck:
-      network_.Send({.kind = Event::Kind::kTakeoverAckAtUnit,
-                     .unit = command.unit,
-                     .takeover_ack = command.takeover_ack});
+      network_.Send(self, {.kind = Event::Kind::kTakeoverAckAtUnit,
+                           .unit = command.unit,
+                           .takeover_ack = command.takeover_ack});
       break;
     case Kind::kReportTakeover:
       network_.AfterHop({.kind = Event::Kind::kTakeoverAtController,

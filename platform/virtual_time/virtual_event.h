@@ -81,12 +81,18 @@ struct VirtualEvent {
   bool is_from_unit() const {
     return is_at_controller() && kind < Kind::kHairpin && unit != kNoUnit;
   }
+  bool is_between_units() const {
+    return kind >= Kind::kPullAtUnit && kind <= Kind::kTakeoverAckAtUnit;
+  }
   bool is_of_logger() const { return kind >= Kind::kEntryAtLogger; }
   Kind kind{};
   bool generated = false;  // of kRelease: the NF made the packet
   bool cold = false;       // of kUnitReady: its process is new
   UnitId unit = kNoUnit;   // sends it, at the controller; else gets it
   uint16_t life = 0;       // of `unit` (VirtualUnit::life)
+  // Of a message between units: that of the controller to which its sender has
+  // reported last (U14).
+  uint16_t epoch = 0;
   PacketHandle packet = kNoPacket;
   // Of kStateAtUnit; or the number, but for its upper half, of the entry that
   // tells the controller this.

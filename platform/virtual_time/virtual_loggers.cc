@@ -335,11 +335,11 @@ void VirtualLoggers::Execute(VirtualUnit& shell, const LoggerCommand& command) {
       SendByLog(shell, {.kind = Event::Kind::kAskAtUnit, .ask = command.ask});
       break;
     case Kind::kSendTakeoverAck:
-      network_.Send({.kind = Event::Kind::kTakeoverAckAtUnit,
-                     .unit = command.unit,
-                     .takeover_ack = {.flow = command.takeover_ack.flow,
-                                      .clock = command.takeover_ack.clock,
-                                      .sender = self}});
+      network_.Send(self, {.kind = Event::Kind::kTakeoverAckAtUnit,
+                           .unit = command.unit,
+                           .takeover_ack = {.flow = command.takeover_ack.flow,
+                                            .clock = command.takeover_ack.clock,
+                                            .sender = self}});
       break;
     default:
       ExecuteSealed(shell, command);

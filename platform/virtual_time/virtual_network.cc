@@ -3,7 +3,8 @@
 
 namespace snf {
 
-void VirtualNetwork::Send(const VirtualEvent& message) {
+void VirtualNetwork::Send(UnitId from, VirtualEvent message) {
+  message.epoch = EpochOf(from);
   for (const Nanos delay : states_.Send()) {
     if (states_.in_order()) {
       AfterHop(message);
@@ -25,6 +26,7 @@ void VirtualNetwork::SendState(UnitId from, UnitId to, const State& state,
     if (kept == StateNetwork::kNoRecord) continue;
     After(delay, {.kind = VirtualEvent::Kind::kStateAtUnit,
                   .unit = to,
+                  .epoch = EpochOf(from),
                   .record = kept,
                   .state = state});
   }

@@ -57,8 +57,9 @@ class VirtualNetwork {
     Stamp(event);
     events_.PushInOrder(now_ + hop_delay_, event);
   }
-  // From unit to unit, or from a unit's logger: chaos may befall it.
-  void Send(const VirtualEvent& message);
+  // From a unit, or its logger, to another: chaos may befall it. It names the
+  // epoch of its sender.
+  void Send(UnitId from, VirtualEvent message);
   void SendState(UnitId from, UnitId to, const State& state,
                  std::span<const std::byte> record);
 
@@ -70,6 +71,10 @@ class VirtualNetwork {
   void Stamp(VirtualEvent& event) {
     if (!units_fail_ || event.unit == kNoUnit || event.life != 0) return;
     event.life = units_.of(event.unit).process.life;
+  }
+
+  uint16_t EpochOf(UnitId unit) {
+    return units_fail_ ? units_.of(unit).process.epoch : uint16_t{0};
   }
 
   const Nanos hop_delay_;

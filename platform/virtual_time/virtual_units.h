@@ -40,6 +40,7 @@ struct UnitProcess {
   // its logger logs.
   uint16_t life = 1;
   uint16_t log_life = 1;
+  uint16_t epoch = 0;       // of the controller to which it has reported last
   uint32_t in_channel = 0;  // slots of the channel in use
   uint32_t waiting = 0;     // packets here that are to be run again
   Instant died;
