@@ -176,14 +176,26 @@ left() {
 }
 
 # What a daemon that was killed leaves beside its lock, which has its process
-# id. The next snf down removes all but the log, which may say why.
+# id, with the network that was made for it. The next snf down removes all but
+# the log, which may say why. Notes in of_daemons what daemons have made.
 left_by_daemons() {
-  local file stem pid what
-  for file in "$1"/*.{lock,sock,log}; do
+  local file stem pid what kind name entry
+  for file in "$1"/*.{lock,sock,log,net}; do
     stem=${file%.*}
     pid=
     if [[ -e $stem.lock ]]; then pid=$(line_of "$stem.lock"); fi
     what="snf down --name=${stem##*/} removes it"
+    if [[ $file == *.net ]]; then
+      while read -r kind name; do
+        case $kind in
+          link) entry=/sys/class/net/$name ;;
+          netns) entry=/run/netns/$name ;;
+          *) continue ;;
+        esac
+        of_daemons+=" $entry "
+        if [[ -e $entry ]]; then left "$entry" "$pid" "$what"; fi
+      done <"$file"
+    fi
     if [[ $file == *.log ]]; then what="it may say why"; fi
     left "$file" "$pid" "$what"
   done
@@ -206,7 +218,7 @@ left_processes() {
 # What a run that was killed may leave. While a snf process lives, it may own
 # what has no process in its name.
 leftovers() {
-  local entry running='' name pid
+  local entry running='' name pid of_daemons=''
   for entry in /proc/[0-9]*; do
     pid=${entry#/proc/}
     if is_snf "$pid"; then running+=" $pid"; fi
@@ -223,6 +235,7 @@ leftovers() {
   done
   for entry in /dev/shm/snf* /sys/class/net/snf* /run/netns/snf* \
                /var/lib/lxc/snf*; do
+    if [[ $of_daemons == *" $entry "* ]]; then continue; fi
     add leftovers "$entry" absent \
       "${running:+in use by$running, or }left by a run that was killed" ""
   done

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "platform/control/daemon_network.h"
+
 namespace snf {
 namespace {
 
@@ -91,7 +93,8 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .directory = directory,
                        .lock = stem + ".lock",
                        .socket = stem + ".sock",
-                       .log = stem + ".log"};
+                       .log = stem + ".log",
+                       .network = stem + ".net"};
   if (files.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: too long for a socket's name", files.socket));
@@ -151,6 +154,7 @@ absl::StatusOr<DaemonLock> DaemonLock::Take(const DaemonFiles& files) {
       return FileError(files.lock, errno);
     }
     unlink(files.socket.c_str());
+    DaemonNetwork::Remove(files.network);
     return taken;
   }
 }

@@ -20,6 +20,7 @@ struct DaemonFiles {
   std::string lock;       // held as long as the daemon lives; its pid is in it
   std::string socket;     // of its control service
   std::string log;        // of a daemon in the background without --log
+  std::string network;    // names what DaemonNetwork has made for it
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name
   // of a socket; FailedPrecondition, there is no such directory.
@@ -36,7 +37,8 @@ bool WaitForEnd(const DaemonFiles& files, Nanos patience);
 // Makes this process the daemon of a name as long as it lives.
 class DaemonLock {
  public:
-  // Removes what a daemon of that name left behind that was killed. Errors:
+  // Removes what a daemon of that name left behind that was killed, with its
+  // network. Errors:
   // FailedPrecondition, one runs; those of files.
   static absl::StatusOr<DaemonLock> Take(const DaemonFiles& files);
   // Removes the lock and the socket.

@@ -21,7 +21,8 @@ DaemonFiles Files() {
           .directory = directory,
           .lock = directory + "/it.lock",
           .socket = directory + "/it.sock",
-          .log = directory + "/it.log"};
+          .log = directory + "/it.log",
+          .network = directory + "/it.net"};
 }
 
 bool IsThere(const std::string& file) {

@@ -330,6 +330,12 @@ void FlagSet::Question(const std::string& name, bool& asked,
                     .meanings = {}});
 }
 
+void FlagSet::Give(const std::string& name, std::vector<std::string> values) {
+  CLI::Option* const option = app_->get_option("--" + name);
+  option->add_result(std::move(values));
+  option->run_callback();
+}
+
 bool FlagSet::given(const std::string& name) const {
   const CLI::Option* const option = app_->get_option_no_throw("--" + name);
   return option != nullptr && option->count() > 0;

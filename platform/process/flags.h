@@ -98,6 +98,10 @@ class FlagSet {
   // flags begin with the flag's name. Call once.
   absl::StatusOr<bool> ParseCommandLine(std::span<const std::string> arguments);
 
+  // Gives a flag values as if the command line had named it, which it has not,
+  // and which has been parsed. The flag must be there, and the values right.
+  void Give(const std::string& name, std::vector<std::string> values);
+
   // Returns true if the command line named the flag; false also if there is
   // none of that name.
   bool given(const std::string& name) const;

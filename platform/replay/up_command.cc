@@ -17,6 +17,7 @@
 #include "platform/replay/live_run.h"
 #include "platform/replay/live_settings.h"
 #include "platform/text/wording.h"
+#include "resource_manager/live/container_method.h"
 
 namespace snf {
 namespace {
@@ -107,7 +108,7 @@ std::string EndOf(const RunResult& result) {
 UpCommand::UpCommand()
     : FlagCommand(
           {.summary = "start a daemon that runs live traffic",
-           .usage = "snf up --port inside=INTERFACE --port outside=INTERFACE "
+           .usage = "snf up [--port inside=INTERFACE --port outside=INTERFACE] "
                     "[--FLAG=VALUE…]",
            .about =
                "Does what snf run does, in the background: returns once "
@@ -115,7 +116,10 @@ UpCommand::UpCommand()
                "it, snf set and snf drain steer it, snf down ends it, as "
                "SIGTERM does: no packet is taken any more, and what is under "
                "way still leaves. It wants root, or CAP_NET_RAW and "
-               "CAP_NET_ADMIN."}),
+               "CAP_NET_ADMIN. Without --port it makes two network namespaces, "
+               "snf-client and snf-server, runs between these, and removes "
+               "them in the end; its units are in containers then, unless "
+               "--isolation says otherwise."}),
       run_flags_(flags(), ReplayFlags::Input::kPorts) {
   flags().Heading("The daemon");
   AddDaemonName(flags(), daemon_);
@@ -137,7 +141,22 @@ UpCommand::UpCommand()
                  "what is logged:");
 }
 
+absl::Status UpCommand::ChoosePorts() {
+  if (flags().given("port")) return absl::OkStatus();
+  auto names = DaemonNetwork::Names::Of(daemon_);
+  if (!names.ok()) return names.status();
+  network_ = *std::move(names);
+  flags().Give("port",
+               {"inside=" + network_->inside, "outside=" + network_->outside});
+  if (flags().given("isolation")) return absl::OkStatus();
+  const absl::Status containers = ContainerMethod::Check();
+  no_containers_ = std::string(containers.message());
+  flags().Give("isolation", {containers.ok() ? "lxc" : "process"});
+  return absl::OkStatus();
+}
+
 absl::Status UpCommand::Settle() {
+  if (absl::Status s = ChoosePorts(); !s.ok()) return s;
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   if (absl::Status s = CheckTogether(); !s.ok()) return s;
   absl::StatusOr<std::optional<TlsEndpoint>> tcp =
@@ -185,17 +204,36 @@ absl::Status UpCommand::Run() {
   if (!begun->has_value()) return Serve(*files);
   set_exit_code(ExitCode{**begun});
   if (**begun != kExitOk) return absl::OkStatus();  // it has said why
-  const absl::StatusOr<pid_t> pid = PidOf(*files);
-  const std::string name =
-      files->name == "default" ? "" : " --name=" + files->name;
-  fmt::print(
-      "\"{}\" runs {} between {}, as process {}.\n"
-      "snf status{} and snf top{} show it, snf down{} ends it; its log is "
-      "{}.\n",
-      files->name, Printable(run_flags_.options().nf),
-      ListOf(run_flags_.options().ports), pid.ok() ? *pid : 0, name, name, name,
-      LogOf(*files).file);
+  TellReady(*files);
   return absl::OkStatus();
+}
+
+// In the parent of a daemon in the background.
+void UpCommand::TellReady(const DaemonFiles& files) const {
+  const absl::StatusOr<pid_t> pid = PidOf(files);
+  const std::string name =
+      files.name == "default" ? "" : " --name=" + files.name;
+  const ReplayOptions& options = run_flags_.options();
+  fmt::print("\"{}\" runs {} between {}, as process {}{}.\n", files.name,
+             Printable(options.nf), ListOf(options.ports), pid.ok() ? *pid : 0,
+             options.real.isolation == Isolation::kContainer
+                 ? ", with units in containers"
+                 : "");
+  if (!no_containers_.empty()) {
+    fmt::print("Its units are in processes: {}.\n", no_containers_);
+  }
+  if (network_.has_value()) {
+    fmt::print(
+        "Its ends are the network namespaces {} and {}, which were made for "
+        "it; to send something:\n"
+        "  ip netns exec {} ping {}\n",
+        network_->client, network_->server, network_->client,
+        DaemonNetwork::kServerAddress);
+  }
+  fmt::print(
+      "snf status{0}, units, flows and top show it, snf down{0} ends it; its "
+      "log is {1}.\n",
+      name, LogOf(files).file);
 }
 
 absl::Status UpCommand::Serve(const DaemonFiles& files) {
@@ -203,6 +241,13 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   EndCleanlyWhenInterrupted(name(), &interrupt);
   const absl::StatusOr<DaemonLock> lock = DaemonLock::Take(files);
   if (!lock.ok()) return lock.status();
+  std::optional<DaemonNetwork> network;
+  if (network_.has_value()) {
+    interrupt.is_awaited = true;  // it is to be removed
+    auto made = DaemonNetwork::Make(*network_, files.network);
+    if (!made.ok()) return made.status();
+    network.emplace(*std::move(made));
+  }
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
   const ReplayOptions& options = run_flags_.options();

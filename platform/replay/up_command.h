@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "platform/control/daemon_files.h"
 #include "platform/control/daemon_log.h"
+#include "platform/control/daemon_network.h"
 #include "platform/process/command.h"
 #include "platform/replay/replay_flags.h"
 #include "platform/tls/tls_endpoint.h"
@@ -23,14 +24,18 @@ class UpCommand final : public FlagCommand {
  private:
   absl::Status Run() override;
   absl::Status Settle();
+  absl::Status ChoosePorts();
   absl::Status CheckTogether() const;
   absl::Status Serve(const DaemonFiles& files);
+  void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 
   ReplayFlags run_flags_;
   std::string daemon_ = "default";
   TlsFlags tls_;
   std::optional<TlsEndpoint> tcp_;
+  std::optional<DaemonNetwork::Names> network_;  // that is made for it
+  std::string no_containers_;  // why its units are in none, if they might be
   bool foreground_ = false;
   std::string log_;
   bool log_json_ = false;

@@ -154,8 +154,7 @@ int ContainerMethod::Enter(void* argument) {
   _exit(process.body(starts));
 }
 
-absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
-    const Limits& limits) {
+absl::StatusOr<void*> ContainerMethod::Library() {
   constexpr const char* kInstead = "; --isolation=process needs none of it";
   if (geteuid() != 0) {
     return absl::PermissionDeniedError(
@@ -166,11 +165,19 @@ absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
         absl::StrCat("containers are made on x86-64 alone", kInstead));
   }
   void* const library = dlopen("liblxc.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "there is no LXC here (Debian's package liblxc1): ", dlerror(),
-        kInstead));
-  }
+  if (library != nullptr) return library;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "there is no LXC here (Debian's package liblxc1): ", dlerror(),
+      kInstead));
+}
+
+absl::Status ContainerMethod::Check() { return Library().status(); }
+
+absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
+    const Limits& limits) {
+  const absl::StatusOr<void*> opened = Library();
+  if (!opened.ok()) return opened.status();
+  void* const library = *opened;
   const auto make = reinterpret_cast<New>(dlsym(library, "lxc_container_new"));
   const auto put = reinterpret_cast<Put>(dlsym(library, "lxc_container_put"));
   if (make == nullptr || put == nullptr) {

@@ -41,6 +41,9 @@ class ContainerMethod final : public LaunchMethod {
     uint32_t cpu_percent = 100;                 // of one CPU
     uint32_t processes = 8;                     // threads and init among them
   };
+  // Returns OK if containers can be made here, as far as can be told without
+  // making one; else the error of Make.
+  static absl::Status Check();
   // Errors: PermissionDenied if the process is not root's; FailedPrecondition
   // where there is no LXC, or no known machine; Unavailable, with the system's
   // reason.
@@ -65,6 +68,7 @@ class ContainerMethod final : public LaunchMethod {
   using Put = int (*)(lxc_container*);
 
   ContainerMethod(const Limits& limits, New make, Put put);
+  static absl::StatusOr<void*> Library();
   absl::Status MakeRoot();
   absl::Status Configure(lxc_container& lxc, uint32_t index) const;
   static int Enter(void* entry);

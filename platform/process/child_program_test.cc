@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/process/child_program.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+TEST(ChildProgram, ReturnsWhatAProgramMakesOfItsInput) {
+  const std::string long_input(1 << 20, 'x');
+  const auto output = RunChildProgram({.words = {"cat"}, .input = long_input});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(*output, long_input);
+}
+
+TEST(ChildProgram, PassesWordsAsTheyAre) {
+  const auto output =
+      RunChildProgram({.words = {"printf", "%s,", "a b", "$(c)"}});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(*output, "a b,$(c),");
+}
+
+TEST(ChildProgram, TellsWhyAProgramFailed) {
+  ChildProgram program = {
+      .words = {"sh", "-c", "echo one >&2; echo two >&2; exit 3"}};
+  auto status = RunChildProgram(program).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.message(), "sh: two");
+  program.tells_first = true;
+  EXPECT_EQ(RunChildProgram(program).status().message(), "sh: one");
+}
+
+TEST(ChildProgram, TellsHowAProgramEndedThatSaysNothing) {
+  EXPECT_EQ(
+      RunChildProgram({.words = {"sh", "-c", "kill -9 $$"}}).status().message(),
+      "sh was killed by signal 9");
+  EXPECT_EQ(
+      RunChildProgram({.words = {"sh", "-c", "exit 3"}}).status().message(),
+      "sh ended with exit code 3");
+}
+
+TEST(ChildProgram, TellsThatThereIsNoSuchProgram) {
+  const auto status =
+      RunChildProgram({.words = {"snf-no-such-program"}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "snf-no-such-program: No such file or directory");
+}
+
+}  // namespace
+}  // namespace snf
