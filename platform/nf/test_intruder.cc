@@ -4,6 +4,7 @@
 // would: each counter says how many objects could.
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,11 +12,15 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "runtime/sdk/nf.h"
@@ -28,9 +33,11 @@ class Intruder final : public NetworkFunction {
   explicit Intruder(NfOptions& options)
       : how_(kHows[options.Choice("how", 0, kHows, "what it does")]) {}
 
-  Verdict process_packet(Packet&, FlowState&) override {
+  Verdict process_packet(Packet& packet, FlowState&) override {
     if (has_tried_) return Verdict::forward();
     has_tried_ = true;
+    if (how_ == "spoil") Spoil(packet.bytes().data());
+    if (how_ == "threads") MakeThreads();
     if (how_ == "memory") TakeMemory();
     if (how_ == "hang") {
       while (true) pause();
@@ -47,11 +54,16 @@ class Intruder final : public NetworkFunction {
     count(executed_, CanExecute());
     count(mounted_, CanMount());
     count(entered_, unshare(CLONE_NEWUSER) == 0);
+    count(looked_, CanLookIntoAnother());
+    count(listened_, CanListen());
+    count(inherited_, HasOthersFiles());
+    count(called_, CallsThatAreNotRefused());
     return Verdict::forward();
   }
 
  private:
-  static constexpr std::string_view kHows[] = {"all", "memory", "hang"};
+  static constexpr std::string_view kHows[] = {"all", "memory", "hang",
+                                               "threads", "spoil"};
 
   static bool CanOpen(const char* path, int flags) {
     const int file = open(path, flags, 0600);
@@ -98,6 +110,115 @@ class Intruder final : public NetworkFunction {
     ptrace(PTRACE_DETACH, parent, nullptr, nullptr);
     return true;
   }
+  static bool CanLookIntoAnother() {
+    char byte = 0;
+    iovec here = {.iov_base = &byte, .iov_len = 1};
+    iovec there = here;
+    return process_vm_readv(getppid(), &here, 1, &there, 1, 0) >= 0 ||
+           errno != EPERM;
+  }
+  static bool CanListen() {
+    for (const int family : {AF_INET, AF_INET6, AF_UNIX, AF_NETLINK}) {
+      const int file = socket(family, SOCK_DGRAM, 0);
+      if (file < 0) continue;
+      close(file);
+      return true;
+    }
+    return false;
+  }
+  // Those of a unit are three streams, the region twice, and its socket.
+  static bool HasOthersFiles() {
+    constexpr int kMost = 4'096;
+    int files = 0;
+    for (int file = 0; file < kMost; ++file) {
+      if (fcntl(file, F_GETFD) >= 0) ++files;
+    }
+    return files > 6;
+  }
+  // By arguments that harm nothing where they are taken.
+  static uint64_t CallsThatAreNotRefused() {
+    constexpr long kCalls[] = {SYS_bpf,
+                               SYS_chroot,
+                               SYS_clock_settime,
+                               SYS_delete_module,
+                               SYS_dup,
+                               SYS_execveat,
+                               SYS_fsopen,
+                               SYS_getdents64,
+                               SYS_init_module,
+                               SYS_io_uring_setup,
+                               SYS_ioctl,
+                               SYS_kcmp,
+                               SYS_keyctl,
+                               SYS_memfd_create,
+                               SYS_mknodat,
+                               SYS_move_mount,
+                               SYS_name_to_handle_at,
+                               SYS_open_tree,
+                               SYS_openat,
+                               SYS_perf_event_open,
+                               SYS_pidfd_getfd,
+                               SYS_pidfd_open,
+                               SYS_pipe2,
+                               SYS_pivot_root,
+                               SYS_prctl,
+                               SYS_process_vm_writev,
+                               SYS_quotactl,
+                               SYS_read,
+                               SYS_recvmsg,
+                               SYS_sched_setaffinity,
+                               SYS_seccomp,
+                               SYS_sendmsg,
+                               SYS_setns,
+                               SYS_setpriority,
+                               SYS_setuid,
+                               SYS_shmget,
+                               SYS_socketpair,
+                               SYS_swapon,
+                               SYS_symlinkat,
+                               SYS_syslog,
+                               SYS_unlinkat,
+                               SYS_userfaultfd};
+    uint64_t others = 0;
+    for (const long call : kCalls) {
+      errno = 0;
+      others += syscall(call, -1L, nullptr, -1L, nullptr, 0L, 0L) == -1 &&
+                        errno == EPERM
+                    ? 0
+                    : 1;
+    }
+    return others;
+  }
+  // As many as there may be, which wait; up to 1,000.
+  void MakeThreads() {
+    for (int i = 0; i < 1'000; ++i) {
+      pthread_t thread{};
+      const auto wait = [](void*) -> void* {
+        static std::mutex never;
+        never.lock();
+        never.lock();
+        return nullptr;
+      };
+      if (pthread_create(&thread, nullptr, wait, nullptr) != 0) return;
+      pthread_detach(thread);
+      count(threads_);
+    }
+  }
+  // Writes nonsense into what it shares with the controller and other units:
+  // from this packet up to the end of the memory that it has.
+  static void Spoil(std::byte* packet) {
+    constexpr size_t kPage = 4'096;
+    std::byte* end = packet;
+    // The kernel says where there is none, and harms no process.
+    while (syscall(SYS_getrandom, end, 1, 0) == 1) end += kPage;
+    const auto bytes = static_cast<uint64_t>(end - packet);
+    uint64_t seed = bytes;
+    for (int i = 0; i < 200'000; ++i) {
+      seed = seed * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
+      std::byte* const at = packet + (seed >> 16) % (bytes - kPage);
+      *at = static_cast<std::byte>(seed >> 56);
+    }
+  }
   // Until there is none: 4 GiB.
   static void TakeMemory() {
     constexpr size_t kPiece = size_t{64} << 20;
@@ -120,6 +241,11 @@ class Intruder final : public NetworkFunction {
   Counter killed_ = declare_counter("killed", "another process");
   Counter executed_ = declare_counter("executed", "a program");
   Counter mounted_ = declare_counter("mounted", "a file system");
+  Counter looked_ = declare_counter("looked", "into another process");
+  Counter listened_ = declare_counter("listened", "at a socket");
+  Counter inherited_ = declare_counter("inherited", "files of others");
+  Counter called_ = declare_counter("called", "system calls not refused");
+  Counter threads_ = declare_counter("threads", "made");
   Counter entered_ = declare_counter("entered", "a namespace");
 };
 SNF_REGISTER_NF(Intruder, "intruder", "tries what it must not");

@@ -25,7 +25,7 @@ del sys.argv[3:6]
 from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port, pcap,
                           run, udp_frame, wait_for)
 
-SKIPPED, NF_FAILED, INTERNAL, PERMISSION = 4, 3, 70, 77
+SKIPPED, CHECK_FAILED, NF_FAILED, INTERNAL, PERMISSION = 4, 1, 3, 70, 77
 REAL = ("--clock=real", "--speed=max", "--unit_capacity=none")
 SMALL = SOURCE / "traces/small.pcap.zst"
 
@@ -407,7 +407,8 @@ class WarmPool(Isolation):
 
 class Intrusions(Isolation):
     TRIES = ("opened", "created", "connected", "forked", "traced", "killed",
-             "executed", "mounted", "entered")
+             "executed", "mounted", "entered", "looked", "listened",
+             "inherited", "called")
 
     def could(self, isolation):
         done, report = self.replay(f"--nf={INTRUDER}", "--threads=2",
@@ -424,7 +425,28 @@ class Intrusions(Isolation):
         # Or the test could not fail.
         self.assertGreaterEqual(
             self.could("process"),
-            {"opened", "created", "connected", "forked", "killed", "executed"})
+            {"opened", "created", "connected", "forked", "killed", "executed",
+             "looked", "listened", "called"})
+
+    def test_a_unit_has_no_more_threads_than_it_may(self):
+        if ISOLATION != "lxc":
+            self.skipTest("only containers have limits")
+        done, report = self.replay(f"--nf={INTRUDER}:how=threads",
+                                   "--threads=2", "--max_units=1")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertLess(report["counters"]["threads"], 8)
+
+    def test_what_a_unit_writes_into_shared_memory_harms_its_run_alone(self):
+        done, report = self.replay(f"--nf={INTRUDER}:how=spoil", "--threads=3",
+                                   "--nf_patience=2s")
+        # As the words happen to be: it is told of, or what was spoilt was of
+        # no use to anybody. No signal, no crash.
+        self.assertIn(done.returncode,
+                      (OK, CHECK_FAILED, NF_FAILED, INTERNAL), done.stderr)
+        if done.returncode != OK:
+            self.assertNotEqual(done.stderr, b"")
+        if report is not None:
+            self.assertGreater(report["packets_in"], 0)
 
     def test_a_unit_that_takes_all_memory_is_ended(self):
         if ISOLATION != "lxc":
