@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/core/alias_table.h"
 
+#include <algorithm>
+
 namespace snf {
 
 AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
@@ -9,7 +11,8 @@ AliasTable::AliasTable(uint32_t max_flows, uint64_t hash_seed)
       index_(max_flows, Pages::kLarge),
       entries_(max_flows, Pages::kGrowing),
       group_index_(max_flows),
-      groups_(max_flows) {}
+      groups_(max_flows),
+      former_(kMaxFormer) {}
 
 uint32_t AliasTable::FindGroup(uint64_t id) const {
   return group_index_.Find(
@@ -45,20 +48,66 @@ AliasResult AliasTable::Set(uint32_t slot, const Alias& alias) {
       return AliasResult::kGroupFull;
     }
   }
-  if (entries_[slot].group != 0) Remove(slot);
-  group = FindGroup(alias.group);  // Remove may have freed it
-  if (group == kNone) group = InsertGroup(alias.group);
-  ++groups_[group].flows;
-  entries_[slot] = {.key = alias.key, .clock = alias.clock, .group = group + 1};
-  index_.Insert(hash, slot);
+  if (entries_[slot].group != 0) {
+    Keep(slot, alias.clock);
+    Remove(slot);
+  }
+  Insert(slot, alias.key, hash, alias.clock, alias.group);
   return AliasResult::kGranted;
 }
 
+void AliasTable::Insert(uint32_t slot, const FlowKey& key, uint64_t hash,
+                        Clock clock, uint64_t group) {
+  uint32_t place = FindGroup(group);
+  if (place == kNone) place = InsertGroup(group);
+  ++groups_[place].flows;
+  entries_[slot] = {.key = key, .clock = clock, .group = place + 1};
+  index_.Insert(hash, slot);
+}
+
 bool AliasTable::Erase(uint32_t slot, Clock clock) {
+  DropFormer(slot, clock);
   if (size() == 0 || entries_[slot].group == 0 || entries_[slot].clock > clock)
     return false;
   Remove(slot);
   return true;
+}
+
+bool AliasTable::Withdraw(uint32_t slot, Clock done) {
+  if (clock(slot) <= done) return false;
+  Remove(slot);
+  const auto end =
+      static_cast<uint32_t>(std::min(formers_, uint64_t{kMaxFormer}));
+  for (uint32_t i = 0; i < end; ++i) {
+    Former& former = former_[i];
+    if (former.slot != slot || former.until <= done) continue;
+    former.until = Clock{};
+    const uint64_t hash = hash_(former.key);
+    if (former.clock > done || Find(former.key, hash) != kNone) continue;
+    Insert(slot, former.key, hash, former.clock, former.group);
+  }
+  return true;
+}
+
+// Keeps the flow's alias, which another is about to replace at that clock.
+void AliasTable::Keep(uint32_t slot, Clock until) {
+  const Entry& entry = entries_[slot];
+  if (entry.clock == until) return;
+  former_[formers_++ % kMaxFormer] = {.key = entry.key,
+                                      .group = groups_[entry.group - 1].id,
+                                      .clock = entry.clock,
+                                      .until = until,
+                                      .slot = slot};
+}
+
+// The flow has given up what it had at that clock.
+void AliasTable::DropFormer(uint32_t slot, Clock clock) {
+  const auto end =
+      static_cast<uint32_t>(std::min(formers_, uint64_t{kMaxFormer}));
+  for (uint32_t i = 0; i < end; ++i) {
+    Former& former = former_[i];
+    if (former.slot == slot && former.clock <= clock) former.until = Clock{};
+  }
 }
 
 void AliasTable::Remove(uint32_t slot) {

@@ -25,13 +25,18 @@ namespace snf {
 // kGroupFull. Slot 9 of another host sets …:1024: kConflict. Slot 7 sets
 // …:1028, which is granted in place of …:1024, and …:1024 is free again.
 //
+// An alias is granted before anybody knows what its clock did. If that is lost
+// with a unit, the flow goes on as it was, with the alias that it had then: so
+// the last kMaxFormer that were replaced are kept.
+//
 // A value; owner-thread only; nothing is allocated after construction. Memory:
 // 64 bytes for each flow slot that ever had an alias, 16 for each group, and in
-// each of the two indexes at most 10.7 for each of max_flows; nothing without
-// aliases.
+// each of the two indexes at most 10.7 for each of max_flows; 80 for each of
+// kMaxFormer; nothing without aliases.
 class AliasTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
+  static constexpr uint32_t kMaxFormer = 256;
 
   // With the same seed a key has the same hash here as in the flow table.
   AliasTable(uint32_t max_flows, uint64_t hash_seed);
@@ -78,6 +83,11 @@ class AliasTable {
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.
   bool Erase(uint32_t slot, Clock clock);
+  // The flow's clocks after `done` are lost. If its alias is of one of them, it
+  // has the one again that it had before, unless another flow has that now, or
+  // it is one of too many. Returns false, and changes nothing, if the alias is
+  // older.
+  bool Withdraw(uint32_t slot, Clock done);
 
  private:
   struct alignas(64) Entry {
@@ -92,11 +102,23 @@ class AliasTable {
     uint32_t next_free;
   };
   static_assert(sizeof(Group) == 16);
+  // An alias that was replaced.
+  struct Former {
+    FlowKey key;
+    uint64_t group;  // its id
+    Clock clock;     // when it was set
+    Clock until;     // when it was replaced; 0: it is nobody's any more
+    uint32_t slot;
+  };
 
   uint64_t HashOfGroup(uint64_t id) const { return group_hash_(&id, 1); }
   uint32_t FindGroup(uint64_t id) const;
   uint32_t InsertGroup(uint64_t id);
+  void Insert(uint32_t slot, const FlowKey& key, uint64_t hash, Clock clock,
+              uint64_t group);
   void Remove(uint32_t slot);
+  void Keep(uint32_t slot, Clock until);
+  void DropFormer(uint32_t slot, Clock clock);
 
   FlowKeyHash hash_;
   KeyedHash group_hash_;
@@ -106,6 +128,8 @@ class AliasTable {
   LazyArray<Group> groups_;
   uint32_t groups_used_ = 0;     // ever
   uint32_t free_group_ = kNone;  // list of freed groups
+  LazyArray<Former> former_;     // is a ring
+  uint64_t formers_ = 0;         // ever
 };
 
 }  // namespace snf

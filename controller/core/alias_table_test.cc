@@ -60,6 +60,56 @@ TEST(AliasTable, KeepsTheAliasOfANewerClock) {
   EXPECT_EQ(table.Set(1, Of(1024, 0, 0, 1)), AliasResult::kGranted);
 }
 
+TEST(AliasTable, GivesBackTheAliasBeforeOneThatIsWithdrawn) {
+  AliasTable table(10, 7);
+  table.Set(1, Of(1024, 0, 0, 2));
+  table.Set(1, Of(1026, 0, 0, 4));
+  table.Set(1, Of(1028, 0, 0, 6));
+  EXPECT_FALSE(table.Withdraw(1, Clock{6}));
+  EXPECT_EQ(Find(table, 1028), 1u);
+  EXPECT_TRUE(table.Withdraw(1, Clock{5}));
+  EXPECT_EQ(Find(table, 1026), 1u);
+  EXPECT_EQ(table.clock(1), Clock{4});
+  EXPECT_EQ(table.Set(2, Of(1028)), AliasResult::kGranted);
+  // What was withdrawn does not come back.
+  EXPECT_TRUE(table.Withdraw(1, Clock{3}));
+  EXPECT_EQ(Find(table, 1024), 1u);
+  EXPECT_TRUE(table.Withdraw(1, Clock{1}));
+  EXPECT_EQ(table.clock(1), Clock{});
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(AliasTable, GivesBackNoAliasThatIsGivenUpOrAnothers) {
+  AliasTable table(10, 7);
+  table.Set(1, Of(1024, 0, 0, 2));
+  table.Set(1, Of(1026, 0, 0, 4));
+  EXPECT_FALSE(table.Erase(1, Clock{3}));  // gives up that of clock 2
+  EXPECT_TRUE(table.Withdraw(1, Clock{3}));
+  EXPECT_EQ(table.clock(1), Clock{});
+  table.Set(2, Of(1030, 0, 0, 2));
+  table.Set(2, Of(1032, 0, 0, 4));
+  table.Set(3, Of(1030));
+  EXPECT_TRUE(table.Withdraw(2, Clock{3}));
+  EXPECT_EQ(Find(table, 1030), 3u);
+  EXPECT_EQ(table.clock(2), Clock{});
+}
+
+TEST(AliasTable, KeepsSoManyFormerAliases) {
+  AliasTable table(10, 7);
+  table.Set(1, Of(1, 0, 0, 1));
+  table.Set(1, Of(2, 0, 0, 2));
+  for (uint64_t i = 0; i < AliasTable::kMaxFormer; ++i) {
+    table.Set(2, Of(static_cast<uint16_t>(10 + i), 0, 0, i + 1));
+  }
+  EXPECT_TRUE(table.Withdraw(1, Clock{1}));
+  EXPECT_EQ(Find(table, 1), 1u);
+  table.Set(1, Of(3, 0, 0, 3));
+  table.Set(2, Of(9, 0, 0, 1'000));
+  table.Set(2, Of(8, 0, 0, 1'001));
+  EXPECT_TRUE(table.Withdraw(1, Clock{2}));
+  EXPECT_EQ(Find(table, 1), 1u);
+}
+
 TEST(AliasTable, HoldsAGroupToItsLimit) {
   AliasTable table(10, 7);
   EXPECT_EQ(table.Set(1, Of(1, 5, 2)), AliasResult::kGranted);

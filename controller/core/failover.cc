@@ -180,14 +180,17 @@ void Failover::RedirectFlows(Controller& c, Instant now, ControllerOut& out) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
     if (next_ >= c.flows_.used()) {
       waits_since_ = Instant::max();
+      c.pieces_.EndHolding();
       GoOnWith(Phase::kMoving, now);
       return;
     }
     const uint32_t slot = next_++;
-    if (c.flows_.cold(slot).owner == kNoUnit || c.owners_.runs(slot) == 0)
-      continue;
+    const UnitId owner = c.flows_.cold(slot).owner;
+    const bool has_moved = owner != kNoUnit && c.owners_.runs(slot) > 0;
+    if (owner == kNoUnit || (!has_moved && !crashed_.Has(owner))) continue;
     OwnerRuns runs = RunsOf(c, slot);
-    MoveToLoggers(c, now, slot, runs, out);
+    WithdrawAlias(c, slot, runs);
+    if (has_moved) MoveToLoggers(c, now, slot, runs, out);
   }
 }
 
@@ -390,7 +393,6 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
     meta.flags |= PacketMeta::kTombstone;
     ++c.counters_.failures.clocks_lost;
   }
-  if (c.aliases_.clock(slot) == clock) WithdrawAlias(c, slot, clock);
   c.Name(slot, to, out);
   out.push(ControllerCommand::Enqueue(to, packet, meta));
   if (clock < newest)
@@ -474,14 +476,21 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
 
 // The flow's newest clock has just been given to its owner.
 void Failover::EndAgain(Controller& c, uint32_t slot, ControllerOut& out) {
-  if (!c.IsEnding(slot)) return;
+  if (!c.IsEnding(slot) || SNF_FAILOVER_RULE(kEnds, false, true)) return;
   ++c.counters_.failures.ends_repeated;
   out.push(ControllerCommand::End(c.flows_.cold(slot).owner,
                                   {c.IdOf(slot), c.flows_.hot(slot).clock}));
 }
 
-void Failover::WithdrawAlias(Controller& c, uint32_t slot, Clock clock) {
-  c.aliases_.Erase(slot, clock);
+// The alias of the flow may be of a clock that a failed unit took with it.
+void Failover::WithdrawAlias(Controller& c, uint32_t slot,
+                             const OwnerRuns& runs) {
+  const Clock set = c.aliases_.clock(slot);
+  const OwnerHistory::Run* const run = runs.Find(set);
+  if (run == nullptr || run->at_logger || !crashed_.Has(run->unit)) return;
+  if (SNF_FAILOVER_RULE(kAlias, false, true)) return;
+  const Clock done = round_.done(slot, c.flows_.hot(slot).clock);
+  if (!c.aliases_.Withdraw(slot, done)) return;
   ++c.counters_.failures.aliases_withdrawn;
 }
 

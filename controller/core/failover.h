@@ -38,6 +38,9 @@ enum class FailoverRule {
   kNull,        // F4: a flow without lost clocks is moved by a null packet
   kSource,      // F5: what a failed unit ran is at its logger
   kRedirect,    // F6: who holds the next clock is redirected
+  kAlias,       // U9: aliases of lost clocks are withdrawn
+  kPiecesLast,  // F10: pieces come back behind that
+  kEnds,        // U11: an end that no logger has comes again
 };
 inline FailoverRule left_out_failover_rule = FailoverRule::kNone;
 
@@ -161,8 +164,10 @@ class SealRound {
 //
 //   3. Waiting until all have answered (SealRound).
 //
-//   4. Redirecting, flow by flow: who waits for state of a failed unit hears
-//      that it is at its logger.
+//   4. Redirecting, flow by flow: aliases that were asked for at clocks that
+//      are lost are withdrawn, and who waits for state of a failed unit hears
+//      that it is at its logger. Then the unit's pieces may be used again
+//      (PiecePools): before, their aliases might have stood.
 //
 //   5. Moving, flow by flow: what the failed unit owned goes to others.
 //
@@ -369,7 +374,7 @@ class Failover {
                      ControllerOut& out);
   MoveResult Settle(Controller& c, Instant now, uint32_t slot, OwnerRuns& runs,
                     ControllerOut& out);
-  static void WithdrawAlias(Controller& c, uint32_t slot, Clock clock);
+  void WithdrawAlias(Controller& c, uint32_t slot, const OwnerRuns& runs);
   static void EndAgain(Controller& c, uint32_t slot, ControllerOut& out);
   MoveResult WaitForSlot(Controller& c, Instant now, uint32_t slot,
                          ControllerOut& out);

@@ -16,6 +16,7 @@ PiecePool::PiecePool(uint16_t pool, uint32_t first, uint32_t last,
       pool_(pool),
       grant_next_(first / 64),
       words_(size_t{last / 64} + 1),
+      held_(size_t{last / 64} + 1),
       waiting_(max_units),
       asked_(max_units) {
   SNF_CHECK(first <= last);
@@ -39,6 +40,24 @@ uint64_t PiecePool::on_returned(uint32_t word, uint64_t mask) {
   words_[word] |= taken;
   free_ += static_cast<uint32_t>(std::popcount(taken));
   return mask & ~taken;
+}
+
+uint64_t PiecePool::HoldBack(uint32_t word, uint64_t mask) {
+  const uint64_t valid = mask & ValidMask(word);
+  if (valid == 0) return mask;
+  const uint64_t taken = valid & ~words_[word] & ~held_[word];
+  held_[word] |= taken;
+  holds_ = true;
+  return mask & ~taken;
+}
+
+bool PiecePool::EndHolding() {
+  if (!holds_) return false;
+  holds_ = false;
+  for (uint32_t word = first_ / 64; word <= last_ / 64; ++word) {
+    on_returned(word, std::exchange(held_[word], 0));
+  }
+  return true;
 }
 
 uint64_t PiecePool::MarkOut(uint32_t word, uint64_t mask) {

@@ -55,6 +55,10 @@ class PiecePool {
   // Takes pieces back. Returns the mask of those that were not out or are not
   // of the pool, which stay as they are.
   uint64_t on_returned(uint32_t word, uint64_t mask);
+  // The same, but they are of no use before EndHolding.
+  uint64_t HoldBack(uint32_t word, uint64_t mask);
+  // Returns true if there were some.
+  bool EndHolding();
 
   // Answers, refuses and asks as far as `out` has room; must be called after
   // each of the methods above. `holders` are the units that may have pieces.
@@ -93,6 +97,8 @@ class PiecePool {
   Instant round_until_ = Instant::min();
   LazyArray<uint64_t> words_;  // the free pieces
   uint32_t free_ = 0;          // their number
+  LazyArray<uint64_t> held_;   // came back, and are of no use yet
+  bool holds_ = false;         // some
   UnitSet waiting_;
   UnitSet asked_;  // in this round, without an answer yet
 };

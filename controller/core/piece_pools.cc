@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "controller/core/failover.h"
 
 namespace snf {
 
@@ -46,7 +47,10 @@ void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
   if (pieces.mask == 0) {
     pool.on_answer(pieces.unit);
   } else {
-    const uint64_t faulty = pool.on_returned(pieces.word, pieces.mask);
+    const bool waits =
+        SNF_FAILOVER_RULE(kPiecesLast, failing_.Has(pieces.unit), false);
+    const uint64_t faulty = waits ? pool.HoldBack(pieces.word, pieces.mask)
+                                  : pool.on_returned(pieces.word, pieces.mask);
     counters.pieces_faulty += static_cast<uint64_t>(std::popcount(faulty));
     counters.pieces_out -=
         static_cast<uint64_t>(std::popcount(pieces.mask & ~faulty));
@@ -103,6 +107,18 @@ void PiecePools::Restore(const PieceBlock& out, PieceCounters& counters) {
 }
 
 void PiecePools::on_unit_failed(UnitId unit) {
+  failing_.Insert(unit);
+  ForgetUnit(unit);
+}
+
+void PiecePools::EndHolding() {
+  failing_.Clear();
+  for (uint32_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i].EndHolding()) timers_.Arm(i, Instant::min());
+  }
+}
+
+void PiecePools::ForgetUnit(UnitId unit) {
   for (uint32_t i = 0; i < pools_.size(); ++i) {
     // The round may have waited only for this unit.
     if (pools_[i].on_unit_stopped(unit)) timers_.Arm(i, Instant::min());
@@ -115,7 +131,7 @@ void PiecePools::on_unit_stopped(UnitId unit) {
     if (grant.pieces.unit == unit) grant.number = 0;
   }
   holders_.Erase(unit);
-  on_unit_failed(unit);
+  ForgetUnit(unit);
 }
 
 bool PiecePools::on_timer(Instant now, PieceCounters& counters,

@@ -28,6 +28,7 @@ class PiecePools {
   explicit PiecePools(uint32_t max_units)
       : max_units_(max_units),
         holders_(max_units),
+        failing_(max_units),
         grants_(max_units),
         newest_(kMaxGrants),
         timers_(0) {}
@@ -45,8 +46,11 @@ class PiecePools {
                    PieceCounters& counters, ControllerOut& out);
   // The unit is gone. The caller must have returned all its pieces before.
   void on_unit_stopped(UnitId unit);
-  // The unit has failed: it gets no pieces, and is waited for no more.
+  // The unit has failed: it gets no pieces, and is waited for no more. Those
+  // that come back of it are of no use before EndHolding: flows may still have
+  // the aliases that they name.
   void on_unit_failed(UnitId unit);
+  void EndHolding();
   // The unit has failed, and its logger knows of its first `logged` grants: the
   // pieces of others come back.
   void on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
@@ -95,8 +99,11 @@ class PiecePools {
   void Advance(Instant now, uint32_t pool, PieceCounters& counters,
                ControllerOut& out);
 
+  void ForgetUnit(UnitId unit);
+
   uint32_t max_units_;
   UnitSet holders_;
+  UnitSet failing_;             // whose pieces are held back
   LazyArray<uint64_t> grants_;  // the number of each unit's, since it started
   LazyArray<Grant> newest_;     // is a ring
   uint32_t next_grant_ = 0;

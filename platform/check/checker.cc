@@ -125,6 +125,7 @@ void Checker::on_lost(Instant now, UnitId unit, const PacketMeta& meta) {
   if (oracle_ != nullptr) {
     oracle_->on_lost(meta.flow, meta.clock, uniqueness_);
   }
+  uniqueness_.on_alias_withdrawn(flow->id, meta.clock);
   lost_.emplace(meta.flow, meta.clock);
   Left(*flow, meta.clock);
 }

@@ -120,5 +120,87 @@ TEST(FailoverExplorer, FindsNothingWrongWithALoggerAndAUnitThatFail) {
   EXPECT_TRUE(kIsSlow || found.states > 10'000);
 }
 
+// --- With pieces, aliases, timers and the ends of flows. ---
+
+TEST(FailoverExplorer, FindsNothingWrongWithAFlowThatEnds) {
+  const FailoverFindings found =
+      ExploreAll({.units = 2, .flows = 1, .packets = 1, .asks = {kAskEnd}},
+                 IsLong() ? 5 : 2);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithATimer) {
+  const FailoverFindings found =
+      ExploreAll({.units = 2, .flows = 1, .packets = 1, .asks = {kAskTimer}},
+                 IsLong() ? 5 : 2);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithAPieceAndItsAlias) {
+  const FailoverFindings found = ExploreAll(
+      {.units = 2, .flows = 1, .packets = 1, .asks = {kAskPiece}, .pieces = 2},
+      IsLong() ? 5 : 2);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
+constexpr FailoverPlan kAll = {.units = 2,
+                               .flows = 1,
+                               .packets = 2,
+                               .flowlet_packets = 1,
+                               .asks = {kAskPiece | kAskTimer, kAskEnd},
+                               .pieces = 2};
+
+TEST(FailoverExplorer, FindsNothingWrongWithAFlowThatMovesAndDoesAll) {
+  const FailoverFindings found = ExploreAll(kAll, IsLong() ? 3 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithAPieceThatIsGivenForAnother) {
+  FailoverPlan plan = kAll;
+  plan.packets = 3;
+  plan.asks = {kAskPiece, kAskSwap};
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 2 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithTwoFlowsThatWantOnePiece) {
+  FailoverPlan plan = kAll;
+  plan.flows = 2;
+  plan.pieces = 1;
+  plan.asks = {kAskPiece | kAskEnd, kAskPiece};
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 2 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 10'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithTwoFlowsThatWantOneAlias) {
+  FailoverPlan plan = kAll;
+  plan.flows = 2;
+  plan.asks = {kAskCommon, kAskCommon};
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 2 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithAllAndASuspectedUnit) {
+  FailoverPlan plan = kAll;
+  plan.only_suspected = true;
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 2 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithAllAndALoggerThatFails) {
+  FailoverPlan plan = kAll;
+  plan.failures = 0;
+  plan.logger_failures = 1;
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 3 : 1);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
+TEST(FailoverExplorer, FindsNothingWrongWithAllAndALoggerAndAUnitThatFail) {
+  FailoverPlan plan = kAll;
+  plan.logger_failures = 1;
+  const FailoverFindings found = ExploreAll(plan, IsLong() ? 1 : 0);
+  EXPECT_TRUE(kIsSlow || found.states > 5'000);
+}
+
 }  // namespace
 }  // namespace snf

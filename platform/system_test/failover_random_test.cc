@@ -45,7 +45,11 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
             << totals.loggers_replaced << " loggers replaced, which took "
             << totals.taken_by_new << " entries of before, "
             << totals.lost_with_loggers << " packets lost with them, "
-            << totals.refused_of_fenced << " of fenced ones refused\n";
+            << totals.refused_of_fenced << " of fenced ones refused, "
+            << totals.takes << " pieces taken, " << totals.aliases
+            << " aliases granted, " << totals.fired << " timers, "
+            << totals.ended << " ends, " << totals.tells_by_loggers
+            << " of what loggers told\n";
   EXPECT_EQ(totals.given_up, 0u);
   return totals;
 }
@@ -98,6 +102,44 @@ TEST(Failover, OfUnitsThatLiveOnAndOfLoggersDoesNoHarm) {
                                         .only_suspected = true,
                                         .logger_failures = 6},
                                        500'001);
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
+}
+
+// --- With pieces, aliases, timers and the ends of flows. ---
+
+constexpr FailoverPlan kAll = {
+    .packets = 60, .failures = 2, .may_ask = 31, .pieces = 3};
+
+void ExpectAll(const FailoverTotals& totals) {
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.takes, 2'000u);
+  EXPECT_GT(totals.aliases, 3'000u);
+  EXPECT_GT(totals.fired, 3'000u);
+  EXPECT_GT(totals.ended, 300u);
+}
+
+TEST(Failover, KeepsPiecesAliasesTimersAndEnds) {
+  const FailoverTotals totals = RunAll(kAll, 600'001);
+  ExpectAll(totals);
+  if (ChosenSeed() != 0) return;
+  EXPECT_GT(totals.tells_by_loggers, 20u);
+  EXPECT_GT(totals.tombstones, 1'000u);
+  EXPECT_GT(totals.rerouted, 1'000u);
+}
+
+TEST(Failover, OfAUnitThatLivesOnKeepsPiecesAliasesTimersAndEnds) {
+  FailoverPlan plan = kAll;
+  plan.only_suspected = true;
+  ExpectAll(RunAll(plan, 700'001));
+}
+
+TEST(Failover, OfUnitsAndLoggersKeepsPiecesAliasesTimersAndEnds) {
+  FailoverPlan plan = kAll;
+  plan.failures = 3;
+  plan.logger_failures = 6;
+  const FailoverTotals totals = RunAll(plan, 800'001);
+  ExpectAll(totals);
   if (ChosenSeed() != 0) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
 }

@@ -13,6 +13,10 @@ using Kind = FailoverStep::Kind;
 
 constexpr uint64_t kQueues = 7;  // of a node that are steps by number
 constexpr uint64_t kMostWaits = 60;
+// Between packets, whatever is due within such a time is done.
+constexpr Nanos kPause = Milliseconds(1);
+// A flow that is idle for so long will be over one day: nobody waits for it.
+constexpr Nanos kNever = Seconds(10);
 
 // What the queues of a node are, in the words of a trace.
 constexpr const char* kNames[kQueues] = {
@@ -61,7 +65,7 @@ bool FailoverWorld::CanStep(const Node& node, uint64_t which) const {
     case 1:
       return !node.out.empty();
     case 2:
-      return !node.entries.empty() && !node.is_logger_gone;
+      return !node.entries.empty() && !node.is_logger_gone();
     case 3:
       return lives && !node.released.empty();
     case 4:
@@ -101,19 +105,26 @@ bool FailoverWorld::ListSteps(std::vector<FailoverStep>& steps) const {
         {.kind = Kind::kDetect, .node = static_cast<uint8_t>(failing_)});
   }
   ListOfLoggers(steps);
-  if (steps.empty() && !IsQuiet() && NextWakeup() < Instant::max()) {
-    steps.push_back({.kind = Kind::kWait});
-  }
+  if (CanWait(steps)) steps.push_back({.kind = Kind::kWait});
   const bool goes_on = !steps.empty();
   ListFailures(steps);
   return goes_on;
+}
+
+// Time passes when there is nothing else to do, or before the next packet.
+bool FailoverWorld::CanWait(const std::vector<FailoverStep>& steps) const {
+  const bool has_others = std::ranges::any_of(
+      steps, [](const FailoverStep& s) { return s.kind != Kind::kSend; });
+  if (has_others) return false;
+  if (!steps.empty()) return NextWakeup() <= now_ + kPause;
+  return !IsQuiet() && NextWakeup() < now_ + kNever;
 }
 
 // A logger that is gone is replaced, and one that was learns nothing of it.
 void FailoverWorld::ListOfLoggers(std::vector<FailoverStep>& steps) const {
   for (uint8_t node = 0; node < nodes_.size(); ++node) {
     const Node& of = nodes_[node];
-    if (of.is_logger_gone) {
+    if (CanEndReplacing(of)) {
       const bool may_lose =
           of.logger_failure == LoggerFailure::kProcess && !of.entries.empty();
       for (uint8_t lost = 0; lost <= (may_lose ? 1 : 0); ++lost) {
@@ -141,7 +152,7 @@ void FailoverWorld::ListFailures(std::vector<FailoverStep>& steps) const {
   }
   for (uint8_t node = 0; node < units; ++node) {
     const Node& of = nodes_[node];
-    if (of.unit == nullptr || of.is_refused || of.is_logger_gone) continue;
+    if (of.unit == nullptr || of.is_refused || of.is_logger_gone()) continue;
     if (plan_.only_suspected) {
       steps.push_back({.kind = Kind::kSuspect, .node = node});
       continue;
@@ -221,7 +232,7 @@ const std::string& FailoverWorld::Take(const FailoverStep& step) {
       break;
   }
   DeliverDrained();
-  return wrong_;
+  return wrong();
 }
 
 void FailoverWorld::TakeAtNode(Node& node, uint64_t which) {
@@ -244,8 +255,7 @@ void FailoverWorld::TakeAtNode(Node& node, uint64_t which) {
   if (which == kService) {
     Serve(node);
   } else if (which == 6) {
-    node.unit->on_timers(now_, unit_out_);
-    ExecuteUnit(node);
+    CallUnit(node, kNoFlow, [&] { node.unit->on_timers(now_, unit_out_); });
   } else {
     StepNode(node, which);
   }
@@ -256,10 +266,8 @@ void FailoverWorld::TakeAtNode(Node& node, uint64_t which) {
 void FailoverWorld::BeginAll(Node& node) {
   bool did = node.unit != nullptr;
   while (did && !node.unit->busy()) {
-    node.unit->begin(now_, unit_out_);
-    did = !unit_out_.empty();
-    if (did || node.unit->busy()) Saw(node.history, kService + 1);
-    ExecuteUnit(node);
+    did = Begin(node);
+    if (did) Saw(node.history, kService + 1);
   }
 }
 
@@ -283,12 +291,12 @@ std::string FailoverWorld::End() {
   is_chosen_ = false;
   if (!IsQuiet()) Fail("I7: nothing goes on, and it is not all done");
   // What is kept of each flow shows in one more packet.
-  for (uint32_t flow = 0; wrong_.empty() && flow < plan_.flows; ++flow) {
+  for (uint32_t flow = 0; wrong().empty() && flow < plan_.flows; ++flow) {
     SendPacket(flow);
     Settle("after one more packet of each flow");
   }
-  if (wrong_.empty()) CheckEnd();
-  return wrong_;
+  if (wrong().empty()) CheckEnd();
+  return wrong();
 }
 
 std::string FailoverWorld::Describe(const FailoverStep& step) const {

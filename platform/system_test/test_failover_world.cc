@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/packet/ip_address.h"
-#include "runtime/logger/log_entry.h"
 
 namespace snf {
 namespace {
@@ -26,6 +25,7 @@ ControllerOptions OptionsOf(const FailoverPlan& plan) {
   options.start_buffer_packets = 2;
   options.unit_idle_timeout = Seconds(1'000);
   options.max_owner_runs = 1'000;
+  options.awaits_ends = true;
   options.replicas = 1;
   options.replica_choice = ReplicaChoice::kWeighted;
   return options;
@@ -50,26 +50,7 @@ FlowKey KeyOf(uint32_t flow) {
   return key;
 }
 
-uint64_t Extended(uint64_t digest, uint64_t packet) {
-  uint64_t hash = (digest ^ packet) * 0x9e37'79b9'7f4a'7c15;
-  return hash ^ hash >> 29;
-}
-
-std::string Of(FlowId flow, Clock clock) {
-  return " (flow " + std::to_string(slot_of(flow)) + ", clock " +
-         std::to_string(value(clock)) + ")";
-}
-
 }  // namespace
-
-Verdict FailoverWorld::Chronicle::process_packet(Packet& packet,
-                                                 FlowState& flow) {
-  uint64_t number = 0;
-  std::memcpy(&number, packet.bytes().data(), sizeof number);
-  seen = flow.get(digest_);
-  flow.put(digest_, Extended(seen, number));
-  return Verdict::forward();
-}
 
 Placement FailoverWorld::AnyUnit::Place(Instant now,
                                         const PlacementRequest& /*request*/,
@@ -91,22 +72,27 @@ FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
       policy_(*this),
       controller_(OptionsOf(plan), policy_),
       buffers_({.small = 512, .medium = 0, .large = 0}),
-      nodes_(plan.units),
       logger_failures_(plan.logger_failures) {
+  if (plan.pieces > 0) controller_.AddPiecePool(0, plan.pieces - 1);
+  for (uint32_t i = 0; i < plan.units; ++i) nodes_.emplace_back(plan.pieces);
   for (Node& node : nodes_) {
-    node.unit =
-        std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
-    node.logger = std::make_unique<OutputLogger>(
-        node.process, OutputLoggerOptions{.max_flows = 64, .packets = 512},
-        node.nf.schema());
+    MakeUnit(node);
+    node.log =
+        std::make_unique<LogChannel>(64, node.nf.schema(), node.nf.pools(),
+                                     /*may_fail=*/true, /*window=*/1);
   }
+}
+
+void FailoverWorld::MakeUnit(Node& node) {
+  node.unit = std::make_unique<Unit>(IdOf(node), UnitOptionsOf(),
+                                     node.nf.schema(), node.nf.pools());
 }
 
 std::string FailoverWorld::Run(FailoverTotals& totals) {
   uint32_t failures = plan_.failures;
   uint64_t fails_at = rng_.Below(300);
   const uint64_t sends = 2 + rng_.Below(20);  // the more, the less is idle
-  for (uint64_t step = 0; wrong_.empty() && sent_ < plan_.packets; ++step) {
+  for (uint64_t step = 0; wrong().empty() && sent_ < plan_.packets; ++step) {
     now_ = now_ + Nanos{static_cast<int64_t>(rng_.Below(100'000))};
     if (Below(sends))
       SendPacket(static_cast<uint32_t>(rng_.Below(plan_.flows)));
@@ -117,7 +103,7 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
     } else if (failures > 0 && step >= fails_at &&
                !controller_.is_recovering()) {
       Node& node = nodes_[rng_.Below(nodes_.size())];
-      if (node.unit == nullptr || node.is_refused || node.is_logger_gone) {
+      if (node.unit == nullptr || node.is_refused || node.is_logger_gone()) {
         continue;
       }
       --failures;
@@ -132,11 +118,11 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
   if (failing_ < nodes_.size()) Detect(nodes_[failing_]);
   Settle("after the last packet");
   // What is kept of each flow shows in one more packet.
-  for (uint32_t flow = 0; wrong_.empty() && flow < plan_.flows; ++flow) {
+  for (uint32_t flow = 0; wrong().empty() && flow < plan_.flows; ++flow) {
     SendPacket(flow);
     Settle("after one more packet of each flow");
   }
-  if (wrong_.empty()) CheckEnd();
+  if (wrong().empty()) CheckEnd();
   const FailureCounters& counters = controller_.counters().failures;
   totals.released += totals_.released;
   totals.tombstones += counters.clocks_lost;
@@ -151,8 +137,17 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
   totals.lost_with_loggers += totals_.lost_with_loggers;
   totals.refused_of_fenced += totals_.refused_of_fenced;
   totals.taken_by_new += totals_.taken_by_new;
-  for (const Node& node : nodes_) totals.refused += node.logger->refused();
-  return wrong_;
+  for (const Node& node : nodes_) {
+    totals.refused += std::as_const(*node.log).logger().refused();
+  }
+  for (const auto& [flow, story] : check_.flows()) {
+    totals.ended += story.has_ended ? 1 : 0;
+  }
+  totals.fired += totals_.fired;
+  totals.takes += totals_.takes;
+  totals.aliases += controller_.counters().aliases_granted;
+  totals.tells_by_loggers += totals_.tells_by_loggers;
+  return wrong();
 }
 
 // --- What happens next. ---
@@ -186,38 +181,26 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
     DeliverIn(node);
   } else if (which == 1 && !node.out.empty()) {
     DeliverReport(node);
-  } else if (which == 2 && !node.entries.empty() && !node.is_logger_gone) {
+  } else if (which == 2 && !node.entries.empty() && !node.is_logger_gone()) {
     DeliverEntry(node);
   } else if (which == 3 && lives && !node.released.empty()) {
-    const PacketMeta meta = node.released.front();
-    node.released.pop_front();
-    node.unit->on_released(now_, meta, {node.nf, buffers_}, unit_out_);
-    ExecuteUnit(node);
+    DeliverReleased(node);
   } else if (which == 4 && !node.answers.empty()) {
-    const SealAnswer answer = node.answers.front();
-    node.answers.pop_front();
-    controller_.on_sealed(now_, answer, controller_out_);
-    ExecuteController();
+    DeliverAnswer(node);
   } else if (which == 5 && node.is_seal_due &&
              (lives || node.entries.empty())) {
     DeliverSeal(node);
-  } else if (which == 7 && node.is_logger_gone && Below(20)) {
+  } else if (which == 7 && CanEndReplacing(node) && Below(20)) {
     const bool has_next = !node.entries.empty();
     ReplaceLogger(node, has_next && Below(50));
   } else if (which == 8 && !node.fenced_entries.empty()) {
     DeliverToFenced(node);
   } else if (which == 6 && lives) {
     if (node.unit->next_wakeup() <= now_ && Below(50)) {
-      node.unit->on_timers(now_, unit_out_);
-      ExecuteUnit(node);
+      CallUnit(node, kNoFlow, [&] { node.unit->on_timers(now_, unit_out_); });
     } else {
-      if (!node.unit->busy() && !node.unit->begin(now_, unit_out_)) {
-        const bool has_done = !unit_out_.empty();
-        ExecuteUnit(node);
-        return has_done;
-      }
-      ExecuteUnit(node);
-      if (Below(50)) Serve(node);
+      if (!node.unit->busy() && !Begin(node)) return false;
+      if (node.unit->busy() && Below(50)) Serve(node);
     }
   } else {
     return false;
@@ -225,39 +208,58 @@ bool FailoverWorld::StepNode(Node& node, uint64_t which) {
   return true;
 }
 
-void FailoverWorld::Serve(Node& node) {
-  node.unit->finish(now_, {node.nf, buffers_}, unit_out_);
+// A unit that is idle takes the next packet. Returns whether anything came of
+// it.
+bool FailoverWorld::Begin(Node& node) {
+  unit_out_.clear();
+  node.unit->begin(now_, unit_out_);
+  bool did = !unit_out_.empty() || node.unit->busy();
   ExecuteUnit(node);
+  while (node.unit->has_more()) {
+    did = true;
+    node.unit->Resume(now_, unit_out_);
+    ExecuteUnit(node);
+  }
+  return did;
 }
 
 bool FailoverWorld::IsQuiet() const {
   if (!mail_.empty() || controller_.is_recovering()) return false;
+  if (check_.IsAwaitingTimer()) return false;
   return std::ranges::all_of(nodes_, [](const Node& node) {
     const bool is_idle =
         node.unit == nullptr ||
         (node.in.empty() && node.released.empty() && !node.unit->busy() &&
-         (node.unit->held_packets() == 0 || node.is_refused));
+         (node.is_refused || (node.inside.empty() && node.log->empty())));
     return is_idle && node.out.empty() && node.entries.empty() &&
-           node.answers.empty() && !node.is_seal_due && !node.is_logger_gone &&
-           node.fenced_entries.empty();
+           node.answers.empty() && !node.is_seal_due &&
+           !node.is_logger_gone() && node.fenced_entries.empty();
   });
 }
 
 // Lets everything come to rest.
 void FailoverWorld::Settle(const char* when) {
-  for (int steps = 0; steps < 20'000 && wrong_.empty(); ++steps) {
+  for (int steps = 0; steps < 20'000 && wrong().empty(); ++steps) {
     if (Step()) continue;
     if (IsQuiet()) return;
     now_ = now_ + Milliseconds(1);
   }
-  if (wrong_.empty()) Fail(std::string("I7: nothing settles ") + when);
+  if (wrong().empty()) Fail(std::string("I7: nothing settles ") + when);
 }
 
 void FailoverWorld::SendPacket(uint32_t flow) {
-  const PacketHandle packet = buffers_.Allocate(sizeof sent_);
-  buffers_.info(packet).length = sizeof sent_;
-  packets_[packet] = ++sent_;
-  std::memcpy(buffers_.bytes(packet).data(), &sent_, sizeof sent_);
+  FailoverPacket sent = {.number = ++sent_};
+  if (is_chosen_) {
+    if (sent_ <= plan_.asks.size()) sent.asks = plan_.asks[sent_ - 1];
+  } else if (plan_.may_ask != 0 && sent_ <= plan_.packets) {
+    sent.asks = plan_.may_ask & rng_.Below(256);
+    // Ends are few, or nothing else comes to pass.
+    if (!Below(20)) sent.asks &= ~uint64_t{kAskEnd};
+  }
+  const PacketHandle packet = buffers_.Allocate(sizeof sent);
+  buffers_.info(packet).length = sizeof sent;
+  packets_[packet] = sent.number;
+  std::memcpy(buffers_.bytes(packet).data(), &sent, sizeof sent);
   const Arrival arrival = {.key = KeyOf(flow),
                            .time = now_,
                            .original_length = kLength,
@@ -278,9 +280,9 @@ void FailoverWorld::Kill(Node& node, bool keeps_rings, size_t arrive) {
   if (keeps_rings) return;
   node.inside.clear();
   node.in.clear();
-  for (; node.entries.size() > arrive; node.entries.pop_back()) {
-    const auto lost = LoadAs<LogEntry>(node.entries.back().bytes.data());
-    if (lost.number <= node.logger->kept_through()) LosePacket(lost);
+  while (node.entries.size() > arrive) {
+    node.never_came.push_front(node.entries.back());
+    node.entries.pop_back();
   }
 }
 
@@ -305,8 +307,10 @@ void FailoverWorld::Detect(Node& node) {
   };
   if (node.keeps_rings) {
     for (const auto& [clock, command] : node.inside) survives(command);
-    for (const ControllerCommand& command : node.in) {
-      if (command.kind == ControllerCommand::Kind::kEnqueue) survives(command);
+    for (const Order& order : node.in) {
+      const ControllerCommand& command = order.command;
+      const bool is_packet = command.kind == ControllerCommand::Kind::kEnqueue;
+      if (order.told == 0 && is_packet) survives(command);
     }
   }
   node.in.clear();
@@ -329,8 +333,15 @@ void FailoverWorld::ExecuteController() {
       case Kind::kRedirect:
       case Kind::kDoneQuery:
       case Kind::kEndFlow:
+      case Kind::kAliasAck:
+      case Kind::kPieces:
+      case Kind::kReclaim:
+      case Kind::kForsake:
+        if (command.kind == Kind::kForsake) {
+          check_.on_given_up(command.end.flow);
+        }
         if (!NodeOf(command.unit).is_refused) {
-          NodeOf(command.unit).in.push_back(command);
+          NodeOf(command.unit).in.push_back({command});
         }
         break;
       case Kind::kSeal: {
@@ -353,25 +364,13 @@ void FailoverWorld::ExecuteController() {
 }
 
 void FailoverWorld::on_enqueue(const ControllerCommand& command) {
-  const PacketMeta& meta = command.meta;
-  std::vector<ClockStory>& clocks = flows_[meta.flow];
-  if (value(meta.clock) > clocks.size()) {
-    clocks.resize(value(meta.clock));
-    if (command.packet != kNoPacket) {
-      clocks.back().packet = packets_.at(command.packet);
-    }
-  } else {
-    ClockStory& story = clocks[value(meta.clock) - 1];
-    if (story.is_released || story.is_lost_with_logger) {
-      Fail("I5: a released clock is lost" + Of(meta.flow, meta.clock));
-    }
-    if ((meta.flags & PacketMeta::kTombstone) != 0) story.is_lost = true;
-  }
+  const bool has_packet = command.packet != kNoPacket;
+  check_.on_enqueue(command.meta, has_packet ? packets_.at(command.packet) : 0);
   Node& node = NodeOf(command.unit);
   if (node.is_refused) {
     Fail("F2: a failed unit gets a packet");
   } else {
-    node.in.push_back(command);
+    node.in.push_back({command});
   }
 }
 
@@ -386,12 +385,14 @@ void FailoverWorld::StartUnit(const ControllerCommand& command) {
     }
     node.is_refused = false;
     node.entries.clear();
-    node.kept.clear();
     node.released.clear();
-    node.entry = 0;
-    node.unit =
-        std::make_unique<Unit>(IdOf(node), UnitOptionsOf(), node.nf.schema());
-    node.logger->Begin(++node.process);
+    node.inside.clear();
+    node.running.clear();
+    node.did.clear();
+    node.told = 0;
+    MakeUnit(node);
+    node.log->BeginAnew();
+    ++node.process;
     Saw(node.history, history_);
     Saw(node.logger_history, history_);
     ++totals_.restarts;
@@ -417,198 +418,107 @@ void FailoverWorld::DeliverReport(Node& node) {
     case Report::Kind::kReady:
       controller_.on_unit_ready(now_, IdOf(node));
       break;
+    case Report::Kind::kAlias: {
+      const AliasResult result =
+          controller_.on_alias(report.alias, controller_out_);
+      const bool is_common = report.alias.key == FailoverNf::CommonAlias();
+      if (result == AliasResult::kConflict && !is_common) {
+        Fail("I8: another flow has the alias of a piece");
+      }
+      break;
+    }
+    case Report::Kind::kNote:
+      controller_.on_flow_note(now_, report.note, controller_out_);
+      break;
+    case Report::Kind::kTimerDue:
+      controller_.on_timer_due(now_, report.timer_due, controller_out_);
+      break;
+    case Report::Kind::kRequest:
+      controller_.on_piece_request(now_, report.request, controller_out_);
+      break;
+    case Report::Kind::kReturn:
+      controller_.on_pieces_returned(now_, report.pieces, controller_out_);
+      break;
+    case Report::Kind::kEnded:
+      controller_.on_ended(report.ended.flow);
+      break;
+  }
+  if (report.number > 0) {
+    node.told = report.number;
+    node.in.push_back({.told = report.number, .ended = report.ended});
   }
   ExecuteController();
 }
 
-// --- Units. ---
-
-void FailoverWorld::DeliverIn(Node& node) {
-  using Kind = ControllerCommand::Kind;
-  const ControllerCommand command = node.in.front();
-  node.in.pop_front();
-  if (command.kind == Kind::kReplicas) {
-    node.unit->on_replicas(command.replicas);
-  } else if (command.kind == Kind::kRedirect) {
-    node.unit->on_redirect(now_, command.redirect, unit_out_);
-  } else if (command.kind == Kind::kDoneQuery) {
-    uint32_t at = 0;
-    while (auto answer = node.unit->NextDone(at)) {
-      answer->round = command.done_query.round;
-      node.out.push_back({.kind = Report::Kind::kDone, .done = *answer});
+void FailoverWorld::DeliverAnswer(Node& node) {
+  using Kind = LoggerCommand::Kind;
+  using LeavesOut = FailoverPlan::LeavesOut;
+  const Answer answer = node.answers.front();
+  node.answers.pop_front();
+  const auto leaves_out = [&](LeavesOut rule) {
+    return plan_.leaves_out == rule;
+  };
+  const auto take_back = [&](PieceBlock pieces) {
+    pieces.unit = IdOf(node);
+    controller_.on_pieces_returned(now_, pieces, controller_out_);
+  };
+  if (answer.kind == Kind::kTell) {
+    if (leaves_out(LeavesOut::kTells) || answer.tell.number <= node.told)
+      return;
+    ++totals_.tells_by_loggers;
+    if (answer.tell.ended) {
+      controller_.on_ended(answer.tell.note.flow);
+    } else if (answer.tell.is_return) {
+      take_back(answer.tell.pieces);
+    } else {
+      controller_.on_flow_note(now_, answer.tell.note, controller_out_);
     }
-    node.out.push_back(
-        {.kind = Report::Kind::kDone,
-         .done = {.round = command.done_query.round, .unit = command.unit}});
-  } else if (command.kind == Kind::kEnqueue) {
-    node.inside.insert_or_assign({command.meta.flow, command.meta.clock},
-                                 command);
-    node.unit->on_packet(command.packet, command.meta);
-  }
-  ExecuteUnit(node);
-}
-
-void FailoverWorld::ExecuteUnit(Node& node) {
-  using Kind = UnitCommand::Kind;
-  const UnitOut out = unit_out_;
-  unit_out_.clear();
-  PacketHandle packet = kNoPacket;
-  uint64_t id = node.history;
-  for (const UnitCommand& command : out.commands()) {
-    ++id;
-    switch (command.kind) {
-      case Kind::kRelease:
-      case Kind::kAdvance:
-      case Kind::kDrop: {
-        packet = command.packet;
-        node.inside.erase({command.meta.flow, command.meta.clock});
-        const uint64_t bytes =
-            command.packet == kNoPacket ? 0 : controller_.CostOf(kLength);
-        if (node.is_refused) break;
-        node.out.push_back({.kind = Report::Kind::kDrained,
-                            .drained = {IdOf(node), 1, bytes}});
-        break;
-      }
-      case Kind::kLog:
-        Log(node, command, packet);
-        break;
-      case Kind::kSendTakeoverAck:
-        SendForget(node, command);
-        break;
-      case Kind::kReportTakeover:
-        if (node.is_refused) break;
-        node.out.push_back(
-            {.kind = Report::Kind::kTakeover, .takeover = command.takeover});
-        break;
-      case Kind::kSendPull:
-      case Kind::kSendTakeover:
-        mail_.push_back({.to = command.unit, .command = command, .id = id});
-        break;
-      case Kind::kSendState: {
-        const auto bytes = node.unit->state_bytes(command.state.flow)
-                               .first(command.state.bytes);
-        mail_.push_back({.to = command.unit,
-                         .command = command,
-                         .record = {bytes.begin(), bytes.end()},
-                         .id = id});
-        break;
-      }
-      default:
-        Fail("an unexpected command of a unit");
-    }
-  }
-}
-
-void FailoverWorld::Log(Node& node, const UnitCommand& log,
-                        PacketHandle packet) {
-  const Unit::Change change = node.unit->change();
-  LogEntry entry;
-  entry.number = ++node.entry;
-  entry.meta = log.meta;
-  entry.base = log.meta.clock - 1;
-  entry.state = log.meta.clock;
-  entry.timer = change.timer;
-  entry.schema = node.nf.schema().hash();
-  entry.incarnation = node.process;
-  entry.link = change.link;
-  entry.flags = change.is_whole ? LogEntry::kWhole : uint8_t{0};
-  entry.delta_bytes = static_cast<uint32_t>(change.bytes.size());
-  entry.packet = log.meta.has_payload() ? packet : kNoPacket;
-  entry.outcome = log.meta.has_payload() ? LogEntry::Outcome::kRelease
-                                         : LogEntry::Outcome::kNone;
-  Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
-  bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, change.bytes, bytes));
-  node.entries.push_back({std::move(bytes), node.nf.seen});
-  node.kept.push_back(node.entries.back());
-}
-
-// The logger acknowledges a Takeover, once it has forgotten the flow too.
-void FailoverWorld::SendForget(Node& node, const UnitCommand& ack) {
-  LogEntry entry;
-  entry.number = ++node.entry;
-  entry.kind = LogEntry::Kind::kForget;
-  entry.meta.flow = ack.takeover_ack.flow;
-  entry.meta.clock = ack.takeover_ack.clock;
-  entry.schema = node.nf.schema().hash();
-  entry.incarnation = node.process;
-  entry.block.unit = ack.unit;
-  Bytes bytes(MaxLogEntryBytes(node.nf.schema()));
-  bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, {}, bytes));
-  node.entries.push_back({std::move(bytes)});
-  node.kept.push_back(node.entries.back());
-}
-
-void FailoverWorld::DeliverMail(size_t i) {
-  using Kind = UnitCommand::Kind;
-  const Mail mail = std::move(mail_[i]);
-  mail_.erase(mail_.begin() + static_cast<std::ptrdiff_t>(i));
-  const UnitCommand& command = mail.command;
-  Node& node = NodeOf(mail.to);
-  const bool to_logger =
-      command.to_logger ||
-      (node.unit == nullptr && command.kind == Kind::kSendTakeover);
-  if (to_logger && command.kind == Kind::kSendPull) {
-    node.logger->on_pull(command.pull, logger_out_);
-    ExecuteLogger(node, 0);
-  } else if (to_logger) {
-    ++totals_.to_loggers;
-    node.logger->on_takeover(command.takeover, logger_out_);
-    ExecuteLogger(node, 0);
-  }
-  if (to_logger || node.unit == nullptr) return;
-  if (command.kind == Kind::kSendPull) {
-    node.unit->on_pull(now_, command.pull, unit_out_);
-  } else if (command.kind == Kind::kSendTakeover) {
-    node.unit->on_takeover(now_, command.takeover, unit_out_);
-  } else if (command.kind == Kind::kSendTakeoverAck) {
-    node.unit->on_takeover_ack(now_, command.takeover_ack, unit_out_);
+  } else if (answer.kind == Kind::kFreePieces) {
+    if (!leaves_out(LeavesOut::kFree)) take_back(answer.pieces);
   } else {
-    node.unit->on_state(now_, command.state, mail.record, unit_out_);
+    if (answer.has_grants && !leaves_out(LeavesOut::kGrants)) {
+      controller_.on_grants_sealed(now_, IdOf(node), answer.grants,
+                                   controller_out_);
+    }
+    controller_.on_sealed(now_, answer.sealed, controller_out_);
   }
-  ExecuteUnit(node);
+  ExecuteController();
 }
 
-// --- Checks. ---
-
-void FailoverWorld::on_released(const PacketMeta& meta, uint64_t seen) {
-  std::vector<ClockStory>& clocks = flows_[meta.flow];
-  ClockStory& story = clocks[value(meta.clock) - 1];
-  ++totals_.released;
-  if (story.is_released) Fail("I1: released twice" + Of(meta.flow, meta.clock));
-  if (story.is_lost) {
-    Fail("I1: released after it was lost" + Of(meta.flow, meta.clock));
-  }
-  if (story.is_lost_with_logger) {
-    Fail("F8: released after it was lost with a logger" +
-         Of(meta.flow, meta.clock));
-  }
-  story.is_released = true;
-  uint64_t digest = 0;
-  for (uint64_t clock = 0; clock < value(meta.clock) - 1; ++clock) {
-    const ClockStory& before = clocks[clock];
-    if (before.packet == 0 || before.is_lost) continue;
-    digest = Extended(digest, before.packet);
-    if (!before.is_released && !before.is_lost_with_logger) {
-      Fail("I3: overtook" + Of(meta.flow, meta.clock));
-    }
-  }
-  for (uint64_t clock = value(meta.clock); clock < clocks.size(); ++clock) {
-    if (clocks[clock].is_released) {
-      Fail("I3: out of order" + Of(meta.flow, meta.clock));
-    }
-  }
-  if (digest != seen) {
-    Fail("I2: ran on another state" + Of(meta.flow, meta.clock));
-  }
-}
+// --- The end. ---
 
 void FailoverWorld::CheckEnd() {
-  for (const auto& [flow, clocks] : flows_) {
-    for (size_t i = 0; i < clocks.size(); ++i) {
-      if (clocks[i].packet == 0 || clocks[i].is_lost) continue;
-      if (!clocks[i].is_released && !clocks[i].is_lost_with_logger)
-        Fail("I7: not released" + Of(flow, Clock{i + 1}));
+  check_.CheckEnd();
+  for (uint32_t slot = 0; slot < controller_.flows().used(); ++slot) {
+    if (controller_.flows().cold(slot).owner == kNoUnit) continue;
+    if ((controller_.flows().hot(slot).flags & FlowHot::kEnding) != 0) {
+      Fail("I7: a flow's end is awaited");
     }
+  }
+  if (plan_.pieces > 0) CheckPieces();
+}
+
+// Each piece is at one place: the controller, a unit, or a flow.
+void FailoverWorld::CheckPieces() {
+  uint64_t found = 0;
+  const auto find = [&](uint64_t pieces, const char* where) {
+    if ((found & pieces) != 0) {
+      Fail(std::string("I8: a piece is twice, once ") + where);
+    }
+    found |= pieces;
+  };
+  find(controller_.free_pieces(0, 0), "at the controller");
+  for (Node& node : nodes_) {
+    if (node.unit == nullptr || node.is_refused) continue;
+    find(node.log->logger().pieces(0).word(0), "at a unit");
+  }
+  bool is_all_there = true;
+  for (const auto& [id, flow] : check_.flows()) {
+    if (flow.is_given_up) is_all_there = false;
+    if (!flow.has_ended) find(flow.pieces, "with a flow");
+  }
+  if (is_all_there && found != (uint64_t{1} << plan_.pieces) - 1) {
+    Fail("I8: a piece is nowhere");
   }
 }
 

@@ -5,6 +5,7 @@
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,13 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/rng.h"
 #include "controller/core/controller.h"
+#include "platform/system_test/test_failover_check.h"
+#include "platform/system_test/test_failover_nf.h"
+#include "platform/virtual_time/log_channel.h"
 #include "runtime/core/unit.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/ring/buffer_pool.h"
-#include "runtime/sdk/nf.h"
 
 namespace snf {
 
@@ -35,8 +39,20 @@ struct FailoverPlan {
   uint32_t flowlet_packets = 2;
   // Loggers that fail, in any of the ways of LoggerFailure.
   uint32_t logger_failures = 0;
-  // A rule of F8 that the driver is to keep, and leaves out.
-  enum class LeavesOut { kNothing, kFence, kRecords } leaves_out{};
+  // What packets ask of the NF (kAsk…): the first packets of a world whose
+  // steps are chosen; in random ones each packet some of `may_ask`.
+  std::array<uint8_t, 6> asks{};
+  uint8_t may_ask = 0;
+  uint32_t pieces = 0;  // in the pool, at most 32
+  // A rule that the driver is to keep, and leaves out.
+  enum class LeavesOut {
+    kNothing,
+    kFence,    // F8: a logger that is replaced can still send
+    kRecords,  // F8: a new logger does not get what its unit keeps
+    kTells,    // U13: what a sealed logger kept for the controller is lost
+    kFree,     // F10: so are the pieces that were free at the unit
+    kGrants,   // F10: and those that its logger did not know of
+  } leaves_out{};
 };
 
 // Totals over worlds.
@@ -55,6 +71,11 @@ struct FailoverTotals {
   uint64_t lost_with_loggers = 0;  // packets
   uint64_t refused_of_fenced = 0;  // packets that a fenced logger would send
   uint64_t taken_by_new = 0;       // entries that were made for the one before
+  uint64_t ended = 0;              // flows
+  uint64_t fired = 0;              // timers
+  uint64_t takes = 0;              // of pieces
+  uint64_t aliases = 0;            // granted
+  uint64_t tells_by_loggers = 0;
 };
 
 // A step that can be taken.
@@ -110,16 +131,8 @@ class FailoverWorld {
 
  private:
   using Bytes = std::vector<std::byte>;
+  using Did = FailoverNf::Did;
 
-  // Its digest is made of the packets that it has seen, in order.
-  class Chronicle final : public NetworkFunction {
-   public:
-    Verdict process_packet(Packet& packet, FlowState& flow) override;
-    uint64_t seen = 0;  // the digest before the last packet
-
-   private:
-    Slot<uint64_t> digest_ = declare<uint64_t>("digest");
-  };
   class AnyUnit final : public PlacementPolicy {
    public:
     explicit AnyUnit(FailoverWorld& world) : world_(&world) {}
@@ -132,16 +145,46 @@ class FailoverWorld {
     FailoverWorld* world_;
   };
 
-  // From a unit to the controller.
+  // From a unit to the controller. One with a number is what an entry tells,
+  // and is acknowledged.
   struct Report {
-    enum class Kind : uint8_t { kDrained, kTakeover, kDone, kReady } kind;
+    enum class Kind : uint8_t {
+      kDrained,
+      kTakeover,
+      kDone,
+      kReady,
+      kAlias,
+      kNote,
+      kTimerDue,
+      kRequest,
+      kReturn,
+      kEnded,
+    } kind;
+    uint64_t number = 0;
     DrainReport drained{};
     Takeover takeover{};
     DoneAnswer done{};
+    Alias alias{};
+    FlowNote note{};
+    TimerDue timer_due{};
+    PieceRequest request{};
+    PieceBlock pieces{};
+    EndFlow ended{};
   };
-  struct Entry {
-    Bytes bytes;
-    uint64_t seen = 0;  // by the NF
+  // From the controller to a unit; with a number, an acknowledgement.
+  struct Order {
+    ControllerCommand command{};
+    uint64_t told = 0;
+    EndFlow ended{};
+  };
+  // From a sealed logger to the controller.
+  struct Answer {
+    LoggerCommand::Kind kind;
+    SealAnswer sealed{};
+    LoggerTell tell{};
+    PieceBlock pieces{};
+    uint64_t grants = 0;
+    bool has_grants = false;
   };
   // From unit to unit, or from a logger.
   struct Mail {
@@ -154,44 +197,41 @@ class FailoverWorld {
   // is taken for gone, so that its way out is closed.
   enum class LoggerFailure { kProcess, kHost, kSuspected };
   struct Node {
-    Chronicle nf;
+    explicit Node(uint32_t pieces) : nf(pieces) {}
+
+    FailoverNf nf;
     std::unique_ptr<Unit> unit;  // null while there is no process
-    std::unique_ptr<OutputLogger> logger;
+    std::unique_ptr<LogChannel> log;
     uint32_t process = 0;      // counts starts
     uint32_t incarnation = 0;  // as the controller has it
     bool is_refused = false;   // the controller takes it for failed
     bool keeps_rings = false;  // it failed, and these survive
-    uint64_t entry = 0;        // the newest
     uint64_t round = 0;        // that the logger answers
+    uint64_t told = 0;         // entries whose tells the controller has heard
     bool is_seal_due = false;
     bool seals = false;
     uint64_t history = 0;         // of the unit: see Saw
     uint64_t logger_history = 0;  // of its logger
-    std::deque<ControllerCommand> in;
+    std::deque<Order> in;
     std::deque<Report> out;
-    std::deque<Entry> entries;
-    std::deque<PacketMeta> released;  // is to be told
-    std::deque<SealAnswer> answers;   // of the logger
+    std::deque<uint64_t> entries;     // are on their way to the logger
+    std::deque<uint64_t> never_came;  // were lost with their host
+    std::deque<uint64_t> released;    // is to be told: they are in the logger
+    std::deque<Answer> answers;       // of the logger
     std::map<std::pair<FlowId, Clock>, ControllerCommand> inside;
-    bool is_logger_gone = false;
+    std::map<FlowId, Did> running;  // by flow: what its last call did
+    std::map<uint64_t, Did> did;    // by entry
     LoggerFailure logger_failure{};
     uint64_t logger_taken = 0;  // entries, when it failed
-    std::deque<Entry> kept;     // the unit does not know that these are taken
     // A logger that was replaced, and does not know it.
     std::unique_ptr<OutputLogger> fenced;
-    std::deque<Entry> fenced_entries;
-  };
-  // Tells what became of a clock.
-  struct ClockStory {
-    uint64_t packet = 0;  // 0: none
-    bool is_lost = false;
-    bool is_released = false;
-    bool is_lost_with_logger = false;  // what it did is kept
+    std::deque<std::pair<Bytes, Did>> fenced_entries;
+
+    bool is_logger_gone() const { return log->failure.has_value(); }
   };
 
-  void Fail(const std::string& what) {
-    if (wrong_.empty()) wrong_ = what;
-  }
+  void Fail(const std::string& what) { check_.Fail(what); }
+  const std::string& wrong() const { return check_.wrong(); }
   Node& NodeOf(UnitId unit) { return nodes_[value(unit)]; }
   UnitId IdOf(const Node& node) const {
     return UnitId{static_cast<uint16_t>(&node - nodes_.data())};
@@ -203,10 +243,13 @@ class FailoverWorld {
   Instant NextWakeup() const;
   bool CanStep(const Node& node, uint64_t which) const;
   void TakeAtNode(Node& node, uint64_t which);
+  bool CanWait(const std::vector<FailoverStep>& steps) const;
   void ListOfLoggers(std::vector<FailoverStep>& steps) const;
   void ListFailures(std::vector<FailoverStep>& steps) const;
   void BeginAll(Node& node);
   void DeliverDrained();
+  void MakeUnit(Node& node);
+  bool Begin(Node& node);
   bool Step();
   bool StepNode(Node& node, uint64_t which);
   bool IsQuiet() const;
@@ -219,30 +262,48 @@ class FailoverWorld {
   void ExecuteController();
   void on_enqueue(const ControllerCommand& command);
   void StartUnit(const ControllerCommand& command);
-  void DeliverIn(Node& node);
   void DeliverReport(Node& node);
-  void DeliverEntry(Node& node);
-  void DeliverSeal(Node& node);
+  void DeliverAnswer(Node& node);
+
+  void CallUnit(Node& node, FlowId flow, absl::FunctionRef<void()> call);
+  void DeliverIn(Node& node);
+  void DeliverOrder(Node& node, const ControllerCommand& command);
+  void AnswerDoneQuery(Node& node, DoneQuery query);
+  void DeliverReleased(Node& node);
+  void Tell(Node& node, const LogEntryView& entry);
   void DeliverMail(size_t i);
   void Serve(Node& node);
   void ExecuteUnit(Node& node);
-  void Log(Node& node, const UnitCommand& log, PacketHandle packet);
-  void SendForget(Node& node, const UnitCommand& ack);
-  void ExecuteLogger(Node& node, uint64_t seen);
+  void Execute(Node& node, const UnitCommand& command, uint64_t id);
+  void Say(Node& node, const Report& report) {
+    if (!node.is_refused) node.out.push_back(report);
+  }
+  void Send(Node& node);
+
+  void DeliverEntry(Node& node);
+  void DeliverSeal(Node& node);
+  void ExecuteLogger(Node& node);
+  void Execute(Node& node, const LoggerCommand& command, uint64_t id);
+  void SayReleased(Node& node, uint64_t number);
+  void on_done(Node& node, const LogEntryView& entry, const Did& did,
+               bool is_lost);
   void FailALogger();
   bool CanReplaceLogger(const Node& node) const;
   void FailLogger(Node& node, LoggerFailure failure);
   // Its process may have noted a packet that it did not send, the next.
   void ReplaceLogger(Node& node, bool loses_one);
-  void RestoreFlows(Node& node, uint64_t released, OutputLogger& next);
+  bool CanEndReplacing(const Node& node) const {
+    return node.is_logger_gone() && !node.unit->has_parked();
+  }
+  void LoseEntry(Node& node, uint64_t number);
   void DeliverToFenced(Node& node);
-  void LosePacket(const LogEntry& entry);
-  void on_released(const PacketMeta& meta, uint64_t seen);
+  void CheckAlias(const LogEntryView& entry, const Did& did);
   void CheckEnd();
+  void CheckPieces();
 
   Rng rng_;
   FailoverPlan plan_;
-  std::string wrong_;
+  FailoverCheck check_;
   FailoverTotals totals_;
   Instant now_{1'000'000'000};
   AnyUnit policy_;
@@ -251,9 +312,9 @@ class FailoverWorld {
   UnitOut unit_out_;
   LoggerOut logger_out_;
   BufferPool buffers_;
+  LoggerFigures figures_;
   std::vector<Node> nodes_;
   std::vector<Mail> mail_;
-  std::map<FlowId, std::vector<ClockStory>> flows_;  // by clock - 1
   std::map<PacketHandle, uint64_t> packets_;
   uint64_t sent_ = 0;
   uint32_t failing_ = ~uint32_t{0};  // the node that is

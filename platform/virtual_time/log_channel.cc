@@ -27,8 +27,10 @@ StateNetwork NetworkToLoggers(RunOptions options) {
 
 LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
                        std::span<const NetworkFunction::Pool> pools,
-                       bool may_fail)
-    : max_flows_(max_flows),
+                       bool may_fail, uint32_t window)
+    : logger_options_{.max_flows = max_flows,
+                      .window = window,
+                      .packets = kHandles},
       schema_(&schema),
       pools_(pools),
       limits_{.schema = schema.hash(),
@@ -37,8 +39,7 @@ LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
               .packets = kHandles,
               .pools = static_cast<uint16_t>(pools.size())},
       maker_(incarnation_, schema),
-      logger_(incarnation_, {.max_flows = max_flows, .packets = kHandles},
-              schema, pools) {
+      logger_(incarnation_, logger_options_, schema, pools) {
   if (may_fail) keeper_.emplace(schema, pools);
 }
 
@@ -106,7 +107,7 @@ std::map<FlowId, Clock> LogChannel::ClocksReleased(uint64_t released) const {
 
 uint64_t LogChannel::Restore(const Unit& unit, uint64_t released) {
   SNF_CHECK(keeper_.has_value() && !unit.has_parked());
-  OutputLoggerOptions options = {.max_flows = max_flows_, .packets = kHandles};
+  OutputLoggerOptions options = logger_options_;
   options.max_tells =
       std::max(options.max_tells, static_cast<uint32_t>(keeper_->tells()) + 1);
   OutputLogger& next = next_logger_.emplace(incarnation_, options, *schema_,

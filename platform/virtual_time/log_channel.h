@@ -38,10 +38,12 @@ class LogChannel {
   static constexpr size_t kMaxEntries = 16'384;
 
   // The schema and the pools must outlive the channel. If the logger `may_fail`
-  // more is kept, so that Restore can be called.
+  // more is kept, so that Restore can be called. In the logger, `window`
+  // entries may wait behind a hole.
   LogChannel(uint32_t max_flows, const StateSchema& schema,
              std::span<const NetworkFunction::Pool> pools,
-             bool may_fail = false);
+             bool may_fail = false,
+             uint32_t window = OutputLoggerOptions{}.window);
 
   EntryMaker& maker() { return maker_; }
   OutputLogger& logger() { return logger_; }
@@ -103,7 +105,7 @@ class LogChannel {
  private:
   std::map<FlowId, Clock> ClocksReleased(uint64_t released) const;
 
-  uint32_t max_flows_;
+  OutputLoggerOptions logger_options_;
   const StateSchema* schema_;
   std::span<const NetworkFunction::Pool> pools_;
   uint32_t incarnation_ = 1;

@@ -11,6 +11,7 @@
 #include "base/messages/messages.h"
 #include "base/packet/packet_parser.h"
 #include "runtime/core/nf_calls.h"
+#include "runtime/core/rules.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/logger/delta.h"
 #include "runtime/ring/buffer_pool.h"
@@ -139,7 +140,9 @@ class NfCalls::Services final : public FlowServices {
  private:
   // Another flow may use the piece only once this clock is released (U13).
   void GiveWhenReleased(uint16_t pool, uint32_t piece) {
-    if (!calls_.pieces_.GiveLater(pool, piece)) {
+    UnitPieces& pieces = calls_.pieces_;
+    if (!SNF_RULE(kGivenBack, pieces.GiveLater(pool, piece),
+                  pieces.Give(pool, piece))) {
       ++calls_.pieces_refused_;
       return;
     }

@@ -129,7 +129,9 @@ uint32_t Replication::on_state(Instant now, const State& state,
   copy.applied = state.applied;
   // A timer that is long past could be one that sets itself again and again
   // until now.
-  copy.timer = std::max(state.timer, now + Nanos{-kMaxTimerLag.ns});
+  copy.timer =
+      SNF_RULE(kU11, std::max(state.timer, now + Nanos{-kMaxTimerLag.ns}),
+               Instant::max());
   copy.link = state.link;
   return slot;
 }

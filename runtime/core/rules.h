@@ -12,7 +12,20 @@
 
 namespace snf {
 
-enum class Rule { kNone, kU1, kU2, kU4, kU5, kU6, kU7, kU8, kU13, kHandedOver };
+enum class Rule {
+  kNone,
+  kU1,
+  kU2,
+  kU4,
+  kU5,
+  kU6,
+  kU7,
+  kU8,
+  kU11,  // the timer is part of the state
+  kU13,
+  kHandedOver,
+  kGivenBack,  // U13: a piece that is given back is free once that is released
+};
 inline Rule left_out_rule = Rule::kNone;
 
 }  // namespace snf
