@@ -44,10 +44,12 @@ struct Ask {
   uint64_t number = 0;
   int64_t capacity = 0;  // in 1/1024 of a unit
 };
-// A controller needs the lease for another term.
+// A controller needs the lease for another term. The sequence is that of the
+// last Grant of it: a later one that was lost is answered.
 struct Renew {
   ControllerLife from;
   LeaseId lease{};
+  uint64_t sequence = 0;
 };
 // A controller keeps only this share of the lease; 0 gives all of it back.
 struct GiveBack {
@@ -85,12 +87,15 @@ struct ReportedLease {
   int64_t target = 0;
 };
 
-// The controller holds this share of the unit.
+// The controller holds this share of the unit. The sequence is that of the
+// SetShare which the unit has confirmed.
 struct Grant {
   ControllerLife to;
   LeaseId lease{};
   UnitLife unit;
   int64_t share = 0;
+  uint64_t sequence = 0;
+  uint64_t manager_epoch = 0;
 };
 // The controller is to move its flows and give back all but `keep`, or the
 // resource manager does so at `until`.
@@ -99,11 +104,18 @@ struct Revoke {
   LeaseId lease{};
   int64_t keep = 0;
   Instant until;
+  uint64_t manager_epoch = 0;
 };
 // The controller has no such lease any more.
 struct Gone {
   ControllerLife to;
   LeaseId lease{};
+  uint64_t manager_epoch = 0;
+};
+// All controllers are told that this resource manager knows all leases: each
+// says again what it has open.
+struct NewManager {
+  uint64_t manager_epoch = 0;
 };
 
 static_assert(std::is_trivially_copyable_v<SetShare> &&

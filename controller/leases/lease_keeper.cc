@@ -2,6 +2,7 @@
 #include "controller/leases/lease_keeper.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -60,7 +61,8 @@ void LeaseKeeper::on_epoch(Instant now, LeaseCommands& out) {
   epoch_begin_ = now;
   AskFor(SharesFor(std::max(mean, load_bps_), options_.headroom), out);
   VacateAbove(wanted_, out);
-  if (now >= next_renewal_) RenewAll(now, out);
+  const bool is_new = std::exchange(has_to_say_again_, false);
+  if (is_new || now >= next_renewal_) RenewAll(now, out);
 }
 
 void LeaseKeeper::VacateAbove(int64_t shares, LeaseCommands& out) {
@@ -98,10 +100,45 @@ void LeaseKeeper::RenewAll(Instant now, LeaseCommands& out) {
     const auto lease = at++;
     const Held& held = lease->second;
     if (held.granted > 0) {
-      out.push_back(Renew{life_, lease->first});
+      if (held.is_cut) {
+        out.push_back(GiveBack{life_, lease->first, held.granted});
+      }
+      out.push_back(Renew{life_, lease->first, held.sequence});
     } else if (now - held.given_back > options_.round_trip) {
       Forget(lease);
     }
+  }
+}
+
+bool LeaseKeeper::IsOld(uint64_t manager_epoch) {
+  if (manager_epoch < manager_epoch_) return true;
+  has_to_say_again_ |= manager_epoch_ > 0 && manager_epoch > manager_epoch_;
+  manager_epoch_ = manager_epoch;
+  return false;
+}
+
+void LeaseKeeper::SayAgain(Instant now, LeaseCommands& out) {
+  has_to_say_again_ = false;
+  AskFor(wanted_, out);
+  RenewAll(now, out);
+}
+
+void LeaseKeeper::on_new_manager(Instant now, const NewManager& manager,
+                                 LeaseCommands& out) {
+  if (IsOld(manager.manager_epoch)) return Refuse();
+  if (has_to_say_again_) SayAgain(now, out);
+}
+
+void LeaseKeeper::Succeed(Instant now, ControllerLife life,
+                          LeaseCommands& out) {
+  life_ = life;
+  asks_ = 0;
+  SayAgain(now, out);
+}
+
+void LeaseKeeper::GiveUp(UnitId unit, LeaseCommands& out) {
+  for (auto at = leases_.begin(); at != leases_.end(); ++at) {
+    if (at->second.unit == unit && at->second.share > 0) Vacate(at, 0, out);
   }
 }
 
@@ -121,7 +158,8 @@ UnitId LeaseKeeper::FindUnit(UnitLife life) {
 }
 
 void LeaseKeeper::on_grant(const Grant& grant, LeaseCommands& out) {
-  if (grant.to != life_ || grant.share <= 0 || grant.share > kWholeUnit) {
+  if (grant.to != life_ || IsOld(grant.manager_epoch) || grant.share <= 0 ||
+      grant.share > kWholeUnit) {
     return Refuse();
   }
   auto at = leases_.find(grant.lease);
@@ -134,10 +172,14 @@ void LeaseKeeper::on_grant(const Grant& grant, LeaseCommands& out) {
     }
     at = leases_.emplace(grant.lease, Held{.unit = unit}).first;
     ++units_[value(unit)].leases;
-  } else if (at->second.granted == 0) {
-    return Refuse();  // it was given back meanwhile
+  } else if (at->second.granted == 0 || grant.sequence < at->second.sequence) {
+    return Refuse();  // it was given back meanwhile, or this one is late
   }
   Held& held = at->second;
+  held.sequence = grant.sequence;
+  // That was sent before the cut was heard of.
+  if (held.is_cut && grant.share > held.granted) return;
+  held.is_cut = false;
   const bool is_vacating = held.share < held.granted;
   held.granted = grant.share;
   if (!is_vacating || grant.share < held.share) Resize(at, grant.share);
@@ -145,7 +187,8 @@ void LeaseKeeper::on_grant(const Grant& grant, LeaseCommands& out) {
 
 void LeaseKeeper::on_revoke(const Revoke& revoke, LeaseCommands& out) {
   const auto at = leases_.find(revoke.lease);
-  if (revoke.to != life_ || at == leases_.end() || revoke.keep < 0) {
+  if (revoke.to != life_ || IsOld(revoke.manager_epoch) ||
+      at == leases_.end() || revoke.keep < 0) {
     return Refuse();
   }
   if (at->second.share > revoke.keep) Vacate(at, revoke.keep, out);
@@ -153,7 +196,9 @@ void LeaseKeeper::on_revoke(const Revoke& revoke, LeaseCommands& out) {
 
 void LeaseKeeper::on_gone(const Gone& gone) {
   const auto at = leases_.find(gone.lease);
-  if (gone.to != life_ || at == leases_.end()) return Refuse();
+  if (gone.to != life_ || IsOld(gone.manager_epoch) || at == leases_.end()) {
+    return Refuse();
+  }
   Forget(at);
 }
 
@@ -162,6 +207,7 @@ void LeaseKeeper::on_vacated(Instant now, LeaseId lease, LeaseCommands& out) {
   // The lease may be gone, or have been vacated twice.
   if (at == leases_.end() || at->second.share >= at->second.granted) return;
   at->second.granted = at->second.share;
+  at->second.is_cut = at->second.share > 0;
   at->second.given_back = now;
   out.push_back(GiveBack{life_, lease, at->second.share});
 }

@@ -56,8 +56,12 @@ using LeaseCommands = std::vector<LeaseCommand>;
 // of 0.31, and 0.35 of a whole one.
 //
 // A lease that was given back whole is remembered for a round trip: a grant of
-// it may be under way. One that was cut may be counted as it was before until
-// the grant that confirms the cut.
+// it may be under way. One that was cut is not counted higher before a grant
+// has confirmed the cut; without one, that is said again with the next renewal.
+//
+// Messages may be lost, late, or come twice: a grant older than one that is
+// known changes nothing, nor does anything of a resource manager older than one
+// that has been heard of. What is open is said again to a new one.
 //
 // A value; owner-thread only. A call costs O(log leases); on_epoch, and a
 // grant of a new lease, O(leases).
@@ -78,8 +82,9 @@ class LeaseKeeper {
   uint32_t units() const { return static_cast<uint32_t>(units_.size()); }
   // The life of a unit of which the controller has a part.
   UnitLife life(UnitId unit) const { return units_[value(unit)].life; }
-  // Counts messages for another life of the controller, about a lease that is
-  // not held, or with an impossible share, which change nothing.
+  // Counts messages for another life of the controller, of an earlier resource
+  // manager, about a lease that is not held, or with an impossible share, which
+  // change nothing.
   uint64_t refused() const { return refused_; }
 
   // The time at which on_epoch is to be called.
@@ -91,6 +96,14 @@ class LeaseKeeper {
   void on_grant(const Grant& grant, LeaseCommands& out);
   void on_revoke(const Revoke& revoke, LeaseCommands& out);
   void on_gone(const Gone& gone);
+  void on_new_manager(Instant now, const NewManager& manager,
+                      LeaseCommands& out);
+  // The controller has another life, which the resource manager knows: it says
+  // all again, and counts asks anew.
+  void Succeed(Instant now, ControllerLife life, LeaseCommands& out);
+  // There is no such process of the unit any more: all its leases are given
+  // back.
+  void GiveUp(UnitId unit, LeaseCommands& out);
   // The flows that had to move are away.
   void on_vacated(Instant now, LeaseId lease, LeaseCommands& out);
 
@@ -98,8 +111,10 @@ class LeaseKeeper {
   __extension__ using Wide = unsigned __int128;
   struct Held {
     UnitId unit = kNoUnit;
-    int64_t share = 0;    // that may be used
-    int64_t granted = 0;  // 0: all was given back
+    int64_t share = 0;      // that may be used
+    int64_t granted = 0;    // 0: all was given back
+    uint64_t sequence = 0;  // of the last grant
+    bool is_cut = false;    // and no grant has confirmed it
     Instant given_back{};
   };
   using Leases = std::map<LeaseId, Held>;
@@ -110,6 +125,8 @@ class LeaseKeeper {
   };
 
   void Refuse() { ++refused_; }
+  bool IsOld(uint64_t manager_epoch);
+  void SayAgain(Instant now, LeaseCommands& out);
   void AddLoad(Instant now);
   int64_t SharesFor(int64_t load_bps, int64_t headroom) const;
   void AskFor(int64_t shares, LeaseCommands& out);
@@ -127,7 +144,9 @@ class LeaseKeeper {
   int64_t wanted_ = 0;
   uint64_t asks_ = 0;
   uint64_t refused_ = 0;
-  Wide epoch_load_ = 0;  // bit/s times ns
+  uint64_t manager_epoch_ = 0;     // 0: none has been heard of
+  bool has_to_say_again_ = false;  // to a manager that is new
+  Wide epoch_load_ = 0;            // bit/s times ns
   Instant load_until_{};
   Instant epoch_begin_{};
   Instant next_renewal_{};

@@ -96,7 +96,8 @@ class LeaseSimulation {
     uint32_t manager = 0;
     std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitReady,
                  UnitStopped, SetShare, Grant, Revoke, Gone, StartUnit,
-                 StopUnit, AskReport, StartDone, Drained, EpochEnd, Tick>
+                 StopUnit, AskReport, NewManager, StartDone, Drained, EpochEnd,
+                 Tick>
         what;
   };
   struct Manager {
@@ -142,6 +143,7 @@ class LeaseSimulation {
   void On(uint32_t manager, const StartDone& done);
   void On(uint32_t manager, const StopUnit& stop);
   void On(uint32_t, const AskReport&) {}  // only after a restart
+  void On(uint32_t, const NewManager&) {}
   // to controllers
   void On(uint32_t manager, const Grant& grant);
   void On(uint32_t manager, const Revoke& revoke);

@@ -95,6 +95,7 @@ constexpr Victim kVictims[] = {
     {"process of logger", Kill::Victim::kLoggerProcess, false},
     {"process of any logger", Kill::Victim::kLoggerProcess, true},
     {"controller", Kill::Victim::kController, true},
+    {"resource_manager", Kill::Victim::kManager, true},
     {"any", Kill::Victim::kUnit, true},  // behind those that begin so
 };
 

@@ -23,6 +23,7 @@ inline constexpr size_t kMaxKills = 1'000;
 //                          any logger's process alone: its ring is kept
 //   kill controller at 2s  the controller, or any one of several; or with p=
 //   kill controller 2 at 2s  that one of several; or with p=
+//   kill resource_manager at 2s  that of several controllers; or with p=
 //   add controller at 3s   another one joins those that there are
 //   remove controller 1 at 4s  that one, or without a number any one, leaves
 //                          in good order

@@ -74,6 +74,20 @@ TEST(FaultFlag, NamesControllersOfSeveral) {
   EXPECT_FALSE(ParseFaults("add controller at 1s")->any());
 }
 
+TEST(FaultFlag, NamesTheResourceManager) {
+  const std::string text =
+      "kill resource_manager at 30ms; kill resource_manager p=0.001";
+  const auto faults = ParseFaults(text);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  ASSERT_EQ(faults->kills.size(), 2u);
+  EXPECT_TRUE(faults->kills[0].is_of_manager());
+  EXPECT_EQ(faults->kills[0].at, Milliseconds(30));
+  EXPECT_FALSE(faults->any_of_loggers());
+  // Nobody has to recover what units had.
+  EXPECT_FALSE(faults->any());
+  EXPECT_EQ(FormatFaults(*faults), text);
+}
+
 // What is said of a text that is refused.
 std::string Refusal(const std::string& text) {
   const auto faults = ParseFaults(text);

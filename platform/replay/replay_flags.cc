@@ -318,7 +318,8 @@ void ReplayFlags::AddFaults() {
       "loggers; the controller, which a successor replaces: \"kill controller "
       "at 2s\", \"kill controller p=0.001\"; with --controllers \"kill "
       "controller 2 at 2s\", and without loggers too \"add controller at "
-      "3s\", \"remove controller 1 at 4s\", whose flows others go on with",
+      "3s\", \"remove controller 1 at 4s\", whose flows others go on with, and "
+      "\"kill resource_manager at 5s\", whose leases stay",
       [this](const std::string& text) {
         const absl::StatusOr<FaultOptions> faults = ParseFaults(text);
         if (faults.ok()) options_.run.faults = *faults;
@@ -356,8 +357,8 @@ void ReplayFlags::AddChaos() {
       "evenly from that range; state_loss=0.01 and state_duplicate=0.01 are "
       "probabilities. So is start_failure=0.1, of a unit's start to fail. "
       "logger_delay, logger_loss and logger_duplicate do the same between "
-      "units "
-      "and their output loggers",
+      "units and their output loggers; lease_delay, lease_loss and "
+      "lease_duplicate, to messages about leases",
       [this](const std::string& text) {
         const absl::StatusOr<ChaosOptions> chaos = ParseChaos(text);
         if (chaos.ok()) options_.run.chaos = *chaos;

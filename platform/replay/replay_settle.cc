@@ -212,6 +212,9 @@ absl::Status ReplayFlags::CheckPolicies() const {
     return AtOdds("chaos", "loggers",
                   "without loggers there is no way to them");
   }
+  if (options_.run.chaos.meets_leases() && options_.cluster.controllers == 1) {
+    return AtOdds("chaos", "controllers", "a single controller leases nothing");
+  }
   if (flags_.given("reassign_period") && !among("smart_flow")) {
     return AtOdds("reassign_period", "policy", "only smart_flow has a period");
   }
@@ -243,7 +246,10 @@ absl::Status ReplayFlags::CheckFaults() const {
     return AtOdds("faults", "isolation",
                   "in real time only processes can be killed, no threads");
   }
-  if (clock_ == 1 && (faults.any_controller() || !faults.changes.empty())) {
+  const bool any_manager =
+      std::ranges::any_of(faults.kills, &Kill::is_of_manager);
+  if (clock_ == 1 &&
+      (faults.any_controller() || any_manager || !faults.changes.empty())) {
     return AtOdds("faults", "clock",
                   "in real time only units and loggers can be killed so far");
   }
@@ -274,9 +280,11 @@ absl::Status ReplayFlags::CheckMembers() const {
   if (controllers == 1) {
     const bool has_number = std::ranges::any_of(
         faults.kills, [](const Kill& kill) { return kill.controller >= 0; });
-    return has_number || !faults.changes.empty()
-               ? at_odds(
-                     "with a single one, no other joins, leaves or is named")
+    if (has_number || !faults.changes.empty()) {
+      return at_odds("with a single one, no other joins, leaves or is named");
+    }
+    return std::ranges::any_of(faults.kills, &Kill::is_of_manager)
+               ? at_odds("with a single one there is no resource manager")
                : absl::OkStatus();
   }
   if (faults.any_of_units() || faults.any_of_loggers()) {
@@ -591,7 +599,7 @@ absl::Status ReplayFlags::SettleChains() {
     }
   }
   const FaultOptions& faults = options_.run.faults;
-  if (faults.any() || !faults.changes.empty()) {
+  if (!faults.kills.empty() || !faults.changes.empty()) {
     const auto nf = config.chains.front().nf.create();
     for (const NetworkFunction::Part& part : nf->parts()) {
       if (part.nf->tables().empty()) continue;

@@ -208,6 +208,17 @@ void AddLeases(const RunResult& result, Page& page) {
   if (leases.refused > 0) {
     page.Count("", leases.refused, "messages about them refused");
   }
+  if (leases.messages_lost + leases.messages_duplicated > 0) {
+    page.Count("", leases.messages_lost, "messages about them lost");
+    page.Count("", leases.messages_duplicated, "came twice");
+  }
+  if (leases.managers_failed > 0) {
+    page.Count("", leases.managers_failed, "resource managers killed");
+    page.Count("", leases.managers_recovered,
+               fmt::format("of which another took the place, within {}",
+                           FormatDuration(Nanos{static_cast<int64_t>(
+                               leases.manager_recovery_ns_max)})));
+  }
 }
 
 void AddPorts(const RunResult& result, Page& page) {

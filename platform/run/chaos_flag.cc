@@ -24,7 +24,7 @@ struct Key {
   uint32_t ChaosOptions::*of_65536 = nullptr;
 };
 using Chaos = ChaosOptions;
-constexpr std::array<Key, 7> kKeys = {{
+constexpr std::array<Key, 10> kKeys = {{
     {"state_delay", &Chaos::state_delay_min, &Chaos::state_delay_max},
     {"state_loss", nullptr, nullptr, &Chaos::state_loss_65536},
     {"state_duplicate", nullptr, nullptr, &Chaos::state_duplicate_65536},
@@ -32,6 +32,9 @@ constexpr std::array<Key, 7> kKeys = {{
     {"logger_delay", &Chaos::logger_delay_min, &Chaos::logger_delay_max},
     {"logger_loss", nullptr, nullptr, &Chaos::logger_loss_65536},
     {"logger_duplicate", nullptr, nullptr, &Chaos::logger_duplicate_65536},
+    {"lease_delay", &Chaos::lease_delay_min, &Chaos::lease_delay_max},
+    {"lease_loss", nullptr, nullptr, &Chaos::lease_loss_65536},
+    {"lease_duplicate", nullptr, nullptr, &Chaos::lease_duplicate_65536},
 }};
 
 std::string NamesOfKeys() {

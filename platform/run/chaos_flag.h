@@ -38,6 +38,9 @@ std::string FormatPlainDuration(Nanos duration);
 //   logger_delay, logger_loss, logger_duplicate
 //                          the same as state_…, of what goes between units and
 //                          their output loggers
+//   lease_delay, lease_loss, lease_duplicate
+//                          the same, of messages about leases of several
+//                          controllers
 //
 // Probabilities are decimals, rounded to 1/65,536 without floating point; one
 // that rounds to none, though it is not 0, is refused. What cannot be read is

@@ -59,7 +59,8 @@ TEST(ChaosFlag, RefusesNamingKeyAndValue) {
   };
   EXPECT_EQ(error("loss=0.1"),
             "\"loss\" is none of state_delay, state_loss, state_duplicate, "
-            "start_failure, logger_delay, logger_loss, logger_duplicate");
+            "start_failure, logger_delay, logger_loss, logger_duplicate, "
+            "lease_delay, lease_loss, lease_duplicate");
   EXPECT_EQ(error("state_loss"),
             "state_loss has no value; want for example state_loss=0.01");
   EXPECT_EQ(error("state_delay"),
@@ -95,7 +96,8 @@ TEST(ChaosFlag, PrintsTheShortestTextThatMeansTheSame) {
   for (const char* text :
        {"state_delay=0..2ms state_loss=0.01 state_duplicate=0.02",
         "state_delay=20us", "logger_delay=1us..2us logger_loss=0.1",
-        "logger_duplicate=0.02", "state_loss=0.9", "state_duplicate=0.25"}) {
+        "logger_duplicate=0.02", "lease_delay=0..1ms lease_loss=0.1",
+        "lease_duplicate=0.02", "state_loss=0.9", "state_duplicate=0.25"}) {
     const auto chaos = ParseChaos(text);
     ASSERT_TRUE(chaos.ok()) << chaos.status();
     EXPECT_EQ(FormatChaos(*chaos), text);

@@ -43,6 +43,11 @@ struct ChaosOptions {
   Nanos logger_delay_max{};
   uint32_t logger_loss_65536 = 0;
   uint32_t logger_duplicate_65536 = 0;
+  // The same for messages about leases, of several controllers.
+  Nanos lease_delay_min{};
+  Nanos lease_delay_max{};
+  uint32_t lease_loss_65536 = 0;
+  uint32_t lease_duplicate_65536 = 0;
   // Messages about state meet with trouble.
   bool any() const {
     return state_delay_max.ns > 0 || state_loss_65536 > 0 ||
@@ -53,6 +58,11 @@ struct ChaosOptions {
     return logger_delay_max.ns > 0 || logger_loss_65536 > 0 ||
            logger_duplicate_65536 > 0;
   }
+  // Returns true if messages about leases suffer it.
+  bool meets_leases() const {
+    return lease_delay_max.ns > 0 || lease_loss_65536 > 0 ||
+           lease_duplicate_65536 > 0;
+  }
 };
 
 // A unit's host dies, with its process and all packets in it; what it has sent
@@ -60,18 +70,23 @@ struct ChaosOptions {
 // controller wants it. Or a logger dies: with its host, what has come to it and
 // was not released is lost; if only its process dies, that is kept in its ring,
 // but for the packet that it was about to send. Another logger takes its place.
+// Or the resource manager of several controllers dies, with all that it knew.
 struct Kill {
   enum class Victim : uint8_t {
     kUnit,
     kLoggerHost,
     kLoggerProcess,
     kController,
+    kManager,
   };
   static constexpr int kAnyController = -1;
 
   bool is_of_unit() const { return victim == Victim::kUnit; }
   bool is_of_controller() const { return victim == Victim::kController; }
-  bool is_of_logger() const { return !is_of_unit() && !is_of_controller(); }
+  bool is_of_manager() const { return victim == Victim::kManager; }
+  bool is_of_logger() const {
+    return victim == Victim::kLoggerHost || victim == Victim::kLoggerProcess;
+  }
 
   Victim victim = Victim::kUnit;
   UnitId unit = kNoUnit;  // or whose logger; kNoUnit: any one that runs
@@ -93,10 +108,11 @@ struct MemberChange {
 struct FaultOptions {
   std::vector<Kill> kills;
   std::vector<MemberChange> changes;
-  // Until the controller knows of a unit's death, or until another logger
-  // begins to take over.
+  // Until the controller knows of a unit's death, or until another logger,
+  // controller or resource manager begins to take over.
   Nanos detection = Milliseconds(1);
-  bool any() const { return !kills.empty(); }
+  // Returns true if more than resource managers may die.
+  bool any() const { return !std::ranges::all_of(kills, &Kill::is_of_manager); }
   bool any_of_units() const {
     return std::ranges::any_of(kills, &Kill::is_of_unit);
   }
@@ -228,12 +244,25 @@ struct ClusterFigures {
   uint64_t packets_waited = 0;   // for these
   uint64_t words_given = 0;      // of pools, from one to another
   uint64_t flows_not_taken = 0;  // for want of room: their state is lost
-  uint64_t refused = 0;          // messages, by managers and units
+  uint64_t refused = 0;          // messages, by managers, controllers and units
+  // Resource managers that failed, and those that knew all leases again; the
+  // longest that took, from the failure on; messages that found none.
+  uint64_t managers_failed = 0;
+  uint64_t managers_recovered = 0;
+  uint64_t manager_recovery_ns_max = 0;
+  uint64_t unheard = 0;
+  // Messages about leases that were lost, or came twice (ChaosOptions).
+  uint64_t messages_lost = 0;
+  uint64_t messages_duplicated = 0;
   uint64_t units_started = 0;
   uint64_t units_up_max = 0;
   // Units of which controllers used more than there is, and aliases that two
   // controllers gave: 0.
   uint64_t overcommitted = 0;
+  // Units that honoured more than a manager had reserved there: 0.
+  uint64_t overpromised = 0;
+  // The longest that a controller which asked had no share of any unit.
+  uint64_t unleased_ns_max = 0;
   uint64_t foreign_aliases = 0;
 };
 

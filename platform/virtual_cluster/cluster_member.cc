@@ -20,6 +20,8 @@ RunOptions OptionsOf(RunOptions options, ControllerId controller) {
     Kill never;
     never.victim = Kill::Victim::kController;
     options.faults.kills = {never};
+  } else {
+    options.faults.kills.clear();
   }
   return options;
 }
@@ -46,6 +48,7 @@ ClusterMember::ClusterMember(const RunOptions& options,
     : host_(host),
       id_(life.controller),
       life_(life),
+      unleased_since_(host.now()),
       is_fixed_(!cluster.fixed_shares.empty()),
       least_bps_(options.controller.unit_capacity_bps *
                  (is_fixed_ ? cluster.fixed_shares[value(life.controller)]
@@ -109,6 +112,7 @@ bool ClusterMember::Sample() {
 // What comes while there is no controller is lost.
 void ClusterMember::on_epoch() {
   if (!is_up()) return;
+  TakeLife();
   keeper_.on_epoch(host_.now(), requests_);
   Execute(false);
 }
@@ -131,6 +135,25 @@ void ClusterMember::on_gone(const Gone& gone) {
   keeper_.on_gone(gone);
   for (Local& local : locals_) std::erase(local.vacating, gone.lease);
   Execute(true);
+}
+
+void ClusterMember::on_new_manager(const NewManager& manager) {
+  unleased_since_ = host_.now();
+  if (!is_up()) return;
+  TakeLife();
+  keeper_.on_new_manager(host_.now(), manager, requests_);
+  Execute(false);
+}
+
+void ClusterMember::NoteHeld() {
+  const bool had_units = std::exchange(has_units_, keeper_.held() > 0);
+  if (had_units == has_units_) return;
+  const Instant now = host_.now();
+  if (had_units) {
+    unleased_since_ = now;
+  } else {
+    unleased_max_ = std::max(unleased_max_, now - unleased_since_);
+  }
 }
 
 int64_t ClusterMember::share(UnitLife life) const {
@@ -158,7 +181,8 @@ void ClusterMember::Execute(bool at_once) {
   for (const LeaseCommand& request : requests) {
     const auto* vacate = std::get_if<VacateLease>(&request);
     if (vacate == nullptr) {
-      host_.Send(id_, request);
+      // Nobody would take it from one that has no life of its own yet.
+      if (!awaits_life_) host_.Send(id_, request);
       continue;
     }
     Local* const local = Find(keeper_.life(vacate->unit));
@@ -170,6 +194,7 @@ void ClusterMember::Execute(bool at_once) {
     }
   }
   SetShares(at_once);
+  NoteHeld();
   if (!requests_.empty()) Execute(at_once);
 }
 
@@ -185,11 +210,17 @@ void ClusterMember::AddLocals() {
     if (keeper_.share(UnitId{u}) == 0) continue;
     const UnitLife life = keeper_.life(UnitId{u});
     if (Find(life) != nullptr) continue;
+    ClusterUnit* const shared = host_.FindUnit(id_, life);
+    if (shared == nullptr) {
+      // The grant was late: the unit has stopped since.
+      keeper_.GiveUp(UnitId{u}, requests_);
+      continue;
+    }
     const auto unused = std::ranges::find(locals_, false, &Local::is_used);
     // One that is being left has its number for a while yet.
     if (unused == locals_.end()) return;
     *unused = {.is_used = true, .life = life};
-    host_.UnitOf(id_, life).Attach(id_, driver_, NumberOf(*unused));
+    shared->Attach(id_, driver_, NumberOf(*unused));
   }
 }
 
@@ -255,7 +286,13 @@ void ClusterMember::Detach(Local& local) {
 // Its leases are those that units report (proto/protocol.md §7).
 void ClusterMember::on_rebuilt() {
   ++successions_;
-  life_ = host_.on_rebuilt(id_).value_or(life_);
+  host_.on_rebuilt(id_);
+  const auto life = host_.NewLife(id_);
+  awaits_life_ = !life.has_value();
+  life_ = life.value_or(life_);
+  refused_ += keeper_.refused();
+  unleased_since_ = host_.now();
+  has_units_ = false;
   keeper_ = LeaseKeeper(keeper_options_, life_);
   requests_.clear();
   for (Local& local : locals_) {
@@ -280,12 +317,27 @@ void ClusterMember::on_rebuilt() {
   Execute(false);
 }
 
+// Until there is a resource manager, its leases stay as they are.
+void ClusterMember::TakeLife() {
+  if (!awaits_life_) return;
+  const auto life = host_.NewLife(id_);
+  if (!life.has_value()) return;
+  awaits_life_ = false;
+  life_ = *life;
+  keeper_.Succeed(host_.now(), life_, requests_);
+}
+
 // Returns the share that the unit has for the controller.
 int64_t ClusterMember::Adopt(Local& local) {
   int64_t share = 0;
   for (const ReportedLease& lease : Shared(NumberOf(local)).leases().Report()) {
     if (lease.holder.controller != id_ || lease.target == 0) continue;
-    keeper_.on_grant({life_, lease.lease, local.life, lease.target}, requests_);
+    keeper_.on_grant({.to = life_,
+                      .lease = lease.lease,
+                      .unit = local.life,
+                      .share = lease.target,
+                      .sequence = lease.sequence},
+                     requests_);
     newest_ = std::max(newest_, lease.lease);
     local.newest = newest_;
     share += lease.target;

@@ -33,7 +33,8 @@ class ClusterMember final : private UnitSharing {
     virtual Instant now() const = 0;
     virtual BufferPool& buffers() = 0;
     virtual Ingress& ingress() = 0;
-    virtual ClusterUnit& UnitOf(ControllerId controller, UnitLife life) = 0;
+    // Returns null if there is no such process of a unit.
+    virtual ClusterUnit* FindUnit(ControllerId controller, UnitLife life) = 0;
     virtual void Send(ControllerId from, const LeaseCommand& request) = 0;
     virtual void Send(ControllerId of, const ShareSet& answer) = 0;
     // The controller uses the unit no more, or its share of it has changed.
@@ -45,9 +46,10 @@ class ClusterMember final : private UnitSharing {
     virtual void on_lack(ControllerId of, const PieceRequest& request) = 0;
     virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
     virtual void on_advanced(FlowId flow, Clock clock) = 0;
-    // The controller failed, and another was made of what units had. Returns
-    // that one's life, if its manager knows the old one's leases.
-    virtual std::optional<ControllerLife> on_rebuilt(ControllerId id) = 0;
+    // The controller failed, and another was made of what units had.
+    virtual void on_rebuilt(ControllerId id) = 0;
+    // Returns a life for that one; none while no resource manager can give one.
+    virtual std::optional<ControllerLife> NewLife(ControllerId id) = 0;
   };
 
   ClusterMember(const RunOptions& options, const ClusterOptions& cluster,
@@ -76,6 +78,11 @@ class ClusterMember final : private UnitSharing {
   void on_grant(const Grant& grant);
   void on_revoke(const Revoke& revoke);
   void on_gone(const Gone& gone);
+  void on_new_manager(const NewManager& manager);
+  // Returns the longest that the controller asked and had no share of any unit.
+  // Time without a resource manager does not count.
+  Nanos unleased_max() const { return unleased_max_; }
+  uint64_t refused() const { return refused_ + keeper_.refused(); }
 
   // Counts the controllers that took the place of one that failed.
   uint32_t successions() const { return successions_; }
@@ -119,7 +126,10 @@ class ClusterMember final : private UnitSharing {
     host_.on_hairpin(alias, packet);
   }
 
-  ClusterUnit& Shared(UnitId unit) { return host_.UnitOf(id_, LifeOf(unit)); }
+  // The unit has its process as long as it is used.
+  ClusterUnit& Shared(UnitId unit) {
+    return *host_.FindUnit(id_, LifeOf(unit));
+  }
   const Local* Find(UnitLife life) const;
   Local* Find(UnitLife life) {
     return const_cast<Local*>(std::as_const(*this).Find(life));
@@ -138,10 +148,17 @@ class ClusterMember final : private UnitSharing {
   void Detach(Local& local);
   int64_t Adopt(Local& local);
   bool is_up() const { return driver_.is_controller_up(); }
+  void TakeLife();
+  void NoteHeld();
 
   Host& host_;
   ControllerId id_;
   ControllerLife life_;
+  bool awaits_life_ = false;  // has taken the place of one that failed
+  bool has_units_ = false;    // a share of one
+  Instant unleased_since_;
+  Nanos unleased_max_{};
+  uint64_t refused_ = 0;  // by keepers of controllers that failed
   uint32_t successions_ = 0;
   bool gives_up_units_ = false;
   bool is_fixed_;

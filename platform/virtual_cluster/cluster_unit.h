@@ -31,6 +31,9 @@ class ClusterUnit {
     inboxes_.erase(controller);
   }
   bool is_attached() const { return !inboxes_.empty(); }
+  bool is_attached(ControllerId controller) const {
+    return inboxes_.contains(controller);
+  }
 
   // Do what UnitSharing says, for the controller's inbox.
   void on_next(Instant now, ControllerId controller, uint32_t cost) {

@@ -2,6 +2,7 @@
 #include "platform/virtual_cluster/virtual_cluster.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -14,6 +15,16 @@ namespace {
 // Controllers have their first leases so long after they ask.
 Nanos LeadOf(const RunOptions& options) {
   return {options.unit_start_delay.ns + 16 * options.hop_delay.ns};
+}
+
+StateNetwork NetworkOfLeases(RunOptions options) {
+  ChaosOptions& chaos = options.chaos;
+  chaos.state_delay_min = chaos.lease_delay_min;
+  chaos.state_delay_max = chaos.lease_delay_max;
+  chaos.state_loss_65536 = chaos.lease_loss_65536;
+  chaos.state_duplicate_65536 = chaos.lease_duplicate_65536;
+  constexpr uint64_t kStream = 9;
+  return StateNetwork(options, 0, kStream);
 }
 
 }  // namespace
@@ -30,6 +41,7 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       observers_(std::move(observers)),
       buffers_(options.buffers),
       ingress_(options, HasSides(*example_), buffers_),
+      network_(NetworkOfLeases(options)),
       moves_(*this, members_, figures_),
       pools_(*example_, cluster.controllers),
       leases_(observers_.size()),
@@ -61,7 +73,8 @@ void VirtualCluster::Begin(Instant first_packet) {
   for (uint32_t c = 0; c < cluster_.controllers; ++c) {
     const ControllerId id{static_cast<uint8_t>(c)};
     if (c == 0 || !cluster_.shared) AddManager();
-    const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
+    const auto life =
+        managers_[ManagerOf(id)].core()->on_join(now_, id, commands_);
     SNF_CHECK(life.has_value() && dispatcher_.Join(id));
     live_.push_back(id);
     AddMember(id, *life);
@@ -72,7 +85,11 @@ void VirtualCluster::Begin(Instant first_packet) {
   }
   for (const Kill& kill : options_.faults.kills) {
     if (kill.at.ns < 0) continue;
-    events_.Push(first_packet + kill.at, {0, Death{kill.controller}});
+    if (kill.is_of_manager()) {
+      events_.Push(first_packet + kill.at, {0, ManagerDeath{}});
+    } else {
+      events_.Push(first_packet + kill.at, {0, Death{kill.controller}});
+    }
   }
 }
 
@@ -83,10 +100,8 @@ void VirtualCluster::AddManager() {
       .revoke_grace = cluster_.revoke_grace,
       .start_timeout = {options_.unit_start_delay.ns + Seconds(1).ns},
       .keep_warm = options_.controller.keep_warm};
-  units_.emplace_back();
   // Leases of managers with different epochs have different numbers.
-  managers_.push_back(std::make_unique<ResourceManager>(
-      manager, managers_.size() + 1, false, commands_));
+  managers_.emplace_back(manager, ++manager_epochs_, commands_);
 }
 
 void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
@@ -121,7 +136,10 @@ void VirtualCluster::Offer(const CapturedPacket& captured) {
   RunUntil(arrival);
   now_ = arrival;
   for (const Kill& kill : options_.faults.kills) {
-    if (kill.at.ns < 0 && rng_.Chance(kill.chance_65536)) {
+    if (kill.at.ns >= 0 || !rng_.Chance(kill.chance_65536)) continue;
+    if (kill.is_of_manager()) {
+      On(0, ManagerDeath{});
+    } else {
       On(0, Death{kill.controller});
     }
   }
@@ -169,16 +187,17 @@ RunResult VirtualCluster::Finish() {
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();
   RunUntil(Instant::max());
-  for (const auto& manager : managers_) {
-    for (size_t why = 0; why < static_cast<size_t>(LeaseRefusal::kCount);
-         ++why) {
-      figures_.refused += manager->refused(static_cast<LeaseRefusal>(why));
-    }
-  }
+  for (const ClusterManager& manager : managers_) manager.AddRefused(figures_);
+  figures_.messages_lost = network_.lost();
+  figures_.messages_duplicated = network_.duplicated();
   std::vector<RunResult> results;
   std::vector<ControllerFigures> controllers;
   for (size_t c = 0; c < members_.size(); ++c) {
     results.push_back(members_[c]->driver().TakeResult());
+    figures_.refused += members_[c]->refused();
+    figures_.unleased_ns_max =
+        std::max(figures_.unleased_ns_max,
+                 static_cast<uint64_t>(members_[c]->unleased_max().ns));
     controllers.push_back(FiguresOfController(options_, results.back()));
     controllers.back().grants = leases_[c].grants;
     controllers.back().share_max = leases_[c].share_max;
@@ -193,53 +212,71 @@ RunResult VirtualCluster::Finish() {
 }
 
 bool VirtualCluster::CloseUnit(uint32_t manager, GlobalUnitId unit) {
-  const auto at = units_[manager].find(value(unit));
-  if (at == units_[manager].end()) return false;
+  ClusterUnit* const at = managers_[manager].units().Find(unit);
+  if (at == nullptr || !managers_[manager].is_up()) return false;
   const LeaseRefusal why =
-      managers_[manager]->Close(now_, at->second.leases().life(), commands_);
+      managers_[manager].core()->Close(now_, at->leases().life(), commands_);
   SendCommands(manager);
   return why == LeaseRefusal::kNone;
 }
 
 void VirtualCluster::SendCommands(uint32_t manager) {
   for (const ManagerCommand& command : commands_) {
-    std::visit([&](const auto& what) { SendAfterHop(manager, what); }, command);
+    std::visit([&](const auto& what) { SendOfLeases(manager, what); }, command);
   }
   commands_.clear();
+  managers_[manager].NoteRecovery(now_, figures_);
+}
+
+ResourceManager* VirtualCluster::Hear(uint32_t manager) {
+  ResourceManager* const core = managers_[manager].core();
+  figures_.unheard += core == nullptr ? 1 : 0;
+  return core;
 }
 
 // --- At managers. ------------------------------------------------------------
 
 void VirtualCluster::On(uint32_t manager, const Ask& ask) {
   ++figures_.asks;
-  managers_[manager]->on_ask(now_, ask, commands_);
+  if (auto* const core = Hear(manager)) core->on_ask(now_, ask, commands_);
 }
 
 void VirtualCluster::On(uint32_t manager, const Renew& renew) {
-  managers_[manager]->on_renew(now_, renew, commands_);
+  if (auto* const core = Hear(manager)) core->on_renew(now_, renew, commands_);
 }
 
 void VirtualCluster::On(uint32_t manager, const GiveBack& back) {
   ++figures_.given_back;
-  managers_[manager]->on_give_back(now_, back, commands_);
+  if (auto* const core = Hear(manager)) {
+    core->on_give_back(now_, back, commands_);
+  }
 }
 
 void VirtualCluster::On(uint32_t manager, const ShareSet& set) {
-  managers_[manager]->on_share_set(now_, set, commands_);
+  if (auto* const core = Hear(manager)) {
+    core->on_share_set(now_, set, commands_);
+  }
+  CheckPromises(manager);
 }
 
 void VirtualCluster::On(uint32_t manager, const UnitReady& ready) {
-  units_[manager].insert_or_assign(value(ready.unit.unit),
-                                   ClusterUnit(ready.unit));
-  meter_.on_unit_up(now_, {manager, ready.unit});
-  uint64_t up = 0;
-  for (const Units& units : units_) up += units.size();
-  figures_.units_up_max = std::max(figures_.units_up_max, up);
-  managers_[manager]->on_ready(now_, ready.unit, commands_);
+  if (auto* const core = Hear(manager)) {
+    core->on_ready(now_, ready.unit, commands_);
+  }
 }
 
 void VirtualCluster::On(uint32_t manager, const UnitStopped& stopped) {
-  managers_[manager]->on_stopped(now_, stopped.unit, commands_);
+  if (auto* const core = Hear(manager)) {
+    core->on_stopped(now_, stopped.unit, commands_);
+  }
+}
+
+void VirtualCluster::On(uint32_t manager, const UnitLeaseReport& report) {
+  if (auto* const core = Hear(manager)) {
+    core->on_report(now_, report.unit, report.is_dead, report.leases,
+                    commands_);
+  }
+  CheckPromises(manager);
 }
 
 // At the end of the run nothing is given up, and the last events are not to be
@@ -247,7 +284,8 @@ void VirtualCluster::On(uint32_t manager, const UnitStopped& stopped) {
 void VirtualCluster::On(uint32_t, const Tick&) {
   if (is_ending_) return;
   for (uint32_t m = 0; m < managers_.size(); ++m) {
-    managers_[m]->on_tick(now_, commands_);
+    if (!managers_[m].is_up()) continue;
+    managers_[m].core()->on_tick(now_, commands_);
     SendCommands(m);
   }
   events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
@@ -256,42 +294,71 @@ void VirtualCluster::On(uint32_t, const Tick&) {
 // --- At units. ---------------------------------------------------------------
 
 void VirtualCluster::On(uint32_t manager, const StartUnit& start) {
+  ClusterUnit* const before = managers_[manager].units().Find(start.unit.unit);
+  const auto old =
+      before == nullptr ? std::nullopt : std::optional(before->leases().life());
+  if (!managers_[manager].units().Start(start)) {
+    ++figures_.refused;
+    return;
+  }
+  if (old.has_value()) meter_.on_unit_down(now_, {manager, *old});
   ++figures_.units_started;
-  events_.Push(now_ + options_.unit_start_delay,
-               {manager, UnitReady{start.unit}});
+  events_.Push(now_ + options_.unit_start_delay, {manager, UnitUp{start.unit}});
+}
+
+void VirtualCluster::On(uint32_t manager, const UnitUp& up) {
+  if (managers_[manager].units().Ready(up.unit) == nullptr) return;
+  meter_.on_unit_up(now_, {manager, up.unit});
+  uint64_t units = 0;
+  for (ClusterManager& each : managers_) units += each.units().units_up();
+  figures_.units_up_max = std::max(figures_.units_up_max, units);
+  SendOfLeases(manager, UnitReady{up.unit});
 }
 
 void VirtualCluster::On(uint32_t manager, const SetShare& set) {
-  const auto at = units_[manager].find(value(set.to.unit));
-  if (at == units_[manager].end()) return;
   std::vector<ShareSet> answers;
-  const auto why = at->second.leases().on_set_share(set, answers);
-  figures_.refused += why == UnitLeases::Refusal::kNone ? 0 : 1;
-  for (const ShareSet& answer : answers) SendAfterHop(manager, answer);
+  const bool is_taken = managers_[manager].units().SetShare(set, answers);
+  figures_.refused += is_taken ? 0 : 1;
+  for (const ShareSet& answer : answers) SendOfLeases(manager, answer);
+  CheckPromises(manager);
 }
 
 // What controllers keep in a unit goes with its process, so that waits.
 void VirtualCluster::On(uint32_t manager, const StopUnit& stop) {
-  const auto at = units_[manager].find(value(stop.unit.unit));
-  if (at == units_[manager].end()) return;
-  at->second.is_to_stop = true;
-  StopIfUnused(manager, stop.unit);
+  if (managers_[manager].units().Stop(stop)) {
+    StopIfUnused(manager, stop.unit);
+  } else {
+    ++figures_.refused;
+  }
 }
 
 void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
-  const auto at = units_[manager].find(value(life.unit));
-  if (at == units_[manager].end() || !at->second.is_to_stop ||
-      at->second.is_attached()) {
-    return;
+  auto& units = managers_[manager].units();
+  const bool was_there = units.Find(life) != nullptr;
+  if (!units.HasStopped(life)) return;
+  if (was_there) meter_.on_unit_down(now_, {manager, life});
+  SendOfLeases(manager, UnitStopped{life});
+}
+
+void VirtualCluster::On(uint32_t manager, const AskReport& ask) {
+  auto report = managers_[manager].units().Ask(ask);
+  if (report.has_value()) {
+    SendOfLeases(manager, *report);
+  } else {
+    ++figures_.refused;
   }
-  units_[manager].erase(at);
-  meter_.on_unit_down(now_, {manager, life});
-  SendAfterHop(manager, UnitStopped{life});
+}
+
+void VirtualCluster::CheckPromises(uint32_t manager) {
+  if (!managers_[manager].is_ready()) return;
+  figures_.overpromised +=
+      managers_[manager].units().CountOverpromised(*managers_[manager].core());
 }
 
 // --- At controllers. ---------------------------------------------------------
 
 void VirtualCluster::On(uint32_t, const Grant& grant) {
+  if (!IsMember(grant.to.controller)) return;
   ++figures_.grants;
   ClusterMember& member = MemberOf(grant.to);
   member.on_grant(grant);
@@ -302,13 +369,21 @@ void VirtualCluster::On(uint32_t, const Grant& grant) {
 }
 
 void VirtualCluster::On(uint32_t, const Revoke& revoke) {
+  if (!IsMember(revoke.to.controller)) return;
   ++figures_.revoked;
   MemberOf(revoke.to).on_revoke(revoke);
 }
 
 void VirtualCluster::On(uint32_t, const Gone& gone) {
+  if (!IsMember(gone.to.controller)) return;
   ++figures_.gone;
   MemberOf(gone.to).on_gone(gone);
+}
+
+void VirtualCluster::On(uint32_t manager, const NewManager& next) {
+  for (const auto& each : members_) {
+    if (ManagerOf(each->id()) == manager) each->on_new_manager(next);
+  }
 }
 
 void VirtualCluster::On(uint32_t, const Sample&) {
@@ -328,8 +403,10 @@ void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
   member.on_epoch();
   LeaveIfDone(member);
   // Nothing came any more in a whole epoch.
-  if (was_leaving && !member.uses_units() && Bequeath(member)) {
-    managers_[manager]->on_controller_dead(now_, member.life(), commands_);
+  if (was_leaving && !member.uses_units() && managers_[manager].is_ready() &&
+      Bequeath(member)) {
+    managers_[manager].core()->on_controller_dead(now_, member.life(),
+                                                  commands_);
     SendCommands(manager);
     return;
   }
@@ -338,23 +415,24 @@ void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
 
 // --- Words of members. -------------------------------------------------------
 
-ClusterUnit& VirtualCluster::UnitOf(ControllerId controller, UnitLife life) {
-  ClusterUnit& unit = units_[ManagerOf(controller)].at(value(life.unit));
-  SNF_CHECK(unit.leases().life() == life);
-  return unit;
+ClusterUnit* VirtualCluster::FindUnit(ControllerId controller, UnitLife life) {
+  return managers_[ManagerOf(controller)].units().Find(life);
 }
 
 void VirtualCluster::Send(ControllerId from, const LeaseCommand& request) {
-  std::visit([&](const auto& what) { SendAfterHop(ManagerOf(from), what); },
+  std::visit([&](const auto& what) { SendOfLeases(ManagerOf(from), what); },
              request);
 }
 
 void VirtualCluster::Send(ControllerId of, const ShareSet& answer) {
-  SendAfterHop(ManagerOf(of), answer);
+  SendOfLeases(ManagerOf(of), answer);
 }
 
 void VirtualCluster::on_detached(ControllerId controller, UnitLife life) {
-  StopIfUnused(ManagerOf(controller), life);
+  const uint32_t manager = ManagerOf(controller);
+  if (managers_[manager].units().Find(life) != nullptr) {
+    StopIfUnused(manager, life);
+  }
 }
 
 void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
@@ -394,182 +472,6 @@ void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
   const bool waits = moves_.holds(flow);
   (waits ? OwnerOf(flow) : Steer(alias, true)).TakeBack(alias, packet, waits);
   if (waits) moves_.Wait(flow, true, alias, packet);
-}
-
-// --- Pools. ------------------------------------------------------------------
-
-// Pieces of a controller come back to it from units of another.
-void VirtualCluster::On(uint32_t, const PiecesHome& home) {
-  const ControllerId owner = pools_.owner(home.pieces.pool, home.pieces.word);
-  VirtualDriver& driver = members_[value(owner)]->driver();
-  if (!driver.is_controller_up()) {
-    events_.Push(now_ + Microseconds(10), {0, home});
-    return;
-  }
-  driver.AddPieces(now_, home.pieces, true);
-}
-
-void VirtualCluster::on_lack(ControllerId of, const PieceRequest& request) {
-  events_.Push(now_ + Nanos{2 * options_.hop_delay.ns},
-               {0, Lack{of, members_[value(of)]->successions(), request}});
-}
-
-// The one with most to spare gives some words.
-void VirtualCluster::On(uint32_t, const Lack& lack) {
-  ClusterMember& asks = *members_[value(lack.controller)];
-  // A successor hears of requests that are open.
-  if (!asks.driver().is_controller_up() ||
-      asks.successions() != lack.successions) {
-    return;
-  }
-  const uint16_t pool = lack.request.pool;
-  ClusterMember* donor = nullptr;
-  uint32_t most = 0;
-  for (const auto& each : members_) {
-    if (each.get() == &asks || !each->driver().is_controller_up()) continue;
-    const uint32_t words =
-        pools_.WholeWords(each->driver().controller(), each->id(), pool);
-    if (words <= most) continue;
-    most = words;
-    donor = each.get();
-  }
-  if (donor != nullptr && asks.driver().controller().lacks_pieces(pool)) {
-    for (const PieceBlock& word :
-         pools_.Split(donor->driver().controller(), donor->id(),
-                      lack.controller, pool)) {
-      ++figures_.words_given;
-      donor->driver().RemovePieces(word);
-      asks.driver().AddPieces(now_, word, false);
-    }
-  }
-  asks.driver().AskForPieces(now_, lack.request);
-}
-
-// The pools of one that has left are another's. Returns false if none can take
-// them now.
-bool VirtualCluster::Bequeath(ClusterMember& member) {
-  const auto heir = std::ranges::find_if(live_, [this](ControllerId id) {
-    return members_[value(id)]->driver().is_controller_up();
-  });
-  if (heir == live_.end()) return false;
-  VirtualDriver& to = members_[value(*heir)]->driver();
-  const Controller& from = member.driver().controller();
-  const auto pools = example_->pools();
-  for (uint16_t p = 0; p < pools.size(); ++p) {
-    for (uint32_t w = pools[p].first / 64; w < pools[p].words(); ++w) {
-      if (pools_.owner(p, w) != member.id()) continue;
-      PieceBlock free = {.word = w, .pool = p, .mask = from.free_pieces(p, w)};
-      PieceBlock out = free;
-      out.mask = pools_.MaskOf(p, w) & ~free.mask;
-      to.InheritPieces(now_, free, out);
-    }
-  }
-  pools_.Inherit(member.id(), *heir);
-  return true;
-}
-
-// --- Controllers that come and go. -------------------------------------------
-
-int VirtualCluster::Choose(int controller) {
-  if (live_.empty()) return -1;
-  if (controller == Kill::kAnyController) {
-    return value(live_[rng_.Below(live_.size())]);
-  }
-  const bool is_live = std::ranges::any_of(
-      live_,
-      [controller](ControllerId id) { return int{value(id)} == controller; });
-  return is_live ? controller : -1;
-}
-
-void VirtualCluster::On(uint32_t, const Death& death) {
-  const int controller = Choose(death.controller);
-  if (controller < 0 || is_ending_) {
-    ++figures_.changes_in_vain;
-    return;
-  }
-  members_[static_cast<size_t>(controller)]->driver().KillController(now_);
-}
-
-void VirtualCluster::On(uint32_t, const Change& change) {
-  if (is_ending_) {
-    ++figures_.changes_in_vain;
-  } else if (change.what.joins) {
-    Join();
-  } else {
-    Leave(Choose(change.what.controller));
-  }
-}
-
-void VirtualCluster::Join() {
-  const ControllerId id{static_cast<uint8_t>(members_.size())};
-  if (!cluster_.shared) AddManager();
-  const auto life = managers_[ManagerOf(id)]->on_join(now_, id, commands_);
-  SNF_CHECK(life.has_value());
-  joining_.push_back(id);
-  AddMember(id, *life);
-}
-
-// It takes flows once it has a unit for them.
-void VirtualCluster::EnterIfReady(ClusterMember& member) {
-  if (member.driver().controller().units().placeable_units() == 0 ||
-      std::erase(joining_, member.id()) == 0) {
-    return;
-  }
-  ++figures_.joined;
-  SNF_CHECK(dispatcher_.Join(member.id()));
-  live_.push_back(member.id());
-  TableChanged();
-}
-
-void VirtualCluster::Leave(int controller) {
-  if (controller < 0 || live_.size() < 2) {
-    ++figures_.changes_in_vain;
-    return;
-  }
-  const ControllerId id{static_cast<uint8_t>(controller)};
-  ++figures_.left;
-  SNF_CHECK(dispatcher_.Leave(id) && std::erase(live_, id) == 1);
-  TableChanged();
-}
-
-void VirtualCluster::TableChanged() {
-  for (const auto& each : members_) moves_.Scan(*each);
-  MoveLater();
-}
-
-void VirtualCluster::LeaveIfDone(ClusterMember& member) {
-  const ControllerId id = member.id();
-  const bool stays =
-      std::ranges::count(live_, id) > 0 || std::ranges::count(joining_, id) > 0;
-  if (stays || member.gives_up_units() || !member.driver().is_controller_up() ||
-      moves_.from(member) > 0 ||
-      member.driver().controller().flows().size() > 0) {
-    return;
-  }
-  member.GiveUpUnits();
-}
-
-void VirtualCluster::MoveLater() {
-  if (moves_on_ || moves_.empty()) return;
-  moves_on_ = true;
-  const Nanos later =
-      std::max(Microseconds(10), Nanos{3 * options_.hop_delay.ns});
-  events_.Push(now_ + later, {0, MoveOn{}});
-}
-
-void VirtualCluster::On(uint32_t, const MoveOn&) {
-  moves_on_ = false;
-  moves_.Advance(now_);
-  MoveLater();
-}
-
-std::optional<ControllerLife> VirtualCluster::on_rebuilt(ControllerId id) {
-  const uint32_t manager = ManagerOf(id);
-  const auto life = managers_[manager]->on_succeed(now_, id, commands_);
-  SendCommands(manager);
-  moves_.on_rebuilt(now_, *members_[value(id)]);
-  MoveLater();
-  return life;
 }
 
 }  // namespace snf

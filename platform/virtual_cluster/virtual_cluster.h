@@ -6,8 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,11 +17,13 @@
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
+#include "platform/virtual_cluster/cluster_manager.h"
 #include "platform/virtual_cluster/cluster_member.h"
 #include "platform/virtual_cluster/cluster_meter.h"
 #include "platform/virtual_cluster/cluster_moves.h"
 #include "platform/virtual_cluster/cluster_unit.h"
 #include "platform/virtual_time/event_queue.h"
+#include "platform/virtual_time/state_network.h"
 #include "resource_manager/core/dispatch_table.h"
 #include "resource_manager/core/resource_manager.h"
 
@@ -41,9 +41,10 @@ namespace snf {
 //                               ▼ │                    ▼ │
 //                         ResourceManager ─shares─► ClusterUnit
 //
-// Messages about leases take a hop each and keep their order. Drivers go on in
-// turns, each to the time of the next event of all: at equal times, leases
-// first, then drivers by their numbers. So a run is the same on every machine.
+// Messages about leases take a hop each and keep their order, unless chaos
+// befalls them (ChaosOptions). Drivers go on in turns, each to the time of the
+// next event of all: at equal times, leases first, then drivers by their
+// numbers. So a run is the same on every machine.
 //
 // Controllers lease their first shares before the first packet comes, so that
 // units are there. After the last one no lease changes.
@@ -52,7 +53,10 @@ namespace snf {
 // has a successor, as in a run of one (virtual_time/controller_faults.h), which
 // goes on with its leases. One that joins is in the dispatcher's table once it
 // has a share of a unit. One that leaves gives its shares back once others have
-// its flows (cluster_moves.h).
+// its flows (cluster_moves.h). A resource manager that fails is replaced once
+// that is detected; until the next one knows all leases, these stay, no other
+// is granted, nobody joins, and the successor of a controller has no life of
+// its own (cluster_manager.h, unit_hosts.h).
 //
 // Owner-thread only.
 class VirtualCluster final : private ClusterMember::Host,
@@ -78,8 +82,17 @@ class VirtualCluster final : private ClusterMember::Host,
   ClusterMember& member(uint32_t i) { return *members_[i]; }
   // A manager takes all leases of a unit back. Returns false if it cannot.
   bool CloseUnit(uint32_t manager, GlobalUnitId unit);
+  // A message that nobody of them has sent comes to the first manager, or to
+  // one of its units.
+  template <typename What>
+  void Inject(const What& message) {
+    events_.Push(now_, {0, message});
+  }
 
  private:
+  struct UnitUp {  // its start is over
+    UnitLife unit;
+  };
   struct UnitReady {
     UnitLife unit;
   };
@@ -98,6 +111,8 @@ class VirtualCluster final : private ClusterMember::Host,
   struct Death {
     int controller;
   };
+  struct ManagerDeath {};
+  struct NextManager {};
   struct PiecesHome {
     PieceBlock pieces;
   };
@@ -112,19 +127,18 @@ class VirtualCluster final : private ClusterMember::Host,
   };
   struct Event {
     uint32_t manager = 0;
-    std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitReady,
-                 UnitStopped, SetShare, Grant, Revoke, Gone, StartUnit,
-                 StopUnit, AskReport, Tick, Sample, EpochEnd, MoveOn, Change,
-                 Death, Advanced, PiecesHome, Lack>
+    std::variant<Ask, Renew, GiveBack, VacateLease, ShareSet, UnitUp, UnitReady,
+                 UnitStopped, UnitLeaseReport, SetShare, Grant, Revoke, Gone,
+                 NewManager, StartUnit, StopUnit, AskReport, Tick, Sample,
+                 EpochEnd, MoveOn, Change, Death, ManagerDeath, NextManager,
+                 Advanced, PiecesHome, Lack>
         what;
   };
-  using Units = std::map<uint32_t, ClusterUnit>;  // by GlobalUnitId
-
   // ClusterMember::Host:
   Instant now() const override { return now_; }
   BufferPool& buffers() override { return buffers_; }
   Ingress& ingress() override { return ingress_; }
-  ClusterUnit& UnitOf(ControllerId controller, UnitLife life) override;
+  ClusterUnit* FindUnit(ControllerId controller, UnitLife life) override;
   void Send(ControllerId from, const LeaseCommand& request) override;
   void Send(ControllerId of, const ShareSet& answer) override;
   void on_detached(ControllerId controller, UnitLife life) override;
@@ -135,7 +149,8 @@ class VirtualCluster final : private ClusterMember::Host,
     if (moves_.empty()) return;
     events_.Push(now_, {0, Advanced{flow, clock}});
   }
-  std::optional<ControllerLife> on_rebuilt(ControllerId id) override;
+  void on_rebuilt(ControllerId id) override;
+  std::optional<ControllerLife> NewLife(ControllerId id) override;
   const ClusterPools& pools() override { return pools_; }
   void on_returned(const PieceBlock& pieces) override {
     SendAfterHop(0, PiecesHome{pieces});
@@ -149,6 +164,8 @@ class VirtualCluster final : private ClusterMember::Host,
   uint32_t ManagerOf(ControllerId controller) const {
     return cluster_.shared ? 0 : value(controller);
   }
+  // A message to one that never was is lost.
+  bool IsMember(ControllerId id) const { return value(id) < members_.size(); }
   ClusterMember& MemberOf(ControllerLife life) {
     return *members_[value(life.controller)];
   }
@@ -156,7 +173,7 @@ class VirtualCluster final : private ClusterMember::Host,
   void Begin(Instant first_packet);
   void AddManager();
   void AddMember(ControllerId id, ControllerLife life);
-  void Join();
+  void Join(const Change& change);
   void Leave(int controller);
   // Returns the number of one that is in the table; -1 if that one, or any, is
   // not.
@@ -172,28 +189,46 @@ class VirtualCluster final : private ClusterMember::Host,
   void SendAfterHop(uint32_t manager, const What& what) {
     events_.PushInOrder(now_ + options_.hop_delay, {manager, what});
   }
+  // Chaos may befall a message about leases, while there is traffic.
+  template <typename What>
+  void SendOfLeases(uint32_t manager, const What& what) {
+    const bool is_safe =
+        !options_.chaos.meets_leases() || is_ending_ || now_ < first_packet_;
+    if (is_safe) return SendAfterHop(manager, what);
+    for (const Nanos delay : network_.Send()) {
+      events_.Push(now_ + delay, {manager, what});
+    }
+  }
+  // Returns null, and counts the message, if there is no manager.
+  ResourceManager* Hear(uint32_t manager);
   void StopIfUnused(uint32_t manager, UnitLife life);
+  void CheckPromises(uint32_t manager);
 
   void On(uint32_t manager, const Ask& ask);
   void On(uint32_t manager, const Renew& renew);
   void On(uint32_t manager, const GiveBack& back);
   void On(uint32_t, const VacateLease&) {}  // stays with the member
   void On(uint32_t manager, const ShareSet& set);
+  void On(uint32_t manager, const UnitUp& up);
   void On(uint32_t manager, const UnitReady& ready);
+  void On(uint32_t manager, const UnitLeaseReport& report);
   void On(uint32_t manager, const UnitStopped& stopped);
   void On(uint32_t manager, const SetShare& set);
   void On(uint32_t manager, const StartUnit& start);
   void On(uint32_t manager, const StopUnit& stop);
-  void On(uint32_t, const AskReport&) {}  // only after a restart
+  void On(uint32_t manager, const AskReport& ask);
   void On(uint32_t, const Grant& grant);
   void On(uint32_t, const Revoke& revoke);
   void On(uint32_t, const Gone& gone);
+  void On(uint32_t manager, const NewManager& next);
   void On(uint32_t manager, const Tick&);
   void On(uint32_t, const Sample&);
   void On(uint32_t, const EpochEnd& end);
   void On(uint32_t, const MoveOn&);
   void On(uint32_t, const Change& change);
   void On(uint32_t, const Death& death);
+  void On(uint32_t manager, const ManagerDeath&);
+  void On(uint32_t manager, const NextManager&);
   void On(uint32_t, const PiecesHome& home);
   void On(uint32_t, const Lack& lack);
   void On(uint32_t, const Advanced& advanced) {
@@ -214,9 +249,10 @@ class VirtualCluster final : private ClusterMember::Host,
   bool samples_ = false;  // a Sample is under way
   uint64_t late_packets_ = 0;
   EventQueue<Event> events_;
-  std::vector<std::unique_ptr<ResourceManager>> managers_;
+  StateNetwork network_;  // of messages about leases
+  std::deque<ClusterManager> managers_;
+  uint64_t manager_epochs_ = 0;
   ManagerOut commands_;
-  std::deque<Units> units_;  // by manager
   DispatchTable dispatcher_;
   std::vector<ControllerId> live_;      // those in its table
   std::vector<ControllerId> joining_;   // … that are to be in it

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random schedules in which controllers fail, join and leave while units are
-// taken back and messages about leases are late and come twice. The checker
-// holds them to I1-I4 and I6-I8. SNF_TEST_SEED=n runs the one with that seed.
+// Random schedules in which controllers and resource managers fail, and
+// controllers join and leave, while units are taken back and messages about
+// leases are late, lost, come twice or cannot be. The checker holds them to
+// I1-I4 and I6-I8. SNF_TEST_SEED=n runs the one with that seed,
+// SNF_LONG_TESTS=1 20,000 of them.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -40,6 +42,13 @@ void Add(const RunResult& run, Totals& totals) {
   totals["leases revoked"] += run.cluster.revoked;
   totals["leases gone"] += run.cluster.gone;
   totals["lease messages refused"] += run.cluster.refused;
+  totals["lease messages lost"] += run.cluster.messages_lost;
+  totals["lease messages twice"] += run.cluster.messages_duplicated;
+  totals["lease messages unheard"] += run.cluster.unheard;
+  totals["managers killed"] += run.cluster.managers_failed;
+  totals["managers recovered"] += run.cluster.managers_recovered;
+  uint64_t& longest = totals["longest without a share, us"];
+  longest = std::max(longest, run.cluster.unleased_ns_max / 1'000);
   totals["controllers killed"] += run.controller_faults.kills;
   totals["packets lost"] += run.controller_faults.packets_lost;
   totals["tombstones"] += run.controller_faults.tombstones;
@@ -69,6 +78,27 @@ FaultOptions AnyFaults(const std::vector<OfferedFrame>& packets, bool kills,
   return faults;
 }
 
+// Trouble with the resource manager, and with messages about leases. The rest
+// of the schedule is as without it.
+void AddLeaseTrouble(const std::vector<OfferedFrame>& packets, uint64_t seed,
+                     RunOptions& options) {
+  Rng rng = Rng(seed).Fork(1);
+  for (uint64_t i = rng.Below(3); i > 0; --i) {
+    const OfferedFrame& near = packets[rng.Below(packets.size())];
+    Kill kill;
+    kill.victim = Kill::Victim::kManager;
+    kill.at =
+        Nanos{(near.time - packets.front().time).ns + rng.Uniform(0, 100'000)};
+    options.faults.kills.push_back(kill);
+  }
+  if (rng.Chance(32'768)) return;
+  ChaosOptions& chaos = options.chaos;
+  constexpr int64_t kDelays[] = {0, 5'000, 500'000, 20'000'000};
+  chaos.lease_delay_max = Nanos{kDelays[rng.Below(4)]};
+  chaos.lease_loss_65536 = static_cast<uint32_t>(rng.Below(13'000));
+  chaos.lease_duplicate_65536 = static_cast<uint32_t>(rng.Below(20'000));
+}
+
 // For several controllers, some of which may fail.
 void PrepareForFaults(RunOptions& options, Rng& rng) {
   ControllerOptions& c = options.controller;
@@ -77,6 +107,17 @@ void PrepareForFaults(RunOptions& options, Rng& rng) {
   c.max_owner_runs = 100'000;
   options.hop_delay = std::min(options.hop_delay, Microseconds(50));
   options.loggers = rng.Chance(40'000);
+}
+
+// A controller that asks has a share of some unit within this time: that of a
+// start, of some asks and of taking shares back; where messages are lost, of
+// some starts that nobody hears of. Time without a resource manager is apart.
+uint64_t LongestWait(const RunOptions& options, const ClusterOptions& cluster) {
+  const int64_t start = options.unit_start_delay.ns;
+  const int64_t turn = cluster.epoch.ns + cluster.revoke_grace.ns;
+  const int64_t timeouts =
+      options.chaos.meets_leases() ? 20 * (start + Seconds(1).ns) : 0;
+  return static_cast<uint64_t>(start + 4 * turn + cluster.term.ns + timeouts);
 }
 
 void ExpectSurvived(const RunResult& run) {
@@ -88,7 +129,7 @@ void ExpectSurvived(const RunResult& run) {
 }
 
 TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
-  const TestSeeds seeds(400);
+  const TestSeeds seeds(500, 20'000);
   Totals totals;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
@@ -105,11 +146,13 @@ TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
       packet.time = time;
     }
     options.faults = AnyFaults(schedule.packets, options.loggers, rng);
+    AddLeaseTrouble(schedule.packets, seed, options);
     const ClusterOptions cluster = AnyCluster(rng);
     const Ran ran = RunCluster(options, cluster, NfSpec(*schedule.nf),
                                Captured(schedule.packets), {}, seed);
-    ExpectSoundCluster(ran);
+    ExpectSoundCluster(ran, options.chaos.meets_leases());
     ExpectSurvived(ran.run);
+    EXPECT_LE(ran.run.cluster.unleased_ns_max, LongestWait(options, cluster));
     if (testing::Test::HasFailure()) return;
     Add(ran.run, totals);
   }
@@ -123,11 +166,14 @@ TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
   EXPECT_GT(totals["packets waited"], seeds.count() / 10);
   EXPECT_GT(totals["controllers killed"], seeds.count() / 4);
   EXPECT_GT(totals["leases revoked"], seeds.count() / 4);
+  EXPECT_GT(totals["managers recovered"], seeds.count() / 4);
+  EXPECT_GT(totals["lease messages lost"], seeds.count() / 2);
+  EXPECT_GT(totals["lease messages twice"], seeds.count() / 2);
 }
 
 // No port twice, and what comes back finds its flow.
 TEST(VirtualClusterChanges, ANatHoldsItsPromisesWhoeverComesAndGoes) {
-  const TestSeeds seeds(300);
+  const TestSeeds seeds(300, 10'000);
   Totals totals;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
@@ -137,11 +183,13 @@ TEST(VirtualClusterChanges, ANatHoldsItsPromisesWhoeverComesAndGoes) {
     PrepareForFaults(options, rng);
     const auto packets = AnyTinyTraffic(rng, !options.inside.empty());
     options.faults = AnyFaults(packets, options.loggers, rng);
+    AddLeaseTrouble(packets, seed, options);
     const ClusterOptions cluster = AnyCluster(rng);
     const Ran ran =
         RunCluster(options, cluster, options.nf, Captured(packets), {}, seed);
-    ExpectSoundCluster(ran);
+    ExpectSoundCluster(ran, options.chaos.meets_leases());
     ExpectSurvived(ran.run);
+    EXPECT_LE(ran.run.cluster.unleased_ns_max, LongestWait(options, cluster));
     EXPECT_EQ(ran.run.controller.pieces.pieces_faulty, 0u);
     EXPECT_EQ(ran.run.controller.pieces.messages_faulty, 0u);
     if (testing::Test::HasFailure()) return;

@@ -45,16 +45,19 @@ enum class LeaseRefusal : uint8_t {
 struct StartUnit {
   UnitLife unit;
 };
+// The unit ends once nobody uses it, unless a later manager asks for its
+// leases before.
 struct StopUnit {
   UnitLife unit;
+  uint64_t manager_epoch = 0;
 };
 // Asks a unit for its leases; from then on it refuses earlier managers.
 struct AskReport {
   GlobalUnitId unit{};
   uint64_t manager_epoch = 0;
 };
-using ManagerCommand =
-    std::variant<SetShare, Grant, Revoke, Gone, StartUnit, StopUnit, AskReport>;
+using ManagerCommand = std::variant<SetShare, Grant, Revoke, Gone, StartUnit,
+                                    StopUnit, AskReport, NewManager>;
 using ManagerOut = std::vector<ManagerCommand>;
 
 }  // namespace snf

@@ -23,6 +23,7 @@ ResourceManager::ResourceManager(const ManagerOptions& options, uint64_t epoch,
       leases_of_unit_(options.max_units, options.max_units * kLeasesPerUnit),
       leases_of_controller_(kControllers, options.max_units * kLeasesPerUnit),
       leases_due_(kDues, options.max_units * kLeasesPerUnit),
+      unconfirmed_(1, options.max_units * kLeasesPerUnit),
       units_by_state_(kStates, options.max_units),
       units_by_free_(kWholeUnit + 1, options.max_units) {
   SNF_CHECK(epoch > 0 && epoch < uint64_t{1} << 31);
@@ -97,11 +98,12 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   leases_of_unit_.Remove(slot);
   leases_of_controller_.Remove(slot);
   leases_due_.Remove(slot);
+  unconfirmed_.Remove(slot);
   free_slots_.push_back(slot);
   if (--units_[unit].leases > 0) return;
   if (units_[unit].state == State::kActive) SetState(now, unit, State::kWarm);
   if (units_[unit].state == State::kDraining) {
-    out.push_back(StopUnit{LifeOf(unit)});
+    out.push_back(StopUnit{LifeOf(unit), epoch_});
   }
 }
 
@@ -124,12 +126,26 @@ void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
   } else {
     leases_of_controller_.PushFront(holder, slot);
   }
+  ++lease.sequence;
+  SayShare(slot, out);
+}
+
+void ResourceManager::SayShare(uint32_t slot, ManagerOut& out) {
+  Lease& lease = leases_[slot];
+  lease.said_at = ticks_;
+  unconfirmed_.PushBack(0, slot);
   out.push_back(SetShare{LifeOf(lease.unit), epoch_, lease.id, lease.holder,
-                         ++lease.sequence, share});
+                         lease.sequence, lease.share});
+}
+
+void ResourceManager::SayGrant(uint32_t slot, ManagerOut& out) {
+  const Lease& lease = leases_[slot];
+  out.push_back(Grant{lease.holder, lease.id, LifeOf(lease.unit), lease.share,
+                      lease.sequence, epoch_});
 }
 
 void ResourceManager::End(uint32_t slot, bool tell, ManagerOut& out) {
-  if (tell) out.push_back(Gone{leases_[slot].holder, leases_[slot].id});
+  if (tell) out.push_back(Gone{leases_[slot].holder, leases_[slot].id, epoch_});
   SetTo(slot, 0, out);
 }
 
@@ -151,7 +167,7 @@ void ResourceManager::RevokeTo(Instant now, uint32_t slot, int64_t keep,
   lease.keep = keep;
   lease.due = now + options_.revoke_grace;
   leases_due_.PushBack(kByRevoke, slot);
-  out.push_back(Revoke{lease.holder, lease.id, keep, lease.due});
+  out.push_back(Revoke{lease.holder, lease.id, keep, lease.due, epoch_});
 }
 
 // --- Messages of controllers -------------------------------------------------
@@ -230,15 +246,18 @@ LeaseRefusal ResourceManager::on_renew(Instant now, const Renew& renew,
   if (recovering()) return Refuse(LeaseRefusal::kRecovering);
   const uint32_t slot = Find(renew.lease);
   if (slot == kNone) {
-    out.push_back(Gone{renew.from, renew.lease});
+    out.push_back(Gone{renew.from, renew.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
   }
   if (leases_[slot].holder != renew.from) {
     return Refuse(LeaseRefusal::kNotHolder);
   }
   if (leases_[slot].share == 0) {
-    out.push_back(Gone{renew.from, renew.lease});
+    out.push_back(Gone{renew.from, renew.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
+  }
+  if (leases_[slot].confirmed && leases_[slot].sequence != renew.sequence) {
+    SayGrant(slot, out);
   }
   // A revoked lease ends at its time, renewed or not.
   if (leases_due_.ListOf(slot) == kByTerm) StartTerm(now, slot);
@@ -252,12 +271,18 @@ LeaseRefusal ResourceManager::on_give_back(Instant now, const GiveBack& back,
   if (recovering()) return Refuse(LeaseRefusal::kRecovering);
   const uint32_t slot = Find(back.lease);
   if (slot == kNone || leases_[slot].share == 0) {
+    if (back.keep > 0) out.push_back(Gone{back.from, back.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
   }
   const Lease& lease = leases_[slot];
   if (lease.holder != back.from) return Refuse(LeaseRefusal::kNotHolder);
   if (back.keep < 0) return Refuse(LeaseRefusal::kNegative);
-  if (back.keep >= lease.share) return Refuse(LeaseRefusal::kTooMuch);
+  if (back.keep == lease.share) {
+    // It was said before, and the answer may be lost.
+    if (lease.confirmed) SayGrant(slot, out);
+    return Refuse(LeaseRefusal::kStaleNumber);
+  }
+  if (back.keep > lease.share) return Refuse(LeaseRefusal::kTooMuch);
   // It does not want back at once what it gives.
   Controller& c = controllers_[value(back.from.controller)];
   if (leases_due_.ListOf(slot) == kByTerm) {
@@ -292,8 +317,8 @@ LeaseRefusal ResourceManager::on_share_set(Instant now, const ShareSet& set,
     Reserve(lease.unit, lease.share - lease.reserved);
     lease.reserved = lease.share;
     lease.confirmed = true;
-    out.push_back(
-        Grant{lease.holder, lease.id, LifeOf(lease.unit), lease.share});
+    unconfirmed_.Remove(slot);
+    SayGrant(slot, out);
   }
   Serve(now, out);
   return why;
@@ -344,7 +369,7 @@ LeaseRefusal ResourceManager::on_unit_dead(Instant now, UnitLife life,
   SetState(now, unit, State::kFailed);
   for (uint32_t slot; (slot = leases_of_unit_.Front(unit)) != kNone;) {
     const Lease lease = leases_[slot];
-    out.push_back(Gone{lease.holder, lease.id});
+    out.push_back(Gone{lease.holder, lease.id, epoch_});
     FreeLease(now, slot, out);
     Await(value(lease.holder.controller));
   }
@@ -363,7 +388,7 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
     return Refuse(LeaseRefusal::kWrongState);
   }
   SetState(now, unit, State::kDraining);
-  if (units_[unit].leases == 0) out.push_back(StopUnit{life});
+  if (units_[unit].leases == 0) out.push_back(StopUnit{life, epoch_});
   for (uint32_t slot = leases_of_unit_.Front(unit); slot != kNone;
        slot = leases_of_unit_.Next(slot)) {
     if (leases_[slot].share > 0) RevokeTo(now, slot, 0, out);
@@ -416,6 +441,7 @@ LeaseRefusal ResourceManager::on_report(Instant now, UnitLife life, bool dead,
                                         std::span<const ReportedLease> leases,
                                         ManagerOut& out) {
   if (value(life.unit) >= units_.size()) {
+    if (!dead) out.push_back(StopUnit{life, epoch_});
     return Refuse(LeaseRefusal::kUnknownUnit);
   }
   const uint32_t unit = value(life.unit);
@@ -425,18 +451,31 @@ LeaseRefusal ResourceManager::on_report(Instant now, UnitLife life, bool dead,
   if (life.incarnation >> 32 >= epoch_ && !dead) {
     return Refuse(LeaseRefusal::kStaleIncarnation);
   }
-  if (!dead) {
-    const LeaseRefusal why = CheckReport(leases);
-    if (why != LeaseRefusal::kNone) return Refuse(why);
-    units_[unit].incarnation = life.incarnation;
-    units_[unit].free = kWholeUnit;
-    SetState(now, unit, leases.empty() ? State::kWarm : State::kActive);
-    for (const ReportedLease& lease : leases) AdoptLease(unit, lease, out);
-  } else {
+  LeaseRefusal why = LeaseRefusal::kNone;
+  if (dead) {
     SetState(now, unit, State::kCold);
+  } else {
+    why = TakeReport(now, life, leases, out);
   }
   if (--unreported_ == 0) FinishRecovery(now, out);
-  return LeaseRefusal::kNone;
+  return why == LeaseRefusal::kNone ? why : Refuse(why);
+}
+
+LeaseRefusal ResourceManager::TakeReport(Instant now, UnitLife life,
+                                         std::span<const ReportedLease> leases,
+                                         ManagerOut& out) {
+  const uint32_t unit = value(life.unit);
+  units_[unit].incarnation = life.incarnation;
+  units_[unit].free = kWholeUnit;
+  const LeaseRefusal why = CheckReport(leases);
+  if (why != LeaseRefusal::kNone) {
+    SetState(now, unit, State::kDraining);
+    out.push_back(StopUnit{life, epoch_});
+    return why;
+  }
+  SetState(now, unit, leases.empty() ? State::kWarm : State::kActive);
+  for (const ReportedLease& lease : leases) AdoptLease(unit, lease, out);
+  return why;
 }
 
 void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
@@ -446,12 +485,36 @@ void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
       StartTerm(now, slot);
     }
   }
+  out.push_back(NewManager{epoch_});
   Serve(now, out);
 }
 
 // --- Time --------------------------------------------------------------------
 
+// What was said and not answered may be lost.
+void ResourceManager::Repeat(Instant now, ManagerOut& out) {
+  ++ticks_;
+  const auto list = [](State state) { return static_cast<uint32_t>(state); };
+  for (uint32_t u = units_by_state_.Front(list(State::kUnknown)); u != kNone;
+       u = units_by_state_.Next(u)) {
+    if (ticks_ >= kRepeatTicks) {
+      out.push_back(AskReport{GlobalUnitId{u}, epoch_});
+    }
+  }
+  for (uint32_t slot; (slot = unconfirmed_.Front(0)) != kNone &&
+                      ticks_ - leases_[slot].said_at >= kRepeatTicks;) {
+    SayShare(slot, out);
+  }
+  for (uint32_t u;
+       (u = units_by_state_.Front(list(State::kDraining))) != kNone &&
+       now - units_[u].since > options_.revoke_grace;) {
+    SetState(now, u, State::kDraining);  // the last of them now
+    if (units_[u].leases == 0) out.push_back(StopUnit{LifeOf(u), epoch_});
+  }
+}
+
 void ResourceManager::on_tick(Instant now, ManagerOut& out) {
+  Repeat(now, out);
   if (recovering()) return;  // leases stay
   const auto due = [&](Due list) {
     const uint32_t slot = leases_due_.Front(list);
@@ -475,11 +538,11 @@ void ResourceManager::on_tick(Instant now, ManagerOut& out) {
   for (uint32_t u;
        (u = first(State::kStarting, options_.start_timeout)) != kNone;) {
     StartFailed(now, u);
-    out.push_back(StopUnit{LifeOf(u)});
+    out.push_back(StopUnit{LifeOf(u), epoch_});
   }
   for (uint32_t u; (u = first(State::kWarm, options_.keep_warm)) != kNone;) {
     SetState(now, u, State::kDraining);
-    out.push_back(StopUnit{LifeOf(u)});
+    out.push_back(StopUnit{LifeOf(u), epoch_});
   }
   Serve(now, out);
   Balance(now, out);

@@ -47,7 +47,12 @@ namespace snf {
 // A new manager has a greater epoch than all before. It grants nothing before
 // each unit has reported or is dead, and terms begin anew then. Numbers of
 // leases, incarnations and epochs of controllers begin with its epoch, so none
-// comes twice.
+// comes twice. A unit whose report cannot be, or is more than the manager has
+// room for, drains: its leases are unknown, and so they end.
+//
+// Messages may be late, lost, or come twice. Of each lease the last SetShare is
+// said again until the unit has confirmed it, and so are AskReport and
+// StopUnit; a Grant that was lost is said again when the lease is renewed.
 //
 // A value; owner-thread only. A call costs O(commands + controllers), whatever
 // the number of units, but for the reports of a recovery.
@@ -73,6 +78,7 @@ class ResourceManager {
   uint64_t refused(LeaseRefusal why) const {
     return refused_[static_cast<size_t>(why)];
   }
+  bool knows(GlobalUnitId unit) const { return value(unit) < units_.size(); }
   State state(GlobalUnitId unit) const { return units_[value(unit)].state; }
   // Return what the unit has free for leases, and what the controller holds.
   int64_t free(GlobalUnitId unit) const { return units_[value(unit)].free; }
@@ -104,7 +110,9 @@ class ResourceManager {
   // The unit, or its start, has failed: its leases end at once.
   LeaseRefusal on_unit_dead(Instant now, UnitLife unit, ManagerOut& out);
   // The answer to AskReport. With `dead`, there is no such process: the unit is
-  // cold. A report that is refused leaves the manager waiting.
+  // cold. Is not to wait for: a report that cannot be (kBadReport), or that
+  // there is no room for (kTooMuch); the unit is to stop, once it is left. So
+  // is one that the manager does not know of. Other refusals leave it waiting.
   LeaseRefusal on_report(Instant now, UnitLife unit, bool dead,
                          std::span<const ReportedLease> leases,
                          ManagerOut& out);
@@ -136,6 +144,7 @@ class ResourceManager {
     int64_t keep = 0;  // when revoked
     uint64_t sequence = 0;
     bool confirmed = false;
+    uint32_t said_at = 0;  // the tick of the last SetShare
     Instant due{};
   };
   struct Controller {
@@ -149,6 +158,8 @@ class ResourceManager {
 
   // A unit is split among so many leases on average at most.
   static constexpr uint32_t kLeasesPerUnit = 8;
+  // What is not confirmed for so many ticks is said again.
+  static constexpr uint32_t kRepeatTicks = 2;
   size_t max_leases() const { return units_.size() * kLeasesPerUnit; }
 
   LeaseRefusal Refuse(LeaseRefusal why);
@@ -168,12 +179,18 @@ class ResourceManager {
   uint32_t AddLease(const Lease& lease);
   void FreeLease(Instant now, uint32_t slot, ManagerOut& out);
   void SetTo(uint32_t slot, int64_t share, ManagerOut& out);
+  void SayShare(uint32_t slot, ManagerOut& out);
+  void SayGrant(uint32_t slot, ManagerOut& out);
   void End(uint32_t slot, bool tell, ManagerOut& out);
   void EndAll(ControllerId controller, ManagerOut& out);
   void RevokeTo(Instant now, uint32_t slot, int64_t keep, ManagerOut& out);
   void StartTerm(Instant now, uint32_t slot);
   void AdoptLease(uint32_t unit, const ReportedLease& told, ManagerOut& out);
+  LeaseRefusal TakeReport(Instant now, UnitLife life,
+                          std::span<const ReportedLease> leases,
+                          ManagerOut& out);
   void FinishRecovery(Instant now, ManagerOut& out);
+  void Repeat(Instant now, ManagerOut& out);
 
   // units and packing (packing.cc)
   void SetState(Instant now, uint32_t unit, State state);
@@ -199,6 +216,7 @@ class ResourceManager {
   ManagerOptions options_;
   uint64_t epoch_;
   uint64_t numbers_ = 0;
+  uint32_t ticks_ = 0;
   uint32_t unreported_ = 0;
   uint32_t units_up_ = 0;
   uint32_t starting_ = 0;
@@ -215,6 +233,7 @@ class ResourceManager {
   LinkedLists leases_of_unit_;
   LinkedLists leases_of_controller_;  // parts of units first; none that ends
   LinkedLists leases_due_;            // by time
+  LinkedLists unconfirmed_;           // leases, by the time they were set
   LinkedLists units_by_state_;        // by time
   LinkedLists units_by_free_;         // warm and active ones
   std::array<uint64_t, kWholeUnit / 64 + 1> has_free_{};  // lists not empty

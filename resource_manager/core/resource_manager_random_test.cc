@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random lives of controllers, units and managers; messages to units come late,
-// twice and in any order. SNF_LONG_TESTS=1 runs 20 times as many.
+// twice and in any order, or are lost, and so are grants. SNF_LONG_TESTS=1 runs
+// 20 times as many.
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,7 @@ struct FakeController {
   uint64_t asks = 0;
   int64_t wants = 0;
   std::map<LeaseId, int64_t> leases;
+  std::map<LeaseId, uint64_t> sequences{};  // of the last grants
 };
 
 class World {
@@ -114,6 +116,7 @@ class World {
   // Lets everything go well until nothing changes, then checks that those who
   // wait hold nearly as much as anybody.
   void Settle() {
+    is_settling_ = true;
     for (uint8_t c = 0; c < kControllers; ++c) {
       if (!controllers_[c].life) Join(c);
     }
@@ -154,12 +157,20 @@ class World {
     }
   }
 
+  uint64_t lost() const { return lost_; }
   uint64_t grants() const { return grants_; }
   uint64_t successions() const { return successions_; }
 
  private:
   UnitLife Life(uint32_t u) const {
     return {GlobalUnitId{u}, units_[u].incarnation};
+  }
+
+  // Nothing is lost while all is to settle.
+  bool Loses() {
+    if (is_settling_ || !rng_.Chance(3'000)) return false;
+    ++lost_;
+    return true;
   }
 
   void Restart(bool recover) {
@@ -206,7 +217,8 @@ class World {
     FakeController& controller = controllers_[c];
     if (!controller.life) return;
     for (const auto& [lease, share] : controller.leases) {
-      manager_->on_renew(now_, {*controller.life, lease}, out_);
+      manager_->on_renew(
+          now_, {*controller.life, lease, controller.sequences[lease]}, out_);
     }
   }
 
@@ -242,16 +254,22 @@ class World {
       const ManagerCommand command = out_[i];
       if (const auto* grant = std::get_if<Grant>(&command)) {
         ++grants_;
+        if (Loses()) continue;
         FakeController& c = controllers_[value(grant->to.controller)];
-        if (c.life == grant->to) c.leases[grant->lease] = grant->share;
+        if (c.life == grant->to) {
+          c.leases[grant->lease] = grant->share;
+          c.sequences[grant->lease] = grant->sequence;
+        }
       } else if (const auto* gone = std::get_if<Gone>(&command)) {
         FakeController& c = controllers_[value(gone->to.controller)];
         if (c.life == gone->to) c.leases.erase(gone->lease);
-      } else if (!std::get_if<Revoke>(&command)) {
+      } else if (std::get_if<Revoke>(&command) == nullptr &&
+                 std::get_if<NewManager>(&command) == nullptr) {
         const auto* const set = std::get_if<SetShare>(&command);
         if (set != nullptr && manager_->recovering()) {
           EXPECT_LT(value(set->lease) >> 32, epoch_) << "granted too early";
         }
+        if (Loses()) continue;
         to_units_.push_back(command);
         if (set != nullptr && rng_.Chance(6'000)) to_units_.push_back(command);
       }
@@ -278,13 +296,15 @@ class World {
     const auto at = unit.leases.find(set.lease);
     if (at == unit.leases.end()) {
       // One that is over; a unit remembers its numbers.
-      if (done_[set.lease] >= set.sequence) return;
+      if (set.share > 0 && done_[set.lease] >= set.sequence) return;
       if (set.share == 0) {
         done_[set.lease] = set.sequence;
         Answer(set);
         return;
       }
     } else if (set.sequence <= at->second.sequence) {
+      // The answer may be lost.
+      if (set.sequence == at->second.sequence && set.share > 0) Answer(set);
       return;
     }
     FakeUnit::Held& held = unit.leases[set.lease];
@@ -298,6 +318,7 @@ class World {
     Answer(set);
   }
   void Answer(const SetShare& set) {
+    if (Loses()) return;
     manager_->on_share_set(now_,
                            {set.to, units_[value(set.to.unit)].manager,
                             set.lease, set.sequence, set.share},
@@ -306,6 +327,7 @@ class World {
   void Deliver(const StartUnit& start) {
     FakeUnit& unit = units_[value(start.unit.unit)];
     if (start.unit.incarnation <= unit.incarnation) return;
+    if (Loses()) return;
     if (start.unit.incarnation >> 32 < epoch_) return;
     unit = {.alive = true,
             .incarnation = start.unit.incarnation,
@@ -315,10 +337,11 @@ class World {
   }
   void Deliver(const StopUnit& stop) {
     FakeUnit& unit = units_[value(stop.unit.unit)];
-    if (!unit.alive || unit.incarnation != stop.unit.incarnation) return;
-    if (unit.manager > stop.unit.incarnation >> 32 && !unit.leases.empty()) {
-      return;
+    if (stop.manager_epoch < unit.manager) return;
+    if (!unit.alive && unit.incarnation == stop.unit.incarnation) {
+      manager_->on_stopped(now_, stop.unit, out_);
     }
+    if (!unit.alive || unit.incarnation != stop.unit.incarnation) return;
     unit.alive = false;
     unit.leases.clear();
     if (manager_->on_stopped(now_, stop.unit, out_) != LeaseRefusal::kNone) {
@@ -326,7 +349,7 @@ class World {
     }
   }
   void Deliver(const AskReport& ask) {
-    if (ask.manager_epoch != epoch_) return;
+    if (ask.manager_epoch != epoch_ || Loses()) return;
     FakeUnit& unit = units_[value(ask.unit)];
     unit.manager = epoch_;
     std::vector<ReportedLease> leases;
@@ -334,10 +357,14 @@ class World {
       leases.push_back(
           {id, held.holder, held.sequence, held.share, held.target});
     }
+    // It may have been asked twice.
+    const bool is_new =
+        manager_->state(ask.unit) == ResourceManager::State::kUnknown;
     EXPECT_EQ(manager_->on_report(now_, Life(value(ask.unit)), !unit.alive,
                                   leases, out_),
-              LeaseRefusal::kNone);
+              is_new ? LeaseRefusal::kNone : LeaseRefusal::kWrongState);
   }
+  void Deliver(const NewManager&) {}
   void Deliver(const Grant&) {}
   void Deliver(const Revoke&) {}
   void Deliver(const Gone&) {}
@@ -361,6 +388,8 @@ class World {
   Rng rng_;
   Instant now_{0};
   uint64_t epoch_ = 0;
+  bool is_settling_ = false;
+  uint64_t lost_ = 0;
   uint64_t grants_ = 0;
   uint64_t successions_ = 0;
   ManagerOut out_;
@@ -373,7 +402,7 @@ class World {
 
 TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
   const TestSeeds seeds(500, 10'000);
-  uint64_t grants = 0, successions = 0;
+  uint64_t grants = 0, successions = 0, lost = 0;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
     World world(seed);
@@ -385,7 +414,9 @@ TEST(ResourceManagerRandom, PromisesNoShareTwiceAndLeavesNobodyWaiting) {
     if (testing::Test::HasFailure()) return;
     grants += world.grants();
     successions += world.successions();
+    lost += world.lost();
   }
+  EXPECT_GT(lost, 5 * seeds.count());
   EXPECT_GT(grants, 10 * seeds.count());
   EXPECT_GT(successions, seeds.count());
 }

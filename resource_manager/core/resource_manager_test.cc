@@ -204,8 +204,10 @@ TEST(ResourceManager, RefusesBadInputByNameAndGoesOn) {
   EXPECT_EQ(m.on_renew(b.now, {other, lease}, b.out), LeaseRefusal::kNotHolder);
   EXPECT_EQ(m.on_give_back(b.now, {c, lease, -1}, b.out),
             LeaseRefusal::kNegative);
-  EXPECT_EQ(m.on_give_back(b.now, {c, lease, kWholeUnit}, b.out),
+  EXPECT_EQ(m.on_give_back(b.now, {c, lease, kWholeUnit + 1}, b.out),
             LeaseRefusal::kTooMuch);
+  EXPECT_EQ(m.on_give_back(b.now, {c, lease, kWholeUnit}, b.out),
+            LeaseRefusal::kStaleNumber);
   EXPECT_EQ(m.on_ready(b.now, {GlobalUnitId{9}, 1}, b.out),
             LeaseRefusal::kUnknownUnit);
   EXPECT_EQ(m.on_ready(b.now, {GlobalUnitId{0}, 1}, b.out),
@@ -323,17 +325,8 @@ TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
   const auto told = [&](uint64_t number, int64_t share, int64_t target) {
     return ReportedLease{LeaseId{earlier | number}, c, 1, share, target};
   };
-  for (const auto& bad : std::vector<std::vector<ReportedLease>>{
-           {told(3, 600, 600), told(4, 500, 0)},
-           {told(3, 100, 600), told(4, 500, 500)},
-           {told(3, 100, 100), told(3, 100, 100)},
-           {told(3, -1, 0)},
-           {told(3, 0, -1)},
-           {told(3, kWholeUnit + 1, 0)},
-           {told(uint64_t{1} << 32, 100, 100)}}) {  // of this manager or later
-    EXPECT_EQ(report(bad), LeaseRefusal::kBadReport);
-  }
-  EXPECT_EQ(m.refused(LeaseRefusal::kBadReport), 7u);
+  EXPECT_EQ(m.on_report(now, {unit.unit, uint64_t{3} << 32}, false, {}, out),
+            LeaseRefusal::kStaleIncarnation);
   EXPECT_EQ(m.state(unit.unit), State::kUnknown);
   EXPECT_EQ(report({told(3, 600, 600), told(4, 400, 0)}), LeaseRefusal::kNone);
   EXPECT_EQ(report({}), LeaseRefusal::kWrongState);
@@ -350,8 +343,144 @@ TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
   EXPECT_EQ(m.on_report(now, {GlobalUnitId{1}, 0}, true, {}, out),
             LeaseRefusal::kNone);
   EXPECT_FALSE(m.recovering());
-  EXPECT_FALSE(out.empty());  // now it is
+  ASSERT_FALSE(out.empty());  // now it is
+  const auto* const told_all = std::get_if<NewManager>(out.data());
+  ASSERT_NE(told_all, nullptr);
+  EXPECT_EQ(told_all->manager_epoch, 3u);
   EXPECT_EQ(m.on_renew(now, {c, lease}, out), LeaseRefusal::kNone);
+}
+
+// Its leases are unknown, so they end; nobody waits for it.
+TEST(ResourceManager, AUnitWhoseReportCannotBeDrains) {
+  const Instant now{};
+  const uint64_t earlier = uint64_t{2} << 32;
+  const ControllerLife c = {ControllerId{1}, earlier | 1};
+  const UnitLife unit = {GlobalUnitId{0}, earlier | 2};
+  const auto told = [&](uint64_t number, int64_t share, int64_t target) {
+    return ReportedLease{LeaseId{earlier | number}, c, 1, share, target};
+  };
+  for (const auto& bad : std::vector<std::vector<ReportedLease>>{
+           {told(3, 600, 600), told(4, 500, 0)},
+           {told(3, 100, 600), told(4, 500, 500)},
+           {told(3, 100, 100), told(3, 100, 100)},
+           {told(3, -1, 0)},
+           {told(3, 0, -1)},
+           {told(3, kWholeUnit + 1, 0)},
+           {told(uint64_t{1} << 32, 100, 100)}}) {  // of this manager or later
+    ManagerOut out;
+    ResourceManager m({.max_units = 1}, 3, true, out);
+    out.clear();
+    EXPECT_EQ(m.on_report(now, unit, false, bad, out),
+              LeaseRefusal::kBadReport);
+    EXPECT_EQ(m.refused(LeaseRefusal::kBadReport), 1u);
+    EXPECT_FALSE(m.recovering());
+    EXPECT_EQ(m.state(unit.unit), State::kDraining);
+    const auto* const stop = std::get_if<StopUnit>(out.data());
+    ASSERT_NE(stop, nullptr);
+    EXPECT_EQ(stop->unit, unit);
+    // Whoever has a lease of it hears that it is over.
+    out.clear();
+    EXPECT_EQ(m.on_renew(now, {c, LeaseId{earlier | 3}}, out),
+              LeaseRefusal::kUnknownLease);
+    EXPECT_NE(std::get_if<Gone>(out.data()), nullptr);
+    EXPECT_EQ(m.on_stopped(now, unit, out), LeaseRefusal::kNone);
+    EXPECT_EQ(m.on_ask(now, {c, 1, 100}, out), LeaseRefusal::kNone);
+    EXPECT_EQ(m.state(unit.unit), State::kStarting);
+  }
+}
+
+// A manager that has room for less than the units have: what does not fit ends,
+// and the rest goes on.
+TEST(ResourceManager, WhatThereIsNoRoomForEnds) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 2}, 3, true, out);
+  const Instant now{};
+  const uint64_t earlier = uint64_t{2} << 32;
+  const ControllerLife c = {ControllerId{1}, earlier | 1};
+  const auto report = [&](uint32_t unit, uint64_t first, uint64_t count) {
+    std::vector<ReportedLease> leases;
+    for (uint64_t i = 0; i < count; ++i) {
+      leases.push_back({LeaseId{earlier | (first + i)}, c, 1, 10, 10});
+    }
+    return m.on_report(now, {GlobalUnitId{unit}, earlier | (100 + unit)}, false,
+                       leases, out);
+  };
+  out.clear();
+  EXPECT_EQ(report(2, 1, 1), LeaseRefusal::kUnknownUnit);
+  const auto* const stop = std::get_if<StopUnit>(out.data());
+  ASSERT_NE(stop, nullptr);
+  EXPECT_EQ(stop->unit.unit, GlobalUnitId{2});
+  EXPECT_EQ(report(0, 10, 10), LeaseRefusal::kNone);
+  EXPECT_EQ(report(1, 30, 10), LeaseRefusal::kTooMuch);  // 16 in all
+  EXPECT_FALSE(m.recovering());
+  EXPECT_EQ(m.held(c.controller), 100);
+  EXPECT_EQ(m.state(GlobalUnitId{1}), State::kDraining);
+  EXPECT_EQ(m.on_renew(now, {c, LeaseId{earlier | 10}}, out),
+            LeaseRefusal::kNone);
+  EXPECT_EQ(m.on_renew(now, {c, LeaseId{earlier | 30}}, out),
+            LeaseRefusal::kUnknownLease);
+}
+
+TEST(ResourceManager, SaysAgainWhatIsNotAnswered) {
+  Bench b({.max_units = 1, .keep_warm = Seconds(1)});
+  b.confirm = false;
+  const auto c = b.Join(1);
+  b.AskFor(c, 500);
+  b.Run();
+  ASSERT_EQ(b.sets.size(), 1u);
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.sets.size(), 1u);
+  b.confirm = true;
+  b.Tick(Milliseconds(10));
+  ASSERT_EQ(b.sets.size(), 2u);
+  EXPECT_EQ(b.sets[1].sequence, b.sets[0].sequence);
+  EXPECT_EQ(b.grants.size(), 1u);
+  b.Tick(Milliseconds(10));
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.sets.size(), 2u);
+  // A grant that was lost comes with a renewal.
+  const auto [lease, grant] = *b.grants.begin();
+  b.grants.clear();
+  EXPECT_EQ(b.manager.on_renew(b.now, {c, lease, grant.sequence}, b.out),
+            LeaseRefusal::kNone);
+  b.Run();
+  EXPECT_TRUE(b.grants.empty());
+  EXPECT_EQ(b.manager.on_renew(b.now, {c, lease, 0}, b.out),
+            LeaseRefusal::kNone);
+  b.Run();
+  EXPECT_EQ(b.grants.at(lease).share, 500);
+  // So does one that confirms a cut.
+  b.manager.on_give_back(b.now, {c, lease, 100}, b.out);
+  b.Run();
+  b.grants.clear();
+  EXPECT_EQ(b.manager.on_give_back(b.now, {c, lease, 100}, b.out),
+            LeaseRefusal::kStaleNumber);
+  b.Run();
+  EXPECT_EQ(b.grants.at(lease).share, 100);
+  // And a stop is said until the unit is gone.
+  b.manager.on_give_back(b.now, {c, lease, 0}, b.out);
+  b.Run();
+  b.Tick(Seconds(1));
+  ASSERT_EQ(b.stops.size(), 1u);
+  b.Tick(Milliseconds(101));
+  EXPECT_EQ(b.stops.size(), 2u);
+  EXPECT_EQ(b.manager.on_stopped(b.now, b.stops[0], b.out),
+            LeaseRefusal::kNone);
+  b.Tick(Milliseconds(101));
+  EXPECT_EQ(b.stops.size(), 2u);
+}
+
+TEST(ResourceManager, AsksAgainForReportsThatDoNotCome) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 3}, 3, true, out);
+  EXPECT_EQ(m.on_report({}, {GlobalUnitId{1}, 0}, true, {}, out),
+            LeaseRefusal::kNone);
+  out.clear();
+  m.on_tick({}, out);
+  EXPECT_TRUE(out.empty());
+  m.on_tick({}, out);
+  EXPECT_EQ(out.size(), 2u);
+  EXPECT_NE(std::get_if<AskReport>(out.data()), nullptr);
 }
 
 }  // namespace

@@ -461,6 +461,11 @@ void Unit::on_timers(Instant now, UnitOut& out) {
     record.idle_armed = false;
     if (stops_timers_) [[unlikely]] {
       timers_left_ += CancelDueTimer(now, record) ? 1 : 0;
+      // A request that is open may never be answered, and is not said again.
+      PendingLists& pending = flows_.pending();
+      uint32_t* const link =
+          pending.LinkOf(record.pending, Pending::Kind::kMyTimer);
+      if (*link != kNone) pending.Erase(link);
     } else {
       replication_.AskForTimer(now, slot, flows_, out);
     }

@@ -126,6 +126,21 @@ TEST(UnitTimers, AreCountedButNotAskedForAtTheEndOfARun) {
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
 }
 
+// It may never be answered: a controller has no unit left to which the flow
+// could go.
+TEST(UnitTimers, AreNotAskedForAgainAtTheEndOfARun) {
+  TestUnit unit(kA, kWithoutPushes);
+  unit.nf.packet = SetTimerByFirstByte;
+  unit.Send(New(1), "\x05");
+  unit.Serve(Ms(10));
+  EXPECT_THAT(unit.on_timers(Ms(15)), ElementsAre("timer due 1 applied 1"));
+  EXPECT_THAT(unit.on_timers(Ms(100)), ElementsAre("timer due 1 applied 1"));
+  unit.unit.StopTimers();
+  EXPECT_THAT(unit.on_timers(Ms(1'000)), IsEmpty());
+  EXPECT_EQ(unit.unit.counters().timers_left, 1u);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+}
+
 TEST(UnitTimers, AreReplacedAndCancelledByLaterPackets) {
   TestUnit unit(kA);
   unit.nf.packet = SetTimerByFirstByte;

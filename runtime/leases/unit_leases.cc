@@ -19,6 +19,8 @@ UnitLeases::Refusal UnitLeases::Check(const SetShare& set) const {
     }
     if (set.sequence <= at->second.sequence) return Refusal::kStaleNumber;
     before = at->second.share;
+  } else if (set.share > 0 && IsOver(set.lease)) {
+    return Refusal::kStaleNumber;
   } else if (set.share > 0 && leases_.size() >= kMostLeases) {
     return Refusal::kTooMuch;
   }
@@ -37,6 +39,12 @@ UnitLeases::Refusal UnitLeases::on_set_share(const SetShare& set,
                                              std::vector<ShareSet>& out) {
   if (const Refusal why = Check(set); why != Refusal::kNone) {
     ++refused_[static_cast<size_t>(why)];
+    // The answer may be lost.
+    const auto at = leases_.find(set.lease);
+    if (why == Refusal::kStaleNumber && at != leases_.end() &&
+        at->second.sequence == set.sequence && at->second.target > 0) {
+      Answer(*at, out);
+    }
     return why;
   }
   manager_epoch_ = set.manager_epoch;
@@ -88,6 +96,22 @@ void UnitLeases::on_left(ControllerId controller, LeaseId newest,
   EndDrained(controller, out);
 }
 
+void UnitLeases::on_unused(LeaseId lease, std::vector<ShareSet>& out) {
+  const auto at = leases_.find(lease);
+  if (at == leases_.end() || at->second.target > 0) return;
+  at->second.has_left = true;
+  EndDrained(at->second.holder.controller, out);
+}
+
+void UnitLeases::on_unused(ControllerId controller,
+                           std::vector<ShareSet>& out) {
+  for (auto& [id, lease] : leases_) {
+    lease.has_left |=
+        lease.holder.controller == controller && lease.target == 0;
+  }
+  EndDrained(controller, out);
+}
+
 void UnitLeases::EndDrained(ControllerId controller,
                             std::vector<ShareSet>& out) {
   bool goes_on = false;
@@ -103,8 +127,17 @@ void UnitLeases::EndDrained(ControllerId controller,
     promised_ -= l.share;
     l.share = 0;
     Answer(*lease, out);
+    NoteOver(lease->first);
     leases_.erase(lease);
   }
+}
+
+void UnitLeases::NoteOver(LeaseId lease) {
+  if (lease <= forgotten_) return;
+  over_.insert(lease);
+  if (over_.size() <= kMostLeases) return;
+  forgotten_ = *over_.begin();
+  over_.erase(over_.begin());
 }
 
 }  // namespace snf

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/ids.h"
@@ -67,6 +68,8 @@ class UnitLeases {
   }
 
   // --- Messages of the resource manager; answers go to `out`. ---
+  // One that is repeated, and was done, is answered again. A lease that is over
+  // does not come back, if it is among the last kMostLeases of those.
   Refusal on_set_share(const SetShare& set, std::vector<ShareSet>& out);
   // From now on earlier managers are refused. Returns none to such a one.
   std::optional<std::vector<ReportedLease>> on_ask_report(
@@ -79,6 +82,11 @@ class UnitLeases {
   // `newest`, and nothing of it is queued.
   void on_left(ControllerId controller, LeaseId newest,
                std::vector<ShareSet>& out);
+
+  // The holder of that lease does not use it here; or the controller uses none
+  // here any more. Those that were set to 0 are over.
+  void on_unused(LeaseId lease, std::vector<ShareSet>& out);
+  void on_unused(ControllerId controller, std::vector<ShareSet>& out);
 
   // --- Service. ---
   // The controller's next packet costs so many bytes; or it has none. May be
@@ -108,6 +116,11 @@ class UnitLeases {
   };
   using Leases = std::map<LeaseId, Lease>;
 
+  // Returns true if the lease is over, as far as the unit remembers.
+  bool IsOver(LeaseId lease) const {
+    return lease <= forgotten_ || over_.contains(lease);
+  }
+  void NoteOver(LeaseId lease);
   Refusal Check(const SetShare& set) const;
   void Answer(const Leases::value_type& lease,
               std::vector<ShareSet>& out) const;
@@ -118,6 +131,8 @@ class UnitLeases {
   uint64_t manager_epoch_ = 0;
   int64_t promised_ = 0;
   Leases leases_;
+  std::set<LeaseId> over_;
+  LeaseId forgotten_{};  // no later lease was forgotten
   std::array<int64_t, kControllers> shares_{};
   std::array<uint32_t, kControllers> costs_{};
   InboxScheduler inboxes_;

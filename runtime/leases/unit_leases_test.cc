@@ -164,6 +164,52 @@ TEST_F(UnitLeasesTest, AnUnknownLeaseThatEndsIsAnswered) {
   EXPECT_EQ(unit_.leases(), 0u);
 }
 
+TEST_F(UnitLeasesTest, WhatIsSaidTwiceIsAnsweredTwiceAndDoneOnce) {
+  Set(10, kA, 300);
+  sequence_ = 0;
+  EXPECT_EQ(Set(10, kA, 300), Refusal::kStaleNumber);
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_EQ(answers_[1].share, 300);
+  EXPECT_EQ(unit_.promised(), 300);
+  // What drains is not over yet.
+  Set(10, kA, 0);
+  sequence_ = 1;
+  EXPECT_EQ(Set(10, kA, 0), Refusal::kStaleNumber);
+  EXPECT_EQ(answers_.size(), 2u);
+  unit_.on_left(kA, LeaseId{10}, answers_);
+  EXPECT_EQ(answers_.size(), 3u);
+  sequence_ = 1;
+  EXPECT_EQ(Set(10, kA, 0), Refusal::kNone);
+  EXPECT_EQ(answers_.size(), 4u);
+}
+
+TEST_F(UnitLeasesTest, ALeaseThatIsOverDoesNotComeBack) {
+  Set(10, kA, 300);
+  Set(10, kA, 0);
+  unit_.on_left(kA, LeaseId{10}, answers_);
+  EXPECT_EQ(Set(10, kA, 300), Refusal::kStaleNumber);
+  EXPECT_EQ(unit_.promised(), 0);
+  // Nor does one before, when it is forgotten.
+  for (uint64_t lease = 20; lease < 20 + UnitLeases::kMostLeases; ++lease) {
+    Set(lease, kB, 0);
+  }
+  EXPECT_EQ(Set(10, kA, 300), Refusal::kStaleNumber);
+  EXPECT_EQ(Set(9, kA, 300), Refusal::kStaleNumber);
+  EXPECT_EQ(Set(15, kA, 300), Refusal::kNone);
+}
+
+TEST_F(UnitLeasesTest, OneThatItsHolderNeverUsedEndsAtOnce) {
+  Set(10, kA, 300);
+  Set(11, kA, 200);
+  unit_.on_unused(LeaseId{10}, answers_);
+  EXPECT_EQ(unit_.promised(), 500);
+  Set(11, kA, 0);  // its inbox goes on under the other
+  Set(10, kA, 0);
+  EXPECT_EQ(unit_.promised(), 300);
+  unit_.on_unused(LeaseId{10}, answers_);
+  EXPECT_EQ(unit_.promised(), 0);
+}
+
 TEST_F(UnitLeasesTest, ANewManagerIsTold) {
   Set(10, kA, 300, 1);
   Set(11, kB, 200, 1);
