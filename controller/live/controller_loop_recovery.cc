@@ -22,6 +22,11 @@ void ControllerLoop::EndChannels(size_t loop) {
   ends.in.SkipAll();
   ends.out.SkipAll();
   ends.progress->next_due.store(Instant::max().ns);
+  const uint32_t units = controller_.units().max_units();
+  for (auto unit = static_cast<uint32_t>(loop); unit < units;
+       unit += static_cast<uint32_t>(links_.loops.size())) {
+    tables_.on_unit_failed(UnitId{static_cast<uint16_t>(unit)});
+  }
   recovery_->loops[loop].has_ended = true;
   recovery_->loops[loop].started.clear();
   ControllerLinks::LoggerLoopEnd& loggers = links_.loggers[loop];

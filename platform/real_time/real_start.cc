@@ -66,11 +66,8 @@ ServiceModel ServiceOf(const ControllerOptions& options) {
 }
 
 // Returns true if units are processes that may be killed while the run goes on.
-// What they write into shared tables would be lost with them.
-bool Recovers(const RunOptions& options, const RealOptions& real,
-              const NetworkFunction& example) {
-  return options.loggers && real.isolation != Isolation::kThread &&
-         TablesOf(example).empty();
+bool Recovers(const RunOptions& options, const RealOptions& real) {
+  return options.loggers && real.isolation != Isolation::kThread;
 }
 
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
@@ -85,7 +82,7 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
       .pools = static_cast<uint32_t>(example.pools().size()),
       .counts_flows = HasSides(example),
       .shares_thread = real.threads == 1,
-      .recovers = Recovers(options, real, example)};
+      .recovers = Recovers(options, real)};
 }
 
 }  // namespace
@@ -94,7 +91,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     const RunOptions& given, const RealOptions& real,
     const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
   RunOptions options = given;
-  const bool recovers = Recovers(options, real, *nf.create());
+  const bool recovers = Recovers(options, real);
   if (recovers) {
     AddSpareUnits(options.controller);
     PrepareForFailures(options.controller);
@@ -162,7 +159,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
     : options_(options),
       real_(real),
       example_(nf.create()),
-      recovers_(Recovers(options, real, *example_)),
+      recovers_(Recovers(options, real)),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
       own_region_(std::move(region.own_memory)),

@@ -252,8 +252,8 @@ void ReplayFlags::AddStateFlags() {
                   "what others did, once in so long at most; so whoever reads "
                   "them sees an update after twice that, and the way. Who does "
                   "not read them is told once in 100 periods");
-  if (!has_captures()) return;
   AddLoggers();
+  if (!has_captures()) return;
   AddChaos();
   AddFaults();
   AddLeases();
@@ -294,6 +294,7 @@ void ReplayFlags::AddLoggers() {
                 {{"off", "as soon as it is processed"},
                  {"on", "once the unit's output logger has what it changed"}},
                 "when a packet is released, and others learn of what it did:");
+  if (!has_captures()) return;
   flags_.Switch("recovery", options_.recovery,
                 "also think through, every 7.3 ms, that a unit dies, and tell "
                 "how long recovery would take with output loggers, with a "

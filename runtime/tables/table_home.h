@@ -60,6 +60,11 @@ class TableHome {
   bool on_timers(Instant now, TableMessage& out);
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
+  // The unit has failed: what it had not sent is lost, and nobody waits for it.
+  // It may join again, with a newer incarnation.
+  void on_unit_failed(UnitId unit) {
+    if (units_[value(unit)].joined) Leave(value(unit));
+  }
 
   uint16_t table() const { return table_; }
   const TableShape& shape() const { return shape_; }

@@ -39,6 +39,9 @@ class TableHomes {
     TableMessage out;
     if (homes_[in.table].home.on_message(now, in, out)) send(out);
   }
+  void on_unit_failed(UnitId unit) {
+    for (Home& one : homes_) one.home.on_unit_failed(unit);
+  }
   // Returns when a table wants on_timers to be called; Instant::max() for
   // never.
   Instant next_wakeup() const {

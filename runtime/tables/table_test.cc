@@ -554,5 +554,36 @@ TEST(Table, NonsenseIsNotTaken) {
   EXPECT_TRUE(home.on_message({}, good, out));
 }
 
+TEST(Table, NobodyWaitsForAUnitThatHasFailed) {
+  const TableWorld world = Started({});
+  TableHome home(0, world.home().shape(), 2, {});
+  TableMessage out;
+  TableMessage update = {.incarnation = 1, .seq = 1};
+  for (const UnitId unit : {UnitId{0}, UnitId{1}}) {
+    update.unit = unit;
+    ASSERT_TRUE(home.on_message({}, update, out));
+  }
+  update = {.entries = 1, .unit = UnitId{0}, .incarnation = 1, .seq = 2};
+  update.words[0] = 7;
+  update.words[1] = 100;
+  ASSERT_TRUE(home.on_message({}, update, out));
+  ASSERT_NE(home.next_wakeup(), Instant::max());  // to tell unit 1
+  home.on_unit_failed(UnitId{1});
+  home.on_unit_failed(UnitId{1});
+  EXPECT_EQ(home.next_wakeup(), Instant::max());
+  EXPECT_EQ(home.joined().size(), 1u);
+  // What it had sent before is late, and its next life is told everything.
+  update.unit = UnitId{1};
+  EXPECT_FALSE(home.on_message({}, update, out));
+  EXPECT_EQ(home.joined().size(), 1u);
+  ASSERT_TRUE(home.on_message(
+      {}, {.unit = UnitId{1}, .incarnation = 2, .seq = 1}, out));
+  EXPECT_EQ(home.joined().size(), 2u);
+  ASSERT_TRUE(home.on_timers({kMs * 20}, out));
+  EXPECT_EQ(out.unit, UnitId{1});
+  EXPECT_EQ(out.entries, 1);
+  EXPECT_EQ(out.words[1], 100u);
+}
+
 }  // namespace
 }  // namespace snf
