@@ -10,12 +10,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "platform/text/wording.h"
 
 namespace snf {
 namespace {
@@ -45,6 +49,12 @@ class JsonText final : public spdlog::custom_flag_formatter {
     return std::make_unique<JsonText>();
   }
 };
+
+// Counts how often a line could not be written, as to a full disk.
+std::atomic<uint64_t>& Lost() {
+  static std::atomic<uint64_t> lost = 0;
+  return lost;
+}
 
 // Set before there are other threads.
 std::shared_ptr<spdlog::logger>& Logger() {
@@ -85,13 +95,21 @@ absl::Status OpenLog(const LogOptions& options) {
   sink->set_formatter(std::move(formatter));
   Logger() = std::make_shared<spdlog::logger>("snf", std::move(sink));
   Logger()->flush_on(spdlog::level::debug);
+  Logger()->set_error_handler([](const std::string& /*what*/) { ++Lost(); });
   SetLogLevel(options.level);
   return absl::OkStatus();
 }
 
 void LogLine(LogLevel level, std::string_view text) {
   if (Logger() == nullptr) return;
+  const uint64_t lost = Lost().load();
   Logger()->log(ToSpdlog(level), "{}", text);
+  if (lost == 0 || Lost().load() != lost) return;
+  Lost() -= lost;
+  Logger()->log(spdlog::level::warn,
+                "the log could not be written {} before this: lines may be "
+                "missing",
+                Plural(lost, "time"));
 }
 
 void SetLogLevel(LogLevel level) {

@@ -23,7 +23,8 @@ struct LogOptions {
 // Opens the log; a second call takes its place. Error: Unavailable, which names
 // the file.
 absl::Status OpenLog(const LogOptions& options);
-// Writes a line, if the log's level is no higher than this one.
+// Writes a line, if the log's level is no higher than this one. One that cannot
+// be written is counted, and the log tells of that once it can be again.
 void LogLine(LogLevel level, std::string_view text);
 void SetLogLevel(LogLevel level);
 

@@ -24,10 +24,11 @@ uint64_t AddressAt(const std::byte* at) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
-    const std::vector<PortSpec>& ports) {
+    const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice) {
   std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
   for (const PortSpec& spec : ports) {
-    absl::StatusOr<std::unique_ptr<PacketPort>> port = PacketPort::Open(spec);
+    auto port = notice == nullptr ? PacketPort::Open(spec)
+                                  : ReturningPort::Open(spec, notice);
     if (!port.ok()) return port.status();
     const size_t at = spec.side == Side::kInside ? kInside : kOutside;
     traffic->ports_[at] = *std::move(port);

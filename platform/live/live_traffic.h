@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/port_spec.h"
+#include "platform/live/returning_port.h"
 #include "platform/process/mailbox.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/released_packet.h"
@@ -50,10 +51,12 @@ namespace snf {
 // Owner-thread only.
 class LiveTraffic final : public RunObserver {
  public:
-  // Opens the ports, which CheckPorts has found right. Errors are those of
+  // Opens the ports, which CheckPorts has found right. If there is a notice,
+  // they outlive their interfaces (ReturningPort). Errors are those of
   // PacketPort::Open.
   static absl::StatusOr<std::unique_ptr<LiveTraffic>> Open(
-      const std::vector<PortSpec>& ports);
+      const std::vector<PortSpec>& ports,
+      const ReturningPort::Notice& notice = nullptr);
 
   // Takes packets until `interrupted` is set, a port fails, or the driver has.
   // What had come by then is offered. Letters in the mailbox, which may be

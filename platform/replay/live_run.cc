@@ -65,7 +65,11 @@ std::string ListOf(const std::vector<PortSpec>& ports) {
 absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
                                  FirstInterrupt& interrupt,
                                  LiveSteering* steering) {
-  auto traffic = LiveTraffic::Open(options.ports);
+  ReturningPort::Notice lost;
+  if (steering != nullptr) {
+    lost = [steering](std::string_view line) { steering->Notice(line); };
+  }
+  auto traffic = LiveTraffic::Open(options.ports, lost);
   if (!traffic.ok()) return traffic.status();
   std::unique_ptr<CaptureSink> sink;
   if (!options.out.empty() || !options.drops.empty()) {
@@ -81,7 +85,9 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   real.interrupted = &interrupt.came;
   real.live = (*outputs)->board();
   real.ports = &(*traffic)->figures();
-  if (real.notice == nullptr && !options.quiet && !options.watch) {
+  if (steering != nullptr) {
+    real.notice = [steering](std::string_view line) { steering->Notice(line); };
+  } else if (real.notice == nullptr && !options.quiet && !options.watch) {
     real.notice = [command = real.command](std::string_view line) {
       fmt::print(stderr, "{}: {}\n", command, line);
     };

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REPLAY_LIVE_RUN_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,9 @@ class LiveSteering {
   // until the mailbox is closed, the others until End. An error ends the run.
   virtual absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
                              const LiveBoard& board) = 0;
+  // A process of units or loggers was killed, or an interface is lost; or it is
+  // back.
+  virtual void Notice(std::string_view line) = 0;
   // Nothing is under way any more.
   virtual void End() = 0;
   // Opened between batches; closed once no packet is taken any more.

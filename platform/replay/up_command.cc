@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "platform/control/background.h"
@@ -75,6 +76,9 @@ class Daemon final : public LiveSteering {
   }
   Mailbox& mailbox() override { return desk_.mailbox(); }
   RunObserver* observer() override { return &unit_log_; }
+  void Notice(std::string_view line) override {
+    LogLine(LogLevel::kWarning, line);
+  }
   void End() override {
     NotifySystemd("STOPPING=1");
     server_.reset();

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/returning_port.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace snf {
+namespace {
+
+void Add(PortFigures& sum, const PortFigures& one) {
+  sum.received += one.received;
+  sum.split += one.split;
+  sum.refused += one.refused;
+  sum.kernel_drops += one.kernel_drops;
+  sum.sent += one.sent;
+  sum.send_drops += one.send_drops;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketPort>> ReturningPort::Open(
+    const PortSpec& spec, Notice notice) {
+  auto port = PacketPort::Open(spec);
+  if (!port.ok()) return port;
+  return std::unique_ptr<PacketPort>(
+      new ReturningPort(spec, *std::move(port), std::move(notice)));
+}
+
+ReturningPort::ReturningPort(const PortSpec& spec,
+                             std::unique_ptr<PacketPort> port, Notice notice)
+    : PacketPort(spec), notice_(std::move(notice)), before_(figures_) {
+  Take(std::move(port));
+}
+
+void ReturningPort::Take(std::unique_ptr<PacketPort> port) {
+  port_ = std::move(port);
+  mtu_ = port_->mtu();
+  changes_ = port_->changes();
+}
+
+bool ReturningPort::Receive(PacketPort::Take take) {
+  return port_ != nullptr && port_->Receive(take);
+}
+
+void ReturningPort::StopReceiving() {
+  stops_ = true;
+  if (port_ != nullptr) port_->StopReceiving();
+}
+
+void ReturningPort::Send(std::span<const std::byte> frame) {
+  if (port_ != nullptr) {
+    port_->Send(frame);
+  } else {
+    ++before_.send_drops;
+  }
+}
+
+void ReturningPort::Flush() {
+  if (port_ != nullptr) port_->Flush();
+}
+
+void ReturningPort::UpdateFigures() {
+  if (port_ != nullptr) {
+    port_->UpdateFigures();
+    if (!port_->status().ok()) Lose();
+  } else if (!stops_ && std::chrono::steady_clock::now() >= next_look_) {
+    Return();
+  }
+  figures_ = before_;
+  if (port_ != nullptr) Add(figures_, port_->figures());
+}
+
+void ReturningPort::Lose() {
+  port_->Flush();  // what waits there is its drop
+  const std::string why(port_->status().message());
+  Add(before_, port_->figures());
+  port_.reset();
+  next_look_ = std::chrono::steady_clock::now() + kPause;
+  Tell(fmt::format("{}: what should leave there is dropped until it is back",
+                   why));
+}
+
+void ReturningPort::Return() {
+  next_look_ = std::chrono::steady_clock::now() + kPause;
+  auto port = PacketPort::Open(spec_);
+  if (!port.ok()) return;
+  Take(*std::move(port));
+  Tell(fmt::format("port {}: {} is back", figures_.name, spec_.interface));
+}
+
+}  // namespace snf

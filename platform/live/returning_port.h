@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_RETURNING_PORT_H_
+#define SNF_PLATFORM_LIVE_RETURNING_PORT_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/live/packet_port.h"
+
+namespace snf {
+
+// A port that outlives its interface: when that goes down or away, no packet
+// comes, and those that should leave are dropped and counted, until there is an
+// interface of the name again that is up. Whether there is is looked at once in
+// kPause. It never fails.
+//
+// Owner-thread only.
+class ReturningPort final : public PacketPort {
+ public:
+  static constexpr auto kPause = std::chrono::milliseconds(500);
+  // Is told, in a line, that the interface is lost, and that it is back.
+  using Notice = std::function<void(std::string_view)>;
+
+  // Errors as PacketPort::Open: at the beginning the interface must be there.
+  // `notice` may be null.
+  static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec,
+                                                          Notice notice);
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override;
+  void Flush() override;
+  // Also looks at the interface: call it again and again.
+  void UpdateFigures() override;
+  int descriptor() const override {
+    return port_ == nullptr ? -1 : port_->descriptor();
+  }
+
+ private:
+  ReturningPort(const PortSpec& spec, std::unique_ptr<PacketPort> port,
+                Notice notice);
+  void Take(std::unique_ptr<PacketPort> port);
+  void Lose();
+  void Return();
+  void Tell(std::string_view line) const {
+    if (notice_ != nullptr) notice_(line);
+  }
+
+  std::unique_ptr<PacketPort> port_;  // null while the interface is lost
+  Notice notice_;
+  PortFigures before_;  // of ports before this one, and of the time without
+  bool stops_ = false;
+  std::chrono::steady_clock::time_point next_look_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_RETURNING_PORT_H_
