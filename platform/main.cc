@@ -30,6 +30,7 @@ const Program kProgram = {
                  {"top", CreateTopCommand},
                  {"set", CreateSetCommand},
                  {"drain", CreateDrainCommand},
+                 {"kill", CreateKillCommand},
                  {"down", CreateDownCommand},
                  {"cert", CreateCommand<CertCommand>},
                  {"leases", CreateCommand<LeasesCommand>},

@@ -30,6 +30,7 @@ class GrpcClient final : public ControlClient {
   SNF_CALL(Flows)
   SNF_CALL(Set)
   SNF_CALL(Drain)
+  SNF_CALL(Kill)
   SNF_CALL(Down)
 #undef SNF_CALL
 

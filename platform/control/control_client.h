@@ -34,6 +34,8 @@ class ControlClient {
       const proto::SetRequest& request) = 0;
   virtual absl::StatusOr<proto::DrainReply> Ask(
       const proto::DrainRequest& request) = 0;
+  virtual absl::StatusOr<proto::KillReply> Ask(
+      const proto::KillRequest& request) = 0;
   virtual absl::StatusOr<proto::DownReply> Ask(
       const proto::DownRequest& request) = 0;
 

@@ -177,6 +177,45 @@ class DrainCommand final : public DaemonCommand {
   bool undo_ = false;
 };
 
+class KillCommand final : public DaemonCommand {
+ public:
+  KillCommand()
+      : DaemonCommand(
+            {.summary = "kill the process of a unit or of the loggers",
+             .usage = "snf kill UNIT|loggers [--name=NAME]",
+             .about =
+                 "Sends SIGKILL to the process that runs a unit, with all "
+                 "units in it, or to that of all output loggers: to try out "
+                 "what happens then. Of a daemon with --isolation=process or "
+                 "lxc and --loggers=on, whose others go on with what it had: "
+                 "no packet is lost."}) {
+    flags().Argument("UNIT|loggers", victim_);
+  }
+
+ private:
+  absl::Status Run() override {
+    proto::KillRequest request;
+    if (victim_ == "loggers") {
+      request.set_loggers(true);
+    } else {
+      const absl::StatusOr<uint32_t> unit = ParseUnit(victim_);
+      if (!unit.ok()) return unit.status();
+      request.set_unit(*unit);
+    }
+    const auto reply = Ask(request);
+    if (!reply.ok()) return reply.status();
+    std::string units;
+    for (const uint32_t unit : reply->unit()) {
+      units += fmt::format("{}{}", units.empty() ? ", with units " : ", ", unit);
+    }
+    fmt::print("Killed process {}{}.\n", reply->pid(),
+               request.has_unit() ? units : " of the loggers");
+    return absl::OkStatus();
+  }
+
+  std::string victim_;
+};
+
 // Shows the live view of another process until that ends, or this one does.
 class TopCommand final : public DaemonCommand {
  public:
@@ -328,6 +367,9 @@ std::unique_ptr<Command> CreateSetCommand() {
 }
 std::unique_ptr<Command> CreateDrainCommand() {
   return std::make_unique<DrainCommand>();
+}
+std::unique_ptr<Command> CreateKillCommand() {
+  return std::make_unique<KillCommand>();
 }
 std::unique_ptr<Command> CreateDownCommand() {
   return std::make_unique<DownCommand>();

@@ -15,6 +15,7 @@ std::unique_ptr<Command> CreateFlowsCommand();
 std::unique_ptr<Command> CreateTopCommand();
 std::unique_ptr<Command> CreateSetCommand();
 std::unique_ptr<Command> CreateDrainCommand();
+std::unique_ptr<Command> CreateKillCommand();
 std::unique_ptr<Command> CreateDownCommand();
 
 }  // namespace snf

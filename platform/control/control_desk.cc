@@ -231,6 +231,35 @@ absl::Status ControlDesk::Drain(Deadline deadline,
   return absl::OkStatus();
 }
 
+absl::Status ControlDesk::Kill(Deadline deadline,
+                               const proto::KillRequest& request,
+                               proto::KillReply& reply) {
+  const bool is_of_unit = request.has_unit();
+  if (!is_of_unit && !request.loggers()) {
+    return absl::InvalidArgumentError("neither a unit nor loggers are named");
+  }
+  bool is_unit = true;
+  absl::StatusOr<RealFaults::Killed> killed;
+  const auto kill = [&] {
+    is_unit = request.unit() < driver_->controller().units().max_units();
+    if (!is_unit) return;
+    killed = is_of_unit ? driver_->KillUnit(
+                              UnitId{static_cast<uint16_t>(request.unit())})
+                        : driver_->KillLoggers();
+  };
+  const absl::Status asked = mailbox_.Ask(kill, deadline);
+  if (!asked.ok()) return asked;
+  if (!is_unit) {
+    return absl::InvalidArgumentError(
+        fmt::format("there is no unit {}", request.unit()));
+  }
+  if (!killed.ok()) return killed.status();
+  reply.set_pid(killed->process);
+  for (const UnitId unit : killed->units) reply.add_unit(value(unit));
+  LogLine(LogLevel::kInfo, fmt::format("kill process {}", killed->process));
+  return absl::OkStatus();
+}
+
 absl::Status ControlDesk::Down(Deadline /*deadline*/,
                                const proto::DownRequest& /*request*/,
                                proto::DownReply& /*reply*/) {

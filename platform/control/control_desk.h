@@ -72,6 +72,8 @@ class ControlDesk final : public ControlHandler {
                    proto::SetReply& reply) override;
   absl::Status Drain(Deadline deadline, const proto::DrainRequest& request,
                      proto::DrainReply& reply) override;
+  absl::Status Kill(Deadline deadline, const proto::KillRequest& request,
+                    proto::KillReply& reply) override;
   absl::Status Down(Deadline deadline, const proto::DownRequest& request,
                     proto::DownReply& reply) override;
 

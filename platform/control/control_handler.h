@@ -30,6 +30,9 @@ class ControlHandler {
   virtual absl::Status Drain(Deadline deadline,
                              const proto::DrainRequest& request,
                              proto::DrainReply& reply) = 0;
+  virtual absl::Status Kill(Deadline deadline,
+                            const proto::KillRequest& request,
+                            proto::KillReply& reply) = 0;
   virtual absl::Status Down(Deadline deadline,
                             const proto::DownRequest& request,
                             proto::DownReply& reply) = 0;

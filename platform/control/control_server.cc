@@ -65,6 +65,7 @@ class Service final : public proto::Control::Service {
   SNF_CALL(Flows)
   SNF_CALL(Set)
   SNF_CALL(Drain)
+  SNF_CALL(Kill)
   SNF_CALL(Down)
 #undef SNF_CALL
 

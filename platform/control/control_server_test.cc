@@ -59,6 +59,11 @@ class Handler final : public ControlHandler {
     reply.set_flows(request.unit() + (request.undo() ? 100 : 0));
     return absl::OkStatus();
   }
+  absl::Status Kill(Deadline, const proto::KillRequest& request,
+                    proto::KillReply& reply) override {
+    reply.set_pid(request.loggers() ? 17 : 18);
+    return absl::OkStatus();
+  }
   absl::Status Down(Deadline, const proto::DownRequest&,
                     proto::DownReply&) override {
     ++downs;
@@ -105,6 +110,9 @@ TEST_F(ControlServerTest, CarriesQuestionsAndAnswers) {
   drain.set_unit(3);
   drain.set_undo(true);
   EXPECT_EQ(client_->Ask(drain)->flows(), 103u);
+  proto::KillRequest kill;
+  kill.set_loggers(true);
+  EXPECT_EQ(client_->Ask(kill)->pid(), 17);
   ASSERT_TRUE(client_->Ask(proto::DownRequest()).ok());
   EXPECT_EQ(handler_.downs, 1);
 }

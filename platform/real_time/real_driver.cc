@@ -16,6 +16,15 @@
 #include "runtime/core/state_figures.h"
 
 namespace snf {
+namespace {
+
+absl::Status NoneMayDie() {
+  return absl::FailedPreconditionError(
+      "only processes that have loggers can be killed: it was started without "
+      "--isolation=process or lxc, or without --loggers=on");
+}
+
+}  // namespace
 
 void RealDriver::Begin(Instant now) {
   has_begun_ = true;
@@ -31,6 +40,16 @@ bool RealDriver::Poll() {
 
 bool RealDriver::Tune(const ControllerOptions& options) {
   return loop_.controller().Tune(loop_.ReadClock(), options);
+}
+
+absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
+  if (!unit_faults_.has_value()) return NoneMayDie();
+  return unit_faults_->KillUnit(unit);
+}
+
+absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
+  if (!unit_faults_.has_value()) return NoneMayDie();
+  return unit_faults_->KillLoggers();
 }
 
 Nanos RealDriver::MayWait() const {

@@ -186,6 +186,10 @@ class RealDriver final : private NfCallNames {
     return loop_.controller().Drain(loop_.ReadClock(), unit);
   }
   void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition,
+  // the end of any would be that of the run; those of RealFaults.
+  absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
+  absl::StatusOr<RealFaults::Killed> KillLoggers();
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;

@@ -3,13 +3,31 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/types.h>
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/quantity.h"
+
 namespace snf {
+namespace {
+
+std::string Named(const std::vector<UnitId>& units) {
+  constexpr size_t kMostNamed = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(units.size(), kMostNamed); ++i) {
+    text += fmt::format("{}{}", i == 0 ? ", with units " : ", ",
+                        value(units[i]));
+  }
+  if (units.size() > kMostNamed) {
+    text += fmt::format(" and {} more", units.size() - kMostNamed);
+  }
+  return text;
+}
+
+}  // namespace
 
 RealFaults::RealFaults(const RunOptions& options, Notice notice,
                        std::span<const LoopRegion::Loop> loops,
@@ -26,7 +44,8 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice,
       kill_times_(options.faults.kills.size(), Instant::max()),
       loops_(loops),
       loggers_(loops, processes, loop, figures),
-      lives_(loops.size()) {}
+      lives_(loops.size()),
+      frozen_(processes.size()) {}
 
 // --- Deaths. ---
 
@@ -76,8 +95,7 @@ bool RealFaults::CanDie(UnitId unit) const {
 
 void RealFaults::KillOne(const Kill& kill) {
   if (kill.is_of_logger()) {
-    // A unit whose end nobody has seen yet needs them.
-    if (std::ranges::none_of(lives_, &ProcessLife::is_killed)) {
+    if (CanLoggersDie()) {
       loggers_.Kill();
     } else {
       ++figures_.kills_without_logger;
@@ -94,15 +112,65 @@ void RealFaults::KillOne(const Kill& kill) {
     ++figures_.kills_without_unit;
     return;
   }
-  const size_t loop = value(units[rng_.Below(units.size())]) % lives_.size();
+  KillLoop(value(units[rng_.Below(units.size())]) % lives_.size());
+}
+
+// Returns the process, or counts that there is none and returns 0.
+pid_t RealFaults::KillLoop(size_t loop) {
   const pid_t pid = processes_.pid(loop);
   if (pid <= 1) {
     ++figures_.kills_without_unit;
-    return;
+    return 0;
   }
   lives_[loop].Kill(loop_.ReadClock());
   ++figures_.kills;
   ::kill(pid, SIGKILL);
+  return pid;
+}
+
+absl::StatusOr<RealFaults::Killed> RealFaults::KillUnit(UnitId unit) {
+  const size_t loop = value(unit) % lives_.size();
+  Killed killed = {.units = UnitsOf(loop)};
+  if (std::ranges::find(killed.units, unit) == killed.units.end()) {
+    return absl::FailedPreconditionError(
+        fmt::format("unit {} does not run", value(unit)));
+  }
+  killed.process = CanDie(unit) ? KillLoop(loop) : 0;
+  if (killed.process > 0) return killed;
+  return absl::FailedPreconditionError(
+      "others have not taken over yet what the last one had that was killed");
+}
+
+// Units whose ends nobody has seen yet need them.
+absl::StatusOr<RealFaults::Killed> RealFaults::KillLoggers() {
+  const Killed killed = {.process = CanLoggersDie() ? loggers_.Kill() : 0};
+  if (killed.process > 0) return killed;
+  return absl::FailedPreconditionError(
+      "others have not taken over yet what the last one had that was killed");
+}
+
+// Packets wait for somebody: perhaps for one that stands still.
+void RealFaults::KillFrozen() {
+  const Instant now = loop_.now();
+  frozen_.Begin(now);
+  const auto tell = [this](const std::string& what, pid_t pid) {
+    if (notice_ == nullptr) return;
+    notice_(fmt::format("{} (process {}) stood still for {}, and is killed",
+                        what, pid, FormatDuration(FrozenWatch::kPatience)));
+  };
+  for (size_t i = 0; i < lives_.size(); ++i) {
+    const pid_t pid = lives_[i].is_down ? 0 : processes_.pid(i);
+    const uint64_t done = loops_[i].progress->received.load();
+    if (!frozen_.Look(now, i, pid, done)) continue;
+    tell(fmt::format("unit loop {}", i), pid);
+    lives_[i].Kill(loop_.ReadClock());
+    ::kill(pid, SIGKILL);
+  }
+  const size_t loggers = processes_.loggers();
+  const pid_t pid = loggers_.is_down() ? 0 : processes_.pid(loggers);
+  if (!frozen_.Look(now, loggers, pid, 0)) return;
+  tell("the loggers", pid);
+  loggers_.KillFrozen();
 }
 
 // --- What follows. ---
@@ -138,7 +206,7 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
   const Instant now = loop_.ReadClock();
   if (notice_ != nullptr) {
     notice_(fmt::format("unit loop {} (process {}) was killed by signal {}{}",
-                        ended, end.pid, SIGKILL, UnitsOf(ended)));
+                        ended, end.pid, SIGKILL, Named(UnitsOf(ended))));
   }
   ++figures_.processes_uncounted;
   if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);
@@ -150,25 +218,19 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
   }
 }
 
-// Names the units that fail with the loop's process.
-std::string RealFaults::UnitsOf(size_t loop) const {
-  constexpr uint32_t kMostNamed = 8;
-  std::string text;
-  uint32_t count = 0;
+// Returns the units that fail with the loop's process.
+std::vector<UnitId> RealFaults::UnitsOf(size_t loop) const {
+  std::vector<UnitId> units;
   for (auto i = static_cast<uint32_t>(loop); i < max_units_;
        i += static_cast<uint32_t>(lives_.size())) {
-    const UnitPool::State state =
-        loop_.controller().units().state(UnitId{static_cast<uint16_t>(i)});
-    if (state == UnitPool::State::kStopped ||
-        state == UnitPool::State::kCrashed) {
-      continue;
+    const UnitId unit{static_cast<uint16_t>(i)};
+    const UnitPool::State state = loop_.controller().units().state(unit);
+    if (state != UnitPool::State::kStopped &&
+        state != UnitPool::State::kCrashed) {
+      units.push_back(unit);
     }
-    if (++count > kMostNamed) continue;
-    text += fmt::format("{}{}", count == 1 ? ", with units " : ", ", i);
   }
-  if (count > kMostNamed)
-    text += fmt::format(" and {} more", count - kMostNamed);
-  return text;
+  return units;
 }
 
 void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
@@ -213,6 +275,10 @@ void RealFaults::NoteRecovery() {
   if (deaths_.empty() || loop_.controller().is_recovering()) return;
   for (const Instant died : deaths_) {
     figures_.recovery_ns.Record((loop_.now() - died).ns);
+  }
+  if (notice_ != nullptr) {
+    notice_(fmt::format("others have all that was killed with units, {} later",
+                        FormatDuration(loop_.now() - deaths_.back())));
   }
   deaths_.clear();
 }

@@ -2,19 +2,23 @@
 #ifndef SNF_PLATFORM_REAL_TIME_REAL_FAULTS_H_
 #define SNF_PLATFORM_REAL_TIME_REAL_FAULTS_H_
 
+#include <sys/types.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
 #include "platform/real_time/egress.h"
+#include "platform/real_time/frozen_watch.h"
 #include "platform/real_time/loop_region.h"
 #include "platform/real_time/process_life.h"
 #include "platform/real_time/real_logger_faults.h"
@@ -26,7 +30,8 @@ namespace snf {
 // The failures of units and loggers in a run in real time in which both are
 // processes (proto/protocol.md F1-F6, F8): it kills processes as
 // RunOptions::faults says, lets the controller know when one of units has
-// ended, whoever killed it, and starts it again after a pause (ProcessLife).
+// ended, whoever killed it, and starts it again after a pause (ProcessLife). It
+// also kills those that a signal has stopped for long (FrozenWatch).
 // That a unit and its logger end at once, so that nobody has what the unit did,
 // ends the run; it kills none that would bring this about.
 //
@@ -54,8 +59,10 @@ class RealFaults {
   // Does what is due; returns true if there was anything. Call it in each turn
   // of the run.
   bool Turn() {
-    if (!is_busy() && loop_.now() < next_kill_) [[likely]]
+    const bool looks = loop_.in_channels() > 0 && frozen_.is_due(loop_.now());
+    if (!is_busy() && !looks && loop_.now() < next_kill_) [[likely]]
       return false;
+    if (looks) KillFrozen();
     return TurnNow();
   }
   // Returns how long the run may sleep, as far as this knows.
@@ -63,6 +70,14 @@ class RealFaults {
     return is_busy() || next_kill_ != Instant::max() ? Milliseconds(1)
                                                      : Nanos::max();
   }
+  // Kill the process that runs the unit, or that of the loggers, by SIGKILL.
+  // Errors: FailedPrecondition says why it cannot be done without a loss.
+  struct Killed {
+    pid_t process = 0;
+    std::vector<UnitId> units{};  // that fail with it
+  };
+  absl::StatusOr<Killed> KillUnit(UnitId unit);
+  absl::StatusOr<Killed> KillLoggers();
   // No process is started any more.
   void Stop() {
     stops_ = true;
@@ -81,9 +96,14 @@ class RealFaults {
   void KillPlanned();
   void KillOne(const Kill& kill);
   bool CanDie(UnitId unit) const;
+  bool CanLoggersDie() const {
+    return std::ranges::none_of(lives_, &ProcessLife::is_killed);
+  }
+  pid_t KillLoop(size_t loop);
+  void KillFrozen();
   void on_end(const UnitProcesses::End& end);
   void on_loggers_end(const UnitProcesses::End& end);
-  std::string UnitsOf(size_t loop) const;
+  std::vector<UnitId> UnitsOf(size_t loop) const;
   void EndForPair(std::string_view how);
   void BringUp(size_t loop);
   void NoteRecovery();
@@ -103,7 +123,8 @@ class RealFaults {
   std::span<const LoopRegion::Loop> loops_;
   RealLoggerFaults loggers_;
   std::vector<ProcessLife> lives_;  // by loop of units
-  uint32_t down_ = 0;               // of them
+  FrozenWatch frozen_;
+  uint32_t down_ = 0;               // of lives_
   std::vector<Instant> deaths_;     // whose flows are not all moved yet
 };
 

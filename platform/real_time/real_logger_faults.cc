@@ -2,7 +2,6 @@
 #include "platform/real_time/real_logger_faults.h"
 
 #include <signal.h>
-#include <sys/types.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,15 +22,21 @@ bool RealLoggerFaults::CanBeReplaced() const {
   return !is_source;
 }
 
-void RealLoggerFaults::Kill() {
+pid_t RealLoggerFaults::Kill() {
   const pid_t pid = processes_.pid(processes_.loggers());
   if (pid <= 1 || !CanSpareUnits() || !CanBeReplaced()) {
     ++figures_.kills_without_logger;
-    return;
+    return 0;
   }
   life_.Kill(loop_.ReadClock());
   ++figures_.logger_kills;
   ::kill(pid, SIGKILL);
+  return pid;
+}
+
+void RealLoggerFaults::KillFrozen() {
+  life_.Kill(loop_.ReadClock());
+  ::kill(processes_.pid(processes_.loggers()), SIGKILL);
 }
 
 void RealLoggerFaults::on_end() {

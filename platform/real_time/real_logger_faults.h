@@ -2,6 +2,8 @@
 #ifndef SNF_PLATFORM_REAL_TIME_REAL_LOGGER_FAULTS_H_
 #define SNF_PLATFORM_REAL_TIME_REAL_LOGGER_FAULTS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <span>
 
@@ -38,8 +40,11 @@ class RealLoggerFaults {
   bool CanBeReplaced() const;
   // Returns true if units may fail: the loggers have all that these keep.
   bool CanSpareUnits() const { return !is_down_ && !life_.is_killed(); }
-  // Kills the process, or counts that it cannot be.
-  void Kill();
+  // Kills the process, and returns its id, or counts that it cannot be and
+  // returns 0.
+  pid_t Kill();
+  // Kills it, whatever it has: it stands still.
+  void KillFrozen();
   // The process has ended.
   void on_end();
   // Does what is due while it is down; returns true if it is up again.
