@@ -29,7 +29,7 @@ import control_peer
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, below, wait_for
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PEER, PORTS, PROGRAM, SERVER,
-                      SERVER4, inside, ip, peer)
+                      SERVER4, in_network, inside, ip, peer)
 
 UNAVAILABLE, PERMISSION, INTERRUPTED = 69, 77, 143
 NAME = f"test-{os.getpid()}"
@@ -54,8 +54,8 @@ INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 
 def snf(*words, name=NAME, before=()):
     return subprocess.run(
-        inside(MIDDLE, *before, PROGRAM, words[0], f"--name={name}",
-               *words[1:]),
+        in_network(MIDDLE, *before, PROGRAM, words[0], f"--name={name}",
+                   *words[1:]),
         capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
 
 

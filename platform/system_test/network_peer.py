@@ -8,12 +8,14 @@ import array
 import fcntl
 import hashlib
 import http.server
+import json
 import os
 import random
 import socket
 import struct
 import sys
 import threading
+import time
 import urllib.request
 
 PATIENCE_S = 30
@@ -34,10 +36,14 @@ def receive(connection, length):
 
 
 def echo_tcp(connection):
-    """Length and bytes come, and go back."""
+    """Length and bytes come, and go back, again and again."""
     with connection:
-        length, = struct.unpack(">I", receive(connection, 4))
-        connection.sendall(receive(connection, length))
+        while True:
+            try:
+                length, = struct.unpack(">I", receive(connection, 4))
+            except EOFError:
+                return
+            connection.sendall(receive(connection, length))
 
 
 def serve(address, folder):
@@ -109,6 +115,85 @@ def tcp(address, count, length):
     for thread in threads:
         thread.join()
     print(sum(right), "right")
+
+
+class Talker:
+    """Echoes by connections that stay and by others that do not, loud and
+    silent by turns, until stdin ends."""
+
+    LOUD_S, SILENT_S = 3, 2
+
+    def __init__(self, address, seed):
+        self.address, self.seed = address, int(seed)
+        self.ends = threading.Event()
+        self.begin = time.monotonic()
+        self.lock = threading.Lock()
+        self.told = {"echoes": 0, "short": 0, "wrong": 0, "worst_ms": 0}
+        self.errors = []
+
+    def echo(self, connection, data):
+        begin = time.monotonic()
+        thread = threading.Thread(target=connection.sendall, args=(
+            struct.pack(">I", len(data)) + data,))
+        thread.start()
+        is_right = receive(connection, len(data)) == data
+        thread.join()
+        took = round(1000 * (time.monotonic() - begin))
+        with self.lock:
+            self.told["echoes" if is_right else "wrong"] += 1
+            self.told["worst_ms"] = max(self.told["worst_ms"], took)
+
+    def pause(self, rng):
+        """Few talk while most are silent."""
+        at = (time.monotonic() - self.begin) % (self.LOUD_S + self.SILENT_S)
+        is_loud = at < self.LOUD_S
+        self.ends.wait(rng.uniform(0, 0.2 if is_loud else 4))
+
+    def stay(self, number):
+        rng = random.Random(self.seed + number)
+        with socket.create_connection((self.address, 7),
+                                      PATIENCE_S) as connection:
+            while not self.ends.is_set():
+                self.echo(connection, rng.randbytes(rng.randrange(1, 40_000)))
+                self.pause(rng)
+
+    def come_and_go(self, number):
+        rng = random.Random(self.seed + number)
+        while not self.ends.is_set():
+            with socket.create_connection((self.address, 7),
+                                          PATIENCE_S) as connection:
+                self.echo(connection, rng.randbytes(rng.randrange(1, 5_000)))
+            with self.lock:
+                self.told["short"] += 1
+            self.pause(rng)
+
+    def run(self, talk, number):
+        try:
+            talk(number)
+        except Exception as error:  # pylint: disable=broad-except
+            at = time.monotonic() - self.begin
+            self.errors.append(f"{talk.__name__} {number} after {at:.1f} s: "
+                               f"{error!r}")
+            self.ends.set()
+
+
+def soak(address, count, seed):
+    talker = Talker(address, seed)
+    threads = [threading.Thread(target=talker.run, args=(
+        talker.stay if i % 4 else talker.come_and_go, i))
+               for i in range(int(count))]
+    for thread in threads:
+        thread.start()
+
+    def listen():
+        sys.stdin.read()
+        talker.ends.set()
+    threading.Thread(target=listen, daemon=True).start()
+    for thread in threads:
+        thread.join()
+    print(json.dumps(talker.told), flush=True)
+    if talker.errors:
+        sys.exit("; ".join(talker.errors))
 
 
 def udp(address, *lengths):
@@ -241,6 +326,6 @@ def fetch(url):
 
 if __name__ == "__main__":
     {word.__name__: word for word in (
-        serve, get, tcp, udp, who, hairpin, refused, ping, send_frame, receive_frame,
+        serve, get, tcp, soak, udp, who, hairpin, refused, ping, send_frame, receive_frame,
         gro, finish_checksums, fetch,
     )}[sys.argv[1]](*sys.argv[2:])

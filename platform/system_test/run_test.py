@@ -51,6 +51,12 @@ def inside(namespace, *words):
     return ["ip", "netns", "exec", namespace, *map(str, words)]
 
 
+def in_network(namespace, *words):
+    """As inside, but for what makes containers: it sees the machine's own
+    control groups."""
+    return ["nsenter", f"--net=/run/netns/{namespace}", *map(str, words)]
+
+
 def peer(namespace, *words):
     """What a script of network_peer.py prints in a namespace."""
     done = subprocess.run(inside(namespace, sys.executable, PEER, *words),
@@ -136,23 +142,28 @@ class Run(unittest.TestCase):
     @contextlib.contextmanager
     def running(self, *arguments, ports=PORTS, end=signal.SIGINT, code=OK):
         """A run, which is ended by a signal; then self.report is there."""
-        process = subprocess.Popen(
-            inside(MIDDLE, PROGRAM, "run", *ports, *arguments, "--json",
-                   self.folder / "report.json"),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said = self.folder / "stderr"
+        with open(said, "w") as file:
+            process = subprocess.Popen(
+                in_network(MIDDLE, PROGRAM, "run", *ports, *arguments,
+                           "--json", self.folder / "report.json"),
+                stdout=subprocess.PIPE, stderr=file, text=True)
+
+        def has_begun():
+            return process.poll() is not None or "Running" in said.read_text()
         try:
-            self.said = []
-            while not self.said or not self.said[-1].startswith("Running"):
-                line = process.stderr.readline()
-                self.assertTrue(line, "it ended: " + "".join(self.said))
-                self.said.append(line)
+            wait_for("beginning", has_begun)
+            self.said = said.read_text().splitlines(keepends=True)
+            self.assertIsNone(process.poll(), "it ended: " + said.read_text())
             yield process
             if end is not None:
                 process.send_signal(end)
-            self.output, self.errors = process.communicate(timeout=PATIENCE_S)
+            self.output, _ = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
             process.wait()
+            process.stdout.close()
+            self.errors = said.read_text()
         self.assertEqual(process.returncode, code, self.errors)
         self.assertIn("all accounted for", self.output)
         self.report = json.loads((self.folder / "report.json").read_text())

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `snf up` outlives: processes that are killed or stand still, interfaces
+that go and come back, a full disk; and that it leaves nothing, however it ends.
+
+    client eth0 ── lan0 [ snf up, units, loggers ] wan0 ── eth0 server
+
+Wants root, and is skipped without.
+
+Usage: daemon_faults_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import control_test
+import run_test as net
+from command_case import OK, USAGE, below, wait_for
+from control_test import (FOLDER, NAME, UNAVAILABLE, is_of_program, processes,
+                          told, units)
+from live_kills_test import LOGGERS, PROCESSES, STAY, UNITS, processes_of
+from run_test import CLIENT, EXTERNAL4, MIDDLE, PORTS, SERVER, SERVER4, ip, peer
+
+CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
+
+
+def mounts():
+    return set(pathlib.Path("/proc/mounts").read_text().splitlines())
+
+
+class DaemonFaults(control_test.Control):
+    def up(self, *words):
+        said = super().up(f"--json={self.folder}/report.json", *words)
+        self.pid, = processes()
+        return said
+
+    def log(self):
+        return (FOLDER / f"{NAME}.log").read_text()
+
+    def part(self, name):
+        return processes_of(self.pid, name)
+
+    @contextlib.contextmanager
+    def traffic(self):
+        """Echoes by 20 connections at a time, without end, none of which may
+        fail."""
+        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
+           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        stop, wrong, rounds = threading.Event(), [], []
+
+        def talk():
+            while not stop.is_set() and not wrong:
+                try:
+                    lines = peer(CLIENT, "tcp", SERVER4, 20, 100_000)
+                    (rounds if lines == ["20 right"] else wrong).append(lines)
+                except (AssertionError, subprocess.SubprocessError) as error:
+                    wrong.append(str(error))
+        thread = threading.Thread(target=talk)
+        with self.server():
+            thread.start()
+            try:
+                yield
+            finally:
+                stop.set()
+                thread.join()
+        self.assertEqual(wrong, [])
+        self.assertTrue(rounds)
+
+    def check_down(self):
+        report = self.down()
+        self.check_sound(report)
+        self.assertEqual(
+            {reason: packets for reason, packets
+             in report["packets_dropped"].items()
+             if packets and reason not in ("no_alias", "nf:nat.not_ipv4")}, {})
+        return report
+
+    def some_packets_later(self, unit=None):
+        def count():
+            return sum(u["packets"] for i, u in units().items()
+                       if unit is None or i == unit)
+        before = count()
+        wait_for("packets", lambda: count() > before + 200)
+
+    # --- Processes
+
+    def test_kills_units_and_loggers_when_it_is_told_to(self):
+        self.up(*PROCESSES, CHAIN)
+        with self.traffic():
+            wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+            before = self.part(UNITS)
+            said = told("kill", "0")
+            pid = int(re.match(r"Killed process (\d+), with units 0\b",
+                               said).group(1))
+            self.assertIn(pid, before)
+            wait_for("another process",
+                     lambda: len(self.part(UNITS)) == len(before)
+                     and pid not in self.part(UNITS))
+            self.some_packets_later()
+            before, = self.part(LOGGERS)
+            self.assertEqual(told("kill", "loggers"),
+                             f"Killed process {before} of the loggers.\n")
+            wait_for("other loggers", lambda: self.part(LOGGERS)
+                     and before not in self.part(LOGGERS))
+            self.some_packets_later()
+            wait_for("word of it", lambda: "loggers are back" in self.log())
+            self.refused(UNAVAILABLE, ["unit 3 does not run"], "kill", "3")
+            self.refused(USAGE, ["no unit 4094"], "kill", "4094")
+            self.refused(USAGE, ['"loger"'], "kill", "loger")
+            log = self.log()
+        self.assertIn(f"process {pid}) was killed by signal 9, with units 0",
+                      log)
+        faults = self.check_down()["faults"]
+        self.assertEqual((faults["kills"], faults["logger_kills"]), (1, 1))
+        self.assertEqual(faults["packets_lost"], 0)
+
+    def test_kills_nobody_without_whom_it_could_not_go_on(self):
+        for flags in ([], ["--loggers=on"], ["--isolation=process"]):
+            self.up(*flags)
+            for victim in ("0", "loggers"):
+                self.refused(UNAVAILABLE, ["only processes that have loggers"],
+                             "kill", victim)
+            self.down()
+
+    def test_processes_that_stand_still_are_killed_and_replaced(self):
+        self.up(*PROCESSES, CHAIN, "--unit_capacity=30Mbps",
+                "--unit_start_delay=1ms")
+        with self.traffic():
+            for name in (UNITS, LOGGERS):
+                wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+                self.some_packets_later()
+                victim = self.part(name)[0]
+                os.kill(victim, signal.SIGSTOP)
+                wait_for(f"end of {name}", lambda: not is_of_program(victim))
+                self.some_packets_later()
+            wait_for("word of it", lambda: "loggers are back" in self.log())
+            log = self.log()
+        self.assertRegex(log, r"unit loop \d \(process \d+\) stood still for "
+                              r"1.00 s, and is killed")
+        self.assertRegex(log, r"the loggers \(process \d+\) stood still")
+        faults = self.check_down()["faults"]
+        self.assertEqual(faults["packets_lost"], 0)
+        self.assertEqual(faults["logger_failures"], 1)
+
+    def test_a_process_that_stands_still_for_a_moment_is_none(self):
+        self.up(*PROCESSES)
+        with self.traffic():
+            self.some_packets_later()
+            before = self.part(UNITS) + self.part(LOGGERS)
+            for victim in before:
+                os.kill(victim, signal.SIGSTOP)
+                os.kill(victim, signal.SIGCONT)
+            self.some_packets_later()
+            self.assertEqual(self.part(UNITS) + self.part(LOGGERS), before)
+        self.check_down()
+
+    # --- Interfaces
+
+    def test_an_interface_that_goes_down_or_away_comes_back(self):
+        self.silence_ipv6()
+        self.up(*PROCESSES, CHAIN)
+        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
+           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+
+        def make():
+            ip("-n", CLIENT, "link", "add", "eth0", "type", "veth", "peer",
+               "name", "lan0", "netns", MIDDLE)
+            ip("-n", CLIENT, "link", "set", "eth0", "up")
+            ip("-n", CLIENT, "addr", "add", f"{net.CLIENT4}/24", "dev", "eth0")
+            ip("-n", MIDDLE, "link", "set", "lan0", "up")
+            ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
+               net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        for times, (word, lose, bring) in enumerate((
+                ("lan0 is down",
+                 lambda: ip("-n", MIDDLE, "link", "set", "lan0", "down"),
+                 lambda: ip("-n", MIDDLE, "link", "set", "lan0", "up")),
+                ("no such interface",
+                 lambda: ip("-n", MIDDLE, "link", "del", "lan0"), make)), 1):
+            with self.subTest(word):
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+                lose()
+                wait_for("word of it", lambda: word in self.log())
+                self.assertIn("dropped until it is back", self.log())
+                told("status")
+                bring()
+                wait_for("its return", lambda: self.log().count(
+                    "lan0 is back") == times)
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+        with self.traffic():
+            self.some_packets_later()
+        report = self.check_down()
+        ports = report["ports"]
+        self.assertEqual(
+            sum(ports[p]["received"] for p in ("inside", "outside")),
+            report["packets_in"])
+
+    # --- A disk
+
+    def test_goes_on_with_a_full_disk_and_says_so_later(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk],
+                       check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        log = disk / "log"
+        self.up(*PROCESSES, CHAIN, f"--log={log}")
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb") as file:
+            while True:
+                file.write(bytes(4_096))
+        with self.traffic():
+            wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+            size = log.stat().st_size
+            for i in range(1_000):  # more than is left of a page
+                told("set", f"alpha=0.{i % 9 + 1}")
+                if i > 20 and log.stat().st_size % 4_096 == 0:
+                    break
+            told("kill", "0")
+            self.some_packets_later()
+            self.assertLess(log.stat().st_size, size + 8_192)
+            filler.unlink()
+            told("set", "alpha=0.5")
+            self.assertIn("could not be written", log.read_text())
+            told("set", "alpha=0.6")
+            self.assertEqual(log.read_text().count("could not be written"), 1)
+        self.check_down()
+
+    # --- What is left
+
+    @staticmethod
+    def system():
+        """What of this machine a daemon with containers might change."""
+        def names(*patterns):
+            return {str(path) for pattern in patterns
+                    for path in pathlib.Path("/").glob(pattern)}
+
+        links = subprocess.run(["ip", "-n", MIDDLE, "-o", "link"],
+                               capture_output=True, text=True, check=True)
+        programs, memory = set(), set()
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            if is_of_program(entry.name):
+                programs.add(entry.name)
+            with contextlib.suppress(OSError):
+                for file in (entry / "fd").iterdir():
+                    with contextlib.suppress(OSError):
+                        target = os.readlink(file)
+                        if "memfd:snf" in target:
+                            memory.add((entry.name, target))
+        return {
+            "processes": programs,
+            "memory": memory,
+            "containers": names("run/snf-units/*", "var/lib/lxc/snf*",
+                                "run/lxc/lock/*snf*"),
+            "cgroups": names("sys/fs/cgroup/snf*", "sys/fs/cgroup/*/snf*"),
+            "links": set(re.findall(r"^\d+: (\S+?)[@:]", links.stdout, re.M)),
+            "files": names("run/snf/*", "dev/shm/snf*", "tmp/snf*"),
+            "sockets": {line.split()[-1] for line in pathlib.Path(
+                "/proc/net/unix").read_text().splitlines() if "snf" in line},
+            "mounts": mounts(),
+        }
+
+    def check_same(self, before):
+        def same():
+            return self.system() == before
+        with contextlib.suppress(AssertionError):
+            wait_for("the system as it was", same)
+        now = self.system()
+        for what, things in before.items():
+            self.assertEqual(now[what] - things, set(), what)
+            self.assertEqual(things - now[what], set(), what)
+
+    def test_leaves_nothing_when_it_ends_and_the_next_nothing_of_a_killed_one(
+            self):
+        # The first container of all makes folders that stay.
+        flags = [*STAY, "--isolation=lxc", CHAIN]
+        self.up(*flags)
+        self.down()
+        (self.folder / "report.json").unlink()
+        before = self.system()
+        self.up(*flags)
+        with self.traffic():
+            self.some_packets_later()
+            told("kill", "0")
+            self.some_packets_later()
+        self.assertNotEqual(self.system(), before)
+        self.check_down()
+        self.check_same(before)
+        self.assertEqual(self.leftovers(), {})
+        # By SIGKILL: its processes end, and the next one removes the rest. What
+        # units kept is lost, so this is without an NF that would miss it.
+        flags.remove(CHAIN)
+        for _ in range(2):
+            self.up(*flags)
+            started = [self.pid, *below(self.pid)]
+            with self.traffic():
+                self.some_packets_later()
+                os.kill(self.pid, signal.SIGKILL)
+                wait_for("end", lambda: not any(map(is_of_program, started)))
+                self.up(*flags)  # in time for the connections
+                self.some_packets_later()
+            self.down()
+            for path in FOLDER.glob(f"{NAME}.log"):
+                path.unlink()
+            self.check_same(before)
+        self.assertEqual(self.leftovers(), {})
+
+
+# What control_test.py tests itself.
+for name in [name for name in dir(control_test.Control)
+             if name.startswith("test_")]:
+    setattr(DaemonFaults, name, None)
+
+
+if __name__ == "__main__":
+    reason = net.why_skipped()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(net.SKIPPED)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    net.remove_remains()
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]],
+                  defaultTest="DaemonFaults")
