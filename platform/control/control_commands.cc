@@ -206,7 +206,8 @@ class KillCommand final : public DaemonCommand {
     if (!reply.ok()) return reply.status();
     std::string units;
     for (const uint32_t unit : reply->unit()) {
-      units += fmt::format("{}{}", units.empty() ? ", with units " : ", ", unit);
+      units +=
+          fmt::format("{}{}", units.empty() ? ", with units " : ", ", unit);
     }
     fmt::print("Killed process {}{}.\n", reply->pid(),
                request.has_unit() ? units : " of the loggers");

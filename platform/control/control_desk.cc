@@ -243,9 +243,10 @@ absl::Status ControlDesk::Kill(Deadline deadline,
   const auto kill = [&] {
     is_unit = request.unit() < driver_->controller().units().max_units();
     if (!is_unit) return;
-    killed = is_of_unit ? driver_->KillUnit(
-                              UnitId{static_cast<uint16_t>(request.unit())})
-                        : driver_->KillLoggers();
+    killed =
+        is_of_unit
+            ? driver_->KillUnit(UnitId{static_cast<uint16_t>(request.unit())})
+            : driver_->KillLoggers();
   };
   const absl::Status asked = mailbox_.Ask(kill, deadline);
   if (!asked.ok()) return asked;

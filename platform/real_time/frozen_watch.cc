@@ -25,8 +25,8 @@ bool FrozenWatch::Look(Instant now, size_t process, pid_t pid, uint64_t done) {
 // The state stands behind the name, which may have any characters in it
 // (proc(5)).
 bool FrozenWatch::IsStopped(pid_t pid) {
-  const int file = open(fmt::format("/proc/{}/stat", pid).c_str(),
-                        O_RDONLY | O_CLOEXEC);
+  const int file =
+      open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   std::array<char, 128> bytes;
   const ssize_t size = read(file, bytes.data(), bytes.size());

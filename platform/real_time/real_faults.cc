@@ -18,8 +18,8 @@ std::string Named(const std::vector<UnitId>& units) {
   constexpr size_t kMostNamed = 8;
   std::string text;
   for (size_t i = 0; i < std::min(units.size(), kMostNamed); ++i) {
-    text += fmt::format("{}{}", i == 0 ? ", with units " : ", ",
-                        value(units[i]));
+    text +=
+        fmt::format("{}{}", i == 0 ? ", with units " : ", ", value(units[i]));
   }
   if (units.size() > kMostNamed) {
     text += fmt::format(" and {} more", units.size() - kMostNamed);

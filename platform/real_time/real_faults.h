@@ -124,8 +124,8 @@ class RealFaults {
   RealLoggerFaults loggers_;
   std::vector<ProcessLife> lives_;  // by loop of units
   FrozenWatch frozen_;
-  uint32_t down_ = 0;               // of lives_
-  std::vector<Instant> deaths_;     // whose flows are not all moved yet
+  uint32_t down_ = 0;            // of lives_
+  std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };
 
 }  // namespace snf

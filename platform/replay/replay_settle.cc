@@ -600,7 +600,7 @@ absl::Status ReplayFlags::SettleChains() {
   }
   const FaultOptions& faults = options_.run.faults;
   if (!faults.kills.empty() || !faults.changes.empty()) {
-    // In real time a table lacks what a unit had not sent (protocol.md U12).
+    // In real time tables lack what it had not sent (proto/protocol.md U12).
     const auto nf = config.chains.front().nf.create();
     for (const NetworkFunction::Part& part : nf->parts()) {
       if (part.nf->tables().empty() || clock_ == 1) continue;
