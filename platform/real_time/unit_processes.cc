@@ -241,8 +241,11 @@ void UnitProcesses::Gather(Process& process) {
 
 std::optional<UnitProcesses::End> UnitProcesses::TakeEnd() {
   const std::scoped_lock lock(mutex_);
-  if (ended_.size() == ends_taken_) return std::nullopt;
-  return ended_[ends_taken_++];
+  if (ended_.empty()) return std::nullopt;
+  const End first = ended_.front();
+  ended_.pop_front();
+  ++ends_taken_;
+  return first;
 }
 
 void UnitProcesses::LetEnd(size_t loop, bool may_end) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -152,7 +153,7 @@ class UnitProcesses {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
-  std::vector<End> ended_;  // in order
+  std::deque<End> ended_;  // in order
   std::thread thread_;
 };
 

@@ -179,7 +179,6 @@ for name in [name for name in dir(traffic_test.Traffic)
              if name.startswith("test_") and name not in Kills.__dict__]:
     if name not in ("test_iperf3_sends_both_ways",
                     "test_curl_gets_files_of_1_kb_to_100_mb",
-                    "test_curl_sends_a_file",
                     "test_1000_connections_at_one_time",
                     "test_an_ssh_session"):
         setattr(Kills, name, None)
