@@ -133,8 +133,10 @@ class Kills(traffic_test.Traffic):
                          told)
         if killer.kills[UNITS]:
             self.assertGreater(faults["failures"], 0, told)
-        for what in ("packets_lost", "clocks_lost", "flows_given_up"):
+        for what in ("packets_lost", "flows_given_up"):
             self.assertEqual(faults[what], 0, told)
+        self.assertEqual(faults["clocks_lost"], faults["null_packets_lost"],
+                         told)
         dropped = {reason for reason, count
                    in self.report["packets_dropped"].items() if count}
         # What comes too fast while others take over finds a full queue.
