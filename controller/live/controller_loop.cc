@@ -15,6 +15,7 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
       cold_start_delay_(options.cold_start_delay),
       warm_start_delay_(options.warm_start_delay),
       shares_thread_(options.shares_thread),
+      is_leased_(options.controller.leased),
       controller_(options.controller, policy),
       tables_(std::move(tables)),
       links_(std::move(links)) {
@@ -179,7 +180,9 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
       controller_.on_pieces_returned(now_, command.pieces, out_);
       break;
     case Kind::kStopped:
-      if (!controller_.on_unit_stopped(command.unit)) {
+      if (controller_.on_unit_stopped(command.unit)) {
+        if (is_leased_) left_.push_back(command.unit);
+      } else if (!is_leased_) {  // else a lease has withdrawn the Stop
         Refuse(command.unit, "stopped", "flows",
                controller_.units().owned_flows(command.unit));
       }
@@ -251,7 +254,8 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       events.on_drop(now_, command.packet, command.reason);
       return;
     case Kind::kStartUnit:
-      events.on_unit_up(now_, command.unit);
+      // A leased unit is up for others, too.
+      if (!is_leased_) events.on_unit_up(now_, command.unit);
       StartUnit(command);
       return;
     case Kind::kParkUnit:

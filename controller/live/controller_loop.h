@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -125,6 +126,28 @@ class ControllerLoop {
   ControllerLoop(const ControllerLoopOptions& options,
                  const PlacementPolicy& policy, TableHomes tables,
                  const RealClock& clock, ControllerLinks links);
+
+  // With ControllerOptions::leased: as Controller::on_lease and on_revoke. The
+  // unit's loop runs.
+  template <ControllerHost Host>
+  bool Lease(UnitId unit, uint32_t share, Host& host) {
+    out_.clear();
+    const bool is_leased = controller_.on_lease(now_, unit, share, out_);
+    ExecuteAll(host);
+    FlushAll();
+    return is_leased;
+  }
+  template <ControllerHost Host>
+  bool Revoke(UnitId unit, bool at_once, Host& host) {
+    out_.clear();
+    const bool is_revoked = controller_.on_revoke(now_, unit, at_once, out_);
+    ExecuteAll(host);
+    FlushAll();
+    return is_revoked;
+  }
+  // Returns the leased units in which nothing of the controller is left, since
+  // the last call.
+  std::vector<UnitId> TakeLeft() { return std::exchange(left_, {}); }
 
   // Asks `starter`, which outlives the loop, before each start of a unit. Call
   // it before anything else. Without one, all loops of units run at all times.
@@ -288,6 +311,8 @@ class ControllerLoop {
   Nanos cold_start_delay_;
   Nanos warm_start_delay_;
   bool shares_thread_;
+  bool is_leased_;
+  std::vector<UnitId> left_;
   LoopStarter* starter_ = nullptr;
   Controller controller_;
   TableHomes tables_;

@@ -61,17 +61,25 @@ void AddOwnUnits(const RunResult& one, RunResult& sum) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
-    const RunOptions& options, const RealOptions& real, uint32_t controllers,
-    const PlacementPolicy& policy, const NfSpec& nf,
-    std::vector<Observers> observers) {
+    const RunOptions& options, const RealOptions& real,
+    const ClusterOptions& of_cluster, const PlacementPolicy& policy,
+    const NfSpec& nf, std::vector<Observers> observers) {
+  const uint32_t controllers = of_cluster.controllers;
   SNF_CHECK(observers.size() == controllers);
   if (absl::Status s = CheckOptions(options, real); !s.ok()) return s;
   if (auto s = FlowDispatcher::Check(*nf.create(), controllers); !s.ok()) {
     return s;
   }
-  const RealOptions resolved = RealOptionsOf(real, controllers);
+  RealOptions resolved = RealOptionsOf(real, controllers);
   std::unique_ptr<RealCluster> cluster(
       new RealCluster(options, real, controllers, nf));
+  const uint32_t threads =
+      1 + (of_cluster.shared ? controllers + 1 : 0) +
+      (of_cluster.shared ? 1 : controllers) * resolved.threads;
+  if (of_cluster.shared) {
+    cluster->MakeLeases(of_cluster);
+    resolved.host = cluster->workers_.get();
+  }
   for (uint32_t c = 0; c < controllers; ++c) {
     RealShard::Options of = {.run = options,
                              .real = resolved,
@@ -81,12 +89,45 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
                              .clock = &cluster->clock_,
                              .external = &cluster->external_};
     of.run.controller.controller_id = static_cast<uint8_t>(c);
+    if (of_cluster.shared) {
+      of.run.controller.leased = true;
+      of.leases = cluster->leases_[c].get();
+    }
     auto shard = RealShard::Start(std::move(of));
     if (!shard.ok()) return shard.status();
     cluster->shards_.push_back(*std::move(shard));
   }
-  cluster->own_.real.threads = 1 + controllers * resolved.threads;
+  cluster->own_.real.threads = threads;
   return cluster;
+}
+
+void RealCluster::MakeLeases(const ClusterOptions& cluster) {
+  workers_ = std::make_unique<SharedWorkers>(std::max(real_.threads, 1u),
+                                             cluster.controllers);
+  const ManagerOptions manager = {.max_units = options_.controller.max_units,
+                                  .term = cluster.term,
+                                  .revoke_grace = cluster.revoke_grace,
+                                  .keep_warm = options_.controller.keep_warm};
+  desk_ = std::make_unique<LeaseDesk>(manager, workers_->mail());
+  for (uint32_t c = 0; c < cluster.controllers; ++c) {
+    const ControllerId id{static_cast<uint8_t>(c)};
+    leases_.push_back(std::make_unique<ShardLeases>(
+        options_, cluster, desk_->Join(id), desk_->mail()));
+    desk_->Connect(leases_.back()->mail());
+  }
+  workers_->Start(desk_->mail());
+  desk_->Start();
+}
+
+// Controllers have their first shares before the first packet, if a manager
+// gives any: else what comes is dropped, or waits.
+void RealCluster::WaitForUnits() {
+  const Instant begin = RealClock::Monotonic();
+  const auto has_unit = [](const auto& leases) { return leases->has_unit(); };
+  while (!std::ranges::all_of(leases_, has_unit) && !is_interrupted() &&
+         RealClock::Monotonic() - begin < real_.patience) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 RealCluster::RealCluster(const RunOptions& options, const RealOptions& real,
@@ -104,9 +145,19 @@ bool RealCluster::has_failed() const {
 }
 
 void RealCluster::Begin(Instant first_packet) {
-  clock_.Start(first_packet);
-  own_.first_packet = began_ = now_ = first_packet;
+  // Until then controllers that lease units have some.
+  const bool leads = desk_ != nullptr && pace_.has_schedule();
+  clock_.Start(first_packet + Nanos{leads ? -kLead.ns : 0});
+  own_.first_packet = began_ = first_packet;
   for (const auto& shard : shards_) shard->Begin(first_packet);
+  if (desk_ != nullptr) WaitForUnits();
+  now_ = clock_.Now();
+}
+
+RealCluster::~RealCluster() {
+  shards_.clear();
+  if (desk_ != nullptr) desk_->Stop();
+  if (workers_ != nullptr) workers_->Stop();
 }
 
 void RealCluster::Offer(const CapturedPacket& captured) {
@@ -227,6 +278,7 @@ void RealCluster::Settle() {
 
 RunResult RealCluster::Finish() {
   if (dispatcher_.has_sides()) Settle();
+  if (desk_ != nullptr) desk_->Stop();
   for (const auto& shard : shards_) shard->Close();
   std::vector<RunResult> results;
   for (const auto& shard : shards_) {
@@ -234,6 +286,7 @@ RunResult RealCluster::Finish() {
     buffers_in_use_ += shard->buffers_in_use();
   }
   TakeNews();
+  if (workers_ != nullptr) workers_->Stop();
   return Merge(std::move(results));
 }
 
@@ -255,6 +308,16 @@ RunResult RealCluster::Merge(std::vector<RunResult> results) const {
   for (const RunResult& one : results) {
     AddOwnUnits(one, sum);
     sum.controllers.push_back(FiguresOfController(options_, one));
+  }
+  if (desk_ == nullptr) return sum;
+  sum.cluster.units_started = sum.cluster.units_up_max = 0;
+  desk_->AddFigures(sum.cluster);
+  workers_->AddFigures(sum.cluster);
+  sum.cold_starts = sum.cluster.units_started;
+  sum.units_max = static_cast<uint32_t>(sum.cluster.units_up_max);
+  for (size_t c = 0; c < leases_.size(); ++c) {
+    sum.controllers[c].grants = leases_[c]->grants();
+    sum.controllers[c].share_max = leases_[c]->share_max();
   }
   return sum;
 }

@@ -10,9 +10,13 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "controller/core/placement.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/process/real_clock.h"
+#include "platform/real_cluster/lease_desk.h"
 #include "platform/real_cluster/packet_dispatcher.h"
 #include "platform/real_cluster/real_shard.h"
+#include "platform/real_cluster/shard_leases.h"
+#include "platform/real_cluster/shared_workers.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/observers.h"
 #include "platform/run/pace.h"
@@ -22,15 +26,21 @@
 
 namespace snf {
 
-// Theory of operation. A run in real time with several controllers, each with
-// units of its own. A dispatcher, on the caller's thread, gives each packet at
-// its time to the controller that has its flow; each controller has a thread
-// with a driver (real_driver.h), which runs the units there or on threads of
-// its own.
+// Theory of operation. A run in real time with several controllers. A
+// dispatcher, on the caller's thread, gives each packet at its time to the
+// controller that has its flow; each controller has a thread with a driver
+// (real_driver.h). Units are each controller's own, and run there or on threads
+// of its own.
 //
 //   capture ─► PacketDispatcher ─┬► RealShard: RealDriver, units
 //        aliases ▲               ├► RealShard
 //                └───────────────┴─ …
+//
+// Or controllers lease shares of units, from a resource manager on a thread of
+// its own (lease_desk.h): then further threads run these units for all
+// (shared_workers.h), with a loop of units, and so a ring, for each controller.
+// Each controller has a share before the first packet comes; after the last one
+// no lease changes.
 //
 // A packet's arrival is when it was due, as with a single controller; at the
 // greatest speed it is when its controller took it.
@@ -51,10 +61,16 @@ class RealCluster {
   // its thread; of packets that no controller gets nobody is
   // told. Errors: InvalidArgument, what several
   // controllers do not have; others as RealDriver::Start.
+  // `threads` is of each controller, the thread that runs it and the units
+  // among them; with leases that are shared, it is that of all units.
   static absl::StatusOr<std::unique_ptr<RealCluster>> Start(
-      const RunOptions& options, const RealOptions& real, uint32_t controllers,
-      const PlacementPolicy& policy, const NfSpec& nf,
-      std::vector<Observers> observers);
+      const RunOptions& options, const RealOptions& real,
+      const ClusterOptions& cluster, const PlacementPolicy& policy,
+      const NfSpec& nf, std::vector<Observers> observers);
+
+  ~RealCluster();
+  RealCluster(const RealCluster&) = delete;
+  RealCluster& operator=(const RealCluster&) = delete;
 
   // As those of RealDriver.
   void Offer(const CapturedPacket& captured);
@@ -64,9 +80,12 @@ class RealCluster {
 
  private:
   static constexpr Nanos kWait = Milliseconds(10);
+  static constexpr Nanos kLead = Milliseconds(10);
 
   RealCluster(const RunOptions& options, const RealOptions& real,
               uint32_t controllers, const NfSpec& nf);
+  void MakeLeases(const ClusterOptions& cluster);
+  void WaitForUnits();
   void Begin(Instant first_packet);
   Instant WaitUntilDue(const CapturedPacket& captured);
   void WaitForAlias(RealShard& shard);
@@ -88,6 +107,10 @@ class RealCluster {
   Pace pace_;
   RealClock clock_;
   ExternalAddresses external_;
+  // Of units that are shared: null and none, if they are not.
+  std::unique_ptr<SharedWorkers> workers_;
+  std::vector<std::unique_ptr<ShardLeases>> leases_;  // by controller
+  std::unique_ptr<LeaseDesk> desk_;
   std::vector<std::unique_ptr<RealShard>> shards_;  // by controller
   RunResult own_;  // of packets that no controller got, and of all in
   Instant began_;

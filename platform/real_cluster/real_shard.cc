@@ -42,10 +42,15 @@ void RealShard::TakePackets(RealDriver& driver) {
   };
   const auto offer = [&](const CapturedPacket& packet) {
     begin();  // the run has begun, if there are packets
+    if (options_.leases != nullptr) {
+      options_.leases->on_packet(
+          driver.controller().CostOf(packet.original_bytes));
+    }
     driver.Offer(packet);
   };
   while (!feed_.is_over()) {
     begin();
+    if (options_.leases != nullptr && has_begun) options_.leases->Poll(driver);
     if (feed_.Take(PacketFeed::kBurst, offer) > 0) {
       if (driver.has_failed()) has_failed_.store(true);
     } else if (!has_begun) {

@@ -14,6 +14,7 @@
 #include "platform/process/real_clock.h"
 #include "platform/real_cluster/alias_mail.h"
 #include "platform/real_cluster/packet_feed.h"
+#include "platform/real_cluster/shard_leases.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
@@ -40,6 +41,8 @@ class RealShard {
     // Those of the run, which must outlive the shard.
     const RealClock* clock = nullptr;
     const ExternalAddresses* external = nullptr;
+    // Of a controller that leases its units (RealOptions::host); else null.
+    ShardLeases* leases = nullptr;
   };
 
   // The driver runs on return. Errors as RealDriver::Start.

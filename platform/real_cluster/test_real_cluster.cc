@@ -15,11 +15,21 @@ TestRealCluster::TestRealCluster(const RunOptions& options,
                                  const RealOptions& real, uint32_t controllers,
                                  const NfSpec& nf, std::string_view policy,
                                  const std::vector<RunObserver*>& observers)
-    : controllers_(controllers) {
-  std::vector<Observers> of(controllers);
+    : TestRealCluster(
+          options, real,
+          ClusterOptions{.controllers = controllers, .shared = false}, nf,
+          policy, observers) {}
+
+TestRealCluster::TestRealCluster(const RunOptions& options,
+                                 const RealOptions& real,
+                                 const ClusterOptions& of_cluster,
+                                 const NfSpec& nf, std::string_view policy,
+                                 const std::vector<RunObserver*>& observers)
+    : controllers_(of_cluster.controllers) {
+  std::vector<Observers> of(controllers_);
   for (size_t i = 0; i < observers.size(); ++i) of[i].Add(*observers[i]);
   auto cluster =
-      RealCluster::Start(options, real, controllers,
+      RealCluster::Start(options, real, of_cluster,
                          *FindPlacementPolicy(policy), nf, std::move(of));
   status_ = cluster.status();
   if (cluster.ok()) cluster_ = *std::move(cluster);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "base/packet/link_type.h"
 #include "base/time.h"
+#include "platform/cluster/cluster_options.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
@@ -24,9 +25,14 @@ class RealCluster;
 // A run of several controllers in real time, for tests.
 class TestRealCluster {
  public:
-  // The i-th observer is of the i-th controller.
+  // The i-th observer is of the i-th controller. Controllers have units of
+  // their own, unless the options of a cluster say otherwise.
   TestRealCluster(const RunOptions& options, const RealOptions& real,
                   uint32_t controllers, const NfSpec& nf,
+                  std::string_view policy = "snf",
+                  const std::vector<RunObserver*>& observers = {});
+  TestRealCluster(const RunOptions& options, const RealOptions& real,
+                  const ClusterOptions& cluster, const NfSpec& nf,
                   std::string_view policy = "snf",
                   const std::vector<RunObserver*>& observers = {});
   ~TestRealCluster();

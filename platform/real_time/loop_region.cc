@@ -175,6 +175,13 @@ LinkOut OutTo(Memory ring, Doorbell* receiver, size_t reserve) {
   return {*CellRing::Producer::Attach(ring, receiver), reserve};
 }
 
+// The bell of a loop of units.
+Doorbell* BellOf(const Places& places, const LoopRegion::Options& options,
+                 uint32_t loop) {
+  return options.bells != nullptr ? options.bells[loop]
+                                  : At<Doorbell>(places.loops[loop].bell);
+}
+
 LinkIn InFrom(Memory ring, size_t max_payload_bytes) {
   return {*CellRing::Consumer::Attach(ring), max_payload_bytes};
 }
@@ -267,10 +274,10 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
                        .loops = {}};
   region.controller.faults = region.faults.get();
   for (const Places::OfLoop& loop : places.loops) {
-    region.loops.push_back({.bell = At<Doorbell>(loop.bell),
+    const auto index = static_cast<uint32_t>(region.loops.size());
+    region.loops.push_back({.bell = BellOf(places, options, index),
                             .progress = At<LoopProgress>(loop.progress),
                             .control = At<LoopControl>(loop.control)});
-    const size_t index = region.loops.size() - 1;
     for (size_t from = 0; from < options.loops; ++from) {
       region.loops.back().from_loops.push_back(
           places.between[from * options.loops + index]);
@@ -312,7 +319,7 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
   const Places::OfLoop& own = places.loops[loop];
   UnitSide side = {
       .links = {.buffers = *std::move(buffers),
-                .bell = At<Doorbell>(own.bell),
+                .bell = BellOf(places, options, loop),
                 .progress = At<LoopProgress>(own.progress),
                 .control = At<LoopControl>(own.control),
                 .faults = &faults,
@@ -325,7 +332,7 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
   for (uint32_t other = 0; other < options.loops; ++other) {
     side.links.to_loops.push_back(
         OutTo(places.between[loop * options.loops + other],
-              At<Doorbell>(places.loops[other].bell), kLeastCells));
+              BellOf(places, options, other), kLeastCells));
     side.links.from_loops.push_back(InFrom(
         places.between[other * options.loops + loop], options.record_bytes));
   }

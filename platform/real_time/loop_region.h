@@ -42,6 +42,9 @@ struct LoopRegion {
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
     // The loops of units, which have loggers, may end while others go on.
     bool recovers = false;
+    // The bells of loops of units that share threads with others, by loop; null
+    // if they have bells of their own, in the memory.
+    Doorbell* const* bells = nullptr;
   };
   // Holds what the controller's process has of a loop of units.
   struct Loop {

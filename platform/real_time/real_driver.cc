@@ -9,6 +9,7 @@
 #include "base/messages/drop_reason.h"
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
+#include "platform/real_time/loop_host.h"
 #include "platform/run/live_board.h"
 #include "platform/run/report_figures.h"
 #include "platform/run/run_totals.h"
@@ -238,6 +239,12 @@ void RealDriver::StopTimers() {
 
 void RealDriver::StopWorkers() {
   if (processes_ != nullptr) processes_->LetEnd();
+  if (real_.host != nullptr) {
+    for (uint32_t i = 0; i < workers_.size(); ++i) {
+      real_.host->Remove(options_.controller.controller_id, i);
+    }
+    return;
+  }
   for (const LoopRegion::Loop& loop : loops_) {
     loop.control->stops = true;
     loop.bell->Ring();

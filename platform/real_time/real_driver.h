@@ -49,6 +49,7 @@
 namespace snf {
 
 class LiveBoard;
+class LoopHost;
 
 // Says how a run in real time is driven.
 struct RealOptions {
@@ -99,6 +100,9 @@ struct RealOptions {
   // many that share the NF's pools.
   uint32_t controllers = 1;
   AliasListener* aliases = nullptr;  // is told of them, unless it is null
+  // Runs the loops of units, which controllers share and this one leases; then
+  // `threads` is 1 and its own. Null: the driver runs them.
+  LoopHost* host = nullptr;
   // Observers are told for how long units were busy: by their capacity, or else
   // by the clock.
   bool measures_busy = false;
@@ -190,6 +194,17 @@ class RealDriver final : private NfCallNames {
   // the end of any would be that of the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
   absl::StatusOr<RealFaults::Killed> KillLoggers();
+  // As those of ControllerLoop, for a controller that leases units; after
+  // Begin.
+  bool Lease(UnitId unit, uint32_t share) {
+    loop_.ReadClock();
+    return loop_.Lease(unit, share, egress_);
+  }
+  bool Revoke(UnitId unit, bool at_once) {
+    loop_.ReadClock();
+    return loop_.Revoke(unit, at_once, egress_);
+  }
+  std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;

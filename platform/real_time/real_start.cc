@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "platform/process/nf_guard.h"
+#include "platform/real_time/loop_host.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
@@ -73,7 +74,8 @@ bool Recovers(const RunOptions& options, const RealOptions& real) {
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
                                     const NetworkFunction& example) {
-  const bool starts_at_once = real.unpaced || real.warm_pool.has_value();
+  const bool starts_at_once =
+      real.unpaced || real.warm_pool.has_value() || options.controller.leased;
   return {
       .controller = options.controller,
       .cold_start_delay = starts_at_once ? Nanos{} : options.unit_start_delay,
@@ -109,6 +111,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     resolved.threads =
         1 + std::min(options.controller.max_units, UnitStarts::kMostProcesses);
   }
+  if (real.host != nullptr) resolved.threads = 1 + real.host->threads();
   if (resolved.threads > RealOptions::kMaxThreads) {
     return absl::InvalidArgumentError(fmt::format("{} threads are more than {}",
                                                   resolved.threads,
@@ -135,7 +138,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .record_bytes = schema.record_bytes(),
       .loggers = options.loggers,
       .entry_bytes = MaxLogEntryBytes(schema),
-      .recovers = recovers};
+      .recovers = recovers,
+      .bells = real.host != nullptr ? real.host->bells() : nullptr};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
   std::unique_ptr<RealDriver> driver(new RealDriver(
@@ -268,6 +272,10 @@ absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
     auto side = LoopRegion::Attach(region_.bytes(), of, i, *faults_);
     if (!side.ok()) return side.status();
     if (!stores_.empty()) side->links.store = stores_[i].get();
+    if (real_.host != nullptr) {
+      side->links.turns =
+          &real_.host->TurnsOf(options_.controller.controller_id, i);
+    }
     workers_.push_back(
         {.loop = std::make_unique<UnitLoop>(WorkerOptions(i), nf, clock_,
                                             std::move(side->links)),
@@ -350,6 +358,13 @@ absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
     ControllerLinks::UnitLoopEnds& ends = loop_.ends(0);
     workers_.front().loop->Join(ends.out, ends.in);
     nf_call.names = this;
+    return absl::OkStatus();
+  }
+  if (real_.host != nullptr) {
+    for (uint32_t i = 0; i < workers_.size(); ++i) {
+      real_.host->Add(options_.controller.controller_id, i, *workers_[i].loop,
+                      *this);
+    }
     return absl::OkStatus();
   }
   for (size_t i = 0; i < workers_.size(); ++i) {

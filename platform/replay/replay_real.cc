@@ -171,7 +171,7 @@ absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
     each.Add(meters.emplace_back(options_.run.controller.max_units,
                                  nf.create()->schema().record_bytes()));
   }
-  auto cluster = RealCluster::Start(options_.run, real, controllers,
+  auto cluster = RealCluster::Start(options_.run, real, options_.cluster,
                                     *FindPlacementPolicy(run.policy), nf,
                                     std::move(observers));
   if (!cluster.ok()) return cluster.status();

@@ -325,6 +325,16 @@ absl::Status ReplayFlags::CheckLeases() const {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers", "several controllers do not have that");
   }
+  constexpr uint32_t kControllersPerUnit = 7;
+  const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
+  if (leases_ == 0 && options_.cluster.controllers > most) {
+    return AtOdds(
+        "controllers", "max_units",
+        fmt::format("at most {} can each have an eighth of a unit and "
+                    "some headroom",
+                    most)
+            .c_str());
+  }
   if (clock_ == 1) return CheckLeasesInRealTime();
   if (options_.run.chaos.start_failure_65536 > 0) {
     return AtOdds("chaos", "controllers",
@@ -343,16 +353,6 @@ absl::Status ReplayFlags::CheckLeases() const {
                               "in all",
                               kMaxUnits)
                       .c_str());
-  }
-  constexpr uint32_t kControllersPerUnit = 7;
-  const uint32_t most = options_.run.controller.max_units * kControllersPerUnit;
-  if (leases_ == 0 && options_.cluster.controllers > most) {
-    return AtOdds(
-        "controllers", "max_units",
-        fmt::format("at most {} can each have an eighth of a unit and "
-                    "some headroom",
-                    most)
-            .c_str());
   }
   return absl::OkStatus();
 }
@@ -387,12 +387,6 @@ absl::Status ReplayFlags::CheckWarmPool() const {
 }
 
 absl::Status ReplayFlags::CheckLeasesInRealTime() const {
-  if (leases_ == 0) {
-    return Misuse(fmt::format(
-        "--controllers={}: with --clock=real it wants --leases=independent: "
-        "shares of units are leased in virtual time only so far",
-        options_.cluster.controllers));
-  }
   for (const char* flag : {"out", "drops", "loggers", "isolation", "pin",
                            "state", "redis", "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;

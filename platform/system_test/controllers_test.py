@@ -58,6 +58,28 @@ class Controllers(Command):
         self.assertEqual(report["packets_released"] + faults["packets_lost"],
                          600)
 
+    def test_goes_on_without_a_resource_manager(self):
+        one = self.report(self.many, "--nf=chronicle")
+        many = self.report(
+            self.many, "--nf=chronicle", "--controllers=3",
+            "--faults=kill resource_manager at 30ms",
+            "--chaos=lease_loss=0.1 lease_duplicate=0.1 lease_delay=0..50us")
+        self.assertEqual(many["digest"], one["digest"])
+        self.assertEqual(many["violations"], 0)
+        self.assertEqual(many["leases"]["managers_failed"], 1)
+        self.assertEqual(many["leases"]["managers_recovered"], 1)
+        self.assertEqual(many["leases"]["overpromised"], 0)
+
+    def test_shares_units_in_real_time(self):
+        one = self.report(self.many, "--nf=chronicle")
+        for n in (2, 5):
+            many = self.report(self.many, "--nf=chronicle", "--clock=real",
+                               "--speed=max", f"--controllers={n}",
+                               "--threads=1")
+            self.assertEqual(many["digest"], one["digest"])
+            self.assertEqual(many["violations"], 0)
+            self.assertGreaterEqual(many["leases"]["grants"], n)
+
     def test_tells_of_units_as_a_run_of_one_does(self):
         report = self.report(self.many, "--controllers=3",
                              "--unit_capacity=5Mbps")
@@ -173,8 +195,12 @@ class Controllers(Command):
                  ["--faults=add controller at 1ms", "--controllers=64"]),
                 (["--compare", "--controllers"],
                  ["--compare=hash", "--controllers=2"]),
-                (["--leases=independent", "virtual time"],
-                 ["--controllers=2", "--clock=real"]),
+                (["--faults", "--controllers", "resource manager"],
+                 ["--faults=kill resource_manager at 1ms"]),
+                (["--faults", "--clock"],
+                 ["--faults=kill resource_manager at 1ms", "--controllers=2",
+                  "--clock=real"]),
+                (["--chaos", "--controllers"], ["--chaos=lease_loss=0.1"]),
                 (["--loggers", "--controllers"],
                  ["--controllers=2", "--clock=real", "--leases=independent",
                   "--loggers=on"]),

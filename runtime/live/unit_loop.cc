@@ -59,27 +59,32 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   }
 }
 
+bool UnitLoop::has_mail() {
+  if (links_.from_controller.has_items()) return true;
+  if (logs_.has_value() && logs_->has_released()) return true;
+  if (links_.from_loggers.has_value() && links_.from_loggers->has_items()) {
+    return true;
+  }
+  return std::ranges::any_of(links_.from_loops,
+                             [](LinkIn& link) { return link.has_items(); });
+}
+
+Nanos UnitLoop::MayWait() const {
+  // The clock may skip, unseen; to units that do not run that is nothing.
+  const Nanos most = is_asleep() ? Seconds(1) : Milliseconds(10);
+  const Instant due = std::min(next_timer_, next_service_end_);
+  return due == Instant::max() ? most : std::min(most, due - clock_.Now());
+}
+
 void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   const auto has_work = [this] {
-    if (links_.control->stops.load(std::memory_order_seq_cst)) return true;
-    if (links_.from_controller.has_items()) return true;
-    if (logs_.has_value() && logs_->has_released()) return true;
-    if (links_.from_loggers.has_value() && links_.from_loggers->has_items()) {
-      return true;
-    }
-    return std::ranges::any_of(links_.from_loops,
-                               [](LinkIn& link) { return link.has_items(); });
+    return links_.control->stops.load(std::memory_order_seq_cst) || has_mail();
   };
   while (!links_.control->stops.load(std::memory_order_relaxed)) {
     const bool did = Turn();
     if (beside() || did) continue;
-    // The clock may skip, unseen; to units that do not run that is nothing.
-    Nanos timeout = is_asleep() ? Seconds(1) : Milliseconds(10);
-    const Instant due = std::min(next_timer_, next_service_end_);
-    if (due != Instant::max()) {
-      timeout = std::min(timeout, due - clock_.Now());
-      if (timeout.ns < 50'000) continue;
-    }
+    const Nanos timeout = MayWait();
+    if (timeout.ns < 50'000) continue;
     ++sleeps_;
     links_.bell->Wait(has_work, timeout);
   }
@@ -206,7 +211,14 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.unit.on_replicas(command.replicas);
       return;
     case Kind::kStartUnit:
-      if (!command.warm) shell.unit.on_start();
+      if (links_.turns != nullptr) {
+        // It may have obeyed a Stop that was withdrawn meanwhile.
+        shell.unit.on_start();
+        shell.leaves = false;
+        links_.turns->on_start(command.unit);
+      } else if (!command.warm) {
+        shell.unit.on_start();
+      }
       shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
@@ -218,6 +230,7 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       return;
     case Kind::kStopUnit:
       shell.unit.on_stop(out_);
+      shell.leaves = links_.turns != nullptr;
       break;
     case Kind::kEndFlow:
       Call(shell, nullptr, [&] {
@@ -304,6 +317,7 @@ void UnitLoop::SendStopped(UnitId unit) {
     return;
   }
   links_.to_controller.Send(stopped);
+  if (links_.turns != nullptr) links_.turns->on_stopped(unit);
 }
 
 void UnitLoop::AfterCall(UnitShell& shell) {
@@ -354,7 +368,10 @@ bool UnitLoop::ServeAll() {
     did |= Serve(shell);
     NoteTimer(shell);
     if (shell.unit.busy()) {
-      next_service_end_ = std::min(next_service_end_, shell.service.end());
+      // Until its turn comes, the service of another inbox has an end.
+      if (!shell.awaits_turn) {
+        next_service_end_ = std::min(next_service_end_, shell.service.end());
+      }
     } else if (!shell.is_listed) {
       runnable_[i] = runnable_.back();
       runnable_.pop_back();
@@ -381,10 +398,15 @@ bool UnitLoop::Serve(UnitShell& shell) {
   for (uint32_t served = 0; served < kServedInATurn; ++served) {
     if (!shell.unit.busy() && (!shell.ready || !Begin(shell))) {
       shell.is_listed = false;
+      if (links_.turns != nullptr) [[unlikely]]
+        SeeEmpty(shell);
       break;
     }
+    if (shell.awaits_turn && !TakeTurn(shell)) break;
     if (shell.service.end() > now_) break;
     Finish(shell);
+    if (links_.turns != nullptr) [[unlikely]]
+      EndTurn(shell);
     did = true;
   }
   ExecuteAll(shell);
@@ -408,6 +430,44 @@ bool UnitLoop::Begin(UnitShell& shell) {
     shell.service.SeeIdle();
     return false;
   }
+  if (links_.turns != nullptr) [[unlikely]] {
+    shell.awaits_turn = true;
+    links_.turns->on_next(
+        shell.unit.id(), std::max(shell.unit.in_service().original_length, 1u));
+    return true;
+  }
+  BeginService(shell);
+  return true;
+}
+
+// A packet begins when the unit was free, be that long ago, as with one inbox.
+bool UnitLoop::TakeTurn(UnitShell& shell) {
+  if (!links_.turns->Begin(shell.unit.id())) return false;
+  shell.awaits_turn = false;
+  const Instant free_since = links_.turns->last_end(shell.unit.id());
+  if (service_.has_value() && free_since != Instant::min()) {
+    shell.service.Start(now_ + (free_since - RealClock::Monotonic()));
+  }
+  BeginService(shell);
+  return true;
+}
+
+void UnitLoop::EndTurn(const UnitShell& shell) {
+  Instant end = Instant::min();
+  if (service_.has_value()) {
+    end = RealClock::Monotonic() + (shell.service.end() - now_);
+  }
+  links_.turns->on_served(shell.unit.id(), end);
+}
+
+void UnitLoop::SeeEmpty(UnitShell& shell) {
+  links_.turns->on_empty(shell.unit.id());
+  if (!shell.leaves || shell.unit.held_packets() > 0) return;
+  shell.leaves = false;
+  links_.turns->on_drained(shell.unit.id());
+}
+
+inline void UnitLoop::BeginService(UnitShell& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const Nanos wait = shell.unit.in_service_wait();
   const bool is_again = shell.unit.in_service_again();
@@ -418,7 +478,6 @@ bool UnitLoop::Begin(UnitShell& shell) {
                         is_again || wait != Unit::kNeverHeld, takes);
     busy_.ns += takes.ns;
   }
-  return true;
 }
 
 void UnitLoop::Finish(UnitShell& shell) {

@@ -23,6 +23,7 @@
 #include "runtime/live/log_handover.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_logs.h"
+#include "runtime/live/unit_turns.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
@@ -77,6 +78,8 @@ struct UnitLoopLinks {
   std::optional<LinkOut> to_new_loggers{};
   // If packets are to survive the loop's process.
   std::optional<PacketOriginals> originals{};
+  // If loops of other controllers run the same units, on the same thread.
+  UnitTurns* turns = nullptr;
 };
 
 // Counts what a loop's units did.
@@ -124,6 +127,10 @@ struct UnitLoopFigures {
 // When another process runs the loggers (LoopControl), no packet is served
 // until it has got what the units keep (LogHandover).
 //
+// Where loops of several controllers share units, each of them takes Turns on
+// the thread of all, and begins a packet when the unit is to serve it
+// (UnitTurns).
+//
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
 // runs the other 8, whatever comes meanwhile.
@@ -157,6 +164,10 @@ class UnitLoop {
   }
   // Takes one turn; returns true if there was anything to do.
   bool Turn();
+  // Returns true if a message has come. Or how long there is nothing to do, if
+  // none comes.
+  bool has_mail();
+  Nanos MayWait() const;
 
   const LoopProgress& progress() const { return *links_.progress; }
   // Tells which call of an NF is under way.
@@ -186,7 +197,9 @@ class UnitLoop {
     bool is_listed = false;  // in runnable_
     // Of a DoneQuery that is to be answered; 0: there is none.
     uint32_t asked_round = 0;
-    PacedService service{};  // of a unit with a capacity
+    bool awaits_turn = false;  // of UnitTurns: its packet is not served yet
+    bool leaves = false;       // … and nothing comes to it any more
+    PacedService service{};    // of a unit with a capacity
   };
 
   UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
@@ -230,6 +243,10 @@ class UnitLoop {
   [[gnu::noinline]] bool ServeAllByTheClock();
   bool Serve(UnitShell& shell);
   bool Begin(UnitShell& shell);
+  void BeginService(UnitShell& shell);
+  [[gnu::noinline]] bool TakeTurn(UnitShell& shell);
+  [[gnu::noinline]] void EndTurn(const UnitShell& shell);
+  [[gnu::noinline]] void SeeEmpty(UnitShell& shell);
   void Finish(UnitShell& shell);
   void RunTimers();
   void RunTimers(UnitShell& shell);
