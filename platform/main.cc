@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "platform/bench/bench_command.h"
+#include "platform/control/chain_commands.h"
 #include "platform/control/control_commands.h"
 #include "platform/leases/leases_command.h"
 #include "platform/nf/nf_command.h"
@@ -10,6 +13,7 @@
 #include "platform/real_time/unit_process.h"
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
+#include "platform/replay/try_chain.h"
 #include "platform/replay/up_command.h"
 #include "platform/tls/cert_command.h"
 #include "platform/trace/trace_command.h"
@@ -31,6 +35,7 @@ const Program kProgram = {
                  {"set", CreateSetCommand},
                  {"drain", CreateDrainCommand},
                  {"kill", CreateKillCommand},
+                 {"chain", CreateChainCommand},
                  {"down", CreateDownCommand},
                  {"cert", CreateCommand<CertCommand>},
                  {"leases", CreateCommand<LeasesCommand>},
@@ -42,9 +47,13 @@ const Program kProgram = {
 }  // namespace snf
 
 int main(int argc, char** argv) {
-  // Is started by `snf replay` itself (launcher.h), and no command of a user's.
+  // Are started by snf itself, and are no commands of a user's.
   if (argc == 3 && argv[1] == snf::kUnitProcessCommand) {
     return snf::UnitProcessMain(std::atoi(argv[2]));
+  }
+  if (argc > 1 && argv[1] == snf::kTryChainCommand) {
+    const std::vector<std::string> words(argv + 2, argv + argc);
+    return snf::TryChainCommand().Main(argv[1], words);
   }
   return snf::RunProgram(snf::kProgram, argc, argv);
 }

@@ -180,7 +180,7 @@ left() {
 # the log, which may say why. Notes in of_daemons what daemons have made.
 left_by_daemons() {
   local file stem pid what kind name entry
-  for file in "$1"/*.{lock,sock,log,net}; do
+  for file in "$1"/*.{lock,sock,log,net,modules}; do
     stem=${file%.*}
     pid=
     if [[ -e $stem.lock ]]; then pid=$(line_of "$stem.lock"); fi

@@ -219,6 +219,15 @@ class ControllerLoop {
   // the pool is loop i.
   void ReturnBuffer(BufferPool::Party owner, PacketHandle packet);
 
+  // Pieces come to a pool of the NF, which were not of this controller before.
+  template <ControllerHost Host>
+  void AddPieces(const PieceBlock& pieces, Host& host) {
+    out_.clear();
+    controller_.AddPieces(now_, pieces, false, out_);
+    ExecuteAll(host);
+    FlushAll();
+  }
+
   // Returns the time of the last turn, or of ReadClock if that was later.
   Instant now() const { return now_; }
   Instant ReadClock() { return now_ = clock_.Now(); }

@@ -83,7 +83,7 @@ struct LiveChain {
 
   std::unique_ptr<LiveWire> wire;
   std::unique_ptr<LiveTraffic> traffic;
-  std::unique_ptr<RealDriver> driver;
+  std::unique_ptr<LiveChains> chains;
   uint64_t lost = 0;
 };
 
@@ -109,24 +109,25 @@ absl::Status LiveChain::Start(const std::string& nf, uint32_t flows) {
                          .unpaced = true},
                         *FindPlacementPolicy("snf"), *parsed, {traffic.get()});
   if (!started.ok()) return started.status();
-  driver = *std::move(started);
-  traffic->Begin(*driver);
+  chains = std::make_unique<LiveChains>(*std::move(started), nf);
+  traffic->Begin(*chains);
   return absl::OkStatus();
 }
 
 uint64_t LiveChain::Turn() {
-  const uint64_t before = driver->packets_in();
-  while (traffic->Turn(*driver)) {
+  const uint64_t before = chains->newest().packets_in();
+  while (traffic->Turn(*chains)) {
   }
-  return driver->packets_in() - before;
+  return chains->newest().packets_in() - before;
 }
 
 absl::Status LiveChain::Check() {
   if (absl::Status s = CheckLost(lost); !s.ok()) return s;
-  const RunResult result = driver->Finish();
+  const RunResult result = chains->Finish();
   traffic->Finish();
   if (absl::Status s = DrivenChain::Check(result); !s.ok()) return s;
-  const std::string wrong = traffic->WhatDoesNotAddUp(result);
+  const std::string wrong =
+      traffic->WhatDoesNotAddUp(result, chains->earlier());
   return wrong.empty() ? absl::OkStatus() : absl::InternalError(wrong);
 }
 

@@ -21,7 +21,7 @@ class GrpcClient final : public ControlClient {
   absl::StatusOr<proto::name##Reply> Ask(const proto::name##Request& request) \
       override {                                                              \
     grpc::ClientContext context;                                              \
-    SetDeadline(context);                                                     \
+    SetDeadline(context, PatienceOf(request));                                \
     proto::name##Reply reply;                                                 \
     return Result(stub_->name(&context, request, &reply), std::move(reply));  \
   }
@@ -31,13 +31,22 @@ class GrpcClient final : public ControlClient {
   SNF_CALL(Set)
   SNF_CALL(Drain)
   SNF_CALL(Kill)
+  SNF_CALL(Chain)
   SNF_CALL(Down)
 #undef SNF_CALL
 
  private:
-  static void SetDeadline(grpc::ClientContext& context) {
+  template <typename Request>
+  static Nanos PatienceOf(const Request& /*request*/) {
+    return kPatience;
+  }
+  // Units are started first, maybe in containers.
+  static Nanos PatienceOf(const proto::ChainRequest& /*request*/) {
+    return kChainPatience;
+  }
+  static void SetDeadline(grpc::ClientContext& context, Nanos patience) {
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::nanoseconds(kPatience.ns));
+                         std::chrono::nanoseconds(patience.ns));
   }
   template <typename Reply>
   static absl::StatusOr<Reply> Result(const grpc::Status& status,

@@ -17,6 +17,7 @@ namespace snf {
 class ControlClient {
  public:
   static constexpr Nanos kPatience = Seconds(5);
+  static constexpr Nanos kChainPatience = Seconds(30);
 
   // Asks at a socket of the file system.
   static std::unique_ptr<ControlClient> Connect(const std::string& socket);
@@ -36,6 +37,8 @@ class ControlClient {
       const proto::DrainRequest& request) = 0;
   virtual absl::StatusOr<proto::KillReply> Ask(
       const proto::KillRequest& request) = 0;
+  virtual absl::StatusOr<proto::ChainReply> Ask(
+      const proto::ChainRequest& request) = 0;
   virtual absl::StatusOr<proto::DownReply> Ask(
       const proto::DownRequest& request) = 0;
 

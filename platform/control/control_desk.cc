@@ -84,14 +84,18 @@ void SetFlow(const SeenFlow& from, proto::Flow& to) {
   to.set_idle_ns(from.idle.ns);
 }
 
+absl::Status ChangeUnderWay() {
+  return absl::DeadlineExceededError("another change is still under way");
+}
+
 }  // namespace
 
 ControlDesk::ControlDesk(proto::StatusReply about, ControlSettings& settings,
                          std::atomic<bool>& down)
     : about_(std::move(about)), down_(down), settings_(settings) {}
 
-void ControlDesk::Begin(RealDriver& driver, const LiveBoard& board) {
-  driver_ = &driver;
+void ControlDesk::Begin(ControlChains& chains, const LiveBoard& board) {
+  chains_ = &chains;
   board_ = &board;
 }
 
@@ -100,6 +104,9 @@ absl::Status ControlDesk::Status(Deadline /*deadline*/,
                                  proto::StatusReply& reply) {
   reply = about_;
   AddFigures(*board_->Latest(), reply);
+  if (reply.chain_size() > 0) {
+    reply.set_nf(reply.chain(reply.chain_size() - 1).nf());
+  }
   return absl::OkStatus();
 }
 
@@ -107,11 +114,12 @@ absl::Status ControlDesk::Units(Deadline deadline,
                                 const proto::UnitsRequest& /*request*/,
                                 proto::UnitsReply& reply) {
   const auto look = [&] {
-    const UnitPool& units = driver_->controller().units();
+    const RealDriver& driver = chains_->newest();
+    const UnitPool& units = driver.controller().units();
     reply.set_usable_units(units.usable_units());
     for (uint32_t i = 0; i < units.max_units(); ++i) {
       const UnitId id{static_cast<uint16_t>(i)};
-      const Provisioning::Total total = driver_->provisioning().total(id);
+      const Provisioning::Total total = driver.provisioning().total(id);
       if (!total.was_up && !units.drained(id)) continue;
       proto::Unit& unit = *reply.add_unit();
       unit.set_id(i);
@@ -141,7 +149,7 @@ absl::Status ControlDesk::Flows(Deadline deadline,
   piece.flows.reserve(kSlotsAtATime);
   do {
     const absl::Status status =
-        mailbox_.Ask([&] { Read(*driver_, piece); }, deadline);
+        mailbox_.Ask([&] { Read(chains_->newest(), piece); }, deadline);
     if (!status.ok()) return status;
     for (const SeenFlow& flow : piece.flows) {
       if (request.has_unit() && value(flow.owner) != request.unit()) continue;
@@ -165,8 +173,8 @@ absl::Status ControlDesk::Change(Deadline deadline,
   const absl::StatusOr<ControllerOptions> options = settings_.Check(values);
   if (!options.ok()) return options.status();
   bool is_tuned = false;
-  const absl::Status asked =
-      mailbox_.Ask([&] { is_tuned = driver_->Tune(*options); }, deadline);
+  const absl::Status asked = mailbox_.Ask(
+      [&] { is_tuned = chains_->newest().Tune(*options); }, deadline);
   if (!asked.ok()) return asked;
   if (!is_tuned) {
     return absl::FailedPreconditionError(
@@ -182,7 +190,8 @@ absl::Status ControlDesk::Change(Deadline deadline,
 absl::Status ControlDesk::Set(Deadline deadline,
                               const proto::SetRequest& request,
                               proto::SetReply& reply) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return ChangeUnderWay();
   if (!request.value().empty()) {
     const ControlSettings::Values values(request.value().begin(),
                                          request.value().end());
@@ -203,15 +212,16 @@ absl::Status ControlDesk::Drain(Deadline deadline,
   bool is_unit = true;
   bool has_other = true;
   const auto drain = [&] {
-    const UnitPool& units = driver_->controller().units();
+    RealDriver& driver = chains_->newest();
+    const UnitPool& units = driver.controller().units();
     is_unit = request.unit() < units.max_units();
     if (!is_unit) return;
     const UnitId unit{static_cast<uint16_t>(request.unit())};
     if (request.undo()) {
-      driver_->Undrain(unit);
+      driver.Undrain(unit);
       return;
     }
-    has_other = driver_->Drain(unit);
+    has_other = driver.Drain(unit);
     reply.set_flows(units.owned_flows(unit));
   };
   const absl::Status asked = mailbox_.Ask(drain, deadline);
@@ -241,12 +251,13 @@ absl::Status ControlDesk::Kill(Deadline deadline,
   bool is_unit = true;
   absl::StatusOr<RealFaults::Killed> killed;
   const auto kill = [&] {
-    is_unit = request.unit() < driver_->controller().units().max_units();
+    RealDriver& driver = chains_->newest();
+    is_unit = request.unit() < driver.controller().units().max_units();
     if (!is_unit) return;
     killed =
         is_of_unit
-            ? driver_->KillUnit(UnitId{static_cast<uint16_t>(request.unit())})
-            : driver_->KillLoggers();
+            ? driver.KillUnit(UnitId{static_cast<uint16_t>(request.unit())})
+            : driver.KillLoggers();
   };
   const absl::Status asked = mailbox_.Ask(kill, deadline);
   if (!asked.ok()) return asked;
@@ -259,6 +270,20 @@ absl::Status ControlDesk::Kill(Deadline deadline,
   for (const UnitId unit : killed->units) reply.add_unit(value(unit));
   LogLine(LogLevel::kInfo, fmt::format("kill process {}", killed->process));
   return absl::OkStatus();
+}
+
+absl::Status ControlDesk::Chain(Deadline deadline,
+                                const proto::ChainRequest& request,
+                                proto::ChainReply& reply) {
+  if (request.text().empty() == request.module().empty()) {
+    return absl::InvalidArgumentError("want either a chain or a module");
+  }
+  if (request.has_within_ns() && request.within_ns() < 0) {
+    return absl::InvalidArgumentError("within: want no negative time");
+  }
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return ChangeUnderWay();
+  return chains_->Set(mailbox_, deadline, request, reply);
 }
 
 absl::Status ControlDesk::Down(Deadline /*deadline*/,

@@ -35,6 +35,21 @@ class ControlSettings {
   virtual void Accept(const Values& values) = 0;
 };
 
+// The chains of a run, of which the newest takes the flows that begin.
+class ControlChains {
+ public:
+  virtual ~ControlChains() = default;
+  // Returns the newest one's driver. Called by the dispatcher alone.
+  virtual RealDriver& newest() = 0;
+  // Makes a chain, and lets the dispatcher, who opens the mailbox, put it in
+  // place. Called for one at a time. Errors, after which nothing has changed:
+  // InvalidArgument, it cannot be; those of RealDriver::Start;
+  // FailedPrecondition, there are too many; those of Mailbox.
+  virtual absl::Status Set(Mailbox& mailbox, Mailbox::Deadline deadline,
+                           const proto::ChainRequest& request,
+                           proto::ChainReply& reply) = 0;
+};
+
 // Theory of operation. Answers the control service for a run: figures come from
 // the board, where the dispatcher puts them anyway; everything else is a letter
 // to the dispatcher, which looks at the run, or changes it, between two batches
@@ -60,7 +75,7 @@ class ControlDesk final : public ControlHandler {
   Mailbox& mailbox() { return mailbox_; }
   // Questions are of this run. Call once, before any comes; both must outlive
   // the mailbox's end, the board the desk.
-  void Begin(RealDriver& driver, const LiveBoard& board);
+  void Begin(ControlChains& chains, const LiveBoard& board);
 
   absl::Status Status(Deadline deadline, const proto::StatusRequest& request,
                       proto::StatusReply& reply) override;
@@ -74,6 +89,8 @@ class ControlDesk final : public ControlHandler {
                      proto::DrainReply& reply) override;
   absl::Status Kill(Deadline deadline, const proto::KillRequest& request,
                     proto::KillReply& reply) override;
+  absl::Status Chain(Deadline deadline, const proto::ChainRequest& request,
+                     proto::ChainReply& reply) override;
   absl::Status Down(Deadline deadline, const proto::DownRequest& request,
                     proto::DownReply& reply) override;
 
@@ -83,9 +100,9 @@ class ControlDesk final : public ControlHandler {
   const proto::StatusReply about_;
   std::atomic<bool>& down_;
   Mailbox mailbox_;
-  RealDriver* driver_ = nullptr;  // used by the dispatcher alone
+  ControlChains* chains_ = nullptr;
   const LiveBoard* board_ = nullptr;
-  std::mutex mutex_;  // held while a setting changes
+  std::timed_mutex mutex_;  // held while a setting or the chain changes
   ControlSettings& settings_;
 };
 

@@ -68,6 +68,13 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     SetPort(port, *reply.add_port());
   }
   reply.set_unrouted(figures.live.unrouted);
+  for (const LiveFigures::Chain& chain : figures.chains) {
+    proto::ChainFigures& to = *reply.add_chain();
+    to.set_number(chain.number);
+    to.set_nf(chain.nf);
+    to.set_flows(chain.flows);
+    to.set_packets_in(chain.packets_in);
+  }
   SetTimes(figures.latency, *reply.mutable_latency());
   if (figures.unit_capacity_bps.has_value()) {
     reply.set_unit_capacity_bps(*figures.unit_capacity_bps);
@@ -104,6 +111,12 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                                   .send_drops = port.send_drops()});
   }
   figures.live.unrouted = reply.unrouted();
+  for (const proto::ChainFigures& chain : reply.chain()) {
+    figures.chains.push_back({.number = chain.number(),
+                              .nf = chain.nf(),
+                              .flows = chain.flows(),
+                              .packets_in = chain.packets_in()});
+  }
   figures.latency = TimesOf(reply.latency());
   if (reply.has_unit_capacity_bps()) {
     figures.unit_capacity_bps = reply.unit_capacity_bps();

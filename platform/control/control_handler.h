@@ -33,6 +33,9 @@ class ControlHandler {
   virtual absl::Status Kill(Deadline deadline,
                             const proto::KillRequest& request,
                             proto::KillReply& reply) = 0;
+  virtual absl::Status Chain(Deadline deadline,
+                             const proto::ChainRequest& request,
+                             proto::ChainReply& reply) = 0;
   virtual absl::Status Down(Deadline deadline,
                             const proto::DownRequest& request,
                             proto::DownReply& reply) = 0;

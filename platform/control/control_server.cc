@@ -66,6 +66,7 @@ class Service final : public proto::Control::Service {
   SNF_CALL(Set)
   SNF_CALL(Drain)
   SNF_CALL(Kill)
+  SNF_CALL(Chain)
   SNF_CALL(Down)
 #undef SNF_CALL
 

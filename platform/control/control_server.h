@@ -21,7 +21,7 @@ class ControlServer {
  public:
   static constexpr int kMostBytes = 64 * 1024;
   static constexpr int kMostCalls = 16;
-  static constexpr int kMostSeconds = 10;
+  static constexpr int kMostSeconds = 40;
 
   // Listens on return, on a socket of the file system that is this user's
   // alone, and on a TCP port, if one is named, for clients whose certificate

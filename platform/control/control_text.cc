@@ -60,6 +60,14 @@ std::string TextOf(const proto::StatusReply& reply) {
         fmt::format("{} dropped: {}", FormatCount(drop.packets), drop.name));
   }
   say("flows", FlowsOf(figures));
+  if (figures.chains.size() > 1) {
+    for (const LiveFigures::Chain& chain : figures.chains) {
+      say(fmt::format("chain {}", chain.number),
+          fmt::format("{} flows, {} packets so far: {}",
+                      FormatCount(chain.flows), FormatCount(chain.packets_in),
+                      chain.nf));
+    }
+  }
   say("units", fmt::format("{} up", figures.units_up()));
   text += fmt::format("  {:<9} p50 {}, p99 {}, at most {}\n", "latency",
                       FormatDuration(figures.latency.all.p50),

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -61,6 +63,11 @@ bool IsStill(const std::string& name, int file) {
          by_name.st_ino == opened.st_ino && by_name.st_dev == opened.st_dev;
 }
 
+void RemoveFolder(const std::string& name) {
+  std::error_code ignored;
+  std::filesystem::remove_all(name, ignored);
+}
+
 pid_t ReadPid(int file) {
   char text[16] = {};
   const ssize_t size = pread(file, text, sizeof text - 1, 0);
@@ -94,6 +101,7 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .lock = stem + ".lock",
                        .socket = stem + ".sock",
                        .log = stem + ".log",
+                       .modules = stem + ".modules",
                        .network = stem + ".net"};
   if (files.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(
@@ -155,6 +163,7 @@ absl::StatusOr<DaemonLock> DaemonLock::Take(const DaemonFiles& files) {
     }
     unlink(files.socket.c_str());
     DaemonNetwork::Remove(files.network);
+    RemoveFolder(files.modules);
     return taken;
   }
 }
@@ -168,6 +177,7 @@ DaemonLock::DaemonLock(DaemonLock&& other) noexcept
 DaemonLock::~DaemonLock() {
   if (file_ < 0) return;
   unlink(files_.socket.c_str());
+  RemoveFolder(files_.modules);
   unlink(files_.lock.c_str());
   close(file_);
   rmdir(files_.directory.c_str());  // if it was the last one's

@@ -20,6 +20,7 @@ struct DaemonFiles {
   std::string lock;       // held as long as the daemon lives; its pid is in it
   std::string socket;     // of its control service
   std::string log;        // of a daemon in the background without --log
+  std::string modules;    // a folder of NFs' modules that were deployed
   std::string network;    // names what DaemonNetwork has made for it
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name

@@ -22,6 +22,7 @@ DaemonFiles Files() {
           .lock = directory + "/it.lock",
           .socket = directory + "/it.sock",
           .log = directory + "/it.log",
+          .modules = directory + "/it.modules",
           .network = directory + "/it.net"};
 }
 

@@ -37,36 +37,36 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
   return traffic;
 }
 
-absl::Status LiveTraffic::Run(RealDriver& driver,
+absl::Status LiveTraffic::Run(LiveChains& chains,
                               const std::atomic<bool>& interrupted,
                               Mailbox* mailbox) {
-  Begin(driver);
-  while (!interrupted.load(std::memory_order_relaxed) && !driver.has_failed() &&
+  Begin(chains);
+  while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
          status().ok()) {
-    const bool did = Turn(driver);
+    const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
-    if (!did) WaitForFrames(driver.MayWait());
+    if (!did) WaitForFrames(chains.MayWait());
   }
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
   for (const auto& port : ports_) port->StopReceiving();
-  for (int i = 0; i < kMostTurns && Receive(driver); ++i) {
-    driver.Poll();
+  for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
+    chains.Poll();
     Flush();
   }
   return status();
 }
 
-void LiveTraffic::Begin(RealDriver& driver) {
-  driver.Begin(PacketPort::WallClock());
+void LiveTraffic::Begin(LiveChains& chains) {
+  chains.Begin(PacketPort::WallClock());
 }
 
-bool LiveTraffic::Turn(RealDriver& driver) {
+bool LiveTraffic::Turn(LiveChains& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
-  const bool has_received = Receive(driver);
-  const bool did = driver.Poll();
+  const bool has_received = Receive(chains);
+  const bool did = chains.Poll();
   Flush();
-  const Instant now = driver.clock().Now();
+  const Instant now = chains.Now();
   if (now >= next_update_) {
     next_update_ = now + kUpdatePeriod;
     UpdateFigures();
@@ -83,20 +83,20 @@ void LiveTraffic::Flush() {
   for (const auto& port : ports_) port->Flush();
 }
 
-bool LiveTraffic::Receive(RealDriver& driver) {
+bool LiveTraffic::Receive(LiveChains& chains) {
   bool has_received = false;
   for (size_t i = 0; i < kPorts; ++i) {
     Instant now = Instant::min();  // when the frames are here
     has_received |=
         ports_[i]->Receive([&, i](std::span<const std::byte> frame, Nanos age) {
-          if (now == Instant::min()) now = driver.clock().Now();
-          Offer(driver, i, frame, now + Nanos{-age.ns});
+          if (now == Instant::min()) now = chains.Now();
+          Offer(chains, i, frame, now + Nanos{-age.ns});
         });
   }
   return has_received;
 }
 
-void LiveTraffic::Offer(RealDriver& driver, size_t port,
+void LiveTraffic::Offer(LiveChains& chains, size_t port,
                         std::span<const std::byte> frame, Instant came) {
   Learn(port, frame);
   // What came by the other port meanwhile was read first.
@@ -107,7 +107,7 @@ void LiveTraffic::Offer(RealDriver& driver, size_t port,
   packet.original_bytes = static_cast<uint32_t>(frame.size());
   packet.side = SideOf(port);
   packet.number = ++offered_;
-  driver.Offer(packet);
+  chains.Offer(packet);
 }
 
 // Addresses of groups are no sender's. Once there is no room any more, no
@@ -197,19 +197,25 @@ absl::Status LiveTraffic::status() const {
   return absl::OkStatus();
 }
 
-std::string LiveTraffic::WhatDoesNotAddUp(const RunResult& result) const {
+std::string LiveTraffic::WhatDoesNotAddUp(
+    const RunResult& result, const std::vector<EarlierChain>& earlier) const {
   uint64_t received = 0;
   uint64_t left = figures_.unrouted + result.aliases.packets_hairpinned;
   for (const PortFigures& port : figures_.ports) {
     received += port.received;
     left += port.sent + port.send_drops;
   }
-  if (received != result.packets_in) {
-    return fmt::format("ports received {} packets, and {} came in", received,
-                       result.packets_in);
+  uint64_t came_in = result.packets_in;
+  uint64_t released = result.packets_released + result.packets_passed_through;
+  for (const EarlierChain& chain : earlier) {
+    came_in += chain.packets_in;
+    released += chain.packets_released + chain.packets_passed_through;
+    left += chain.packets_hairpinned;
   }
-  const uint64_t released =
-      result.packets_released + result.packets_passed_through;
+  if (received != came_in) {
+    return fmt::format("ports received {} packets, and {} came in", received,
+                       came_in);
+  }
   if (left == released) return "";
   return fmt::format("{} packets were released, and ports account for {}",
                      released, left);

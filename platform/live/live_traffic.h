@@ -17,11 +17,11 @@
 #include "base/ids.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
+#include "platform/live/live_chains.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/port_spec.h"
 #include "platform/live/returning_port.h"
 #include "platform/process/mailbox.h"
-#include "platform/real_time/real_driver.h"
 #include "platform/run/released_packet.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
@@ -29,13 +29,13 @@
 namespace snf {
 
 // Theory of operation. Live traffic through a run in real time: what comes in
-// at one port is offered to the driver, and what the driver releases leaves at
-// the other, with the Ethernet addresses that it came with. So to hosts and
+// at one port is offered to the chains that run, and what these release leaves
+// at the other, with the Ethernet addresses that it came with. So to hosts and
 // routers at both ends SNF is a piece of wire, and ARP, neighbour discovery and
 // all that has no flow go through.
 //
-//   inside ─Receive─► Offer ─► RealDriver ─on_release─► Send ─► outside
-//   inside ◄─Send──── on_release ◄─ RealDriver ◄─ Offer ◄─Receive─ outside
+//   inside ─Receive─► Offer ─► LiveChains ─on_release─► Send ─► outside
+//   inside ◄─Send──── on_release ◄─ LiveChains ◄─ Offer ◄─Receive─ outside
 //
 // A packet that an NF made came by no port: it leaves where a frame came from
 // whose sender had its destination's address. If there was none, it is dropped
@@ -58,27 +58,28 @@ class LiveTraffic final : public RunObserver {
       const std::vector<PortSpec>& ports,
       const ReturningPort::Notice& notice = nullptr);
 
-  // Takes packets until `interrupted` is set, a port fails, or the driver has.
+  // Takes packets until `interrupted` is set, or a port or a chain fails.
   // What had come by then is offered. Letters in the mailbox, which may be
   // null, are opened between batches. An error is that of a port.
-  absl::Status Run(RealDriver& driver, const std::atomic<bool>& interrupted,
+  absl::Status Run(LiveChains& chains, const std::atomic<bool>& interrupted,
                    Mailbox* mailbox = nullptr);
-  // What Run is made of, for who has a loop of its own: starts the driver's
+  // What Run is made of, for who has a loop of its own: starts their
   // clock.
-  static void Begin(RealDriver& driver);
+  static void Begin(LiveChains& chains);
   // Takes some of what has come, and sends what is released. Returns false if
   // there was nothing to do.
-  bool Turn(RealDriver& driver);
-  // Sends what RealDriver::Finish has released. Call it last.
+  bool Turn(LiveChains& chains);
+  // Sends what LiveChains::Finish has released. Call it last.
   void Finish();
 
   void on_release(const ReleasedPacket& packet) override;
 
   // Returns the figures of all ports; they change as the run goes on.
   const PortsFigures& figures() const { return figures_; }
-  // Returns a violation if packets of the result and those of the ports do not
+  // Returns a violation if packets of the chains and those of the ports do not
   // add up; "" if they do.
-  std::string WhatDoesNotAddUp(const RunResult& result) const;
+  std::string WhatDoesNotAddUp(const RunResult& result,
+                               const std::vector<EarlierChain>& earlier) const;
   // Returns what there is to say about the ports at the beginning, a line each.
   std::vector<std::string> notes() const;
 
@@ -92,9 +93,9 @@ class LiveTraffic final : public RunObserver {
   static Side SideOf(size_t port) {
     return port == kInside ? Side::kInside : Side::kOutside;
   }
-  bool Receive(RealDriver& driver);
+  bool Receive(LiveChains& chains);
   void Flush();
-  void Offer(RealDriver& driver, size_t port, std::span<const std::byte> frame,
+  void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,
              Instant came);
   void Learn(size_t port, std::span<const std::byte> frame);
   void SendToReceiver(std::span<const std::byte> frame);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/control/chain_commands.h"
 #include "platform/nf/nf_description.h"
 #include "platform/nf/nf_new.h"
 #include "platform/nf/nf_run.h"
@@ -81,7 +82,8 @@ std::unique_ptr<Command> CreateNfCommand() {
       CommandTable{{"list", CreateCommand<NfList>},
                    {"show", CreateCommand<NfShow>},
                    {"new", CreateCommand<NfNew>},
-                   {"run", CreateCommand<NfRun>}});
+                   {"run", CreateCommand<NfRun>},
+                   {"deploy", CreateNfDeployCommand}});
 }
 
 }  // namespace snf

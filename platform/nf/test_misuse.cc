@@ -17,6 +17,7 @@ class Misuse final : public NetworkFunction {
   explicit Misuse(NfOptions& options)
       : how_(kHows[options.Choice("how", 0, kHows, "what it does")]) {
     if (how_ == "throw_made") throw std::runtime_error("boom");
+    if (how_ == "segv_made") WriteNowhere();
   }
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
@@ -60,7 +61,7 @@ class Misuse final : public NetworkFunction {
       "throw_end", "exit",  "quick_exit", "exit_report", "abort",
       "segv",      "heap",  "stack",      "behind",      "before",
       "drop",      "wait",  "timer",      "alias",       "emit",
-      "pool",      "rearm", "spin"};
+      "pool",      "rearm", "spin",       "segv_made"};
 
   // Ends the process, or the call.
   void End() const {
@@ -69,16 +70,17 @@ class Misuse final : public NetworkFunction {
     if (how_ == "exit") std::exit(0);
     if (how_ == "quick_exit") std::quick_exit(0);
     if (how_ == "abort") std::abort();
-    if (how_ == "segv") {
-      static volatile int* volatile nowhere = nullptr;
-      *nowhere = 1;
-    }
+    if (how_ == "segv") WriteNowhere();
     if (how_ == "stack") depth_ = Recurse(1);
     if (how_ == "heap") {
       void* volatile room = std::malloc(100);
       std::free(room);
       std::free(room);
     }
+  }
+  static void WriteNowhere() {
+    static volatile int* volatile nowhere = nullptr;
+    *nowhere = 1;
   }
   static int Recurse(int depth) {
     volatile char room[4'096];

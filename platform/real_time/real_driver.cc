@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "base/messages/drop_reason.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
 #include "platform/real_time/loop_host.h"
 #include "platform/run/live_board.h"
 #include "platform/run/report_figures.h"
+#include "platform/run/run_setup.h"
 #include "platform/run/run_totals.h"
 #include "platform/run/table_totals.h"
 #include "runtime/core/state_figures.h"
@@ -184,9 +186,67 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
   return true;
 }
 
+void RealDriver::BecomeOlder() {
+  next_live_ = Instant::max();
+  real_.live = nullptr;
+  looker_.emplace(options_.flow);
+  older_since_ = clock_.Now();
+}
+
+bool RealDriver::Knows(const CapturedPacket& captured) {
+  ParsedPacket headers;
+  FlowKey key;
+  const Direction direction = looker_->Classify(captured.time, captured.link,
+                                                captured.bytes, headers, key);
+  if (direction == Direction::kNone) return false;
+  if (key.form == FlowKeyForm::kIpv4Fragment ||
+      key.form == FlowKeyForm::kIpv6Fragment) {
+    return captured.time - older_since_ < kLateFragments;
+  }
+  const FlowTable& flows = controller().flows();
+  if (HasSides(*example_)) {
+    if (!HasEnds(key)) return false;
+    const Endpoints ends = EndpointsOf(key, direction);
+    if (captured.side == Side::kOutside) {
+      return controller().aliases().Find(ends.to, flows.HashOf(ends.to)) !=
+             AliasTable::kNone;
+    }
+    key = ends.from;
+  }
+  return flows.Find(key, flows.HashOf(key)) != FlowTable::kNone;
+}
+
+std::vector<uint64_t> RealDriver::FreePieces(size_t pool) const {
+  std::vector<uint64_t> words(pools()[pool].words());
+  for (uint32_t word = 0; word < words.size(); ++word) {
+    words[word] = controller().free_pieces(static_cast<uint16_t>(pool), word);
+  }
+  return words;
+}
+
+void RealDriver::RemovePieces(size_t pool, std::span<const uint64_t> words) {
+  for (uint32_t word = 0; word < words.size(); ++word) {
+    if (words[word] == 0) continue;
+    loop_.controller().RemovePieces({.word = word,
+                                     .pool = static_cast<uint16_t>(pool),
+                                     .mask = words[word]});
+  }
+}
+
+void RealDriver::AddPieces(size_t pool, std::span<const uint64_t> words) {
+  for (uint32_t word = 0; word < words.size(); ++word) {
+    if (words[word] == 0) continue;
+    loop_.AddPieces({.word = word,
+                     .pool = static_cast<uint16_t>(pool),
+                     .mask = words[word]},
+                    egress_);
+  }
+}
+
 bool RealDriver::Turn() {
   bool did = false;
   if (!has_threads()) {
+    nf_call.names = this;  // another may have had this thread
     did = workers_.front().loop->Turn();
     if (loggers_.has_value() && loggers_->Turn()) did = true;
   }
@@ -412,6 +472,14 @@ void RealDriver::Collect() {
 
 void RealDriver::PublishLive() {
   next_live_ = loop_.now() + LiveBoard::kPeriod;
+  LiveFigures live = Look();
+  live.latency = latency_times_->Take(result_.latency_ns);
+  live.late = late_times_->Take(result_.real.schedule_error_ns);
+  if (real_.amend) real_.amend(live);
+  real_.live->Publish(std::move(live));
+}
+
+LiveFigures RealDriver::Look() {
   result_.controller = controller().counters();
   result_.cold_starts = controller().units().cold_starts();
   result_.warm_starts = controller().units().warm_starts();
@@ -439,10 +507,7 @@ void RealDriver::PublishLive() {
   if (!real_.unpaced) {
     live.unit_capacity_bps = options_.controller.unit_capacity_bps;
   }
-  if (real_.ports != nullptr) live.live = *real_.ports;
-  live.latency = latency_times_->Take(result_.latency_ns);
-  live.late = late_times_->Take(result_.real.schedule_error_ns);
-  real_.live->Publish(std::move(live));
+  return live;
 }
 
 uint32_t RealDriver::buffers_in_use() const {

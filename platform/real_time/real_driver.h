@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/packet/classifier.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/placement.h"
@@ -94,8 +95,8 @@ struct RealOptions {
   // Is told a line, by the caller's thread, of each process of units or loggers
   // that was killed, and that is back; may be null.
   std::function<void(std::string_view)> notice = nullptr;
-  // Tells the board of ports; null in a run without.
-  const PortsFigures* ports = nullptr;
+  // Adds to what the board gets; may be null. Called on the driver's thread.
+  std::function<void(LiveFigures&)> amend = nullptr;
   // The run is that of the controller with this id (ControllerOptions), of so
   // many that share the NF's pools.
   uint32_t controllers = 1;
@@ -206,6 +207,24 @@ class RealDriver final : private NfCallNames {
   }
   std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
 
+  // The following are for who has several drivers, one after the other
+  // (platform/live/live_chains.h). After BecomeOlder, it tells the board no
+  // more, and may be asked whether a packet is of a flow that it has. Of a
+  // datagram whose first fragment came before, it is asked for kLateFragments.
+  static constexpr Nanos kLateFragments = Seconds(30);
+  void BecomeOlder();
+  bool Knows(const CapturedPacket& captured);
+  // Returns how it stands, but for times and what `amend` adds.
+  LiveFigures Look();
+  // Pieces of the NF's pools, a mask for each word of 64. They leave the pool
+  // of this controller, or come to it.
+  std::span<const NetworkFunction::Pool> pools() const {
+    return example_->pools();
+  }
+  std::vector<uint64_t> FreePieces(size_t pool) const;
+  void RemovePieces(size_t pool, std::span<const uint64_t> words);
+  void AddPieces(size_t pool, std::span<const uint64_t> words);
+
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;
   // A bad word has ended the run, or that the store is gone.
@@ -312,6 +331,8 @@ class RealDriver final : private NfCallNames {
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
+  std::optional<FlowClassifier> looker_;  // after BecomeOlder
+  Instant older_since_;
   bool has_begun_ = false;
   std::optional<Instant> first_packet_;  // if it may be another controller's
   Nanos busy_;                           // that was told of

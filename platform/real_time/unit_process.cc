@@ -92,18 +92,6 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
   return kExitOk;
 }
 
-absl::StatusOr<NfSpec> ParseNf(std::string_view text) {
-  for (size_t end = 0; (end = text.find('\0')) != std::string_view::npos;) {
-    const auto module = LoadNfModule(std::string(text.substr(0, end)));
-    if (!module.ok()) return module.status();
-    text.remove_prefix(end + 1);
-  }
-  absl::StatusOr<NfSpec> nf = NfSpec::Parse(text);
-  if (!nf.ok()) return nf;
-  if (absl::Status s = nf->check(); !s.ok()) return s;
-  return nf;
-}
-
 absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
   if (isolation != Isolation::kContainer) return std::make_unique<ForkMethod>();
   return ContainerMethod::Make({});
@@ -154,8 +142,8 @@ absl::Status Serve(int socket, const Launch& launch) {
   // Each process gets the NF from here: its file is loaded, its options read.
   GuardNfCalls(setup.command.data());
   const std::span text = std::span(launch.setup).subspan(sizeof(setup));
-  const absl::StatusOr<NfSpec> nf =
-      ParseNf({reinterpret_cast<const char*>(text.data()), text.size()});
+  const absl::StatusOr<NfSpec> nf = ParseTextWithModules(
+      {reinterpret_cast<const char*>(text.data()), text.size()});
   if (!nf.ok()) return nf.status();
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
@@ -166,13 +154,28 @@ absl::Status Serve(int socket, const Launch& launch) {
 
 }  // namespace
 
-std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
+std::string TextWithModules(const NfSpec& nf) {
   std::string text;
   for (const std::string& module : LoadedNfModules()) text += module + '\0';
-  text += nf;
-  std::vector<std::byte> bytes(sizeof(*this) + text.size());
+  return text + nf.text();
+}
+
+absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text) {
+  for (size_t end = 0; (end = text.find('\0')) != std::string_view::npos;) {
+    const auto module = ReplaceByNfModule(std::string(text.substr(0, end)));
+    if (!module.ok()) return module.status();
+    text.remove_prefix(end + 1);
+  }
+  absl::StatusOr<NfSpec> nf = NfSpec::Parse(text);
+  if (!nf.ok()) return nf;
+  if (absl::Status s = nf->check(); !s.ok()) return s;
+  return nf;
+}
+
+std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
+  std::vector<std::byte> bytes(sizeof(*this) + nf.size());
   std::memcpy(bytes.data(), this, sizeof(*this));
-  std::memcpy(&bytes[sizeof(*this)], text.data(), text.size());
+  std::memcpy(&bytes[sizeof(*this)], nf.data(), nf.size());
   return bytes;
 }
 

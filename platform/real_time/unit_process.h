@@ -10,11 +10,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/time.h"
 #include "platform/process/command.h"
 #include "platform/real_time/loop_region.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
+#include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 
@@ -39,14 +41,21 @@ struct UnitProcessSetup {
   bool rehearses = false;
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
-  // The text of the NF (NfSpec), behind the files of modules, each of which
-  // ends with a zero.
+  // With the NF, as TextWithModules tells it.
   std::vector<std::byte> WithNf(const std::string& nf) const;
 
   // One for each loop of units, and behind these one for all loggers.
   uint32_t processes() const { return region.loops + (region.loggers ? 1 : 0); }
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
+
+// Returns the text of an NF for another process: behind the files of modules,
+// as they are loaded now, each of which ends with a zero.
+std::string TextWithModules(const NfSpec& nf);
+// Loads these modules, in place of what has the names of their NFs here, and
+// returns the NF, which is good (NfSpec::check). Errors: those of modules and
+// specs.
+absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text);
 
 // The command that the program is called by, as a process of units.
 inline constexpr std::string_view kUnitProcessCommand = "unit-process";

@@ -41,7 +41,7 @@ class UnitProcesses {
   struct Options {
     std::string program;  // the file of this program
     UnitProcessSetup setup;
-    std::string nf;       // its text
+    std::string nf;       // TextWithModules
     int region = -1;      // descriptor of the memory
     int own_region = -1;  // of what units do not map; none without loggers
     LoopResults like;     // of a loop of as few units as any has; runs nothing

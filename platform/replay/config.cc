@@ -12,6 +12,7 @@
 
 #include "base/quantity.h"
 #include "base/text_file.h"
+#include "platform/text/wording.h"
 #include "proto/config.pb.h"
 
 namespace snf {
@@ -294,10 +295,26 @@ absl::Status Fill(const proto::Config& from, const Places& places,
   return absl::OkStatus();
 }
 
+// Gives a chain another text.
+absl::Status Replace(const std::string& name, const std::string& text,
+                     proto::Config& config) {
+  for (proto::Chain& chain : *config.mutable_chain()) {
+    const bool is_it =
+        chain.name() == name || (name.empty() && config.chain_size() == 1);
+    if (!is_it) continue;
+    chain.clear_stage();
+    chain.set_text(text);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "there is no chain \"{}\" in the file of --config", Printable(name)));
+}
+
 }  // namespace
 
-absl::StatusOr<Config> ParseConfig(const std::string& text,
-                                   const std::string& name) {
+absl::StatusOr<Config> ParseConfig(
+    const std::string& text, const std::string& name,
+    const std::map<std::string, std::string>& replaced) {
   Places places(name);
   proto::Config parsed;
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -307,15 +324,20 @@ absl::StatusOr<Config> ParseConfig(const std::string& text,
       !s.ok()) {
     return s;
   }
+  for (const auto& [chain, with] : replaced) {
+    if (absl::Status s = Replace(chain, with, parsed); !s.ok()) return s;
+  }
   Config config;
   if (absl::Status s = Fill(parsed, places, config); !s.ok()) return s;
   return config;
 }
 
-absl::StatusOr<Config> LoadConfig(const std::string& file) {
+absl::StatusOr<Config> LoadConfig(
+    const std::string& file,
+    const std::map<std::string, std::string>& replaced) {
   const absl::StatusOr<std::string> text = ReadTextFile(file, kMaxFileBytes);
   if (!text.ok()) return text.status();
-  return ParseConfig(*text, file);
+  return ParseConfig(*text, file, replaced);
 }
 
 }  // namespace snf

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REPLAY_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,12 +39,18 @@ struct Config {
 // begins with `name` and the place as far as protobuf tells it: line and column
 // in the text format ("sites.conf:12:1: …"), the path of the field in JSON
 // ("sites.conf: (chain[0].text): …").
-absl::StatusOr<Config> ParseConfig(const std::string& text,
-                                   const std::string& name);
+// Chains that `replaced` names have these texts instead of those in the file.
+// Error: InvalidArgument, there is no chain of that name; the only one may be
+// named "".
+absl::StatusOr<Config> ParseConfig(
+    const std::string& text, const std::string& name,
+    const std::map<std::string, std::string>& replaced = {});
 
 // Parses a file of at most 16 MiB. Errors: as ParseConfig; NotFound and other
 // codes of ReadTextFile if the file cannot be read.
-absl::StatusOr<Config> LoadConfig(const std::string& file);
+absl::StatusOr<Config> LoadConfig(
+    const std::string& file,
+    const std::map<std::string, std::string>& replaced = {});
 
 }  // namespace snf
 

@@ -41,12 +41,19 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
                                   std::string(outputs.status().message())));
 }
 
-void Finish(RealDriver& driver, LiveTraffic& traffic, ComparedRun& run) {
-  run.result = driver.Finish();
+void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
+  ComparedRun& run = replayed.run;
+  run.result = chains.Finish();
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
   traffic.Finish();
   run.result.live = traffic.figures();
-  std::string wrong = traffic.WhatDoesNotAddUp(run.result);
+  std::string wrong = traffic.WhatDoesNotAddUp(run.result, chains.earlier());
+  replayed.earlier = chains.earlier();
+  for (const EarlierChain& chain : replayed.earlier) {
+    replayed.warnings.push_back(
+        fmt::format("Chain {}, {}, had {} before.", chain.number,
+                    Printable(chain.nf), Plural(chain.packets_in, "packet")));
+  }
   if (wrong.empty() || !run.result.failure.empty()) return;
   ++run.result.violations;
   run.result.violation_messages.push_back(std::move(wrong));
@@ -81,41 +88,57 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   }
   auto outputs = CreateOutputs(options, steering != nullptr);
   if (!outputs.ok()) return outputs.status();
-  RealOptions real = options.real;
-  real.interrupted = &interrupt.came;
-  real.live = (*outputs)->board();
-  real.ports = &(*traffic)->figures();
-  if (steering != nullptr) {
-    real.notice = [steering](std::string_view line) { steering->Notice(line); };
-  } else if (real.notice == nullptr && !options.quiet && !options.watch) {
-    real.notice = [command = real.command](std::string_view line) {
-      fmt::print(stderr, "{}: {}\n", command, line);
+  std::unique_ptr<LiveChains> chains;
+  const std::string policy = options.policies.front();
+  const LiveSteering::StartDriver start = [&](const ReplayOptions& of) {
+    RealOptions real = of.real;
+    real.interrupted = &interrupt.came;
+    real.live = (*outputs)->board();
+    real.amend = [&](LiveFigures& figures) {
+      figures.live = (*traffic)->figures();
+      chains->AddFigures(figures);
     };
-  }
+    if (steering != nullptr) {
+      real.notice = [steering](std::string_view line) {
+        steering->Notice(line);
+      };
+    } else if (real.notice == nullptr && !options.quiet && !options.watch) {
+      real.notice = [command = real.command](std::string_view line) {
+        fmt::print(stderr, "{}: {}\n", command, line);
+      };
+    }
+    return RealDriver::Start(
+        of.run, real, *FindPlacementPolicy(policy), of.config.chains.front().nf,
+        {sink.get(), traffic->get(),
+         steering != nullptr ? steering->observer() : nullptr});
+  };
   LiveRun live;
   ComparedRun& run = live.replayed.run;
-  run.policy = options.policies.front();
-  auto driver =
-      RealDriver::Start(options.run, real, *FindPlacementPolicy(run.policy),
-                        options.config.chains.front().nf,
-                        {sink.get(), traffic->get(),
-                         steering != nullptr ? steering->observer() : nullptr});
+  run.policy = policy;
+  auto driver = start(options);
   if (!driver.ok()) return driver.status();
+  const auto told = [steering](const std::string& line) {
+    if (steering != nullptr) steering->on_chain_ended(line);
+  };
+  chains = std::make_unique<LiveChains>(
+      *std::move(driver), options.config.chains.front().nf.text(), told);
   interrupt.is_awaited = true;
   Mailbox* mailbox = nullptr;
   if (steering != nullptr) {
-    absl::Status begun = steering->Begin(**traffic, **driver, *real.live);
+    absl::Status begun =
+        steering->Begin(**traffic, *chains, start, *(*outputs)->board());
     if (!begun.ok()) return begun;
     mailbox = &steering->mailbox();
   } else {
     Tell(options, **traffic);
   }
   (*outputs)->Show();
-  live.ports = (*traffic)->Run(**driver, interrupt.came, mailbox);
+  live.ports = (*traffic)->Run(*chains, interrupt.came, mailbox);
   if (mailbox != nullptr) mailbox->Close();
   interrupt.is_awaited = false;
   (*outputs)->Hide();
-  Finish(**driver, **traffic, run);
+  live.nf = chains->newest_nf();
+  Finish(*chains, **traffic, live.replayed);
   if (steering != nullptr) steering->End();
   if (sink != nullptr) {
     if (absl::Status s = sink->Close(); !s.ok()) return s;
@@ -125,8 +148,9 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
 
 absl::StatusOr<ExitCode> ReportOf(const ReplayOptions& options,
                                   const LiveRun& live) {
-  absl::StatusOr<ExitCode> exit_code =
-      ReplayOutput(options).Write(live.replayed);
+  ReplayOptions last = options;
+  last.nf = live.nf;
+  absl::StatusOr<ExitCode> exit_code = ReplayOutput(last).Write(live.replayed);
   if (!exit_code.ok()) return exit_code;
   if (!live.ports.ok()) return live.ports;
   const std::string& failure = live.replayed.run.result.failure;

@@ -2,12 +2,15 @@
 #ifndef SNF_PLATFORM_REPLAY_LIVE_RUN_H_
 #define SNF_PLATFORM_REPLAY_LIVE_RUN_H_
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/live/live_chains.h"
 #include "platform/live/live_traffic.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/exit_code.h"
@@ -24,9 +27,13 @@ namespace snf {
 class LiveSteering {
  public:
   virtual ~LiveSteering() = default;
-  // Everything is there, and packets are about to be taken. The driver lives
+  // Makes a driver for another chain of the run; on any thread.
+  using StartDriver = std::function<absl::StatusOr<std::unique_ptr<RealDriver>>(
+      const ReplayOptions& options)>;
+  // Everything is there, and packets are about to be taken. The chains live
   // until the mailbox is closed, the others until End. An error ends the run.
-  virtual absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
+  virtual absl::Status Begin(const LiveTraffic& traffic, LiveChains& chains,
+                             const StartDriver& start,
                              const LiveBoard& board) = 0;
   // A process of units or loggers was killed, or an interface is lost; or it is
   // back.
@@ -37,11 +44,14 @@ class LiveSteering {
   virtual Mailbox& mailbox() = 0;
   // Sees the run; may be null.
   virtual RunObserver* observer() = 0;
+  // A chain has ended; says so in a line.
+  virtual void on_chain_ended(const std::string& line) = 0;
 };
 
 // Tells what came of a live run: the result, and how the ports ended.
 struct LiveRun {
   ReplayedRun replayed;
+  std::string nf;  // of the last chain
   absl::Status ports;
 };
 

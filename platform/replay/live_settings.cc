@@ -113,6 +113,7 @@ absl::StatusOr<ControllerOptions> LiveSettings::Check(
   }
   const auto parsed = flags.ParseCommandLine(CommandLine(values));
   if (!parsed.ok()) return parsed.status();
+  for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
   const ControllerOptions& options = run_flags.options().run.controller;
   absl::Status status =
@@ -122,6 +123,17 @@ absl::StatusOr<ControllerOptions> LiveSettings::Check(
   }
   if (!status.ok()) return status;
   return options;
+}
+
+absl::StatusOr<ReplayOptions> LiveSettings::OptionsWith(
+    const std::map<std::string, std::string>& chains) const {
+  FlagSet flags;
+  ReplayFlags run_flags(flags, ReplayFlags::Input::kPorts);
+  const auto parsed = flags.ParseCommandLine(CommandLine());
+  if (!parsed.ok()) return parsed.status();
+  for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
+  if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  return run_flags.options();
 }
 
 void LiveSettings::Accept(const Values& values) {

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_
 #define SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +27,30 @@ class LiveSettings final : public ControlSettings {
   absl::StatusOr<ControllerOptions> Check(const Values& values) const override;
   void Accept(const Values& values) override;
 
+  // Returns the command line with the present values, without outputs; a
+  // chain's text in place of the one that it has is to be given to
+  // ReplayFlags::ReplaceChain.
+  std::vector<std::string> CommandLine() const { return CommandLine({}); }
+  // The texts that chains have instead of those of the command line; "" is the
+  // only one without --config.
+  const std::map<std::string, std::string>& chains() const { return chains_; }
+  // Returns the options of a run that begins now, with these texts. Errors: as
+  // ReplayFlags::Settle.
+  absl::StatusOr<ReplayOptions> OptionsWith(
+      const std::map<std::string, std::string>& chains) const;
+  // They run now, with units for these options.
+  void AcceptChains(std::map<std::string, std::string> chains,
+                    const ControllerOptions& options) {
+    chains_ = std::move(chains);
+    began_ = options;
+  }
+
  private:
   // The command line with these values, without outputs.
   std::vector<std::string> CommandLine(const Values& values) const;
 
-  Values given_;                    // flags that are not defaults
+  Values given_;  // flags that are not defaults
+  std::map<std::string, std::string> chains_;
   std::vector<std::string> ports_;  // --port=…
   std::vector<std::pair<std::string, std::string>> list_;
   ControllerOptions began_;

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +27,12 @@ class ReplayFlags {
   explicit ReplayFlags(FlagSet& flags, Input input = Input::kCaptures);
   ReplayFlags(const ReplayFlags&) = delete;
   ReplayFlags& operator=(const ReplayFlags&) = delete;
+
+  // Lets the text be that of the chain, as --nf says it, or of one with this
+  // name in the file of --config. Before Settle.
+  void ReplaceChain(std::string name, std::string text) {
+    replaced_[std::move(name)] = std::move(text);
+  }
 
   // Checks the flags against each other, and reads what they name: chains and
   // flows. Call once, after the parsing. Errors are InvalidArgument, or those
@@ -113,6 +121,7 @@ class ReplayFlags {
   size_t isolation_ = 0;  // as Isolation
   uint32_t warm_pool_ = 2;
   uint32_t metrics_port_ = 0;
+  std::map<std::string, std::string> replaced_;  // by chain; "": of --nf
   bool is_bundled_ = false;
   std::string bundled_flag_;  // that the bundled capture gave a value
 };

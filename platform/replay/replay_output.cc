@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/packet/flow_key_text.h"
@@ -33,6 +34,28 @@ std::string WhyNoStory(const StateFigures::Worst& worst) {
       FormatDuration(worst.wait));
 }
 
+// Adds to a report, as "earlier_chains", what it does not tell of.
+std::string WithEarlier(std::string report,
+                        const std::vector<EarlierChain>& chains) {
+  using Json = nlohmann::ordered_json;
+  if (chains.empty()) return report;
+  Json array = Json::array();
+  for (const EarlierChain& one : chains) {
+    array.push_back({{"number", one.number},
+                     {"nf", one.nf},
+                     {"flows", one.flows},
+                     {"packets_in", one.packets_in},
+                     {"packets_released", one.packets_released},
+                     {"packets_passed_through", one.packets_passed_through},
+                     {"packets_hairpinned", one.packets_hairpinned},
+                     {"conserved", one.packets_begun == one.packets_ended},
+                     {"violations", one.violations}});
+  }
+  Json json = Json::parse(report);
+  json["earlier_chains"] = std::move(array);
+  return json.dump(2) + "\n";
+}
+
 ExitCode ExitCodeOf(bool is_sound) {
   return is_sound ? kExitOk : kExitCheckFailed;
 }
@@ -55,11 +78,14 @@ absl::StatusOr<ExitCode> ReplayOutput::Write(
     status = WriteFile(options_.usage, replayed.usage);
   }
   if (!status.ok()) return status;
-  status =
-      WriteReport([&] { return JsonReport(options_.run, result, info); },
-                  [&](const Terminal& terminal) {
-                    return TextReport(options_.run, result, info, terminal);
-                  });
+  status = WriteReport(
+      [&] {
+        return WithEarlier(JsonReport(options_.run, result, info),
+                           replayed.earlier);
+      },
+      [&](const Terminal& terminal) {
+        return TextReport(options_.run, result, info, terminal);
+      });
   if (status.ok()) status = TellStories(replayed);
   if (!status.ok()) return status;
   return ExitCodeOf(RunIsSound(result));

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/explain/explain.h"
+#include "platform/live/earlier_chain.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/replay/replay_options.h"
 #include "platform/replay/side_by_side.h"
@@ -36,6 +37,8 @@ struct ReplayedRun {
   std::vector<FlowStory> stories = {};     // that --explain asks for
   std::optional<UnitSeries> units = {};    // for --csv, in virtual time
   std::string usage = {};                  // for --usage, as JSON lines
+  // Of live traffic, the chains that others took the places of.
+  std::vector<EarlierChain> earlier = {};
 };
 
 // Tells what came of running them through several chains side by side.

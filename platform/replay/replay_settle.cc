@@ -15,6 +15,7 @@
 #include "platform/replay/replay_flags.h"
 #include "platform/replay/side_by_side.h"
 #include "platform/run/run_setup.h"
+#include "platform/text/wording.h"
 #include "traces/split_writer.h"
 
 namespace snf {
@@ -559,15 +560,26 @@ absl::Status ReplayFlags::SettleChains() {
   Config& config = options_.config;
   const bool is_from_file = !options_.config_file.empty();
   if (is_from_file) {
-    auto loaded = LoadConfig(options_.config_file);
+    auto loaded = LoadConfig(options_.config_file, replaced_);
     if (!loaded.ok()) return loaded.status();
     config = *std::move(loaded);
     if (absl::Status s = SettleLiveChain(); !s.ok()) return s;
   } else {
+    for (const auto& [name, text] : replaced_) {
+      if (name.empty()) {
+        options_.nf = text;
+        continue;
+      }
+      return Misuse(
+          fmt::format("there is no chain \"{}\": without --config, the only "
+                      "one has no name",
+                      Printable(name)));
+    }
     absl::StatusOr<NfSpec> nf = NfSpec::Parse(options_.nf);
     const absl::Status status = nf.ok() ? nf->check() : nf.status();
     if (!status.ok()) {
-      return Misuse(fmt::format("--nf: {}", std::string(status.message())));
+      return Misuse(fmt::format("{}: {}", replaced_.empty() ? "--nf" : "chain",
+                                std::string(status.message())));
     }
     config.chains.push_back({.name = options_.nf, .nf = *std::move(nf)});
     config.default_chain = 0;

@@ -15,6 +15,7 @@
 #include "platform/control/daemon_command.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/version.h"
+#include "platform/replay/live_chain_setter.h"
 #include "platform/replay/live_run.h"
 #include "platform/replay/live_settings.h"
 #include "platform/text/wording.h"
@@ -56,11 +57,14 @@ class Daemon final : public LiveSteering {
         options_(options),
         log_(log.file),
         settings_(options, log.level),
+        chains_(settings_, options.real.program, files.modules),
         desk_(AboutOf(files, options), settings_, interrupt.came) {}
 
-  absl::Status Begin(const LiveTraffic& traffic, RealDriver& driver,
+  absl::Status Begin(const LiveTraffic& traffic, LiveChains& chains,
+                     const StartDriver& start,
                      const LiveBoard& board) override {
-    desk_.Begin(driver, board);
+    chains_.Begin(chains, start);
+    desk_.Begin(chains_, board);
     auto server = ControlServer::Start(files_.socket, tcp_, desk_);
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
@@ -79,6 +83,9 @@ class Daemon final : public LiveSteering {
   void Notice(std::string_view line) override {
     LogLine(LogLevel::kWarning, line);
   }
+  void on_chain_ended(const std::string& line) override {
+    LogLine(LogLevel::kInfo, line);
+  }
   void End() override {
     NotifySystemd("STOPPING=1");
     server_.reset();
@@ -90,6 +97,7 @@ class Daemon final : public LiveSteering {
   const ReplayOptions& options_;
   const std::string log_;
   LiveSettings settings_;
+  LiveChainSetter chains_;
   ControlDesk desk_;
   UnitLog unit_log_;
   std::unique_ptr<ControlServer> server_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/histogram.h"
@@ -50,6 +51,15 @@ struct LiveFigures {
   };
   Times latency{};  // arrival to release
   PortsFigures live{};
+  // The chains that have packets, the newest as the last. What is counted is of
+  // all that there were, units and times are of the newest.
+  struct Chain {
+    uint32_t number = 0;
+    std::string nf;
+    uint64_t flows = 0;  // now
+    uint64_t packets_in = 0;
+  };
+  std::vector<Chain> chains{};
   Times late{};  // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {

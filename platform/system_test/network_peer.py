@@ -4,6 +4,7 @@
 Usage: network_peer.py WORD [ARGUMENT…]
 """
 
+import contextlib
 import array
 import fcntl
 import hashlib
@@ -36,13 +37,10 @@ def receive(connection, length):
 
 
 def echo_tcp(connection):
-    """Length and bytes come, and go back, again and again."""
-    with connection:
-        while True:
-            try:
-                length, = struct.unpack(">I", receive(connection, 4))
-            except EOFError:
-                return
+    """Length and bytes come, and go back, as often as the other end likes."""
+    with connection, contextlib.suppress(ConnectionError):
+        while first := connection.recv(1):
+            length, = struct.unpack(">I", first + receive(connection, 3))
             connection.sendall(receive(connection, length))
 
 

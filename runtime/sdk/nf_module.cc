@@ -54,7 +54,7 @@ absl::Status CheckPlace(const NfRegistration& nf) {
       ", and that one's ", HashOf(*linked), "; give it another name"));
 }
 
-absl::StatusOr<Nfs> Load(const std::string& path) {
+absl::StatusOr<Nfs> Load(const std::string& path, bool replaces) {
   absl::StatusOr<NfModuleFile> file = NfModuleFile::Open(path);
   if (!file.ok()) return file.status();
   const auto bytes = file->Read();
@@ -67,6 +67,7 @@ absl::StatusOr<Nfs> Load(const std::string& path) {
   if (absl::Status s = file->Load(); !s.ok()) return s;
   if (caught.nfs().empty()) return Bad("registers no NF");
   for (const NfRegistration* nf : caught.nfs()) {
+    if (replaces) continue;
     if (absl::Status s = CheckPlace(*nf); !s.ok()) return s;
   }
   caught.Add();
@@ -85,13 +86,8 @@ absl::StatusOr<const NfRegistration*> Choose(const Nfs& nfs,
       })));
 }
 
-}  // namespace
-
-bool NamesNfModule(std::string_view name) {
-  return name.find('/') != name.npos || name.ends_with(".so");
-}
-
-absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
+absl::StatusOr<const NfRegistration*> LoadModule(const std::string& file,
+                                                 bool replaces) {
   const auto named = [&file](const absl::Status& status) {
     return Bad(absl::StrCat(file, ": ", std::string(status.message())));
   };
@@ -100,7 +96,7 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
   if (error) return named(Bad(error.message()));
   auto loaded = Loaded().find(path);
   if (loaded == Loaded().end()) {
-    absl::StatusOr<Nfs> nfs = Load(path);
+    absl::StatusOr<Nfs> nfs = Load(path, replaces);
     if (!nfs.ok()) return named(nfs.status());
     loaded = Loaded().emplace(path, *std::move(nfs)).first;
   }
@@ -108,9 +104,28 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
   return nf.ok() ? nf : named(nf.status());
 }
 
+}  // namespace
+
+bool NamesNfModule(std::string_view name) {
+  return name.find('/') != name.npos || name.ends_with(".so");
+}
+
+absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
+  return LoadModule(file, false);
+}
+
+absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
+    const std::string& file) {
+  return LoadModule(file, true);
+}
+
 std::vector<std::string> LoadedNfModules() {
   std::vector<std::string> files;
-  for (const auto& [path, nfs] : Loaded()) files.push_back(path);
+  for (const auto& [path, nfs] : Loaded()) {
+    const bool is_known = std::ranges::any_of(
+        nfs, [](const NfRegistration* nf) { return FindNf(nf->name) == nf; });
+    if (is_known) files.push_back(path);
+  }
   return files;
 }
 

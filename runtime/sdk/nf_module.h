@@ -35,8 +35,15 @@ bool NamesNfModule(std::string_view name);
 // loaded. Error messages begin with the file.
 absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
 
-// Returns the files of all modules that are loaded, without symbolic links, for
-// another process that is to load them as well.
+// The same, but the module's NFs take the places of any others of their names,
+// whatever state these keep and wherever they are from: for a process that
+// makes nothing anew of the others' specs, or shares no state with them. Specs
+// that were made before keep the NFs that they have.
+absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
+    const std::string& file);
+
+// Returns the files of those loaded modules that FindNf knows NFs of, without
+// symbolic links, for another process that is to load them as well.
 std::vector<std::string> LoadedNfModules();
 
 }  // namespace snf

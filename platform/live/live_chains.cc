@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/live/live_chains.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "platform/process/real_clock.h"
+#include "platform/text/wording.h"
+
+namespace snf {
+namespace {
+
+EarlierChain SumsOf(uint32_t number, const std::string& nf,
+                    const RunResult& result) {
+  return {.number = number,
+          .nf = nf,
+          .packets_in = result.packets_in,
+          .packets_begun = result.packets_begun(),
+          .packets_released = result.packets_released,
+          .packets_passed_through = result.packets_passed_through,
+          .packets_hairpinned = result.aliases.packets_hairpinned,
+          .packets_ended = result.packets_ended(),
+          .flows = result.controller.flows};
+}
+
+// Adds counts that add up to a sum.
+void AddTo(FigureCounts& sum, const FigureCounts& more) {
+  for (const Figure& figure : Figures()) {
+    const bool has_place =
+        !std::holds_alternative<std::monostate>(figure.place);
+    if (figure.adds != AddUp::kSum || !has_place) continue;
+    sum[figure.place] += more.of(figure);
+  }
+}
+
+void AddTo(std::vector<DropCount>& sum, const std::vector<DropCount>& more) {
+  for (const DropCount& drop : more) {
+    const auto same = std::ranges::find_if(sum, [&drop](const DropCount& one) {
+      return one.name == drop.name && one.by_nf == drop.by_nf;
+    });
+    if (same == sum.end()) {
+      sum.push_back(drop);
+    } else {
+      same->packets += drop.packets;
+    }
+  }
+}
+
+// An NF in a chain has its name, which is a word, before those of its pools.
+std::string WithoutNf(const std::string& pool) {
+  const size_t dot = pool.find('.');
+  const bool has_nf =
+      dot != pool.npos &&
+      std::ranges::all_of(std::string_view(pool).substr(0, dot),
+                          [](unsigned char c) {
+                            return std::isalnum(c) != 0 || c == '_' || c == '#';
+                          });
+  return has_nf ? pool.substr(dot + 1) : pool;
+}
+
+std::vector<std::string> PoolNamesOf(const RealDriver& driver) {
+  std::vector<std::string> names;
+  for (const NetworkFunction::Pool& pool : driver.pools()) {
+    std::string name = WithoutNf(pool.name);
+    while (std::ranges::find(names, name) != names.end()) name += '\'';
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
+                       std::function<void(const std::string&)> told)
+    : told_(std::move(told)) {
+  chains_.push_back(Make(1, std::move(first), std::move(nf)));
+}
+
+LiveChains::Chain LiveChains::Make(uint32_t number,
+                                   std::unique_ptr<RealDriver> driver,
+                                   std::string nf) {
+  Chain chain = {
+      .number = number, .nf = std::move(nf), .driver = std::move(driver)};
+  chain.pools = PoolNamesOf(*chain.driver);
+  for (size_t pool = 0; pool < chain.pools.size(); ++pool) {
+    chain.pieces.push_back(chain.driver->FreePieces(pool));
+  }
+  return chain;
+}
+
+LiveChains::~LiveChains() = default;
+
+uint64_t LiveChains::older_flows() const {
+  uint64_t flows = 0;
+  for (size_t i = 0; i + 1 < chains_.size(); ++i) {
+    flows += chains_[i].driver->controller().flows().size();
+  }
+  return flows;
+}
+
+absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
+                             Nanos within) {
+  const Instant now = RealClock::Monotonic();
+  const Instant end = within == Nanos::max() ? Instant::max() : now + within;
+  const auto stays = [&](const Chain& chain) {
+    return std::min(chain.until, end) > now;
+  };
+  if (std::ranges::count_if(chains_, stays) >=
+          static_cast<ptrdiff_t>(kMostChains) ||
+      chains_.size() == 2 * kMostChains) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} older chains still have {}; --within=0s lets these begin anew",
+        chains_.size() - 1, Plural(older_flows(), "flow")));
+  }
+  Chain& before = chains_.back();
+  before.driver->Poll();  // its flows are known from here on
+  before.driver->BecomeOlder();
+  for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
+  Chain chain = Make(before.number + 1, std::move(next), std::move(nf));
+  HandOverPieces(before, chain);
+  chain.driver->Begin(before.driver->clock().Now());
+  chains_.push_back(std::move(chain));
+  return absl::OkStatus();
+}
+
+void LiveChains::HandOverPieces(Chain& from, Chain& to) {
+  for (size_t pool = 0; pool < from.pieces.size(); ++pool) {
+    Words free = from.driver->FreePieces(pool);
+    from.driver->RemovePieces(pool, free);
+    for (size_t word = 0; word < free.size(); ++word) {
+      from.pieces[pool][word] &= ~free[word];
+    }
+    kept_[from.pools[pool]] = std::move(free);
+  }
+  for (size_t pool = 0; pool < to.pieces.size(); ++pool) {
+    Words& pieces = to.pieces[pool];
+    const auto kept = kept_.find(to.pools[pool]);
+    if (kept == kept_.end() || kept->second.size() != pieces.size()) continue;
+    Words missing = pieces;
+    for (size_t word = 0; word < pieces.size(); ++word) {
+      missing[word] &= ~kept->second[word];
+      pieces[word] &= kept->second[word];
+    }
+    to.driver->RemovePieces(pool, missing);
+    kept_.erase(kept);
+  }
+}
+
+// Its flows have ended: so all that was its own is free.
+void LiveChains::TakeBackPieces(const Chain& ended) {
+  Chain& newest = chains_.back();
+  for (size_t i = 0; i < ended.pieces.size(); ++i) {
+    const Words& pieces = ended.pieces[i];
+    const auto same = std::ranges::find(newest.pools, ended.pools[i]);
+    Words* into = &kept_[ended.pools[i]];
+    if (same != newest.pools.end()) {
+      const auto pool = static_cast<size_t>(same - newest.pools.begin());
+      kept_.erase(ended.pools[i]);
+      if (newest.pieces[pool].size() != pieces.size()) continue;
+      newest.driver->AddPieces(pool, pieces);
+      into = &newest.pieces[pool];
+    }
+    into->resize(std::max(into->size(), pieces.size()));
+    for (size_t word = 0; word < pieces.size(); ++word) {
+      (*into)[word] |= pieces[word];
+    }
+  }
+}
+
+void LiveChains::Begin(Instant now) {
+  began_ = RealClock::Monotonic();
+  newest().Begin(now);
+}
+
+void LiveChains::Offer(const CapturedPacket& captured) {
+  const Instant now =
+      chains_.size() > 1 ? RealClock::Monotonic() : Instant::min();
+  for (size_t i = 0; i + 1 < chains_.size(); ++i) {
+    Chain& older = chains_[i];
+    if (now >= older.until || !older.driver->Knows(captured)) continue;
+    older.driver->Offer(captured);
+    return;
+  }
+  newest().Offer(captured);
+}
+
+bool LiveChains::Poll() {
+  bool did = false;
+  for (Chain& chain : chains_) did |= chain.driver->Poll();
+  if (chains_.size() > 1) [[unlikely]]
+    EndOlder();
+  return did;
+}
+
+// One at a time: packets wait meanwhile.
+void LiveChains::EndOlder() {
+  const Instant now = RealClock::Monotonic();
+  for (size_t i = 0; i + 1 < chains_.size(); ++i) {
+    const Chain& older = chains_[i];
+    if (older.driver->has_failed()) continue;
+    const bool has_flows = older.driver->controller().flows().size() > 0;
+    const bool is_over = !has_flows || now >= older.until;
+    if (!is_over) continue;
+    // What is under way comes to its end first, while the others go on.
+    if (!older.driver->is_idle() &&
+        (older.until == Instant::max() || now < older.until + kAtTheEnd)) {
+      continue;
+    }
+    Chain ended = std::move(chains_[i]);
+    chains_.erase(chains_.begin() + static_cast<ptrdiff_t>(i));
+    End(std::move(ended));
+    return;
+  }
+}
+
+void LiveChains::End(Chain chain) {
+  const Instant begin = RealClock::Monotonic();
+  const RunResult result = chain.driver->Finish();
+  TakeBackPieces(chain);
+  EarlierChain sums = SumsOf(chain.number, chain.nf, result);
+  sums.violations = result.violations;
+  sums.failure = result.failure;
+  if (!result.violation_messages.empty()) {
+    sums.violation = result.violation_messages.front();
+  }
+  AddTo(of_ended_, FigureCounts(result));
+  AddTo(drops_of_ended_, DropCounts(result));
+  if (told_) {
+    told_(fmt::format(
+        "chain {} ({}) has ended, with {}; that took {:.1f} ms", chain.number,
+        Printable(chain.nf), Plural(result.packets_in, "packet"),
+        static_cast<double>((RealClock::Monotonic() - begin).ns) / 1e6));
+  }
+  Keep(std::move(sums));
+  std::erase_if(leaving_, [](const std::future<void>& one) {
+    return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+  leaving_.push_back(std::async(
+      std::launch::async,
+      [driver = std::move(chain.driver)]() mutable { driver.reset(); }));
+}
+
+void LiveChains::Keep(EarlierChain sums) {
+  ended_.push_back(std::move(sums));
+  if (ended_.size() <= kMostTold) return;
+  EarlierChain& first = ended_[0];
+  first.Add(ended_[1]);
+  first.number = ended_[1].number;
+  first.nf = "all before";
+  ended_.erase(ended_.begin() + 1);
+}
+
+Nanos LiveChains::MayWait() const {
+  Nanos most = newest().MayWait();
+  for (const Chain& chain : chains_) {
+    most = std::min(most, chain.driver->MayWait());
+  }
+  return most;
+}
+
+bool LiveChains::has_failed() const {
+  return std::ranges::any_of(
+      chains_, [](const Chain& chain) { return chain.driver->has_failed(); });
+}
+
+void LiveChains::AddFigures(LiveFigures& figures) {
+  figures.elapsed = RealClock::Monotonic() - began_;
+  figures.chains.clear();
+  for (const Chain& chain : chains_) {
+    RealDriver& driver = *chain.driver;
+    figures.chains.push_back({.number = chain.number,
+                              .nf = chain.nf,
+                              .flows = driver.controller().flows().size(),
+                              .packets_in = driver.packets_in()});
+    if (&chain == &chains_.back()) continue;
+    const LiveFigures older = driver.Look();
+    AddTo(figures.counts, older.counts);
+    AddTo(figures.drops, older.drops);
+  }
+  AddTo(figures.counts, of_ended_);
+  AddTo(figures.drops, drops_of_ended_);
+}
+
+RunResult LiveChains::Finish() {
+  while (chains_.size() > 1) {
+    Chain older = std::move(chains_.front());
+    chains_.erase(chains_.begin());
+    End(std::move(older));
+  }
+  RunResult result = newest().Finish();
+  for (const EarlierChain& chain : ended_) {
+    result.violations += chain.violations;
+    if (result.failure.empty()) result.failure = chain.failure;
+    if (chain.violation.empty()) continue;
+    result.violation_messages.push_back(
+        fmt::format("chain {}: {}", chain.number, chain.violation));
+  }
+  leaving_.clear();  // waits
+  return result;
+}
+
+}  // namespace snf

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_LIVE_CHAINS_H_
+#define SNF_PLATFORM_LIVE_LIVE_CHAINS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/time.h"
+#include "platform/live/earlier_chain.h"
+#include "platform/real_time/real_driver.h"
+#include "platform/run/figures.h"
+#include "platform/run/live_figures.h"
+#include "platform/run/report_figures.h"
+#include "platform/run/run.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Theory of operation. The chains of a live run, which come one after the
+// other: each has a driver of its own, so a controller and units of its own,
+// and shares no state with the others. Flows that begin are the newest chain's.
+// A flow stays with the chain that it began with until it ends there, or times
+// out; so it has its state, and its NAT's port, for as long as it lives. A
+// chain without flows ends, or with all that it has at a time that was named:
+// its flows then begin anew with the newest.
+//
+//   frame ─► Offer ─┬─ an older chain has the flow ─► its driver ─┬─► release
+//                   └─ else ───────────► the newest one's driver ─┘
+//
+// Pieces of a pool, as a NAT's ports, are at one chain each. The newest gets
+// those that the one before has not given to units; when an older chain ends,
+// the newest gets its pieces as well. Pools are told apart by their NFs' names
+// for them, and those that the newest has not are kept for a later one. A NAT
+// whose ports are others than before of the same address has a pool of another
+// name, and may give a port that a flow of an older chain has.
+//
+// Worked example: chain 1 is a NAT, of whose ports 1024 … 65535 its units have
+// 1024 … 1151. Chain 2, set then, begins with 1152 … 65535. Packets to port
+// 1030 go to chain 1, a new connection gets 1152. When the last flow of chain 1
+// has ended, 1024 … 1151 come to chain 2.
+//
+// Owner-thread only. A driver may have been made by another thread.
+class LiveChains {
+ public:
+  // Chains that keep their flows, at one time; with those that end just now,
+  // there may be twice as many.
+  static constexpr size_t kMostChains = 4;
+
+  // Of so many that ended, sums are told; those of earlier ones as one.
+  static constexpr size_t kMostTold = 64;
+
+  // `told`, which may be null, gets a line of each chain that ends.
+  LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
+             std::function<void(const std::string&)> told = nullptr);
+  // Ends what runs, without waiting for packets.
+  ~LiveChains();
+
+  RealDriver& newest() { return *chains_.back().driver; }
+  const RealDriver& newest() const { return *chains_.back().driver; }
+  const std::string& newest_nf() const { return chains_.back().nf; }
+  uint32_t newest_number() const { return chains_.back().number; }
+  // Counts the flows that older chains have.
+  uint64_t older_flows() const;
+
+  // Lets this chain have the flows that begin from now on. The driver takes no
+  // packet before. Flows of older chains stay there for as long as `within`
+  // says, Nanos::max() for as long as they live. Error: FailedPrecondition,
+  // there are too many; then `next` stays as it is.
+  absl::Status Add(std::unique_ptr<RealDriver>& next, std::string nf,
+                   Nanos within);
+
+  // As those of RealDriver, of all chains together.
+  void Begin(Instant now);
+  void Offer(const CapturedPacket& captured);
+  bool Poll();
+  Nanos MayWait() const;
+  Instant Now() const { return newest().clock().Now(); }
+  bool has_failed() const;
+
+  // Adds to the newest chain's figures those of the others.
+  void AddFigures(LiveFigures& figures);
+
+  // Ends all; returns the result of the newest, with all violations. Call once.
+  RunResult Finish();
+  // Returns what became of the others, in order; after Finish of all of them.
+  const std::vector<EarlierChain>& earlier() const { return ended_; }
+
+ private:
+  struct Chain {
+    uint32_t number = 1;
+    std::string nf;
+    std::unique_ptr<RealDriver> driver;
+    Instant until = Instant::max();  // its flows begin anew from then on
+    // By pool: its name, and the pieces that the chain has, by word.
+    std::vector<std::string> pools{};
+    std::vector<std::vector<uint64_t>> pieces{};
+  };
+  using Words = std::vector<uint64_t>;
+
+  static constexpr Nanos kAtTheEnd = Seconds(1);
+
+  static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
+                    std::string nf);
+  void HandOverPieces(Chain& from, Chain& to);
+  void TakeBackPieces(const Chain& ended);
+  void EndOlder();
+  void End(Chain chain);
+  void Keep(EarlierChain sums);
+
+  std::function<void(const std::string&)> told_;
+  Instant began_;
+  std::vector<Chain> chains_;  // the newest is the last
+  // Free pieces of pools that the newest chain has not, by the pool's name.
+  std::map<std::string, Words> kept_;
+  std::vector<EarlierChain> ended_;
+  FigureCounts of_ended_;
+  std::vector<DropCount> drops_of_ended_;
+  // Each lets go of a driver that has ended, whose processes take their time.
+  std::vector<std::future<void>> leaving_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_LIVE_CHAINS_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPLAY_LIVE_CHAIN_SETTER_H_
+#define SNF_PLATFORM_REPLAY_LIVE_CHAIN_SETTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/control/control_desk.h"
+#include "platform/live/live_chains.h"
+#include "platform/real_time/real_driver.h"
+#include "platform/replay/live_settings.h"
+#include "platform/replay/replay_options.h"
+
+namespace snf {
+
+// Theory of operation. Gives a live run another chain. On the thread of whoever
+// asks, a process of its own tries the chain (try_chain.h); then its driver is
+// made, with units, threads and processes, while the old chain goes on; then
+// the dispatcher puts it in place, between two batches of packets.
+//
+// A module is copied first, into a folder of the daemon: whatever becomes of
+// the file, units that start later have the same one.
+class LiveChainSetter final : public ControlChains {
+ public:
+  static constexpr uint32_t kMostModules = 64;  // in a daemon's life
+  // Makes a driver for the run.
+  using Start = std::function<absl::StatusOr<std::unique_ptr<RealDriver>>(
+      const ReplayOptions& options)>;
+
+  // `modules` is the folder, which is made when there is a module.
+  LiveChainSetter(LiveSettings& settings, std::string program,
+                  std::string modules);
+  // Call once, before the others. What is given must outlive those.
+  void Begin(LiveChains& chains, Start start);
+
+  RealDriver& newest() override { return chains_->newest(); }
+  absl::Status Set(Mailbox& mailbox, Mailbox::Deadline deadline,
+                   const proto::ChainRequest& request,
+                   proto::ChainReply& reply) override;
+
+ private:
+  using Texts = std::map<std::string, std::string>;
+
+  absl::StatusOr<std::string> CopyModule(const std::string& file);
+  absl::Status Try(const Texts& texts,
+                   const std::vector<std::string>& modules) const;
+  absl::StatusOr<bool> Deploy(const std::string& file, const Texts& texts,
+                              proto::ChainReply& reply);
+  absl::Status Put(Mailbox& mailbox, Mailbox::Deadline deadline,
+                   const Texts& texts, Nanos within, proto::ChainReply& reply);
+
+  LiveSettings& settings_;
+  const std::string program_;
+  const std::string folder_;
+  LiveChains* chains_ = nullptr;  // used by the dispatcher alone
+  Start start_;
+  std::vector<std::string> modules_;  // files of ours, that are loaded
+  uint32_t copies_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPLAY_LIVE_CHAIN_SETTER_H_

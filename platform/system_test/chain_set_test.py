@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`snf chain set` and `snf nf deploy` while connections go through a daemon.
+
+Wants root, and is skipped without.
+
+Usage: chain_set_test.py PROGRAM SOURCE_DIR MODULE [TEST…]
+"""
+
+import contextlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import control_test as control
+import run_test as net
+from command_case import OK, PATIENCE_S, USAGE, wait_for
+from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
+from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
+                      SERVER4, inside, ip, peer)
+
+MODULE = pathlib.Path(sys.argv[3])
+NAT = f"nat(ip={EXTERNAL4})"
+# A connection that stays: echoes as many bytes as it is told.
+TALK = """
+import os, socket, sys
+def connect():
+    for _ in range(20):
+        try:
+            return socket.create_connection((sys.argv[1], 7), timeout=60)
+        except OSError as error:  # as where no answer of ARP came in time
+            print(error, file=sys.stderr)
+with connect() as peer:
+    print("right", flush=True)
+    for line in sys.stdin:
+        sent, got = os.urandom(int(line)), b""
+        peer.sendall(len(sent).to_bytes(4, "big") + sent)
+        while len(got) < len(sent):
+            part = peer.recv(65536)
+            if not part:
+                break
+            got += part
+        print("right" if got == sent else "wrong", flush=True)
+"""
+
+
+def snf(*words):
+    return subprocess.run(inside(MIDDLE, PROGRAM, *words, f"--name={NAME}"),
+                          capture_output=True, text=True,
+                          timeout=2 * PATIENCE_S, check=False)
+
+
+class Connection:
+    def __init__(self):
+        self.process = subprocess.Popen(
+            inside(CLIENT, sys.executable, "-c", TALK, SERVER4),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "right\n":
+            self.close()
+            raise AssertionError("no connection")
+
+    def says(self, size=20_000):
+        """What an echo of so many bytes is."""
+        self.process.stdin.write(f"{size}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class ChainSet(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.addCleanup(net.remove_network)
+        self.addCleanup(control.Control.end)
+        net.make_network()
+        control.Control.silence_ipv6()
+        # To the server, the NAT's address is the client's card.
+        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
+           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        self.server = contextlib.ExitStack()
+        self.server.enter_context(net.serving(self.folder, SERVER4))
+        self.addCleanup(self.server.close)
+
+    def up(self, *words):
+        done = snf("up", *PORTS, f"--json={self.folder}/report.json", *words)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def connection(self):
+        connection = Connection()
+        self.addCleanup(connection.close)
+        return connection
+
+    def set(self, *words):
+        done = snf("chain", "set", *words, "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def deploy(self, file, *words):
+        done = snf("nf", "deploy", file, *words, "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def refused(self, code, words, *command):
+        done = snf(*command)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    @staticmethod
+    def chains():
+        return {chain["number"]: chain for chain in status()["chain"]}
+
+    def down(self):
+        """The report; nothing is left."""
+        done = snf("down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violations"], 0)
+        for chain in report.get("earlier_chains", []):
+            self.assertTrue(chain["conserved"], chain)
+            self.assertEqual(chain["violations"], 0)
+        return report
+
+    # --- What is promised
+
+    def check_hand_over(self, *flags):
+        self.up(f"--nf={NAT}", *flags)
+        old = self.connection()
+        self.assertEqual(old.says(), "right")
+        reply = self.set(f"firewall | {NAT}")
+        self.assertEqual((reply["number"], reply["is_new"],
+                          reply["older_flows"]), (2, True, 1))
+        # The connection stays with its chain, a new one goes to the other; and
+        # many more, none of which gets the old one's port.
+        new = self.connection()
+        before = wait_for("figures", lambda: len(self.chains()) == 2 and
+                          self.chains()[2]["flows"] == 1 and self.chains())
+        for _ in range(10):
+            self.assertEqual(old.says(), "right")
+        self.assertEqual(peer(CLIENT, "tcp", SERVER4, 200, 1_000),
+                         ["200 right"])
+        self.assertEqual(new.says(), "right")
+        after = wait_for("figures", lambda: self.chains()[1]["packets_in"] >=
+                         before[1]["packets_in"] + 20 and self.chains())
+        self.assertEqual(after[1]["flows"], 1)
+        self.assertGreater(after[2]["packets_in"],
+                           before[2]["packets_in"] + 1_000)
+        self.assertEqual(status()["nf"], after[2]["nf"])
+        self.assertIn("firewall", after[2]["nf"])
+        # A third: both others go on.
+        self.set(f"monitor | {NAT}")
+        self.assertEqual([old.says(), new.says()], ["right", "right"])
+        third = self.connection()
+        # Those before are given up: what is left is the third's.
+        self.set(f"monitor | {NAT}", "--within=0s")
+        wait_for("one chain", lambda: set(self.chains()) == {4})
+        fourth = self.connection()
+        self.assertEqual(fourth.says(), "right")
+        self.assertEqual(peer(CLIENT, "tcp", SERVER4, 50, 1_000),
+                         ["50 right"])
+        # Ports that the first chains had are the newest one's: all are there.
+        third.close()
+        return self.down()
+
+    def test_flows_stay_with_their_chain_and_new_ones_take_the_next(self):
+        report = self.check_hand_over()
+        self.assertEqual([chain["number"]
+                          for chain in report["earlier_chains"]], [1, 2, 3])
+
+    def test_the_same_with_units_in_processes(self):
+        before = len(processes())
+        self.check_hand_over("--isolation=process")
+        wait_for("end", lambda: len(processes()) == before)
+
+    def test_a_chain_ends_with_its_last_flow(self):
+        self.up("--flow_timeout=2s", "--evict_after=1s")
+        connection = self.connection()
+        self.assertEqual(connection.says(), "right")
+        self.set("firewall | monitor")
+        self.assertEqual(set(self.chains()), {1, 2})
+        wait_for("end of chain 1", lambda: set(self.chains()) == {2})
+        # It was idle for longer than flows are kept: so it is a new one.
+        self.assertEqual(connection.says(), "right")
+        self.assertEqual(self.chains()[2]["nf"], "firewall | monitor")
+        report = self.down()
+        self.assertEqual(report["earlier_chains"][0]["nf"], "passthrough")
+
+    def test_no_connection_breaks_while_chains_come_and_go(self):
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}")
+        rng = random.Random(seed)
+        self.up("--unit_capacity=100Mbps", "--unit_start_delay=1ms")
+        log = FOLDER / f"{NAME}.log"
+        connections = [self.connection() for _ in range(8)]
+        chains = ["passthrough", "firewall | monitor", "monitor", "firewall"]
+        for number in range(2, 12):
+            # At most three older ones at a time: each third ends those before.
+            flags = ["--within=0s"] if number % 3 == 0 else []
+            self.assertEqual(self.set(rng.choice(chains), *flags)["number"],
+                             number)
+            for connection in rng.sample(connections, 4):
+                self.assertEqual(connection.says(), "right")
+            connections.append(self.connection())
+            if rng.random() < 0.5:
+                connections.pop(rng.randrange(len(connections))).close()
+        for connection in connections:
+            self.assertEqual(connection.says(), "right")
+        ends = re.findall(r"chain \d+ .* has ended, .* took ([\d.]+) ms",
+                          log.read_text())
+        self.assertGreaterEqual(len(ends), 6)
+        print(f"ends took {sorted(map(float, ends))} ms")
+        report = self.down()
+        dropped = {reason: packets for reason, packets
+                   in report["packets_dropped"].items() if packets}
+        self.assertEqual(dropped, {})
+        ports = report["ports"]
+        self.assertEqual(
+            sum(ports[port]["kernel_drops"] for port in ("inside", "outside")),
+            0)
+
+    def test_a_named_chain_of_a_file(self):
+        file = self.folder / "site.txt"
+        file.write_text(
+            'nf { name: "fw" type: "firewall" }\n'
+            'chain { name: "office" text: "fw" unit_capacity: "50Mbps" }\n')
+        self.up(f"--config={file}")
+        self.refused(USAGE, ['no chain "lab"'], "chain", "set", "lab", "fw")
+        reply = self.set("office", "fw | monitor")
+        self.assertEqual(reply["nf"], "firewall | monitor")
+        self.assertEqual(status()["unit_capacity_bps"], 50_000_000)
+        self.assertEqual(self.connection().says(), "right")
+        # The file is read anew: nonsense in it is refused, as a whole.
+        file.write_text("chain {")
+        self.refused(USAGE, ["site.txt:1:"], "chain", "set", "office", "fw")
+        self.assertEqual(status()["nf"], "firewall | monitor")
+        self.down()
+
+    # --- What is refused
+
+    def test_what_cannot_be_is_refused_and_the_old_chain_goes_on(self):
+        self.up("--nf=monitor")
+        connection = self.connection()
+        other = self.folder / "other.so"
+        (self.folder / "text.so").write_text("none")
+        for words, *command in (
+                (["no_such_nf"], "chain", "set", "no_such_nf"),
+                (["character 11"], "chain", "set", "firewall |"),
+                (["ip"], "chain", "set", "nat(ip=nonsense)"),
+                (['no chain "office"'], "chain", "set", "office", "monitor"),
+                (["one word too many"], "chain", "set", "a", "b", "c"),
+                (["none.so", "No such file"], "nf", "deploy",
+                 str(self.folder / "none.so")),
+                (["text.so", "ELF"], "nf", "deploy",
+                 str(self.folder / "text.so"))):
+            self.refused(USAGE, words, *command)
+            self.assertEqual(connection.says(1_000), "right")
+        # NFs of a module that fails when it is made.
+        self.deploy(MODULE)
+        for words, how in ((["misuse", "boom"], "throw_made"),
+                           (["misuse", "SIGSEGV"], "segv_made")):
+            self.refused(USAGE, words, "chain", "set", f"misuse(how={how})")
+            self.assertEqual(connection.says(1_000), "right")
+        self.check_other_abi(other)
+        self.assertEqual(set(self.chains()), {1})
+        self.assertEqual(status()["nf"], "monitor")
+        self.down()
+
+    def check_other_abi(self, other):
+        """A module that says that another compiler made it (nf_abi.h)."""
+        data = bytearray(MODULE.read_bytes())
+        at = data.index(b"SNF-ABI\0" + struct.pack("<I", 1)) + 16
+        self.assertEqual(data[at:at + 4], b"gcc ")
+        data[at:at + 3] = b"gdc"
+        other.write_bytes(data)
+        self.refused(USAGE, ["other.so", "gdc"], "nf", "deploy", str(other))
+
+    def test_no_more_than_so_many_chains_at_a_time(self):
+        self.up()
+        connections = [self.connection()]
+        for _ in range(3):
+            self.set("monitor")
+            connections.append(self.connection())
+        self.refused(UNAVAILABLE, ["3 older chains", "--within"], "chain",
+                     "set", "monitor")
+        for connection in connections:
+            self.assertEqual(connection.says(), "right")
+        self.down()
+
+    # --- Modules
+
+    def test_deploys_a_module_and_then_a_newer_one(self):
+        file = self.folder / "misuse.so"
+        shutil.copy(MODULE, file)
+        self.up("--isolation=process")
+        old = self.connection()
+        reply = self.deploy(file)
+        self.assertEqual((reply["is_new"], reply["module_nf"]),
+                         (False, "misuse"))
+        self.assertEqual(self.set("misuse | monitor")["number"], 2)
+        first = self.connection()
+        # The file may change: what runs is a copy. Then it is deployed again.
+        file.write_bytes(b"")
+        self.assertEqual([old.says(), first.says()], ["right", "right"])
+        shutil.copy(MODULE, file)
+        reply = self.deploy(file)
+        self.assertEqual((reply["is_new"], reply["number"], reply["nf"]),
+                         (True, 3, "misuse | monitor"))
+        second = self.connection()
+        for connection in (old, first, second):
+            self.assertEqual(connection.says(), "right")
+        self.assertEqual(
+            {number: chain["flows"] for number, chain
+             in wait_for("figures", lambda: self.chains()[3]["flows"] and
+                         self.chains()).items()}, {1: 1, 2: 1, 3: 1})
+        self.down()
+
+
+if __name__ == "__main__":
+    reason = net.why_skipped()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(net.SKIPPED)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    net.remove_remains()
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
