@@ -188,8 +188,7 @@ TEST_F(Changes, AControllerFailsWhileThereIsNoResourceManager) {
   // The manager is back before the successor is made, and after it.
   for (const int64_t later_us : {1'000, 4'900, -4'900, -1'000}) {
     SCOPED_TRACE(later_us);
-    options_.faults.kills = {
-        kill, KillAt(Milliseconds(20) + Microseconds(later_us), 1)};
+    options_.faults.kills = {kill, KillAt(Microseconds(20'000 + later_us), 1)};
     const Ran ran = RunCluster(options_, cluster_, TimelessChronicleNf(),
                                Captured(Steady()));
     ExpectSoundCluster(ran);
