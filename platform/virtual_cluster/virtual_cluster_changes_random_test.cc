@@ -109,17 +109,6 @@ void PrepareForFaults(RunOptions& options, Rng& rng) {
   options.loggers = rng.Chance(40'000);
 }
 
-// A controller that asks has a share of some unit within this time: that of a
-// start, of some asks and of taking shares back; where messages are lost, of
-// some starts that nobody hears of. Time without a resource manager is apart.
-uint64_t LongestWait(const RunOptions& options, const ClusterOptions& cluster) {
-  const int64_t start = options.unit_start_delay.ns;
-  const int64_t turn = cluster.epoch.ns + cluster.revoke_grace.ns;
-  const int64_t timeouts =
-      options.chaos.meets_leases() ? 20 * (start + Seconds(1).ns) : 0;
-  return static_cast<uint64_t>(start + 4 * turn + cluster.term.ns + timeouts);
-}
-
 void ExpectSurvived(const RunResult& run) {
   const ControllerFaultFigures& faults = run.controller_faults;
   EXPECT_EQ(run.dropped[static_cast<size_t>(DropReason::kControllerFailed)],
@@ -152,7 +141,6 @@ TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
                                Captured(schedule.packets), {}, seed);
     ExpectSoundCluster(ran, options.chaos.meets_leases());
     ExpectSurvived(ran.run);
-    EXPECT_LE(ran.run.cluster.unleased_ns_max, LongestWait(options, cluster));
     if (testing::Test::HasFailure()) return;
     Add(ran.run, totals);
   }
@@ -189,7 +177,6 @@ TEST(VirtualClusterChanges, ANatHoldsItsPromisesWhoeverComesAndGoes) {
         RunCluster(options, cluster, options.nf, Captured(packets), {}, seed);
     ExpectSoundCluster(ran, options.chaos.meets_leases());
     ExpectSurvived(ran.run);
-    EXPECT_LE(ran.run.cluster.unleased_ns_max, LongestWait(options, cluster));
     EXPECT_EQ(ran.run.controller.pieces.pieces_faulty, 0u);
     EXPECT_EQ(ran.run.controller.pieces.messages_faulty, 0u);
     if (testing::Test::HasFailure()) return;
