@@ -39,6 +39,7 @@ struct DoneAnswer {
   Clock applied{};
   uint32_t round = 0;
   UnitId unit = kNoUnit;  // answers, or its logger does
+  bool is_over = false;   // the logger has the flow's end
 };
 static_assert(sizeof(DoneAnswer) == 24);
 using SealAnswer = DoneAnswer;

@@ -45,12 +45,18 @@ struct FlowReport {
     // It has told that it processed `clock`, and nobody has acknowledged it:
     // older copies mean nothing.
     kTookOver,
+    // The sealed logger of the unit keeps the state after it.
+    kAtLogger,
+    // It knows that the flow is over.
+    kOverAtLogger,
   };
   FlowId flow = kNoFlow;
   Clock clock{};
   uint32_t flowlet = 0;  // the newest that began there; 0 if that is not known
   UnitId unit = kNoUnit;
   Kind kind{};
+  // Of kRan and kHandedOver: the clock is released as well.
+  bool is_released = true;
 };
 static_assert(sizeof(FlowReport) == 24);
 
@@ -73,6 +79,7 @@ struct UnitReport {
   UnitId unit = kNoUnit;
   State state = State::kStopped;
   bool was_sealed = false;   // its logger was, some time
+  bool has_failed = false;   // while there was no controller
   uint32_t incarnation = 0;  // 0: it was never started
   uint32_t slots = 0;        // of its channel in use
   uint64_t bytes = 0;        // what the packets in these cost (PacketCost)

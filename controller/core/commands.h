@@ -53,6 +53,11 @@ struct ControllerCommand {
     kRedirect,   // put `redirect` into the channel of `unit`; takes no slot
     kForsake,    // tell `unit` to drop what it has of the flow `end`, which is
                  // given up; to its owner, end.last is not 0
+    // With ControllerOptions::forgets_copies:
+    kForget,  // tell `unit`, or, if `of_logger`, its sealed logger, that clock
+              // end.last has been released elsewhere: older copies of the flow
+              // are not needed; it answers as it does a Takeover, and the
+              // answer is for on_takeover
     // With ControllerOptions::names_flows:
     kName,  // tell `unit` what Controller::NameOf(end.flow) returns; goes down
             // the packets' channel and takes no slot
@@ -60,6 +65,7 @@ struct ControllerCommand {
   Kind kind{};
   DropReason reason{};
   bool warm = false;
+  bool of_logger = false;
   UnitId unit = kNoUnit;
   PacketHandle packet = kNoPacket;
   union {
@@ -99,6 +105,13 @@ struct ControllerCommand {
   }
   static ControllerCommand Forsake(UnitId unit, EndFlow end) {
     return {.kind = Kind::kForsake, .unit = unit, .end = end};
+  }
+  static ControllerCommand Forget(UnitId unit, bool of_logger,
+                                  const EndFlow& end) {
+    return {.kind = Kind::kForget,
+            .of_logger = of_logger,
+            .unit = unit,
+            .end = end};
   }
   static ControllerCommand OfFlow(UnitId unit, FlowId flow) {
     return {.kind = Kind::kName, .unit = unit, .end = {.flow = flow}};

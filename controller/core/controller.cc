@@ -32,6 +32,7 @@ Controller::Controller(const ControllerOptions& options,
       likely_(options.replica_choice == ReplicaChoice::kLikely),
       awaits_ends_(options.awaits_ends),
       names_flows_(options.names_flows),
+      forgets_copies_(options.forgets_copies),
       evacuate_slots_(options.evacuate_slots),
       evict_after_(options.evict_after),
       controller_id_(options.controller_id),
@@ -395,6 +396,8 @@ void Controller::on_takeover(const Takeover& takeover) {
     ++counters_.takeovers_refused_unknown;
   } else if (takeover.clock > flows_.hot(slot).clock) {
     ++counters_.takeovers_refused_future;
+  } else if (forgets_copies_) {
+    owners_.TakeEndingAt(slot, Clock{value(takeover.clock) - 1});
   } else {
     owners_.RemoveBefore(slot, takeover.clock);
   }

@@ -177,9 +177,9 @@ class Controller {
     return units_.on_revoke(now, unit, at_once, out);
   }
 
-  // A unit has processed a packet on state that it took over from another unit
-  // (U7). Late and repeated messages are harmless; impossible ones are refused
-  // and counted.
+  // A unit has processed a packet on state that it took over from another unit,
+  // and that has forgotten its copy (U7). Late and repeated messages are
+  // harmless; impossible ones are refused and counted.
   void on_takeover(const Takeover& takeover);
 
   // A unit asks for a timer packet of a flow that it owns (U11). A timer packet
@@ -291,6 +291,8 @@ class Controller {
   const UnitPool& units() const { return units_; }
   const FlowTable& flows() const { return flows_; }
   const OwnerHistory& owners() const { return owners_; }
+  // Returns the id of the flow in that slot, which has one.
+  FlowId IdOfSlot(uint32_t slot) const { return IdOf(slot); }
   const AliasTable& aliases() const { return aliases_; }
   // The most units to which a flow's state is pushed.
   uint32_t replicas() const { return replicas_; }
@@ -362,9 +364,14 @@ class Controller {
   void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
   void ArmIdle(uint32_t slot);
   // Returns true while failed units may have state of the flow: it may not end.
+  // Nor may it, with ControllerOptions::forgets_copies, while somebody may have
+  // an old copy.
   bool IsMoving(uint32_t slot) const {
-    if (!failover_.is_active()) return false;
     const UnitId owner = flows_.cold(slot).owner;
+    if (forgets_copies_ && owner != kNoUnit && owners_.runs(slot) > 0) {
+      return true;
+    }
+    if (!failover_.is_active()) return false;
     return owner != kNoUnit &&
            (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
@@ -399,6 +406,7 @@ class Controller {
   bool likely_;        // the choice is kLikely
   bool awaits_ends_;
   bool names_flows_;
+  bool forgets_copies_;
   uint32_t evacuate_slots_;
   Nanos evict_after_;
   uint8_t controller_id_;

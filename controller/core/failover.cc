@@ -55,7 +55,7 @@ bool Failover::on_unit_failed(Controller& c, Instant now, UnitId unit,
     if (SNF_FAILOVER_RULE(kSurvivors, c.units_.has_process(u), false))
       round_.AwaitUnit(u);
   }
-  forsake_next_ = 0;
+  forget_next_ = forsake_next_ = 0;
   waits_since_ = Instant::max();
   GoOnWith(Phase::kSealing, now);
   Advance(c, now, out);
@@ -190,8 +190,34 @@ void Failover::RedirectFlows(Controller& c, Instant now, ControllerOut& out) {
     if (owner == kNoUnit || (!has_moved && !crashed_.Has(owner))) continue;
     OwnerRuns runs = RunsOf(c, slot);
     WithdrawAlias(c, slot, runs);
-    if (has_moved) MoveToLoggers(c, now, slot, runs, out);
+    if (!has_moved) continue;
+    MoveToLoggers(c, now, slot, runs, out);
+    if (!ForgetOlder(c, slot, runs, out)) {
+      --next_;
+      return;
+    }
   }
+}
+
+// A unit that failed may not have told those before it that it had released its
+// first clock: it is told in its place (U7). Returns false if `out` has no room
+// for more.
+bool Failover::ForgetOlder(Controller& c, uint32_t slot, const OwnerRuns& runs,
+                           ControllerOut& out) {
+  if (!c.forgets_copies_ || SNF_FAILOVER_RULE(kForget, false, true))
+    return true;
+  const Clock done = round_.done(slot, c.flows_.hot(slot).clock);
+  const auto all = runs.all();
+  for (; forget_next_ + 1 < all.size(); ++forget_next_) {
+    if (out.room() < kMaxControllerCommandsPerStep) return false;
+    const OwnerHistory::Run& run = all[forget_next_];
+    const OwnerHistory::Run& next = all[forget_next_ + 1];
+    if (run.is_taken || !IsAtLogger(next) || next.first > done) continue;
+    out.push(ControllerCommand::Forget(run.unit, IsAtLogger(run),
+                                       {c.IdOf(slot), run.last + 1}));
+  }
+  forget_next_ = 0;
+  return true;
 }
 
 void Failover::MoveFlows(Controller& c, Instant now, ControllerOut& out) {
@@ -258,7 +284,7 @@ void Failover::SetRuns(Controller& c, Instant now, uint32_t slot,
   c.owners_.Erase(slot);
   const auto all = runs.all();
   for (const OwnerHistory::Run& run : all.first(all.size() - 1)) {
-    c.owners_.Add(slot, run.last, run.unit, run.at_logger);
+    c.owners_.Add(slot, run.last, run.unit, run.at_logger, run.is_taken);
   }
   const UnitId to = all.back().unit;
   FlowCold& cold = c.flows_.cold(slot);

@@ -41,6 +41,7 @@ enum class FailoverRule {
   kAlias,       // U9: aliases of lost clocks are withdrawn
   kPiecesLast,  // F10: pieces come back behind that
   kEnds,        // U11: an end that no logger has comes again
+  kForget,      // U7: a failed unit's Takeovers are told in its place
 };
 inline FailoverRule left_out_failover_rule = FailoverRule::kNone;
 
@@ -79,8 +80,10 @@ enum class AnswerResult : uint8_t {
 // the flow's newest; those that are older say nothing.
 class SealRound {
  public:
-  SealRound(uint32_t max_flows, uint32_t max_units)
+  // Rounds are numbered from the one after `before` on.
+  SealRound(uint32_t max_flows, uint32_t max_units, uint32_t before = 0)
       : max_units_(max_units),
+        round_(before),
         units_(max_units),
         loggers_(max_units),
         flows_(max_flows) {}
@@ -147,7 +150,7 @@ class SealRound {
   }
 
   uint32_t max_units_;
-  uint32_t round_ = 0;
+  uint32_t round_;
   UnitSet units_;    // that have not said yet that there is no more
   UnitSet loggers_;  // the same
   LazyArray<Flow> flows_;
@@ -280,7 +283,7 @@ class Failover {
  public:
   // A history has at most `max_runs`.
   Failover(const ControllerOptions& options, uint32_t max_runs)
-      : round_(options.max_flows, options.max_units),
+      : round_(options.max_flows, options.max_units, FirstRound(options)),
         crashed_(options.max_units),
         sealed_(options.max_units),
         forsaken_(options.max_units),
@@ -290,6 +293,12 @@ class Failover {
             size_t{options.max_units} *
                 (options.unit_queue_packets + size_t{options.recovery_slots}),
             kMaxSurvivors)) {}
+
+  // What answers to an earlier controller name is no round of a later one's.
+  // Nor is this one, which a new controller may use for its own questions.
+  static uint32_t FirstRound(const ControllerOptions& options) {
+    return options.epoch << 16;
+  }
 
   // As in controller.h.
   bool on_unit_failed(Controller& c, Instant now, UnitId unit,
@@ -372,6 +381,8 @@ class Failover {
                 const OwnerRuns& runs, ControllerOut& out);
   void MoveToLoggers(Controller& c, Instant now, uint32_t slot, OwnerRuns& runs,
                      ControllerOut& out);
+  bool ForgetOlder(Controller& c, uint32_t slot, const OwnerRuns& runs,
+                   ControllerOut& out);
   MoveResult Settle(Controller& c, Instant now, uint32_t slot, OwnerRuns& runs,
                     ControllerOut& out);
   void WithdrawAlias(Controller& c, uint32_t slot, const OwnerRuns& runs);
@@ -389,7 +400,8 @@ class Failover {
   Phase phase_ = Phase::kIdle;
   uint32_t next_ = 0;                // the unit or the slot to go on with
   Instant wakeup_ = Instant::max();  // when to go on
-  uint32_t forsake_next_ = 0;        // the first of them that is not told yet
+  uint32_t forget_next_ = 0;   // the run of the flow at hand to go on with
+  uint32_t forsake_next_ = 0;  // the first of them that is not told yet
   Instant waits_since_ = Instant::max();  // no flow finds room; max(): some do
   LazyArray<OwnerHistory::Run> runs_;     // of the flow at hand
   LazyArray<OwnerHistory::Run> more_runs_;  // has room for them as well

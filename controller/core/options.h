@@ -120,6 +120,12 @@ struct ControllerOptions {
   // max_flows.
   uint32_t max_owner_runs = 0;
 
+  // An owner history keeps each run until the copy that it left is gone, a flow
+  // ends only once its history is empty, and what a failed unit cannot say any
+  // more is said by kForget: so a successor finds no copy of a flow that is
+  // over.
+  bool forgets_copies = false;
+
   // The incarnation of the first unit that starts; those after it have the next
   // ones. One that succeeds another controller begins above what that one gave.
   uint32_t first_incarnation = 1;

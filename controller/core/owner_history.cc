@@ -17,7 +17,8 @@ uint32_t OwnerHistory::TakeNode() {
   return taken;
 }
 
-void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger) {
+void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger,
+                       bool is_taken) {
   const uint32_t newest = newest_[slot];
   const Clock before = newest == 0 ? Clock{} : node(newest).last;
   SNF_CHECK(last > before);
@@ -40,6 +41,7 @@ void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger) {
   node(added).last = last;
   node(added).unit = unit;
   node(added).at_logger = at_logger;
+  node(added).is_taken = is_taken;
   newest_[slot] = added;
 }
 
@@ -56,6 +58,19 @@ void OwnerHistory::RemoveBefore(uint32_t slot, Clock clock) {
     if (oldest == newest) break;
   }
   newest_[slot] = 0;
+}
+
+void OwnerHistory::TakeEndingAt(uint32_t slot, Clock last) {
+  const uint32_t newest = newest_[slot];
+  if (newest == 0) return;
+  const uint32_t oldest = node(newest).next;
+  uint32_t at = oldest;
+  while (at != newest && node(at).last < last) at = node(at).next;
+  if (node(at).last != last) return;
+  node(at).is_taken = true;
+  if (at != oldest) return;
+  while (at != newest && node(node(at).next).is_taken) at = node(at).next;
+  RemoveBefore(slot, node(at).last + 1);
 }
 
 void OwnerHistory::Erase(uint32_t slot) {
@@ -77,7 +92,8 @@ OwnerHistory::Run OwnerHistory::run(uint32_t slot, uint32_t i) const {
   return {.first = node(found).first,
           .last = node(found).last,
           .unit = node(found).unit,
-          .at_logger = node(found).at_logger};
+          .at_logger = node(found).at_logger,
+          .is_taken = node(found).is_taken};
 }
 
 }  // namespace snf

@@ -31,6 +31,7 @@ class OwnerHistory {
     Clock last{};
     UnitId unit = kNoUnit;
     bool at_logger = false;  // the unit has failed: its logger has the state
+    bool is_taken = false;   // its copy is gone; there is an older one
   };
 
   OwnerHistory(uint32_t max_flows, uint32_t max_runs);
@@ -39,10 +40,15 @@ class OwnerHistory {
   // `unit`. `last` is greater than that of every earlier run. The run begins
   // behind the flow's newest run, or with clock 1 if it has none: earlier runs
   // are then taken over or forgotten. O(1).
-  void Add(uint32_t slot, Clock last, UnitId unit, bool at_logger = false);
+  void Add(uint32_t slot, Clock last, UnitId unit, bool at_logger = false,
+           bool is_taken = false);
   // Removes the runs that end before `clock`: their state is taken over. O(runs
   // removed).
   void RemoveBefore(uint32_t slot, Clock clock);
+  // The copy of the run that ends with that clock, if there is one, is gone. It
+  // is removed once no older one is left, of which it tells who took it over.
+  // O(runs).
+  void TakeEndingAt(uint32_t slot, Clock last);
   // Removes all runs of the flow. O(runs removed).
   void Erase(uint32_t slot);
 
@@ -62,7 +68,8 @@ class OwnerHistory {
       visit(Run{.first = node(at).first,
                 .last = node(at).last,
                 .unit = node(at).unit,
-                .at_logger = node(at).at_logger});
+                .at_logger = node(at).at_logger,
+                .is_taken = node(at).is_taken});
     } while (at != newest);
   }
 
@@ -77,6 +84,7 @@ class OwnerHistory {
     Clock last;
     UnitId unit;
     bool at_logger;
+    bool is_taken;
     uint32_t next;  // 1 + the newer run's node; the newest leads to the oldest
   };
   static_assert(sizeof(Node) == 24);

@@ -209,6 +209,7 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kDoneQuery:
     case Kind::kRedirect:
     case Kind::kForsake:
+    case Kind::kForget:
       ADD_FAILURE() << "no unit has failed";
       return;
   }

@@ -8,6 +8,8 @@ namespace snf {
 std::optional<HandedFlow> FlowHandOver::Read(const Controller& c, FlowId flow) {
   if (!c.Knows(flow)) return std::nullopt;
   const uint32_t slot = slot_of(flow);
+  // Somebody may have an old copy, which a successor could take for a flow.
+  if (c.forgets_copies_ && c.owners_.runs(slot) > 0) return std::nullopt;
   const FlowHot& hot = c.flows_.hot(slot);
   return HandedFlow{.name = c.NameOf(flow),
                     .last = hot.clock,

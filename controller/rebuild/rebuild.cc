@@ -20,8 +20,12 @@ void Rebuild::on_name(const FlowName& name) {
     ++figures_.refused;
     return;
   }
-  FlowName& known = flows_[name.flow].name;
-  if (known.flow == kNoFlow || name.version > known.version) known = name;
+  Flow& flow = flows_[name.flow];
+  FlowName older = name;
+  if (flow.name.flow == kNoFlow || name.version > flow.name.version) {
+    std::swap(older, flow.name);
+  }
+  if (older.flow != kNoFlow) flow.older.push_back(older);
 }
 
 void Rebuild::on_flow(const FlowReport& report) {
@@ -32,6 +36,9 @@ void Rebuild::on_flow(const FlowReport& report) {
   using Kind = FlowReport::Kind;
   Flow& flow = flows_[report.flow];
   flow.flowlet = std::max(flow.flowlet, report.flowlet);
+  if (report.is_released && report.kind != Kind::kEnd) {
+    flow.released = std::max(flow.released, report.clock);
+  }
   switch (report.kind) {
     case Kind::kRan:
       flow.points.push_back({.clock = report.clock, .unit = report.unit});
@@ -42,6 +49,14 @@ void Rebuild::on_flow(const FlowReport& report) {
       break;
     case Kind::kTookOver:
       flow.over = std::max(flow.over, report.clock);
+      break;
+    case Kind::kOverAtLogger:
+      flow.is_over = true;
+      break;
+    case Kind::kAtLogger:
+      if (SNF_REBUILD_RULE(kSealed, false, true)) break;
+      flow.points.push_back(
+          {.clock = report.clock, .unit = report.unit, .at_logger = true});
       break;
     case Kind::kEnd:
       flow.end = report.clock;
@@ -71,6 +86,15 @@ void Rebuild::on_unit(const UnitReport& report) {
     return;
   }
   units_.push_back(report);
+  has_sealed_ |= report.was_sealed;
+}
+
+void Rebuild::ForgetLogger(UnitId unit) {
+  for (auto& [id, flow] : flows_) {
+    std::erase_if(flow.points, [unit](const Point& point) {
+      return point.at_logger && point.unit == unit;
+    });
+  }
 }
 
 // --- The controller. ---
@@ -82,6 +106,7 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
   c.units_.failed_starts_ = before.units_.failed_starts_;
   for (const UnitReport& unit : units_) {
     c.units_.Restore(now, unit);
+    c.counters_.failures.failures += unit.has_failed ? 1 : 0;
     if (unit.was_sealed) c.failover_.on_sealed_before(unit.unit);
     if (unit.state != UnitReport::State::kStopped) {
       c.pieces_.RestoreHolder(unit.unit, unit.grants);
@@ -101,75 +126,135 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
 
 // Nothing is left of the flow but copies that nobody needs.
 bool Rebuild::IsOver(const Flow& flow) const {
+  if (flow.is_over) return true;
   if (flow.end != Clock{}) return false;
   Clock newest{};
   for (const Point& point : flow.points) newest = std::max(newest, point.clock);
   if (newest == Clock{}) return true;
   if (SNF_REBUILD_RULE(kOver, false, true)) return false;
-  return newest < flow.over || newest <= flow.handed;
+  return newest < flow.over || (!has_sealed_ && newest <= flow.handed);
 }
 
-// Sorts the flow's points, and adds one for each clock that nobody has.
-void Rebuild::FindMissing(uint32_t slot, FlowId id, Flow& flow) {
-  std::ranges::stable_sort(flow.points, {}, &Point::clock);
-  Clock applied = std::max(flow.over, flow.handed);
-  for (const Point& point : flow.points) {
-    if (!point.is_packet) {
-      applied = std::max(applied, point.clock);
-    } else if (point.meta.source_kind == StateSource::kLogger) {
-      applied = std::max(applied, Clock{value(point.clock) - 1});
-    }
+// By clock. Of a unit that has a flow itself, its logger has only what is older
+// or the same.
+void Rebuild::Sort(Flow& flow) {
+  std::vector<Point>& points = flow.points;
+  std::erase_if(points, [&](const Point& at_logger) {
+    return at_logger.at_logger &&
+           std::ranges::any_of(points, [&](const Point& point) {
+             return !point.at_logger && !point.is_packet &&
+                    point.unit == at_logger.unit;
+           });
+  });
+  std::ranges::stable_sort(points, [](const Point& a, const Point& b) {
+    if (a.clock != b.clock) return a.clock < b.clock;
+    return a.at_logger && !b.at_logger;
+  });
+}
+
+// Returns where that clock is, or was processed; null if nobody knows. The
+// flow's points must be sorted.
+const Rebuild::Point* Rebuild::PlaceOf(const Flow& flow, Clock clock) {
+  const auto place =
+      std::ranges::upper_bound(flow.points, clock, {}, &Point::clock);
+  if (place == flow.points.begin() || (place - 1)->clock != clock) {
+    return nullptr;
   }
-  std::vector<Point> added;
-  Clock above = flow.points.back().clock;
-  const Point* next = &flow.points.back();
-  UnitId to = kNoUnit;
-  for (size_t i = flow.points.size(); i > 0 && above > applied + 1;) {
-    const Clock below = i > 1 ? flow.points[i - 2].clock : applied;
-    next = &flow.points[i - 1];
-    --i;
-    to = next->is_packet && next->meta.source_kind == StateSource::kUnit &&
-                 (next->meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
-                 value(next->meta.source) < max_units_
-             ? next->meta.source
-             : next->unit;
-    const Clock stop = std::max(below, applied);
-    if (value(next->clock) - value(stop) > kMaxMissing) break;
-    for (Clock clock{value(next->clock) - 1}; clock > stop;
-         clock = Clock{value(clock) - 1}) {
-      added.push_back({.clock = clock, .unit = to});
-    }
-    above = below;
+  return &*(place - 1);
+}
+
+// Returns a unit for what has to go to some unit.
+UnitId Rebuild::AnyUnit(const Controller& c) {
+  if (c.units_.placeable_units() > 0) return c.units_.LeastLoaded();
+  UnitId stopped = kNoUnit;
+  for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (c.units_.IsBarred(unit)) continue;
+    if (c.units_.state(unit) != UnitPool::State::kStopped) return unit;
+    if (stopped == kNoUnit) stopped = unit;
   }
+  return stopped;
+}
+
+void Rebuild::AddMissing(FlowId id, Flow& flow, Clock clock, UnitId to,
+                         uint8_t flag) {
+  PacketMeta meta;
+  meta.flow = id;
+  meta.clock = clock;
+  meta.flags = static_cast<uint8_t>(PacketMeta::kFirstOfFlowlet | flag);
+  if (clock == Clock{1}) {
+    meta.flags |= PacketMeta::kNewFlow;
+  } else if (const Point* const source = PlaceOf(flow, Clock{value(clock) - 1});
+             source != nullptr) {
+    meta.source = source->unit;
+    meta.source_kind =
+        source->at_logger ? StateSource::kLogger : StateSource::kUnit;
+  } else {
+    meta.source = to;
+    meta.source_kind = StateSource::kUnit;
+  }
+  missing_.push_back({.slot = slot_of(id), .to = to, .meta = meta});
+  const auto at =
+      std::ranges::upper_bound(flow.points, clock, {}, &Point::clock);
+  flow.points.insert(at, Point{.clock = clock, .unit = to});
+}
+
+// Adds a point for each clock that nobody has, in their order.
+void Rebuild::FindMissing(const Controller& c, FlowId id, Flow& flow) {
   if (SNF_REBUILD_RULE(kTombstone, false, true)) return;
-  const size_t first = missing_.size();
-  for (const Point& point : added) {
-    flow.points.push_back(point);
-    missing_.push_back({.slot = slot,
-                        .to = point.unit,
-                        .meta = {.flow = id,
-                                 .clock = point.clock,
-                                 .arrival = Instant{},
-                                 .flags = PacketMeta::kFirstOfFlowlet |
-                                          PacketMeta::kTombstone}});
+  const Clock newest = flow.points.back().clock;
+  if (value(newest) - value(flow.applied) > kMaxMissing) return;
+  for (Clock clock = flow.applied + 1; clock < newest; clock = clock + 1) {
+    if (PlaceOf(flow, clock) != nullptr) continue;
+    const auto next =
+        std::ranges::upper_bound(flow.points, clock, {}, &Point::clock);
+    UnitId to = next->at_logger ? AnyUnit(c) : next->unit;
+    if (clock > Clock{1}) {
+      const Point* const before = PlaceOf(flow, Clock{value(clock) - 1});
+      if (before != nullptr && !before->at_logger) to = before->unit;
+    }
+    AddMissing(id, flow, clock, to, PacketMeta::kTombstone);
   }
-  // They go in the order of their clocks.
-  std::reverse(missing_.begin() + static_cast<ptrdiff_t>(first),
-               missing_.end());
-  std::ranges::stable_sort(flow.points, {}, &Point::clock);
-  for (size_t i = first; i < missing_.size(); ++i) {
-    PacketMeta& meta = missing_[i].meta;
-    if (meta.clock == Clock{1}) {
-      meta.flags |= PacketMeta::kNewFlow;
+}
+
+// If only a sealed logger has the flow, another unit gets it by a null packet.
+void Rebuild::MoveFromLogger(const Controller& c, FlowId id, Flow& flow) {
+  const Point newest = flow.points.back();
+  if (!newest.at_logger || flow.end != Clock{}) return;
+  if (SNF_REBUILD_RULE(kNull, false, true)) return;
+  AddMissing(id, flow, newest.clock + 1, AnyUnit(c), PacketMeta::kNull);
+}
+
+// A packet that waits for state elsewhere than where the clock before is.
+void Rebuild::FindRedirects(FlowId id, const Flow& flow) {
+  if (SNF_REBUILD_RULE(kRedirect, false, true)) return;
+  for (const Point& point : flow.points) {
+    const PacketMeta& meta = point.meta;
+    if (!point.is_packet || point.clock <= flow.applied ||
+        point.clock == Clock{1} ||
+        (meta.flags & PacketMeta::kFirstOfFlowlet) == 0) {
       continue;
     }
-    // The last point below has the clock before, or is nearest to it.
-    const Point* source = nullptr;
-    for (const Point& point : flow.points) {
-      if (point.clock < meta.clock) source = &point;
-    }
-    meta.source = source != nullptr ? source->unit : missing_[i].to;
-    meta.source_kind = StateSource::kUnit;
+    const Point* const place = PlaceOf(flow, Clock{value(point.clock) - 1});
+    if (place == nullptr) continue;
+    const StateSource kind =
+        place->at_logger ? StateSource::kLogger : StateSource::kUnit;
+    if (meta.source == place->unit && meta.source_kind == kind) continue;
+    redirects_.push_back({.to = point.unit,
+                          .redirect = {.flow = id,
+                                       .clock = point.clock,
+                                       .source = place->unit,
+                                       .source_kind = kind}});
+  }
+}
+
+void Rebuild::FindOld(FlowId id, const Flow& flow) {
+  if (SNF_REBUILD_RULE(kForget, false, true)) return;
+  for (const Point& point : flow.points) {
+    if (point.is_packet || point.clock >= flow.released) continue;
+    old_.push_back({.unit = point.unit,
+                    .at_logger = point.at_logger,
+                    .end = {id, point.clock + 1}});
   }
 }
 
@@ -183,7 +268,19 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
       flow.points.push_back({.clock = flow.end, .unit = flow.end_unit});
     }
   }
-  FindMissing(slot, id, flow);
+  Sort(flow);
+  flow.applied = std::max(flow.over, flow.handed);
+  for (const Point& point : flow.points) {
+    if (!point.is_packet) {
+      flow.applied = std::max(flow.applied, point.clock);
+    } else if (point.meta.source_kind == StateSource::kLogger) {
+      flow.applied = std::max(flow.applied, Clock{value(point.clock) - 1});
+    }
+  }
+  FindMissing(c, id, flow);
+  MoveFromLogger(c, id, flow);
+  FindRedirects(id, flow);
+  FindOld(id, flow);
   const Point& newest = flow.points.back();
   c.flows_.Restore(slot, generation_of(id));
   FlowHot& hot = c.flows_.hot(slot);
@@ -207,31 +304,30 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
 }
 
 void Rebuild::RestoreHistory(Controller& c, uint32_t slot, const Flow& flow) {
-  struct Run {
-    Clock last;
-    UnitId unit;
-    bool at_logger;
-  };
-  std::vector<Run> runs;
-  const auto add = [&](const Run& run) {
-    if (!runs.empty() && runs.back().last >= run.last) return;
-    if (!runs.empty() && runs.back().unit == run.unit &&
-        runs.back().at_logger == run.at_logger) {
-      runs.back().last = run.last;
-    } else {
-      runs.push_back(run);
-    }
-  };
+  std::vector<OwnerHistory::Run> runs;
   for (const Point& point : flow.points) {
-    if (point.is_packet && point.meta.source_kind == StateSource::kLogger &&
-        point.clock > Clock{1}) {
-      add({Clock{value(point.clock) - 1}, point.meta.source, true});
+    if (!runs.empty() && runs.back().last >= point.clock) continue;
+    if (!runs.empty() && runs.back().unit == point.unit &&
+        runs.back().at_logger == point.at_logger) {
+      runs.back().last = point.clock;
+    } else {
+      runs.push_back({.last = point.clock,
+                      .unit = point.unit,
+                      .at_logger = point.at_logger});
     }
-    add({point.clock, point.unit, false});
   }
   for (size_t i = 0; i + 1 < runs.size(); ++i) {
     c.owners_.Add(slot, runs[i].last, runs[i].unit, runs[i].at_logger);
   }
+}
+
+// Nobody has that clock, or has had it.
+bool Rebuild::IsLost(const Flow& flow, Clock clock) {
+  if (SNF_REBUILD_RULE(kWithdraw, false, true)) return false;
+  return clock > flow.applied &&
+         std::ranges::none_of(flow.points, [&](const Point& point) {
+           return point.is_packet && point.clock == clock;
+         });
 }
 
 // Of two flows with one key, or one alias, the one that was named last has it.
@@ -250,18 +346,35 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
       continue;
     }
     c.flows_.Link(slot, name.key);
-    if (name.alias != FlowKey{} && SNF_REBUILD_RULE(kAlias, true, false)) {
-      c.aliases_.Set(slot, {.key = name.alias,
-                            .flow = id,
-                            .clock = name.alias_clock,
-                            .group = name.alias_group});
-    }
+    RestoreAlias(c, slot, id);
     if (name.idle_timeout.ns > 0) {
       c.idle_timeouts_.Set(slot, name.timeout_clock, name.idle_timeout);
     }
     c.flows_.hot(slot).last_packet = now;
     c.ArmIdle(slot);
   }
+}
+
+// If the clock of its alias is lost, the flow has the one that it had before.
+void Rebuild::RestoreAlias(Controller& c, uint32_t slot, FlowId id) {
+  const Flow& flow = flows_.at(id);
+  const auto is_lost = [&](const FlowName& name) {
+    return name.alias != FlowKey{} && IsLost(flow, name.alias_clock);
+  };
+  FlowName name = flow.name;
+  if (is_lost(name)) {
+    ++figures_.aliases_withdrawn;
+    withdrawn_.push_back({.flow = id, .clock = name.alias_clock});
+    name = {};
+    for (const FlowName& older : flow.older) {
+      if (older.version >= name.version && !is_lost(older)) name = older;
+    }
+  }
+  if (name.alias == FlowKey{} || SNF_REBUILD_RULE(kAlias, false, true)) return;
+  c.aliases_.Set(slot, {.key = name.alias,
+                        .flow = id,
+                        .clock = name.alias_clock,
+                        .group = name.alias_group});
 }
 
 void Rebuild::RestorePieces(Controller& c) {
@@ -280,10 +393,35 @@ void Rebuild::RestorePieces(Controller& c) {
 
 // --- What is left to do. ---
 
+// Returns true if the clock still has to go there: another unit may have failed
+// meanwhile.
+bool Rebuild::IsPlaced(const Controller& c, const Missing& missing) {
+  const Clock clock = missing.meta.clock;
+  if (c.IdOf(missing.slot) != missing.meta.flow) return false;
+  UnitId unit = c.flows_.cold(missing.slot).owner;
+  c.owners_.ForEach(missing.slot, [&](const OwnerHistory::Run& run) {
+    if (clock < run.first || clock > run.last) return;
+    unit = run.at_logger ? kNoUnit : run.unit;
+  });
+  return unit == missing.to;
+}
+
 bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
+  for (; redirected_ < redirects_.size(); ++redirected_) {
+    if (out.room() < kMaxControllerCommandsPerStep) return false;
+    ++figures_.redirects;
+    out.push(ControllerCommand::Of(redirects_[redirected_].to,
+                                   redirects_[redirected_].redirect));
+  }
+  for (; forgotten_ < old_.size(); ++forgotten_) {
+    if (out.room() < kMaxControllerCommandsPerStep) return false;
+    const Old& old = old_[forgotten_];
+    out.push(ControllerCommand::Forget(old.unit, old.at_logger, old.end));
+  }
   for (; sent_ < missing_.size(); ++sent_) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     Missing& missing = missing_[sent_];
+    if (!IsPlaced(c, missing)) continue;
     if (!c.units_.placeable(missing.to)) {
       c.units_.Use(now, missing.to, out);
     }
@@ -291,7 +429,9 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     if (missing.meta.channel_number == 0) return false;
     missing.meta.arrival = now;
     missing.meta.flowlet = c.flows_.numbers(missing.slot).flowlet;
-    ++figures_.tombstones;
+    const bool is_null = (missing.meta.flags & PacketMeta::kNull) != 0;
+    ++(is_null ? figures_.null_packets : figures_.tombstones);
+    c.Name(missing.slot, missing.to, out);
     out.push(ControllerCommand::Enqueue(missing.to, kNoPacket, missing.meta));
   }
   for (; ended_ < unnamed_.size(); ++ended_) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/time.h"
@@ -31,6 +32,11 @@ enum class RebuildRule {
   kEnd,        // a mark closes a flow
   kHistory,    // what earlier owners have is known
   kAlias,      // aliases are reported
+  kWithdraw,   // but none that was asked for at a clock that is lost
+  kSealed,     // sealed loggers report
+  kNull,       // a flow that only a sealed logger has is moved by a null packet
+  kRedirect,   // a packet that waits for another place hears of the right one
+  kForget,     // copies that are old, and whose takers may be dead, go
   kPieces,     // the pool is what no report holds
   kUnlogged,   // grants that no logger knows are reported
 };
@@ -56,11 +62,16 @@ namespace snf {
 // clocks that nobody has become tombstones. It takes packets once that is done.
 //
 // Of a flow, let `applied` be the highest clock that a unit has processed
-// itself, and `newest` the highest that any unit has. The owner is the unit
-// that has `newest`; the next clock is the one after. A clock between the two
-// that no unit has was given by the old controller and never sent: it goes, as
-// a tombstone, to the unit that the next packet names as the source of its
-// state. Who has which clocks is the owner history.
+// itself, or the sealed logger of a unit that failed has, and `newest` the
+// highest that anybody has. The owner is the unit that has `newest`; the next
+// clock is the one after. A clock between the two that nobody has was given by
+// the old controller and never sent, or was lost with a unit: it goes, as a
+// tombstone, to the unit that has the clock before, or, if a logger has that,
+// to the unit that has the next. If a logger has `newest`, a null packet moves
+// the flow from there to a unit. Who has which clocks is the owner history. A
+// packet that waits for state from elsewhere than that says hears of the right
+// place by a Redirect. Whoever has an older copy than is released elsewhere is
+// told to forget it: who took it over may have failed before it said so (U7).
 //
 // A flow is over, and is left alone, if all that is left of it is older than a
 // clock that somebody was known to have: a unit that answered a Pull had been
@@ -70,7 +81,9 @@ namespace snf {
 // Worked example: unit 0 has processed clock 5 of a flow. Clock 6, also for it,
 // was not sent; unit 1 holds clock 7, with unit 0 as its source. The flow's
 // newest clock is 7, its owner unit 1, and its history 1-6 at unit 0, which
-// gets a tombstone for 6. Unit 1 has asked it for clock 6, and gets that.
+// gets a tombstone for 6. Unit 1 has asked it for clock 6, and gets that. If
+// unit 0 has failed, the tombstone goes to unit 1, with the logger of unit 0 as
+// its source, and a Redirect tells that 7 follows it there.
 //
 // Used once, for a controller that has had no packet. Reports may come in any
 // order; what cannot be is counted and left out. Owner-thread only. Grows with
@@ -83,6 +96,9 @@ class Rebuild {
     uint64_t flows_unnamed = 0;     // whose key nobody knows
     uint64_t flows_superseded = 0;  // whose key another has: its end was lost
     uint64_t tombstones = 0;
+    uint64_t null_packets = 0;
+    uint64_t redirects = 0;
+    uint64_t aliases_withdrawn = 0;
     uint64_t refused = 0;  // reports that cannot be
   };
 
@@ -99,6 +115,8 @@ class Rebuild {
   }
   void on_grant(const GrantReport& report) { grants_.push_back(report); }
   void on_unit(const UnitReport& report);
+  // What the unit's logger has reported is void: it will do so again.
+  void ForgetLogger(UnitId unit);
 
   // All has been reported. The controller goes on with the figures of the one
   // before it.
@@ -107,34 +125,60 @@ class Rebuild {
   bool Advance(Controller& c, Instant now, ControllerOut& out);
 
   const Figures& figures() const { return figures_; }
+  // After Begin: the aliases that were withdrawn, as AliasAck names them.
+  const std::vector<AliasAck>& withdrawn() const { return withdrawn_; }
 
  private:
   struct Point {
     Clock clock{};
     UnitId unit = kNoUnit;
     bool is_packet = false;
+    bool at_logger = false;
     PacketMeta meta{};  // of a packet
   };
   struct Flow {
     FlowName name;
+    std::vector<FlowName> older;
     std::vector<Point> points;  // where clocks are, or were processed
     Clock over{};               // a clock up to which copies mean nothing
     Clock handed{};             // the same, and it was not the last
+    bool is_over = false;       // a logger has its end
     Clock end{};                // the last one, if that is known
     UnitId end_unit = kNoUnit;
     uint32_t flowlet = 0;
+    Clock applied{};   // as far as that is known
+    Clock released{};  // as well
   };
   struct Missing {
     uint32_t slot;
     UnitId to;
     PacketMeta meta{};
   };
+  struct Old {
+    UnitId unit;
+    bool at_logger;
+    EndFlow end;
+  };
+  struct Redirected {
+    UnitId to;
+    Redirect redirect;
+  };
 
   bool IsOver(const Flow& flow) const;
-  void FindMissing(uint32_t slot, FlowId id, Flow& flow);
+  static void Sort(Flow& flow);
+  static const Point* PlaceOf(const Flow& flow, Clock clock);
+  static UnitId AnyUnit(const Controller& c);
+  void FindMissing(const Controller& c, FlowId id, Flow& flow);
+  void MoveFromLogger(const Controller& c, FlowId id, Flow& flow);
+  void AddMissing(FlowId id, Flow& flow, Clock clock, UnitId to, uint8_t flag);
+  void FindOld(FlowId id, const Flow& flow);
+  void FindRedirects(FlowId id, const Flow& flow);
+  static bool IsLost(const Flow& flow, Clock clock);
+  static bool IsPlaced(const Controller& c, const Missing& missing);
   void RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow);
   void RestoreHistory(Controller& c, uint32_t slot, const Flow& flow);
   void LinkFlows(Controller& c, Instant now);
+  void RestoreAlias(Controller& c, uint32_t slot, FlowId id);
   void RestorePieces(Controller& c);
 
   uint32_t max_units_;
@@ -146,6 +190,12 @@ class Rebuild {
   std::map<std::pair<uint16_t, uint32_t>, uint64_t> words_;
   std::vector<Missing> missing_;
   size_t sent_ = 0;  // of those
+  std::vector<Redirected> redirects_;
+  size_t redirected_ = 0;  // of those
+  std::vector<Old> old_;
+  size_t forgotten_ = 0;  // of those
+  std::vector<AliasAck> withdrawn_;
+  bool has_sealed_ = false;  // a unit has failed, some time
   std::vector<uint32_t> unnamed_;
   size_t ended_ = 0;  // of those
   Figures figures_;

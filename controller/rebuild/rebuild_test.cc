@@ -33,6 +33,7 @@ class RebuildTest : public testing::Test {
     options.max_units = 2;
     options.recovery_slots = 4;
     options.awaits_ends = options.names_flows = true;
+    options.forgets_copies = true;
     options.epoch = epoch;
     return options;
   }
@@ -52,8 +53,15 @@ class RebuildTest : public testing::Test {
     ++slots_[value(unit)];
   }
   void Make() {
-    rebuild_.on_name({.flow = Flow(2), .version = 9, .key = Key(2)});
+    rebuild_.on_name({.flow = Flow(2), .version = 1, .key = Key(2)});
     for (const UnitId unit : {kUnit0, kUnit1}) {
+      if (unit == kUnit0 && has_failed_) {
+        rebuild_.on_unit({.unit = unit,
+                          .was_sealed = true,
+                          .has_failed = true,
+                          .incarnation = 3});
+        continue;
+      }
       rebuild_.on_unit({.unit = unit,
                         .state = UnitReport::State::kActive,
                         .incarnation = 3,
@@ -75,6 +83,7 @@ class RebuildTest : public testing::Test {
   Controller controller_{Options(1), policy_};
   Rebuild rebuild_{2, 16};
   uint32_t slots_[2] = {0, 0};
+  bool has_failed_ = false;  // unit 0
   ControllerOut out_;
 };
 
@@ -83,8 +92,9 @@ TEST_F(RebuildTest, SendsATombstoneForAClockThatNobodyHas) {
   Ran(kUnit0, 5);
   Holds(kUnit1, 7, kUnit0);
   Make();
-  ASSERT_EQ(out_.commands().size(), 1u);
-  const ControllerCommand& tombstone = out_.commands()[0];
+  ASSERT_EQ(out_.commands().size(), 2u);
+  EXPECT_EQ(out_.commands()[0].kind, ControllerCommand::Kind::kName);
+  const ControllerCommand& tombstone = out_.commands()[1];
   EXPECT_EQ(tombstone.unit, kUnit0);
   EXPECT_EQ(tombstone.meta.clock, Clock{6});
   EXPECT_EQ(tombstone.meta.source, kUnit0);
@@ -94,6 +104,80 @@ TEST_F(RebuildTest, SendsATombstoneForAClockThatNobodyHas) {
   ASSERT_EQ(controller_.owners().runs(2), 1u);
   EXPECT_EQ(controller_.owners().run(2, 0).unit, kUnit0);
   EXPECT_EQ(controller_.owners().run(2, 0).last, Clock{6});
+}
+
+// … and what follows it. Unit 0 has failed.
+TEST_F(RebuildTest, FindsAtALoggerWhatAFailedUnitHadRun) {
+  Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);
+  Holds(kUnit1, 7, kUnit0);
+  has_failed_ = true;
+  Make();
+  ASSERT_EQ(out_.commands().size(), 3u);
+  const ControllerCommand& redirect = out_.commands()[0];
+  EXPECT_EQ(redirect.unit, kUnit1);
+  EXPECT_EQ(redirect.redirect.clock, Clock{7});
+  EXPECT_EQ(redirect.redirect.source, kUnit1);
+  EXPECT_EQ(redirect.redirect.source_kind, StateSource::kUnit);
+  const ControllerCommand& tombstone = out_.commands()[2];
+  EXPECT_EQ(tombstone.unit, kUnit1);
+  EXPECT_EQ(tombstone.meta.clock, Clock{6});
+  EXPECT_EQ(tombstone.meta.source, kUnit0);
+  EXPECT_EQ(tombstone.meta.source_kind, StateSource::kLogger);
+  ASSERT_EQ(controller_.owners().runs(2), 1u);
+  EXPECT_TRUE(controller_.owners().run(2, 0).at_logger);
+  EXPECT_EQ(controller_.owners().run(2, 0).last, Clock{5});
+}
+
+TEST_F(RebuildTest, MovesAFlowThatOnlyALoggerHasByANullPacket) {
+  Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);
+  has_failed_ = true;
+  Make();
+  ASSERT_EQ(out_.commands().size(), 2u);
+  const ControllerCommand& null = out_.commands()[1];
+  EXPECT_EQ(null.unit, kUnit1);
+  EXPECT_EQ(null.meta.clock, Clock{6});
+  EXPECT_EQ(null.meta.source, kUnit0);
+  EXPECT_EQ(null.meta.source_kind, StateSource::kLogger);
+  EXPECT_EQ(null.meta.flags, PacketMeta::kFirstOfFlowlet | PacketMeta::kNull);
+  EXPECT_EQ(Send().meta.clock, Clock{7});
+}
+
+// Who took the flow over may have failed before it said so.
+TEST_F(RebuildTest, LetsAnOldCopyBeForgotten) {
+  Ran(kUnit0, 5, FlowReport::Kind::kHandedOver);
+  Ran(kUnit1, 8);
+  Make();
+  ASSERT_EQ(out_.commands().size(), 1u);
+  const ControllerCommand& forget = out_.commands()[0];
+  EXPECT_EQ(forget.kind, ControllerCommand::Kind::kForget);
+  EXPECT_EQ(forget.unit, kUnit0);
+  EXPECT_EQ(forget.end.last, Clock{6});
+  EXPECT_EQ(controller_.owners().runs(2), 1u);
+  controller_.on_takeover({.flow = Flow(2), .clock = Clock{6}});
+  EXPECT_EQ(controller_.owners().runs(2), 0u);
+}
+
+TEST_F(RebuildTest, LeavesAFlowAloneWhoseEndALoggerHas) {
+  Ran(kUnit0, 6, FlowReport::Kind::kOverAtLogger);
+  has_failed_ = true;
+  Make();
+  EXPECT_EQ(rebuild_.figures().flows, 0u);
+  EXPECT_EQ(Send().meta.clock, Clock{1});
+}
+
+// It was asked for at a clock that is lost.
+TEST_F(RebuildTest, WithdrawsTheAliasOfALostClock) {
+  for (const uint64_t clock : {5, 6}) {
+    FlowName name = {.flow = Flow(2), .version = clock, .key = Key(2)};
+    name.alias = Key(static_cast<uint8_t>(clock));
+    name.alias_clock = Clock{clock};
+    rebuild_.on_name(name);
+  }
+  Ran(kUnit0, 5);
+  Make();
+  EXPECT_EQ(rebuild_.figures().aliases_withdrawn, 1u);
+  ASSERT_EQ(rebuild_.withdrawn().size(), 1u);
+  EXPECT_EQ(rebuild_.withdrawn()[0].clock, Clock{6});
 }
 
 TEST_F(RebuildTest, GoesOnWithTheClockAfterTheHighestSeen) {

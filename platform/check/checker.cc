@@ -409,17 +409,31 @@ void Checker::on_grant_unsent(Instant /*now*/, const PieceBlock& pieces) {
   uniqueness_.on_grant_unsent(pieces);
 }
 
-void Checker::on_successor(Instant /*now*/) {
-  for (auto& [id, flow] : ending_) TakeBack(flow);
-  for (Flow& flow : flows_) TakeBack(flow);
+void Checker::on_flow_found(FlowId id, Clock newest) {
+  found_.insert_or_assign(id, value(newest));
 }
 
-// The clocks at the flow's end that were lost were never given.
-void Checker::TakeBack(Flow& flow) {
-  if (flow.given == 0) return;
-  while (lost_.erase({flow.id, Clock{flow.given}}) > 0) {
-    --flow.given;
+void Checker::on_successor(Instant /*now*/) {
+  const auto found = [&](FlowId id) {
+    const auto at = found_.find(id);
+    return at != found_.end() ? at->second : 0;
+  };
+  for (auto& [id, flow] : ending_) TakeBack(flow, found(id));
+  for (Flow& flow : flows_) TakeBack(flow, found(flow.id));
+  found_.clear();
+}
+
+// The clocks behind `newest` that were lost were never given, and what was made
+// of them is undone.
+void Checker::TakeBack(Flow& flow, uint64_t newest) {
+  while (flow.given > newest && lost_.erase({flow.id, Clock{flow.given}}) > 0) {
+    const Clock clock{flow.given--};
     flow.last_unit = kNoUnit;
+    uniqueness_.on_alias_withdrawn(flow.id, clock);
+    if (flow.processed == value(clock)) {
+      flow.processed = flow.given;
+      if (oracle_ != nullptr) oracle_->Undo(flow.id, clock, uniqueness_);
+    }
   }
 }
 

@@ -115,6 +115,7 @@ class Checker final : public RunObserver {
   void on_unsent(Instant now, UnitId unit, const PacketMeta& meta) override;
   void on_end_unsent(Instant now, const EndFlow& end) override;
   void on_grant_unsent(Instant now, const PieceBlock& pieces) override;
+  void on_flow_found(FlowId id, Clock newest) override;
   void on_successor(Instant now) override;
   void on_end(Instant now) override;
 
@@ -181,7 +182,7 @@ class Checker final : public RunObserver {
   Flow* Find(Instant now, UnitId unit, const PacketMeta& meta);
   UnderWay PacketOf(const PacketMeta& meta) const;
   void Left(Flow& flow, Clock clock);
-  void TakeBack(Flow& flow);
+  void TakeBack(Flow& flow, uint64_t newest);
   void FreePiecesIfOver(const Flow& flow);
   void CheckAllLeft(Instant now, const Flow& flow);
   void Violation(Instant now, UnitId unit, const PacketMeta& meta,
@@ -192,6 +193,7 @@ class Checker final : public RunObserver {
   std::map<FlowId, Flow> ending_;  // lost their slot, have packets under way
   absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
   std::set<std::pair<FlowId, Clock>> lost_;  // and not given again
+  std::map<FlowId, uint64_t> found_;  // by a new controller, up to that clock
   std::unique_ptr<SingleUnitOracle> oracle_;
   bool expects_loggers_ = false;
   bool expects_losses_ = false;

@@ -71,6 +71,9 @@ void AddFaults(RunResult& sum, const RunResult& one) {
   all.flows += more.flows;
   all.flows_ending += more.flows_ending;
   all.tombstones += more.tombstones;
+  all.null_packets += more.null_packets;
+  all.redirects += more.redirects;
+  all.aliases_withdrawn += more.aliases_withdrawn;
   all.flows_unnamed += more.flows_unnamed;
   all.flows_superseded += more.flows_superseded;
   all.recovery_ns.Merge(more.recovery_ns);

@@ -392,11 +392,10 @@ void AddControllerFaults(const RunResult& result, Page& page) {
   if (faults.kills + faults.kills_in_vain == 0) return;
   page.Count("Succession", faults.kills, "controllers killed");
   if (faults.kills_in_vain > 0) {
-    page.Count("", faults.kills_in_vain,
-               "kills that found none, or came after a unit's failure");
+    page.Count("", faults.kills_in_vain, "kills that found none");
   }
   page.Count("", faults.packets_lost, "packets lost in their buffers");
-  page.Count("", faults.flows, "flows found in what units reported");
+  page.Count("", faults.flows, "flows found in what was reported");
   page.Count("", faults.tombstones, "clocks that nobody had, now tombstones");
   page.Count("", faults.packets_waited, "packets waited for a successor");
   if (faults.recovery_ns.count() > 0) {

@@ -53,6 +53,7 @@ namespace snf {
   EVENT(on_unsent)            \
   EVENT(on_end_unsent)        \
   EVENT(on_grant_unsent)      \
+  EVENT(on_flow_found)        \
   EVENT(on_successor)
 
 // The observers of a run, which a driver owns and tells every event:

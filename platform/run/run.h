@@ -190,16 +190,19 @@ struct LoggerFigures {
 // (proto/protocol.md F9).
 struct ControllerFaultFigures {
   uint64_t kills = 0;
-  uint64_t kills_in_vain = 0;     // while there was none, or a unit had failed
-  uint64_t packets_lost = 0;      // in the buffers of those that died
-  uint64_t clocks_lost = 0;       // given, and never sent
-  uint64_t packets_waited = 0;    // until a successor was made
-  uint64_t flows = 0;             // found by successors
-  uint64_t flows_ending = 0;      // of which only the end was to come
-  uint64_t tombstones = 0;        // for clocks that nobody had
-  uint64_t flows_unnamed = 0;     // whose key nobody knew
-  uint64_t flows_superseded = 0;  // whose key another had by then
-  Histogram recovery_ns;          // from a death until packets go on
+  uint64_t kills_in_vain = 0;      // while there was none
+  uint64_t packets_lost = 0;       // in the buffers of those that died
+  uint64_t clocks_lost = 0;        // given, and never sent
+  uint64_t packets_waited = 0;     // until a successor was made
+  uint64_t flows = 0;              // found by successors
+  uint64_t flows_ending = 0;       // of which only the end was to come
+  uint64_t tombstones = 0;         // for clocks that nobody had
+  uint64_t null_packets = 0;       // for flows that only sealed loggers had
+  uint64_t redirects = 0;          // of packets that waited elsewhere
+  uint64_t aliases_withdrawn = 0;  // of clocks that were lost
+  uint64_t flows_unnamed = 0;      // whose key nobody knew
+  uint64_t flows_superseded = 0;   // whose key another had by then
+  Histogram recovery_ns;           // from a death until packets go on
 };
 
 // How units failed and what was lost with them; controller.failures and the

@@ -144,6 +144,8 @@ class RunObserver : public DecisionObserver {
                          const PacketMeta& /*meta*/) {}
   virtual void on_end_unsent(Instant /*now*/, const EndFlow& /*end*/) {}
   virtual void on_grant_unsent(Instant /*now*/, const PieceBlock& /*pieces*/) {}
+  // Before that: the flow goes on with the clock behind this one.
+  virtual void on_flow_found(FlowId /*flow*/, Clock /*newest*/) {}
   virtual void on_successor(Instant /*now*/) {}
 };
 

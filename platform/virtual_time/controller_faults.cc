@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include "controller/core/failover.h"
 #include "platform/virtual_time/log_channel.h"
 
 namespace snf {
@@ -27,23 +27,44 @@ ControllerFaults::ControllerFaults(const RunOptions& options, Host& host,
 
 // --- The death. ---
 
-void ControllerFaults::Kill(bool unit_has_failed) {
-  if (!is_up() || unit_has_failed) {
+void ControllerFaults::Kill() {
+  if (phase_ == Phase::kDead) {
     ++figures_.kills_in_vain;
     return;
   }
   ++figures_.kills;
-  phase_ = Phase::kDead;
-  died_ = network_.now();
+  deaths_.push_back(network_.now());
+  for (const Waiting& packet : std::exchange(waiting_, {})) {
+    ++figures_.packets_lost;
+    exits_.Drop(network_.now(), packet.packet, DropReason::kControllerFailed);
+  }
+  for (const Held& held : held_) {
+    if (held.event.kind == Event::Kind::kFailureAtController) {
+      host_.NoteFailure(held.event.unit);
+    }
+  }
+  std::erase_if(held_, [&](const Held& held) { return !IsStillToSay(held); });
   for (OfUnit& unit : of_units_) {
-    unit.is_cut = unit.is_asked = unit.has_reported = unit.is_heard = false;
+    // One that had not begun had sent nothing yet.
+    if (phase_ != Phase::kGathering) unit.is_cut = false;
+    unit.is_asked = unit.has_reported = unit.is_heard = false;
+    unit.logger = {};
     unit.drained = 0;
     unit.drained_bytes = 0;
   }
-  former_.emplace(std::move(controller_));
+  if (phase_ != Phase::kGathering) former_.emplace(std::move(controller_));
+  phase_ = Phase::kDead;
   host_.Succeed(++epoch_);
-  network_.After(options_.faults.detection,
-                 Event::OfUnit(Event::Kind::kSuccession, kNoUnit));
+  Event succession = Event::OfUnit(Event::Kind::kSuccession, kNoUnit);
+  succession.epoch = static_cast<uint16_t>(epoch_);
+  network_.After(options_.faults.detection, succession);
+}
+
+// What a unit says that nobody keeps for it, its next report says as well.
+bool ControllerFaults::IsStillToSay(const Held& held) const {
+  const Event& event = held.event;
+  if (event.kind == Event::Kind::kFailureAtController) return false;
+  return !event.is_from_unit() || event.record != StateNetwork::kNoRecord;
 }
 
 bool ControllerFaults::Hold(const FlowKey& key, bool by_alias,
@@ -84,7 +105,11 @@ bool ControllerFaults::IsFromController(const Event& event) {
     case Event::Kind::kRedirectAtUnit:
     case Event::Kind::kNameAtUnit:
     case Event::Kind::kForsakeAtUnit:
+    case Event::Kind::kSealAtLogger:
       return true;
+    case Event::Kind::kTakeoverAtUnit:
+    case Event::Kind::kTakeoverAtLogger:
+      return event.takeover.taker == kNoUnit;
     default:
       return false;
   }
@@ -92,22 +117,37 @@ bool ControllerFaults::IsFromController(const Event& event) {
 
 bool ControllerFaults::Take(const Event& event) {
   const bool is_away = phase_ == Phase::kDead || phase_ == Phase::kGathering;
+  const bool is_present = event.epoch == epoch_;
   switch (event.kind) {
     case Event::Kind::kSuccession:
-      BeginSuccession();
+      if (is_present) BeginSuccession();
       return true;
     case Event::Kind::kReportQueryAtUnit:
-      if (!KeptOf(event.unit).has_reported) MakeReport(event.unit);
+      // Unless it has died, and another process of it has begun.
+      if (is_present && KeptOf(event.unit).is_asked &&
+          !KeptOf(event.unit).has_reported) {
+        MakeReport(event.unit);
+      }
+      return true;
+    case Event::Kind::kReportQueryAtLogger:
+      if (is_present && !KeptOf(event.unit).logger.has_reported) {
+        MakeLoggerReport(event.unit);
+      }
       return true;
     case Event::Kind::kReportAtController:
-      on_report(event.number);
+      if (is_present) on_report(event.number);
       return true;
     case Event::Kind::kMending:
-      Mend();
+      if (is_present) Mend();
       return true;
+    case Event::Kind::kFailureAtController:
+      if (is_away) on_failure(event);
+      return is_away;
     default:
       break;
   }
+  if (is_away && TakeFromLogger(event)) return true;
+  if (MustLoggerReportFirst(event)) MakeLoggerReport(event.unit);
   if (MustReportFirst(event)) MakeReport(event.unit);
   if (is_away && IsFromController(event) && TakeUnsent(event)) return true;
   if (event.kind == Event::Kind::kNameAtUnit) {
@@ -130,6 +170,7 @@ bool ControllerFaults::Take(const Event& event) {
 // Returns true if the unit has anything of the flow.
 bool ControllerFaults::Keeps(const VirtualUnit& shell, FlowId flow) {
   if (shell.unit.Keeps(flow)) return true;
+  if (shell.log->logger().applied(flow) != Clock{}) return true;
   const auto& inside = shell.process.inside;
   const auto packet = inside.lower_bound({flow, Clock{}});
   return packet != inside.end() && packet->first.first == flow;
@@ -138,6 +179,8 @@ bool ControllerFaults::Keeps(const VirtualUnit& shell, FlowId flow) {
 // Returns true if the event was in the buffers of the controller that died: all
 // that follows for that unit was as well.
 bool ControllerFaults::TakeUnsent(const Event& event) {
+  // What is for a unit that has failed since is lost there.
+  if (event.life != units_.of(event.unit).process.life) return false;
   OfUnit& of = KeptOf(event.unit);
   constexpr uint32_t kChance = 65'536 / 4;
   if (!of.is_cut && !rng_.Chance(kChance)) return false;
@@ -158,6 +201,52 @@ bool ControllerFaults::TakeTold(const Event& event) {
                               : event.ended.number;
   const UnitProcess& process = units_.of(event.unit).process;
   return event.life == process.life && number > process.told;
+}
+
+// What sealed loggers say while there is no controller: what they have of flows
+// is their report; of pieces, that those are the next controller's.
+bool ControllerFaults::TakeFromLogger(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::kSealedAtController:
+      if (phase_ == Phase::kGathering &&
+          event.done.round == Failover::FirstRound({.epoch = epoch_})) {
+        on_logger_report(event.done);
+      }
+      return true;
+    case Event::Kind::kGrantsSealedAtController:
+      observers_.on_grants_sealed(network_.now(), event.unit, event.number);
+      on_grants_sealed(event.unit, event.number);
+      return true;
+    case Event::Kind::kPiecesAtController:
+      if (event.unit != kNoUnit) return false;
+      observers_.on_pieces_returned(network_.now(), event.pieces);
+      on_returned(event.pieces);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The death of a unit is noticed while there is no controller.
+void ControllerFaults::on_failure(const Event& event) {
+  OfUnit& of = KeptOf(event.unit);
+  if (of.has_reported) {
+    held_.push_back({.event = event, .alias = {}});
+    return;
+  }
+  host_.NoteFailure(event.unit);
+  if (!of.is_asked) return;
+  of.is_asked = false;
+  of.is_heard = true;
+  UnitReport report = {.unit = event.unit,
+                       .was_sealed = true,
+                       .has_failed = true,
+                       .incarnation = of.incarnation};
+  rebuild_->on_unit(report);
+  // What it has reported may be older than what its unit did since.
+  rebuild_->ForgetLogger(event.unit);
+  if (!of.logger.is_awaited || of.logger.has_reported) AskLogger(event.unit);
+  on_heard();
 }
 
 // While there is no controller.
@@ -194,222 +283,15 @@ void ControllerFaults::SendName(UnitId unit, const FlowName& name) {
 void ControllerFaults::on_start(const ControllerCommand& command) {
   OfUnit& of = KeptOf(command.unit);
   of.incarnation = command.incarnation;
-  if (!command.warm) of.kept.BeginAnew();
+  const VirtualUnit& shell = units_.of(command.unit);
+  if (!command.warm) {
+    // Packets may wait in its channel, where a start has failed before.
+    of.kept.BeginAnew([&](FlowId flow) { return Keeps(shell, flow); });
+  }
 }
 
 void ControllerFaults::on_grant(const Event& event) {
   if (event.pieces.mask != 0) KeptOf(event.unit).kept.on_grant(event.pieces);
-}
-
-// --- The successor. ---
-
-void ControllerFaults::BeginSuccession() {
-  phase_ = Phase::kGathering;
-  rebuild_.emplace(options_.controller.max_units,
-                   options_.controller.max_flows);
-  reports_.clear();
-  awaited_ = 0;
-  for (uint32_t i = 0; i < of_units_.size(); ++i) {
-    AskUnit(UnitId{static_cast<uint16_t>(i)});
-  }
-  if (awaited_ == 0) BeginMending();
-}
-
-// The resource manager knows of those that have no process; their loggers have
-// the ledgers.
-void ControllerFaults::AskUnit(UnitId unit) {
-  OfUnit& of = KeptOf(unit);
-  const bool was_never_warm =
-      of.incarnation == 0 && (options_.controller.leased ||
-                              value(unit) >= options_.controller.warm_units);
-  const bool has_process =
-      !was_never_warm && units_.of(unit).process.lives() &&
-      units_.of(unit).process.state != UnitProcess::State::kStopped;
-  if (has_process) {
-    of.is_asked = true;
-    ++awaited_;
-    const auto more = static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(
-        std::max(kQueryJitterNs, options_.chaos.state_delay_max.ns))));
-    network_.After(Nanos{options_.hop_delay.ns + more},
-                   Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));
-    return;
-  }
-  AddWords(unit);
-  UnitReport report = {.unit = unit, .incarnation = of.incarnation};
-  if (of.incarnation > 0) {
-    report.was_sealed = units_.of(unit).log->logger().was_sealed();
-  }
-  rebuild_->on_unit(report);
-}
-
-void ControllerFaults::AddWords(UnitId unit) {
-  KeptOf(unit).kept.ForEachWord(
-      unit, [&](const PieceBlock& word) { rebuild_->on_word(word); });
-}
-
-// Collects what a unit reports, and puts what it asks for behind that.
-class ControllerFaults::Collector final : public Unit::Report {
- public:
-  Collector(UnitReports& reports, std::vector<Held>& asks)
-      : reports_(reports), asks_(asks) {}
-  void on_flow(const FlowReport& flow) override {
-    reports_.flows.push_back(flow);
-  }
-  void on_packet(const PacketReport& packet) override {
-    reports_.packets.push_back(packet);
-  }
-  void on_open_alias(const Alias& alias) override {
-    Event event =
-        Event::OfUnit(Event::Kind::kAliasAtController, reports_.unit.unit);
-    asks_.push_back({.event = event, .alias = alias});
-  }
-  void on_open_request(const PieceRequest& request) override {
-    asks_.push_back({.event = {.kind = Event::Kind::kPieceRequestAtController,
-                               .unit = reports_.unit.unit,
-                               .piece_request = request},
-                     .alias = {}});
-  }
-
- private:
-  UnitReports& reports_;
-  std::vector<Held>& asks_;
-};
-
-UnitReport ControllerFaults::StandingOf(VirtualUnit& shell) {
-  const UnitId self = shell.unit.id();
-  const OfUnit& of = KeptOf(self);
-  UnitReport unit = {.unit = self,
-                     .was_sealed = shell.log->logger().was_sealed(),
-                     .incarnation = of.incarnation,
-                     .grants = of.kept.grants()};
-  unit.state = shell.ready           ? UnitReport::State::kActive
-               : shell.process.is_up ? UnitReport::State::kStarting
-                                     : UnitReport::State::kWarm;
-  for (const auto& [name, inside] : shell.process.inside) {
-    ++unit.slots;
-    unit.bytes += controller_.CostOf(inside.meta.original_length);
-  }
-  SNF_CHECK(unit.slots == shell.process.in_channel);
-  return unit;
-}
-
-// Whoever sent that has reported. Those that are not asked have nothing.
-bool ControllerFaults::MustReportFirst(const Event& event) {
-  if (phase_ != Phase::kGathering || !event.is_between_units()) return false;
-  const OfUnit& of = KeptOf(event.unit);
-  return of.is_asked && !of.has_reported && event.epoch == epoch_;
-}
-
-void ControllerFaults::MakeReport(UnitId self) {
-  VirtualUnit& shell = units_.of(self);
-  OfUnit& of = KeptOf(self);
-  of.has_reported = true;
-  shell.process.epoch = static_cast<uint16_t>(epoch_);
-  // A Stop is void from now on.
-  if (shell.stopping || shell.leaves) {
-    shell.stopping = shell.leaves = shell.log->has_stopped = false;
-    shell.unit.on_start();
-  }
-  UnitReports& reports = reports_.emplace_back();
-  // Its process may have ended meanwhile, as the old controller had it.
-  if (shell.process.state == UnitProcess::State::kStopped) {
-    reports.unit = {.unit = self, .incarnation = of.incarnation};
-  } else {
-    reports.unit = StandingOf(shell);
-    std::vector<Held> asks;
-    Collector collector(reports, asks);
-    shell.unit.MakeReport(collector);
-    for (Held& ask : asks) {
-      ask.event.life = shell.process.life;
-      held_.push_back(ask);
-    }
-    of.kept.ForEachName(
-        [&](const FlowName& name) { reports.names.push_back(name); });
-    of.kept.ForEachGrant(
-        [&](const GrantReport& grant) { reports.grants.push_back(grant); });
-    // The marks of ends that the logger may not have.
-    const LogChannel& log = *shell.log;
-    for (uint64_t n = log.first(); !log.entry(n).empty(); ++n) {
-      const auto entry = log.Parse(log.entry(n));
-      SNF_CHECK(entry.has_value());
-      if (!(*entry)->is(LogEntry::kEnd)) continue;
-      reports.flows.push_back({.flow = (*entry)->meta.flow,
-                               .clock = Clock{value((*entry)->meta.clock) - 1},
-                               .unit = self,
-                               .kind = FlowReport::Kind::kEnd});
-    }
-  }
-  network_.AfterHop({.kind = Event::Kind::kReportAtController,
-                     .number = reports_.size() - 1});
-}
-
-void ControllerFaults::on_report(uint64_t number) {
-  const UnitReports& reports = reports_[number];
-  KeptOf(reports.unit.unit).is_heard = true;
-  AddWords(reports.unit.unit);
-  for (const FlowName& name : reports.names) rebuild_->on_name(name);
-  for (const FlowReport& flow : reports.flows) rebuild_->on_flow(flow);
-  for (const PacketReport& packet : reports.packets) {
-    rebuild_->on_packet(packet);
-  }
-  for (const GrantReport& grant : reports.grants) rebuild_->on_grant(grant);
-  rebuild_->on_unit(reports.unit);
-  if (--awaited_ == 0) BeginMending();
-}
-
-void ControllerFaults::BeginMending() {
-  observers_.on_successor(network_.now());
-  rebuild_->Begin(controller_, network_.now(), *former_);
-  former_.reset();
-  host_.on_rebuilt();
-  phase_ = Phase::kMending;
-  for (uint32_t i = 0; i < of_units_.size(); ++i) {
-    const OfUnit& of = of_units_[i];
-    if (of.drained == 0) continue;
-    SNF_CHECK(controller_.on_drained(network_.now(),
-                                     {.unit = UnitId{static_cast<uint16_t>(i)},
-                                      .packets = of.drained,
-                                      .bytes = of.drained_bytes}));
-  }
-  for (const Held& held : std::exchange(held_, {})) HandOver(held);
-  Mend();
-}
-
-// Says what was put off, and acknowledges it if it is kept until then.
-void ControllerFaults::HandOver(const Held& held) {
-  const Event& event = held.event;
-  host_.HandleHeld(event, held.alias);
-  if (!event.is_from_unit() || event.record == StateNetwork::kNoRecord) return;
-  if (event.kind == Event::Kind::kEndedAtController) {
-    network_.AfterHop({.kind = Event::Kind::kEndToldAtUnit,
-                       .unit = event.unit,
-                       .ended = event.ended});
-  } else {
-    network_.AfterHop({.kind = Event::Kind::kToldAtUnit,
-                       .unit = event.unit,
-                       .number = event.record});
-  }
-}
-
-void ControllerFaults::Mend() {
-  ControllerOut out;
-  const bool is_done = rebuild_->Advance(controller_, network_.now(), out);
-  host_.ExecuteOf(out);
-  if (!is_done) {
-    network_.After(kMendRetry, Event::OfUnit(Event::Kind::kMending, kNoUnit));
-    return;
-  }
-  const Rebuild::Figures& made = rebuild_->figures();
-  figures_.flows += made.flows;
-  figures_.flows_ending += made.flows_ending;
-  figures_.flows_unnamed += made.flows_unnamed;
-  figures_.flows_superseded += made.flows_superseded;
-  figures_.tombstones += made.tombstones;
-  figures_.recovery_ns.Record((network_.now() - died_).ns);
-  phase_ = Phase::kUp;
-  for (const Waiting& packet : std::exchange(waiting_, {})) {
-    host_.Arrive(packet.key, packet.by_alias, packet.packet);
-  }
 }
 
 }  // namespace snf

@@ -49,8 +49,13 @@ namespace snf {
 // unit that has run a clock and told the one before of it, which forgets its
 // copy, is not reported as one that waits, beside nobody who has that copy.
 //
-// A controller dies only in a run of which no unit has failed so far, and no
-// unit dies until the next controller has taken over.
+// Units and loggers may have failed before, and may die meanwhile. The logger
+// of a unit whose death is known is sealed, if it is not yet, and reports in
+// the unit's place; so does each logger that was sealed some time, beside its
+// unit. The successor waits for units that are dead until their deaths are
+// noticed. One that dies after it has reported is a failure like any other,
+// which the controller learns of once it is made. A successor that dies as well
+// has a successor, which asks anew.
 //
 // Owner-thread only.
 class ControllerFaults {
@@ -75,6 +80,15 @@ class ControllerFaults {
     virtual void HandleHeld(const Event& event, const Alias& alias) = 0;
     // The event was never sent.
     virtual void Unsent(const Event& event) = 0;
+    // It is known that the unit has failed, and there is no controller to tell.
+    virtual void NoteFailure(UnitId unit) = 0;
+    // The unit's logger is to seal it, or to say once more what it has.
+    virtual void SealLogger(const Seal& seal) = 0;
+    // A flow goes on with the clock behind this one.
+    // Or only its end is to come.
+    virtual void on_found(FlowId flow, Clock newest, bool is_ending) = 0;
+    // Its alias of that clock is no more.
+    virtual void on_alias_withdrawn(FlowId flow, Clock clock) = 0;
 
    protected:
     ~Host() = default;
@@ -87,8 +101,13 @@ class ControllerFaults {
                    PacketExits& exits, ControllerFaultFigures& figures);
 
   bool is_up() const { return phase_ == Phase::kUp; }
-  // The controller dies, unless a unit has failed or there is none.
-  void Kill(bool unit_has_failed);
+  // The controller dies, or one that is about to succeed it; if there is any.
+  void Kill();
+  // The controller that knows the most of what units are in use: while another
+  // is made, the one before.
+  const Controller& known() const {
+    return former_.has_value() ? *former_ : controller_;
+  }
 
   // --- What is under way. ---
 
@@ -122,6 +141,10 @@ class ControllerFaults {
     kGathering,  // the successor has not heard of all units
     kMending,    // it is made, and packets wait still
   };
+  struct OfLogger {
+    bool is_awaited = false;    // its report
+    bool has_reported = false;  // what it says is for the successor
+  };
   // Of a unit, by number.
   struct OfUnit {
     KeptReport kept;
@@ -130,7 +153,8 @@ class ControllerFaults {
     bool is_asked = false;      // to report
     bool has_reported = false;  // what it says is for the successor
     bool is_heard = false;      // its report has come
-    uint32_t drained = 0;       // since its report
+    OfLogger logger;
+    uint32_t drained = 0;  // since its report
     uint64_t drained_bytes = 0;
   };
   struct Held {
@@ -154,6 +178,7 @@ class ControllerFaults {
 
   static constexpr size_t kMaxWaiting = 65'536;
   static constexpr Nanos kMendRetry = Microseconds(10);
+  static constexpr Nanos kMaxMendRetry = Milliseconds(1);
   // A query takes up to so much longer than a hop, or, with chaos, as much as a
   // message between units.
   static constexpr int64_t kQueryJitterNs = 20'000;
@@ -164,14 +189,23 @@ class ControllerFaults {
   bool TakeUnsent(const Event& event);
   bool TakeAtController(const Event& event);
   bool TakeTold(const Event& event);
+  bool TakeFromLogger(const Event& event);
+  void on_failure(const Event& event);
+  bool IsStillToSay(const Held& held) const;
   void BeginSuccession();
+  void Await(Event query);
   void AskUnit(UnitId unit);
-  void AddWords(UnitId unit);
+  void AskLogger(UnitId unit);
   bool MustReportFirst(const Event& event);
+  bool MustLoggerReportFirst(const Event& event);
   void MakeReport(UnitId unit);
+  void MakeLoggerReport(UnitId unit);
   UnitReport StandingOf(VirtualUnit& shell);
   void on_report(uint64_t number);
+  void on_logger_report(const DoneAnswer& answer);
+  void on_heard();
   void BeginMending();
+  void TellRebuilt();
   void HandOver(const Held& held);
   void Mend();
 
@@ -187,10 +221,11 @@ class ControllerFaults {
 
   Phase phase_ = Phase::kUp;
   uint32_t epoch_ = 0;
-  Instant died_;
+  std::vector<Instant> deaths_;  // of which none has a successor yet
+  Nanos mend_retry_ = kMendRetry;
   std::optional<Controller> former_;
   std::optional<Rebuild> rebuild_;
-  uint32_t awaited_ = 0;  // units
+  uint32_t awaited_ = 0;  // reports
   std::vector<OfUnit> of_units_;
   std::vector<Held> held_;
   std::deque<Waiting> waiting_;

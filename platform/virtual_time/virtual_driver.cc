@@ -21,6 +21,7 @@ namespace {
 RunOptions WithEnds(RunOptions options) {
   options.controller.awaits_ends = options.loggers;
   options.controller.names_flows = options.faults.any_controller();
+  options.controller.forgets_copies = options.faults.any_controller();
   return options;
 }
 
@@ -348,6 +349,13 @@ void VirtualDriver::Execute(const ControllerCommand& command) {
       controllers_->SendName(command.unit,
                              controller_.NameOf(command.end.flow));
       break;
+    case Kind::kForget:
+      network_.AfterHop(
+          {.kind = command.of_logger ? Event::Kind::kTakeoverAtLogger
+                                     : Event::Kind::kTakeoverAtUnit,
+           .unit = command.unit,
+           .takeover = {.flow = command.end.flow, .clock = command.end.last}});
+      break;
     case Kind::kRedirect:
       network_.AfterHop({.kind = Event::Kind::kRedirectAtUnit,
                          .unit = command.unit,
@@ -506,10 +514,7 @@ void VirtualDriver::HandleAtController(const Event& event) {
 
 // The controller learns that a unit's process is gone.
 void VirtualDriver::on_failure(UnitId unit) {
-  UnitProcess& process = units_.of(unit).process;
-  in_channels_ -= std::exchange(process.in_channel, 0);
-  waiting_ -= std::exchange(process.waiting, 0);
-  faults_->on_failure(unit);
+  NoteFailure(unit);
   SNF_CHECK(controller_.on_unit_failed(
       now(), unit, controller_.units().incarnation(unit), controller_out_));
 }

@@ -194,6 +194,10 @@ class VirtualDriver final : private NfCallNames,
   void HandleHeld(const Event& event, const Alias& alias) override;
   Alias TakeAlias() override;
   void Unsent(const Event& event) override;
+  void NoteFailure(UnitId unit) override;
+  void SealLogger(const Seal& seal) override;
+  void on_found(FlowId flow, Clock newest, bool is_ending) override;
+  void on_alias_withdrawn(FlowId flow, Clock clock) override;
   void Execute(const ControllerCommand& command);
   void Enqueue(const ControllerCommand& command);
   void Start(const ControllerCommand& command);

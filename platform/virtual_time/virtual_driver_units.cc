@@ -4,6 +4,7 @@
 // fails, or flows change theirs.
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -483,6 +484,31 @@ void VirtualDriver::HandleHeld(const Event& event, const Alias& alias) {
   Handle(event);
 }
 
+void VirtualDriver::NoteFailure(UnitId unit) {
+  UnitProcess& process = units_.of(unit).process;
+  in_channels_ -= std::exchange(process.in_channel, 0);
+  waiting_ -= std::exchange(process.waiting, 0);
+  faults_->on_failure(unit);
+}
+
+void VirtualDriver::SealLogger(const Seal& seal) {
+  faults_->on_seal(seal, units_.of(seal.unit));
+}
+
+void VirtualDriver::on_found(FlowId flow, Clock newest, bool is_ending) {
+  observers_.on_flow_found(flow, newest);
+  if (!is_ending) observers_.on_end_unsent(now(), EndFlow{flow, newest});
+}
+
+void VirtualDriver::on_alias_withdrawn(FlowId flow, Clock clock) {
+  ingress_.ForgetAlias(flow, clock);
+  FlowNote lost;
+  lost.flow = flow;
+  lost.clock = clock;
+  lost.over = true;
+  observers_.on_flow_note(lost);
+}
+
 // What the controller that failed had in its buffers.
 void VirtualDriver::Unsent(const Event& event) {
   if (event.kind == Event::Kind::kPacketAtUnit) {
@@ -515,7 +541,7 @@ bool VirtualDriver::is_controller_up() const {
 
 void VirtualDriver::KillController(Instant time) {
   network_.AdvanceTo(time);
-  controllers_->Kill(/*unit_has_failed=*/false);
+  controllers_->Kill();
 }
 
 bool VirtualDriver::HasFlow(const FlowKey& key) const {

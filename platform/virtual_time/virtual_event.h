@@ -67,8 +67,9 @@ struct VirtualEvent {
     kPullAtLogger,
     kTakeoverAtLogger,
     kSealAtLogger,
-    kLoggerReady,     // a new one asks its unit for what it keeps
-    kLoggerRestored,  // … and has it
+    kReportQueryAtLogger,  // of another controller
+    kLoggerReady,          // a new one asks its unit for what it keeps
+    kLoggerRestored,       // … and has it
   };
   // The end of a flow is in a logger.
   struct Ended {
@@ -83,6 +84,9 @@ struct VirtualEvent {
   }
   bool is_between_units() const {
     return kind >= Kind::kPullAtUnit && kind <= Kind::kTakeoverAckAtUnit;
+  }
+  bool is_to_other_logger() const {
+    return kind == Kind::kPullAtLogger || kind == Kind::kTakeoverAtLogger;
   }
   bool is_of_logger() const { return kind >= Kind::kEntryAtLogger; }
   Kind kind{};

@@ -46,8 +46,13 @@ void VirtualFaults::on_arrival() {
 
 void VirtualFaults::on_kill(size_t number) { KillOne(options_.kills[number]); }
 
+// While another controller is made, the one before knows more.
+const Controller& VirtualFaults::Known() const {
+  return controllers_ != nullptr ? controllers_->known() : controller_;
+}
+
 bool VirtualFaults::CanDie(UnitId unit) {
-  switch (controller_.units().state(unit)) {
+  switch (Known().units().state(unit)) {
     case UnitPool::State::kStopped:
     case UnitPool::State::kCrashed:
     case UnitPool::State::kFailed:
@@ -60,7 +65,7 @@ bool VirtualFaults::CanDie(UnitId unit) {
 
 // Returns true if the unit can take over what another had.
 bool VirtualFaults::CanTakeOver(UnitId unit) {
-  const UnitPool::State state = controller_.units().state(unit);
+  const UnitPool::State state = Known().units().state(unit);
   return state != UnitPool::State::kCrashed &&
          units_.of(unit).process.state != ProcessState::kDead;
 }
@@ -69,7 +74,7 @@ bool VirtualFaults::CanTakeOver(UnitId unit) {
 // nobody else has, or may come to have some.
 bool VirtualFaults::IsSource(UnitId unit) const {
   if (units_.of(unit).process.life == 1) return false;
-  if (controller_.is_recovering()) return true;
+  if (controller_.is_recovering() || !IsControllerUp()) return true;
   bool is_source = false;
   for (uint32_t slot = 0; slot < controller_.flows().used(); ++slot) {
     controller_.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
@@ -100,12 +105,7 @@ void VirtualFaults::KillLogger(const Kill& kill) {
 // Kills none if nobody else could take over what it has.
 void VirtualFaults::KillOne(const Kill& kill) {
   if (kill.is_of_controller()) {
-    controllers_->Kill(has_killed());
-    return;
-  }
-  if (controllers_ != nullptr && !controllers_->is_up()) {
-    ++(kill.is_of_logger() ? figures_.kills_without_logger
-                           : figures_.kills_without_unit);
+    controllers_->Kill();
     return;
   }
   if (kill.is_of_logger()) return KillLogger(kill);
@@ -154,7 +154,9 @@ void VirtualFaults::on_failure(UnitId unit) {
 }
 
 void VirtualFaults::NoteRecovery() {
-  if (deaths_.empty() || controller_.is_recovering()) return;
+  if (deaths_.empty() || controller_.is_recovering() || !IsControllerUp()) {
+    return;
+  }
   for (const Instant died : deaths_) {
     figures_.recovery_ns.Record((network_.now() - died).ns);
   }

@@ -46,9 +46,6 @@ class VirtualFaults {
   void set_controllers(ControllerFaults* controllers) {
     controllers_ = controllers;
   }
-  // A unit has died. Old copies of flows may be left of that, which nobody can
-  // tell from those that count.
-  bool has_killed() const { return figures_.kills > 0; }
 
   // --- Deaths. ---
 
@@ -87,6 +84,10 @@ class VirtualFaults {
  private:
   using Event = VirtualEvent;
 
+  const Controller& Known() const;
+  bool IsControllerUp() const {
+    return controllers_ == nullptr || controllers_->is_up();
+  }
   bool CanDie(UnitId unit);
   bool CanTakeOver(UnitId unit);
   void KillOne(const Kill& kill);

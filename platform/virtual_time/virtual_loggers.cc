@@ -14,7 +14,8 @@ VirtualLoggers::VirtualLoggers(const RunOptions& options, Host& units,
                                VirtualNetwork& network, Observers& observers,
                                Checker& checker, PacketExits& exits,
                                RunResult& result)
-    : hop_delay_(options.hop_delay),
+    : controllers_fail_(options.faults.any_controller()),
+      hop_delay_(options.hop_delay),
       heartbeat_{2 * options.logger_delay.ns + options.state_retry.ns},
       units_(units),
       network_(network),
@@ -106,6 +107,9 @@ void VirtualLoggers::on_taken(VirtualUnit& shell, uint64_t number) {
 void VirtualLoggers::on_released(VirtualUnit& shell,
                                  const LogEntryView& entry) {
   TellController(shell, entry);
+  if (entry->kind == LogEntry::Kind::kForget && entry->block.unit == kNoUnit) {
+    AcknowledgeForget(entry->meta.flow, entry->meta.clock);
+  }
   if (entry->kind == LogEntry::Kind::kGrant) {
     units_.on_grants_logged(shell.unit.id(), entry->argument);
   }
@@ -335,6 +339,11 @@ void VirtualLoggers::Execute(VirtualUnit& shell, const LoggerCommand& command) {
       SendByLog(shell, {.kind = Event::Kind::kAskAtUnit, .ask = command.ask});
       break;
     case Kind::kSendTakeoverAck:
+      if (command.unit == kNoUnit) {
+        AcknowledgeForget(command.takeover_ack.flow,
+                          command.takeover_ack.clock);
+        break;
+      }
       network_.Send(self, {.kind = Event::Kind::kTakeoverAckAtUnit,
                            .unit = command.unit,
                            .takeover_ack = {.flow = command.takeover_ack.flow,
@@ -345,6 +354,14 @@ void VirtualLoggers::Execute(VirtualUnit& shell, const LoggerCommand& command) {
       ExecuteSealed(shell, command);
       break;
   }
+}
+
+// It took a copy over in the place of a unit that had failed, or gave the flow
+// up.
+void VirtualLoggers::AcknowledgeForget(FlowId flow, Clock clock) {
+  if (!controllers_fail_) return;
+  network_.AfterHop({.kind = Event::Kind::kTakeoverAtController,
+                     .takeover = {.flow = flow, .clock = clock}});
 }
 
 void VirtualLoggers::EndPacket(UnitId unit, UnitCommand::Kind kind,
@@ -380,7 +397,8 @@ void VirtualLoggers::ExecuteSealed(VirtualUnit& shell,
                          .done = {.flow = command.applied.flow,
                                   .applied = command.applied.clock,
                                   .round = seal.round,
-                                  .unit = self}});
+                                  .unit = self,
+                                  .is_over = command.applied.ended}});
       break;
     case Kind::kSealed:
       // Else another process has grants by now, with numbers of its own.

@@ -104,9 +104,11 @@ class VirtualLoggers {
   void ExecuteSealed(VirtualUnit& shell, const LoggerCommand& command);
   void on_tell(VirtualUnit& shell, const LoggerTell& tell);
   void SendPieces(UnitId unit, PieceBlock pieces);
+  void AcknowledgeForget(FlowId flow, Clock clock);
   void EndPacket(UnitId unit, UnitCommand::Kind kind,
                  const LoggerCommand& command);
 
+  const bool controllers_fail_;
   const Nanos hop_delay_;
   const Nanos heartbeat_;  // so often, while entries are on their way
   Host& units_;

@@ -73,8 +73,11 @@ class VirtualNetwork {
     event.life = units_.of(event.unit).process.life;
   }
 
+  // It may be a logger that sends in the unit's name.
   uint16_t EpochOf(UnitId unit) {
-    return units_fail_ ? units_.of(unit).process.epoch : uint16_t{0};
+    if (!units_fail_) return 0;
+    const UnitProcess& process = units_.of(unit).process;
+    return std::max(process.epoch, process.log_epoch);
   }
 
   const Nanos hop_delay_;

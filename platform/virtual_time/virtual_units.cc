@@ -54,6 +54,9 @@ void VirtualUnits::Renew(UnitId unit) {
   made.log = std::move(old->log);
   made.log->BeginAnew();
   made.process.life = made.process.log_life = old->process.life;
+  made.process.log_epoch = old->process.log_epoch;
+  // The next logger, where one has failed, is still to answer that.
+  made.process.seal = old->process.seal;
 }
 
 void VirtualUnits::StopTimers() {

@@ -40,7 +40,9 @@ struct UnitProcess {
   // its logger logs.
   uint16_t life = 1;
   uint16_t log_life = 1;
-  uint16_t epoch = 0;       // of the controller to which it has reported last
+  // Of the controllers to which it and its logger have reported last.
+  uint16_t epoch = 0;
+  uint16_t log_epoch = 0;
   uint32_t in_channel = 0;  // slots of the channel in use
   uint32_t waiting = 0;     // packets here that are to be run again
   Instant died;

@@ -146,7 +146,8 @@ void Replication::EvictReplica(FlowStore& flows) {
 
 uint32_t Replication::on_takeover(const Takeover& takeover, FlowStore& flows,
                                   UnitOut& out) {
-  if (takeover.taker == id_ || takeover.taker == kNoUnit) {
+  // kNoUnit: the controller tells it in the place of a unit that failed.
+  if (takeover.taker == id_) {
     Refuse(StateRefusal::kMalformed);
     return kNone;
   }
@@ -182,8 +183,8 @@ uint32_t Replication::on_takeover(const Takeover& takeover, FlowStore& flows,
   return slot;
 }
 
-uint32_t Replication::on_takeover_ack(const TakeoverAck& ack,
-                                      FlowStore& flows) {
+uint32_t Replication::on_takeover_ack(const TakeoverAck& ack, FlowStore& flows,
+                                      UnitOut& out) {
   if (ack.sender == id_ || ack.sender == kNoUnit) {
     Refuse(StateRefusal::kMalformed);
     return kNone;
@@ -194,6 +195,8 @@ uint32_t Replication::on_takeover_ack(const TakeoverAck& ack,
   uint32_t* const told = pending.LinkOf(flows[slot].pending,
                                         Pending::Kind::kMyTakeover, ack.sender);
   if (*told == kNone || pending[*told].clock > ack.clock) return kNone;
+  out.push(UnitCommand::Report(
+      {.flow = ack.flow, .clock = pending[*told].clock, .taker = id_}));
   pending.Erase(told);
   return slot;
 }
@@ -236,17 +239,24 @@ void Replication::TellTakeover(Instant now, const PacketMeta& meta,
   const Takeover takeover = {
       .flow = meta.flow, .clock = meta.clock, .taker = id_};
   // The unit's own logger has it from the unit's entry.
-  const bool is_own = meta.source == id_;
-  if (!is_own) out.push(UnitCommand::Send(meta.source, takeover));
-  out.push(UnitCommand::Report(takeover));
-  if (is_own) return;
+  if (meta.source == id_) {
+    out.push(UnitCommand::Report(takeover));
+    return;
+  }
+  out.push(UnitCommand::Send(meta.source, takeover));
   PendingLists& pending = flows.pending();
   uint32_t& head = flows[slot].pending;
   uint32_t* const told =
       pending.LinkOf(head, Pending::Kind::kMyTakeover, meta.source);
-  if (*told != kNone) pending.Erase(told);
+  if (*told != kNone) {
+    // The state has been there once more since, so that copy is no more.
+    out.push(UnitCommand::Report(
+        {.flow = meta.flow, .clock = pending[*told].clock, .taker = id_}));
+    pending.Erase(told);
+  }
   if (!pending.has_room_for_takeover()) {
     ++counters_.takeovers_said_once;
+    out.push(UnitCommand::Report(takeover));
     return;
   }
   pending.Add(head, {.clock = meta.clock,

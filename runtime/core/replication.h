@@ -90,7 +90,8 @@ class Replication {
   // Pushes the acknowledgement.
   uint32_t on_takeover(const Takeover& takeover, FlowStore& flows,
                        UnitOut& out);
-  uint32_t on_takeover_ack(const TakeoverAck& ack, FlowStore& flows);
+  uint32_t on_takeover_ack(const TakeoverAck& ack, FlowStore& flows,
+                           UnitOut& out);
 
   // --- What follows from a flow's new state. ---
   // A packet or a timer of the NF changed the state: it is to be pushed later.

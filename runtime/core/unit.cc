@@ -361,7 +361,7 @@ void Unit::on_takeover(Instant now, const Takeover& takeover, UnitOut& out) {
 }
 
 void Unit::on_takeover_ack(Instant now, const TakeoverAck& ack, UnitOut& out) {
-  const uint32_t slot = replication_.on_takeover_ack(ack, flows_);
+  const uint32_t slot = replication_.on_takeover_ack(ack, flows_, out);
   if (slot == kNone) return;
   AfterChange(now, slot, out);
   PushStoppedIfDone(out);

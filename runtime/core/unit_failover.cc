@@ -211,7 +211,8 @@ void Unit::ReportFlow(uint32_t slot, Report& report) const {
   FlowReport flow = {.flow = record.flow,
                      .clock = record.applied,
                      .flowlet = begun > 0 ? begun - 1 : 0,
-                     .unit = id_};
+                     .unit = id_,
+                     .is_released = !flows_.is_unreleased(slot)};
   if (record.copy != CopyKind::kNone) {
     // A copy from elsewhere says only that its clock was run.
     flow.kind =

@@ -176,8 +176,7 @@ TEST(UnitReplica, LetsAFlowletStartAtOnce) {
   unit.Send(First(1, 3, kA));
   EXPECT_THAT(unit.Begin(), ElementsAre("service 1/3"));
   EXPECT_EQ(unit.unit.in_service_wait(), Unit::kNeverHeld);
-  EXPECT_THAT(unit.Finish(),
-              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+  EXPECT_THAT(unit.Finish(), ElementsAre("release 1/3", "took 1/3 to 0"));
   EXPECT_EQ(unit.CountOf(1), 3u);
   EXPECT_EQ(unit.unit.replicas(), 0u);
   EXPECT_EQ(unit.unit.flows(), 1u);
@@ -397,16 +396,15 @@ TEST(UnitHold, TurnsWhatItCannotHoldIntoTombstones) {
   EXPECT_EQ(unit.pool.in_use(), 2u);
   unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3",
-                          "advance 1/4", "release 1/5", "advance 1/6"));
+              ElementsAre("release 1/3", "took 1/3 to 0", "advance 1/4",
+                          "release 1/5", "advance 1/6"));
   EXPECT_EQ(unit.CountOf(1), 4u);
   // There is room again.
   unit.Send(First(4, 3, kA));
   unit.Send(Within(4, 4));
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 4 need 2 from 0"));
   unit.on_state(2, 2);
-  EXPECT_THAT(unit.Serve(),
-              ElementsAre("advance 2/3", "took 2/3 to 0", "report took 2/3"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("advance 2/3", "took 2/3 to 0"));
 }
 
 TEST(UnitHold, DropsADuplicateOfAPacketWithoutPayloadAsAnAdvance) {
@@ -425,8 +423,8 @@ TEST(UnitHold, LetsANullPacketFetchTheState) {
   unit.Send(Within(1, 4));
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0"));
   unit.on_state(1, 2);
-  EXPECT_THAT(unit.Serve(), ElementsAre("advance 1/3", "took 1/3 to 0",
-                                        "report took 1/3", "release 1/4"));
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("advance 1/3", "took 1/3 to 0", "release 1/4"));
   EXPECT_EQ(unit.CountOf(1), 3u);
 }
 
@@ -438,9 +436,8 @@ TEST(UnitHold, PullsForAnEarlierPacketThatComesLater) {
   EXPECT_THAT(unit.Serve(), ElementsAre("pull 1 need 2 from 0"));
   EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("pull 1 need 2 from 0"));
   unit.on_state(1, 2);
-  EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3",
-                          "pull 1 need 8 from 2"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "took 1/3 to 0",
+                                        "pull 1 need 8 from 2"));
 }
 
 }  // namespace

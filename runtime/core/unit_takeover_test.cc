@@ -29,8 +29,7 @@ TestUnit Taker(const UnitOptions& options = kSmallUnit) {
   unit.Send(First(1, 3, kA));
   unit.Serve();
   unit.on_state(1, 2);
-  EXPECT_THAT(unit.Serve(),
-              ElementsAre("release 1/3", "took 1/3 to 0", "report took 1/3"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "took 1/3 to 0"));
   return unit;
 }
 
@@ -105,8 +104,9 @@ TEST(UnitTakeover, IsRepeatedUntilItIsAcknowledged) {
   unit.on_takeover_ack(1, 3, kC);  // by another
   unit.on_takeover_ack(2, 3, kA);
   EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/3 to 0"));
-  unit.on_takeover_ack(1, 3, kA);
-  unit.on_takeover_ack(1, 3, kA);
+  // The controller hears of it once that copy is gone.
+  EXPECT_THAT(unit.on_takeover_ack(1, 3, kA), ElementsAre("report took 1/3"));
+  EXPECT_THAT(unit.on_takeover_ack(1, 3, kA), IsEmpty());
   EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
   EXPECT_EQ(unit.unit.counters().takeovers_repeated, 2u);
 }
@@ -117,7 +117,8 @@ TEST(UnitTakeover, OfALaterClockTakesThePlaceOfAnEarlierOneToTheSameUnit) {
   unit.Send(First(1, 5, kA));
   unit.Serve();
   unit.on_state(1, 4);
-  unit.Serve();
+  EXPECT_THAT(unit.Serve(),
+              ElementsAre("release 1/5", "took 1/5 to 0", "report took 1/3"));
   EXPECT_THAT(unit.on_timers(Ms(11)), ElementsAre("took 1/5 to 0"));
   unit.on_takeover_ack(1, 3, kA);
   EXPECT_THAT(unit.on_timers(Ms(32)), ElementsAre("took 1/5 to 0"));
@@ -164,6 +165,18 @@ TEST(UnitTakeover, MakesTheOtherUnitForgetWhatIsOlderOnly) {
   EXPECT_THAT(unit.on_pull(1, 3, kC), ElementsAre("state 1 applied 3 to 2"));
   EXPECT_THAT(unit.on_takeover(1, 4, kC), ElementsAre("ack 1/4 to 2"));
   unit.on_takeover_ack(1, 3, kB);
+  EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_EQ(unit.refused(), 0u);
+}
+
+// The controller tells it in the place of a unit that has failed.
+TEST(UnitTakeover, OfNobodyIsAcknowledgedToNobody) {
+  TestUnit unit(kA);
+  unit.Send(New(1));
+  unit.Serve();
+  unit.on_pull(1, 1, kB);
+  EXPECT_THAT(unit.on_takeover(1, 2, value(kNoUnit)),
+              ElementsAre("ack 1/2 to 65535"));
   EXPECT_EQ(unit.unit.flows(), 0u);
   EXPECT_EQ(unit.refused(), 0u);
 }
@@ -280,9 +293,8 @@ TEST(UnitPull, WaitsForAUnitThatItselfWaits) {
   EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
   EXPECT_THAT(unit.on_state(1, 2), IsEmpty());
   EXPECT_THAT(unit.on_pull(1, 3, kC), IsEmpty());
-  EXPECT_THAT(unit.Serve(),
-              ElementsAre("advance 1/3", "took 1/3 to 0", "report took 1/3",
-                          "state 1 applied 3 to 2"));
+  EXPECT_THAT(unit.Serve(), ElementsAre("advance 1/3", "took 1/3 to 0",
+                                        "state 1 applied 3 to 2"));
 }
 
 TEST(UnitPull, IsForgottenWhenItIsNotRepeated) {
@@ -337,7 +349,8 @@ TEST(UnitPull, IsNotAnsweredFromAReplica) {
   unit.on_push(1, 9);
   EXPECT_THAT(unit.on_pull(1, 9, kC), IsEmpty());
   EXPECT_THAT(unit.on_stop(), IsEmpty());
-  EXPECT_THAT(unit.on_takeover_ack(1, 3, kB), ElementsAre("stopped"));
+  EXPECT_THAT(unit.on_takeover_ack(1, 3, kB),
+              ElementsAre("report took 1/3", "stopped"));
 }
 
 TEST(UnitReplicaSet, OutlivesTheFirstPacketOfAnEarlierFlowlet) {

@@ -14,7 +14,12 @@ void KeptReport::on_name(const FlowName& name,
     ++round_;
     forget_at_ = std::max(kFewNames, 2 * names_.size());
   }
-  names_.insert_or_assign(name.flow, Kept{name, round_});
+  Kept& kept = names_[name.flow];
+  if (kept.name.flow != kNoFlow && kept.name.alias != name.alias) {
+    kept.before = kept.name;
+  }
+  kept.name = name;
+  kept.round = round_;
 }
 
 void KeptReport::on_grant(const PieceBlock& pieces) {
@@ -34,15 +39,18 @@ void KeptReport::on_grants_sealed(uint64_t logged) {
   unlogged_.clear();
 }
 
-void KeptReport::BeginAnew() {
-  names_.clear();
+void KeptReport::BeginAnew(absl::FunctionRef<bool(FlowId)> keeps) {
+  std::erase_if(names_, [&](const auto& kept) { return !keeps(kept.first); });
   unlogged_.clear();
   grants_ = 0;
 }
 
 void KeptReport::ForEachName(
     absl::FunctionRef<void(const FlowName&)> visit) const {
-  for (const auto& [flow, kept] : names_) visit(kept.name);
+  for (const auto& [flow, kept] : names_) {
+    if (kept.before.flow != kNoFlow) visit(kept.before);
+    visit(kept.name);
+  }
 }
 
 void KeptReport::ForEachWord(

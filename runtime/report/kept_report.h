@@ -18,7 +18,9 @@ namespace snf {
 // Theory of operation. What is kept at a unit, and outlives it as its logger
 // does, for a controller that is made anew (proto/protocol.md F9, F10):
 //
-//   names   what the controller said of flows (FlowName)
+//   names   what the controller said of flows (FlowName), and what it said
+//           before of those whose alias has changed since: the clock of the
+//           newer one may be lost (U9)
 //   pieces  a ledger, a bit for each piece, which each grant that came and each
 //           return that the controller took turns over
 //   grants  those that the unit's logger does not know yet
@@ -50,8 +52,9 @@ class KeptReport {
   // The unit has failed: its grants after the first `logged` are the
   // controller's again.
   void on_grants_sealed(uint64_t logged);
-  // A new process of the unit begins.
-  void BeginAnew();
+  // A new process of the unit begins. Of flows that the logger `keeps` from the
+  // one before, the names stay.
+  void BeginAnew(absl::FunctionRef<bool(FlowId)> keeps);
 
   // Calls `visit` for each name, of the ledger and for each unlogged grant.
   void ForEachName(absl::FunctionRef<void(const FlowName&)> visit) const;
@@ -65,7 +68,8 @@ class KeptReport {
   static constexpr size_t kFewNames = 64;
   struct Kept {
     FlowName name;
-    uint64_t round;  // of forgetting in which it came
+    FlowName before;     // kNoFlow: none with another alias
+    uint64_t round = 0;  // of forgetting in which it came
   };
 
   void TurnOver(const PieceBlock& pieces) {

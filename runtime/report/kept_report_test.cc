@@ -59,7 +59,7 @@ TEST(KeptReport, GivesUnloggedGrantsBackWhenItsUnitFails) {
   for (int i = 0; i < 3; ++i) kept.on_grant(Word(uint64_t{1} << i));
   kept.on_grants_sealed(2);
   EXPECT_EQ(LedgerOf(kept), 0b11u);
-  kept.BeginAnew();
+  kept.BeginAnew([](FlowId) { return false; });
   EXPECT_EQ(LedgerOf(kept), 0b11u);
   EXPECT_EQ(kept.grants(), 0u);
   EXPECT_TRUE(UnloggedOf(kept).empty());

@@ -31,10 +31,11 @@ std::string_view NameOf(FromUnit kind) {
 }
 
 std::string_view NameOf(FromController kind) {
-  constexpr std::array<std::string_view, 15> kNames = {
-      "replicas",  "packet",     "drop",      "start_unit", "park_unit",
-      "stop_unit", "end_flow",   "alias_ack", "pieces",     "reclaim",
-      "seal",      "done_query", "redirect",  "forsake",    "name"};
+  constexpr std::array<std::string_view, 16> kNames = {
+      "replicas",  "packet",    "drop",     "start_unit",
+      "park_unit", "stop_unit", "end_flow", "alias_ack",
+      "pieces",    "reclaim",   "seal",     "done_query",
+      "redirect",  "forsake",   "forget",   "name"};
   static_assert(static_cast<size_t>(FromController::kName) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a controller that has failed gets a successor.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "controller/core/failover.h"
+#include "platform/virtual_time/controller_faults.h"
+#include "platform/virtual_time/log_channel.h"
+
+namespace snf {
+
+void ControllerFaults::BeginSuccession() {
+  phase_ = Phase::kGathering;
+  rebuild_.emplace(options_.controller.max_units,
+                   options_.controller.max_flows);
+  reports_.clear();
+  awaited_ = 0;
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    AskUnit(UnitId{static_cast<uint16_t>(i)});
+  }
+  if (awaited_ == 0) BeginMending();
+}
+
+void ControllerFaults::Await(Event query) {
+  ++awaited_;
+  const auto more = static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(
+      std::max(kQueryJitterNs, options_.chaos.state_delay_max.ns))));
+  query.epoch = static_cast<uint16_t>(epoch_);
+  network_.After(Nanos{options_.hop_delay.ns + more}, query);
+}
+
+// The resource manager knows of those that have no process, or have failed;
+// that one is dead which it has not noticed, nobody knows.
+void ControllerFaults::AskUnit(UnitId unit) {
+  using ProcessState = UnitProcess::State;
+  OfUnit& of = KeptOf(unit);
+  const bool was_never_warm =
+      of.incarnation == 0 && (options_.controller.leased ||
+                              value(unit) >= options_.controller.warm_units);
+  UnitReport report = {.unit = unit, .incarnation = of.incarnation};
+  if (was_never_warm) {
+    rebuild_->on_unit(report);
+    return;
+  }
+  VirtualUnit& shell = units_.of(unit);
+  const ProcessState state = shell.process.state;
+  if (state == ProcessState::kRuns || state == ProcessState::kDead) {
+    of.is_asked = true;
+    Await(Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));
+  } else {
+    of.is_heard = true;
+    report.was_sealed =
+        state == ProcessState::kFailed || shell.log->logger().was_sealed();
+    report.has_failed =
+        state == ProcessState::kFailed &&
+        known().units().state(unit) != UnitPool::State::kCrashed;
+    rebuild_->on_unit(report);
+  }
+  // One that is being replaced has nothing that its unit does not report.
+  const bool may_keep_flows =
+      shell.log->logger().was_sealed() && !shell.log->failure.has_value();
+  if (state == ProcessState::kFailed || may_keep_flows) AskLogger(unit);
+}
+
+void ControllerFaults::AskLogger(UnitId unit) {
+  KeptOf(unit).logger = {.is_awaited = true};
+  Await(Event::OfUnit(Event::Kind::kReportQueryAtLogger, unit));
+}
+
+// Collects what a unit reports, and puts what it asks for behind that.
+class ControllerFaults::Collector final : public Unit::Report {
+ public:
+  Collector(UnitReports& reports, std::vector<Held>& asks)
+      : reports_(reports), asks_(asks) {}
+  void on_flow(const FlowReport& flow) override {
+    reports_.flows.push_back(flow);
+  }
+  void on_packet(const PacketReport& packet) override {
+    reports_.packets.push_back(packet);
+  }
+  void on_open_alias(const Alias& alias) override {
+    Event event =
+        Event::OfUnit(Event::Kind::kAliasAtController, reports_.unit.unit);
+    asks_.push_back({.event = event, .alias = alias});
+  }
+  void on_open_request(const PieceRequest& request) override {
+    asks_.push_back({.event = {.kind = Event::Kind::kPieceRequestAtController,
+                               .unit = reports_.unit.unit,
+                               .piece_request = request},
+                     .alias = {}});
+  }
+
+ private:
+  UnitReports& reports_;
+  std::vector<Held>& asks_;
+};
+
+UnitReport ControllerFaults::StandingOf(VirtualUnit& shell) {
+  const UnitId self = shell.unit.id();
+  const OfUnit& of = KeptOf(self);
+  UnitReport unit = {.unit = self,
+                     .was_sealed = shell.log->logger().was_sealed(),
+                     .incarnation = of.incarnation,
+                     .grants = of.kept.grants()};
+  for (const auto& [name, inside] : shell.process.inside) {
+    ++unit.slots;
+    unit.bytes += controller_.CostOf(inside.meta.original_length);
+  }
+  SNF_CHECK(unit.slots == shell.process.in_channel);
+  // One whose start has failed is to be started again if packets wait there.
+  if (!shell.process.is_up && unit.slots > 0) {
+    shell.process.is_up = true;
+    observers_.on_unit_up(network_.now(), self);
+  }
+  unit.state = shell.ready           ? UnitReport::State::kActive
+               : shell.process.is_up ? UnitReport::State::kStarting
+                                     : UnitReport::State::kWarm;
+  return unit;
+}
+
+// Whoever sent that has reported. Those that are not asked have nothing.
+bool ControllerFaults::MustReportFirst(const Event& event) {
+  if (phase_ != Phase::kGathering || !event.is_between_units()) return false;
+  const OfUnit& of = KeptOf(event.unit);
+  return of.is_asked && !of.has_reported && event.epoch == epoch_;
+}
+
+// The same of a logger.
+bool ControllerFaults::MustLoggerReportFirst(const Event& event) {
+  if (phase_ != Phase::kGathering || !event.is_to_other_logger()) return false;
+  const OfLogger& of = KeptOf(event.unit).logger;
+  return of.is_awaited && !of.has_reported && event.epoch == epoch_;
+}
+
+// A logger whose unit's death is known seals it. What it says then is its
+// report (TakeFromLogger).
+void ControllerFaults::MakeLoggerReport(UnitId self) {
+  VirtualUnit& shell = units_.of(self);
+  OfUnit& of = KeptOf(self);
+  of.logger.has_reported = true;
+  shell.process.log_epoch = static_cast<uint16_t>(epoch_);
+  const bool has_failed = shell.process.state == UnitProcess::State::kFailed;
+  host_.SealLogger({.unit = self,
+                    .is_sealed = !has_failed || shell.log->logger().sealed(),
+                    .incarnation = of.incarnation,
+                    .round = Failover::FirstRound({.epoch = epoch_})});
+}
+
+void ControllerFaults::MakeReport(UnitId self) {
+  VirtualUnit& shell = units_.of(self);
+  // The dead say nothing.
+  if (!shell.process.lives()) return;
+  OfUnit& of = KeptOf(self);
+  of.has_reported = true;
+  shell.process.epoch = static_cast<uint16_t>(epoch_);
+  // A Stop is void from now on.
+  if (shell.stopping || shell.leaves) {
+    shell.stopping = shell.leaves = shell.log->has_stopped = false;
+    shell.unit.on_start();
+  }
+  UnitReports& reports = reports_.emplace_back();
+  // Its process may have ended meanwhile, as the old controller had it.
+  if (shell.process.state == UnitProcess::State::kStopped) {
+    reports.unit = {.unit = self, .incarnation = of.incarnation};
+  } else {
+    reports.unit = StandingOf(shell);
+    std::vector<Held> asks;
+    Collector collector(reports, asks);
+    shell.unit.MakeReport(collector);
+    for (Held& ask : asks) {
+      ask.event.life = shell.process.life;
+      held_.push_back(ask);
+    }
+    of.kept.ForEachName(
+        [&](const FlowName& name) { reports.names.push_back(name); });
+    of.kept.ForEachGrant(
+        [&](const GrantReport& grant) { reports.grants.push_back(grant); });
+    // The marks of ends that the logger may not have.
+    const LogChannel& log = *shell.log;
+    for (uint64_t n = log.first(); !log.entry(n).empty(); ++n) {
+      const auto entry = log.Parse(log.entry(n));
+      SNF_CHECK(entry.has_value());
+      if (!(*entry)->is(LogEntry::kEnd)) continue;
+      reports.flows.push_back({.flow = (*entry)->meta.flow,
+                               .clock = Clock{value((*entry)->meta.clock) - 1},
+                               .unit = self,
+                               .kind = FlowReport::Kind::kEnd});
+    }
+  }
+  network_.AfterHop({.kind = Event::Kind::kReportAtController,
+                     .epoch = static_cast<uint16_t>(epoch_),
+                     .number = reports_.size() - 1});
+}
+
+void ControllerFaults::on_report(uint64_t number) {
+  const UnitReports& reports = reports_[number];
+  KeptOf(reports.unit.unit).is_heard = true;
+  for (const FlowName& name : reports.names) rebuild_->on_name(name);
+  for (const FlowReport& flow : reports.flows) rebuild_->on_flow(flow);
+  for (const PacketReport& packet : reports.packets) {
+    rebuild_->on_packet(packet);
+  }
+  for (const GrantReport& grant : reports.grants) rebuild_->on_grant(grant);
+  rebuild_->on_unit(reports.unit);
+  on_heard();
+}
+
+// A logger says of a flow, or that it has no more.
+void ControllerFaults::on_logger_report(const DoneAnswer& answer) {
+  if (answer.flow != kNoFlow) {
+    rebuild_->on_flow({.flow = answer.flow,
+                       .clock = answer.applied,
+                       .unit = answer.unit,
+                       .kind = answer.is_over ? FlowReport::Kind::kOverAtLogger
+                                              : FlowReport::Kind::kAtLogger});
+    return;
+  }
+  KeptOf(answer.unit).kept.ForEachName([&](const FlowName& name) {
+    rebuild_->on_name(name);
+  });
+  on_heard();
+}
+
+void ControllerFaults::on_heard() {
+  if (--awaited_ == 0) BeginMending();
+}
+
+void ControllerFaults::BeginMending() {
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    KeptOf(unit).kept.ForEachWord(
+        unit, [&](const PieceBlock& word) { rebuild_->on_word(word); });
+  }
+  rebuild_->Begin(controller_, network_.now(), *former_);
+  former_.reset();
+  TellRebuilt();
+  host_.on_rebuilt();
+  phase_ = Phase::kMending;
+  mend_retry_ = kMendRetry;
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const OfUnit& of = of_units_[i];
+    if (of.drained == 0) continue;
+    SNF_CHECK(controller_.on_drained(network_.now(),
+                                     {.unit = UnitId{static_cast<uint16_t>(i)},
+                                      .packets = of.drained,
+                                      .bytes = of.drained_bytes}));
+  }
+  for (const Held& held : std::exchange(held_, {})) HandOver(held);
+  Mend();
+}
+
+void ControllerFaults::TellRebuilt() {
+  const FlowTable& flows = controller_.flows();
+  for (uint32_t slot = 0; slot < flows.used(); ++slot) {
+    if (flows.cold(slot).owner == kNoUnit) continue;
+    const bool is_ending = (flows.hot(slot).flags & FlowHot::kEnding) != 0;
+    host_.on_found(controller_.IdOfSlot(slot), flows.hot(slot).clock,
+                   is_ending);
+  }
+  observers_.on_successor(network_.now());
+  for (const AliasAck& alias : rebuild_->withdrawn()) {
+    host_.on_alias_withdrawn(alias.flow, alias.clock);
+  }
+}
+
+// Says what was put off, and acknowledges it if it is kept until then.
+void ControllerFaults::HandOver(const Held& held) {
+  const Event& event = held.event;
+  host_.HandleHeld(event, held.alias);
+  if (!event.is_from_unit() || event.record == StateNetwork::kNoRecord) return;
+  if (event.kind == Event::Kind::kEndedAtController) {
+    network_.AfterHop({.kind = Event::Kind::kEndToldAtUnit,
+                       .unit = event.unit,
+                       .ended = event.ended});
+  } else {
+    network_.AfterHop({.kind = Event::Kind::kToldAtUnit,
+                       .unit = event.unit,
+                       .number = event.record});
+  }
+}
+
+void ControllerFaults::Mend() {
+  ControllerOut out;
+  const bool is_done = rebuild_->Advance(controller_, network_.now(), out);
+  host_.ExecuteOf(out);
+  if (!is_done) {
+    Event retry = Event::OfUnit(Event::Kind::kMending, kNoUnit);
+    retry.epoch = static_cast<uint16_t>(epoch_);
+    network_.After(mend_retry_, retry);
+    mend_retry_ = std::min(Nanos{2 * mend_retry_.ns}, kMaxMendRetry);
+    return;
+  }
+  const Rebuild::Figures& made = rebuild_->figures();
+  figures_.flows += made.flows;
+  figures_.flows_ending += made.flows_ending;
+  figures_.flows_unnamed += made.flows_unnamed;
+  figures_.flows_superseded += made.flows_superseded;
+  figures_.tombstones += made.tombstones;
+  figures_.null_packets += made.null_packets;
+  figures_.redirects += made.redirects;
+  figures_.aliases_withdrawn += made.aliases_withdrawn;
+  for (const Instant died : std::exchange(deaths_, {})) {
+    figures_.recovery_ns.Record((network_.now() - died).ns);
+  }
+  phase_ = Phase::kUp;
+  for (const Waiting& packet : std::exchange(waiting_, {})) {
+    host_.Arrive(packet.key, packet.by_alias, packet.packet);
+  }
+}
+
+}  // namespace snf
