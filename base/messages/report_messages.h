@@ -64,6 +64,7 @@ static_assert(sizeof(FlowReport) == 24);
 struct PacketReport {
   PacketMeta meta{};
   UnitId unit = kNoUnit;
+  PacketHandle packet = kNoPacket;  // if the clock has its packet still
 };
 static_assert(sizeof(PacketReport) == 56);
 

@@ -9,6 +9,7 @@
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
+#include "controller/core/controller.h"
 #include "runtime/core/unit_commands.h"
 
 namespace snf {
@@ -37,6 +38,10 @@ class ControllerEvents {
   // the receiver makes it what it was before a unit had it.
   virtual void on_survivor(PacketHandle /*packet*/,
                            const PacketMeta& /*meta*/) {}
+  // Another controller goes on in the place of one that has failed, with what
+  // units had of it.
+  virtual void on_successor(Instant /*now*/, const Controller& /*controller*/) {
+  }
   // The NF says that the flow has no alias of up to this clock any more.
   virtual void on_alias_over(FlowId flow, Clock clock) = 0;
 };

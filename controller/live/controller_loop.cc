@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 
@@ -12,6 +13,8 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
                                const PlacementPolicy& policy, TableHomes tables,
                                const RealClock& clock, ControllerLinks links)
     : clock_(clock),
+      options_(options.controller),
+      policy_(&policy),
       cold_start_delay_(options.cold_start_delay),
       warm_start_delay_(options.warm_start_delay),
       shares_thread_(options.shares_thread),
@@ -53,12 +56,26 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
         .loops = std::vector<Recovery::Loop>(loops),
         .old_numbers = std::vector<uint64_t>(options.controller.max_units)});
   }
+  if (options.fails) {
+    SNF_CHECK(has_loggers && tables_.size() == 0);
+    SNF_CHECK(links_.controllers != nullptr);
+    succession_.emplace(options.controller, loops);
+  }
   starting_.reserve(options.controller.max_units);
   batch_.reserve(2 * kBatch);
 }
 
 void ControllerLoop::FlushAll() {
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.out.Flush();
+  if (succession_.has_value()) {
+    bool is_all = true;
+    for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+      loop.out.FlushWhole(PayloadFromController);
+      is_all &= !loop.out.has_staged();
+    }
+    if (is_all) succession_->on_flushed();
+  } else {
+    for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.out.Flush();
+  }
   if (!recovery_.has_value()) return;
   for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
     loop.out->Flush();
@@ -66,6 +83,10 @@ void ControllerLoop::FlushAll() {
 }
 
 void ControllerLoop::IdleWait(Nanos most) {
+  if (!is_led()) {
+    std::this_thread::yield();
+    return;
+  }
   const auto has_items = [this] {
     const auto has = [](auto& loop) { return loop.in.has_items(); };
     return std::ranges::any_of(links_.loops, has) ||
@@ -94,6 +115,7 @@ Instant ControllerLoop::NextDue() const {
 
 // Messages received are counted first: see LoopProgress.
 bool ControllerLoop::IsQuiet() const {
+  if (!is_led()) return false;
   uint64_t received = 0;
   uint64_t sent = 0;
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
@@ -126,8 +148,8 @@ void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
 // A link whose ring has had a position that cannot be, at either end.
 void ControllerLoop::CloseBrokenLinks() {
   for (size_t i = 0; i < links_.loops.size(); ++i) {
-    auto& [out, in, progress] = links_.loops[i];
-    if (in.faults() + out.faults() == 0 || in.is_closed()) [[likely]]
+    LinkIn& in = links_.loops[i].in;
+    if (in.faults() + links_.loops[i].out.faults() == 0 || in.is_closed()) [[likely]]
       continue;
     words_[i].Refuse(kNoUnit, "ring", "position", in.received());
     in.Close();
@@ -165,10 +187,8 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
       on_alias(LoadAs<Alias>(payload.data()), events);
       break;
     case Kind::kSendNote:
-      if (command.note.over) {
-        events.on_alias_over(command.note.flow, command.note.clock);
-      }
-      controller_.on_flow_note(now_, command.note, out_);
+    case Kind::kSendEnded:
+      HandleTell(command, events);
       break;
     case Kind::kSendTimerDue:
       controller_.on_timer_due(now_, command.timer_due, out_);
@@ -187,8 +207,14 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
                controller_.units().owned_flows(command.unit));
       }
       break;
-    default:
+    case Kind::kSendDone:
+    case Kind::kSendGrants:
       HandleRecovery(command, of_logger, events);
+      break;
+    default:
+      // A report that nobody has asked for.
+      Refuse(command.unit, "report", "kind",
+             static_cast<uint8_t>(command.kind));
   }
 }
 
@@ -241,6 +267,10 @@ void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
     return;
   }
   if (recovery_.has_value()) links_.buffers->Disclaim(packet);
+  if (!has_controller()) {
+    succession_->of_loop(party - 1).returns.push_back(packet);
+    return;
+  }
   links_.loops[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
 
@@ -253,12 +283,17 @@ void ControllerLoop::Execute(const ControllerCommand& command,
           command.reason == DropReason::kNoAlias ? 1 : 0;
       events.on_drop(now_, command.packet, command.reason);
       return;
+    case Kind::kName:
+      if (hears(command.unit)) SendName(command);
+      return;
     case Kind::kStartUnit:
+      if (succession_.has_value()) succession_->set_up(command.unit, true);
       // A leased unit is up for others, too.
       if (!is_leased_) events.on_unit_up(now_, command.unit);
       StartUnit(command);
       return;
     case Kind::kParkUnit:
+      if (succession_.has_value()) succession_->set_up(command.unit, false);
       events.on_unit_down(now_, command.unit);
       // A start that has failed is not waited for.
       std::erase_if(starting_, [&command](const UnitStart& start) {

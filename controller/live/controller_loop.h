@@ -11,11 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/byte_order.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
+#include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/commands.h"
 #include "controller/core/controller.h"
@@ -24,6 +26,7 @@
 #include "controller/live/controller_events.h"
 #include "controller/live/loop_starter.h"
 #include "controller/live/packets_under_way.h"
+#include "controller/live/succession.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
@@ -53,6 +56,8 @@ struct ControllerLoopOptions {
   bool shares_thread = false;
   // Loops of units may end while others go on (EndLoop). Units have loggers.
   bool recovers = false;
+  // The controller may fail (Fail). Units have loggers, and no shared tables.
+  bool fails = false;
 };
 
 // Connects a controller to the loops of units. Where it points to outlives the
@@ -62,6 +67,7 @@ struct ControllerLinks {
     LinkOut out;
     LinkIn in;
     LoopProgress* progress;
+    Doorbell* bell = nullptr;  // of the loop, if the controller may fail
   };
   Doorbell* bell;                   // the controller's; all unit loops ring it
   BufferPool* buffers;              // the controller's end of the pool
@@ -77,6 +83,7 @@ struct ControllerLinks {
     Doorbell* bell = nullptr;
   };
   std::vector<LoggerLoopEnd> loggers{};
+  ControllerEpoch* controllers = nullptr;  // if the controller may fail
 };
 
 struct ControllerLoopFigures {
@@ -115,6 +122,11 @@ struct ControllerLoopFigures {
 // loggers are told. What these release comes before their first answer; of the
 // units' packets that is all that left them, and the others survive (F4). Then
 // the loop may begin again.
+//
+// The controller itself may fail, at any point between two messages that it
+// sends: then the host calls Fail, and Succeed once it knows, and another one
+// is made (succession.h). Packets go on to leave meanwhile. What was sent to
+// units is there, whole; what was not is lost, and told.
 //
 // Owner-thread only. Nothing is allocated for a packet.
 class ControllerLoop {
@@ -167,10 +179,15 @@ class ControllerLoop {
   void Arrive(const FlowKey& key, Instant arrival, uint32_t original_length,
               PacketHandle packet, bool by_alias) {
     batch_.emplace_back(key, arrival, original_length, packet, by_alias);
-    controller_.Expect(batch_);
+    if (has_controller()) [[likely]]
+      controller_.Expect(batch_);
     figures_.packets_by_alias += by_alias ? 1 : 0;
   }
-  size_t batch_size() const { return batch_.size(); }
+  // Counts those in it, and those that wait for a controller.
+  size_t batch_size() const {
+    return batch_.size() +
+           (succession_.has_value() ? succession_->waiting() : 0);
+  }
   // Hands the batch to the controller, and sends what it commands.
   template <ControllerHost Host>
   void HandleBatch(Host& host);
@@ -189,6 +206,8 @@ class ControllerLoop {
     --in_channels_;
     if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
     if (recovery_.has_value() && recovery_->IsOld(command)) return;
+    if (!has_controller()) [[unlikely]]
+      return;  // reports tell which are in use
     if (drained_.unit != command.unit) ReportDrained(events);
     drained_.unit = command.unit;
     ++drained_.packets;
@@ -210,6 +229,25 @@ class ControllerLoop {
   bool MayBegin(size_t loop) const;
   // It runs.
   void BeginLoop(size_t loop);
+  // The controller fails. It may have been about to handle what is in the batch,
+  // and to send what that led to: how far it came is drawn from `rng`. What it
+  // had is lost, and told. `prepare` is told of the next one, before it gets
+  // anything, to add the NF's pools to it.
+  template <ControllerHost Host>
+  void Fail(Rng& rng, absl::FunctionRef<void(Controller&)> prepare, Host& host);
+  // Its end was seen: another one is made of what units report, over turns.
+  void Succeed();
+  // There is a controller; until is_led() it does not take packets yet.
+  bool has_controller() const {
+    return !succession_.has_value() || succession_->has_controller();
+  }
+  bool is_led() const {
+    return !succession_.has_value() || succession_->is_up();
+  }
+  const Succession* succession() const {
+    return succession_.has_value() ? &*succession_ : nullptr;
+  }
+
   // Counts clocks without a packet that were in units which have failed.
   uint64_t null_packets_lost() const {
     return recovery_.has_value() ? recovery_->null_packets_lost : 0;
@@ -281,6 +319,24 @@ class ControllerLoop {
 
   void FlushAll();
   void CloseBrokenLinks();
+  // Of a controller that fails (controller_loop_succession.cc):
+  template <ControllerHost Host>
+  bool TurnUnled(Host& host);
+  template <ControllerHost Host>
+  size_t HandleLinkUnled(size_t loop, bool of_logger, Host& host);
+  void HandleUnled(size_t loop, bool of_logger, const Cell& cell,
+                   std::span<const std::byte> payload);
+  template <ControllerHost Host>
+  void Mend(Host& host);
+  void CutLink(size_t loop, Rng& rng, ControllerEvents& events);
+  void on_unsent(const ControllerCommand& command, size_t loop,
+                 ControllerEvents& events);
+  void LosePacket(PacketHandle packet, ControllerEvents& events);
+  void HoldBatch(ControllerEvents& events);
+  void BeginSuccessor(ControllerEvents& events);
+  void TellUnits(ControllerEvents& events);
+  void HandleTell(const UnitCommand& word, ControllerEvents& events);
+  void SendName(const ControllerCommand& command);
   template <ControllerHost Host>
   size_t HandleLink(size_t loop, LinkIn& in, const WordsToController& words,
                     Host& host);
@@ -317,6 +373,8 @@ class ControllerLoop {
   }
 
   const RealClock& clock_;
+  ControllerOptions options_;  // of the controller that runs
+  const PlacementPolicy* policy_;
   Nanos cold_start_delay_;
   Nanos warm_start_delay_;
   bool shares_thread_;
@@ -330,6 +388,7 @@ class ControllerLoop {
   std::vector<WordsToController> logger_words_;  // the same
   std::vector<LinkOut*> link_to_;                // by unit
   std::optional<Recovery> recovery_;
+  std::optional<Succession> succession_;  // if the controller may fail
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -352,6 +411,8 @@ class ControllerLoop {
 
 template <ControllerHost Host>
 void ControllerLoop::HandleBatch(Host& host) {
+  if (!is_led()) [[unlikely]]
+    return HoldBatch(host);
   for (size_t done = 0; done < batch_.size();) {
     out_.clear();
     done += controller_.on_packets(now_, std::span(batch_).subspan(done), out_);
@@ -363,6 +424,8 @@ void ControllerLoop::HandleBatch(Host& host) {
 
 template <ControllerHost Host>
 bool ControllerLoop::Turn(Host& host) {
+  if (!has_controller()) [[unlikely]]
+    return TurnUnled(host);
   for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
   for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) loop.in.Receive();
   CloseBrokenLinks();
@@ -384,6 +447,8 @@ bool ControllerLoop::Turn(Host& host) {
     ExecuteAll(host);
     RunTableTimers();
   }
+  if (!is_led()) [[unlikely]]
+    Mend(host);
   // Packets that the host released may have come back.
   if (!batch_.empty() && messages > 0) HandleBatch(host);
   FlushAll();
@@ -407,6 +472,92 @@ size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
           ExecuteAll(host);
         }
       });
+}
+
+template <ControllerHost Host>
+void ControllerLoop::Fail(Rng& rng,
+                          absl::FunctionRef<void(Controller&)> prepare,
+                          Host& host) {
+  SNF_CHECK(succession_.has_value() && is_led());
+  ReportDrained(host);
+  const size_t handled = rng.Below(batch_.size() + 1);
+  const std::span<const Arrival> first = std::span(batch_).first(handled);
+  for (size_t done = 0; done < handled;) {
+    out_.clear();
+    done += controller_.on_packets(now_, first.subspan(done), out_);
+    ExecuteAll(host);
+  }
+  for (size_t i = handled; i < batch_.size(); ++i) {
+    LosePacket(batch_[i].packet, host);
+  }
+  batch_.clear();
+  succession_->Fail(std::move(controller_));
+  for (size_t i = 0; i < links_.loops.size(); ++i) CutLink(i, rng, host);
+  options_.epoch = succession_->epoch() + 1;
+  controller_ = Controller(options_, *policy_);
+  prepare(controller_);
+}
+
+template <ControllerHost Host>
+bool ControllerLoop::TurnUnled(Host& host) {
+  for (size_t i = 0; i < links_.loops.size(); ++i) {
+    if (succession_->awaits(i, false)) links_.loops[i].in.Receive();
+    if (succession_->awaits(i, true)) links_.loggers[i].in.Receive();
+  }
+  CloseBrokenLinks();
+  ReadClock();
+  size_t messages = 0;
+  for (size_t i = 0; i < links_.loops.size(); ++i) {
+    if (succession_->awaits(i, false)) {
+      messages += HandleLinkUnled(i, false, host);
+    }
+    if (succession_->awaits(i, true)) messages += HandleLinkUnled(i, true, host);
+  }
+  HoldBatch(host);
+  if (succession_->phase() != Succession::Phase::kGathering ||
+      !succession_->has_all()) {
+    return messages > 0;
+  }
+  BeginSuccessor(host);
+  for (const UnitCommand& word : succession_->TakeKept()) {
+    HandleTell(word, host);
+    ExecuteAll(host);
+  }
+  Mend(host);
+  return true;
+}
+
+template <ControllerHost Host>
+size_t ControllerLoop::HandleLinkUnled(size_t loop, bool of_logger,
+                                       Host& host) {
+  LinkIn& in = of_logger ? links_.loggers[loop].in : links_.loops[loop].in;
+  const WordsToController& words =
+      of_logger ? logger_words_[loop] : words_[loop];
+  return in.Handle(
+      words, [&](const Cell& cell, std::span<const std::byte> payload) {
+        const auto& command = cell.As<UnitCommand>();
+        if (command.kind > UnitCommand::Kind::kDropPayload) {
+          HandleUnled(loop, of_logger, cell, payload);
+        } else if (recovery_.has_value() && !recovery_->packets.On(command)) {
+          Refuse(command.unit, "end of a packet", "packet",
+                 value(command.packet));
+        } else {
+          host.on_packet(now_, command);
+        }
+      });
+}
+
+template <ControllerHost Host>
+void ControllerLoop::Mend(Host& host) {
+  out_.clear();
+  const bool is_done = succession_->Mend(controller_, now_, out_);
+  ExecuteAll(host);
+  FlushAll();
+  if (!is_done) return;
+  const std::vector<Arrival> later = std::exchange(batch_, {});
+  batch_ = succession_->TakeWaiting();
+  batch_.insert(batch_.end(), later.begin(), later.end());
+  HandleBatch(host);
 }
 
 template <ControllerHost Host>

@@ -85,6 +85,7 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
     ended.round = 0;  // older answers are not enough
     ended.unsealed.push_back(id);
     if (state == UnitState::kActive || state == UnitState::kStarting) {
+      if (succession_.has_value()) succession_->set_up(id, false);
       events.on_unit_down(now_, id);
     }
     std::erase_if(starting_, [id](const UnitStart& start) {
@@ -151,9 +152,6 @@ void ControllerLoop::HandleRecovery(const UnitCommand& command, bool of_logger,
       controller_.on_sealed(now_, command.done, out_);
       return;
     }
-    case Kind::kSendEnded:
-      controller_.on_ended(command.ended.flow);
-      return;
     case Kind::kSendGrants:
       controller_.on_grants_sealed(now_, command.unit, command.grants, out_);
       return;

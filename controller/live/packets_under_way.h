@@ -50,6 +50,14 @@ class PacketsUnderWay {
     slot.sent = {
         .meta = enqueue.meta, .packet = enqueue.packet, .unit = enqueue.unit};
   }
+  // It was never sent.
+  void Remove(const ControllerCommand& enqueue) {
+    if (enqueue.packet == kNoPacket) {
+      without_packet_.erase({enqueue.meta.flow, enqueue.meta.clock});
+    } else {
+      sent_[buffers_->place(enqueue.packet)].is_there = false;
+    }
+  }
   // Takes a word about a packet, whose handle is good. Returns false, and
   // changes nothing, if the unit does not have this packet.
   bool On(const UnitCommand& word) {

@@ -23,7 +23,8 @@ PacketRoute RouteOf(Instant now, const UnitCommand& command) {
 
 Egress::Egress(const RunOptions& options, Observers observers, Ingress& ingress,
                BufferPool& buffers, ControllerLoop& loop, RunResult& result)
-    : has_digest_(options.check),
+    : controller_id_(options.controller.controller_id),
+      has_digest_(options.check),
       has_sides_(result.aliases.has_sides),
       observers_(std::move(observers)),
       ingress_(ingress),
@@ -236,6 +237,32 @@ void Egress::on_forsake(Instant now, const EndFlow& end) {
   absl::erase_if(granted_, [&](const auto& granted) {
     return granted.first.first == end.flow;
   });
+}
+
+// What the controller before had told of flows may have been undone with it.
+void Egress::on_successor(Instant /*now*/, const Controller& controller) {
+  const FlowTable& flows = controller.flows();
+  const auto flow_in = [&](uint32_t slot) {
+    if (slot >= flows.used() || flows.cold(slot).owner == kNoUnit) {
+      return kNoFlow;
+    }
+    return MakeFlowId(controller_id_, slot, flows.numbers(slot).generation);
+  };
+  order_.Succeed(controller_id_, [&](uint32_t slot) {
+    const FlowId flow = flow_in(slot);
+    return std::pair(flow,
+                     flow == kNoFlow ? Clock{} : flows.hot(slot).clock);
+  });
+  if (!has_sides_) return;
+  for (uint32_t slot = 0; slot < flows.used(); ++slot) {
+    Alias alias;
+    alias.flow = flow_in(slot);
+    if (alias.flow == kNoFlow || !controller.aliases().Read(slot, alias) ||
+        granted_.contains({alias.flow, alias.clock})) {
+      continue;
+    }
+    ingress_.on_alias(alias, flows.hot(slot).key);
+  }
 }
 
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {

@@ -80,6 +80,7 @@ class Egress final : public ControllerEvents {
   void on_alias_over(FlowId flow, Clock clock) override;
   void on_forsake(Instant now, const EndFlow& end) override;
   void on_survivor(PacketHandle packet, const PacketMeta& meta) override;
+  void on_successor(Instant now, const Controller& controller) override;
 
   // Adds a violation to the result.
   void Violate(std::string what);
@@ -112,6 +113,7 @@ class Egress final : public ControllerEvents {
   void ShowDrop(Instant now, PacketHandle packet, const PacketRoute& route,
                 std::string_view reason);
 
+  const uint8_t controller_id_;
   const bool has_digest_;
   const bool has_sides_;
   Observers observers_;

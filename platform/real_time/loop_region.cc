@@ -64,7 +64,8 @@ struct Places {
   };
   Memory pool;
   Memory clock;
-  Memory bell;  // the controller's
+  Memory bell;         // the controller's
+  Memory controllers;  // a ControllerEpoch
   std::vector<OfLoop> loops;
   std::vector<Memory> between;  // rings, by sender and receiver
   Memory loggers_bell;
@@ -79,6 +80,7 @@ struct Places {
     pool = carver.Take(BufferPool::BytesFor(SharesOf(options)));
     clock = carver.Take(sizeof(RealClock));
     bell = carver.Take(sizeof(Doorbell));
+    controllers = carver.Take(sizeof(ControllerEpoch));
     for (uint32_t i = 0; i < options.loops; ++i) {
       loops.push_back({.bell = carver.Take(sizeof(Doorbell)),
                        .progress = carver.Take(sizeof(LoopProgress)),
@@ -155,7 +157,8 @@ size_t SizeOf(const LoopRegion::Options& options) {
                 round(PacketOriginals::BytesFor(options.controller))
           : 0;
   return recovery + loggers + round(BufferPool::BytesFor(SharesOf(options))) +
-         round(sizeof(RealClock)) + (1 + loops) * round(sizeof(Doorbell)) +
+         round(sizeof(RealClock)) + round(sizeof(ControllerEpoch)) +
+         (1 + loops) * round(sizeof(Doorbell)) +
          loops * (round(sizeof(LoopProgress)) + round(sizeof(LoopControl))) +
          2 * loops * LinkRing::BytesFor(options.controller_cells) +
          loops * loops * LinkRing::BytesFor(UnitCells(options.record_bytes));
@@ -189,6 +192,7 @@ LinkIn InFrom(Memory ring, size_t max_payload_bytes) {
 void MakeParts(const Places& places, const LoopRegion::Options& options) {
   new (places.clock.data()) RealClock;
   new (places.bell.data()) Doorbell;
+  new (places.controllers.data()) ControllerEpoch;
   for (const Places::OfLoop& loop : places.loops) {
     new (loop.bell.data()) Doorbell;
     new (loop.progress.data()) LoopProgress;
@@ -273,6 +277,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
                                       .loops = {}},
                        .loops = {}};
   region.controller.faults = region.faults.get();
+  region.controller.controllers = At<ControllerEpoch>(places.controllers);
   for (const Places::OfLoop& loop : places.loops) {
     const auto index = static_cast<uint32_t>(region.loops.size());
     region.loops.push_back({.bell = BellOf(places, options, index),
@@ -286,7 +291,8 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
         {.out = OutTo(loop.down, region.loops.back().bell,
                       options.controller_reserve),
          .in = InFrom(loop.up, kMaxPayloadToController),
-         .progress = region.loops.back().progress});
+         .progress = region.loops.back().progress,
+         .bell = region.loops.back().bell});
   }
   if (options.loggers) {
     const OwnPlaces own(region.own_memory->bytes(), options);
@@ -335,6 +341,9 @@ absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,
               BellOf(places, options, other), kLeastCells));
     side.links.from_loops.push_back(InFrom(
         places.between[other * options.loops + loop], options.record_bytes));
+  }
+  if (options.reports) {
+    side.links.controllers = At<ControllerEpoch>(places.controllers);
   }
   if (options.loggers) {
     side.links.to_loggers.emplace(OutTo(places.loggers[loop].log,

@@ -42,6 +42,8 @@ struct LoopRegion {
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
     // The loops of units, which have loggers, may end while others go on.
     bool recovers = false;
+    // The controller may fail; units have loggers.
+    bool reports = false;
     // The bells of loops of units that share threads with others, by loop; null
     // if they have bells of their own, in the memory.
     Doorbell* const* bells = nullptr;

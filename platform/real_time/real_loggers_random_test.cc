@@ -4,8 +4,9 @@
 // loggers, over rings that fill up. All take their turns on one thread, in an
 // order that follows from the seed, some far less often than others: as if
 // threads were delayed for as long as it takes. In some, others take the place
-// of the loggers now and then, wherever these are. Only the clock is the
-// machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
+// of the loggers now and then, wherever these are; in others, the controller
+// fails, at any point between two messages, and has a successor. Only the clock
+// is the machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
 // SNF_LONG_TESTS=1 runs 50 times as many.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +33,8 @@
 #include "platform/real_time/loop_region.h"
 #include "platform/real_time/real_loggers.h"
 #include "platform/run/ingress.h"
+#include "platform/run/released_packet.h"
+#include "platform/run/run_events.h"
 #include "platform/run/run_setup.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_tiny_nat.h"
@@ -49,7 +53,7 @@ constexpr BufferPool::Options kBuffers = {
 
 // What a seed stands for.
 struct Plan {
-  explicit Plan(uint64_t seed) : rng(seed) {
+  Plan(uint64_t seed, bool fails) : rng(seed) {
     loops = static_cast<uint32_t>(rng.Uniform(1, 3));
     options = TinyNatTables();  // with a pool of ports, and flows that end
     options.loggers = true;
@@ -76,18 +80,25 @@ struct Plan {
                             .sequence = i};
       if (kind == 1) {
         fields.ask = Ask{static_cast<uint8_t>(rng.Uniform(1, 8))};
-      } else if (kind == 2 && rng.Chance(2'000)) {
+      } else if (kind == 2 && rng.Chance(fails ? 6'000 : 2'000)) {
         fields.ask = kEnd;
       }
       frames.push_back({.time = Instant{kStart + i * int64_t{10'000}},
                         .bytes = UdpFrame(fields)});
     }
-    if (rng.Chance(32'768)) {
+    if (fails) {
+      fails_65536 = static_cast<uint32_t>(rng.Uniform(1, 400));
+      PrepareForFailures(c);
+      c.awaits_ends = c.names_flows = true;
+      // Without shared tables.
+      if (is_chain()) nf = *NfSpec::Parse("firewall | nat(ip=203.0.113.1)");
+    } else if (rng.Chance(32'768)) {
       replaced_65536 = static_cast<uint32_t>(rng.Uniform(1, 200));
       PrepareForFailures(c);
       c.awaits_ends = true;
     }
   }
+  bool fails() const { return fails_65536 > 0; }
   bool replaces() const { return replaced_65536 > 0; }
   bool is_chronicle() const { return kind == 0; }
   bool has_timers() const { return kind == 1; }
@@ -101,6 +112,51 @@ struct Plan {
   std::string_view policy;
   std::vector<OfferedFrame> frames;
   uint32_t replaced_65536 = 0;  // chance of the loggers, with each step
+  uint32_t fails_65536 = 0;     // the same of the controller
+};
+
+// Keeps what is released of each flow, and which have lost a packet.
+class ByFlow final : public RunObserver {
+ public:
+  void on_release(const ReleasedPacket& packet) override {
+    Frame& all = released_[FlowOf(packet.bytes)];
+    all.insert(all.end(), packet.bytes.begin(), packet.bytes.end());
+    ++frames_;
+    const uint32_t port = packet.bytes[34] == std::byte{}
+                              ? 0
+                              : static_cast<uint32_t>(packet.bytes[34]) << 8;
+    const uint32_t end = port | static_cast<uint32_t>(packet.bytes[35]);
+    if (packet.bytes[26] == std::byte{203}) {  // 203.0.113.1
+      flows_of_port_[end].insert(FlowOf(packet.bytes));
+    }
+  }
+  void on_drop(const ReleasedPacket& packet, std::string_view) override {
+    lost_.insert(FlowOf(packet.bytes));
+  }
+  // Returns how many flows have lost nothing; those that differ are failures.
+  size_t CompareWith(const ByFlow& whole) const {
+    size_t compared = 0;
+    for (const auto& [flow, bytes] : whole.released_) {
+      if (lost_.contains(flow)) continue;
+      const auto found = released_.find(flow);
+      EXPECT_TRUE(found != released_.end() && found->second == bytes)
+          << "flow " << flow;
+      ++compared;
+    }
+    return compared;
+  }
+  void ExpectOneFlowForEachPort() const {
+    for (const auto& [port, flows] : flows_of_port_) {
+      EXPECT_EQ(flows.size(), 1u) << "port " << port;
+    }
+  }
+  size_t ports() const { return flows_of_port_.size(); }
+
+ private:
+  std::map<uint32_t, Frame> released_;
+  std::set<uint32_t> lost_;
+  std::map<uint32_t, std::set<uint32_t>> flows_of_port_;
+  size_t frames_ = 0;
 };
 
 // The loops of a run, and what is around them.
@@ -118,7 +174,8 @@ class World {
                    .loggers = true,
                    .entry_bytes = MaxLogEntryBytes(example_->schema()),
                    .logger_cells = 1,
-                   .recovers = plan.replaces()},
+                   .recovers = plan.replaces(),
+                   .reports = plan.fails()},
         region_(*LoopRegion::Create(of_region_)),
         ingress_(plan.options, HasSides(*example_), region_.buffers),
         loop_({.controller = plan.options.controller,
@@ -128,12 +185,14 @@ class World {
                    static_cast<uint32_t>(example_->drop_reasons().size()),
                .pools = static_cast<uint32_t>(example_->pools().size()),
                .counts_flows = HasSides(*example_),
-               .recovers = plan.replaces()},
+               .recovers = plan.replaces(),
+               .fails = plan.fails()},
               *FindPlacementPolicy(plan.policy),
               TableHomes(*example_, plan.options.controller.max_units,
                          TableOptionsOf(plan.options)),
               clock_, Links()),
-        egress_(plan.options, {}, ingress_, region_.buffers, loop_, result_) {
+        egress_(plan.options, {&by_flow_}, ingress_, region_.buffers, loop_,
+                result_) {
     AddPiecePools(*example_, loop_.controller());
     UnitLoopOptions options = {
         .loops = plan.loops,
@@ -185,6 +244,13 @@ class World {
     return std::move(result_);
   }
 
+  const ByFlow& by_flow() const { return by_flow_; }
+  uint64_t packets_lost() const {
+    return plan_.fails() ? loop_.succession()->figures().packets_lost : 0;
+  }
+  const PieceCounters& pieces() const {
+    return loop_.controller().counters().pieces;
+  }
   void AddTo(Totals& totals) const {
     for (const auto& loop : units_) {
       const UnitLoopFigures figures = loop->figures();
@@ -199,6 +265,18 @@ class World {
     totals["flowlets that moved"] += counters.flowlets_moved;
     totals["flows that ended"] += counters.flows_ended;
     totals["schedules"] += 1;
+    if (plan_.fails()) {
+      const Succession::Figures& made = loop_.succession()->figures();
+      totals["controllers that failed"] += failures_;
+      totals["packets lost with them"] += made.packets_lost;
+      totals["clocks lost with them"] += made.clocks_lost;
+      totals["packets that waited"] += made.packets_waited;
+      totals["flows found"] += made.made.flows;
+      totals["flows found ending"] += made.made.flows_ending;
+      totals["tombstones"] += made.made.tombstones;
+      EXPECT_EQ(made.made.refused, 0u);
+      EXPECT_EQ(made.made.flows_unnamed, 0u);
+    }
     totals["processes of loggers replaced"] += process_;
     for (const LoopRegion::Loop& loop : region_.loops) {
       if (loop.log_control == nullptr) continue;
@@ -222,6 +300,7 @@ class World {
         LoggerLoopOptions{.loops = plan_.loops,
                           .max_units = plan_.options.controller.max_units,
                           .max_copies = 65'536,
+                          .reports = plan_.fails(),
                           .process = process_},
         plan_.nf, *std::move(side));
   }
@@ -261,9 +340,24 @@ class World {
       loop_.HandleBatch(egress_);
     }
   }
+  // The controller fails, or its end is seen.
+  void FailOrSucceed() {
+    if (loop_.is_led() && plan_.rng.Chance(plan_.fails_65536)) {
+      loop_.Fail(
+          plan_.rng,
+          [this](Controller& next) { AddPiecePools(*example_, next); },
+          egress_);
+      ++failures_;
+    } else if (!loop_.has_controller() &&
+               loop_.succession()->phase() == Succession::Phase::kDead &&
+               plan_.rng.Chance(16'384)) {
+      loop_.Succeed();
+    }
+  }
   // Lets one of the loops take a turn.
   void Step() {
     if (plan_.rng.Chance(plan_.replaced_65536)) ReplaceLoggers();
+    if (plan_.fails()) FailOrSucceed();
     uint64_t all = 0;
     for (const uint32_t weight : weights_) all += weight;
     uint64_t at = plan_.rng.Below(all);
@@ -296,16 +390,18 @@ class World {
   LoopRegion region_;
   RealClock clock_;
   Ingress ingress_;
+  ByFlow by_flow_;
   ControllerLoop loop_;
   Egress egress_;
   std::vector<std::unique_ptr<UnitLoop>> units_;
   std::unique_ptr<RealLoggers> loggers_;
   uint32_t process_ = 0;  // of the loggers
+  uint64_t failures_ = 0;  // of controllers
   std::vector<uint32_t> weights_;
 };
 
-void RunSeed(uint64_t seed, Totals& totals) {
-  Plan plan(seed);
+void RunSeed(uint64_t seed, bool fails, Totals& totals) {
+  Plan plan(seed, fails);
   RunOptions one = plan.options;
   World world(plan);
   const RunResult result = world.Run();
@@ -314,21 +410,38 @@ void RunSeed(uint64_t seed, Totals& totals) {
   EXPECT_THAT(result.violation_messages, testing::IsEmpty());
   EXPECT_EQ(result.packets_in, plan.frames.size());
   // Timer packets take room that nobody waits for.
+  auto dropped = result.dropped;
+  const auto lost = static_cast<size_t>(DropReason::kControllerFailed);
+  EXPECT_EQ(dropped[lost], world.packets_lost());
+  dropped[lost] = 0;
   if (!plan.has_timers()) {
-    EXPECT_THAT(result.dropped, testing::Each(0u));
+    EXPECT_THAT(dropped, testing::Each(0u));
   }
+  EXPECT_EQ(world.pieces().pieces_faulty, 0u);
+  EXPECT_EQ(world.pieces().messages_faulty, 0u);
   if (!plan.is_chronicle() && !plan.is_chain()) return;
   one.loggers = false;
   one.controller.max_units = 1;
   one.controller.unit_queue_packets = 4'096;
   one.controller.start_buffer_packets = 4'096;
-  const Outcome outcome = RunFrames(one, plan.nf, plan.frames);
+  ByFlow whole;
+  const Outcome outcome =
+      RunFrames(one, plan.nf, plan.frames, "snf", &whole);
+  if (plan.is_chain()) {
+    world.by_flow().ExpectOneFlowForEachPort();
+    totals["ports"] += world.by_flow().ports();
+  } else if (plan.fails()) {
+    totals["flows compared after failures"] +=
+        world.by_flow().CompareWith(whole);
+  }
+  if (world.packets_lost() > 0) return;
   EXPECT_EQ(result.digest_up_to_renaming, outcome.run.digest_up_to_renaming);
   EXPECT_EQ(result.packets_released, plan.frames.size());
   ++totals["compared with one unit"];
 }
 
-TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
+// Returns the totals; empty for a single seed.
+Totals RunSeeds(bool fails) {
   const char* const chosen = std::getenv("SNF_TEST_SEED");
   const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
   const uint64_t first =
@@ -337,13 +450,18 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   Totals totals;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
-    RunSeed(seed, totals);
-    if (testing::Test::HasFailure()) return;
+    RunSeed(seed, fails, totals);
+    if (testing::Test::HasFailure()) return {};
   }
   for (const auto& [name, count] : totals) {
     std::cout << fmt::format("{:>10}  {}\n", count, name);
   }
-  if (chosen != nullptr) return;
+  return chosen != nullptr ? Totals{} : totals;
+}
+
+TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
+  Totals totals = RunSeeds(/*fails=*/false);
+  if (totals.empty()) return;
   EXPECT_GE(totals["entries"], 50'000u);
   EXPECT_GE(totals["whole deltas"], 5'000u);
   EXPECT_GE(totals["partial deltas"], 5'000u);
@@ -353,6 +471,21 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["compared with one unit"], 45u);
   EXPECT_GE(totals["processes of loggers replaced"], 5'000u);
   EXPECT_GE(totals["records restored"], 15'000u);
+}
+
+// F9: what a controller has not sent is lost, and nothing else is.
+TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
+  Totals totals = RunSeeds(/*fails=*/true);
+  if (totals.empty()) return;
+  EXPECT_GE(totals["controllers that failed"], 500u);
+  EXPECT_GE(totals["packets lost with them"], 1'000u);
+  EXPECT_GE(totals["clocks lost with them"], 1'000u);
+  EXPECT_GE(totals["packets that waited"], 1'000u);
+  EXPECT_GE(totals["flows found"], 5'000u);
+  EXPECT_GE(totals["flows found ending"], 5u);
+  EXPECT_GE(totals["tombstones"], 20u);
+  EXPECT_GE(totals["flows compared after failures"], 100u);
+  EXPECT_GE(totals["ports"], 100u);
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
       .pools = static_cast<uint32_t>(example.pools().size()),
       .counts_flows = HasSides(example),
       .shares_thread = real.threads == 1,
-      .recovers = Recovers(options, real)};
+      .recovers = Recovers(options, real),
+      .fails = options.faults.any_controller()};
 }
 
 }  // namespace
@@ -98,6 +99,15 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     AddSpareUnits(options.controller);
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = true;
+  }
+  if (options.faults.any_controller()) {
+    if (!options.loggers || !TablesOf(*nf.create()).empty()) {
+      return absl::InvalidArgumentError(
+          "a controller that fails needs units with output loggers, and an NF "
+          "without shared tables");
+    }
+    PrepareForFailures(options.controller);
+    options.controller.awaits_ends = options.controller.names_flows = true;
   }
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
@@ -139,6 +149,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .loggers = options.loggers,
       .entry_bytes = MaxLogEntryBytes(schema),
       .recovers = recovers,
+      .reports = options.faults.any_controller(),
       .bells = real.host != nullptr ? real.host->bells() : nullptr};
   auto region = LoopRegion::Create(of);
   if (!region.ok()) return region.status();
@@ -228,7 +239,8 @@ LoggerLoopOptions RealDriver::LoggerOptions() const {
   return {.loops = static_cast<uint32_t>(loops_.size()),
           .max_units = options_.controller.max_units,
           .max_copies =
-              unit.max_flows + unit.queue_packets + unit.packets_elsewhere};
+              unit.max_flows + unit.queue_packets + unit.packets_elsewhere,
+          .reports = options_.faults.any_controller()};
 }
 
 absl::Status RealDriver::CreateLoggers(const NfSpec& nf,

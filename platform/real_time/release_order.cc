@@ -21,6 +21,27 @@ void ReleaseOrder::Begin(FlowId flow) {
   here.flow = flow;
 }
 
+// The flow has the slot now, which may have been another's that was never heard
+// of.
+void ReleaseOrder::Resume(Flow& here, FlowId flow, Clock newest) {
+  if (here.flow == flow) return;
+  if (flow == kNoFlow) {
+    if (here.first == kNone) here.given = here.ended | Flow::kOver;
+    return;
+  }
+  if (here.first != kNone) earlier_[here.flow] = here;
+  const auto earlier = earlier_.find(flow);
+  if (earlier == earlier_.end()) {
+    // It was over, so all its clocks have ended.
+    here = {};
+    here.flow = flow;
+    here.ended = here.given = value(newest);
+  } else {
+    here = earlier->second;
+    earlier_.erase(earlier);
+  }
+}
+
 ReleaseOrder::Flow* ReleaseOrder::OtherFlow(FlowId flow) {
   const auto earlier = earlier_.find(flow);
   return earlier == earlier_.end() ? nullptr : &earlier->second;

@@ -95,6 +95,22 @@ class ReleaseOrder {
     }
     if (forsaken_.size() < kMaxForsaken) forsaken_.insert(flow);
   }
+  // Another controller goes on with the flows that it knows: newest(slot) names
+  // the one in a slot of its table, which may be kNoFlow, and its newest clock.
+  // Of flows that are not known any more no clock comes, and what of theirs was
+  // given and not sent never ends.
+  template <typename Newest>
+  void Succeed(uint8_t controller, const Newest& newest) {
+    std::vector<Flow>& flows = flows_[controller];
+    for (uint32_t slot = 0; slot < flows.size(); ++slot) {
+      const auto [flow, clock] = newest(slot);
+      Resume(flows[slot], flow, clock);
+    }
+    absl::erase_if(earlier_, [&](const auto& flow) {
+      return controller_of(flow.first) == controller &&
+             flow.second.first == kNone;
+    });
+  }
   // Returns a command that ended a clock a second time after it had waited, or
   // null.
   const UnitCommand* repeated() const {
@@ -170,6 +186,7 @@ class ReleaseOrder {
     return is_first;
   }
   void Begin(FlowId flow);
+  void Resume(Flow& here, FlowId flow, Clock newest);
   // Finds a flow. Returns null if it is over, and has lost its slot.
   Flow* Find(FlowId flow);
   // Finds a flow that has lost its slot. Returns null if it is over.

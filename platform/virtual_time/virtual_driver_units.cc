@@ -328,6 +328,13 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
     case Kind::kSendDone:
     case Kind::kSendEnded:
     case Kind::kSendGrants:
+    case Kind::kReportName:
+    case Kind::kReportFlow:
+    case Kind::kReportPacket:
+    case Kind::kReportParked:
+    case Kind::kReportWord:
+    case Kind::kReportUnit:
+    case Kind::kReported:
       SNF_CHECK(false);
       break;
     case Kind::kSendTakeoverAck:

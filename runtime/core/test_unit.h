@@ -289,6 +289,13 @@ class TestUnit {
       case Kind::kSendDone:
       case Kind::kSendEnded:
       case Kind::kSendGrants:
+      case Kind::kReportName:
+      case Kind::kReportFlow:
+      case Kind::kReportPacket:
+      case Kind::kReportParked:
+      case Kind::kReportWord:
+      case Kind::kReportUnit:
+      case Kind::kReported:
         break;  // loops say these for units
     }
     return "?";

@@ -205,6 +205,8 @@ class Unit {
    public:
     virtual void on_flow(const FlowReport& flow) = 0;
     virtual void on_packet(const PacketReport& packet) = 0;
+    // A packet was processed, and waits for the alias that on_open_alias names.
+    virtual void on_parked(const PacketReport& /*packet*/) {}
     virtual void on_open_alias(const Alias& alias) = 0;
     virtual void on_open_request(const PieceRequest& request) = 0;
 
@@ -279,6 +281,7 @@ class Unit {
 
   void ReportFlow(uint32_t slot, Report& report) const;
   void ReportPackets(const PacketList& list, Report& report) const;
+  PacketReport ReportOf(const PacketNode& node) const;
 
   // Nothing is in service, nor may begin() find anything.
   bool is_idle() const {

@@ -9,6 +9,7 @@
 #include "base/messages/drop_reason.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
 
 namespace snf {
 
@@ -53,6 +54,15 @@ struct UnitCommand {
     kSendDone,    // `done` answers a DoneQuery or a Seal
     kSendEnded,   // `ended` is in the unit's logger
     kSendGrants,  // the first `grants` grants of pieces are in its logger
+    // These are what units and their loggers report to a new controller (F9).
+    kReportName,  // takes a FlowName along
+    kReportFlow,
+    kReportPacket,  // `packet`, if there is one, with `meta`, is in the unit
+    kReportParked,  // the same; it was processed, and waits for its alias
+    kReportWord,    // `pieces` have come from, or gone back to, controllers
+    kReportUnit,    // of units: what `standing` says; of loggers: its grants
+    kReported,      // that was all that the loop reports to the controller with
+                    // this `epoch`
   };
   Kind kind{};
   DropReason reason{};
@@ -74,6 +84,9 @@ struct UnitCommand {
     DoneAnswer done;
     EndFlow ended;
     uint64_t grants;
+    FlowReport report;
+    UnitReport standing;
+    uint32_t epoch;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -119,6 +132,29 @@ struct UnitCommand {
   }
   static UnitCommand Grants(uint64_t grants) {
     return {.kind = Kind::kSendGrants, .grants = grants};
+  }
+  static UnitCommand Of(const FlowReport& report) {
+    return {.kind = Kind::kReportFlow, .unit = report.unit, .report = report};
+  }
+  static UnitCommand Of(Kind kind, const PacketReport& report) {
+    return {.kind = kind,
+            .unit = report.unit,
+            .packet = report.packet,
+            .meta = report.meta};
+  }
+  static UnitCommand Of(const UnitReport& standing) {
+    return {.kind = Kind::kReportUnit,
+            .unit = standing.unit,
+            .standing = standing};
+  }
+  static UnitCommand OfWord(const PieceBlock& pieces) {
+    return {.kind = Kind::kReportWord, .unit = pieces.unit, .pieces = pieces};
+  }
+  static UnitCommand OfName(UnitId unit) {
+    return {.kind = Kind::kReportName, .unit = unit, .ended = {}};
+  }
+  static UnitCommand Reported(UnitId any, uint32_t epoch) {
+    return {.kind = Kind::kReported, .unit = any, .epoch = epoch};
   }
 };
 

@@ -195,7 +195,7 @@ void Unit::MakeReport(Report& report) const {
   ReportPackets(flows_.resumed(), report);
   const PacketNodes& nodes = flows_.packets();
   if (busy()) {
-    report.on_packet({.meta = nodes[in_service_].meta, .unit = id_});
+    report.on_packet(ReportOf(nodes[in_service_]));
   }
   const UnitPieces& pieces = nf_.pieces();
   for (uint16_t pool = 0; pool < pieces.pools(); ++pool) {
@@ -230,13 +230,19 @@ void Unit::ReportFlow(uint32_t slot, Report& report) const {
     report.on_flow(flow);
   }
   ReportPackets(record.held, report);
-  if (record.parked != kNone) report.on_open_alias(nf_.alias(record.parked));
+  if (record.parked == kNone) return;
+  report.on_parked(ReportOf(flows_.packets()[record.parked]));
+  report.on_open_alias(nf_.alias(record.parked));
+}
+
+PacketReport Unit::ReportOf(const PacketNode& node) const {
+  return {.meta = node.meta, .unit = id_, .packet = node.packet};
 }
 
 void Unit::ReportPackets(const PacketList& list, Report& report) const {
   const PacketNodes& nodes = flows_.packets();
   for (uint32_t node = list.head; node != kNone; node = nodes[node].next) {
-    report.on_packet({.meta = nodes[node].meta, .unit = id_});
+    report.on_packet(ReportOf(nodes[node]));
   }
 }
 

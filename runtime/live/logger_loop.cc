@@ -23,7 +23,8 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
       schema_(example_->schema()),
       loggers_(options.max_units),
       incarnation_(options.max_units),
-      sealed_(options.max_units) {
+      sealed_(options.max_units),
+      kept_(options.reports ? options.max_units : 0) {
   words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
                  options.max_units, MaxLogEntryBytes(schema_), *links_.faults);
   if (options.process > 0) TakeOver();
@@ -64,6 +65,8 @@ size_t LoggerLoop::HandleEntries() {
           Handle(word.unit, word.entry(cell));
         } else if (word.kind == LogWord::Kind::kStopped) {
           Send(word.unit, UnitCommand::Stopped());
+        } else if (word.kind == LogWord::Kind::kReport) {
+          on_report(LoadAs<uint32_t>(word.entry(cell).data()));
         } else {
           on_pull(word.unit, LoadAs<Pull>(word.entry(cell).data()));
         }
@@ -111,6 +114,11 @@ void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
     const auto entry = LoadAs<LogEntry>(bytes.data());
     if (entry.tells()) [[unlikely]]
       Tell(unit, entry);
+    if (entry.kind == LogEntry::Kind::kGrant && !kept_.empty()) {
+      KeptReport& kept = kept_[value(unit)];
+      kept.on_grant(entry.block);
+      kept.on_grants_logged(kept.grants());
+    }
     return;
   }
   const uint64_t next = logger.taken() + 1;
@@ -170,19 +178,38 @@ void LoggerLoop::Execute(UnitId unit, const LoggerCommand& command) {
               .meta = command.meta});
 }
 
+// The units have reported; behind all that they did before.
+void LoggerLoop::on_report(uint32_t epoch) {
+  UnitId any = kNoUnit;
+  for (size_t i = options_.index; i < kept_.size(); i += options_.loops) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    any = unit;
+    kept_[i].ForEachWord(unit, [&](const PieceBlock& word) {
+      Send(unit, UnitCommand::OfWord(word));
+    });
+    const OutputLogger* const logger = loggers_[i].get();
+    Send(unit, UnitCommand::Of(UnitReport{
+                   .unit = unit,
+                   .was_sealed = logger != nullptr && logger->was_sealed(),
+                   .grants = kept_[i].grants()}));
+  }
+  if (any != kNoUnit) Send(any, UnitCommand::Reported(any, epoch));
+}
+
 // Where units do not fail, the controller has ended the flow itself, and does
 // not wait for the entry that is its end.
 void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
   told_.push_back(
       {.logger = loggers_[value(unit)].get(), .number = entry.number});
   if (entry.is(LogEntry::kEnd)) {
-    if (!links_.recovery.has_value()) return;
+    if (!links_.recovery.has_value() && kept_.empty()) return;
     Send(unit, UnitCommand::Ended({entry.meta.flow, entry.meta.clock}));
     return;
   }
   if (entry.kind == LogEntry::Kind::kReturn) {
     PieceBlock pieces = entry.block;
     pieces.unit = unit;
+    if (!kept_.empty()) kept_[value(unit)].on_returned(pieces);
     Send(unit, UnitCommand::Return(pieces));
     return;
   }

@@ -16,6 +16,7 @@
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
+#include "runtime/report/kept_report.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/log_note.h"
 #include "runtime/ring/loop_control.h"
@@ -39,6 +40,8 @@ struct LoggerLoopOptions {
   uint32_t max_units = 64;
   // A unit keeps at most so many flows of which its logger has a copy.
   uint32_t max_copies = 1 << 20;
+  // The controller may fail: loggers report to the next one.
+  bool reports = false;
   // Numbers the process that runs the loop. Any but the first, which is 0,
   // takes over from the one before it, whose end was seen.
   uint32_t process = 0;
@@ -98,6 +101,11 @@ struct LoggerLoopLinks {
 //
 // Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
 // turn applies them, sends 2 × kRelease, and releases both entries' cells.
+//
+// If the controller may fail, the loop also keeps a ledger of the pieces that
+// came and went (KeptReport), which it tells to another controller once it has
+// all that the units did before they reported (F9, F10). What else the one
+// before had not heard is in the ring to it, which outlives it.
 //
 // Owner-thread only, but for the progress in its links. Allocates a logger with
 // the first word of its unit, and nothing for a packet.
@@ -168,6 +176,7 @@ class LoggerLoop {
   void Handle(UnitId unit, std::span<const std::byte> bytes);
   void Refuse(UnitId unit, std::string_view field, uint64_t number);
   void Execute(UnitId unit, const LoggerCommand& command);
+  void on_report(uint32_t epoch);
   void Tell(UnitId unit, const LogEntry& entry);
   void Send(UnitId unit, UnitCommand command);
   void Publish();
@@ -192,6 +201,7 @@ class LoggerLoop {
   // Words that the process before this one has sent: they come once more.
   uint64_t sent_before_ = 0;
   LogNote::Positions noted_;
+  std::vector<KeptReport> kept_;  // by unit, if the controller may fail
   LoggerOut out_;
 };
 

@@ -98,6 +98,7 @@ void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
     case Kind::kFreePieces: {
       PieceBlock pieces = command.pieces;
       pieces.unit = unit;
+      if (!kept_.empty()) kept_[value(unit)].on_returned(pieces);
       return say(UnitCommand::Return(pieces));
     }
     case Kind::kApplied:

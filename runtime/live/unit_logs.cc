@@ -58,6 +58,12 @@ void UnitLogs::SendStopped(UnitId unit) {
   link_.SendBytes(LogWord{.kind = LogWord::Kind::kStopped, .unit = unit}, {});
 }
 
+void UnitLogs::SendReport(uint32_t epoch) {
+  link_.SendBytes(
+      LogWord{.kind = LogWord::Kind::kReport, .bytes = sizeof(epoch)},
+      std::as_bytes(std::span(&epoch, 1)));
+}
+
 void UnitLogs::SendPull(UnitId unit, const Pull& pull) {
   link_.SendBytes(
       LogWord{

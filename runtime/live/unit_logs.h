@@ -83,6 +83,9 @@ class UnitLogs {
   void SendEnded(UnitId unit, FlowId flow, Clock clock);
   // The unit has stopped: the controller hears of it behind its entries.
   void SendStopped(UnitId unit);
+  // The units have reported to the controller with this epoch: their loggers
+  // do so once they have all entries up to here.
+  void SendReport(uint32_t epoch);
   // Asks the logger of `unit`, which has failed, for the state of a flow.
   void SendPull(UnitId unit, const Pull& pull);
   // Hands over what there is room for; returns true if that was all.

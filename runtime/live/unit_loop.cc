@@ -60,7 +60,7 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
 }
 
 bool UnitLoop::has_mail() {
-  if (links_.from_controller.has_items()) return true;
+  if (links_.from_controller.has_items() || must_report()) return true;
   if (logs_.has_value() && logs_->has_released()) return true;
   if (links_.from_loggers.has_value() && links_.from_loggers->has_items()) {
     return true;
@@ -127,20 +127,32 @@ bool UnitLoop::Receive() {
   // Read after the messages were taken: what they speak of has happened by
   // then.
   now_ = clock_.Now();
+  if (must_report()) [[unlikely]] {
+    MakeReport();
+    HandleLinks();
+    return true;
+  }
   return HandleLinks() > 0;
 }
 
-size_t UnitLoop::HandleLinks() {
-  size_t messages = links_.from_controller.Handle(
+size_t UnitLoop::HandleController() {
+  return links_.from_controller.Handle(
       *words_, [this](const Cell& cell, std::span<const std::byte> payload) {
-        if (!cell.is_table()) {
+        if (payload.empty()) [[likely]] {
           Handle(cell.As<ControllerCommand>());
-        } else if (words_->IsSound(cell, payload)) {
+        } else if (!words_->IsSound(cell, payload)) {
+          links_.from_controller.Close();
+        } else if (cell.is_table()) {
           Handle(LoadAs<TableMessage>(payload.data()));
         } else {
-          links_.from_controller.Close();
+          on_name(Shell(cell.As<ControllerCommand>().unit),
+                  LoadAs<FlowName>(payload.data()));
         }
       });
+}
+
+size_t UnitLoop::HandleLinks() {
+  size_t messages = HandleController();
   for (size_t i = 0; i < links_.from_loops.size(); ++i) {
     messages += links_.from_loops[i].Handle(
         unit_words_[i],
@@ -219,6 +231,7 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       } else if (!command.warm) {
         shell.unit.on_start();
       }
+      shell.incarnation = command.incarnation;
       shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);

@@ -24,6 +24,7 @@
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/live/unit_turns.h"
+#include "runtime/report/kept_report.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
@@ -80,6 +81,8 @@ struct UnitLoopLinks {
   std::optional<PacketOriginals> originals{};
   // If loops of other controllers run the same units, on the same thread.
   UnitTurns* turns = nullptr;
+  // If the controller may fail; units have loggers then.
+  const ControllerEpoch* controllers = nullptr;
 };
 
 // Counts what a loop's units did.
@@ -130,6 +133,14 @@ struct UnitLoopFigures {
 // Where loops of several controllers share units, each of them takes Turns on
 // the thread of all, and begins a packet when the unit is to serve it
 // (UnitTurns).
+//
+// If the controller may fail, another one takes its place, which has a higher
+// epoch. A loop that sees this takes what the one before has sent, which is
+// whole and no more, and then reports what its units have (proto/protocol.md
+// F9); behind that it asks again for what they wait for. It looks at the epoch
+// after it took messages of other loops and before it handles them: who sent
+// them has reported to no newer controller (U14). The loggers report once all
+// is with them that units did before they reported.
 //
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
@@ -200,6 +211,9 @@ class UnitLoop {
     bool awaits_turn = false;  // of UnitTurns: its packet is not served yet
     bool leaves = false;       // … and nothing comes to it any more
     PacedService service{};    // of a unit with a capacity
+    PacedService service{};        // of a unit with a capacity
+    uint32_t incarnation = 0;      // 0: it was never started
+    KeptReport kept{};             // for another controller
   };
 
   UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
@@ -214,6 +228,7 @@ class UnitLoop {
   }
   bool Receive();
   size_t HandleLinks();
+  size_t HandleController();
   void AnswerQueries();
   void KeepOriginal(const UnitShell& shell);
   bool PollStore();
@@ -272,6 +287,14 @@ class UnitLoop {
            links_.control->logger_process.load(std::memory_order_relaxed) !=
                handed_over_;
   }
+  // True while another controller is to get what the units have to report.
+  bool must_report() const {
+    return links_.controllers != nullptr &&
+           links_.controllers->newest.load(std::memory_order_acquire) != epoch_;
+  }
+  void MakeReport();
+  UnitReport StandingOf(const UnitShell& shell) const;
+  void on_name(UnitShell& shell, const FlowName& name);
   bool HandOver();
   bool BeginHandover(uint32_t process);
   void on_released(UnitShell& shell, const UnitLogs::Sent& entry);
@@ -296,6 +319,7 @@ class UnitLoop {
   // Processes of loggers: which gets what units keep, and which has got it.
   uint32_t handing_over_ = 0;
   uint32_t handed_over_ = 0;
+  uint32_t epoch_ = 0;  // of the controller to which the units have reported
   CallMark call_mark_;
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   bool measures_busy_;

@@ -19,6 +19,14 @@ struct alignas(128) LoopControl {
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// Numbers the controllers of a run, one after the other: who finds a newer one
+// than that to which it has reported does so before it goes on
+// (proto/protocol.md F9). Whoever starts a controller writes, once the end of
+// the one before was seen; loops of units read. It may lie in a region.
+struct alignas(128) ControllerEpoch {
+  std::atomic<uint32_t> newest{0};
+};
+
 // Tells a loop of output loggers that the process of its units has ended, which
 // was seen, and when it has taken all that this process had sent; and who runs
 // the units' loop and the loggers, when, that these have what units keep. It

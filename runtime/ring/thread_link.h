@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_RING_THREAD_LINK_H_
 #define SNF_RUNTIME_RING_THREAD_LINK_H_
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -121,7 +122,55 @@ class LinkOut {
            staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
   }
   // Hands over what there is room for; returns true if that was all.
-  bool Flush() { return staged_.empty() || joined_ || Push(); }
+  bool Flush() {
+    return staged_.empty() || joined_ || Push(staged_.size());
+  }
+
+  // Does the same, but of no message a part: one that the receiver finds is
+  // whole, whatever becomes of the sender. `payload_bytes` as LinkIn::Handle
+  // takes it. What was sent must always be handed over so.
+  template <typename PayloadBytes>
+  bool FlushWhole(const PayloadBytes& payload_bytes) {
+    if (staged_.empty() || joined_) return true;
+    const size_t room = ring_.room();
+    if (room >= staged_.size()) [[likely]]
+      return Push(staged_.size());
+    size_t cells = 0;
+    for (size_t next = 0; next <= room;) {
+      cells = next;
+      next += 1 + Cell::CountFor(payload_bytes(staged_[next]));
+    }
+    return Push(cells);
+  }
+  // The sender dies: of the messages that stay here, whole ones, all but the
+  // first `kept` are taken out; calls cut(cell) with the first cell of each.
+  template <typename PayloadBytes, typename CutOne>
+  void Cut(const PayloadBytes& payload_bytes, size_t kept, const CutOne& cut) {
+    size_t end = 0;
+    for (size_t at = 0; at < staged_.size();) {
+      const Cell& cell = staged_[at];
+      at += 1 + Cell::CountFor(payload_bytes(cell));
+      if (kept > 0) {
+        --kept;
+        end = at;
+        continue;
+      }
+      cut(cell);
+      --sent_;
+    }
+    staged_.resize(end);
+  }
+  // Counts the messages that stay here, whole ones.
+  template <typename PayloadBytes>
+  size_t CountStaged(const PayloadBytes& payload_bytes) const {
+    size_t messages = 0;
+    for (size_t at = 0; at < staged_.size(); ++messages) {
+      at += 1 + Cell::CountFor(payload_bytes(staged_[at]));
+    }
+    return messages;
+  }
+
+  bool has_staged() const { return !staged_.empty(); }
 
   uint64_t sent() const { return sent_; }  // messages
   // Counts the cells of all messages sent so far, and those of them that the
@@ -143,7 +192,7 @@ class LinkOut {
  private:
   friend class LinkIn;
   void AppendPayload(std::span<const std::byte> payload);
-  bool Push();
+  bool Push(size_t cells);
 
   CellRing::Producer ring_;
   std::vector<Cell> staged_;
@@ -203,6 +252,16 @@ class LinkIn {
     begin_ = end_ = 0;
   }
   bool is_closed() const { return is_closed_; }
+  // What follows waits, and nothing may be received, until GoOn. handle() may
+  // call it.
+  void Pause() {
+    paused_end_ = end_;
+    end_ = begin_;
+  }
+  void GoOn() {
+    if (!is_closed_ && paused_end_ > end_) end_ = paused_end_;
+    paused_end_ = 0;
+  }
   bool has_items() {
     if (is_closed_) return false;
     return joined_ != nullptr ? !joined_->staged_.empty() : ring_.has_items();
@@ -214,7 +273,8 @@ class LinkIn {
   uint64_t received() const { return received_; }  // messages handled
   // Counts them as LinkOut::sent_in_all() does.
   uint64_t handled() const {
-    return joined_ != nullptr ? received_ : ring_.read() - (end_ - begin_);
+    const size_t end = std::max(end_, paused_end_);
+    return joined_ != nullptr ? received_ : ring_.read() - (end - begin_);
   }
   // The receiver before this one was done with all cells in front of
   // `position`, and may not have given them back. Call it before anything is
@@ -244,6 +304,7 @@ class LinkIn {
   std::vector<Cell> cells_;
   size_t begin_ = 0;  // of those not handled
   size_t end_ = 0;
+  size_t paused_end_ = 0;  // what was here at Pause ends there
   uint64_t received_ = 0;
 };
 

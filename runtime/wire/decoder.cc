@@ -18,13 +18,15 @@ using FromController = ControllerCommand::Kind;
 constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
-  constexpr std::array<std::string_view, 24> kNames = {
+  constexpr std::array<std::string_view, 31> kNames = {
       "release", "nf_drop", "drop",         "consume",       "advance",
       "emit",    "wait",    "drop_payload", "pieces_came",   "log",
       "pull",    "state",   "takeover",     "takeover_ack",  "takeover",
       "alias",   "note",    "timer_due",    "piece_request", "pieces",
-      "stopped", "done",    "ended",        "grants"};
-  static_assert(static_cast<size_t>(FromUnit::kSendGrants) + 1 ==
+      "stopped", "done",    "ended",        "grants",        "report_name",
+      "report_flow", "report_packet", "report_parked", "report_word",
+      "report_unit", "reported"};
+  static_assert(static_cast<size_t>(FromUnit::kReported) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
@@ -113,7 +115,11 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
     case FromUnit::kSendEnded:
     case FromUnit::kSendGrants:
       return is_loggers;
+    case FromUnit::kReportWord:
+      return is_loggers;
     case FromUnit::kSendDone:
+    case FromUnit::kReportUnit:
+    case FromUnit::kReported:
       return true;
     default:
       return !is_loggers;
@@ -169,7 +175,7 @@ size_t WordsToController::Other(const Cell& cell) const {
   if (limits_.sender == Sender::kUnits) {
     return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
-  return OfRecovery(word);
+  return word.kind < FromUnit::kReportName ? OfRecovery(word) : OfReport(word);
 }
 
 // Of units that have loggers, and of these.
@@ -188,6 +194,52 @@ size_t WordsToController::OfRecovery(const UnitCommand& word) const {
       if (exists(word.ended.flow)) return 0;
       return Bad(word, "flow", value(word.ended.flow));
     case FromUnit::kSendGrants:
+      return 0;
+    default:
+      return Bad(word, "kind", static_cast<uint8_t>(word.kind));
+  }
+}
+
+// Of the same, to a new controller. What it comes to is for that one to judge.
+size_t WordsToController::OfReport(const UnitCommand& word) const {
+  const auto bad_flow = [&](FlowId flow) {
+    return slot_of(flow) < limits_.max_flows ? 0
+                                             : Bad(word, "flow", value(flow));
+  };
+  switch (word.kind) {
+    case FromUnit::kReportName:
+      return sizeof(FlowName);
+    case FromUnit::kReportFlow:
+      if (word.report.unit != word.unit) {
+        return Bad(word, "sender", value(word.report.unit));
+      }
+      if (word.report.kind > FlowReport::Kind::kTookOver) {
+        return Bad(word, "kind", static_cast<uint8_t>(word.report.kind));
+      }
+      return bad_flow(word.report.flow);
+    case FromUnit::kReportPacket:
+    case FromUnit::kReportParked:
+      if (word.packet != kNoPacket && !buffers_->IsInUse(word.packet)) {
+        return Bad(word, "packet", value(word.packet));
+      }
+      if (word.meta.source_kind > StateSource::kLogger) {
+        return Bad(word, "source",
+                   static_cast<uint8_t>(word.meta.source_kind));
+      }
+      return bad_flow(word.meta.flow);
+    case FromUnit::kReportWord:
+      if (word.pieces.pool < limits_.pools) return 0;
+      return Bad(word, "pool", word.pieces.pool);
+    case FromUnit::kReportUnit:
+      if (word.standing.unit != word.unit) {
+        return Bad(word, "sender", value(word.standing.unit));
+      }
+      if (word.standing.state > UnitReport::State::kWarm) {
+        return Bad(word, "state", static_cast<uint8_t>(word.standing.state));
+      }
+      if (IsBool(word.standing.was_sealed)) return 0;
+      return Bad(word, "sealed", ByteOf(word.standing.was_sealed));
+    case FromUnit::kReported:
       return 0;
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
@@ -244,6 +296,18 @@ bool WordsToController::IsSound(const Cell& cell,
     return true;
   }
   const auto& word = cell.As<UnitCommand>();
+  if (word.kind == FromUnit::kReportName) {
+    const auto name = LoadAs<FlowName>(payload.data());
+    if (slot_of(name.flow) >= limits_.max_flows) {
+      Bad(word, "flow", value(name.flow));
+    } else if (!IsForm(name.key.form) ||
+               (name.alias != FlowKey{} && !IsForm(name.alias.form))) {
+      Bad(word, "form", static_cast<uint8_t>(name.key.form));
+    } else {
+      return true;
+    }
+    return false;
+  }
   if (word.kind != FromUnit::kSendAlias) return true;
   const auto alias = LoadAs<Alias>(payload.data());
   if (alias.unit != word.unit) {
@@ -297,6 +361,8 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kDoneQuery:
     case FromController::kForsake:
       return 0;
+    case FromController::kName:
+      return sizeof(FlowName);
     case FromController::kRedirect:
       if (IsSource(word.redirect.source_kind, word.redirect.source)) return 0;
       return Bad(word, "source", value(word.redirect.source));
@@ -330,7 +396,14 @@ size_t WordsToUnits::OfReplicas(const ControllerCommand& word) const {
 
 bool WordsToUnits::IsSound(const Cell& cell,
                            std::span<const std::byte> payload) const {
-  if (!cell.is_table()) return true;
+  if (!cell.is_table()) {
+    const auto& word = cell.As<ControllerCommand>();
+    if (word.kind != FromController::kName) return true;
+    const auto name = LoadAs<FlowName>(payload.data());
+    if (name.flow == word.end.flow && IsForm(name.key.form)) return true;
+    Bad(word, "flow", value(name.flow));
+    return false;
+  }
   const TableMessage& message =
       *reinterpret_cast<const TableMessage*>(payload.data());
   const auto bad = [&](std::string_view field, uint64_t value) {
@@ -400,6 +473,10 @@ WordsToLoggers::WordsToLoggers(UnitsOfLoop units, uint32_t max_units,
       faults_(&faults) {}
 
 size_t WordsToLoggers::Other(const LogWord& word) const {
+  // Of all units.
+  if (word.kind == LogWord::Kind::kReport && word.bytes == sizeof(uint32_t)) {
+    return 0;
+  }
   // Of a unit that failed, of any loop.
   if (word.kind == LogWord::Kind::kPull && value(word.unit) < max_units_ &&
       word.bytes == sizeof(Pull)) {

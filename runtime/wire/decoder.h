@@ -98,6 +98,7 @@ class WordsToController {
   bool IsOfSender(const UnitCommand& word) const;
   size_t OfPacket(const UnitCommand& word) const;
   size_t OfRecovery(const UnitCommand& word) const;
+  size_t OfReport(const UnitCommand& word) const;
   size_t Bad(const UnitCommand& word, std::string_view field,
              uint64_t value) const;
 

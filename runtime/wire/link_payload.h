@@ -6,6 +6,8 @@
 #include <cstddef>
 
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
+#include "controller/core/commands.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_message.h"
@@ -14,21 +16,30 @@
 // controller and of units. Each function takes a message's first cell.
 namespace snf {
 
-// On a link from a controller, whose commands have no payload.
+// On a link from a controller.
 inline size_t PayloadFromController(const Cell& cell) {
-  return cell.is_table() ? sizeof(TableMessage) : 0;
+  if (cell.is_table()) return sizeof(TableMessage);
+  return cell.As<ControllerCommand>().kind == ControllerCommand::Kind::kName
+             ? sizeof(FlowName)
+             : 0;
 }
-inline constexpr size_t kMaxPayloadFromController = sizeof(TableMessage);
+inline constexpr size_t kMaxPayloadFromController =
+    std::max(sizeof(TableMessage), sizeof(FlowName));
 
 // On a link from units to a controller.
 inline size_t PayloadToController(const Cell& cell) {
   if (cell.is_table()) return sizeof(TableMessage);
-  return cell.As<UnitCommand>().kind == UnitCommand::Kind::kSendAlias
-             ? sizeof(Alias)
-             : 0;
+  switch (cell.As<UnitCommand>().kind) {
+    case UnitCommand::Kind::kSendAlias:
+      return sizeof(Alias);
+    case UnitCommand::Kind::kReportName:
+      return sizeof(FlowName);
+    default:
+      return 0;
+  }
 }
 inline constexpr size_t kMaxPayloadToController =
-    std::max(sizeof(Alias), sizeof(TableMessage));
+    std::max({sizeof(Alias), sizeof(TableMessage), sizeof(FlowName)});
 
 // On a link from units to units: a record of state.
 inline size_t PayloadBetweenUnits(const Cell& cell) {

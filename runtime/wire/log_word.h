@@ -24,6 +24,8 @@ struct LogWord {
     kStopped,  // the unit keeps nothing any more: for the controller, behind
                // what the entries before it tell
     kPull,     // a Pull follows: to the logger of `unit`, which has failed
+    kReport,   // the units have reported to the controller whose epoch, of 4
+               // bytes, follows: so do their loggers now
   };
   Kind kind{};
   uint8_t reserved = 0;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/live/succession.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/byte_order.h"
+
+namespace snf {
+
+void Succession::Fail(Controller former) {
+  phase_ = Phase::kDead;
+  former_.emplace(std::move(former));
+  rebuild_.emplace(max_units_, max_flows_);
+  of_loops_.assign(loops_, {});
+  of_units_.assign(max_units_, {});
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    of_units_[i].standing.unit = UnitId{static_cast<uint16_t>(i)};
+  }
+  // A loop without units says nothing.
+  for (uint32_t i = max_units_; i < loops_; ++i) {
+    of_loops_[i].units_said = of_loops_[i].loggers_said = true;
+  }
+  packets_.clear();
+  // What it had just heard it may have been about to act on.
+  kept_ = std::exchange(unsure_, {});
+}
+
+uint32_t Succession::Succeed() {
+  phase_ = Phase::kGathering;
+  return ++epoch_;
+}
+
+bool Succession::has_all() const {
+  return std::ranges::all_of(of_loops_, [](const OfLoop& loop) {
+    return loop.units_said && loop.loggers_said;
+  });
+}
+
+bool Succession::on_word(size_t loop, bool of_logger, const UnitCommand& word,
+                         std::span<const std::byte> payload) {
+  using Kind = UnitCommand::Kind;
+  if (phase_ != Phase::kGathering || !awaits(loop, of_logger) ||
+      ++of_loops_[loop].words > kMaxWords) {
+    return false;
+  }
+  OfUnit& unit = of_units_[value(word.unit)];
+  switch (word.kind) {
+    case Kind::kReportName:
+      rebuild_->on_name(LoadAs<FlowName>(payload.data()));
+      return true;
+    case Kind::kReportFlow:
+      rebuild_->on_flow(word.report);
+      return true;
+    case Kind::kReportPacket:
+      rebuild_->on_packet({.meta = word.meta, .unit = word.unit});
+      [[fallthrough]];
+    case Kind::kReportParked:
+      ++unit.slots;
+      unit.bytes += former_->CostOf(word.meta.original_length);
+      packets_.push_back(
+          {.meta = word.meta, .packet = word.packet, .unit = word.unit});
+      return true;
+    case Kind::kReportWord:
+      rebuild_->on_word(word.pieces);
+      return true;
+    case Kind::kReportUnit:
+      if (of_logger) {
+        unit.standing.was_sealed = word.standing.was_sealed;
+        unit.standing.grants = word.standing.grants;
+      } else {
+        unit.standing.state = word.standing.state;
+        unit.standing.incarnation = word.standing.incarnation;
+      }
+      return true;
+    case Kind::kReported:
+      (of_logger ? of_loops_[loop].loggers_said : of_loops_[loop].units_said) =
+          true;
+      return word.epoch == epoch_;
+    default:
+      return false;
+  }
+}
+
+bool Succession::Begin(Controller& controller, Instant now,
+                       std::span<const UnitId> starting, uint64_t in_channels) {
+  for (OfUnit& unit : of_units_) {
+    UnitReport& standing = unit.standing;
+    if (std::ranges::count(starting, standing.unit) > 0) {
+      standing.state = UnitReport::State::kStarting;
+    } else if (standing.incarnation == 0 &&
+               value(standing.unit) < warm_units_) {
+      standing.state = UnitReport::State::kWarm;
+    }
+    standing.slots = unit.slots;
+    standing.bytes = unit.bytes;
+    rebuild_->on_unit(standing);
+  }
+  rebuild_->Begin(controller, now, *former_);
+  former_.reset();
+  phase_ = Phase::kMending;
+  return in_channels == packets_.size();
+}
+
+std::vector<UnitCommand> Succession::TakeKept() {
+  return std::exchange(kept_, {});
+}
+
+bool Succession::Mend(Controller& controller, Instant now, ControllerOut& out) {
+  if (!rebuild_->Advance(controller, now, out)) return false;
+  const Rebuild::Figures& made = rebuild_->figures();
+  figures_.made.flows += made.flows;
+  figures_.made.flows_ending += made.flows_ending;
+  figures_.made.flows_unnamed += made.flows_unnamed;
+  figures_.made.flows_superseded += made.flows_superseded;
+  figures_.made.tombstones += made.tombstones;
+  figures_.made.refused += made.refused;
+  phase_ = Phase::kUp;
+  return true;
+}
+
+bool Succession::Hold(const Arrival& arrival) {
+  if (phase_ == Phase::kDead || waiting_.size() == kMaxWaiting) {
+    ++figures_.packets_lost;
+    return false;
+  }
+  ++figures_.packets_waited;
+  waiting_.push_back(arrival);
+  // What the controller before knew of its flow.
+  waiting_.back().slot = Arrival{}.slot;
+  waiting_.back().hash = 0;
+  return true;
+}
+
+std::vector<Arrival> Succession::TakeWaiting() {
+  return std::exchange(waiting_, {});
+}
+
+}  // namespace snf

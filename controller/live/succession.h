@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_LIVE_SUCCESSION_H_
+#define SNF_CONTROLLER_LIVE_SUCCESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/messages/report_messages.h"
+#include "base/time.h"
+#include "controller/core/commands.h"
+#include "controller/core/controller.h"
+#include "controller/live/packets_under_way.h"
+#include "controller/rebuild/rebuild.h"
+#include "runtime/core/unit_commands.h"
+
+namespace snf {
+
+// Theory of operation. What a controller's loop has while its controller has
+// failed and another is made of what units report (proto/protocol.md F9):
+//
+//   kUp ─Fail─► kDead ─Succeed─► kGathering ─all reported─► kMending ─► kUp
+//
+// Of each loop of units, and of the loop of their loggers, what comes ahead of
+// its report was for the controller before; what comes behind it is for the
+// next one, and stays in the ring until that is made. So a report, what was
+// said before it and what is said after it never overlap, and no word is taken
+// twice:
+//
+//   packets that left   both: they have left, whatever becomes of controllers
+//   notes, ends         both: a new controller hears what the one before had
+//                       not acted on for sure
+//   pieces that go back ahead: in the ledger that the loggers report; behind:
+//                       taken as ever
+//   requests            ahead: nothing; units repeat those that are open behind
+//                       their report
+//
+// Packets that arrive meanwhile wait.
+//
+// Worked example: of two loops, the first has reported, and its logger has not.
+// That logger's link brings a release, which goes out, a note, which is kept,
+// and the ledger. When the second loop and its logger are through, the
+// controller is made, and gets the note.
+//
+// Owner-thread only. Grows with what is reported.
+class Succession {
+ public:
+  enum class Phase : uint8_t { kUp, kDead, kGathering, kMending };
+  // So many packets wait; more are lost.
+  static constexpr size_t kMaxWaiting = 65'536;
+  // No loop has more to report.
+  static constexpr uint64_t kMaxWords = uint64_t{1} << 24;
+
+  struct Figures {
+    uint64_t packets_lost = 0;  // in the buffers of those that failed
+    uint64_t clocks_lost = 0;   // given, and never sent
+    uint64_t packets_waited = 0;
+    Rebuild::Figures made;
+  };
+
+  Succession(const ControllerOptions& options, uint32_t loops)
+      : max_units_(options.max_units),
+        max_flows_(options.max_flows),
+        warm_units_(options.warm_units),
+        loops_(loops),
+        is_up_(options.max_units) {}
+
+  Phase phase() const { return phase_; }
+  bool is_up() const { return phase_ == Phase::kUp; }
+  // There is one, which may not be done yet with what it has inherited.
+  bool has_controller() const {
+    return phase_ == Phase::kUp || phase_ == Phase::kMending;
+  }
+  uint32_t epoch() const { return epoch_; }
+
+  // The controller has failed; `former` is what it was.
+  void Fail(Controller former);
+  // Its end was seen: reports with the returned epoch are awaited.
+  uint32_t Succeed();
+
+  // True while the loop has not reported yet, or its loggers have not.
+  bool awaits(size_t loop, bool of_logger) const {
+    return !(of_logger ? of_loops_[loop].loggers_said
+                       : of_loops_[loop].units_said);
+  }
+  bool has_all() const;
+  // Takes a word of a report, which a decoder has passed. Returns false if it
+  // cannot be.
+  bool on_word(size_t loop, bool of_logger, const UnitCommand& word,
+               std::span<const std::byte> payload);
+
+  // What units said that the next controller is to hear as well.
+  void Keep(const UnitCommand& word) { kept_.push_back(word); }
+  // The controller has heard it; what follows may be in its buffers still.
+  void Note(const UnitCommand& word) { unsure_.push_back(word); }
+  void on_flushed() { unsure_.clear(); }
+
+  // All have reported, and so many packets are in units. Makes the controller;
+  // `starting` are the units that somebody starts. Returns false if the
+  // packets are not those that were reported.
+  bool Begin(Controller& controller, Instant now,
+             std::span<const UnitId> starting, uint64_t in_channels);
+  // Returns what is to be said to it now.
+  std::vector<UnitCommand> TakeKept();
+  std::span<const PacketsUnderWay::Sent> packets() const { return packets_; }
+  // Does what is left to do; packets go on once it returns true.
+  bool Mend(Controller& controller, Instant now, ControllerOut& out);
+
+  // A packet comes. Returns false if it is lost.
+  bool Hold(const Arrival& arrival);
+  size_t waiting() const { return waiting_.size(); }
+  std::vector<Arrival> TakeWaiting();
+
+  // Buffers that go back to a loop of units, and starts that were not sent.
+  struct OfLoop {
+    bool units_said = false;
+    bool loggers_said = false;
+    uint64_t words = 0;
+    std::vector<PacketHandle> returns{};
+  };
+  OfLoop& of_loop(size_t loop) { return of_loops_[loop]; }
+
+  // The host was told of the unit.
+  void set_up(UnitId unit, bool is) { is_up_[value(unit)] = is ? 1 : 0; }
+  bool was_up(UnitId unit) const { return is_up_[value(unit)] != 0; }
+
+  Figures& figures() { return figures_; }
+  const Figures& figures() const { return figures_; }
+
+ private:
+  struct OfUnit {
+    UnitReport standing;
+    uint32_t slots = 0;
+    uint64_t bytes = 0;
+  };
+
+  uint32_t max_units_;
+  uint32_t max_flows_;
+  uint32_t warm_units_;
+  uint32_t loops_;
+  std::vector<uint8_t> is_up_;  // by unit
+  Phase phase_ = Phase::kUp;
+  uint32_t epoch_ = 0;
+  std::optional<Controller> former_;
+  std::optional<Rebuild> rebuild_;
+  std::vector<OfLoop> of_loops_;
+  std::vector<OfUnit> of_units_;
+  std::vector<PacketsUnderWay::Sent> packets_;  // reported
+  std::vector<UnitCommand> kept_;
+  std::vector<UnitCommand> unsure_;
+  std::vector<Arrival> waiting_;
+  Figures figures_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_LIVE_SUCCESSION_H_
