@@ -149,7 +149,8 @@ void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
 void ControllerLoop::CloseBrokenLinks() {
   for (size_t i = 0; i < links_.loops.size(); ++i) {
     LinkIn& in = links_.loops[i].in;
-    if (in.faults() + links_.loops[i].out.faults() == 0 || in.is_closed()) [[likely]]
+    if (in.faults() + links_.loops[i].out.faults() == 0 || in.is_closed())
+        [[likely]]
       continue;
     words_[i].Refuse(kNoUnit, "ring", "position", in.received());
     in.Close();

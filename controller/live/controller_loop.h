@@ -132,6 +132,8 @@ struct ControllerLoopFigures {
 class ControllerLoop {
  public:
   static constexpr size_t kBatch = 32;
+  // Of a link's messages, a turn without a controller takes so many bursts.
+  static constexpr uint32_t kReportBursts = 32;
 
   // The policy and the clock must outlive the loop. The tables' homes are those
   // of the NF that the units run.
@@ -229,10 +231,10 @@ class ControllerLoop {
   bool MayBegin(size_t loop) const;
   // It runs.
   void BeginLoop(size_t loop);
-  // The controller fails. It may have been about to handle what is in the batch,
-  // and to send what that led to: how far it came is drawn from `rng`. What it
-  // had is lost, and told. `prepare` is told of the next one, before it gets
-  // anything, to add the NF's pools to it.
+  // The controller fails. It may have been about to handle what is in the
+  // batch, and to send what that led to: how far it came is drawn from `rng`.
+  // What it had is lost, and told. `prepare` is told of the next one, before it
+  // gets anything, to add the NF's pools to it.
   template <ControllerHost Host>
   void Fail(Rng& rng, absl::FunctionRef<void(Controller&)> prepare, Host& host);
   // Its end was seen: another one is made of what units report, over turns.
@@ -319,7 +321,7 @@ class ControllerLoop {
 
   void FlushAll();
   void CloseBrokenLinks();
-  // Of a controller that fails (controller_loop_succession.cc):
+  // Of a controller that fails (controller_loop_recovery.cc):
   template <ControllerHost Host>
   bool TurnUnled(Host& host);
   template <ControllerHost Host>
@@ -500,18 +502,24 @@ void ControllerLoop::Fail(Rng& rng,
 
 template <ControllerHost Host>
 bool ControllerLoop::TurnUnled(Host& host) {
-  for (size_t i = 0; i < links_.loops.size(); ++i) {
-    if (succession_->awaits(i, false)) links_.loops[i].in.Receive();
-    if (succession_->awaits(i, true)) links_.loggers[i].in.Receive();
-  }
-  CloseBrokenLinks();
-  ReadClock();
   size_t messages = 0;
-  for (size_t i = 0; i < links_.loops.size(); ++i) {
-    if (succession_->awaits(i, false)) {
-      messages += HandleLinkUnled(i, false, host);
+  for (uint32_t burst = 0; burst < kReportBursts; ++burst) {
+    const size_t before = messages;
+    for (size_t i = 0; i < links_.loops.size(); ++i) {
+      if (succession_->awaits(i, false)) links_.loops[i].in.Receive();
+      if (succession_->awaits(i, true)) links_.loggers[i].in.Receive();
     }
-    if (succession_->awaits(i, true)) messages += HandleLinkUnled(i, true, host);
+    CloseBrokenLinks();
+    ReadClock();
+    for (size_t i = 0; i < links_.loops.size(); ++i) {
+      if (succession_->awaits(i, false)) {
+        messages += HandleLinkUnled(i, false, host);
+      }
+      if (succession_->awaits(i, true)) {
+        messages += HandleLinkUnled(i, true, host);
+      }
+    }
+    if (messages == before) break;
   }
   HoldBatch(host);
   if (succession_->phase() != Succession::Phase::kGathering ||
@@ -533,18 +541,17 @@ size_t ControllerLoop::HandleLinkUnled(size_t loop, bool of_logger,
   LinkIn& in = of_logger ? links_.loggers[loop].in : links_.loops[loop].in;
   const WordsToController& words =
       of_logger ? logger_words_[loop] : words_[loop];
-  return in.Handle(
-      words, [&](const Cell& cell, std::span<const std::byte> payload) {
-        const auto& command = cell.As<UnitCommand>();
-        if (command.kind > UnitCommand::Kind::kDropPayload) {
-          HandleUnled(loop, of_logger, cell, payload);
-        } else if (recovery_.has_value() && !recovery_->packets.On(command)) {
-          Refuse(command.unit, "end of a packet", "packet",
-                 value(command.packet));
-        } else {
-          host.on_packet(now_, command);
-        }
-      });
+  return in.Handle(words, [&](const Cell& cell,
+                              std::span<const std::byte> payload) {
+    const auto& command = cell.As<UnitCommand>();
+    if (command.kind > UnitCommand::Kind::kDropPayload) {
+      HandleUnled(loop, of_logger, cell, payload);
+    } else if (recovery_.has_value() && !recovery_->packets.On(command)) {
+      Refuse(command.unit, "end of a packet", "packet", value(command.packet));
+    } else {
+      host.on_packet(now_, command);
+    }
+  });
 }
 
 template <ControllerHost Host>

@@ -68,6 +68,14 @@ class TestController final : public ControllerEvents {
                              .progress = progress.back()});
       from_.emplace_back(down.consumer, kMaxPayloadFromController);
       to_.emplace_back(up.producer, 64);
+      links.loops.back().bell = links.bell;
+      if (options.fails) {
+        links.controllers = &epoch;
+        const LinkRing of_logger = region_.Ring(links.bell);
+        links.loggers.push_back({.in = LinkIn(of_logger.consumer, 0),
+                                 .progress = region_.New<LoopProgress>()});
+        of_loggers_.emplace_back(of_logger.producer, 64);
+      }
       if (!options.recovers) continue;
       const LinkRing of_logger = region_.Ring(links.bell);
       links.loggers.push_back(
@@ -147,6 +155,7 @@ class TestController final : public ControllerEvents {
   std::vector<FlowId> over;
   std::vector<LoopProgress*> progress;
   WireFaults faults;
+  ControllerEpoch epoch;
   std::optional<BufferPool> pool;
   std::optional<ControllerLoop> loop;
   std::vector<RingHeader*> rings;  // of what units say
@@ -439,6 +448,128 @@ TEST(ControllerLoop, TellsTheUnitsThatAFlowIsOver) {
   ASSERT_EQ(test.ended.size(), 1u);
   EXPECT_EQ(test.ended[0].flow, first.meta.flow);
   EXPECT_EQ(test.ended[0].last, Clock{1});
+}
+
+ControllerLoopOptions FailingOptions() {
+  ControllerLoopOptions options = SmallOptions();
+  options.fails = true;
+  options.controller.names_flows = options.controller.awaits_ends = true;
+  options.controller.recovery_slots = 8;
+  return options;
+}
+
+// A flow of two packets, of which a unit has run the first, and a controller
+// that fails then.
+class FailingController : public testing::Test {
+ protected:
+  FailingController() {
+    for (int i = 0; i < 2; ++i) test_.Arrive(1);
+    test_.HandleBatch();
+    for (const ControllerCommand& command : test_.Commands()) {
+      if (command.kind == Kind::kEnqueue) sent_.push_back(command);
+    }
+    EXPECT_EQ(sent_.size(), 2u);
+    Rng rng(1);
+    test_.loop->Fail(
+        rng, [](Controller&) {}, test_);
+  }
+  // What the unit has, and what its logger has of it.
+  void ReportAll() {
+    const UnitId unit = sent_[0].unit;
+    const FlowId flow = sent_[0].meta.flow;
+    FlowName name = {.flow = flow, .version = 1, .key = Key(1)};
+    test_.Say(UnitCommand::OfName(unit), unit,
+              std::as_bytes(std::span(&name, 1)));
+    test_.Say(UnitCommand::Of(FlowReport{.flow = flow,
+                                         .clock = Clock{1},
+                                         .unit = unit,
+                                         .kind = FlowReport::Kind::kRan}),
+              unit);
+    test_.Say(UnitCommand::Of(UnitCommand::Kind::kReportPacket,
+                              PacketReport{.meta = sent_[1].meta,
+                                           .unit = unit,
+                                           .packet = sent_[1].packet}),
+              unit);
+    test_.Say(UnitCommand::Of(UnitReport{.unit = unit,
+                                         .state = UnitReport::State::kActive,
+                                         .incarnation = 1}),
+              unit);
+    test_.Say(UnitCommand::Reported(unit, test_.epoch.newest), unit);
+    // Behind it: for the next one.
+    test_.Say(UnitCommand::Send(
+                  TimerDue{.flow = flow, .applied = Clock{2}, .unit = unit}),
+              unit);
+    test_.SayOfLogger(UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                            sent_[0].packet, sent_[0].meta),
+                      unit);
+    test_.SayOfLogger(UnitCommand::Of(UnitReport{.unit = unit}), unit);
+  }
+  TestController test_{FailingOptions()};
+  std::vector<ControllerCommand> sent_;
+};
+
+TEST_F(FailingController, HasASuccessorThatIsMadeOfWhatUnitsReport) {
+  test_.loop->Succeed();
+  EXPECT_EQ(test_.epoch.newest, 1u);
+  test_.Arrive(1);  // waits
+  test_.HandleBatch();
+  ReportAll();
+  test_.Turn();
+  EXPECT_EQ(test_.packets, 1u);  // it goes out all the same
+  EXPECT_FALSE(test_.loop->has_controller());
+  EXPECT_TRUE(test_.Commands().empty());
+  EXPECT_EQ(test_.loop->batch_size(), 1u);
+  test_.SayOfLogger(UnitCommand::Reported(sent_[0].unit, 1), sent_[0].unit);
+  test_.Turn();
+  ASSERT_EQ(test_.faults.count(), 0u) << ToString(*test_.faults.first());
+  EXPECT_TRUE(test_.loop->is_led());
+  EXPECT_EQ(test_.loop->batch_size(), 0u);
+  // The one that waited is the flow's next, and the unit has two now.
+  std::vector<ControllerCommand> commands = test_.Commands();
+  ASSERT_FALSE(commands.empty());
+  EXPECT_EQ(commands.back().kind, Kind::kEnqueue);
+  EXPECT_EQ(commands.back().unit, sent_[0].unit);
+  EXPECT_EQ(commands.back().meta.flow, sent_[0].meta.flow);
+  EXPECT_EQ(commands.back().meta.clock, Clock{3});
+  EXPECT_EQ(test_.loop->in_channels(), 2u);
+  // What was said behind the report is heard by the next turn, and is late.
+  const ControllerCounters& counters = test_.loop->controller().counters();
+  EXPECT_EQ(counters.timers_refused_stale, 0u);
+  test_.Turn();
+  EXPECT_EQ(counters.timers_refused_stale, 1u);
+  EXPECT_TRUE(test_.drops.empty());
+}
+
+TEST_F(FailingController, LosesWhatComesBeforeItsEndIsSeen) {
+  test_.Arrive(1);
+  test_.HandleBatch();
+  ASSERT_EQ(test_.drops.size(), 1u);
+  EXPECT_EQ(test_.drops[0], DropReason::kControllerFailed);
+  EXPECT_EQ(test_.loop->succession()->figures().packets_lost, 1u);
+}
+
+// One that tells of less packets than it has would never be sent as many as it
+// could take.
+TEST_F(FailingController, IsNotMadeOfAReportThatCannotBe) {
+  test_.loop->Succeed();
+  test_.Say(UnitCommand::Reported(sent_[0].unit, 1), sent_[0].unit);
+  test_.SayOfLogger(UnitCommand::Reported(sent_[0].unit, 1), sent_[0].unit);
+  test_.Turn();
+  EXPECT_EQ(test_.faults.count(), 1u);
+}
+
+TEST_F(FailingController, HearsNoReportToAnother) {
+  test_.loop->Succeed();
+  test_.Say(UnitCommand::Reported(sent_[0].unit, 2), sent_[0].unit);
+  test_.Turn();
+  EXPECT_EQ(test_.faults.count(), 1u);
+}
+
+TEST(ControllerLoop, RefusesAReportThatNobodyHasAskedFor) {
+  TestController test(FailingOptions());
+  test.Say(UnitCommand::Reported(UnitId{0}, 0), UnitId{0});
+  test.Turn();
+  EXPECT_EQ(test.faults.count(), 1u);
 }
 
 }  // namespace

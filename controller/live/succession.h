@@ -75,6 +75,8 @@ class Succession {
     return phase_ == Phase::kUp || phase_ == Phase::kMending;
   }
   uint32_t epoch() const { return epoch_; }
+  // A controller has failed, some time.
+  bool begun() const { return epoch_ > 0 || phase_ != Phase::kUp; }
 
   // The controller has failed; `former` is what it was.
   void Fail(Controller former);

@@ -342,6 +342,9 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
     if (is_taken) {
       ++(name.flow == kNoFlow ? figures_.flows_unnamed
                               : figures_.flows_superseded);
+      // Nothing that is said of it counts any more.
+      c.flows_.hot(slot).flags = FlowHot::kEnding;
+      c.Disown(now, c.flows_.cold(slot).owner);
       unnamed_.push_back(slot);
       continue;
     }
@@ -438,10 +441,9 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     const uint32_t slot = unnamed_[ended_];
     const UnitId owner = c.flows_.cold(slot).owner;
+    if (owner == kNoUnit) continue;  // its end has come by itself
     out.push(ControllerCommand::End(owner,
                                     {c.IdOf(slot), c.flows_.hot(slot).clock}));
-    c.Disown(now, owner);
-    c.flows_.hot(slot).flags = FlowHot::kEnding;
   }
   return true;
 }

@@ -67,12 +67,14 @@ MAY_INCLUDE = {
     # command: so each reads the words of both.
     "runtime/wire": BASE | CORE_WORDS | {"runtime/sdk", "runtime/ring", "nfs"},
     "runtime/live": SHELL | CORE_WORDS | {
-        "runtime/logger", "runtime/wire", "runtime/sdk", "runtime/store", "nfs"},
+        "runtime/logger", "runtime/wire", "runtime/sdk", "runtime/store",
+        "runtime/report", "nfs"},
     "controller/core": BASE,
     "controller/leases": BASE,
     "controller/hand_over": BASE | {"controller/core"},
     "controller/rebuild": BASE | {"controller/core"},
-    "controller/live": SHELL | CORE_WORDS | {"runtime/wire"},
+    "controller/live": SHELL | CORE_WORDS | {"runtime/wire",
+                                             "controller/rebuild"},
     "resource_manager/core": BASE,
     "resource_manager/live": SHELL | {"resource_manager/core"},
     "nfs": BASE | {"runtime/sdk"},

@@ -250,8 +250,7 @@ void Egress::on_successor(Instant /*now*/, const Controller& controller) {
   };
   order_.Succeed(controller_id_, [&](uint32_t slot) {
     const FlowId flow = flow_in(slot);
-    return std::pair(flow,
-                     flow == kNoFlow ? Clock{} : flows.hot(slot).clock);
+    return std::pair(flow, flow == kNoFlow ? Clock{} : flows.hot(slot).clock);
   });
   if (!has_sides_) return;
   for (uint32_t slot = 0; slot < flows.used(); ++slot) {

@@ -58,6 +58,7 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
 Nanos RealDriver::MayWait() const {
   constexpr Nanos kMost = Milliseconds(1);
   if (loop_.in_channels() > 0) return Nanos{};
+  if (!loop_.is_led()) return Nanos{};
   const Instant due = loop_.NextDue();
   const Instant now = clock_.Now();
   return due - now < kMost ? std::max(due - now, Nanos{}) : kMost;
@@ -70,10 +71,12 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     egress_.on_start(result_.first_packet);
     began_ = loop_.ReadClock();
     if (unit_faults_.has_value()) unit_faults_->on_start(began_);
+    if (controller_faults_.has_value()) controller_faults_->on_start(began_);
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
   if (unit_faults_.has_value()) unit_faults_->on_arrival();
+  if (controller_faults_.has_value()) controller_faults_->on_arrival();
   last_captured_ = std::max(last_captured_, captured.time);
   Instant arrival = loop_.now();
   if (pace_.has_schedule()) {
@@ -95,7 +98,8 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     return;
   }
   Take(arrival, captured);
-  if (loop_.batch_size() < ControllerLoop::kBatch) return;
+  const bool is_full = loop_.batch_size() >= ControllerLoop::kBatch;
+  if (!is_full && loop_.is_led()) return;
   loop_.HandleBatch(egress_);
   Turn();
 }
@@ -114,6 +118,9 @@ void RealDriver::WaitUntil(Instant due) {
 Nanos RealDriver::LongestWait() const {
   Nanos most = Milliseconds(100);
   if (unit_faults_.has_value()) most = std::min(unit_faults_->MayWait(), most);
+  if (controller_faults_.has_value()) {
+    most = std::min(controller_faults_->MayWait(), most);
+  }
   if (unit_starts_.has_value()) most = std::min(unit_starts_->MayWait(), most);
   return most;
 }
@@ -164,6 +171,8 @@ bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
   if (!wants_alias && taken.reason != DropReason::kBufferPoolEmpty)
     return false;
   loop_.HandleBatch(egress_);
+  // A controller that is made anew knows flows again once it is.
+  while (!loop_.is_led() && !is_interrupted()) Turn();
   uint32_t slot = FlowTable::kNone;
   if (wants_alias) {
     const FlowTable& flows = controller().flows();
@@ -252,6 +261,7 @@ bool RealDriver::Turn() {
   }
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
+  if (controller_faults_.has_value() && controller_faults_->Turn()) did = true;
   if (unit_starts_.has_value() && unit_starts_->Turn()) did = true;
   if (real_.measures_busy) [[unlikely]]
     TellBusy();
@@ -354,6 +364,7 @@ RunResult RealDriver::Finish() {
     is_over = Drain();
   }
   if (unit_faults_.has_value()) unit_faults_->Stop();
+  if (controller_faults_.has_value()) controller_faults_->Finish();
   StopWorkers();
   for (size_t i = 0; i < workers_.size(); ++i) {
     results_.push_back(LoopResults::Of(

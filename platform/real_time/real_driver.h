@@ -26,6 +26,7 @@
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
 #include "platform/real_time/loop_results.h"
+#include "platform/real_time/real_controller_faults.h"
 #include "platform/real_time/real_faults.h"
 #include "platform/real_time/real_loggers.h"
 #include "platform/real_time/unit_process.h"
@@ -93,7 +94,7 @@ struct RealOptions {
   std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
   // Is told a line, by the caller's thread, of each process of units or loggers
-  // that was killed, and that is back; may be null.
+  // that was killed, and that is back, and of controllers; may be null.
   std::function<void(std::string_view)> notice = nullptr;
   // Adds to what the board gets; may be null. Called on the driver's thread.
   std::function<void(LiveFigures&)> amend = nullptr;
@@ -140,6 +141,9 @@ struct RealOptions {
 // loggers: all that they share with the dispatcher is the region. One that dies
 // ends the run; where units have loggers, one that is killed does not: others
 // go on with what it had, and it is started again (RealFaults).
+//
+// The controller, which is a part of the dispatcher, may fail as well
+// (RealControllerFaults): its state and what it had in its buffers is dropped.
 //
 // A bad word between threads ends the run: RunResult::failure names it, packets
 // that were under way are dropped as unit_failed, and so is what is offered
@@ -326,6 +330,7 @@ class RealDriver final : private NfCallNames {
   std::optional<RealLoggers> loggers_;  // none, if there are processes
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::optional<RealControllerFaults> controller_faults_;
   std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
   std::vector<LoopResults> results_;       // at the end
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_

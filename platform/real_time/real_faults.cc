@@ -52,6 +52,7 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice,
 void RealFaults::on_start(Instant first_packet) {
   for (size_t i = 0; i < options_.kills.size(); ++i) {
     const Kill& kill = options_.kills[i];
+    if (kill.is_of_controller()) continue;
     if (kill.at.ns < 0) {
       has_chances_ = true;
     } else {
@@ -63,7 +64,9 @@ void RealFaults::on_start(Instant first_packet) {
 
 void RealFaults::KillByChance() {
   for (const Kill& kill : options_.kills) {
-    if (kill.at.ns < 0 && rng_.Chance(kill.chance_65536)) KillOne(kill);
+    if (!kill.is_of_controller() && kill.at.ns < 0 &&
+        rng_.Chance(kill.chance_65536))
+      KillOne(kill);
   }
 }
 
@@ -94,6 +97,12 @@ bool RealFaults::CanDie(UnitId unit) const {
 }
 
 void RealFaults::KillOne(const Kill& kill) {
+  if (loop_.succession() != nullptr && loop_.succession()->begun()) {
+    // What follows a controller's failure does not mix with this so far.
+    ++(kill.is_of_logger() ? figures_.kills_without_logger
+                           : figures_.kills_without_unit);
+    return;
+  }
   if (kill.is_of_logger()) {
     if (CanLoggersDie()) {
       loggers_.Kill();
@@ -180,6 +189,13 @@ bool RealFaults::TurnNow() {
   bool did = false;
   while (const auto ended = processes_.TakeEnd()) {
     did = true;
+    has_failures_ = true;
+    if (loop_.succession() != nullptr && loop_.succession()->begun()) {
+      processes_.EndRun(
+          "a process of units or loggers failed after the controller had "
+          "(proto/protocol.md, section 6)");
+      return true;
+    }
     if (ended->process < processes_.units()) {
       on_end(*ended);
     } else {

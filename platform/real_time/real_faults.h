@@ -83,6 +83,8 @@ class RealFaults {
     stops_ = true;
     loggers_.Stop();
   }
+  // A process has ended, some time.
+  bool has_failures() const { return has_failures_; }
   // There are loggers, which have all that units keep.
   bool has_loggers() const { return !loggers_.is_down(); }
 
@@ -117,6 +119,7 @@ class RealFaults {
   FaultFigures& figures_;
   Rng rng_;
   bool has_chances_ = false;
+  bool has_failures_ = false;
   bool stops_ = false;
   std::vector<Instant> kill_times_;  // of options_.kills; max: by chance, done
   Instant next_kill_ = Instant::max();

@@ -194,8 +194,20 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       loggers_control_(region.loggers_control),
       loggers_bell_(region.loggers_bell),
       patience_(real.patience) {
-  AddPiecePools(*example_, loop_.controller(),
-                options_.controller.controller_id, real.controllers);
+  const auto prepare = [this](Controller& controller) {
+    AddPiecePools(*example_, controller, options_.controller.controller_id,
+                  real_.controllers);
+  };
+  prepare(loop_.controller());
+  if (options.faults.any_controller()) {
+    // Others that have failed report nothing so far.
+    controller_faults_.emplace(
+        options, real.notice, prepare,
+        [this] {
+          return !unit_faults_.has_value() || !unit_faults_->has_failures();
+        },
+        loop_, egress_, result_.controller_faults);
+  }
   if (real.aliases != nullptr) ingress_.set_listener(*real.aliases);
   if (region.originals.has_value()) egress_.set_originals(*region.originals);
   if (!real.unpaced) {

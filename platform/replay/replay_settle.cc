@@ -243,16 +243,18 @@ absl::Status ReplayFlags::CheckFaults() const {
                   "without loggers what a unit has is lost with it");
   }
   if (absl::Status s = CheckMembers(); !s.ok()) return s;
-  if (clock_ == 1 && isolation_ == 0) {
+  if (clock_ == 1 && isolation_ == 0 &&
+      (faults.any_of_units() || faults.any_of_loggers())) {
     return AtOdds("faults", "isolation",
-                  "in real time only processes can be killed, no threads");
+                  "in real time only processes of units and loggers can be "
+                  "killed, no threads");
   }
   const bool any_manager =
       std::ranges::any_of(faults.kills, &Kill::is_of_manager);
-  if (clock_ == 1 &&
-      (faults.any_controller() || any_manager || !faults.changes.empty())) {
+  if (clock_ == 1 && (any_manager || !faults.changes.empty())) {
     return AtOdds("faults", "clock",
-                  "in real time only units and loggers can be killed so far");
+                  "in real time only units, loggers and controllers can be "
+                  "killed so far");
   }
   if (flags_.given("recovery")) {
     return AtOdds("faults", "recovery",

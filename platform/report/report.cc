@@ -398,8 +398,14 @@ void AddControllerFaults(const RunResult& result, Page& page) {
   page.Count("", faults.flows, "flows found in what was reported");
   page.Count("", faults.tombstones, "clocks that nobody had, now tombstones");
   page.Count("", faults.packets_waited, "packets waited for a successor");
-  if (faults.recovery_ns.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),
+  const Histogram& recovery = faults.recovery_ns;
+  if (recovery.count() > 0 && result.real.threads > 0) {
+    page.Row("", "", FormatDuration(Nanos{recovery.Quantile(50'000)}),
+             fmt::format("p50 from a death until packets went on; p99 {}",
+                         FormatDuration(Nanos{recovery.Quantile(99'000)})));
+  }
+  if (recovery.count() > 0) {
+    page.Row("", "", FormatDuration(Nanos{recovery.max()}),
              "from a death until packets went on, at most");
   }
   page.Blank();

@@ -143,9 +143,8 @@ struct UnitCommand {
             .meta = report.meta};
   }
   static UnitCommand Of(const UnitReport& standing) {
-    return {.kind = Kind::kReportUnit,
-            .unit = standing.unit,
-            .standing = standing};
+    return {
+        .kind = Kind::kReportUnit, .unit = standing.unit, .standing = standing};
   }
   static UnitCommand OfWord(const PieceBlock& pieces) {
     return {.kind = Kind::kReportWord, .unit = pieces.unit, .pieces = pieces};

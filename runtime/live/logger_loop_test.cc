@@ -27,8 +27,10 @@ constexpr uint32_t kRingCells = 256;  // of a TestRegion
 // A loop of loggers of all units, and the ends of its links.
 class Loggers {
  public:
-  explicit Loggers(bool recovers = false)
+  explicit Loggers(bool recovers = false, bool reports = false,
+                   std::string_view nf = "passthrough")
       : recovers_(recovers),
+        reports_(reports),
         bell_(region_.New<Doorbell>()),
         progress_(region_.New<LoopProgress>()),
         log_ring_(region_.RingMemory()),
@@ -42,7 +44,7 @@ class Loggers {
         from_(InFrom(up_ring_, 0)),
         orders_(OutTo(down_ring_)),
         kept_(OutTo(kept_ring_)),
-        nf_(*NfSpec::Parse("passthrough")),
+        nf_(*NfSpec::Parse(nf)),
         schema_(nf_.create()->schema()) {
     MakeLoop(0);
   }
@@ -177,12 +179,15 @@ class Loggers {
                                     .control = control_,
                                     .note = note_});
     }
-    loop_.emplace(
-        LoggerLoopOptions{.max_units = 4, .max_copies = 64, .process = process},
-        nf_, std::move(links));
+    loop_.emplace(LoggerLoopOptions{.max_units = 4,
+                                    .max_copies = 64,
+                                    .reports = reports_,
+                                    .process = process},
+                  nf_, std::move(links));
   }
 
   bool recovers_;
+  bool reports_;
   TestRegion region_;
   Doorbell* bell_;
   LoopProgress* progress_;
@@ -206,6 +211,43 @@ class Loggers {
   uint64_t clock_ = 0;
   uint32_t incarnation_ = LogWord::kIncarnation;
 };
+
+// F10: what units were granted, and have not given back through it.
+TEST(LoggerLoop, ReportsToANewControllerWhichPiecesCameAndWent) {
+  Loggers loggers(false, true, "nat:ip=203.0.113.1");
+  const auto log = [&](LogEntry::Kind kind, uint64_t mask) {
+    LogEntry entry = loggers.NextClock();
+    entry.meta = {};
+    entry.packet = kNoPacket;
+    entry.outcome = LogEntry::Outcome::kNone;
+    entry.base = entry.state = {};
+    entry.flags = 0;
+    entry.kind = kind;
+    entry.argument = kind == LogEntry::Kind::kGrant ? 1 : 0;
+    entry.block = {.word = 20, .pool = 0, .unit = kUnit, .mask = mask};
+    loggers.Log(entry);
+  };
+  log(LogEntry::Kind::kGrant, 0b111);
+  log(LogEntry::Kind::kReturn, 0b010);
+  const uint32_t epoch = 3;
+  loggers.Send({.kind = LogWord::Kind::kReport, .bytes = sizeof epoch},
+               std::as_bytes(std::span(&epoch, 1)));
+  loggers.Turn();
+  ASSERT_EQ(loggers.faults().count(), 0u)
+      << ToString(*loggers.faults().first());
+  const std::vector<UnitCommand> heard = loggers.TakeHeard();
+  ASSERT_EQ(heard.size(), 7u);
+  EXPECT_EQ(heard[0].kind, Kind::kReturnPieces);
+  EXPECT_EQ(heard[1].kind, Kind::kReportUnit);
+  EXPECT_EQ(heard[3].kind, Kind::kReportWord);
+  EXPECT_EQ(heard[3].pieces.word, 20u);
+  EXPECT_EQ(heard[3].pieces.mask, 0b101u);
+  EXPECT_EQ(heard[4].kind, Kind::kReportUnit);
+  EXPECT_EQ(heard[4].unit, kUnit);
+  EXPECT_EQ(heard[4].standing.grants, 1u);
+  EXPECT_EQ(heard[6].kind, Kind::kReported);
+  EXPECT_EQ(heard[6].epoch, 3u);
+}
 
 constexpr Seal kSeal = {.unit = kUnit, .incarnation = 1, .round = 5};
 

@@ -211,9 +211,8 @@ class UnitLoop {
     bool awaits_turn = false;  // of UnitTurns: its packet is not served yet
     bool leaves = false;       // … and nothing comes to it any more
     PacedService service{};    // of a unit with a capacity
-    PacedService service{};        // of a unit with a capacity
-    uint32_t incarnation = 0;      // 0: it was never started
-    KeptReport kept{};             // for another controller
+    uint32_t incarnation = 0;  // 0: it was never started
+    KeptReport kept{};         // for another controller
   };
 
   UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }

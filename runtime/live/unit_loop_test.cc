@@ -71,8 +71,17 @@ class Loops {
                         .to_controller = LinkOut(up.producer, 64),
                         .from_loops = std::move(ins[i]),
                         .to_loops = std::move(outs[i]),
-                        .to_loggers = OutToLoggers(has_logger)}));
+                        .to_loggers = OutToLoggers(has_logger),
+                        .controllers = has_logger ? &controllers_ : nullptr}));
     }
+  }
+  // The controller has failed, and another one begins.
+  void Succeed() { ++controllers_.newest; }
+  void Name(uint16_t unit, const FlowName& name) {
+    LinkOut& link = to_[unit % loops_.size()];
+    link.Send(ControllerCommand::OfFlow(UnitId{unit}, name.flow),
+              std::as_bytes(std::span(&name, 1)));
+    EXPECT_TRUE(link.Flush());
   }
 
   void Start(uint16_t unit) {
@@ -165,6 +174,7 @@ class Loops {
   std::vector<UnitCommand> heard_;
   size_t tables_ = 0;
   uint32_t incarnation_ = 0;
+  ControllerEpoch controllers_;
 };
 
 // A unit hands no sender on that does not exist, and hears no more of that
@@ -318,6 +328,77 @@ TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
   loops.Turn();
   EXPECT_EQ(loops.logged(), 2u);
   EXPECT_EQ(loops.faults().count(), 0u) << ToString(*loops.faults().first());
+}
+
+// F9: what it has taken from the controller before is in it; the loggers report
+// behind what is in their ring.
+TEST(UnitLoop, ReportsToANewControllerWhatItsUnitsHave) {
+  UnitLoopOptions options;
+  options.unit.has_logger = true;
+  Loops loops(2, "passthrough", options);
+  loops.Start(1);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  EXPECT_EQ(loops.logged(), 1u);
+  EXPECT_TRUE(loops.TakeHeard().empty());
+  FlowName name = {.flow = FlowId{9}, .version = 4};
+  name.key.form = FlowKeyForm::kIpv4;
+  loops.Name(1, name);
+  loops.Enqueue(1, Within(9, 5));  // what comes before it is elsewhere
+  loops.Enqueue(3, New(8));        // the unit is starting
+  loops.Succeed();
+  loops.Turn();
+  std::vector<UnitCommand> of_loop;
+  for (const UnitCommand& word : loops.TakeHeard()) {
+    if (value(word.unit) % 2 == 1) of_loop.push_back(word);
+  }
+  ASSERT_EQ(of_loop.size(), 7u);
+  EXPECT_EQ(of_loop[0].kind, Kind::kReportName);
+  EXPECT_EQ(of_loop[1].kind, Kind::kReportFlow);
+  EXPECT_EQ(of_loop[1].report.flow, FlowId{7});
+  EXPECT_EQ(of_loop[1].report.clock, Clock{1});
+  EXPECT_EQ(of_loop[1].report.kind, FlowReport::Kind::kRan);
+  EXPECT_EQ(of_loop[2].kind, Kind::kReportPacket);
+  EXPECT_EQ(of_loop[2].meta.flow, FlowId{9});
+  EXPECT_EQ(of_loop[2].meta.clock, Clock{5});
+  EXPECT_NE(of_loop[2].packet, kNoPacket);
+  EXPECT_EQ(of_loop[3].kind, Kind::kReportUnit);
+  EXPECT_EQ(of_loop[3].standing.state, UnitReport::State::kActive);
+  EXPECT_EQ(of_loop[4].kind, Kind::kReportPacket);
+  EXPECT_EQ(of_loop[4].unit, UnitId{3});
+  EXPECT_EQ(of_loop[5].kind, Kind::kReportUnit);
+  EXPECT_EQ(of_loop[5].standing.state, UnitReport::State::kStopped);
+  EXPECT_EQ(of_loop[6].kind, Kind::kReported);
+  EXPECT_EQ(of_loop[6].epoch, 1u);
+  EXPECT_EQ(loops.logged(), 3u);  // the entry, and a word of each loop
+  // It does so once.
+  loops.Enqueue(1, New(10));
+  loops.Turn();
+  EXPECT_TRUE(loops.TakeHeard().empty());
+}
+
+// U14: who sent what is in its ring may have reported.
+TEST(UnitLoop, ReportsBeforeItHearsWhatAnotherSays) {
+  UnitLoopOptions options;
+  options.unit.has_logger = true;
+  Loops loops(2, "passthrough", options);
+  loops.Start(1);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  loops.Succeed();
+  loops.SayBetween(0, 1,
+                   UnitCommand::Send(UnitId{1}, Takeover{.flow = FlowId{7},
+                                                         .clock = Clock{2},
+                                                         .taker = UnitId{0}}));
+  loops.Turn();
+  bool has_flow = false;
+  for (const UnitCommand& word : loops.TakeHeard()) {
+    has_flow |= word.kind == Kind::kReportFlow && word.unit == UnitId{1} &&
+                word.report.kind == FlowReport::Kind::kRan;
+  }
+  EXPECT_TRUE(has_flow);
+  EXPECT_EQ(loops.loop(1).unit(UnitId{1}).own_copies(), 0u);
+  EXPECT_EQ(loops.faults().count(), 0u);
 }
 
 TEST(UnitLoop, RunsOnAThreadUntilItIsStopped) {

@@ -122,9 +122,7 @@ class LinkOut {
            staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
   }
   // Hands over what there is room for; returns true if that was all.
-  bool Flush() {
-    return staged_.empty() || joined_ || Push(staged_.size());
-  }
+  bool Flush() { return staged_.empty() || joined_ || Push(staged_.size()); }
 
   // Does the same, but of no message a part: one that the receiver finds is
   // whole, whatever becomes of the sender. `payload_bytes` as LinkIn::Handle

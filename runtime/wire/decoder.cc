@@ -19,15 +19,15 @@ constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
   constexpr std::array<std::string_view, 31> kNames = {
-      "release", "nf_drop", "drop",         "consume",       "advance",
-      "emit",    "wait",    "drop_payload", "pieces_came",   "log",
-      "pull",    "state",   "takeover",     "takeover_ack",  "takeover",
-      "alias",   "note",    "timer_due",    "piece_request", "pieces",
-      "stopped", "done",    "ended",        "grants",        "report_name",
-      "report_flow", "report_packet", "report_parked", "report_word",
-      "report_unit", "reported"};
-  static_assert(static_cast<size_t>(FromUnit::kReported) + 1 ==
-                kNames.size());
+      "release",     "nf_drop",      "drop",          "consume",
+      "advance",     "emit",         "wait",          "drop_payload",
+      "pieces_came", "log",          "pull",          "state",
+      "takeover",    "takeover_ack", "takeover",      "alias",
+      "note",        "timer_due",    "piece_request", "pieces",
+      "stopped",     "done",         "ended",         "grants",
+      "report_name", "report_flow",  "report_packet", "report_parked",
+      "report_word", "report_unit",  "reported"};
+  static_assert(static_cast<size_t>(FromUnit::kReported) + 1 == kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
 }
@@ -223,8 +223,7 @@ size_t WordsToController::OfReport(const UnitCommand& word) const {
         return Bad(word, "packet", value(word.packet));
       }
       if (word.meta.source_kind > StateSource::kLogger) {
-        return Bad(word, "source",
-                   static_cast<uint8_t>(word.meta.source_kind));
+        return Bad(word, "source", static_cast<uint8_t>(word.meta.source_kind));
       }
       return bad_flow(word.meta.flow);
     case FromUnit::kReportWord:
