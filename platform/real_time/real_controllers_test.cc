@@ -88,7 +88,7 @@ class RealControllersOnThreads : public testing::TestWithParam<uint32_t> {};
 TEST_P(RealControllersOnThreads, LoseNoFlowThatHasLostNothing) {
   const uint64_t seed = FirstSeed();
   SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
-  const auto frames = Packets(20'000, 1'000);
+  const auto frames = Packets(10'000, 300);
   RunOptions options = SmallTables();
   options.controller.flow_timeout = Nanos::max();
   options.controller.max_units = 1;
@@ -101,11 +101,11 @@ TEST_P(RealControllersOnThreads, LoseNoFlowThatHasLostNothing) {
       RunFailing(options, GetParam(), seed, 500, TimelessChronicleNf(), frames,
                  &by_flow, "rotate");
   const ControllerFaultFigures& faults = result.controller_faults;
-  EXPECT_EQ(result.packets_released + faults.packets_lost, 20'000u);
-  EXPECT_GE(faults.kills, 15u);
-  EXPECT_GE(faults.packets_lost, 50u);
-  EXPECT_GE(faults.flows, 5'000u);
-  EXPECT_GE(by_flow.CompareWith(whole), 200u);
+  EXPECT_EQ(result.packets_released + faults.packets_lost, 10'000u);
+  EXPECT_GE(faults.kills, 8u);
+  EXPECT_GE(faults.packets_lost, 20u);
+  EXPECT_GE(faults.flows, 2'000u);
+  EXPECT_GE(by_flow.CompareWith(whole), 30u);
 }
 
 TEST_P(RealControllersOnThreads, LeaveEachPortToOneFlow) {

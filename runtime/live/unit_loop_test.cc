@@ -385,6 +385,11 @@ TEST(UnitLoop, ReportsBeforeItHearsWhatAnotherSays) {
   loops.Start(1);
   loops.Enqueue(1, New(7));
   loops.Turn();
+  loops.SayBetween(0, 1,
+                   UnitCommand::Send(UnitId{1}, Pull{.flow = FlowId{7},
+                                                     .need = Clock{1},
+                                                     .requester = UnitId{0}}));
+  loops.Turn();
   loops.Succeed();
   loops.SayBetween(0, 1,
                    UnitCommand::Send(UnitId{1}, Takeover{.flow = FlowId{7},
@@ -394,7 +399,7 @@ TEST(UnitLoop, ReportsBeforeItHearsWhatAnotherSays) {
   bool has_flow = false;
   for (const UnitCommand& word : loops.TakeHeard()) {
     has_flow |= word.kind == Kind::kReportFlow && word.unit == UnitId{1} &&
-                word.report.kind == FlowReport::Kind::kRan;
+                word.report.kind == FlowReport::Kind::kHandedOver;
   }
   EXPECT_TRUE(has_flow);
   EXPECT_EQ(loops.loop(1).unit(UnitId{1}).own_copies(), 0u);
