@@ -36,39 +36,58 @@ class AskCommand : public DaemonCommand {
   explicit AskCommand(Text text) : DaemonCommand(std::move(text)) {
     flags().Switch("json", json_, "as a JSON object, on one line");
   }
+  // Adds --watch, for what changes by itself.
+  void MayWatch() {
+    flags().Switch("watch", watch_,
+                   "tell again every second, until the daemon or Ctrl-C ends "
+                   "it; on a terminal in the same place");
+  }
   virtual absl::Status Fill(Request& /*request*/) { return absl::OkStatus(); }
 
  private:
   absl::Status Run() override {
     Request request;
     if (absl::Status s = Fill(request); !s.ok()) return s;
-    const auto reply = Ask(request);
+    auto reply = Ask(request);
     if (!reply.ok()) return reply.status();
-    fmt::print("{}", json_ ? JsonOf(*reply) + "\n" : TextOf(*reply));
+    const bool wipes = watch_ && !json_ && isatty(STDOUT_FILENO) != 0;
+    do {
+      fmt::print("{}{}", wipes ? "\033[H\033[2J" : "",
+                 json_ ? JsonOf(*reply) + "\n" : TextOf(*reply));
+      std::fflush(stdout);
+      if (!watch_) break;
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      reply = Ask(request);
+    } while (reply.ok());
     return absl::OkStatus();
   }
 
   bool json_ = false;
+  bool watch_ = false;
 };
 
 class StatusCommand final : public AskCommand<proto::StatusRequest> {
  public:
   StatusCommand()
       : AskCommand({.summary = "tell how a daemon stands",
-                    .usage = "snf status [--json] [--name=NAME]",
+                    .usage = "snf status [--json] [--watch] [--name=NAME]",
                     .about = "Tells what a daemon of snf up did so far, at "
                              "most half a second ago: packets, flows, units, "
-                             "ports."}) {}
+                             "ports."}) {
+    MayWatch();
+  }
 };
 
 class UnitsCommand final : public AskCommand<proto::UnitsRequest> {
  public:
   UnitsCommand()
       : AskCommand({.summary = "list the compute units of a daemon",
-                    .usage = "snf units [--json] [--name=NAME]",
+                    .usage = "snf units [--json] [--watch] [--name=NAME]",
                     .about = "Lists the compute units that were ever started: "
                              "the flows whose newest state each has, its open "
-                             "flowlets, and what left it so far."}) {}
+                             "flowlets, and what left it so far."}) {
+    MayWatch();
+  }
 };
 
 absl::StatusOr<uint32_t> ParseUnit(const std::string& text) {
@@ -85,13 +104,15 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
   FlowsCommand()
       : AskCommand(
             {.summary = "list the flows of a daemon",
-             .usage = "snf flows [--limit=COUNT] [--unit=UNIT] [--json]",
+             .usage =
+                 "snf flows [--limit=COUNT] [--unit=UNIT] [--json] [--watch]",
              .about = "Lists the flows that had a packet last. The clock of a "
                       "flow counts its packets, with those that SNF made for "
                       "it; its rate is what its flowlet is expected to "
                       "have."}) {
     flags().Count("limit", limit_, 1, 10'000, "flows to list");
     flags().Text("unit", unit_, "UNIT", "only flows whose state is at UNIT");
+    MayWatch();
   }
 
  private:

@@ -432,6 +432,26 @@ class Control(unittest.TestCase):
         output, _ = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, OK, output)
 
+    def test_watches_until_it_ends(self):
+        self.up()
+        for words in (["status", "--json"], ["units"], ["flows", "--json"]):
+            process = subprocess.Popen(
+                inside(MIDDLE, PROGRAM, words[0], f"--name={NAME}", "--watch",
+                       *words[1:]), stdout=subprocess.PIPE, text=True)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            first, second = (process.stdout.readline() for _ in range(2))
+            self.assertTrue(second)
+            if "--json" in words:
+                self.assertEqual(set(json.loads(first)),
+                                 set(json.loads(second)))
+            if words[0] == "status":
+                watcher = process
+        self.down()
+        watcher.wait(timeout=PATIENCE_S)
+        self.assertEqual(watcher.returncode, OK)
+
     # --- What is changed
 
     def test_settings_change_what_it_does(self):
