@@ -273,6 +273,10 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     case Kind::kRedirect:
       shell.unit.on_redirect(now_, command.redirect, out_);
       break;
+    case Kind::kForget:
+      shell.unit.on_takeover(
+          now_, {.flow = command.end.flow, .clock = command.end.last}, out_);
+      break;
     case Kind::kForsake:
       while (shell.unit.on_forsake(now_, command.end.flow, out_)) {
         ExecuteMore(shell);

@@ -360,6 +360,10 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kDoneQuery:
     case FromController::kForsake:
       return 0;
+    case FromController::kForget:
+      // Loggers hear of it another way.
+      if (ByteOf(word.of_logger) == 0) return 0;
+      return Bad(word, "of_logger", ByteOf(word.of_logger));
     case FromController::kName:
       return sizeof(FlowName);
     case FromController::kRedirect:

@@ -310,6 +310,8 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
             UnitId{1}, Redirect{.source = UnitId{2},
                                 .source_kind = StateSource::kLogger}))),
         0);
+  Takes((*to_units_)(CellOf(ControllerCommand::Forget(UnitId{1}, false, {}))),
+        0);
 }
 
 TEST_F(BadWords, OfAController) {
@@ -349,6 +351,7 @@ TEST_F(BadWords, OfAController) {
                                    UnitId{1}, false);
   Spoil(word.warm);
   refuses(word);
+  refuses(ControllerCommand::Forget(UnitId{1}, true, {}));  // is its logger's
   word = Packet();
   word.kind = static_cast<ControllerCommand::Kind>(77);
   refuses(word);
@@ -493,7 +496,7 @@ TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
       byte = static_cast<std::byte>(rng.Below(256));
     }
     const LogWord made = {
-        .kind = LogWord::Kind{static_cast<uint8_t>(rng.Below(4))},
+        .kind = LogWord::Kind{static_cast<uint8_t>(rng.Below(5))},
         .unit = UnitId{static_cast<uint16_t>(rng.Below(8))},
         .bytes = static_cast<uint32_t>(rng.Below(kEntryBytes + 50))};
     std::memcpy(cell.bytes.data(), &made, sizeof made);
@@ -508,6 +511,9 @@ TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
     } else if (made.kind == LogWord::Kind::kPull &&
                value(made.unit) < kMaxUnits && made.bytes == sizeof(Pull)) {
       ASSERT_EQ(bytes, 0u);  // to a logger of any loop
+    } else if (made.kind == LogWord::Kind::kReport &&
+               made.bytes == sizeof(uint32_t)) {
+      ASSERT_EQ(bytes, 0u);  // whatever unit it names: it is of all
     } else {
       ASSERT_EQ(bytes, kBad);
     }
