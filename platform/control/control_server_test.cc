@@ -64,6 +64,10 @@ class Handler final : public ControlHandler {
     reply.set_pid(request.loggers() ? 17 : 18);
     return absl::OkStatus();
   }
+  absl::Status Chain(Deadline, const proto::ChainRequest&,
+                     proto::ChainReply&) override {
+    return absl::UnimplementedError("no chains here");
+  }
   absl::Status Down(Deadline, const proto::DownRequest&,
                     proto::DownReply&) override {
     ++downs;
