@@ -391,7 +391,11 @@ void VirtualDriver::Enqueue(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Start(const ControllerCommand& command) {
-  if (sharing_ == nullptr) observers_.on_unit_up(now(), command.unit);
+  // A new controller may start what the one before had started.
+  const bool is_up = units_.of(command.unit).process.is_up;
+  if (sharing_ == nullptr && !is_up) {
+    observers_.on_unit_up(now(), command.unit);
+  }
   if (faults_ != nullptr) faults_->on_start(command);
   if (controllers_ != nullptr) controllers_->on_start(command);
   if (sharing_ != nullptr) {
