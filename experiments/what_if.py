@@ -28,7 +28,7 @@ IN_CONFIG = {"max_units": int, "unit_capacity": json.dumps}
 NOT_LIVE = frozenset((
     "chaos", "check", "no_check", "clock", "compare", "controllers",
     "decisions", "explain", "faults", "hop_delay", "inside", "leases",
-    "logger_delay", "loggers", "loop", "no_preload", "no_recovery", "overload",
+    "logger_delay", "loop", "no_preload", "no_recovery", "overload",
     "preload", "recovery", "speed", "state_bandwidth", "state_delay", "usage",
     "warm_up"))
 

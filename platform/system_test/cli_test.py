@@ -278,9 +278,8 @@ class Refusals(Command):
                  [logged, kill, "--recovery"]),
                 (["--isolation", "no threads"],
                  [logged, kill, "--clock=real"]),
-                (["only units and loggers"],
-                 [logged, "--faults=kill controller at 1s", "--clock=real",
-                  "--isolation=process"])]:
+                (["no resource manager"],
+                 [logged, "--faults=kill resource_manager at 1s"])]:
             self.refused(USAGE, words, "replay", self.good, *flags)
 
     def test_refuses_what_several_controllers_do_not_have(self):

@@ -303,8 +303,9 @@ TEST(Unit, IsAValueThatGoesOnAlike) {
     return all;
   };
   const std::vector<std::string> expected = {
-      "release 1/1",   "pull 2 need 6 from 0",   "release 1/2",  "release 2/7",
-      "took 2/7 to 0", "state 2 applied 7 to 2", "ack 2/8 to 2", "stopped"};
+      "release 1/1",     "pull 2 need 6 from 0", "release 1/2",
+      "release 2/7",     "took 2/7 to 0",        "state 2 applied 7 to 2",
+      "report took 2/7", "ack 2/8 to 2",         "stopped"};
   EXPECT_EQ(go_on(copy), expected);
   EXPECT_TRUE(unit.unit.busy());
   EXPECT_EQ(go_on(unit), expected);
