@@ -45,7 +45,12 @@ void ControllerFaults::AskUnit(UnitId unit) {
     return;
   }
   VirtualUnit& shell = units_.of(unit);
-  const ProcessState state = shell.process.state;
+  ProcessState& state = shell.process.state;
+  // A Stop was obeyed that the controller had withdrawn: packets are on their
+  // way.
+  if (state == ProcessState::kStopped && shell.process.in_channel > 0) {
+    state = ProcessState::kRuns;
+  }
   if (state == ProcessState::kRuns || state == ProcessState::kDead) {
     of.is_asked = true;
     Await(Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));

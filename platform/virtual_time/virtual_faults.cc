@@ -292,6 +292,10 @@ void VirtualFaults::on_start(const ControllerCommand& command) {
 }
 
 void VirtualFaults::on_packet(const Event& event, VirtualUnit& shell) {
+  // A Stop was obeyed that the controller had withdrawn.
+  if (shell.process.state == ProcessState::kStopped) {
+    shell.process.state = ProcessState::kRuns;
+  }
   shell.process.inside.insert_or_assign(
       {event.meta.flow, event.meta.clock},
       UnitProcess::Inside{event.packet, event.meta});
