@@ -12,8 +12,8 @@
 namespace snf {
 
 // The seeds of a random test: `count` of them from 1 on; `long_count` with
-// SNF_LONG_TESTS=1. SNF_TEST_SEED=n chooses the seed n alone: then sums over
-// seeds say nothing.
+// SNF_LONG_TESTS=1. SNF_TEST_SEED=n chooses the seed n alone, SNF_TEST_SEED=m-n
+// those from m to n: then sums over seeds say nothing.
 struct TestSeeds {
   TestSeeds(uint64_t count, uint64_t long_count) : last(count) {
     const char* const long_tests = std::getenv("SNF_LONG_TESTS");
@@ -22,7 +22,10 @@ struct TestSeeds {
     }
     const char* const chosen = std::getenv("SNF_TEST_SEED");
     is_chosen = chosen != nullptr;
-    if (is_chosen) first = last = std::strtoull(chosen, nullptr, 10);
+    if (!is_chosen) return;
+    char* end = nullptr;
+    first = last = std::strtoull(chosen, &end, 10);
+    if (*end == '-') last = std::strtoull(end + 1, nullptr, 10);
   }
   explicit TestSeeds(uint64_t count) : TestSeeds(count, count) {}
 
@@ -37,6 +40,14 @@ struct TestSeeds {
   // Returns what chooses the seed, for a trace.
   static std::string Name(uint64_t seed) {
     return "SNF_TEST_SEED=" + std::to_string(seed);
+  }
+  // Prints now and then how far a long run has come.
+  void Note(uint64_t seed) const {
+    constexpr uint64_t kEach = 1000;
+    if (seed % kEach != 0 || count() <= kEach) return;
+    std::printf("seed %llu of %llu\n", static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(last));
+    std::fflush(stdout);
   }
   auto all() const { return std::views::iota(first, last + 1); }
   uint64_t count() const { return last - first + 1; }

@@ -136,14 +136,15 @@ bool Rebuild::IsOver(const Flow& flow) const {
 }
 
 // By clock. Of a unit that has a flow itself, its logger has only what is older
-// or the same.
+// or the same; or a clock that the unit had yet to run when it reported, and
+// has run since.
 void Rebuild::Sort(Flow& flow) {
   std::vector<Point>& points = flow.points;
   std::erase_if(points, [&](const Point& at_logger) {
     return at_logger.at_logger &&
            std::ranges::any_of(points, [&](const Point& point) {
-             return !point.at_logger && !point.is_packet &&
-                    point.unit == at_logger.unit;
+             return !point.at_logger && point.unit == at_logger.unit &&
+                    (!point.is_packet || point.clock == at_logger.clock);
            });
   });
   std::ranges::stable_sort(points, [](const Point& a, const Point& b) {

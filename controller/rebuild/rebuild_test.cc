@@ -142,6 +142,16 @@ TEST_F(RebuildTest, MovesAFlowThatOnlyALoggerHasByANullPacket) {
   EXPECT_EQ(Send().meta.clock, Clock{7});
 }
 
+// Its logger, which was sealed some time, reported later than it did.
+TEST_F(RebuildTest, LeavesAFlowWithItsUnitThatRanAClockSinceItReported) {
+  Holds(kUnit0, 5, kUnit0);
+  Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);
+  Holds(kUnit0, 6, kUnit0);
+  Make();
+  EXPECT_EQ(controller_.flows().cold(2).owner, kUnit0);
+  EXPECT_EQ(controller_.owners().runs(2), 0u);
+}
+
 // Who took the flow over may have failed before it said so.
 TEST_F(RebuildTest, LetsAnOldCopyBeForgotten) {
   Ran(kUnit0, 5, FlowReport::Kind::kHandedOver);

@@ -3,8 +3,8 @@
 // Random schedules in which controllers and resource managers fail, and
 // controllers join and leave, while units are taken back and messages about
 // leases are late, lost, come twice or cannot be. The checker holds them to
-// I1-I4 and I6-I8. SNF_TEST_SEED=n runs the one with that seed,
-// SNF_LONG_TESTS=1 20,000 of them.
+// I1-I4 and I6-I8. SNF_LONG_TESTS=1 runs 20,000 of them, SNF_TEST_SEED=m-n
+// those with these seeds.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -122,6 +122,7 @@ TEST(VirtualClusterChanges, HoldTheInvariantsWhoeverComesAndGoes) {
   Totals totals;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
+    seeds.Note(seed);
     Rng rng(seed);
     Schedule schedule = AnyScheduleOfAsks(rng);
     RunOptions& options = schedule.options;
@@ -165,6 +166,7 @@ TEST(VirtualClusterChanges, ANatHoldsItsPromisesWhoeverComesAndGoes) {
   Totals totals;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
+    seeds.Note(seed);
     Rng rng(seed);
     TinyNatOptions options = AnyTinyNat(rng, AnyScheduleOfAsks(rng).options);
     options.nf = NfSpec(TinyNat(), *NfOptions::Parse("first=1024,last=1407"));
