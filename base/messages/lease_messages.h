@@ -77,6 +77,13 @@ struct ShareSet {
   uint64_t sequence = 0;
   int64_t share = 0;
 };
+// A unit's answer to the resource manager of that epoch which asks for its
+// leases: from then on it refuses what earlier ones have said.
+struct ReportedUnit {
+  UnitLife unit;
+  uint64_t manager_epoch = 0;
+  bool is_dead = false;  // there is no such process
+};
 // A lease as a unit reports it to a new resource manager. One that is being
 // drained has `target` 0, and takes up `share` until it is.
 struct ReportedLease {

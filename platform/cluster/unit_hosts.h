@@ -17,8 +17,7 @@ namespace snf {
 
 // The answer to AskReport.
 struct UnitLeaseReport {
-  UnitLife unit;
-  bool is_dead = false;  // there is no such process
+  ReportedUnit unit;
   std::vector<ReportedLease> leases{};
 };
 
@@ -179,11 +178,12 @@ std::optional<UnitLeaseReport> UnitHosts<Process>::Ask(const AskReport& ask) {
   Host& host = HostOf(ask.unit);
   if (IsOld(host, ask.manager_epoch)) return std::nullopt;
   host.is_starting = false;
-  UnitLeaseReport report = {.unit = {ask.unit, host.incarnation},
-                            .is_dead = !host.process.has_value()};
-  if (report.is_dead) return report;
+  UnitLeaseReport report = {.unit = {.unit = {ask.unit, host.incarnation},
+                                     .manager_epoch = ask.manager_epoch,
+                                     .is_dead = !host.process.has_value()}};
+  if (report.unit.is_dead) return report;
   host.process->is_to_stop = false;
-  report.unit = host.process->leases().life();
+  report.unit.unit = host.process->leases().life();
   if (auto leases = host.process->leases().on_ask_report(ask.manager_epoch)) {
     report.leases = *std::move(leases);
   }

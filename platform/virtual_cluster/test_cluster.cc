@@ -25,6 +25,7 @@ void InjectBad(VirtualCluster& run, Rng& rng) {
   const LeaseId lease{uint64_t{1} << 32 | rng.Below(100)};
   const GlobalUnitId unit{static_cast<uint32_t>(rng.Below(100))};
   const UnitLife no_unit = {unit, 1};
+  const uint64_t epoch = 1 + rng.Below(2);
   switch (rng.Below(9)) {
     case 0:
       return run.Inject(Ask{life, ~uint64_t{0}, -rng.Uniform(1, 9)});
@@ -43,7 +44,8 @@ void InjectBad(VirtualCluster& run, Rng& rng) {
     case 7:
       return run.Inject(SetShare{no_unit, 1, lease, life, 9, kWholeUnit});
     default:
-      return run.Inject(UnitLeaseReport{.unit = no_unit});
+      return run.Inject(
+          UnitLeaseReport{.unit = {.unit = no_unit, .manager_epoch = epoch}});
   }
 }
 

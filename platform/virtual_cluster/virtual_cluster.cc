@@ -273,8 +273,7 @@ void VirtualCluster::On(uint32_t manager, const UnitStopped& stopped) {
 
 void VirtualCluster::On(uint32_t manager, const UnitLeaseReport& report) {
   if (auto* const core = Hear(manager)) {
-    core->on_report(now_, report.unit, report.is_dead, report.leases,
-                    commands_);
+    core->on_report(now_, report.unit, report.leases, commands_);
   }
   CheckPromises(manager);
 }

@@ -437,22 +437,24 @@ void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,
   SetTo(slot, stays ? told.target : 0, out);
 }
 
-LeaseRefusal ResourceManager::on_report(Instant now, UnitLife life, bool dead,
+LeaseRefusal ResourceManager::on_report(Instant now, const ReportedUnit& told,
                                         std::span<const ReportedLease> leases,
                                         ManagerOut& out) {
+  const UnitLife life = told.unit;
+  if (told.manager_epoch != epoch_) return Refuse(LeaseRefusal::kStaleEpoch);
   if (value(life.unit) >= units_.size()) {
-    if (!dead) out.push_back(StopUnit{life, epoch_});
+    if (!told.is_dead) out.push_back(StopUnit{life, epoch_});
     return Refuse(LeaseRefusal::kUnknownUnit);
   }
   const uint32_t unit = value(life.unit);
   if (units_[unit].state != State::kUnknown) {
     return Refuse(LeaseRefusal::kWrongState);
   }
-  if (life.incarnation >> 32 >= epoch_ && !dead) {
+  if (life.incarnation >> 32 >= epoch_ && !told.is_dead) {
     return Refuse(LeaseRefusal::kStaleIncarnation);
   }
   LeaseRefusal why = LeaseRefusal::kNone;
-  if (dead) {
+  if (told.is_dead) {
     SetState(now, unit, State::kCold);
   } else {
     why = TakeReport(now, life, leases, out);

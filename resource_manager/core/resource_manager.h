@@ -109,11 +109,13 @@ class ResourceManager {
   LeaseRefusal on_stopped(Instant now, UnitLife unit, ManagerOut& out);
   // The unit, or its start, has failed: its leases end at once.
   LeaseRefusal on_unit_dead(Instant now, UnitLife unit, ManagerOut& out);
-  // The answer to AskReport. With `dead`, there is no such process: the unit is
-  // cold. Is not to wait for: a report that cannot be (kBadReport), or that
-  // there is no room for (kTooMuch); the unit is to stop, once it is left. So
-  // is one that the manager does not know of. Other refusals leave it waiting.
-  LeaseRefusal on_report(Instant now, UnitLife unit, bool dead,
+  // The answer to AskReport. One that is dead is cold. Is not to wait for: a
+  // report that cannot be (kBadReport), or that there is no room for
+  // (kTooMuch); the unit is to stop, once it is left. So is one that the
+  // manager does not know of. Other refusals leave it waiting, as that of an
+  // answer to an earlier manager (kStaleEpoch), whose shares the unit may have
+  // taken since.
+  LeaseRefusal on_report(Instant now, const ReportedUnit& unit,
                          std::span<const ReportedLease> leases,
                          ManagerOut& out);
   // Revokes all leases of a unit, then stops it. Not while recovering.

@@ -360,9 +360,10 @@ class World {
     // It may have been asked twice.
     const bool is_new =
         manager_->state(ask.unit) == ResourceManager::State::kUnknown;
-    EXPECT_EQ(manager_->on_report(now_, Life(value(ask.unit)), !unit.alive,
-                                  leases, out_),
-              is_new ? LeaseRefusal::kNone : LeaseRefusal::kWrongState);
+    EXPECT_EQ(
+        manager_->on_report(now_, {Life(value(ask.unit)), epoch_, !unit.alive},
+                            leases, out_),
+        is_new ? LeaseRefusal::kNone : LeaseRefusal::kWrongState);
   }
   void Deliver(const NewManager&) {}
   void Deliver(const Grant&) {}

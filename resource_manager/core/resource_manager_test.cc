@@ -320,13 +320,15 @@ TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
   const UnitLife unit = {GlobalUnitId{0}, earlier | 2};
   EXPECT_EQ(m.on_join(now, ControllerId{2}, out), std::nullopt);
   const auto report = [&](std::vector<ReportedLease> leases) {
-    return m.on_report(now, unit, false, leases, out);
+    return m.on_report(now, {unit, 3}, leases, out);
   };
   const auto told = [&](uint64_t number, int64_t share, int64_t target) {
     return ReportedLease{LeaseId{earlier | number}, c, 1, share, target};
   };
-  EXPECT_EQ(m.on_report(now, {unit.unit, uint64_t{3} << 32}, false, {}, out),
+  EXPECT_EQ(m.on_report(now, {{unit.unit, uint64_t{3} << 32}, 3}, {}, out),
             LeaseRefusal::kStaleIncarnation);
+  // What it has told an earlier manager may have changed since.
+  EXPECT_EQ(m.on_report(now, {unit, 2}, {}, out), LeaseRefusal::kStaleEpoch);
   EXPECT_EQ(m.state(unit.unit), State::kUnknown);
   EXPECT_EQ(report({told(3, 600, 600), told(4, 400, 0)}), LeaseRefusal::kNone);
   EXPECT_EQ(report({}), LeaseRefusal::kWrongState);
@@ -340,7 +342,7 @@ TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
   out.clear();
   EXPECT_EQ(m.on_ask(now, {c, 1, 2 * kWholeUnit}, out), LeaseRefusal::kNone);
   EXPECT_TRUE(out.empty());
-  EXPECT_EQ(m.on_report(now, {GlobalUnitId{1}, 0}, true, {}, out),
+  EXPECT_EQ(m.on_report(now, {{GlobalUnitId{1}, 0}, 3, true}, {}, out),
             LeaseRefusal::kNone);
   EXPECT_FALSE(m.recovering());
   ASSERT_FALSE(out.empty());  // now it is
@@ -370,8 +372,7 @@ TEST(ResourceManager, AUnitWhoseReportCannotBeDrains) {
     ManagerOut out;
     ResourceManager m({.max_units = 1}, 3, true, out);
     out.clear();
-    EXPECT_EQ(m.on_report(now, unit, false, bad, out),
-              LeaseRefusal::kBadReport);
+    EXPECT_EQ(m.on_report(now, {unit, 3}, bad, out), LeaseRefusal::kBadReport);
     EXPECT_EQ(m.refused(LeaseRefusal::kBadReport), 1u);
     EXPECT_FALSE(m.recovering());
     EXPECT_EQ(m.state(unit.unit), State::kDraining);
@@ -402,7 +403,7 @@ TEST(ResourceManager, WhatThereIsNoRoomForEnds) {
     for (uint64_t i = 0; i < count; ++i) {
       leases.push_back({LeaseId{earlier | (first + i)}, c, 1, 10, 10});
     }
-    return m.on_report(now, {GlobalUnitId{unit}, earlier | (100 + unit)}, false,
+    return m.on_report(now, {{GlobalUnitId{unit}, earlier | (100 + unit)}, 3},
                        leases, out);
   };
   out.clear();
@@ -473,7 +474,7 @@ TEST(ResourceManager, SaysAgainWhatIsNotAnswered) {
 TEST(ResourceManager, AsksAgainForReportsThatDoNotCome) {
   ManagerOut out;
   ResourceManager m({.max_units = 3}, 3, true, out);
-  EXPECT_EQ(m.on_report({}, {GlobalUnitId{1}, 0}, true, {}, out),
+  EXPECT_EQ(m.on_report({}, {{GlobalUnitId{1}, 0}, 3, true}, {}, out),
             LeaseRefusal::kNone);
   out.clear();
   m.on_tick({}, out);
