@@ -138,6 +138,70 @@ TEST_F(Changes, AllOfThemInOneRun) {
   EXPECT_EQ(ran.run.packets_dropped(), ran.run.controller_faults.packets_lost);
 }
 
+// Nothing is lost, and leases stay: the next one knows them from the units.
+TEST_F(Changes, AResourceManagerThatFailsIsReplaced) {
+  for (const bool shared : {true, false}) {
+    SCOPED_TRACE(shared);
+    cluster_.shared = shared;
+    cluster_.epoch = Milliseconds(5);
+    cluster_.term = Milliseconds(15);
+    Kill kill;
+    kill.victim = Kill::Victim::kManager;
+    kill.at = Milliseconds(20);
+    options_.faults.kills = {kill};
+    // Longer than a term: without a manager no lease lapses.
+    options_.faults.detection = Milliseconds(25);
+    const RunResult run = RunLossless();
+    EXPECT_EQ(run.cluster.managers_failed, 1u);
+    EXPECT_EQ(run.cluster.managers_recovered, 1u);
+    EXPECT_GE(run.cluster.manager_recovery_ns_max, 25'000'000u);
+    EXPECT_LT(run.cluster.manager_recovery_ns_max, 26'000'000u);
+    EXPECT_GT(run.cluster.unheard, 3u);
+    EXPECT_EQ(run.cluster.gone, 0u);
+    EXPECT_EQ(run.cluster.units_started, shared ? 1u : 3u);
+  }
+}
+
+// Growth waits: one that joins gets no share before the next manager knows all.
+TEST_F(Changes, WithoutAResourceManagerNobodyJoins) {
+  Kill kill;
+  kill.victim = Kill::Victim::kManager;
+  kill.at = Milliseconds(20);
+  options_.faults.kills = {kill};
+  options_.faults.detection = Milliseconds(20);
+  options_.faults.changes = {{.joins = true, .at = Milliseconds(25)}};
+  EXPECT_EQ(RunLossless().cluster.joined, 1u);
+  options_.faults.detection = Milliseconds(60);
+  EXPECT_EQ(RunLossless().cluster.joined, 0u);
+}
+
+// Its successor goes on with the leases that units tell it, and has them
+// confirmed once there is a manager.
+TEST_F(Changes, AControllerFailsWhileThereIsNoResourceManager) {
+  options_.loggers = true;
+  options_.faults.detection = Milliseconds(5);
+  cluster_.epoch = Milliseconds(5);
+  cluster_.term = Milliseconds(15);
+  Kill kill;
+  kill.victim = Kill::Victim::kManager;
+  kill.at = Milliseconds(20);
+  // The manager is back before the successor is made, and after it.
+  for (const int64_t later_us : {1'000, 4'900, -4'900, -1'000}) {
+    SCOPED_TRACE(later_us);
+    options_.faults.kills = {kill, KillAt(Microseconds(20'000 + later_us), 1)};
+    const Ran ran = RunCluster(options_, cluster_, TimelessChronicleNf(),
+                               Captured(Steady()));
+    ExpectSoundCluster(ran);
+    EXPECT_EQ(ran.run.cluster.managers_recovered, 1u);
+    EXPECT_EQ(ran.run.controller_faults.recovery_ns.count(), 1u);
+    EXPECT_EQ(
+        ran.run.dropped[static_cast<size_t>(DropReason::kControllerFailed)],
+        ran.run.packets_dropped());
+    // Its leases did not lapse.
+    EXPECT_EQ(ran.run.cluster.gone, 0u);
+  }
+}
+
 TEST_F(Changes, TheLastOneStays) {
   cluster_.controllers = 2;
   options_.faults.changes = {
