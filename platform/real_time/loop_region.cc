@@ -303,10 +303,7 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
 }
 
 bool LoopRegion::Loop::has_mail() const {
-  return std::ranges::any_of(from_loops, [](Memory ring) {
-    // It begins at what was released last.
-    return CellRing::Consumer::Attach(ring)->has_items();
-  });
+  return std::ranges::any_of(from_loops, RingHasItems);
 }
 
 absl::StatusOr<LoopRegion::UnitSide> LoopRegion::Attach(Memory memory,

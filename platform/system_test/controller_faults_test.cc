@@ -51,7 +51,9 @@ TEST(ControllerFaultsRandom, LeaveEachPortToOneFlow) {
   RunSeeds(700, RunAnyTinyNat);
 }
 
-TEST(ControllerFaultsRandom, LeaveNatsTheirPorts) { RunSeeds(600, RunAnyNat); }
+TEST(ControllerFaultsRandom, LeaveNatsTheirPorts) {
+  RunSeeds(600, RunAnyNat, {"flows ending"});
+}
 
 TEST(ControllerFaultsRandom, AreTheSameForTheSameSeed) {
   const TestSeeds seeds(50, 2'500);

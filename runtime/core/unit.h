@@ -178,8 +178,9 @@ class Unit {
 
   // --- Failures of other units, in unit_failover.cc. ---
   // Answers a DoneQuery: returns the newest clock of the next flow of which
-  // there is a copy, and moves `at`, which is 0 at first; nothing after the
-  // last. The unit may go on in between (proto/protocol.md F3).
+  // there is a copy, or was one whose Takeover nobody has acknowledged, and
+  // moves `at`, which is 0 at first; nothing after the last. The unit may go on
+  // in between (proto/protocol.md F3).
   std::optional<DoneAnswer> NextDone(uint32_t& at) const;
   // The unit's logger is to be replaced (F8). NextLogged goes through the flows
   // of which the logger has a record, as NextDone does; none may wait for its

@@ -61,8 +61,12 @@ TEST(UnitEndFlow, WaitsForAHeldPacketAndItsState) {
   unit.on_state(1, 2);
   EXPECT_THAT(unit.Serve(), ElementsAre("release 1/3", "took 1/3 to 0"));
   EXPECT_EQ(unit.unit.flows(), 1u);  // until the take is acknowledged
+  uint32_t at = 0;
+  EXPECT_EQ(unit.unit.NextDone(at)->applied, Clock{3});
+  EXPECT_FALSE(unit.unit.NextDone(at).has_value());
   unit.on_takeover_ack(1, 3, kA);
   EXPECT_EQ(unit.unit.flows(), 0u);
+  EXPECT_FALSE(unit.unit.NextDone(at = 0).has_value());
 }
 
 TEST(UnitEndFlow, TellsTheTakeUntilItIsAcknowledged) {

@@ -2,6 +2,8 @@
 //
 // What a unit does when another, or the store, has failed, or the controller
 // of a flow changes.
+#include <algorithm>
+
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_limits.h"
 
@@ -10,9 +12,17 @@ namespace snf {
 std::optional<DoneAnswer> Unit::NextDone(uint32_t& at) const {
   while (at < flows_.slots()) {
     const FlowRecord& record = flows_[at++];
-    if (record.flow == kNoFlow || record.copy == CopyKind::kNone) continue;
-    return DoneAnswer{
-        .flow = record.flow, .applied = record.applied, .unit = id_};
+    if (record.flow == kNoFlow) continue;
+    Clock newest{};
+    if (record.copy != CopyKind::kNone) newest = record.applied;
+    const PendingLists& pending = flows_.pending();
+    for (uint32_t p = record.pending; p != kNone; p = pending[p].next) {
+      if (pending[p].kind == Pending::Kind::kMyTakeover) {
+        newest = std::max(newest, pending[p].clock);
+      }
+    }
+    if (newest == Clock{}) continue;
+    return DoneAnswer{.flow = record.flow, .applied = newest, .unit = id_};
   }
   return std::nullopt;
 }

@@ -45,6 +45,14 @@ absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
                                         uint32_t item_bytes);
 }  // namespace internal
 
+// Returns true if the ring in `memory`, which is one, has items that were not
+// released, for whoever has neither of its ends. Any thread.
+inline bool RingHasItems(std::span<std::byte> memory) {
+  const auto* const ring = reinterpret_cast<const RingHeader*>(memory.data());
+  const uint64_t released = ring->released.load(std::memory_order_acquire);
+  return ring->pushed.load(std::memory_order_acquire) != released;
+}
+
 // A bounded queue of T in shared memory, with one producer and one consumer,
 // which may be threads of different processes.
 //

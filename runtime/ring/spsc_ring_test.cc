@@ -141,6 +141,22 @@ TEST(SpscRing, IsNotMadeOrFoundWhereItDoesNotFit) {
               HasSubstr("capacity 4 with 5 items pushed and 0 released"));
 }
 
+// Ends that go on meanwhile, or write nonsense, do not matter.
+TEST(SpscRing, TellsWhoHasNoEndWhetherItHasItems) {
+  Rig rig(4);
+  auto producer = rig.MakeProducer();
+  auto consumer = rig.MakeConsumer();
+  EXPECT_FALSE(RingHasItems(rig.bytes()));
+  Push(producer, {1, 2});
+  EXPECT_TRUE(RingHasItems(rig.bytes()));
+  Read(consumer, 2);
+  EXPECT_TRUE(RingHasItems(rig.bytes()));
+  consumer.Release(2);
+  EXPECT_FALSE(RingHasItems(rig.bytes()));
+  rig.header().released = 7;
+  EXPECT_TRUE(RingHasItems(rig.bytes()));
+}
+
 TEST(SpscRing, AbortsOnReleasingWhatWasNotRead) {
   Rig rig(4);
   auto producer = rig.MakeProducer();
