@@ -40,6 +40,7 @@ void SetPort(const PortFigures& from, proto::Port& to) {
   to.set_kernel_drops(from.kernel_drops);
   to.set_sent(from.sent);
   to.set_send_drops(from.send_drops);
+  to.set_too_long(from.too_long);
 }
 
 }  // namespace
@@ -68,6 +69,7 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     SetPort(port, *reply.add_port());
   }
   reply.set_unrouted(figures.live.unrouted);
+  reply.set_copies(figures.live.copies);
   for (const LiveFigures::Chain& chain : figures.chains) {
     proto::ChainFigures& to = *reply.add_chain();
     to.set_number(chain.number);
@@ -108,9 +110,11 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                                   .refused = port.refused(),
                                   .kernel_drops = port.kernel_drops(),
                                   .sent = port.sent(),
-                                  .send_drops = port.send_drops()});
+                                  .send_drops = port.send_drops(),
+                                  .too_long = port.too_long()});
   }
   figures.live.unrouted = reply.unrouted();
+  figures.live.copies = reply.copies();
   for (const proto::ChainFigures& chain : reply.chain()) {
     figures.chains.push_back({.number = chain.number(),
                               .nf = chain.nf(),

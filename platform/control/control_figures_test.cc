@@ -22,8 +22,10 @@ LiveFigures Figures() {
                          .refused = 2,
                          .kernel_drops = 3,
                          .sent = 4,
-                         .send_drops = 5}};
+                         .send_drops = 5,
+                         .too_long = 4}};
   figures.live.unrouted = 7;
+  figures.live.copies = 8;
   return figures;
 }
 
@@ -39,7 +41,9 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   EXPECT_EQ(figures.units.size(), 2u);
   EXPECT_EQ(figures.units[1].packets, 4'000u);
   EXPECT_EQ(figures.live.ports[0].send_drops, 5u);
+  EXPECT_EQ(figures.live.ports[0].too_long, 4u);
   EXPECT_EQ(figures.live.unrouted, 7u);
+  EXPECT_EQ(figures.live.copies, 8u);
 }
 
 TEST(ControlFigures, LeaveOutWhatTheReaderDoesNotKnow) {
@@ -65,7 +69,8 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
             "moved\n"
             "  units     2 up\n"
             "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
-            "  inside    lan0: 6 received, 4 sent, 5 not taken\n");
+            "  inside    lan0: 6 received, 4 sent, 5 not taken, of "
+            "these 4 longer than the MTU\n");
 }
 
 TEST(ControlText, IsJsonOfAllFieldsByTheirNames) {

@@ -35,11 +35,14 @@ std::string FlowsOf(const LiveFigures& figures) {
 
 std::string PortLine(const PortFigures& port) {
   return fmt::format(
-      "{} received, {} sent{}", FormatCount(port.received),
+      "{} received, {} sent{}{}", FormatCount(port.received),
       FormatCount(port.sent),
       port.send_drops == 0
           ? ""
-          : fmt::format(", {} not taken", FormatCount(port.send_drops)));
+          : fmt::format(", {} not taken", FormatCount(port.send_drops)),
+      port.too_long == 0 ? ""
+                         : fmt::format(", of these {} longer than the MTU",
+                                       FormatCount(port.too_long)));
 }
 
 }  // namespace

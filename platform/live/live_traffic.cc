@@ -6,19 +6,18 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <thread>
 #include <utility>
-
-#include "base/byte_order.h"
 
 namespace snf {
 namespace {
 
 constexpr size_t kAddressBytes = 6;
 
-// The address that stands first in these bytes.
-uint64_t AddressAt(const std::byte* at) {
-  return uint64_t{LoadBe16(at).host()} << 32 | LoadBe32(at + 2).host();
+Side OtherSide(Side side) {
+  return side == Side::kInside ? Side::kOutside : Side::kInside;
 }
 
 }  // namespace
@@ -30,8 +29,7 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
     auto port = notice == nullptr ? PacketPort::Open(spec)
                                   : ReturningPort::Open(spec, notice);
     if (!port.ok()) return port.status();
-    const size_t at = spec.side == Side::kInside ? kInside : kOutside;
-    traffic->ports_[at] = *std::move(port);
+    traffic->places_.push_back({spec.side, *std::move(port)});
   }
   traffic->UpdateFigures();
   return traffic;
@@ -49,7 +47,7 @@ absl::Status LiveTraffic::Run(LiveChains& chains,
   }
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
-  for (const auto& port : ports_) port->StopReceiving();
+  for (const Place& place : places_) place.port->StopReceiving();
   for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
     chains.Poll();
     Flush();
@@ -80,15 +78,15 @@ void LiveTraffic::Finish() {
 }
 
 void LiveTraffic::Flush() {
-  for (const auto& port : ports_) port->Flush();
+  for (const Place& place : places_) place.port->Flush();
 }
 
 bool LiveTraffic::Receive(LiveChains& chains) {
   bool has_received = false;
-  for (size_t i = 0; i < kPorts; ++i) {
+  for (size_t i = 0; i < places_.size(); ++i) {
     Instant now = Instant::min();  // when the frames are here
-    has_received |=
-        ports_[i]->Receive([&, i](std::span<const std::byte> frame, Nanos age) {
+    has_received |= places_[i].port->Receive(
+        [&, i](std::span<const std::byte> frame, Nanos age) {
           if (now == Instant::min()) now = chains.Now();
           Offer(chains, i, frame, now + Nanos{-age.ns});
         });
@@ -98,57 +96,63 @@ bool LiveTraffic::Receive(LiveChains& chains) {
 
 void LiveTraffic::Offer(LiveChains& chains, size_t port,
                         std::span<const std::byte> frame, Instant came) {
-  Learn(port, frame);
-  // What came by the other port meanwhile was read first.
+  addresses_.Learn(frame, port);
+  // What came by another port meanwhile was read first.
   last_came_ = std::max(last_came_, came);
   CapturedPacket packet;
   packet.time = last_came_;
   packet.bytes = frame;
   packet.original_bytes = static_cast<uint32_t>(frame.size());
-  packet.side = SideOf(port);
+  packet.side = places_[port].side;
   packet.number = ++offered_;
   chains.Offer(packet);
-}
-
-// Addresses of groups are no sender's. Once there is no room any more, no
-// further ones are learned.
-void LiveTraffic::Learn(size_t port, std::span<const std::byte> frame) {
-  if (frame.size() < 2 * kAddressBytes) return;
-  const auto is_group = frame[kAddressBytes] & std::byte{1};
-  if (is_group != std::byte{}) return;
-  const Address sender = AddressAt(&frame[kAddressBytes]);
-  if (sender == last_sender_[port]) return;
-  last_sender_[port] = sender;
-  Address& other = last_sender_[kPorts - 1 - port];
-  if (other == sender) other = 0;
-  if (const auto known = learned_.find(sender); known != learned_.end()) {
-    known->second = port;
-  } else if (learned_.size() < kMaxLearned) {
-    learned_.emplace(sender, port);
-  }
 }
 
 void LiveTraffic::on_release(const ReleasedPacket& packet) {
   if (packet.comes_back) return;
   if (packet.side == Side::kUnknown) {
     SendToReceiver(packet.bytes);
-  } else if (packet.side == Side::kInside) {
-    ports_[kOutside]->Send(packet.bytes);
-  } else if (IsFromInside(packet.bytes)) {
+  } else if (packet.side == Side::kOutside && IsFromInside(packet.bytes)) {
     SendBack(packet.bytes);
   } else {
-    ports_[kInside]->Send(packet.bytes);
+    SendTo(OtherSide(packet.side), packet.bytes);
+  }
+}
+
+void LiveTraffic::SendTo(Side side, std::span<const std::byte> frame) {
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+  if (known.has_value() && places_[*known].side == side &&
+      places_[*known].port->is_there()) {
+    places_[*known].port->Send(frame);
+  } else {
+    SendToAll(side, frame);
+  }
+}
+
+// Where no port is there, the first one counts what it cannot send.
+void LiveTraffic::SendToAll(Side side, std::span<const std::byte> frame) {
+  PacketPort* first = nullptr;
+  uint64_t sent = 0;
+  for (const Place& place : places_) {
+    if (place.side != side) continue;
+    if (first == nullptr) first = place.port.get();
+    if (!place.port->is_there()) continue;
+    place.port->Send(frame);
+    ++sent;
+  }
+  if (sent == 0) {
+    first->Send(frame);
+  } else {
+    figures_.copies += sent - 1;
   }
 }
 
 void LiveTraffic::SendToReceiver(std::span<const std::byte> frame) {
-  const auto known = frame.size() < kAddressBytes
-                         ? learned_.end()
-                         : learned_.find(AddressAt(frame.data()));
-  if (known == learned_.end()) {
-    ++figures_.unrouted;
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+  if (known.has_value()) {
+    places_[*known].port->Send(frame);
   } else {
-    ports_[known->second]->Send(frame);
+    ++figures_.unrouted;
   }
 }
 
@@ -156,16 +160,13 @@ void LiveTraffic::SendBack(std::span<const std::byte> frame) {
   turned_.assign(frame.begin(), frame.end());
   std::swap_ranges(turned_.begin(), turned_.begin() + kAddressBytes,
                    turned_.begin() + kAddressBytes);
-  ports_[kInside]->Send(turned_);
+  SendTo(Side::kInside, turned_);
 }
 
 // The frame's sender was last seen inside.
 bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
-  if (frame.size() < 2 * kAddressBytes) return false;
-  const Address sender = AddressAt(&frame[kAddressBytes]);
-  if (sender == last_sender_[kOutside]) return false;
-  const auto known = learned_.find(sender);
-  return known != learned_.end() && known->second == kInside;
+  const std::optional<size_t> known = addresses_.PortOfSender(frame);
+  return known.has_value() && places_[*known].side == Side::kInside;
 }
 
 void LiveTraffic::WaitForFrames(Nanos most) const {
@@ -173,26 +174,27 @@ void LiveTraffic::WaitForFrames(Nanos most) const {
     std::this_thread::yield();
     return;
   }
-  std::array<pollfd, kPorts> wanted = {};
-  for (size_t i = 0; i < kPorts; ++i) {
-    wanted[i] = {.fd = ports_[i]->descriptor(), .events = POLLIN, .revents = 0};
+  std::array<pollfd, kMostPorts> wanted = {};
+  for (size_t i = 0; i < places_.size(); ++i) {
+    wanted[i] = {
+        .fd = places_[i].port->descriptor(), .events = POLLIN, .revents = 0};
   }
   const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
                             .tv_nsec = most.ns % 1'000'000'000};
-  ppoll(wanted.data(), wanted.size(), &timeout, nullptr);
+  ppoll(wanted.data(), places_.size(), &timeout, nullptr);
 }
 
 void LiveTraffic::UpdateFigures() {
   figures_.ports.clear();
-  for (const auto& port : ports_) {
-    port->UpdateFigures();
-    figures_.ports.push_back(port->figures());
+  for (const Place& place : places_) {
+    place.port->UpdateFigures();
+    figures_.ports.push_back(place.port->figures());
   }
 }
 
 absl::Status LiveTraffic::status() const {
-  for (const auto& port : ports_) {
-    if (!port->status().ok()) return port->status();
+  for (const Place& place : places_) {
+    if (!place.port->status().ok()) return place.port->status();
   }
   return absl::OkStatus();
 }
@@ -206,7 +208,8 @@ std::string LiveTraffic::WhatDoesNotAddUp(
     left += port.sent + port.send_drops;
   }
   uint64_t came_in = result.packets_in;
-  uint64_t released = result.packets_released + result.packets_passed_through;
+  uint64_t released =
+      result.packets_released + result.packets_passed_through + figures_.copies;
   for (const EarlierChain& chain : earlier) {
     came_in += chain.packets_in;
     released += chain.packets_released + chain.packets_passed_through;
@@ -223,20 +226,28 @@ std::string LiveTraffic::WhatDoesNotAddUp(
 
 std::vector<std::string> LiveTraffic::notes() const {
   std::vector<std::string> notes;
-  for (const auto& port : ports_) {
-    if (port->changes().empty()) continue;
+  for (const Place& place : places_) {
+    const PacketPort& port = *place.port;
+    if (port.changes().empty()) continue;
     notes.push_back(fmt::format("{} ({}): {} while this runs",
-                                port->figures().name, port->figures().interface,
-                                port->changes()));
+                                port.figures().name, port.figures().interface,
+                                port.changes()));
   }
-  const PacketPort& inside = *ports_[kInside];
-  const PacketPort& outside = *ports_[kOutside];
-  const bool have_mtus = inside.mtu() != 0 && outside.mtu() != 0;
-  if (have_mtus && inside.mtu() != outside.mtu()) {
+  // One that takes less than another: what comes there may be too long for it.
+  const Place* longest = nullptr;
+  const Place* shortest = nullptr;
+  for (const Place& place : places_) {
+    const uint32_t mtu = place.port->mtu();
+    if (mtu == 0) continue;
+    if (longest == nullptr || mtu > longest->port->mtu()) longest = &place;
+    if (shortest == nullptr || mtu < shortest->port->mtu()) shortest = &place;
+  }
+  if (longest != shortest) {
     notes.push_back(fmt::format(
-        "inside has an MTU of {}, outside of {}: what is too long for the "
-        "other is dropped, and counted",
-        inside.mtu(), outside.mtu()));
+        "{} has an MTU of {}, {} of {}: what is too long for where it leaves "
+        "is dropped, and counted",
+        longest->port->figures().name, longest->port->mtu(),
+        shortest->port->figures().name, shortest->port->mtu()));
   }
   return notes;
 }

@@ -2,7 +2,6 @@
 #ifndef SNF_PLATFORM_LIVE_LIVE_TRAFFIC_H_
 #define SNF_PLATFORM_LIVE_LIVE_TRAFFIC_H_
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
+#include "platform/live/address_table.h"
 #include "platform/live/live_chains.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/port_spec.h"
@@ -29,13 +28,24 @@
 namespace snf {
 
 // Theory of operation. Live traffic through a run in real time: what comes in
-// at one port is offered to the chains that run, and what these release leaves
+// at one side is offered to the chains that run, and what these release leaves
 // at the other, with the Ethernet addresses that it came with. So to hosts and
 // routers at both ends SNF is a piece of wire, and ARP, neighbour discovery and
 // all that has no flow go through.
 //
 //   inside ─Receive─► Offer ─► LiveChains ─on_release─► Send ─► outside
 //   inside ◄─Send──── on_release ◄─ LiveChains ◄─ Offer ◄─Receive─ outside
+//
+// Of several ports of a side, a packet leaves by the one where its receiver was
+// last seen (AddressTable); by all of them, a copy each, if it was seen at none
+// of these, or the packet is for a group of hosts, as ARP's questions. It never
+// leaves at the side at which it came in: so hosts at two ports of a side reach
+// each other only by a router at the other side, as with isolated ports of a
+// bridge. A port whose interface is lost gets nothing if another is there.
+//
+//   Worked example: inside1=lan0, inside2=lan1, outside=wan0. An answer of ARP
+//   comes in by lan1 from A, and leaves by wan0. What comes in by wan0 for A
+//   now leaves by lan1 alone; a broadcast by lan0 and lan1.
 //
 // A packet that an NF made came by no port: it leaves where a frame came from
 // whose sender had its destination's address. If there was none, it is dropped
@@ -84,20 +94,19 @@ class LiveTraffic final : public RunObserver {
   std::vector<std::string> notes() const;
 
  private:
-  static constexpr size_t kMaxLearned = 65'536;
-  // Ethernet addresses, as the lower 48 bits.
-  using Address = uint64_t;
-  enum : size_t { kInside, kOutside, kPorts };
+  // A port, and its side.
+  struct Place {
+    Side side;
+    std::unique_ptr<PacketPort> port;
+  };
 
   LiveTraffic() = default;
-  static Side SideOf(size_t port) {
-    return port == kInside ? Side::kInside : Side::kOutside;
-  }
   bool Receive(LiveChains& chains);
   void Flush();
   void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,
              Instant came);
-  void Learn(size_t port, std::span<const std::byte> frame);
+  void SendTo(Side side, std::span<const std::byte> frame);
+  void SendToAll(Side side, std::span<const std::byte> frame);
   void SendToReceiver(std::span<const std::byte> frame);
   void SendBack(std::span<const std::byte> frame);
   bool IsFromInside(std::span<const std::byte> frame) const;
@@ -105,14 +114,12 @@ class LiveTraffic final : public RunObserver {
   void UpdateFigures();
   absl::Status status() const;
 
-  std::array<std::unique_ptr<PacketPort>, kPorts> ports_;
+  std::vector<Place> places_;
+  AddressTable addresses_;  // its ports are those of places_
   PortsFigures figures_;
   Instant next_update_ = Instant::min();
   uint64_t offered_ = 0;
   Instant last_came_ = Instant::min();
-  // Where the sender with this address was last seen; the last one is at hand.
-  absl::flat_hash_map<Address, size_t> learned_;
-  std::array<Address, kPorts> last_sender_{};
   std::vector<std::byte> turned_;  // the last frame that went back inside
 };
 

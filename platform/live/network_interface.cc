@@ -35,8 +35,8 @@ NetworkInterface::NetworkInterface(std::string name)
 NetworkInterface::~NetworkInterface() {
   uint32_t flags = 0;
   if (had_gro_) Set(ETHTOOL_SGRO, 1);
-  if (had_lro_ && Ask(ETHTOOL_GFLAGS, flags)) {
-    Set(ETHTOOL_SFLAGS, flags | ETH_FLAG_LRO);
+  if (had_flags_ != 0 && Ask(ETHTOOL_GFLAGS, flags)) {
+    Set(ETHTOOL_SFLAGS, flags | had_flags_);
   }
 }
 
@@ -81,10 +81,21 @@ bool NetworkInterface::SetUp() {
 std::string NetworkInterface::MergeNothing() {
   uint32_t on = 0;
   had_gro_ = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
-  had_lro_ = Ask(ETHTOOL_GFLAGS, on) && (on & ETH_FLAG_LRO) != 0 &&
-             Set(ETHTOOL_SFLAGS, on & ~uint32_t{ETH_FLAG_LRO});
-  if (had_gro_ && had_lro_) return "gro, lro";
-  return had_gro_ ? "gro" : had_lro_ ? "lro" : "";
+  const bool had_lro = SwitchOff(ETH_FLAG_LRO);
+  if (had_gro_ && had_lro) return "gro, lro";
+  return had_gro_ ? "gro" : had_lro ? "lro" : "";
+}
+
+std::string NetworkInterface::LeaveTags() {
+  return SwitchOff(ETH_FLAG_RXVLAN) ? "rxvlan" : "";
+}
+
+bool NetworkInterface::SwitchOff(uint32_t flag) {
+  uint32_t on = 0;
+  if (!Ask(ETHTOOL_GFLAGS, on) || (on & flag) == 0) return false;
+  if (!Set(ETHTOOL_SFLAGS, on & ~flag)) return false;
+  had_flags_ |= flag;
+  return true;
 }
 
 bool NetworkInterface::Ask(uint32_t command, uint32_t& value) const {

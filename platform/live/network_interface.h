@@ -2,6 +2,8 @@
 #ifndef SNF_PLATFORM_LIVE_NETWORK_INTERFACE_H_
 #define SNF_PLATFORM_LIVE_NETWORK_INTERFACE_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -29,11 +31,18 @@ class Descriptor {
   int number_;
 };
 
+// Sets an option of a socket. Returns false, with errno, if it cannot be.
+template <typename Value>
+bool SetOption(const Descriptor& socket, int level, int option,
+               const Value& value) {
+  return setsockopt(socket.number(), level, option, &value, sizeof value) == 0;
+}
+
 // Asks and sets an interface of this machine (netdevice(7)). Owner-thread only.
 class NetworkInterface {
  public:
   explicit NetworkInterface(std::string name);
-  // Switches on again what MergeNothing switched off.
+  // Switches on again what was switched off.
   ~NetworkInterface();
   NetworkInterface(const NetworkInterface&) = delete;
   NetworkInterface& operator=(const NetworkInterface&) = delete;
@@ -48,15 +57,19 @@ class NetworkInterface {
   // Switches off that the driver merges packets that come in (gro, lro).
   // Returns the names of what was on, as "gro, lro"; "" if nothing was.
   std::string MergeNothing();
+  // Switches off that the driver takes VLAN tags out of what comes in, which
+  // not every reader is told. Returns what was on: "rxvlan", or "".
+  std::string LeaveTags();
 
  private:
+  bool SwitchOff(uint32_t flag);
   bool Ask(uint32_t command, uint32_t& value) const;
   bool Set(uint32_t command, uint32_t value) const;
 
   const std::string name_;
   Descriptor socket_;
   bool had_gro_ = false;
-  bool had_lro_ = false;
+  uint32_t had_flags_ = 0;  // ETH_FLAG_… that were switched off
 };
 
 }  // namespace snf

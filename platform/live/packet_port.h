@@ -55,6 +55,8 @@ class PacketPort {
   // Returns why nothing can come or leave any more, as for an interface that is
   // gone; OK as long as it can.
   const absl::Status& status() const { return status_; }
+  // Returns false while it waits for its interface to come back.
+  virtual bool is_there() const { return true; }
   const PortFigures& figures() const { return figures_; }
   // Returns a descriptor that poll() takes: it is readable if frames wait.
   virtual int descriptor() const = 0;

@@ -24,12 +24,6 @@ constexpr size_t kHeaderBytes = 14 + 8;  // of Ethernet with two tags
 // A clock that was set back or forth is not how long a frame waited.
 constexpr Nanos kMaxAge = Seconds(10);
 
-template <typename Value>
-bool SetOption(const Descriptor& socket, int level, int option,
-               const Value& value) {
-  return setsockopt(socket.number(), level, option, &value, sizeof value) == 0;
-}
-
 bool BindTo(const Descriptor& socket, int index, uint16_t protocol) {
   sockaddr_ll address = {};
   address.sll_family = AF_PACKET;
@@ -230,6 +224,7 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
   if (queue_ == kBatch) Flush();
   if (frame.size() > kMaxFrameBytes) {
     ++figures_.send_drops;
+    ++figures_.too_long;
     return;
   }
   const std::span<std::byte> room = queued_.room(queue_);
@@ -252,6 +247,7 @@ void PacketSocket::Flush() {
     if (error == EINTR) continue;
     // The frame is dropped that could not be sent, as where a link is full.
     ++figures_.send_drops;
+    figures_.too_long += error == EMSGSIZE ? 1 : 0;
     ++done;
     if (IsOfInterface(error)) Fail(error);
   }

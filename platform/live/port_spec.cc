@@ -23,10 +23,22 @@ bool IsInterfaceName(const std::string& name) {
          });
 }
 
+const char* NameOf(Side side) {
+  return side == Side::kInside ? "inside" : "outside";
+}
+
+// A file may have the name of an interface.
+bool AreTheSame(const PortSpec& a, const PortSpec& b) {
+  constexpr auto kCapture = PortSpec::Kind::kCapture;
+  return a.interface == b.interface &&
+         (a.kind == kCapture) == (b.kind == kCapture);
+}
+
 }  // namespace
 
 std::string PortSpec::name() const {
-  return side == Side::kInside ? "inside" : "outside";
+  if (number == 0) return NameOf(side);
+  return fmt::format("{}{}", NameOf(side), number);
 }
 
 std::string PortSpec::text() const {
@@ -34,7 +46,7 @@ std::string PortSpec::text() const {
                              : kind == Kind::kXdp     ? "xdp:"
                              : kind == Kind::kCapture ? "file:"
                                                       : "";
-  return fmt::format("{}={}{}", name(), before, interface);
+  return fmt::format("{}={}{}", NameOf(side), before, interface);
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -81,21 +93,39 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
   return spec;
 }
 
+void NumberPorts(std::vector<PortSpec>& ports) {
+  for (const Side side : {Side::kInside, Side::kOutside}) {
+    const bool are_several =
+        std::ranges::count(ports, side, &PortSpec::side) > 1;
+    uint32_t number = 0;
+    for (PortSpec& port : ports) {
+      if (port.side == side) port.number = are_several ? ++number : 0;
+    }
+  }
+}
+
 absl::Status CheckPorts(const std::vector<PortSpec>& ports) {
   for (const Side side : {Side::kInside, Side::kOutside}) {
-    const auto count = std::ranges::count(ports, side, &PortSpec::side);
-    const std::string name = PortSpec{.side = side, .interface = ""}.name();
-    if (count == 0) {
-      return Bad(
-          fmt::format("--port: there is no {}; want for example "
-                      "--port inside=lan0 --port outside=wan0",
-                      name));
-    }
-    if (count > 1) return Bad(fmt::format("--port: {} is named twice", name));
+    if (std::ranges::count(ports, side, &PortSpec::side) > 0) continue;
+    return Bad(
+        fmt::format("--port: there is no {}; want for example "
+                    "--port inside=lan0 --port outside=wan0",
+                    NameOf(side)));
   }
-  if (ports[0].interface == ports[1].interface) {
-    return Bad(fmt::format("--port: {} cannot be both inside and outside",
-                           ports[0].interface));
+  if (ports.size() > kMostPorts) {
+    return Bad(
+        fmt::format("--port: there are {}, and {} are served at the most",
+                    ports.size(), kMostPorts));
+  }
+  for (size_t i = 0; i < ports.size(); ++i) {
+    for (size_t earlier = 0; earlier < i; ++earlier) {
+      if (!AreTheSame(ports[i], ports[earlier])) continue;
+      return Bad(
+          ports[i].side == ports[earlier].side
+              ? fmt::format("--port: {} is named twice", ports[i].interface)
+              : fmt::format("--port: {} cannot be both inside and outside",
+                            ports[i].interface));
+    }
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_LIVE_PORT_SPEC_H_
 #define SNF_PLATFORM_LIVE_PORT_SPEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct PortSpec {
   Side side = Side::kUnknown;  // inside or outside
   Kind kind = Kind::kPacket;
   std::string interface;  // of a capture, its file
+  uint32_t number = 0;    // 0 for the only port of its side, else from 1 on
 
-  // Returns "inside" or "outside".
+  // Returns "inside" or "outside", and the number unless it is 0: "inside2".
   std::string name() const;
   // Returns what ParsePort takes.
   std::string text() const;
@@ -34,8 +36,14 @@ struct PortSpec {
 // Parses one port. Errors: InvalidArgument, which names the part that is wrong.
 absl::StatusOr<PortSpec> ParsePort(const std::string& text);
 
+// Numbers the ports of each side that has several, in their order.
+void NumberPorts(std::vector<PortSpec>& ports);
+
+// So many ports may be there in all.
+inline constexpr size_t kMostPorts = 16;
+
 // Returns an InvalidArgument error unless there are an inside and an outside,
-// on two interfaces.
+// each interface is named once, and there are kMostPorts at the most.
 absl::Status CheckPorts(const std::vector<PortSpec>& ports);
 
 }  // namespace snf

@@ -55,14 +55,36 @@ TEST(PortSpec, RefusesWhatIsNoneAndSaysWhichPart) {
   EXPECT_EQ(ErrorOf("inside=abcdefghijklmno"), "none");
 }
 
-TEST(PortSpec, WantsAnInsideAndAnOutsideOnTwoInterfaces) {
+TEST(PortSpec, WantsAnInsideAndAnOutsideOnInterfacesOfTheirOwn) {
   EXPECT_EQ(ErrorOfAll({"outside=b", "inside=a"}), "");
+  EXPECT_EQ(ErrorOfAll({"inside=a", "outside=b", "inside=tap:c"}), "");
+  EXPECT_EQ(ErrorOfAll({"inside=a", "outside=file:a"}), "");
   EXPECT_THAT(ErrorOfAll({}), HasSubstr("no inside"));
-  EXPECT_THAT(ErrorOfAll({"inside=a"}), HasSubstr("no outside"));
-  EXPECT_THAT(ErrorOfAll({"inside=a", "inside=b", "outside=c"}),
-              HasSubstr("inside is named twice"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "inside=b"}), HasSubstr("no outside"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "outside=b", "inside=xdp:a"}),
+              HasSubstr("a is named twice"));
   EXPECT_THAT(ErrorOfAll({"inside=a", "outside=a"}),
               HasSubstr("a cannot be both"));
+}
+
+TEST(PortSpec, HasANumberIfItsSideHasSeveral) {
+  std::vector<PortSpec> ports;
+  for (const char* text : {"inside=a", "outside=b", "inside=c"}) {
+    ports.push_back(*ParsePort(text));
+  }
+  NumberPorts(ports);
+  EXPECT_EQ(ports[0].name(), "inside1");
+  EXPECT_EQ(ports[1].name(), "outside");
+  EXPECT_EQ(ports[2].name(), "inside2");
+  EXPECT_EQ(ports[2].text(), "inside=c");
+}
+
+TEST(PortSpec, ThereAreSixteenAtTheMost) {
+  std::vector<std::string> texts = {"outside=w"};
+  for (int i = 1; i < 16; ++i) texts.push_back("inside=i" + std::to_string(i));
+  EXPECT_EQ(ErrorOfAll(texts), "");
+  texts.emplace_back("outside=x");
+  EXPECT_THAT(ErrorOfAll(texts), HasSubstr("there are 17, and 16"));
 }
 
 }  // namespace

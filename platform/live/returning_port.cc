@@ -15,6 +15,7 @@ void Add(PortFigures& sum, const PortFigures& one) {
   sum.kernel_drops += one.kernel_drops;
   sum.sent += one.sent;
   sum.send_drops += one.send_drops;
+  sum.too_long += one.too_long;
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class ReturningPort final : public PacketPort {
   void Flush() override;
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
+  bool is_there() const override { return port_ != nullptr; }
   int descriptor() const override {
     return port_ == nullptr ? -1 : port_->descriptor();
   }

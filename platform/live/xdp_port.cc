@@ -27,12 +27,10 @@ constexpr Nanos kMostWait = Seconds(1);
 constexpr Nanos kWait = Milliseconds(20);
 // A call sends some frames of the queue, not all.
 constexpr int kMostCalls = 256;
-
-template <typename Value>
-bool SetOption(const Descriptor& socket, int level, int option,
-               const Value& value) {
-  return setsockopt(socket.number(), level, option, &value, sizeof value) == 0;
-}
+// Of Ethernet with two tags, as a frame may come; and with the one beyond which
+// the kernel lets nothing leave that the MTU does not allow.
+constexpr uint32_t kTwoTagsHeader = 14 + 8;
+constexpr uint32_t kOneTagHeader = 14 + 4;
 
 // Returns how many receive queues the interface has.
 uint32_t QueuesOf(const std::string& interface) {
@@ -190,12 +188,11 @@ absl::Status XdpPort::Failed(const char* what) const {
 absl::Status XdpPort::Connect() {
   if (absl::Status s = interface_.Check(); !s.ok()) return s;
   mtu_ = interface_.mtu();
-  constexpr uint32_t kHeaderBytes = 14 + 8;  // of Ethernet with two tags
-  if (mtu_ + kHeaderBytes > XdpSocket::kMostBytes) {
+  if (mtu_ + kTwoTagsHeader > XdpSocket::kMostBytes) {
     return absl::FailedPreconditionError(fmt::format(
         "{} has an MTU of {}, and AF_XDP takes {} at the most here; "
         "packet:{} takes all",
-        spec_.interface, mtu_, XdpSocket::kMostBytes - kHeaderBytes,
+        spec_.interface, mtu_, XdpSocket::kMostBytes - kTwoTagsHeader,
         spec_.interface));
   }
   index_ = interface_.index();
@@ -208,6 +205,10 @@ absl::Status XdpPort::Connect() {
     return Failed("promiscuous mode");
   }
   changes_ = interface_.MergeNothing();
+  // A program in the driver would not see tags that the card takes out.
+  if (const std::string tags = interface_.LeaveTags(); !tags.empty()) {
+    changes_ += (changes_.empty() ? "" : ", ") + tags;
+  }
   if (!changes_.empty()) changes_ += " off";
   const uint32_t queues = QueuesOf(spec_.interface);
   if (queues > kMostQueues) {
@@ -271,8 +272,11 @@ void XdpPort::StopReceiving() {
 void XdpPort::Send(std::span<const std::byte> frame) {
   XdpSocket& queue = *queues_.front();
   if (unsent_ == kBatch) Flush();
-  if (frame.size() > XdpSocket::kMostBytes || !queue.Send(frame)) {
+  // The kernel would drop a frame that is too long, and not tell.
+  const bool is_too_long = frame.size() > mtu_ + kOneTagHeader;
+  if (is_too_long || !queue.Send(frame)) {
     ++figures_.send_drops;
+    figures_.too_long += is_too_long ? 1 : 0;
     return;
   }
   ++unsent_;

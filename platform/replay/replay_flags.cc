@@ -59,7 +59,9 @@ void ReplayFlags::AddPorts() {
   flags_.Repeated(
       "port", "SIDE=[KIND:]INTERFACE",
       "where packets come in and leave: an inside and an outside, as in "
-      "--port inside=lan0 --port outside=wan0; with xdp:, by AF_XDP, for "
+      "--port inside=lan0 --port outside=wan0, or several of each, of which "
+      "a packet leaves by the one where its receiver was seen; with xdp:, by "
+      "AF_XDP, for "
       "network cards; with tap:, a TAP interface, "
       "which is made if it is not there; with file:, a capture, whose frames "
       "come in as they were captured, while what leaves there goes nowhere",

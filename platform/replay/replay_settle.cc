@@ -51,6 +51,7 @@ bool IsForOutput(std::string_view flag) {
 absl::Status ReplayFlags::Settle() {
   SettlePolicies();
   SettleReal();
+  NumberPorts(options_.ports);
   if (absl::Status s = CheckTogether(); !s.ok()) return s;
   if (has_captures() && options_.files.empty()) UseBundledCapture();
   SettleRun();

@@ -80,9 +80,11 @@ Json Ports(const PortsFigures& live) {
                        {"refused", port.refused},
                        {"kernel_drops", port.kernel_drops},
                        {"sent", port.sent},
-                       {"send_drops", port.send_drops}};
+                       {"send_drops", port.send_drops},
+                       {"too_long", port.too_long}};
   }
   json["unrouted"] = live.unrouted;
+  json["copies"] = live.copies;
   return json;
 }
 

@@ -234,7 +234,13 @@ void AddPorts(const RunResult& result, Page& page) {
     count(port.refused, "frames refused: cut, or not to be split");
     count(port.kernel_drops, "frames dropped by the kernel: too fast");
     page.Count("", port.sent, "sent");
-    count(port.send_drops, "not taken by the kernel: too fast or too long");
+    count(port.send_drops - port.too_long,
+          "not taken by the kernel: too fast, or it is down");
+    count(port.too_long, "not sent: longer than the MTU");
+  }
+  if (result.live.copies > 0) {
+    page.Count("", result.live.copies,
+               "copies, of packets that left by several ports of a side");
   }
   if (result.live.unrouted > 0) {
     page.Count("", result.live.unrouted,

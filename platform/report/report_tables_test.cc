@@ -90,8 +90,10 @@ TEST(ReportTables, TellsWhatCameAndLeftByPorts) {
                             .refused = 7,
                             .kernel_drops = 8,
                             .sent = 1'190,
-                            .send_drops = 9}},
-                 .unrouted = 3};
+                            .send_drops = 9,
+                            .too_long = 4}},
+                 .unrouted = 3,
+                 .copies = 2};
   Page page(Terminal{.columns = 100});
   page.set_number_columns(7);
   AddPorts(result, page);
@@ -103,7 +105,9 @@ Port               60  received by outside (wan0)
                     7  frames refused: cut, or not to be split
                     8  frames dropped by the kernel: too fast
                 1,190  sent
-                    9  not taken by the kernel: too fast or too long
+                    5  not taken by the kernel: too fast, or it is down
+                    4  not sent: longer than the MTU
+                    2  copies, of packets that left by several ports of a side
                     3  made by the NF, for a receiver not seen before: not sent
 
 )");

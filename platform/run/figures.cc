@@ -52,9 +52,11 @@ constexpr Figure kFigures[] = {
      "Flowlets placed on a unit where there was no room."},
     {"latency_ns", "ns", kNot, &RunResult::latency_ns,
      "From arrival to release, of packets that were released."},
-    {"ports", "object: port → its figures; unrouted, packets", kNot, kComposed,
+    {"ports", "object: port → its figures; unrouted, copies: packets", kNot,
+     kComposed,
      "Of live traffic, what came and left by each port; unrouted are packets "
-     "that the NF made for a receiver that was not seen before."},
+     "that the NF made for a receiver that was not seen before, copies are one "
+     "less than the ports of each packet that left by several."},
     {"digest", "text: 16 hexadecimal digits", kNot, kComposed,
      "Two runs that release the same bytes, flow by flow, have the same."},
     {"seed", "integer", kNot, kComposed,

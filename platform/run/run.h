@@ -360,7 +360,7 @@ struct RealFigures {
 
 // Tells of a port of live traffic.
 struct PortFigures {
-  std::string name;       // "inside"
+  std::string name;       // "inside"; "inside2" if there are several
   std::string interface;  // "lan0"
   uint64_t received = 0;  // packets that came in
   uint64_t split = 0;     // frames that were several packets in one
@@ -368,14 +368,18 @@ struct PortFigures {
   uint64_t kernel_drops = 0;  // frames that came too fast
   uint64_t sent = 0;
   uint64_t send_drops = 0;  // packets that the kernel did not take
+  uint64_t too_long = 0;    // of these, those that are longer than the MTU
 };
 // Tells of all ports. Then
 //   the sum of received = packets_in, and
-//   packets_released + packets_passed_through
+//   packets_released + packets_passed_through + copies
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.
 struct PortsFigures {
   std::vector<PortFigures> ports;  // none: the run had a capture
   uint64_t unrouted = 0;  // made by the NF, for a receiver not seen before
+  // Of packets that left by several ports of a side, as those for all hosts or
+  // for one not seen before: one less than the ports, each.
+  uint64_t copies = 0;
 };
 
 // The result of a run. By the rule of conservation

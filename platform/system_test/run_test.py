@@ -171,16 +171,19 @@ class Run(unittest.TestCase):
 
     def check_sums(self):
         report, ports = self.report, self.report["ports"]
-        received = sum(ports[p]["received"] for p in ("inside", "outside"))
-        left = ports["unrouted"]
+        received = sum(port["received"] for _, port in self.each_port())
+        left = ports["unrouted"] - ports["copies"]
         left += report.get("aliases", {}).get("packets_hairpinned", 0)
-        left += sum(
-            ports[p][what] for p in ("inside", "outside")
-            for what in ("sent", "send_drops"))
+        left += sum(port["sent"] + port["send_drops"]
+                    for _, port in self.each_port())
         self.assertEqual(received, report["packets_in"])
         self.assertEqual(left, report["packets_released"] +
                          report["packets_passed_through"])
         self.assertEqual(report["violations"], 0)
+
+    def each_port(self):
+        return [(name, port) for name, port in self.report["ports"].items()
+                if isinstance(port, dict)]
 
     def server(self, address=SERVER4):
         return serving(self.folder, address)
@@ -261,7 +264,8 @@ class Run(unittest.TestCase):
         with self.server(), self.running():
             lines = peer(CLIENT, "udp", SERVER4, 1_000, 5_000)
         self.assertEqual(lines, ["1000 right"] + 3 * ["5000 lost"])
-        self.assertEqual(self.report["ports"]["outside"]["send_drops"], 3)
+        outside = self.report["ports"]["outside"]
+        self.assertEqual((outside["send_drops"], outside["too_long"]), (3, 3))
         self.assertIn("MTU of 9000", "".join(self.said))
 
     def test_hears_what_is_for_others_only_while_it_runs(self):
@@ -502,9 +506,11 @@ class Run(unittest.TestCase):
         for words, *ports in (
                 (["no inside"],),
                 (["no outside"], "inside=lan0"),
-                (["inside is named twice"], "inside=lan0", "inside=wan0",
-                 "outside=wan0"),
+                (["lan0 is named twice"], "inside=lan0", "outside=wan0",
+                 "inside=xdp:lan0"),
                 (["lan0 cannot be both"], "inside=lan0", "outside=lan0"),
+                (["there are 17, and 16"], "outside=wan0",
+                 *(f"inside=lan{i}" for i in range(16))),
                 (["--port", '"pcap" is no kind'], "inside=pcap:lan0",
                  "outside=wan0"),
                 (["--port", '"left" is neither'], "left=lan0",

@@ -151,13 +151,18 @@ void AddPorts(const PortsFigures& live, Metrics& to) {
       {"snf_port_sent_packets_total", &PortFigures::sent,
        "Packets that left by the port."},
       {"snf_port_send_dropped_packets_total", &PortFigures::send_drops,
-       "Packets that the kernel did not take."}};
+       "Packets that the kernel did not take."},
+      {"snf_port_too_long_packets_total", &PortFigures::too_long,
+       "Of these, packets that are longer than the MTU."}};
   for (const Row& row : kRows) {
     to.Counter(row.name, row.help);
     for (const PortFigures& port : live.ports) {
       to.Sample("port", port.name, port.*row.count);
     }
   }
+  to.Counter("snf_packet_copies_total",
+             "Copies, of packets that left by several ports of a side.");
+  to.Sample(live.copies);
 }
 
 void AddUnits(const LiveFigures& figures, Metrics& to) {

@@ -155,7 +155,9 @@ TEST(MetricsText, HasTheFiguresOfEachPort) {
   outside.refused = 4;
   outside.kernel_drops = 5;
   outside.send_drops = 6;
+  outside.too_long = 2;
   figures.live.ports = {inside, outside};
+  figures.live.copies = 7;
   const auto samples = Parse(MetricsText(MetricsOf(figures)));
   const auto of = [&](const std::string& what, const std::string& port) {
     return samples.at("snf_port_" + what + "_total{port=\"" + port + "\"}");
@@ -166,6 +168,8 @@ TEST(MetricsText, HasTheFiguresOfEachPort) {
   EXPECT_EQ(of("kernel_dropped_frames", "outside"), "5");
   EXPECT_EQ(of("send_dropped_packets", "outside"), "6");
   EXPECT_EQ(of("send_dropped_packets", "inside"), "0");
+  EXPECT_EQ(of("too_long_packets", "outside"), "2");
+  EXPECT_EQ(samples.at("snf_packet_copies_total"), "7");
 }
 
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
