@@ -42,6 +42,7 @@ int64_t LeaseKeeper::SharesFor(int64_t load_bps, int64_t headroom) const {
 
 void LeaseKeeper::AskFor(int64_t shares, LeaseCommands& out) {
   wanted_ = shares;
+  Reclaim();
   out.push_back(Ask{life_, ++asks_, shares});
 }
 
@@ -70,6 +71,16 @@ void LeaseKeeper::VacateAbove(int64_t shares, LeaseCommands& out) {
     const auto [share, lease] = *by_share_.begin();
     Vacate(leases_.find(lease), std::max(int64_t{0}, share - (held_ - shares)),
            out);
+  }
+}
+
+// The resource manager counts it as held.
+void LeaseKeeper::Reclaim() {
+  for (auto at = leases_.begin(); at != leases_.end() && held_ < wanted_;
+       ++at) {
+    const Held& held = at->second;
+    if (held.share >= held.granted || held.is_revoked) continue;
+    Resize(at, std::min(held.granted, held.share + wanted_ - held_));
   }
 }
 
@@ -180,9 +191,12 @@ void LeaseKeeper::on_grant(const Grant& grant, LeaseCommands& out) {
   // That was sent before the cut was heard of.
   if (held.is_cut && grant.share > held.granted) return;
   held.is_cut = false;
-  const bool is_vacating = held.share < held.granted;
+  // What an earlier resource manager revoked, this one knows nothing of.
+  const bool is_void = held.is_revoked && held.revoker < grant.manager_epoch;
+  const bool is_vacating = held.share < held.granted && !is_void;
   held.granted = grant.share;
   if (!is_vacating || grant.share < held.share) Resize(at, grant.share);
+  held.is_revoked &= held.share < held.granted;
 }
 
 void LeaseKeeper::on_revoke(const Revoke& revoke, LeaseCommands& out) {
@@ -191,7 +205,11 @@ void LeaseKeeper::on_revoke(const Revoke& revoke, LeaseCommands& out) {
       at == leases_.end() || revoke.keep < 0) {
     return Refuse();
   }
-  if (at->second.share > revoke.keep) Vacate(at, revoke.keep, out);
+  if (at->second.share <= revoke.keep) return;
+  at->second.is_revoked = true;
+  at->second.revoker = revoke.manager_epoch;
+  Vacate(at, revoke.keep, out);
+  Reclaim();
 }
 
 void LeaseKeeper::on_gone(const Gone& gone) {
@@ -200,6 +218,7 @@ void LeaseKeeper::on_gone(const Gone& gone) {
     return Refuse();
   }
   Forget(at);
+  Reclaim();
 }
 
 void LeaseKeeper::on_vacated(Instant now, LeaseId lease, LeaseCommands& out) {
@@ -209,6 +228,7 @@ void LeaseKeeper::on_vacated(Instant now, LeaseId lease, LeaseCommands& out) {
   at->second.granted = at->second.share;
   at->second.is_cut = at->second.share > 0;
   at->second.given_back = now;
+  at->second.is_revoked = false;
   out.push_back(GiveBack{life_, lease, at->second.share});
 }
 

@@ -45,7 +45,8 @@ using LeaseCommands = std::vector<LeaseCommand>;
 // first, so that it cuts one at most. Within an epoch it asks again as soon as
 // its load has used up half of the headroom. Leases are renewed twice a term.
 // What is given back or revoked is vacated first, and not counted any more from
-// then on.
+// then on. What was to be given back, and is not yet, is kept if it is needed
+// again.
 //
 // Units that it has a part of are numbered densely, the lowest free number
 // first; a unit that starts again is another one.
@@ -61,7 +62,9 @@ using LeaseCommands = std::vector<LeaseCommand>;
 //
 // Messages may be lost, late, or come twice: a grant older than one that is
 // known changes nothing, nor does anything of a resource manager older than one
-// that has been heard of. What is open is said again to a new one.
+// that has been heard of. What is open is said again to a new one, which knows
+// nothing of what the one before revoked: its grant of a lease that is being
+// vacated for that is one as any other.
 //
 // A value; owner-thread only. A call costs O(log leases); on_epoch, and a
 // grant of a new lease, O(leases).
@@ -115,6 +118,9 @@ class LeaseKeeper {
     int64_t granted = 0;    // 0: all was given back
     uint64_t sequence = 0;  // of the last grant
     bool is_cut = false;    // and no grant has confirmed it
+    // It is vacated because the resource manager of that epoch revoked it.
+    bool is_revoked = false;
+    uint64_t revoker = 0;
     Instant given_back{};
   };
   using Leases = std::map<LeaseId, Held>;
@@ -131,6 +137,7 @@ class LeaseKeeper {
   int64_t SharesFor(int64_t load_bps, int64_t headroom) const;
   void AskFor(int64_t shares, LeaseCommands& out);
   void VacateAbove(int64_t shares, LeaseCommands& out);
+  void Reclaim();
   void Vacate(Leases::iterator at, int64_t keep, LeaseCommands& out);
   void Resize(Leases::iterator at, int64_t share);
   void Forget(Leases::iterator at);
@@ -149,7 +156,7 @@ class LeaseKeeper {
   Wide epoch_load_ = 0;            // bit/s times ns
   Instant load_until_{};
   Instant epoch_begin_{};
-  Instant next_renewal_{};
+  Instant next_renewal_ = Instant::min();
   Leases leases_;
   std::set<std::pair<int64_t, LeaseId>> by_share_;  // none of 0
   std::vector<Unit> units_;                         // by UnitId

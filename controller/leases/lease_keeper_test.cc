@@ -198,6 +198,60 @@ TEST(LeaseKeeper, CountsALeaseLessBeforeItsFlowsHaveLeft) {
   EXPECT_EQ(a.keeper.held(), 250);
 }
 
+TEST(LeaseKeeper, KeepsWhatItNeedsAgainBeforeItIsGivenBack) {
+  Asker a(true);
+  a.Load(400);
+  a.GrantOf(1, 500);
+  a.GrantOf(2, 300, 1);
+  a.Load(-200);
+  a.EndEpoch();  // in which the mean was no less
+  a.EndEpoch();
+  EXPECT_EQ(a.keeper.held(), 250);
+  EXPECT_EQ(a.keeper.share(UnitId{1}), 0);
+  // Its flows have not left unit 1 when the other lease is over.
+  a.keeper.on_gone({kLife, LeaseId{1}});
+  EXPECT_EQ(a.keeper.share(UnitId{1}), 250);
+  a.Load(40);
+  EXPECT_EQ(a.keeper.held(), 300);
+  EXPECT_EQ(a.Kept(), Shares{});
+}
+
+// Only the one that revoked it waits for it.
+TEST(LeaseKeeper, TheGrantOfANewManagerEndsWhatTheOneBeforeRevoked) {
+  Asker a(true);
+  a.Load(400);
+  a.GrantOf(1, 500);
+  a.Revoke(1, 0);
+  EXPECT_EQ(a.keeper.held(), 0);
+  a.GrantOf(1, 500);
+  EXPECT_EQ(a.keeper.held(), 0);
+  a.keeper.on_grant({.to = kLife,
+                     .lease = LeaseId{1},
+                     .unit = {GlobalUnitId{0}, 1},
+                     .share = 500,
+                     .sequence = 1,
+                     .manager_epoch = 1},
+                    a.out);
+  EXPECT_EQ(a.keeper.held(), 500);
+}
+
+// The time of a capture may be before 1970.
+TEST(LeaseKeeper, RenewsLeasesWhateverTheTime) {
+  Asker a(true);
+  a.now = Instant{-1'000'000'000'000};
+  a.keeper.on_epoch(a.now, a.out);
+  a.asks = 1;
+  a.Load(400);
+  a.GrantOf(1, 500);
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    a.EndEpoch();
+    for (const LeaseCommand& request : a.out) {
+      if (std::holds_alternative<Renew>(request)) return;
+    }
+  }
+  FAIL() << "not within a term";
+}
+
 TEST(LeaseKeeper, NumbersUnitsDenselyByTheirLives) {
   Asker a(true);
   a.Load(4'000);

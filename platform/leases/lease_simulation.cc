@@ -190,6 +190,7 @@ void LeaseSimulation::On(uint32_t, const Tick&) {
 // --- At units ----------------------------------------------------------------
 
 void LeaseSimulation::On(uint32_t manager, const StartUnit& start) {
+  if (start.is_repeated) return;  // nothing is lost
   ++figures_.unit_starts;
   CountUnits();
   ++up_units_;

@@ -83,7 +83,7 @@ void LeaseDesk::Send(const ManagerCommand& command) {
   if (const auto* set = std::get_if<SetShare>(&command)) {
     to(set->to.unit).Put(*set);
   } else if (const auto* start = std::get_if<StartUnit>(&command)) {
-    ++figures_.units_started;
+    figures_.units_started += start->is_repeated ? 0 : 1;
     to(start->unit.unit).Put(*start);
   } else if (const auto* stop = std::get_if<StopUnit>(&command)) {
     to(stop->unit.unit).Put(*stop);

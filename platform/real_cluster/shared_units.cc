@@ -9,7 +9,7 @@ namespace snf {
 void SharedUnits::Handle(const ToUnit& message) {
   if (const auto* start = std::get_if<StartUnit>(&message)) {
     if (!hosts_.Start(*start)) {
-      ++refused_;
+      refused_ += start->is_repeated ? 0 : 1;
       return;
     }
     SharedUnit& unit = *hosts_.Ready(start->unit);

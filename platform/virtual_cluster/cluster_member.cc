@@ -138,7 +138,7 @@ void ClusterMember::on_gone(const Gone& gone) {
 }
 
 void ClusterMember::on_new_manager(const NewManager& manager) {
-  unleased_since_ = host_.now();
+  RestartWait();
   if (!is_up()) return;
   TakeLife();
   keeper_.on_new_manager(host_.now(), manager, requests_);
@@ -151,9 +151,16 @@ void ClusterMember::NoteHeld() {
   const Instant now = host_.now();
   if (had_units) {
     unleased_since_ = now;
-  } else {
+  } else if (!is_waiting_over_) {
     unleased_max_ = std::max(unleased_max_, now - unleased_since_);
   }
+}
+
+void ClusterMember::EndWait(bool has_manager) {
+  is_waiting_over_ = true;
+  const bool asks = is_up() && !awaits_life_ && !gives_up_units_;
+  if (!has_manager || has_units_ || !asks) return;
+  unleased_max_ = std::max(unleased_max_, host_.now() - unleased_since_);
 }
 
 int64_t ClusterMember::share(UnitLife life) const {
@@ -291,7 +298,7 @@ void ClusterMember::on_rebuilt() {
   awaits_life_ = !life.has_value();
   life_ = life.value_or(life_);
   refused_ += keeper_.refused();
-  unleased_since_ = host_.now();
+  RestartWait();
   has_units_ = false;
   keeper_ = LeaseKeeper(keeper_options_, life_);
   requests_.clear();

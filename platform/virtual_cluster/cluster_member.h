@@ -80,7 +80,11 @@ class ClusterMember final : private UnitSharing {
   void on_gone(const Gone& gone);
   void on_new_manager(const NewManager& manager);
   // Returns the longest that the controller asked and had no share of any unit.
-  // Time without a resource manager does not count.
+  // Time without a resource manager, or in which it has nothing to give, does
+  // not count: then RestartWait is to be called. From EndWait on, at the end of
+  // traffic, nobody waits.
+  void RestartWait() { unleased_since_ = host_.now(); }
+  void EndWait(bool has_manager);
   Nanos unleased_max() const { return unleased_max_; }
   uint64_t refused() const { return refused_ + keeper_.refused(); }
 
@@ -156,6 +160,7 @@ class ClusterMember final : private UnitSharing {
   ControllerLife life_;
   bool awaits_life_ = false;  // has taken the place of one that failed
   bool has_units_ = false;    // a share of one
+  bool is_waiting_over_ = false;
   Instant unleased_since_;
   Nanos unleased_max_{};
   uint64_t refused_ = 0;  // by keepers of controllers that failed

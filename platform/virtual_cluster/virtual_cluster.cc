@@ -183,7 +183,10 @@ void VirtualCluster::RunUntil(Instant time) {
 
 RunResult VirtualCluster::Finish() {
   is_ending_ = true;
-  for (const auto& each : members_) each->driver().BeginEnd();
+  for (const auto& each : members_) {
+    each->EndWait(managers_[ManagerOf(each->id())].is_ready());
+    each->driver().BeginEnd();
+  }
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();
   RunUntil(Instant::max());
@@ -286,6 +289,10 @@ void VirtualCluster::On(uint32_t, const Tick&) {
     if (!managers_[m].is_up()) continue;
     managers_[m].core()->on_tick(now_, commands_);
     SendCommands(m);
+    if (managers_[m].core()->can_give(now_)) continue;
+    for (const auto& each : members_) {
+      if (ManagerOf(each->id()) == m) each->RestartWait();
+    }
   }
   events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
 }
@@ -296,8 +303,12 @@ void VirtualCluster::On(uint32_t manager, const StartUnit& start) {
   ClusterUnit* const before = managers_[manager].units().Find(start.unit.unit);
   const auto old =
       before == nullptr ? std::nullopt : std::optional(before->leases().life());
+  if (before != nullptr && before->leases().life() == start.unit) {
+    SendOfLeases(manager, UnitReady{start.unit});
+    return;
+  }
   if (!managers_[manager].units().Start(start)) {
-    ++figures_.refused;
+    figures_.refused += start.is_repeated ? 0 : 1;
     return;
   }
   if (old.has_value()) meter_.on_unit_down(now_, {manager, *old});

@@ -44,6 +44,8 @@ enum class LeaseRefusal : uint8_t {
 
 struct StartUnit {
   UnitLife unit;
+  // It was said before, and that or its answer may be lost.
+  bool is_repeated = false;
 };
 // The unit ends once nobody uses it, unless a later manager asks for its
 // leases before.

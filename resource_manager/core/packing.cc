@@ -72,6 +72,19 @@ bool ResourceManager::CanStart(Instant now) const {
          (first(State::kCold) != kNone || first(State::kFailed) != kNone);
 }
 
+void ResourceManager::SayStart(uint32_t unit, bool is_repeated,
+                               ManagerOut& out) {
+  units_[unit].said_at = ticks_;
+  out.push_back(StartUnit{LifeOf(unit), is_repeated});
+}
+
+bool ResourceManager::can_give(Instant now) const {
+  return starting_ > 0 || CanStart(now) || Emptiest() != kNone ||
+         std::ranges::any_of(controllers_, [](const Controller& c) {
+           return c.held > 2 * kLeastMove;
+         });
+}
+
 void ResourceManager::StartFor(Instant now, int64_t missing, ManagerOut& out) {
   while (int64_t{starting_} * kWholeUnit < missing && CanStart(now)) {
     uint32_t unit = units_by_state_.Front(static_cast<uint32_t>(State::kCold));
@@ -80,7 +93,7 @@ void ResourceManager::StartFor(Instant now, int64_t missing, ManagerOut& out) {
     }
     units_[unit].incarnation = NewNumber();
     SetState(now, unit, State::kStarting);
-    out.push_back(StartUnit{LifeOf(unit)});
+    SayStart(unit, false, out);
   }
 }
 
@@ -169,7 +182,7 @@ void ResourceManager::Serve(Instant now, ManagerOut& out) {
 
 void ResourceManager::Balance(Instant now, ManagerOut& out) {
   const uint32_t poor = NextWaiting();
-  if (poor == kNone || starting_ > 0 || ending_ > 0 || CanStart(now) ||
+  if (poor == kNone || starting_ > 0 || CanStart(now) ||
       leases_due_.Front(kByRevoke) != kNone) {
     return;
   }
@@ -177,6 +190,7 @@ void ResourceManager::Balance(Instant now, ManagerOut& out) {
   for (uint32_t c = 0; c < kControllers; ++c) {
     if (controllers_[c].held > controllers_[rich].held) rich = c;
   }
+  if (controllers_[rich].ending > 0) return;  // what it gave up before
   const int64_t half = (controllers_[rich].held - controllers_[poor].held) / 2;
   const uint32_t slot = leases_of_controller_.Front(rich);
   if (slot == kNone || !leases_[slot].confirmed) return;

@@ -55,7 +55,8 @@ LeaseRefusal ResourceManager::CheckController(ControllerLife life,
     return LeaseRefusal::kUnknownController;
   }
   EndAll(life.controller, out);
-  c = {.epoch = life.epoch, .alive = true, .waits = c.waits};
+  c = {
+      .epoch = life.epoch, .alive = true, .waits = c.waits, .ending = c.ending};
   return LeaseRefusal::kNone;
 }
 
@@ -92,7 +93,7 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   Lease& lease = leases_[slot];
   const uint32_t unit = lease.unit;
   controllers_[value(lease.holder.controller)].held -= lease.share;
-  ending_ -= lease.share == 0;
+  controllers_[value(lease.holder.controller)].ending -= lease.share == 0;
   Reserve(unit, -lease.reserved);
   slots_.erase(value(lease.id));
   leases_of_unit_.Remove(slot);
@@ -110,7 +111,7 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
 void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
   Lease& lease = leases_[slot];
   controllers_[value(lease.holder.controller)].held += share - lease.share;
-  ending_ += share == 0;
+  controllers_[value(lease.holder.controller)].ending += share == 0;
   lease.share = share;
   lease.confirmed = false;
   if (share > lease.reserved) {
@@ -142,6 +143,15 @@ void ResourceManager::SayGrant(uint32_t slot, ManagerOut& out) {
   const Lease& lease = leases_[slot];
   out.push_back(Grant{lease.holder, lease.id, LifeOf(lease.unit), lease.share,
                       lease.sequence, epoch_});
+}
+
+// Grants that were lost, of leases that nobody renews therefore.
+void ResourceManager::SayUnheard(uint32_t controller, ManagerOut& out) {
+  uint32_t slot = leases_of_controller_.Front(controller);
+  for (uint32_t i = 0; i < kMostParts && slot != kNone; ++i) {
+    if (leases_[slot].confirmed && !leases_[slot].is_heard) SayGrant(slot, out);
+    slot = leases_of_controller_.Next(slot);
+  }
 }
 
 void ResourceManager::End(uint32_t slot, bool tell, ManagerOut& out) {
@@ -182,7 +192,7 @@ std::optional<ControllerLife> ResourceManager::on_join(Instant now,
   EndAll(controller, out);
   Controller& c = controllers_[value(controller)];
   const bool waits = c.waits;
-  c = {.epoch = NewNumber(), .alive = true, .waits = waits};
+  c = {.epoch = NewNumber(), .alive = true, .waits = waits, .ending = c.ending};
   Serve(now, out);
   return ControllerLife{controller, c.epoch};
 }
@@ -205,6 +215,7 @@ std::optional<ControllerLife> ResourceManager::on_succeed(
   }
   for (const uint32_t slot : slots) {
     leases_[slot].holder.epoch = c.epoch;
+    leases_[slot].is_heard = false;
     SetTo(slot, leases_[slot].share, out);
     if (leases_due_.ListOf(slot) == kByTerm) StartTerm(now, slot);
   }
@@ -234,6 +245,7 @@ LeaseRefusal ResourceManager::on_ask(Instant now, const Ask& ask,
   }
   c.ask = ask.number;
   c.wanted = ask.capacity;
+  SayUnheard(value(ask.from.controller), out);
   Await(value(ask.from.controller));
   Serve(now, out);
   return why;
@@ -256,6 +268,7 @@ LeaseRefusal ResourceManager::on_renew(Instant now, const Renew& renew,
     out.push_back(Gone{renew.from, renew.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
   }
+  leases_[slot].is_heard = true;
   if (leases_[slot].confirmed && leases_[slot].sequence != renew.sequence) {
     SayGrant(slot, out);
   }
@@ -424,7 +437,10 @@ void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,
   Controller& c = controllers_[value(told.holder.controller)];
   if (told.holder.epoch > c.epoch) {
     EndAll(told.holder.controller, out);
-    c = {.epoch = told.holder.epoch, .alive = true, .waits = c.waits};
+    c = {.epoch = told.holder.epoch,
+         .alive = true,
+         .waits = c.waits,
+         .ending = c.ending};
   }
   const uint32_t slot = AddLease({.id = told.lease,
                                   .holder = told.holder,
@@ -502,6 +518,10 @@ void ResourceManager::Repeat(Instant now, ManagerOut& out) {
     if (ticks_ >= kRepeatTicks) {
       out.push_back(AskReport{GlobalUnitId{u}, epoch_});
     }
+  }
+  for (uint32_t u = units_by_state_.Front(list(State::kStarting)); u != kNone;
+       u = units_by_state_.Next(u)) {
+    if (ticks_ - units_[u].said_at >= kRepeatTicks) SayStart(u, true, out);
   }
   for (uint32_t slot; (slot = unconfirmed_.Front(0)) != kNone &&
                       ticks_ - leases_[slot].said_at >= kRepeatTicks;) {

@@ -51,8 +51,9 @@ namespace snf {
 // room for, drains: its leases are unknown, and so they end.
 //
 // Messages may be late, lost, or come twice. Of each lease the last SetShare is
-// said again until the unit has confirmed it, and so are AskReport and
-// StopUnit; a Grant that was lost is said again when the lease is renewed.
+// said again until the unit has confirmed it, and so are AskReport, StartUnit
+// and StopUnit; a Grant that was lost is said again when the lease is renewed,
+// and at each Ask until its holder has renewed it once.
 //
 // A value; owner-thread only. A call costs O(commands + controllers), whatever
 // the number of units, but for the reports of a recovery.
@@ -85,6 +86,9 @@ class ResourceManager {
   int64_t held(ControllerId controller) const {
     return controllers_[value(controller)].held;
   }
+  // Returns true if there is something for one who holds nothing: a unit that
+  // starts, can start, or has room, or what others hold. O(controllers).
+  bool can_give(Instant now) const;
   // Counts the units that start or run.
   uint32_t units_up() const { return units_up_; }
 
@@ -135,7 +139,8 @@ class ResourceManager {
     uint64_t incarnation = 0;
     int64_t free = 0;
     uint32_t leases = 0;
-    Instant since;  // of a start, or of being warm
+    uint32_t said_at = 0;  // the tick of the last StartUnit
+    Instant since;         // of a start, or of being warm
   };
   struct Lease {
     LeaseId id{};
@@ -146,7 +151,8 @@ class ResourceManager {
     int64_t keep = 0;  // when revoked
     uint64_t sequence = 0;
     bool confirmed = false;
-    uint32_t said_at = 0;  // the tick of the last SetShare
+    bool is_heard = false;  // its holder knows it
+    uint32_t said_at = 0;   // the tick of the last SetShare
     Instant due{};
   };
   struct Controller {
@@ -155,7 +161,8 @@ class ResourceManager {
     bool waits = false;
     uint64_t ask = 0;
     int64_t wanted = 0;
-    int64_t held = 0;  // over leases that have not been ended
+    int64_t held = 0;     // over leases that have not been ended
+    uint32_t ending = 0;  // leases
   };
 
   // A unit is split among so many leases on average at most.
@@ -183,6 +190,7 @@ class ResourceManager {
   void SetTo(uint32_t slot, int64_t share, ManagerOut& out);
   void SayShare(uint32_t slot, ManagerOut& out);
   void SayGrant(uint32_t slot, ManagerOut& out);
+  void SayUnheard(uint32_t controller, ManagerOut& out);
   void End(uint32_t slot, bool tell, ManagerOut& out);
   void EndAll(ControllerId controller, ManagerOut& out);
   void RevokeTo(Instant now, uint32_t slot, int64_t keep, ManagerOut& out);
@@ -201,6 +209,7 @@ class ResourceManager {
   uint32_t FullestWithRoom(int64_t share) const;
   uint32_t Emptiest() const;
   bool CanStart(Instant now) const;
+  void SayStart(uint32_t unit, bool is_repeated, ManagerOut& out);
   void StartFor(Instant now, int64_t missing, ManagerOut& out);
   void StartFailed(Instant now, uint32_t unit);
   int64_t Missing(uint32_t controller) const {
@@ -222,7 +231,6 @@ class ResourceManager {
   uint32_t unreported_ = 0;
   uint32_t units_up_ = 0;
   uint32_t starting_ = 0;
-  uint32_t ending_ = 0;  // leases with a share of 0
   uint32_t failures_ = 0;
   Instant next_start_ = Instant::min();
   std::array<uint64_t, static_cast<size_t>(LeaseRefusal::kCount)> refused_{};

@@ -27,7 +27,7 @@ struct Bench {
     for (size_t i = 0; i < out.size(); ++i) {
       const ManagerCommand command = out[i];
       if (const auto* start = std::get_if<StartUnit>(&command)) {
-        starts.push_back(start->unit);
+        (start->is_repeated ? starts_again : starts).push_back(start->unit);
         if (ready) manager.on_ready(now, start->unit, out);
       } else if (const auto* set = std::get_if<SetShare>(&command)) {
         sets.push_back(*set);
@@ -60,6 +60,7 @@ struct Bench {
   bool confirm = true;
   uint64_t asks = 0;
   std::vector<UnitLife> starts;
+  std::vector<UnitLife> starts_again;
   std::vector<SetShare> sets;
   std::map<LeaseId, Grant> grants;
   std::vector<LeaseId> gone;
@@ -469,6 +470,68 @@ TEST(ResourceManager, SaysAgainWhatIsNotAnswered) {
             LeaseRefusal::kNone);
   b.Tick(Milliseconds(101));
   EXPECT_EQ(b.stops.size(), 2u);
+}
+
+TEST(ResourceManager, SaysAStartAgainUntilTheUnitIsReady) {
+  Bench b({.max_units = 1});
+  b.ready = false;
+  const auto c = b.Join(1);
+  b.AskFor(c, 100);
+  b.Run();
+  b.Tick(Milliseconds(10));
+  EXPECT_TRUE(b.starts_again.empty());
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.starts_again, b.starts);
+  b.ready = true;
+  b.Tick(Milliseconds(10));
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.starts_again.size(), 2u);
+  EXPECT_EQ(b.manager.held(c.controller), 100);
+  b.Tick(Milliseconds(10));
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.starts_again.size(), 2u);
+}
+
+// One that never heard of its lease asks, and does not renew it.
+TEST(ResourceManager, SaysAGrantAgainWithEachAskUntilItIsRenewed) {
+  Bench b({.max_units = 1});
+  const auto c = b.Join(1);
+  b.AskFor(c, 100);
+  b.Run();
+  const auto [lease, grant] = *b.grants.begin();
+  b.grants.clear();
+  b.AskFor(c, 100);
+  b.Run();
+  EXPECT_EQ(b.grants.at(lease).sequence, grant.sequence);
+  EXPECT_EQ(b.manager.on_renew(b.now, {c, lease, grant.sequence}, b.out),
+            LeaseRefusal::kNone);
+  b.grants.clear();
+  b.AskFor(c, 100);
+  b.Run();
+  EXPECT_TRUE(b.grants.empty());
+}
+
+// A lease that ends may be drained for long; that of the rich is what the poor
+// waits for.
+TEST(ResourceManager, OneWhoWaitsDoesNotWaitForDrainsOfOthers) {
+  Bench b({.max_units = 2, .max_starts = 2});
+  const auto rich = b.Join(1);
+  const auto drains = b.Join(2);
+  b.AskFor(rich, kWholeUnit);
+  b.AskFor(drains, kWholeUnit);
+  b.Run();
+  b.confirm = false;
+  b.manager.on_controller_dead(b.now, drains, b.out);
+  const auto poor = b.Join(3);
+  EXPECT_TRUE(b.manager.can_give(b.now));
+  b.AskFor(poor, 100);
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.revoked.size(), 1u);
+  b.Tick(Milliseconds(100));
+  b.confirm = true;
+  b.Tick(Milliseconds(10));
+  b.Tick(Milliseconds(10));
+  EXPECT_EQ(b.manager.held(ControllerId{3}), 100);
 }
 
 TEST(ResourceManager, AsksAgainForReportsThatDoNotCome) {
