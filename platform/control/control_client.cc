@@ -36,14 +36,6 @@ class GrpcClient final : public ControlClient {
 #undef SNF_CALL
 
  private:
-  template <typename Request>
-  static Nanos PatienceOf(const Request& /*request*/) {
-    return kPatience;
-  }
-  // Units are started first, maybe in containers.
-  static Nanos PatienceOf(const proto::ChainRequest& /*request*/) {
-    return kChainPatience;
-  }
   static void SetDeadline(grpc::ClientContext& context, Nanos patience) {
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::nanoseconds(patience.ns));

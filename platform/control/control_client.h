@@ -17,7 +17,16 @@ namespace snf {
 class ControlClient {
  public:
   static constexpr Nanos kPatience = Seconds(5);
+  // Units are started first, maybe in containers.
   static constexpr Nanos kChainPatience = Seconds(30);
+  // Returns how long an answer to this is waited for.
+  template <typename Request>
+  static constexpr Nanos PatienceOf(const Request& /*request*/) {
+    return kPatience;
+  }
+  static constexpr Nanos PatienceOf(const proto::ChainRequest& /*request*/) {
+    return kChainPatience;
+  }
 
   // Asks at a socket of the file system.
   static std::unique_ptr<ControlClient> Connect(const std::string& socket);

@@ -5,11 +5,27 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "platform/tls/tls_probe.h"
 
 namespace snf {
+namespace {
+
+// What gRPC says where the daemon has said nothing.
+constexpr char kLate[] = "Deadline Exceeded";
+
+// A client is there until the process ends: when the last one goes, gRPC waits
+// for threads of its own, for as long as these may take.
+ControlClient* Keep(std::unique_ptr<ControlClient> client) {
+  static std::unique_ptr<ControlClient>& kept =
+      *new std::unique_ptr<ControlClient>;
+  kept = std::move(client);
+  return kept.get();
+}
+
+}  // namespace
 
 void AddDaemonName(FlagSet& flags, std::string& name) {
   flags.Text("name", name, "NAME",
@@ -31,15 +47,15 @@ DaemonCommand::DaemonCommand(Text text) : FlagCommand(std::move(text)) {
 }
 
 absl::StatusOr<ControlClient*> DaemonCommand::Connect() {
-  if (client_ != nullptr) return client_.get();
+  if (client_ != nullptr) return client_;
   if (is_remote()) return ConnectRemote();
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
   if (!pid.ok()) return pid.status();
   if (*pid == 0) return NoDaemon(daemon_);
-  client_ = ControlClient::Connect(files->socket);
-  return client_.get();
+  client_ = Keep(ControlClient::Connect(files->socket));
+  return client_;
 }
 
 absl::StatusOr<ControlClient*> DaemonCommand::ConnectRemote() {
@@ -52,8 +68,13 @@ absl::StatusOr<ControlClient*> DaemonCommand::ConnectRemote() {
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
   daemon_ = endpoint_->address.text();
-  client_ = ControlClient::Connect(*endpoint_);
-  return client_.get();
+  client_ = Keep(ControlClient::Connect(*endpoint_));
+  return client_;
+}
+
+std::string DaemonCommand::LateLine() const {
+  return fmt::format("{}: \"{}\" cannot be asked: this takes too long", name(),
+                     daemon_);
 }
 
 bool DaemonCommand::HasEnded() const {
@@ -72,6 +93,12 @@ absl::Status DaemonCommand::OfDaemon(const absl::Status& status) const {
       return {status.code(), text};
     case absl::StatusCode::kUnavailable:
       return WhyUnavailable(text);
+    case absl::StatusCode::kDeadlineExceeded:
+      if (status.message() != kLate) return absl::FailedPreconditionError(text);
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" has not answered in time: it stands still, or "
+                      "has too much to do",
+                      daemon_));
     default:
       return absl::FailedPreconditionError(text);
   }

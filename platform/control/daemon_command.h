@@ -2,11 +2,11 @@
 #ifndef SNF_PLATFORM_CONTROL_DAEMON_COMMAND_H_
 #define SNF_PLATFORM_CONTROL_DAEMON_COMMAND_H_
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "platform/control/call_limit.h"
 #include "platform/control/control_client.h"
 #include "platform/control/daemon_files.h"
 #include "platform/process/command.h"
@@ -33,10 +33,13 @@ class DaemonCommand : public FlagCommand {
   // Returns whether the one that --control names has ended: nobody listens
   // there, or who does hangs up. One that cannot be asked may still run.
   bool HasEnded() const;
-  // Asks it, once.
+  // Asks it, once. There is an answer in time, or an error that says there is
+  // none; if even the latter takes longer than kGrace, the process ends.
   template <typename Request>
   auto Ask(const Request& request)
       -> decltype(std::declval<ControlClient>().Ask(request)) {
+    const Nanos patience = ControlClient::PatienceOf(request);
+    const CallLimit limit(LateLine(), Nanos{patience.ns + kGrace.ns});
     const absl::StatusOr<ControlClient*> client = Connect();
     if (!client.ok()) return client.status();
     auto reply = (*client)->Ask(request);
@@ -45,6 +48,9 @@ class DaemonCommand : public FlagCommand {
   }
 
  private:
+  static constexpr Nanos kGrace = Seconds(10);
+
+  std::string LateLine() const;
   absl::StatusOr<ControlClient*> ConnectRemote();
   absl::Status OfDaemon(const absl::Status& status) const;
   absl::Status WhyUnavailable(const std::string& text) const;
@@ -52,7 +58,7 @@ class DaemonCommand : public FlagCommand {
   std::string daemon_ = "default";
   TlsFlags tls_;
   std::optional<TlsEndpoint> endpoint_;
-  std::unique_ptr<ControlClient> client_;
+  ControlClient* client_ = nullptr;
 };
 
 // Adds the flag that names a daemon.

@@ -22,13 +22,15 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test as control
+import live_kills_test as live_kills
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, wait_for
+from command_case import OK, PATIENCE_S, USAGE, below, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
-                      SERVER4, inside, ip, peer)
+                      SERVER4, in_network, inside, ip, peer)
 
 MODULE = pathlib.Path(sys.argv[3])
+NF_FAILED = 3
 NAT = f"nat(ip={EXTERNAL4})"
 # A connection that stays: echoes as many bytes as it is told.
 TALK = """
@@ -54,7 +56,7 @@ with connect() as peer:
 
 
 def snf(*words):
-    return subprocess.run(inside(MIDDLE, PROGRAM, *words, f"--name={NAME}"),
+    return subprocess.run(in_network(MIDDLE, PROGRAM, *words, f"--name={NAME}"),
                           capture_output=True, text=True,
                           timeout=2 * PATIENCE_S, check=False)
 
@@ -193,6 +195,37 @@ class ChainSet(unittest.TestCase):
         self.check_hand_over("--isolation=process")
         wait_for("end", lambda: len(processes()) == before)
 
+    def test_chains_with_loggers_in_containers_outlive_kills(self):
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}")
+        self.up(f"--nf={NAT}", "--isolation=lxc", *live_kills.STAY)
+        pid, = processes()
+        connections = [self.connection()]
+        self.set(f"firewall | {NAT}")
+        connections.append(self.connection())
+        self.deploy(MODULE)
+        self.set(f"misuse | {NAT}")
+        connections.append(self.connection())
+        # Any process of any chain, one after the other.
+        with live_kills.Killer(pid, FOLDER / f"{NAME}.log",
+                               rng=random.Random(seed)) as killer:
+            def enough():
+                for connection in connections:
+                    self.assertEqual(connection.says(), "right")
+                return (killer.kills[live_kills.UNITS] >= 4 and
+                        killer.kills[live_kills.LOGGERS] >= 1)
+            wait_for("kills", enough)
+        print(killer.kills)
+        wait_for("all of them", killer.all_are_well)
+        # Another chain after that, and the end of all before.
+        self.set("monitor", "--within=0s")
+        self.assertEqual(self.connection().says(), "right")
+        wait_for("one chain", lambda: set(self.chains()) == {4})
+        report = self.down()
+        self.assertEqual([chain["nf"] for chain in report["earlier_chains"]],
+                         [NAT, f"firewall | {NAT}", f"misuse | {NAT}"])
+        wait_for("end", lambda: not below(pid))
+
     def test_a_chain_ends_with_its_last_flow(self):
         self.up("--flow_timeout=2s", "--evict_after=1s")
         connection = self.connection()
@@ -285,6 +318,16 @@ class ChainSet(unittest.TestCase):
         self.assertEqual(set(self.chains()), {1})
         self.assertEqual(status()["nf"], "monitor")
         self.down()
+
+    def test_does_not_come_up_with_what_cannot_be(self):
+        (self.folder / "text.so").write_text("none")
+        for code, words, nf in (
+                (USAGE, ["none.so", "No such file"], self.folder / "none.so"),
+                (USAGE, ["text.so", "ELF"], self.folder / "text.so"),
+                (NF_FAILED, ["misuse", "boom"], f"{MODULE}(how=throw_made)"),
+                (NF_FAILED, ["misuse", "SIGSEGV"], f"{MODULE}(how=segv_made)")):
+            self.refused(code, words, "up", *PORTS, f"--nf={nf}")
+            self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
     def check_other_abi(self, other):
         """A module that says that another compiler made it (nf_abi.h)."""

@@ -20,6 +20,15 @@ def literal(name, value):
             bytes([len(value)]) + value.encode())
 
 
+def varint(number):
+    """As protobuf writes lengths."""
+    data = b""
+    while number > 0x7F:
+        data += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return data + bytes([number])
+
+
 def message(body):
     return b"\x00" + struct.pack(">I", len(body)) + body
 

@@ -292,6 +292,26 @@ class Control(unittest.TestCase):
                      "--isolation=process", "--threads=2")
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
+    def test_says_so_if_a_daemon_does_not_answer(self):
+        self.up()
+        pid, = processes()
+        os.kill(pid, signal.SIGSTOP)
+        asked = [subprocess.Popen(
+            in_network(MIDDLE, PROGRAM, words[0], f"--name={NAME}", *words[1:]),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for words in (["status"], ["units"], ["flows"], ["top"], ["set"],
+                          ["drain", "0"], ["kill", "0"], ["flows", "--watch"])]
+        for process in asked:
+            self.addCleanup(process.kill)
+        for process in asked:
+            output, errors = process.communicate(timeout=PATIENCE_S)
+            self.assertEqual((process.returncode, output), (UNAVAILABLE, ""))
+            self.assertEqual(errors.count("\n"), 1, errors)
+            self.assertIn("not answered in time", errors)
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(status()["name"], NAME)
+        self.down()
+
     def test_one_that_does_not_end_is_killed(self):
         self.up()
         pid, = processes()
@@ -671,6 +691,7 @@ class Control(unittest.TestCase):
         self.assertEqual(ask(path, SERVICE + "Flows",
                              message(b"\x08\xff\xff\x7f"))[0],
                          INVALID_ARGUMENT)
+        self.check_malformed_chains(path)
         for junk in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(100_000), b"\0"):
             with control_peer.connect(path) as client:
                 with contextlib.suppress(OSError):
@@ -681,6 +702,35 @@ class Control(unittest.TestCase):
         self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
         self.assertEqual(status()["name"], NAME)
         self.down()
+
+    def check_malformed_chains(self, path):
+        def field(number, text):
+            return (bytes([number << 3 | 2]) + control_peer.varint(len(text)) +
+                    text)
+        text, module = (lambda t: field(1, t)), (lambda t: field(2, t))
+        for body, *codes in (
+                (b"", INVALID_ARGUMENT),
+                (b"\x0a\x7f", INTERNAL),
+                (b"\x0a\xff\xff\xff\xff\x0f", INTERNAL),
+                (b"\x20" + b"\xff" * 20, INTERNAL),
+                (text(b"monitor") + module(b"/a.so"), INVALID_ARGUMENT),
+                (text(b"monitor") + b"\x20" + 9 * b"\xff" + b"\x01",
+                 INVALID_ARGUMENT),
+                (text(b"\xff\xfe"), INTERNAL, INVALID_ARGUMENT),
+                (text(b"moni\0tor"), INVALID_ARGUMENT),
+                (text(b"--config=/etc/passwd"), INVALID_ARGUMENT),
+                (text(b"nat(" * 10_000), INVALID_ARGUMENT),
+                (text(b"monitor |" * 5_000), INVALID_ARGUMENT),
+                (text(b"x" * 70_000), INTERNAL, RESOURCE_EXHAUSTED),
+                (module(b"\0"), INVALID_ARGUMENT),
+                (module(b"/dev/zero"), INVALID_ARGUMENT),
+                (module(b"/" + b"x" * 10_000), INVALID_ARGUMENT),
+                (field(3, b"lab") + text(b"monitor"), INVALID_ARGUMENT)):
+            status_code, _ = control_peer.ask(path, SERVICE + "Chain",
+                                              control_peer.message(body))
+            self.assertIn(status_code, codes, body[:50])
+        self.assertEqual([chain["number"] for chain in status()["chain"]], [1])
+        self.assertEqual(status()["nf"], "passthrough")
 
     def flood(self, path):
         """2,000 calls by 20 connections that read no answer."""
