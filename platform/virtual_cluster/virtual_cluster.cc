@@ -185,7 +185,7 @@ RunResult VirtualCluster::Finish() {
   is_ending_ = true;
   for (const auto& each : members_) {
     each->EndWait(managers_[ManagerOf(each->id())].is_ready());
-    each->driver().BeginEnd();
+    each->driver().BeginEnd(now_);
   }
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();

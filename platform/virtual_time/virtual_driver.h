@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
 #define SNF_PLATFORM_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -143,8 +144,12 @@ class VirtualDriver final : private NfCallNames,
   }
   void InheritPieces(Instant time, const PieceBlock& free,
                      const PieceBlock& out);
-  // Nothing more comes from the capture; then, no timers of NFs either.
-  void BeginEnd() { is_ending_ = true; }
+  // Nothing more comes from the capture; then, no timers of NFs either. Flows
+  // of others may still be given to a driver that has had no packet.
+  void BeginEnd(Instant time) {
+    is_ending_ = true;
+    last_drain_ = std::max(last_drain_, time);
+  }
   void StopTimers() { units_.StopTimers(); }
   RunResult TakeResult();
 

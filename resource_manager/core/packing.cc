@@ -180,6 +180,20 @@ void ResourceManager::Serve(Instant now, ManagerOut& out) {
   }
 }
 
+// Returns true if a lease of the controller is being drained, and others can
+// have its share then: not of a unit that is to stop.
+bool ResourceManager::HasRoomToCome(uint32_t controller) const {
+  for (uint32_t slot = unconfirmed_.Front(0); slot != kNone;
+       slot = unconfirmed_.Next(slot)) {
+    const Lease& lease = leases_[slot];
+    if (lease.share == 0 && value(lease.holder.controller) == controller &&
+        units_[lease.unit].state == State::kActive) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void ResourceManager::Balance(Instant now, ManagerOut& out) {
   const uint32_t poor = NextWaiting();
   if (poor == kNone || starting_ > 0 || CanStart(now) ||
@@ -190,7 +204,7 @@ void ResourceManager::Balance(Instant now, ManagerOut& out) {
   for (uint32_t c = 0; c < kControllers; ++c) {
     if (controllers_[c].held > controllers_[rich].held) rich = c;
   }
-  if (controllers_[rich].ending > 0) return;  // what it gave up before
+  if (HasRoomToCome(rich)) return;  // what it gave up before
   const int64_t half = (controllers_[rich].held - controllers_[poor].held) / 2;
   const uint32_t slot = leases_of_controller_.Front(rich);
   if (slot == kNone || !leases_[slot].confirmed) return;

@@ -55,8 +55,7 @@ LeaseRefusal ResourceManager::CheckController(ControllerLife life,
     return LeaseRefusal::kUnknownController;
   }
   EndAll(life.controller, out);
-  c = {
-      .epoch = life.epoch, .alive = true, .waits = c.waits, .ending = c.ending};
+  c = {.epoch = life.epoch, .alive = true, .waits = c.waits};
   return LeaseRefusal::kNone;
 }
 
@@ -93,7 +92,6 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   Lease& lease = leases_[slot];
   const uint32_t unit = lease.unit;
   controllers_[value(lease.holder.controller)].held -= lease.share;
-  controllers_[value(lease.holder.controller)].ending -= lease.share == 0;
   Reserve(unit, -lease.reserved);
   slots_.erase(value(lease.id));
   leases_of_unit_.Remove(slot);
@@ -111,7 +109,6 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
 void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
   Lease& lease = leases_[slot];
   controllers_[value(lease.holder.controller)].held += share - lease.share;
-  controllers_[value(lease.holder.controller)].ending += share == 0;
   lease.share = share;
   lease.confirmed = false;
   if (share > lease.reserved) {
@@ -192,7 +189,7 @@ std::optional<ControllerLife> ResourceManager::on_join(Instant now,
   EndAll(controller, out);
   Controller& c = controllers_[value(controller)];
   const bool waits = c.waits;
-  c = {.epoch = NewNumber(), .alive = true, .waits = waits, .ending = c.ending};
+  c = {.epoch = NewNumber(), .alive = true, .waits = waits};
   Serve(now, out);
   return ControllerLife{controller, c.epoch};
 }

@@ -161,8 +161,7 @@ class ResourceManager {
     bool waits = false;
     uint64_t ask = 0;
     int64_t wanted = 0;
-    int64_t held = 0;     // over leases that have not been ended
-    uint32_t ending = 0;  // leases
+    int64_t held = 0;  // over leases that have not been ended
   };
 
   // A unit is split among so many leases on average at most.
@@ -222,6 +221,7 @@ class ResourceManager {
   void GiveAt(Instant now, uint32_t controller, uint32_t unit, int64_t share,
               ManagerOut& out);
   void Serve(Instant now, ManagerOut& out);
+  bool HasRoomToCome(uint32_t controller) const;
   void Balance(Instant now, ManagerOut& out);
 
   ManagerOptions options_;
