@@ -434,10 +434,7 @@ void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,
   Controller& c = controllers_[value(told.holder.controller)];
   if (told.holder.epoch > c.epoch) {
     EndAll(told.holder.controller, out);
-    c = {.epoch = told.holder.epoch,
-         .alive = true,
-         .waits = c.waits,
-         .ending = c.ending};
+    c = {.epoch = told.holder.epoch, .alive = true, .waits = c.waits};
   }
   const uint32_t slot = AddLease({.id = told.lease,
                                   .holder = told.holder,
