@@ -112,11 +112,12 @@ void PrepareForFaults(RunOptions& options, Rng& rng) {
 // A controller that asks has a share of some unit within this time, while there
 // is a resource manager that has something to give. Asks are made once an
 // epoch, and a successor says what it needs after one; a tick, which comes each
-// revoke_grace, finds whose share is to be cut, which takes as long again; then
-// messages pass: an ask, a start and its end, a share and its answer, a grant.
-// What is lost is said again with the next ask, or after two ticks. Of the four
-// answers that have to come, each takes another try with a chance of 36 % at
-// most: 24 more in all are met once in 10^8 waits.
+// revoke_grace, finds whose share is to be cut, which takes as long again, or
+// four times if it has to be drained; then messages pass: an ask, a start and
+// its end, a share and its answer, a grant. What is lost is said again with the
+// next ask, or after two ticks. Of the four answers that have to come, each
+// takes another try with a chance of 36 % at most: 24 more in all are met once
+// in 10^8 waits.
 uint64_t LongestWait(const RunOptions& options, const ClusterOptions& cluster) {
   const ChaosOptions& chaos = options.chaos;
   const int64_t message = options.hop_delay.ns + chaos.lease_delay_max.ns;
@@ -124,7 +125,7 @@ uint64_t LongestWait(const RunOptions& options, const ClusterOptions& cluster) {
   const int64_t again = std::max(cluster.epoch.ns, 3 * grace) + 2 * message;
   const int64_t lost = chaos.lease_loss_65536 > 0 ? 24 : 0;
   return static_cast<uint64_t>(options.unit_start_delay.ns +
-                               2 * cluster.epoch.ns + 4 * grace + 6 * message +
+                               2 * cluster.epoch.ns + 8 * grace + 6 * message +
                                lost * again);
 }
 

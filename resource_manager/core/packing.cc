@@ -181,12 +181,13 @@ void ResourceManager::Serve(Instant now, ManagerOut& out) {
 }
 
 // Returns true if a lease of the controller is being drained, and others can
-// have its share then: not of a unit that is to stop.
+// have its share soon: not of a unit that is to stop.
 bool ResourceManager::HasRoomToCome(uint32_t controller) const {
   for (uint32_t slot = unconfirmed_.Front(0); slot != kNone;
        slot = unconfirmed_.Next(slot)) {
     const Lease& lease = leases_[slot];
-    if (lease.share == 0 && value(lease.holder.controller) == controller &&
+    if (lease.share == 0 && ticks_ - lease.set_at < kDrainTicks &&
+        value(lease.holder.controller) == controller &&
         units_[lease.unit].state == State::kActive) {
       return true;
     }

@@ -125,6 +125,7 @@ void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
     leases_of_controller_.PushFront(holder, slot);
   }
   ++lease.sequence;
+  lease.set_at = ticks_;
   SayShare(slot, out);
 }
 

@@ -152,7 +152,8 @@ class ResourceManager {
     uint64_t sequence = 0;
     bool confirmed = false;
     bool is_heard = false;  // its holder knows it
-    uint32_t said_at = 0;   // the tick of the last SetShare
+    uint32_t set_at = 0;    // the tick of the last SetShare that was new
+    uint32_t said_at = 0;   // … and of the last one
     Instant due{};
   };
   struct Controller {
@@ -168,6 +169,9 @@ class ResourceManager {
   static constexpr uint32_t kLeasesPerUnit = 8;
   // What is not confirmed for so many ticks is said again.
   static constexpr uint32_t kRepeatTicks = 2;
+  // A drain that takes longer is not waited for when another share is to be
+  // cut.
+  static constexpr uint32_t kDrainTicks = 4;
   size_t max_leases() const { return units_.size() * kLeasesPerUnit; }
 
   LeaseRefusal Refuse(LeaseRefusal why);
