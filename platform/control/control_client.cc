@@ -32,6 +32,7 @@ class GrpcClient final : public ControlClient {
   SNF_CALL(Drain)
   SNF_CALL(Kill)
   SNF_CALL(Chain)
+  SNF_CALL(Upgrade)
   SNF_CALL(Down)
 #undef SNF_CALL
 

@@ -48,6 +48,8 @@ class ControlClient {
       const proto::KillRequest& request) = 0;
   virtual absl::StatusOr<proto::ChainReply> Ask(
       const proto::ChainRequest& request) = 0;
+  virtual absl::StatusOr<proto::UpgradeReply> Ask(
+      const proto::UpgradeRequest& request) = 0;
   virtual absl::StatusOr<proto::DownReply> Ask(
       const proto::DownRequest& request) = 0;
 

@@ -286,6 +286,19 @@ absl::Status ControlDesk::Chain(Deadline deadline,
   return chains_->Set(mailbox_, deadline, request, reply);
 }
 
+absl::Status ControlDesk::Upgrade(Deadline deadline,
+                                  const proto::UpgradeRequest& request,
+                                  proto::UpgradeReply& reply) {
+  if (request.has_within_ns() && request.within_ns() < 0) {
+    return absl::InvalidArgumentError("within: want no negative time");
+  }
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return ChangeUnderWay();
+  absl::Status status = chains_->Upgrade(mailbox_, deadline, request, reply);
+  if (status.ok()) LogLine(LogLevel::kInfo, "another daemon takes its place");
+  return status;
+}
+
 absl::Status ControlDesk::Down(Deadline /*deadline*/,
                                const proto::DownRequest& /*request*/,
                                proto::DownReply& /*reply*/) {

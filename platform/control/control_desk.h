@@ -48,6 +48,10 @@ class ControlChains {
   virtual absl::Status Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                            const proto::ChainRequest& request,
                            proto::ChainReply& reply) = 0;
+  // Lets another daemon take the place of this one (proto/control.proto).
+  virtual absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
+                               const proto::UpgradeRequest& request,
+                               proto::UpgradeReply& reply) = 0;
 };
 
 // Theory of operation. Answers the control service for a run: figures come from
@@ -91,6 +95,8 @@ class ControlDesk final : public ControlHandler {
                     proto::KillReply& reply) override;
   absl::Status Chain(Deadline deadline, const proto::ChainRequest& request,
                      proto::ChainReply& reply) override;
+  absl::Status Upgrade(Deadline deadline, const proto::UpgradeRequest& request,
+                       proto::UpgradeReply& reply) override;
   absl::Status Down(Deadline deadline, const proto::DownRequest& request,
                     proto::DownReply& reply) override;
 

@@ -36,6 +36,9 @@ class ControlHandler {
   virtual absl::Status Chain(Deadline deadline,
                              const proto::ChainRequest& request,
                              proto::ChainReply& reply) = 0;
+  virtual absl::Status Upgrade(Deadline deadline,
+                               const proto::UpgradeRequest& request,
+                               proto::UpgradeReply& reply) = 0;
   virtual absl::Status Down(Deadline deadline,
                             const proto::DownRequest& request,
                             proto::DownReply& reply) = 0;

@@ -67,6 +67,7 @@ class Service final : public proto::Control::Service {
   SNF_CALL(Drain)
   SNF_CALL(Kill)
   SNF_CALL(Chain)
+  SNF_CALL(Upgrade)
   SNF_CALL(Down)
 #undef SNF_CALL
 

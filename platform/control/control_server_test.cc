@@ -68,6 +68,10 @@ class Handler final : public ControlHandler {
                      proto::ChainReply&) override {
     return absl::UnimplementedError("no chains here");
   }
+  absl::Status Upgrade(Deadline, const proto::UpgradeRequest&,
+                       proto::UpgradeReply&) override {
+    return absl::OkStatus();
+  }
   absl::Status Down(Deadline, const proto::DownRequest&,
                     proto::DownReply&) override {
     ++downs;

@@ -174,6 +174,23 @@ DaemonLock::DaemonLock(DaemonFiles files, int file)
 DaemonLock::DaemonLock(DaemonLock&& other) noexcept
     : files_(std::move(other.files_)), file_(std::exchange(other.file_, -1)) {}
 
+DaemonLock DaemonLock::Adopt(const DaemonFiles& files, int file) {
+  DaemonLock lock(files, file);
+  lock.WritePid();
+  return lock;
+}
+
+void DaemonLock::WritePid() const {
+  const std::string pid = fmt::format("{}\n", getpid());
+  if (ftruncate(file_, 0) != 0) return;
+  [[maybe_unused]] const ssize_t written =
+      pwrite(file_, pid.data(), pid.size(), 0);
+}
+
+void DaemonLock::GiveAway() {
+  if (file_ >= 0) close(std::exchange(file_, -1));
+}
+
 DaemonLock::~DaemonLock() {
   if (file_ < 0) return;
   unlink(files_.socket.c_str());

@@ -42,6 +42,13 @@ class DaemonLock {
   // network. Errors:
   // FailedPrecondition, one runs; those of files.
   static absl::StatusOr<DaemonLock> Take(const DaemonFiles& files);
+  // Takes over the lock that a daemon holds whose place this one takes.
+  static DaemonLock Adopt(const DaemonFiles& files, int file);
+  // Says again that this process is the daemon.
+  void WritePid() const;
+  // Leaves all to another daemon.
+  void GiveAway();
+  int file() const { return file_; }
   // Removes the lock and the socket.
   ~DaemonLock();
   DaemonLock(DaemonLock&& other) noexcept;

@@ -42,6 +42,11 @@ class DaemonNetwork {
   // the names is taken, or there is no ip; Unavailable, with ip's reason.
   static absl::StatusOr<DaemonNetwork> Make(const Names& names,
                                             const std::string& record);
+  // Takes over what another daemon of the name has made, who gives it away.
+  static DaemonNetwork Adopt(const std::string& record) {
+    return DaemonNetwork(record);
+  }
+  void GiveAway() { record_.clear(); }
   // Removes what the file names, and the file. Does nothing without one.
   static void Remove(const std::string& record);
   DaemonNetwork(DaemonNetwork&& other) noexcept;

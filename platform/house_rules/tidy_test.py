@@ -45,7 +45,7 @@ DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/redis", "platform/live", "platform/explain",
     "platform/report", "platform/watch", "platform/control", "platform/process",
-    "platform/tls", "proto"}
+    "platform/upgrade", "platform/tls", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -99,6 +99,9 @@ MAY_INCLUDE = {
     "platform/watch": RUN | {"platform/process"},
     "platform/control": RUN | {"platform/real_time", "platform/watch",
                                "platform/process", "platform/tls", "proto"},
+    "platform/upgrade": RUN | {"platform/live", "platform/control",
+                               "platform/real_time", "platform/process",
+                               "proto"},
     "platform/leases": TEXT | {"controller/leases", "resource_manager/core",
                                "platform/process"},
     "platform/replay": COMMAND,

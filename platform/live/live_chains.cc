@@ -122,13 +122,14 @@ absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
   before.driver->BecomeOlder();
   for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
   Chain chain = Make(before.number + 1, std::move(next), std::move(nf));
-  HandOverPieces(before, chain);
+  KeepFree(before);
+  GiveKept(chain);
   chain.driver->Begin(before.driver->clock().Now());
   chains_.push_back(std::move(chain));
   return absl::OkStatus();
 }
 
-void LiveChains::HandOverPieces(Chain& from, Chain& to) {
+void LiveChains::KeepFree(Chain& from) {
   for (size_t pool = 0; pool < from.pieces.size(); ++pool) {
     Words free = from.driver->FreePieces(pool);
     from.driver->RemovePieces(pool, free);
@@ -137,6 +138,9 @@ void LiveChains::HandOverPieces(Chain& from, Chain& to) {
     }
     kept_[from.pools[pool]] = std::move(free);
   }
+}
+
+void LiveChains::GiveKept(Chain& to) {
   for (size_t pool = 0; pool < to.pieces.size(); ++pool) {
     Words& pieces = to.pieces[pool];
     const auto kept = kept_.find(to.pools[pool]);
@@ -177,16 +181,70 @@ void LiveChains::Begin(Instant now) {
   newest().Begin(now);
 }
 
-void LiveChains::Offer(const CapturedPacket& captured) {
-  const Instant now =
-      chains_.size() > 1 ? RealClock::Monotonic() : Instant::min();
+bool LiveChains::Offer(const CapturedPacket& captured) {
+  const Instant now = chains_.size() > 1 || is_retired_ ? RealClock::Monotonic()
+                                                        : Instant::min();
   for (size_t i = 0; i + 1 < chains_.size(); ++i) {
     Chain& older = chains_[i];
     if (now >= older.until || !older.driver->Knows(captured)) continue;
     older.driver->Offer(captured);
-    return;
+    return true;
+  }
+  if (is_retired_ && (now >= retired_until_ || !newest().Knows(captured))) {
+    return false;
   }
   newest().Offer(captured);
+  return true;
+}
+
+LiveChains::Pools LiveChains::Retire(Nanos within) {
+  const Instant now = RealClock::Monotonic();
+  const Instant end = within == Nanos::max() ? Instant::max() : now + within;
+  for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
+  Chain& last = chains_.back();
+  last.driver->Poll();  // its flows are known from here on
+  last.driver->BecomeOlder();
+  is_retired_ = true;
+  retired_until_ = end;
+  KeepFree(last);
+  given_ = std::exchange(kept_, {});
+  return given_;
+}
+
+void LiveChains::Resume() {
+  is_retired_ = false;
+  Give(std::exchange(given_, {}));
+}
+
+bool LiveChains::is_over() const {
+  const Chain& last = chains_.back();
+  const Instant now = RealClock::Monotonic();
+  if (chains_.size() > 1) return false;
+  const bool has_flows = last.driver->controller().flows().size() > 0;
+  if (has_flows && now < retired_until_) return false;
+  return last.driver->is_idle() || now >= retired_until_ + kAtTheEnd;
+}
+
+LiveChains::Pools LiveChains::Left() {
+  const Chain& last = chains_.back();
+  for (size_t pool = 0; pool < last.pieces.size(); ++pool) {
+    kept_[last.pools[pool]] = last.pieces[pool];
+  }
+  return std::exchange(kept_, {});
+}
+
+void LiveChains::BeginWith(Pools free) {
+  kept_ = std::move(free);
+  GiveKept(chains_.back());
+}
+
+void LiveChains::Give(const Pools& more) {
+  Chain ended;
+  for (const auto& [name, words] : more) {
+    ended.pools.push_back(name);
+    ended.pieces.push_back(words);
+  }
+  TakeBackPieces(ended);
 }
 
 bool LiveChains::Poll() {

@@ -68,6 +68,7 @@ class LiveChains {
   uint32_t newest_number() const { return chains_.back().number; }
   // Counts the flows that older chains have.
   uint64_t older_flows() const;
+  uint64_t newest_flows() const { return newest().controller().flows().size(); }
 
   // Lets this chain have the flows that begin from now on. The driver takes no
   // packet before. Flows of older chains stay there for as long as `within`
@@ -78,11 +79,28 @@ class LiveChains {
 
   // As those of RealDriver, of all chains together.
   void Begin(Instant now);
-  void Offer(const CapturedPacket& captured);
+  // Returns false if no chain takes the packet, which is only after Retire.
+  bool Offer(const CapturedPacket& captured);
   bool Poll();
   Nanos MayWait() const;
   Instant Now() const { return newest().clock().Now(); }
   bool has_failed() const;
+
+  // The following let another process have the flows that begin from now on
+  // (live_traffic.h). After Retire, which returns the pieces of pools that are
+  // free, packets are taken of flows that are known, for as long as `within`
+  // says; Resume undoes that. All is over once no chain has
+  // flows or packets. After Finish, Left returns the pieces that these had.
+  using Words = std::vector<uint64_t>;
+  using Pools = std::map<std::string, Words>;  // by the pool's name
+  Pools Retire(Nanos within);
+  void Resume();
+  bool is_over() const;
+  Pools Left();
+  // Call before Begin: of the newest chain's pools, pieces are used that are
+  // among these, and all of pools that are not. Later it gets these as well.
+  void BeginWith(Pools free);
+  void Give(const Pools& more);
 
   // Adds to the newest chain's figures those of the others.
   void AddFigures(LiveFigures& figures);
@@ -102,13 +120,13 @@ class LiveChains {
     std::vector<std::string> pools{};
     std::vector<std::vector<uint64_t>> pieces{};
   };
-  using Words = std::vector<uint64_t>;
 
   static constexpr Nanos kAtTheEnd = Seconds(1);
 
   static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
                     std::string nf);
-  void HandOverPieces(Chain& from, Chain& to);
+  void KeepFree(Chain& from);
+  void GiveKept(Chain& to);
   void TakeBackPieces(const Chain& ended);
   void EndOlder();
   void End(Chain chain);
@@ -118,7 +136,10 @@ class LiveChains {
   Instant began_;
   std::vector<Chain> chains_;  // the newest is the last
   // Free pieces of pools that the newest chain has not, by the pool's name.
-  std::map<std::string, Words> kept_;
+  Pools kept_;
+  Pools given_;  // by Retire
+  bool is_retired_ = false;
+  Instant retired_until_ = Instant::max();
   std::vector<EarlierChain> ended_;
   FigureCounts of_ended_;
   std::vector<DropCount> drops_of_ended_;

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
+
 namespace snf {
 namespace {
 
@@ -31,6 +33,27 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
     if (!port.ok()) return port.status();
     traffic->places_.push_back({spec.side, *std::move(port)});
   }
+  traffic->notice_ = notice;
+  traffic->UpdateFigures();
+  return traffic;
+}
+
+absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::OpenAsSuccessor(
+    const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice) {
+  std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
+  for (const PortSpec& spec : ports) {
+    if (spec.kind != PortSpec::Kind::kPacket) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: only a port by packet sockets can be handed on", spec.text()));
+    }
+    auto port = SuccessorPort::Open(spec);
+    if (!port.ok()) return port.status();
+    traffic->successors_.push_back(port->get());
+    traffic->places_.push_back(
+        {spec.side,
+         std::make_unique<ReturningPort>(spec, *std::move(port), notice)});
+  }
+  traffic->notice_ = notice;
   traffic->UpdateFigures();
   return traffic;
 }
@@ -40,10 +63,18 @@ absl::Status LiveTraffic::Run(LiveChains& chains,
                               Mailbox* mailbox) {
   Begin(chains);
   while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
-         status().ok()) {
+         status().ok() && !(has_handed_on() && chains.is_over())) {
     const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains.MayWait());
+  }
+  if (has_predecessor()) AwaitPredecessor(chains);
+  if (has_handed_on()) {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const std::optional<uint64_t> next = places_[i].port->LetGo();
+      channels_[i].Finish({next.value_or(LastOfPort::kNowhere)});
+    }
+    return status();
   }
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
@@ -88,14 +119,15 @@ bool LiveTraffic::Receive(LiveChains& chains) {
     has_received |= places_[i].port->Receive(
         [&, i](std::span<const std::byte> frame, Nanos age) {
           if (now == Instant::min()) now = chains.Now();
-          Offer(chains, i, frame, now + Nanos{-age.ns});
+          Offer(chains, i, frame, age, now + Nanos{-age.ns});
         });
   }
   return has_received;
 }
 
 void LiveTraffic::Offer(LiveChains& chains, size_t port,
-                        std::span<const std::byte> frame, Instant came) {
+                        std::span<const std::byte> frame, Nanos age,
+                        Instant came) {
   addresses_.Learn(frame, port);
   // What came by another port meanwhile was read first.
   last_came_ = std::max(last_came_, came);
@@ -105,7 +137,63 @@ void LiveTraffic::Offer(LiveChains& chains, size_t port,
   packet.original_bytes = static_cast<uint32_t>(frame.size());
   packet.side = places_[port].side;
   packet.number = ++offered_;
-  chains.Offer(packet);
+  if (!chains.Offer(packet)) [[unlikely]]
+    PassOn(chains, port, frame, age);
+}
+
+// If nobody is there any more, this process goes on as before.
+void LiveTraffic::PassOn(LiveChains& chains, size_t port,
+                         std::span<const std::byte> frame, Nanos age) {
+  ++passed_on_;
+  channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-age.ns});
+  if (channels_[port].is_open()) return;
+  channels_.clear();
+  chains.Resume();
+  if (notice_ != nullptr) {
+    notice_("who was to take the place of this one has ended: it goes on");
+  }
+}
+
+absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
+  std::vector<HandedPort> handed;
+  std::vector<FrameChannel> channels;
+  for (const Place& place : places_) {
+    auto ends = FrameChannel::Make();
+    if (!ends.ok()) return ends.status();
+    auto receiver = place.port->HandOn();
+    if (!receiver.ok()) return receiver.status();
+    channels.push_back(std::move(ends->first));
+    handed.push_back({std::move(ends->second), *std::move(receiver)});
+  }
+  channels_ = std::move(channels);
+  return handed;
+}
+
+void LiveTraffic::TakeOver(std::vector<HandedPort> ports,
+                           std::function<void()> ask_to_end) {
+  SNF_CHECK(ports.size() == successors_.size());
+  for (size_t i = 0; i < ports.size(); ++i) {
+    successors_[i]->Begin(std::move(ports[i].channel),
+                          std::move(ports[i].receiver));
+  }
+  successors_.clear();
+  ask_to_end_ = std::move(ask_to_end);
+}
+
+bool LiveTraffic::has_predecessor() const {
+  return std::ranges::any_of(places_, [](const Place& place) {
+    return place.port->has_predecessor();
+  });
+}
+
+// It lets go of the ports, which end here then.
+void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
+  constexpr Nanos kMost = Seconds(3);
+  ask_to_end_();
+  const Instant end = chains.Now() + kMost;
+  while (has_predecessor() && chains.Now() < end && !chains.has_failed()) {
+    if (!Turn(chains)) WaitForFrames(chains.MayWait());
+  }
 }
 
 void LiveTraffic::on_release(const ReleasedPacket& packet) {
@@ -207,7 +295,7 @@ std::string LiveTraffic::WhatDoesNotAddUp(
     received += port.received;
     left += port.sent + port.send_drops;
   }
-  uint64_t came_in = result.packets_in;
+  uint64_t came_in = result.packets_in + passed_on_;
   uint64_t released =
       result.packets_released + result.packets_passed_through + figures_.copies;
   for (const EarlierChain& chain : earlier) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,10 +17,12 @@
 #include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "platform/live/address_table.h"
+#include "platform/live/frame_channel.h"
 #include "platform/live/live_chains.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/port_spec.h"
 #include "platform/live/returning_port.h"
+#include "platform/live/successor_port.h"
 #include "platform/process/mailbox.h"
 #include "platform/run/released_packet.h"
 #include "platform/run/run.h"
@@ -55,6 +58,17 @@ namespace snf {
 // its Ethernet addresses the other way round: its sender took them for those of
 // the way out.
 //
+// Another process may take the place of this one, as of a newer program, while
+// packets go through: each flow stays with the process that it began with.
+// This one goes on to read, and passes on what no flow of its own wants, by a
+// channel for each port; the other sends by sockets of its own. Once this one
+// has no flows any more, the other reads on in the rings of the same sockets,
+// from where this one has ended: so no packet is lost or there twice.
+//
+//   lan0 ─► ring ─► this process ─┬─ its flows ─► its chains ─► wan0
+//             ┊                   └─ else ─channel─► the other ─► wan0
+//             └┄┄ later ┄┄► the other
+//
 // A packet's time is when the kernel took it from the interface: so its latency
 // and its flowlets do not depend on how late it was read here.
 //
@@ -67,6 +81,24 @@ class LiveTraffic final : public RunObserver {
   static absl::StatusOr<std::unique_ptr<LiveTraffic>> Open(
       const std::vector<PortSpec>& ports,
       const ReturningPort::Notice& notice = nullptr);
+
+  // Opens the ports of a process that takes the place of another. They are to
+  // be given what they receive by, in their order, before Run. Error: also
+  // FailedPrecondition, a port is of a kind that cannot be handed on.
+  static absl::StatusOr<std::unique_ptr<LiveTraffic>> OpenAsSuccessor(
+      const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice);
+  struct HandedPort {
+    FrameChannel channel;
+    PacketReceiver receiver;
+  };
+  // `ask_to_end` tells the process before that this one is to end.
+  void TakeOver(std::vector<HandedPort> ports,
+                std::function<void()> ask_to_end);
+  // From now on passes on what the chains do not take. Errors:
+  // FailedPrecondition, a port cannot; those of FrameChannel. Then nothing has
+  // changed.
+  absl::StatusOr<std::vector<HandedPort>> HandOn();
+  bool has_handed_on() const { return !channels_.empty(); }
 
   // Takes packets until `interrupted` is set, or a port or a chain fails.
   // What had come by then is offered. Letters in the mailbox, which may be
@@ -104,7 +136,11 @@ class LiveTraffic final : public RunObserver {
   bool Receive(LiveChains& chains);
   void Flush();
   void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,
-             Instant came);
+             Nanos age, Instant came);
+  void PassOn(LiveChains& chains, size_t port, std::span<const std::byte> frame,
+              Nanos age);
+  bool has_predecessor() const;
+  void AwaitPredecessor(LiveChains& chains);
   void SendTo(Side side, std::span<const std::byte> frame);
   void SendToAll(Side side, std::span<const std::byte> frame);
   void SendToReceiver(std::span<const std::byte> frame);
@@ -120,6 +156,11 @@ class LiveTraffic final : public RunObserver {
   Instant next_update_ = Instant::min();
   uint64_t offered_ = 0;
   Instant last_came_ = Instant::min();
+  std::vector<FrameChannel> channels_;      // by port, after HandOn
+  uint64_t passed_on_ = 0;                  // packets, also those lost there
+  std::vector<SuccessorPort*> successors_;  // by port, until TakeOver
+  std::function<void()> ask_to_end_;
+  ReturningPort::Notice notice_;
   std::vector<std::byte> turned_;  // the last frame that went back inside
 };
 

@@ -34,9 +34,9 @@ NetworkInterface::NetworkInterface(std::string name)
 
 NetworkInterface::~NetworkInterface() {
   uint32_t flags = 0;
-  if (had_gro_) Set(ETHTOOL_SGRO, 1);
-  if (had_flags_ != 0 && Ask(ETHTOOL_GFLAGS, flags)) {
-    Set(ETHTOOL_SFLAGS, flags | had_flags_);
+  if (changes_.gro) Set(ETHTOOL_SGRO, 1);
+  if (changes_.flags != 0 && Ask(ETHTOOL_GFLAGS, flags)) {
+    Set(ETHTOOL_SFLAGS, flags | changes_.flags);
   }
 }
 
@@ -80,10 +80,10 @@ bool NetworkInterface::SetUp() {
 
 std::string NetworkInterface::MergeNothing() {
   uint32_t on = 0;
-  had_gro_ = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
+  changes_.gro = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
   const bool had_lro = SwitchOff(ETH_FLAG_LRO);
-  if (had_gro_ && had_lro) return "gro, lro";
-  return had_gro_ ? "gro" : had_lro ? "lro" : "";
+  if (changes_.gro && had_lro) return "gro, lro";
+  return changes_.gro ? "gro" : had_lro ? "lro" : "";
 }
 
 std::string NetworkInterface::LeaveTags() {
@@ -94,7 +94,7 @@ bool NetworkInterface::SwitchOff(uint32_t flag) {
   uint32_t on = 0;
   if (!Ask(ETHTOOL_GFLAGS, on) || (on & flag) == 0) return false;
   if (!Set(ETHTOOL_SFLAGS, on & ~flag)) return false;
-  had_flags_ |= flag;
+  changes_.flags |= flag;
   return true;
 }
 

@@ -25,6 +25,8 @@ class Descriptor {
   ~Descriptor();
 
   int number() const { return number_; }
+  // Returns it, and leaves closing it to the caller.
+  int Release() { return std::exchange(number_, -1); }
   bool is_open() const { return number_ >= 0; }
 
  private:
@@ -61,6 +63,15 @@ class NetworkInterface {
   // not every reader is told. Returns what was on: "rxvlan", or "".
   std::string LeaveTags();
 
+  // What was switched off, and is switched on again in the end.
+  struct Changes {
+    bool gro = false;
+    uint32_t flags = 0;  // ETH_FLAG_… of ethtool
+  };
+  // Another process is to do that, or this one instead of another.
+  Changes GiveAway() { return std::exchange(changes_, {}); }
+  void Take(const Changes& changes) { changes_ = changes; }
+
  private:
   bool SwitchOff(uint32_t flag);
   bool Ask(uint32_t command, uint32_t& value) const;
@@ -68,8 +79,7 @@ class NetworkInterface {
 
   const std::string name_;
   Descriptor socket_;
-  bool had_gro_ = false;
-  uint32_t had_flags_ = 0;  // ETH_FLAG_… that were switched off
+  Changes changes_;
 };
 
 }  // namespace snf

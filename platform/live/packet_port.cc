@@ -40,6 +40,11 @@ PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
   figures_.interface = spec.interface;
 }
 
+absl::StatusOr<PacketReceiver> PacketPort::HandOn() {
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: only a port by packet sockets can be handed on", spec_.text()));
+}
+
 void PacketPort::Fail(int error) {
   if (!status_.ok()) return;
   const absl::Status state = NetworkInterface(spec_.interface).Check();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,10 +13,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/live/network_interface.h"
 #include "platform/live/port_spec.h"
 #include "platform/run/run.h"
 
 namespace snf {
+
+// What receives for a port, as another process takes it over: a packet socket
+// with its ring, and what was switched off of the interface.
+struct PacketReceiver {
+  Descriptor socket{};
+  uint64_t ring_bytes = 0;
+  uint64_t slot_bytes = 0;
+  NetworkInterface::Changes changes{};
+};
 
 // An Ethernet interface of this machine: packets come in and leave as whole
 // frames, with VLAN tags, right checksums and no checksum of the frame itself.
@@ -58,6 +69,16 @@ class PacketPort {
   // Returns false while it waits for its interface to come back.
   virtual bool is_there() const { return true; }
   const PortFigures& figures() const { return figures_; }
+  // The following let another process take the port's place (live_traffic.h):
+  // the first returns what will receive there, while this still reads; after
+  // the second, which says where in the ring this has ended, it reads no more.
+  // Nothing, if the socket is another one meanwhile. Error: FailedPrecondition,
+  // it is of a kind that cannot.
+  virtual absl::StatusOr<PacketReceiver> HandOn();
+  virtual std::optional<uint64_t> LetGo() { return std::nullopt; }
+  // Returns true while a process before this one reads.
+  virtual bool has_predecessor() const { return false; }
+
   // Returns a descriptor that poll() takes: it is readable if frames wait.
   virtual int descriptor() const = 0;
   // Returns how long a frame may be without its Ethernet header; 0: as

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 
 namespace snf {
 namespace {
@@ -51,6 +52,24 @@ bool PacketRing::Open(int socket, size_t frame_bytes) {
                             MAP_SHARED | MAP_POPULATE, socket, 0);
   if (mapped == MAP_FAILED) return false;
   memory_ = {static_cast<std::byte*>(mapped), bytes};
+  return true;
+}
+
+bool PacketRing::Adopt(int socket, size_t bytes, size_t slot_bytes,
+                       size_t next) {
+  const bool is_right = std::has_single_bit(slot_bytes) &&
+                        slot_bytes <= kBlockBytes && bytes <= kMostBytes &&
+                        bytes % kBlockBytes == 0 && next < bytes / slot_bytes;
+  if (!is_right) {
+    errno = EINVAL;
+    return false;
+  }
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_POPULATE, socket, 0);
+  if (mapped == MAP_FAILED) return false;
+  memory_ = {static_cast<std::byte*>(mapped), bytes};
+  slot_bytes_ = slot_bytes;
+  next_ = next;
   return true;
 }
 

@@ -30,6 +30,13 @@ class PacketRing {
   // cannot be.
   bool Open(int socket, size_t frame_bytes);
 
+  // Takes over a ring that another process has opened, from that slot on.
+  // Returns false, with errno, if it cannot be.
+  bool Adopt(int socket, size_t bytes, size_t slot_bytes, size_t next);
+  size_t bytes() const { return memory_.size(); }
+  size_t slot_bytes() const { return slot_bytes_; }
+  size_t next_slot() const { return next_; }
+
   // Returns the next frame; null if there is none.
   tpacket2_hdr* Next() const;
   // Returns the bytes of a slot that were received.

@@ -2,6 +2,7 @@
 #include "platform/live/packet_socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
@@ -19,6 +20,7 @@
 namespace snf {
 namespace {
 
+constexpr int kSocketType = SOCK_RAW | SOCK_CLOEXEC;
 constexpr size_t kMacBytes = 12;         // of both addresses
 constexpr size_t kHeaderBytes = 14 + 8;  // of Ethernet with two tags
 // A clock that was set back or forth is not how long a frame waited.
@@ -72,53 +74,97 @@ absl::StatusOr<std::unique_ptr<PacketPort>> PacketSocket::Open(
       fmt::format("port {}: {}", spec.name(), std::string(status.message())));
 }
 
+absl::StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::OpenToSend(
+    const PortSpec& spec) {
+  std::unique_ptr<PacketSocket> port(new PacketSocket(spec));
+  const absl::Status status = port->ConnectOut();
+  if (status.ok()) return port;
+  return absl::Status(
+      status.code(),
+      fmt::format("port {}: {}", spec.name(), std::string(status.message())));
+}
+
+absl::Status PacketSocket::Failed(const char* what) const {
+  const std::string message =
+      fmt::format("{}: {}: {}", spec_.interface, what, std::strerror(errno));
+  if (errno == EPERM || errno == EACCES) {
+    return absl::PermissionDeniedError(
+        message + "; packet sockets want root or CAP_NET_RAW");
+  }
+  return absl::FailedPreconditionError(message);
+}
+
 absl::Status PacketSocket::Connect() {
+  const absl::Status status = ConnectOut();
+  return status.ok() ? ConnectIn() : status;
+}
+
+absl::Status PacketSocket::ConnectOut() {
   if (absl::Status s = interface_.Check(); !s.ok()) return s;
-  const auto failed = [this](const char* what) {
-    const std::string message =
-        fmt::format("{}: {}: {}", spec_.interface, what, std::strerror(errno));
-    if (errno == EPERM || errno == EACCES) {
-      return absl::PermissionDeniedError(
-          message + "; packet sockets want root or CAP_NET_RAW");
-    }
-    return absl::FailedPreconditionError(message);
-  };
-  constexpr int kType = SOCK_RAW | SOCK_CLOEXEC;
-  in_ = Descriptor(socket(AF_PACKET, kType, 0));
-  out_ = Descriptor(socket(AF_PACKET, kType, 0));
-  if (!in_.is_open() || !out_.is_open()) return failed("a packet socket");
+  out_ = Descriptor(socket(AF_PACKET, kSocketType, 0));
+  if (!out_.is_open()) return Failed("a packet socket");
+  mtu_ = interface_.mtu();
+  // If it is refused there is less room.
+  if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
+    SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
+  }
+  // The socket that sends has no protocol: nothing comes to it.
+  if (!BindTo(out_, interface_.index(), 0)) {
+    return Failed("binding a packet socket");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PacketSocket::ConnectIn() {
+  in_ = Descriptor(socket(AF_PACKET, kSocketType, 0));
+  if (!in_.is_open()) return Failed("a packet socket");
   const int index = interface_.index();
   packet_mreq all = {};
   all.mr_ifindex = index;
   all.mr_type = PACKET_MR_PROMISC;
   if (!SetOption(in_, SOL_PACKET, PACKET_ADD_MEMBERSHIP, all)) {
-    return failed("promiscuous mode");
+    return Failed("promiscuous mode");
   }
   if (!SetOption(in_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
       !SetOption(in_, SOL_PACKET, PACKET_VNET_HDR, 1)) {
-    return failed("options of a packet socket (Linux 4.20 has them)");
+    return Failed("options of a packet socket (Linux 4.20 has them)");
   }
-  mtu_ = interface_.mtu();
   if (!ring_.Open(in_.number(), mtu_ + kHeaderBytes)) {
-    return failed("a ring of a packet socket");
+    return Failed("a ring of a packet socket");
   }
-  // What follows may be refused: then there is less room.
   if (!SetOption(in_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBytes)) {
     SetOption(in_, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
   }
-  if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
-    SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
-  }
   changes_ = interface_.MergeNothing();
   if (!changes_.empty()) changes_ += " off";
-  // The socket that sends has no protocol: nothing comes to it.
-  if (!BindTo(out_, index, 0) || !BindTo(in_, index, ETH_P_ALL)) {
-    return failed("binding a packet socket");
-  }
+  if (!BindTo(in_, index, ETH_P_ALL)) return Failed("binding a packet socket");
   return absl::OkStatus();
 }
 
+absl::StatusOr<PacketReceiver> PacketSocket::HandOn() {
+  Descriptor in(fcntl(in_.number(), F_DUPFD_CLOEXEC, 0));
+  if (!in.is_open()) return Failed("another descriptor");
+  return PacketReceiver{.socket = std::move(in),
+                        .ring_bytes = ring_.bytes(),
+                        .slot_bytes = ring_.slot_bytes(),
+                        .changes = interface_.GiveAway()};
+}
+
+std::optional<uint64_t> PacketSocket::LetGo() { return ring_.next_slot(); }
+
+void PacketSocket::Adopt(PacketReceiver receiver, uint64_t next_slot) {
+  interface_.Take(receiver.changes);
+  in_ = std::move(receiver.socket);
+  if (in_.is_open() && ring_.Adopt(in_.number(), receiver.ring_bytes,
+                                   receiver.slot_bytes, next_slot)) {
+    return;
+  }
+  const absl::Status status = ConnectIn();
+  if (!status.ok()) Fail(ENETDOWN);
+}
+
 bool PacketSocket::Receive(Take take) {
+  if (!in_.is_open()) return false;
   tpacket2_hdr* slot = ring_.Next();
   if (slot == nullptr) return false;
   const Instant now = WallClock();

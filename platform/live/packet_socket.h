@@ -43,6 +43,12 @@ class PacketSocket final : public PacketPort {
   static constexpr int kSendBytes = 4 << 20;
 
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+  // Opens one that only sends, until it is given a receiver. Errors as of Open.
+  static absl::StatusOr<std::unique_ptr<PacketSocket>> OpenToSend(
+      const PortSpec& spec);
+  // Receives by this receiver, from that slot of its ring on; by one of its
+  // own if it cannot be. If there can be none, the port fails.
+  void Adopt(PacketReceiver receiver, uint64_t next_slot);
 
   bool Receive(Take take) override;
   void StopReceiving() override;
@@ -50,6 +56,8 @@ class PacketSocket final : public PacketPort {
   void Flush() override;
   void UpdateFigures() override;
   int descriptor() const override { return in_.number(); }
+  absl::StatusOr<PacketReceiver> HandOn() override;
+  std::optional<uint64_t> LetGo() override;
 
  private:
   // The frame lies behind room for a VLAN tag.
@@ -88,6 +96,9 @@ class PacketSocket final : public PacketPort {
         interface_(spec.interface),
         long_room_(new std::byte[kRoomBytes]) {}
   absl::Status Connect();
+  absl::Status ConnectIn();
+  absl::Status ConnectOut();
+  absl::Status Failed(const char* what) const;
   static std::optional<FrameOffload> Read(const Offload& offload,
                                           size_t tag_bytes);
   void TakeFrame(tpacket2_hdr& slot, Instant now, Take take);

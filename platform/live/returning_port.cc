@@ -57,6 +57,21 @@ void ReturningPort::Send(std::span<const std::byte> frame) {
   }
 }
 
+absl::StatusOr<PacketReceiver> ReturningPort::HandOn() {
+  if (port_ == nullptr) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is lost", spec_.interface));
+  }
+  auto receiver = port_->HandOn();
+  is_handed_on_ = receiver.ok();
+  return receiver;
+}
+
+std::optional<uint64_t> ReturningPort::LetGo() {
+  stops_ = true;
+  return is_handed_on_ ? port_->LetGo() : std::nullopt;
+}
+
 void ReturningPort::Flush() {
   if (port_ != nullptr) port_->Flush();
 }
@@ -77,6 +92,7 @@ void ReturningPort::Lose() {
   const std::string why(port_->status().message());
   Add(before_, port_->figures());
   port_.reset();
+  is_handed_on_ = false;
   next_look_ = std::chrono::steady_clock::now() + kPause;
   Tell(fmt::format("{}: what should leave there is dropped until it is back",
                    why));

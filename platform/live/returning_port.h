@@ -27,6 +27,9 @@ class ReturningPort final : public PacketPort {
   // Is told, in a line, that the interface is lost, and that it is back.
   using Notice = std::function<void(std::string_view)>;
 
+  // Outlives the interface of a port that is open.
+  ReturningPort(const PortSpec& spec, std::unique_ptr<PacketPort> port,
+                Notice notice);
   // Errors as PacketPort::Open: at the beginning the interface must be there.
   // `notice` may be null.
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec,
@@ -43,9 +46,13 @@ class ReturningPort final : public PacketPort {
     return port_ == nullptr ? -1 : port_->descriptor();
   }
 
+  absl::StatusOr<PacketReceiver> HandOn() override;
+  std::optional<uint64_t> LetGo() override;
+  bool has_predecessor() const override {
+    return port_ != nullptr && port_->has_predecessor();
+  }
+
  private:
-  ReturningPort(const PortSpec& spec, std::unique_ptr<PacketPort> port,
-                Notice notice);
   void Take(std::unique_ptr<PacketPort> port);
   void Lose();
   void Return();
@@ -57,6 +64,7 @@ class ReturningPort final : public PacketPort {
   Notice notice_;
   PortFigures before_;  // of ports before this one, and of the time without
   bool stops_ = false;
+  bool is_handed_on_ = false;  // and not lost since
   std::chrono::steady_clock::time_point next_look_;
 };
 

@@ -56,7 +56,9 @@ LiveChainSetter::LiveChainSetter(LiveSettings& settings, std::string program,
       program_(std::move(program)),
       folder_(std::move(modules)) {}
 
-void LiveChainSetter::Begin(LiveChains& chains, Start start) {
+void LiveChainSetter::Begin(LiveChains& chains, Start start,
+                            LivePredecessor& upgrade) {
+  upgrade_ = &upgrade;
   chains_ = &chains;
   start_ = std::move(start);
 }
@@ -79,8 +81,12 @@ absl::StatusOr<std::string> LiveChainSetter::CopyModule(
   if (bytes > NfModuleFile::kMaxBytes) return bad("too large for a module");
   fs::create_directory(folder_, error);
   if (error) return bad(fmt::format("{}: {}", folder_, error.message()));
-  const fs::path copy = fs::path(folder_) / fmt::format("{}", ++copies_);
-  fs::create_directory(copy, error);
+  // A daemon whose place this one has may have some of its own there.
+  fs::path copy;
+  do {
+    copy = fs::path(folder_) / fmt::format("{}", ++copies_);
+  } while (!fs::create_directory(copy, error) && !error &&
+           copies_ < kMostModules);
   const fs::path to = copy / fs::path(file).filename();
   if (!error) fs::copy_file(file, to, error);
   if (error) return bad(fmt::format("{}: {}", to.string(), error.message()));

@@ -17,6 +17,7 @@
 #include "platform/real_time/real_driver.h"
 #include "platform/replay/live_settings.h"
 #include "platform/replay/replay_options.h"
+#include "platform/upgrade/live_upgrade.h"
 
 namespace snf {
 
@@ -38,12 +39,17 @@ class LiveChainSetter final : public ControlChains {
   LiveChainSetter(LiveSettings& settings, std::string program,
                   std::string modules);
   // Call once, before the others. What is given must outlive those.
-  void Begin(LiveChains& chains, Start start);
+  void Begin(LiveChains& chains, Start start, LivePredecessor& upgrade);
 
   RealDriver& newest() override { return chains_->newest(); }
   absl::Status Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                    const proto::ChainRequest& request,
                    proto::ChainReply& reply) override;
+  absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
+                       const proto::UpgradeRequest& request,
+                       proto::UpgradeReply& reply) override {
+    return upgrade_->Upgrade(mailbox, deadline, request, reply);
+  }
 
  private:
   using Texts = std::map<std::string, std::string>;
@@ -61,6 +67,7 @@ class LiveChainSetter final : public ControlChains {
   const std::string folder_;
   LiveChains* chains_ = nullptr;  // used by the dispatcher alone
   Start start_;
+  LivePredecessor* upgrade_ = nullptr;
   std::vector<std::string> modules_;  // files of ours, that are loaded
   uint32_t copies_ = 0;
 };

@@ -76,7 +76,10 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   if (steering != nullptr) {
     lost = [steering](std::string_view line) { steering->Notice(line); };
   }
-  auto traffic = LiveTraffic::Open(options.ports, lost);
+  const bool is_successor = steering != nullptr && steering->is_successor();
+  auto traffic = is_successor
+                     ? LiveTraffic::OpenAsSuccessor(options.ports, lost)
+                     : LiveTraffic::Open(options.ports, lost);
   if (!traffic.ok()) return traffic.status();
   std::unique_ptr<CaptureSink> sink;
   if (!options.out.empty() || !options.drops.empty()) {
@@ -139,7 +142,7 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   (*outputs)->Hide();
   live.nf = chains->newest_nf();
   Finish(*chains, **traffic, live.replayed);
-  if (steering != nullptr) steering->End();
+  if (steering != nullptr) steering->End(*chains);
   if (sink != nullptr) {
     if (absl::Status s = sink->Close(); !s.ok()) return s;
   }

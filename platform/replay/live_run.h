@@ -32,14 +32,16 @@ class LiveSteering {
       const ReplayOptions& options)>;
   // Everything is there, and packets are about to be taken. The chains live
   // until the mailbox is closed, the others until End. An error ends the run.
-  virtual absl::Status Begin(const LiveTraffic& traffic, LiveChains& chains,
+  virtual absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,
                              const StartDriver& start,
                              const LiveBoard& board) = 0;
   // A process of units or loggers was killed, or an interface is lost; or it is
   // back.
   virtual void Notice(std::string_view line) = 0;
-  // Nothing is under way any more.
-  virtual void End() = 0;
+  // Nothing is under way any more, and all chains have ended.
+  virtual void End(LiveChains& chains) = 0;
+  // Returns true if this run takes the place of another one.
+  virtual bool is_successor() const = 0;
   // Opened between batches; closed once no packet is taken any more.
   virtual Mailbox& mailbox() = 0;
   // Sees the run; may be null.

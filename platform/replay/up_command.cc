@@ -19,6 +19,7 @@
 #include "platform/replay/live_run.h"
 #include "platform/replay/live_settings.h"
 #include "platform/text/wording.h"
+#include "platform/upgrade/live_upgrade.h"
 #include "resource_manager/live/container_method.h"
 
 namespace snf {
@@ -51,8 +52,10 @@ class Daemon final : public LiveSteering {
  public:
   Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
          const ReplayOptions& options, const LogOptions& log,
-         FirstInterrupt& interrupt)
+         FirstInterrupt& interrupt, std::optional<DaemonLock>& lock)
       : files_(files),
+        lock_(lock),
+        interrupt_(interrupt),
         tcp_(tcp),
         options_(options),
         log_(log.file),
@@ -60,14 +63,36 @@ class Daemon final : public LiveSteering {
         chains_(settings_, options.real.program, files.modules),
         desk_(AboutOf(files, options), settings_, interrupt.came) {}
 
-  absl::Status Begin(const LiveTraffic& traffic, LiveChains& chains,
+  // Lets it take the place of the daemon of its name.
+  void Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
+    successor_ = std::move(successor);
+    within_ = within;
+  }
+  bool has_handed_on() const { return upgrade_.has_handed_on(); }
+
+  absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,
                      const StartDriver& start,
                      const LiveBoard& board) override {
-    chains_.Begin(chains, start);
+    std::vector<std::string> ports;
+    for (const PortSpec& port : options_.ports) ports.push_back(port.text());
+    if (successor_ != nullptr) {
+      absl::Status taken = TakeOver(ports, traffic, chains);
+      if (!taken.ok()) return taken;
+    }
+    chains_.Begin(chains, start, upgrade_);
     desk_.Begin(chains_, board);
-    auto server = ControlServer::Start(files_.socket, tcp_, desk_);
-    if (!server.ok()) return server.status();
-    server_ = *std::move(server);
+    upgrade_.Begin(
+        traffic, chains, ports,
+        successor_ != nullptr ? successor_->lock_file() : lock_->file(),
+        {.close_server = [this] { server_.reset(); },
+         .open_server = [this] { ListenAgain(); },
+         .end = [this] { interrupt_.came = true; }});
+    if (absl::Status s = Listen(); !s.ok()) return s;
+    if (successor_ != nullptr) {
+      lock_.emplace(
+          DaemonLock::Adopt(files_, successor_->TakeLock().Release()));
+      successor_->Attend(chains, desk_.mailbox());
+    }
     for (const std::string& note : traffic.notes()) {
       LogLine(LogLevel::kInfo, note);
     }
@@ -75,9 +100,10 @@ class Daemon final : public LiveSteering {
             fmt::format("runs {} between {}", Printable(options_.nf),
                         ListOf(options_.ports)));
     Background::SayReady(log_);
-    NotifySystemd("READY=1");
+    NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
     return absl::OkStatus();
   }
+  bool is_successor() const override { return successor_ != nullptr; }
   Mailbox& mailbox() override { return desk_.mailbox(); }
   RunObserver* observer() override { return &unit_log_; }
   void Notice(std::string_view line) override {
@@ -86,13 +112,46 @@ class Daemon final : public LiveSteering {
   void on_chain_ended(const std::string& line) override {
     LogLine(LogLevel::kInfo, line);
   }
-  void End() override {
+  void End(LiveChains& chains) override {
+    if (has_handed_on()) {
+      upgrade_.End(chains);
+      return;
+    }
     NotifySystemd("STOPPING=1");
     server_.reset();
   }
 
  private:
+  absl::Status Listen() {
+    auto server = ControlServer::Start(files_.socket, tcp_, desk_);
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    return absl::OkStatus();
+  }
+  // Who was to take the place of this one has ended.
+  void ListenAgain() {
+    lock_->WritePid();
+    const absl::Status status = Listen();
+    if (!status.ok()) Notice(std::string(status.message()));
+  }
+  absl::Status TakeOver(const std::vector<std::string>& ports,
+                        LiveTraffic& traffic, LiveChains& chains) {
+    const auto client = ControlClient::Connect(files_.socket);
+    absl::Status taken =
+        successor_->TakeOver(*client, ports, within_, traffic, chains);
+    if (!taken.ok()) {
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\": {}", files_.name, std::string(taken.message())));
+    }
+    LogLine(LogLevel::kInfo,
+            fmt::format("has the place of the daemon before, which keeps {}",
+                        Plural(successor_->older_flows(), "flow")));
+    return absl::OkStatus();
+  }
+
   const DaemonFiles& files_;
+  std::optional<DaemonLock>& lock_;
+  FirstInterrupt& interrupt_;
   const std::optional<TlsEndpoint>& tcp_;
   const ReplayOptions& options_;
   const std::string log_;
@@ -101,6 +160,9 @@ class Daemon final : public LiveSteering {
   ControlDesk desk_;
   UnitLog unit_log_;
   std::unique_ptr<ControlServer> server_;
+  LivePredecessor upgrade_;
+  std::unique_ptr<LiveSuccessor> successor_;
+  Nanos within_ = Nanos::max();
 };
 
 // What ended, in a line.
@@ -138,6 +200,14 @@ UpCommand::UpCommand()
   tls_.AddTo(flags(),
              "answer also there, over TCP, those who show a certificate that "
              "the authority of --tls has signed");
+  flags().Switch("upgrade", upgrade_,
+                 "take the place of the daemon of this name, with the same "
+                 "--port, while packets go through: flows stay with the "
+                 "program that they began with, and the old one ends with "
+                 "the last of them");
+  flags().DurationOrInfinity(
+      "within", within_, Nanos{},
+      "with --upgrade: flows that the old one still has by then begin anew");
   flags().Switch("foreground", foreground_,
                  "stay in the foreground, and tell systemd when it is ready");
   flags().Text("log", log_, "FILE",
@@ -179,6 +249,9 @@ absl::Status UpCommand::Settle() {
 }
 
 absl::Status UpCommand::CheckTogether() const {
+  if (flags().given("within") && !upgrade_) {
+    return absl::InvalidArgumentError("--within: only --upgrade has that");
+  }
   if (foreground_) return absl::OkStatus();
   const auto refuse = [](const char* flag) {
     return absl::InvalidArgumentError(
@@ -251,10 +324,23 @@ void UpCommand::TellReady(const DaemonFiles& files) const {
 absl::Status UpCommand::Serve(const DaemonFiles& files) {
   static FirstInterrupt interrupt;
   EndCleanlyWhenInterrupted(name(), &interrupt);
-  const absl::StatusOr<DaemonLock> lock = DaemonLock::Take(files);
-  if (!lock.ok()) return lock.status();
+  std::optional<DaemonLock> lock;
+  std::unique_ptr<LiveSuccessor> successor;
+  if (upgrade_) {
+    const absl::StatusOr<pid_t> pid = PidOf(files);
+    if (!pid.ok()) return pid.status();
+    if (*pid == 0) return NoDaemon(files.name);
+    auto listens = LiveSuccessor::Listen(
+        fmt::format("{}/{}.{}", files.directory, files.name, getpid()));
+    if (!listens.ok()) return listens.status();
+    successor = *std::move(listens);
+  } else {
+    absl::StatusOr<DaemonLock> taken = DaemonLock::Take(files);
+    if (!taken.ok()) return taken.status();
+    lock.emplace(*std::move(taken));
+  }
   std::optional<DaemonNetwork> network;
-  if (network_.has_value()) {
+  if (network_.has_value() && !upgrade_) {
     interrupt.is_awaited = true;  // it is to be removed
     auto made = DaemonNetwork::Make(*network_, files.network);
     if (!made.ok()) return made.status();
@@ -267,9 +353,18 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   if (options.real.isolation != Isolation::kThread) {
     Background::SendErrorsTo(log.file);
   }
-  Daemon daemon(files, tcp_, options, log, interrupt);
+  Daemon daemon(files, tcp_, options, log, interrupt, lock);
+  if (successor != nullptr) daemon.Succeed(std::move(successor), within_);
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
   Background::TakeErrorsBack();
+  if (upgrade_ && lock.has_value() && network_.has_value()) {
+    network.emplace(DaemonNetwork::Adopt(files.network));
+  }
+  const bool has_handed_on = daemon.has_handed_on();
+  if (has_handed_on) {
+    lock->GiveAway();
+    if (network.has_value()) network->GiveAway();
+  }
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();
   if (live.ok()) LogLine(LogLevel::kInfo, EndOf(live->replayed.run.result));
@@ -278,7 +373,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   const bool is_well = exit_code.ok() && *exit_code == kExitOk;
   const bool was_told = !live.ok() && !Background::is_ready();
-  if ((is_well || was_told) && log.file == files.log) {
+  if ((is_well || was_told) && log.file == files.log && lock.has_value() &&
+      !has_handed_on) {
     unlink(files.log.c_str());
   }
   if (!exit_code.ok()) return exit_code.status();

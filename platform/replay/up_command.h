@@ -36,6 +36,8 @@ class UpCommand final : public FlagCommand {
   std::optional<TlsEndpoint> tcp_;
   std::optional<DaemonNetwork::Names> network_;  // that is made for it
   std::string no_containers_;  // why its units are in none, if they might be
+  bool upgrade_ = false;
+  Nanos within_ = Nanos::max();
   bool foreground_ = false;
   std::string log_;
   bool log_json_ = false;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_LIVE_SUCCESSOR_PORT_H_
+#define SNF_PLATFORM_LIVE_SUCCESSOR_PORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "platform/live/frame_channel.h"
+#include "platform/live/packet_port.h"
+#include "platform/live/packet_socket.h"
+
+namespace snf {
+
+// A port of a daemon that takes the place of another one: what leaves goes by a
+// socket of its own; what comes is read by the daemon before, which passes on
+// what is not of its flows, until it says where in its ring it ends. From there
+// this reads the same ring. If the other ends without a word, this opens a
+// socket anew: what came between is lost.
+//
+// Owner-thread only.
+class SuccessorPort final : public PacketPort {
+ public:
+  // Errors are those of PacketSocket::OpenToSend.
+  static absl::StatusOr<std::unique_ptr<SuccessorPort>> Open(
+      const PortSpec& spec);
+  // What comes is to be read from this channel, and later from that receiver.
+  // Call it once, before there is anything to receive.
+  void Begin(FrameChannel channel, PacketReceiver receiver);
+  // Returns true as long as the daemon before reads.
+  bool has_predecessor() const override { return channel_.is_open(); }
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override { port_->Send(frame); }
+  void Flush() override { port_->Flush(); }
+  void UpdateFigures() override;
+  int descriptor() const override {
+    return has_predecessor() ? channel_.descriptor() : port_->descriptor();
+  }
+  absl::StatusOr<PacketReceiver> HandOn() override;
+  std::optional<uint64_t> LetGo() override { return port_->LetGo(); }
+
+ private:
+  SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketSocket> port);
+
+  std::unique_ptr<PacketSocket> port_;
+  FrameChannel channel_;
+  PacketReceiver receiver_;
+  uint64_t passed_on_ = 0;  // packets that came by the channel
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_LIVE_SUCCESSOR_PORT_H_
