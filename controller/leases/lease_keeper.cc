@@ -99,9 +99,17 @@ void LeaseKeeper::Resize(Leases::iterator at, int64_t share) {
   held.share = share;
 }
 
-void LeaseKeeper::Forget(Leases::iterator at) {
+// The lease needs no number of a unit any more.
+void LeaseKeeper::LeaveUnit(Leases::iterator at) {
+  Held& held = at->second;
+  if (held.unit == kNoUnit) return;
   Resize(at, 0);
-  --units_[value(at->second.unit)].leases;
+  --units_[value(held.unit)].leases;
+  held.unit = kNoUnit;
+}
+
+void LeaseKeeper::Forget(Leases::iterator at) {
+  LeaveUnit(at);
   leases_.erase(at);
 }
 
@@ -230,6 +238,7 @@ void LeaseKeeper::on_vacated(Instant now, LeaseId lease, LeaseCommands& out) {
   at->second.given_back = now;
   at->second.is_revoked = false;
   out.push_back(GiveBack{life_, lease, at->second.share});
+  if (at->second.granted == 0) LeaveUnit(at);
 }
 
 }  // namespace snf

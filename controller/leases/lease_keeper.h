@@ -56,9 +56,10 @@ using LeaseCommands = std::vector<LeaseCommand>;
 // for 2.31. After an epoch of 1.5 Gbit/s it keeps 1.65: it gives back the part
 // of 0.31, and 0.35 of a whole one.
 //
-// A lease that was given back whole is remembered for a round trip: a grant of
-// it may be under way. One that was cut is not counted higher before a grant
-// has confirmed the cut; without one, that is said again with the next renewal.
+// A lease that was given back whole is remembered for a round trip, but not its
+// unit: a grant of it may be under way. One that was cut is not counted higher
+// before a grant has confirmed the cut; without one, that is said again with
+// the next renewal.
 //
 // Messages may be lost, late, or come twice: a grant older than one that is
 // known changes nothing, nor does anything of a resource manager older than one
@@ -113,7 +114,7 @@ class LeaseKeeper {
  private:
   __extension__ using Wide = unsigned __int128;
   struct Held {
-    UnitId unit = kNoUnit;
+    UnitId unit = kNoUnit;  // kNoUnit: all was given back
     int64_t share = 0;      // that may be used
     int64_t granted = 0;    // 0: all was given back
     uint64_t sequence = 0;  // of the last grant
@@ -140,6 +141,7 @@ class LeaseKeeper {
   void Reclaim();
   void Vacate(Leases::iterator at, int64_t keep, LeaseCommands& out);
   void Resize(Leases::iterator at, int64_t share);
+  void LeaveUnit(Leases::iterator at);
   void Forget(Leases::iterator at);
   void RenewAll(Instant now, LeaseCommands& out);
   UnitId FindUnit(UnitLife life);

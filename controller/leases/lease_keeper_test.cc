@@ -235,6 +235,22 @@ TEST(LeaseKeeper, TheGrantOfANewManagerEndsWhatTheOneBeforeRevoked) {
   EXPECT_EQ(a.keeper.held(), 500);
 }
 
+// Even of as many units as it can have at most.
+TEST(LeaseKeeper, TakesAUnitThatHasStartedAgainOnceItGaveBackTheLifeBefore) {
+  Asker a(true);
+  a.Load(400);
+  for (uint64_t life = 1; life < 10; ++life) {
+    for (uint32_t unit = 0; unit < 4; ++unit) {
+      const uint64_t lease = 4 * life + unit;
+      a.GrantOf(lease, 100, unit, life);
+      EXPECT_EQ(a.keeper.held(), 100);
+      a.Revoke(lease, 0);
+      EXPECT_EQ(a.Kept(), (Shares{{lease, 0}}));
+    }
+  }
+  EXPECT_EQ(a.keeper.refused(), 0u);
+}
+
 // The time of a capture may be before 1970.
 TEST(LeaseKeeper, RenewsLeasesWhateverTheTime) {
   Asker a(true);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/messages/drop_reason.h"
 #include "base/rng.h"
 #include "base/test_seeds.h"
 #include "gtest/gtest.h"
@@ -38,8 +39,10 @@ RunResult RunAll(const RunOptions& options, const RealOptions& real,
     cluster.Offer(frame.time, frame.bytes, frame.link);
   }
   RunResult result = cluster.Finish();
+  EXPECT_EQ(result.failure, "");
   for (size_t why = 0; why < result.dropped.size(); ++why) {
-    EXPECT_EQ(result.dropped[why], 0u) << "reason " << why;
+    EXPECT_EQ(result.dropped[why], 0u)
+        << ToString(static_cast<DropReason>(why));
   }
   return result;
 }
